@@ -28,8 +28,8 @@ from gridsample.kernels import gpu
 from gridsample.kernels.gpu import parts
 from gridsample.kernels.gpu.build import kernels
 
-VISITS = {"gather": 1, "backward": 2, "twice": 4, "collect": 0, "survey": 1}
-TABLES = {"gather": 1, "backward": 2, "twice": 3, "collect": 1, "survey": 1}
+VISITS = {"gather": 1, "backward": 2, "double_backward": 4, "collect": 0, "measure_footprints": 1}
+TABLES = {"gather": 1, "backward": 2, "double_backward": 3, "collect": 1, "measure_footprints": 1}
 SPATIAL = (32, 48, 40)
 
 
@@ -89,7 +89,7 @@ def statics(build: Build) -> tuple[dict[str, Any], gpu.Launch]:
         "FILLED": plan.filled, "UNITS": gpu.units_of(plan), "SPREAD": build.spread,
     }  # fmt: skip
     outputs = {
-        "COPY": build.mode == "nearest", "VOTE": plan.votes, "HOLE": not plan.votes,
+        "COPY": build.mode == "nearest", "VOTE": plan.votes, "NAN": not plan.votes,
         "ROUND": False, "LOW": 0, "HIGH": 0,
         "BACKED": plan.filled or not plan.extrapolate,
     }  # fmt: skip
@@ -97,8 +97,8 @@ def statics(build: Build) -> tuple[dict[str, Any], gpu.Launch]:
         "JOIN": False, "SUMS": parts.AS_THEY_COME,
         **dict.fromkeys(("IMAGE", "GRID", "VALUES", "FROM_IMAGE", "FROM_GRID"), True),
     }  # fmt: skip
-    feet = {"SCALED": False, "ATTACHED": True}
-    given = {"tile": tile, "outputs": outputs, "needs": needs, "feet": feet}
+    footprint = {"SCALED": False, "ATTACHED": True}
+    given = {"tile": tile, "outputs": outputs, "needs": needs, "footprint": footprint}
     known = {f"{part}_{name}": value for part, one in given.items() for name, value in one.items()}
     if build.kernel == "collect":
         known |= {"BLOCK": gpu.FLAT, "REAL": tile["REAL"]}
@@ -112,17 +112,21 @@ def source(build: Build) -> tuple[Any, gpu.Launch]:
     known, launch = statics(build)
     kernel = getattr(kernels(build.visits > gpu.MANY), build.kernel)
     real = "*fp64" if build.storage == "fp64" else "*fp32"
-    stored = dict.fromkeys(("image", "out", "values", "by_image", "onto"), f"*{build.storage}")
+    stored = dict.fromkeys(
+        ("image", "out", "values", "by_image", "grad_values"), f"*{build.storage}"
+    )
     summed = dict.fromkeys(("grid", "by_grid", "grad_image", "fill"), real)
     pointers = {f"{name}_memory": kind for name, kind in (stored | summed).items()}
-    pointers |= {"gradient": real, "grad_image_limbs": "*i64", "found": "*i32"}
+    pointers |= {"gradient": real, "grad_image_limbs": "*i64", "extent": "*i32"}
     pointers["grad_image_bounds"] = "*i64" if real == "*fp64" else "*i32"
     if known["outputs_COPY"] or known["outputs_VOTE"]:
         pointers["fill_memory"] = pointers["image_memory"]
     if build.kernel == "collect":
         pointers["out"] = stored["out"]
     near = "channel" if build.last else "[xp]"  # what lies side by side: channels, or points
-    ones = re.compile(rf"(image|by_image|grad_image)_{near}|(out|values|onto)_(channel|point)")
+    ones = re.compile(
+        rf"(image|by_image|grad_image)_{near}|(out|values|grad_values)_(channel|point)"
+    )
     types: dict[str, str] = {}
     constants: dict[str, Any] = {}
     attributes = {}
@@ -133,7 +137,9 @@ def source(build: Build) -> tuple[Any, gpu.Launch]:
             continue
         types[name] = pointers.get(name, "i32")
         # With 64 channels last, all strides of images and values are multiples of 16.
-        steps = r"work_channels|(image|by_image|grad_image)_\w+|(out|values|onto)_(item|point)"
+        steps = (
+            r"work_channels|(image|by_image|grad_image)_\w+|(out|values|grad_values)_(item|point)"
+        )
         if name in pointers or (build.last and re.fullmatch(steps, name)):
             attributes[(number,)] = [["tt.divisibility", 16]]
     return ASTSource(kernel, types, constants, attributes), launch
@@ -170,11 +176,14 @@ def resources(ptx: str, capability: int) -> dict[str, int]:
 def builds() -> Iterator[Build]:
     """What is recorded."""
     for kernel, rank, mode, last in itertools.product(
-        ("gather", "backward", "twice"), (1, 2, 3), ("nearest", "linear", "cubic"), (False, True)
+        ("gather", "backward", "double_backward"),
+        (1, 2, 3),
+        ("nearest", "linear", "cubic"),
+        (False, True),
     ):
-        if mode != "nearest" or kernel != "twice":
+        if mode != "nearest" or kernel != "double_backward":
             yield Build(kernel, rank, mode, "reflection", last)
-    for kernel, last in itertools.product(("gather", "backward", "twice"), (False, True)):
+    for kernel, last in itertools.product(("gather", "backward", "double_backward"), (False, True)):
         yield Build(kernel, storage="fp16", last=last)
         yield Build(kernel, storage="bf16", last=last)
         yield Build(kernel, storage="fp64", last=last)
@@ -189,20 +198,20 @@ def builds() -> Iterator[Build]:
     for kernel, rank, last in itertools.product(("gather", "backward"), (1, 2, 3), (False, True)):
         for mode in ("nearest", "linear", "cubic"):
             yield Build(kernel, rank, mode, "reflection", last, spread=True)
-    for kernel in ("gather", "backward", "survey"):
-        for flags in ((("feet_SCALED", True),), (("tile_SOURCE", parts.MAPPED),)):
+    for kernel in ("gather", "backward", "measure_footprints"):
+        for flags in ((("footprint_SCALED", True),), (("tile_SOURCE", parts.MAPPED),)):
             yield Build(kernel, spread=True, flags=flags)
         yield Build(kernel, storage="fp64", spread=True)
         yield Build(kernel, coords="displacement", extrapolate=False, spread=True)
-    yield Build("backward", spread=True, flags=(("feet_ATTACHED", False),))
+    yield Build("backward", spread=True, flags=(("footprint_ATTACHED", False),))
     for storage in ("fp32", "fp64", "fp16"):
         yield Build("collect", storage=storage)
-    for kernel, rank in itertools.product(("gather", "backward", "twice"), (2, 3)):
+    for kernel, rank in itertools.product(("gather", "backward", "double_backward"), (2, 3)):
         for boundary in ("constant", "symmetric", "wrap", "antimirror"):
             yield Build(kernel, rank, "linear", boundary)
         yield Build(kernel, rank, coords="displacement", extrapolate=False)
     for kernel, mode in itertools.product(
-        ("gather", "backward", "twice"), ("mitchell", "spline3", "spline5", "lanczos3")
+        ("gather", "backward", "double_backward"), ("mitchell", "spline3", "spline5", "lanczos3")
     ):
         yield Build(kernel, 2, mode, "mirror")
 

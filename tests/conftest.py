@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import gc
 import os
 from collections.abc import Iterator
 from typing import Any
@@ -88,6 +89,15 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         dropped |= {item for i, item in enumerate(group) if i not in more}
     config.hook.pytest_deselected(items=[item for item in items if item in dropped])
     items[:] = [item for item in items if item not in dropped]
+
+
+def pytest_collection_finish() -> None:
+    """Let the garbage collector pass by what is there to stay: modules, and the tests themselves.
+
+    A test that collects garbage takes a second otherwise.
+    """
+    gc.collect()
+    gc.freeze()
 
 
 def forbid(report: Any, config: pytest.Config) -> None:

@@ -25,7 +25,7 @@ def holes(rng: np.random.Generator, shape: tuple[int, ...], share: float = 0.3) 
 def without_kernels() -> Iterator[None]:
     """Sample images of their own for both sums, as where no kernel averages."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("gridsample.ops.means.averaging_of", lambda *_: None)
+        patch.setattr("gridsample.ops.means.resolve_averaging", lambda *_: None)
         yield
 
 

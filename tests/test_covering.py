@@ -55,7 +55,9 @@ def test_all(a, b, c):
 
 @pytest.mark.parametrize(
     ("options", "passed"),
-    [(["-m", "not slow"], 4), ([], 8), (["-m", "not slow", "--every-case"], 8)],
+    cases.slow_after(
+        1, [(["-m", "not slow"], 4), ([], 8), (["-m", "not slow", "--every-case"], 8)]
+    ),
 )
 def test_cases_are_chosen(options: list[str], passed: int, tmp_path: Path) -> None:
     for file in ("conftest.py", "cases.py"):

@@ -81,7 +81,7 @@ def assert_gradients(image_type, grid_type, mode, boundary, channel_axis=1):
 # Every type with float32 ------------------------------------------------------------------------
 
 
-@pytest.mark.covering
+@pytest.mark.covering(ordinary=1, slow=2)
 @IMAGE_TYPE
 @pytest.mark.parametrize("mode", ["linear", "cubic"])
 @pytest.mark.parametrize("boundary", cases.BOUNDARIES)

@@ -453,7 +453,7 @@ def test_samples_as_tensors_have_the_mean_and_its_derivatives(coords: str, most:
     feet, images = footprints.Footprints(grid, image.shape[2:], how), footprints.Pyramid(image)
     mean: Any = 0
     for one in feet.samples():
-        mean = mean + one.values(derivatives.gather(images.at(one.spatial), one.grid, one.how))
+        mean = mean + one.values(derivatives.gather(images.at(one.spatial), one.grid, one.options))
     found = mean, *torch.autograd.grad(mean, (image, grid), values)
     with torch.no_grad():
         expected = (

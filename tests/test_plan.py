@@ -10,7 +10,14 @@ import pytest
 
 import gridsample
 from gridsample import methods
-from gridsample.definitions.plan import BOUNDARIES, COORDS, FOREIGN_BOUNDARIES, Plan, make_plan
+from gridsample.definitions.plan import (
+    BOUNDARIES,
+    COORDS,
+    EVEN,
+    FOREIGN_BOUNDARIES,
+    Plan,
+    make_plan,
+)
 
 IMAGE, GRID = np.zeros((2, 3, 5, 7), np.float32), np.zeros((1, 4, 6, 2), np.float32)
 
@@ -112,6 +119,10 @@ def test_edges_and_folds_of_each_boundary() -> None:
             assert boundary.name == name
 
 
+def test_odd_boundaries_fold_like_even_ones_but_for_pixels_of_zero() -> None:
+    assert EVEN == {"antisymmetric": "symmetric", "antimirror": "mirror"}
+
+
 def test_only_plain_copies_of_pixels_are_nearest() -> None:
     assert made_with(mode="nearest", padding_mode="wrap").nearest
     assert not made_with(mode="nearest", padding_mode=("wrap", "antimirror")).nearest
@@ -123,8 +134,10 @@ def test_plans_tell_what_coordinates_count() -> None:
     plans = [made_with(coords=coords, extrapolate=e) for coords in COORDS for e in (True, False)]
     assert len(set(plans)) == 6
     assert plans[0] == made_with()
-    assert [plan.rim for plan in plans] == [0.5, 0.5, 0, 0, 0, 0]
-    assert made_with(align_corners=True).rim == 0
+    assert [plan.margin for plan in plans] == [None, 0.5, None, 0, None, 0]
+    assert made_with(align_corners=True, extrapolate=False).margin == 0
+    assert made_with(coords="pixel", extrapolate="edges").margin == 0.5
+    assert made_with(extrapolate="centers").margin == 0
 
 
 def test_a_displacement_needs_a_place_of_its_own() -> None:
@@ -137,7 +150,8 @@ def test_a_displacement_needs_a_place_of_its_own() -> None:
     [
         ({"coords": "pixels"}, ValueError, "coords 'pixels' .*did you mean 'pixel'"),
         ({"coords": 1}, TypeError, "coords must be one of 'normalized', 'pixel', .* got 1"),
-        ({"extrapolate": "no"}, TypeError, "extrapolate must be True or False, got 'no'"),
+        ({"extrapolate": "no"}, ValueError, "extrapolate 'no' is .*accepted: 'edges', 'centers'"),
+        ({"extrapolate": 0.5}, TypeError, "extrapolate must be True, False or one of 'edges', .*"),
         ({"padding_mode": ("zeros", "constant")}, ValueError, "mixes 'zeros' and 'constant'"),
         ({"padding_mode": methods.get("linear")}, TypeError, "padding_mode must be a string"),
         ({"padding_mode": "reflect"}, ValueError, "'mirror' here.*'symmetric'.*'reflection'"),

@@ -138,6 +138,17 @@ def test_nothing_outside_a_window_is_read_into_a_sum() -> None:
         assert uses.sum() <= 2 * reach * max(1, 17 / 40) + 2
 
 
+@pytest.mark.parametrize("aligned", [False, True])
+def test_to_a_width_of_one_each_row_is_its_own(aligned: bool) -> None:
+    """As for one axis after the other, unlike torch 2.13: there, every row is the first one."""
+    image = np.arange(20.0).reshape(1, 2, 5, 2) ** 2
+    how: Any = {"mode": "linear", "antialias": True, "align_corners": aligned}
+    once = gridsample.interpolate(image, (4, 1), **how)
+    twice = gridsample.interpolate(gridsample.interpolate(image, (4, 2), **how), (4, 1), **how)
+    np.testing.assert_allclose(once, twice, rtol=1e-14)
+    assert (np.diff(once[..., 0]) > 0).all()
+
+
 def test_bits_of_the_nearest_are_copied() -> None:
     image = np.array([[[0x7FC00123, 1, 0xFFFFFFFF]]], np.uint32).view(np.float32)
     out = gridsample.interpolate(image, 6)
@@ -354,6 +365,7 @@ def test_sizes_that_no_array_can_have_are_refused():
             gridsample.splat(np.zeros((1, 3, 2, 2)), np.zeros((1, 2, 2, 2)), size)
 
 
+@pytest.mark.covering(ordinary=1, slow=2)
 @pytest.mark.parametrize("dtype", ["bool", "uint8", "int16", "int32", "float16", "float32"])
 @pytest.mark.parametrize("mode", ["linear", "area", "cubic"])
 def test_long_lines_beside_an_axis_whose_pixels_are_only_copied(mode: str, dtype: str) -> None:

@@ -80,11 +80,11 @@ def torch_cases() -> list[tuple[int, str, dict[str, Any]]]:
     return plain
 
 
-# All in double precision; each other type with some, and with all when slow.
+# Each type with some, and with all when slow.
 @pytest.mark.parametrize(
     ("rank", "mode", "how", "dtype"),
     [
-        pytest.param(*case, dtype, marks=[pytest.mark.slow] * (k != 0 and (i + k) % 6 != 0))
+        pytest.param(*case, dtype, marks=[pytest.mark.slow] * ((i + k) % 4 != 0))
         for i, case in enumerate(torch_cases())
         for k, dtype in enumerate((torch.float64, torch.float32, torch.float16, torch.bfloat16))
     ],

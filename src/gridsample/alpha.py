@@ -74,13 +74,13 @@ def divide(product: NDArray[Any], alpha: Alpha, dtype: np.dtype[Any]) -> NDArray
     array([[200,  51],
            [  0,   0]], dtype=uint8)
     """
-    share, whole = _share(product, alpha, dtype), dtype.kind in "iu"
-    stored = np.rint(product[..., alpha.channel]) if whole else product[..., alpha.channel]
+    share, is_integer = _share(product, alpha, dtype), dtype.kind in "iu"
+    stored = np.rint(product[..., alpha.channel]) if is_integer else product[..., alpha.channel]
     hidden = (stored <= 0)[..., None]
     colours = product[..., : alpha.colours]
     np.divide(colours, share, out=colours, where=~hidden)
     np.copyto(colours, 0, where=hidden)
-    return saturated(np.rint(product), dtype) if whole else product.astype(dtype, copy=False)
+    return saturated(np.rint(product), dtype) if is_integer else product.astype(dtype, copy=False)
 
 
 def _share(pixels: NDArray[Any], alpha: Alpha, dtype: np.dtype[Any]) -> NDArray[Any]:

@@ -128,37 +128,37 @@ def as_size(dsize: Any) -> tuple[int, int]:
     return height, width
 
 
-def chosen(given: Any, known: dict[int, str], name: str) -> str:
+def chosen(constant: Any, known: dict[int, str], name: str) -> str:
     """What an OpenCV constant stands for."""
     try:
-        return known[operator.index(given)]
+        return known[operator.index(constant)]
     except (TypeError, KeyError):
         values = ", ".join(map(str, known))
-        raise ValueError(f"{name} is not known: {given!r}; accepted: {values}") from None
+        raise ValueError(f"{name} is not known: {constant!r}; accepted: {values}") from None
 
 
-def border_values(given: Any, channels: int) -> Array:
+def border_values(value: Any, channels: int) -> Array:
     """A number a channel of OpenCV's scalar: four numbers, those not given 0, over and over."""
-    check_constant(borderValue=given)
-    numbers = np.atleast_1d(as_array(given, "borderValue"))
+    check_constant(borderValue=value)
+    numbers = np.atleast_1d(as_array(value, "borderValue"))
     if numbers.ndim != 1 or len(numbers) > 4:  # before a copy, which may not fit into memory
-        raise ValueError(f"borderValue must be a number or up to four, got {given!r}")
+        raise ValueError(f"borderValue must be a number or up to four, got {value!r}")
     numbers = as_reals(numbers, "borderValue")
     return np.resize(np.pad(numbers, (0, 4 - len(numbers))), channels)
 
 
-def destination(dst: Any, shape: tuple[int, ...], dtype: np.dtype[Any], kept: bool) -> Array:
+def destination(dst: Any, shape: tuple[int, ...], dtype: np.dtype[Any], is_read: bool) -> Array:
     """Where the result goes: ``dst``, if it fits, or a new array.
 
     Raises:
-        ValueError: ``dst`` has another shape or type, or is needed (``kept``) and not given.
+        ValueError: ``dst`` has another shape or type, or is needed (``is_read``) and not given.
     """
-    if dst is None and not kept:
+    if dst is None and not is_read:
         return np.empty(shape, dtype)
     check_dense(dst=dst)
     if not isinstance(dst, np.ndarray) or dst.shape != shape or dst.dtype != dtype:
         got = dst.shape if isinstance(dst, np.ndarray) else dst
-        needed = " with BORDER_TRANSPARENT" if kept else ""
+        needed = " with BORDER_TRANSPARENT" if is_read else ""
         raise ValueError(f"dst must be an array{needed} of shape {shape} and {dtype}, got {got!r}")
     return dst
 
@@ -204,22 +204,22 @@ def write_over(place: Array, image: Array, sampler: Sampler, mode: str) -> None:
     there, linear repeats its edge.
     """
     real = image if mode == "nearest" else image.astype(summed_in(image.dtype))
-    kind = np.result_type(real, np.float32)
+    dtype = np.result_type(real, np.float32)
     if mode == "lanczos4" or (mode == "linear" and image.dtype in (np.int16, np.float64)):
         outside = "mirror" if mode == "lanczos4" else "border"
         values = sampler(real, None, mode=mode, padding_mode=outside)
         # 1 from the first pixel's centre on, and falling to 0 from the last one's to the next.
-        reach = np.pad(np.ones(image.shape[:2], kind), (0, 1))[..., np.newaxis]
-        how = {"mode": "linear", "padding_mode": "constant", "extrapolate": False}
-        written = sampler(reach, None, **how) > 0
+        reach = np.pad(np.ones(image.shape[:2], dtype), (0, 1))[..., np.newaxis]
+        options = {"mode": "linear", "padding_mode": "constant", "extrapolate": False}
+        written = sampler(reach, None, **options) > 0
     else:
-        how = {"mode": mode, "padding_mode": "constant"}
-        values = sampler(real, None, **how)
-        share = sampler(np.ones((*image.shape[:2], 1), kind), None, **how)
-        share = np.where(np.isnan(share), 0, share)  # a position that is nowhere
+        options = {"mode": mode, "padding_mode": "constant"}
+        values = sampler(real, None, **options)
+        share = sampler(np.ones((*image.shape[:2], 1), dtype), None, **options)
+        share = np.where(np.isnan(share), 0, share)  # an invalid position
         written = share != 0
         # Where all taps are in the image, but for rounding, what is there may be anything.
-        rest = np.where(abs(1 - share) <= 16 * np.finfo(kind).eps, 0, 1 - share)
+        rest = np.where(abs(1 - share) <= 16 * np.finfo(dtype).eps, 0, 1 - share)
         if mode != "nearest":
             values += np.multiply(rest, place, out=np.zeros_like(values), where=rest != 0)
     if values.dtype != image.dtype:
@@ -336,17 +336,17 @@ def remap(
     return warp(src, sampler, size, flags, borderMode, borderValue, dst)
 
 
-def split_maps(map1: Any, map2: Any, whole: bool) -> tuple[Array, Array]:
+def split_maps(map1: Any, map2: Any, nearest: bool) -> tuple[Array, Array]:
     """The positions x and y, each (h, w) and floating, of OpenCV's three forms of maps.
 
-    whole: that fractions do not count, as for INTER_NEAREST in OpenCV.
+    nearest: that fractions do not count, as for INTER_NEAREST in OpenCV.
     """
     first, second = as_array(map1, "map1"), None if map2 is None else as_array(map2, "map2")
     second = None if second is not None and second.size == 0 < first.size else second
     pair = first.ndim == 3 and first.shape[2] == 2
     if pair and first.dtype == np.int16:
         x, y = first[..., 0].astype(np.float32), first[..., 1].astype(np.float32)
-        if second is None or whole:
+        if second is None or nearest:
             return x, y
         if second.shape != x.shape or second.dtype not in (np.uint16, np.int16):
             raise ValueError(
@@ -372,11 +372,11 @@ def inverse(matrix: Any, rows: int, flags: int) -> Array:
 
     In place of an inverse that does not exist, it is a matrix of zeros, as in OpenCV.
     """
-    given = as_reals(matrix, "M")
-    if given.shape != (rows, 3):
-        raise ValueError(f"M must be a {rows} x 3 matrix, got shape {given.shape}")
+    rows_given = as_reals(matrix, "M")
+    if rows_given.shape != (rows, 3):
+        raise ValueError(f"M must be a {rows} x 3 matrix, got shape {rows_given.shape}")
     full = np.eye(3)
-    full[:rows] = given
+    full[:rows] = rows_given
     if flags & WARP_INVERSE_MAP:
         return full
     # OpenCV's sum, to the last bit, because it decides.

@@ -81,14 +81,14 @@ def resample(
         >>> medical.resample(np.array([2, 7, 7]), [2.0], [1.0], is_label=True, order=1)
         array([2, 2, 7, 7, 7, 7])
     """
-    given, before, after = as_image(data), check_spacing(spacing), check_spacing(new_spacing)
+    array, before, after = as_image(data), check_spacing(spacing), check_spacing(new_spacing)
     rank = len(before)
-    if len(after) != rank or given.ndim not in (rank, rank + 1):
+    if len(after) != rank or array.ndim not in (rank, rank + 1):
         raise ValueError(
             "spacing and new_spacing need one number for each spatial axis of data, (*spatial) or "
-            f"(C, *spatial); got {spacing!r} and {new_spacing!r} for shape {tuple(given.shape)}"
+            f"(C, *spatial); got {spacing!r} and {new_spacing!r} for shape {tuple(array.shape)}"
         )
-    volume = given[None] if given.ndim == rank else given
+    volume = array[None] if array.ndim == rank else array
     axes = zip(volume.shape[1:], before, after, strict=True)
     shape = [max(1, round(old / new * n)) for n, old, new in axes]
     if separate_axis == "auto":
@@ -97,7 +97,7 @@ def resample(
         axis = None if separate_axis is None else check_axis(separate_axis, rank)
     orders = check_order(order, "order"), check_order(order_separate, "order_separate")
     result = resampled(volume, shape, is_label, axis, *orders, (largest_share,) * 2)
-    return backend_of(data=data).restore(result[0] if given.ndim == rank else result, data)
+    return backend_of(data=data).restore(result[0] if array.ndim == rank else result, data)
 
 
 def resample_data_or_seg_to_shape(
@@ -151,7 +151,7 @@ def resample_data_or_seg_to_shape(
     volume = as_image(data)
     shape = [operator.index(n) for n in new_shape]
     spacings = check_spacing(current_spacing), check_spacing(new_spacing)
-    if volume.ndim != 4 or any(len(one) != 3 for one in (shape, *spacings)):
+    if volume.ndim != 4 or any(len(numbers) != 3 for numbers in (shape, *spacings)):
         raise ValueError(
             "data must be (C, x, y, z), and new_shape, current_spacing and new_spacing must have "
             f"three numbers each, got shape {tuple(volume.shape)}, {new_shape!r}, "
@@ -172,37 +172,37 @@ def resample_data_or_seg_to_shape(
 # What the arguments mean --------------------------------------------------------------------------
 
 
-def check_spacing(given: Any) -> list[float]:
+def check_spacing(value: Any) -> list[float]:
     """Return spacings as numbers.
 
     Raises:
         ValueError: they are not positive.
     """
-    spacing: list[float] = np.asarray(given, float).reshape(-1).tolist()
-    if not spacing or not all(0 < one < np.inf for one in spacing):
-        raise ValueError(f"a spacing must consist of positive numbers, got {given!r}")
+    spacing: list[float] = np.asarray(value, float).reshape(-1).tolist()
+    if not spacing or not all(0 < n < np.inf for n in spacing):
+        raise ValueError(f"a spacing must consist of positive numbers, got {value!r}")
     return spacing
 
 
-def check_order(given: Any, name: str) -> int:
+def check_order(order: Any, name: str) -> int:
     """Return the order of a spline, 0 to 5."""
-    if not 0 <= given <= 5:
-        raise ValueError(f"{name} must be 0 to 5, got {given!r}")
-    return operator.index(given)
+    if not 0 <= order <= 5:
+        raise ValueError(f"{name} must be 0 to 5, got {order!r}")
+    return operator.index(order)
 
 
-def check_axis(given: Any, rank: int) -> int:
+def check_axis(axis: Any, rank: int) -> int:
     """Return a spatial axis as a number from 0 on."""
-    if isinstance(given, str) or not -rank <= operator.index(given) < rank:
+    if isinstance(axis, str) or not -rank <= operator.index(axis) < rank:
         raise ValueError(
-            f"separate_axis must be 'auto', None or one of {rank} spatial axes, got {given!r}"
+            f"separate_axis must be 'auto', None or one of {rank} spatial axes, got {axis!r}"
         )
-    return operator.index(given) % rank
+    return operator.index(axis) % rank
 
 
 def coarsest_axis(spacing: Sequence[float]) -> int | None:
     """The axis with the largest spacing; None if several have it."""
-    largest = [axis for axis, one in enumerate(spacing) if one == max(spacing)]
+    largest = [axis for axis, n in enumerate(spacing) if n == max(spacing)]
     return largest[0] if len(largest) == 1 else None
 
 
@@ -210,9 +210,9 @@ def anisotropic_axis(
     spacing: Sequence[float], new_spacing: Sequence[float], threshold: float
 ) -> int | None:
     """The axis that is interpolated apart; see `resample`."""
-    for one in (spacing, new_spacing):
-        if max(one) / min(one) > threshold:
-            return coarsest_axis(one)
+    for numbers in (spacing, new_spacing):
+        if max(numbers) / min(numbers) > threshold:
+            return coarsest_axis(numbers)
     return None
 
 
@@ -241,14 +241,14 @@ def resampled(
         )
     if tuple(shape) == tuple(volume.shape[1:]):
         return duplicate(volume)
-    plain = volume if backend.is_host else as_memory(volume, is_label)
-    if plain is None:
+    memory = volume if backend.is_host else as_memory(volume, is_label)
+    if memory is None:
         return resample_image(volume, shape, axis, order, order_apart)
     if not is_label and axis is None:
-        made = resample_image(plain, shape, axis, order, order_apart)
+        result = resample_image(memory, shape, axis, order, order_apart)
     else:
-        made = np.empty((len(plain), *shape), plain.dtype)
-        for channel, out in zip(plain, made, strict=True):
+        result = np.empty((len(memory), *shape), memory.dtype)
+        for channel, out in zip(memory, result, strict=True):
             if axis is None:
                 zooms = zooms_of(channel.shape, shape, order, "border", None, "float32")
                 relabel(channel, out, zooms, rules[0])
@@ -258,7 +258,9 @@ def resampled(
                 by_slices(slices, target, order, order_apart, relabel_slices, rules)
             else:
                 by_slices(slices, target, order, order_apart, resize_slices, rules)
-    return made if backend.is_host else backend.astype(backend.asarray(made, volume), volume.dtype)
+    return (
+        result if backend.is_host else backend.astype(backend.asarray(result, volume), volume.dtype)
+    )
 
 
 def as_memory(volume: Array, is_label: bool) -> Any:
@@ -283,8 +285,8 @@ def resample_image(
     """Interpolate (C, *spatial) in one piece, and clip it by channel, or by slice."""
     items, size = volume.shape[0], tuple(shape)
     if axis is None:
-        found = zoom_axes(volume, zooms_for(volume, (items, *size), order))
-        return clip_items(volume, found, order)
+        resized = zoom_axes(volume, zooms_for(volume, (items, *size), order))
+        return clip_items(volume, resized, order)
     backend, rank = backend_of(volume=volume), volume.ndim
     to = [0, axis + 1, *[k for k in range(1, rank) if k != axis + 1]]
     slices = backend.permute(volume, to)
@@ -292,8 +294,8 @@ def resample_image(
     target = [n for k, n in enumerate(size) if k != axis]
     slices = resize_slices(slices, target, order).reshape((items, volume.shape[axis + 1], *target))
     size = (items, size[axis], *target)
-    found = zoom_axes(slices, zooms_for(slices, size, order_apart))
-    return backend.permute(found, sorted(range(rank), key=to.__getitem__))
+    resized = zoom_axes(slices, zooms_for(slices, size, order_apart))
+    return backend.permute(resized, sorted(range(rank), key=to.__getitem__))
 
 
 def clip_items(image: Array, result: Array, order: int) -> Array:
@@ -301,14 +303,16 @@ def clip_items(image: Array, result: Array, order: int) -> Array:
     if order == 0 or result is image:
         return result  # every voxel is one of the image's
     backend = backend_of(image=image)
-    made = [clipped(one, of, "edge", 0.0) for one, of in zip(image, result, strict=True)]
-    return result if backend.is_host else backend.xp.stack(made)
+    clipped_entries = [
+        clipped(entry, of, "edge", 0.0) for entry, of in zip(image, result, strict=True)
+    ]
+    return result if backend.is_host else backend.xp.stack(clipped_entries)
 
 
 def resize_slices(slices: Array, size: Sequence[int], order: int, rule: Any = None) -> Array:
     """Resize each of some slices (n, *spatial), and clip it to its own range."""
-    found = zoom_axes(slices, zooms_for(slices, (slices.shape[0], *size), order))
-    return clip_items(slices, found, order)
+    resized = zoom_axes(slices, zooms_for(slices, (slices.shape[0], *size), order))
+    return clip_items(slices, resized, order)
 
 
 # One axis apart, a few slices at a time -----------------------------------------------------------
@@ -333,8 +337,8 @@ def by_slices(
         apart = apart._replace(order=0)
     for rows in slabs(out, out.itemsize):
         if apart.order == 0:
-            used, places = np.unique(picked(apart)[rows], return_inverse=True)
-            out[rows] = resized(slices[used], size, order, rules[0])[places]
+            used, index = np.unique(picked(apart)[rows], return_inverse=True)
+            out[rows] = resized(slices[used], size, order, rules[0])[index]
             continue
         few = resized(slices[needed(apart, rows)], size, order, rules[0])
         zooms = [apart, *zooms_of(size, size, order_apart, "border")]
@@ -381,12 +385,15 @@ def labels_of(labels: Any) -> Any:
     if labels.dtype.kind in "iu":
         low, high = int(labels.min()), int(labels.max())
         if high - low < TABLE:
-            seen = np.zeros(high - low + 1, bool)
+            is_present = np.zeros(high - low + 1, bool)
             for row in labels:
-                seen |= np.bincount(row.reshape(-1).astype(np.int64) - low, minlength=len(seen)) > 0
-            return (np.flatnonzero(seen) + low).astype(labels.dtype)
-    found: list[Any] = [np.unique(row) for row in labels]
-    return np.unique(np.concatenate(found))
+                is_present |= (
+                    np.bincount(row.reshape(-1).astype(np.int64) - low, minlength=len(is_present))
+                    > 0
+                )
+            return (np.flatnonzero(is_present) + low).astype(labels.dtype)
+    labels_by_row: list[Any] = [np.unique(row) for row in labels]
+    return np.unique(np.concatenate(labels_by_row))
 
 
 def largest_share(out: Any, present: Any, share: Callable[[Any], Any]) -> None:

@@ -132,13 +132,13 @@ def register(
     return METHODS.setdefault(name, method)
 
 
-def as_table(given: Any) -> tuple[tuple[float, ...], ...]:
+def as_table(table: Any) -> tuple[tuple[float, ...], ...]:
     """Convert a table to tuples of floats, which are hashable."""
     try:
-        return tuple(tuple(float(number) for number in row) for row in given)
+        return tuple(tuple(float(number) for number in row) for row in table)
     except (TypeError, ValueError):
         raise TypeError(
-            f"table must hold a row of numbers for each tap, lowest power first, got {given!r}"
+            f"table must hold a row of numbers for each tap, lowest power first, got {table!r}"
         ) from None
 
 

@@ -39,7 +39,9 @@ class Resize(nn.Module):
         antialias: bool,
     ) -> None:
         super().__init__()
-        lists = [given for given in (size, scale_factor) if isinstance(given, (tuple, list))]
+        lists = [
+            argument for argument in (size, scale_factor) if isinstance(argument, (tuple, list))
+        ]
         rank = len(lists[0]) if lists else len(listed(mode))
         large = (2**20,) * rank  # check the options now, independently of the input's size
         plan_resizing(
@@ -193,8 +195,8 @@ class PatchDownsample(nn.Module):
         if rank not in kinds:
             raise ValueError(f"rank must be 1, 2 or 3, got {rank!r}")
         patch, step, around = (
-            self.each(given, rank, name)
-            for given, name in (
+            self.each(argument, rank, name)
+            for argument, name in (
                 (patch_size, "patch_size"),
                 (patch_size if stride is None else stride, "stride"),
                 (padding, "padding"),
@@ -203,11 +205,11 @@ class PatchDownsample(nn.Module):
         self.project = kinds[rank](in_channels, out_channels, patch, step, around, bias=bias)
 
     @staticmethod
-    def each(given: Size, rank: int, name: str) -> tuple[int, ...]:
+    def each(value: Size, rank: int, name: str) -> tuple[int, ...]:
         """Return one number per axis."""
-        sizes = (given,) * rank if isinstance(given, int) else tuple(given)
+        sizes = (value,) * rank if isinstance(value, int) else tuple(value)
         if len(sizes) != rank:
-            raise ValueError(f"{name} needs one number, or {rank}, got {given!r}")
+            raise ValueError(f"{name} needs one number, or {rank}, got {value!r}")
         return sizes
 
     def forward(self, input: Tensor) -> Tensor:
@@ -216,21 +218,21 @@ class PatchDownsample(nn.Module):
         return result
 
     def __repr__(self) -> str:
-        own = self.project
+        projection = self.project
         options = shown(
-            patch_size=own.kernel_size,
-            stride=own.stride,
-            padding=own.padding if any(own.padding) else None,
-            bias=None if own.bias is not None else False,
+            patch_size=projection.kernel_size,
+            stride=projection.stride,
+            padding=projection.padding if any(projection.padding) else None,
+            bias=None if projection.bias is not None else False,
         )
-        return f"PatchDownsample({own.in_channels}, {own.out_channels}, {options})"
+        return f"PatchDownsample({projection.in_channels}, {projection.out_channels}, {options})"
 
 
 @functools.lru_cache(maxsize=64)
 def cell_means(centers: tuple[float, ...], n: int) -> np.ndarray[Any, Any]:
     """Return the matrix (centers, n) of the averages over cells; see `CenterPool`."""
-    places = (np.array(centers) + 1) / 2 * n  # the first pixel reaches from 0 to 1
-    borders = np.concatenate([[0.0], (places[1:] + places[:-1]) / 2, [float(n)]])
+    positions = (np.array(centers) + 1) / 2 * n  # the first pixel reaches from 0 to 1
+    borders = np.concatenate([[0.0], (positions[1:] + positions[:-1]) / 2, [float(n)]])
     pixels = np.arange(n)
     overlap = np.minimum(borders[1:, np.newaxis], pixels + 1) - np.maximum(
         borders[:-1, np.newaxis], pixels

@@ -58,7 +58,7 @@ SMOOTHED = ("bilinear", "bicubic")
 FAR = 1e9
 
 
-class Manner(NamedTuple):
+class PatchOptions(NamedTuple):
     """How a function replaces torch's.
 
     Attributes:
@@ -107,7 +107,7 @@ def grid_sample(
     """
     if has_torch_function_variadic(input, grid):
         return hand_over(grid_sample, locals(), input, grid)  # type: ignore[no-any-return]
-    return sample(Manner(strict, 4), input, grid, mode, padding_mode, align_corners)
+    return sample(PatchOptions(strict, 4), input, grid, mode, padding_mode, align_corners)
 
 
 def affine_grid(
@@ -132,7 +132,7 @@ def affine_grid(
     """
     if has_torch_function_unary(theta):
         return hand_over(affine_grid, locals(), theta)  # type: ignore[no-any-return]
-    return make_grid(Manner(strict, 4), theta, size, align_corners)
+    return make_grid(PatchOptions(strict, 4), theta, size, align_corners)
 
 
 def interpolate(
@@ -212,7 +212,7 @@ class patch:
         if strict and footprint is not None:
             raise ValueError("strict=True accepts what torch does, which has no antialias=True")
         most = 0 if footprint is None else footprint.most
-        self.before = internals.install(StandIns(Manner(bool(strict), 5, most)))
+        self.before = internals.install(StandIns(PatchOptions(bool(strict), 5, most)))
 
     def undo(self) -> None:
         """Restore the previous functions."""
@@ -223,7 +223,7 @@ class patch:
 
     def __exit__(
         self,
-        kind: type[BaseException] | None,
+        exception_type: type[BaseException] | None,
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
@@ -237,80 +237,85 @@ class StandIns:
     call arrives here again.
     """
 
-    def __init__(self, manner: Manner) -> None:
-        self.manner = manner
+    def __init__(self, patch_options: PatchOptions) -> None:
+        self.patch_options = patch_options
 
     def grid_sample(self, input: Any, grid: Any, *options: Any) -> Tensor:
         """Replace `torch.nn.functional.grid_sample`."""
         if has_torch_function_variadic(input, grid):
             return torchs.grid_sample(input, grid, *options)
-        return sample(self.manner, input, grid, *options)
+        return sample(self.patch_options, input, grid, *options)
 
     def affine_grid(self, theta: Any, *options: Any) -> Tensor:
         """Replace `torch.nn.functional.affine_grid`."""
         if has_torch_function_unary(theta):
             return torchs.affine_grid(theta, *options)
-        return make_grid(self.manner, theta, *options)
+        return make_grid(self.patch_options, theta, *options)
 
     def interpolate(self, input: Any, *options: Any) -> Tensor:
         """Replace `torch.nn.functional.interpolate`."""
         if has_torch_function_unary(input):
             return torchs.interpolate(input, *options)
-        return resized(input, options, self.manner.strict)
+        return resized(input, options, self.patch_options.strict)
 
 
 # Implementations ----------------------------------------------------------------------------------
 
 
 def sample(
-    manner: Manner, input: Any, grid: Any, mode: Any, padding_mode: Any, align_corners: Any
+    patch_options: PatchOptions,
+    input: Any,
+    grid: Any,
+    mode: Any,
+    padding_mode: Any,
+    align_corners: Any,
 ) -> Tensor:
     """Sample with gridsample's function or, if it does not apply, with torch's."""
     theirs = functools.partial(torchs.grid_sample, input, grid, mode, padding_mode)
     tensors = isinstance(input, Tensor) and isinstance(grid, Tensor)
     if not tensors or internals.is_tracing():
         return theirs(align_corners)
-    corners = check_corners(align_corners, manner)
+    corners = check_corners(align_corners, patch_options)
     image, points = as_autocast(input, grid)
-    if manner.strict and not torch_samples(image, points, mode, padding_mode):
+    if patch_options.strict and not torch_samples(image, points, mode, padding_mode):
         return theirs(corners)
     try:
-        averaged = manner.most > 0 and points.dim() == image.dim()
+        averaged = patch_options.most > 0 and points.dim() == image.dim()
         result: Tensor = api.grid_sample(
             image, points, mode, padding_mode, corners, antialias=averaged,
-            max_samples=manner.most or MOST,
+            max_samples=patch_options.most or MOST,
         )  # fmt: skip
     except REFUSALS as error:
         return refused(error, theirs, corners)
-    if not manner.strict:
+    if not patch_options.strict:
         return result
-    how = mode, padding_mode, corners
-    return with_torchs_nowhere(result.contiguous(), image, points, *how)
+    options = mode, padding_mode, corners
+    return with_torchs_invalid_points(result.contiguous(), image, points, *options)
 
 
-def make_grid(manner: Manner, theta: Any, size: Any, align_corners: Any) -> Tensor:
+def make_grid(patch_options: PatchOptions, theta: Any, size: Any, align_corners: Any) -> Tensor:
     """Make the grid of an affine map with gridsample's function or, if necessary, torch's."""
     theirs = functools.partial(torchs.affine_grid, theta, size)
     if not isinstance(theta, Tensor) or internals.is_tracing():
         return theirs(align_corners)
-    corners = check_corners(align_corners, manner)
-    if manner.strict and not isinstance(size, (tuple, list)):
+    corners = check_corners(align_corners, patch_options)
+    if patch_options.strict and not isinstance(size, (tuple, list)):
         return theirs(corners)
     try:
-        size = check_output(size, 4 if manner.strict else 3, 5)
+        size = check_output(size, 4 if patch_options.strict else 3, 5)
         if any(n < 1 for n in size):
             raise ValueError(f"size must be positive, got {size}")
         grid: Tensor = fields.affine_grid(theta, size, corners)
     except REFUSALS as error:
         return refused(error, theirs, corners)
-    if not manner.strict:
+    if not patch_options.strict:
         return grid
     if corners and any(n == 1 for n in size[2:]):
-        warnings.warn(words_for_one_pixel(), stacklevel=manner.level - 1)
-    kind = theta.device.type
-    if kind in ("cpu", "cuda") and torch.is_autocast_enabled(kind):
+        warnings.warn(words_for_one_pixel(), stacklevel=patch_options.level - 1)
+    device_type = theta.device.type
+    if device_type in ("cpu", "cuda") and torch.is_autocast_enabled(device_type):
         narrow = theta.dtype != torch.float64
-        return grid.to(torch.get_autocast_dtype(kind)) if narrow else grid
+        return grid.to(torch.get_autocast_dtype(device_type)) if narrow else grid
     return grid
 
 
@@ -333,9 +338,9 @@ def refused(error: Exception, theirs: Callable[..., Tensor], *options: Any) -> T
     """Call torch's function after gridsample has rejected a call; add the reason to its error."""
     try:
         return theirs(*options)
-    except Exception as own:
-        own.add_note(f"gridsample: {error}")
-        raise own from None
+    except Exception as theirs_error:
+        theirs_error.add_note(f"gridsample: {error}")
+        raise theirs_error from None
 
 
 def torch_samples(image: Tensor, grid: Tensor, mode: Any, padding_mode: Any) -> bool:
@@ -380,22 +385,25 @@ def as_autocast(image: Tensor, grid: Tensor) -> tuple[Tensor, Tensor]:
 
     On a CPU, narrower dtypes become float32. On a GPU, both become the wider of the two dtypes.
     """
-    kind = image.device.type
-    if kind not in ("cpu", "cuda") or not torch.is_autocast_enabled(kind):
+    device_type = image.device.type
+    if device_type not in ("cpu", "cuda") or not torch.is_autocast_enabled(device_type):
         return image, grid
-    given = image, grid
-    real = [one.is_floating_point() and one.dtype != torch.float64 for one in given]
-    types = {one.dtype for one, is_real in zip(given, real, strict=True) if is_real}
+    tensors = image, grid
+    real = [tensor.is_floating_point() and tensor.dtype != torch.float64 for tensor in tensors]
+    types = {tensor.dtype for tensor, is_real in zip(tensors, real, strict=True) if is_real}
     wide = torch.float32
-    if kind == "cuda" and len(types) == 1:
-        return given
+    if device_type == "cuda" and len(types) == 1:
+        return tensors
     first, second = (
-        one.to(wide) if is_real else one for one, is_real in zip(given, real, strict=True)
+        tensor.to(wide) if is_real else tensor
+        for tensor, is_real in zip(tensors, real, strict=True)
     )
     return first, second
 
 
-def with_torchs_nowhere(result: Tensor, image: Tensor, grid: Tensor, *how: Any) -> Tensor:
+def with_torchs_invalid_points(
+    result: Tensor, image: Tensor, grid: Tensor, *options: Any
+) -> Tensor:
     """Use torch's own results at points where a coordinate is NaN or exceeds `FAR`.
 
     These results have no gradient, because torch's backward may access memory out of bounds there.
@@ -407,7 +415,7 @@ def with_torchs_nowhere(result: Tensor, image: Tensor, grid: Tensor, *how: Any) 
     if low >= -FAR and high <= FAR:
         return result
     near = (points.abs() <= FAR).all(-1).unsqueeze(1)
-    return torch.where(near, result, torchs.grid_sample(image.detach(), points, *how))
+    return torch.where(near, result, torchs.grid_sample(image.detach(), points, *options))
 
 
 # Warnings -----------------------------------------------------------------------------------------
@@ -425,9 +433,9 @@ def words_for_one_pixel() -> str:
     return internals.words_of(lambda: torchs.affine_grid(torch.zeros(1, 2, 3), (1, 1, 1, 1), True))
 
 
-def check_corners(align_corners: Any, manner: Manner) -> bool:
+def check_corners(align_corners: Any, patch_options: PatchOptions) -> bool:
     """Return ``align_corners``; None becomes False, with torch's warning."""
     if align_corners is None:
-        warnings.warn(words_for_corners(), stacklevel=manner.level)
+        warnings.warn(words_for_corners(), stacklevel=patch_options.level)
         return False
     return align_corners  # type: ignore[no-any-return]

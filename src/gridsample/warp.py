@@ -339,11 +339,11 @@ def sample(
         image = multiply(image, alpha)
         fill = np.broadcast_to(np.asarray(fill_value, image.dtype), image.shape[-1:])
         fill_value = multiply(fill, alpha, dtype) if fill.any() else 0
-    how: dict[str, Any] = {
+    keywords: dict[str, Any] = {
         "mode": mode, "padding_mode": padding_mode, "align_corners": align_corners,
         "fill_value": fill_value, "missing": missing, "antialias": antialias, "threads": threads,
     }  # fmt: skip
-    source = _Source(image, how)
+    source = _Source(image, keywords)
     for rows in bands(shape):
         band = output[rows] if alpha is None else np.empty_like(output[rows], image.dtype)
         # The footprints of a band's first and last rows reach to the rows next to them.
@@ -363,31 +363,32 @@ def sample(
 class _Source:
     """An image that is sampled in bands; the coefficients of a spline are computed once."""
 
-    def __init__(self, image: NDArray[Any], how: dict[str, Any]) -> None:
-        self.image, self.how, self.coefficients = image[None], how, None
+    def __init__(self, image: NDArray[Any], keywords: dict[str, Any]) -> None:
+        self.image, self.keywords, self.coefficients = image[None], keywords, None
         self.options = Options(
-            mode=how["mode"], padding_mode=how["padding_mode"], align_corners=how["align_corners"],
-            fill_value=how["fill_value"], channel_axis=-1, threads=how["threads"],
-            footprint=as_footprint(how["antialias"], MOST),
+            mode=keywords["mode"], padding_mode=keywords["padding_mode"],
+            align_corners=keywords["align_corners"], fill_value=keywords["fill_value"],
+            channel_axis=-1, threads=keywords["threads"],
+            footprint=as_footprint(keywords["antialias"], MOST),
         )  # fmt: skip
-        methods = [find_method(one) for one in per_axis(how["mode"], image.ndim - 1, "mode")]
+        methods = [find_method(name) for name in per_axis(keywords["mode"], image.ndim - 1, "mode")]
         # With missing pixels, or a boundary of that name, `grid_sample` refuses what it must.
         self.is_filtered = (
             any(method.prefilter > 1 for method in methods)
-            and how["missing"] == "propagate"
-            and not has_missing(how["padding_mode"])
+            and keywords["missing"] == "propagate"
+            and not has_missing(keywords["padding_mode"])
         )
 
     def sample(self, grid: NDArray[Any], band: NDArray[Any]) -> None:
         """Sample at the grid of a band, into the band; missing results become NaN."""
         if not self.is_filtered:
-            ignore = self.how["missing"] == "ignore"
-            made = grid_sample(
+            ignore = self.keywords["missing"] == "ignore"
+            result = grid_sample(
                 self.image, grid[None], return_weight=ignore, channel_axis=-1, out=band[None],
-                **self.how,
+                **self.keywords,
             )  # fmt: skip
             if ignore:
-                band[made[1][0] <= 0] = np.nan
+                band[result[1][0] <= 0] = np.nan
             return
         backend, points = backend_of(input=self.image, grid=grid), grid[None]
         options = backend.resolve_options(self.image, points, self.options)

@@ -59,7 +59,7 @@ def resample(
     *,
     axes: str = "ijk",
     fill_value: Any = 0,
-    extrapolate: bool = True,
+    extrapolate: bool | str = True,
     prefilter: bool = True,
     antialias: bool = False,
     max_samples: int = MOST,
@@ -105,7 +105,8 @@ def resample(
             *last* axis, as in the arrays of SimpleITK and in the rest of this package.
         fill_value: the value outside, as in `grid_sample`.
         extrapolate: whether to extend the image, as in `grid_sample`; False gives the fill value
-            beyond the centres of the outermost voxels, where ITK begins half a voxel farther out.
+            beyond the outer edges of the outermost voxels ("edges").  With padding_mode="border",
+            these are ITK's results.  "centers" gives it beyond their centres.
         prefilter: whether to prefilter splines, as in `grid_sample`.
         antialias: whether a result is the mean over all that its voxel covers, as in `grid_sample`.
         max_samples: the maximum number of samples along a side, as in `grid_sample`.
@@ -138,21 +139,21 @@ def resample(
     """
     if is_overridden(image, affine):
         return hand_over(resample, locals(), image, affine)
-    kept = prepared(image, affine, like, transform, axes, {"weights": weights})
+    call = prepared(image, affine, like, transform, axes, {"weights": weights})
     options = {
         "mode": mode, "padding_mode": padding_mode, "coords": "pixel", "fill_value": fill_value,
-        "extrapolate": extrapolate, "prefilter": prefilter, "antialias": antialias,
+        "extrapolate": to_edges(extrapolate), "prefilter": prefilter, "antialias": antialias,
         "max_samples": max_samples, "footprint": footprint, "missing": missing,
-        "weights": kept.others["weights"], "min_weight": min_weight,
+        "weights": call.others["weights"], "min_weight": min_weight,
         "return_weight": return_weight, "threads": threads,
     }  # fmt: skip
-    if kept.grid is None:
-        made = affine_sample(kept.image, kept.theta, kept.size, **options)
+    if call.grid is None:
+        result = affine_sample(call.image, call.theta, call.size, **options)
     else:
-        made = grid_sample(kept.image, kept.grid, **options)
+        result = grid_sample(call.image, call.grid, **options)
     if return_weight:
-        return kept.given(made[0], image), kept.given(made[1], image)
-    return kept.given(made, image)
+        return call.restored(result[0], image), call.restored(result[1], image)
+    return call.restored(result, image)
 
 
 def resample_vjp(
@@ -166,7 +167,7 @@ def resample_vjp(
     *,
     axes: str = "ijk",
     fill_value: Any = 0,
-    extrapolate: bool = True,
+    extrapolate: bool | str = True,
     prefilter: bool = True,
     antialias: bool = False,
     max_samples: int = MOST,
@@ -215,21 +216,21 @@ def resample_vjp(
     if is_overridden(grad_output, image, affine):
         return hand_over(resample_vjp, locals(), grad_output, image, affine)
     others = {"grad_output": grad_output, "weights": weights}
-    kept = prepared(image, affine, like, transform, axes, others)
+    call = prepared(image, affine, like, transform, axes, others)
     options = {
         "mode": mode, "padding_mode": padding_mode, "coords": "pixel", "fill_value": fill_value,
-        "extrapolate": extrapolate, "prefilter": prefilter, "antialias": antialias,
+        "extrapolate": to_edges(extrapolate), "prefilter": prefilter, "antialias": antialias,
         "max_samples": max_samples, "footprint": footprint, "missing": missing,
-        "weights": kept.others["weights"], "min_weight": min_weight, "threads": threads,
+        "weights": call.others["weights"], "min_weight": min_weight, "threads": threads,
     }  # fmt: skip
-    arrays = kept.others["grad_output"], kept.image
-    if kept.grid is None:
-        made = affine_sample_vjp(*arrays, kept.theta, kept.size, **options, need_theta=False)
+    arrays = call.others["grad_output"], call.image
+    if call.grid is None:
+        gradients = affine_sample_vjp(*arrays, call.theta, call.size, **options, need_theta=False)
     else:
-        made = grid_sample_vjp(*arrays, kept.grid, **options, need_grid=False)
+        gradients = grid_sample_vjp(*arrays, call.grid, **options, need_grid=False)
     if weights is None:
-        return kept.given(made[0], image)
-    return kept.given(made[0], image), kept.given(made[2], weights)
+        return call.restored(gradients[0], image)
+    return call.restored(gradients[0], image), call.restored(gradients[2], weights)
 
 
 def world_grid(
@@ -263,17 +264,22 @@ def world_grid(
         return hand_over(world_grid, locals(), affine)
     named, order = arguments(affine, like, transform), check_name(axes, AXES, "axes")
     backend, arrays = collected(named)
-    kinds = [backend.type_name(one.dtype) for one in arrays.values()]
-    small = all(one in ("float16", "bfloat16", "float32") for one in kinds)
-    kind = backend.type("float32" if small else "float64")
+    kinds = [backend.type_name(array.dtype) for array in arrays.values()]
+    small = all(name in ("float16", "bfloat16", "float32") for name in kinds)
+    dtype = backend.type("float32" if small else "float64")
     path = path_of(backend, arrays, like, transform, order)
-    theta, grid = followed(path, kind)
+    theta, grid = followed(path, dtype)
     if grid is None:
-        grid = grid_along(backend, backend.astype(theta, kind), path.out, None)
+        grid = grid_along(backend, backend.astype(theta, dtype), path.out, None)
     return backend.restore(grid, first_array(named))
 
 
 # Arguments ----------------------------------------------------------------------------------------
+
+
+def to_edges(extrapolate: Any) -> Any:
+    """Return the argument with "edges" in place of False, which means the centres in pixels."""
+    return "edges" if isinstance(extrapolate, (bool, np.bool_)) and not extrapolate else extrapolate
 
 
 class Prepared(NamedTuple):
@@ -297,7 +303,7 @@ class Prepared(NamedTuple):
     others: dict[str, Array | None]
     backend: Backend
 
-    def given(self, result: Array | None, like: Any) -> Any:
+    def restored(self, result: Array | None, like: Any) -> Any:
         """Remove the axes that the caller's image does not have."""
         if result is not None:
             result = result.reshape(result.shape[2 - self.lead :])
@@ -309,10 +315,13 @@ def prepared(
 ) -> Prepared:
     """Check the arguments of a resampling, and compute where to sample."""
     order = check_name(axes, AXES, "axes")
-    given = {"image": image, **{k: one for k, one in others.items() if one is not None}}
-    backend, arrays = collected({**given, **arguments(affine, like, transform)})
+    arguments_given = {
+        "image": image,
+        **{k: value for k, value in others.items() if value is not None},
+    }
+    backend, arrays = collected({**arguments_given, **arguments(affine, like, transform)})
     pixels = arrays.pop("image")
-    found = {k: arrays.pop(k, None) for k in others}
+    optional = {k: arrays.pop(k, None) for k in others}
     path = path_of(backend, arrays, like, transform, order)
     rank, shape = len(path.out), backend.shape(pixels)
     lead = len(shape) - rank
@@ -329,14 +338,17 @@ def prepared(
             f"image must be (N, C, *spatial) for a batch of {items} affines or transforms, got "
             f"shape {shape}"
         )
-    for name, one in found.items():
-        if one is not None and len(one.shape) != len(shape):
+    for name, array in optional.items():
+        if array is not None and len(array.shape) != len(shape):
             raise ValueError(
                 f"{name} must have as many axes as the image, {len(shape)}, got shape "
-                f"{backend.shape(one)}"
+                f"{backend.shape(array)}"
             )
     front = (1,) * (2 - lead)
-    full = {k: None if one is None else one.reshape(*front, *one.shape) for k, one in found.items()}
+    full = {
+        k: None if array is None else array.reshape(*front, *array.shape)
+        for k, array in optional.items()
+    }
     pixels = pixels.reshape(*front, *pixels.shape)
     if theta is not None and grid is None:
         theta = backend.astype(theta, backend.type("float64" if wide else "float32"))
@@ -353,11 +365,11 @@ def arguments(affine: Any, like: Any, transform: Any) -> dict[str, Any]:
             f"voxels; got {like!r}"
         ) from None
     named = {"affine": affine, "like[1]": target}
-    for name, one in listed(transform):
-        if isinstance(one, Displacement):
-            named[f"{name}.vectors"], named[f"{name}.affine"] = one
-        elif not callable(one):
-            named[name] = one
+    for name, step in listed(transform):
+        if isinstance(step, Displacement):
+            named[f"{name}.vectors"], named[f"{name}.affine"] = step
+        elif not callable(step):
+            named[name] = step
     return named
 
 
@@ -365,39 +377,39 @@ def listed(transform: Any) -> list[tuple[str, Any]]:
     """The transforms with names for errors, in the order in which they are applied."""
     if transform is None:
         return []
-    several = isinstance(transform, (list, tuple)) and not isinstance(transform, Displacement)
-    if several and (not transform or not is_row(transform[0])):
-        return [(f"transform[{k}]", one) for k, one in enumerate(transform)]
+    is_sequence = isinstance(transform, (list, tuple)) and not isinstance(transform, Displacement)
+    if is_sequence and (not transform or not is_row(transform[0])):
+        return [(f"transform[{k}]", step) for k, step in enumerate(transform)]
     return [("transform", transform)]
 
 
-def is_row(given: Any) -> bool:
+def is_row(value: Any) -> bool:
     """Whether an entry of a list is a row of a matrix, and no transform."""
-    if isinstance(given, (list, tuple)) and not isinstance(given, Displacement):
-        return bool(given) and isinstance(given[0], (int, float))
-    return getattr(given, "ndim", 2) == 1
+    if isinstance(value, (list, tuple)) and not isinstance(value, Displacement):
+        return bool(value) and isinstance(value[0], (int, float))
+    return getattr(value, "ndim", 2) == 1
 
 
 def collected(named: dict[str, Any]) -> tuple[Backend, dict[str, Array]]:
     """Convert arguments to arrays of one library; lists become float64 arrays on their device."""
-    lists = {k: one for k, one in named.items() if isinstance(one, (list, tuple))}
-    given = {k: one for k, one in named.items() if k not in lists}
-    backend = backend_of(**given)
-    brought = backend.to_device(**given) if given else []
-    found = dict(zip(given, brought, strict=True))
-    device = next(iter(found.values()), None)
-    for name, one in lists.items():
+    lists = {k: value for k, value in named.items() if isinstance(value, (list, tuple))}
+    single = {k: value for k, value in named.items() if k not in lists}
+    backend = backend_of(**single)
+    converted = backend.to_device(**single) if single else []
+    arrays = dict(zip(single, converted, strict=True))
+    device = next(iter(arrays.values()), None)
+    for name, value in lists.items():
         try:
-            numbers = np.array(one, np.float64)
+            numbers = np.array(value, np.float64)
         except (TypeError, ValueError):
-            raise TypeError(f"{name} must be a matrix of real numbers, got {one!r}") from None
-        found[name] = numbers if device is None else backend.asarray(numbers, device)
-    return backend, found
+            raise TypeError(f"{name} must be a matrix of real numbers, got {value!r}") from None
+        arrays[name] = numbers if device is None else backend.asarray(numbers, device)
+    return backend, arrays
 
 
 def first_array(named: dict[str, Any]) -> Any:
     """The first argument that is no list, whose library and device a result has."""
-    return next((one for one in named.values() if not isinstance(one, (list, tuple))), None)
+    return next((value for value in named.values() if not isinstance(value, (list, tuple))), None)
 
 
 # From the output to the image ---------------------------------------------------------------------
@@ -450,49 +462,49 @@ def path_of(
 
     source = inverse(backend, voxels("affine"), "affine")
     steps: list[Any] = [voxels("like[1]")]
-    for name, one in listed(transform):
-        if isinstance(one, Displacement):
+    for name, step in listed(transform):
+        if isinstance(step, Displacement):
             vectors = vectors_of(backend, arrays[f"{name}.vectors"], rank, name)
             place = inverse(backend, voxels(f"{name}.affine"), f"{name}.affine")
             steps.append(Field(vectors, place, name))
         else:
-            steps.append(one if callable(one) else matrix(name))
+            steps.append(step if callable(step) else matrix(name))
     return Path(backend, out, [*steps, source])
 
 
-def matrix_of(backend: Backend, given: Array, rank: int, name: str) -> Array:
+def matrix_of(backend: Backend, array: Array, rank: int, name: str) -> Array:
     """Return affine matrices as (N, D + 1, D + 1) in float64, or raise an error."""
-    check_real(backend, given, name)
-    whole = homogeneous(backend, backend.astype(given, backend.type("float64")), rank, name)
+    check_real(backend, array, name)
+    square = homogeneous(backend, backend.astype(array, backend.type("float64")), rank, name)
     if backend.is_host:
-        last = np.asarray(whole[:, -1])
+        last = np.asarray(square[:, -1])
         if not np.allclose(last, np.eye(rank + 1)[-1], rtol=0, atol=1e-6):
             raise ValueError(
                 f"{name} is not affine: its last row must be 0 ... 0 1, got {last[0].tolist()}"
             )
-    return whole
+    return square
 
 
-def vectors_of(backend: Backend, given: Array, rank: int, name: str) -> Array:
+def vectors_of(backend: Backend, array: Array, rank: int, name: str) -> Array:
     """Return the vectors of a field as (N, *spatial, D), or raise an error."""
-    check_real(backend, given, f"{name}.vectors")
-    shape = backend.shape(given)
+    check_real(backend, array, f"{name}.vectors")
+    shape = backend.shape(array)
     if len(shape) not in (rank + 1, rank + 2) or shape[-1] != rank or 0 in shape:
         raise ValueError(
             f"{name}.vectors must be (*spatial, {rank}) or (N, *spatial, {rank}) with {rank} "
             f"spatial axes, got shape {shape}"
         )
-    return given if len(shape) == rank + 2 else given.reshape(1, *given.shape)
+    return array if len(shape) == rank + 2 else array.reshape(1, *array.shape)
 
 
-def check_real(backend: Backend, given: Array, name: str) -> None:
+def check_real(backend: Backend, array: Array, name: str) -> None:
     """Raise an error unless an array holds real numbers."""
-    kind = backend.type_name(given.dtype, name)
-    if kind not in GRID_TYPES and not kind.startswith(("int", "uint")):
-        raise TypeError(f"{name} must hold real numbers, got dtype {given.dtype}")
+    dtype_name = backend.type_name(array.dtype, name)
+    if dtype_name not in GRID_TYPES and not dtype_name.startswith(("int", "uint")):
+        raise TypeError(f"{name} must hold real numbers, got dtype {array.dtype}")
 
 
-def followed(path: Path, kind: Any) -> tuple[Array | None, Array | None]:
+def followed(path: Path, dtype: Any) -> tuple[Array | None, Array | None]:
     """Follow the steps: affine maps (N, D, D + 1) of output voxels, or else their positions.
 
     As long as all steps are matrices, there are no points, only the product of the matrices.
@@ -507,7 +519,7 @@ def followed(path: Path, kind: Any) -> tuple[Array | None, Array | None]:
                 points = applied(backend, step, points)
             continue
         if points is None:
-            points = grid_along(backend, backend.astype(product[:, :rank], kind), out, None)
+            points = grid_along(backend, backend.astype(product[:, :rank], dtype), out, None)
         if isinstance(step, Field):
             points = points + displaced(backend, step, points)
         else:
@@ -518,9 +530,11 @@ def followed(path: Path, kind: Any) -> tuple[Array | None, Array | None]:
 def applied(backend: Backend, matrix: Array, points: Array) -> Array:
     """Apply matrices (N, D + 1, D + 1) to points (N, *out, D)."""
     rank, shape = backend.shape(matrix)[-1] - 1, points.shape
-    whole = backend.astype(matrix, points.dtype)
-    flat = points.reshape(shape[0], -1, rank) @ backend.xp.swapaxes(whole[:, :rank, :rank], -1, -2)
-    moved = flat + whole[:, None, :rank, rank]
+    converted = backend.astype(matrix, points.dtype)
+    flat = points.reshape(shape[0], -1, rank) @ backend.xp.swapaxes(
+        converted[:, :rank, :rank], -1, -2
+    )
+    moved = flat + converted[:, None, :rank, rank]
     return moved.reshape(moved.shape[0], *shape[1:])
 
 
@@ -528,21 +542,23 @@ def displaced(backend: Backend, field: Field, points: Array) -> Array:
     """Interpolate the displacements of a field at points of the world."""
     spatial = backend.shape(field.vectors)[1:-1]
     vectors = backend.astype(field.vectors, points.dtype)
-    places = applied(backend, field.voxels, points)
-    found = grid_sample(vectors, places, "bilinear", "border", coords="pixel", channel_axis=-1)
-    inside = places[..., :1] >= -0.5
-    for one, n in zip(components(places, len(spatial)), reversed(spatial), strict=True):
-        inside = inside & (one >= -0.5)[..., None] & (one <= n - 0.5)[..., None]
-    return backend.xp.where(inside, found, 0)
+    positions = applied(backend, field.voxels, points)
+    vectors_found = grid_sample(
+        vectors, positions, "bilinear", "border", coords="pixel", channel_axis=-1
+    )
+    inside = positions[..., :1] >= -0.5
+    for component, n in zip(components(positions, len(spatial)), reversed(spatial), strict=True):
+        inside = inside & (component >= -0.5)[..., None] & (component <= n - 0.5)[..., None]
+    return backend.xp.where(inside, vectors_found, 0)
 
 
 def called(backend: Backend, function: Callable[[Array], Array], points: Array) -> Array:
     """Apply the caller's function to points."""
-    made = function(points)
-    (found,) = backend.asarrays(transform=made)
-    if backend.shape(found) != backend.shape(points):
+    returned = function(points)
+    (result,) = backend.asarrays(transform=returned)
+    if backend.shape(result) != backend.shape(points):
         raise ValueError(
             f"transform, a function, must return points of the shape {backend.shape(points)} that "
-            f"it is given, got {backend.shape(found)}"
+            f"it is given, got {backend.shape(result)}"
         )
-    return backend.astype(found, points.dtype)
+    return backend.astype(result, points.dtype)

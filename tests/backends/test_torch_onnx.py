@@ -88,6 +88,7 @@ def test_every_boundary_is_a_standard_node_with_the_same_numbers(
     ]
 
 
+@pytest.mark.slow
 def test_older_files_have_the_older_names() -> None:
     exported = check(Sample("bicubic"), tensors((1, 1, 5, 7), (1, 4, 6, 2)), opset_version=18)
     (node,) = exported.graph.node
@@ -183,6 +184,7 @@ def test_what_onnx_cannot_express_is_named(
         export(Sample(*options), tensors(image, grid))
 
 
+@pytest.mark.slow
 def test_integers_are_refused() -> None:
     image, grid = tensors((1, 1, 5, 7), (1, 4, 6, 2))
     with pytest.raises(torch.onnx.OnnxExporterError, match=r"input torch\.uint8"):

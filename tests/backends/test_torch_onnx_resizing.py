@@ -171,9 +171,10 @@ def test_a_mean_of_whole_pixels_is_a_pool() -> None:
     assert operators(check(model, tensor(1, 2, 9, 14))) == ["AveragePool"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "dtype",
-    cases.slow_after(1, [torch.float16, torch.bfloat16, torch.uint8, torch.int16, torch.bool]),
+    [torch.float16, torch.bfloat16, torch.uint8, torch.int16, torch.bool],
     ids=str,
 )
 def test_types_are_kept(dtype: torch.dtype) -> None:
@@ -198,7 +199,7 @@ class Typed(nn.Module):
         return [one.float() for one in self.model(image.to(self.dtype))]
 
 
-@pytest.mark.covering(ordinary=0, slow=2)
+@pytest.mark.slow
 @pytest.mark.parametrize("rounding", ["pillow", "torch"])
 def test_bytes_that_are_rounded_between_axes(rounding: str) -> None:
     image = (tensor(1, 2, 19, 9) > 0).to(torch.uint8) * 255

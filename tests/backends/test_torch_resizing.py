@@ -105,12 +105,13 @@ def test_operator_keeps_to_its_schema() -> None:
         assert set(torch.library.opcheck(OPERATOR, arguments).values()) == {"SUCCESS"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("backend", "dynamic", "last"),
     [
         ("aot_eager", False, False),
-        pytest.param("aot_eager", True, True, marks=pytest.mark.slow),
-        pytest.param("inductor", True, False, marks=pytest.mark.slow),
+        ("aot_eager", True, True),
+        ("inductor", True, False),
     ],
 )
 def test_compiled_without_a_break(backend: str, dynamic: bool, last: bool) -> None:

@@ -36,7 +36,7 @@ ROOMS = {
         "registration",
         "torch_compat.py",
     ],
-    "jax": ["backends/jax"],
+    "jax": ["backends/jax", "jax.py"],
     "dask": ["backends/dask"],
     "cupy": ["backends/cupy"],
     "scipy": [],
@@ -212,6 +212,15 @@ def test_sampling_numpy_arrays_loads_no_framework() -> None:
         "gridsample.grid_sample_vjp(image[..., :1, :1], image, grid)"
     )
     assert loaded & ROOMS.keys() == {"llvmlite"}
+
+
+def test_sampling_tensors_does_not_load_torchs_compiler() -> None:
+    """Which takes longer than all else that a first call does."""
+    modules_loaded_by(
+        "import torch, gridsample.torch_compat\n"
+        "gridsample.grid_sample(torch.ones(1, 1, 2, 2), torch.zeros(1, 1, 1, 2))\n"
+        "assert 'torch._dynamo' not in sys.modules"
+    )
 
 
 def test_public_names_are_those_listed_here() -> None:

@@ -49,6 +49,7 @@ class Case(NamedTuple):
     """One call.
 
     Attributes:
+        number: which of the calls it is.
         image: the image.
         grid: the grid.
         boundary: the boundary along all axes.
@@ -57,6 +58,7 @@ class Case(NamedTuple):
         inside: whether positions outside have the fill value.
     """
 
+    number: int
     image: Array
     grid: Array
     boundary: str
@@ -85,9 +87,8 @@ class Case(NamedTuple):
             copy[...] = weights
             weights = copy
         shares = zeros(plan.shape, plan.real) if means.shares else None
-        sampling.average(
-            plan, *arrays, out, means, weights=weights, shares=shares, fill=fill, threads=2
-        )
+        samples = sampling.Samples(*arrays, weights, out, shares, fill)
+        sampling.average(plan, samples, means, affine=False, threads=2)
         return out if shares is None else (out, shares)
 
     def values(self, rng: np.random.Generator) -> Array:
@@ -104,17 +105,18 @@ class Case(NamedTuple):
             self.image.shape, self.image.dtype, self.grid.shape, self.grid.dtype, mode,
             self.boundary, self.aligned, False, coords=self.coords, extrapolate=not self.inside,
         )  # fmt: skip
-        given = [values, self.image, self.grid, *([] if weights is None else [weights])]
-        arrays = [zeros(a.shape, a.dtype) for a in given]
-        for array, one in zip(arrays, given, strict=True):
-            array[...] = one
+        numbers = [values, self.image, self.grid, *([] if weights is None else [weights])]
+        arrays = [zeros(a.shape, a.dtype) for a in numbers]
+        for array, contents in zip(arrays, numbers, strict=True):
+            array[...] = contents
         fill = np.full(plan.channels, FILL) if self.filled else None
-        found = sampling.average_backward(
-            plan, *arrays[:3], averaging, weights=arrays[3] if arrays[3:] else None,
-            needed=needed, fill=fill, affine=False, dtype=plan.dtype, threads=2,
-        )  # fmt: skip
-        assert not found.doubtful
-        return found.image, found.grid, found.weights
+        upstream, image, grid = arrays[:3]
+        pixel_weights = arrays[3] if arrays[3:] else None
+        samples = sampling.Samples(image, grid, pixel_weights, upstream, fill=fill)
+        needs = sampling.Needs(*needed, plan.dtype)
+        gradients = sampling.average_backward(plan, samples, averaging, needs, False, 2)
+        assert not gradients.doubtful
+        return gradients.image, gradients.grid, gradients.weights
 
     @property
     def filled(self) -> bool:
@@ -138,13 +140,16 @@ class Case(NamedTuple):
 
 
 FILL = 3.0
+# Of the calls of each body, one in so many is made; for the next body these are others.
+EVERY = int(sys.argv[2]) if __name__ == "__main__" else 1
+turns = itertools.count()
 
 
 def calls(dtypes: tuple[str, ...], shrink: float, nans: float = 0.0) -> list[Case]:
     """Return calls of all shapes; the other choices take turns."""
-    found = []
+    found, turn = [], next(turns)
     for n, (shapes, boundary) in enumerate(itertools.product(SHAPES, BOUNDARIES)):
-        if n % 2:
+        if n % 2 or (n // 2 + turn) % EVERY:
             continue
         dtype, coords = dtypes[n // 2 % len(dtypes)], ("normalized", "pixel", "displacement")[n % 3]
         rng = cases.generator("bodies", n, dtype)
@@ -157,15 +162,15 @@ def calls(dtypes: tuple[str, ...], shrink: float, nans: float = 0.0) -> list[Cas
         lines = np.meshgrid(
             *(np.linspace(-0.9, 0.9, size) for size in shapes.grid[1:-1]), indexing="ij"
         )
-        turn = np.eye(rank) + 0.2 * rng.standard_normal((rank, rank))
-        grid = shrink * np.stack(lines[::-1], -1) @ turn
+        skew = np.eye(rank) + 0.2 * rng.standard_normal((rank, rank))
+        grid = shrink * np.stack(lines[::-1], -1) @ skew
         # Multiples of a power of two, and positions away from ties and edges of every rounding.
         grid = np.round(grid * 64) / 64 + 0.0037 * np.arange(1, rank + 1)
         grid = np.repeat(grid[np.newaxis], shapes.grid[0], 0)
         if coords != "normalized":
             grid = (grid + (coords == "pixel")) / 2 * np.array(spatial[::-1])
         grid.reshape(-1)[5] = np.nan
-        found.append(Case(image, grid, boundary, n % 4 == 2, coords, n % 10 > 6))
+        found.append(Case(n // 2, image, grid, boundary, n % 4 == 2, coords, n % 10 > 6))
     return found
 
 
@@ -179,7 +184,8 @@ def sample_labels(zeros: Any) -> int:
     """Votes of taps, and of the taps of footprints."""
     runs = 0
     kinds = ("uint8", "int64", "bool", "int16", "uint64", "int32")
-    for n, case in enumerate(calls(kinds, 1.3)):
+    for case in calls(kinds, 1.3):
+        n = case.number
         rank = case.grid.shape[-1]
         modes = ("label",) * rank if n % 3 else ("nearest", *("label",) * (rank - 1))
         modes = modes if "label" in modes else ("label",)
@@ -228,7 +234,8 @@ def sample_weighted_means(zeros: Any) -> int:
     """Means over weighted pixels, and the sums of their weights."""
     runs, kinds = 0, ("float64", "bool", "float32", "int16", "float16")
     for mode, ignores in (("linear", True), ("cubic", False), ("nearest", True)):
-        for n, case in enumerate(calls(("float64", "int32"), 1.3, 0.2 * ignores)):
+        for case in calls(("float64", "int32"), 1.3, 0.2 * ignores):
+            n = case.number
             rng = cases.generator("bodies", "weights", n)
             items, channels, *spatial = case.image.shape
             shape = (items if n % 2 else 1, channels if n % 3 else 1, *spatial)
@@ -262,7 +269,8 @@ def differentiate_means(zeros: Any) -> int:
     """Gradients of means, which are also those of two sums that are sampled and divided."""
     runs, kinds = 0, ("float64", "bool", "float32", "int16")
     for mode, ignores in (("linear", True), ("cubic", True), ("linear", False)):
-        for n, case in enumerate(calls(("float64",), 1.3, 0.2 * ignores)):
+        for case in calls(("float64",), 1.3, 0.2 * ignores):
+            n = case.number
             rng = cases.generator("bodies", "gradients of means", n)
             items, channels, *spatial = case.image.shape
             shape = (items if n % 2 else 1, channels if n % 3 else 1, *spatial)
@@ -276,7 +284,7 @@ def differentiate_means(zeros: Any) -> int:
             }  # fmt: skip
             values = case.values(rng)
             with pytest.MonkeyPatch.context() as patch:
-                patch.setattr("gridsample.ops.means.averaging_of", lambda *_: None)
+                patch.setattr("gridsample.ops.means.resolve_averaging", lambda *_: None)
                 expected = gridsample.grid_sample_vjp(values, case.image, case.grid, **how)
             needed = True, n % 4 < 3, weights is not None
             averaging = Averaging(0.2, (), False, ignores)

@@ -19,17 +19,21 @@ HERE = pathlib.Path(__file__).parent
 
 @pytest.mark.skipif(os.name != "posix", reason="needs mprotect")
 @pytest.mark.parametrize(
-    ("side", "processor"),
-    cases.slow_after(1, [("before", ""), ("after", "x86-64-v3"), ("after", "x86-64")]),
+    ("side", "processor", "every"),
+    cases.slow_after(
+        1, [("before", "", 4), ("before", "", 1), ("after", "x86-64-v3", 1), ("after", "x86-64", 1)]
+    ),
 )
-def test_bodies_meet_the_reference_and_touch_nothing_else(side: str, processor: str) -> None:
-    """On this processor, and as for others, whose registers are shorter."""
+def test_bodies_meet_the_reference_and_touch_nothing_else(
+    side: str, processor: str, every: int
+) -> None:
+    """On this processor, and as for others, whose registers are shorter; or a few of the calls."""
     if processor and platform.machine() not in ("x86_64", "AMD64"):
         return
     path = os.pathsep.join([str(HERE.parent), os.environ.get("PYTHONPATH", "")])
     environment = {**os.environ, "PYTHONPATH": path, "GRIDSAMPLE_CPU": processor}
     done = subprocess.run(
-        [sys.executable, str(HERE / "guarded_bodies.py"), side],
+        [sys.executable, str(HERE / "guarded_bodies.py"), side, str(every)],
         env=environment, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr

@@ -88,6 +88,7 @@ def test_pixels_that_float32_cannot_count_are_not_passed_by(padding_mode):
         assert np.isfinite(gradient).all()
 
 
+@pytest.mark.covering(ordinary=1, slow=2)
 @pytest.mark.parametrize("dtype", ["uint8", "float32", "float64"])
 @pytest.mark.parametrize("channels", [2, 3, 16, 21])
 @pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])

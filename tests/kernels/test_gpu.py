@@ -226,14 +226,14 @@ def test_affine_maps_are_as_their_grids(rank: int, corners: bool) -> None:
     kind = np.dtype(float)
     names = ("linear",) * rank, ("border",) * rank
     plan = make_plan(tuple(image.shape), kind, tuple(grid.shape), kind, *names, corners, False)
-    how = gpu.How(affine=True, interpreted=True)
+    how = gpu.LaunchOptions(affine=True, interpreted=True)
     out = torch.full((2, 3, plan.points), torch.nan, dtype=torch.float64)
-    gpu.gather(plan, image, theta.detach(), out, (0,) * rank, how=how)
+    gpu.gather(plan, image, theta.detach(), out, (0,) * rank, options=how)
     torch.testing.assert_close(out.reshape(size), expected.detach(), rtol=0, atol=DOUBLE)
     grad_image = torch.zeros_like(image)
     partial = gpu.backward(
-        plan, upstream.reshape(2, 3, -1), image, theta.detach(), grad_image, (0,) * rank, how=how,
-        empty=lambda shape: torch.full(shape, torch.nan, dtype=torch.float64),
+        plan, upstream.reshape(2, 3, -1), image, theta.detach(), grad_image, (0,) * rank,
+        options=how, empty=lambda shape: torch.full(shape, torch.nan, dtype=torch.float64),
     )  # fmt: skip
     assert partial is not None
     torch.testing.assert_close(grad_image, by_image, rtol=0, atol=DOUBLE)
@@ -303,7 +303,8 @@ def test_labels_are_the_reference_s(dtype: str, last: bool) -> None:
         grid = torch.from_numpy(rng.integers(-100, 100, (2, 9, rank)) / 64)
         grid[0, 0, 0] = torch.nan
         modes = ("label",) * rank if rank < 3 else ("label", "nearest", "label")
-        options = (list(modes), [boundary] * rank, False, [0] * rank, "normalized", extrapolate)
+        end = None if extrapolate else "edges"
+        options = (list(modes), [boundary] * rank, False, [0] * rank, "normalized", end)
         found = cuda.cuda_gather(image, grid, *options, fill, None)
         expected = vote(
             pixels, grid.numpy(), modes, (boundary,) * rank, False, extrapolate=extrapolate,

@@ -44,7 +44,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning:triton")
 
 FEW = [
     registers.Build(kernel, 2, "linear", "reflection", last)
-    for kernel, last in itertools.product(("gather", "backward", "twice"), (False, True))
+    for kernel, last in itertools.product(("gather", "backward", "double_backward"), (False, True))
 ]
 FEW += [
     registers.Build("gather", 3, "cubic"),
@@ -52,7 +52,7 @@ FEW += [
     registers.Build("backward", 2, flags=(("needs_SUMS", parts.EXACT),)),
     registers.Build("backward", 2, flags=(("needs_SUMS", parts.MEASURED), ("needs_GRID", False))),
     registers.Build("backward", 2, spread=True),
-    registers.Build("survey", 2, spread=True),
+    registers.Build("measure_footprints", 2, spread=True),
     registers.Build("collect"),
     registers.Build("backward", 2, "linear", "constant"),
     registers.Build("gather", 2, "spline3", "antimirror"),
@@ -136,22 +136,22 @@ def test_calls_lead_to_kernels_as_they_would_on_a_gpu(
     names = oracles.per_axis("linear", 2), oracles.per_axis("border", 2)
     plan = make_plan(tuple(image.shape), kind, tuple(grid.shape), kind, *names, False, False)
     out = rolled(torch.empty_like(values)) if last else torch.empty_like(values)
-    how, sums = gpu.How(wrap=Warmed), cuda.exact_sums(plan, image)
-    gpu.gather(plan, image, grid, out, (0, 0), how=how)
-    gpu.backward(plan, values, image, grid, image, (0, 0), empty=torch.empty, how=how)
-    gpu.twice(
+    how, sums = gpu.LaunchOptions(wrap=Warmed), cuda.exact_sums(plan, image)
+    gpu.gather(plan, image, grid, out, (0, 0), options=how)
+    gpu.backward(plan, values, image, grid, image, (0, 0), empty=torch.empty, options=how)
+    gpu.double_backward(
         plan, values, image, grid, gpu.Upstream(image, grid), out, image, (0, 0),
-        empty=torch.empty, how=how,
+        empty=torch.empty, options=how,
     )  # fmt: skip
-    gpu.gather(plan, image.to(torch.uint8), grid, out.to(torch.uint8), (0, 0), how=how)
-    gpu.backward(plan, values, image, grid, image, (0, 0), sums=sums, how=how)
-    gpu.collect(sums, image, image.half(), how=how)
+    gpu.gather(plan, image.to(torch.uint8), grid, out.to(torch.uint8), (0, 0), options=how)
+    gpu.backward(plan, values, image, grid, image, (0, 0), sums=sums, options=how)
+    gpu.collect(sums, image, image.half(), options=how)
     assert len(Warmed.made) == 7
     ptx = [made.asm["ptx"] for made in Warmed.made]
     assert not any(".f64" in one for one in ptx)
     assert (".v4.b32" in ptx[0]) == last
     # Other sizes and counts, the same kernel; strides make another.
-    gpu.gather(plan, image[:, :, :4, :5], grid, out, (0, 0), how=how)
+    gpu.gather(plan, image[:, :, :4, :5], grid, out, (0, 0), options=how)
     assert Warmed.made[-1] is Warmed.made[0]
 
 
@@ -164,18 +164,26 @@ def test_calls_over_footprints_lead_to_one_kernel_for_all_levels_and_sizes(
     monkeypatch.setattr(driver, "_active", Still())
     monkeypatch.setattr(Warmed, "made", [])
     image, grid, values = (t.float() for t in inputs(1))
-    kind, how = np.dtype("float32"), gpu.How(wrap=Warmed)
+    kind, how = np.dtype("float32"), gpu.LaunchOptions(wrap=Warmed)
     for size, most in ((7, 2), (6, 16)):
         plan = make_plan(
             (2, 3, size), kind, tuple(grid.shape), kind, ("linear",), ("border",), False, False,
             footprint=Footprint(most),
         )  # fmt: skip
-        gpu.survey(plan, grid, torch.zeros(2, dtype=torch.int32), how=how)
+        gpu.measure_footprints(plan, grid, torch.zeros(2, dtype=torch.int32), options=how)
         for level in (0, 1):
             source = image[..., : size if level == 0 else (size + 1) // 2].contiguous()
-            gpu.gather(plan, source, grid, values, (0,), level=level, how=how)
+            gpu.gather(plan, source, grid, values, (0,), level=level, options=how)
             gpu.backward(
-                plan, values, source, grid, source, (0,), empty=torch.zeros, level=level, how=how
+                plan,
+                values,
+                source,
+                grid,
+                source,
+                (0,),
+                empty=torch.zeros,
+                level=level,
+                options=how,
             )
     assert len(Warmed.made) == 10
     assert len({id(made) for made in Warmed.made}) == 3

@@ -263,11 +263,11 @@ def test_affine_maps_have_the_columns_as_sides(given: Any) -> None:
 )
 def test_second_derivatives_are_those_of_the_cpu(case: Case) -> None:
     image, grid, values = inputs(case)
-    rng = cases.generator("gpu footprints", "twice")
+    rng = cases.generator("gpu footprints", "double_backward")
     upstream = torch.from_numpy(cases.pixels(rng, tuple(image.shape)))
     grid_tangent = torch.from_numpy(rng.standard_normal(tuple(grid.shape)))
     given = values, image, grid, upstream, grid_tangent, True, True, True, case.how
-    ours, theirs = cuda.twice_on_gpu(*given), operators.backward_twice_on_cpu(*given)
+    ours, theirs = cuda.double_backward_on_gpu(*given), operators.backward_twice_on_cpu(*given)
     for one, other in zip(ours, theirs, strict=True):
         close(one, other, case)
 

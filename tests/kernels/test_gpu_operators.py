@@ -124,7 +124,7 @@ def test_the_backward_of_backward_is_the_reference_s(
     rng = cases.generator("directions", mode)
     u, m = (cases.pixels(rng, shape) for shape in (image.shape, grid.shape))
     call = operators.Call(plan, (0,), False, image.dtype, {})
-    found = cuda.run_twice(
+    found = cuda.run_double_backward(
         call, values, image, grid, torch.from_numpy(u), torch.from_numpy(m), (True,) * 3, [fill]
     )
 
@@ -184,7 +184,7 @@ class Context:
     """What the formulas look at, as autograd gives it."""
 
     def __init__(self, tensors: tuple[Tensor, ...], options: tuple[Any, ...]) -> None:
-        self.saved_tensors, self.how = tensors, schemas.record(*options)
+        self.saved_tensors, self.options = tensors, schemas.record(*options)
         self.needs_input_grad = (True,) * 3
 
 
@@ -214,7 +214,7 @@ def test_the_backward_of_backward_is_that_of_the_formulas(
         context = Context((values, image, grid), options)
         with torch.no_grad():
             expected = derivatives.Backward.backward(context, up, along)[:3]
-        mine = cuda.cuda_twice(values, image, grid, up, along, True, True, True, *options)
+        mine = cuda.cuda_double_backward(values, image, grid, up, along, True, True, True, *options)
         for one, other in zip(mine, expected, strict=True):
             truth = torch.zeros_like(one) if other is None else other.clone()
             if one is mine[0]:  # 0 at points that are nowhere

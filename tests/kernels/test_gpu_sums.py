@@ -77,7 +77,9 @@ def test_gradients_and_theirs_have_exact_sums() -> None:
     upstream = image.flip(-1), grid.nan_to_num(0, 0, 0)
     calls = (
         lambda: cuda.cuda_backward(values, image, grid, True, True, *options),
-        lambda: cuda.cuda_twice(values, image, grid, *upstream, True, True, True, *options),
+        lambda: cuda.cuda_double_backward(
+            values, image, grid, *upstream, True, True, True, *options
+        ),
     )
     for call in calls:
         expected = call()

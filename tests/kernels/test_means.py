@@ -110,19 +110,29 @@ WEIGHTED = [
     ((1, 12, 7, 8), None, 1, "bicubic", "border", "float32", "", True),
     ((1, 2, 9, 10), (1, 1, 9, 10), 1, "bilinear", "zeros", "int16", "float32", False),
     ((1, 2, 9, 10), None, 1, "bilinear", "missing", "uint8", "", False),
+    ((2, 1, 9, 10), (1, 1, 9, 10), 1, "bilinear", "zeros", "complex64", "float32", False),
+    ((2, 2, 9, 10), (2, 2, 9, 10), 2, "bicubic", "missing", "complex128", "uint8", False),
+    ((1, 3, 5, 6, 7), (1, 3, 5, 6, 7), 1, "trilinear", "border", "complex64", "float32", True),
+    ((2, 9, 7, 8), None, 1, "bicubic", "constant", "complex128", "", True),
+    ((3, 17, 7, 8), (3, 17, 7, 8), 3, "linear", ("border", "missing"), "float32", "float32", True),
+    ((1, 33, 7, 8), (1, 33, 7, 8), 1, "bicubic", "zeros", "float64", "float64", False),
 ]
 
 
+@pytest.mark.covering(ordinary=1, slow=2)
 @pytest.mark.parametrize("call", WEIGHTED, ids=str)
 @pytest.mark.parametrize("missing", ["ignore", "propagate"])
 def test_kernels_do_what_two_images_of_sums_do(call: Any, missing: str) -> None:
     shape, weighted, items, mode, boundary, dtype, kind, last = call
     rng = cases.generator("weighted kernels", str(call))
-    real = np.dtype(dtype).kind == "f"
+    real = np.dtype(dtype).kind in "fc"
     image = cases.pixels(rng, shape, dtype) if not real else holes(rng, shape).astype(dtype)
+    if np.iscomplexobj(image):
+        image.imag = holes(rng, shape, 0.1)
     image = np.nan_to_num(image) if missing == "propagate" else image
     weights = None if weighted is None else rng.integers(0, 4, weighted).astype(kind)
-    grid = places(rng, items, (13, 5), shape[2:]).astype("float64" if dtype == "float64" else "f4")
+    wide = dtype in ("float64", "complex128")
+    grid = places(rng, items, (13, 5), shape[2:]).astype("float64" if wide else "f4")
     grid[0, 2, 3] = np.nan
     how: Any = {"mode": mode, "padding_mode": boundary, "coords": "pixel", "min_weight": 0.15}
     how |= {"missing": missing, "fill_value": 2.5 if boundary == "constant" else 0}
@@ -136,9 +146,11 @@ def test_kernels_do_what_two_images_of_sums_do(call: Any, missing: str) -> None:
 
     def results(**options: Any) -> list[Array]:
         found = gridsample.grid_sample(image, grid, **how, return_weight=True, **options)
-        upstream = cases.pixels(cases.generator("upstream"), found[0].shape)
+        upstream = cases.pixels(cases.generator("upstream"), found[0].shape).astype("f8")
+        if np.iscomplexobj(image):
+            upstream = (upstream + 1j * upstream[::-1, ..., ::-1]).astype(image.dtype)
         gradients = gridsample.grid_sample_vjp(
-            upstream.astype("f8"), image, grid, need_input=real, **how, **options
+            upstream, image, grid, need_input=real, **how, **options
         )
         return [*found, *(one for one in gradients if one is not None)]
 
@@ -149,10 +161,11 @@ def test_kernels_do_what_two_images_of_sums_do(call: Any, missing: str) -> None:
     for mine, other, theirs in zip(alone, together, expected, strict=True):
         np.testing.assert_array_equal(mine, other)
         assert mine.dtype == theirs.dtype and mine.shape == theirs.shape
-        scale = np.abs(np.nan_to_num(theirs.astype(float))).max(initial=1)
-        slack = scale * 1000 * unit if theirs.dtype.kind == "f" else 1
+        number = complex if np.iscomplexobj(theirs) else float
+        scale = np.abs(np.nan_to_num(theirs.astype(number))).max(initial=1)
+        slack = scale * 1000 * unit if theirs.dtype.kind in "fc" else 1
         np.testing.assert_allclose(
-            mine.astype(float), theirs.astype(float), rtol=0, atol=slack, equal_nan=True
+            mine.astype(number), theirs.astype(number), rtol=0, atol=slack, equal_nan=True
         )
 
 
@@ -233,14 +246,16 @@ def test_one_pixel_of_many_channels(mode: str) -> None:
         assert (result == 3).all() and np.allclose(share, 2 if "weights" in options else 1)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "complex64"])
 @pytest.mark.parametrize("channels", [3, 8, 16])
 @pytest.mark.parametrize("last", [False, True])
 @pytest.mark.parametrize("mode", ["linear", "cubic"])
+@pytest.mark.covering
 def test_means_of_what_is_whole_have_the_bits_of_samples(
-    mode: str, last: bool, channels: int
+    mode: str, last: bool, channels: int, dtype: str
 ) -> None:
     rng = cases.generator("whole", channels)
-    image = cases.pixels(rng, (2, channels, 13, 17), "float32")
+    image = cases.pixels(rng, (2, channels, 13, 17), dtype)
     if last:
         image = np.moveaxis(np.ascontiguousarray(np.moveaxis(image, 1, -1)), -1, 1)
     grid = rng.uniform(-1.2, 1.2, (2, 9, 21, 2)).astype(np.float32)

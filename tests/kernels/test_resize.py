@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import subprocess
 import sys
 from pathlib import Path
 
+import cases
 import numpy as np
 import pytest
 
@@ -19,13 +21,21 @@ HERE = Path(__file__).parent
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs mprotect")
 @pytest.mark.parametrize(
-    "dtype",
-    ["float32", *(pytest.param(one, marks=pytest.mark.slow) for one in ("uint8", "float16"))],
+    ("side", "dtype", "every"),
+    cases.slow_after(
+        1,
+        [
+            ("after", "float32", 11),
+            *itertools.product(
+                ("before", "after"), ("float32", "float64", "uint8", "float16"), (1,)
+            ),
+        ],
+    ),
 )
-@pytest.mark.parametrize("side", [pytest.param("before", marks=pytest.mark.slow), "after"])
-def test_nothing_outside_of_arrays_is_touched(side: str, dtype: str) -> None:
+def test_nothing_outside_of_arrays_is_touched(side: str, dtype: str, every: int) -> None:
+    """Pixels are loaded and stored by vectors that may be longer than they are."""
     path = os.pathsep.join([str(HERE.parent), os.environ.get("PYTHONPATH", "")])
-    command = [sys.executable, str(HERE / "guarded_resize.py"), side, dtype]
+    command = [sys.executable, str(HERE / "guarded_resize.py"), side, dtype, str(every)]
     done = subprocess.run(
         command, env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True, check=False
     )

@@ -23,8 +23,9 @@ METHODS = ("nearest", "nearest-exact", "linear", "cubic", "lanczos3", "gaussian"
 OTHERS = tuple(name for name in resized.METHODS if name not in METHODS)
 METHODS_AND_OTHERS = (*METHODS, *(pytest.param(name, marks=pytest.mark.slow) for name in OTHERS))
 # Longer and shorter; few outputs of many inputs, and the reverse.
-SIZES = ((1030, 1201), (1201, 1030), (1501, 20), (20, 1501))
-FACTORS = ((1200, 600), (1100, 2200), (900, 1200), (1800, 600))
+SIZES = ((1030, 1201), (1201, 1030), (1101, 20), (20, 1101))
+# The weights of the last repeat but for rounding.
+FACTORS = ((1200, 600), (1026, 2052), (900, 1200), (1200, 400))
 
 
 def matrix(n: int, m: int, method: str, align: bool, smooth: bool) -> Array:
@@ -59,7 +60,7 @@ def test_a_line_is_multiplied_by_its_matrix(method: str, smooth: bool) -> None:
 
 @pytest.mark.parametrize("method", ["linear", "gaussian", "spline2"])
 def test_corners_are_aligned(method: str) -> None:
-    for n, m in ((1030, 1201), (1500, 1000), (1025, 2049), (1, 1030), (1030, 1)):
+    for n, m in ((1030, 1201), (1101, 700), (1025, 2049), (1, 1030), (1030, 1)):
         check(method, n, m, True, False)
 
 
@@ -69,7 +70,7 @@ def test_weights_repeat_for_simple_factors(method: str) -> None:
     for n, m in FACTORS:
         for smooth in (False, True):
             axis = Axis(n, m, method, antialias=smooth)
-            if method in ("linear", "cubic") and n != 1800:
+            if method in ("linear", "cubic") and m != 400:
                 assert periodic.period_of(axis, False, lanes)
             check(method, n, m, False, smooth)
 
@@ -129,7 +130,7 @@ def test_channels_may_come_last(method: str, inner: int) -> None:
 
 
 @pytest.mark.parametrize("method", ["nearest", "linear", "cubic", "spline3"])
-@pytest.mark.parametrize(("spatial", "size"), [((2, 3000), (3, 1700)), ((3000, 2), (6000, 1))])
+@pytest.mark.parametrize(("spatial", "size"), [((2, 1100), (3, 700)), ((1030, 2), (2060, 1))])
 def test_other_axes_are_resized_too(
     method: str, spatial: tuple[int, int], size: tuple[int, int]
 ) -> None:

@@ -24,3 +24,10 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     assert done.returncode == 0, done.stderr
     assert "WARNING" not in done.stderr
     return folder
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what needs the site, which each process builds for itself, as slow."""
+    for item in items:
+        if "site" in getattr(item, "fixturenames", ()):
+            item.add_marker("slow")

@@ -39,23 +39,42 @@ def load_cupy() -> Backend:
     return dlpack.BACKEND
 
 
+def load_jax() -> Backend:
+    """Load the backend of JAX arrays; a fork in another thread waits until that is done."""
+    if "gridsample.backends.jax" not in sys.modules:
+        with forks.held():
+            importlib.import_module("gridsample.backends.jax")
+    from gridsample.backends import jax
+
+    return jax.BACKEND
+
+
 def ready_for_torch() -> None:
     """Import the backend of torch's tensors; a fork in another thread waits until that is done.
 
     A compiler cannot trace through the lock, but imports what the code after this call imports.
     """
-    if "gridsample.backends.torch" in sys.modules:
-        return
-    torch = sys.modules.get("torch")
-    if torch is None or not torch.compiler.is_compiling():
+    if not is_traced() and "gridsample.backends.torch" not in sys.modules:
         with forks.held():
             importlib.import_module("gridsample.backends.torch")
 
 
+def is_traced() -> bool:
+    """Whether torch.compile or torch.export traces this code.
+
+    Traced code must neither change this module's variables nor depend on what has been imported:
+    the compiled program would be valid only until the first import.
+    """
+    torch = sys.modules.get("torch")
+    return torch is not None and bool(torch.compiler.is_compiling())
+
+
 # The loaders, by the name of the package that defines the array's class or one of its base classes.
-LOADERS: dict[str, Loader] = {"torch": load_torch, "cupy": load_cupy}
+LOADERS: dict[str, Loader] = {
+    "torch": load_torch, "cupy": load_cupy, "jax": load_jax, "jaxlib": load_jax
+}  # fmt: skip
 # Packages whose arrays are rejected instead of being converted to NumPy arrays.
-FOREIGN = ["jax", "jaxlib", "dask", "tensorflow"]
+FOREIGN = ["dask", "tensorflow"]
 # Torch's `has_torch_function` after its first use, because importing it takes longer than a call.
 CHECK: list[Callable[..., bool]] = []
 
@@ -74,8 +93,8 @@ def library(array: Any) -> str:
     """The package of an array's type, if it has a backend or is foreign; otherwise "numpy"."""
     if type(array) is np.ndarray:
         return "numpy"
-    for kind in type(array).__mro__:
-        name: str = kind.__module__.partition(".")[0]
+    for cls in type(array).__mro__:
+        name: str = cls.__module__.partition(".")[0]
         if name in LOADERS or name in FOREIGN:
             return name
     return "numpy"
@@ -93,41 +112,44 @@ def backend_of(**arrays: Any) -> Backend:
     Raises:
         TypeError: an array is from a library that has no backend.
     """
-    found = "numpy"
+    package = "numpy"
     for name, array in arrays.items():
         source = library(array)
         if source in LOADERS:
-            found = source
+            package = source
         elif source in FOREIGN:
             raise TypeError(
                 f"{name} is a {type(array).__module__}.{type(array).__qualname__}; "
-                "accepted: NumPy arrays, torch tensors and, where torch is installed, CuPy arrays"
+                "accepted: NumPy arrays, torch tensors, JAX arrays and, where torch is installed, "
+                "CuPy arrays"
             )
-    return NUMPY if found == "numpy" else LOADERS[found]()
+    return NUMPY if package == "numpy" else LOADERS[package]()
 
 
 def is_overridden(*arrays: Any) -> bool:
     """Whether a `__torch_function__`, of an argument or of a mode, overrides a call."""
-    for one in arrays:
-        if type(one) is not np.ndarray and hasattr(type(one), "__torch_function__"):
-            if not CHECK:
+    for array in arrays:
+        if type(array) is not np.ndarray and hasattr(type(array), "__torch_function__"):
+            if is_traced() or not CHECK:
                 ready_for_torch()
                 from gridsample.backends.torch import internals
 
+                if is_traced():
+                    return bool(internals.has_torch_function(arrays))
                 CHECK.append(internals.has_torch_function)
             return CHECK[0](arrays)
     return False
 
 
-def hand_over(function: Callable[..., Any], given: dict[str, Any], *arrays: Any) -> Any:
+def hand_over(function: Callable[..., Any], arguments: dict[str, Any], *arrays: Any) -> Any:
     """Pass a call of a public function to `__torch_function__`.
 
     Args:
         function: the public function.
-        given: its arguments by name, in order; the value of ``locals()`` at its beginning.
+        arguments: its arguments by name, in order; the value of ``locals()`` at its beginning.
         arrays: its first arguments, which may override the function.
     """
     from gridsample.backends.torch import internals
 
-    options = [*given.items()][len(arrays) :]
+    options = [*arguments.items()][len(arrays) :]
     return internals.handle_torch_function(function, arrays, *arrays, **dict(options))

@@ -40,7 +40,7 @@ class Backend(Protocol):
     # Arrays and types ------------------------------------------------------------------------
 
     @abstractmethod
-    def asarrays(self, **given: Any) -> Sequence[Array]:
+    def asarrays(self, **arguments: Any) -> Sequence[Array]:
         """Convert the caller's arguments to arrays that the other functions accept.
 
         Raises:
@@ -49,9 +49,9 @@ class Backend(Protocol):
         """
         ...
 
-    def to_device(self, **given: Any) -> Sequence[Array]:
+    def to_device(self, **arguments: Any) -> Sequence[Array]:
         """Do the same as `asarrays`, and copy the arrays to a device with kernels if necessary."""
-        return self.asarrays(**given)
+        return self.asarrays(**arguments)
 
     def restore(self, result: Array | None, like: Any) -> Any:
         """Convert a result to the type and device of the argument ``like``; None stays None."""
@@ -75,12 +75,12 @@ class Backend(Protocol):
         ...
 
     @abstractmethod
-    def as_dtype(self, given: Any) -> Type | None:
+    def as_dtype(self, dtype: Any) -> Type | None:
         """Convert a dtype of the library or of NumPy, or a name, to a dtype; None for an array."""
         ...
 
     @abstractmethod
-    def asarray(self, given: Any, like: Array) -> Array:
+    def asarray(self, array: Any, like: Array) -> Array:
         """Convert an array of NumPy or of the library to an array on the device of ``like``."""
         ...
 
@@ -175,10 +175,10 @@ class Backend(Protocol):
         See `checked` and `fill_numbers` in `gridsample.definitions.options`.  The backend may store
         the results of expensive computations in the field ``plan``.
         """
-        how = checked(options, self.shape(image), self.shape(grid))
-        channels = self.shape(image)[-1 if how.channels_last() else 1]
-        fill = fill_numbers(options, "constant" in how.padding_mode, image.dtype, channels)
-        return how.changed(fill_value=fill)
+        resolved = checked(options, self.shape(image), self.shape(grid))
+        channels = self.shape(image)[-1 if resolved.channels_last() else 1]
+        fill = fill_numbers(options, "constant" in resolved.padding_mode, image.dtype, channels)
+        return resolved.changed(fill_value=fill)
 
     def fast_path(self, image: Any, grid: Any, options: Options) -> Any:
         """Compute a plain `grid_sample` by a shortcut, or return None if there is none."""
@@ -195,11 +195,11 @@ class Backend(Protocol):
 
     @abstractmethod
     def gather(
-        self, image: Array, grid: Array, how: Options, dtype: Type, out: Array | None = None
+        self, image: Array, grid: Array, options: Options, dtype: Type, out: Array | None = None
     ) -> Array:
         """Sample an image: (N, C, *out) in a dtype, written to ``out`` if that is given.
 
-        With ``how.footprint``, results are means over footprints, here and in `scatter` and
+        With ``options.footprint``, results are means over footprints, here and in `scatter` and
         `backward`: see `gridsample.kernels`.
 
         Integer results are rounded half to even and saturate; they are the fill value at NaN.
@@ -207,45 +207,47 @@ class Backend(Protocol):
         ...
 
     def gathers(
-        self, image: Array, grid: Array, how: Options, orders: Sequence[Shape], dtype: Type
+        self, image: Array, grid: Array, options: Options, orders: Sequence[Shape], dtype: Type
     ) -> Array:
         """Compute derivatives of samples of several orders: (N, C, *out, orders)."""
-        every = [self.gather(image, grid, how.changed(order=one), dtype) for one in orders]
-        return self.xp.stack(every, -1)
+        derivatives = [
+            self.gather(image, grid, options.changed(order=order), dtype) for order in orders
+        ]
+        return self.xp.stack(derivatives, -1)
 
     @abstractmethod
     def scatter(
-        self, values: Array, grid: Array, spatial: Shape, how: Options, dtype: Type
+        self, values: Array, grid: Array, spatial: Shape, options: Options, dtype: Type
     ) -> Array:
         """Apply the transpose of gather, without a fill: (N, C, *spatial) in a dtype."""
         ...
 
     @abstractmethod
     def backward(
-        self, values: Array, image: Array, grid: Array, how: Options, needed: tuple[bool, bool],
+        self, values: Array, image: Array, grid: Array, options: Options, needed: tuple[bool, bool],
         dtype: Type,
     ) -> tuple[Array | None, Array | None]:  # fmt: skip
         """Compute the needed gradients of gather: image in ``dtype``, grid in its own dtype."""
         ...
 
     def affine(
-        self, image: Array, theta: Array, out: Shape, how: Options, dtype: Type
+        self, image: Array, theta: Array, out: Shape, options: Options, dtype: Type
     ) -> Array | None:
         """Gather at the points of affine maps, (N, D, D + 1), without a grid.
 
-        The result is None if the backend cannot do this for these arrays and options, of which
-        ``how.footprint`` is one; the operation then creates a grid (`backends.maps.through_grid`).
+        The result is None if the backend cannot do this for these arrays and options, such as
+        ``options.footprint``; the operation then creates a grid (`backends.maps.through_grid`).
         """
         return None
 
     def affine_backward(
-        self, values: Array, image: Array, theta: Array, out: Shape, how: Options,
+        self, values: Array, image: Array, theta: Array, out: Shape, options: Options,
         needed: tuple[bool, bool], dtype: Type,
     ) -> tuple[Array | None, Array | None] | None:  # fmt: skip
         """Compute the needed gradients of `affine`; None if the backend cannot do this."""
         return None
 
-    def averages(self, arrays: Sequence[Array], how: Options, bare: bool) -> bool:
+    def averages(self, arrays: Sequence[Array], options: Options, bare: bool) -> bool:
         """Whether `average` supports these arrays and options.
 
         If ``bare``, it does not where derivatives of the arrays will be needed.
@@ -253,14 +255,14 @@ class Backend(Protocol):
         return False
 
     def average(
-        self, arrays: Sequence[Array], how: Options, averaging: Averaging, out: Shape | None
+        self, arrays: Sequence[Array], options: Options, averaging: Averaging, out: Shape | None
     ) -> tuple[Array, Array | None, bool]:
         """Gather means over the pixels that count.
 
         Args:
             arrays: an image (N, C, *spatial); a grid, or affine maps; and, if pixels have weights,
                 (N or 1, 1 or C, *spatial).
-            how: the checked options.
+            options: the checked options.
             averaging: which pixels count.
             out: the spatial shape of the result for affine maps, otherwise None.
 
@@ -272,7 +274,7 @@ class Backend(Protocol):
         raise TypeError(f"{type(self).__name__} has no kernels that average")
 
     def average_backward(
-        self, values: Array, arrays: Sequence[Array], how: Options, averaging: Averaging,
+        self, values: Array, arrays: Sequence[Array], options: Options, averaging: Averaging,
         needed: tuple[bool, bool, bool], out: Shape | None,
     ) -> tuple[Array | None, Array | None, Array | None, bool]:  # fmt: skip
         """Compute the needed gradients of `average`, given upstream ``values``.
@@ -285,7 +287,7 @@ class Backend(Protocol):
         raise TypeError(f"{type(self).__name__} has no kernels that average")
 
     @abstractmethod
-    def fill(self, image: Array, how: Options) -> Array:
+    def fill(self, image: Array, options: Options) -> Array:
         """The fill value in an image's dtype, (1, C or 1, 1, ...), so that it broadcasts over it.
 
         It is only called if there is a fill value, and for floating-point or complex images.
@@ -301,9 +303,9 @@ class Backend(Protocol):
         ...
 
     @abstractmethod
-    def resize(self, image: Array, how: Any, transposed: bool) -> Array:
+    def resize(self, image: Array, options: Any, transposed: bool) -> Array:
         """Resize (N, C, *spatial), or apply the adjoint.
 
-        ``how`` is a `gridsample.definitions.options.Resizing`.
+        ``options`` is a `gridsample.definitions.options.Resizing`.
         """
         ...

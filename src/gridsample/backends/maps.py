@@ -15,9 +15,9 @@ from gridsample.backends.base import Array, Backend
 from gridsample.definitions.options import Options
 
 
-def grid_of(backend: Backend, theta: Array, out: Sequence[Any], how: Options) -> Array:
+def grid_of(backend: Backend, theta: Array, out: Sequence[Any], options: Options) -> Array:
     """Compute the grid (N, *out, D) that maps (N, D, D + 1) represent."""
-    corners = None if how.coords == "pixel" else how.align_corners
+    corners = None if options.coords == "pixel" else options.align_corners
     return grid_along(backend, theta, out, corners)
 
 
@@ -41,9 +41,9 @@ def grid_along(
         return backend.astype(grid, backend.type(name))
 
 
-def gradient_of(backend: Backend, by_grid: Array, out: Sequence[Any], how: Options) -> Array:
+def gradient_of(backend: Backend, by_grid: Array, out: Sequence[Any], options: Options) -> Array:
     """Compute the gradient of maps from the gradient of the grid that they represent."""
-    corners = None if how.coords == "pixel" else how.align_corners
+    corners = None if options.coords == "pixel" else options.align_corners
     return gradient_along(backend, by_grid, out, corners)
 
 
@@ -76,7 +76,7 @@ class ThroughGrid(NamedTuple):
     Attributes:
         backend: the backend.
         theta: the maps.
-        how: the options of sampling on the grid.
+        options: the options of sampling on the grid.
         change: a matrix that is multiplied to the maps, or None.
         out: the shape of the grid.
         lone: the axes that are longer than those of the result.
@@ -84,7 +84,7 @@ class ThroughGrid(NamedTuple):
 
     backend: Backend
     theta: Array
-    how: Options
+    options: Options
     change: Any
     out: Sequence[Any]
     lone: Sequence[int]
@@ -95,7 +95,7 @@ class ThroughGrid(NamedTuple):
         if self.change is not None:
             change = self.backend.asarray(self.change, theta)
             theta = theta @ self.backend.astype(change, theta.dtype)
-        return grid_of(self.backend, theta, self.out, self.how)
+        return grid_of(self.backend, theta, self.out, self.options)
 
     def cut(self, values: Array) -> Array:
         """Remove the added points from samples (N, C, *out)."""
@@ -113,22 +113,24 @@ class ThroughGrid(NamedTuple):
 
     def gradient(self, by_grid: Array) -> Array:
         """Compute the gradient of the maps from that of the grid."""
-        found = gradient_of(self.backend, by_grid, self.out, self.how)
+        gradient = gradient_of(self.backend, by_grid, self.out, self.options)
         if self.change is None:
-            return found
+            return gradient
         change = self.backend.asarray(self.change.T.copy(), self.theta)
-        return found @ self.backend.astype(change, found.dtype)
+        return gradient @ self.backend.astype(change, gradient.dtype)
 
 
-def through_grid(backend: Backend, theta: Array, out: Sequence[Any], how: Options) -> ThroughGrid:
+def through_grid(
+    backend: Backend, theta: Array, out: Sequence[Any], options: Options
+) -> ThroughGrid:
     """Describe the grid on which an image is sampled in place of maps."""
-    if how.footprint is None:
-        return ThroughGrid(backend, theta, how, None, out, ())
-    rank, normalized = len(out), how.coords == "normalized"
+    if options.footprint is None:
+        return ThroughGrid(backend, theta, options, None, out, ())
+    rank, normalized = len(out), options.coords == "normalized"
     # The coordinates -1 and 1 of a single corner pixel are the same place.
-    lone = [k for k, n in enumerate(out) if n == 1 and not (normalized and how.align_corners)]
+    lone = [k for k, n in enumerate(out) if n == 1 and not (normalized and options.align_corners)]
     if not lone:
-        return ThroughGrid(backend, theta, how, None, out, ())
+        return ThroughGrid(backend, theta, options, None, out, ())
     change = np.eye(rank + 1)
     for k in lone:  # coordinates of three points, of which the second is the lone one
         column = rank - 1 - k
@@ -137,4 +139,4 @@ def through_grid(backend: Backend, theta: Array, out: Sequence[Any], how: Option
         else:
             change[column, rank] = -1
     wide = tuple(3 if k in lone else n for k, n in enumerate(out))
-    return ThroughGrid(backend, theta, how.changed(), change, wide, lone)
+    return ThroughGrid(backend, theta, options.changed(), change, wide, lone)

@@ -43,32 +43,38 @@ DType = np.dtype[Any]
 
 
 @functools.lru_cache(maxsize=1024, typed=True)
-def settled(
+def resolve(
     image: Shape, image_type: DType, grid: Shape, grid_type: DType, *options: Any
 ) -> Options:
     """Compute the checked options, without a fill value, and their plan."""
-    how = checked(Options._make(options), image, grid)
-    size = (image[0], image[-1], *image[1:-1]) if how.channels_last() else image
-    return how._replace(plan=plan_of(size, image_type, grid, grid_type, how))
+    checked_options = checked(Options._make(options), image, grid)
+    size = (image[0], image[-1], *image[1:-1]) if checked_options.channels_last() else image
+    return checked_options._replace(
+        plan=plan_of(size, image_type, grid, grid_type, checked_options)
+    )
 
 
-def plan_of(size: Shape, kind: DType, grid: Shape, grid_type: DType, how: Options) -> Plan:
+def plan_of(size: Shape, dtype: DType, grid: Shape, grid_type: DType, options: Options) -> Plan:
     """Create the plan for an image (N, C, *spatial) that is sampled in a dtype."""
     return make_plan(
-        size, kind, grid, grid_type, how.mode, how.padding_mode, how.align_corners, False,
-        coords=how.coords, extrapolate=how.extrapolate, footprint=how.footprint,
+        size, dtype, grid, grid_type, options.mode, options.padding_mode, options.align_corners,
+        False, coords=options.coords, extrapolate=options.extrapolate, footprint=options.footprint,
     )  # fmt: skip
 
 
-def plan_for(image: Array, grid: Array, how: Options, dtype: DType) -> Plan:
+def plan_for(image: Array, grid: Array, options: Options, dtype: DType) -> Plan:
     """Return the plan of the options, or create one for an image that is sampled in a dtype."""
-    plan: Plan | None = how.plan
-    return plan or plan_of(image.shape, dtype, grid.shape, grid.dtype, how)
+    plan: Plan | None = options.plan
+    return plan or plan_of(image.shape, dtype, grid.shape, grid.dtype, options)
 
 
-def fill_of(how: Options, plan: Plan) -> Array | None:
+def fill_of(options: Options, plan: Plan) -> Array | None:
     """Return the fill value of each channel, or None if it is 0."""
-    return np.broadcast_to(np.array(how.fill_value), (plan.channels,)) if how.fill_value else None
+    return (
+        np.broadcast_to(np.array(options.fill_value), (plan.channels,))
+        if options.fill_value
+        else None
+    )
 
 
 def empty(shape: Sequence[int], dtype: DType, last: bool) -> Array:
@@ -105,9 +111,12 @@ class NumPy(Backend):
     xp: Any = np
     is_host = True
 
-    def asarrays(self, **given: Any) -> list[Array]:
+    def asarrays(self, **arguments: Any) -> list[Array]:
         """Convert each argument to an array."""
-        return [one if type(one) is np.ndarray else as_array(one, k) for k, one in given.items()]
+        return [
+            array if type(array) is np.ndarray else as_array(array, k)
+            for k, array in arguments.items()
+        ]
 
     to_device = asarrays  # rather than the default, which is one more call
 
@@ -115,13 +124,13 @@ class NumPy(Backend):
         """NumPy's name of a dtype, without its byte order, or "bfloat16"."""
         return name_of(dtype)
 
-    def as_dtype(self, given: Any) -> DType | None:
+    def as_dtype(self, dtype: Any) -> DType | None:
         """Convert a dtype or a name to a dtype; None for an array."""
-        return np.dtype(given) if isinstance(given, (type, np.dtype, str)) else None
+        return np.dtype(dtype) if isinstance(dtype, (type, np.dtype, str)) else None
 
-    def asarray(self, given: Any, like: Array) -> Array:
+    def asarray(self, array: Any, like: Array) -> Array:
         """Convert to an array."""
-        return np.asarray(given)
+        return np.asarray(array)
 
     def type(self, name: str) -> DType:
         """The dtype of a name."""
@@ -129,10 +138,11 @@ class NumPy(Backend):
 
     def promote(self, *types: DType) -> DType:
         """The dtype of a product; bfloat16 is treated as float32."""
-        return np.result_type(*[np.float32 if one == BFLOAT16 else one for one in types])
+        return np.result_type(*[np.float32 if dtype == BFLOAT16 else dtype for dtype in types])
 
     def astype(self, array: Array, dtype: DType) -> Array:
-        """Convert an array to a dtype, which may be bfloat16."""
+        """Convert an array to a dtype, which may be bfloat16, in native byte order."""
+        dtype = np.dtype(dtype).newbyteorder("=")
         return array if array.dtype == dtype else converted(as_float(array), dtype)
 
     def permute(self, array: Array, axes: Sequence[int]) -> Array:
@@ -184,152 +194,162 @@ class NumPy(Backend):
     def resolve_options(self, image: Array, grid: Array, options: Options) -> Options:
         """Return the checked options, with a plan."""
         key = keyed(options)
-        how = looked_up(settled, image.shape, image.dtype, grid.shape, grid.dtype, *key)
+        resolved = looked_up(resolve, image.shape, image.dtype, grid.shape, grid.dtype, *key)
         if type(options.fill_value) is int and not options.fill_value:
-            return how
-        plan: Plan = how.plan
+            return resolved
+        plan: Plan = resolved.plan
         fill = fill_numbers(options, plan.filled, image.dtype, plan.channels)
-        return how._replace(fill_value=fill) if fill else how
+        return resolved._replace(fill_value=fill) if fill else resolved
 
     def check_out(self, out: Any, shape: Shape, image: Array, grid: Array) -> None:
         """Raise an error if ``out`` cannot store the result or shares memory with the inputs."""
         check_output(out, shape, image, grid)
 
     def gather(
-        self, image: Array, grid: Array, how: Options, dtype: DType, out: Array | None = None
+        self, image: Array, grid: Array, options: Options, dtype: DType, out: Array | None = None
     ) -> Array:
         """Sample an image; the channels come last in memory if they do in the input."""
-        plan = plan_for(image, grid, how, dtype)
+        plan = plan_for(image, grid, options, dtype)
         if out is None:
-            out = empty(plan.shape, plan.dtype, how.channels_last())
+            out = empty(plan.shape, plan.dtype, options.channels_last())
         if out.size:
-            fill = fill_of(how, plan) if how.fill_value else None
-            on_cpu().gather(plan, image, grid, out, order=how.order, fill=fill, threads=how.threads)
+            fill = fill_of(options, plan) if options.fill_value else None
+            on_cpu().gather(
+                plan, image, grid, out, order=options.order, fill=fill, threads=options.threads
+            )
         return out
 
     def gathers(
-        self, image: Array, grid: Array, how: Options, orders: Sequence[Shape], dtype: DType
+        self, image: Array, grid: Array, options: Options, orders: Sequence[Shape], dtype: DType
     ) -> Array:
         """Compute derivatives of several orders, each of them once."""
-        plan = plan_for(image, grid, how, dtype)
-        many = (*plan.shape, len(orders))
-        result = empty(many, dtype.newbyteorder("="), False)
-        if how.channels_last():
+        plan = plan_for(image, grid, options, dtype)
+        shape = (*plan.shape, len(orders))
+        result = empty(shape, dtype.newbyteorder("="), False)
+        if options.channels_last():
             items, channels, *out = plan.shape
             memory = np.empty((items, *out, channels, len(orders)), result.dtype)
             result = memory.transpose(0, -2, *range(1, memory.ndim - 2), -1)
-        fill, done = fill_of(how, plan), dict[Shape, int]()
+        fill, done = fill_of(options, plan), dict[Shape, int]()
         for k, order in enumerate(orders):
-            one = result[..., k]
+            part = result[..., k]
             if order in done:
-                one[...] = result[..., done[order]]
-            elif one.size:
-                on_cpu().gather(plan, image, grid, one, order=order, fill=fill, threads=how.threads)
+                part[...] = result[..., done[order]]
+            elif part.size:
+                on_cpu().gather(
+                    plan, image, grid, part, order=order, fill=fill, threads=options.threads
+                )
             done.setdefault(order, k)
         return result
 
     def scatter(
-        self, values: Array, grid: Array, spatial: Shape, how: Options, dtype: DType
+        self, values: Array, grid: Array, spatial: Shape, options: Options, dtype: DType
     ) -> Array:
         """Apply the transpose of gather; channels come last in memory if they do in the input."""
         size = (*values.shape[:2], *spatial)
-        plan = plan_of(size, dtype, grid.shape, grid.dtype, how)
+        plan = plan_of(size, dtype, grid.shape, grid.dtype, options)
         if not values.size:
-            return zeros(size, plan.dtype, how.channels_last())
+            return zeros(size, plan.dtype, options.channels_last())
         # The result has the layout of the image, which is not read.
         sums = np.result_type(plan.real, np.complex64 if plan.dtype.kind == "c" else plan.real)
-        like = zeros(size, sums, how.channels_last())
+        like = zeros(size, sums, options.channels_last())
         grad_image: Array | None
         grad_image, _ = on_cpu().backward(
-            plan, values, like, grid, need_grid=False, order=how.order, dtype=plan.dtype,
-            threads=how.threads,
+            plan, values, like, grid, need_grid=False, order=options.order, dtype=plan.dtype,
+            threads=options.threads,
         )  # fmt: skip
         assert grad_image is not None
         return grad_image
 
     def backward(
-        self, values: Array, image: Array, grid: Array, how: Options, needed: tuple[bool, bool],
+        self, values: Array, image: Array, grid: Array, options: Options, needed: tuple[bool, bool],
         dtype: DType,
     ) -> tuple[Array | None, Array | None]:  # fmt: skip
         """Compute both gradients of gather in one sweep."""
-        return self.sweep(values, image, grid, grid, how, needed, dtype)
+        return self.sweep(values, image, grid, grid, options, needed, dtype)
 
-    def affine(self, image: Array, theta: Array, out: Shape, how: Options, dtype: DType) -> Array:
+    def affine(
+        self, image: Array, theta: Array, out: Shape, options: Options, dtype: DType
+    ) -> Array:
         """Sample an image under affine maps."""
-        plan = plan_for(image, stand_in(theta, out), how, dtype)
-        result = empty(plan.shape, plan.dtype, how.channels_last())
+        plan = plan_for(image, stand_in(theta, out), options, dtype)
+        result = empty(plan.shape, plan.dtype, options.channels_last())
         if result.size:
             on_cpu().gather(
-                plan, image, theta, result, fill=fill_of(how, plan), affine=True,
-                threads=how.threads,
+                plan, image, theta, result, fill=fill_of(options, plan), affine=True,
+                threads=options.threads,
             )  # fmt: skip
         return result
 
     def affine_backward(
-        self, values: Array, image: Array, theta: Array, out: Shape, how: Options,
+        self, values: Array, image: Array, theta: Array, out: Shape, options: Options,
         needed: tuple[bool, bool], dtype: DType,
     ) -> tuple[Array | None, Array | None]:  # fmt: skip
         """Compute both gradients under affine maps in one sweep."""
-        return self.sweep(values, image, theta, stand_in(theta, out), how, needed, dtype)
+        return self.sweep(values, image, theta, stand_in(theta, out), options, needed, dtype)
 
     def sweep(
-        self, values: Array, image: Array, places: Array, grid: Array, how: Options,
+        self, values: Array, image: Array, points: Array, grid: Array, options: Options,
         needed: tuple[bool, bool], dtype: DType,
     ) -> tuple[Array | None, Array | None]:  # fmt: skip
-        """Compute the needed gradients of image and ``places``, which is a grid or affine maps."""
-        plan, kind = plan_for(image, grid, how, dtype), places.dtype.newbyteorder("=")
+        """Compute the needed gradients of image and ``points``, which is a grid or affine maps."""
+        plan, dtype_of_points = (
+            plan_for(image, grid, options, dtype),
+            points.dtype.newbyteorder("="),
+        )
         if not values.size:
             return (
                 np.zeros(image.shape, dtype.newbyteorder("=")) if needed[0] else None,
-                np.zeros(places.shape, kind) if needed[1] else None,
+                np.zeros(points.shape, dtype_of_points) if needed[1] else None,
             )
         grad_image, gradient = on_cpu().backward(
-            plan, values, image, places, need_image=needed[0], need_grid=needed[1],
-            order=how.order, fill=fill_of(how, plan), affine=places is not grid,
-            dtype=dtype.newbyteorder("="), threads=how.threads,
+            plan, values, image, points, need_image=needed[0], need_grid=needed[1],
+            order=options.order, fill=fill_of(options, plan), affine=points is not grid,
+            dtype=dtype.newbyteorder("="), threads=options.threads,
         )  # fmt: skip
-        return grad_image, None if gradient is None else converted(gradient, kind)
+        return grad_image, None if gradient is None else converted(gradient, dtype_of_points)
 
-    def averages(self, arrays: Sequence[Array], how: Options, bare: bool) -> bool:
+    def averages(self, arrays: Sequence[Array], options: Options, bare: bool) -> bool:
         """Whether the kernels average."""
-        return how.plan is not None and bool(on_cpu().averages(how.plan))
+        return options.plan is not None and bool(on_cpu().averages(options.plan))
 
     def average(
-        self, arrays: Sequence[Array], how: Options, averaging: Averaging, out: Shape | None
+        self, arrays: Sequence[Array], options: Options, averaging: Averaging, out: Shape | None
     ) -> tuple[Array, Array | None, bool]:
         """Gather means over the pixels that count."""
-        image, places, *weights = arrays
-        plan: Plan = how.plan
-        last, doubtful = how.channels_last(), False
+        image, points, *weights = arrays
+        plan: Plan = options.plan
+        last, doubtful = options.channels_last(), False
         result = empty(plan.shape, plan.dtype, last)
         shares = empty(plan.shape, plan.real, last) if averaging.shares else None
         if result.size:
-            fill = fill_of(how, plan) if how.fill_value else None
-            doubtful = on_cpu().average(
-                plan, image, places, result, averaging, weights=weights[0] if weights else None,
-                shares=shares, fill=fill, affine=out is not None, threads=how.threads,
-            )  # fmt: skip
+            fill = fill_of(options, plan) if options.fill_value else None
+            cpu, pixel_weights = on_cpu(), weights[0] if weights else None
+            samples = cpu.Samples(image, points, pixel_weights, result, shares, fill)
+            doubtful = cpu.average(plan, samples, averaging, out is not None, options.threads)
         return result, shares, doubtful
 
     def average_backward(
-        self, values: Array, arrays: Sequence[Array], how: Options, averaging: Averaging,
+        self, values: Array, arrays: Sequence[Array], options: Options, averaging: Averaging,
         needed: tuple[bool, bool, bool], out: Shape | None,
     ) -> tuple[Array | None, Array | None, Array | None, bool]:  # fmt: skip
         """Compute the gradients of means in one sweep."""
-        image, places, *weights = arrays
-        plan: Plan = how.plan
-        found = on_cpu().average_backward(
-            plan, values, image, places, averaging, weights=weights[0] if weights else None,
-            needed=needed, fill=fill_of(how, plan) if how.fill_value else None,
-            affine=out is not None, dtype=image.dtype.newbyteorder("="), threads=how.threads,
-        )  # fmt: skip
-        kind = places.dtype.newbyteorder("=")
-        by_places = None if found.grid is None else converted(found.grid, kind)
-        return found.image, by_places, found.weights, found.doubtful
+        image, points, *weights = arrays
+        plan: Plan = options.plan
+        cpu, pixel_weights = on_cpu(), weights[0] if weights else None
+        fill = fill_of(options, plan) if options.fill_value else None
+        samples = cpu.Samples(image, points, pixel_weights, values, fill=fill)
+        needs = cpu.Needs(*needed, image.dtype.newbyteorder("="))
+        gradients = cpu.average_backward(
+            plan, samples, averaging, needs, out is not None, options.threads
+        )
+        dtype = points.dtype.newbyteorder("=")
+        by_points = None if gradients.grid is None else converted(gradients.grid, dtype)
+        return gradients.image, by_points, gradients.weights, gradients.doubtful
 
-    def fill(self, image: Array, how: Options) -> Array:
+    def fill(self, image: Array, options: Options) -> Array:
         """The fill value as an array that broadcasts over an image."""
-        numbers = np.array(how.fill_value, image.dtype)
+        numbers = np.array(options.fill_value, image.dtype)
         return numbers.reshape(1, -1, *(1,) * (image.ndim - 2))
 
     def prefilter(
@@ -338,32 +358,34 @@ class NumPy(Backend):
     ) -> Array:  # fmt: skip
         """Compute B-spline coefficients, or the transpose."""
         check_image_type(image.dtype)
-        extended = [extension(one, align_corners) for one in boundaries] if order > 1 else []
+        extended = (
+            [extension(boundary, align_corners) for boundary in boundaries] if order > 1 else []
+        )
         real = real_type(image.dtype)
-        kind = np.dtype(f"c{2 * real.itemsize}") if image.dtype.kind == "c" else real
-        result: Array = np.empty_like(image, kind, subok=False)
+        dtype = np.dtype(f"c{2 * real.itemsize}") if image.dtype.kind == "c" else real
+        result: Array = np.empty_like(image, dtype, subok=False)
         coefficients(image, order, extended, axes, result, adjoint=adjoint, threads=threads)
         return result
 
-    def resize(self, image: Array, how: Resizing, transposed: bool) -> Array:
+    def resize(self, image: Array, options: Resizing, transposed: bool) -> Array:
         """Resize by one matrix per axis, or by their transposes."""
         dtype = image.dtype.newbyteorder("=")
-        shape = (*image.shape[:2], *how.size)
+        shape = (*image.shape[:2], *options.size)
         check_extent("the result", shape, dtype.itemsize)
-        result = empty(shape, dtype, how.channel_axis == -1)
+        result = empty(shape, dtype, options.channel_axis == -1)
         if result.size:
-            inputs, outputs = image.shape[2:], how.size
+            inputs, outputs = image.shape[2:], options.size
             if transposed:
                 inputs, outputs = outputs, inputs
             maps = tables.axis_maps(
-                inputs, outputs, how.methods, how.align_corners,
-                how.antialias, how.scales, transposed,
+                inputs, outputs, options.methods, options.align_corners,
+                options.antialias, options.scales, transposed,
             )  # fmt: skip
-            if tables.votes(how.methods):
-                of_labels().resize(maps, image, result, how.threads)
+            if tables.votes(options.methods):
+                of_labels().resize(maps, image, result, options.threads)
             else:
                 real = real_type(image.dtype)
-                of_resizing().resize(maps, image, result, real, how.threads, how.rounding)
+                of_resizing().resize(maps, image, result, real, options.threads, options.rounding)
         return result
 
 

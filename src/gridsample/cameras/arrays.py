@@ -24,20 +24,20 @@ FAR = -1e6
 # Arguments ----------------------------------------------------------------------------------------
 
 
-def is_plain_list(given: Any) -> bool:
+def is_plain_list(value: Any) -> bool:
     """Whether an argument is a number or a list of numbers, and not an array."""
-    return isinstance(given, (int, float, list, tuple))
+    return isinstance(value, (int, float, list, tuple))
 
 
-def from_list(name: str, given: Any) -> np.ndarray[Any, Any]:
+def from_list(name: str, value: Any) -> np.ndarray[Any, Any]:
     """Convert a number or a list of numbers to an array, or raise an error."""
     try:
-        return np.array(given, np.float64)
+        return np.array(value, np.float64)
     except (TypeError, ValueError, RuntimeError) as error:
         raise TypeError(f"{name} must be an array or a list of real numbers: {error}") from None
 
 
-def taken(**given: Any) -> tuple[Backend, list[Any]]:
+def as_arrays(**arguments: Any) -> tuple[Backend, list[Any]]:
     """Convert arguments to arrays of one dtype: float64 if one of them has it, otherwise float32.
 
     Lists and numbers have the dtype and the device of the arrays.  If there are no arrays, or only
@@ -47,52 +47,61 @@ def taken(**given: Any) -> tuple[Backend, list[Any]]:
         TypeError: an argument is from another library than the others, or does not hold real
             numbers.
     """
-    arrays = {k: one for k, one in given.items() if one is not None and not is_plain_list(one)}
-    lists = {k: from_list(k, one) for k, one in given.items() if is_plain_list(one)}
+    arrays = {
+        k: value for k, value in arguments.items() if value is not None and not is_plain_list(value)
+    }
+    lists = {k: from_list(k, value) for k, value in arguments.items() if is_plain_list(value)}
     backend = backend_of(**arrays)
-    found = dict(zip(arrays, backend.to_device(**arrays), strict=True)) if arrays else {}
-    names = {k: backend.type_name(one.dtype, k) for k, one in found.items()}
-    for name, kind in names.items():
-        if kind not in FLOATS and not kind.startswith(("int", "uint")):
-            raise TypeError(f"{name} must hold real numbers, got dtype {found[name].dtype}")
-    floats = [kind for kind in names.values() if kind in FLOATS]
+    arrays_by_name = dict(zip(arrays, backend.to_device(**arrays), strict=True)) if arrays else {}
+    names = {k: backend.type_name(array.dtype, k) for k, array in arrays_by_name.items()}
+    for name, dtype in names.items():
+        if dtype not in FLOATS and not dtype.startswith(("int", "uint")):
+            raise TypeError(
+                f"{name} must hold real numbers, got dtype {arrays_by_name[name].dtype}"
+            )
+    floats = [dtype for dtype in names.values() if dtype in FLOATS]
     wide = backend.type("float64" if "float64" in floats or not floats else "float32")
-    like = next(iter(found.values()), None)
-    for name, one in lists.items():
-        found[name] = one if like is None else backend.asarray(one, like)
+    like = next(iter(arrays_by_name.values()), None)
+    for name, value in lists.items():
+        arrays_by_name[name] = value if like is None else backend.asarray(value, like)
     return backend, [
-        None if one is None else backend.astype(found[k], wide) for k, one in given.items()
+        None if value is None else backend.astype(arrays_by_name[k], wide)
+        for k, value in arguments.items()
     ]
 
 
-def first_array(*given: Any) -> Any:
+def first_array(*arguments: Any) -> Any:
     """Return the first argument that is an array, whose type and device results have, or None."""
-    return next((one for one in given if one is not None and not is_plain_list(one)), None)
+    return next(
+        (value for value in arguments if value is not None and not is_plain_list(value)), None
+    )
 
 
 def check_shape(backend: Backend, name: str, array: Array, *endings: tuple[int, ...]) -> None:
     """Raise a ValueError unless the shape of an array ends with one of ``endings``."""
     shape = backend.shape(array)
-    if not any([len(shape) >= len(one) and shape[-len(one) :] == one for one in endings]):
-        accepted = " or ".join(f"(..., {', '.join(map(str, one))})" for one in endings)
+    if not any(
+        [len(shape) >= len(ending) and shape[-len(ending) :] == ending for ending in endings]
+    ):
+        accepted = " or ".join(f"(..., {', '.join(map(str, ending))})" for ending in endings)
         raise ValueError(f"{name} must have the shape {accepted}, got {shape}")
 
 
-def check_batches(backend: Backend, **given: tuple[Any, int]) -> None:
+def check_batches(backend: Backend, **arguments: tuple[Any, int]) -> None:
     """Raise a ValueError unless the axes of arrays before the last few broadcast.
 
-    given: an array, or None, and how many axes come last.
+    arguments: an array, or None, and how many axes come last.
     """
-    shapes = {k: backend.shape(one) for k, (one, _) in given.items() if one is not None}
-    leading = [shape[: len(shape) - given[k][1]][::-1] for k, shape in shapes.items()]
+    shapes = {k: backend.shape(array) for k, (array, _) in arguments.items() if array is not None}
+    leading = [shape[: len(shape) - arguments[k][1]][::-1] for k, shape in shapes.items()]
     for sizes in zip_longest(*leading, fillvalue=1):
         wide = [n for n in sizes if n != 1]
         if any(n != wide[0] for n in wide):
-            found = [
-                f"{one[::-1]} in {k} of shape {shape}"
-                for one, (k, shape) in zip(leading, shapes.items(), strict=True)
+            descriptions = [
+                f"{sizes_of_array[::-1]} in {k} of shape {shape}"
+                for sizes_of_array, (k, shape) in zip(leading, shapes.items(), strict=True)
             ]
-            raise ValueError(f"the leading axes must broadcast, got {' and '.join(found)}")
+            raise ValueError(f"the leading axes must broadcast, got {' and '.join(descriptions)}")
 
 
 def signs_of(axes: Any) -> tuple[float, float, float]:
@@ -105,15 +114,15 @@ def signs_of(axes: Any) -> tuple[float, float, float]:
 def check_size(size: Any, name: str = "size", least: int = 1) -> tuple[int, int]:
     """Return (height, width) as integers, or raise an error."""
     try:
-        found = tuple(int(n) for n in size)
-        whole = all(n == one for n, one in zip(found, size, strict=True))
+        sizes = tuple(int(n) for n in size)
+        integral = all(n == value for n, value in zip(sizes, size, strict=True))
     except (TypeError, ValueError):
         raise TypeError(f"{name} must be two integers (height, width), got {size!r}") from None
-    if not whole or len(found) != 2 or min(found) < 0:
+    if not integral or len(sizes) != 2 or min(sizes) < 0:
         raise ValueError(f"{name} must be two integers (height, width), got {size!r}")
-    if min(found) < least:
+    if min(sizes) < least:
         raise ValueError(f"{name} must be positive, got {size!r}")
-    return found[0], found[1]
+    return sizes[0], sizes[1]
 
 
 # Matrices -----------------------------------------------------------------------------------------
@@ -143,15 +152,15 @@ def rigid(backend: Backend, world_to_camera: Array, axes: str) -> tuple[Array, A
 def rigid_inverse(backend: Backend, poses: Array, axes: str) -> tuple[Array, Array]:
     """Invert camera-to-world matrices (..., 3 or 4, 4); see `rigid`."""
     check_shape(backend, "poses", poses, (4, 4), (3, 4))
-    turn = backend.xp.linalg.inv(signed(backend, poses[..., :3, :3], axes, -1))
+    rotation = backend.xp.linalg.inv(signed(backend, poses[..., :3, :3], axes, -1))
     centre = poses[..., :3, 3]
-    return turn, -(turn @ centre[..., None])[..., 0]
+    return rotation, -(rotation @ centre[..., None])[..., 0]
 
 
 def in_camera(backend: Backend, points: Array, camera: tuple[Array, Array]) -> Array:
     """Convert points (..., P, 3) of the world to the axes of cameras."""
-    turn, shift = camera
-    return moved(backend, turn, points) + shift[..., None, :]
+    rotation, shift = camera
+    return moved(backend, rotation, points) + shift[..., None, :]
 
 
 def in_front(backend: Backend, rays: Array) -> Array:

@@ -85,22 +85,22 @@ def optimal_intrinsics(
     )
     outer = rays.min((0, 1)), rays.max((0, 1))
     last = np.array(target[::-1]) - 1.0
-    made = np.eye(3)
+    new_matrix = np.eye(3)
     if centred:
         focal = matrix[[0, 1], [0, 1]]
         reach = [
             choose(np.concatenate((last / 2 / (-low * focal), last / 2 / (high * focal))))
             for choose, (low, high) in ((np.max, inner), (np.min, outer))
         ]
-        made[[0, 1], [0, 1]] = focal * ((1 - alpha) * reach[0] + alpha * reach[1])
-        made[:2, 2] = last / 2
-        return made
+        new_matrix[[0, 1], [0, 1]] = focal * ((1 - alpha) * reach[0] + alpha * reach[1])
+        new_matrix[:2, 2] = last / 2
+        return new_matrix
     for share, (low, high) in ((1 - alpha, inner), (alpha, outer)):
         focal = share * last / (high - low)
-        made[[0, 1], [0, 1]] += focal
-        made[:2, 2] -= focal * low
-    made[[0, 1], [0, 1]] -= 1
-    return made
+        new_matrix[[0, 1], [0, 1]] += focal
+        new_matrix[:2, 2] -= focal * low
+    new_matrix[[0, 1], [0, 1]] -= 1
+    return new_matrix
 
 
 def fisheye_frame(
@@ -111,8 +111,8 @@ def fisheye_frame(
     height, width = size
     aspect = matrix[0, 0] / matrix[1, 1]
     x, y = width // 2, height // 2  # as in OpenCV
-    sides = [[x, 0], [width, y], [x, height], [0, y]]
-    rays = undistorted(np.array(sides, float), matrix, distortion, "fisheye")
+    midpoints = [[x, 0], [width, y], [x, height], [0, y]]
+    rays = undistorted(np.array(midpoints, float), matrix, distortion, "fisheye")
     rays = rays * [1, aspect]
     centre = rays.mean(0)
     low, high = rays.min(0), rays.max(0)
@@ -121,10 +121,10 @@ def fisheye_frame(
     focal = alpha * focals.min() + (1 - alpha) * focals.max()
     shift = half - centre * focal
     scale = np.array(target[::-1]) / (width, height)
-    made = np.eye(3)
-    made[[0, 1], [0, 1]] = np.array([focal, focal / aspect]) * scale
-    made[:2, 2] = shift / [1, aspect] * scale
-    return made
+    new_matrix = np.eye(3)
+    new_matrix[[0, 1], [0, 1]] = np.array([focal, focal / aspect]) * scale
+    new_matrix[:2, 2] = shift / [1, aspect] * scale
+    return new_matrix
 
 
 def undistorted(
@@ -137,19 +137,21 @@ def undistorted(
     where the model folds back.
     """
     inverse = np.linalg.inv(intrinsics[:2, :2])
-    wanted = (pixels - intrinsics[:2, 2]) @ inverse.T
-    rays: np.ndarray[Any, Any] = np.zeros_like(wanted)
-    error = wanted
+    target = (pixels - intrinsics[:2, 2]) @ inverse.T
+    rays: np.ndarray[Any, Any] = np.zeros_like(target)
+    error = target
     with np.errstate(all="ignore"):
         for share in np.arange(1, STEPS + 1) / STEPS:
             for _ in range(ITERATIONS):
-                error = distort_points(rays, distortion, model=model) - share * wanted
-                sides = [
+                error = distort_points(rays, distortion, model=model) - share * target
+                differences = [
                     distort_points(rays + step, distortion, model=model)
                     - distort_points(rays - step, distortion, model=model)
                     for step in np.eye(2) * DIFFERENCE
                 ]
-                (a, c), (b, d) = (np.moveaxis(one / (2 * DIFFERENCE), -1, 0) for one in sides)
+                (a, c), (b, d) = (
+                    np.moveaxis(difference / (2 * DIFFERENCE), -1, 0) for difference in differences
+                )
                 x, y = np.moveaxis(error, -1, 0)
                 forward = a * d - b * c > 0
                 step = np.stack((d * x - b * y, a * y - c * x), -1) / (a * d - b * c)[:, None]

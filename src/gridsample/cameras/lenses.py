@@ -11,6 +11,7 @@ import numpy as np
 from gridsample.backends import Backend
 from gridsample.cameras.arrays import (
     Array,
+    as_arrays,
     check_batches,
     check_shape,
     check_size,
@@ -20,7 +21,6 @@ from gridsample.cameras.arrays import (
     pixel_centres,
     signed,
     signs_of,
-    taken,
 )
 
 # The numbers of coefficients that each model accepts.
@@ -86,24 +86,24 @@ def distort_points(
                [0.475, 0.   ],
                [0.45 , 0.45 ]])
     """
-    backend, (given, coefficients, matrix) = taken(
+    backend, (array, coefficients, matrix) = as_arrays(
         points=points, distortion=lens(distortion), intrinsics=intrinsics
     )
-    check_shape(backend, "points", given, (2,), (3,))
+    check_shape(backend, "points", array, (2,), (3,))
     signs_of(axes)
-    if given.shape[-1] == 3:
-        given = signed(backend, given, axes, -1)
+    if array.shape[-1] == 3:
+        array = signed(backend, array, axes, -1)
     if matrix is not None:
         check_shape(backend, "intrinsics", matrix, (3, 3))
     check_batches(
-        backend, points=(given, 2), distortion=(coefficients, 1), intrinsics=(matrix, 2)
+        backend, points=(array, 2), distortion=(coefficients, 1), intrinsics=(matrix, 2)
     )  # fmt: skip
-    single = len(given.shape) == 1
-    found = distorted(backend, given[None] if single else given, coefficients, model, max_angle)
+    single = len(array.shape) == 1
+    pixels = distorted(backend, array[None] if single else array, coefficients, model, max_angle)
     if matrix is not None:
-        found = moved(backend, matrix[..., :2, :2], found) + matrix[..., None, :2, 2]
-    found = found[..., 0, :] if single else found
-    return backend.restore(found, first_array(points, distortion, intrinsics))
+        pixels = moved(backend, matrix[..., :2, :2], pixels) + matrix[..., None, :2, 2]
+    pixels = pixels[..., 0, :] if single else pixels
+    return backend.restore(pixels, first_array(points, distortion, intrinsics))
 
 
 def undistort_grid(
@@ -160,34 +160,34 @@ def undistort_grid(
         (1, 3, 48, 64)
     """
     shape = check_size(size, least=0)
-    backend, given = taken(
+    backend, arrays = as_arrays(
         intrinsics=intrinsics, distortion=lens(distortion), rotation=rotation,
         new_intrinsics=new_intrinsics,
     )  # fmt: skip
-    matrix, coefficients, turn, new = given
+    matrix, coefficients, rotation_matrix, new = arrays
     check_shape(backend, "intrinsics", matrix, (3, 3))
     if new is not None:
         check_shape(backend, "new_intrinsics", new, (3, 3), (3, 4))
-    if turn is not None:
-        check_shape(backend, "rotation", turn, (3, 3))
-    every = {"intrinsics": (matrix, 2), "distortion": (coefficients, 1),
-             "rotation": (turn, 2), "new_intrinsics": (new, 2)}  # fmt: skip
-    for name, (one, axes) in every.items():
-        if one is not None and len(one.shape) not in (axes, axes + 1):
+    if rotation_matrix is not None:
+        check_shape(backend, "rotation", rotation_matrix, (3, 3))
+    named = {"intrinsics": (matrix, 2), "distortion": (coefficients, 1),
+             "rotation": (rotation_matrix, 2), "new_intrinsics": (new, 2)}  # fmt: skip
+    for name, (array, axes) in named.items():
+        if array is not None and len(array.shape) not in (axes, axes + 1):
             raise ValueError(
-                f"{name} must have {axes} or {axes + 1} axes, got shape {backend.shape(one)}"
+                f"{name} must have {axes} or {axes + 1} axes, got shape {backend.shape(array)}"
             )
-    check_batches(backend, **every)
+    check_batches(backend, **named)
     ideal = matrix if new is None else new[..., :3]
-    ideal = ideal if turn is None else ideal @ turn
+    ideal = ideal if rotation_matrix is None else ideal @ rotation_matrix
     centres = pixel_centres(backend, shape, matrix).reshape(-1, 2)
     flat = backend.xp.concatenate((centres, 0 * centres[:, :1] + 1), -1)
     rays = moved(backend, backend.xp.linalg.inv(ideal), flat)
-    found = distorted(backend, rays, coefficients, model, max_angle)
-    found = moved(backend, matrix[..., :2, :2], found) + matrix[..., None, :2, 2]
+    pixels = distorted(backend, rays, coefficients, model, max_angle)
+    pixels = moved(backend, matrix[..., :2, :2], pixels) + matrix[..., None, :2, 2]
     like = first_array(intrinsics, distortion, rotation, new_intrinsics)
-    items = found.shape[0] if len(found.shape) == 3 else 1
-    return backend.restore(found.reshape(items, *shape, 2), like)
+    items = pixels.shape[0] if len(pixels.shape) == 3 else 1
+    return backend.restore(pixels.reshape(items, *shape, 2), like)
 
 
 def stereo_grids(
@@ -233,11 +233,13 @@ def stereo_grids(
         "intrinsics": intrinsics, "distortions": distortions, "rotations": rotations,
         "new_intrinsics": new_intrinsics,
     }  # fmt: skip
-    for name, one in pairs.items():
-        if len(one) != 2:
-            raise ValueError(f"{name} must have one entry for each of two cameras, got {len(one)}")
-    every = zip(*pairs.values(), strict=True)
-    left, right = (undistort_grid(size, *one, model=model) for one in every)
+    for name, pair in pairs.items():
+        if len(pair) != 2:
+            raise ValueError(f"{name} must have one entry for each of two cameras, got {len(pair)}")
+    arguments = zip(*pairs.values(), strict=True)
+    left, right = (
+        undistort_grid(size, *arguments_of_camera, model=model) for arguments_of_camera in arguments
+    )
     return left, right
 
 
@@ -335,8 +337,8 @@ def fisheye(backend: Backend, rays: Array, k: Sequence[Array], max_angle: float 
 def grown(square: Array, k: Sequence[Array], factors: Sequence[int]) -> Array:
     """Compute 1 + f1 k1 a^2 + f2 k2 a^4 + f3 k3 a^6 + f4 k4 a^8 for the square of an angle a."""
     total = 0
-    for one, factor in zip(reversed(k), reversed(factors), strict=True):
-        total = square * (factor * one + total)
+    for coefficient, factor in zip(reversed(k), reversed(factors), strict=True):
+        total = square * (factor * coefficient + total)
     return 1 + total
 
 

@@ -13,7 +13,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gridsample.backends import Backend, backend_of
-from gridsample.cameras.arrays import Array, check_shape, first_array, moved, pixel_centres, taken
+from gridsample.cameras.arrays import (
+    Array,
+    as_arrays,
+    check_shape,
+    first_array,
+    moved,
+    pixel_centres,
+)
 from gridsample.cameras.projections import (
     Projection,
     all_pixels,
@@ -45,12 +52,12 @@ def look(yaw: float = 0, pitch: float = 0, roll: float = 0) -> np.ndarray[Any, A
         >>> cameras.look(yaw=90).round(12) @ [0, 0, 1]  # forward becomes right
         array([1., 0., 0.])
     """
-    a, b, c = (math.radians(one) for one in (yaw, pitch, roll))
-    turn = np.array([[math.cos(a), 0, math.sin(a)], [0, 1, 0], [-math.sin(a), 0, math.cos(a)]])
+    a, b, c = (math.radians(angle) for angle in (yaw, pitch, roll))
+    heading = np.array([[math.cos(a), 0, math.sin(a)], [0, 1, 0], [-math.sin(a), 0, math.cos(a)]])
     lift = np.array([[1, 0, 0], [0, math.cos(b), -math.sin(b)], [0, math.sin(b), math.cos(b)]])
     tilt = np.array([[math.cos(c), -math.sin(c), 0], [math.sin(c), math.cos(c), 0], [0, 0, 1]])
-    made: np.ndarray[Any, Any] = turn @ lift @ tilt
-    return made
+    new_matrix: np.ndarray[Any, Any] = heading @ lift @ tilt
+    return new_matrix
 
 
 def panorama_rays(projection: Projection, rotation: Any = None) -> Any:
@@ -78,11 +85,11 @@ def panorama_rays(projection: Projection, rotation: Any = None) -> Any:
                [ 0.   ,  0.   ,  1.   ],
                [ 0.667,  0.   ,  1.   ]])
     """
-    one = check_projection(projection, "projection")
-    backend, (turn, matrix) = taken(rotation=rotation, intrinsics=one.intrinsics)
-    rays = rays_of(backend, one, turn, matrix)
-    made = rays.reshape(-1, *one.shape, 3)
-    return backend.restore(made, first_array(rotation, one.intrinsics))
+    checked = check_projection(projection, "projection")
+    backend, (rotation_matrix, matrix) = as_arrays(rotation=rotation, intrinsics=checked.intrinsics)
+    rays = rays_of(backend, checked, rotation_matrix, matrix)
+    result = rays.reshape(-1, *checked.shape, 3)
+    return backend.restore(result, first_array(rotation, checked.intrinsics))
 
 
 def panorama_grid(target: Projection, source: Projection, rotation: Any = None) -> Any:
@@ -116,14 +123,14 @@ def panorama_grid(target: Projection, source: Projection, rotation: Any = None) 
                [7.5, 1.5],
                [1.5, 1.5]])
     """
-    wanted, given = check_projection(target, "target"), check_projection(source, "source")
-    named = {"rotation": rotation, "target": wanted.intrinsics, "source": given.intrinsics}
-    backend, (turn, seen, matrix) = taken(**named)
-    rays = rays_of(backend, wanted, turn, seen)
+    to, origin = check_projection(target, "target"), check_projection(source, "source")
+    named = {"rotation": rotation, "target": to.intrinsics, "source": origin.intrinsics}
+    backend, (rotation_matrix, target_matrix, matrix) = as_arrays(**named)
+    rays = rays_of(backend, to, rotation_matrix, target_matrix)
     with backend.quiet():  # NaN stays NaN
-        pixels = pixels_of(backend, given, rays, matrix)
-    made = pixels.reshape(-1, *wanted.shape, pixels.shape[-1])
-    return backend.restore(made, first_array(*named.values()))
+        pixels = pixels_of(backend, origin, rays, matrix)
+    grid = pixels.reshape(-1, *to.shape, pixels.shape[-1])
+    return backend.restore(grid, first_array(*named.values()))
 
 
 def convert_panorama(
@@ -168,10 +175,12 @@ def convert_panorama(
         >>> found[0, 0, 1, 1].round(3).item()
         0.999
     """
-    backend, image, kept = prepared(input, source, target, rotation, mode, threads)
-    image = padded(backend, image, kept)
-    made = grid_sample(image, kept.grid, kept.modes, "border", coords="pixel", threads=threads)
-    return backend.restore(made, input)
+    backend, image, conversion = prepared(input, source, target, rotation, mode, threads)
+    image = padded(backend, image, conversion)
+    result = grid_sample(
+        image, conversion.grid, conversion.modes, "border", coords="pixel", threads=threads
+    )
+    return backend.restore(result, input)
 
 
 def convert_panorama_vjp(
@@ -211,14 +220,14 @@ def convert_panorama_vjp(
         >>> cameras.convert_panorama_vjp(upstream, image, panorama, cube).sum().round(9).item()
         96.0
     """
-    backend, image, kept = prepared(input, source, target, rotation, mode, threads)
+    backend, image, conversion = prepared(input, source, target, rotation, mode, threads)
     (upstream,) = backend.to_device(grad_output=grad_output)
-    extended = padded(backend, image, kept)
+    extended = padded(backend, image, conversion)
     by_extended, _ = grid_sample_vjp(
-        upstream, extended, kept.grid, kept.modes, "border", coords="pixel", need_grid=False,
-        threads=threads,
+        upstream, extended, conversion.grid, conversion.modes, "border", coords="pixel",
+        need_grid=False, threads=threads,
     )  # fmt: skip
-    return backend.restore(padded_vjp(backend, by_extended, image, kept), input)
+    return backend.restore(padded_vjp(backend, by_extended, image, conversion), input)
 
 
 # Over a backend -----------------------------------------------------------------------------------
@@ -269,29 +278,29 @@ def prepared(
     threads: int | None,
 ) -> tuple[Backend, Array, Conversion]:  # fmt: skip
     """Check the arguments of a conversion, and make its grid."""
-    given = check_projection(source, "source")
+    checked = check_projection(source, "source")
     backend = backend_of(input=input)
     (image,) = backend.to_device(input=input)
     shape = backend.shape(image)
-    if len(shape) != 2 + len(given.shape) or shape[2:] != given.shape:
-        wanted = ", ".join(map(str, given.shape))
-        raise ValueError(f"input must have the shape (N, C, {wanted}) of source, got {shape}")
+    if len(shape) != 2 + len(checked.shape) or shape[2:] != checked.shape:
+        expected = ", ".join(map(str, checked.shape))
+        raise ValueError(f"input must have the shape (N, C, {expected}) of source, got {shape}")
     modes = per_axis(mode, 2, "mode")
-    methods = [find_method(one) for one in modes]
+    methods = [find_method(name) for name in modes]
     margin = 0
-    if given.kind != "perspective":
-        margin = max(one.taps // 2 + (HALO if one.prefilter > 1 else 0) for one in methods)
-        margin = min(margin, *given.shape[-2:])
+    if checked.kind != "perspective":
+        margin = max(method.taps // 2 + (HALO if method.prefilter > 1 else 0) for method in methods)
+        margin = min(margin, *checked.shape[-2:])
     wide = backend.type_name(image.dtype) in ("float64", "complex128")
-    grid = backend.asarray(panorama_grid(target, given, rotation), image)
+    grid = backend.asarray(panorama_grid(target, checked, rotation), image)
     grid = backend.astype(grid, backend.type("float64" if wide else "float32"))
-    third = () if given.kind != "cubemap" else ("nearest",)
+    third = () if checked.kind != "cubemap" else ("nearest",)
     # Names are not to be blended: beyond the edges they are copied, too.
-    copies = all(one.taps == 1 or one.votes for one in methods)
+    copies = all(method.taps == 1 or method.votes for method in methods)
     beyond = "nearest" if copies else "bilinear"
     ring = (beyond, beyond, *third)
     grid = grid + backend.astype(offset(backend, margin, grid), grid.dtype)
-    return backend, image, Conversion(given, grid, (*modes, *third), ring, margin, threads)
+    return backend, image, Conversion(checked, grid, (*modes, *third), ring, margin, threads)
 
 
 def offset(backend: Backend, margin: int, grid: Array) -> Array:
@@ -299,77 +308,91 @@ def offset(backend: Backend, margin: int, grid: Array) -> Array:
     return backend.asarray(np.array([margin, margin, 0.0][: grid.shape[-1]]), grid)
 
 
-def ring_of(backend: Backend, image: Array, kept: Conversion) -> tuple[Array, Array]:
+def ring_of(backend: Backend, image: Array, conversion: Conversion) -> tuple[Array, Array]:
     """Find what is beyond the edges: its pixels in the image, and the order of all pixels.
 
     Returns:
         (faces, R, 2 or 3) pixels of the image, and for each pixel of the extended image its place
         among the pixels of the image, followed by the R others.
     """
-    every = all_pixels(kept.source, kept.margin)
-    height, width = kept.source.shape[-2:]
-    every = every.reshape(
-        -1, (height + 2 * kept.margin) * (width + 2 * kept.margin), every.shape[-1]
+    pixels = all_pixels(conversion.source, conversion.margin)
+    height, width = conversion.source.shape[-2:]
+    pixels = pixels.reshape(
+        -1, (height + 2 * conversion.margin) * (width + 2 * conversion.margin), pixels.shape[-1]
     )
-    x, y = every[0, :, 0], every[0, :, 1]
+    x, y = pixels[0, :, 0], pixels[0, :, 1]
     inside = (x >= 0) & (x < width) & (y >= 0) & (y < height)
     count = inside.size - height * width
     # No index depends on data here, so that compilers know all sizes.
     order = np.where(inside, np.cumsum(inside + 0), height * width + np.cumsum(~inside + 0)) - 1
-    beyond = every[:, np.argsort(inside, kind="stable")[:count]]
-    rays = backend.asarray(panorama_directions(kept.source, beyond), image)
-    found = pixels_of(backend, kept.source, rays, None)
+    beyond = pixels[:, np.argsort(inside, kind="stable")[:count]]
+    rays = backend.asarray(panorama_directions(conversion.source, beyond), image)
+    positions = pixels_of(backend, conversion.source, rays, None)
     # Exact where directions are those of pixels, so that no other pixel counts.
-    return backend.xp.round(found, decimals=9), backend.asarray(order, image)
+    return backend.xp.round(positions, decimals=9), backend.asarray(order, image)
 
 
-def placed(backend: Backend, image: Array, ring: Array, order: Array, kept: Conversion) -> Array:
+def placed(
+    backend: Backend, image: Array, ring: Array, order: Array, conversion: Conversion
+) -> Array:
     """Put the pixels of an image and those beyond its edges in order, (N, C, *extended)."""
     *outer, height, width = backend.shape(image)
     flat = image.reshape(*outer, height * width)
-    made = backend.xp.concatenate((flat, ring.reshape(*outer, -1)), -1)
-    made = made[..., order]
-    return made.reshape(*outer, height + 2 * kept.margin, width + 2 * kept.margin)
+    joined = backend.xp.concatenate((flat, ring.reshape(*outer, -1)), -1)
+    joined = joined[..., order]
+    return joined.reshape(*outer, height + 2 * conversion.margin, width + 2 * conversion.margin)
 
 
-def ring_grids(backend: Backend, image: Array, pixels: Array, kept: Conversion) -> list[Array]:
+def ring_grids(
+    backend: Backend, image: Array, pixels: Array, conversion: Conversion
+) -> list[Array]:
     """Return the grids that sample what is beyond the edges, one after the other.
 
     At the corners of a cube, where three faces meet, the neighbour's pixels end, too.  So its faces
     are extended twice, the second time by sampling what was extended.
     """
     grid = pixels[None]
-    if kept.source.kind != "cubemap":
+    if conversion.source.kind != "cubemap":
         return [grid[:, 0]]
-    return [grid, grid + backend.asarray(np.array([kept.margin, kept.margin, 0.0]), image)]
+    return [
+        grid,
+        grid + backend.asarray(np.array([conversion.margin, conversion.margin, 0.0]), image),
+    ]
 
 
-def ring_options(kept: Conversion) -> dict[str, Any]:
+def ring_options(conversion: Conversion) -> dict[str, Any]:
     """Return the options that sample what is beyond the edges."""
-    across = ("wrap", "border") if kept.source.kind == "equirectangular" else "border"
+    across = ("wrap", "border") if conversion.source.kind == "equirectangular" else "border"
     return {
-        "mode": kept.ring, "padding_mode": across, "coords": "pixel", "threads": kept.threads,
+        "mode": conversion.ring, "padding_mode": across, "coords": "pixel",
+        "threads": conversion.threads,
     }  # fmt: skip
 
 
-def padded(backend: Backend, image: Array, kept: Conversion) -> Array:
+def padded(backend: Backend, image: Array, conversion: Conversion) -> Array:
     """Extend an image beyond its edges."""
-    if not kept.margin:
+    if not conversion.margin:
         return image
-    pixels, order = ring_of(backend, image, kept)
-    made = image
-    for grid in ring_grids(backend, image, pixels, kept):
-        made = placed(backend, image, grid_sample(made, grid, **ring_options(kept)), order, kept)
-    return made
+    pixels, order = ring_of(backend, image, conversion)
+    extended = image
+    for grid in ring_grids(backend, image, pixels, conversion):
+        extended = placed(
+            backend,
+            image,
+            grid_sample(extended, grid, **ring_options(conversion)),
+            order,
+            conversion,
+        )
+    return extended
 
 
-def padded_vjp(backend: Backend, upstream: Array, image: Array, kept: Conversion) -> Array:
+def padded_vjp(backend: Backend, upstream: Array, image: Array, conversion: Conversion) -> Array:
     """Apply the transpose of `padded`."""
-    if not kept.margin:
+    if not conversion.margin:
         return upstream
-    pixels, order = ring_of(backend, image, kept)
-    how = ring_options(kept)
-    grids = ring_grids(backend, image, pixels, kept)
+    pixels, order = ring_of(backend, image, conversion)
+    options = ring_options(conversion)
+    grids = ring_grids(backend, image, pixels, conversion)
     shape = backend.shape(image)
     back = backend.xp.argsort(order)
     count, total = shape[-1] * shape[-2], None
@@ -380,5 +403,5 @@ def padded_vjp(backend: Backend, upstream: Array, image: Array, kept: Conversion
         beyond = flat[..., count:].reshape(*shape[:2], *grids[step].shape[1:-1])
         # Only shape and dtype of the sampled image count.
         sampled = image if step == 0 else upstream
-        upstream, _ = grid_sample_vjp(beyond, sampled, grids[step], **how, need_grid=False)
+        upstream, _ = grid_sample_vjp(beyond, sampled, grids[step], **options, need_grid=False)
     return total + upstream

@@ -134,13 +134,13 @@ def perspective(
     return Projection("perspective", (height, width), intrinsics)
 
 
-def check_projection(given: Any, name: str) -> Projection:
+def check_projection(value: Any, name: str) -> Projection:
     """Return a projection, or raise an error if it is something else."""
-    if not isinstance(given, Projection):
+    if not isinstance(value, Projection):
         raise TypeError(
-            f"{name} must be made by equirectangular, cubemap or perspective, got {given!r}"
+            f"{name} must be made by equirectangular, cubemap or perspective, got {value!r}"
         )
-    return given
+    return value
 
 
 # Rays and pixels ----------------------------------------------------------------------------------
@@ -192,11 +192,11 @@ def in_cubemap(backend: Backend, projection: Projection, rays: Array) -> Array:
     xp, size = backend.xp, projection.shape[-1]
     frames = backend.astype(backend.asarray(FRAMES, rays), rays.dtype)
     face = xp.argmax(moved(backend, frames[:, 0], rays), -1)
-    found = (frames[face] * rays[..., None, :]).sum(-1)
-    forward = found[..., :1]
-    places = found[..., 1:] / xp.where(forward > 0, forward, 1)
+    rotated = (frames[face] * rays[..., None, :]).sum(-1)
+    forward = rotated[..., :1]
+    plane = rotated[..., 1:] / xp.where(forward > 0, forward, 1)
     number = backend.astype(face, rays.dtype)[..., None]
-    return xp.concatenate(((places + 1) * (size / 2) - 0.5, number), -1)
+    return xp.concatenate(((plane + 1) * (size / 2) - 0.5, number), -1)
 
 
 def in_perspective(
@@ -204,7 +204,7 @@ def in_perspective(
 ) -> Array:
     """Compute the pixels of rays, NaN behind the camera and outside the image."""
     height, width = projection.shape
-    found = projected(backend, rays, intrinsics, float("nan"))
-    x, y = found[..., 0], found[..., 1]
+    pixels = projected(backend, rays, intrinsics, float("nan"))
+    x, y = pixels[..., 0], pixels[..., 1]
     inside = (x >= -0.5) & (x <= width - 0.5) & (y >= -0.5) & (y <= height - 0.5)
-    return backend.xp.where(inside[..., None], found, float("nan"))
+    return backend.xp.where(inside[..., None], pixels, float("nan"))

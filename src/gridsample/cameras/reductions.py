@@ -60,7 +60,7 @@ def variance_vjp(
     differences = [warped - centre for warped, _ in views]
     mean = sum(differences[1:], differences[0]) / (count + 1)
     scaled = upstream * (2 / (count + 1))
-    return -scaled * mean, (scaled * (one - mean) for one in differences)
+    return -scaled * mean, (scaled * (difference - mean) for difference in differences)
 
 
 def mean(backend: Backend, centre: Array, views: Iterator[View], writes: bool) -> Array:
@@ -109,39 +109,40 @@ REDUCTIONS = {
 }
 
 
-def find_reduction(given: Any) -> Reduction:
+def find_reduction(reduction: Any) -> Reduction:
     """Find the reduction of a name, or make one of a function.
 
     Raises:
         TypeError: it is neither a name nor a function.
         ValueError: there is no such name.
     """
-    if isinstance(given, str):
-        if given not in REDUCTIONS:
+    if isinstance(reduction, str):
+        if reduction not in REDUCTIONS:
             names = ", ".join(map(repr, REDUCTIONS))
-            raise ValueError(f"reduce must be {names} or a function, got {given!r}")
-        return REDUCTIONS[given]
-    if not callable(given):
-        raise TypeError(f"reduce must be a name or a function, got {given!r}")
-    return custom(given)
+            raise ValueError(f"reduce must be {names} or a function, got {reduction!r}")
+        return REDUCTIONS[reduction]
+    if not callable(reduction):
+        raise TypeError(f"reduce must be a name or a function, got {reduction!r}")
+    return custom(reduction)
 
 
 def custom(function: Callable[[Any, Any], Any]) -> Reduction:
     """Make a reduction of a function of stacked features and masks; see `plane_sweep`."""
 
     def forward(backend: Backend, centre: Array, views: Iterator[View], writes: bool) -> Array:
-        every = list(views)
-        first, seen = every[0]
-        assert seen is not None
-        features = backend.xp.stack([centre + 0 * first, *[warped for warped, _ in every]], 1)
-        masks: Array = backend.xp.stack([seen | ~seen, *[mask for _, mask in every]], 1)
-        found = function(features, masks)
-        shape, wanted = tuple(getattr(found, "shape", ())), tuple(features.shape)
-        if len(shape) != 5 or (shape[0], *shape[2:]) != (wanted[0], *wanted[3:]):
+        pairs = list(views)
+        first, first_mask = pairs[0]
+        assert first_mask is not None
+        features = backend.xp.stack([centre + 0 * first, *[warped for warped, _ in pairs]], 1)
+        masks: Array = backend.xp.stack([first_mask | ~first_mask, *[mask for _, mask in pairs]], 1)
+        result = function(features, masks)
+        shape, expected = tuple(getattr(result, "shape", ())), tuple(features.shape)
+        if len(shape) != 5 or (shape[0], *shape[2:]) != (expected[0], *expected[3:]):
             raise ValueError(
-                f"reduce must return (N, any, planes, H, W) = {(wanted[0], 'any', *wanted[3:])} "
-                f"for features {wanted}, got {shape or type(found).__name__}"
+                "reduce must return (N, any, planes, H, W) = "
+                f"{(expected[0], 'any', *expected[3:])} for features {expected}, "
+                f"got {shape or type(result).__name__}"
             )
-        return found
+        return result
 
     return Reduction(forward, None, lambda shape, views: None)

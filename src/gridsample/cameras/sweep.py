@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from gridsample.backends import Backend, backend_of
-from gridsample.cameras.arrays import FAR, FLOATS, Array, rigid, taken
+from gridsample.cameras.arrays import FAR, FLOATS, Array, as_arrays, rigid
 from gridsample.cameras.reductions import Reduction, View, find_reduction
 from gridsample.definitions.plan import Mode
 from gridsample.ops.sampling import grid_sample, grid_sample_vjp
@@ -86,19 +86,19 @@ def plane_sweep(
     sweep, arrays = prepared(reference, sources, cameras, depths, reduce, axes, mode, threads)
 
     if sweep.reduction.backward is None:
-        made = volume(sweep, arrays, sweep.backend.is_host)
-        return sweep.backend.restore(made, reference)
+        result = volume(sweep, arrays, sweep.backend.is_host)
+        return sweep.backend.restore(result, reference)
 
-    def compute(given: Sequence[Array], writes: bool) -> Array:
-        return volume(sweep, given, writes)
+    def compute(inputs: Sequence[Array], writes: bool) -> Array:
+        return volume(sweep, inputs, writes)
 
     def differentiate(
-        upstream: Array, needed: Sequence[bool], given: Sequence[Array]
+        upstream: Array, needed: Sequence[bool], inputs: Sequence[Array]
     ) -> list[Array | None]:
-        return gradients(sweep, upstream, needed, given)
+        return gradients(sweep, upstream, needed, inputs)
 
-    made = sweep.backend.custom_vjp(compute, differentiate, arrays)
-    return sweep.backend.restore(made, reference)
+    result = sweep.backend.custom_vjp(compute, differentiate, arrays)
+    return sweep.backend.restore(result, reference)
 
 
 def plane_sweep_vjp(
@@ -166,9 +166,9 @@ def plane_sweep_vjp(
             f"grad_output must have the shape {expected}, got {backend.shape(upstream)}"
         )
     needed = (True, False, True, *[True] * (len(arrays) - 3))
-    found: list[Any] = gradients(sweep, upstream, needed, arrays)
-    by_reference, _, by_depths, *by_sources = found
-    parts = [backend.restore(one, reference) for one in by_sources]
+    results: list[Any] = gradients(sweep, upstream, needed, arrays)
+    by_reference, _, by_depths, *by_sources = results
+    parts = [backend.restore(gradient, reference) for gradient in by_sources]
     listed = isinstance(sources, (list, tuple))
     return (
         backend.restore(by_reference, reference),
@@ -188,14 +188,14 @@ class Sweep(NamedTuple):
         reduction: how features are reduced.
         shape: (N, C, D, H, W).
         depth_shape: the shape of depths as the caller gave them.
-        how: the options of sampling.
+        options: the options of sampling.
     """
 
     backend: Backend
     reduction: Reduction
     shape: tuple[int, ...]
     depth_shape: tuple[int, ...]
-    how: dict[str, Any]
+    options: dict[str, Any]
 
 
 def prepared(
@@ -208,11 +208,11 @@ def prepared(
     n, _, height, width = backend.shape(features[0])
     if not isinstance(cameras, (list, tuple)) or len(cameras) != 2:
         raise ValueError("cameras must be a pair (intrinsics, world_to_camera)")
-    _, (matrix, pose, given, _) = taken(
+    _, (matrix, pose, depth_array, _) = as_arrays(
         intrinsics=cameras[0], world_to_camera=cameras[1], depths=depths, reference=reference
     )
     maps = relative_maps(backend, matrix, pose, axes, n, len(features) - 1)
-    shape = backend.shape(given)
+    shape = backend.shape(depth_array)
     planes = {1: (1, *shape, 1, 1), 2: (*shape, 1, 1), 4: shape}.get(len(shape), ())
     if len(planes) != 4 or planes[0] not in (1, n) or planes[2:] not in ((1, 1), (height, width)):
         raise ValueError(
@@ -220,20 +220,20 @@ def prepared(
             f"H = {height}, W = {width}, got {shape}"
         )
     size = (*backend.shape(features[0])[:2], planes[1], height, width)
-    how = {
+    options = {
         "mode": mode, "padding_mode": "zeros", "coords": "pixel", "prefilter": False,
         "threads": threads,
     }  # fmt: skip
-    sweep = Sweep(backend, find_reduction(reduce), size, shape, how)
-    return sweep, [features[0], maps, given.reshape(planes), *features[1:]]
+    sweep = Sweep(backend, find_reduction(reduce), size, shape, options)
+    return sweep, [features[0], maps, depth_array.reshape(planes), *features[1:]]
 
 
 def features_of(reference: Any, sources: Any) -> list[Array]:
     """Check the features, and convert them to one dtype: the reference and all sources."""
     if isinstance(sources, (list, tuple)):
-        named = {f"sources[{v}]": one for v, one in enumerate(sources)}
+        named = {f"sources[{v}]": source for v, source in enumerate(sources)}
         backend = backend_of(reference=reference, **named)
-        found = list(backend.to_device(reference=reference, **named))
+        features = list(backend.to_device(reference=reference, **named))
     else:
         backend = backend_of(reference=reference, sources=sources)
         first, rest = backend.to_device(reference=reference, sources=sources)
@@ -242,23 +242,23 @@ def features_of(reference: Any, sources: Any) -> list[Array]:
                 "sources must have the shape (N, V, C, h, w), or be a list of arrays "
                 f"(N, C, h, w); got the shape {backend.shape(rest)}"
             )
-        found = [first, *[rest[:, v] for v in range(rest.shape[1])]]
-    shape = backend.shape(found[0])
+        features = [first, *[rest[:, v] for v in range(rest.shape[1])]]
+    shape = backend.shape(features[0])
     if len(shape) != 4:
         raise ValueError(f"reference must have the shape (N, C, H, W), got {shape}")
-    if len(found) < 2:
+    if len(features) < 2:
         raise ValueError("sources must have at least one view")
-    kind = found[0].dtype
-    for v, one in enumerate(found):
+    dtype = features[0].dtype
+    for v, feature in enumerate(features):
         name = "reference" if v == 0 else f"sources[{v - 1}]"
-        if backend.type_name(one.dtype, name) not in FLOATS:
-            raise TypeError(f"{name} must be floating-point, got dtype {one.dtype}")
-        if len(one.shape) != 4 or backend.shape(one)[:2] != shape[:2]:
+        if backend.type_name(feature.dtype, name) not in FLOATS:
+            raise TypeError(f"{name} must be floating-point, got dtype {feature.dtype}")
+        if len(feature.shape) != 4 or backend.shape(feature)[:2] != shape[:2]:
             raise ValueError(
-                f"{name} must have the shape {(*shape[:2], 'h', 'w')}, got {backend.shape(one)}"
+                f"{name} must have the shape {(*shape[:2], 'h', 'w')}, got {backend.shape(feature)}"
             )
-        kind = backend.promote(kind, one.dtype)
-    return [backend.astype(one, kind) for one in found]
+        dtype = backend.promote(dtype, feature.dtype)
+    return [backend.astype(feature, dtype) for feature in features]
 
 
 def relative_maps(
@@ -270,11 +270,11 @@ def relative_maps(
     (a, b, c) = d * map[:, :3] (x, y, 1) + map[:, 3].
     """
     xp = backend.xp
-    for name, one, endings in (
+    for name, array, endings in (
         ("intrinsics", matrix, [(3, 3)]),
         ("world_to_camera", pose, [(4, 4), (3, 4)]),
     ):
-        shape = backend.shape(one)
+        shape = backend.shape(array)
         fits = len(shape) in (3, 4) and shape[-2:] in endings and shape[-3] == views + 1
         if not fits or (len(shape) == 4 and shape[0] not in (1, items)):
             raise ValueError(
@@ -282,18 +282,18 @@ def relative_maps(
                 f"(V + 1, ...) for N = {items} and V + 1 = {views + 1} cameras, got {shape}"
             )
     # Rounding these few numbers would move all pixels.
-    kind, wide = matrix.dtype, backend.type("float64")
-    turn, shift = rigid(backend, backend.astype(pose, wide), axes)
+    dtype, wide = matrix.dtype, backend.type("float64")
+    rotation, shift = rigid(backend, backend.astype(pose, wide), axes)
     matrix = backend.astype(matrix, wide)
-    if len(turn.shape) == 3:
-        turn, shift = turn[None], shift[None]
+    if len(rotation.shape) == 3:
+        rotation, shift = rotation[None], shift[None]
     lens = matrix[None] if len(matrix.shape) == 3 else matrix
-    back = xp.linalg.inv(turn[:, :1])
-    turn = turn[:, 1:] @ back
-    shift = shift[:, 1:, :, None] - turn @ shift[:, :1, :, None]
-    rays = lens[:, 1:] @ turn @ xp.linalg.inv(lens[:, :1])
+    back = xp.linalg.inv(rotation[:, :1])
+    rotation = rotation[:, 1:] @ back
+    shift = shift[:, 1:, :, None] - rotation @ shift[:, :1, :, None]
+    rays = lens[:, 1:] @ rotation @ xp.linalg.inv(lens[:, :1])
     maps = xp.concatenate((rays, lens[:, 1:] @ shift), -1)
-    return backend.astype(backend.permute(maps, (1, 0, 2, 3)), kind)
+    return backend.astype(backend.permute(maps, (1, 0, 2, 3)), dtype)
 
 
 # The sweep ----------------------------------------------------------------------------------------
@@ -318,15 +318,15 @@ def lines_of(sweep: Sweep, like: Array) -> tuple[Array, Array]:
     return x, sweep.backend.line(height, None, like.dtype, like)[:, None]
 
 
-def rays_of(sweep: Sweep, one: Array) -> Rays:
+def rays_of(sweep: Sweep, relative_map: Array) -> Rays:
     """Apply one source's map to the reference's pixels."""
-    x, y = lines_of(sweep, one)
-    rows = one[:, None, None, None]
+    x, y = lines_of(sweep, relative_map)
+    rows = relative_map[:, None, None, None]
     slopes = [rows[..., k, 0] * x + rows[..., k, 1] * y + rows[..., k, 2] for k in range(3)]
     return Rays(slopes, [rows[..., k, 3] for k in range(3)])
 
 
-def places_of(sweep: Sweep, rays: Rays, depths: Array) -> tuple[Array, Array, Array]:
+def coordinates_of(sweep: Sweep, rays: Rays, depths: Array) -> tuple[Array, Array, Array]:
     """Compute u, v and c for some planes, each (N, planes, H, W).
 
     Behind the camera, and as far from the image as `FAR`, u and v are `FAR`, and c is 1.
@@ -358,39 +358,39 @@ def parts_of(sweep: Sweep, budget: int) -> Iterator[slice]:
         yield slice(start, min(start + step, count))
 
 
-def some_depths(sweep: Sweep, depths: Array, part: slice) -> Array:
+def chunk_of_depths(sweep: Sweep, depths: Array, part: slice) -> Array:
     """Return the depths of some planes, (N, planes, H or 1, W or 1)."""
-    found = depths[:, part]
-    if found.shape[0] == sweep.shape[0]:
-        return found
-    return found + sweep.backend.full((sweep.shape[0], 1, 1, 1), 0, found.dtype, found)
+    chunk = depths[:, part]
+    if chunk.shape[0] == sweep.shape[0]:
+        return chunk
+    return chunk + sweep.backend.full((sweep.shape[0], 1, 1, 1), 0, chunk.dtype, chunk)
 
 
 def volume(sweep: Sweep, arrays: Sequence[Array], writes: bool) -> Array:
     """Compute the result of `plane_sweep`; if ``writes``, parts are written into one array."""
     reference, maps, _, *sources = arrays
-    backend, kind = sweep.backend, reference.dtype
+    backend, dtype = sweep.backend, reference.dtype
     known = sweep.reduction.backward is not None
     rays = [rays_of(sweep, maps[v]) for v in range(len(sources))] if known else None
-    made, parts = None, []
+    result, parts = None, []
     for part in parts_of(sweep, FORWARD):
 
-        def compute(*given: Array, part: slice = part) -> Array:
-            return planes(sweep, part, given, rays, writes)
+        def compute(*inputs: Array, part: slice = part) -> Array:
+            return planes(sweep, part, inputs, rays, writes)
 
-        found = compute(*arrays) if known else backend.checkpoint(compute, arrays)
+        chunk = compute(*arrays) if known else backend.checkpoint(compute, arrays)
         if not writes:
-            parts.append(found)
+            parts.append(chunk)
             continue
-        if made is None:
-            made = backend.empty((*found.shape[:-3], *sweep.shape[2:]), kind, reference)
-        made[..., part, :, :] = found
-    if made is not None:
-        return made
+        if result is None:
+            result = backend.empty((*chunk.shape[:-3], *sweep.shape[2:]), dtype, reference)
+        result[..., part, :, :] = chunk
+    if result is not None:
+        return result
     if parts:
         return backend.xp.concatenate(parts, -3)
     shape = sweep.reduction.shape(sweep.shape, len(sources)) or sweep.shape
-    return backend.empty(shape, kind, reference)
+    return backend.empty(shape, dtype, reference)
 
 
 def planes(
@@ -400,19 +400,19 @@ def planes(
     reference, maps, depths, *sources = arrays
     backend, wide = sweep.backend, wide_type(sweep.backend, reference)
     known = rays or [rays_of(sweep, maps[v]) for v in range(len(sources))]
-    some = some_depths(sweep, depths, part)
+    chunk = chunk_of_depths(sweep, depths, part)
 
     def views() -> Iterator[View]:
         for ray, source in zip(known, sources, strict=True):
-            u, v, _ = places_of(sweep, ray, some)
-            warped = grid_sample(source, grid_of(sweep, u, v), **sweep.how)
+            u, v, _ = coordinates_of(sweep, ray, chunk)
+            warped = grid_sample(source, grid_of(sweep, u, v), **sweep.options)
             masked = sweep.reduction.backward is None
             mask = mask_of(sweep, u, v, source) if masked else None
             yield backend.astype(warped, wide), mask
 
     centre = backend.astype(reference, wide)[:, :, None]
-    found = sweep.reduction.forward(backend, centre, views(), writes)
-    return backend.astype(found, reference.dtype)
+    costs = sweep.reduction.forward(backend, centre, views(), writes)
+    return backend.astype(costs, reference.dtype)
 
 
 def wide_type(backend: Backend, array: Array) -> Any:
@@ -432,67 +432,69 @@ def gradients(
     rays = [rays_of(sweep, maps[v]) for v in range(len(sources))]
     centre = backend.astype(reference, wide)[:, :, None]
     by_reference = 0 * centre[:, :, 0]
-    by_sources = [0 * backend.astype(one, wide) for one in sources]
+    by_sources = [0 * backend.astype(source, wide) for source in sources]
     by_maps: list[Any] = [0 * maps[v] for v in range(len(sources))]
-    by_depths, places = [], needed[1] or needed[2]
+    by_depths, coordinates = [], needed[1] or needed[2]
     differentiate = sweep.reduction.backward
     assert differentiate is not None
     for part in parts_of(sweep, BACKWARD):
-        some = some_depths(sweep, depths, part)
-        every = [places_of(sweep, ray, some) for ray in rays]
-        grids = [grid_of(sweep, u, v) for u, v, _ in every]
+        chunk = chunk_of_depths(sweep, depths, part)
+        coordinates_by_view = [coordinates_of(sweep, ray, chunk) for ray in rays]
+        grids = [grid_of(sweep, u, v) for u, v, _ in coordinates_by_view]
         views = (
-            (backend.astype(grid_sample(one, grid, **sweep.how), wide), None)
-            for one, grid in zip(sources, grids, strict=True)
+            (backend.astype(grid_sample(source, grid, **sweep.options), wide), None)
+            for source, grid in zip(sources, grids, strict=True)
         )
         values = backend.astype(upstream[..., part, :, :], wide)
         by_centre, by_views = differentiate(values, centre, views, len(sources))
         by_reference = by_reference + by_centre.sum(-3)
-        by_some = 0 * some
-        for v, (one, by_view) in enumerate(zip(sources, by_views, strict=True)):
+        by_some = 0 * chunk
+        for v, (source, by_view) in enumerate(zip(sources, by_views, strict=True)):
             first, second = grid_sample_vjp(
-                by_view, backend.astype(one, wide), grids[v], **sweep.how,
-                need_input=needed[3 + v], need_grid=places,
+                by_view, backend.astype(source, wide), grids[v], **sweep.options,
+                need_input=needed[3 + v], need_grid=coordinates,
             )  # fmt: skip
             if first is not None:
                 by_sources[v] = by_sources[v] + first
             if second is not None:
-                turned, along = places_vjp(sweep, second, every[v], rays[v], some)
+                turned, along = coordinates_vjp(
+                    sweep, second, coordinates_by_view[v], rays[v], chunk
+                )
                 by_maps[v] = by_maps[v] + fitted(turned, maps[v].shape)
-                by_some = by_some + fitted(along, some.shape)
-        by_depths.append(fitted(by_some, (depths.shape[0], *some.shape[1:])))
+                by_some = by_some + fitted(along, chunk.shape)
+        by_depths.append(fitted(by_some, (depths.shape[0], *chunk.shape[1:])))
     kinds = [reference, *sources]
     by_features = [
-        backend.astype(total, one.dtype)
-        for total, one in zip((by_reference, *by_sources), kinds, strict=True)
+        backend.astype(total, feature.dtype)
+        for total, feature in zip((by_reference, *by_sources), kinds, strict=True)
     ]
-    whole = backend.xp.concatenate(by_depths, 1) if by_depths else 0 * depths
-    found = [by_features[0], backend.xp.stack(by_maps), whole, *by_features[1:]]
-    return [one if need else None for one, need in zip(found, needed, strict=True)]
+    grad_depths = backend.xp.concatenate(by_depths, 1) if by_depths else 0 * depths
+    results = [by_features[0], backend.xp.stack(by_maps), grad_depths, *by_features[1:]]
+    return [gradient if need else None for gradient, need in zip(results, needed, strict=True)]
 
 
-def places_vjp(
-    sweep: Sweep, by_grid: Array, places: tuple[Array, Array, Array], rays: Rays, depths: Array
+def coordinates_vjp(
+    sweep: Sweep, by_grid: Array, coordinates: tuple[Array, Array, Array], rays: Rays, depths: Array
 ) -> tuple[Array, Array]:
     """Compute the gradients of a map, (N, 3, 4), and of the depths from that of the grid."""
-    xp, (u, v, c) = sweep.backend.xp, places
+    xp, (u, v, c) = sweep.backend.xp, coordinates
     front = u > FAR
     by_u = xp.where(front, by_grid[..., 0], 0) / c
     by_v = xp.where(front, by_grid[..., 1], 0) / c
     by_c = -(by_u * xp.where(front, u, 0) + by_v * xp.where(front, v, 0))
     x, y = lines_of(sweep, by_grid)
     rows, along = [], 0
-    for one, slope in zip((by_u, by_v, by_c), rays.slopes, strict=True):
-        along = along + one * slope
-        scaled = one * depths
-        row = [(scaled * x), (scaled * y), scaled, one]
+    for component, slope in zip((by_u, by_v, by_c), rays.slopes, strict=True):
+        along = along + component * slope
+        scaled = component * depths
+        row = [(scaled * x), (scaled * y), scaled, component]
         rows.append(xp.stack([entry.sum((1, 2, 3)) for entry in row], -1))
     return xp.stack(rows, -2), along
 
 
 def fitted(array: Array, shape: Sequence[int]) -> Array:
     """Sum an array over the axes along which an array of another shape was broadcast."""
-    for axis, (n, wanted) in enumerate(zip(array.shape, shape, strict=True)):
-        if wanted == 1 and n != 1:
+    for axis, (n, expected) in enumerate(zip(array.shape, shape, strict=True)):
+        if expected == 1 and n != 1:
             array = array.sum(axis)[(slice(None),) * axis + (None,)]
     return array

@@ -11,6 +11,7 @@ from gridsample.backends import Backend
 from gridsample.cameras.arrays import (
     FAR,
     Array,
+    as_arrays,
     check_batches,
     check_shape,
     first_array,
@@ -19,7 +20,6 @@ from gridsample.cameras.arrays import (
     projected_vjp,
     rigid,
     rigid_inverse,
-    taken,
     unit,
 )
 from gridsample.definitions.plan import Mode, check_flag
@@ -89,18 +89,20 @@ def project(
         >>> depth
         array([ 2.,  2., -2.])
     """
-    backend, (places, matrix, pose) = taken(
+    backend, (positions, matrix, pose) = as_arrays(
         points=points, intrinsics=intrinsics, world_to_camera=world_to_camera
     )
-    check_shape(backend, "points", places, (3,))
+    check_shape(backend, "points", positions, (3,))
     check_shape(backend, "intrinsics", matrix, (3, 3))
     check_shape(backend, "world_to_camera", pose, (4, 4), (3, 4))
     check_batches(
-        backend, points=(places, 2), intrinsics=(matrix, 2), world_to_camera=(pose, 2)
+        backend, points=(positions, 2), intrinsics=(matrix, 2), world_to_camera=(pose, 2)
     )  # fmt: skip
-    single = len(places.shape) == 1
-    seen = in_camera(backend, places[None] if single else places, rigid(backend, pose, axes))
-    pixels, depth = projected(backend, seen, matrix, float("nan")), seen[..., 2]
+    single = len(positions.shape) == 1
+    in_view = in_camera(
+        backend, positions[None] if single else positions, rigid(backend, pose, axes)
+    )
+    pixels, depth = projected(backend, in_view, matrix, float("nan")), in_view[..., 2]
     if single:
         pixels, depth = pixels[..., 0, :], depth[..., 0]
     like = first_array(points, intrinsics, world_to_camera)
@@ -168,15 +170,19 @@ def sample_views(
         array([ True,  True, False, False])
     """
     scene = scene_of(points, images, features, intrinsics, poses, axes)
-    backend, how = scene.backend, {"mode": mode, "threads": threads}
-    colors = sampled(scene, scene.images, True, how)
-    found = sampled(scene, scene.features, check_flag(align_corners, "align_corners"), how)
+    backend, options = scene.backend, {"mode": mode, "threads": threads}
+    colors = sampled(scene, scene.images, True, options)
+    sampled_features = sampled(
+        scene, scene.features, check_flag(align_corners, "align_corners"), options
+    )
     directions = None
     if query_pose is not None:
         directions = relative_directions(scene, points, poses, query_pose)
     mask = backend.permute(scene.mask, (1, 0)).reshape(*scene.shape, len(scene.sizes))
     like = first_array(points, intrinsics, poses)
-    return ViewSamples(*[backend.restore(one, like) for one in (colors, found, mask, directions)])
+    return ViewSamples(
+        *[backend.restore(array, like) for array in (colors, sampled_features, mask, directions)]
+    )
 
 
 def sample_views_vjp(
@@ -231,12 +237,12 @@ def sample_views_vjp(
         array([[ 2. ,  8. , -1.3]])
     """
     scene = scene_of(points, images, features, intrinsics, poses, axes)
-    backend, how = scene.backend, {"mode": mode, "threads": threads}
+    backend, options = scene.backend, {"mode": mode, "threads": threads}
     aligned = check_flag(align_corners, "align_corners")
     like = first_array(points, intrinsics, poses)
     total = 0 * scene.pixels
     gradients: list[Any] = []
-    for name, upstream, sources, given, corners in (
+    for name, upstream, sources, argument, corners in (
         ("grad_colors", grad_colors, scene.images, images, True),
         ("grad_features", grad_features, scene.features, features, aligned),
     ):
@@ -247,12 +253,12 @@ def sample_views_vjp(
         shape = (*scene.shape, len(scene.sizes), sources[0].planes.shape[1])
         if backend.shape(values) != shape:
             raise ValueError(f"{name} must have the shape {shape}, got {tuple(values.shape)}")
-        by_sources, by_pixels = sampled_vjp(scene, values, sources, corners, how)
+        by_sources, by_pixels = sampled_vjp(scene, values, sources, corners, options)
         total = total + by_pixels
-        parts = [backend.restore(one, like) for one in by_sources]
-        gradients.append([one[0] for one in parts] if is_list(given) else parts[0])
-    by_seen = projected_vjp(backend, total, scene.seen, scene.intrinsics)
-    by_points = (by_seen @ scene.turn).sum(0).reshape(*scene.shape, 3)
+        parts = [backend.restore(gradient, like) for gradient in by_sources]
+        gradients.append([gradient[0] for gradient in parts] if is_list(argument) else parts[0])
+    by_seen = projected_vjp(backend, total, scene.in_view, scene.intrinsics)
+    by_points = (by_seen @ scene.rotation).sum(0).reshape(*scene.shape, 3)
     return backend.restore(by_points, like), gradients[0], gradients[1]
 
 
@@ -288,46 +294,46 @@ class Scene(NamedTuple):
     shape: tuple[int, ...]
     sizes: list[tuple[int, int]]
     intrinsics: Array
-    turn: Array
-    seen: Array
+    rotation: Array
+    in_view: Array
     pixels: Array
     mask: Array
 
 
-def is_list(given: Any) -> bool:
+def is_list(value: Any) -> bool:
     """Whether the views are given as a list of arrays."""
-    return isinstance(given, (list, tuple))
+    return isinstance(value, (list, tuple))
 
 
-def sources_of(backend: Backend, name: str, given: Any) -> list[Source]:
+def sources_of(backend: Backend, name: str, value: Any) -> list[Source]:
     """Check images or features, and divide them into sources of one size."""
-    if given is None:
+    if value is None:
         return []
-    if not is_list(given):
-        (planes,) = backend.to_device(**{name: given})
+    if not is_list(value):
+        (planes,) = backend.to_device(**{name: value})
         if len(planes.shape) != 4:
             raise ValueError(
                 f"{name} must have the shape (V, C, H, W), or be a list of arrays (C, H, W); got "
                 f"the shape {backend.shape(planes)}"
             )
         return [Source(planes, slice(0, backend.shape(planes)[0]))]
-    named = {f"{name}[{v}]": one for v, one in enumerate(given)}
+    named = {f"{name}[{v}]": source for v, source in enumerate(value)}
     parts = backend.to_device(**named)
-    for key, one in zip(named, parts, strict=True):
-        if len(one.shape) != 3 or one.shape[0] != parts[0].shape[0]:
+    for key, array in zip(named, parts, strict=True):
+        if len(array.shape) != 3 or array.shape[0] != parts[0].shape[0]:
             raise ValueError(
-                f"{name} must be arrays (C, H, W) with one C, got the shape {backend.shape(one)} "
+                f"{name} must be arrays (C, H, W) with one C, got the shape {backend.shape(array)} "
                 f"for {key}"
             )
-    return [Source(one[None], slice(v, v + 1)) for v, one in enumerate(parts)]
+    return [Source(array[None], slice(v, v + 1)) for v, array in enumerate(parts)]
 
 
 def sizes_of(sources: list[Source]) -> list[tuple[int, int]]:
     """Return (H, W) of each view."""
     return [
-        (int(one.planes.shape[2]), int(one.planes.shape[3]))
-        for one in sources
-        for _ in range(one.views.start, one.views.stop)
+        (int(source.planes.shape[2]), int(source.planes.shape[3]))
+        for source in sources
+        for _ in range(source.views.start, source.views.stop)
     ]
 
 
@@ -335,30 +341,32 @@ def scene_of(
     points: Any, images: Any, features: Any, intrinsics: Any, poses: Any, axes: str
 ) -> Scene:
     """Check the arguments of `sample_views`, and project the points."""
-    backend, (places, matrix, given) = taken(points=points, intrinsics=intrinsics, poses=poses)
-    check_shape(backend, "points", places, (3,))
+    backend, (positions, matrix, pose_array) = as_arrays(
+        points=points, intrinsics=intrinsics, poses=poses
+    )
+    check_shape(backend, "points", positions, (3,))
     pictures = sources_of(backend, "images", images)
     maps = sources_of(backend, "features", features)
     if not pictures:
         raise ValueError("images must be an array (V, C, H, W) or a list of arrays, got none")
     sizes = sizes_of(pictures)
     count = len(sizes)
-    for name, found in (
+    for name, array in (
         ("intrinsics", matrix.shape[0] if tuple(matrix.shape[1:]) == (3, 3) else None),
-        ("poses", given.shape[0] if tuple(given.shape[1:]) in ((4, 4), (3, 4)) else None),
+        ("poses", pose_array.shape[0] if tuple(pose_array.shape[1:]) in ((4, 4), (3, 4)) else None),
         ("features", len(sizes_of(maps)) if maps else count),
     ):
-        if found != count:
-            wanted = {"intrinsics": "(V, 3, 3)", "poses": "(V, 4, 4) or (V, 3, 4)"}.get(name, "V")
-            raise ValueError(f"{name} must be {wanted} for V = {count}, the number of images")
-    turn, shift = rigid_inverse(backend, given, axes)
-    seen = in_camera(backend, places.reshape(-1, 3), (turn, shift))
-    pixels = projected(backend, seen, matrix, FAR)
+        if array != count:
+            expected = {"intrinsics": "(V, 3, 3)", "poses": "(V, 4, 4) or (V, 3, 4)"}.get(name, "V")
+            raise ValueError(f"{name} must be {expected} for V = {count}, the number of images")
+    rotation, shift = rigid_inverse(backend, pose_array, axes)
+    in_view = in_camera(backend, positions.reshape(-1, 3), (rotation, shift))
+    pixels = projected(backend, in_view, matrix, FAR)
     last = constant(backend, [(w - 1, h - 1) for h, w in sizes], pixels)
     mask = ((pixels >= 0) & (pixels <= last)).all(-1)
     pixels = backend.xp.where(mask[..., None], pixels, FAR)
-    shape = backend.shape(places)[:-1]
-    return Scene(backend, pictures, maps, shape, sizes, matrix, turn, seen, pixels, mask)
+    shape = backend.shape(positions)[:-1]
+    return Scene(backend, pictures, maps, shape, sizes, matrix, rotation, in_view, pixels, mask)
 
 
 def constant(backend: Backend, pairs: Sequence[tuple[float, float]], like: Array) -> Array:
@@ -377,7 +385,7 @@ def scale_of(scene: Scene, sources: list[Source], align_corners: bool) -> Array:
     return constant(scene.backend, scale, scene.pixels)
 
 
-def places_in(scene: Scene, sources: list[Source], align_corners: bool) -> tuple[Array, Array]:
+def positions_in(scene: Scene, sources: list[Source], align_corners: bool) -> tuple[Array, Array]:
     """Convert pixels of the images to pixels of sources, (V, P, 2), and return the scale, too."""
     scale = scale_of(scene, sources, align_corners)
     half = 0 if align_corners else 0.5
@@ -385,34 +393,45 @@ def places_in(scene: Scene, sources: list[Source], align_corners: bool) -> tuple
 
 
 def sampled(
-    scene: Scene, sources: list[Source], align_corners: bool, how: dict[str, Any]
+    scene: Scene, sources: list[Source], align_corners: bool, options: dict[str, Any]
 ) -> Array | None:
     """Sample sources at the points: (*points, V, C)."""
     if not sources:
         return None
     backend, parts = scene.backend, []
-    places, _ = places_in(scene, sources, align_corners)
+    positions, _ = positions_in(scene, sources, align_corners)
     for planes, views in sources:
-        found = grid_sample(planes, places[views], padding_mode="border", coords="pixel", **how)
-        parts.append(backend.xp.where(scene.mask[views, None], found, 0))
-    whole = parts[0] if len(parts) == 1 else backend.xp.concatenate(parts, 0)
-    whole = backend.astype(whole, sources[0].planes.dtype)
-    shape = (*scene.shape, *backend.shape(whole)[:2])
-    return backend.permute(whole, (2, 0, 1)).reshape(*shape)
+        samples = grid_sample(
+            planes, positions[views], padding_mode="border", coords="pixel", **options
+        )
+        parts.append(backend.xp.where(scene.mask[views, None], samples, 0))
+    joined = parts[0] if len(parts) == 1 else backend.xp.concatenate(parts, 0)
+    joined = backend.astype(joined, sources[0].planes.dtype)
+    shape = (*scene.shape, *backend.shape(joined)[:2])
+    return backend.permute(joined, (2, 0, 1)).reshape(*shape)
 
 
 def sampled_vjp(
-    scene: Scene, upstream: Array, sources: list[Source], align_corners: bool, how: dict[str, Any]
+    scene: Scene,
+    upstream: Array,
+    sources: list[Source],
+    align_corners: bool,
+    options: dict[str, Any],
 ) -> tuple[list[Array], Array]:
     """Compute the gradients of `sampled` in the sources, and in the pixels of the scene."""
     backend, by_sources, by_places = scene.backend, [], []
-    places, scale = places_in(scene, sources, align_corners)
+    positions, scale = positions_in(scene, sources, align_corners)
     flat = upstream.reshape(-1, *upstream.shape[len(scene.shape) :])
     values = backend.permute(flat, (1, 2, 0))
     values = backend.xp.where(scene.mask[:, None], values, 0)
     for planes, views in sources:
         first, second = grid_sample_vjp(
-            values[views], planes, places[views], padding_mode="border", coords="pixel", **how
+            values[views],
+            planes,
+            positions[views],
+            padding_mode="border",
+            coords="pixel",
+            **options,
         )
         by_sources.append(first)
         by_places.append(second)
@@ -421,11 +440,13 @@ def sampled_vjp(
 
 def relative_directions(scene: Scene, points: Any, poses: Any, query_pose: Any) -> Array:
     """Compare the directions from points to the query camera and to each view: (*points, V, 4)."""
-    backend, (places, views, query) = taken(points=points, poses=poses, query_pose=query_pose)
+    backend, (positions, views, query) = as_arrays(
+        points=points, poses=poses, query_pose=query_pose
+    )
     check_shape(backend, "query_pose", query, (4, 4), (3, 4))
-    flat = places.reshape(-1, 1, 3)
+    flat = positions.reshape(-1, 1, 3)
     towards = unit(backend, query[:3, 3] - flat)
     others = unit(backend, views[:, :3, 3] - flat)
     along = (towards * others).sum(-1)[..., None]
-    made = backend.xp.concatenate((unit(backend, towards - others), along), -1)
-    return made.reshape(*scene.shape, *made.shape[1:])
+    directions = backend.xp.concatenate((unit(backend, towards - others), along), -1)
+    return directions.reshape(*scene.shape, *directions.shape[1:])

@@ -134,8 +134,10 @@ coefficients are shown next to the pixels.
 def _notes(text: str, names: Iterable[str] = (*BOUNDARIES, MISSING)) -> str:
     """The end of a help text, with the names of modes and boundaries filled in."""
     sampled, resized, boundaries = (
-        textwrap.fill(f"{', '.join(some)}.", 100, initial_indent="  ", subsequent_indent="  ")
-        for some in (method_names(), method_names(resizing=True), names)
+        textwrap.fill(
+            f"{', '.join(names_shown)}.", 100, initial_indent="  ", subsequent_indent="  "
+        )
+        for names_shown in (method_names(), method_names(resizing=True), names)
     )
     modes = (
         "modes:\n{}\n  bilinear and bicubic are linear and cubic. label is for integers that name "
@@ -164,10 +166,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     gridsample ...
     0
     """
-    given = sys.argv[1:] if argv is None else argv
+    arguments_given = sys.argv[1:] if argv is None else argv
     try:
         with ending_cleanly(), quiet_libraries():
-            code = _run(given)
+            code = _run(arguments_given)
             sys.stdout.flush()
         return code
     except KeyboardInterrupt:
@@ -185,9 +187,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 2
 
 
-def _run(given: Sequence[str]) -> int:
+def _run(arguments_given: Sequence[str]) -> int:
     try:
-        arguments = _parser().parse_args(words.attach_negatives(given))
+        arguments = _parser().parse_args(words.attach_negatives(arguments_given))
     except SystemExit as stop:  # --help and --version
         return int(stop.code or 0)
     with streamed(arguments):
@@ -301,7 +303,7 @@ def _add_warp(commands: Any) -> None:
         metavar="FILE.npy",
         help="normalized grid, x first: (H', W', 2), or (D', H', W', 3) for a volume",
     )
-    for name, metavar, kind, text in (
+    for name, metavar, number_type, text in (
         ("rotate", "DEG", words.numbers, "rotate counter-clockwise, as seen on a screen"),
         ("scale", "S[,S]", words.numbers, "enlarge: one factor, or one per axis"),
         ("translate", "X,Y", words.numbers, "move right and down by pixels; X,Y,Z for a volume"),
@@ -310,7 +312,7 @@ def _add_warp(commands: Any) -> None:
         ("homography", "FILE", words.homography, "apply a 3x3 pixel matrix (.npy or text)"),
     ):
         command.add_argument(
-            f"--{name}", type=kind, action=_AddStep, dest="steps", metavar=metavar, help=text
+            f"--{name}", type=number_type, action=_AddStep, dest="steps", metavar=metavar, help=text
         )
     command.add_argument(
         "--size", type=words.size, metavar="WxH", help="size of the output; WxHxD for a volume"

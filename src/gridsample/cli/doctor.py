@@ -82,8 +82,8 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print(json.dumps(as_record(report), indent=2))
     else:
-        for one in report.findings:
-            print(one)
+        for finding in report.findings:
+            print(finding)
         for error in report.errors:
             print(f"gridsample: {error}", file=sys.stderr)
         print(summary(report))
@@ -109,7 +109,7 @@ def explained(code: str) -> str:
 def as_record(report: Report) -> dict[str, object]:
     """Return a report as a dictionary for JSON."""
     return {
-        "findings": [one.record() for one in report.findings],
+        "findings": [finding.record() for finding in report.findings],
         "errors": list(report.errors),
         "files": report.files,
         "calls": report.calls,
@@ -125,5 +125,5 @@ def summary(report: Report) -> str:
     calls = f"{report.calls} call{'' if report.calls == 1 else 's'}"
     files = f"{report.files} file{'' if report.files == 1 else 's'}"
     count = len(report.findings)
-    found = f"{count} finding{'' if count == 1 else 's'}" if count else "nothing found"
-    return f"{found}: {calls} in {files}"
+    counted = f"{count} finding{'' if count == 1 else 's'}" if count else "nothing found"
+    return f"{counted}: {calls} in {files}"

@@ -42,11 +42,14 @@ def warp_file(
         with progress_bar(f"warping {arguments.input.name}") as progress:
             hint, shrinks = LabelHint(warped[0].mode), ShrinkHint(arguments)
             bands = (
-                [one.pixels(page, hint, shrinks, page_progress(progress, n, len(pages)))]
-                for n, (one, page) in enumerate(zip(warped, pages, strict=True))
+                [warped_page.pixels(page, hint, shrinks, page_progress(progress, n, len(pages)))]
+                for n, (warped_page, page) in enumerate(zip(warped, pages, strict=True))
             )
             io.write_pages(
-                [one.result for one in warped], bands, arguments.output, overwrite=arguments.force
+                [warped_page.result for warped_page in warped],
+                bands,
+                arguments.output,
+                overwrite=arguments.force,
             )
         hint.say()
         shrinks.say()
@@ -81,7 +84,7 @@ class _Warped:
         array, missing = page.pixels(), self.missing
         hint.look(page.image, array)
         size = array.shape[:-1]
-        made = warp.sample(
+        result = warp.sample(
             array if missing is None else missing.opened(array),
             lambda rows: shrinks.look(self.where.grid_at(rows), size, self.where.align_corners),
             self.where.canvas[::-1],
@@ -95,7 +98,7 @@ class _Warped:
             threads=self.arguments.threads,
             progress=progress,
         )
-        return made if missing is None else missing.closed(made)
+        return result if missing is None else missing.closed(result)
 
 
 def resize_file(arguments: argparse.Namespace) -> None:
@@ -104,7 +107,7 @@ def resize_file(arguments: argparse.Namespace) -> None:
         raise ValueError("give either --size or --scale")
     io.check_output(arguments.output, overwrite=arguments.force)
     with io.pages(arguments.input, volume=arguments.volume) as pages:
-        sizes = [possible(_resized(arguments, one.image.size), one.image) for one in pages]
+        sizes = [possible(_resized(arguments, page.image.size), page.image) for page in pages]
         results = [
             with_nodata(
                 _result(
@@ -133,21 +136,21 @@ def _resized_bands(
     """The rows of a page's new pixels; options are checked now, pixels read when asked for."""
     from gridsample.ops.resizing import plan_resizing, resize_rows
 
-    image, how = page.image, (arguments.mode, arguments.align_corners)
+    image, method_options = page.image, (arguments.mode, arguments.align_corners)
     shape, size = image.array.shape, size[::-1]
-    plan_resizing(shape[:-1], size, None, *how, None, arguments.antialias)
+    plan_resizing(shape[:-1], size, None, *method_options, None, arguments.antialias)
     check_threads(arguments.threads)
     _check_labels(arguments.mode, image)
     dtype, alpha = image.array.dtype.newbyteorder("="), sampled_alpha(image, arguments)
     methods = [find_method(name, resizing=True) for name in listed(arguments.mode)]
-    copies = {one.name for one in methods} <= {"nearest", "nearest-exact"}
+    copies = {method.name for method in methods} <= {"nearest", "nearest-exact"}
     # Labels are copied, too: the number of missing pixels is one of them.
     copies = (copies and not arguments.antialias) or has_labels(arguments.mode)
     missing = nodata_of(image, arguments, alpha, copies)
     if copies:
         alpha = None  # whole pixels are copied
     if missing is not None and missing.ignore:
-        check_rule(methods, (), any(one.prefilter > 1 for one in methods))
+        check_rule(methods, (), any(method.prefilter > 1 for method in methods))
 
     def bands() -> Iterator[NDArray[Any]]:
         read = page.open()
@@ -162,8 +165,10 @@ def _resized_bands(
         threads, planes = arguments.threads, shape
         if missing is not None and missing.ignore:
             planes = (*shape[:-1], 2 * shape[-1])  # the mask of each channel comes after it
-        made = resize_rows(rows, planes, size, None, *how, arguments.antialias, threads=threads)
-        for band in made:
+        result = resize_rows(
+            rows, planes, size, None, *method_options, arguments.antialias, threads=threads
+        )
+        for band in result:
             if missing is not None:
                 yield missing.mean(band) if missing.ignore else missing.closed(band)
             else:
@@ -200,15 +205,16 @@ def sampled_alpha(image: io.Image, arguments: argparse.Namespace) -> Alpha | Non
     return alpha if known else None
 
 
-def _fill(given: Sequence[float] | None, channels: int) -> Any:
+def _fill(numbers: Sequence[float] | None, channels: int) -> Any:
     """Return the fill value: one number for all channels, or one per channel."""
-    if given is None:
+    if numbers is None:
         return 0
-    if len(given) not in (1, channels):
+    if len(numbers) not in (1, channels):
         raise ValueError(
-            f"--fill takes one number or one for each of the {channels} channels, got {len(given)}"
+            f"--fill takes one number or one for each of the {channels} channels, "
+            f"got {len(numbers)}"
         )
-    return given[0] if len(given) == 1 else np.array(given)
+    return numbers[0] if len(numbers) == 1 else np.array(numbers)
 
 
 def outside_of(image: io.Image, arguments: argparse.Namespace) -> tuple[Mode, Any]:
@@ -230,7 +236,7 @@ def outside_of(image: io.Image, arguments: argparse.Namespace) -> tuple[Mode, An
 
 def _check_labels(mode: Mode, image: io.Image) -> None:
     """Raise an error if a mode is for labels, and the pixels are no integers."""
-    methods = [find_method(one, resizing=True) for one in listed(mode)]
+    methods = [find_method(name, resizing=True) for name in listed(mode)]
     check_labels(methods, image.array.dtype, image.array.dtype.kind in "biu")
 
 

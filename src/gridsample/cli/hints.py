@@ -31,9 +31,9 @@ class LabelHint:
 
     def __init__(self, mode: Mode, antialias: bool = False) -> None:
         """Nothing has been looked at; a mode that copies or votes needs no hint."""
-        methods = [find_method(one, resizing=True) for one in listed(mode)]
+        methods = [find_method(name, resizing=True) for name in listed(mode)]
         copying = set() if antialias else {"nearest", "nearest-exact"}
-        self.watching = not all(one.votes or one.name in copying for one in methods)
+        self.watching = not all(method.votes or method.name in copying for method in methods)
         self.pixels: dict[int, int] = {}
         self.alike: dict[int, int] = {}
         self.pairs = 0

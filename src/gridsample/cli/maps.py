@@ -117,15 +117,15 @@ def of_world(image: io.Image, path: Path | None, transforms: Sequence[Path]) -> 
         raise ValueError(f"--like {path} is {len(canvas)}-D, but the input is {rank}-D")
     source, target = planar(header.affine, rank), planar(like.affine, rank)
     canvas = possible(canvas, image)
-    steps = [one for file in transforms for one in read_transforms(file)]
-    for one in steps:
-        matrix = one.affine if isinstance(one, Displacement) else one
+    steps = [transform for file in transforms for transform in read_transforms(file)]
+    for transform in steps:
+        matrix = transform.affine if isinstance(transform, Displacement) else transform
         if len(matrix) != rank + 1:
             raise ValueError(f"--transform is {len(matrix) - 1}-D, but the input is {rank}-D")
-    if not any(isinstance(one, Displacement) for one in steps):
+    if not any(isinstance(transform, Displacement) for transform in steps):
         inverse: Matrix = np.linalg.inv(source)
-        for one in [*reversed(steps), target]:
-            inverse = inverse @ one
+        for transform in [*reversed(steps), target]:
+            inverse = inverse @ transform
         if _moved(inverse, np.rint(inverse), canvas) < SAME:
             inverse = np.rint(inverse)
         return of_matrix(image, canvas, inverse, np.eye(rank + 1), like=like)
@@ -135,15 +135,15 @@ def of_world(image: io.Image, path: Path | None, transforms: Sequence[Path]) -> 
         first[rank - 1, rank] = rows.start
         shape = (rows.stop - rows.start, *canvas[-2::-1])
         grid = world_grid(source, (shape, target @ first), steps, axes="xyz")[0]
-        found: NDArray[Any] = fields.to_normalized(grid, image.size[::-1], coords="pixel")
-        return found
+        normalized: NDArray[Any] = fields.to_normalized(grid, image.size[::-1], coords="pixel")
+        return normalized
 
     return Map(canvas, grid_at, np.eye(rank + 1), like=like)
 
 
-def _moved(one: Matrix, other: Matrix, size: Sequence[int]) -> float:
+def _moved(first: Matrix, other: Matrix, size: Sequence[int]) -> float:
     """The largest distance along an axis between the positions of a voxel under two matrices."""
-    return float((np.abs(one - other)[:-1] @ [*size, 1]).max())
+    return float((np.abs(first - other)[:-1] @ [*size, 1]).max())
 
 
 # What is common to maps ---------------------------------------------------------------------------
@@ -155,16 +155,16 @@ def possible(size: tuple[int, ...], image: io.Image) -> tuple[int, ...]:
     return size
 
 
-def canvas_of(asked: tuple[int, ...] | None, size: tuple[int, ...]) -> tuple[int, ...]:
+def canvas_of(requested: tuple[int, ...] | None, size: tuple[int, ...]) -> tuple[int, ...]:
     """Return the size that was asked for, or else that of the input."""
-    if asked is None:
+    if requested is None:
         return size
-    if len(asked) != len(size):
+    if len(requested) != len(size):
         raise ValueError(
-            f"--size has {len(asked)} numbers, but the input is {'x'.join(map(str, size))}: "
+            f"--size has {len(requested)} numbers, but the input is {'x'.join(map(str, size))}: "
             f"give {'WxH' if len(size) == 2 else 'WxHxD'}"
         )
-    return asked
+    return requested
 
 
 def _load_grid(path: Path, rank: int) -> NDArray[Any]:

@@ -82,12 +82,12 @@ def nodata_of(
         alpha: the channel that colours are multiplied by before sampling, or None.
         copies: whether sampling only copies pixels, missing ones included.
     """
-    number, given = image.extras.get("nodata"), arguments.nodata
+    number, requested = image.extras.get("nodata"), arguments.nodata
     dtype = image.array.dtype
-    if given is not None:
-        number = given
-        if not storable(given, dtype):
-            raise ValueError(f"--nodata {given:g} cannot be stored in pixels of dtype {dtype}")
+    if requested is not None:
+        number = requested
+        if not storable(requested, dtype):
+            raise ValueError(f"--nodata {requested:g} cannot be stored in pixels of dtype {dtype}")
     elif number is not None and not storable(number, dtype):
         number = None  # no pixel has it
     ignore = arguments.missing == "ignore" or (arguments.missing is None and number is not None)

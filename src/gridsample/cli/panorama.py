@@ -89,25 +89,25 @@ def add_arguments(command: Any) -> None:
 
 def _panorama_file(arguments: argparse.Namespace) -> None:
     """Convert every page of a file."""
-    for name, given, kind in (
+    for name, size_given, projection_name in (
         ("--fov", arguments.fov, arguments.target == "perspective"),
         ("--from-fov", arguments.from_fov, arguments.source == "perspective"),
         ("--layout", arguments.layout, arguments.target == "cubemap"),
     ):
-        if given is not None and not kind:
+        if size_given is not None and not projection_name:
             raise ValueError(f"{name} has no meaning from {arguments.source} to {arguments.target}")
     io.check_output(arguments.output, overwrite=arguments.force)
     with io.pages(arguments.input) as pages:
-        made = [_Converted(page.image, arguments) for page in pages]
+        conversions = [_Converted(page.image, arguments) for page in pages]
         with progress_bar(f"converting {arguments.input.name}") as progress:
 
             def pixels(n: int) -> NDArray[Any]:
-                found = made[n].pixels(pages[n])
+                converted = conversions[n].pixels(pages[n])
                 page_progress(progress, n, len(pages))(1.0)
-                return found
+                return converted
 
             bands = ([pixels(n)] for n in range(len(pages)))
-            results = [one.result for one in made]
+            results = [conversion.result for conversion in conversions]
             io.write_pages(results, bands, arguments.output, overwrite=arguments.force)
 
 
@@ -142,21 +142,21 @@ class _Converted:
             array = multiply(array, alpha)
         if self.source.kind == "cubemap":
             array = _faces(array, _layout_of(array.shape[1::-1]))
-        given = np.moveaxis(array, -1, 0)[np.newaxis]
+        planes = np.moveaxis(array, -1, 0)[np.newaxis]
         arguments = self.arguments
-        angles = (float(one or 0) for one in (arguments.yaw, arguments.pitch, arguments.roll))
+        angles = (float(angle or 0) for angle in (arguments.yaw, arguments.pitch, arguments.roll))
         rotation = cameras.look(*angles)
         if self.source.kind == "perspective" and self.target.kind != "perspective":
             rotation = rotation.T
-        found = np.moveaxis(
+        converted = np.moveaxis(
             cameras.convert_panorama(
-                given, self.source, self.target, rotation, mode=arguments.mode,
+                planes, self.source, self.target, rotation, mode=arguments.mode,
                 threads=arguments.threads,
             )[0], 0, -1,
         )  # fmt: skip
         if alpha is not None:
-            found = divide(found, alpha, dtype)
-        return _picture(found, self.layout) if self.target.kind == "cubemap" else found
+            converted = divide(converted, alpha, dtype)
+        return _picture(converted, self.layout) if self.target.kind == "cubemap" else converted
 
 
 def _source(image: io.Image, arguments: argparse.Namespace) -> tuple[cameras.Projection, float]:
@@ -175,14 +175,18 @@ def _source(image: io.Image, arguments: argparse.Namespace) -> tuple[cameras.Pro
 
 def _target(arguments: argparse.Namespace, focal: float) -> cameras.Projection:
     """Return the projection of the output, by default with a number of pixels per radian."""
-    kind, size = arguments.target, arguments.size
-    counts = {"equirectangular": (1, 2), "cubemap": (1,), "perspective": (2,)}[kind]
+    projection_name, size = arguments.target, arguments.size
+    counts = {"equirectangular": (1, 2), "cubemap": (1,), "perspective": (2,)}[projection_name]
     if size is not None and len(size) not in counts:
-        wanted = {"equirectangular": "W or WxH", "cubemap": "S", "perspective": "WxH"}[kind]
-        raise ValueError(f"--size of {kind} is {wanted}, got {'x'.join(map(str, size))}")
-    if kind == "cubemap":
+        expected = {"equirectangular": "W or WxH", "cubemap": "S", "perspective": "WxH"}[
+            projection_name
+        ]
+        raise ValueError(
+            f"--size of {projection_name} is {expected}, got {'x'.join(map(str, size))}"
+        )
+    if projection_name == "cubemap":
         return cameras.cubemap(max(1, round(2 * focal)) if size is None else size[0])
-    if kind == "equirectangular":
+    if projection_name == "equirectangular":
         width = max(2, round(2 * math.pi * focal)) if size is None else size[0]
         return cameras.equirectangular((size[1] if size and size[1:] else width // 2 or 1, width))
     fov = 90.0 if arguments.fov is None else float(arguments.fov)
@@ -210,15 +214,15 @@ def _layout_of(size: tuple[int, ...]) -> str:
 def _faces(array: NDArray[Any], layout: str) -> NDArray[Any]:
     """Take the faces (6, S, S, C) out of a picture."""
     n = array.shape[0] // SHAPES[layout][0]
-    places = LAYOUTS[layout]
-    return np.stack([array[n * i : n * i + n, n * j : n * j + n] for i, j in places])
+    cells = LAYOUTS[layout]
+    return np.stack([array[n * i : n * i + n, n * j : n * j + n] for i, j in cells])
 
 
 def _picture(faces: NDArray[Any], layout: str) -> NDArray[Any]:
     """Lay faces (6, S, S, C) out in a picture, whose other pixels are 0."""
     _, n, _, channels = faces.shape
     rows, columns = SHAPES[layout]
-    made = np.zeros((rows * n, columns * n, channels), faces.dtype)
+    picture = np.zeros((rows * n, columns * n, channels), faces.dtype)
     for face, (i, j) in zip(faces, LAYOUTS[layout], strict=True):
-        made[n * i : n * i + n, n * j : n * j + n] = face
-    return made
+        picture[n * i : n * i + n, n * j : n * j + n] = face
+    return picture

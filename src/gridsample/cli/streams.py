@@ -46,8 +46,8 @@ def streamed(arguments: argparse.Namespace) -> Iterator[None]:
             path.write_bytes(data)
             setattr(arguments, read[0], path)
         if written:
-            given = next(filter(None, (getattr(arguments, name, None) for name in _INPUTS)), None)
-            arguments.output = Path(folder, f"stdout{_written_suffix(given)}")
+            source = next(filter(None, (getattr(arguments, name, None) for name in _INPUTS)), None)
+            arguments.output = Path(folder, f"stdout{_written_suffix(source)}")
         yield
         if written and arguments.output.exists():
             with arguments.output.open("rb") as file:
@@ -60,9 +60,9 @@ def suffix_of(data: bytes) -> str:
     >>> suffix_of(b"GIF89a")
     '.gif'
     """
-    kind = picture_kind(data[:26])
-    if kind is not None:
-        return f".{kind.lower()}"
+    format_name = picture_kind(data[:26])
+    if format_name is not None:
+        return f".{format_name.lower()}"
     for begin, suffix in _BEGINS.items():
         if data.startswith(begin):
             return suffix
@@ -79,9 +79,15 @@ def suffix_of(data: bytes) -> str:
                        "standard input is empty")  # fmt: skip
 
 
-def _written_suffix(given: Path | None) -> str:
+def _written_suffix(path: Path | None) -> str:
     """Return the suffix of a format that can be written: that of a file, or PNG."""
-    for kind in io.FORMATS:
-        if given is not None and kind.holds and given.name.lower().endswith(kind.suffixes):
-            return next(one for one in kind.suffixes if given.name.lower().endswith(one))
+    for file_format in io.FORMATS:
+        if (
+            path is not None
+            and file_format.holds
+            and path.name.lower().endswith(file_format.suffixes)
+        ):
+            return next(
+                suffix for suffix in file_format.suffixes if path.name.lower().endswith(suffix)
+            )
     return ".png"

@@ -81,9 +81,9 @@ def _undistort_file(arguments: argparse.Namespace) -> None:
     ideal: list[Camera] = []
 
     def map_of(image: io.Image, _: argparse.Namespace) -> Map:
-        made, new = _map(image, arguments, camera)
+        grid_map, new = _map(image, arguments, camera)
         ideal.append(new)
-        return made
+        return grid_map
 
     warp_file(arguments, map_of)
     if arguments.save_camera:
@@ -111,8 +111,8 @@ def _map(image: io.Image, arguments: argparse.Namespace, camera: Camera) -> tupl
         grid = cameras.undistort_grid(
             shape, camera.intrinsics, camera.distortion, new_intrinsics=first, model=model
         )
-        found: NDArray[Any] = fields.to_normalized(grid[0], size[::-1], coords="pixel")
-        return found
+        normalized: NDArray[Any] = fields.to_normalized(grid[0], size[::-1], coords="pixel")
+        return normalized
 
     ideal = Camera(new, np.zeros(4), False, (canvas[0], canvas[1]))
     return Map(canvas, grid_at, np.eye(3)), ideal

@@ -64,12 +64,12 @@ def homography(text: str) -> tuple[float, ...]:
     else:
         words = path.read_text(encoding="utf-8", errors="replace").replace(",", " ").split()
     try:
-        found = tuple(float(word) for word in words)
+        numbers = tuple(float(word) for word in words)
     except ValueError:
         raise argparse.ArgumentTypeError(f"{path} does not hold nine numbers") from None
-    if len(found) != 9:
-        raise argparse.ArgumentTypeError(f"{path} holds {len(found)} numbers, not nine")
-    return found
+    if len(numbers) != 9:
+        raise argparse.ArgumentTypeError(f"{path} holds {len(numbers)} numbers, not nine")
+    return numbers
 
 
 def attach_negatives(words: Sequence[str]) -> list[str]:

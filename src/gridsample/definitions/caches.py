@@ -31,32 +31,32 @@ def cached_by_size(
     """
 
     def decorate(function: Callable[..., Result]) -> Callable[..., Result]:
-        kept: OrderedDict[tuple[Any, ...], tuple[Result, int]] = OrderedDict()
+        results: OrderedDict[tuple[Any, ...], tuple[Result, int]] = OrderedDict()
         lock = threading.Lock()
         total = 0
 
         def clear() -> None:
             nonlocal total
             with lock:
-                kept.clear()
+                results.clear()
                 total = 0
 
         @functools.wraps(function)
         def cached(*arguments: Any) -> Result:
             nonlocal total
             with lock:
-                entry = kept.get(arguments)
+                entry = results.get(arguments)
                 if entry is not None:
-                    kept.move_to_end(arguments)
+                    results.move_to_end(arguments)
                     return entry[0]
             result = function(*arguments)
             number = size(result)
             with lock:
-                if 4 * number <= limit and arguments not in kept:
-                    kept[arguments] = result, number
+                if 4 * number <= limit and arguments not in results:
+                    results[arguments] = result, number
                     total += number
-                while total > limit or len(kept) > MOST:
-                    total -= kept.popitem(last=False)[1][1]
+                while total > limit or len(results) > MOST:
+                    total -= results.popitem(last=False)[1][1]
             return result
 
         cached.cache_clear = clear  # type: ignore[attr-defined]

@@ -16,86 +16,86 @@ import numpy as np
 Array = np.ndarray[Any, Any]
 
 
-def check_dense(**given: Any) -> None:
+def check_dense(**arguments: Any) -> None:
     """Reject arrays and tensors that are masked, sparse, quantized or nested.
 
     Raises:
         TypeError: an argument is one of these; the error names the call that makes it dense.
     """
-    for name, one in given.items():
-        if type(one) is np.ndarray:
+    for name, value in arguments.items():
+        if type(value) is np.ndarray:
             continue
-        found = find_fault(one)
-        if found is not None:
-            what, cure = found
+        fault = find_fault(value)
+        if fault is not None:
+            what, cure = fault
             raise TypeError(
                 f"{name} is {what}; accepted: dense arrays and tensors; convert it first: "
                 f"{name}.{cure}"
             )
 
 
-def find_fault(one: Any) -> tuple[str, str] | None:
+def find_fault(value: Any) -> tuple[str, str] | None:
     """Say why an object is not a dense array, and which method converts it; None if it may be."""
     torch = sys.modules.get("torch")
-    if torch is not None and isinstance(one, torch.Tensor):
-        if type(one).__module__.startswith("torch.masked"):
+    if torch is not None and isinstance(value, torch.Tensor):
+        if type(value).__module__.startswith("torch.masked"):
             return "a masked tensor, whose mask would be lost", "to_tensor(0)"
-        if one.is_nested:
+        if value.is_nested:
             return "a nested tensor", "to_padded_tensor(0)"
-        if one.is_quantized:
+        if value.is_quantized:
             return "a quantized tensor", "dequantize()"
-        if one.layout != torch.strided:
-            return f"a tensor of layout {one.layout}", "to_dense()"
-    elif isinstance(one, np.ma.MaskedArray):
+        if value.layout != torch.strided:
+            return f"a tensor of layout {value.layout}", "to_dense()"
+    elif isinstance(value, np.ma.MaskedArray):
         return "a masked array, whose mask would be lost", "filled(0)"
-    elif type(one).__module__.startswith("scipy.sparse"):
+    elif type(value).__module__.startswith("scipy.sparse"):
         return "a sparse array", "toarray()"
     return None
 
 
-def check_constant(**given: Any) -> None:
+def check_constant(**arguments: Any) -> None:
     """Reject tensors that require a gradient, for arguments that have no gradient.
 
     Raises:
         TypeError: a tensor requires a gradient.
     """
-    for name, one in given.items():
-        if getattr(one, "requires_grad", False):
+    for name, value in arguments.items():
+        if getattr(value, "requires_grad", False):
             raise TypeError(
                 f"{name} is a tensor that requires a gradient, which this argument cannot have; "
                 f"use {name}.detach()"
             )
 
 
-def as_array(given: Any, name: str) -> Array:
+def as_array(value: Any, name: str) -> Array:
     """Convert an array-like object to a NumPy array.
 
     Raises:
         TypeError: it is masked or sparse, or a tensor that requires a gradient.
         ValueError: it is ragged, or cannot be converted for another reason.
     """
-    if type(given) is np.ndarray:
-        return given
-    check_dense(**{name: given})
-    if getattr(given, "requires_grad", False):
+    if type(value) is np.ndarray:
+        return value
+    check_dense(**{name: value})
+    if getattr(value, "requires_grad", False):
         raise TypeError(
             f"{name} is a tensor that requires a gradient, and other arguments are NumPy arrays, "
             f"which have no gradient; use {name}.detach()"
         )
     try:
-        return np.asarray(given)
+        return np.asarray(value)
     except (ValueError, TypeError, RuntimeError) as error:
-        kind = ValueError if isinstance(error, ValueError) else TypeError
-        raise kind(f"{name} is not an array: {error}") from None
+        error_type = ValueError if isinstance(error, ValueError) else TypeError
+        raise error_type(f"{name} is not an array: {error}") from None
 
 
-def as_reals(given: Any, name: str) -> Array:
+def as_reals(value: Any, name: str) -> Array:
     """Convert an array-like object to a float64 array; see `as_array`.
 
     Raises:
         TypeError: an argument that `as_array` rejects, or one that does not hold real numbers.
     """
-    array = as_array(given, name)
+    array = as_array(value, name)
     if array.dtype.kind not in "biuf":
         raise TypeError(f"{name} must hold real numbers, got dtype {array.dtype}")
     return array.astype(np.float64, copy=False)

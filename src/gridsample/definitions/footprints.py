@@ -117,21 +117,21 @@ def levels(spatial: Shape, coords: str, align_corners: bool, count: int) -> tupl
     a copy of m pixels.  Coordinates whose -1 and 1 are the outer edges stay the same.
     """
     rank = len(spatial)
-    own = coords if coords == "normalized" else "pixel"
-    found = [Level(spatial, own, (1.0,) * rank, (0.0,) * rank)]
+    own_coords = coords if coords == "normalized" else "pixel"
+    result = [Level(spatial, own_coords, (1.0,) * rank, (0.0,) * rank)]
     # Position p is gain * x + middle - 1/2.
     gains = pixels_per_unit(spatial, coords, align_corners)
     middles = [n / 2 if coords == "normalized" else 0.5 for n in reversed(spatial)]
-    while len(found) <= count and max(found[-1].spatial) > 1:
-        smaller = halved(found[-1].spatial)
+    while len(result) <= count and max(result[-1].spatial) > 1:
+        smaller = halved(result[-1].spatial)
         if coords == "normalized" and not align_corners:
-            found.append(found[0]._replace(spatial=smaller))
+            result.append(result[0]._replace(spatial=smaller))
             continue
         ratios = [m / n for m, n in zip(reversed(smaller), reversed(spatial), strict=True)]
-        gain = tuple(r * one for r, one in zip(ratios, gains, strict=True))
-        shift = tuple(r * one - 0.5 for r, one in zip(ratios, middles, strict=True))
-        found.append(Level(smaller, "pixel", gain, shift))
-    return tuple(found)
+        gain = tuple(r * g for r, g in zip(ratios, gains, strict=True))
+        shift = tuple(r * middle - 0.5 for r, middle in zip(ratios, middles, strict=True))
+        result.append(Level(smaller, "pixel", gain, shift))
+    return tuple(result)
 
 
 def deepest(spatial: Sequence[int]) -> int:

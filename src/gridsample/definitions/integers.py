@@ -23,9 +23,9 @@ def saturated(values: Any, dtype: np.dtype[Any]) -> Array:
     """
     limits = np.iinfo(dtype)
     low, high = float_limits(limits)
-    whole: Array = np.where(np.isnan(values), 0, np.clip(values, low, high)).astype(dtype)
+    integers: Array = np.where(np.isnan(values), 0, np.clip(values, low, high)).astype(dtype)
     # The largest integer may not be representable as a float.
-    return np.where(values > high, np.array(limits.max, dtype), whole)
+    return np.where(values > high, np.array(limits.max, dtype), integers)
 
 
 def float_limits(limits: Any) -> tuple[float, float]:

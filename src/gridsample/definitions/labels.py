@@ -34,8 +34,11 @@ def check_labels(
             f"{dtype}; convert labels to an integer dtype, or use 'nearest' or 'bilinear'"
             f"{about('label')}"
         )
-    copying = [(one.taps == 1 and one.normalized) or one.name == "nearest-exact" for one in methods]
-    if not all([one.votes or copy for one, copy in zip(methods, copying, strict=True)]):
+    copying = [
+        (method.taps == 1 and method.normalized) or method.name == "nearest-exact"
+        for method in methods
+    ]
+    if not all([method.votes or copy for method, copy in zip(methods, copying, strict=True)]):
         names = tuple([method.name for method in methods])
         raise ValueError(
             f"mode {names!r} mixes 'label' with a method that blends pixels, but labels cannot be "
@@ -59,7 +62,7 @@ def check_label_fill(numbers: Sequence[Any], dtype: Any) -> None:
         return
     low, high = (0, 1) if name == "bool" else (np.iinfo(name).min, np.iinfo(name).max)
     # A comparison with NaN is False.
-    wrong = [one for one in numbers if not (low <= one <= high and one == int(one))]
+    wrong = [number for number in numbers if not (low <= number <= high and number == int(number))]
     if wrong:
         raise ValueError(
             f"fill_value {wrong[0]!r} is not a label that {name} can hold; accepted with mode "
@@ -69,9 +72,9 @@ def check_label_fill(numbers: Sequence[Any], dtype: Any) -> None:
 
 def has_labels(mode: Any) -> bool:
     """Whether a mode, as callers give it, is "label" along some axis."""
-    given = mode if isinstance(mode, (tuple, list)) else (mode,)
-    named = [METHODS.get(one) if isinstance(one, str) else one for one in given]
-    return any([isinstance(one, Method) and one.votes for one in named])
+    modes = mode if isinstance(mode, (tuple, list)) else (mode,)
+    named = [METHODS.get(name) if isinstance(name, str) else name for name in modes]
+    return any([isinstance(method, Method) and method.votes for method in named])
 
 
 def refuse_labels(mode: Any, remark: str) -> None:
@@ -82,4 +85,4 @@ def refuse_labels(mode: Any, remark: str) -> None:
 
 def without_labels(mode: Sequence[str | Method], other: str) -> tuple[str | Method, ...]:
     """Return a mode with another method along the axes of which it is "label"."""
-    return tuple([other if has_labels(one) else one for one in mode])
+    return tuple([other if has_labels(name) else name for name in mode])

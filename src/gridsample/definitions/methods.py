@@ -96,17 +96,19 @@ class Method:
 
     def __post_init__(self) -> None:
         """Validate the table and the formulas, and compute the derived fields."""
-        for given in filter(None, (self.formula, self.stretched)):
-            if given[0] not in FAMILIES:
+        for formula in filter(None, (self.formula, self.stretched)):
+            if formula[0] not in FAMILIES:
                 raise ValueError(
-                    f"method {self.name!r}: the formula {given!r} belongs to no known family; "
+                    f"method {self.name!r}: the formula {formula!r} belongs to no known family; "
                     f"accepted: {', '.join(map(repr, FAMILIES))}"
                 )
         if self.table or not self.formula:
             self._check_table()
         table = tuple(tuple(float(c) for c in row) for row in self.table)
-        formulas = [(*one[:1], *map(float, one[1:])) for one in (self.formula, self.stretched)]
-        others = [getattr(self, one.name) for one in fields(self) if one.init][2:-3]
+        formulas = [
+            (*formula[:1], *map(float, formula[1:])) for formula in (self.formula, self.stretched)
+        ]
+        others = [getattr(self, field.name) for field in fields(self) if field.init][2:-3]
         object.__setattr__(self, "text", str([self.name, table, *others, *formulas, self.votes]))
         object.__setattr__(self, "by_distance", self._mirrors())
 
@@ -259,10 +261,10 @@ def bc_spline(b: float, c: float) -> Method:
     return Method(f"bc(b={b:g}, c={c:g})", bc_table(b, c), first=-1, formula=("bc", b, c))
 
 
-def check_whole(name: str, given: Any, low: int, high: int) -> None:
-    """Raise an error unless ``given`` is an integer from ``low`` to ``high``."""
-    if not isinstance(given, int) or isinstance(given, bool) or not low <= given <= high:
-        raise ValueError(f"{name} must be an integer from {low} to {high}, got {given!r}")
+def check_whole(name: str, value: Any, low: int, high: int) -> None:
+    """Raise an error unless ``value`` is an integer from ``low`` to ``high``."""
+    if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
+        raise ValueError(f"{name} must be an integer from {low} to {high}, got {value!r}")
 
 
 def bspline(order: int) -> Method:

@@ -19,6 +19,7 @@ from gridsample.definitions.plan import (
     check_shapes,
     check_threads,
     find_coords,
+    find_end,
     find_method,
     hashable,
     per_axis,
@@ -41,7 +42,8 @@ class Options(NamedTuple):
         coords: the units of coordinates.
         fill_value: the value outside under "constant"; a checked record has () for 0, or a tuple
             with one number, or with one per channel.
-        extrapolate: whether a position outside the image has taps; otherwise it has the fill value.
+        extrapolate: True if a position outside the image has taps; otherwise where the image ends,
+            beyond which the fill value is.  A checked record has True or a name in `MARGINS`.
         prefilter: whether to prefilter the image for splines; in a checked record, whether this
             image is prefiltered, which is only the case if some axis has a spline.
         channel_axis: 1, or -1 if the caller's channels come last.
@@ -57,7 +59,7 @@ class Options(NamedTuple):
     align_corners: bool = False
     coords: Any = "normalized"
     fill_value: Any = 0
-    extrapolate: bool = True
+    extrapolate: bool | str = True
     prefilter: bool = True
     channel_axis: int = 1
     threads: int | None = None
@@ -78,11 +80,15 @@ class Options(NamedTuple):
 
     def splines(self) -> tuple[int, ...]:
         """The order of the spline of each axis; less than 2 if the axis needs no prefilter."""
-        return tuple([find_method(one).prefilter for one in self.mode])
+        return tuple([find_method(name).prefilter for name in self.mode])
 
     def linear(self) -> Options:
         """Return a copy without the fill value, so that sampling is linear in the image."""
         return self.changed(fill_value=()) if self.fill_value else self
+
+    def extrapolates(self) -> bool:
+        """Whether every position has taps."""
+        return bool(self.extrapolate) and not isinstance(self.extrapolate, str)
 
     def blends(self) -> bool:
         """Whether sums of taps contain the fill value, so that the grid's derivatives do, too."""
@@ -140,8 +146,9 @@ def changed(record: Record, **fields: Any) -> Record:
 
     Before torch 2.9, `torch.compile` does not support the method `_replace` of named tuples.
     """
-    kind: Any = type(record)
-    return kind(*[fields.get(k, one) for k, one in zip(kind._fields, record, strict=True)])  # type: ignore[no-any-return]
+    record_type: Any = type(record)
+    values = zip(record_type._fields, record, strict=True)
+    return record_type(*[fields.get(k, value) for k, value in values])  # type: ignore[no-any-return]
 
 
 def keyed(options: Options) -> Options:
@@ -160,13 +167,13 @@ def keyed(options: Options) -> Options:
     return options._replace(mode=mode, padding_mode=padding_mode, fill_value=0)
 
 
-def looked_up(settled: Any, *key: Any) -> Options:
+def looked_up(cached: Any, *key: Any) -> Options:
     """Call a cached function; if the key is not hashable, call it uncached to get its error."""
     try:
-        return settled(*key)  # type: ignore[no-any-return]
+        return cached(*key)  # type: ignore[no-any-return]
     except TypeError:
         pass
-    return settled.__wrapped__(*key)  # type: ignore[no-any-return]
+    return cached.__wrapped__(*key)  # type: ignore[no-any-return]
 
 
 def checked(options: Options, image: Shape, grid: Shape) -> Options:
@@ -181,16 +188,18 @@ def checked(options: Options, image: Shape, grid: Shape) -> Options:
     check_threads(options.threads)
     rank = check_shapes(image, grid, last)
     mode = per_axis(options.mode, rank, "mode")
-    splines = [find_method(one).prefilter for one in mode]
-    wanted = check_flag(options.prefilter, "prefilter")
+    splines = [find_method(name).prefilter for name in mode]
+    prefilter = check_flag(options.prefilter, "prefilter")
+    aligned = check_flag(options.align_corners, "align_corners")
+    coords = check_coords(options.coords, rank, grid[1:-1])
     return Options(
         mode=mode,
         padding_mode=check_boundaries(per_axis(options.padding_mode, rank, "padding_mode")),
-        align_corners=check_flag(options.align_corners, "align_corners"),
-        coords=check_coords(options.coords, rank, grid[1:-1]),
+        align_corners=aligned,
+        coords=coords,
         fill_value=(),
-        extrapolate=check_flag(options.extrapolate, "extrapolate"),
-        prefilter=wanted and max(splines) > 1,
+        extrapolate=find_end(options.extrapolate, coords, aligned) or True,
+        prefilter=prefilter and max(splines) > 1,
         channel_axis=-1 if last else 1,
         threads=options.threads,
         footprint=check_footprint(options.footprint, rank, grid),
@@ -212,40 +221,40 @@ def fill_numbers(options: Options, filled: bool, dtype: Any, channels: int) -> t
         ValueError: the value has the wrong shape, is not used, or is not a label although the image
             has labels.
     """
-    given: Any = options.fill_value
-    if type(given) in (int, float) and given == 0:
+    fill_value: Any = options.fill_value
+    if type(fill_value) in (int, float) and fill_value == 0:
         return ()
-    check_constant(fill_value=given)
+    check_constant(fill_value=fill_value)
     kinds = (int, float, complex)
-    several = isinstance(given, (tuple, list))
-    entries = list(given) if several else [given]
-    if all([isinstance(one, kinds) for one in entries]):
-        shape: Shape = (len(entries),) if several else ()
+    is_list = isinstance(fill_value, (tuple, list))
+    entries = list(fill_value) if is_list else [fill_value]
+    if all([isinstance(entry, kinds) for entry in entries]):
+        shape: Shape = (len(entries),) if is_list else ()
     else:
-        if not hasattr(given, "tolist"):
-            given = as_array(given, "fill_value")
-        check_dense(fill_value=given)
-        shape = tuple(given.shape)
+        if not hasattr(fill_value, "tolist"):
+            fill_value = as_array(fill_value, "fill_value")
+        check_dense(fill_value=fill_value)
+        shape = tuple(fill_value.shape)
         # A broadcast array can have too many entries to be converted to a list.
         few = math.prod(shape) <= max(1, channels)
-        entries = given.reshape(-1).tolist() if few else [0]
-    numbers = all([isinstance(one, kinds) for one in entries])
-    real = numbers and not any([isinstance(one, complex) for one in entries])
+        entries = fill_value.reshape(-1).tolist() if few else [0]
+    numbers = all([isinstance(entry, kinds) for entry in entries])
+    real = numbers and not any([isinstance(entry, complex) for entry in entries])
     if not real and not (numbers and "complex" in str(dtype)):
         raise TypeError(
             f"fill_value must be a real number, or one per channel, or complex for a complex "
-            f"input; got {given!r} for an input of dtype {dtype}"
+            f"input; got {fill_value!r} for an input of dtype {dtype}"
         )
     if len(shape) > 1 or (len(shape) == 1 and shape[0] != channels):
         raise ValueError(
             f"fill_value must be a number or one for each of the {channels} channels, "
             f"got shape {shape}"
         )
-    if not any([one != 0 for one in entries]):
+    if not any([entry != 0 for entry in entries]):
         return ()
-    if not filled and options.extrapolate:
+    if not filled and options.extrapolates():
         raise ValueError(
-            f"fill_value {given!r} has no effect here; accepted with padding_mode 'constant' "
+            f"fill_value {fill_value!r} has no effect here; accepted with padding_mode 'constant' "
             "or extrapolate=False, got padding_mode "
             f"{options.padding_mode!r}"
         )

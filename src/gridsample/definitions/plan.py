@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import difflib
 import functools
+import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -78,6 +79,13 @@ BOUNDARIES = {
     )
 }
 
+# The even boundary that folds like an odd one, of each that has one.
+EVEN = {
+    odd.name: even.name
+    for odd, even in itertools.product(BOUNDARIES.values(), repeat=2)
+    if odd.odd and not even.odd and (odd.code, odd.edge) == (even.code, even.edge)
+}
+
 # The name of the boundary under which what is outside counts for nothing.  Sampling with missing
 # pixels (`gridsample.ops.missing`) knows it; kernels do not.
 MISSING = "missing"
@@ -126,6 +134,10 @@ AXES = "xyz"
 # The units of coordinates: -1 to 1 across the image; pixels; or pixels from the output's position.
 COORDS = ("normalized", "pixel", "displacement")
 
+# Where an image ends that is not extrapolated, by the name that users write: how far beyond its
+# outermost pixel centres, in pixels.
+MARGINS = {"edges": 0.5, "centers": 0.0}
+
 
 @dataclass(frozen=True)
 class Plan:
@@ -147,8 +159,9 @@ class Plan:
             axis, if `out` has such an axis, so output pixel (.., z, y, x) with displacement 0 is at
             position x, y, z.  Both have the slope 1, and align_corners only determines the meaning
             of "reflection".
-        extrapolate: False if a position outside the image gives the fill value regardless of its
-            taps.  Outside means more than `rim` beyond the outermost pixel centres.
+        margin: how far the image extends beyond its outermost pixel centres, in pixels, if a
+            position outside gives the fill value regardless of its taps; None if every position
+            has taps.
         footprint: how the footprints of output points are sampled; None to sample points.
     """
 
@@ -163,7 +176,7 @@ class Plan:
     dtype: np.dtype[Any]
     real: np.dtype[Any]
     coords: str = "normalized"
-    extrapolate: bool = True
+    margin: float | None = None
     footprint: Footprint | None = None
 
     def __hash__(self) -> int:
@@ -173,10 +186,10 @@ class Plan:
     @functools.cached_property
     def _hash(self) -> int:
         sizes = (self.spatial, self.image_items, self.grid_items, self.channels, self.out)
-        how = (
-            self.boundaries, self.align_corners, self.coords, self.extrapolate, self.footprint
+        options = (
+            self.boundaries, self.align_corners, self.coords, self.margin, self.footprint
         )  # fmt: skip
-        return hash((self.methods, how, sizes, self.dtype))
+        return hash((self.methods, options, sizes, self.dtype))
 
     @property
     def items(self) -> int:
@@ -238,12 +251,9 @@ class Plan:
         return any(BOUNDARIES[name].filled for name in self.boundaries)
 
     @property
-    def rim(self) -> float:
-        """The extent of the image beyond its outermost pixel centres, for ``extrapolate``.
-
-        It is half a pixel if -1 and 1 are the outer edges, otherwise 0.
-        """
-        return 0.5 if self.coords == "normalized" and not self.align_corners else 0.0
+    def extrapolate(self) -> bool:
+        """Whether positions outside the image have taps."""
+        return self.margin is None
 
 
 def coordinates(size: int, align_corners: bool, dtype: Any = np.float64) -> Any:
@@ -265,37 +275,37 @@ def coordinates(size: int, align_corners: bool, dtype: Any = np.float64) -> Any:
     return steps.astype(dtype)
 
 
-def per_axis(given: Any, rank: int, name: str) -> tuple[Any, ...]:
+def per_axis(value: Any, rank: int, name: str) -> tuple[Any, ...]:
     """Expand an option to one entry per axis, in x, y, z order.
 
     An entry is a name.  If ``name`` is "mode", it may also be a `Method`.
     """
     kinds, expected = ((str, Method), "string or a Method") if name == "mode" else (str, "string")
-    if isinstance(given, kinds):
-        return (given,) * rank
-    if not isinstance(given, (tuple, list)) or not all(isinstance(one, kinds) for one in given):
+    if isinstance(value, kinds):
+        return (value,) * rank
+    if not isinstance(value, (tuple, list)) or not all(isinstance(entry, kinds) for entry in value):
         raise TypeError(
-            f"{name} must be a {expected}, or a tuple with one per axis (x, y, z), got {given!r}"
+            f"{name} must be a {expected}, or a tuple with one per axis (x, y, z), got {value!r}"
         )
-    if len(given) != rank:
+    if len(value) != rank:
         raise ValueError(
             f"{name} needs one entry per axis of the image: {rank} ({', '.join(AXES[:rank])}), "
-            f"got {len(given)}: {tuple(given)!r}"
+            f"got {len(value)}: {tuple(value)!r}"
         )
-    return tuple(given)
+    return tuple(value)
 
 
-def listed(given: Mode) -> Sequence[Any]:
+def listed(mode: Mode) -> Sequence[Any]:
     """Return a single name or method as a list, and several unchanged."""
-    return [given] if isinstance(given, (str, Method)) else given
+    return [mode] if isinstance(mode, (str, Method)) else mode
 
 
-def unknown(name: str, given: str, accepted: Sequence[str], remark: str = "") -> ValueError:
+def unknown(name: str, name_given: str, accepted: Sequence[str], remark: str = "") -> ValueError:
     """Create the error for an unknown name; it suggests the most similar accepted name."""
-    close = difflib.get_close_matches(given.lower(), accepted, n=1)
+    close = difflib.get_close_matches(name_given.lower(), accepted, n=1)
     hint = f"; did you mean {close[0]!r}?" if close and not remark else ""
     end = f"{', '.join(map(repr, accepted))}{hint}{about(name)}"
-    return ValueError(f"{name} {given!r} {remark or 'is not known'}; accepted: {end}")
+    return ValueError(f"{name} {name_given!r} {remark or 'is not known'}; accepted: {end}")
 
 
 def find_method(name: str | Method, resizing: bool = False) -> Method:
@@ -308,13 +318,15 @@ def find_method(name: str | Method, resizing: bool = False) -> Method:
     Raises:
         ValueError: there is no method of that name, or it only resizes.
     """
-    found = name if isinstance(name, Method) else METHODS.get(ALIASES.get(name, name))
-    if found is not None and (resizing or found.samples):
-        return found
-    given = found.name if found else str(name)
-    accepted = [one for one in METHODS if resizing or METHODS[one].samples]
-    remark = f"only resizes, in {RESIZERS}" if found else ""
-    raise unknown("mode", given, [*accepted, *ALIASES], remark)
+    method = name if isinstance(name, Method) else METHODS.get(ALIASES.get(name, name))
+    if method is not None and (resizing or method.samples):
+        return method
+    method_name = method.name if method else str(name)
+    accepted = [
+        accepted_name for accepted_name in METHODS if resizing or METHODS[accepted_name].samples
+    ]
+    remark = f"only resizes, in {RESIZERS}" if method else ""
+    raise unknown("mode", method_name, [*accepted, *ALIASES], remark)
 
 
 # The functions that accept every method, for messages.
@@ -375,6 +387,23 @@ def check_flag(value: Any, name: str) -> bool:
     if value is None or isinstance(value, (bool, np.bool_)):
         return bool(value)
     raise TypeError(f"{name} must be True or False, got {value!r}")
+
+
+def find_end(extrapolate: Any, coords: str, align_corners: bool) -> str | None:
+    """Return the name of the place where an image ends; None if it is extrapolated.
+
+    False means the outer edges if these are the coordinates -1 and 1, otherwise the centres.
+    """
+    if isinstance(extrapolate, str):
+        if extrapolate not in MARGINS:
+            raise unknown("extrapolate", extrapolate, [*MARGINS], "is neither True, False nor one")
+        return extrapolate
+    if not isinstance(extrapolate, (bool, np.bool_)):
+        names = ", ".join(map(repr, MARGINS))
+        raise TypeError(f"extrapolate must be True, False or one of {names}, got {extrapolate!r}")
+    if extrapolate:
+        return None
+    return "edges" if coords == "normalized" and not align_corners else "centers"
 
 
 @functools.cache
@@ -468,9 +497,9 @@ def check_shapes(image: Shape, grid: Shape, last: bool) -> int:
 def check_size(size: Any, grid: Shape) -> Shape:
     """Return the spatial shape to splat to, or raise an error if it does not match the grid."""
     try:
-        one = hasattr(size, "__index__") and not getattr(size, "ndim", 0)
-        given = (size,) if one else size
-        spatial = tuple([as_whole(n) for n in given])
+        is_number = hasattr(size, "__index__") and not getattr(size, "ndim", 0)
+        sizes = (size,) if is_number else size
+        spatial = tuple([as_whole(n) for n in sizes])
     except TypeError:
         raise TypeError(f"size must be a tuple of integers, *spatial, got {size!r}") from None
     if not 1 <= len(spatial) <= 3 or min(spatial) < 1:
@@ -513,7 +542,7 @@ def make_plan(
     last: bool,
     *,
     coords: str = "normalized",
-    extrapolate: bool = True,
+    extrapolate: bool | str = True,
     footprint: Footprint | None = None,
 ) -> Plan:
     """Validate a call and plan it; ``last`` means that channels are the image's last axis.
@@ -528,12 +557,15 @@ def make_plan(
     methods = tuple(find_method(name) for name in per_axis(mode, rank, "mode"))
     boundaries = check_boundaries(per_axis(padding_mode, rank, "padding_mode"))
     odd = [name for name in boundaries if BOUNDARIES[name].odd]
+    coords = check_coords(coords, rank, grid_shape[1:-1])
+    aligned = check_flag(align_corners, "align_corners")
+    end = find_end(extrapolate, coords, aligned)
     summed = not check_labels(methods, image_type, image_type.kind in "biu", odd)
     wide = grid_type.name == "float64" or (image_type.name in WIDE_TYPES and summed)
     return Plan(
         methods=methods,
         boundaries=boundaries,
-        align_corners=check_flag(align_corners, "align_corners"),
+        align_corners=aligned,
         spatial=image_shape[1:-1] if last else image_shape[2:],
         image_items=image_shape[0],
         grid_items=grid_shape[0],
@@ -541,20 +573,20 @@ def make_plan(
         out=grid_shape[1:-1],
         dtype=image_type.newbyteorder("="),
         real=np.dtype(np.float64 if wide else np.float32),
-        coords=check_coords(coords, rank, grid_shape[1:-1]),
-        extrapolate=check_flag(extrapolate, "extrapolate"),
+        coords=coords,
+        margin=None if end is None else MARGINS[end],
         footprint=footprint,
     )
 
 
-def hashable(given: Mode) -> Mode:
+def hashable(value: Mode) -> Mode:
     """Make an option a key of a cache: convert a list to a tuple, and reject unhashable values."""
-    given = tuple(given) if isinstance(given, list) else given
+    value = tuple(value) if isinstance(value, list) else value
     try:
-        hash(given)
+        hash(value)
     except TypeError:
-        raise TypeError(f"expected a string or a tuple of strings, got {given!r}") from None
-    return given
+        raise TypeError(f"expected a string or a tuple of strings, got {value!r}") from None
+    return value
 
 
 def check_threads(threads: Any) -> None:

@@ -31,25 +31,25 @@ def as_whole(n: Any) -> Any:
 def check_output(size: Any, fewest: int, most: int) -> Shape:
     """Return an output's shape, or raise an error if it does not have an accepted length."""
     try:
-        given = tuple([as_whole(n) for n in size])
+        shape = tuple([as_whole(n) for n in size])
     except TypeError:
         raise TypeError(f"size must be a sequence of integers, got {size!r}") from None
-    if any(n < 0 for n in given):
-        raise ValueError(f"size must not hold negative sizes, got {given}")
-    if not fewest <= len(given) <= most:
-        hint = f"; for one image of this size: {(1, 1, *given)}" if len(given) < fewest else ""
+    if any(n < 0 for n in shape):
+        raise ValueError(f"size must not hold negative sizes, got {shape}")
+    if not fewest <= len(shape) <= most:
+        hint = f"; for one image of this size: {(1, 1, *shape)}" if len(shape) < fewest else ""
         raise ValueError(
             f"size must be the output's shape (N, C, *out), with {fewest} to {most} entries, got "
-            f"{len(given)}: {given}{hint}"
+            f"{len(shape)}: {shape}{hint}"
         )
-    return given
+    return shape
 
 
 def check_theta(theta: Shape, size: Shape) -> None:
     """Raise an error if the shape of affine maps does not match an output's shape."""
     rank = len(size) - 2
-    wanted = (size[0], rank, rank + 1)
-    if theta != wanted:
+    expected = (size[0], rank, rank + 1)
+    if theta != expected:
         raise ValueError(
-            f"theta must be (N, D, D + 1) = {wanted} for size {size}, got shape {theta}"
+            f"theta must be (N, D, D + 1) = {expected} for size {size}, got shape {theta}"
         )

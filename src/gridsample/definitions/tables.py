@@ -73,14 +73,14 @@ class Band:
         """Whether every output equals the input of the same index."""
         if self.inputs != self.outputs or not self.count.all():
             return False
-        own = np.arange(self.outputs)[:, np.newaxis] - self.first[:, np.newaxis]
-        return np.array_equal(self.weights, own == np.arange(self.weights.shape[1]))
+        diagonal = np.arange(self.outputs)[:, np.newaxis] - self.first[:, np.newaxis]
+        return np.array_equal(self.weights, diagonal == np.arange(self.weights.shape[1]))
 
     @property
     def bytes(self) -> int:
         """The memory of the tables."""
         tables = [self.first, self.count, self.weights]
-        return sum([one.nbytes for one in tables if one.base is None or one.strides[0]])
+        return sum([table.nbytes for table in tables if table.base is None or table.strides[0]])
 
     def _places(self) -> tuple[Array, Array]:
         """The rows and taps of all entries in the band."""
@@ -192,21 +192,21 @@ class AxisMap:
         after: a prefilter of the outputs.
         axis: the axis, from which the band follows; None if the band is given.
         transposed: whether the band is the transpose of the axis's.
-        given: the band if it does not follow from an axis.
+        table: the band if it does not follow from an axis.
     """
 
     before: Prefilter | None
     after: Prefilter | None
     axis: Axis | None = None
     transposed: bool = False
-    given: Band | None = None
+    table: Band | None = None
 
     @property
     def band(self) -> Band:
         """The band as tables, whose memory is proportional to its entries."""
         if self.axis is None:
-            assert self.given is not None
-            return self.given
+            assert self.table is not None
+            return self.table
         return band_of(self.axis, self.transposed)
 
     @property
@@ -237,10 +237,12 @@ class AxisMap:
 
     def transpose(self) -> AxisMap:
         """The adjoint."""
-        before, after = (one and one.transpose() for one in (self.after, self.before))
+        before, after = (
+            prefilter and prefilter.transpose() for prefilter in (self.after, self.before)
+        )
         if self.axis is not None:
             return AxisMap(before, after, self.axis, not self.transposed)
-        return AxisMap(before, after, given=self.band.transpose())
+        return AxisMap(before, after, table=self.band.transpose())
 
     def dense(self) -> Array:
         """The dense matrix, (outputs, inputs)."""
@@ -261,7 +263,7 @@ def aligns(method: str) -> bool:
 @functools.lru_cache
 def votes(methods: tuple[str, ...]) -> bool:
     """Whether inputs vote, by the methods of all axes in the spelling of `Axis.method`."""
-    return any([not is_zoom(one) and method_of(one).votes for one in methods])
+    return any([not is_zoom(method) and method_of(method).votes for method in methods])
 
 
 # How the spelling of a `gridsample.definitions.zooming.Zoom` begins.
@@ -296,12 +298,12 @@ def band_of(axis: Axis, transposed: bool) -> Band:
         from gridsample.definitions import zooming  # which is written in terms of this module
 
         return zooming.zoomed(axis)
-    kind = kind_of(axis)
-    if kind == "copies":
+    formula = kind_of(axis)
+    if formula == "copies":
         return copies(axis)
-    if kind == "averages":
+    if formula == "averages":
         return averages(axis)
-    band = (smoothed if kind == "smoothed" else interpolated)(axis, method_of(axis.method))
+    band = (smoothed if formula == "smoothed" else interpolated)(axis, method_of(axis.method))
     if band.is_identity:  # drop the zeros next to the ones
         band = chosen(np.arange(axis.outputs), axis.inputs)
     return band
@@ -314,16 +316,21 @@ def picked(axis: Axis) -> tuple[Array, AxisMap]:
     rows, taps = band._places()
     inputs = np.unique(band.first[rows] + taps)
     first = np.searchsorted(inputs, band.first)
-    return inputs, AxisMap(None, None, given=Band(len(inputs), first, band.count, band.weights))
+    return inputs, AxisMap(None, None, table=Band(len(inputs), first, band.count, band.weights))
 
 
-def skips(one: AxisMap) -> bool:
+def skips(axis_map: AxisMap) -> bool:
     """Whether an axis reads at most a quarter of its inputs."""
-    if one.axis is None or one.transposed or one.before or is_zoom(one.axis.method):
+    if (
+        axis_map.axis is None
+        or axis_map.transposed
+        or axis_map.before
+        or is_zoom(axis_map.axis.method)
+    ):
         return False
-    kind, method = kind_of(one.axis), method_of(one.axis.method)
-    taps = {"copies": 1, "interpolated": len(tap_offsets(method))}.get(kind, one.inputs)
-    return 4 * taps * one.outputs <= one.inputs
+    formula, method = kind_of(axis_map.axis), method_of(axis_map.axis.method)
+    taps = {"copies": 1, "interpolated": len(tap_offsets(method))}.get(formula, axis_map.inputs)
+    return 4 * taps * axis_map.outputs <= axis_map.inputs
 
 
 def kind_of(axis: Axis) -> str:
@@ -351,8 +358,8 @@ def collect(index: Array, weights: Array, inputs: int) -> Band:
     straight = (index == first[:, np.newaxis] + np.arange(taps)).all(axis=1)
     table[straight, :taps] = weights[straight, : table.shape[1]]
     folded = np.flatnonzero(~straight)
-    places = index[folded] - first[folded, np.newaxis]
-    np.add.at(table, (folded[:, np.newaxis], places), weights[folded])
+    columns = index[folded] - first[folded, np.newaxis]
+    np.add.at(table, (folded[:, np.newaxis], columns), weights[folded])
     return Band(inputs, first, count, table)
 
 
@@ -433,9 +440,9 @@ def tap_weights(method: Method, t: Any) -> list[Any]:
     kernel = method.kernel()[1]
     weights = [kernel(int(offset) - t) for offset in tap_offsets(method)]
     total = weights[0]
-    for one in weights[1:]:
-        total = total + one
-    return [one / total for one in weights]
+    for term in weights[1:]:
+        total = total + term
+    return [term / total for term in weights]
 
 
 def smoothed(axis: Axis, method: Method) -> Band:
@@ -449,14 +456,12 @@ def smoothed(axis: Axis, method: Method) -> Band:
     processing", 1999.
     """
     support, kernel = method.kernel(antialias=True)
-    stretch = max(axis.step, 1.0)
-    centres, first, end = covered(
-        np.arange(axis.outputs), axis.step, support * stretch, axis.inputs
-    )
+    scale = max(axis.step, 1.0)
+    centres, first, end = covered(np.arange(axis.outputs), axis.step, support * scale, axis.inputs)
     count = (end - first).astype(np.int64)
     taps = np.arange(count.max())
     distance = first[:, np.newaxis] + taps - centres[:, np.newaxis] + 0.5
-    weights = np.where(taps < count[:, np.newaxis], kernel(distance / stretch), 0.0)
+    weights = np.where(taps < count[:, np.newaxis], kernel(distance / scale), 0.0)
     total = weights.sum(axis=1, keepdims=True)
     weights /= np.where(total == 0, 1, total)
     return Band(axis.inputs, first.astype(np.int64), count, weights)
@@ -554,8 +559,8 @@ class Window(NamedTuple):
 
 def window(axis: Axis, rows: slice) -> Window:
     """Compute the part of an axis that some neighbouring outputs need."""
-    whole = axis_map(axis)
-    before, band, after = whole.before, whole.band, whole.after
+    full = axis_map(axis)
+    before, band, after = full.before, full.band, full.after
     order = method_of(axis.method).prefilter
     around = margin(order) if after else 0
     begin, end = max(0, rows.start - around), min(axis.outputs, rows.stop + around)
@@ -569,4 +574,4 @@ def window(axis: Axis, rows: slice) -> Window:
         after and interpolation(order, end - begin, axis.align_corners),
     )
     keep = slice(rows.start - begin, rows.stop - begin)
-    return Window(slice(low, high), AxisMap(*ends, given=part), keep)
+    return Window(slice(low, high), AxisMap(*ends, table=part), keep)

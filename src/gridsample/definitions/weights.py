@@ -82,11 +82,11 @@ def bc_table(b: float, c: float) -> Table:
     # The distances of the taps from the position are 1 + t, t, 1 - t, 2 - t.
     pieces = ((far, 1, 1), (near, 0, 1), (near, 1, -1), (far, 2, -1))
     return tuple(
-        tuple(x / 6 for x in substitute(piece, start, turn)) for piece, start, turn in pieces
+        tuple(x / 6 for x in substitute(piece, start, factor)) for piece, start, factor in pieces
     )
 
 
-def substitute(coefficients: tuple[float, ...], start: float, turn: float) -> list[float]:
+def substitute(coefficients: tuple[float, ...], start: float, factor: float) -> list[float]:
     """Expand p(start + turn * t) in powers of t, for a polynomial p given by its coefficients.
 
     Example:
@@ -97,7 +97,7 @@ def substitute(coefficients: tuple[float, ...], start: float, turn: float) -> li
     result = [coefficients[-1]]
     for coefficient in coefficients[-2::-1]:  # Horner's rule: result * (start + turn * t) + ...
         result = [
-            start * here + turn * before
+            start * here + factor * before
             for here, before in zip([*result, 0], [0, *result], strict=True)
         ]
         result[0] += coefficient
@@ -196,8 +196,8 @@ EXP = [1 / math.factorial(k) for k in range(15)]
 
 def lanczos_window(x: Array, a: float) -> Array:
     """The Lanczos window: sinc(x) sinc(x / a) within a pixels; exactly 0 at integers except 0."""
-    whole, y = np.rint(x), x * (1 / a)
-    r, odd = x - whole, whole - 2 * np.floor(whole * 0.5)
+    nearest, y = np.rint(x), x * (1 / a)
+    r, odd = x - nearest, nearest - 2 * np.floor(nearest * 0.5)
     sine = r * weight(r * r, SINE, len(SINE)) * (1 - 2 * odd)
     between = sine * weight(y * y, SINC, len(SINC)) / np.where(x == 0, 1.0, math.pi * x)
     return np.where(r == 0, np.where(x == 0, 1.0, 0.0), np.where(np.abs(x) < a, between, 0.0))

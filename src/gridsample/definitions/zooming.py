@@ -83,7 +83,7 @@ class Zoom(NamedTuple):
         return self.inputs == self.outputs and self.sigma == length
 
     @property
-    def whole(self) -> Zoom:
+    def uncut(self) -> Zoom:
         """The same without a part."""
         return self._replace(low=0, begin=0)
 
@@ -97,7 +97,7 @@ def zoom_of(method: str) -> Zoom:
 def zoomed(axis: Axis) -> Band:
     """Compute the band of an axis whose method is a `Zoom`; its sizes are those of the part."""
     zoom = zoom_of(axis.method)
-    band, _ = full_band(zoom.whole)
+    band, _ = full_band(zoom.uncut)
     rows = slice(zoom.begin, zoom.begin + axis.outputs)
     first, count = band.first[rows] - zoom.low, band.count[rows]
     if len(first) and not (first.min() >= 0 and (first + count).max() <= axis.inputs):
@@ -107,19 +107,19 @@ def zoomed(axis: Axis) -> Band:
 
 def needed(zoom: Zoom, rows: slice) -> slice:
     """The pixels that some outputs need; outside the image only for the boundary "wrap"."""
-    band, _ = full_band(zoom.whole)
+    band, _ = full_band(zoom.uncut)
     first, end = band.first[rows], (band.first + band.count)[rows]
     return slice(int(first.min()), int(end.max()))
 
 
 def picked(zoom: Zoom) -> Array:
     """The pixel that each output copies, for order 0 without a Gaussian."""
-    return full_band(zoom.whole)[0].first
+    return full_band(zoom.uncut)[0].first
 
 
 def shares(zoom: Zoom) -> Array:
     """The part of each output's weights that is inside the image; exactly 1 where all are."""
-    return full_band(zoom.whole)[1]
+    return full_band(zoom.uncut)[1]
 
 
 @cached_by_size(KEPT, lambda result: result[0].bytes + result[1].nbytes)
@@ -163,16 +163,16 @@ def around(zoom: Zoom) -> tuple[Array, Array]:
         index = np.clip(np.floor(positions + 0.5), 0, zoom.inputs - 1).astype(np.int64)
         return index[:, np.newaxis], np.ones((zoom.outputs, 1))
     method = METHODS["linear" if zoom.order == 1 else f"spline{zoom.order}"]
-    whole, t = split(positions, method.rounding)
+    base, t = split(positions, method.rounding)
     offsets, weights = np.asarray(method.offsets), method.weights(t)
     if zoom.order > 1:
         filter_taps = cardinal(zoom.order, zoom.reach)
-        spread = np.zeros((zoom.outputs, len(offsets) + 2 * zoom.reach))
+        convolved = np.zeros((zoom.outputs, len(offsets) + 2 * zoom.reach))
         for tap in range(len(offsets)):
-            spread[:, tap : tap + len(filter_taps)] += weights[:, tap : tap + 1] * filter_taps
+            convolved[:, tap : tap + len(filter_taps)] += weights[:, tap : tap + 1] * filter_taps
         offsets = np.arange(offsets[0] - zoom.reach, offsets[-1] + zoom.reach + 1)
-        weights = spread / spread.sum(axis=1, keepdims=True)
-    return whole.astype(np.int64)[:, np.newaxis] + offsets, weights
+        weights = convolved / convolved.sum(axis=1, keepdims=True)
+    return base.astype(np.int64)[:, np.newaxis] + offsets, weights
 
 
 @functools.lru_cache
@@ -183,8 +183,8 @@ def cardinal(order: int, reach: int) -> Array:
     n = 2 * (reach + 48) + 1  # the ends are too far away to count
     matrix = sum(np.diag(np.full(n - abs(k), values[k + half]), k) for k in range(-half, half + 1))
     line = np.linalg.solve(matrix, np.arange(n) == n // 2)
-    found: Array = line[n // 2 - reach : n // 2 + reach + 1]
-    return found
+    coefficients: Array = line[n // 2 - reach : n // 2 + reach + 1]
+    return coefficients
 
 
 def folded(index: Array, weights: Array, zoom: Zoom, padded: bool = False) -> tuple[Band, Array]:
@@ -218,20 +218,20 @@ def composed(after: Band, before: Band, low: int) -> Band:
     steps = np.arange(before.weights.shape[1])
     for tap in range(after.weights.shape[1]):
         rows = np.flatnonzero(tap < after.count)
-        given = begin[rows] + tap
-        columns = (before.first[given] - first[rows])[:, np.newaxis] + steps
-        part = after.weights[rows, tap, np.newaxis] * before.weights[given]
-        kept = steps < before.count[given, np.newaxis]
+        inner = begin[rows] + tap
+        columns = (before.first[inner] - first[rows])[:, np.newaxis] + steps
+        part = after.weights[rows, tap, np.newaxis] * before.weights[inner]
+        valid = steps < before.count[inner, np.newaxis]
         at = np.broadcast_to(rows[:, np.newaxis], columns.shape)
-        np.add.at(weights, (at[kept], columns[kept]), part[kept])
+        np.add.at(weights, (at[valid], columns[valid]), part[valid])
     return Band(before.inputs, first, count, weights)
 
 
-def applied(band: Band, share: Array, low: int, own: Array) -> Array:
+def applied(band: Band, share: Array, low: int, second: Array) -> Array:
     """The part of the weights inside after two bands, given that of the first, and the second."""
     taps = np.arange(band.weights.shape[1])
     index = np.clip((band.first - low)[:, np.newaxis] + taps, 0, len(share) - 1)
     taken = taps < band.count[:, np.newaxis]
-    whole = (own == 1) & ((share[index] == 1) | ~taken).all(axis=1)
+    inside = (second == 1) & ((share[index] == 1) | ~taken).all(axis=1)
     total = (band.weights * share[index] * taken).sum(axis=1)
-    return np.where(whole, 1.0, total)
+    return np.where(inside, 1.0, total)

@@ -128,22 +128,22 @@ def examine_files(
         progress(n / len(modules))
         module.wrappers = shared
         report = _examine(module, source, size)
-        findings += [one for one in report.findings if not codes or one.code in codes]
+        findings += [finding for finding in report.findings if not codes or finding.code in codes]
         calls += report.calls
     return Report(tuple(sorted(findings)), tuple(errors), len(modules) + len(errors), calls)
 
 
 def _files(paths: Iterable[Path | str]) -> Iterator[Path]:
     """Yield the files among some paths, and the Python files below folders, each once."""
-    seen = set()
-    for given in map(Path, paths):
-        if not given.exists():
-            raise FileNotFoundError(2, "No such file or directory", str(given))
-        found = sorted(given.rglob("*.py")) if given.is_dir() else [given]
-        for path in found:
-            inner = path.relative_to(given).parts if given.is_dir() else ()
-            if path not in seen and not SKIPPED & set(inner):
-                seen.add(path)
+    resolved = set()
+    for folder in map(Path, paths):
+        if not folder.exists():
+            raise FileNotFoundError(2, "No such file or directory", str(folder))
+        files = sorted(folder.rglob("*.py")) if folder.is_dir() else [folder]
+        for path in files:
+            inner = path.relative_to(folder).parts if folder.is_dir() else ()
+            if path not in resolved and not SKIPPED & set(inner):
+                resolved.add(path)
                 yield path
 
 
@@ -164,17 +164,17 @@ def _examine(module: Module, source: str, size: int) -> Report:
         walk(module, rules)
     except RecursionError:
         return Report((), (f"{module.path}: cannot be examined: it is nested too deeply",), 1)
-    found = [*rules.findings.values(), *exports(module, size, bool(rules.calls))]
+    findings = [*rules.findings.values(), *exports(module, size, bool(rules.calls))]
     lines = source.splitlines()
-    kept = tuple(sorted(one for one in found if not _ignored(lines, one)))
-    return Report(kept, (), 1, len(rules.calls))
+    reported = tuple(sorted(finding for finding in findings if not _ignored(lines, finding)))
+    return Report(reported, (), 1, len(rules.calls))
 
 
-def _ignored(lines: Sequence[str], one: Finding) -> bool:
+def _ignored(lines: Sequence[str], finding: Finding) -> bool:
     """Whether a comment on one of the finding's lines hides it."""
-    for line in lines[one.line - 1 : max(one.line, one.end)]:
+    for line in lines[finding.line - 1 : max(finding.line, finding.end)]:
         match = _IGNORE.search(line)
         if match is not None:
             codes = [code.strip().upper() for code in (match[1] or "").split(",")]
-            return match[1] is None or one.code in codes
+            return match[1] is None or finding.code in codes
     return False

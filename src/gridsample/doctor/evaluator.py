@@ -51,7 +51,9 @@ UNKNOWN = Const("a function that is not known")
 class Checker(Protocol):
     """What is told of each call of a function that is checked."""
 
-    def __call__(self, node: ast.Call, kind: str, given: dict[str, Value], scope: Scope) -> None:
+    def __call__(
+        self, node: ast.Call, function_kind: str, arguments: dict[str, Value], scope: Scope
+    ) -> None:
         """Check a call."""
 
 
@@ -108,10 +110,10 @@ class Scope:
             case ast.Attribute():
                 return self.attribute(node)
             case ast.Tuple(elts=elements) | ast.List(elts=elements):
-                return Pack(tuple(self.value(one) for one in elements))
+                return Pack(tuple(self.value(element) for element in elements))
             case ast.UnaryOp(op=ast.USub(), operand=operand):
-                found = self.value(operand)
-                return v.change(found, lambda n: v.scaled(n, v.constant(-1), operator.mul))
+                result = self.value(operand)
+                return v.change(result, lambda n: v.scaled(n, v.constant(-1), operator.mul))
             case ast.BinOp():
                 return self.binary(node.op, self.value(node.left), self.value(node.right), node)
             case ast.Subscript():
@@ -120,15 +122,15 @@ class Scope:
                 return self.call(node)
             case ast.IfExp():
                 self.value(node.test)
-                one, other = self.value(node.body), self.value(node.orelse)
-                return one if one == other else None
+                first, second = self.value(node.body), self.value(node.orelse)
+                return first if first == second else None
             case ast.NamedExpr(target=ast.Name(id=name)):
                 self.names[name] = self.value(node.value)
                 return self.names[name]
             case ast.Lambda(args=arguments, body=body):
                 outer = self.names
-                hidden = {one.arg for one in arguments.args}
-                self.names = {key: one for key, one in outer.items() if key not in hidden}
+                hidden = {parameter.arg for parameter in arguments.args}
+                self.names = {key: value for key, value in outer.items() if key not in hidden}
                 self.value(body)
                 self.names = outer
                 return None
@@ -160,63 +162,63 @@ class Scope:
         if isinstance(left, Stack) or isinstance(right, Stack):
             return self.componentwise(op, left, right, node)
         if isinstance(left, Number) and isinstance(right, Number):
-            found = arithmetic(op, left, right)
-            if found is not None:
-                return found
+            result = arithmetic(op, left, right)
+            if result is not None:
+                return result
         if isinstance(left, Pack) and isinstance(right, Pack) and isinstance(op, ast.Add):
             return Pack((*left.items, *right.items))
         return v.unknown(ast.unparse(node), "mixed")
 
     def componentwise(self, op: ast.operator, left: Value, right: Value, node: ast.AST) -> Value:
         """Evaluate an operation on each component."""
-        count = max(len(one.parts) for one in (left, right) if isinstance(one, Stack))
+        count = max(len(operand.parts) for operand in (left, right) if isinstance(operand, Stack))
         parts: list[Number | None] = []
         for i in range(count):
-            pair = [part_of(one, i) for one in (left, right)]
-            made = None
+            pair = [part_of(operand, i) for operand in (left, right)]
+            result = None
             if pair[0] is not None and pair[1] is not None:
-                made = arithmetic(op, pair[0], pair[1])
-            parts.append(made)
-        names = next(one.names for one in (left, right) if isinstance(one, Stack))
+                result = arithmetic(op, pair[0], pair[1])
+            parts.append(result)
+        names = next(operand.names for operand in (left, right) if isinstance(operand, Stack))
         return Stack(tuple(parts), names)
 
     # Subscripts -----------------------------------------------------------------------------------
 
     def subscript(self, node: ast.Subscript) -> Value:
         """Evaluate ``x.shape[-1]``, ``grid[..., 0]``, ``np.mgrid[0:H, 0:W]`` and the like."""
-        whole = self.value(node.value)
+        value = self.value(node.value)
         index = node.slice
         if isinstance(node.value, ast.Attribute) and node.value.attr == "mgrid":
             return self.mgrid(index)
-        if isinstance(whole, Shape):
-            return self.entry(whole, index)
-        if isinstance(whole, Pack):
+        if isinstance(value, Shape):
+            return self.entry(value, index)
+        if isinstance(value, Pack):
             if is_reversal(index):
-                return Pack(whole.items[::-1])
+                return Pack(value.items[::-1])
             place = as_int(index)
-            if place is not None and -len(whole.items) <= place < len(whole.items):
-                return whole.items[place]
+            if place is not None and -len(value.items) <= place < len(value.items):
+                return value.items[place]
             return None
-        if isinstance(whole, Number | Stack):
-            return self.piece(whole, index, node)
+        if isinstance(value, Number | Stack):
+            return self.piece(value, index, node)
         return None
 
-    def piece(self, whole: Number | Stack, index: ast.expr, node: ast.Subscript) -> Value:
+    def piece(self, value: Number | Stack, index: ast.expr, node: ast.Subscript) -> Value:
         """Return a component of an array, its components reversed, or the array itself."""
         place = component(index)
         if place is not None:
-            if isinstance(whole, Stack):
-                return whole.parts[place] if -len(whole.parts) <= place < len(whole.parts) else None
-            if any(base.kind in ("arange", "line") for base, _ in whole.terms):
+            if isinstance(value, Stack):
+                return value.parts[place] if -len(value.parts) <= place < len(value.parts) else None
+            if any(base.kind in ("arange", "line") for base, _ in value.terms):
                 return v.unknown(ast.unparse(node))
-            return rename(whole, f"[{place}]")
+            return rename(value, f"[{place}]")
         entries = index.elts if isinstance(index, ast.Tuple) else [index]
-        if any(is_reversal(one) for one in entries):
-            if isinstance(whole, Stack):
-                return Stack(whole.parts[::-1], whole.names[::-1])
-            return rename(whole, "[::-1]")
-        if all(is_plain(one) for one in entries):
-            return whole
+        if any(is_reversal(entry) for entry in entries):
+            if isinstance(value, Stack):
+                return Stack(value.parts[::-1], value.names[::-1])
+            return rename(value, "[::-1]")
+        if all(is_plain(entry) for entry in entries):
+            return value
         return v.unknown(ast.unparse(node))
 
     def entry(self, shape: Shape, index: ast.expr) -> Value:
@@ -242,30 +244,32 @@ class Scope:
     def mgrid(self, index: ast.expr) -> Value:
         """Evaluate ``np.mgrid[0:H, 0:W]``."""
         entries = index.elts if isinstance(index, ast.Tuple) else [index]
-        found: list[Value] = []
-        for dim, one in enumerate(entries):
-            upper = self.value(one.upper) if isinstance(one, ast.Slice) else None
-            fits = isinstance(one, ast.Slice) and not one.step and as_int(one.lower) in (0, None)
+        components: list[Value] = []
+        for dim, entry in enumerate(entries):
+            upper = self.value(entry.upper) if isinstance(entry, ast.Slice) else None
+            fits = (
+                isinstance(entry, ast.Slice) and not entry.step and as_int(entry.lower) in (0, None)
+            )
             if not fits or not isinstance(upper, Number) or not upper.constant:
                 return None
-            found.append(indices(upper, f"mgrid {dim}", dim))
-        return Pack(tuple(found))
+            components.append(indices(upper, f"mgrid {dim}", dim))
+        return Pack(tuple(components))
 
     # Calls ----------------------------------------------------------------------------------------
 
     def call(self, node: ast.Call) -> Value:
         """Evaluate a call, and have it checked."""
-        arguments = [self.value(one) for one in node.args]
-        keywords = {one.arg: self.value(one.value) for one in node.keywords}
+        arguments = [self.value(argument) for argument in node.args]
+        keywords = {keyword.arg: self.value(keyword.value) for keyword in node.keywords}
         known = self.module.known(node.func)
         if known is not None:
             return self.known_call(node, known, arguments, keywords)
         name = node.func.attr if isinstance(node.func, ast.Attribute) else ""
         full = self.module.qualify(node.func)
         if full.partition(".")[0] in LIBRARIES or (isinstance(node.func, ast.Name) and not name):
-            found = self.library_call(full.rpartition(".")[2], node, arguments, keywords)
-            if found is not UNKNOWN:
-                return found
+            result = self.library_call(full.rpartition(".")[2], node, arguments, keywords)
+            if result is not UNKNOWN:
+                return result
         inlined = self.local_call(node, arguments, keywords)
         if inlined is not UNKNOWN:
             return inlined
@@ -276,7 +280,7 @@ class Scope:
     def opaque(self, node: ast.Call, arguments: Sequence[Value]) -> Value:
         """Make the result of an unknown function; "mixed" if it may change the units of a flow."""
         text = ast.unparse(node)
-        flows = any(has_flow(one) for one in arguments)
+        flows = any(has_flow(argument) for argument in arguments)
         bounded = any(word in text.lower() for word in ("norm", "tanh", "sigmoid", "scale", "conv"))
         return v.unknown(text, "mixed" if flows or bounded else "call")
 
@@ -288,26 +292,28 @@ class Scope:
         keywords: dict[str | None, Value],
     ) -> Value:
         """Evaluate a call of a function that is checked, and have it checked."""
-        kind, names = known
-        hidden = None in keywords or any(isinstance(one, ast.Starred) for one in node.args)
-        given: dict[str, Value] = dict(zip(names, arguments, strict=False))
-        given |= {key: one for key, one in keywords.items() if key is not None}
+        function_kind, names = known
+        hidden = None in keywords or any(
+            isinstance(argument, ast.Starred) for argument in node.args
+        )
+        arguments_by_name: dict[str, Value] = dict(zip(names, arguments, strict=False))
+        arguments_by_name |= {key: value for key, value in keywords.items() if key is not None}
         if hidden:
-            given.setdefault("align_corners", None)
-            given.setdefault("antialias", None)
+            arguments_by_name.setdefault("align_corners", None)
+            arguments_by_name.setdefault("antialias", None)
         if self.check is not None:
-            self.check(node, kind, given, self)
-        align = flag_of(given)
-        if kind == "resize":
+            self.check(node, function_kind, arguments_by_name, self)
+        align = flag_of(arguments_by_name)
+        if function_kind == "resize":
             field = v.is_field(ast.unparse(node.args[0] if node.args else node))
             if align.state == "given" and align.value is not None and not field:
                 self.resized.append((node, align))
-            image = given.get("input")
+            image = arguments_by_name.get("input")
             if isinstance(image, Stack):  # a field of coordinates, which are now some in between
-                return v.change(image, lambda one: replace(one, resized=align))
-            found = image if isinstance(image, Number) else v.unknown(ast.unparse(node))
-            return replace(found, resized=align)
-        if kind.endswith("affine"):
+                return v.change(image, lambda number: replace(number, resized=align))
+            result = image if isinstance(image, Number) else v.unknown(ast.unparse(node))
+            return replace(result, resized=align)
+        if function_kind.endswith("affine"):
             base = Base("affine", ast.unparse(node), align=align)
             return Number((0.0,) * v.SAMPLES, ((base, (1.0,) * v.SAMPLES),))
         return v.unknown(ast.unparse(node), "mixed")
@@ -320,44 +326,50 @@ class Scope:
         keywords: dict[str | None, Value],
     ) -> Value:
         """Evaluate a function of an array library, or of Python."""
-        numbers = [one for one in arguments if isinstance(one, Number)]
-        whole = len(numbers) == len(arguments)
-        found: Value = UNKNOWN
+        numbers = [argument for argument in arguments if isinstance(argument, Number)]
+        all_numbers = len(numbers) == len(arguments)
+        result: Value = UNKNOWN
         if name in ("arange", "range"):
-            found = self.arange(numbers) if whole else None
+            result = self.arange(numbers) if all_numbers else None
         elif name == "linspace":
             ends = [*arguments, *(keywords.get(k) for k in ("steps", "num") if k in keywords)]
-            some = [one for one in ends[:3] if isinstance(one, Number)]
-            found = v.line(some[0], some[1], some[2], ast.unparse(node)) if len(some) == 3 else None
+            numbers_of_line = [end for end in ends[:3] if isinstance(end, Number)]
+            result = (
+                v.line(
+                    numbers_of_line[0], numbers_of_line[1], numbers_of_line[2], ast.unparse(node)
+                )
+                if len(numbers_of_line) == 3
+                else None
+            )
         elif name == "meshgrid":
-            found = meshgrid(arguments, keywords, self.module.qualify(node.func))
+            result = meshgrid(arguments, keywords, self.module.qualify(node.func))
         elif name in ("stack", "cat", "concat", "concatenate", "dstack"):
-            given = arguments[0] if arguments else keywords.get("tensors")
-            found = stack(given, node)
+            components = arguments[0] if arguments else keywords.get("tensors")
+            result = stack(components, node)
         elif name in ("max", "min") and len(numbers) == 2 and all(n.constant for n in numbers):
             choose = max if name == "max" else min
             pair = zip(numbers[0].offset, numbers[1].offset, strict=True)
             offset = tuple(choose(a, b) for a, b in pair)
-            found = Number(offset, symbols=numbers[0].symbols | numbers[1].symbols)
+            result = Number(offset, symbols=numbers[0].symbols | numbers[1].symbols)
         elif name in ("flip", "flipud", "fliplr") and arguments:
-            found = self.flipped(arguments[0], node)
+            result = self.flipped(arguments[0], node)
         elif name in (
             "tensor", "as_tensor", "Tensor", "FloatTensor", "array", "asarray", "from_numpy",
             "float", "int", "float32", "float64", "Variable", "Parameter", "clone", "tuple",
             "list", "ascontiguousarray", "reversed", "round", "clamp", "clip", "unsqueeze",
         ) and arguments:  # fmt: skip
-            found = components_of(arguments[0])
+            result = components_of(arguments[0])
             if name in ("tuple", "list", "reversed") and isinstance(arguments[0], Pack):
-                found = Pack(arguments[0].items[:: -1 if name == "reversed" else 1])
+                result = Pack(arguments[0].items[:: -1 if name == "reversed" else 1])
         elif name in ("rearrange", "permute", "transpose", "reshape", "repeat") and arguments:
-            found = self.moved(arguments[0])
+            result = self.moved(arguments[0])
         elif name in ("chunk", "split", "unbind") and arguments:
-            found = split(arguments[0])
+            result = split(arguments[0])
         elif name in ("add", "sub", "subtract", "mul", "multiply", "div", "divide", "true_divide"):
-            found = self.operation(name, node, arguments)
-        if isinstance(found, Number | Stack):
-            return cast(found, keywords.get("dtype"))
-        return found
+            result = self.operation(name, node, arguments)
+        if isinstance(result, Number | Stack):
+            return cast(result, keywords.get("dtype"))
+        return result
 
     def operation(self, name: str, node: ast.Call, arguments: Sequence[Value]) -> Value:
         """Evaluate ``torch.mul(a, b)`` or ``a.mul(b)``."""
@@ -386,13 +398,17 @@ class Scope:
         function = self.module.functions.get(node.func.id)
         if not isinstance(function, ast.FunctionDef) or function is self.function:
             return UNKNOWN
-        names = [one.arg for one in function.args.args]
+        names = [parameter.arg for parameter in function.args.args]
         if None in keywords or len(arguments) > len(names) or function.args.vararg:
             return UNKNOWN
-        given = dict(zip(names, arguments, strict=False))
-        given |= {key: one for key, one in keywords.items() if key}
-        found = self.run(self, function, {k: one for k, one in given.items() if one is not None})
-        return self.opaque(node, arguments) if found is None else found
+        arguments_by_name = dict(zip(names, arguments, strict=False))
+        arguments_by_name |= {key: value for key, value in keywords.items() if key}
+        result = self.run(
+            self,
+            function,
+            {k: value for k, value in arguments_by_name.items() if value is not None},
+        )
+        return self.opaque(node, arguments) if result is None else result
 
     def method(
         self,
@@ -412,35 +428,35 @@ class Scope:
                 return self.flipped(owner, node)
             return self.opaque(node, [owner, *arguments])
         if name in KEEPING:
-            kept = owner
+            receiver = owner
             if name == "permute" and not keeps_order(node.args):
                 return self.moved(owner)
             if name in CASTS:
-                return with_half(kept, CASTS[name])
+                return with_half(receiver, CASTS[name])
             if name in ("to", "type", "astype", "type_as"):
-                return cast_by(kept, [*arguments, keywords.get("dtype")], name)
-            return kept
+                return cast_by(receiver, [*arguments, keywords.get("dtype")], name)
+            return receiver
         if name in MOVING:
             return self.moved(owner)
         if name == "flip":
             return self.flipped(owner, node)
         if name in ("split", "chunk", "unbind"):
             return split(owner)
-        plain = name.rstrip("_")
-        if plain in ("add", "sub", "mul", "div") and arguments:
-            return self.operation(plain, node, [owner, arguments[0]])
+        base_name = name.rstrip("_")
+        if base_name in ("add", "sub", "mul", "div") and arguments:
+            return self.operation(base_name, node, [owner, arguments[0]])
         return self.opaque(node, [owner, *arguments])
 
-    def moved(self, found: Value) -> Value:
+    def moved(self, value: Value) -> Value:
         """Forget along which axes of a mesh the indices vary."""
-        return v.change(found, lambda n: v.along(n, None))
+        return v.change(value, lambda n: v.along(n, None))
 
-    def flipped(self, found: Value, node: ast.Call) -> Value:
+    def flipped(self, value: Value, node: ast.Call) -> Value:
         """Reverse the components of a stack, if an axis of components is flipped."""
-        if isinstance(found, Shape):
-            return self.entry(found, ast.Slice(step=ast.UnaryOp(ast.USub(), ast.Constant(1))))
-        if isinstance(found, Stack):
-            return Stack(found.parts[::-1], found.names[::-1])
-        if isinstance(found, Number):
+        if isinstance(value, Shape):
+            return self.entry(value, ast.Slice(step=ast.UnaryOp(ast.USub(), ast.Constant(1))))
+        if isinstance(value, Stack):
+            return Stack(value.parts[::-1], value.names[::-1])
+        if isinstance(value, Number):
             return v.unknown(ast.unparse(node))
         return None

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 # Names that everybody gives to modules; they count where a file does not say otherwise.
-USUAL = {"F": "torch.nn.functional", "nn": "torch.nn", "np": "numpy", "torch": "torch"}
+IMPORTED_AS = {"F": "torch.nn.functional", "nn": "torch.nn", "np": "numpy", "torch": "torch"}
 
 SAMPLER = ("input", "grid", "mode", "padding_mode", "align_corners")
 INTERPOLATE = (
@@ -55,7 +55,7 @@ class Module:
         if isinstance(node, ast.Name):
             if node.id in self.imports:
                 return self.imports[node.id]
-            return USUAL.get(node.id, node.id)
+            return IMPORTED_AS.get(node.id, node.id)
         if isinstance(node, ast.Attribute):
             before = self.qualify(node.value)
             return before and f"{before}.{node.attr}"
@@ -68,8 +68,8 @@ class Module:
             local = isinstance(node, ast.Name) and node.id not in self.imports
             return None if local else KNOWN[full]
         module, _, name = full.rpartition(".")
-        found = self.wrappers.get((module.rpartition(".")[2], name))
-        return ("sample", found) if found and full else None
+        wrapper = self.wrappers.get((module.rpartition(".")[2], name))
+        return ("sample", wrapper) if wrapper and full else None
 
 
 def read_module(path: str, source: str) -> Module:
@@ -118,20 +118,24 @@ def wrappers_of(module: Module) -> dict[tuple[str, str], tuple[str, ...]]:
     Returns:
         The names of their parameters, by (name of the module, name of the function).
     """
-    found = {}
+    wrappers = {}
     for name, function in module.functions.items():
-        names = [one.arg for one in function.args.args]
+        names = [parameter.arg for parameter in function.args.args]
         for node in ast.walk(function):
             if not isinstance(node, ast.Call):
                 continue
             known = module.known(node.func)
             if known is None or known[0] != "sample" or len(node.args) > len(known[1]):
                 continue
-            given: dict[str, ast.expr] = dict(zip(known[1], node.args, strict=False))
-            given |= {one.arg: one.value for one in node.keywords if one.arg}
-            handed = {key: value.id for key, value in given.items() if isinstance(value, ast.Name)}
+            arguments: dict[str, ast.expr] = dict(zip(known[1], node.args, strict=False))
+            arguments |= {keyword.arg: keyword.value for keyword in node.keywords if keyword.arg}
+            handed = {
+                key: value.id for key, value in arguments.items() if isinstance(value, ast.Name)
+            }
             if all(handed.get(key) in names for key in ("input", "grid", "align_corners")):
                 back = {value: key for key, value in handed.items()}
-                found[Path(module.path).stem, name] = tuple(back.get(one, one) for one in names)
+                wrappers[Path(module.path).stem, name] = tuple(
+                    back.get(parameter, parameter) for parameter in names
+                )
                 break
-    return found
+    return wrappers

@@ -51,7 +51,10 @@ def has_flow(value: Value) -> bool:
     """Whether a flow is part of a value."""
     parts = value.parts if isinstance(value, Stack) else [value]
     return any(
-        base.kind == "flow" for one in parts if isinstance(one, Number) for base, _ in one.terms
+        base.kind == "flow"
+        for number in parts
+        if isinstance(number, Number)
+        for base, _ in number.terms
     )
 
 
@@ -64,53 +67,55 @@ def rename(number: Number, suffix: str) -> Number:
 def components_of(value: Value) -> Value:
     """Make an array of a list of numbers; other values stay as they are."""
     if isinstance(value, Pack):
-        if value.items and all(isinstance(one, Number) for one in value.items):
-            return Stack(tuple(one for one in value.items if isinstance(one, Number)))
+        if value.items and all(isinstance(item, Number) for item in value.items):
+            return Stack(tuple(item for item in value.items if isinstance(item, Number)))
         return None
     if isinstance(value, Shape):
         return None
     return value
 
 
-def flag_of(given: dict[str, Value], name: str = "align_corners") -> Flag:
+def flag_of(options: dict[str, Value], name: str = "align_corners") -> Flag:
     """Return the value of an option as a flag."""
-    if name not in given:
+    if name not in options:
         return Flag(None, "missing")
-    found = given[name]
-    if isinstance(found, Const) and (found.value is None or isinstance(found.value, bool)):
-        return Flag(found.value, "default" if found.default else "given")
+    option = options[name]
+    if isinstance(option, Const) and (option.value is None or isinstance(option.value, bool)):
+        return Flag(option.value, "default" if option.default else "given")
     return Flag(None, "unknown")
 
 
 def meshgrid(arguments: list[Value], keywords: dict[str | None, Value], full: str) -> Value:
     """Evaluate meshgrid: its results vary along known axes."""
-    given = arguments
+    lines = arguments
     if len(arguments) == 1 and isinstance(arguments[0], Pack):
-        given = list(arguments[0].items)
+        lines = list(arguments[0].items)
     indexing = keywords.get("indexing", Const("ij" if full.startswith("torch") else "xy"))
     if not isinstance(indexing, Const):
-        return Pack(tuple(v.change(one, lambda n: v.along(n, None)) for one in given))
-    dims = list(range(len(given)))
+        return Pack(tuple(v.change(line, lambda n: v.along(n, None)) for line in lines))
+    dims = list(range(len(lines)))
     if indexing.value == "xy" and len(dims) > 1:
         dims[:2] = [1, 0]
-    found = []
-    for one, dim in zip(given, dims, strict=True):
-        found.append(v.along(one, dim) if isinstance(one, Number) else None)
-    return Pack(tuple(found))
+    components = []
+    for line, dim in zip(lines, dims, strict=True):
+        components.append(v.along(line, dim) if isinstance(line, Number) else None)
+    return Pack(tuple(components))
 
 
-def stack(given: Value, node: ast.Call) -> Value:
+def stack(components: Value, node: ast.Call) -> Value:
     """Evaluate stack and cat of components."""
-    if isinstance(given, Stack):
-        return given
-    if not isinstance(given, Pack) or not 2 <= len(given.items) <= 3:
+    if isinstance(components, Stack):
+        return components
+    if not isinstance(components, Pack) or not 2 <= len(components.items) <= 3:
         return None
-    if not all(one is None or isinstance(one, Number) for one in given.items):
+    if not all(item is None or isinstance(item, Number) for item in components.items):
         return None
     names: tuple[str, ...] = ()
     if node.args and isinstance(node.args[0], ast.Tuple | ast.List):
-        names = tuple(first_name(one) for one in node.args[0].elts)
-    return Stack(tuple(one if isinstance(one, Number) else None for one in given.items), names)
+        names = tuple(first_name(element) for element in node.args[0].elts)
+    return Stack(
+        tuple(item if isinstance(item, Number) else None for item in components.items), names
+    )
 
 
 def first_name(node: ast.expr) -> str:
@@ -150,14 +155,14 @@ def cast(value: Value, dtype: Value) -> Value:
 
 def cast_by(value: Value, arguments: Sequence[Value], name: str) -> Value:
     """Evaluate ``to``, ``type`` and ``astype``."""
-    for one in arguments:
-        if isinstance(one, Const) and isinstance(one.value, str):
-            last = one.value.rpartition(".")[2]
+    for argument in arguments:
+        if isinstance(argument, Const) and isinstance(argument.value, str):
+            last = argument.value.rpartition(".")[2]
             if last in HALVES:
                 return with_half(value, HALVES[last])
             if last.startswith(("float", "double", "Float", "Double")):
                 return with_half(value, "")
-        elif name == "type_as" or not isinstance(one, Const | None):
+        elif name == "type_as" or not isinstance(argument, Const | None):
             return with_half(value, "")
     return value
 
@@ -179,18 +184,18 @@ def component(index: ast.expr) -> int | None:
     """Return which component ``[..., 0]``, ``[:, 0]`` or ``[:, 0:1]`` is, or None."""
     if not isinstance(index, ast.Tuple) or len(index.elts) < 2:
         return None
-    found: int | None = None
-    for n, one in enumerate(index.elts):
-        if is_plain(one):
+    result: int | None = None
+    for n, entry in enumerate(index.elts):
+        if is_plain(entry):
             continue
-        place = as_int(one)
-        if isinstance(one, ast.Slice) and one.step is None:
-            low, high = as_int(one.lower) or 0, as_int(one.upper)
+        place = as_int(entry)
+        if isinstance(entry, ast.Slice) and entry.step is None:
+            low, high = as_int(entry.lower) or 0, as_int(entry.upper)
             place = low if high == low + 1 else None
-        if place is None or found is not None or n == 0 or not -3 <= place <= 2:
+        if place is None or result is not None or n == 0 or not -3 <= place <= 2:
             return None
-        found = place
-    return found
+        result = place
+    return result
 
 
 def is_plain(node: ast.expr) -> bool:
@@ -210,8 +215,8 @@ def is_reversal(node: ast.expr) -> bool:
     if isinstance(node, ast.Slice):
         return node.lower is None and node.upper is None and as_int(node.step) == -1
     if isinstance(node, ast.List | ast.Tuple):
-        places = [as_int(one) for one in node.elts]
-        return places in ([1, 0], [2, 1, 0])
+        axes = [as_int(element) for element in node.elts]
+        return axes in ([1, 0], [2, 1, 0])
     return False
 
 
@@ -219,8 +224,8 @@ def keeps_order(arguments: Sequence[ast.expr]) -> bool:
     """Whether a permutation moves one axis only, so that rows and columns keep their order."""
     if len(arguments) == 1 and isinstance(arguments[0], ast.Tuple | ast.List):
         arguments = arguments[0].elts
-    places = [as_int(one) for one in arguments]
-    if None in places:
+    axes = [as_int(argument) for argument in arguments]
+    if None in axes:
         return False
     usual = ([0, 2, 3, 1], [1, 2, 0], [0, 2, 3, 4, 1], [1, 2, 3, 0], [0, 3, 1, 2], [2, 0, 1])
-    return places in usual
+    return axes in usual

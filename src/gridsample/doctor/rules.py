@@ -35,18 +35,25 @@ class Rules:
         self.findings: dict[tuple[int, int, str], Finding] = {}
         self.calls: set[tuple[int, int]] = set()
 
-    def __call__(self, node: ast.Call, kind: str, given: dict[str, Value], scope: Scope) -> None:
+    def __call__(
+        self, node: ast.Call, function_kind: str, arguments: dict[str, Value], scope: Scope
+    ) -> None:
         """Check a call."""
         self.calls.add((node.lineno, node.col_offset))
-        if kind == "resize":
-            self.check_resize(node, given)
+        if function_kind == "resize":
+            self.check_resize(node, arguments)
             return
-        align = flag_of(given)
-        found = False
-        if kind.endswith("sample"):
-            found = self.check_sample(node, given, align, scope)
-            self.check_targets(node, given)
-        if not found and not kind.startswith("own") and align.value is None and align.known:
+        align = flag_of(arguments)
+        has_findings = False
+        if function_kind.endswith("sample"):
+            has_findings = self.check_sample(node, arguments, align, scope)
+            self.check_targets(node, arguments)
+        if (
+            not has_findings
+            and not function_kind.startswith("own")
+            and align.value is None
+            and align.known
+        ):
             self.check_missing(node, align)
 
     def add(self, node: ast.Call, code: str, message: str, fix: str) -> bool:
@@ -62,21 +69,21 @@ class Rules:
     # grid_sample ----------------------------------------------------------------------------------
 
     def check_sample(
-        self, node: ast.Call, given: dict[str, Value], align: Flag, scope: Scope
+        self, node: ast.Call, arguments: dict[str, Value], align: Flag, scope: Scope
     ) -> bool:
         """Check the grid of a call; return whether anything was found on its convention."""
-        grid, coords = given.get("grid"), given.get("coords")
+        grid, coords = arguments.get("grid"), arguments.get("coords")
         if coords is not None and not (isinstance(coords, Const) and coords.value == "normalized"):
             return False
         parts = parts_of(grid)
         owner = owner_of(argument(node, "input", 0))
-        found = self.check_half(node, parts)
-        found = self.check_units(node, parts) or found
-        if not found:
-            found = self.check_convention(node, parts, align, owner)
-        found = self.check_order(node, grid) or found
+        has_findings = self.check_half(node, parts)
+        has_findings = self.check_units(node, parts) or has_findings
+        if not has_findings:
+            has_findings = self.check_convention(node, parts, align, owner)
+        has_findings = self.check_order(node, grid) or has_findings
         self.check_shrinking(node, parts, owner)
-        return self.check_conventions(node, given, parts, align, scope) or found
+        return self.check_conventions(node, arguments, parts, align, scope) or has_findings
 
     def check_convention(
         self, node: ast.Call, parts: list[Number], align: Flag, owner: str
@@ -84,52 +91,52 @@ class Rules:
         """Compare what the grid was divided by with align_corners."""
         if not align.known or not parts:
             return False
-        found = [convention(one, owner) for one in parts]
-        kinds = {one for one in found if one}
+        conventions = [convention(number, owner) for number in parts]
+        kinds = {name for name in conventions if name}
         if len(kinds) != 1:
             return False
-        (kind,) = kinds
+        (convention_found,) = kinds
         aligned = align.value is True
-        first, last = (shift(kind, aligned, p, self.size) for p in (0, self.size - 1))
-        moves = (
+        first, last = (shift(convention_found, aligned, p, self.size) for p in (0, self.size - 1))
+        offsets = (
             f"at width {self.size}, positions are off by {first:+.3g} px at the first pixel and "
             f"{last:+.3g} px at the last"
         )
-        how = "by default" if align.state in ("missing", "default") else ""
-        value = f"align_corners={align.value or False}{' ' + how if how else ''}"
-        if kind == "corners" and not aligned:
-            message = f"coordinates are divided by size - 1, but {value}: {moves}"
+        remark = "by default" if align.state in ("missing", "default") else ""
+        value = f"align_corners={align.value or False}{' ' + remark if remark else ''}"
+        if convention_found == "corners" and not aligned:
+            message = f"coordinates are divided by size - 1, but {value}: {offsets}"
             return self.add(node, "GS001", message, with_align(node, True))
-        if kind in ("edges", "steps", "indices") and aligned:
-            message = f"coordinates are divided by the size, but {value}: {moves}"
+        if convention_found in ("edges", "steps", "indices") and aligned:
+            message = f"coordinates are divided by the size, but {value}: {offsets}"
             return self.add(node, "GS002", message, with_align(node, False))
-        if kind == "indices" and not aligned:
+        if convention_found == "indices" and not aligned:
             return self.add(
-                node, "GS003", f"the pixel at index i has its centre at i + 0.5: {moves}",
+                node, "GS003", f"the pixel at index i has its centre at i + 0.5: {offsets}",
                 "2 * (index + 0.5) / size - 1",
             )  # fmt: skip
         return False
 
     def check_units(self, node: ast.Call, parts: list[Number]) -> bool:
         """Find pixels in a grid that should be normalized."""
-        for one in parts:
-            bases = {base.kind: scale for base, scale in one.terms}
+        for number in parts:
+            bases = {base.kind: scale for base, scale in number.terms}
             flow = bases.get("flow")
             raw = flow is not None and all(abs(abs(s) - 1) < 1e-9 for s in flow)
-            if raw and (normalized(one) or "affine" in bases):
+            if raw and (normalized(number) or "affine" in bases):
                 message = (
                     "the grid is normalized, the flow in pixels: a flow of 1 px moves by "
                     f"{self.size / 2:g} px at width {self.size}"
                 )
                 fix = "grid + flow * 2 / size, or grid_sample(..., coords='displacement')"
                 return self.add(node, "GS005", message, fix)
-        places = [
+        scales = [
             scale
-            for one in parts
-            for base, scale in one.terms
+            for number in parts
+            for base, scale in number.terms
             if base.kind in ("arange", "line") and covers(base, scale)
         ]
-        if places and all(v.close(scale, ONES) for scale in places) and len(places) == len(parts):
+        if scales and all(v.close(scale, ONES) for scale in scales) and len(scales) == len(parts):
             message = (
                 "the grid holds pixels, and all but those from -1 to 1 are outside: at width "
                 f"{self.size}, {self.size - 2} of {self.size} columns"
@@ -140,7 +147,7 @@ class Rules:
 
     def check_half(self, node: ast.Call, parts: list[Number]) -> bool:
         """Find grids that were converted to half precision."""
-        halves = {one.half for one in parts}
+        halves = {number.half for number in parts}
         if len(halves) != 1 or not (half := halves.pop()):
             return False
         width = max(self.size, 1024)
@@ -173,9 +180,9 @@ class Rules:
 
     def check_shrinking(self, node: ast.Call, parts: list[Number], owner: str) -> None:
         """Find grids of the whole image that have less than half of its points."""
-        for one in parts:
-            for base, scale in one.terms:
-                for symbol in one.symbols:
+        for number in parts:
+            for base, scale in number.terms:
+                for symbol in number.symbols:
                     if symbol.owner != owner or not base.count or base.kind != "line":
                         continue
                     spans = [s * (n - 1) for s, n in zip(scale, base.count, strict=True)]
@@ -194,33 +201,41 @@ class Rules:
             f"output pixels are {apart} input pixels apart, and each reads {taps} along "
             "an axis: details alias"
         )
-        own = ast.unparse(node.func).startswith("gridsample")
+        is_gridsample = ast.unparse(node.func).startswith("gridsample")
         fix = with_keyword(node, "antialias", True)
-        if not own and "interpolate" not in fix:
+        if not is_gridsample and "interpolate" not in fix:
             fix = "gridsample.grid_sample(..., antialias=True)"
         self.add(node, "GS007", message, fix)
 
     def check_conventions(
-        self, node: ast.Call, given: dict[str, Value], parts: list[Number], align: Flag,
+        self, node: ast.Call, arguments: dict[str, Value], parts: list[Number], align: Flag,
         scope: Scope,
     ) -> bool:  # fmt: skip
         """Compare align_corners with that of affine_grid, and of interpolate."""
         if not align.known:
             return False
         mine = align.value is True
-        for one in parts:
-            for base, _ in one.terms:
-                made = base.align
-                if base.kind == "affine" and made and made.known and (made.value is True) != mine:
+        for number in parts:
+            for base, _ in number.terms:
+                grid_align = base.align
+                if (
+                    base.kind == "affine"
+                    and grid_align
+                    and grid_align.known
+                    and (grid_align.value is True) != mine
+                ):
                     message = (
-                        f"affine_grid has align_corners={made.value}, {ast.unparse(node.func)} has "
-                        f"{align.value}: positions are off by up to 0.5 px at the edges"
+                        f"affine_grid has align_corners={grid_align.value}, "
+                        f"{ast.unparse(node.func)} has {align.value}: "
+                        "positions are off by up to 0.5 px at the edges"
                     )
-                    return self.add(node, "GS008", message, with_align(node, made.value is True))
-        pixels = any(convention(one, "") for one in parts)
+                    return self.add(
+                        node, "GS008", message, with_align(node, grid_align.value is True)
+                    )
+        pixels = any(convention(number, "") for number in parts)
         if pixels or align.state != "given" or align.value is None:
             return False
-        image = given.get("input")
+        image = arguments.get("input")
         linked = isinstance(image, Number) and image.resized and image.resized.known
         others = [flag for _, flag in scope.resized]
         if linked and isinstance(image, Number) and image.resized is not None:
@@ -246,23 +261,23 @@ class Rules:
 
     # interpolate, and what targets lack -----------------------------------------------------------
 
-    def check_resize(self, node: ast.Call, given: dict[str, Value]) -> None:
+    def check_resize(self, node: ast.Call, arguments: dict[str, Value]) -> None:
         """Find resizing to less than half without antialiasing."""
-        mode = given.get("mode", Const("nearest"))
+        mode = arguments.get("mode", Const("nearest"))
         if not isinstance(mode, Const) or mode.value not in LINEAR[:3]:
             return
-        if "antialias" in given and given["antialias"] != Const(False):
+        if "antialias" in arguments and arguments["antialias"] != Const(False):
             return
-        factor = self.factor_of(node, given)
+        factor = self.factor_of(node, arguments)
         if factor is not None and factor < 0.5 - 1e-6 and mode.value != "linear":
             self.add_shrinking(node, factor)
 
-    def factor_of(self, node: ast.Call, given: dict[str, Value]) -> float | None:
+    def factor_of(self, node: ast.Call, arguments: dict[str, Value]) -> float | None:
         """Return the factor of an interpolate, if it is a constant."""
-        factor = given.get("scale_factor")
+        factor = arguments.get("scale_factor")
         if isinstance(factor, Number) and factor.constant and not factor.symbols:
             return factor.offset[0]
-        size = given.get("size")
+        size = arguments.get("size")
         owner = owner_of(argument(node, "input", 0))
         last = size.items[-1] if isinstance(size, Pack) and size.items else None
         if not isinstance(last, Number) or not last.constant or len(last.symbols) != 1:
@@ -272,10 +287,10 @@ class Rules:
             return None
         return max(a / b for a, b in zip(last.offset, symbol.samples, strict=True))
 
-    def check_targets(self, node: ast.Call, given: dict[str, Value]) -> None:
+    def check_targets(self, node: ast.Call, arguments: dict[str, Value]) -> None:
         """Find options that the targets of the file do not support."""
-        padding, mode = given.get("padding_mode"), given.get("mode")
-        grid = given.get("grid")
+        padding, mode = arguments.get("padding_mode"), arguments.get("mode")
+        grid = arguments.get("grid")
         volume = isinstance(grid, Stack) and len(grid.parts) == 3
         if "mps" in self.module.targets:
             if isinstance(padding, Const) and padding.value == "border":
@@ -296,39 +311,39 @@ class Rules:
 def parts_of(grid: Value) -> list[Number]:
     """Return the known components of a grid; a number is its own component."""
     if isinstance(grid, Stack):
-        return [one for one in grid.parts if one is not None]
+        return [number for number in grid.parts if number is not None]
     return [grid] if isinstance(grid, Number) and grid.terms else []
 
 
-def position_terms(one: Number) -> list[tuple[Base, v.Samples]]:
+def position_terms(number: Number) -> list[tuple[Base, v.Samples]]:
     """Return the terms of a coordinate that are positions, and not displacements."""
     return [
         (base, scale)
-        for base, scale in one.terms
+        for base, scale in number.terms
         if base.kind in ("arange", "line", "", "call", "mixed") and max(map(abs, scale)) < 0.5
     ]
 
 
-def convention(one: Number, owner: str) -> str:
+def convention(number: Number, owner: str) -> str:
     """Tell what a coordinate was divided by.
 
     Args:
-        one: the coordinate.
+        number: the coordinate.
         owner: the name of the image, or "".
 
     Returns:
         "corners" (size - 1), "edges" (size, with the half pixel), "steps" (size, without it),
         "indices" (the same of indices of pixels), or "".
     """
-    flows = any(base.kind == "flow" for base, _ in one.terms)
-    for base, scale in position_terms(one):
+    flows = any(base.kind == "flow" for base, _ in number.terms)
+    for base, scale in position_terms(number):
         counts = [(base.count, None)] if base.count else []
-        every = [*((s.samples, s) for s in one.symbols), *counts]
-        for n, symbol in every:
+        samples_of_sizes = [*((s.samples, s) for s in number.symbols), *counts]
+        for n, symbol in samples_of_sizes:
             half = [0.5 * s for s in scale]
             if v.close([h * (m - 1) for h, m in zip(half, n, strict=True)], ONES):
                 lined = base.kind == "line" and not flows
-                if not v.close(one.offset, [-1.0] * v.SAMPLES):
+                if not v.close(number.offset, [-1.0] * v.SAMPLES):
                     continue
                 if lined and not (symbol and owner and symbol.owner == owner):
                     continue
@@ -336,19 +351,21 @@ def convention(one: Number, owner: str) -> str:
             if v.close([h * m for h, m in zip(half, n, strict=True)], ONES):
                 if base.kind == "line" and symbol is None:
                     continue
-                if v.close([o * m for o, m in zip(one.offset, n, strict=True)], [1 - m for m in n]):
+                if v.close(
+                    [o * m for o, m in zip(number.offset, n, strict=True)], [1 - m for m in n]
+                ):
                     return "edges"
-                if v.close([o * m for o, m in zip(one.offset, n, strict=True)], [-m for m in n]):
+                if v.close([o * m for o, m in zip(number.offset, n, strict=True)], [-m for m in n]):
                     return "indices" if base.kind == "arange" else "steps"
     return ""
 
 
-def normalized(one: Number) -> bool:
+def normalized(number: Number) -> bool:
     """Whether a coordinate has a term that covers -1 to 1."""
     return any(
         base.kind in ("arange", "line") and covers(base, scale) and not v.close(scale, ONES)
-        and all(abs(o + 1) < 0.1 for o in one.offset)
-        for base, scale in one.terms
+        and all(abs(o + 1) < 0.1 for o in number.offset)
+        for base, scale in number.terms
     )  # fmt: skip
 
 
@@ -357,14 +374,14 @@ def covers(base: Base, scale: v.Samples) -> bool:
     return all(s * n > 1.9 for s, n in zip(scale, base.count, strict=True))
 
 
-def shift(kind: str, aligned: bool, pixel: float, n: int) -> float:
+def shift(convention_name: str, aligned: bool, pixel: float, n: int) -> float:
     """Return by how many pixels the position of a pixel is off."""
     coordinate = {
         "corners": 2 * pixel / max(n - 1, 1) - 1,
         "edges": (2 * pixel + 1) / n - 1,
         "steps": 2 * pixel / n - 1,
         "indices": 2 * pixel / n - 1,
-    }[kind]
+    }[convention_name]
     position = (coordinate + 1) / 2 * (n - 1) if aligned else ((coordinate + 1) * n - 1) / 2
     return position - pixel
 
@@ -374,8 +391,8 @@ def shift(kind: str, aligned: bool, pixel: float, n: int) -> float:
 
 def order_of(grid: Stack) -> str:
     """Return "xy", "yx", "rows" (x along the rows of the grid) or "" for the order of a stack."""
-    dims = [dim_of(one) for one in grid.parts]
-    sizes = [axis_of_size(one) for one in grid.parts]
+    dims = [dim_of(number) for number in grid.parts]
+    sizes = [axis_of_size(number) for number in grid.parts]
     count = len(grid.parts)
     forward = {2: ["x", "y"], 3: ["x", "y", "z"]}[count]
     if None not in dims and sorted(dims) == list(range(count)):  # type: ignore[type-var]
@@ -394,15 +411,19 @@ def order_of(grid: Stack) -> str:
     return words if words in ("xy", "yx") else ""
 
 
-def dim_of(one: Number | None) -> int | None:
+def dim_of(number: Number | None) -> int | None:
     """Return the axis of a mesh along which a component varies, if there is just one."""
-    dims = {base.dim for base, _ in one.terms if base.kind in ("arange", "line")} if one else set()
+    dims = (
+        {base.dim for base, _ in number.terms if base.kind in ("arange", "line")}
+        if number
+        else set()
+    )
     return dims.pop() if len(dims) == 1 else None
 
 
-def axis_of_size(one: Number | None) -> str:
+def axis_of_size(number: Number | None) -> str:
     """Return the axis of the size that a component was divided by, if there is just one."""
-    axes = {symbol.axis for symbol in one.symbols} if one else set()
+    axes = {symbol.axis for symbol in number.symbols} if number else set()
     return axes.pop() if len(axes) == 1 else ""
 
 
@@ -429,12 +450,12 @@ def with_align(node: ast.Call, value: bool) -> str:
 
 def with_keyword(node: ast.Call, name: str, value: bool | str) -> str:
     """Return a call as text, with a keyword added or replaced."""
-    made = copy.deepcopy(node)
-    made.keywords = [one for one in made.keywords if one.arg != name]
-    if name == "align_corners" and len(made.args) == 5:
-        made.args.pop()
-    made.keywords.append(ast.keyword(name, ast.Constant(value)))
-    return re.sub(r"\s+", " ", ast.unparse(made))
+    result = copy.deepcopy(node)
+    result.keywords = [keyword for keyword in result.keywords if keyword.arg != name]
+    if name == "align_corners" and len(result.args) == 5:
+        result.args.pop()
+    result.keywords.append(ast.keyword(name, ast.Constant(value)))
+    return re.sub(r"\s+", " ", ast.unparse(result))
 
 
 def exports(module: Module, size: int, sampled: bool) -> Iterator[Finding]:

@@ -163,41 +163,41 @@ def unknown(name: str, kind: str = "") -> Number:
     return Number((0.0,) * SAMPLES, ((Base(kind, name), (1.0,) * SAMPLES),))
 
 
-def close(one: Iterable[float], other: Iterable[float]) -> bool:
+def close(first: Iterable[float], second: Iterable[float]) -> bool:
     """Whether two samples are equal up to rounding, and constants like 1e-7 that are added."""
     return all(
-        math.isclose(a, b, rel_tol=1e-5, abs_tol=1e-6) for a, b in zip(one, other, strict=True)
+        math.isclose(a, b, rel_tol=1e-5, abs_tol=1e-6) for a, b in zip(first, second, strict=True)
     )
 
 
-def add(one: Number, other: Number, sign: float = 1.0) -> Number:
+def add(first: Number, second: Number, sign: float = 1.0) -> Number:
     """Add or subtract two numbers."""
-    terms = dict(one.terms)
-    for base, scale in other.terms:
+    terms = dict(first.terms)
+    for base, scale in second.terms:
         before = terms.get(base, (0.0,) * SAMPLES)
         terms[base] = tuple(a + sign * b for a, b in zip(before, scale, strict=True))
-    kept = tuple((base, scale) for base, scale in terms.items() if any(scale))
-    offset = tuple(a + sign * b for a, b in zip(one.offset, other.offset, strict=True))
-    return Number(offset, kept, one.symbols | other.symbols, _common_half(one, other))
+    remaining = tuple((base, scale) for base, scale in terms.items() if any(scale))
+    offset = tuple(a + sign * b for a, b in zip(first.offset, second.offset, strict=True))
+    return Number(offset, remaining, first.symbols | second.symbols, _common_half(first, second))
 
 
-def scaled(one: Number, by: Number, operate: Callable[[float, float], float]) -> Number | None:
+def scaled(number: Number, by: Number, operate: Callable[[float, float], float]) -> Number | None:
     """Multiply or divide a number by a constant one."""
     try:
-        offset = tuple(operate(a, b) for a, b in zip(one.offset, by.offset, strict=True))
+        offset = tuple(operate(a, b) for a, b in zip(number.offset, by.offset, strict=True))
         terms = tuple(
             (base, tuple(operate(a, b) for a, b in zip(scale, by.offset, strict=True)))
-            for base, scale in one.terms
+            for base, scale in number.terms
         )
     except (ZeroDivisionError, OverflowError):
         return None
-    return Number(offset, terms, one.symbols | by.symbols, _common_half(one, by))
+    return Number(offset, terms, number.symbols | by.symbols, _common_half(number, by))
 
 
-def _common_half(one: Number, other: Number) -> str:
-    if one.constant or other.constant:
-        return one.half or other.half
-    return one.half if one.half == other.half else ""
+def _common_half(first: Number, second: Number) -> str:
+    if first.constant or second.constant:
+        return first.half or second.half
+    return first.half if first.half == second.half else ""
 
 
 def line(start: Number, stop: Number, count: Number, name: str) -> Number | None:
@@ -292,5 +292,5 @@ def component_axis(name: str) -> str:
     """
     last = re.sub(r"(?<=[a-z])([A-Z])", r"_\1", name.rpartition(".")[2]).lower()
     words = {re.sub(r"\d+$", "", word) for word in last.split("_")}
-    found = {axis for axis, known in (("x", _X_WORDS), ("y", _Y_WORDS)) if words & known}
-    return found.pop() if len(found) == 1 else ""
+    axes = {axis for axis, known in (("x", _X_WORDS), ("y", _Y_WORDS)) if words & known}
+    return axes.pop() if len(axes) == 1 else ""

@@ -28,27 +28,27 @@ def walk(module: Module, check: Checker) -> None:
     enter(top, module.tree.body, {})
 
 
-def enter(outer: Scope, body: Sequence[ast.stmt], own: dict[str, Value]) -> None:
+def enter(outer: Scope, body: Sequence[ast.stmt], local_names: dict[str, Value]) -> None:
     """Evaluate the functions and classes that a body defines."""
     for node in definitions(body):
         if isinstance(node, ast.ClassDef):
             enter_class(outer, node)
         else:
-            scope = inside(outer, node, {}, own, outer.check)
+            scope = inside(outer, node, {}, local_names, outer.check)
             Walker(scope).statements(node.body)
             enter(scope, node.body, {})
 
 
 def enter_class(outer: Scope, node: ast.ClassDef) -> None:
     """Evaluate the methods of a class; all of them know what the constructor assigns to self."""
-    methods = [one for one in node.body if isinstance(one, Function)]
-    own: dict[str, Value] = {}
+    methods = [statement for statement in node.body if isinstance(statement, Function)]
+    members: dict[str, Value] = {}
     for method in methods:
         if method.name == "__init__":
             scope = inside(outer, method, {}, {}, None)
             Walker(scope).statements(method.body)
-            own = {key: one for key, one in scope.names.items() if key.startswith("self.")}
-    enter(outer, node.body, own)
+            members = {key: value for key, value in scope.names.items() if key.startswith("self.")}
+    enter(outer, node.body, members)
 
 
 def definitions(body: Sequence[ast.stmt]) -> Iterator[Function | ast.ClassDef]:
@@ -64,42 +64,46 @@ def definitions(body: Sequence[ast.stmt]) -> Iterator[Function | ast.ClassDef]:
 def inside(
     outer: Scope,
     function: Function,
-    given: dict[str, Value],
-    own: dict[str, Value],
+    arguments_given: dict[str, Value],
+    local_names: dict[str, Value],
     check: Checker | None,
 ) -> Scope:
     """Make the scope of a function: outer names, defaults of its parameters, and arguments."""
-    names = {**outer.names, **own}
+    names = {**outer.names, **local_names}
     arguments = function.args
-    every = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
-    for one in every:
-        names.pop(one.arg, None)
+    parameters = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
+    for parameter in parameters:
+        names.pop(parameter.arg, None)
     positional = [*arguments.posonlyargs, *arguments.args]
     pairs: list[tuple[ast.arg, ast.expr | None]] = []
     if arguments.defaults:
         pairs += zip(positional[-len(arguments.defaults) :], arguments.defaults, strict=True)
     pairs += zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)
-    for one, default in pairs:
+    for parameter, default in pairs:
         if isinstance(default, ast.Constant) and isinstance(default.value, bool | str | None):
-            names[one.arg] = Const(default.value, default=True)
-    for one in every:
-        if one.arg in given:
-            names[one.arg] = given[one.arg]
+            names[parameter.arg] = Const(default.value, default=True)
+    for parameter in parameters:
+        if parameter.arg in arguments_given:
+            names[parameter.arg] = arguments_given[parameter.arg]
     text = ast.get_docstring(function) or ""
-    for one in every:
-        if v.is_flow(one.arg) and one.arg not in given and NORMALIZED.search(text.lower()):
-            names[one.arg] = v.unknown(one.arg, "mixed")
+    for parameter in parameters:
+        if (
+            v.is_flow(parameter.arg)
+            and parameter.arg not in arguments_given
+            and NORMALIZED.search(text.lower())
+        ):
+            names[parameter.arg] = v.unknown(parameter.arg, "mixed")
     depth = outer.depth + (check is None)
     return Scope(outer.module, names, check, run, function, depth)
 
 
-def run(outer: Scope, function: ast.FunctionDef, given: dict[str, Value]) -> Value:
+def run(outer: Scope, function: ast.FunctionDef, arguments: dict[str, Value]) -> Value:
     """Return what a function of the file returns for some arguments, or None if it depends."""
-    scope = inside(outer, function, given, {}, None)
+    scope = inside(outer, function, arguments, {}, None)
     walker = Walker(scope)
     walker.statements(function.body)
     first = walker.returned[0] if walker.returned else None
-    return first if all(one == first for one in walker.returned) else None
+    return first if all(value == first for value in walker.returned) else None
 
 
 class Walker:
@@ -122,15 +126,15 @@ class Walker:
         """Evaluate one statement; return whether it leaves the function or the loop."""
         match node:
             case ast.Assign(targets=targets, value=value):
-                found = self.scope.value(value)
+                assigned = self.scope.value(value)
                 for target in targets:
-                    self.bind(target, found, value)
+                    self.bind(target, assigned, value)
             case ast.AnnAssign(target=target, value=value) if value is not None:
                 self.bind(target, self.scope.value(value), value)
             case ast.AugAssign(target=target, op=op, value=value):
                 before = self.scope.value(target)
-                found = self.scope.binary(op, before, self.scope.value(value), value)
-                self.bind(target, found, value)
+                assigned = self.scope.binary(op, before, self.scope.value(value), value)
+                self.bind(target, assigned, value)
             case ast.Expr(value=value):
                 self.expression(value)
             case ast.Return(value=value):
@@ -155,9 +159,9 @@ class Walker:
             case ast.Try():
                 ended = self.statements(node.body)
                 for handler in node.handlers:
-                    kept = dict(self.scope.names)
+                    names_before = dict(self.scope.names)
                     self.statements(handler.body)
-                    self.scope.names = kept
+                    self.scope.names = names_before
                 return self.statements([*node.orelse, *node.finalbody]) or ended
             case ast.Match():
                 self.scope.value(node.subject)
@@ -227,20 +231,20 @@ class Walker:
 
     def unpack(self, targets: Sequence[ast.expr], value: Value, source: ast.expr) -> None:
         """Assign the items of a value to several names."""
-        found: Sequence[Value] = [None] * len(targets)
+        items: Sequence[Value] = [None] * len(targets)
         if isinstance(value, Shape):
-            names = [ast.unparse(one) for one in targets]
+            names = [ast.unparse(item_target) for item_target in targets]
             axes = axes_of(names)
             keys = [f"{name} of {value.owner}" for name in names]
-            found = [
+            items = [
                 v.size(Symbol(key, axis, value.owner)) for key, axis in zip(keys, axes, strict=True)
             ]
         elif isinstance(value, Pack) and len(value.items) >= len(targets):
-            found = value.items[: len(targets)]
+            items = value.items[: len(targets)]
         elif isinstance(value, Stack) and len(value.parts) == len(targets):
-            found = value.parts
-        for target, one in zip(targets, found, strict=True):
-            self.bind(target, one, source)
+            items = value.parts
+        for target, item in zip(targets, items, strict=True):
+            self.bind(target, item, source)
 
     def store(self, target: ast.Subscript, value: Value, source: ast.expr) -> None:
         """Assign to a part of an array."""
@@ -263,10 +267,10 @@ class Walker:
             self.scope.names[name] = Stack(tuple(parts), tuple(names))
             return
         entries = target.slice.elts if isinstance(target.slice, ast.Tuple) else []
-        others = [one for one in entries[1:] if not is_plain(one)]
+        others = [entry for entry in entries[1:] if not is_plain(entry)]
         if len(others) == 1 and isinstance(others[0], ast.Name) and isinstance(value, Number):
             self.scope.names[name] = value  # for each component in a loop
-        elif any(isinstance(one, ast.Slice) for one in others):
+        elif any(isinstance(entry, ast.Slice) for entry in others):
             self.scope.names[name] = v.unknown(f"{name}@{target.lineno}", "mixed")
 
 
@@ -281,8 +285,8 @@ def named(name: str, value: Value, line: int) -> Value:
         return v.unknown(f"{name}@{line}", "mixed")
     if isinstance(value, Number) and len(value.terms) == 1 and v.is_flow(name):
         (base, scale), *_ = value.terms
-        whole = v.close(scale, [1.0] * v.SAMPLES) and not any(value.offset)
-        if whole and base.kind == "call" and SOURCES.search(base.name):
+        unscaled = v.close(scale, [1.0] * v.SAMPLES) and not any(value.offset)
+        if unscaled and base.kind == "call" and SOURCES.search(base.name):
             return v.unknown(name, "flow")
     if isinstance(value, Number) and value.constant and len(value.symbols) == 1:
         (symbol,) = value.symbols

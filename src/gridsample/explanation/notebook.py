@@ -15,37 +15,41 @@ CELL = 44  # of a pixel, in the drawing's units
 MOST_TAPS = 32  # rows of the table
 
 
-def as_html(one: Explanation) -> str:
+def as_html(explanation: Explanation) -> str:
     """Return tables of the axes and the taps, a drawing in 1-D and 2-D, and the printed text."""
     parts = [
-        html.table(_axis_rows(one), ("axis", "coordinate", "position", "sampled", "t", "slope"))
+        html.table(
+            _axis_rows(explanation), ("axis", "coordinate", "position", "sampled", "t", "slope")
+        )
     ]
-    if one.taps:
-        taps = sorted(one.taps, key=lambda tap: -abs(tap.weight))[:MOST_TAPS]
-        names = ", ".join(steps.name for steps in one.axes)
-        what = "value" if one.coefficients is None else "coefficient"
+    if explanation.taps:
+        taps = sorted(explanation.taps, key=lambda tap: -abs(tap.weight))[:MOST_TAPS]
+        names = ", ".join(steps.name for steps in explanation.axes)
+        what = "value" if explanation.coefficients is None else "coefficient"
         parts.append(html.table(_tap_rows(taps), (f"pixel ({names})", "weight", what, "adds")))
-        if len(taps) < len(one.taps):
-            parts.append(html.paragraph(f"and {len(one.taps) - len(taps)} taps of smaller weight"))
+        if len(taps) < len(explanation.taps):
+            parts.append(
+                html.paragraph(f"and {len(explanation.taps) - len(taps)} taps of smaller weight")
+            )
     gradient = ", ".join(
         f"d/d{steps.name} = {show(slope)}"
-        for steps, slope in zip(one.axes, one.gradient, strict=True)
+        for steps, slope in zip(explanation.axes, explanation.gradient, strict=True)
     )
-    parts.append(html.paragraph(f"value = {show(one.value)}, {gradient}"))
-    drawing = _drawing(one) if one.taps and len(one.axes) < 3 else ""
-    text = f"<details><summary>all steps</summary><pre>{escape(str(one))}</pre></details>"
+    parts.append(html.paragraph(f"value = {show(explanation.value)}, {gradient}"))
+    drawing = _drawing(explanation) if explanation.taps and len(explanation.axes) < 3 else ""
+    text = f"<details><summary>all steps</summary><pre>{escape(str(explanation))}</pre></details>"
     return f"<div>{drawing}{''.join(parts)}{text}</div>"
 
 
-def _axis_rows(one: Explanation) -> Iterator[tuple[str, ...]]:
-    for steps in one.axes:
-        found = ("", "", "")
+def _axis_rows(explanation: Explanation) -> Iterator[tuple[str, ...]]:
+    for steps in explanation.axes:
+        numbers = ("", "", "")
         if steps.taps:
-            found = show(steps.sampled), show(steps.t), show(steps.slope)
+            numbers = show(steps.sampled), show(steps.t), show(steps.slope)
         place = "nowhere" if steps.nowhere else show(steps.position)
         yield (
             f"{steps.name}: {steps.size} px, {steps.method.name}, {steps.boundary}",
-            show(steps.coordinate), place, *found,
+            show(steps.coordinate), place, *numbers,
         )  # fmt: skip
 
 
@@ -67,16 +71,16 @@ def _tap_rows(taps: list[Tap]) -> Iterator[tuple[str, ...]]:
 # The drawing --------------------------------------------------------------------------------------
 
 
-def _drawing(one: Explanation) -> str:
+def _drawing(explanation: Explanation) -> str:
     """Draw the pixels around the taps, the taps as discs, and the point as SVG."""
-    columns = window(one.axes[0])
-    rows = window(one.axes[1]) if len(one.axes) == 2 else range(1)
+    columns = window(explanation.axes[0])
+    rows = window(explanation.axes[1]) if len(explanation.axes) == 2 else range(1)
 
     def place(x: float, y: float) -> tuple[float, float]:
         return (x - columns[0] + 0.5) * CELL, (y - rows[0] + 0.5) * CELL
 
-    shapes = [*_pixels(one, columns, rows)]
-    for tap in one.taps:
+    shapes = [*_pixels(explanation, columns, rows)]
+    for tap in explanation.taps:
         x, y = place(tap.along[0].index, tap.along[1].index if len(tap.along) == 2 else 0)
         radius = 0.44 * CELL * math.sqrt(min(abs(tap.weight), 1.0))
         colour = NEGATIVE if tap.weight < 0 else POSITIVE
@@ -85,10 +89,10 @@ def _drawing(one: Explanation) -> str:
             f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{radius:.1f}" {filled} stroke="{colour}"/>'
         )
     (x, y), dot = (
-        place(places[0], places[1] if len(places) == 2 else 0)
-        for places in (
-            [steps.position for steps in one.axes],
-            [steps.sampled for steps in one.axes],
+        place(quantities[0], quantities[1] if len(quantities) == 2 else 0)
+        for quantities in (
+            [steps.position for steps in explanation.axes],
+            [steps.sampled for steps in explanation.axes],
         )
     )
     if max(map(abs, (x, y, *dot))) < 1e6:  # else far outside, or infinite
@@ -101,17 +105,17 @@ def _drawing(one: Explanation) -> str:
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" '
         f'viewBox="0 0 {width} {height}" role="img" font-family="sans-serif" font-size="10">'
-        f"<title>{escape(_title(one))}</title>"
+        f"<title>{escape(_title(explanation))}</title>"
         f'<rect width="{width}" height="{height}" fill="white"/>{"".join(shapes)}</svg>'
     )
 
 
-def _pixels(one: Explanation, columns: range, rows: range) -> Iterator[str]:
+def _pixels(explanation: Explanation, columns: range, rows: range) -> Iterator[str]:
     """Yield the squares of pixels with their values; those outside are pale and empty."""
     for j, y in enumerate(rows):
         for i, x in enumerate(columns):
-            pixel = (x, y)[: len(one.axes)]
-            inside = all(0 <= p < n for p, n in zip(pixel, one.size, strict=True))
+            pixel = (x, y)[: len(explanation.axes)]
+            inside = all(0 <= p < n for p, n in zip(pixel, explanation.size, strict=True))
             yield (
                 f'<rect x="{i * CELL + 1}" y="{j * CELL + 1}" width="{CELL - 2}" '
                 f'height="{CELL - 2}" fill="{"#dce6f2" if inside else "#f6f8fb"}" '
@@ -120,10 +124,10 @@ def _pixels(one: Explanation, columns: range, rows: range) -> Iterator[str]:
             if inside:
                 yield (
                     f'<text x="{i * CELL + 4}" y="{j * CELL + 12}" fill="#1e293b">'
-                    f"{one.read(pixel):.4g}</text>"
+                    f"{explanation.read(pixel):.4g}</text>"
                 )
 
 
-def _title(one: Explanation) -> str:
-    at = ", ".join(f"{steps.name} = {show(steps.position)}" for steps in one.axes)
+def _title(explanation: Explanation) -> str:
+    at = ", ".join(f"{steps.name} = {show(steps.position)}" for steps in explanation.axes)
     return f"A sample at the position {at}, in pixels: squares are pixels, discs are taps"

@@ -34,15 +34,15 @@ def window(steps: AxisSteps) -> range:
     >>> window(gridsample.explain((1000,), (0.9,)).axes[0])
     range(945, 955)
     """
-    places = [float(tap.index) for tap in steps.taps] or [0.0]
-    near = [min(places) - 3, max(places) + 3]
+    indices = [float(tap.index) for tap in steps.taps] or [0.0]
+    near = [min(indices) - 3, max(indices) + 3]
     image = [0.0, steps.size - 1.0]
     read = [float(tap.pixel) for tap in steps.taps if tap.pixel is not None]
     for more in (read, image if steps.size <= MOST - 2 else near, *([p] for p in steps.path[::-1])):
-        wider = [*places, *more]
+        wider = [*indices, *more]
         if all(map(math.isfinite, more)) and max(wider) - min(wider) < MOST - 2:
-            places = wider
-    return range(round(min(places)) - 1, round(max(places)) + 2)
+            indices = wider
+    return range(round(min(indices)) - 1, round(max(indices)) + 2)
 
 
 def _drawn(steps: AxisSteps, place: float) -> bool:
@@ -79,30 +79,30 @@ def draw_pixels(
     """Draw pixels, shaded by their values; those outside are paler."""
     from matplotlib.patches import Rectangle
 
-    shading = [one.value for row in rows for one in row if one.value is not None]
+    shading = [pixel.value for row in rows for pixel in row if pixel.value is not None]
     known = list(filter(math.isfinite, shading))
     low, high = min(known, default=0.0), max(known, default=0.0)
     below = 0.44 if y else -0.44
-    lines = [line for row in rows for one in row for line in one.text.splitlines()]
+    lines = [line for row in rows for pixel in row for line in pixel.text.splitlines()]
     legible = in_points(ax, 1) > 5 * max(map(len, lines), default=0)
     above: dict[str, Any] = {"zorder": 8, "path_effects": halo()}  # two lines reach under discs
     for j, row in enumerate(rows, window(y)[0] if y else 0):
-        for i, one in zip(window(x), row, strict=True):
+        for i, pixel in zip(window(x), row, strict=True):
             inside = 0 <= i < x.size and (y is None or 0 <= j < y.size)
-            colour = _shade(one.value, low, high)
+            colour = _shade(pixel.value, low, high)
             if not inside:
                 colour = 0.4 * colour + 0.6
             square = Rectangle((i - 0.5, j - 0.5), 1, 1, facecolor=colour, edgecolor="white", lw=1)
             ax.add_patch(square)
-            if one.text and legible:
+            if pixel.text and legible:
                 ax.annotate(
-                    one.text,
+                    pixel.text,
                     (i + 0.45, j + below),
                     ha="right",
                     va="bottom",
                     fontsize=min(8, in_points(ax, 0.17)),
                     color=GREY if inside else PALE,
-                    **(above if "\n" in one.text else {}),
+                    **(above if "\n" in pixel.text else {}),
                 )
     height = y.size if y else 1
     ax.add_patch(Rectangle((-0.5, -0.5), x.size, height, fill=False, edgecolor=INK, lw=1.3))
@@ -184,8 +184,8 @@ def draw_path(ax: Axes, path: Sequence[tuple[float, float]]) -> None:
     from matplotlib.patches import FancyArrowPatch
 
     limits = np.sort([ax.get_xlim(), ax.get_ylim()])
-    places = np.clip(path, limits[:, 0] + 0.2, limits[:, 1] - 0.2)
-    for before, after in pairwise(places):
+    points = np.clip(path, limits[:, 0] + 0.2, limits[:, 1] - 0.2)
+    for before, after in pairwise(points):
         length = max(float(np.abs(after - before).sum()), 0.01)
         long = length > 0.5
         arrow = FancyArrowPatch(
@@ -200,20 +200,20 @@ def draw_path(ax: Axes, path: Sequence[tuple[float, float]]) -> None:
             zorder=6,
         )
         ax.add_patch(arrow)
-    ax.plot(*places[1:-1].T, "o", color=POINT, ms=4, zorder=7)
-    ax.plot(*places[0], "x", color=POINT, ms=9, mew=2.2, zorder=7)
-    ax.plot(*places[-1], "o", color=POINT, ms=7, mec="white", mew=1.2, zorder=7)
+    ax.plot(*points[1:-1].T, "o", color=POINT, ms=4, zorder=7)
+    ax.plot(*points[0], "x", color=POINT, ms=9, mew=2.2, zorder=7)
+    ax.plot(*points[-1], "o", color=POINT, ms=7, mec="white", mew=1.2, zorder=7)
 
 
 def _bend(ax: Axes, before: Any, after: Any, bend: float) -> float:
     """The curvature of an arrow, towards the side on which it stays in the drawing."""
-    turn = np.array((-1, 1) if ax.yaxis_inverted() else (1, -1))
-    peak = (before + after) / 2 + bend / 2 * turn * (after - before)[::-1]
+    direction = np.array((-1, 1) if ax.yaxis_inverted() else (1, -1))
+    peak = (before + after) / 2 + bend / 2 * direction * (after - before)[::-1]
     low, high = np.sort([ax.get_xlim(), ax.get_ylim()]).T
     return bend if np.all((low < peak) & (peak < high)) else -bend
 
 
-def draw_nowhere(ax: Axes, axes: Sequence[AxisSteps]) -> None:
+def draw_invalid(ax: Axes, axes: Sequence[AxisSteps]) -> None:
     """Write which coordinates are nowhere or outside."""
     ax.annotate(
         "\n".join(
@@ -277,26 +277,33 @@ def _coordinates(steps: AxisSteps) -> tuple[list[float], list[str]]:
     return drawn, [number_text(2 * (place - low) / (high - low) - 1, 4) for place in drawn]
 
 
-def entitle(ax: Axes, one: Explanation) -> None:
+def entitle(ax: Axes, explanation: Explanation) -> None:
     """Write the title, the results and the legend."""
     from matplotlib.transforms import offset_copy
 
-    names = ([steps.method.name for steps in one.axes], [steps.boundary for steps in one.axes])
-    words = [" / ".join(dict.fromkeys(each)) for each in names if len(one.axes) < 3]
-    first = one.axes[0]
-    if any(map(_has_extremes, one.axes)):
+    names = (
+        [steps.method.name for steps in explanation.axes],
+        [steps.boundary for steps in explanation.axes],
+    )
+    words = [" / ".join(dict.fromkeys(each)) for each in names if len(explanation.axes) < 3]
+    first = explanation.axes[0]
+    if any(map(_has_extremes, explanation.axes)):
         words.append(f"align_corners={first.align_corners}")
     if first.coords != "normalized":
         words.append(f"coords={first.coords}")
     title = ", ".join(words)
-    pad = 24 if len(one.axes) < 3 else 0  # room for the scale; three strips have it below names
+    pad = (
+        24 if len(explanation.axes) < 3 else 0
+    )  # room for the scale; three strips have it below names
     ax.set_title(title, loc="left", fontsize=12, color=INK, pad=pad, fontweight="bold")
-    results = f"value = {number_text(one.value)}      gradient = {_tuple(one.gradient)}"
+    results = (
+        f"value = {number_text(explanation.value)}      gradient = {_tuple(explanation.gradient)}"
+    )
     figure = ax.figure.figure
     below = offset_copy(ax.transAxes, figure, 0, -26, units="points")
     ax.text(0, 0, results, transform=below, va="top", fontsize=11, color=INK)
     ax.legend(
-        handles=_signs(one),
+        handles=_signs(explanation),
         loc="upper left",
         bbox_to_anchor=(0, 0),
         bbox_transform=offset_copy(ax.transAxes, figure, 0, -46, units="points"),
@@ -310,7 +317,7 @@ def entitle(ax: Axes, one: Explanation) -> None:
     )
 
 
-def _signs(one: Explanation) -> list[Any]:
+def _signs(explanation: Explanation) -> list[Any]:
     """The legend's entries for everything that is drawn."""
     from matplotlib.lines import Line2D
 
@@ -318,36 +325,36 @@ def _signs(one: Explanation) -> list[Any]:
         return Line2D([], [], ls="none", marker="o", ms=9, label=label, **look)
 
     signs: list[Any] = []
-    if one.taps:
-        given = f"coordinate {_tuple(steps.coordinate for steps in one.axes)}"
-        given += f", position {_tuple(steps.position for steps in one.axes)}"
-        if not all(_drawn(steps, steps.position) for steps in one.axes):
-            given += ", farther out than drawn"
+    if explanation.taps:
+        text = f"coordinate {_tuple(steps.coordinate for steps in explanation.axes)}"
+        text += f", position {_tuple(steps.position for steps in explanation.axes)}"
+        if not all(_drawn(steps, steps.position) for steps in explanation.axes):
+            text += ", farther out than drawn"
         cross: dict[str, Any] = {"marker": "x", "ms": 8, "mew": 2.2, "color": POINT, "ls": "none"}
-        signs.append(Line2D([], [], label=given, **cross))
-        sampled = f"sampled at {_tuple(steps.sampled for steps in one.axes)}"
+        signs.append(Line2D([], [], label=text, **cross))
+        sampled = f"sampled at {_tuple(steps.sampled for steps in explanation.axes)}"
         signs.append(disc(sampled, color=POINT))
-    if one.samples and len(one.axes) == 2:
+    if explanation.samples and len(explanation.axes) == 2:
         look: dict[str, Any] = {"marker": "+", "ms": 9, "mew": 1.8, "color": SAMPLES, "ls": "none"}
         signs.append(Line2D([], [], label="sample of the footprint", **look))
-    mirrors = any(steps.boundary == "reflection" for steps in one.axes)
+    mirrors = any(steps.boundary == "reflection" for steps in explanation.axes)
     label = "coordinates −1 and 1" + (", the mirrors" if mirrors else "")
-    if one.axes[0].coords != "normalized":
+    if explanation.axes[0].coords != "normalized":
         label = "the mirrors"
-    marked = [steps for steps in one.axes if _has_extremes(steps)]
+    marked = [steps for steps in explanation.axes if _has_extremes(steps)]
     if any(_drawn(steps, corner) for steps in marked for corner in steps.corners):
         signs.append(Line2D([], [], color=CORNERS, lw=1.5, ls=(0, (4, 3)), label=label))
-    if any(tap.pixel is not None and tap.weight >= 0 for tap in one.taps):
+    if any(tap.pixel is not None and tap.weight >= 0 for tap in explanation.taps):
         signs.append(disc("tap, as large as its weight", color=POSITIVE))
-    if any(tap.pixel is not None and tap.weight < 0 for tap in one.taps):
+    if any(tap.pixel is not None and tap.weight < 0 for tap in explanation.taps):
         signs.append(disc("tap with a negative weight", color=NEGATIVE))
-    if any(tap.pixel is None for tap in one.taps):
-        label = "tap that weighs the fill value" if one.filled else "tap that is dropped"
+    if any(tap.pixel is None for tap in explanation.taps):
+        label = "tap that weighs the fill value" if explanation.filled else "tap that is dropped"
         signs.append(disc(label, mfc="none", mec=GREY, mew=1.2))
-    if one.coefficients is not None:
-        orders = " / ".join(dict.fromkeys(str(n) for n in one.prefilters if n > 1))
+    if explanation.coefficients is not None:
+        orders = " / ".join(dict.fromkeys(str(n) for n in explanation.prefilters if n > 1))
         written = "pixel, and below it the coefficient"
-        what = written if len(one.axes) < 3 else "taps weigh coefficients"
+        what = written if len(explanation.axes) < 3 else "taps weigh coefficients"
         label = f"prefilter of order {orders}: {what}"
         signs.append(Line2D([], [], ls="none", marker="$→$", ms=9, color=GREY, label=label))
     return signs

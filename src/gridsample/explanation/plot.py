@@ -25,7 +25,7 @@ from gridsample.explanation.parts import (
     Square,
     disc_radius,
     draw_extremes,
-    draw_nowhere,
+    draw_invalid,
     draw_path,
     draw_pixels,
     draw_scales,
@@ -101,11 +101,11 @@ def explain(
     return figure
 
 
-def _new_axes(one: Explanation) -> Axes:
+def _new_axes(explanation: Explanation) -> Axes:
     """Create a new figure with the proportions of the drawing, and its axes."""
     from matplotlib.figure import Figure
 
-    widths = [len(window(steps)) for steps in one.axes]
+    widths = [len(window(steps)) for steps in explanation.axes]
     strips = (TOP - BOTTOM) * (1 if len(widths) == 1 else len(widths) / SHARE)
     wide, high = widths if len(widths) == 2 else (max(widths), strips)
     pixel = min(0.8, 7.2 / wide, 8.0 / high)  # in inches
@@ -115,52 +115,60 @@ def _new_axes(one: Explanation) -> Axes:
 # ---- two axes: a plane --------------------------------------------------------------------------
 
 
-def _draw_plane(ax: Axes, one: Explanation) -> None:
-    x, y = one.axes
+def _draw_plane(ax: Axes, explanation: Explanation) -> None:
+    x, y = explanation.axes
     columns, rows = window(x), window(y)
     open_axes(ax, columns, rows[-1] + 0.5, rows[0] - 0.5)
-    draw_pixels(ax, [[_square(one, (i, j)) for i in columns] for j in rows], x, y)
+    draw_pixels(ax, [[_square(explanation, (i, j)) for i in columns] for j in rows], x, y)
     draw_extremes(ax, x, y)
-    for tap in one.taps:
+    for tap in explanation.taps:
         place = tuple(along.index for along in tap.along)
         draw_tap(ax, place, tap.pixel, tap.weight)
         _write_weight(ax, tap, (x.sampled, y.sampled))
-    if one.nowhere or one.outside:
-        draw_nowhere(ax, one.axes)
+    if explanation.nowhere or explanation.outside:
+        draw_invalid(ax, explanation.axes)
     else:
         first = [(place, y.position) for place in stations(x)]
         draw_path(ax, first + [(x.sampled, place) for place in stations(y)[1:]])
-    if one.samples:
-        _draw_footprint(ax, one)
+    if explanation.samples:
+        _draw_footprint(ax, explanation)
     draw_scales(ax, x, y)
 
 
-def _draw_footprint(ax: Axes, one: Explanation) -> None:
+def _draw_footprint(ax: Axes, explanation: Explanation) -> None:
     """Draw the parallelogram of the footprint, and its samples."""
     from matplotlib.patches import Polygon
 
-    units = pixels_per_unit(one.size[::-1], one.axes[0].coords, one.axes[0].align_corners)
-    first, second = ([x * unit for x, unit in zip(s, units, strict=True)] for s in one.sides)
-    middle = [steps.position for steps in one.axes]
+    units = pixels_per_unit(
+        explanation.size[::-1], explanation.axes[0].coords, explanation.axes[0].align_corners
+    )
+    first, second = (
+        [x * unit for x, unit in zip(s, units, strict=True)] for s in explanation.sides
+    )
+    middle = [steps.position for steps in explanation.axes]
     around = ((-0.5, -0.5), (0.5, -0.5), (0.5, 0.5), (-0.5, 0.5))
     corners = [
         [m + a * u + b * v for m, u, v in zip(middle, first, second, strict=True)]
         for a, b in around
     ]
     ax.add_patch(Polygon(corners, facecolor="none", edgecolor=SAMPLES, linewidth=1.5, zorder=6))
-    for sample in one.samples:
+    for sample in explanation.samples:
         place = [steps.position for steps in sample.axes]
         ax.plot(*place, "+", color=SAMPLES, markersize=9, markeredgewidth=1.8, zorder=7)
 
 
-def _square(one: Explanation, index: Sequence[int]) -> Square:
+def _square(explanation: Explanation, index: Sequence[int]) -> Square:
     """Return the square of the pixel that a tap at this index reads; empty if it is dropped."""
-    pixel = [_fold(steps, i) for steps, i in zip(one.axes, index, strict=True)]
+    pixel = [_fold(steps, i) for steps, i in zip(explanation.axes, index, strict=True)]
     inside = [i for i in pixel if i is not None]
     if len(inside) < len(pixel):
-        return Square(one.fill, value_text(one.fill)) if one.filled else Square(None)
-    text, weighed = value_text(one.read(inside)), one.weighed(inside)
-    if one.coefficients is not None:
+        return (
+            Square(explanation.fill, value_text(explanation.fill))
+            if explanation.filled
+            else Square(None)
+        )
+    text, weighed = value_text(explanation.read(inside)), explanation.weighed(inside)
+    if explanation.coefficients is not None:
         text += f"\n→ {number_text(weighed, 3)}"
     return Square(weighed, text)
 
@@ -204,17 +212,17 @@ def _write_weight(ax: Axes, tap: Tap, sampled: tuple[float, float]) -> None:
 # ---- one or three axes: strips ------------------------------------------------------------------
 
 
-def _draw_strips(ax: Axes, one: Explanation) -> None:
+def _draw_strips(ax: Axes, explanation: Explanation) -> None:
     """Draw a strip for each axis, below each other and in the same scale."""
-    count = len(one.axes)
-    wide = max(len(window(steps)) for steps in one.axes)
+    count = len(explanation.axes)
+    wide = max(len(window(steps)) for steps in explanation.axes)
     ax.axis("off")
-    for k, steps in enumerate(one.axes):
+    for k, steps in enumerate(explanation.axes):
         height = 1.0 if count == 1 else SHARE / count
         strip = ax.inset_axes((0.0, 1 - (k + 1) / count, 1.0, height))
         pixels = window(steps)
         if count == 1:
-            row = [_square(one, (i,)) for i in pixels]
+            row = [_square(explanation, (i,)) for i in pixels]
         else:
             row = [_numbered(steps, i) for i in pixels]
             name = f"{steps.name}:  {steps.method.name}, {steps.boundary}"
@@ -228,7 +236,7 @@ def _draw_strip(ax: Axes, steps: AxisSteps, row: Sequence[Square]) -> None:
     draw_extremes(ax, steps, None)
     draw_scales(ax, steps, None)
     if not steps.taps:
-        draw_nowhere(ax, [steps])
+        draw_invalid(ax, [steps])
         return
     _draw_curve(ax, steps)
     for tap in steps.taps:

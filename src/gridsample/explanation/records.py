@@ -191,8 +191,8 @@ class Explanation:
         """
         samples = self.samples or (self,)
         if self.votes:
-            return winner(vote for one in samples for vote in one.ballots())
-        return sum(one.value for one in samples) / len(samples)
+            return winner(vote for sample in samples for vote in sample.ballots())
+        return sum(sample.value for sample in samples) / len(samples)
 
     @property
     def votes(self) -> bool:

@@ -19,58 +19,65 @@ Column = tuple[str, str, str, Sequence[str]]
 Row = tuple[str, str, str, str]
 
 
-def page(one: Explanation) -> Iterator[str]:
+def page(explanation: Explanation) -> Iterator[str]:
     """Yield the lines of the printed explanation."""
-    pixels = "1 pixel" if one.size == (1,) else f"{' x '.join(map(str, one.size))} pixels"
-    yield pixels + (", numbered 0, 1, 2, ... row by row" if one.image is None else "")
-    yield _meaning(one)
-    for steps in one.axes:
+    pixels = (
+        "1 pixel"
+        if explanation.size == (1,)
+        else f"{' x '.join(map(str, explanation.size))} pixels"
+    )
+    yield pixels + (", numbered 0, 1, 2, ... row by row" if explanation.image is None else "")
+    yield _meaning(explanation)
+    for steps in explanation.axes:
         yield ""
         yield from _axis_lines(steps)
     yield ""
-    if one.nowhere:
-        yield f"  nowhere in {one.nowhere}: value = nan, gradient = 0"
-    elif one.outside:
-        yield f"  outside in {one.outside}: value = fill value = {show(one.fill)}, gradient = 0"
+    if explanation.nowhere:
+        yield f"  nowhere in {explanation.nowhere}: value = nan, gradient = 0"
+    elif explanation.outside:
+        fill = show(explanation.fill)
+        yield f"  outside in {explanation.outside}: value = fill value = {fill}, gradient = 0"
     else:
-        if one.coefficients is not None:
-            yield from _coefficient_lines(one)
+        if explanation.coefficients is not None:
+            yield from _coefficient_lines(explanation)
             yield ""
-        yield from _tap_lines(one)
+        yield from _tap_lines(explanation)
         yield ""
-        yield from _step_table(_result_rows(one))
-    if one.samples:
+        yield from _step_table(_result_rows(explanation))
+    if explanation.samples:
         yield ""
-        yield from _footprint_lines(one)
+        yield from _footprint_lines(explanation)
 
 
-def _meaning(one: Explanation) -> str:
+def _meaning(explanation: Explanation) -> str:
     """Describe the units of coordinates."""
-    first = one.axes[0]
+    first = explanation.axes[0]
     if first.coords == "pixel":
         return "coords=pixel: coordinates are positions, 0 is the centre of the first pixel"
     if first.coords == "displacement":
-        place = ", ".join(str(steps.index) for steps in one.axes)
+        place = ", ".join(str(steps.index) for steps in explanation.axes)
         return f"coords=displacement: coordinates count pixels from the output's pixel ({place})"
     extremes = "centres" if first.align_corners else "outer edges"
     return f"align_corners={first.align_corners}: -1 and 1 are the {extremes} of the corner pixels"
 
 
-def _coefficient_lines(one: Explanation) -> Iterator[str]:
+def _coefficient_lines(explanation: Explanation) -> Iterator[str]:
     """Yield the lines on the prefilter: the coefficients next to the values of the pixels."""
     yield "pixels -> coefficients of the spline through them"
-    for steps, order in zip(one.axes, one.prefilters, strict=True):
+    for steps, order in zip(explanation.axes, explanation.prefilters, strict=True):
         if order > 1:
             yield f"  prefilter along {steps.name}: order {order}, {steps.boundary}"
-    pixels = sorted({tap.pixel for tap in one.taps if tap.pixel is not None}, key=_slowest_first)
+    pixels = sorted(
+        {tap.pixel for tap in explanation.taps if tap.pixel is not None}, key=_slowest_first
+    )
     if not pixels:
         yield "  every tap is dropped, and reads none"
         return
-    names = ", ".join(steps.name for steps in one.axes)
+    names = ", ".join(steps.name for steps in explanation.axes)
     yield from _table(
         ("", f"pixel ({names})", "<", [f"({', '.join(map(str, pixel))})" for pixel in pixels]),
-        ("   ", "value", ">", decimals(map(one.read, pixels))),
-        (" -> ", "coefficient", ">", decimals(map(one.weighed, pixels))),
+        ("   ", "value", ">", decimals(map(explanation.read, pixels))),
+        (" -> ", "coefficient", ">", decimals(map(explanation.weighed, pixels))),
     )
 
 
@@ -171,55 +178,62 @@ def _fold_rows(steps: AxisSteps) -> Iterator[Row]:
             yield "confine", f"{here}, but no farther than", there, "all taps read the same there"
 
 
-def _tap_lines(one: Explanation) -> Iterator[str]:
+def _tap_lines(explanation: Explanation) -> Iterator[str]:
     """Yield the lines on the taps of the point and their contributions to the value."""
-    names = [steps.name for steps in one.axes]
-    dropped = "fill" if one.filled else "none"
-    places = [
+    names = [steps.name for steps in explanation.axes]
+    dropped = "fill" if explanation.filled else "none"
+    pixels_shown = [
         f"({', '.join(map(str, tap.pixel))})"
         if tap.pixel is not None
         else f"{dropped} ({', '.join(str(along.index) for along in tap.along)})"
-        for tap in one.taps
+        for tap in explanation.taps
     ]
-    columns: list[Column] = [("", f"pixel ({', '.join(names)})", "<", places)]
+    columns: list[Column] = [("", f"pixel ({', '.join(names)})", "<", pixels_shown)]
     for a, name in enumerate(names):
-        weights = decimals(tap.along[a].weight for tap in one.taps)
+        weights = decimals(tap.along[a].weight for tap in explanation.taps)
         columns.append((" * " if a else "   ", f"weight {name}", ">", weights))
     if len(names) > 1:
-        columns.append((" = ", "weight", ">", decimals(tap.weight for tap in one.taps)))
-    what = "value" if one.coefficients is None else "coefficient"
+        columns.append((" = ", "weight", ">", decimals(tap.weight for tap in explanation.taps)))
+    what = "value" if explanation.coefficients is None else "coefficient"
     for before, header, numbers in (
-        (" * ", what, decimals(tap.value for tap in one.taps)),
-        (" = ", "adds", decimals(tap.product for tap in one.taps)),
+        (" * ", what, decimals(tap.value for tap in explanation.taps)),
+        (" = ", "adds", decimals(tap.product for tap in explanation.taps)),
     ):
         cells = [
-            "" if tap.pixel is None and not one.filled else number
-            for tap, number in zip(one.taps, numbers, strict=True)
+            "" if tap.pixel is None and not explanation.filled else number
+            for tap, number in zip(explanation.taps, numbers, strict=True)
         ]
         columns.append((before, header, ">", cells))
     yield from _table(*columns)
 
 
-def _result_rows(one: Explanation) -> Iterator[Row]:
+def _result_rows(explanation: Explanation) -> Iterator[Row]:
     """Yield the lines on the value and the gradient."""
-    text = "the value with the largest sum of weights" if one.votes else "the sum of the taps"
-    yield "value", text, show(one.value), ""
-    for steps, per_pixel, derivative in zip(one.axes, one.per_pixel, one.gradient, strict=True):
+    text = (
+        "the value with the largest sum of weights" if explanation.votes else "the sum of the taps"
+    )
+    yield "value", text, show(explanation.value), ""
+    for steps, per_pixel, derivative in zip(
+        explanation.axes, explanation.per_pixel, explanation.gradient, strict=True
+    ):
         formula = f"{show(steps.slope)} * {term(per_pixel)}"
         remark = f"slope {steps.name} * the sum with d weight {steps.name} / dt"
         yield f"d value / d{steps.name}", formula, show(derivative), remark
 
 
-def _footprint_lines(one: Explanation) -> Iterator[str]:
+def _footprint_lines(explanation: Explanation) -> Iterator[str]:
     """Yield the lines on the footprint: its sides, the samples, and their mean."""
-    for k, (side, n) in enumerate(zip(one.sides, one.counts, strict=True), start=1):
+    for k, (side, n) in enumerate(zip(explanation.sides, explanation.counts, strict=True), start=1):
         vector = ", ".join(show(x) for x in side)
         yield f"  side {k} of the footprint: ({vector}), {n} sample{'s' if n > 1 else ''}"
-    places = [f"({', '.join(show(steps.position) for steps in each.axes)})" for each in one.samples]
-    values = decimals(each.value for each in one.samples)
-    yield from _table(("", "position", "<", places), ("   ", "value", ">", values))
-    name = "winner of the vote of all taps" if one.votes else "mean"
-    yield f"  {name} = {show(one.mean)}, the result with antialias=True"
+    positions = [
+        f"({', '.join(show(steps.position) for steps in each.axes)})"
+        for each in explanation.samples
+    ]
+    values = decimals(each.value for each in explanation.samples)
+    yield from _table(("", "position", "<", positions), ("   ", "value", ">", values))
+    name = "winner of the vote of all taps" if explanation.votes else "mean"
+    yield f"  {name} = {show(explanation.mean)}, the result with antialias=True"
 
 
 def _step_table(rows: Iterable[Row]) -> Iterator[str]:
@@ -235,7 +249,7 @@ def _step_table(rows: Iterable[Row]) -> Iterator[str]:
 
 def _table(*columns: Column) -> Iterator[str]:
     """Format indented lines of aligned columns, below a line of headers if there are any."""
-    marks, headers, sides, cells = zip(*columns, strict=True)
+    marks, headers, alignments, cells = zip(*columns, strict=True)
     widths = [max(map(len, (header, *below))) for header, below in zip(headers, cells, strict=True)]
     blanks = tuple(" " * len(mark) for mark in marks)
     lines = [(headers, blanks)] if any(headers) else []
@@ -244,7 +258,7 @@ def _table(*columns: Column) -> Iterator[str]:
         yield "  " + "".join(
             (mark if text else blank) + f"{text:{side}{width}}"
             for text, mark, blank, side, width in zip(
-                texts, between, blanks, sides, widths, strict=True
+                texts, between, blanks, alignments, widths, strict=True
             )
         )
 
@@ -274,15 +288,15 @@ def decimals(numbers: Iterable[float]) -> list[str]:
     >>> decimals([1, 0.25, -3.5])
     ['1.00', '0.25', '-3.50']
     """
-    given = list(numbers)
-    finite = [number for number in given if math.isfinite(number)]
+    values = list(numbers)
+    finite = [number for number in values if math.isfinite(number)]
     largest = max(map(abs, finite), default=0.0)
     if largest >= 1e7:
-        return [show(number) for number in given]
-    places = 0
-    while places < 5 and any(abs(round(n, places) - n) > 1e-7 * max(1, largest) for n in finite):
-        places += 1
-    return [f"{round(number, places) + 0.0:.{places}f}" for number in given]
+        return [show(number) for number in values]
+    digits = 0
+    while digits < 5 and any(abs(round(n, digits) - n) > 1e-7 * max(1, largest) for n in finite):
+        digits += 1
+    return [f"{round(number, digits) + 0.0:.{digits}f}" for number in values]
 
 
 def polynomial(coefficients: Sequence[float]) -> str:

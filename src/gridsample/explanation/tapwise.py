@@ -59,7 +59,7 @@ def explain(
     coords: str = "normalized",
     index: Sequence[int] | None = None,
     fill_value: float = 0,
-    extrapolate: bool = True,
+    extrapolate: bool | str = True,
     prefilter: bool = True,
     image: Any = None,
     sides: Sequence[Sequence[float]] | None = None,
@@ -111,19 +111,24 @@ def explain(
         >>> [round(sample.value, 6) for sample in wide.samples], round(wide.mean, 6)
         ([3.2, 4.0, 4.8], 4.0)
     """
-    given = (
+    options = (
         mode, padding_mode, align_corners, coords, index, fill_value, extrapolate, prefilter, image
     )  # fmt: skip
-    one = _explain(size, at, *given)
+    explanation = _explain(size, at, *options)
     if sides is None:
-        return one
-    one = replace(one, sides=_check_sides(sides, one))
-    return replace(one, samples=tuple(_explain(size, place, *given) for place in _places(one)))
+        return explanation
+    explanation = replace(explanation, sides=_check_sides(sides, explanation))
+    return replace(
+        explanation,
+        samples=tuple(
+            _explain(size, place, *options) for place in _sample_coordinates(explanation)
+        ),
+    )
 
 
 def _explain(
     size: Sequence[int], at: Sequence[float], mode: Mode, padding_mode: Mode, align_corners: bool,
-    coords: str, index: Sequence[int] | None, fill_value: float, extrapolate: bool,
+    coords: str, index: Sequence[int] | None, fill_value: float, extrapolate: bool | str,
     prefilter: bool, image: Any,
 ) -> Explanation:  # fmt: skip
     """Explain a point."""
@@ -134,12 +139,12 @@ def _explain(
             f"got {len(coordinates)}: {coordinates}"
         )
     real, ones = np.dtype(np.float64), (1,) * len(sizes)
-    kind = real if image is None else as_array(image, "image").dtype
+    dtype = real if image is None else as_array(image, "image").dtype
     if image is None and has_labels(mode):
-        kind = np.dtype(np.int64)
+        dtype = np.dtype(np.int64)
     plan = make_plan(
         (1, 1, *sizes[::-1]),
-        kind if has_labels(mode) else real,
+        dtype if has_labels(mode) else real,
         (1, *ones, len(sizes)),
         real,
         hashable(mode),
@@ -149,35 +154,38 @@ def _explain(
         coords=coords,
         extrapolate=extrapolate,
     )
-    places = _check_index(index, plan)
+    output_index = _check_index(index, plan)
     fill = _check_fill(fill_value, plan)
     orders = tuple(method.prefilter if prefilter else 0 for method in plan.methods)
     check_flag(prefilter, "prefilter")
     pixels = None if image is None else _check_image(image, sizes)
     with np.errstate(all="ignore"):  # a distant coordinate may overflow, as in a kernel
         axes = tuple(
-            follow(plan, a, *given) for a, given in enumerate(zip(coordinates, places, strict=True))
+            follow(plan, a, *at_axis)
+            for a, at_axis in enumerate(zip(coordinates, output_index, strict=True))
         )
-        one = Explanation(
+        explanation = Explanation(
             axes, (), math.nan, (0.0,) * len(axes), (0.0,) * len(axes), pixels,
             fill, plan.filled, orders, None,
         )  # fmt: skip
-        if one.nowhere:
-            return replace(one, value=fill) if plan.votes else one
-        if one.outside:
-            return replace(one, value=fill)
+        if explanation.nowhere:
+            return replace(explanation, value=fill) if plan.votes else explanation
+        if explanation.outside:
+            return replace(explanation, value=fill)
         if max(orders) > 1:
-            one = replace(one, coefficients=_find_coefficients(plan, pixels, orders, fill))
-        return _add_up(one)
+            explanation = replace(
+                explanation, coefficients=_find_coefficients(plan, pixels, orders, fill)
+            )
+        return _add_up(explanation)
 
 
-def _places(one: Explanation) -> Iterator[tuple[float, ...]]:
+def _sample_coordinates(explanation: Explanation) -> Iterator[tuple[float, ...]]:
     """Yield the coordinates of the samples of a footprint: see `gridsample.grid_sample`."""
-    at = [steps.coordinate for steps in one.axes]
-    for indices in product(*map(range, one.counts)):
-        shares = [(j + 0.5) / n - 0.5 for j, n in zip(indices, one.counts, strict=True)]
+    at = [steps.coordinate for steps in explanation.axes]
+    for indices in product(*map(range, explanation.counts)):
+        shares = [(j + 0.5) / n - 0.5 for j, n in zip(indices, explanation.counts, strict=True)]
         yield tuple(
-            x + sum(share * side[a] for share, side in zip(shares, one.sides, strict=True))
+            x + sum(share * side[a] for share, side in zip(shares, explanation.sides, strict=True))
             for a, x in enumerate(at)
         )
 
@@ -199,8 +207,8 @@ def follow(plan: Plan, a: int, coordinate: float, index: int = 0) -> AxisSteps:
         AXES[a], size, method, name, aligned, coordinate, (position,),
         coords=plan.coords, index=index,
     )  # fmt: skip
-    if not plan.extrapolate and not math.isnan(position):
-        start = replace(start, outside=not axis.inside(position, last, plan.rim))
+    if plan.margin is not None and not math.isnan(position):
+        start = replace(start, outside=not axis.inside(position, last, plan.margin))
     if start.outside or not axis.known(position, boundary):
         return start
 
@@ -265,16 +273,16 @@ def _find_coefficients(
     names = plan.boundaries
     size = plan.spatial[::-1]
 
-    def filtered(given: Array, axes: Sequence[int]) -> Array:
+    def filtered(pixels_given: Array, axes: Sequence[int]) -> Array:
         """Apply the prefilters of some axes to an image, or to a line of one axis."""
         for order in sorted({orders[a] for a in axes} - {0, 1}):
             these = [a for a in axes if orders[a] == order]
-            given = spline_filter(
-                given, order, [names[a] for a in these],
-                [rank - 1 - a if given.ndim == rank else 0 for a in these],
+            pixels_given = spline_filter(
+                pixels_given, order, [names[a] for a in these],
+                [rank - 1 - a if pixels_given.ndim == rank else 0 for a in these],
                 align_corners=plan.align_corners,
             )  # fmt: skip
-        return given
+        return pixels_given
 
     # The weights of the dropped taps of each pixel; see `gridsample.ops.arrays.add_fill`.
     shares = {
@@ -321,23 +329,33 @@ def _read_ramps(lines: Sequence[tuple[Array, Array]], pixel: Sequence[int]) -> f
     return total
 
 
-def _add_up(one: Explanation) -> Explanation:
+def _add_up(explanation: Explanation) -> Explanation:
     """Multiply the taps of the axes, and compute the value and the gradient."""
     taps = []
-    for slowest_first in product(*(steps.taps for steps in reversed(one.axes))):
+    for slowest_first in product(*(steps.taps for steps in reversed(explanation.axes))):
         along = slowest_first[::-1]
-        tap = Tap(along, math.prod(tap.weight for tap in along), one.fill if one.filled else 0.0)
-        taps.append(tap if tap.pixel is None else replace(tap, value=one.weighed(tap.pixel)))
+        tap = Tap(
+            along,
+            math.prod(tap.weight for tap in along),
+            explanation.fill if explanation.filled else 0.0,
+        )
+        taps.append(
+            tap if tap.pixel is None else replace(tap, value=explanation.weighed(tap.pixel))
+        )
     per_pixel = [
-        _per_pixel(taps, a) if steps.method.powers > 1 and not one.votes else 0.0
-        for a, steps in enumerate(one.axes)
+        _per_pixel(taps, a) if steps.method.powers > 1 and not explanation.votes else 0.0
+        for a, steps in enumerate(explanation.axes)
     ]
-    one = replace(one, taps=tuple(taps))
+    explanation = replace(explanation, taps=tuple(taps))
     return replace(
-        one,
-        value=winner(one.ballots()) if one.votes else sum(tap.product for tap in taps),
+        explanation,
+        value=winner(explanation.ballots())
+        if explanation.votes
+        else sum(tap.product for tap in taps),
         per_pixel=tuple(per_pixel),
-        gradient=tuple(steps.slope * g for steps, g in zip(one.axes, per_pixel, strict=True)),
+        gradient=tuple(
+            steps.slope * g for steps, g in zip(explanation.axes, per_pixel, strict=True)
+        ),
     )
 
 
@@ -346,7 +364,10 @@ def _per_pixel(taps: Iterable[Tap], a: int) -> float:
     total = 0.0
     for tap in taps:
         if tap.pixel is not None or tap.value:
-            factors = [one.derivative if b == a else one.weight for b, one in enumerate(tap.along)]
+            factors = [
+                along_axis.derivative if b == a else along_axis.weight
+                for b, along_axis in enumerate(tap.along)
+            ]
             total += math.prod(factors) * tap.value
     return total
 
@@ -356,14 +377,14 @@ def _per_pixel(taps: Iterable[Tap], a: int) -> float:
 
 def _check_size(size: Any) -> tuple[int, ...]:
     try:
-        given = tuple(size)
+        sizes = tuple(size)
     except TypeError:
-        given = (None,)
-    if not all(isinstance(n, (int, np.integer)) and not isinstance(n, bool) for n in given):
+        sizes = (None,)
+    if not all(isinstance(n, (int, np.integer)) and not isinstance(n, bool) for n in sizes):
         raise TypeError(f"size must be integers, (W,), (W, H) or (W, H, D), got {size!r}")
-    if not 1 <= len(given) <= len(AXES) or min(given) < 1:
+    if not 1 <= len(sizes) <= len(AXES) or min(sizes) < 1:
         raise ValueError(f"size must be (W,), (W, H) or (W, H, D), each at least 1, got {size!r}")
-    return tuple(int(n) for n in given)
+    return tuple(int(n) for n in sizes)
 
 
 def _check_coordinates(at: Any) -> tuple[float, ...]:
@@ -373,24 +394,24 @@ def _check_coordinates(at: Any) -> tuple[float, ...]:
         raise TypeError(f"at must be one number for each axis, x first, got {at!r}") from None
 
 
-def _check_sides(sides: Any, one: Explanation) -> tuple[tuple[float, ...], ...]:
+def _check_sides(sides: Any, explanation: Explanation) -> tuple[tuple[float, ...], ...]:
     """Return the sides of a footprint, or raise an error if they are not what is needed."""
-    rank = len(one.axes)
+    rank = len(explanation.axes)
     try:
-        given = tuple(tuple(float(x) for x in side) for side in sides)
+        vectors = tuple(tuple(float(x) for x in side) for side in sides)
     except TypeError:
         raise TypeError(f"sides must be vectors of numbers, got {sides!r}") from None
-    if len(given) != rank or any(len(side) != rank for side in given):
+    if len(vectors) != rank or any(len(side) != rank for side in vectors):
         raise ValueError(
-            f"sides must be {rank} vectors of {rank} numbers each, for size {one.size}, "
+            f"sides must be {rank} vectors of {rank} numbers each, for size {explanation.size}, "
             f"got {sides!r}"
         )
-    if not all(math.isfinite(x) for side in given for x in side):
+    if not all(math.isfinite(x) for side in vectors for x in side):
         raise ValueError(f"sides must be finite, got {sides!r}")
-    counts = replace(one, sides=given).counts
+    counts = replace(explanation, sides=vectors).counts
     if max(counts) > MOST:
         raise ValueError(f"sides must be at most {MOST} pixels long, got {sides!r}")
-    return given
+    return vectors
 
 
 def _check_index(index: Any, plan: Plan) -> tuple[int, ...]:
@@ -403,14 +424,14 @@ def _check_index(index: Any, plan: Plan) -> tuple[int, ...]:
             f"got index {index!r} and coords {plan.coords!r}"
         )
     try:
-        given = tuple(as_whole(n) for n in index)
+        output_index = tuple(as_whole(n) for n in index)
     except TypeError:
         raise TypeError(
             f"index must be one integer for each axis, x first, got {index!r}"
         ) from None
-    if len(given) != rank:
-        raise ValueError(f"index must have one entry for each of {rank} axes, got {given}")
-    return given
+    if len(output_index) != rank:
+        raise ValueError(f"index must have one entry for each of {rank} axes, got {output_index}")
+    return output_index
 
 
 def _check_fill(fill_value: Any, plan: Plan) -> float:

@@ -21,7 +21,7 @@ Cells = list[list[Array]]
 # Arguments ----------------------------------------------------------------------------------------
 
 
-def take_wide(**given: Any) -> tuple[Backend, list[Array]]:
+def as_wide_arrays(**arguments: Any) -> tuple[Backend, list[Array]]:
     """Convert the caller's arguments to floating-point arrays of one dtype, float32 or float64.
 
     The dtype is that of a sum of the arguments.  Integers count as float64, and half precision as
@@ -30,26 +30,26 @@ def take_wide(**given: Any) -> tuple[Backend, list[Array]]:
     Raises:
         TypeError: an argument is not a dense array of real numbers.
     """
-    backend = backend_of(**given)
-    arrays = backend.asarrays(**given)
+    backend = backend_of(**arguments)
+    arrays = backend.asarrays(**arguments)
     wide = False
-    for name, one in zip(given, arrays, strict=True):
-        kind = backend.type_name(one.dtype, name)
-        if kind not in GRID_TYPES and not kind.startswith(("int", "uint")):
+    for name, array in zip(arguments, arrays, strict=True):
+        name_of_dtype = backend.type_name(array.dtype, name)
+        if name_of_dtype not in GRID_TYPES and not name_of_dtype.startswith(("int", "uint")):
             raise TypeError(
-                f"{name} has dtype {one.dtype}; accepted: {', '.join(GRID_TYPES)}, and integers"
+                f"{name} has dtype {array.dtype}; accepted: {', '.join(GRID_TYPES)}, and integers"
             )
-        wide = wide or kind in WIDE_TYPES or kind not in GRID_TYPES
+        wide = wide or name_of_dtype in WIDE_TYPES or name_of_dtype not in GRID_TYPES
     dtype = backend.type("float64" if wide else "float32")
-    return backend, [backend.astype(one, dtype) for one in arrays]
+    return backend, [backend.astype(array, dtype) for array in arrays]
 
 
-def give_back(backend: Backend, result: Array, *like: Any) -> Any:
+def restore_dtype(backend: Backend, result: Array, *like: Any) -> Any:
     """Return a result in the dtype of the caller's arguments, if these are half precision."""
-    arrays = backend.asarrays(**{f"argument {k}": one for k, one in enumerate(like)})
-    kind = backend.promote(*[one.dtype for one in arrays])
-    if backend.type_name(kind) in ("float16", "bfloat16"):
-        result = backend.astype(result, kind)
+    arrays = backend.asarrays(**{f"argument {k}": array for k, array in enumerate(like)})
+    dtype = backend.promote(*[array.dtype for array in arrays])
+    if backend.type_name(dtype) in ("float16", "bfloat16"):
+        result = backend.astype(result, dtype)
     return backend.restore(result, like[0])
 
 
@@ -90,13 +90,13 @@ def check_size(size: Any, rank: int | None, name: str = "size") -> tuple[Any, ..
     return sizes
 
 
-def check_name(given: Any, accepted: Sequence[str], argument: str) -> str:
+def check_name(value: Any, accepted: Sequence[str], argument: str) -> str:
     """Return a name, or raise an error if it is not one of those accepted."""
-    if not isinstance(given, str):
-        raise TypeError(f"{argument} must be one of {', '.join(accepted)}, got {given!r}")
-    if given not in accepted:
-        raise unknown(argument, given, accepted)
-    return given
+    if not isinstance(value, str):
+        raise TypeError(f"{argument} must be one of {', '.join(accepted)}, got {value!r}")
+    if value not in accepted:
+        raise unknown(argument, value, accepted)
+    return value
 
 
 def check_field_coords(coords: Any) -> str:
@@ -104,24 +104,24 @@ def check_field_coords(coords: Any) -> str:
     return check_name(coords, COORDS[1:], "coords")
 
 
-def check_count(given: Any, name: str) -> int:
+def check_count(value: Any, name: str) -> int:
     """Return a number of iterations, or raise an error if it is not a non-negative integer."""
     try:
-        count = int(as_whole(given))
+        count = int(as_whole(value))
     except TypeError:
-        raise TypeError(f"{name} must be an integer, got {given!r}") from None
+        raise TypeError(f"{name} must be an integer, got {value!r}") from None
     if count < 0:
-        raise ValueError(f"{name} must not be negative, got {given}")
+        raise ValueError(f"{name} must not be negative, got {value}")
     return count
 
 
-def check_positive(given: Any, name: str) -> float:
+def check_positive(value: Any, name: str) -> float:
     """Return a number, or raise an error if it is not above 0."""
-    if isinstance(given, bool) or not isinstance(given, (int, float)):
-        raise TypeError(f"{name} must be a number, got {given!r}")
-    if not given > 0:
-        raise ValueError(f"{name} must be above 0, got {given}")
-    return float(given)
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise TypeError(f"{name} must be a number, got {value!r}")
+    if not value > 0:
+        raise ValueError(f"{name} must be above 0, got {value}")
+    return float(value)
 
 
 # Positions ----------------------------------------------------------------------------------------
@@ -138,7 +138,9 @@ def to_positions(backend: Backend, displacement: Array) -> Array:
     """Add each pixel's own position to a field of displacements."""
     spatial = backend.shape(displacement)[1:-1]
     parts = components(displacement, len(spatial))
-    moved = [one + indices(backend, spatial, k, displacement) for k, one in enumerate(parts)]
+    moved = [
+        component + indices(backend, spatial, k, displacement) for k, component in enumerate(parts)
+    ]
     return backend.xp.stack(moved, -1)
 
 
@@ -146,7 +148,9 @@ def to_displacements(backend: Backend, positions: Array) -> Array:
     """Subtract each pixel's own position from a field of positions."""
     spatial = backend.shape(positions)[1:-1]
     parts = components(positions, len(spatial))
-    moved = [one - indices(backend, spatial, k, positions) for k, one in enumerate(parts)]
+    moved = [
+        component - indices(backend, spatial, k, positions) for k, component in enumerate(parts)
+    ]
     return backend.xp.stack(moved, -1)
 
 
@@ -172,17 +176,17 @@ def squared_norm(field: Array, rank: int) -> Array:
     """The sum of the squares of the components."""
     first, *rest = components(field, rank)
     total = first * first
-    for one in rest:
-        total = total + one * one
+    for component in rest:
+        total = total + component * component
     return total
 
 
 def norm(backend: Backend, field: Array, rank: int) -> Array:
     """The length of each vector; its gradient is 0 where the vector is 0."""
     xp, square = backend.xp, squared_norm(field, rank)
-    one = backend.full((), 1, square.dtype, square)
+    unit = backend.full((), 1, square.dtype, square)
     still = square == 0
-    return xp.where(still, square, xp.sqrt(xp.where(still, one, square)))
+    return xp.where(still, square, xp.sqrt(xp.where(still, unit, square)))
 
 
 def cells_of(matrix: Array, rank: int) -> Cells:
@@ -225,10 +229,10 @@ def solve(backend: Backend, m: Cells, right: Sequence[Array]) -> list[Array]:
     xp, inverse, det = backend.xp, adjugate(m), determinant(m)
     singular = (det == 0) | xp.isnan(det)
     divisor = xp.where(singular, backend.full((), 1, det.dtype, det), det)
-    found = []
-    for row, plain in zip(inverse, right, strict=True):
+    solution = []
+    for row, right_side in zip(inverse, right, strict=True):
         total = row[0] * right[0]
         for k in range(1, len(right)):
             total = total + row[k] * right[k]
-        found.append(xp.where(singular, plain, total / divisor))
-    return found
+        solution.append(xp.where(singular, right_side, total / divisor))
+    return solution

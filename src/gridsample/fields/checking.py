@@ -10,7 +10,14 @@ from gridsample.backends import Backend
 from gridsample.definitions import html
 from gridsample.definitions.links import explanation
 from gridsample.definitions.plan import AXES, Shape, find_coords
-from gridsample.fields.arrays import Array, Cells, check_size, components, determinant, take_wide
+from gridsample.fields.arrays import (
+    Array,
+    Cells,
+    as_wide_arrays,
+    check_size,
+    components,
+    determinant,
+)
 from gridsample.fields.conversions import pixels_of
 from gridsample.ops.arrays import difference
 
@@ -115,9 +122,9 @@ def check_grid(
         folded    0 of all points
         hint      this looks like pixels: use coords="pixel" (see gridsample doctor --explain GS011)
     """
-    backend, (given,) = take_wide(grid=grid)
+    backend, (array,) = as_wide_arrays(grid=grid)
     sizes = tuple(int(n) for n in check_size(size, None))
-    shape, rank = backend.shape(given), len(sizes)
+    shape, rank = backend.shape(array), len(sizes)
     units = find_coords(coords)
     if len(shape) < 2 or shape[-1] != rank or 0 in shape:
         raise ValueError(
@@ -125,11 +132,11 @@ def check_grid(
             f"got shape {shape}"
         )
     with backend.quiet():
-        places = pixels_of(backend, given, sizes, align_corners, units)
-        found = _measure(backend, places, shape, sizes)
-        seen = _Seen(backend, given, places, bool(align_corners), units, found)
-        hints = tuple(_hints(seen)) + tuple(_rounding(backend, grid, sizes, units))
-    return replace(found, hints=hints)
+        positions = pixels_of(backend, array, sizes, align_corners, units)
+        measured = _measure(backend, positions, shape, sizes)
+        evidence = _Evidence(backend, array, positions, bool(align_corners), units, measured)
+        hints = tuple(_hints(evidence)) + tuple(_rounding(backend, grid, sizes, units))
+    return replace(measured, hints=hints)
 
 
 # Numbers ------------------------------------------------------------------------------------------
@@ -161,39 +168,39 @@ def _ends(backend: Backend, array: Array) -> tuple[float, float]:
     return _number(low), _number(xp.max(xp.where(known, array, float("-inf"))))
 
 
-def _outside(backend: Backend, places: Array, widths: Sequence[int]) -> float:
+def _outside(backend: Backend, positions: Array, widths: Sequence[int]) -> float:
     """The share of points beyond the outer edges of an image of ``widths``, in x, y, z order."""
     beyond = None
-    for one, n in zip(components(places, len(widths)), widths, strict=True):
-        beside = (one < -0.5) | (one > n - 0.5)
+    for component, n in zip(components(positions, len(widths)), widths, strict=True):
+        beside = (component < -0.5) | (component > n - 0.5)
         beyond = beside if beyond is None else beyond | beside
-    unknown = backend.xp.isnan(places).any(-1)
+    unknown = backend.xp.isnan(positions).any(-1)
     return _share(backend, beyond & ~unknown)
 
 
-def _cells(backend: Backend, places: Array, rank: int) -> Cells | None:
+def _cells(backend: Backend, positions: Array, rank: int) -> Cells | None:
     """The entries of the Jacobian of positions along the output's axes; None for points."""
-    if len(backend.shape(places)) != rank + 2:
+    if len(backend.shape(positions)) != rank + 2:
         return None
-    columns = [difference(backend, places, rank - j) for j in range(rank)]
+    columns = [difference(backend, positions, rank - j) for j in range(rank)]
     return [[columns[j][..., i] for j in range(rank)] for i in range(rank)]
 
 
-def _measure(backend: Backend, places: Array, shape: Shape, sizes: Shape) -> GridCheck:
+def _measure(backend: Backend, positions: Array, shape: Shape, sizes: Shape) -> GridCheck:
     """Compute everything but the hints."""
     xp, rank = backend.xp, len(sizes)
-    ends = [_ends(backend, one) for one in components(places, rank)]
+    ends = [_ends(backend, component) for component in components(positions, rank)]
     lowest, highest = zip(*ends, strict=True)
-    missing = _share(backend, xp.isnan(places).any(-1))
+    missing = _share(backend, xp.isnan(positions).any(-1))
     scale, folded = None, None
-    cells = _cells(backend, places, rank)
+    cells = _cells(backend, positions, rank)
     if cells is not None:
         lengths = [xp.sqrt(sum(row[j] * row[j] for row in cells)) for j in range(rank)]
-        scale = tuple(_mean(backend, one) for one in lengths)
+        scale = tuple(_mean(backend, length) for length in lengths)
         flat = determinant(cells)
         known = xp.isfinite(flat)
         folded = _share(backend, known & (flat <= 0))
-    outside = _outside(backend, places, sizes[::-1])
+    outside = _outside(backend, positions, sizes[::-1])
     return GridCheck(shape, sizes, outside, missing, lowest, highest, scale, folded, ())
 
 
@@ -201,36 +208,36 @@ def _measure(backend: Backend, places: Array, shape: Shape, sizes: Shape) -> Gri
 
 
 @dataclass(frozen=True)
-class _Seen:
+class _Evidence:
     """What hints look at: the grid, its positions in pixels, the options, and the measurements."""
 
     backend: Backend
     grid: Array
-    places: Array
+    positions: Array
     aligned: bool
     units: str
-    found: GridCheck
+    measured: GridCheck
 
     @property
     def sizes(self) -> Shape:
-        return self.found.size
+        return self.measured.size
 
 
-def _hints(seen: _Seen) -> Iterator[str]:
+def _hints(evidence: _Evidence) -> Iterator[str]:
     """Yield what the grid looks like."""
-    scale, folded = seen.found.scale, seen.found.folded
-    if seen.found.missing == 1:
+    scale, folded = evidence.measured.scale, evidence.measured.folded
+    if evidence.measured.missing == 1:
         yield "all points are NaN"
         return
-    units = next(_units(seen), "")
+    units = next(_units(evidence), "")
     if units:
         yield units
         return
-    if _transposed(seen):
-        order = "(y, x)" if len(seen.sizes) == 2 else "(z, y, x)"
+    if _transposed(evidence):
+        order = "(y, x)" if len(evidence.sizes) == 2 else "(z, y, x)"
         yield f"this looks like {order}: x comes first (see {explanation('GS004')})"
         return
-    other = _other_convention(seen)
+    other = _other_convention(evidence)
     if other:
         yield other
     if folded is not None and folded > 0.99:
@@ -242,96 +249,100 @@ def _hints(seen: _Seen) -> Iterator[str]:
             f"the image shrinks by {max(scale):.3g}: use antialias=True, or details alias "
             f"(see {explanation('GS007')})"
         )
-    if seen.found.outside == 1:
+    if evidence.measured.outside == 1:
         yield "all points are outside"
 
 
-def _units(seen: _Seen) -> Iterator[str]:
+def _units(evidence: _Evidence) -> Iterator[str]:
     """Yield in which other units the numbers would make sense."""
-    backend, rank = seen.backend, len(seen.sizes)
-    ends = [_ends(backend, one) for one in components(seen.grid, rank)]
-    widths = seen.sizes[::-1]
-    points = _number(backend.xp.sum(seen.grid[..., 0] * 0 == 0))
+    backend, rank = evidence.backend, len(evidence.sizes)
+    ends = [_ends(backend, component) for component in components(evidence.grid, rank)]
+    widths = evidence.sizes[::-1]
+    points = _number(backend.xp.sum(evidence.grid[..., 0] * 0 == 0))
     if points < 4:
         return
-    if seen.units == "normalized":
+    if evidence.units == "normalized":
         largest = max(high for _, high in ends)
-        as_pixels = _outside(backend, seen.grid, widths)
-        if largest > 2 and seen.found.outside > 0.5 and as_pixels < 0.2:
+        as_pixels = _outside(backend, evidence.grid, widths)
+        if largest > 2 and evidence.measured.outside > 0.5 and as_pixels < 0.2:
             yield f'this looks like pixels: use coords="pixel" (see {explanation("GS011")})'
-        if all(0 <= low < 0.1 and 0.9 < high <= 1 for low, high in ends) and _is_whole(seen):
+        if all(0 <= low < 0.1 and 0.9 < high <= 1 for low, high in ends) and _is_whole(evidence):
             yield (
                 "this looks like 0 to 1: normalized coordinates are 2 * x - 1 (unless only the "
                 "part from the centre to the last corner is meant)"
             )
     else:
         small = all(-1.05 <= low < -0.8 and 0.8 < high <= 1.05 for low, high in ends)
-        if seen.units == "pixel" and small and min(widths) > 4:
+        if evidence.units == "pixel" and small and min(widths) > 4:
             yield 'this looks normalized: use coords="normalized"'
-    cells = _cells(backend, seen.grid, rank) if seen.units == "displacement" else None
+    cells = _cells(backend, evidence.grid, rank) if evidence.units == "displacement" else None
     if cells is not None and all(abs(_mean(backend, cells[k][k]) - 1) < 0.1 for k in range(rank)):
         yield 'this looks like positions, not displacements: use coords="pixel"'
 
 
-def _is_whole(seen: _Seen) -> bool:
+def _is_whole(evidence: _Evidence) -> bool:
     """Whether numbers from 0 to 1 would show the whole image, rather than its last quarter.
 
     A crop of that quarter has the image's own resolution, or is a list of points of which one
     cannot tell.  The grid of the whole image has steps of a pixel if they are read as 0 to 1.
     """
-    steps, shape = seen.found.scale, seen.backend.shape(seen.grid)[1:-1]
+    steps, shape = evidence.measured.scale, evidence.backend.shape(evidence.grid)[1:-1]
     if steps is None:
         return False
     # Positions from 0 to 1 are half as far apart as normalized ones of the same image.
-    same = all(abs(n - m) <= 1 for n, m in zip(shape, seen.sizes, strict=True))
-    pairs = zip(steps, seen.sizes[::-1], strict=True)
+    same = all(abs(n - m) <= 1 for n, m in zip(shape, evidence.sizes, strict=True))
+    pairs = zip(steps, evidence.sizes[::-1], strict=True)
     return same and all(abs(step - 0.5) < 0.05 + 1 / n for step, n in pairs)
 
 
-def _transposed(seen: _Seen) -> bool:
+def _transposed(evidence: _Evidence) -> bool:
     """Whether x and y (and z) look as if they were in the array's order."""
-    backend, rank, sizes = seen.backend, len(seen.sizes), seen.sizes
+    backend, rank, sizes = evidence.backend, len(evidence.sizes), evidence.sizes
     if rank == 1:
         return False
-    cells = _cells(backend, seen.places, rank)
-    if cells is not None and min(backend.shape(seen.places)[1:-1]) > 1:
-        steps = [[_mean(backend, backend.xp.abs(one)) for one in row] for row in cells]
+    cells = _cells(backend, evidence.positions, rank)
+    if cells is not None and min(backend.shape(evidence.positions)[1:-1]) > 1:
+        steps = [[_mean(backend, backend.xp.abs(cell)) for cell in row] for row in cells]
         moving = [i for i in range(rank) if 2 * i != rank - 1]  # the middle axis stays
         straight = sum(steps[i][i] / sizes[::-1][i] for i in moving)
         across = sum(steps[i][rank - 1 - i] / sizes[::-1][i] for i in moving)
         return (
-            across > 3 * straight and (seen.found.folded or 0) > 0.9
+            across > 3 * straight and (evidence.measured.folded or 0) > 0.9
         )  # a rotation does not mirror
-    if seen.units != "pixel" or len(set(sizes)) == 1:
+    if evidence.units != "pixel" or len(set(sizes)) == 1:
         return False
-    swapped = _outside(backend, seen.places, sizes)
-    return bool(seen.found.outside > 0.02 and swapped == 0)
+    swapped = _outside(backend, evidence.positions, sizes)
+    return bool(evidence.measured.outside > 0.02 and swapped == 0)
 
 
-def _other_convention(seen: _Seen) -> str:
+def _other_convention(evidence: _Evidence) -> str:
     """Say that the ends of the grid are those of the other align_corners, or return ""."""
-    backend, rank, shape = seen.backend, len(seen.sizes), seen.backend.shape(seen.grid)
-    if seen.units != "normalized" or shape[1:-1] != seen.sizes or min(seen.sizes) < 2:
+    backend, rank, shape = (
+        evidence.backend,
+        len(evidence.sizes),
+        evidence.backend.shape(evidence.grid),
+    )
+    if evidence.units != "normalized" or shape[1:-1] != evidence.sizes or min(evidence.sizes) < 2:
         return ""
-    ends = [_ends(backend, one) for one in components(seen.grid, rank)]
-    expected = [1.0 if not seen.aligned else 1 - 1 / n for n in seen.sizes[::-1]]
+    ends = [_ends(backend, component) for component in components(evidence.grid, rank)]
+    expected = [1.0 if not evidence.aligned else 1 - 1 / n for n in evidence.sizes[::-1]]
     if all(
-        abs(low + one) < 1e-4 / n and abs(high - one) < 1e-4 / n
-        for (low, high), one, n in zip(ends, expected, seen.sizes[::-1], strict=True)
+        abs(low + end) < 1e-4 / n and abs(high - end) < 1e-4 / n
+        for (low, high), end, n in zip(ends, expected, evidence.sizes[::-1], strict=True)
     ):
-        code = "GS002" if seen.aligned else "GS001"
-        return f"this looks like align_corners={not seen.aligned} (see {explanation(code)})"
+        code = "GS002" if evidence.aligned else "GS001"
+        return f"this looks like align_corners={not evidence.aligned} (see {explanation(code)})"
     return ""
 
 
 def _rounding(backend: Backend, grid: Any, sizes: Shape, units: str) -> Iterator[str]:
     """Yield by how much half precision rounds positions, if that is much."""
-    (given,) = backend.asarrays(grid=grid)
-    kind = backend.type_name(given.dtype, "grid")
-    if kind not in STEPS or units == "displacement":
+    (array,) = backend.asarrays(grid=grid)
+    dtype_name = backend.type_name(array.dtype, "grid")
+    if dtype_name not in STEPS or units == "displacement":
         return
     most = max(sizes)
-    step = STEPS[kind] / 2
+    step = STEPS[dtype_name] / 2
     error = step * most / 2 if units == "normalized" else step * most
     if error > 0.05:
-        yield f"{kind} rounds positions by up to {error:.2g} px (see {explanation('GS006')})"
+        yield f"{dtype_name} rounds positions by up to {error:.2g} px (see {explanation('GS006')})"

@@ -12,13 +12,13 @@ from gridsample.backends.maps import grid_along
 from gridsample.definitions.plan import COORDS, check_flag
 from gridsample.fields.arrays import (
     Array,
+    as_wide_arrays,
     assembled,
     check_field,
     check_name,
     check_size,
     components,
-    give_back,
-    take_wide,
+    restore_dtype,
     to_displacements,
     to_positions,
 )
@@ -71,8 +71,8 @@ def to_pixel(
     """
     if is_overridden(grid):
         return hand_over(to_pixel, locals(), grid)
-    backend, (given,) = take_wide(grid=grid)
-    return give_back(backend, pixels_of(backend, given, size, align_corners, coords), grid)
+    backend, (array,) = as_wide_arrays(grid=grid)
+    return restore_dtype(backend, pixels_of(backend, array, size, align_corners, coords), grid)
 
 
 def to_normalized(
@@ -116,14 +116,14 @@ def to_normalized(
     """
     if is_overridden(grid):
         return hand_over(to_normalized, locals(), grid)
-    backend, (given,) = take_wide(grid=grid)
+    backend, (array,) = as_wide_arrays(grid=grid)
     corners = check_flag(align_corners, "align_corners")
-    rank = rank_of(backend, given)
+    rank = rank_of(backend, array)
     spatial = check_size(size, rank)
     if check_name(coords, COORDS, "coords") == "normalized":
-        return give_back(backend, given, grid)
-    positions = pixels_of(backend, given, None, corners, coords)
-    return give_back(backend, normalized_of(backend, positions, spatial, corners), grid)
+        return restore_dtype(backend, array, grid)
+    positions = pixels_of(backend, array, None, corners, coords)
+    return restore_dtype(backend, normalized_of(backend, positions, spatial, corners), grid)
 
 
 def to_displacement(
@@ -158,10 +158,10 @@ def to_displacement(
     """
     if is_overridden(grid):
         return hand_over(to_displacement, locals(), grid)
-    backend, (given,) = take_wide(grid=grid)
-    check_field(backend, given, "grid")
-    positions = pixels_of(backend, given, size, align_corners, coords)
-    return give_back(backend, to_displacements(backend, positions), grid)
+    backend, (array,) = as_wide_arrays(grid=grid)
+    check_field(backend, array, "grid")
+    positions = pixels_of(backend, array, size, align_corners, coords)
+    return restore_dtype(backend, to_displacements(backend, positions), grid)
 
 
 # Matrices -----------------------------------------------------------------------------------------
@@ -216,14 +216,14 @@ def theta_from_matrix(
     """
     if is_overridden(matrix):
         return hand_over(theta_from_matrix, locals(), matrix)
-    backend, (given,) = take_wide(matrix=matrix)
+    backend, (array,) = as_wide_arrays(matrix=matrix)
     source, target = checked_sizes(input_size, output_size)
     corners = check_flag(align_corners, "align_corners")
-    whole = homogeneous(backend, given, len(source), "matrix")
-    check_affine(backend, whole)
-    pixel = as_pixel_map(backend, whole, convention)
+    square = homogeneous(backend, array, len(source), "matrix")
+    check_affine(backend, square)
+    pixel = as_pixel_map(backend, square, convention)
     theta = between(backend, pixel, pixels_per(target, corners), units_per(source, corners))
-    return give_back(backend, theta, matrix)
+    return restore_dtype(backend, theta, matrix)
 
 
 def matrix_from_theta(
@@ -264,14 +264,14 @@ def matrix_from_theta(
     """
     if is_overridden(theta):
         return hand_over(matrix_from_theta, locals(), theta)
-    backend, (given,) = take_wide(theta=theta)
+    backend, (array,) = as_wide_arrays(theta=theta)
     source, target = checked_sizes(input_size, output_size)
     corners = check_flag(align_corners, "align_corners")
-    whole = homogeneous(backend, given, len(source), "theta")
-    rows = between(backend, whole, units_per(target, corners), pixels_per(source, corners))
+    square = homogeneous(backend, array, len(source), "theta")
+    rows = between(backend, square, units_per(target, corners), pixels_per(source, corners))
     pixel = homogeneous(backend, rows, len(source), "theta")
     # The conversion undoes itself: it inverts or reverses, or does nothing.
-    return give_back(backend, as_pixel_map(backend, pixel, convention, "theta"), theta)
+    return restore_dtype(backend, as_pixel_map(backend, pixel, convention, "theta"), theta)
 
 
 def invert_theta(theta: Any) -> Any:
@@ -298,11 +298,11 @@ def invert_theta(theta: Any) -> Any:
     """
     if is_overridden(theta):
         return hand_over(invert_theta, locals(), theta)
-    backend, (given,) = take_wide(theta=theta)
-    shape = backend.shape(given)
+    backend, (array,) = as_wide_arrays(theta=theta)
+    shape = backend.shape(array)
     rank = shape[-1] - 1 if len(shape) in (2, 3) else 0
-    whole = homogeneous(backend, given, rank, "theta")
-    return give_back(backend, inverse(backend, whole, "theta")[:, :rank], theta)
+    square = homogeneous(backend, array, rank, "theta")
+    return restore_dtype(backend, inverse(backend, square, "theta")[:, :rank], theta)
 
 
 def theta_from_grid(grid: Any, align_corners: bool = False) -> Any:
@@ -332,19 +332,19 @@ def theta_from_grid(grid: Any, align_corners: bool = False) -> Any:
     """
     if is_overridden(grid):
         return hand_over(theta_from_grid, locals(), grid)
-    backend, (given,) = take_wide(grid=grid)
-    spatial = check_field(backend, given, "grid")
+    backend, (array,) = as_wide_arrays(grid=grid)
+    spatial = check_field(backend, array, "grid")
     corners, rank = check_flag(align_corners, "align_corners"), len(spatial)
     over, xp = tuple(range(1, rank + 1)), backend.xp
     columns = []
     # Each axis's coordinates are symmetric about 0, so the columns of the fit are independent.
     for axis in range(rank):
-        line = backend.line(spatial[rank - 1 - axis], corners, given.dtype, given)
+        line = backend.line(spatial[rank - 1 - axis], corners, array.dtype, array)
         weights = line.reshape(-1, *(1,) * (axis + 1))
-        spread = xp.mean(line * line)
-        columns.append(xp.mean(given * weights, over) / (spread + (spread == 0)))
-    columns.append(xp.mean(given, over))
-    return give_back(backend, xp.stack(columns, -1), grid)
+        variance = xp.mean(line * line)
+        columns.append(xp.mean(array * weights, over) / (variance + (variance == 0)))
+    columns.append(xp.mean(array, over))
+    return restore_dtype(backend, xp.stack(columns, -1), grid)
 
 
 def homography_grid(
@@ -389,23 +389,23 @@ def homography_grid(
     """
     if is_overridden(matrix):
         return hand_over(homography_grid, locals(), matrix)
-    backend, (given,) = take_wide(matrix=matrix)
+    backend, (array,) = as_wide_arrays(matrix=matrix)
     source, target = checked_sizes(input_size, output_size)
     corners = check_flag(align_corners, "align_corners")
     units = check_name(coords, COORDS[:2], "coords")
-    whole = homogeneous(backend, given, len(source), "matrix")
-    maps = as_pixel_map(backend, whole, convention)
+    square = homogeneous(backend, array, len(source), "matrix")
+    maps = as_pixel_map(backend, square, convention)
     xp, rank = backend.xp, len(source)
     projected = grid_along(backend, maps, target, None)
     depth = projected[..., rank]
     infinite = depth == 0
     divisor = xp.where(infinite, backend.full((), 1, depth.dtype, depth), depth)
-    nowhere = backend.full((), float("nan"), depth.dtype, depth)
+    nan = backend.full((), float("nan"), depth.dtype, depth)
     parts = components(projected, rank)
-    grid = xp.stack([xp.where(infinite, nowhere, one / divisor) for one in parts], -1)
+    grid = xp.stack([xp.where(infinite, nan, part / divisor) for part in parts], -1)
     if units == "normalized":
         grid = normalized_of(backend, grid, source, corners)
-    return give_back(backend, grid, matrix)
+    return restore_dtype(backend, grid, matrix)
 
 
 # Coordinates, over a backend ----------------------------------------------------------------------
@@ -456,9 +456,9 @@ def pixels_of(backend: Backend, grid: Array, size: Any, align_corners: bool, coo
             "which is what normalized coordinates refer to"
         )
     moved = []
-    for one, n in zip(components(grid, rank), reversed(spatial), strict=True):
+    for component, n in zip(components(grid, rank), reversed(spatial), strict=True):
         factor = 0 if corners and n == 1 else scale(n, corners)
-        moved.append(one * factor + (n - 1) / 2)
+        moved.append(component * factor + (n - 1) / 2)
     return backend.xp.stack(moved, -1)
 
 
@@ -468,8 +468,8 @@ def normalized_of(
     """Convert positions in pixels to normalized coordinates."""
     parts = components(positions, len(size))
     moved = [
-        one * factor + shift
-        for one, (factor, shift) in zip(parts, units_per(size, align_corners), strict=True)
+        component * factor + shift
+        for component, (factor, shift) in zip(parts, units_per(size, align_corners), strict=True)
     ]
     return backend.xp.stack(moved, -1)
 
@@ -492,9 +492,9 @@ def homogeneous(backend: Backend, matrix: Array, rank: int, name: str) -> Array:
         and shape[-1] == rank + 1
         and shape[-2] in (rank, rank + 1)
     ):
-        wanted = f"({rank}, {rank + 1}) or ({rank + 1}, {rank + 1})" if rank else "(D, D + 1)"
+        expected = f"({rank}, {rank + 1}) or ({rank + 1}, {rank + 1})" if rank else "(D, D + 1)"
         raise ValueError(
-            f"{name} must be {wanted}, or a batch of such matrices with N in front; got shape "
+            f"{name} must be {expected}, or a batch of such matrices with N in front; got shape "
             f"{shape}"
         )
     if len(shape) == 2:

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from gridsample.backends import Backend, hand_over, is_overridden
 from gridsample.definitions.plan import Mode
 from gridsample.fields.arrays import (
     Array,
     as_displacements,
+    as_wide_arrays,
     cells_of,
     check_count,
     check_field,
@@ -22,11 +21,10 @@ from gridsample.fields.arrays import (
     check_positive,
     components,
     from_displacements,
-    give_back,
     norm,
+    restore_dtype,
     solve,
     squared_norm,
-    take_wide,
 )
 from gridsample.ops.derivatives import grid_gradient
 from gridsample.ops.sampling import grid_sample, grid_sample_vjp
@@ -93,9 +91,9 @@ def compose(
     """
     if is_overridden(outer, inner):
         return hand_over(compose, locals(), outer, inner)
-    backend, (second, first) = take_pair(coords, outer=outer, inner=inner)
-    found = composed(second, first, mode, padding_mode)
-    return give_back(backend, from_displacements(backend, found, coords), outer, inner)
+    backend, (second, first) = as_pair(coords, outer=outer, inner=inner)
+    result = composed(second, first, mode, padding_mode)
+    return restore_dtype(backend, from_displacements(backend, result, coords), outer, inner)
 
 
 def compose_vjp(
@@ -134,16 +132,17 @@ def compose_vjp(
     """
     if is_overridden(grad_output, outer, inner):
         return hand_over(compose_vjp, locals(), grad_output, outer, inner)  # type: ignore[no-any-return]
-    backend, (upstream, second, first) = take_wide(
+    backend, (upstream, second, first) = as_wide_arrays(
         grad_output=grad_output, outer=outer, inner=inner
     )
     check_pair(backend, second, first, "outer", "inner")
     # The gradient is the same for positions: they differ from displacements by constants.
     second, first = (
-        as_displacements(backend, one, check_field_coords(coords)) for one in (second, first)
+        as_displacements(backend, field_given, check_field_coords(coords))
+        for field_given in (second, first)
     )
     by_outer, by_inner = composed_vjp(backend, upstream, second, first, mode, padding_mode)
-    return give_back(backend, by_outer, outer), give_back(backend, by_inner, inner)
+    return restore_dtype(backend, by_outer, outer), restore_dtype(backend, by_inner, inner)
 
 
 # Inversion ----------------------------------------------------------------------------------------
@@ -173,8 +172,8 @@ def invert(
         field: (N, *spatial, D) in pixels, components in x, y, z order, D = 1 to 3.
         mode: the method that interpolates the displacements, as in `grid_sample`.
         padding_mode: the boundary that extends the displacements, as in `compose`.
-        iterations: the maximum number of steps.  With NumPy arrays, they end when every residual is
-            below a hundredth of the tolerance.
+        iterations: the maximum number of steps.  They end when every residual is below a hundredth
+            of the tolerance, but for tensors that record derivatives, are traced, or are on a GPU.
         tolerance: the largest residual, in pixels, at which a point counts as converged.
         coords: what the field and its inverse hold, as in `compose`.
 
@@ -199,16 +198,16 @@ def invert(
     if is_overridden(field):
         return hand_over(invert, locals(), field)  # type: ignore[no-any-return]
     count, limit = check_count(iterations, "iterations"), check_positive(tolerance, "tolerance")
-    backend, (given,) = take_wide(field=field)
-    check_field(backend, given, "field")
+    backend, (array,) = as_wide_arrays(field=field)
+    check_field(backend, array, "field")
     units = check_field_coords(coords)
-    forward = as_displacements(backend, given, units)
+    forward = as_displacements(backend, array, units)
     with backend.quiet():  # NaN stays NaN
-        found, missed = newton(backend, forward, mode, padding_mode, count, limit / 100)
+        inverse, missed = newton(backend, forward, mode, padding_mode, count, limit / 100)
         residual = norm(backend, missed, backend.shape(forward)[-1])
     return Inverse(
-        give_back(backend, from_displacements(backend, found, units), field),
-        give_back(backend, residual, field),
+        restore_dtype(backend, from_displacements(backend, inverse, units), field),
+        restore_dtype(backend, residual, field),
         backend.restore(residual <= limit, field),
     )
 
@@ -252,18 +251,22 @@ def invert_vjp(
     """
     if is_overridden(grad_output, field, inverse):
         return hand_over(invert_vjp, locals(), grad_output, field, inverse)
-    backend, (upstream, given, undone) = take_wide(
+    backend, (upstream, array, undone) = as_wide_arrays(
         grad_output=grad_output, field=field, inverse=inverse
     )
-    check_pair(backend, given, undone, "field", "inverse")
+    check_pair(backend, array, undone, "field", "inverse")
     check_upstream(backend, upstream, backend.shape(undone))
-    units, rank = check_field_coords(coords), backend.shape(given)[-1]
-    forward, places = (as_displacements(backend, one, units) for one in (given, undone))
-    slopes = slopes_at(forward, places, mode, padding_mode)
+    units, rank = check_field_coords(coords), backend.shape(array)[-1]
+    forward, positions = (
+        as_displacements(backend, field_given, units) for field_given in (array, undone)
+    )
+    slopes = slopes_at(forward, positions, mode, padding_mode)
     turned = [[slopes[j][i] for j in range(rank)] for i in range(rank)]
     shares = solve(backend, turned, components(upstream, rank))
-    found = spread(backend.xp.stack(shares, -1) * -1, forward, places, mode, padding_mode)
-    return give_back(backend, found, field)
+    grad_field = scatter_add(
+        backend.xp.stack(shares, -1) * -1, forward, positions, mode, padding_mode
+    )
+    return restore_dtype(backend, grad_field, field)
 
 
 # Exponentials -------------------------------------------------------------------------------------
@@ -306,12 +309,12 @@ def exp(
     if is_overridden(velocity):
         return hand_over(exp, locals(), velocity)
     count = check_count(steps, "steps")
-    backend, (given,) = take_wide(velocity=velocity)
-    check_field(backend, given, "velocity")
-    found = first_step(backend, given, count, mode, padding_mode)
+    backend, (array,) = as_wide_arrays(velocity=velocity)
+    check_field(backend, array, "velocity")
+    result = first_step(backend, array, count, mode, padding_mode)
     for _ in range(count):
-        found = composed(found, found, mode, padding_mode)
-    return give_back(backend, found, velocity)
+        result = composed(result, result, mode, padding_mode)
+    return restore_dtype(backend, result, velocity)
 
 
 def exp_vjp(
@@ -348,19 +351,19 @@ def exp_vjp(
     if is_overridden(grad_output, velocity):
         return hand_over(exp_vjp, locals(), grad_output, velocity)
     count = check_count(steps, "steps")
-    backend, (upstream, given) = take_wide(grad_output=grad_output, velocity=velocity)
-    check_field(backend, given, "velocity")
-    check_upstream(backend, upstream, backend.shape(given))
-    how = mode, padding_mode
-    stages = [first_step(backend, given, count, *how)]
+    backend, (upstream, array) = as_wide_arrays(grad_output=grad_output, velocity=velocity)
+    check_field(backend, array, "velocity")
+    check_upstream(backend, upstream, backend.shape(array))
+    options = mode, padding_mode
+    stages = [first_step(backend, array, count, *options)]
     for _ in range(count - 1):
-        stages.append(composed(stages[-1], stages[-1], *how))
+        stages.append(composed(stages[-1], stages[-1], *options))
     for stage in reversed(stages[:count]):
-        both = composed_vjp(backend, upstream, stage, stage, *how)
+        both = composed_vjp(backend, upstream, stage, stage, *options)
         upstream = both[0] + both[1]
-    small = given * 0.5**count
-    by_field, by_places = sample_vjp(upstream, small, small * 0.5, *how)
-    return give_back(backend, (by_field + by_places * 0.5) * 0.5**count, velocity)
+    small = array * 0.5**count
+    by_field, by_places = sample_vjp(upstream, small, small * 0.5, *options)
+    return restore_dtype(backend, (by_field + by_places * 0.5) * 0.5**count, velocity)
 
 
 # Arguments ----------------------------------------------------------------------------------------
@@ -368,9 +371,9 @@ def exp_vjp(
 
 def check_pair(backend: Backend, first: Array, second: Array, *names: str) -> None:
     """Raise an error if two fields do not have the same rank, or N that can be broadcast."""
-    shapes = [backend.shape(one) for one in (first, second)]
-    for one, name in zip((first, second), names, strict=True):
-        check_field(backend, one, name)
+    shapes = [backend.shape(array) for array in (first, second)]
+    for array, name in zip((first, second), names, strict=True):
+        check_field(backend, array, name)
     items = {shapes[0][0], shapes[1][0]}
     if shapes[0][-1] != shapes[1][-1] or (len(items) == 2 and 1 not in items):
         raise ValueError(
@@ -379,42 +382,44 @@ def check_pair(backend: Backend, first: Array, second: Array, *names: str) -> No
         )
 
 
-def take_pair(coords: Any, **given: Any) -> tuple[Backend, list[Array]]:
+def as_pair(coords: Any, **arguments: Any) -> tuple[Backend, list[Array]]:
     """Convert two fields of the caller to displacements that match."""
     units = check_field_coords(coords)
-    backend, arrays = take_wide(**given)
-    check_pair(backend, *arrays, *given)
-    return backend, [as_displacements(backend, one, units) for one in arrays]
+    backend, arrays = as_wide_arrays(**arguments)
+    check_pair(backend, *arrays, *arguments)
+    return backend, [as_displacements(backend, array, units) for array in arrays]
 
 
 def check_upstream(backend: Backend, upstream: Array, shape: tuple[int, ...]) -> None:
     """Raise an error if an upstream gradient does not have the shape of the result."""
-    found = backend.shape(upstream)
-    if found != tuple(shape):
-        raise ValueError(f"grad_output must have the result's shape {tuple(shape)}, got {found}")
+    actual = backend.shape(upstream)
+    if actual != tuple(shape):
+        raise ValueError(f"grad_output must have the result's shape {tuple(shape)}, got {actual}")
 
 
 # Over a backend -----------------------------------------------------------------------------------
 
 
-def sampled(field: Array, places: Array, mode: Mode, padding: Mode) -> Array:
-    """Interpolate a field at each pixel's position plus ``places``."""
-    return grid_sample(field, places, mode, padding, coords="displacement", channel_axis=-1)
+def sampled(field: Array, positions: Array, mode: Mode, padding: Mode) -> Array:
+    """Interpolate a field at each pixel's position plus ``positions``."""
+    return grid_sample(field, positions, mode, padding, coords="displacement", channel_axis=-1)
 
 
 def sample_vjp(
-    upstream: Array, field: Array, places: Array, mode: Mode, padding: Mode
+    upstream: Array, field: Array, positions: Array, mode: Mode, padding: Mode
 ) -> tuple[Array, Array]:
     """Compute both gradients of `sampled`."""
     return grid_sample_vjp(
-        upstream, field, places, mode, padding, coords="displacement", channel_axis=-1
+        upstream, field, positions, mode, padding, coords="displacement", channel_axis=-1
     )
 
 
-def spread(upstream: Array, field: Array, places: Array, mode: Mode, padding: Mode) -> Array:
+def scatter_add(
+    upstream: Array, field: Array, positions: Array, mode: Mode, padding: Mode
+) -> Array:
     """Compute the first gradient of `sampled`."""
     return grid_sample_vjp(
-        upstream, field, places, mode, padding, coords="displacement", channel_axis=-1,
+        upstream, field, positions, mode, padding, coords="displacement", channel_axis=-1,
         need_grid=False,
     )[0]  # fmt: skip
 
@@ -441,12 +446,12 @@ def first_step(backend: Backend, velocity: Array, steps: int, mode: Mode, paddin
     return sampled(small, small * 0.5, mode, padding)
 
 
-def slopes_at(field: Array, places: Array, mode: Mode, padding: Mode) -> list[list[Array]]:
-    """The Jacobian of the map p + field(p) at each pixel's position plus ``places``."""
+def slopes_at(field: Array, positions: Array, mode: Mode, padding: Mode) -> list[list[Array]]:
+    """The Jacobian of the map p + field(p) at each pixel's position plus ``positions``."""
     rank = field.shape[-1]
-    slopes = grid_gradient(field, places, mode, padding, coords="displacement", channel_axis=-1)
+    slopes = grid_gradient(field, positions, mode, padding, coords="displacement", channel_axis=-1)
     cells = cells_of(slopes, rank)
-    return [[one + 1 if i == j else one for j, one in enumerate(r)] for i, r in enumerate(cells)]
+    return [[cell + 1 if i == j else cell for j, cell in enumerate(r)] for i, r in enumerate(cells)]
 
 
 def newton(
@@ -458,22 +463,24 @@ def newton(
     elsewhere the next one is half as long.
     """
     xp, rank = backend.xp, backend.shape(field)[-1]
-    found = field * -1
-    missed = composed(field, found, mode, padding)
-    size = squared_norm(missed, rank)
-    one, half = (backend.full((), n, size.dtype, size) for n in (1, 0.5))
+    solution = field * -1
+    residual = composed(field, solution, mode, padding)
+    size = squared_norm(residual, rank)
+    unit, half = (backend.full((), n, size.dtype, size) for n in (1, 0.5))
     length = xp.ones_like(size)
+    # Each step of a recorded iteration improves the derivatives, too.
+    may_stop = backend.inspects(size) and not getattr(size, "requires_grad", False)
     for _ in range(iterations):
-        if backend.is_host and not np.any(np.asarray(size) > enough * enough):
+        if may_stop and not bool((size > enough * enough).any()):
             break
-        slopes = slopes_at(field, found, mode, padding)
-        steps = solve(backend, slopes, components(missed, rank))
-        trial = found - xp.stack([step * length for step in steps], -1)
+        slopes = slopes_at(field, solution, mode, padding)
+        steps = solve(backend, slopes, components(residual, rank))
+        trial = solution - xp.stack([step * length for step in steps], -1)
         left = composed(field, trial, mode, padding)
         new = squared_norm(left, rank)
         better = new < size
         both = better.reshape(*backend.shape(better), 1)
-        found, missed = xp.where(both, trial, found), xp.where(both, left, missed)
+        solution, residual = xp.where(both, trial, solution), xp.where(both, left, residual)
         size = xp.where(better, new, size)
-        length = xp.where(better, xp.minimum(one, length * 2), length * half)
-    return found, missed
+        length = xp.where(better, xp.minimum(unit, length * 2), length * half)
+    return solution, residual

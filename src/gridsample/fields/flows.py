@@ -9,12 +9,12 @@ from gridsample.definitions.plan import Mode
 from gridsample.fields.arrays import (
     check_field_coords,
     components,
-    give_back,
     norm,
+    restore_dtype,
     squared_norm,
     to_positions,
 )
-from gridsample.fields.displacements import sampled, take_pair
+from gridsample.fields.displacements import as_pair, sampled
 from gridsample.ops.sampling import grid_sample
 
 
@@ -125,16 +125,18 @@ def consistency(
     """
     if is_overridden(forward, backward):
         return hand_over(consistency, locals(), forward, backward)  # type: ignore[no-any-return]
-    backend, (there, back) = take_pair(coords, forward=forward, backward=backward)
+    backend, (there, back) = as_pair(coords, forward=forward, backward=backward)
     rank = backend.shape(there)[-1]
     returned = sampled(back, there, mode, "border")
     missed = there + returned
     bound = (squared_norm(there, rank) + squared_norm(returned, rank)) * relative + absolute
     consistent = squared_norm(missed, rank) < bound
     sizes = backend.shape(back)[1:-1]
-    for one, n in zip(components(to_positions(backend, there), rank), sizes[::-1], strict=True):
-        consistent = consistent & (one >= -0.5) & (one <= n - 0.5)
+    for component, n in zip(
+        components(to_positions(backend, there), rank), sizes[::-1], strict=True
+    ):
+        consistent = consistent & (component >= -0.5) & (component <= n - 0.5)
     error = norm(backend, missed, rank)
     return Consistency(
-        give_back(backend, error, forward, backward), backend.restore(consistent, forward)
+        restore_dtype(backend, error, forward, backward), backend.restore(consistent, forward)
     )

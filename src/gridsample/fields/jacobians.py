@@ -11,13 +11,13 @@ from gridsample.fields.arrays import (
     Array,
     Cells,
     as_displacements,
+    as_wide_arrays,
     assembled,
     cells_of,
     check_field,
     check_field_coords,
     determinant,
-    give_back,
-    take_wide,
+    restore_dtype,
 )
 from gridsample.ops.arrays import difference, part
 from gridsample.ops.derivatives import grid_gradient
@@ -81,7 +81,7 @@ def jacobian(
     if is_overridden(field):
         return hand_over(jacobian, locals(), field)
     backend, cells = cells_of_map(field, mode, padding_mode, coords)
-    return give_back(backend, assembled(backend, cells), field)
+    return restore_dtype(backend, assembled(backend, cells), field)
 
 
 def jacobian_determinant(
@@ -119,7 +119,7 @@ def jacobian_determinant(
     if is_overridden(field):
         return hand_over(jacobian_determinant, locals(), field)
     backend, cells = cells_of_map(field, mode, padding_mode, coords)
-    return give_back(backend, determinant(cells), field)
+    return restore_dtype(backend, determinant(cells), field)
 
 
 def regularity(field: Any, *, coords: str = "displacement") -> Regularity:
@@ -154,13 +154,13 @@ def regularity(field: Any, *, coords: str = "displacement") -> Regularity:
     if is_overridden(field):
         return hand_over(regularity, locals(), field)  # type: ignore[no-any-return]
     backend, cells = cells_of_map(field, None, "border", coords)
-    (given,) = take_wide(field=field)[1]
-    moved = as_displacements(backend, given, coords)
-    items = backend.shape(given)[0]
+    (array,) = as_wide_arrays(field=field)[1]
+    moved = as_displacements(backend, array, coords)
+    items = backend.shape(array)[0]
     flat, xp = determinant(cells).reshape(items, -1), backend.xp
     folded = xp.mean(backend.astype(flat <= 0, flat.dtype), 1)
-    every = folded, xp.amin(flat, 1), xp.amax(flat, 1), bending(backend, moved)
-    return Regularity(*[give_back(backend, one, field) for one in every])
+    measures = folded, xp.amin(flat, 1), xp.amax(flat, 1), bending(backend, moved)
+    return Regularity(*[restore_dtype(backend, measure, field) for measure in measures])
 
 
 # Over a backend -----------------------------------------------------------------------------------
@@ -171,9 +171,9 @@ def cells_of_map(
 ) -> tuple[Backend, Cells]:
     """Compute the entries of the Jacobian of the caller's field, and find its backend."""
     units = check_field_coords(coords)
-    backend, (given,) = take_wide(field=field)
-    spatial = check_field(backend, given, "field")
-    moved, rank = as_displacements(backend, given, units), len(spatial)
+    backend, (array,) = as_wide_arrays(field=field)
+    spatial = check_field(backend, array, "field")
+    moved, rank = as_displacements(backend, array, units), len(spatial)
     if mode is None:
         columns = [difference(backend, moved, rank - j) for j in range(rank)]
         cells = [[columns[j][..., i] for j in range(rank)] for i in range(rank)]
@@ -183,7 +183,7 @@ def cells_of_map(
             moved, still, mode, padding_mode, coords="displacement", channel_axis=-1
         )
         cells = cells_of(slopes, rank)
-    return backend, [[one + 1 if i == j else one for j, one in enumerate(row)]
+    return backend, [[cell + 1 if i == j else cell for j, cell in enumerate(row)]
                      for i, row in enumerate(cells)]  # fmt: skip
 
 

@@ -106,7 +106,7 @@ class Format:
         read: `(path, volume, stack) -> pages`. The stack closes the files that it opens.
         write: `(images, bands, path)`. Writes the bands of each image, and may overwrite the path.
         longest: The largest number of pixels along an axis.
-        many: Whether a file can have several pages.
+        several_pages: Whether a file can have several pages.
         scales: Whether files hold the scaling of their stored numbers.
         packs: Whether files are compressed, so that their size is not known in advance.
         alpha: Returns the channel of an image that is alpha in the written file.
@@ -119,7 +119,7 @@ class Format:
     read: Callable[[Path, bool, ExitStack], list[Page]]
     write: Callable[[Sequence[Image], Iterable[Bands], Path], None]
     longest: Callable[[Image], int] = lambda image: 2**63 - 1
-    many: bool = False
+    several_pages: bool = False
     scales: bool = False
     packs: bool = False
     alpha: Callable[[Image], Alpha | None] = lambda image: None
@@ -163,8 +163,8 @@ def pages(path: Path | str, *, volume: bool = False) -> Iterator[list[Page]]:
         OSError: The file does not exist or cannot be read.
     """
     path = Path(path)
-    kind = format_of(path)
-    doing = f"cannot read {path} as {kind.name}"
+    file_format = format_of(path)
+    doing = f"cannot read {path} as {file_format.name}"
 
     def guarded(page: Page) -> Page:
         def opened() -> Rows:
@@ -181,10 +181,10 @@ def pages(path: Path | str, *, volume: bool = False) -> Iterator[list[Page]]:
 
     with ExitStack() as stack:
         with path.open("rb"), one_line(doing):
-            found = kind.read(path, volume, stack)
-            for page in found:
+            pages_read = file_format.read(path, volume, stack)
+            for page in pages_read:
                 _check_pixels(path, page.image.array)
-        yield [guarded(page) for page in found]
+        yield [guarded(page) for page in pages_read]
 
 
 def read(path: Path | str, *, volume: bool = False) -> Image:
@@ -261,32 +261,34 @@ def check_writable(path: Path | str, images: Sequence[Image]) -> None:
             the disk is too small. The message names the formats that can.
     """
     path = Path(path)
-    kind = format_of(path)
-    if len(images) > 1 and not kind.many:
-        others = " and ".join(other.name for other in FORMATS if other.many)
+    file_format = format_of(path)
+    if len(images) > 1 and not file_format.several_pages:
+        others = " and ".join(other.name for other in FORMATS if other.several_pages)
         raise FileError(
-            f"cannot write {path}: {kind.name} holds one page, and there are {len(images)}; "
+            f"cannot write {path}: {file_format.name} holds one page, and there are {len(images)}; "
             f"{others} holds all of them"
         )
-    images, scaled = _written(kind, images), images
-    for image, (slope, inter) in zip(images, (one.scaling for one in scaled), strict=True):
+    images, scaled = _written(file_format, images), images
+    for image, (slope, inter) in zip(
+        images, (image_written.scaling for image_written in scaled), strict=True
+    ):
         dtype, channels, rank = image.array.dtype, image.channels, image.array.ndim - 1
-        if not kind.fits(dtype, channels, rank):
+        if not file_format.fits(dtype, channels, rank):
             pixels = f"{dtype.name} {'pictures' if rank == 2 else 'volumes'} of {_count(channels)}"
             if (slope, inter) != (1, 0):
                 pixels += f" (the scaled values {slope:g} * stored + {inter:g})"
             names = [other.name for other in FORMATS if other.fits(dtype, channels, rank)]
             raise FileError(
-                f"cannot write {path}: {kind.name} does not hold {pixels}"
+                f"cannot write {path}: {file_format.name} does not hold {pixels}"
                 + (f"; {' and '.join(names)} do" if names else "")
             )
-        if max(image.size) > kind.longest(image):
+        if max(image.size) > file_format.longest(image):
             size = "x".join(map(str, image.size))
             raise FileError(
-                f"cannot write {path}: {kind.name} holds {kind.longest(image)} pixels along an "
-                f"axis, and the image is {size}"
+                f"cannot write {path}: {file_format.name} holds {file_format.longest(image)} "
+                f"pixels along an axis, and the image is {size}"
             )
-    if not kind.packs:
+    if not file_format.packs:
         check_room(path, sum(_size(image) for image in images))
 
 
@@ -340,21 +342,24 @@ def write_pages(
     """
     path = Path(path)
     check_writable(path, images)
-    kind = format_of(path)
+    file_format = format_of(path)
     stored = zip(images, bands, strict=True)
-    values = (one.real_bands(rows) if _loses_scaling(kind, one) else rows for one, rows in stored)
+    values = (
+        image.real_bands(rows) if _loses_scaling(file_format, image) else rows
+        for image, rows in stored
+    )
     with replacing(path, overwrite=overwrite) as beside:
-        kind.write(_written(kind, images), values, beside)
+        file_format.write(_written(file_format, images), values, beside)
 
 
-def _loses_scaling(kind: Format, image: Image) -> bool:
+def _loses_scaling(file_format: Format, image: Image) -> bool:
     """Whether values are written in place of the stored numbers of an image."""
-    return not kind.scales and image.scaling != (1, 0)
+    return not file_format.scales and image.scaling != (1, 0)
 
 
-def _written(kind: Format, images: Sequence[Image]) -> list[Image]:
+def _written(file_format: Format, images: Sequence[Image]) -> list[Image]:
     """Return the images of which the pixels are written, without their pixels if these change."""
-    return [one.real() if _loses_scaling(kind, one) else one for one in images]
+    return [image.real() if _loses_scaling(file_format, image) else image for image in images]
 
 
 def _check_pixels(path: Path, array: NDArray[Any]) -> None:
@@ -371,8 +376,8 @@ def _value_range(array: NDArray[Any]) -> str:
     if missing == values.size:
         return "all NaN"
     low, high = np.nanmin(values), np.nanmax(values)
-    kind = "magnitudes " if array.dtype.kind == "c" else ""
-    return f"{kind}{low} to {high}" + (f", and {missing} NaN" if missing else "")
+    prefix = "magnitudes " if array.dtype.kind == "c" else ""
+    return f"{prefix}{low} to {high}" + (f", and {missing} NaN" if missing else "")
 
 
 def _count(channels: int) -> str:
@@ -418,7 +423,7 @@ FORMATS = (
         tiff.read_pages,
         tiff.write_pages,
         longest=lambda image: 2**32 - 1,
-        many=True,
+        several_pages=True,
         alpha=tiff.written_alpha,
     ),
     Format(

@@ -71,8 +71,8 @@ def read_pages(path: Path, volume: bool, stack: ExitStack) -> list[Page]:
     if not isinstance(array, np.memmap) or not array.flags.c_contiguous or not array.size:
         return [whole_page(image)]
     shape = image.array.shape
-    kept = Image(zeros(shape, array.dtype), image.format, image.has_channel_axis)
-    return [Page(kept, functools.partial(file_rows, path, array.dtype, shape, array.offset))]
+    assembled = Image(zeros(shape, array.dtype), image.format, image.has_channel_axis)
+    return [Page(assembled, functools.partial(file_rows, path, array.dtype, shape, array.offset))]
 
 
 def file_rows(path: Path, dtype: np.dtype[Any], shape: tuple[int, ...], offset: int) -> Rows:

@@ -67,12 +67,12 @@ def read_camera(path: Path) -> Camera:
     with path.open("rb"), one_line(f"cannot read {path} as a calibration"):
         if name.endswith(".npz"):
             with np.load(path) as file:
-                found: dict[str, Any] = {key: file[key] for key in file.files}
+                entries: dict[str, Any] = {key: file[key] for key in file.files}
         else:
             text = path.read_text(encoding="utf-8")
             reads = {".json": _of_json, ".xml": _of_xml}
-            found = reads.get(path.suffix.lower(), _of_yaml)(text)
-        return _camera({re.sub(r"[_\s-]", "", k).lower(): v for k, v in found.items()}, path)
+            entries = reads.get(path.suffix.lower(), _of_yaml)(text)
+        return _camera({re.sub(r"[_\s-]", "", k).lower(): v for k, v in entries.items()}, path)
 
 
 def write_camera(camera: Camera, path: Path) -> None:
@@ -86,17 +86,17 @@ def write_camera(camera: Camera, path: Path) -> None:
     path.write_text(json.dumps(facts, indent=2) + "\n", encoding="utf-8")
 
 
-def _camera(found: dict[str, Any], path: Path) -> Camera:
+def _camera(entries: dict[str, Any], path: Path) -> Camera:
     """Find out what the entries of a file mean."""
 
     def numbers(names: tuple[str, ...], what: str, counts: tuple[int, ...]) -> NDArray[np.float64]:
-        key = next((one for one in names if one in found), None)
+        key = next((name for name in names if name in entries), None)
         if key is None:
             raise FileError(
-                f"{path} has no {what}: none of its entries ({', '.join(found)}) is named "
+                f"{path} has no {what}: none of its entries ({', '.join(entries)}) is named "
                 f"{', '.join(names)}"
             )
-        values = np.array(found[key], np.float64).reshape(-1)
+        values = np.array(entries[key], np.float64).reshape(-1)
         if values.size not in counts:
             raise FileError(
                 f"{path}: {key} has {values.size} numbers; accepted: {', '.join(map(str, counts))}"
@@ -107,40 +107,40 @@ def _camera(found: dict[str, Any], path: Path) -> Camera:
     distortion = numbers(_DISTORTION, "distortion coefficients", (0, 1, 4, 5, 8, 12, 14))
     if distortion.size == 1:
         raise FileError(f"{path}: OpenCV has no lens model with one distortion coefficient")
-    model = re.sub(r"[_\s-]", "", str(found.get("distortionmodel", ""))).lower()
-    fisheye = model in _FISHEYE or bool(np.any(_scalar(found.get("fisheyemodel", 0))))
-    width, height = found.get("imagewidth"), found.get("imageheight")
-    pair = found.get("imagesize", (width, height))
+    model = re.sub(r"[_\s-]", "", str(entries.get("distortionmodel", ""))).lower()
+    fisheye = model in _FISHEYE or bool(np.any(_scalar(entries.get("fisheyemodel", 0))))
+    width, height = entries.get("imagewidth"), entries.get("imageheight")
+    pair = entries.get("imagesize", (width, height))
     known = np.size(pair) == 2 and None not in tuple(np.ravel(np.array(pair, object)))
     size = (int(_scalar(pair[0])), int(_scalar(pair[1]))) if known else None
     return Camera(matrix, distortion, fisheye, size)
 
 
-def _scalar(given: Any) -> float:
+def _scalar(values: Any) -> float:
     """The first of some numbers."""
-    return float(np.ravel(given)[0])
+    return float(np.ravel(values)[0])
 
 
 def _of_json(text: str) -> dict[str, Any]:
     """Read an object; matrices are nested lists, or OpenCV's objects with their numbers as data."""
-    found = json.loads(text)
-    if not isinstance(found, dict):
+    entries = json.loads(text)
+    if not isinstance(entries, dict):
         raise FileError("the file does not hold a JSON object")
     return {
-        key: one["data"] if isinstance(one, dict) and "data" in one else one
-        for key, one in found.items()
-        if not isinstance(one, dict) or "data" in one
+        key: value["data"] if isinstance(value, dict) and "data" in value else value
+        for key, value in entries.items()
+        if not isinstance(value, dict) or "data" in value
     }
 
 
 def _of_xml(text: str) -> dict[str, Any]:
     """Read OpenCV's XML: one element for each entry, and matrices with their numbers as data."""
-    found: dict[str, Any] = {}
-    for one in xml.etree.ElementTree.fromstring(text):
-        data = one.find("data")
-        words = ((one if data is None else data).text or "").strip()
-        found[one.tag] = _values(words)
-    return found
+    entries: dict[str, Any] = {}
+    for element in xml.etree.ElementTree.fromstring(text):
+        data = element.find("data")
+        words = ((element if data is None else data).text or "").strip()
+        entries[element.tag] = _values(words)
+    return entries
 
 
 def _of_yaml(text: str) -> dict[str, Any]:
@@ -148,19 +148,19 @@ def _of_yaml(text: str) -> dict[str, Any]:
 
     This is not all of YAML.  Of an entry that has its numbers as data, only those count.
     """
-    plain = re.sub(r"(?m)(^|\s)#.*$", "", text)
-    parts = re.split(r"(?m)^([A-Za-z_][\w .-]*?)\s*:(?=\s|$)", plain)
-    found = {}
+    uncommented = re.sub(r"(?m)(^|\s)#.*$", "", text)
+    parts = re.split(r"(?m)^([A-Za-z_][\w .-]*?)\s*:(?=\s|$)", uncommented)
+    entries = {}
     for key, block in zip(parts[1::2], parts[2::2], strict=True):
         inner = re.search(r"(?m)^\s+data\s*:\s*(\[[^\]]*\]|(?:.|\n\s*-)*)", block)
-        found[key] = _values((inner.group(1) if inner else block).strip())
-    return found
+        entries[key] = _values((inner.group(1) if inner else block).strip())
+    return entries
 
 
 def _values(words: str) -> Any:
     """Convert text to numbers, if it consists of them, or leave it."""
     # What encloses and separates numbers, and the dashes of YAML's lists.
-    bare = re.sub(r"[\[\],]|(?:(?<=\s)|^)-(?=\s)", " ", words).split()
-    if all(_NUMBER.fullmatch(one) for one in bare):
-        return [float(one) for one in bare]
+    tokens = re.sub(r"[\[\],]|(?:(?<=\s)|^)-(?=\s)", " ", words).split()
+    if all(_NUMBER.fullmatch(token) for token in tokens):
+        return [float(token) for token in tokens]
     return words.strip("\"'")

@@ -96,9 +96,9 @@ def read_field(path: Path | str) -> Field:
         OSError: The file does not exist or cannot be read.
     """
     path = Path(path)
-    kind = field_format_of(path)
-    with path.open("rb"), one_line(f"cannot read {path} as a {kind.name} field"):
-        field = kind.read(path)
+    field_format = field_format_of(path)
+    with path.open("rb"), one_line(f"cannot read {path} as a {field_format.name} field"):
+        field = field_format.read(path)
         if 0 in field.array.shape:
             raise FileError(f"{path} is empty: its shape is {field.array.shape[1:]}")
         return field
@@ -120,20 +120,21 @@ def write_field(field: Field, path: Path | str, *, overwrite: bool = False) -> N
         OSError: The folder is not writable.
     """
     path = Path(path)
-    kind, array = field_format_of(path), np.asarray(field.array)
+    field_format, array = field_format_of(path), np.asarray(field.array)
     rank = array.ndim - 2
     if array.dtype.kind != "f" or array.shape[:1] != (1,) or array.shape[-1] != rank:
         raise FileError(
             f"cannot write {path}: a field is a floating-point array (1, *spatial, D), got "
             f"{array.dtype} of shape {array.shape}"
         )
-    if rank not in kind.ranks:
-        names = ", ".join(one.name for one in FIELD_FORMATS if rank in one.ranks)
+    if rank not in field_format.ranks:
+        names = ", ".join(other.name for other in FIELD_FORMATS if rank in other.ranks)
         raise FileError(
-            f"cannot write {path}: {kind.name} does not hold {rank}-D fields; accepted: {names}"
+            f"cannot write {path}: {field_format.name} does not hold {rank}-D fields; "
+            f"accepted: {names}"
         )
     with replacing(path, overwrite=overwrite) as beside, one_line(f"cannot write {path}"):
-        kind.write(field, beside)
+        field_format.write(field, beside)
 
 
 def holds_field(path: Path) -> bool:
@@ -330,24 +331,24 @@ def _read_nifti(path: Path) -> Field:
             "accepted: 1006 (displacement vector, RAS) and 1007 (vector, LPS)"
         )
     stored = np.asanyarray(source.dataobj)
-    kind = np.float64 if stored.dtype == np.float64 else np.float32
+    dtype = np.float64 if stored.dtype == np.float64 else np.float32
     vectors = stored[:, :, :, 0] if rank == 3 else stored[:, :, 0, 0]
     affine = np.array(source.affine, np.float64)
     spatial = (*range(rank)[::-1], rank)
     array = _in_voxels(vectors.transpose(spatial), affine, world)
-    return Field(array.astype(kind), "NIfTI", affine, world)
+    return Field(array.astype(dtype), "NIfTI", affine, world)
 
 
 def _write_nifti(field: Field, path: Path) -> None:
     nibabel, rank = require("nibabel"), field.array.shape[-1]
     affine = np.eye(4) if field.affine is None else field.affine
-    kind = np.float64 if field.array.dtype == np.float64 else np.float32
+    dtype = np.float64 if field.array.dtype == np.float64 else np.float32
     spatial = (*range(rank)[::-1], rank)
     shape = (*field.array.shape[-2:0:-1], *(1,) * (4 - rank), rank)
     stored = (
         _in_millimetres(field.array, affine, field.world)
         .transpose(spatial)
-        .astype(kind)
+        .astype(dtype)
         .reshape(shape)
     )
     image = nibabel.Nifti1Image(stored, affine)

@@ -65,7 +65,7 @@ class Image:
     def real(self) -> Image:
         """Return the image with an empty array for its values, which `real_bands` computes."""
         dtype = np.dtype(np.complex128 if self.array.dtype.kind == "c" else np.float64)
-        extras = {name: one for name, one in self.extras.items() if name != "nifti"}
+        extras = {name: extra for name, extra in self.extras.items() if name != "nifti"}
         if "nodata" in extras:
             slope, inter = self.scaling
             extras["nodata"] = float(extras["nodata"]) * slope + inter
@@ -196,14 +196,14 @@ class HasSuffixes(Protocol):
 AnyFormat = TypeVar("AnyFormat", bound=HasSuffixes)
 
 
-def by_suffix(path: Path, formats: Sequence[AnyFormat], kind: str) -> AnyFormat:
+def by_suffix(path: Path, formats: Sequence[AnyFormat], content: str) -> AnyFormat:
     """Return the format whose suffix ends the name of a file.
 
     Raises:
-        FileError: No format has the suffix; the message says of which ``kind`` the file is.
+        FileError: No format has the suffix; the message says of which ``content`` the file is.
     """
     for candidate in formats:
         if path.name.lower().endswith(candidate.suffixes):
             return candidate
     accepted = ", ".join(suffix for candidate in formats for suffix in candidate.suffixes)
-    raise FileError(f"{path}: unknown kind of {kind}; the name must end in one of {accepted}")
+    raise FileError(f"{path}: unknown kind of {content}; the name must end in one of {accepted}")

@@ -42,14 +42,16 @@ def read_vectors(path: Path) -> Vectors:
     """
     if path.name.lower().endswith(IMAGES):
         return _from_image(itk().ReadImage(str(path)), path)
-    found = read_transforms(path)
-    if len(found) != 1 or not isinstance(found[0], Vectors):
-        names = ["a field" if isinstance(one, Vectors) else "a matrix" for one in found]
+    transforms = read_transforms(path)
+    if len(transforms) != 1 or not isinstance(transforms[0], Vectors):
+        names = [
+            "a field" if isinstance(transform, Vectors) else "a matrix" for transform in transforms
+        ]
         raise FileError(
             f"{path} holds {' and '.join(names) or 'the identity'}, not one displacement field; "
             "gridsample warp --transform applies every transform"
         )
-    return found[0]
+    return transforms[0]
 
 
 def write_vectors(vectors: Vectors, path: Path) -> None:
@@ -59,11 +61,12 @@ def write_vectors(vectors: Vectors, path: Path) -> None:
         FileError: Displacements are not finite, and the file is text, which ITK could not read.
     """
     sitk, rank = itk(), vectors.array.shape[-1]
-    lost = int(np.count_nonzero(~np.isfinite(vectors.array).all(-1)))
-    if lost and path.name.lower().endswith(".tfm"):
+    missing = int(np.count_nonzero(~np.isfinite(vectors.array).all(-1)))
+    if missing and path.name.lower().endswith(".tfm"):
         raise FileError(
-            f"{lost} of {vectors.array[..., 0].size} displacements are missing (NaN) or infinite, "
-            "which ITK cannot read from .tfm files; accepted: .h5, .mha, .nrrd, .nii and .npy"
+            f"{missing} of {vectors.array[..., 0].size} displacements are missing (NaN) or "
+            "infinite, which ITK cannot read from .tfm files; accepted: .h5, .mha, .nrrd, .nii "
+            "and .npy"
         )
     is_image = path.name.lower().endswith(IMAGES)
     wide = vectors.array.dtype == np.float64 or not is_image
@@ -102,10 +105,10 @@ def _steps(transform: Any, path: Path) -> list[Transform]:
     sitk = itk()
     name, rank = transform.GetName(), transform.GetDimension()
     if name == "CompositeTransform":
-        several = sitk.CompositeTransform(transform)
-        parts = [several.GetNthTransform(k) for k in range(several.GetNumberOfTransforms())]
+        composite = sitk.CompositeTransform(transform)
+        parts = [composite.GetNthTransform(k) for k in range(composite.GetNumberOfTransforms())]
         # The transform that was added last is applied first.
-        return [step for one in reversed(parts) for step in _steps(one, path)]
+        return [step for part in reversed(parts) for step in _steps(part, path)]
     if name == "DisplacementFieldTransform":
         return [
             _from_image(sitk.DisplacementFieldTransform(transform).GetDisplacementField(), path)

@@ -108,9 +108,9 @@ def planar(affine: NDArray[np.float64], rank: int) -> NDArray[np.float64]:
             "a 2-D image must be in the plane of x and y, and this one is tilted; store it as a "
             "volume of one slice"
         )
-    kept = [*range(rank), 3]
-    found: NDArray[np.float64] = affine[np.ix_(kept, kept)]
-    return found
+    axes = [*range(rank), 3]
+    result: NDArray[np.float64] = affine[np.ix_(axes, axes)]
+    return result
 
 
 def read_pages(path: Path, volume: bool, stack: ExitStack) -> list[Page]:
@@ -134,10 +134,10 @@ def read_mgh(path: Path, volume: bool, stack: ExitStack) -> list[Page]:
     source = nibabel.load(path)
     voxels = np.asarray(source.dataobj)
     voxels = voxels.astype(voxels.dtype.newbyteorder("="), copy=False)
-    made = nibabel.Nifti1Image(voxels, source.affine, dtype=voxels.dtype)
-    made.header.set_xyzt_units("mm")
+    converted = nibabel.Nifti1Image(voxels, source.affine, dtype=voxels.dtype)
+    converted.header.set_xyzt_units("mm")
     array = voxels.T[..., None] if voxels.ndim == 3 else np.moveaxis(voxels.T, 0, -1)
-    extras = {"nifti": Header(nibabel.Nifti1Image, made.header.copy())}
+    extras = {"nifti": Header(nibabel.Nifti1Image, converted.header.copy())}
     return [whole_page(Image(array, "MGH", voxels.ndim > 3, extras))]
 
 

@@ -33,29 +33,29 @@ def read_pages(path: Path, volume: bool, stack: ExitStack) -> list[Page]:
     """Read the picture of a file; the frames of an animation are pages."""
     with path.open("rb") as file:
         head = file.read(26)
-        kind = picture_kind(head)
-        if kind is None:
+        format_name = picture_kind(head)
+        if format_name is None:
             raise FileError(
                 f"{path} is neither a PNG nor a JPEG, WebP, GIF, BMP or AVIF file, despite its name"
             )
         file.seek(0)
-        if kind == "PNG" and head[24:25] == b"\x10" and head[25] != 0:
-            return [_page(*_read_deep_png(path), kind)]
+        if format_name == "PNG" and head[24:25] == b"\x10" and head[25] != 0:
+            return [_page(*_read_deep_png(path), format_name)]
         with (
             _large_pictures(),
             require("imageio.v3").imopen(file, "r", plugin="pillow") as source,
         ):
             # The further pictures of a JPEG file are previews and maps of gain.
-            count = 1 if kind == "JPEG" else source.properties(index=...).n_images
-            return [_page(*_frame(source, n), kind) for n in range(count or 1)]
+            count = 1 if format_name == "JPEG" else source.properties(index=...).n_images
+            return [_page(*_frame(source, n), format_name) for n in range(count or 1)]
 
 
 def picture_kind(head: bytes) -> str | None:
     """Return the name of the format that the first bytes of a file tell, or None."""
     begins = {"PNG": b"\x89PNG", "JPEG": b"\xff\xd8", "GIF": b"GIF8", "BMP": b"BM"}
-    for kind, first in begins.items():
+    for format_name, first in begins.items():
         if head.startswith(first):
-            return kind
+            return format_name
     if head[:4] == b"RIFF" and head[8:12] == b"WEBP":
         return "WebP"
     return "AVIF" if head[4:8] == b"ftyp" and head[8:12] in (b"avif", b"avis", b"mif1") else None
@@ -68,12 +68,16 @@ def _frame(source: Any, index: int) -> tuple[NDArray[Any], Mapping[str, Any]]:
     return source.read(index=index, mode=mode, writeable_output=False), about
 
 
-def _page(array: NDArray[Any], about: Mapping[str, Any], kind: str) -> Page:
+def _page(array: NDArray[Any], about: Mapping[str, Any], format_name: str) -> Page:
     """Return a page with the metadata that remain valid for new pixels."""
     tags, orientation, resolution = read_exif(about.get("exif", b""))
-    own = _own_resolution(about, kind)
+    format_resolution = _own_resolution(about, format_name)
     # If both specify it, EXIF has the exact value; PNG and JPEG round it.
-    resolution = resolution if own is None or own.near(resolution) else own
+    resolution = (
+        resolution
+        if format_resolution is None or format_resolution.near(resolution)
+        else format_resolution
+    )
     array, flat = (array[..., None], True) if array.ndim == 2 else (array, False)
     extras = {
         "icc_profile": about.get("icc_profile") if about["mode"] != "CMYK" else None,
@@ -82,7 +86,7 @@ def _page(array: NDArray[Any], about: Mapping[str, Any], kind: str) -> Page:
     }
     known = {name: value for name, value in extras.items() if value}
     alpha = last_alpha(array.shape[-1])
-    return whole_page(Image(upright(array, orientation), kind, not flat, known, alpha))
+    return whole_page(Image(upright(array, orientation), format_name, not flat, known, alpha))
 
 
 def last_alpha(channels: int) -> Alpha | None:
@@ -96,8 +100,8 @@ def upright(array: NDArray[Any], orientation: int) -> NDArray[Any]:
         return array
     if orientation > 4:
         array = array.swapaxes(-3, -2)
-    turn = (orientation - 1) % 4
-    down, right = (-1 if turn in (2, 3) else 1), (-1 if turn in (1, 2) else 1)
+    quarter_turns = (orientation - 1) % 4
+    down, right = (-1 if quarter_turns in (2, 3) else 1), (-1 if quarter_turns in (1, 2) else 1)
     return array[..., ::down, ::right, :]
 
 
@@ -167,9 +171,9 @@ def _read_deep_png(path: Path) -> tuple[NDArray[Any], Mapping[str, Any]]:
     return codecs.png_decode(path.read_bytes()), about
 
 
-def _own_resolution(about: Mapping[str, Any], kind: str) -> Resolution | None:
+def _own_resolution(about: Mapping[str, Any], format_name: str) -> Resolution | None:
     """Return the resolution that the format itself specifies, apart from EXIF."""
-    if kind == "PNG" and min(about.get("dpi", (0, 0))) > 0:
+    if format_name == "PNG" and min(about.get("dpi", (0, 0))) > 0:
         x, y = about["dpi"]
         return Resolution(x, y, 2)
     unit = about.get("jfif_unit")
@@ -212,11 +216,11 @@ def _with_chunks(png: bytes, notes: Mapping[str, Any]) -> bytes:
     if "exif" in notes:
         chunks.append((b"eXIf", notes["exif"].removeprefix(b"Exif\0\0")))
     end = 8 + 25  # the signature and the header's chunk
-    made = [
+    chunks_written = [
         struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
         for name, data in chunks
     ]
-    return png[:end] + b"".join(made) + png[end:]
+    return png[:end] + b"".join(chunks_written) + png[end:]
 
 
 def _plain_mode(mode: str, *, transparent: bool) -> str | None:

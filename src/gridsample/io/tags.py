@@ -22,12 +22,12 @@ class Tag(NamedTuple):
     """The values of a tag.
 
     Attributes:
-        kind: TIFF's code for their type.
+        type_code: TIFF's code for their type.
         values: The number of values.
         data: Their bytes, little-endian.
     """
 
-    kind: int
+    type_code: int
     values: int
     data: bytes
 
@@ -101,19 +101,23 @@ def read_directories(
         order: The byte order, "<" or ">".
         big: Whether the file is a BigTIFF.
     """
-    own = _read_directory(file, offset, order, big)
-    found = {IMAGE: {n: tag for n, tag in own.items() if n in _DESCRIPTIVE}}
+    directory = _read_directory(file, offset, order, big)
+    directories_read = {IMAGE: {n: tag for n, tag in directory.items() if n in _DESCRIPTIVE}}
     for pointer in (EXIF, GPS, INTEROP):
-        parent = found.get(EXIF, {}) if pointer == INTEROP else own
+        parent = directories_read.get(EXIF, {}) if pointer == INTEROP else directory
         if pointer in parent:
             place = int(_number(parent[pointer]))
-            found[pointer] = _read_directory(file, place, order, big)
-    orientation = int(_number(own[ORIENTATION])) if ORIENTATION in own else 1
-    kept = {
-        where: {n: tag for n, tag in one.items() if n != INTEROP and tag.kind <= 12}
-        for where, one in found.items()
+            directories_read[pointer] = _read_directory(file, place, order, big)
+    orientation = int(_number(directory[ORIENTATION])) if ORIENTATION in directory else 1
+    not_empty = {
+        where: {n: tag for n, tag in directory_read.items() if n != INTEROP and tag.type_code <= 12}
+        for where, directory_read in directories_read.items()
     }
-    return {where: one for where, one in kept.items() if one}, orientation, _resolution(own)
+    return (
+        {where: directory_read for where, directory_read in not_empty.items() if directory_read},
+        orientation,
+        _resolution(directory),
+    )
 
 
 def turned(resolution: Resolution | None, orientation: int) -> Resolution | None:
@@ -137,19 +141,24 @@ def exif_block(
     tags = sized(tags, size)
     if not tags:
         return None
-    own = dict(tags.get(IMAGE, {}))
+    image_tags = dict(tags.get(IMAGE, {}))
     if resolution is not None:
-        own[X_RESOLUTION], own[Y_RESOLUTION] = rational(resolution.x), rational(resolution.y)
-        own[RESOLUTION_UNIT] = Tag(3, 1, struct.pack("<H", resolution.unit))
-    block = b"Exif\0\0II*\0" + struct.pack("<I", 8) + packed({**tags, IMAGE: own}, 8)[0]
+        image_tags[X_RESOLUTION], image_tags[Y_RESOLUTION] = (
+            rational(resolution.x),
+            rational(resolution.y),
+        )
+        image_tags[RESOLUTION_UNIT] = Tag(3, 1, struct.pack("<H", resolution.unit))
+    block = b"Exif\0\0II*\0" + struct.pack("<I", 8) + packed({**tags, IMAGE: image_tags}, 8)[0]
     if len(block) <= longest:
         return block
     where, tag = max(
         ((where, n) for where in tags for n in tags[where]),
         key=lambda place: len(tags[place[0]][place[1]].data),
     )
-    rest = {**tags, where: {n: one for n, one in tags[where].items() if n != tag}}
-    return exif_block({n: one for n, one in rest.items() if one}, size, resolution, longest)
+    rest = {**tags, where: {n: directory for n, directory in tags[where].items() if n != tag}}
+    return exif_block(
+        {n: directory for n, directory in rest.items() if directory}, size, resolution, longest
+    )
 
 
 def sized(tags: Tags, size: tuple[int, ...]) -> Tags:
@@ -174,21 +183,21 @@ def packed(tags: Tags, start: int, big: bool = False) -> tuple[bytes, Mapping[in
     Returns:
         The bytes, and the offset of each directory in the file.
     """
-    whole = {n: dict(tags[n]) for n in (IMAGE, EXIF, GPS, INTEROP) if n in tags}
+    tables = {n: dict(tags[n]) for n in (IMAGE, EXIF, GPS, INTEROP) if n in tags}
     pointer = Tag(16, 1, b"\0" * 8) if big else Tag(4, 1, b"\0" * 4)
     for child, parent in ((EXIF, IMAGE), (GPS, IMAGE), (INTEROP, EXIF)):
-        if child in whole and parent in whole:
-            whole[parent][child] = pointer
-    places, end = {}, start
-    for n, one in whole.items():
-        places[n] = end
-        end += len(_packed_directory(one, end, big))
-    for one in whole.values():
-        for child in set(one) & set(places):
-            place = struct.pack("<Q" if big else "<I", places[child])
-            one[child] = pointer._replace(data=place)
-    data = [_packed_directory(one, places[n], big) for n, one in whole.items()]
-    return b"".join(data), places
+        if child in tables and parent in tables:
+            tables[parent][child] = pointer
+    offsets, end = {}, start
+    for n, directory in tables.items():
+        offsets[n] = end
+        end += len(_packed_directory(directory, end, big))
+    for directory in tables.values():
+        for child in set(directory) & set(offsets):
+            place = struct.pack("<Q" if big else "<I", offsets[child])
+            directory[child] = pointer._replace(data=place)
+    data = [_packed_directory(directory, offsets[n], big) for n, directory in tables.items()]
+    return b"".join(data), offsets
 
 
 def directories(file: BinaryIO, big: bool) -> Iterator[int]:
@@ -231,36 +240,36 @@ def _packed_directory(directory: Directory, start: int, big: bool) -> bytes:
         if len(tag.data) > inline:
             place = struct.pack("<Q" if big else "<I", start + head + len(values))
             values += tag.data + b"\0" * (len(tag.data) % 2)
-        entries.append(struct.pack(entry, number, tag.kind, tag.values) + place)
+        entries.append(struct.pack(entry, number, tag.type_code, tag.values) + place)
     return b"".join(entries) + b"\0" * inline + values
 
 
 def _read_directory(file: BinaryIO, offset: int, order: str, big: bool) -> dict[int, Tag]:
     """Read a directory's tags, except those that are truncated, too long or of unknown type."""
     inline, entry, count = (8, "HHQ", "Q") if big else (4, "HHI", "H")
-    found: dict[int, Tag] = {}
+    tags: dict[int, Tag] = {}
     file.seek(offset)
     head = file.read(struct.calcsize(f"{order}{count}"))
     if len(head) < struct.calcsize(f"{order}{count}"):
-        return found
+        return tags
     size = struct.calcsize(f"{order}{entry}") + inline
     entries = file.read(min(struct.unpack(f"{order}{count}", head)[0], 4096) * size)
     for begin in range(0, len(entries) - size + 1, size):
-        number, kind, n = struct.unpack_from(f"{order}{entry}", entries, begin)
-        data, length = entries[begin + size - inline : begin + size], _SIZES.get(kind, 0) * n
+        number, type_code, n = struct.unpack_from(f"{order}{entry}", entries, begin)
+        data, length = entries[begin + size - inline : begin + size], _SIZES.get(type_code, 0) * n
         if not 0 < length <= _LONGEST:
             continue
         if length > inline:
             file.seek(struct.unpack(f"{order}{'Q' if big else 'I'}", data)[0])
             data = file.read(length)
         if len(data) >= length:
-            found[number] = Tag(kind, n, _little(data[:length], kind, order))
-    return found
+            tags[number] = Tag(type_code, n, _little(data[:length], type_code, order))
+    return tags
 
 
-def _little(data: bytes, kind: int, order: str) -> bytes:
+def _little(data: bytes, type_code: int, order: str) -> bytes:
     """Values of a type with the bytes of each number in little-endian order."""
-    unit = _NUMBERS[kind]
+    unit = _NUMBERS[type_code]
     if order == "<" or unit == 1:
         return data
     return np.frombuffer(data, f">u{unit}").astype(f"<u{unit}").tobytes()
@@ -268,18 +277,18 @@ def _little(data: bytes, kind: int, order: str) -> bytes:
 
 def _number(tag: Tag, index: int = 0) -> Fraction:
     """One value of a tag of numbers; 0 where it is no number."""
-    letters = {1: "B", 3: "H", 4: "I", 5: "II", 13: "I", 16: "Q", 18: "Q"}.get(tag.kind)
+    letters = {1: "B", 3: "H", 4: "I", 5: "II", 13: "I", 16: "Q", 18: "Q"}.get(tag.type_code)
     if letters is None or index >= tag.values:
         return Fraction(0)
-    values = struct.unpack_from(f"<{letters}", tag.data, index * _SIZES[tag.kind])
+    values = struct.unpack_from(f"<{letters}", tag.data, index * _SIZES[tag.type_code])
     return Fraction(values[0], values[1] or 1) if len(values) == 2 else Fraction(values[0])
 
 
-def _resolution(own: Directory) -> Resolution | None:
+def _resolution(directory: Directory) -> Resolution | None:
     """Return the resolution in a directory's tags; None if it is missing or not meaningful."""
-    if X_RESOLUTION not in own or Y_RESOLUTION not in own:
+    if X_RESOLUTION not in directory or Y_RESOLUTION not in directory:
         return None
-    x, y = _number(own[X_RESOLUTION]), _number(own[Y_RESOLUTION])
-    unit = int(_number(own[RESOLUTION_UNIT])) if RESOLUTION_UNIT in own else 2
+    x, y = _number(directory[X_RESOLUTION]), _number(directory[Y_RESOLUTION])
+    unit = int(_number(directory[RESOLUTION_UNIT])) if RESOLUTION_UNIT in directory else 2
     square = unit == 1 and x == y
     return Resolution(x, y, unit) if min(x, y) > 0 and unit in (1, 2, 3) and not square else None

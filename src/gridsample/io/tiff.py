@@ -81,8 +81,8 @@ def _stack(path: Path, file: Any, page: Any) -> list[Page] | None:
         return None
     stored, shape = page.dtype.newbyteorder(file.byteorder), image.array.shape
     step = math.prod(shape) * stored.itemsize
-    places = [series.dataoffset + n * step for n in range(count)]
-    return [Page(image, functools.partial(file_rows, path, stored, shape, at)) for at in places]
+    offsets = [series.dataoffset + n * step for n in range(count)]
+    return [Page(image, functools.partial(file_rows, path, stored, shape, at)) for at in offsets]
 
 
 def _page(path: Path, file: Any, page: Any, name: str) -> Page:
@@ -94,8 +94,8 @@ def _page(path: Path, file: Any, page: Any, name: str) -> Page:
     if _photometric(page) not in ("MINISBLACK", "RGB") or page.axes not in ("YX", "YXS") or turned:
 
         def read() -> Rows:
-            whole = _image(page.asarray(), page.axes, page, file, name).array
-            return lambda begin, end: whole[begin:end]
+            pixels = _image(page.asarray(), page.axes, page, file, name).array
+            return lambda begin, end: pixels[begin:end]
 
         return Page(image, read)
     shape, dtype = image.array.shape, image.array.dtype
@@ -126,9 +126,11 @@ def _storage(page: Any, file: Any) -> Storage:
     name = str(require("tifffile").COMPRESSION(page.compression).name)
     lossless = {"ADOBE_DEFLATE": "zlib", "DEFLATE": "zlib", "LZW": "lzw", "PACKBITS": "packbits",
                 "ZSTD": "zstd", "LZMA": "lzma"}  # fmt: skip
-    kept = None if name == "NONE" else lossless.get(name, "zlib")
+    compression = None if name == "NONE" else lossless.get(name, "zlib")
     tile = (page.tilelength, page.tilewidth) if page.is_tiled else None
-    return Storage(kept, page.predictor != 1 and name in lossless, tile, bool(file.is_bigtiff))
+    return Storage(
+        compression, page.predictor != 1 and name in lossless, tile, bool(file.is_bigtiff)
+    )
 
 
 def _as_rgb(array: NDArray[Any], photometric: str, page: Any) -> NDArray[Any]:
@@ -206,32 +208,32 @@ def _orientation(page: Any) -> int:
 
 def _alpha(samples: int, extra: Sequence[int]) -> Alpha | None:
     """Return the alpha channel, given the kinds of extra samples: 1 premultiplied, 2 not."""
-    for n, kind in enumerate(extra):
-        if kind in (1, 2):
-            return Alpha(samples - len(extra) + n, samples - len(extra), kind == 1)
+    for n, sample_type in enumerate(extra):
+        if sample_type in (1, 2):
+            return Alpha(samples - len(extra) + n, samples - len(extra), sample_type == 1)
     return None
 
 
 def _notes(page: Any, file: Any) -> dict[str, Any]:
     """Return the metadata of a page that remains valid for new pixels."""
     handle, order = file.filehandle, file.byteorder
-    kept, orientation, resolution = exif.read_directories(
+    tags, orientation, resolution = exif.read_directories(
         handle, page.offset, order, file.is_bigtiff
     )
-    own = dict(kept.get(exif.IMAGE, {}))
-    about = own.get(exif.DESCRIPTION)
+    image_tags = dict(tags.get(exif.IMAGE, {}))
+    about = image_tags.get(exif.DESCRIPTION)
     if about is not None and _GENERATED.match(about.data):
-        del own[exif.DESCRIPTION]
-    software = own.get(exif.SOFTWARE)
+        del image_tags[exif.DESCRIPTION]
+    software = image_tags.get(exif.SOFTWARE)
     if software is not None and software.data.rstrip(b"\0") == b"tifffile.py":
-        del own[exif.SOFTWARE]
-    kept = {n: one for n, one in {**kept, exif.IMAGE: own}.items() if one}
-    profile, kind = page.tags.get(_PROFILE), page.tags.get(254)
+        del image_tags[exif.SOFTWARE]
+    tags = {n: directory for n, directory in {**tags, exif.IMAGE: image_tags}.items() if directory}
+    profile, subfile_type = page.tags.get(_PROFILE), page.tags.get(254)
     notes = {
         "icc_profile": bytes(profile.value) if profile is not None else None,
-        "exif": kept,
+        "exif": tags,
         "resolution": exif.turned(resolution, orientation),
-        "subfiletype": int(kind.value) if kind is not None else 0,
+        "subfiletype": int(subfile_type.value) if subfile_type is not None else 0,
     }
     return {name: value for name, value in notes.items() if value}
 
@@ -240,9 +242,9 @@ def _nodata(page: Any) -> dict[str, Any]:
     """Return the number of missing pixels, if the page names one."""
     tag = page.tags.get(_NODATA)
     text = "" if tag is None else str(tag.value).strip("\0 ")
-    for kind in (int, float):
+    for number_type in (int, float):
         with contextlib.suppress(ValueError):
-            return {"nodata": kind(text)}
+            return {"nodata": number_type(text)}
     return {}
 
 
@@ -270,20 +272,20 @@ class _SegmentRows:
         # The number of rows that are decoded together: those of a strip or of a row of tiles.
         self.height = min(page.tilelength if page.is_tiled else page.rowsperstrip, shape[0])
         self.across = -(-shape[1] // page.tilewidth) if page.is_tiled else 1
-        self.kept = np.empty((0, *shape[1:]), dtype)
+        self.buffer = np.empty((0, *shape[1:]), dtype)
 
     def read(self, begin: int, end: int) -> NDArray[Any]:
         """Return rows begin to end."""
-        bands, skipped = [self.kept[begin - self.start :]], max(0, begin - self.done)
+        bands, skipped = [self.buffer[begin - self.start :]], max(0, begin - self.done)
         while self.done < end:
             bands.append(self._band())
-        self.kept, self.start = np.concatenate(bands)[skipped:], begin
-        return self.kept[: end - begin]
+        self.buffer, self.start = np.concatenate(bands)[skipped:], begin
+        return self.buffer[: end - begin]
 
     def _band(self) -> NDArray[Any]:
         """Decode the next strip or row of tiles."""
         rows = min(self.height, self.shape[0] - self.done)
-        band = np.zeros((rows, *self.shape[1:]), self.kept.dtype)
+        band = np.zeros((rows, *self.shape[1:]), self.buffer.dtype)
         for _ in range(self.across):
             pixels, place, _ = next(self.segments)
             if pixels is not None:  # missing segments are 0
@@ -343,16 +345,16 @@ def _write_page(file: Any, image: Image, bands: Bands, big: bool) -> None:
 
 def _grouped(bands: Iterable[NDArray[Any]], count: int) -> Iterator[NDArray[Any]]:
     """Divide the rows of bands into groups of equal numbers of rows; the last may have fewer."""
-    kept: list[NDArray[Any]] = []
+    waiting: list[NDArray[Any]] = []
     for band in bands:
-        kept.append(band)
-        if sum(map(len, kept)) >= count:
-            rows = np.concatenate(kept) if len(kept) > 1 else kept[0]
-            whole = len(rows) // count * count
-            yield from (rows[begin : begin + count] for begin in range(0, whole, count))
-            kept = [rows[whole:]] if whole < len(rows) else []
-    if kept:
-        yield np.concatenate(kept)
+        waiting.append(band)
+        if sum(map(len, waiting)) >= count:
+            rows = np.concatenate(waiting) if len(waiting) > 1 else waiting[0]
+            complete = len(rows) // count * count
+            yield from (rows[begin : begin + count] for begin in range(0, complete, count))
+            waiting = [rows[complete:]] if complete < len(rows) else []
+    if waiting:
+        yield np.concatenate(waiting)
 
 
 def _tiles(bands: Iterable[NDArray[Any]], height: int, width: int) -> Iterator[NDArray[Any]]:
@@ -367,8 +369,10 @@ def _strips(
 ) -> Iterator[bytes]:
     """Yield the compressed strips of a page."""
     tifffile = require("tifffile")
-    kind = tifffile.COMPRESSION[compression.upper() if compression != "zlib" else "ADOBE_DEFLATE"]
-    compress = tifffile.TIFF.COMPRESSORS[kind]
+    compression_code = tifffile.COMPRESSION[
+        compression.upper() if compression != "zlib" else "ADOBE_DEFLATE"
+    ]
+    compress = tifffile.TIFF.COMPRESSORS[compression_code]
     subtract = tifffile.TIFF.PREDICTORS[predictor] if predictor > 1 else None
     for rows in _grouped(bands, count):
         pixels = rows if subtract is None else subtract(rows, axis=-1 if channels == 1 else -2)
@@ -442,15 +446,15 @@ _POINTERS = {exif.EXIF: "ExifTag", exif.GPS: "GPSTag"}
 def _append_directories(images: Sequence[Image], path: Path, big: bool) -> None:
     """Append the directories of EXIF and GPS tags to the file, and set the pointers to them."""
     tags = [exif.sized(image.extras.get("exif", {}), image.size) for image in images]
-    if not any(where in one for one in tags for where in _POINTERS):
+    if not any(where in directories for directories in tags for where in _POINTERS):
         return
     with path.open("r+b") as file:
-        for one, page in zip(tags, exif.directories(file, big), strict=False):
-            children = {where: tags for where, tags in one.items() if where != exif.IMAGE}
+        for directories, page in zip(tags, exif.directories(file, big), strict=False):
+            children = {where: tags for where, tags in directories.items() if where != exif.IMAGE}
             place = file.seek(0, os.SEEK_END)
             place += place % 2
-            data, places = exif.packed(children, place, big)
+            data, offsets = exif.packed(children, place, big)
             file.seek(place)
             file.write(data)
-            for where in set(_POINTERS) & set(places):
-                exif.point(file, page, where, places[where], big)
+            for where in set(_POINTERS) & set(offsets):
+                exif.point(file, page, where, offsets[where], big)

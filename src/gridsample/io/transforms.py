@@ -67,7 +67,7 @@ def read_transforms(path: Path | str) -> list[Any]:
         if name.endswith(".txt") and file.read(len(_ITK)) != _ITK:
             words = path.read_text(encoding="utf-8", errors="replace").replace(",", " ").split()
             return [_as_matrix(np.array([float(word) for word in words]), path)]
-        return [_as_ras(one) for one in itk.read_transforms(path)]
+        return [_as_ras(transform) for transform in itk.read_transforms(path)]
 
 
 def _as_matrix(numbers: NDArray[Any], path: Path) -> NDArray[np.float64]:

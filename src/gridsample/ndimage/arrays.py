@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from gridsample.backends import Backend, backend_of, is_foreign
+from gridsample.chunked.strips import POINTS
 from gridsample.definitions.checks import as_array, as_reals, check_dense
 from gridsample.definitions.integers import float_limits
 
@@ -19,30 +20,30 @@ def check_rank(*shapes: Sequence[int]) -> None:
         raise RuntimeError(f"input and output rank must be > 0, got shapes {shapes}")
 
 
-def as_known(given: Any) -> Any:
+def as_known(value: Any) -> Any:
     """Convert an array of a library without a backend, such as dask, to NumPy, as SciPy does."""
-    return np.asarray(given) if is_foreign(given) else given
+    return np.asarray(value) if is_foreign(value) else value
 
 
-def as_image(given: Any, name: str = "input") -> Any:
+def as_image(value: Any, name: str = "input") -> Any:
     """Return a dense array of its own library; convert other objects to NumPy arrays."""
-    given = as_known(given)
-    (image,) = backend_of(**{name: given}).asarrays(**{name: given})
+    value = as_known(value)
+    (image,) = backend_of(**{name: value}).asarrays(**{name: value})
     return image
 
 
-def given_back(result: Any, like: Any) -> Any:
+def restored(result: Any, like: Any) -> Any:
     """Convert a result to the type and device of the caller's input ``like``."""
     return result if is_foreign(like) else backend_of(like=like).restore(result, like)
 
 
-def one_each(given: Any, rank: int, name: str) -> list[Any]:
+def one_each(value: Any, rank: int, name: str) -> list[Any]:
     """Expand an argument to one entry per axis."""
-    given = as_known(given)
-    check_dense(**{name: given})
-    if isinstance(given, str) or not np.iterable(given):
-        return [given] * rank
-    entries = list(given)
+    value = as_known(value)
+    check_dense(**{name: value})
+    if isinstance(value, str) or not np.iterable(value):
+        return [value] * rank
+    entries = list(value)
     if len(entries) != rank:
         raise RuntimeError(
             f"{name}: sequence argument must have length equal to input rank, {rank}, "
@@ -95,7 +96,7 @@ def output_or_type(backend: Backend, output: Any, image: Any, shape: tuple[int, 
         dtype = output.dtype
     else:
         output = dtype
-    if kind(image) == "c" and not backend.type_name(dtype).startswith("complex"):
+    if kind_of_dtype(image) == "c" and not backend.type_name(dtype).startswith("complex"):
         raise RuntimeError(f"output must have complex dtype for complex input, got {dtype}")
     return output
 
@@ -105,13 +106,23 @@ def store(values: Any, output: Any) -> Any:
     backend = backend_of(values=values)
     if backend.as_dtype(output) is not None:
         return backend.astype(as_type(backend, values, output), output)
-    output[...] = as_type(backend, values, output.dtype)
+    rounds = backend.is_host and values.dtype.kind == "f" and output.dtype.kind in "iub"
+    if rounds and values.size > POINTS and not np.may_share_memory(values, output):
+        if len(values) == 1:
+            store(values[0], output[0])
+            return output
+        # A few rows at a time are in cache.
+        rows = max(1, len(values) * POINTS // values.size)
+        for first in range(0, len(values), rows):
+            store(values[first : first + rows], output[first : first + rows])
+    else:
+        output[...] = as_type(backend, values, output.dtype)
     return output
 
 
 def as_type(backend: Backend, values: Any, dtype: Any) -> Any:
     """Round values half away from zero and saturate them, if the dtype is an integer type."""
-    if kind(values) != "f":
+    if kind_of_dtype(values) != "f":
         return values
     name, xp = backend.type_name(dtype), backend.xp
     if name == "bool":
@@ -127,7 +138,7 @@ def rounded(xp: Any, values: Any) -> Any:
     return xp.trunc(values + xp.copysign(xp.ones_like(values) / 2, values))
 
 
-def kind(array: Any) -> str:
+def kind_of_dtype(array: Any) -> str:
     """The kind of an array's dtype: "f", "c", or "i" for integers and bool."""
     name = backend_of(array=array).type_name(array.dtype)
     return "c" if name.startswith("complex") else "f" if "float" in name else "i"
@@ -142,7 +153,7 @@ def as_like(array: Any, like: Any) -> Any:
     if backend.is_host:
         return array
     array = backend.asarray(array, like)
-    return array if kind(array) in "fc" else backend.astype(array, precision(like))
+    return array if kind_of_dtype(array) in "fc" else backend.astype(array, precision(like))
 
 
 def precision(array: Any) -> Any:
@@ -166,12 +177,12 @@ def as_real(array: Any, like: Any) -> Any:
     return backend.astype(as_like(array, like), precision(like))
 
 
-def as_numbers(given: Any, like: Any, name: str) -> Any:
+def as_numbers(value: Any, like: Any, name: str) -> Any:
     """Convert numbers to float64, or to the precision of ``like`` if they may have gradients."""
-    given = as_known(given)
-    if backend_of(like=like).is_host or backend_of(given=given).is_host:
-        return as_reals(given, name)
-    check_dense(**{name: given})
-    if kind(given) == "c":
-        raise TypeError(f"{name} must hold real numbers, got dtype {given.dtype}")
-    return as_real(as_image(given, name), like)
+    value = as_known(value)
+    if backend_of(like=like).is_host or backend_of(value=value).is_host:
+        return as_reals(value, name)
+    check_dense(**{name: value})
+    if kind_of_dtype(value) == "c":
+        raise TypeError(f"{name} must hold real numbers, got dtype {value.dtype}")
+    return as_real(as_image(value, name), like)

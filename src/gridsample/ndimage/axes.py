@@ -17,9 +17,9 @@ from gridsample.ndimage.arrays import (
     as_numbers,
     as_real,
     check_rank,
-    given_back,
     new_output,
     one_each,
+    restored,
     store,
 )
 from gridsample.ndimage.modes import Spline, spline_of
@@ -65,11 +65,11 @@ def shift(
     spline = spline_of(order, mode, cval, prefilter)
     image = as_image(input)
     check_rank(image.shape)
-    shifts = [as_numbers(one, image, "shift") for one in one_each(shift, image.ndim, "shift")]
+    shifts = [as_numbers(value, image, "shift") for value in one_each(shift, image.ndim, "shift")]
     result = new_output(output, image, tuple(image.shape))
     steps = zip(shifts, image.shape, strict=True)
-    places = [as_like(np.arange(n), by) - by for by, n in steps]
-    return given_back(store(separable(image, places, spline), result), input)
+    positions = [as_like(np.arange(n), by) - by for by, n in steps]
+    return restored(store(separable(image, positions, spline), result), input)
 
 
 def zoom(
@@ -125,33 +125,49 @@ def zoom(
             "True.",
             stacklevel=2,
         )
-    places = [
-        stretched(n, outputs, bool(grid_mode))
+    positions = [
+        resized_positions(n, outputs, bool(grid_mode))
         for n, outputs in zip(image.shape, shape, strict=True)
     ]
-    return given_back(store(separable(image, places, spline), result), input)
+    return restored(store(separable(image, positions, spline), result), input)
 
 
-def separable(image: Any, places: Sequence[Any], spline: Spline) -> Any:
+def separable(image: Any, positions: Sequence[Any], spline: Spline) -> Any:
     """Sample an image of any rank at the product of separate positions along each axis."""
     backend, outside = backend_of(image=image), []
-    if 0 in image.shape or any(len(place) == 0 for place in places):
-        return constant([len(place) for place in places], spline, image)
-    values = image
-    for axis, place in enumerate(places):
+    shape = tuple(len(place) for place in positions)
+    if 0 in image.shape or 0 in shape:
+        return constant(shape, spline, image)
+    values, inner = image, [slice(0, n) for n in shape]
+    for axis, place in enumerate(positions):
         n, x = image.shape[axis], as_real(place, image)
         if at_rest(place, n) and (spline.filters or spline.order < 2):
             continue  # every pixel of the axis is copied
         source = prepared(values, (axis,), spline)
         if spline.mode.fills:
-            outside.append((axis, ~spline.inside(x, n)))
-        settled = spline.settle(backend.xp, x, source.shape[axis])
-        values = sample_axis(source, axis, settled, **spline.options)
+            inside = spline.inside(x, n)
+            if backend.is_host:
+                inner[axis] = span(inside)
+                x, inside = x[inner[axis]], inside[inner[axis]]
+            outside.append((axis, ~inside))
+        sampled_positions = spline.sampled_positions(backend.xp, x, source.shape[axis])
+        values = sample_axis(source, axis, sampled_positions, **spline.options)
     if values is image:
         return values
     for axis, beyond in outside:
         values = filled(backend, values, axis, beyond, spline.cval)
-    return values
+    if tuple(values.shape) == shape:
+        return values
+    result = np.empty(shape, values.dtype)
+    result[...] = spline.cval
+    result[tuple(inner)] = values
+    return result
+
+
+def span(inside: Any) -> slice:
+    """Return the part of an axis that contains all positions inside the image, or one position."""
+    (found,) = np.nonzero(inside)
+    return slice(found[0], found[-1] + 1) if len(found) else slice(0, 1)
 
 
 def at_rest(x: Any, n: int) -> bool:
@@ -170,9 +186,9 @@ def filled(backend: Backend, values: Any, axis: int, beyond: Any, cval: Any) -> 
     return backend.xp.where(beyond.reshape(shape), outside, values)
 
 
-def stretched(n: int, outputs: int, whole: bool) -> Any:
+def resized_positions(n: int, outputs: int, edges: bool) -> Any:
     """Compute the positions of outputs over n pixels: between outer centres, or outer edges."""
     at = np.arange(outputs)
-    if whole:
+    if edges:
         return (at + 0.5) * (n / outputs) - 0.5 if outputs else at
     return at * ((n - 1) / (outputs - 1) if outputs > 1 else 1.0)

@@ -17,9 +17,9 @@ from gridsample.ndimage.arrays import (
     as_numbers,
     as_real,
     check_rank,
-    given_back,
     new_output,
     one_each,
+    restored,
     store,
 )
 from gridsample.ndimage.axes import separable
@@ -88,12 +88,12 @@ def affine_transform(
     matrix, offset = split_matrix(matrix, offset, image.ndim, len(shape))
     if matrix.ndim == 1:
         matrix, offset = (
-            [as_numbers(one, image, name) for one in each]
+            [as_numbers(numbers, image, name) for numbers in each]
             for name, each in (("matrix", matrix), ("offset", offset))
         )
-        places = [scaled(*each) for each in zip(shape, matrix, offset, strict=True)]
-        return given_back(store(separable(image, places, spline), result), input)
-    matrix, offset = as_real(matrix, image), [as_real(one, image) for one in offset]
+        positions = [scaled(*each) for each in zip(shape, matrix, offset, strict=True)]
+        return restored(store(separable(image, positions, spline), result), input)
+    matrix, offset = as_real(matrix, image), [as_real(numbers, image) for numbers in offset]
     if goes_to_scipy(image):
         elsewhere = scipy_function("affine_transform", "an input with more than three axes")
         elsewhere(image, matrix, offset, shape, result, order, mode, cval, prefilter)
@@ -103,7 +103,7 @@ def affine_transform(
         lambda pixels, place: transform_affine(pixels, matrix, offset, shape, spline, place),
         image, result, fresh,
     )  # fmt: skip
-    return given_back(values, input)
+    return restored(values, input)
 
 
 def rotate(
@@ -169,7 +169,7 @@ def rotate(
         flat, as_real(matrix, image), as_real(offset, image), tuple(new.tolist()), spline
     )
     values = backend.permute(values.reshape(*values.shape[:2], *moved.shape[2:]), back)
-    return given_back(store(values, result), input)
+    return restored(store(values, result), input)
 
 
 def transform_affine(
@@ -177,14 +177,14 @@ def transform_affine(
     output: Any = None,
 ) -> Any:  # fmt: skip
     """Sample an image at matrix @ index + offset; positions are computed as they are sampled."""
-    rank, plain = image.ndim - 1, backend_of(image=image).is_host
-    finite = plain and bool(np.isfinite(matrix).all() and np.isfinite(offset).all())
+    rank, is_host = image.ndim - 1, backend_of(image=image).is_host
+    finite = is_host and bool(np.isfinite(matrix).all() and np.isfinite(offset).all())
     fused = finite and len(shape) == rank and not spline.mode.folds
     positions, empty = linear_positions(matrix, offset, shape), 0 in image.shape or 0 in shape
     if not fused or empty or meets_tie(positions, shape, image.shape[:rank], spline):
         return transform(image, positions, shape, spline, output, finite)
-    kept = output is not None and output.dtype == image.dtype
-    source = prepared(image, range(rank), spline, kept)
+    keeps_dtype = output is not None and output.dtype == image.dtype
+    source = prepared(image, range(rank), spline, keeps_dtype)
     theta = np.column_stack([matrix[::-1, ::-1], spline.padded(np.array(offset)[::-1])])
     return affine_sample(
         source[np.newaxis], theta[np.newaxis], (1, image.shape[-1], *shape),
@@ -243,9 +243,9 @@ def split_matrix(matrix: Any, offset: Any, rank: int, out_rank: int) -> tuple[An
 
 def scaled(n: int, step: Any, offset: Any) -> Any:
     """Compute step * index + offset like SciPy, because the last bit matters at an edge."""
-    free = [not backend_of(one=one).is_host for one in (step, offset)]
+    free = [not backend_of(value=value).is_host for value in (step, offset)]
     step, offset = (
-        one if mine else float(one) for one, mine in zip((step, offset), free, strict=True)
+        value if mine else float(value) for value, mine in zip((step, offset), free, strict=True)
     )
     at = as_like(np.arange(n), step if free[0] else offset)
     return (at + offset / step) * step if step != 0 else at * step + offset
@@ -271,12 +271,12 @@ def rotation_plane(axes: Any, rank: int) -> list[int]:
     """
     if rank < 2:
         raise ValueError(f"input array should be at least 2D, got {rank} axes")
-    given = list(axes)
-    if len(given) != 2:
+    entries = list(axes)
+    if len(entries) != 2:
         raise ValueError(f"axes should contain exactly two values, got {axes!r}")
-    if not all(float(axis).is_integer() for axis in given):
+    if not all(float(axis).is_integer() for axis in entries):
         raise ValueError(f"axes should contain only integer values, got {axes!r}")
-    plane = sorted(int(axis) + rank * (axis < 0) for axis in given)
+    plane = sorted(int(axis) + rank * (axis < 0) for axis in entries)
     if plane[0] < 0 or plane[1] >= rank:
         raise ValueError(f"axes: invalid rotation plane specified: {axes!r}, of {rank} axes")
     return plane

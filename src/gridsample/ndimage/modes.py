@@ -12,7 +12,9 @@ import numpy as np
 from gridsample.definitions.checks import check_constant, check_dense
 from gridsample.definitions.methods import NEAREST
 
-PAD = 12  # pixels that SciPy adds before the prefilter for modes without an exact prefilter
+# The pixels that SciPy adds before the prefilter for modes without an exact prefilter, and how many
+# are necessary for orders that SciPy does not have.
+PAD, FAR = 12, 60
 
 
 # Each function folds positions x into a line of n pixels.  Positions inside do not change.  At the
@@ -48,7 +50,7 @@ def mirror(xp: Any, x: Any, n: int) -> Any:
     return xp.where(x < 0, below, above)
 
 
-def turn(xp: Any, x: Any, n: int) -> Any:
+def wrap_between_centres(xp: Any, x: Any, n: int) -> Any:
     """Wrap positions with the period n - 1, in which the last pixel is also the first."""
     if n == 1:
         return x * 0
@@ -86,12 +88,14 @@ MODES = {
     "nearest": Mode("border", "symmetric", clamp, pad="edge"),  # a a a | a b c d | d d d
     "mirror": Mode("mirror", "mirror", mirror),  # d c b | a b c d | c b a
     "grid-wrap": Mode("wrap", "wrap", stay),  # b c d | a b c d | a b c
-    "wrap": Mode("mirror", "mirror", turn, folds=True),  # b c d | a b c d | b c d: d is a
+    "wrap": Mode(
+        "mirror", "mirror", wrap_between_centres, folds=True
+    ),  # b c d | a b c d | b c d: d is a
 }
 
 # SciPy rounds ties up, not to the even pixel.
 NEAREST_UP = dataclasses.replace(NEAREST, name="nearest-up", ties_up=True)
-METHODS = (NEAREST_UP, "linear", "spline2", "spline3", "spline4", "spline5")
+METHODS = (NEAREST_UP, "linear", *[f"spline{order}" for order in range(2, 8)])
 
 
 class Spline(NamedTuple):
@@ -110,7 +114,8 @@ class Spline(NamedTuple):
     @property
     def pad(self) -> int:
         """The number of pixels that are added at each end of a line."""
-        return PAD if self.filters and self.mode.pad else 0
+        wanted = PAD if self.order <= 5 else FAR
+        return wanted if self.filters and self.mode.pad else 0
 
     @property
     def options(self) -> dict[str, Any]:
@@ -137,7 +142,7 @@ class Spline(NamedTuple):
         """Convert positions, or an offset of positions, to positions in the padded image."""
         return x + self.pad if self.pad else x
 
-    def settle(self, xp: Any, x: Any, n: int) -> Any:
+    def sampled_positions(self, xp: Any, x: Any, n: int) -> Any:
         """Convert positions along an axis to those that are sampled; n includes padded pixels."""
         x = self.padded(x)
         inside = self.inside(x, n)
@@ -169,9 +174,9 @@ def check_number(cval: Any) -> Any:
     check_dense(cval=cval)
     check_constant(cval=cval)
     if getattr(cval, "shape", None) == ():
-        found = cval.item()
-        if isinstance(found, (int, float, complex, np.number)):
-            return found
+        number = cval.item()
+        if isinstance(number, (int, float, complex, np.number)):
+            return number
     shape = getattr(cval, "shape", None)
     got = f"shape {tuple(shape)}" if shape else repr(cval)
     raise TypeError(f"cval must be a number, got {got}")

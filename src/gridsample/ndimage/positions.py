@@ -17,9 +17,9 @@ from gridsample.ndimage.arrays import (
     as_like,
     as_real,
     check_rank,
-    given_back,
-    kind,
+    kind_of_dtype,
     new_output,
+    restored,
     store,
 )
 from gridsample.ndimage.modes import Spline, spline_of
@@ -69,39 +69,39 @@ def map_coordinates(
         array([2., 7.])
     """
     spline = spline_of(order, mode, cval, prefilter)
-    image, places = as_image(input), as_image(coordinates, "coordinates")
-    if backend_of(input=image).is_host and not backend_of(coordinates=places).is_host:
+    image, positions = as_image(input), as_image(coordinates, "coordinates")
+    if backend_of(input=image).is_host and not backend_of(coordinates=positions).is_host:
         raise TypeError(
             "coordinates is a tensor, but input is not; both must be from one library; convert it: "
             "input = torch.as_tensor(input, device=coordinates.device)"
         )
-    places = as_like(places, image)
-    if kind(places) == "c":
-        raise TypeError(f"coordinates: Complex type not supported: {places.dtype}")
-    shape = tuple(places.shape[1:])
+    positions = as_like(positions, image)
+    if kind_of_dtype(positions) == "c":
+        raise TypeError(f"coordinates: Complex type not supported: {positions.dtype}")
+    shape = tuple(positions.shape[1:])
     check_rank(image.shape, shape)
-    if places.shape[0] != image.ndim:
+    if positions.shape[0] != image.ndim:
         raise RuntimeError(
-            f"coordinates: invalid shape for coordinate array: {tuple(places.shape)}; "
+            f"coordinates: invalid shape for coordinate array: {tuple(positions.shape)}; "
             f"the first axis must have one entry for each of the input's {image.ndim} axes"
         )
     if goes_to_scipy(image):
         elsewhere = scipy_function("map_coordinates", "an input with more than three axes")
-        return elsewhere(image, places, output, order, mode, cval, prefilter)
+        return elsewhere(image, positions, output, order, mode, cval, prefilter)
     result = new_output(output, image, shape)
 
     def sampled(source: Any) -> Any:
-        grid = np.moveaxis(spline.padded(places.astype(np.float64, copy=False)), 0, -1)
+        grid = np.moveaxis(spline.padded(positions.astype(np.float64, copy=False)), 0, -1)
         return grid_sample(
             source, grid[np.newaxis, ..., ::-1], coords="pixel", **spline.options, **spline.beyond
         )
 
     fresh = not isinstance(output, np.ndarray)
-    finite = spline.order > 0 or not backend_of(input=image).is_host or all_finite(places)
+    finite = spline.order > 0 or not backend_of(input=image).is_host or all_finite(positions)
     values = transform_whole(
-        image, sampled, lambda a, b: places[:, a:b], shape, spline, result, fresh, finite
+        image, sampled, lambda a, b: positions[:, a:b], shape, spline, result, fresh, finite
     )
-    return given_back(values, input)
+    return restored(values, input)
 
 
 def geometric_transform(
@@ -157,24 +157,26 @@ def geometric_transform(
     check_rank(image.shape, shape)
     if goes_to_scipy(image) or type(mapping).__name__ == "LowLevelCallable":
         elsewhere = scipy_function("geometric_transform", "more than three axes, or a C function,")
-        how = (order, mode, cval, prefilter, extra_arguments, extra_keywords)
-        return elsewhere(image, mapping, shape, output, *how)
+        options = (order, mode, cval, prefilter, extra_arguments, extra_keywords)
+        return elsewhere(image, mapping, shape, output, *options)
     result = new_output(output, image, shape)
-    given = extra_keywords or {}
-    places = [tuple(mapping(at, *extra_arguments, **given)) for at in np.ndindex(shape)]
-    if any(len(place) != image.ndim for place in places):
+    keywords = extra_keywords or {}
+    positions = [tuple(mapping(at, *extra_arguments, **keywords)) for at in np.ndindex(shape)]
+    if any(len(place) != image.ndim for place in positions):
         raise TypeError(
             f"mapping must give {image.ndim} coordinates, one for each axis of the input, "
-            f"got {next(len(place) for place in places if len(place) != image.ndim)}"
+            f"got {next(len(place) for place in positions if len(place) != image.ndim)}"
         )
-    if not all(backend_of(x=x).is_host for place in places for x in place):
+    if not all(backend_of(x=x).is_host for place in positions for x in place):
         xp = backend_of(input=image).xp
-        table = xp.stack([as_real(x, image) for x in itertools.chain(*zip(*places, strict=True))])
+        table = xp.stack(
+            [as_real(x, image) for x in itertools.chain(*zip(*positions, strict=True))]
+        )
     else:
-        table = as_real(np.ascontiguousarray(np.array(places, np.float64).T), image)
+        table = as_real(np.ascontiguousarray(np.array(positions, np.float64).T), image)
     table = table.reshape(image.ndim, *shape)
     values = transform_plain(image, lambda a, b: table[:, a:b], shape, spline, result)
-    return given_back(values, input)
+    return restored(values, input)
 
 
 # Arbitrary positions ------------------------------------------------------------------------------
@@ -196,16 +198,16 @@ def transform(
         return constant((*shape, image.shape[-1]), spline, image)
     source = prepared(image, range(rank), spline)
 
-    def settled(first: int, last: int) -> list[Any]:
-        places = zip(positions(first, last), source.shape, strict=False)
+    def sampled_positions(first: int, last: int) -> list[Any]:
+        lines = zip(positions(first, last), source.shape, strict=False)
         if finite and spline.order and not spline.mode.folds:
-            return [spline.padded(x) for x, _ in places]
-        return [spline.settle(backend.xp, x, n) for x, n in places]
+            return [spline.padded(x) for x, _ in lines]
+        return [spline.sampled_positions(backend.xp, x, n) for x, n in lines]
 
     direct = isinstance(out, np.ndarray) and out.dtype == source.dtype and out.dtype.isnative
     if direct and out.flags.writeable and not np.may_share_memory(out, source):
-        return sample(source, settled, shape, out, **spline.options, **spline.beyond)
-    return sample(source, settled, shape, **spline.options, **spline.beyond)
+        return sample(source, sampled_positions, shape, out, **spline.options, **spline.beyond)
+    return sample(source, sampled_positions, shape, **spline.options, **spline.beyond)
 
 
 def transform_whole(
@@ -219,12 +221,12 @@ def transform_whole(
     treats NaN positions as outside.  It is also used if positions are not ``finite`` in a mode in
     which the results would not show it.  ``fresh`` means that the caller does not own the output.
     """
-    plain = backend_of(image=image).is_host and not spline.mode.folds and finite
+    unchanged = backend_of(image=image).is_host and not spline.mode.folds and finite
     empty = 0 in image.shape or 0 in shape
-    if not plain or empty or meets_tie(positions, shape, image.shape, spline):
+    if not unchanged or empty or meets_tie(positions, shape, image.shape, spline):
         return transform_plain(image, positions, shape, spline, output)
-    kept = output.dtype == image.dtype
-    source = prepared(image[..., np.newaxis], range(image.ndim), spline, kept)[..., 0]
+    keeps_dtype = output.dtype == image.dtype
+    source = prepared(image[..., np.newaxis], range(image.ndim), spline, keeps_dtype)[..., 0]
     values = sampled(source[np.newaxis, np.newaxis])[0, 0]
     if spline.mode.fills and may_be_no_number(values):
         return transform_plain(image, positions, shape, spline, output)
@@ -297,5 +299,5 @@ def as_channel(
     values = sampled(image[..., np.newaxis], place)
     if values is place:
         return output
-    kept = fresh and values.dtype == output.dtype
-    return values[..., 0] if kept else store(values[..., 0], output)
+    stored = fresh and values.dtype == output.dtype
+    return values[..., 0] if stored else store(values[..., 0], output)

@@ -9,8 +9,15 @@ from typing import Any
 import numpy as np
 
 from gridsample.backends import backend_of
-from gridsample.ndimage.arrays import as_image, as_like, given_back, kind, new_output, store
-from gridsample.ndimage.modes import PAD, Spline, check_order, find_mode
+from gridsample.ndimage.arrays import (
+    as_image,
+    as_like,
+    kind_of_dtype,
+    new_output,
+    restored,
+    store,
+)
+from gridsample.ndimage.modes import Spline, check_order, find_mode
 from gridsample.ops.filtering import spline_filter as coefficients
 
 
@@ -45,10 +52,10 @@ def spline_filter(
     find_mode(mode)
     result = filter_output(output, image)
     if image.ndim == 0:
-        return given_back(store(image, result), input)
+        return restored(store(image, result), input)
     for axis in range(image.ndim):
         image = spline_filter1d(image, order, axis, result, mode)
-    return given_back(image, input)
+    return restored(image, input)
 
 
 def spline_filter1d(
@@ -79,51 +86,53 @@ def spline_filter1d(
         array([6.])
     """
     image = as_image(input)
-    order, how = check_order(order), find_mode(mode)
+    order, boundary = check_order(order), find_mode(mode)
     result = filter_output(output, image)
     if order > 1 and image.ndim:
         axis = check_axis(axis, image.ndim)
-        image = prepared(image, (axis,), Spline(order, how._replace(pad=""), 0.0, True))
+        image = prepared(image, (axis,), Spline(order, boundary._replace(pad=""), 0.0, True))
     if not backend_of(input=image).is_host:
-        return given_back(store(image, result), input)
-    result[...] = np.trunc(image) if image.dtype.kind == "f" and kind(result) == "i" else image
+        return restored(store(image, result), input)
+    result[...] = (
+        np.trunc(image) if image.dtype.kind == "f" and kind_of_dtype(result) == "i" else image
+    )
     return result
 
 
-def prepared(image: Any, axes: Sequence[int], spline: Spline, kept: bool = False) -> Any:
+def prepared(image: Any, axes: Sequence[int], spline: Spline, keeps_dtype: bool = False) -> Any:
     """Pad an image and compute its coefficients along some axes, if the spline needs them."""
-    image = working(padded(image, axes, spline), spline, kept)
+    image = working(padded(image, axes, spline), spline, keeps_dtype)
     if spline.filters:
         image = coefficients(image, spline.order, spline.mode.prefilter, tuple(axes))
     return image
 
 
-def working(image: Any, spline: Spline, kept: bool) -> Any:
+def working(image: Any, spline: Spline, keeps_dtype: bool) -> Any:
     """Convert an image to the dtype in which it is sampled.
 
     Arrays of libraries other than NumPy keep their precision, and so do pixels that are only
-    copied.  Sums are computed in float64.  If the result is ``kept`` in the image's dtype, single
+    copied.  Sums are computed in float64.  If the result ``keeps_dtype``, that of the image, single
     precision is converted only when it is read.
     """
     backend = backend_of(image=image)
     if not backend.is_host:
-        whole = kind(image) == "i" and spline.order
-        return backend.astype(image, backend.type("float64")) if whole else image
+        is_summed = kind_of_dtype(image) == "i" and spline.order
+        return backend.astype(image, backend.type("float64")) if is_summed else image
     if spline.order == 0:
         return image.astype(np.float32) if image.dtype == np.float16 else image
-    if kept and spline.order == 1 and image.dtype in (np.float32, np.complex64):
+    if keeps_dtype and spline.order == 1 and image.dtype in (np.float32, np.complex64):
         return image
     return image.astype(np.complex128 if image.dtype.kind == "c" else np.float64, copy=False)
 
 
 def padded(image: Any, axes: Sequence[int], spline: Spline) -> Any:
-    """Add `PAD` pixels at both ends of some axes, if the mode requires it."""
+    """Add pixels at both ends of some axes, if the mode requires it."""
     if not spline.pad:
         return image
     backend = backend_of(image=image)
     for axis in axes:
         n, rank = image.shape[axis], image.ndim
-        at = np.arange(-PAD, n + PAD)
+        at = np.arange(-spline.pad, n + spline.pad)
         nearest = backend.asarray(np.clip(at, 0, n - 1), image)
         image = image[(*(slice(None),) * axis, nearest)]
         if spline.mode.pad == "constant":
@@ -140,13 +149,13 @@ def filter_output(output: Any, image: Any) -> Any:
     """
     if backend_of(input=image).is_host:
         return new_output(output, image, image.shape)
-    own = image.dtype if kind(image) in "fc" else as_like(image, image).dtype
-    return own if output is np.float64 else new_output(output, image, image.shape)
+    dtype = image.dtype if kind_of_dtype(image) in "fc" else as_like(image, image).dtype
+    return dtype if output is np.float64 else new_output(output, image, image.shape)
 
 
 def check_axis(axis: Any, rank: int) -> int:
     """Return an axis as a non-negative integer, or raise an error if there is no such axis."""
-    given = operator.index(axis)
-    if not -rank <= given < rank:
-        raise np.exceptions.AxisError(given, rank)
-    return given % rank
+    index = operator.index(axis)
+    if not -rank <= index < rank:
+        raise np.exceptions.AxisError(index, rank)
+    return index % rank

@@ -26,11 +26,11 @@ def scipy_originals() -> Any:
     calling those would cause infinite recursion.  The module that defines the originals is
     therefore executed again, without registering it, so other code is not affected.
     """
-    found = importlib.util.find_spec("scipy.ndimage._interpolation")
-    if found is None or found.loader is None:  # this version defines them elsewhere
+    spec = importlib.util.find_spec("scipy.ndimage._interpolation")
+    if spec is None or spec.loader is None:  # this version defines them elsewhere
         return importlib.import_module("scipy.ndimage")
-    module = importlib.util.module_from_spec(found)
-    found.loader.exec_module(module)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
     return module
 
 

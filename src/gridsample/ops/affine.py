@@ -32,7 +32,7 @@ def affine_sample(
     *,
     coords: str = "normalized",
     fill_value: Any = 0,
-    extrapolate: bool = True,
+    extrapolate: bool | str = True,
     prefilter: bool = True,
     antialias: bool = False,
     max_samples: int = MOST,
@@ -107,8 +107,8 @@ def affine_sample(
         footprint=as_footprint(antialias, max_samples, footprint),
     )  # fmt: skip
     rule = as_rule(missing, weights, min_weight, return_weight, padding_mode)
-    given = {} if weights is None else {"weights": weights}
-    backend = backend_of(input=input, theta=theta, **given)
+    optional = {} if weights is None else {"weights": weights}
+    backend = backend_of(input=input, theta=theta, **optional)
     return sample(backend, input, theta, size, options, rule)
 
 
@@ -123,7 +123,7 @@ def affine_sample_vjp(
     *,
     coords: str = "normalized",
     fill_value: Any = 0,
-    extrapolate: bool = True,
+    extrapolate: bool | str = True,
     prefilter: bool = True,
     antialias: bool = False,
     max_samples: int = MOST,
@@ -200,10 +200,10 @@ def affine_sample_vjp(
         prefilter=prefilter, channel_axis=channel_axis, threads=threads,
         footprint=as_footprint(antialias, max_samples, footprint),
     )  # fmt: skip
-    given = {} if weights is None else {"weights": weights}
-    backend = backend_of(grad_output=grad_output, input=input, theta=theta, **given)
+    optional = {} if weights is None else {"weights": weights}
+    backend = backend_of(grad_output=grad_output, input=input, theta=theta, **optional)
     flags = {"need_input": need_input, "need_theta": need_theta, "need_weights": need_weights}
-    first, second, third = [check_flag(one, name) for name, one in flags.items()]
+    first, second, third = [check_flag(flag, name) for name, flag in flags.items()]
     rule = as_rule(missing, weights, min_weight, False, padding_mode)
     arrays = {"grad_output": grad_output, "input": input, "theta": theta}
 
@@ -252,46 +252,48 @@ class AffinePoints:
         return AffinePoints(self.backend, array, self.size)
 
     def average(
-        self, arrays: Sequence[Array], how: Options, averaging: Averaging
+        self, arrays: Sequence[Array], options: Options, averaging: Averaging
     ) -> tuple[Array, Array | None, bool]:
         """Compute means over the pixels that count."""
-        return self.backend.average(arrays, how, averaging, self.out)
+        return self.backend.average(arrays, options, averaging, self.out)
 
     def average_backward(
-        self, values: Array, arrays: Sequence[Array], how: Options, averaging: Averaging,
+        self, values: Array, arrays: Sequence[Array], options: Options, averaging: Averaging,
         needed: tuple[bool, bool, bool],
     ) -> tuple[Array | None, Array | None, Array | None, bool]:  # fmt: skip
         """Compute the needed gradients of means."""
-        return self.backend.average_backward(values, arrays, how, averaging, needed, self.out)
+        return self.backend.average_backward(values, arrays, options, averaging, needed, self.out)
 
     def resolve_options(self, image: Array, options: Options) -> Options:
         """Return the checked options, for the grid that the maps represent."""
         backend, theta = self.backend, self.array
-        kind = backend.type(backend.type_name(theta.dtype, "theta"))
-        stand_in = backend.full(self.points, 0, kind, theta)  # takes no memory
+        dtype = backend.type(backend.type_name(theta.dtype, "theta"))
+        stand_in = backend.full(self.points, 0, dtype, theta)  # takes no memory
         return backend.resolve_options(image, stand_in, options)
 
-    def gather(self, image: Array, how: Options, dtype: Any) -> Array:
+    def gather(self, image: Array, options: Options, dtype: Any) -> Array:
         """Sample an image, without a grid if the backend can."""
-        result = self.backend.affine(image, self.array, self.out, how, dtype)
+        result = self.backend.affine(image, self.array, self.out, options, dtype)
         if result is None:
-            points = through_grid(self.backend, self.array, self.out, how)
-            result = points.cut(self.backend.gather(image, points.grid(), points.how, dtype))
+            points = through_grid(self.backend, self.array, self.out, options)
+            result = points.cut(self.backend.gather(image, points.grid(), points.options, dtype))
         return result
 
     def backward(
-        self, values: Array, image: Array, how: Options, needed: tuple[bool, bool], dtype: Any
+        self, values: Array, image: Array, options: Options, needed: tuple[bool, bool], dtype: Any
     ) -> tuple[Array | None, Array | None]:
         """Compute the needed gradients of image and maps, without a grid if the backend can."""
         backend, theta, out = self.backend, self.array, self.out
-        found = backend.affine_backward(values, image, theta, out, how, needed, dtype)
-        if found is None:
-            points = through_grid(backend, theta, out, how)
+        gradients = backend.affine_backward(values, image, theta, out, options, needed, dtype)
+        if gradients is None:
+            points = through_grid(backend, theta, out, options)
             upstream = points.extend(values)
-            found = backend.backward(upstream, image, points.grid(), points.how, needed, dtype)
+            gradients = backend.backward(
+                upstream, image, points.grid(), points.options, needed, dtype
+            )
             if needed[1]:
-                found = found[0], points.gradient(found[1])
-        return found
+                gradients = gradients[0], points.gradient(gradients[1])
+        return gradients
 
 
 def sample(
@@ -299,20 +301,20 @@ def sample(
     rule: Rule | None,
 ) -> Any:  # fmt: skip
     """Compute the result of `affine_sample`."""
-    given = {} if rule is None or rule.weights is None else {"weights": rule.weights}
-    image, maps, *weights = backend.to_device(input=input, theta=theta, **given)
-    places = AffinePoints(backend, maps, size)
+    optional = {} if rule is None or rule.weights is None else {"weights": rule.weights}
+    image, maps, *weights = backend.to_device(input=input, theta=theta, **optional)
+    points = AffinePoints(backend, maps, size)
     if rule is not None:
-        made, weight, how = means.sample(
-            backend, places, image, weights[0] if weights else None, options, rule
+        mean, weight, resolved = means.sample(
+            backend, points, image, weights[0] if weights else None, options, rule
         )
-        last = how.channels_last()
-        result = backend.restore(back(backend, made, last), input)
+        last = resolved.channels_last()
+        result = backend.restore(back(backend, mean, last), input)
         if weight is None:
             return result
         return result, backend.restore(back(backend, weight, last), input)
-    how = places.resolve_options(image, options)
-    last = how.channel_axis == -1
+    resolved = points.resolve_options(image, options)
+    last = resolved.channel_axis == -1
     pixels = planes(backend, image, last)
-    source = filtered(backend, pixels, maps, how) if how.prefilter else pixels
-    return backend.restore(back(backend, places.gather(source, how, image.dtype), last), input)
+    source = filtered(backend, pixels, maps, resolved) if resolved.prefilter else pixels
+    return backend.restore(back(backend, points.gather(source, resolved, image.dtype), last), input)

@@ -47,7 +47,7 @@ def out_shape(image: Shape, grid: Shape, last: bool) -> Shape:
 def sum_type(backend: Backend, *arrays: Array) -> Any:
     """The real dtype in which sums over these arrays are computed."""
     names = [backend.type_name(array.dtype) for array in arrays]
-    return backend.type("float64" if any([one in WIDE_TYPES for one in names]) else "float32")
+    return backend.type("float64" if any([name in WIDE_TYPES for name in names]) else "float32")
 
 
 def coefficient_type(backend: Backend, image: Array, *others: Array) -> Any:
@@ -79,9 +79,9 @@ def check_upstream(backend: Backend, upstream: Array, image: Array, shape: Shape
         TypeError: it is an integer array, or complex although the image is real.
         ValueError: it does not have the output's shape.
     """
-    found = backend.shape(upstream)
-    if found != tuple(shape):
-        raise ValueError(f"grad_output must have the output's shape {tuple(shape)}, got {found}")
+    actual = backend.shape(upstream)
+    if actual != tuple(shape):
+        raise ValueError(f"grad_output must have the output's shape {tuple(shape)}, got {actual}")
     name = backend.type_name(upstream.dtype, "grad_output")
     if name not in UPSTREAM_TYPES:
         raise TypeError(
@@ -135,29 +135,29 @@ def difference(backend: Backend, array: Array, axis: int) -> Array:
 
 
 def filtered(
-    backend: Backend, image: Array, places: Array, how: Options, adjoint: bool = False
+    backend: Backend, image: Array, grid: Array, options: Options, adjoint: bool = False
 ) -> Array:
     """Compute the spline coefficients of an image, or apply the transpose of the linear part.
 
-    The result has the dtype of the sums, which also depends on the dtype of ``places`` (a grid, or
+    The result has the dtype of the sums, which also depends on the dtype of ``grid`` (a grid, or
     affine maps).
 
     Under "constant", the coefficients also contain a part of the fill value, which does not depend
     on the image; see `add_fill`.
     """
-    if backend.type_name(places.dtype) == "float64":
-        image = backend.astype(image, coefficient_type(backend, image, places))
-    splines, n = how.splines(), len(image.shape)
+    if backend.type_name(grid.dtype) == "float64":
+        image = backend.astype(image, coefficient_type(backend, image, grid))
+    splines, n = options.splines(), len(image.shape)
     for order in sorted({*splines} - {0, 1}):
-        axes = [a for a, one in enumerate(splines) if one == order]
+        axes = [a for a, spline in enumerate(splines) if spline == order]
         image = backend.prefilter(
-            image, order, [how.padding_mode[a] for a in axes], [n - 1 - a for a in axes],
-            how.align_corners, adjoint, how.threads,
+            image, order, [options.padding_mode[a] for a in axes], [n - 1 - a for a in axes],
+            options.align_corners, adjoint, options.threads,
         )  # fmt: skip
-    return add_fill(backend, image, how) if how.blends() and not adjoint else image
+    return add_fill(backend, image, options) if options.blends() and not adjoint else image
 
 
-def add_fill(backend: Backend, image: Array, how: Options) -> Array:
+def add_fill(backend: Backend, image: Array, options: Options) -> Array:
     """Add the fill value's part to the coefficients of an image with zeros outside.
 
     Let F be the prefilter with zeros outside, s the image, and f the fill value.  The weights of
@@ -170,17 +170,17 @@ def add_fill(backend: Backend, image: Array, how: Options) -> Array:
     over the axes with a spline under "constant".  It is added axis by axis, multiplied out, because
     F d decreases to 0 away from the ends, and then does so even for a large fill value.
     """
-    fill = backend.fill(image, how)
+    fill = backend.fill(image, options)
     # With an infinite or NaN fill value, no coefficients meet the pixels at the edges.
     factor = backend.xp.where(backend.xp.isfinite(fill), fill, 0) * -1
-    n, kind, before = len(image.shape), sum_type(backend, image), None
-    for a, (order, name) in enumerate(zip(how.splines(), how.padding_mode, strict=True)):
+    n, dtype, before = len(image.shape), sum_type(backend, image), None
+    for a, (order, name) in enumerate(zip(options.splines(), options.padding_mode, strict=True)):
         if order < 2 or not BOUNDARIES[name].filled:
             continue
         axis = n - 1 - a
-        key = how.mode[a], order, name, image.shape[axis], kind
-        kept: Any = backend  # the cache wants it to be hashable, which a protocol does not say
-        line = kept_line(kept, *key) if backend.is_host else fill_line(backend, image, *key)
+        key = options.mode[a], order, name, image.shape[axis], dtype
+        hashable: Any = backend  # the cache wants it to be hashable, which a protocol does not say
+        line = kept_line(hashable, *key) if backend.is_host else fill_line(backend, image, *key)
         line = line.reshape(tuple([-1 if k == axis else 1 for k in range(n)]))
         factor = factor if before is None else factor * (before + 1)
         if backend.is_host:  # the coefficients are a new array, and few of them change
@@ -194,15 +194,15 @@ def add_fill(backend: Backend, image: Array, how: Options) -> Array:
 
 
 def fill_line(
-    backend: Backend, like: Array, mode: Any, order: int, name: str, size: Any, kind: Any
+    backend: Backend, like: Array, mode: Any, order: int, name: str, size: Any, dtype: Any
 ) -> Array:
     """Compute F d of `add_fill` for an axis of a size: (1, 1, size)."""
-    how = Options(
+    options = Options(
         mode=(mode,), padding_mode=(name,), coords="pixel", fill_value=(1.0,), prefilter=False,
         order=(0,),
     )  # fmt: skip
-    pixels = backend.line(size, None, kind, like).reshape((1, size, 1))
-    dropped = backend.gather(backend.full((1, 1, size), 0, kind, like), pixels, how, kind)
+    pixels = backend.line(size, None, dtype, like).reshape((1, size, 1))
+    dropped = backend.gather(backend.full((1, 1, size), 0, dtype, like), pixels, options, dtype)
     return backend.prefilter(dropped, order, [name], [2], False, False, None)
 
 
@@ -218,4 +218,4 @@ def parts_of(line: Array, axis: int) -> list[tuple[slice, ...]]:
     entries = np.flatnonzero(line)
     head = entries[entries < n // 2].max(initial=-1) + 1
     tail = entries[entries >= n // 2].min(initial=n)
-    return [(*(slice(None),) * axis, one) for one in (slice(0, head), slice(tail, n))]
+    return [(*(slice(None),) * axis, part) for part in (slice(0, head), slice(tail, n))]

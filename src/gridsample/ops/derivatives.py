@@ -20,7 +20,7 @@ def grid_gradient(
     *,
     coords: str = "normalized",
     fill_value: Any = 0,
-    extrapolate: bool = True,
+    extrapolate: bool | str = True,
     prefilter: bool = True,
     channel_axis: int = 1,
     threads: int | None = None,
@@ -85,7 +85,7 @@ def grid_hessian(
     *,
     coords: str = "normalized",
     fill_value: Any = 0,
-    extrapolate: bool = True,
+    extrapolate: bool | str = True,
     prefilter: bool = True,
     channel_axis: int = 1,
     threads: int | None = None,
@@ -144,17 +144,17 @@ def derivatives(backend: Backend, input: Any, grid: Any, options: Options, degre
     """Compute all derivatives of one degree along the coordinates, on ``degree`` extra axes."""
     image, points = backend.to_device(input=input, grid=grid)
     points = as_grid(backend, points, options)
-    how = backend.resolve_options(image, points, options)
-    last, rank = how.channel_axis == -1, len(how.mode)
-    if has_labels(how.mode):  # which jump, so that the derivatives are those of nearest: 0
-        how = how.changed(mode=without_labels(how.mode, "nearest"))
+    resolved = backend.resolve_options(image, points, options)
+    last, rank = resolved.channel_axis == -1, len(resolved.mode)
+    if has_labels(resolved.mode):  # which jump, so that the derivatives are those of nearest: 0
+        resolved = resolved.changed(mode=without_labels(resolved.mode, "nearest"))
     pixels = planes(backend, image, last)
-    source = filtered(backend, pixels, points, how) if how.prefilter else pixels
+    source = filtered(backend, pixels, points, resolved) if resolved.prefilter else pixels
     single = [(a,) for a in range(rank)]
-    every: Any = single if degree == 1 else [(*j, *k) for j in single for k in single]
+    directions: Any = single if degree == 1 else [(*j, *k) for j in single for k in single]
     # Before torch 2.9, torch.compile supports neither a tuple's count nor itertools.product.
-    orders = [tuple([sum([a == k for a in axes]) for k in range(rank)]) for axes in every]
-    kind = backend.promote(image.dtype, points.dtype)
-    made = backend.gathers(source, points, how, orders, kind)
-    result = made.reshape(*made.shape[:-1], *(rank,) * degree)
+    orders = [tuple([sum([a == k for a in axes]) for k in range(rank)]) for axes in directions]
+    dtype = backend.promote(image.dtype, points.dtype)
+    results = backend.gathers(source, points, resolved, orders, dtype)
+    result = results.reshape(*results.shape[:-1], *(rank,) * degree)
     return backend.restore(back(backend, result, last, degree), input)

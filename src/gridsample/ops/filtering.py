@@ -96,11 +96,13 @@ def check_axes(axes: Any, dimensions: int) -> tuple[int, ...]:
     if axes is None:
         return tuple(range(2, dimensions))
     try:
-        given = [operator.index(one) for one in ((axes,) if hasattr(axes, "__index__") else axes)]
+        indices = [
+            operator.index(axis) for axis in ((axes,) if hasattr(axes, "__index__") else axes)
+        ]
     except TypeError:
         raise TypeError(f"axes must be integers, or None, got {axes!r}") from None
-    chosen = tuple(one + dimensions if one < 0 else one for one in given)
-    if not all(0 <= one < dimensions for one in chosen) or len(set(chosen)) < len(chosen):
+    chosen = tuple(axis + dimensions if axis < 0 else axis for axis in indices)
+    if not all(0 <= axis < dimensions for axis in chosen) or len(set(chosen)) < len(chosen):
         raise ValueError(
             f"axes must be different axes of the input, from {-dimensions} to {dimensions - 1}, "
             f"got {axes!r}"

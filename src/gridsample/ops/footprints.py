@@ -68,26 +68,26 @@ def footprint(
     Example:
         >>> import numpy as np, gridsample
         >>> half = gridsample.affine_grid(np.array([[[1.0, 0, 0], [0, 1, 0]]]), (1, 1, 4, 6))
-        >>> found = gridsample.footprint(half, (8, 12))
-        >>> found.lengths[0, 0, 0], found.counts[0, 0, 0]
+        >>> footprints = gridsample.footprint(half, (8, 12))
+        >>> footprints.lengths[0, 0, 0], footprints.counts[0, 0, 0]
         (array([2., 2.]), array([2, 2]))
     """
     if is_overridden(grid):
         return hand_over(footprint, locals(), grid)  # type: ignore[no-any-return]
     backend = backend_of(grid=grid)
-    (given,) = backend.to_device(grid=grid)
+    (array,) = backend.to_device(grid=grid)
     options = Options(coords=coords)
-    points = as_grid(backend, given, options)
+    points = as_grid(backend, array, options)
     shape = backend.shape(points)
     spatial = check_size(size, shape)
     check_coords(coords, len(spatial), shape[1:-1])
-    how = definitions.as_footprint(True, max_samples)
-    assert how is not None
-    definitions.check_footprint(how, len(spatial), shape)
+    parameters = definitions.as_footprint(True, max_samples)
+    assert parameters is not None
+    definitions.check_footprint(parameters, len(spatial), shape)
     corners = check_flag(align_corners, "align_corners")
     with backend.quiet():  # coordinates may be infinite
-        found = measured(backend, points, spatial, (coords, corners), how.most)
-    return Footprints(*[backend.restore(one, grid) for one in found])
+        arrays = measured(backend, points, spatial, (coords, corners), parameters.most)
+    return Footprints(*[backend.restore(array, grid) for array in arrays])
 
 
 def measured(
@@ -101,22 +101,22 @@ def measured(
     sides = [side_of(backend, grid, k, units[0] == "displacement") for k in range(rank)]
     lengths = [sum((side[..., d] * unit[d]) ** 2 for d in range(rank)) ** 0.5 for side in sides]
     longest = functools.reduce(xp.maximum, lengths)
-    whole = backend.type("int64")
-    levels = backend.astype(0 * longest, whole)
+    integer_type = backend.type("int64")
+    levels = backend.astype(0 * longest, integer_type)
     for n in range(definitions.deepest(spatial)):
         too_long = longest * 0.5**n - definitions.SLACK > most
-        levels = levels + backend.astype(too_long, whole)
+        levels = levels + backend.astype(too_long, integer_type)
     scale = 0.5 ** backend.astype(levels, grid.dtype)
     counts = [xp.clip(xp.ceil(n * scale - definitions.SLACK), 1, most) for n in lengths]
     return Footprints(
-        xp.stack(lengths, -1), backend.astype(xp.stack(counts, -1), whole), levels
+        xp.stack(lengths, -1), backend.astype(xp.stack(counts, -1), integer_type), levels
     )  # fmt: skip
 
 
 def side_of(backend: Backend, grid: Array, k: int, displaced: bool) -> Array:
     """The difference of a grid between the neighbours of each point along output axis ``k``.
 
-    A neighbour that is not finite is none.
+    Neighbours with a coordinate that is not finite are ignored.
     """
     xp, rank, axis = backend.xp, grid.shape[-1], 1 + k
     finite = xp.isfinite(grid)
@@ -133,5 +133,5 @@ def side_of(backend: Backend, grid: Array, k: int, displaced: bool) -> Array:
         return side
     # Displacements are relative to points that are one pixel apart.
     apart = backend.astype(before | after, grid.dtype)
-    own = [apart if d == rank - 1 - k else 0 * apart for d in range(rank)]
-    return side + xp.concatenate(own, -1)
+    offset = [apart if d == rank - 1 - k else 0 * apart for d in range(rank)]
+    return side + xp.concatenate(offset, -1)

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from gridsample.backends import Backend
 from gridsample.definitions.options import Averaging, Options, fill_numbers
-from gridsample.definitions.plan import BOUNDARIES, find_method, per_axis
+from gridsample.definitions.plan import BOUNDARIES, EVEN, find_method, per_axis
 from gridsample.ops.arrays import (
     Array,
     back,
@@ -39,7 +39,6 @@ from gridsample.ops.missing import (
 )
 from gridsample.ops.points import SamplePoints, gradients_at
 from gridsample.ops.quotients import (
-    EVEN,
     Call,
     Terms,
     gradients,
@@ -55,7 +54,7 @@ class CheckedCall(NamedTuple):
     Attributes:
         image: the image, (N, C, *spatial).
         weights: the weights of pixels, (N or 1, 1 or C, *spatial), or None.
-        how: the checked options of plain sampling.
+        options: the checked options of plain sampling.
         ignore: whether pixels may be missing.
         fill: the fill value: one number, one per channel, or empty for 0.
         filled: whether the outside may have it.
@@ -65,7 +64,7 @@ class CheckedCall(NamedTuple):
 
     image: Array
     weights: Array | None
-    how: Options
+    options: Options
     ignore: bool
     fill: Sequence[Any]
     filled: bool
@@ -73,49 +72,54 @@ class CheckedCall(NamedTuple):
     last: bool
 
 
-def is_bare(options: Options, rule: Rule) -> bool:
+def is_plain(options: Options, rule: Rule) -> bool:
     """Whether the options are those of plain sampling without a fill value."""
     return rule.missing is None and type(options.fill_value) is int and not options.fill_value
 
 
-def asked_of(
-    backend: Backend, places: SamplePoints, image: Array, weights: Array | None, options: Options,
+def check_call(
+    backend: Backend, points: SamplePoints, image: Array, weights: Array | None, options: Options,
     rule: Rule,
 ) -> CheckedCall:  # fmt: skip
     """Check the options of a call; the arguments are those of `prepared`."""
-    how = places.resolve_options(image, options if is_bare(options, rule) else options.changed(
+    plain = options if is_plain(options, rule) else options.changed(
         padding_mode=without_missing(options.padding_mode, "border"), fill_value=0
-    ))  # fmt: skip
-    last = how.channels_last()
+    )  # fmt: skip
+    resolved = points.resolve_options(image, plain)
+    last = resolved.channels_last()
     fill: Sequence[Any] = ()
     real = is_differentiable(backend, image)
-    if not is_bare(options, rule):
+    if not is_plain(options, rule):
         channels = backend.shape(image)[-1 if last else 1]
         fill = fill_numbers(options, True, image.dtype, channels)
-    filled = not how.extrapolate or any([BOUNDARIES[name].filled for name in how.padding_mode])
+    filled = not resolved.extrapolates() or any(
+        [BOUNDARIES[name].filled for name in resolved.padding_mode]
+    )
     ignore = rule.ignore and real
     if ignore or rule.weights is not None or rule.missing is not None:
-        check_rule([find_method(one) for one in how.mode], how.padding_mode, how.prefilter)
+        check_rule(
+            [find_method(name) for name in resolved.mode], resolved.padding_mode, resolved.prefilter
+        )
     # A missing result has the fill value if the call has one, which may be 0 if it is used.
     absent: Sequence[Any] = fill or ((0,) if filled or not real else ())
     if weights is not None:
-        shape, items = backend.shape(image), backend.shape(places.array)[0]
+        shape, items = backend.shape(image), backend.shape(points.array)[0]
         check_weights(backend, weights, shape, max(shape[0], items), last)
         weights = planes(backend, weights, last)
     return CheckedCall(
-        planes(backend, image, last), weights, how, ignore, fill, filled, absent, last
+        planes(backend, image, last), weights, resolved, ignore, fill, filled, absent, last
     )
 
 
 def prepared(
-    backend: Backend, places: SamplePoints, image: Array, weights: Array | None, options: Options,
+    backend: Backend, points: SamplePoints, image: Array, weights: Array | None, options: Options,
     rule: Rule,
 ) -> Call:  # fmt: skip
     """Check a call of sampling with a rule, and lay out its image.
 
     Args:
         backend: the backend.
-        places: the points.
+        points: the points.
         image: the image in the caller's layout.
         weights: the weights in the caller's layout, or None.
         options: the options as the caller gave them.
@@ -125,26 +129,26 @@ def prepared(
         TypeError: an option or the weights have the wrong type.
         ValueError: an option is not valid, does not go with the rule, or the weights are not valid.
     """
-    asked = asked_of(backend, places, image, weights, options, rule)
-    pixels, how, last = asked.image, asked.how, asked.last
-    weights = asked.weights
+    checked = check_call(backend, points, image, weights, options, rule)
+    pixels, resolved, last = checked.image, checked.options, checked.last
+    weights = checked.weights
     if weights is not None:
         check_entries(backend, weights)
-    bare = weights is None and rule.missing is None
-    if bare and (not asked.ignore or has_no_nan(backend, image)):
-        if asked.fill and asked.filled:
-            how = places.resolve_options(image, options)
-        return Call(pixels, how, None, Terms(()), (), last)
-    kind = pixels.dtype
-    if backend.type_name(kind) not in ("float32", "float64", "complex64", "complex128"):
-        kind = coefficient_type(backend, image, places.array)
-    parts = laid_out(backend, pixels, weights, asked.ignore, kind)
-    terms = terms_of(backend, places, parts, options, rule, asked.fill, last)
-    return Call(pixels, how, parts, terms, asked.absent, last)
+    unweighted = weights is None and rule.missing is None
+    if unweighted and (not checked.ignore or has_no_nan(backend, image)):
+        if checked.fill and checked.filled:
+            resolved = points.resolve_options(image, options)
+        return Call(pixels, resolved, None, Terms(()), (), last)
+    dtype = pixels.dtype
+    if backend.type_name(dtype) not in ("float32", "float64", "complex64", "complex128"):
+        dtype = coefficient_type(backend, image, points.array)
+    parts = laid_out(backend, pixels, weights, checked.ignore, dtype)
+    terms = terms_of(backend, points, parts, options, rule, checked.fill, last)
+    return Call(pixels, resolved, parts, terms, checked.absent, last)
 
 
 def sample(
-    backend: Backend, places: SamplePoints, image: Array, weights: Array | None, options: Options,
+    backend: Backend, points: SamplePoints, image: Array, weights: Array | None, options: Options,
     rule: Rule,
 ) -> tuple[Array, Array | None, Options]:  # fmt: skip
     """Sample an image with a rule; the arguments are those of `prepared`.
@@ -153,42 +157,46 @@ def sample(
         The result (N, C, *out) in the image's dtype; the sum of weights, (N, C, *out), if the rule
         asks for it, else None; and the checked options of plain sampling.
     """
-    found = averaged(backend, places, image, weights, options, rule)
-    if found is not None:
-        return found
-    call = prepared(backend, places, image, weights, options, rule)
-    pixels, how = call.image, call.how
+    averages = averaged(backend, points, image, weights, options, rule)
+    if averages is not None:
+        return averages
+    call = prepared(backend, points, image, weights, options, rule)
+    pixels, resolved = call.image, call.options
     if call.parts is None:
-        source = filtered(backend, pixels, places.array, how) if how.prefilter else pixels
-        result = places.gather(source, how, image.dtype)
-        weight = plain_weight(backend, places, call) if rule.weighted else None
+        source = filtered(backend, pixels, points.array, resolved) if resolved.prefilter else pixels
+        result = points.gather(source, resolved, image.dtype)
+        weight = weight_of_all_taps(backend, points, call) if rule.weighted else None
     else:
-        mean = mean_of(backend, places, call, rule)
+        mean = mean_of(backend, points, call, rule)
         result, weight = stored(backend, mean.result, image.dtype, call.fill), mean.weight
     if not rule.weighted:
-        return result, None, how
-    return result, widened(backend, weight, result.shape), how
+        return result, None, resolved
+    return result, widened(backend, weight, result.shape), resolved
 
 
 def averaged(
-    backend: Backend, places: SamplePoints, image: Array, weights: Array | None, options: Options,
+    backend: Backend, points: SamplePoints, image: Array, weights: Array | None, options: Options,
     rule: Rule,
 ) -> tuple[Array, Array | None, Options] | None:  # fmt: skip
     """Do the same as `sample` by one kernel; None if the backend has none."""
-    asked = asked_of(backend, places, image, weights, options, rule)
-    found = averaging_of(backend, places, image, asked, options, rule)
-    if found is None:
+    checked = check_call(backend, points, image, weights, options, rule)
+    resolution = resolve_averaging(backend, points, image, checked, options, rule)
+    if resolution is None:
         return None
-    how, averaging = found
-    arrays = [asked.image, places.array, *([] if asked.weights is None else [asked.weights])]
-    if not backend.averages(arrays, how, rule.weighted):
+    resolved, averaging = resolution
+    arrays = [
+        checked.image,
+        points.array,
+        *([] if checked.weights is None else [checked.weights]),
+    ]
+    if not backend.averages(arrays, resolved, rule.weighted):
         return None
 
     def compute(arrays: Sequence[Array], writes: bool) -> Array:
         return mean(arrays)[0]
 
     def mean(arrays: Sequence[Array]) -> tuple[Array, Array | None]:
-        result, shares, doubtful = places.at(arrays[1]).average(arrays, how, averaging)
+        result, shares, doubtful = points.at(arrays[1]).average(arrays, resolved, averaging)
         if doubtful:
             check_entries(backend, arrays[2])
         return result, shares
@@ -196,90 +204,98 @@ def averaged(
     def differentiate(
         upstream: Array, needed: Sequence[bool], arrays: Sequence[Array]
     ) -> Sequence[Array | None]:
-        values, *given = [back(backend, one, asked.last) for one in (upstream, *arrays[::2])]
+        values, *inputs = [back(backend, array, checked.last) for array in (upstream, *arrays[::2])]
         gradients = sample_vjp(
-            backend, places.at(arrays[1]), values, given[0], given[1] if given[1:] else None,
-            options, rule, (needed[0], needed[1], needed[-1] and bool(given[1:])),
+            backend, points.at(arrays[1]), values, inputs[0], inputs[1] if inputs[1:] else None,
+            options, rule, (needed[0], needed[1], needed[-1] and bool(inputs[1:])),
         )  # fmt: skip
         first, second, third = gradients
-        found = [first, second, third][: len(arrays)]
+        results = [first, second, third][: len(arrays)]
         return [
-            one if one is None or k == 1 else planes(backend, one, asked.last)
-            for k, one in enumerate(found)
+            gradient if gradient is None or k == 1 else planes(backend, gradient, checked.last)
+            for k, gradient in enumerate(results)
         ]
 
     if rule.weighted:
-        return *mean(arrays), asked.how
-    return backend.custom_vjp(compute, differentiate, arrays), None, asked.how
+        return *mean(arrays), checked.options
+    return backend.custom_vjp(compute, differentiate, arrays), None, checked.options
 
 
-def averaging_of(
+def resolve_averaging(
     backend: Backend,
-    places: SamplePoints,
+    points: SamplePoints,
     image: Array,
-    asked: CheckedCall,
+    checked: CheckedCall,
     options: Options,
     rule: Rule,
 ) -> tuple[Options, Averaging] | None:
     """Return the options of one kernel for a call, or None if none can do what it asks for."""
-    how, drops = asked.how, rule.missing is not None
-    names = per_axis(rule.missing, len(how.mode), "padding_mode") if drops else how.padding_mode
+    resolved, drops = checked.options, rule.missing is not None
+    names = (
+        per_axis(rule.missing, len(resolved.mode), "padding_mode")
+        if drops
+        else resolved.padding_mode
+    )
     # What is dropped is either known or not.
     mixed = drops and ("zeros" in names or "constant" in names)
-    plain = not asked.ignore and asked.weights is None and not drops
-    if plain or mixed or any([number != number for number in asked.fill]):
+    plain = not checked.ignore and checked.weights is None and not drops
+    if plain or mixed or any([number != number for number in checked.fill]):
         return None
-    if not is_bare(options, rule):
-        used = "constant" in names or not options.extrapolate
-        how = places.resolve_options(image, options.changed(
+    if not is_plain(options, rule):
+        used = "constant" in names or not options.extrapolates()
+        resolved = points.resolve_options(image, options.changed(
             padding_mode=without_missing(options.padding_mode, "constant"),
             fill_value=options.fill_value if used and not drops else 0,
         ))  # fmt: skip
-    least, absent = rule.least, tuple(asked.absent)
-    return how, Averaging(least, absent, drops, asked.ignore, rule.weighted)
+    least, absent = rule.least, tuple(checked.absent)
+    return resolved, Averaging(least, absent, drops, checked.ignore, rule.weighted)
 
 
 def averaged_vjp(
-    backend: Backend, places: SamplePoints, upstream: Array, image: Array, asked: CheckedCall,
+    backend: Backend, points: SamplePoints, upstream: Array, image: Array, checked: CheckedCall,
     options: Options, rule: Rule, needed: tuple[bool, bool, bool],
 ) -> tuple[Array | None, Array | None, Array | None] | None:  # fmt: skip
     """Compute the gradients of `averaged` by one kernel; None if the backend has none."""
-    found = averaging_of(backend, places, image, asked, options, rule)
-    if found is None or 0 in upstream.shape:
+    resolution = resolve_averaging(backend, points, image, checked, options, rule)
+    if resolution is None or 0 in upstream.shape:
         return None
-    how, averaging = found
-    arrays = [asked.image, places.array, *([] if asked.weights is None else [asked.weights])]
-    if not backend.averages([*arrays, upstream], how, True):
+    resolved, averaging = resolution
+    arrays = [
+        checked.image,
+        points.array,
+        *([] if checked.weights is None else [checked.weights]),
+    ]
+    if not backend.averages([*arrays, upstream], resolved, True):
         return None
     if len(arrays) == 2 and not averaging.drops and has_no_nan(backend, image):
         return None  # plain gradients are faster
     needed = needed[0], needed[1], needed[2] and len(arrays) > 2
-    *gradients, doubtful = places.average_backward(upstream, arrays, how, averaging, needed)
+    *gradients, doubtful = points.average_backward(upstream, arrays, resolved, averaging, needed)
     if doubtful:
         check_entries(backend, arrays[2])
     first, second, third = gradients
     return first, second, third
 
 
-def plain_weight(backend: Backend, places: SamplePoints, call: Call) -> Array:
+def weight_of_all_taps(backend: Backend, points: SamplePoints, call: Call) -> Array:
     """Sum the weights of all taps, known numbers outside included: 1 for most methods."""
-    image, how = call.image, call.how
-    names = [EVEN.get(one, one) for one in how.padding_mode]
-    names = ["constant" if one == "zeros" else one for one in names]
-    fill = 1 if "constant" in names or not how.extrapolate else 0
-    ones = backend.full((1, 1, *image.shape[2:]), 1, sum_type(backend, image, places.array), image)
-    how = places.resolve_options(
+    image, resolved = call.image, call.options
+    names = [EVEN.get(name, name) for name in resolved.padding_mode]
+    names = ["constant" if name == "zeros" else name for name in names]
+    fill = 1 if "constant" in names or not resolved.extrapolates() else 0
+    ones = backend.full((1, 1, *image.shape[2:]), 1, sum_type(backend, image, points.array), image)
+    resolved = points.resolve_options(
         back(backend, ones, call.last),
-        how.changed(padding_mode=tuple(names), fill_value=fill, prefilter=False),
+        resolved.changed(padding_mode=tuple(names), fill_value=fill, prefilter=False),
     )
-    return places.gather(ones, how, ones.dtype)
+    return points.gather(ones, resolved, ones.dtype)
 
 
 # Gradients ----------------------------------------------------------------------------------------
 
 
 def sample_vjp(
-    backend: Backend, places: SamplePoints, upstream: Array, image: Array, weights: Array | None,
+    backend: Backend, points: SamplePoints, upstream: Array, image: Array, weights: Array | None,
     options: Options, rule: Rule, needed: tuple[bool, bool, bool],
 ) -> tuple[Array | None, Array | None, Array | None]:  # fmt: skip
     """Compute the vector-Jacobian product of `sample` with an upstream gradient.
@@ -287,24 +303,24 @@ def sample_vjp(
     Returns:
         The needed gradients of the image, the points and the weights, in the caller's layout.
     """
-    asked = asked_of(backend, places, image, weights, options, rule)
-    last = asked.last
-    shape = out_shape(backend.shape(image), places.points, last)
+    checked = check_call(backend, points, image, weights, options, rule)
+    last = checked.last
+    shape = out_shape(backend.shape(image), points.points, last)
     upstream = planes(backend, check_upstream(backend, upstream, image, shape), last)
     if needed[0]:
         check_differentiable(backend, image)
-    found = averaged_vjp(backend, places, upstream, image, asked, options, rule, needed)
-    if found is None:
-        call = prepared(backend, places, image, weights, options, rule)
+    gradients_found = averaged_vjp(backend, points, upstream, image, checked, options, rule, needed)
+    if gradients_found is None:
+        call = prepared(backend, points, image, weights, options, rule)
         if call.parts is None:
-            pair = gradients_at(backend, places, upstream, call.image, call.how, needed[:2])
-            found = *pair, None
+            pair = gradients_at(backend, points, upstream, call.image, call.options, needed[:2])
+            gradients_found = *pair, None
         else:
-            found = gradients(backend, places, call, rule, upstream, needed)
-    first, second, third = found
+            gradients_found = gradients(backend, points, call, rule, upstream, needed)
+    first, second, third = gradients_found
     if first is not None:
         first = back(backend, backend.astype(first, image.dtype), last)
     if third is not None and weights is not None:
-        kind = weights.dtype if is_differentiable(backend, weights) else third.dtype
-        third = back(backend, backend.astype(third, kind), last)
+        dtype = weights.dtype if is_differentiable(backend, weights) else third.dtype
+        third = back(backend, backend.astype(third, dtype), last)
     return first, second, third

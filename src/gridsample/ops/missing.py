@@ -21,6 +21,7 @@ from gridsample.backends import Backend
 from gridsample.definitions.links import about
 from gridsample.definitions.methods import Method
 from gridsample.definitions.plan import (
+    BOUNDARIES,
     MISSING,
     Shape,
     check_flag,
@@ -71,9 +72,9 @@ def as_rule(
         TypeError: an option has the wrong type.
         ValueError: a name is unknown, or ``min_weight`` is out of range or has no effect.
     """
-    plain = missing is RULES[0] and weights is None and return_weight is False
+    is_default = missing is RULES[0] and weights is None and return_weight is False
     named = type(padding_mode) is str and padding_mode != MISSING
-    if plain and named and type(min_weight) is float and min_weight == 0:
+    if is_default and named and type(min_weight) is float and min_weight == 0:
         return None  # quickly
     if not isinstance(missing, str):
         raise TypeError(f"missing must be one of {', '.join(map(repr, RULES))}, got {missing!r}")
@@ -120,8 +121,8 @@ class Planes(NamedTuple):
         values: m v, (N, C, *spatial), and 0 where nothing counts.
         mask: m, (N or 1, 1 or C, *spatial), real; it has one channel if all channels share it.
         pixels: v, with 0 in place of what is not a number and does not count.
-        lost: where a pixel is missing, (N, C, *spatial), or None if none can be.
-        holes: whether any pixel is missing: True, or an array of one flag where the values of
+        missing: where a pixel is missing, (N, C, *spatial), or None if none can be.
+        any_missing: whether any pixel is missing: True, or an array of one flag where the values of
             arrays cannot be inspected; False if no pixel is.
         weights: the caller's weights in the dtype of the sums, or None.
     """
@@ -129,8 +130,8 @@ class Planes(NamedTuple):
     values: Array
     mask: Array
     pixels: Array
-    lost: Array | None
-    holes: Any
+    missing: Array | None
+    any_missing: Any
     weights: Array | None
 
 
@@ -150,42 +151,42 @@ def has_no_nan(backend: Backend, image: Array) -> bool:
 
 
 def laid_out(
-    backend: Backend, image: Array, weights: Array | None, ignore: bool, kind: Any
+    backend: Backend, image: Array, weights: Array | None, ignore: bool, dtype: Any
 ) -> Planes:
-    """Compute the planes of an image (N, C, *spatial) in the dtype ``kind`` of the sums."""
-    xp, real = backend.xp, sum_type(backend, backend.full((), 0, kind, image))
-    pixels = backend.astype(image, kind)
-    found: Any = xp.isnan(pixels) if ignore else None
-    holes: Any = False
-    if found is not None:
-        holes = xp.any(found)
-        if backend.inspects(holes):
-            holes = bool(holes)
-            found = found if holes else None
-    lost = found
+    """Compute the planes of an image (N, C, *spatial) in the ``dtype`` of the sums."""
+    xp, real = backend.xp, sum_type(backend, backend.full((), 0, dtype, image))
+    pixels = backend.astype(image, dtype)
+    excluded: Any = xp.isnan(pixels) if ignore else None
+    any_missing: Any = False
+    if excluded is not None:
+        any_missing = xp.any(excluded)
+        if backend.inspects(any_missing):
+            any_missing = bool(any_missing)
+            excluded = excluded if any_missing else None
+    missing = excluded
     narrow = weights is None or weights.shape[1] == 1
     if weights is not None:
         weights = backend.astype(weights, real)
         # A pixel of weight 0 is not read into the sum, whatever it holds.
         unread = xp.logical_and(weights == 0, xp.logical_not(xp.isfinite(pixels)))
-        found = unread if found is None else xp.logical_or(found, unread)
-    if found is not None:
-        pixels = xp.where(found, 0, pixels)
-    if lost is None:
+        excluded = unread if excluded is None else xp.logical_or(excluded, unread)
+    if excluded is not None:
+        pixels = xp.where(excluded, 0, pixels)
+    if missing is None:
         mask = backend.full((1, 1, *pixels.shape[2:]), 1, real, image)
         mask = mask if weights is None else weights
     else:
-        here = lost
-        if narrow and lost.shape[1] > 1 and backend.inspects(lost):
-            first = lost[:, :1]
-            here = first if bool(xp.all(lost == first)) else lost
+        here = missing
+        if narrow and missing.shape[1] > 1 and backend.inspects(missing):
+            first = missing[:, :1]
+            here = first if bool(xp.all(missing == first)) else missing
         if weights is None:
             mask = backend.astype(xp.logical_not(here), real)
         else:
             mask = xp.where(here, 0, weights)
     with backend.quiet():
         values = pixels if weights is None else xp.multiply(pixels, weights)
-    return Planes(values, mask, pixels, lost, holes, weights)
+    return Planes(values, mask, pixels, missing, any_missing, weights)
 
 
 def check_weights(
@@ -210,12 +211,12 @@ def check_weights(
         raise TypeError(f"weights has dtype {weights.dtype}; accepted: real numbers and bool")
     n, channels = image[0], image[-1 if last else 1]
     spatial = image[1:-1] if last else image[2:]
-    found = (shape[:1], shape[-1:], shape[1:-1]) if last else (shape[:1], shape[1:2], shape[2:])
+    parts = (shape[:1], shape[-1:], shape[1:-1]) if last else (shape[:1], shape[1:2], shape[2:])
     if (
         len(shape) != len(image)
-        or found[0][0] not in (1, n, items)
-        or found[1][0] not in (1, channels)
-        or found[2] != spatial
+        or parts[0][0] not in (1, n, items)
+        or parts[1][0] not in (1, channels)
+        or parts[2] != spatial
     ):
         layout = f"(N or 1, *{spatial}, {channels} or 1)" if last else (
             f"(N or 1, {channels} or 1, *{spatial})"
@@ -251,29 +252,31 @@ def check_rule(methods: Sequence[Method], boundaries: Sequence[str], prefilter: 
     """
     if prefilter:
         raise ValueError(
-            f"mode {tuple([one.name for one in methods])!r} would prefilter the image, and each "
-            "coefficient of a spline depends on all pixels, also on missing ones; accepted with "
-            f"missing='ignore', weights or padding_mode {MISSING!r}: a mode without a prefilter, "
-            "such as 'bicubic' or 'catmull-rom', or an image of coefficients with prefilter=False"
+            f"mode {tuple([method.name for method in methods])!r} would prefilter the image, and "
+            "each coefficient of a spline depends on all pixels, also on missing ones; accepted "
+            f"with missing='ignore', weights or padding_mode {MISSING!r}: a mode without a "
+            "prefilter, such as 'bicubic' or 'catmull-rom', or an image of coefficients with "
+            "prefilter=False"
             f"{about('missing')}"
         )
-    for one in methods:
-        if one.votes:
+    for method in methods:
+        if method.votes:
             raise ValueError(
                 "mode 'label' does not average pixels; accepted with missing='ignore', weights or "
                 f"padding_mode {MISSING!r}: modes that blend pixels, and 'nearest'"
             )
-        if not one.normalized:
+        if not method.normalized:
             raise ValueError(
-                f"mode {one.name!r} has weights that do not sum to one, so they "
+                f"mode {method.name!r} has weights that do not sum to one, so they "
                 "give no mean; accepted with missing='ignore', weights or padding_mode "
                 f"{MISSING!r}: methods that are normalized"
             )
-    if "dst1" in boundaries:
-        raise ValueError(
-            "padding_mode 'dst1' has zeros beside the image, which are not pixels; accepted with "
-            f"missing='ignore' and weights: every other boundary, and {MISSING!r}"
-        )
+    for name in boundaries:
+        if BOUNDARIES[name].edge == 2:
+            raise ValueError(
+                f"padding_mode {name!r} has zeros beside the image, which are not pixels; accepted "
+                f"with missing='ignore' and weights: every other boundary, and {MISSING!r}"
+            )
 
 
 # Arrays -------------------------------------------------------------------------------------------
@@ -284,16 +287,16 @@ def stacked(backend: Backend, parts: Planes) -> Array:
     values, mask, xp = parts.values, parts.mask, backend.xp
     items = max(values.shape[0], mask.shape[0])
     each = [
-        one if one.shape[0] == items else xp.broadcast_to(one, (items, *one.shape[1:]))
-        for one in (values, backend.astype(mask, values.dtype))
+        array if array.shape[0] == items else xp.broadcast_to(array, (items, *array.shape[1:]))
+        for array in (values, backend.astype(mask, values.dtype))
     ]
     return xp.concatenate(each, 1)
 
 
-def numbers(backend: Backend, given: Sequence[Any], like: Array) -> Array:
+def numbers(backend: Backend, values: Sequence[Any], like: Array) -> Array:
     """Create an array (1, C, 1, ...) of a number or one per channel, in the dtype of ``like``."""
-    each = [backend.full((1, 1, *(1,) * (len(like.shape) - 2)), one, like.dtype, like)
-            for one in given]  # fmt: skip
+    each = [backend.full((1, 1, *(1,) * (len(like.shape) - 2)), value, like.dtype, like)
+            for value in values]  # fmt: skip
     return each[0] if len(each) == 1 else backend.xp.concatenate(each, 1)
 
 
@@ -312,6 +315,6 @@ def stored(backend: Backend, result: Array, dtype: Any, fill: Sequence[Any]) -> 
     # The largest integer may not be representable as a float, so it is handled separately.
     below = math.nextafter(float(highest), 0)
     with backend.quiet():
-        whole = backend.astype(xp.clip(xp.round(result), lowest, below), dtype)
+        integers = backend.astype(xp.clip(xp.round(result), lowest, below), dtype)
     top = backend.full(result.shape, highest, dtype, result)
-    return xp.where(xp.greater_equal(result, highest - 0.5), top, whole)
+    return xp.where(xp.greater_equal(result, highest - 0.5), top, integers)

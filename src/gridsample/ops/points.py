@@ -27,7 +27,7 @@ class SamplePoints(Protocol):
         """Check the options for an image in the caller's layout."""
         ...
 
-    def gather(self, image: Array, how: Options, dtype: Any) -> Array:
+    def gather(self, image: Array, options: Options, dtype: Any) -> Array:
         """Sample an image (N, C, *spatial)."""
         ...
 
@@ -36,20 +36,20 @@ class SamplePoints(Protocol):
         ...
 
     def average(
-        self, arrays: Sequence[Array], how: Options, averaging: Averaging
+        self, arrays: Sequence[Array], options: Options, averaging: Averaging
     ) -> tuple[Array, Array | None, bool]:
         """Compute means over the pixels that count: see `Backend.average`."""
         ...
 
     def average_backward(
-        self, values: Array, arrays: Sequence[Array], how: Options, averaging: Averaging,
+        self, values: Array, arrays: Sequence[Array], options: Options, averaging: Averaging,
         needed: tuple[bool, bool, bool],
     ) -> tuple[Array | None, Array | None, Array | None, bool]:  # fmt: skip
         """Compute the needed gradients of `average`: see `Backend.average_backward`."""
         ...
 
     def backward(
-        self, values: Array, image: Array, how: Options, needed: tuple[bool, bool], dtype: Any
+        self, values: Array, image: Array, options: Options, needed: tuple[bool, bool], dtype: Any
     ) -> tuple[Array | None, Array | None]:
         """Compute the needed gradients of gather with respect to the image and the points."""
         ...
@@ -70,31 +70,31 @@ class GridPoints:
         return GridPoints(self.backend, array)
 
     def average(
-        self, arrays: Sequence[Array], how: Options, averaging: Averaging
+        self, arrays: Sequence[Array], options: Options, averaging: Averaging
     ) -> tuple[Array, Array | None, bool]:
         """Compute means over the pixels that count."""
-        return self.backend.average(arrays, how, averaging, None)
+        return self.backend.average(arrays, options, averaging, None)
 
     def average_backward(
-        self, values: Array, arrays: Sequence[Array], how: Options, averaging: Averaging,
+        self, values: Array, arrays: Sequence[Array], options: Options, averaging: Averaging,
         needed: tuple[bool, bool, bool],
     ) -> tuple[Array | None, Array | None, Array | None, bool]:  # fmt: skip
         """Compute the needed gradients of means."""
-        return self.backend.average_backward(values, arrays, how, averaging, needed, None)
+        return self.backend.average_backward(values, arrays, options, averaging, needed, None)
 
-    def gather(self, image: Array, how: Options, dtype: Any) -> Array:
+    def gather(self, image: Array, options: Options, dtype: Any) -> Array:
         """Sample an image."""
-        return self.backend.gather(image, self.array, how, dtype)
+        return self.backend.gather(image, self.array, options, dtype)
 
     def backward(
-        self, values: Array, image: Array, how: Options, needed: tuple[bool, bool], dtype: Any
+        self, values: Array, image: Array, options: Options, needed: tuple[bool, bool], dtype: Any
     ) -> tuple[Array | None, Array | None]:
         """Compute the needed gradients of image and grid."""
-        return self.backend.backward(values, image, self.array, how, needed, dtype)
+        return self.backend.backward(values, image, self.array, options, needed, dtype)
 
 
 def gradients_at(
-    backend: Backend, places: SamplePoints, upstream: Array, image: Array, how: Options,
+    backend: Backend, points: SamplePoints, upstream: Array, image: Array, options: Options,
     needed: tuple[bool, bool],
 ) -> tuple[Array | None, Array | None]:  # fmt: skip
     """Compute the needed gradients of sampling an image (N, C, *spatial) at the points.
@@ -102,12 +102,16 @@ def gradients_at(
     They include the prefilter's, and the image's gradient has its dtype.  Only the gradient of the
     points depends on the values of the image.
     """
-    source = filtered(backend, image, places.array, how) if how.prefilter and needed[1] else image
-    kind = coefficient_type(backend, image, places.array) if how.prefilter else image.dtype
-    if has_labels(how.mode):  # which jump, so that the gradient is that of nearest: 0
-        how = how.changed(mode=without_labels(how.mode, "nearest"))
-    first, second = places.backward(upstream, source, how, needed, kind)
-    if first is not None and how.prefilter:
-        first = filtered(backend, first, places.array, how, adjoint=True)
+    source = (
+        filtered(backend, image, points.array, options)
+        if options.prefilter and needed[1]
+        else image
+    )
+    dtype = coefficient_type(backend, image, points.array) if options.prefilter else image.dtype
+    if has_labels(options.mode):  # which jump, so that the gradient is that of nearest: 0
+        options = options.changed(mode=without_labels(options.mode, "nearest"))
+    first, second = points.backward(upstream, source, options, needed, dtype)
+    if first is not None and options.prefilter:
+        first = filtered(backend, first, points.array, options, adjoint=True)
         first = backend.astype(first, image.dtype)
     return first, second

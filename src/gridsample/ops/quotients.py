@@ -17,14 +17,10 @@ import numpy as np
 
 from gridsample.backends import Backend
 from gridsample.definitions.options import Options
-from gridsample.definitions.plan import MISSING, Shape, per_axis
+from gridsample.definitions.plan import EVEN, MISSING, Shape, per_axis
 from gridsample.ops.arrays import Array, back
 from gridsample.ops.missing import Planes, Rule, numbers, stacked
 from gridsample.ops.points import SamplePoints
-
-# The even boundary that folds like an odd one.  A weight has no sign to change.
-EVEN = {"antisymmetric": "symmetric", "antimirror": "mirror"}
-
 
 # The boundaries of both images --------------------------------------------------------------------
 
@@ -33,7 +29,7 @@ class Term(NamedTuple):
     """An image whose samples are sums, and the options of its samples."""
 
     image: Array
-    how: Options
+    options: Options
 
 
 class Terms(NamedTuple):
@@ -52,14 +48,16 @@ class Terms(NamedTuple):
 
 
 def terms_of(
-    backend: Backend, places: SamplePoints, parts: Planes, options: Options, rule: Rule,
+    backend: Backend, points: SamplePoints, parts: Planes, options: Options, rule: Rule,
     fill: Sequence[Any], last: bool,
 ) -> Terms:  # fmt: skip
     """Decide how both images continue outside, and whether one sweep can sample them.
 
+    A weight has no sign to change, so m continues as under an even boundary.
+
     Args:
         backend: the backend.
-        places: the points.
+        points: the points.
         parts: both images.
         options: the options as the caller gave them.
         rule: the rule.
@@ -68,18 +66,18 @@ def terms_of(
     """
     both, channels = stacked(backend, parts), parts.values.shape[1]
     masks = parts.mask.shape[1]
-    given = per_axis(options.padding_mode if rule.missing is None else rule.missing,
+    boundaries = per_axis(options.padding_mode if rule.missing is None else rule.missing,
                      len(both.shape) - 2, "padding_mode")  # fmt: skip
-    dropping = {*given} & {"zeros", "constant", MISSING}
-    used = "constant" in dropping or not options.extrapolate
+    dropping = {*boundaries} & {"zeros", "constant", MISSING}
+    used = "constant" in dropping or not options.extrapolates()
     fills = list(fill) * (channels if len(fill) == 1 else 1) if fill and used else [0] * channels
 
     def term(image: Array, fills: Sequence[Any] = (), **names: str) -> Term:
-        how = options.changed(
-            padding_mode=tuple([names.get(name, name) for name in given]),
-            fill_value=list(fills) if any([one != 0 for one in fills]) else 0, prefilter=False,
+        term_options = options.changed(
+            padding_mode=tuple([names.get(name, name) for name in boundaries]),
+            fill_value=list(fills) if any([fill != 0 for fill in fills]) else 0, prefilter=False,
         )  # fmt: skip
-        return Term(image, places.resolve_options(back(backend, image, last), how))
+        return Term(image, points.resolve_options(back(backend, image, last), term_options))
 
     if MISSING in dropping:
         share: Sequence[Term] = ()
@@ -90,17 +88,17 @@ def terms_of(
                 term(ones, constant="zeros", missing="zeros", **EVEN),
             )
         names = {"constant": "zeros", "missing": "zeros"}
-        if not {*given} & EVEN.keys():
+        if not {*boundaries} & EVEN.keys():
             return Terms([term(both, **names)], share, fills)
         mask = backend.xp.real(both[:, channels:])
         sums = [term(both[:, :channels], **names), term(mask, **names, **EVEN)]
         return Terms(sums, share, fills)
-    known = [1] * masks if dropping or not options.extrapolate else []
+    known = [1] * masks if dropping or not options.extrapolates() else []
     # Under "zeros", fills are of positions outside, not of dropped taps.  Values change their sign
     # outside where weights do not.  And where it is not known whether any pixel is missing, values
     # are sampled exactly as if none were, so that they get the same bits.
-    apart = ("zeros" in dropping and any(fills)) or bool({*given} & EVEN.keys())
-    if apart or not isinstance(parts.holes, bool):
+    apart = ("zeros" in dropping and any(fills)) or bool({*boundaries} & EVEN.keys())
+    if apart or not isinstance(parts.any_missing, bool):
         mask = backend.xp.real(both[:, channels:])
         return Terms([term(both[:, :channels], fills), term(mask, known, zeros="constant", **EVEN)])
     return Terms([term(both, [*fills, *known] if known else (), zeros="constant")])
@@ -128,7 +126,7 @@ class Call(NamedTuple):
 
     Attributes:
         image: the image, (N, C, *spatial).
-        how: the checked options of plain sampling.
+        options: the checked options of plain sampling.
         parts: the planes; None if nothing is missing or weighted, and sampling is plain.
         terms: what is sampled.
         fill: the number of missing results, or one per channel; empty for NaN.
@@ -136,32 +134,34 @@ class Call(NamedTuple):
     """
 
     image: Array
-    how: Options
+    options: Options
     parts: Planes | None
     terms: Terms
     fill: Sequence[Any]
     last: bool
 
 
-def mean_of(backend: Backend, places: SamplePoints, call: Call, rule: Rule) -> Mean:
+def mean_of(backend: Backend, points: SamplePoints, call: Call, rule: Rule) -> Mean:
     """Compute the means of a call that is not plain."""
     parts, terms = call.parts, call.terms
     assert parts is not None
-    above, below = sums_of(backend, places, terms, parts.values.shape[1])
-    bare = parts.weights is None and rule.missing is None
-    return divided(backend, above, below, rule, call.fill, parts.holes if bare else True)
+    above, below = sums_of(backend, points, terms, parts.values.shape[1])
+    unweighted = parts.weights is None and rule.missing is None
+    return divided(
+        backend, above, below, rule, call.fill, parts.any_missing if unweighted else True
+    )
 
 
 def sums_of(
-    backend: Backend, places: SamplePoints, terms: Terms, channels: int
+    backend: Backend, points: SamplePoints, terms: Terms, channels: int
 ) -> tuple[Array, Array]:
     """Sample both images: sum(w m v), (N, C, *out), and sum(w m), (N, 1 or C, *out)."""
-    parts = [places.gather(one.image, one.how, one.image.dtype) for one in terms.sums]
+    parts = [points.gather(term.image, term.options, term.image.dtype) for term in terms.sums]
     if len(parts) == 1:
         parts = [parts[0][:, :channels], parts[0][:, channels:]]
     above, below = parts[0], backend.xp.real(parts[1])
     if terms.share:
-        share = share_of(backend, places, terms)
+        share = share_of(backend, points, terms)
         below = backend.xp.add(below, share)
         above = backend.xp.add(
             above, backend.xp.multiply(numbers(backend, terms.fill, above), share)
@@ -169,10 +169,12 @@ def sums_of(
     return above, below
 
 
-def share_of(backend: Backend, places: SamplePoints, terms: Terms) -> Array:
+def share_of(backend: Backend, points: SamplePoints, terms: Terms) -> Array:
     """Compute the share of each point's weight that is on known numbers outside."""
     xp = backend.xp
-    first, second = [places.gather(one.image, one.how, one.image.dtype) for one in terms.share]
+    first, second = [
+        points.gather(term.image, term.options, term.image.dtype) for term in terms.share
+    ]
     share = xp.subtract(first, second)
     # Both are rounded: what remains of equal shares is none.
     unit = np.finfo(backend.type_name(share.dtype)).eps
@@ -219,7 +221,7 @@ def widened(backend: Backend, weight: Array, shape: Shape) -> Array:
 
 
 def gradients(
-    backend: Backend, places: SamplePoints, call: Call, rule: Rule, upstream: Array,
+    backend: Backend, points: SamplePoints, call: Call, rule: Rule, upstream: Array,
     needed: tuple[bool, bool, bool],
 ) -> tuple[Array | None, Array | None, Array | None]:  # fmt: skip
     """Compute the needed gradients of the means of a call that is not plain.
@@ -232,7 +234,7 @@ def gradients(
 
     Args:
         backend: the backend.
-        places: the points.
+        points: the points.
         call: the call.
         rule: the rule.
         upstream: the upstream gradient g, (N, C, *out), real for a real image.
@@ -244,10 +246,10 @@ def gradients(
     """
     parts = call.parts
     assert parts is not None
-    mean = mean_of(backend, places, call, rule)
+    mean = mean_of(backend, points, call, rule)
     of_values, of_mask = of_sums(backend, parts, mean, rule, upstream)
     by_values, by_mask, by_points = swept(
-        backend, places, call.terms, of_values, of_mask, (needed[0] or needed[2], needed[1])
+        backend, points, call.terms, of_values, of_mask, (needed[0] or needed[2], needed[1])
     )
     pair = by_pixels(backend, parts, by_values, by_mask, call.image.shape, (needed[0], needed[2]))
     return pair[0], by_points, pair[1]
@@ -257,17 +259,17 @@ def of_sums(
     backend: Backend, parts: Planes, mean: Mean, rule: Rule, upstream: Array
 ) -> tuple[Array, Array]:
     """Compute the gradients of both sums from that of the means, by the quotient rule."""
-    xp, kind = backend.xp, parts.values.dtype
+    xp, dtype = backend.xp, parts.values.dtype
     weight = xp.where(mean.known, mean.weight, 1)
     with backend.quiet():
-        of_values = xp.where(mean.known, xp.divide(backend.astype(upstream, kind), weight), 0)
+        of_values = xp.where(mean.known, xp.divide(backend.astype(upstream, dtype), weight), 0)
         product = xp.multiply(xp.conj(of_values), mean.result)
         of_mask = xp.negative(xp.real(xp.where(mean.known, product, 0)))
-    if parts.weights is None and rule.missing is None and parts.holes is not True:
-        of_mask = xp.where(parts.holes, of_mask, 0)
+    if parts.weights is None and rule.missing is None and parts.any_missing is not True:
+        of_mask = xp.where(parts.any_missing, of_mask, 0)
     if parts.mask.shape[1] == 1:
         of_mask = xp.sum(of_mask, 1)[:, None]
-    return of_values, backend.astype(of_mask, kind)
+    return of_values, backend.astype(of_mask, dtype)
 
 
 def by_pixels(
@@ -275,17 +277,17 @@ def by_pixels(
     needed: tuple[bool, bool],
 ) -> tuple[Array | None, Array | None]:  # fmt: skip
     """Compute the gradients of an image of a shape, and of its weights, from those of m v and m."""
-    xp, lost, weights = backend.xp, parts.lost, parts.weights
+    xp, missing, weights = backend.xp, parts.missing, parts.weights
     by_image = by_weights = None
     if needed[0]:
         by_image = by_values if weights is None else xp.multiply(by_values, weights)
-        if lost is not None:
-            by_image = xp.where(lost, 0, by_image)
+        if missing is not None:
+            by_image = xp.where(missing, 0, by_image)
         by_image = summed(backend, by_image, shape)
     if needed[1] and weights is not None:
         by_mask = xp.real(by_mask)
-        if lost is not None:
-            by_mask = xp.where(lost[:, : by_mask.shape[1]], 0, by_mask)
+        if missing is not None:
+            by_mask = xp.where(missing[:, : by_mask.shape[1]], 0, by_mask)
         product = xp.real(xp.multiply(by_values, xp.conj(parts.pixels)))
         if by_mask.shape[1] != product.shape[1]:
             product = xp.sum(product, 1)[:, None]
@@ -294,7 +296,7 @@ def by_pixels(
 
 
 def swept(
-    backend: Backend, places: SamplePoints, terms: Terms, of_values: Array, of_mask: Array,
+    backend: Backend, points: SamplePoints, terms: Terms, of_values: Array, of_mask: Array,
     needed: tuple[bool, bool],
 ) -> tuple[Array | None, Array | None, Array | None]:  # fmt: skip
     """Compute the gradients of m v, m and the points from those of the samples of both images."""
@@ -304,21 +306,25 @@ def swept(
     else:
         upstreams = [of_values, xp.real(of_mask)]
     images = []
-    for one, upstream in zip(terms.sums, upstreams, strict=True):
-        first, second = places.backward(upstream, one.image, one.how, needed, one.image.dtype)
+    for term, upstream in zip(terms.sums, upstreams, strict=True):
+        first, second = points.backward(
+            upstream, term.image, term.options, needed, term.image.dtype
+        )
         images.append(first)
         by_points.append(second)
     if terms.share and needed[1]:
-        share = share_of(backend, places, terms)
+        share = share_of(backend, points, terms)
         fill = numbers(backend, terms.fill, of_values)
-        onto = xp.add(
+        by_share = xp.add(
             xp.sum(xp.real(xp.multiply(xp.conj(of_values), fill)), 1)[:, None],
             xp.sum(xp.real(of_mask), 1)[:, None],
         )
-        onto = xp.where(share == 0, 0, onto)
-        for one, sign in zip(terms.share, (xp.positive, xp.negative), strict=True):
-            found = places.backward(sign(onto), one.image, one.how, (False, True), one.image.dtype)
-            by_points.append(found[1])
+        by_share = xp.where(share == 0, 0, by_share)
+        for term, sign in zip(terms.share, (xp.positive, xp.negative), strict=True):
+            gradients = points.backward(
+                sign(by_share), term.image, term.options, (False, True), term.image.dtype
+            )
+            by_points.append(gradients[1])
     total = by_points[0]
     for other in by_points[1:]:
         total = xp.add(total, other)

@@ -27,7 +27,7 @@ from gridsample.ops.quotients import Mean, by_pixels, divided, of_sums, widened
 
 
 def prepared(
-    backend: Backend, image: Array, weights: Array | None, asked: Resizing, rule: Rule
+    backend: Backend, image: Array, weights: Array | None, resizing: Resizing, rule: Rule
 ) -> Planes | None:
     """Check a call, and lay out its image; None if resizing is plain.
 
@@ -35,7 +35,7 @@ def prepared(
         backend: the backend.
         image: the image in the caller's layout.
         weights: the weights in the caller's layout, or None.
-        asked: the options of resizing.
+        resizing: the options of resizing.
         rule: the rule.
 
     Raises:
@@ -43,42 +43,42 @@ def prepared(
         ValueError: the method or the rounding does not go with the rule, or the weights are not
             valid.
     """
-    last, shape = asked.channel_axis == -1, backend.shape(image)
+    last, shape = resizing.channel_axis == -1, backend.shape(image)
     real = is_differentiable(backend, image)
     ignore = rule.ignore and real
     if ignore or weights is not None:
         # Without its cache, of which `torch.compile` would warn.
-        methods = [method_of.__wrapped__(one) for one in asked.methods[::-1]]
-        check_rule(methods, (), any([one.prefilter > 1 for one in methods]))
+        methods = [method_of.__wrapped__(method) for method in resizing.methods[::-1]]
+        check_rule(methods, (), any([method.prefilter > 1 for method in methods]))
     if weights is None and (not ignore or has_no_nan(backend, image)):
         return None
     if weights is not None:
         check_weights(backend, weights, shape, shape[0], last)
         check_entries(backend, weights)
-        if asked.rounding != "exact" and not real:
+        if resizing.rounding != "exact" and not real:
             raise ValueError(
-                f"rounding {asked.rounding!r} rounds after each axis, but weighted means are "
+                f"rounding {resizing.rounding!r} rounds after each axis, but weighted means are "
                 "divided before they are rounded; accepted with weights: 'exact'"
             )
         weights = planes(backend, weights, last)
     pixels = planes(backend, image, last)
-    kind = pixels.dtype
-    if backend.type_name(kind) not in ("float32", "float64", "complex64", "complex128"):
-        kind = coefficient_type(backend, image)
-    return laid_out(backend, pixels, weights, ignore, kind)
+    dtype = pixels.dtype
+    if backend.type_name(dtype) not in ("float32", "float64", "complex64", "complex128"):
+        dtype = coefficient_type(backend, image)
+    return laid_out(backend, pixels, weights, ignore, dtype)
 
 
-def mean_of(backend: Backend, parts: Planes, asked: Resizing, rule: Rule) -> Mean:
+def mean_of(backend: Backend, parts: Planes, resizing: Resizing, rule: Rule) -> Mean:
     """Compute the means of a call that is not plain."""
     channels = parts.values.shape[1]
-    sums = backend.resize(stacked(backend, parts), changed(asked, rounding="exact"), False)
+    sums = backend.resize(stacked(backend, parts), changed(resizing, rounding="exact"), False)
     above, below = sums[:, :channels], backend.xp.real(sums[:, channels:])
-    always = parts.holes if parts.weights is None else True
+    always = parts.any_missing if parts.weights is None else True
     return divided(backend, above, below, rule, (), always)
 
 
 def resize(
-    backend: Backend, image: Array, weights: Array | None, asked: Resizing, rule: Rule
+    backend: Backend, image: Array, weights: Array | None, resizing: Resizing, rule: Rule
 ) -> tuple[Array, Array | None]:
     """Resize an image with a rule; the arguments are those of `prepared`.
 
@@ -86,16 +86,16 @@ def resize(
         The result (N, C, *size), and the sum of weights, of the same shape, if the rule asks for
         it, else None.
     """
-    parts = prepared(backend, image, weights, asked, rule)
-    pixels = planes(backend, image, asked.channel_axis == -1)
+    parts = prepared(backend, image, weights, resizing, rule)
+    pixels = planes(backend, image, resizing.channel_axis == -1)
     if parts is None:
-        result, weight = backend.resize(pixels, asked, False), None
+        result, weight = backend.resize(pixels, resizing, False), None
         if rule.weighted:
             real = sum_type(backend, image)
             ones = backend.full((1, 1, *pixels.shape[2:]), 1, real, image)
-            weight = backend.resize(ones, asked, False)
+            weight = backend.resize(ones, resizing, False)
     else:
-        mean = mean_of(backend, parts, asked, rule)
+        mean = mean_of(backend, parts, resizing, rule)
         result, weight = stored(backend, mean.result, image.dtype, (0,)), mean.weight
     if weight is None or not rule.weighted:
         return result, None
@@ -103,7 +103,7 @@ def resize(
 
 
 def resize_vjp(
-    backend: Backend, upstream: Array, image: Array, weights: Array | None, asked: Resizing,
+    backend: Backend, upstream: Array, image: Array, weights: Array | None, resizing: Resizing,
     rule: Rule, needed: tuple[bool, bool],
 ) -> tuple[Array | None, Array | None]:  # fmt: skip
     """Compute the vector-Jacobian product of `resize` with an upstream gradient (N, C, *size).
@@ -112,13 +112,13 @@ def resize_vjp(
         The needed gradients of the image (N, C, *spatial) and the weights
         (N or 1, 1 or C, *spatial), in their dtypes.
     """
-    parts = prepared(backend, image, weights, asked, rule)
-    shape = planes(backend, image, asked.channel_axis == -1).shape
-    back = changed(asked, size=tuple(shape[2:]))
+    parts = prepared(backend, image, weights, resizing, rule)
+    shape = planes(backend, image, resizing.channel_axis == -1).shape
+    back = changed(resizing, size=tuple(shape[2:]))
     if parts is None:
         first = backend.resize(upstream, back, True) if needed[0] else None
         return None if first is None else backend.astype(first, image.dtype), None
-    mean = mean_of(backend, parts, asked, rule)
+    mean = mean_of(backend, parts, resizing, rule)
     both = backend.xp.concatenate(of_sums(backend, parts, mean, rule, upstream), 1)
     both = backend.resize(both, back, True)
     channels = shape[1]

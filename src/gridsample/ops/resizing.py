@@ -47,47 +47,49 @@ ROUNDINGS = ("exact", "pillow", "torch")
 
 def find_methods(mode: Mode, rank: int, antialias: bool) -> tuple[str, ...]:
     """Return the method of each axis in the array's order, in the spelling of `tables.Axis`."""
-    methods = [find_method(one, resizing=True) for one in per_axis(mode, rank, "mode")[::-1]]
+    methods = [find_method(entry, resizing=True) for entry in per_axis(mode, rank, "mode")[::-1]]
     for method in methods:
         if antialias and not method.stretches:
             raise ValueError(
                 "antialias requires weights that depend only on the distance from the position and "
                 f"sum to one, but those of mode {method.name!r} do not; accepted: "
                 "antialias=False, or one of "
-                + ", ".join(repr(name) for name, one in METHODS.items() if one.stretches)
+                + ", ".join(repr(name) for name, method in METHODS.items() if method.stretches)
             )
     return tuple([spell(method) for method in methods])
 
 
-def one_each(given: Any, rank: int, name: str) -> tuple[Any, ...]:
+def one_each(value: Any, rank: int, name: str) -> tuple[Any, ...]:
     """Expand a number to one per axis; several are returned if there is one per axis."""
-    if not isinstance(given, (tuple, list)):
-        return (given,) * rank
-    if len(given) != rank:
+    if not isinstance(value, (tuple, list)):
+        return (value,) * rank
+    if len(value) != rank:
         raise ValueError(
             f"{name} needs one number for all spatial axes of the input, or one for each of its "
-            f"{rank} (depth, height, width), got {len(given)}: {tuple(given)}"
+            f"{rank} (depth, height, width), got {len(value)}: {tuple(value)}"
         )
-    return tuple(given)
+    return tuple(value)
 
 
-def check_size(given: Any, rank: int) -> tuple[int, ...]:
+def check_size(size: Any, rank: int) -> tuple[int, ...]:
     """Return the output's spatial shape, or raise an error if it is not valid."""
     try:
-        return tuple([as_whole(n) for n in one_each(given, rank, "size")])
+        return tuple([as_whole(n) for n in one_each(size, rank, "size")])
     except TypeError:
-        raise TypeError(f"size must be an integer, or one for each axis, got {given!r}") from None
+        raise TypeError(f"size must be an integer, or one for each axis, got {size!r}") from None
 
 
-def check_scales(given: Any, rank: int) -> tuple[float, ...]:
+def check_scales(scale_factor: Any, rank: int) -> tuple[float, ...]:
     """Return the scale factor of each axis, or raise an error if they are not valid."""
-    scales = one_each(given, rank, "scale_factor")
+    scales = one_each(scale_factor, rank, "scale_factor")
     for scale in scales:
         symbolic = type(scale).__name__ in ("SymInt", "SymFloat")
         if isinstance(scale, bool) or not (isinstance(scale, (int, float, np.number)) or symbolic):
-            raise TypeError(f"scale_factor must be a number, or one for each axis, got {given!r}")
+            raise TypeError(
+                f"scale_factor must be a number, or one for each axis, got {scale_factor!r}"
+            )
         if not (math.isfinite(scale) and scale > 0):
-            raise ValueError(f"scale_factor must be positive and finite, got {given!r}")
+            raise ValueError(f"scale_factor must be positive and finite, got {scale_factor!r}")
     return tuple([float(scale) for scale in scales])
 
 
@@ -148,7 +150,7 @@ def plan_resizing(
 
 def check_types(mode: Mode, rank: int, dtype: Any, is_integer: bool) -> bool:
     """Return whether pixels vote, or raise an error if the dtype of an image does not allow it."""
-    methods = [find_method(one, resizing=True) for one in per_axis(mode, rank, "mode")]
+    methods = [find_method(entry, resizing=True) for entry in per_axis(mode, rank, "mode")]
     return check_labels(methods, dtype, is_integer)
 
 
@@ -306,22 +308,24 @@ def interpolate(
     if is_overridden(input):
         return hand_over(interpolate, locals(), input)
     rule = as_rule(missing, weights, min_weight, return_weight)
-    given = {"input": input} if weights is None else {"input": input, "weights": weights}
-    backend = backend_of(**given)
-    image, *others = backend.asarrays(**given)
+    arrays = {"input": input} if weights is None else {"input": input, "weights": weights}
+    backend = backend_of(**arrays)
+    image, *others = backend.asarrays(**arrays)
     last = check_image(backend.shape(image), channel_axis, threads)
     pixels = planes(backend, image, last)
-    asked = plan_resizing(
+    resizing = plan_resizing(
         pixels.shape[2:], size, scale_factor, mode, align_corners, recompute_scale_factor,
         antialias, rounding=rounding, channel_axis=-1 if last else 1, threads=threads,
     )  # fmt: skip
     name = backend.type_name(image.dtype)
     integer = name == "bool" or name.startswith(("int", "uint"))
-    check_types(mode, len(asked.size), image.dtype, integer)
+    check_types(mode, len(resizing.size), image.dtype, integer)
     if rule is None:
-        return backend.restore(back(backend, backend.resize(pixels, asked, False), last), input)
-    made = resized_means.resize(backend, image, others[0] if others else None, asked, rule)
-    results = [backend.restore(back(backend, one, last), input) for one in made if one is not None]
+        return backend.restore(back(backend, backend.resize(pixels, resizing, False), last), input)
+    means = resized_means.resize(backend, image, others[0] if others else None, resizing, rule)
+    results = [
+        backend.restore(back(backend, array, last), input) for array in means if array is not None
+    ]
     return tuple(results) if rule.weighted else results[0]
 
 
@@ -390,43 +394,43 @@ def interpolate_vjp(
     refuse_labels(mode, "labels have no gradient")
     rule = as_rule(missing, weights, min_weight, False)
     needed = check_flag(need_input, "need_input"), check_flag(need_weights, "need_weights")
-    given = {"input": input, "grad_output": grad_output}
-    given = given if weights is None else {**given, "weights": weights}
-    backend = backend_of(**given)
-    image, values, *others = backend.asarrays(**given)
+    arrays = {"input": input, "grad_output": grad_output}
+    arrays = arrays if weights is None else {**arrays, "weights": weights}
+    backend = backend_of(**arrays)
+    image, values, *others = backend.asarrays(**arrays)
     for name, array in (("input", image), ("grad_output", values)):
         if not is_differentiable(backend, array):
             raise TypeError(f"{name} has dtype {array.dtype}, which has no gradient")
     names = [backend.type_name(array.dtype) for array in (image, values)]
-    if [one.startswith("complex") for one in names] == [False, True]:
+    if [name.startswith("complex") for name in names] == [False, True]:
         raise TypeError(f"grad_output has dtype {values.dtype}, but input is real: {image.dtype}")
     last = check_image(backend.shape(image), channel_axis, threads)
     check_image(backend.shape(values), channel_axis, threads)
     pixels, values = planes(backend, image, last), planes(backend, values, last)
-    asked = plan_resizing(
+    resizing = plan_resizing(
         pixels.shape[2:], size, scale_factor, mode, align_corners, recompute_scale_factor,
         antialias, channel_axis=-1 if last else 1, threads=threads,
     )  # fmt: skip
-    check_upstream(values.shape, pixels.shape, asked)
+    check_upstream(values.shape, pixels.shape, resizing)
     if rule is None:
         if not needed[0]:
             return None
-        asked = changed(asked, size=tuple(pixels.shape[2:]))
-        result = backend.astype(backend.resize(values, asked, True), image.dtype)
+        resizing = changed(resizing, size=tuple(pixels.shape[2:]))
+        result = backend.astype(backend.resize(values, resizing, True), image.dtype)
         return backend.restore(back(backend, result, last), input)
-    made = resized_means.resize_vjp(
-        backend, values, image, others[0] if others else None, asked, rule, needed
+    gradients = resized_means.resize_vjp(
+        backend, values, image, others[0] if others else None, resizing, rule, needed
     )
-    found = [
-        backend.restore(None if one is None else back(backend, one, last), like)
-        for one, like in zip(made, (input, weights), strict=True)
+    restored = [
+        backend.restore(None if gradient is None else back(backend, gradient, last), like)
+        for gradient, like in zip(gradients, (input, weights), strict=True)
     ]
-    return tuple(found) if others else found[0]
+    return tuple(restored) if others else restored[0]
 
 
-def check_upstream(values: Sequence[int], image: Sequence[int], asked: Resizing) -> None:
+def check_upstream(values: Sequence[int], image: Sequence[int], resizing: Resizing) -> None:
     """Raise an error if an upstream gradient does not have the output's shape."""
-    shape = (*image[:2], *asked.size)
+    shape = (*image[:2], *resizing.size)
     if tuple(values) != shape:
         raise ValueError(
             f"grad_output must have the output's shape, {shape} with the channels first, "
@@ -480,34 +484,37 @@ def resize_rows(
     """
     check_image((1, *shape), -1, threads)
     spatial = tuple(shape[:-1])
-    asked = plan_resizing(spatial, size, scale_factor, mode, align_corners, None, antialias)
-    check_extent("a row of the result", (*asked.size[1:], shape[-1]), 16)
+    resizing = plan_resizing(spatial, size, scale_factor, mode, align_corners, None, antialias)
+    check_extent("a row of the result", (*resizing.size[1:], shape[-1]), 16)
     others = tables.axis_maps(
         spatial[1:],
-        asked.size[1:],
-        asked.methods[1:],
-        asked.align_corners,
-        asked.antialias,
-        asked.scales[1:],
+        resizing.size[1:],
+        resizing.methods[1:],
+        resizing.align_corners,
+        resizing.antialias,
+        resizing.scales[1:],
     )
-    name = asked.methods[0]
+    name = resizing.methods[0]
     leading = tables.Axis(
-        spatial[0], asked.size[0], name,
-        asked.align_corners and tables.aligns(name), asked.antialias, asked.scales[0],
+        spatial[0], resizing.size[0], name,
+        resizing.align_corners and tables.aligns(name), resizing.antialias, resizing.scales[0],
     )  # fmt: skip
-    row_in, row_out = math.prod(shape[1:]), math.prod(asked.size[1:]) * shape[-1]
-    rows = rows or max(1, int(BAND_NUMBERS / max(row_out, row_in * spatial[0] / asked.size[0])))
-    for begin in range(0, asked.size[0], rows):
-        part = tables.window(leading, slice(begin, min(begin + rows, asked.size[0])))
+    row_in, row_out = math.prod(shape[1:]), math.prod(resizing.size[1:]) * shape[-1]
+    rows = rows or max(1, int(BAND_NUMBERS / max(row_out, row_in * spatial[0] / resizing.size[0])))
+    for begin in range(0, resizing.size[0], rows):
+        part = tables.window(leading, slice(begin, min(begin + rows, resizing.size[0])))
         band = read(part.inputs.start, part.inputs.stop)
         votes = check_types(mode, len(spatial), band.dtype, band.dtype.kind in "biu")
-        made = np.empty((1, part.map.band.outputs, *asked.size[1:], shape[-1]), band.dtype)
-        maps, ends = [part.map, *others], [channels_second(one) for one in (band[np.newaxis], made)]
+        result = np.empty((1, part.map.band.outputs, *resizing.size[1:], shape[-1]), band.dtype)
+        maps, ends = (
+            [part.map, *others],
+            [channels_second(array) for array in (band[np.newaxis], result)],
+        )
         if votes:
             of_labels().resize(maps, *ends, threads)
         else:
             of_resizing().resize(maps, *ends, real_type(band.dtype), threads)
-        yield made[0, part.keep]
+        yield result[0, part.keep]
 
 
 # The number of values in a band of rows of the input or the output.

@@ -33,7 +33,7 @@ def grid_sample(
     *,
     coords: str = "normalized",
     fill_value: Any = 0,
-    extrapolate: bool = True,
+    extrapolate: bool | str = True,
     prefilter: bool = True,
     antialias: bool = False,
     max_samples: int = MOST,
@@ -125,9 +125,10 @@ def grid_sample(
             channel; complex only for a complex image; with mode="label", a label that the dtype of
             the image can hold.  For tensors, it must be exact in float64.  Missing results are the
             fill value, too, unless it is 0 and has no other use.
-        extrapolate: False to return the fill value wherever the position itself is outside the
-            image.  The image ends at the centres of its outermost pixels, or at their outer edges
-            with normalized coordinates and align_corners=False.
+        extrapolate: whether to extend the image.  Otherwise the fill value is returned wherever the
+            position itself is outside, whatever its taps are: with "edges" beyond the outer edges
+            of the outermost pixels, with "centers" beyond their centres.  False means "edges" with
+            normalized coordinates and align_corners=False, and "centers" with all others.
         prefilter: whether "spline2" to "spline7" first compute B-spline coefficients from the
             image, so that the spline passes through the pixels (`spline_filter`).  Set it to False
             if the input already holds such coefficients.
@@ -210,16 +211,16 @@ def grid_sample(
         channel_axis=channel_axis, threads=threads,
         footprint=as_footprint(antialias, max_samples, footprint),
     )  # fmt: skip
-    given = {} if weights is None else {"weights": weights}
-    backend = backend_of(input=input, grid=grid, **given)
+    optional = {} if weights is None else {"weights": weights}
+    backend = backend_of(input=input, grid=grid, **optional)
     masked = check_flag(return_mask, "return_mask")
     rule = as_rule(missing, weights, min_weight, return_weight, padding_mode)
     if rule is not None:
         return sample_by_rule(backend, input, grid, options, masked, out, rule)
     if out is None and not masked:
-        found = backend.fast_path(input, grid, options)
-        if found is not None:
-            return found
+        shortcut = backend.fast_path(input, grid, options)
+        if shortcut is not None:
+            return shortcut
     result, mask = sample(backend, input, grid, options, masked, out)
     return (result, mask) if masked else result
 
@@ -234,7 +235,7 @@ def grid_sample_vjp(
     *,
     coords: str = "normalized",
     fill_value: Any = 0,
-    extrapolate: bool = True,
+    extrapolate: bool | str = True,
     prefilter: bool = True,
     antialias: bool = False,
     max_samples: int = MOST,
@@ -320,17 +321,17 @@ def grid_sample_vjp(
         channel_axis=channel_axis, threads=threads,
         footprint=as_footprint(antialias, max_samples, footprint),
     )  # fmt: skip
-    given = {} if weights is None else {"weights": weights}
-    backend = backend_of(grad_output=grad_output, input=input, grid=grid, **given)
+    optional = {} if weights is None else {"weights": weights}
+    backend = backend_of(grad_output=grad_output, input=input, grid=grid, **optional)
     flags = {"need_input": need_input, "need_grid": need_grid, "need_weights": need_weights}
-    first, second, third = [check_flag(one, name) for name, one in flags.items()]
+    first, second, third = [check_flag(flag, name) for name, flag in flags.items()]
     rule = as_rule(missing, weights, min_weight, False, padding_mode)
     arrays = {"grad_output": grad_output, "input": input, "grid": grid}
 
     def place(points: Array) -> GridPoints:
-        found = as_grid(backend, points, options)
-        check_grid_gradient(points.dtype, second and found is not points)
-        return GridPoints(backend, found)
+        result = as_grid(backend, points, options)
+        check_grid_gradient(points.dtype, second and result is not points)
+        return GridPoints(backend, result)
 
     return sample_vjp(backend, arrays, place, options, rule, (first, second, third))
 
@@ -344,20 +345,20 @@ def sample(
     """Compute the result of `grid_sample`, and the mask if ``masked``, otherwise None."""
     image, points = backend.to_device(input=input, grid=grid)
     points = as_grid(backend, points, options)
-    how = backend.resolve_options(image, points, options)
-    last = how.channel_axis == -1
+    resolved = backend.resolve_options(image, points, options)
+    last = resolved.channel_axis == -1
     if out is not None:
         shape = out_shape(backend.shape(image), backend.shape(points), last)
         backend.check_out(out, shape, image, points)
     pixels = planes(backend, image, last)
-    source = filtered(backend, pixels, points, how) if how.prefilter else pixels
+    source = filtered(backend, pixels, points, resolved) if resolved.prefilter else pixels
     if out is None:
-        made = backend.gather(source, points, how, image.dtype)
-        result = backend.restore(back(backend, made, last), input)
+        samples = backend.gather(source, points, resolved, image.dtype)
+        result = backend.restore(back(backend, samples, last), input)
     else:
-        backend.gather(source, points, how, image.dtype, planes(backend, out, last))
+        backend.gather(source, points, resolved, image.dtype, planes(backend, out, last))
         result = out
-    mask = share_inside(backend, pixels, points, how) if masked else None
+    mask = share_inside(backend, pixels, points, resolved) if masked else None
     return result, backend.restore(mask, input)
 
 
@@ -365,36 +366,36 @@ def sample_by_rule(
     backend: Backend, input: Any, grid: Any, options: Options, masked: bool, out: Any, rule: Rule
 ) -> Any:
     """Compute the result of `grid_sample` with missing pixels, weights, or a returned weight."""
-    given = {} if rule.weights is None else {"weights": rule.weights}
-    image, points, *weights = backend.to_device(input=input, grid=grid, **given)
+    optional = {} if rule.weights is None else {"weights": rule.weights}
+    image, points, *weights = backend.to_device(input=input, grid=grid, **optional)
     points = as_grid(backend, points, options)
-    places = GridPoints(backend, points)
-    made, weight, how = means.sample(
-        backend, places, image, weights[0] if weights else None, options, rule
+    sample_points = GridPoints(backend, points)
+    samples, weight, resolved = means.sample(
+        backend, sample_points, image, weights[0] if weights else None, options, rule
     )
-    last = how.channels_last()
-    result = back(backend, made, last)
+    last = resolved.channels_last()
+    result = back(backend, samples, last)
     if out is None:
         result = backend.restore(result, input)
     else:
         backend.check_out(out, backend.shape(result), image, points)
         out[...] = result
         result = out
-    found = [result]
+    results = [result]
     if masked:
-        mask = share_inside(backend, planes(backend, image, last), points, how)
-        found.append(backend.restore(mask, input))
+        mask = share_inside(backend, planes(backend, image, last), points, resolved)
+        results.append(backend.restore(mask, input))
     if weight is not None:
-        found.append(backend.restore(back(backend, weight, last), input))
-    return tuple(found) if len(found) > 1 else result
+        results.append(backend.restore(back(backend, weight, last), input))
+    return tuple(results) if len(results) > 1 else result
 
 
-def share_inside(backend: Backend, image: Array, grid: Array, how: Options) -> Array:
+def share_inside(backend: Backend, image: Array, grid: Array, options: Options) -> Array:
     """Compute the mask: a sample of an image of ones surrounded by zeros."""
-    kind = sum_type(backend, image, grid)
-    mode = without_labels(how.mode, "linear")
-    how = how.changed(mode=mode, padding_mode=("constant",) * len(mode), fill_value=())
-    ones = backend.full((1, 1, *image.shape[2:]), 1, kind, image)
-    mask = backend.gather(ones, grid, how, kind)
+    dtype = sum_type(backend, image, grid)
+    mode = without_labels(options.mode, "linear")
+    options = options.changed(mode=mode, padding_mode=("constant",) * len(mode), fill_value=())
+    ones = backend.full((1, 1, *image.shape[2:]), 1, dtype, image)
+    mask = backend.gather(ones, grid, options, dtype)
     mask = backend.xp.where(backend.xp.isnan(mask), 0, mask)  # NaN coordinates
-    return back(backend, mask, how.channel_axis == -1)
+    return back(backend, mask, options.channel_axis == -1)

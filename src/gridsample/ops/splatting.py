@@ -51,7 +51,7 @@ def splat(
     align_corners: bool = False,
     *,
     coords: str = "normalized",
-    extrapolate: bool = True,
+    extrapolate: bool | str = True,
     prefilter: bool = True,
     antialias: bool = False,
     max_samples: int = MOST,
@@ -86,7 +86,8 @@ def splat(
             Under "zeros", "constant" and "missing", they are dropped.
         align_corners: the meaning of -1 and 1, as in `grid_sample`.
         coords: the units of coordinates, as in `grid_sample`.
-        extrapolate: False to drop values whose position itself is outside the image.
+        extrapolate: False, "edges" or "centers" to drop values whose position itself is outside
+            the image, as in `grid_sample`.
         prefilter: whether to apply the transpose of the prefilter; False adds to the coefficients
             of a spline.
         antialias: whether each value is spread evenly over the footprint of its point, as in
@@ -133,8 +134,8 @@ def splat(
         channel_axis=channel_axis, threads=threads,
         footprint=as_footprint(antialias, max_samples, footprint),
     )  # fmt: skip
-    given = {} if weights is None else {"weights": weights}
-    backend = backend_of(values=values, grid=grid, **given)
+    optional = {} if weights is None else {"weights": weights}
+    backend = backend_of(values=values, grid=grid, **optional)
     normalized = check_flag(normalize, "normalize")
     rule = as_rule(missing, weights, 0, return_weight)
     return scatter_values(backend, values, grid, size, options, normalized, rule)
@@ -148,7 +149,7 @@ def splat_count(
     align_corners: bool = False,
     *,
     coords: str = "normalized",
-    extrapolate: bool = True,
+    extrapolate: bool | str = True,
     prefilter: bool = True,
     antialias: bool = False,
     max_samples: int = MOST,
@@ -205,38 +206,40 @@ def scatter_values(
     """Compute the result of `splat`."""
     refuse_labels(options.mode, "labels cannot be added to pixels" + OTHERS)
     weighed = {} if rule is None or rule.weights is None else {"weights": rule.weights}
-    given, points, *weights = backend.to_device(values=values, grid=grid, **weighed)
+    numbers, points, *weights = backend.to_device(values=values, grid=grid, **weighed)
     points = as_grid(backend, points, options)
     spatial = check_size(size, backend.shape(points))
     last = channels_last(options.channel_axis, len(spatial) + 2)
-    items = check_values(backend.shape(given), backend.shape(points), last)
-    check_values_type(backend, given)
-    pixels = planes(backend, given, last)
-    kind = given.dtype if is_differentiable(backend, given) else coefficient_type(backend, given)
+    items = check_values(backend.shape(numbers), backend.shape(points), last)
+    check_values_type(backend, numbers)
+    pixels = planes(backend, numbers, last)
+    dtype = (
+        numbers.dtype if is_differentiable(backend, numbers) else coefficient_type(backend, numbers)
+    )
     channels = pixels.shape[1]
     size = (items, *spatial, channels) if last else (items, channels, *spatial)
-    how = backend.resolve_options(backend.full(size, 0, kind, points), points, options)
+    resolved = backend.resolve_options(backend.full(size, 0, dtype, points), points, options)
     # Before a division or a filter, the result stays in the dtype of the sums.
-    exact = normalize or how.prefilter or (rule is not None and rule.counts())
-    wide = coefficient_type(backend, given, points) if exact else kind
-    real = sum_type(backend, given, points)
+    exact = normalize or resolved.prefilter or (rule is not None and rule.counts())
+    wide = coefficient_type(backend, numbers, points) if exact else dtype
+    real = sum_type(backend, numbers, points)
     mask = backend.full((points.shape[0], 1, *points.shape[1:-1]), 1, real, points)
     if rule is not None and rule.counts():
         if weights:
-            check_weights(backend, weights[0], backend.shape(given), items, last, "values")
+            check_weights(backend, weights[0], backend.shape(numbers), items, last, "values")
             check_entries(backend, weights[0])
         laid = laid_out(
             backend, pixels, planes(backend, weights[0], last) if weights else None,
-            rule.ignore and is_differentiable(backend, given), wide,
+            rule.ignore and is_differentiable(backend, numbers), wide,
         )  # fmt: skip
         pixels, mask = laid.values, backend.astype(laid.mask, real)
-    result = transpose(backend, pixels, points, spatial, how, wide)
+    result = transpose(backend, pixels, points, spatial, resolved, wide)
     weight = None
     if normalize or (rule is not None and rule.weighted):
-        weight = transpose(backend, mask, points, spatial, how, real)
+        weight = transpose(backend, mask, points, spatial, resolved, real)
     if normalize:
         result = backend.ratio(result, weight)
-    result = backend.restore(back(backend, backend.astype(result, kind), last), values)
+    result = backend.restore(back(backend, backend.astype(result, dtype), last), values)
     if weight is None or rule is None or not rule.weighted:
         return result
     weight = widened(backend, weight, (items, channels))
@@ -250,28 +253,28 @@ def count_weights(backend: Backend, grid: Any, size: Any, options: Options) -> A
     points = as_grid(backend, points, options)
     spatial = check_size(size, backend.shape(points))
     last = channels_last(options.channel_axis, len(spatial) + 2)
-    kind = sum_type(backend, points)
+    dtype = sum_type(backend, points)
     items = points.shape[0]
     size = (items, *spatial, 1) if last else (items, 1, *spatial)
-    how = backend.resolve_options(backend.full(size, 0, kind, points), points, options)
-    ones = backend.full((points.shape[0], 1, *points.shape[1:-1]), 1, kind, points)
-    result = transpose(backend, ones, points, spatial, how, kind)
+    resolved = backend.resolve_options(backend.full(size, 0, dtype, points), points, options)
+    ones = backend.full((points.shape[0], 1, *points.shape[1:-1]), 1, dtype, points)
+    result = transpose(backend, ones, points, spatial, resolved, dtype)
     return backend.restore(back(backend, result, last), grid)
 
 
 def transpose(
-    backend: Backend, values: Array, grid: Array, spatial: Shape, how: Options, kind: Any
+    backend: Backend, values: Array, grid: Array, spatial: Shape, options: Options, dtype: Any
 ) -> Array:
     """Apply the transpose of sampling, including that of the prefilter, to values (N, C, *out).
 
     N may be 1 although there are several grids.
     """
-    values = backend.astype(values, kind)
+    values = backend.astype(values, dtype)
     items = backend.shape(grid)[0]
     if backend.shape(values)[0] == 1 != items:
         values = backend.xp.broadcast_to(values, (items, *values.shape[1:]))
-    pushed = backend.scatter(values, grid, spatial, how, kind)
-    return filtered(backend, pushed, grid, how, adjoint=True) if how.prefilter else pushed
+    pushed = backend.scatter(values, grid, spatial, options, dtype)
+    return filtered(backend, pushed, grid, options, adjoint=True) if options.prefilter else pushed
 
 
 def check_values_type(backend: Backend, values: Array) -> None:

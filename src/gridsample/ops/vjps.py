@@ -41,30 +41,34 @@ def sample_vjp(
         arguments; None in place of those that are not needed.
     """
     weights = None if rule is None else rule.weights
-    given = dict(arrays) if weights is None else {**arrays, "weights": weights}
-    upstream, image, points, *more = backend.to_device(**given)
-    places = place(points)
-    found: tuple[Array | None, ...]
+    inputs = dict(arrays) if weights is None else {**arrays, "weights": weights}
+    upstream, image, points, *more = backend.to_device(**inputs)
+    sample_points = place(points)
+    gradients: tuple[Array | None, ...]
     if rule is None:
-        found = plain_vjp(backend, places, upstream, image, options, needed[:2])
+        gradients = plain_vjp(backend, sample_points, upstream, image, options, needed[:2])
     else:
         weighted = more[0] if more else None
-        found = means.sample_vjp(backend, places, upstream, image, weighted, options, rule, needed)
-    _, *likes = given.values()
-    return tuple(backend.restore(one, like) for one, like in zip(found, likes, strict=False))
+        gradients = means.sample_vjp(
+            backend, sample_points, upstream, image, weighted, options, rule, needed
+        )
+    _, *likes = inputs.values()
+    return tuple(
+        backend.restore(gradient, like) for gradient, like in zip(gradients, likes, strict=False)
+    )
 
 
 def plain_vjp(
-    backend: Backend, places: SamplePoints, upstream: Array, image: Array, options: Options,
+    backend: Backend, points: SamplePoints, upstream: Array, image: Array, options: Options,
     needed: tuple[bool, bool],
 ) -> tuple[Array | None, Array | None]:  # fmt: skip
     """Compute the gradients of image and points, in the caller's layout, if all pixels count."""
-    how = places.resolve_options(image, options)
-    last = how.channel_axis == -1
-    shape = out_shape(backend.shape(image), places.points, last)
+    resolved = points.resolve_options(image, options)
+    last = resolved.channel_axis == -1
+    shape = out_shape(backend.shape(image), points.points, last)
     upstream = check_upstream(backend, upstream, image, shape)
     if needed[0]:
         check_differentiable(backend, image)
     values, pixels = planes(backend, upstream, last), planes(backend, image, last)
-    first, second = gradients_at(backend, places, values, pixels, how, needed)
+    first, second = gradients_at(backend, points, values, pixels, resolved, needed)
     return None if first is None else back(backend, first, last), second

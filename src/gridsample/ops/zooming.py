@@ -131,7 +131,7 @@ def zoom_group(
     before, spatial, after = image.shape[:first], image.shape[first:end], image.shape[end:]
     items, channels = math.prod(before), math.prod(after)
     last = channels > 1
-    how = Resizing(
+    resizing = Resizing(
         size=tuple(size[first:end]),
         methods=tuple([zoom.spelled() for zoom in zooms[first:end]]),
         align_corners=False,
@@ -143,10 +143,10 @@ def zoom_group(
     planes = image.reshape((items, *spatial, channels) if last else (items, 1, *spatial))
     if last:
         planes = backend.permute(planes, [0, rank + 1, *range(1, rank + 1)])
-    made = backend.resize(planes, how, False)
+    result = backend.resize(planes, resizing, False)
     if last:
-        made = backend.permute(made, [0, *range(2, rank + 2), 1])
-    return made.reshape((*before, *how.size, *after))
+        result = backend.permute(result, [0, *range(2, rank + 2), 1])
+    return result.reshape((*before, *resizing.size, *after))
 
 
 def add_outside(backend: Backend, values: Array, inside: Sequence[Any], cval: float) -> Array:

@@ -13,11 +13,11 @@ from gridsample.definitions.footprints import pixels_per_unit
 from gridsample.definitions.plan import COORDS, Mode, check_flag
 from gridsample.fields.arrays import (
     Array,
+    as_wide_arrays,
     check_name,
     check_size,
     components,
-    give_back,
-    take_wide,
+    restore_dtype,
 )
 from gridsample.ops.sampling import grid_sample, grid_sample_vjp
 
@@ -61,11 +61,11 @@ def grid_distance(
     """
     if is_overridden(grid, target):
         return hand_over(grid_distance, locals(), grid, target)
-    backend, (points, targets) = take_wide(grid=grid, target=target)
+    backend, (points, targets) = as_wide_arrays(grid=grid, target=target)
     factors = pixel_factors(backend, points, targets, size, align_corners, coords)
     distances, count = differences(backend, points, targets, factors)
     total = sum(backend.xp.sum(part * part) for part in distances)
-    return give_back(backend, total / count, grid)
+    return restore_dtype(backend, total / count, grid)
 
 
 def grid_distance_vjp(
@@ -104,7 +104,7 @@ def grid_distance_vjp(
     """
     if is_overridden(grid, target):
         return hand_over(grid_distance_vjp, locals(), grad_output, grid, target)
-    backend, (points, targets) = take_wide(grid=grid, target=target)
+    backend, (points, targets) = as_wide_arrays(grid=grid, target=target)
     factors = pixel_factors(backend, points, targets, size, align_corners, coords)
     distances, count = differences(backend, points, targets, factors)
     parts = [
@@ -112,7 +112,7 @@ def grid_distance_vjp(
         for part, factor in zip(distances, factors, strict=True)
     ]
     gradient = backend.xp.stack(parts, -1)
-    return give_back(backend, summed_to(backend, gradient, points), grid)
+    return restore_dtype(backend, summed_to(backend, gradient, points), grid)
 
 
 def rectified_distance(
@@ -163,8 +163,8 @@ def rectified_distance(
         grid_sample(image, points, *options, coords=coords) for points in (grid, target)
     )
     errors, count = sample_differences(sample, wanted)
-    backend, (wide,) = take_wide(errors=errors)
-    return give_back(backend, backend.xp.sum(wide * wide) / count, sample)
+    backend, (wide,) = as_wide_arrays(errors=errors)
+    return restore_dtype(backend, backend.xp.sum(wide * wide) / count, sample)
 
 
 def rectified_distance_vjp(

@@ -48,9 +48,9 @@ def find_mode(mode: Any) -> Mode:
     return MODES[mode]
 
 
-def as_image(given: Any) -> Array:
+def as_image(value: Any) -> Array:
     """Return a dense array of its own library; convert other objects to NumPy arrays."""
-    (image,) = backend_of(image=given).asarrays(image=given)
+    (image,) = backend_of(image=value).asarrays(image=value)
     return image
 
 
@@ -165,13 +165,13 @@ def duplicate(image: Array) -> Array:
     return backend_of(image=image).xp.stack([image])[0]
 
 
-def as_whole(given: Any, name: str) -> tuple[int, ...]:
+def as_whole(shape: Any, name: str) -> tuple[int, ...]:
     """Return a shape as integers; numbers that are nearly integers count as such.
 
     Raises:
         ValueError: a number is not an integer.
     """
-    numbers: Sequence[float] = np.asarray(given, float).reshape(-1).tolist()
+    numbers: Sequence[float] = np.asarray(shape, float).reshape(-1).tolist()
     if any(abs(number - round(number)) > 1e-3 for number in numbers):
-        raise ValueError(f"{name} must consist of integers, got {given!r}")
+        raise ValueError(f"{name} must consist of integers, got {shape!r}")
     return tuple([round(number) for number in numbers])

@@ -238,13 +238,13 @@ def rounded_size(n: int, outputs: Any) -> int:
     Raises:
         ValueError: the input or the output has no pixels.
     """
-    found = round(n * (1 / (n / outputs))) if n > 0 and outputs > 0 else 0
-    if found < 1:
+    size = round(n * (1 / (n / outputs))) if n > 0 and outputs > 0 else 0
+    if size < 1:
         raise ValueError(
             f"image and output_shape must have at least one pixel along each axis; cannot resize "
             f"{n} to {outputs}"
         )
-    return found
+    return size
 
 
 def smoothing(inputs: Any, outputs: Any, sigma: Any) -> list[float]:
@@ -269,8 +269,8 @@ def smoothing(inputs: Any, outputs: Any, sigma: Any) -> list[float]:
                 "all axes",
                 stacklevel=3,
             )
-    found: list[float] = np.where(widths > 1e-15, widths, 0).tolist()
-    return found
+    sigmas: list[float] = np.where(widths > 1e-15, widths, 0).tolist()
+    return sigmas
 
 
 def smoothed(image: Array, sigmas: list[float], boundary: str, cval: float) -> Array:
@@ -286,20 +286,20 @@ def smoothed(image: Array, sigmas: list[float], boundary: str, cval: float) -> A
     return backend.astype(values, image.dtype)
 
 
-def channel_of(given: Any, rank: int) -> int | None:
+def channel_of(channel_axis: Any, rank: int) -> int | None:
     """The axis of channels as a number from 0 on.
 
     Raises:
         ValueError: there are several, or there is no such axis.
     """
-    if given is None:
+    if channel_axis is None:
         return None
-    if np.iterable(given):
-        several = list(given)
-        if len(several) != 1:
-            raise ValueError(f"channel_axis: only a single axis is supported, got {given!r}")
-        (given,) = several
-    axis = operator.index(given)
+    if np.iterable(channel_axis):
+        axes = list(channel_axis)
+        if len(axes) != 1:
+            raise ValueError(f"channel_axis: only a single axis is supported, got {channel_axis!r}")
+        (channel_axis,) = axes
+    axis = operator.index(channel_axis)
     if not -rank <= axis < rank:
         raise np.exceptions.AxisError(axis, rank, "channel_axis")
     return axis % rank

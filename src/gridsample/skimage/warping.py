@@ -95,7 +95,7 @@ def warp(
     if 0 in source.shape:
         raise ValueError(f"Cannot warp empty image with dimensions {tuple(source.shape)}")
     order = check_order(source, order)
-    how = find_mode(mode)
+    boundary = find_mode(mode)
     if order > 0:
         source = as_float(source, preserve_range)
     shape = tuple(source.shape) if output_shape is None else as_whole(output_shape, "output_shape")
@@ -105,7 +105,7 @@ def warp(
             "of a bug in scikit-image's own; order 1 or 3 is recommended instead",
             stacklevel=2,
         )
-    result = warped(source, inverse_map, map_args, shape, order, how, cval)
+    result = warped(source, inverse_map, map_args, shape, order, boundary, cval)
     if clip and order > 0:  # otherwise, every pixel is one of the image's
         result = clipped(source, result, mode, cval)
     return backend_of(image=image).restore(result, image)
@@ -113,14 +113,17 @@ def warp(
 
 def warped(
     source: Array, inverse_map: Any, map_args: dict[str, Any] | None, shape: tuple[int, ...],
-    order: int, how: Mode, cval: float,
+    order: int, boundary: Mode, cval: float,
 ) -> Array:  # fmt: skip
     """Sample an image by whichever kind of map is given; see `warp`."""
     matrix, flat = matrix_of(inverse_map), source.ndim in (2, 3)
     if matrix is not None and order in METHODS and not map_args and flat and len(shape) > 1:
-        return under_matrix(source, matrix, shape[:2], order, how.boundary, cval)
+        options: dict[str, Any] = {"mode": METHODS[order], "padding_mode": boundary.boundary}
+        if boundary.boundary == "constant":
+            options["fill_value"] = cval
+        return sample_under_matrix(source, matrix, shape[:2], options)
     if matrix is None and not callable(inverse_map):
-        return map_coordinates(source, inverse_map, order=order, mode=how.ndimage, cval=cval)
+        return map_coordinates(source, inverse_map, order=order, mode=boundary.ndimage, cval=cval)
     if not flat:
         raise ValueError(
             "Only 2-D images (grayscale or color) are supported if inverse_map is a function or a "
@@ -128,11 +131,15 @@ def warped(
         )
     if len(shape) < 2:
         raise ValueError(f"output_shape must be (rows, columns), got {shape}")
+    if matrix is not None and order == 0 and not map_args and keeps_ties(matrix, boundary):
+        check_channels(source, shape)
+        options = spline_of(order, boundary.ndimage, cval, True).options
+        return sample_under_matrix(source, matrix, shape[:2], options)
     if matrix is None or map_args:
-        places = mapped(source, inverse_map, map_args or {}, shape)
+        positions = mapped(source, inverse_map, map_args or {}, shape)
     else:
-        places = mapped(source, lambda xy: projected(matrix, xy), {}, shape)
-    return at_places(source, places, shape, order, how.ndimage, cval)
+        positions = mapped(source, lambda xy: projected(matrix, xy), {}, shape)
+    return at_positions(source, positions, shape, order, boundary.ndimage, cval)
 
 
 def rotate(
@@ -178,8 +185,8 @@ def rotate(
         raise ValueError(f"image must have at least two axes, got shape {tuple(source.shape)}")
     rows, columns = source.shape[:2]
     middle = np.array((columns, rows)) / 2.0 - 0.5 if center is None else np.asarray(center, float)
-    turn = np.deg2rad(float(angle))
-    c, s = math.cos(turn), math.sin(turn)
+    radians = np.deg2rad(float(angle))
+    c, s = math.cos(radians), math.sin(radians)
     about = np.array([[c, -s, 0.0], [s, c, 0.0], [0.0, 0.0, 1.0]])
     matrix = shifted(middle) @ (about @ shifted(-middle))
     shape = None
@@ -202,48 +209,48 @@ def shifted(by: Any) -> Any:
     return np.array([[1.0, 0.0, by[0]], [0.0, 1.0, by[1]], [0.0, 0.0, 1.0]])
 
 
-def is_theirs(kind: type, *names: str) -> bool:
+def is_theirs(cls: type, *names: str) -> bool:
     """Whether a class is one of scikit-image's, or derived from one; of certain names, if given."""
     return any(
-        one.__module__.startswith("skimage.") and one.__name__ in (names or (one.__name__,))
-        for one in kind.__mro__
+        base.__module__.startswith("skimage.") and base.__name__ in (names or (base.__name__,))
+        for base in cls.__mro__
     )
 
 
-def is_projective(kind: type) -> bool:
+def is_projective(cls: type) -> bool:
     """Whether a class is one of scikit-image's transforms whose parameters are a matrix."""
-    return is_theirs(kind, "ProjectiveTransform")
+    return is_theirs(cls, "ProjectiveTransform")
 
 
-def numbers(given: Any, like: Any) -> Any:
+def numbers(values: Any, like: Any) -> Any:
     """Convert a matrix or coordinates to real numbers of the library and device of an image."""
-    return as_real(as_numbers(given, like, "inverse_map"), like)
+    return as_real(as_numbers(values, like, "inverse_map"), like)
 
 
-def matrix_of(given: Any) -> Any:
+def matrix_of(inverse_map: Any) -> Any:
     """The (3, 3) matrix that a map stands for; None if it is something else."""
-    if is_projective(type(given)):
-        return square(given.params)
-    owner: Any = getattr(given, "__self__", None)  # in old versions, `inverse` is a method
-    if getattr(given, "__name__", "") == "inverse" and is_projective(type(owner)):
+    if is_projective(type(inverse_map)):
+        return square(inverse_map.params)
+    owner: Any = getattr(inverse_map, "__self__", None)  # in old versions, `inverse` is a method
+    if getattr(inverse_map, "__name__", "") == "inverse" and is_projective(type(owner)):
         return square(np.linalg.inv(owner.params))
-    if callable(given) and not hasattr(given, "shape"):
+    if callable(inverse_map) and not hasattr(inverse_map, "shape"):
         return None
-    return square(given)
+    return square(inverse_map)
 
 
-def square(given: Any) -> Any:
+def square(matrix: Any) -> Any:
     """An array of numbers if its shape is (3, 3); otherwise None."""
-    given = given if hasattr(given, "shape") else np.asarray(given)
-    return given if tuple(given.shape) == (3, 3) else None
+    matrix = matrix if hasattr(matrix, "shape") else np.asarray(matrix)
+    return matrix if tuple(matrix.shape) == (3, 3) else None
 
 
 def projected(matrix: Any, xy: Any) -> Any:
     """Apply a matrix to points (P, 2), computed as in scikit-image."""
     xp, matrix = backend_of(xy=xy).xp, numbers(matrix, xy)
     ones = xp.ones_like(xy[:, 0])
-    found = xp.stack([xy[:, 0], xy[:, 1], ones], -1) @ matrix.T
-    return found[:, :-1] / nonzero(xp, found[:, -1:])
+    homogeneous = xp.stack([xy[:, 0], xy[:, 1], ones], -1) @ matrix.T
+    return homogeneous[:, :-1] / nonzero(xp, homogeneous[:, -1:])
 
 
 def nonzero(xp: Any, w: Any) -> Any:
@@ -252,68 +259,90 @@ def nonzero(xp: Any, w: Any) -> Any:
 
 
 def mapped(
-    image: Array, function: Any, given: dict[str, Any], shape: Sequence[int]
+    image: Array, function: Any, map_args: dict[str, Any], shape: Sequence[int]
 ) -> tuple[Any, Any]:
     """Call a function on the coordinates of all output pixels; returns rows and columns."""
     rows, columns = shape[:2]
     backend = backend_of(image=image)
     xy = np.indices((columns, rows), np.float64).reshape(2, -1).T
     theirs = backend.is_host or is_theirs(type(getattr(function, "__self__", function)))
-    found = function(xy if theirs else as_like(xy, image), **given)
-    found = numbers(found, image)
-    if tuple(found.shape) != (rows * columns, 2):
+    coordinates = function(xy if theirs else as_like(xy, image), **map_args)
+    coordinates = numbers(coordinates, image)
+    if tuple(coordinates.shape) != (rows * columns, 2):
         raise ValueError(
             f"inverse_map must return coordinates of shape {(rows * columns, 2)}, one for each "
-            f"output pixel, got {tuple(found.shape)}"
+            f"output pixel, got {tuple(coordinates.shape)}"
         )
-    return tuple([found[:, k].reshape(columns, rows).T for k in (1, 0)])
+    return tuple([coordinates[:, k].reshape(columns, rows).T for k in (1, 0)])
 
 
-def at_places(
-    image: Array, places: Sequence[Any], shape: tuple[int, ...], order: int, mode: str, cval: float
+def at_positions(
+    image: Array,
+    positions: Sequence[Any],
+    shape: tuple[int, ...],
+    order: int,
+    mode: str,
+    cval: float,
 ) -> Array:
     """Sample (rows, columns) or (rows, columns, channels) at positions along rows and columns."""
-    channels = shape[2] if len(shape) > 2 else image.shape[-1]
-    if (image.ndim == 2 and len(shape) > 2) or (image.ndim == 3 and channels != image.shape[2]):
+    check_channels(image, shape)
+    if image.ndim == 2:
+        xp = backend_of(image=image).xp
+        return map_coordinates(image, xp.stack(list(positions)), order=order, mode=mode, cval=cval)
+    spline = spline_of(order, mode, cval, True)
+    shape = (*shape[:2], image.shape[2])
+    result = new_output(None, image, shape)
+    values = transform(image, lambda a, b: [x[a:b] for x in positions], shape[:2], spline, result)
+    return values if values is result else store(values, result)
+
+
+def check_channels(image: Array, shape: tuple[int, ...]) -> None:
+    """Raise an error if an output's shape has other channels than the image."""
+    if len(shape) > 2 and tuple(shape[2:]) != tuple(image.shape[2:]):
         raise ValueError(
             f"output_shape {shape} must be (rows, columns), or have as many channels as the image, "
             f"whose shape is {tuple(image.shape)}"
         )
-    if image.ndim == 2:
-        xp = backend_of(image=image).xp
-        return map_coordinates(image, xp.stack(list(places)), order=order, mode=mode, cval=cval)
-    spline = spline_of(order, mode, cval, True)
-    shape = (*shape[:2], channels)
-    result = new_output(None, image, shape)
-    values = transform(image, lambda a, b: [x[a:b] for x in places], shape[:2], spline, result)
-    return values if values is result else store(values, result)
 
 
-def under_matrix(
-    image: Array, matrix: Any, shape: tuple[int, ...], order: int, boundary: str, cval: float
+def keeps_ties(matrix: Any, boundary: Mode) -> bool:
+    """Whether the nearest pixel under a matrix is SciPy's, at ties, too.
+
+    At a mirror through the centre of a pixel, and near the horizon of a projective map, the choice
+    depends on SciPy's own arithmetic.  A NaN is outside, which the nearest pixel cannot show.
+    """
+    if boundary.ndimage == "mirror" or getattr(matrix, "requires_grad", False):
+        return False
+    rows = matrix.tolist()
+    return rows[2] == [0, 0, 1] and all(math.isfinite(n) for row in rows for n in row)
+
+
+def sample_under_matrix(
+    image: Array, matrix: Any, shape: tuple[int, ...], options: dict[str, Any]
 ) -> Array:
-    """Sample (rows, columns) or (rows, columns, channels) under a matrix."""
+    """Sample (rows, columns) or (rows, columns, channels) under a matrix.
+
+    ``options`` are those of `grid_sample`.
+    """
     backend = backend_of(image=image)
     matrix = numbers(matrix, image)
     pixels = image[..., None] if image.ndim == 2 else image
-    sampled = projective(pixels, matrix, shape, METHODS[order], boundary, cval)
-    if order == 1 and backend.is_host and np.isnan(image.min()):
+    sampled = projective(pixels, matrix, shape, options)
+    if options["mode"] == "linear" and backend.is_host and np.isnan(image.min()):
         # A pixel of weight 0 is not read, so that a shift by whole pixels keeps NaN where it is.
-        holes = np.isnan(pixels)
-        known = np.where(holes, 0, pixels)
-        sampled = projective(known, matrix, shape, "linear", boundary, cval)
-        share = projective(holes.astype(pixels.dtype), matrix, shape, "linear", boundary, 0.0)
+        missing = np.isnan(pixels)
+        known = np.where(missing, 0, pixels)
+        sampled = projective(known, matrix, shape, options)
+        inside = {name: value for name, value in options.items() if name != "fill_value"}
+        share = projective(missing.astype(pixels.dtype), matrix, shape, inside)
         sampled[share > 0] = np.nan
     return sampled[..., 0] if image.ndim == 2 else sampled
 
 
 def projective(
-    pixels: Array, matrix: Any, shape: tuple[int, ...], method: str, boundary: str, cval: float
+    pixels: Array, matrix: Any, shape: tuple[int, ...], options: dict[str, Any]
 ) -> Array:
     """Sample (rows, columns, C) under a matrix; affine ones are applied as pixels are sampled."""
-    options: dict[str, Any] = {"mode": method, "padding_mode": boundary}
-    if boundary == "constant":
-        options["fill_value"] = cval
     learned = getattr(matrix, "requires_grad", False)
     if not learned and matrix[2].tolist() == [0, 0, 1]:
         size = (1, pixels.shape[-1], *shape)

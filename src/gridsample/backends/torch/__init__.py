@@ -47,8 +47,8 @@ from gridsample.kernels import on_cpu
 from gridsample.kernels.spline import extension
 
 # The dtypes by name, and the names by dtype.
-NAMED = {type_name(array): kind for kind, array in TYPES.items()}
-NAMES = {kind: name for name, kind in NAMED.items()}
+NAMED = {type_name(array): dtype for dtype, array in TYPES.items()}
+NAMES = {dtype: name for name, dtype in NAMED.items()}
 
 # Sampling without shortcuts.
 gather_fully = traceable(operators.gather)
@@ -57,23 +57,23 @@ gather_fully = traceable(operators.gather)
 # Arguments ----------------------------------------------------------------------------------------
 
 
-def check_tensors(given: dict[str, Any]) -> None:
+def check_tensors(arguments: dict[str, Any]) -> None:
     """Raise an error for arguments that are not dense tensors, or are on different devices."""
-    check_dense(**given)
+    check_dense(**arguments)
     first = None
-    for name, one in given.items():
-        if not isinstance(one, Tensor):
-            other = next(key for key, two in given.items() if isinstance(two, Tensor))
-            kind = type(one)
+    for name, value in arguments.items():
+        if not isinstance(value, Tensor):
+            other = next(key for key, two in arguments.items() if isinstance(two, Tensor))
+            cls = type(value)
             raise TypeError(
-                f"{name} is a {kind.__module__}.{kind.__qualname__}, but {other} is a tensor; "
+                f"{name} is a {cls.__module__}.{cls.__qualname__}, but {other} is a tensor; "
                 f"accepted: torch.Tensor for all; convert it: "
                 f"{name} = torch.as_tensor({name}, device={other}.device)"
             )
-        first = (name, one.device) if first is None else first
-        if one.device != first[1]:
+        first = (name, value.device) if first is None else first
+        if value.device != first[1]:
             raise ValueError(
-                f"{first[0]} and {name} must be on one device, got {first[1]} and {one.device}"
+                f"{first[0]} and {name} must be on one device, got {first[1]} and {value.device}"
             )
 
 
@@ -86,30 +86,32 @@ def prepared(
 
     There is no plan if the image is prefiltered, because the coefficients have another dtype.
     """
-    given = tuple(image)
-    how = checked(Options._make(options), given, tuple(grid))
-    if how.prefilter:
-        return how
-    size = (given[0], given[-1], *given[1:-1]) if how.channels_last() else given
-    return how.changed(plan=operators.find_call_for(size, image_type, tuple(grid), grid_type, how))
+    sizes = tuple(image)
+    resolved = checked(Options._make(options), sizes, tuple(grid))
+    if resolved.prefilter:
+        return resolved
+    size = (sizes[0], sizes[-1], *sizes[1:-1]) if resolved.channels_last() else sizes
+    return resolved.changed(
+        plan=operators.find_call_for(size, image_type, tuple(grid), grid_type, resolved)
+    )
 
 
-def with_fill(how: Options, options: Options, image: Tensor) -> Options:
+def with_fill(resolved: Options, options: Options, image: Tensor) -> Options:
     """Add the fill value to checked options: real numbers, two per value for a complex image."""
     if options.fill_value.__class__ is int and not options.fill_value:
-        return how
-    channels = internals.shape_of(image)[-1 if how.channels_last() else 1]
-    fill = fill_numbers(options, "constant" in how.padding_mode, image.dtype, channels)
+        return resolved
+    channels = internals.shape_of(image)[-1 if resolved.channels_last() else 1]
+    fill = fill_numbers(options, "constant" in resolved.padding_mode, image.dtype, channels)
     if not fill:
-        return how
-    if any([isinstance(one, int) and int(float(one)) != one for one in fill]):
+        return resolved
+    if any([isinstance(number, int) and int(float(number)) != number for number in fill]):
         raise ValueError(
             f"fill_value for tensors must be exact in float64, got {options.fill_value!r}"
         )
-    parts = [float(one) for one in fill] if not image.is_complex() else [
-        part for one in fill for part in (complex(one).real, complex(one).imag)
+    parts = [float(number) for number in fill] if not image.is_complex() else [
+        part for number in fill for part in (complex(number).real, complex(number).imag)
     ]  # fmt: skip
-    return how.changed(fill_value=tuple(parts), plan=how.plan)
+    return resolved.changed(fill_value=tuple(parts), plan=resolved.plan)
 
 
 # The backend --------------------------------------------------------------------------------------
@@ -123,25 +125,25 @@ class Torch(Backend):
 
     # Arrays and types
 
-    def asarrays(self, **given: Any) -> list[Tensor]:
+    def asarrays(self, **arguments: Any) -> list[Tensor]:
         """Check the tensors and return them."""
-        check_tensors(given)
-        return list(given.values())
+        check_tensors(arguments)
+        return list(arguments.values())
 
-    def to_device(self, **given: Any) -> list[Tensor]:
+    def to_device(self, **arguments: Any) -> list[Tensor]:
         """Return the tensors, copied to the CPU if their device has no kernels."""
-        tensors = self.asarrays(**given)
+        tensors = self.asarrays(**arguments)
         if other_devices.is_elsewhere(tensors[0]):
             other_devices.warn_once(tensors[0].device.type)
-            return [one.cpu() for one in tensors]
+            return [tensor.cpu() for tensor in tensors]
         return tensors
 
     def restore(self, result: Tensor | None, like: Tensor) -> Tensor | None:
         """Return the result on the device of the argument."""
         if result is None or result.device == like.device:
             return result
-        found: Tensor = other_devices.back(result, like.device)
-        return found
+        copy: Tensor = other_devices.back(result, like.device)
+        return copy
 
     def shape(self, array: Tensor) -> Shape:
         """The shape of a tensor as integers, also in a trace."""
@@ -151,25 +153,25 @@ class Torch(Backend):
         """Return a size as numbers, and in a trace also as tensors, which the program records."""
         if not internals.is_tracing():
             return size, None
-        given = tuple(size)
-        return [internals.known(n) for n in given], given
+        sizes = tuple(size)
+        return [internals.known(n) for n in sizes], sizes
 
     def type_name(self, dtype: torch.dtype, name: str = "input") -> str:
         """NumPy's name of a dtype, or "bfloat16"."""
-        found = NAMES.get(dtype)
-        if found is None:
+        named = NAMES.get(dtype)
+        if named is None:
             numpy_type(dtype, name)  # raises the error
-        return str(found)
+        return str(named)
 
-    def as_dtype(self, given: Any) -> torch.dtype | None:
+    def as_dtype(self, dtype: Any) -> torch.dtype | None:
         """Convert a dtype or a name to torch's dtype; None for an array."""
-        if isinstance(given, torch.dtype):
-            return given
-        return NAMED[np.dtype(given).name] if isinstance(given, (type, np.dtype, str)) else None
+        if isinstance(dtype, torch.dtype):
+            return dtype
+        return NAMED[np.dtype(dtype).name] if isinstance(dtype, (type, np.dtype, str)) else None
 
-    def asarray(self, given: Any, like: Tensor) -> Tensor:
+    def asarray(self, array: Any, like: Tensor) -> Tensor:
         """Convert to a tensor on the device of ``like``."""
-        return torch.as_tensor(given, device=like.device)
+        return torch.as_tensor(array, device=like.device)
 
     def type(self, name: str) -> torch.dtype:
         """The dtype of a name."""
@@ -189,8 +191,8 @@ class Torch(Backend):
 
     def full(self, shape: Sequence[int], number: float, dtype: torch.dtype, like: Tensor) -> Tensor:
         """Create a broadcast view of one number."""
-        one = torch.full((), number, dtype=dtype, device=like.device)
-        return one.expand(tuple(shape))
+        scalar = torch.full((), number, dtype=dtype, device=like.device)
+        return scalar.expand(tuple(shape))
 
     def inspects(self, array: Tensor) -> bool:
         """Whether a tensor is plain."""
@@ -231,30 +233,32 @@ class Torch(Backend):
     def resolve_options(self, image: Tensor, grid: Tensor, options: Options) -> Options:
         """Return the checked options."""
         if operators.is_plain(image, grid):
-            return self.settle_plain(image, grid, options)
-        how = checked(options, internals.shape_of(image), internals.shape_of(grid))
-        return with_fill(how, options, image)
+            return self.resolve_plain(image, grid, options)
+        resolved = checked(options, internals.shape_of(image), internals.shape_of(grid))
+        return with_fill(resolved, options, image)
 
-    def settle_plain(self, image: Tensor, grid: Tensor, options: Options) -> Options:
+    def resolve_plain(self, image: Tensor, grid: Tensor, options: Options) -> Options:
         """Return the checked options for plain tensors, with a plan."""
         key = keyed(options)
-        how = looked_up(prepared, image.shape, image.dtype, grid.shape, grid.dtype, *key)
-        return with_fill(how, options, image)
+        resolved = looked_up(prepared, image.shape, image.dtype, grid.shape, grid.dtype, *key)
+        return with_fill(resolved, options, image)
 
     def fast_path(self, image: Any, grid: Any, options: Options) -> Tensor | None:
         """Sample plain tensors directly, and tensors on other devices by torch's own operators."""
         if operators.is_plain(image, grid):
-            how = self.settle_plain(image, grid, options) if grid.is_floating_point() else None
-            if how is None or how.plan is None:
+            resolved = (
+                self.resolve_plain(image, grid, options) if grid.is_floating_point() else None
+            )
+            if resolved is None or resolved.plan is None:
                 return None
-            last = how.channel_axis == -1
+            last = resolved.channel_axis == -1
             planes = image.movedim(-1, 1) if last else image
-            result = derivatives.plain_gather(planes, grid, how, how.plan)
+            result = derivatives.plain_gather(planes, grid, resolved, resolved.plan)
             return result.movedim(1, -1) if last else result
         if isinstance(image, Tensor) and other_devices.is_elsewhere(image):
             check_tensors({"input": image, "grid": grid})
-            how = self.resolve_options(image, grid, options)
-            return other_devices.grid_sample(image, grid, how)
+            resolved = self.resolve_options(image, grid, options)
+            return other_devices.grid_sample(image, grid, resolved)
         return None
 
     def check_out(self, out: Any, shape: Shape, image: Tensor, grid: Tensor) -> None:
@@ -264,23 +268,23 @@ class Torch(Backend):
         )
 
     def gather(
-        self, image: Tensor, grid: Tensor, how: Options, dtype: torch.dtype, out: Any = None
+        self, image: Tensor, grid: Tensor, options: Options, dtype: torch.dtype, out: Any = None
     ) -> Tensor:
         """Sample with a kernel, or add a node to the ONNX model that is being exported."""
         if onnx.exporting():
-            result = onnx.gather_as_node(image, grid, *flat(how))
-        elif how.plan is not None:
-            result = derivatives.plain_gather(image, grid, how, how.plan)
+            result = onnx.gather_as_node(image, grid, *flat(options))
+        elif options.plan is not None:
+            result = derivatives.plain_gather(image, grid, options, options.plan)
         else:
-            result = gather_fully(image, grid, *flat(how))
+            result = gather_fully(image, grid, *flat(options))
         if result.dtype == dtype:
             return result
         if dtype.is_floating_point or dtype.is_complex:
             return result.to(dtype)
-        return operators.as_integers(result, dtype, how.fill_value)
+        return operators.as_integers(result, dtype, options.fill_value)
 
     def gathers(
-        self, image: Tensor, grid: Tensor, how: Options, orders: Sequence[Shape],
+        self, image: Tensor, grid: Tensor, options: Options, orders: Sequence[Shape],
         dtype: torch.dtype,
     ) -> Tensor:  # fmt: skip
         """Compute derivatives of several orders.
@@ -294,45 +298,45 @@ class Torch(Backend):
         if image.shape[1] == 1 and dtype == grid.dtype and list(orders) == first:
             items = grid.shape[0] if image.shape[0] == 1 else image.shape[0]
             points = grid.expand(items, *grid.shape[1:])
-            one = torch.ones((), dtype=dtype, device=grid.device)
-            ones = one.expand(items, 1, *grid.shape[1:-1])
-            gradient: Tensor = derivatives.backward(ones, image, points, False, True, how)[1]
+            scalar = torch.ones((), dtype=dtype, device=grid.device)
+            ones = scalar.expand(items, 1, *grid.shape[1:-1])
+            gradient: Tensor = derivatives.backward(ones, image, points, False, True, options)[1]
             return gradient.unsqueeze(1)
         parts = {}
         for order in orders:
             if order not in parts:
-                parts[order] = derivatives.gather(image, grid, how.changed(order=order))
+                parts[order] = derivatives.gather(image, grid, options.changed(order=order))
         return torch.stack([parts[order] for order in orders], -1).to(dtype)
 
     def scatter(
-        self, values: Tensor, grid: Tensor, spatial: Shape, how: Options, dtype: torch.dtype
+        self, values: Tensor, grid: Tensor, spatial: Shape, options: Options, dtype: torch.dtype
     ) -> Tensor:
         """Apply the transpose of gather."""
         size = (*internals.shape_of(values)[:2], *spatial)
-        result: Tensor = derivatives.scatter(self.astype(values, dtype), grid, size, how)
+        result: Tensor = derivatives.scatter(self.astype(values, dtype), grid, size, options)
         return result
 
     def backward(
-        self, values: Tensor, image: Tensor, grid: Tensor, how: Options,
+        self, values: Tensor, image: Tensor, grid: Tensor, options: Options,
         needed: tuple[bool, bool], dtype: torch.dtype,
     ) -> tuple[Tensor | None, Tensor | None]:  # fmt: skip
         """Compute both gradients of gather, which can be differentiated again."""
         if needed[0]:
             operators.check_differentiable(image)
         source = image.to(dtype) if needed[0] else image
-        first, second = derivatives.backward(values, source, grid, *needed, how)
+        first, second = derivatives.backward(values, source, grid, *needed, options)
         return first if needed[0] else None, second if needed[1] else None
 
     def affine(
-        self, image: Tensor, theta: Tensor, out: Shape, how: Options, dtype: torch.dtype
+        self, image: Tensor, theta: Tensor, out: Shape, options: Options, dtype: torch.dtype
     ) -> Tensor | None:
         """Sample under affine maps if a kernel can compute the coordinates, otherwise None."""
-        if not affine.can_fuse(image, theta, how, dtype):
+        if not affine.can_fuse(image, theta, options, dtype):
             return None
-        return affine.sample(image, theta, out, how).to(dtype)
+        return affine.sample(image, theta, out, options).to(dtype)
 
     def affine_backward(
-        self, values: Tensor, image: Tensor, theta: Tensor, out: Shape, how: Options,
+        self, values: Tensor, image: Tensor, theta: Tensor, out: Shape, options: Options,
         needed: tuple[bool, bool], dtype: torch.dtype,
     ) -> tuple[Tensor | None, Tensor | None] | None:  # fmt: skip
         """Compute both gradients if a kernel can compute the coordinates, otherwise None.
@@ -340,52 +344,54 @@ class Torch(Backend):
         They can be differentiated again.
         """
         source = image.to(dtype) if needed[0] else image
-        if not affine.can_fuse_gradients(values, source, theta, how):
+        if not affine.can_fuse_gradients(values, source, theta, options):
             return None
-        return affine.gradients(values, source, theta, out, how, needed)
+        return affine.gradients(values, source, theta, out, options, needed)
 
-    def averages(self, arrays: Sequence[Tensor], how: Options, bare: bool) -> bool:
+    def averages(self, arrays: Sequence[Tensor], options: Options, bare: bool) -> bool:
         """Whether tensors are plain, and the kernels average."""
-        if how.plan is None or not operators.is_plain(*arrays):
+        if options.plan is None or not operators.is_plain(*arrays):
             return False
         if bare and derivatives.has_record(*arrays):
             return False
-        return bool(on_cpu().averages(how.plan.plan))
+        return bool(on_cpu().averages(options.plan.plan))
 
     def average(
-        self, arrays: Sequence[Tensor], how: Options, averaging: Averaging, out: Shape | None
+        self, arrays: Sequence[Tensor], options: Options, averaging: Averaging, out: Shape | None
     ) -> tuple[Tensor, Tensor | None, bool]:
         """Gather means over the pixels that count."""
-        return operators.run_average(how.plan, arrays, how, averaging, out is not None)
+        return operators.run_average(options.plan, arrays, options, averaging, out is not None)
 
     def average_backward(
-        self, values: Tensor, arrays: Sequence[Tensor], how: Options, averaging: Averaging,
+        self, values: Tensor, arrays: Sequence[Tensor], options: Options, averaging: Averaging,
         needed: tuple[bool, bool, bool], out: Shape | None,
     ) -> tuple[Tensor | None, Tensor | None, Tensor | None, bool]:  # fmt: skip
         """Compute the gradients of means in one sweep."""
         affine = out is not None
-        return operators.run_average_backward(values, arrays, how, averaging, needed, affine)
+        return operators.run_average_backward(values, arrays, options, averaging, needed, affine)
 
-    def fill(self, image: Tensor, how: Options) -> Tensor:
+    def fill(self, image: Tensor, options: Options) -> Tensor:
         """The fill value as a tensor that broadcasts over an image."""
-        numbers: Sequence[Any] = how.fill_value
+        numbers: Sequence[Any] = options.fill_value
         if image.is_complex():
             numbers = [complex(*numbers[k : k + 2]) for k in range(0, len(numbers), 2)]
-        made = image.new_tensor(numbers)
-        return made.reshape(1, -1, *(1,) * (image.dim() - 2))
+        result = image.new_tensor(numbers)
+        return result.reshape(1, -1, *(1,) * (image.dim() - 2))
 
     def prefilter(
         self, image: Tensor, order: int, boundaries: Sequence[str], axes: Sequence[int],
         align_corners: bool, adjoint: bool, threads: int | None,
     ) -> Tensor:  # fmt: skip
         """Compute B-spline coefficients, or the transpose."""
-        extended = [extension(one, align_corners) for one in boundaries] if order > 1 else []
-        result: Tensor = filtering.whole(image, order, extended, list(axes), adjoint, threads)
+        extended = (
+            [extension(boundary, align_corners) for boundary in boundaries] if order > 1 else []
+        )
+        result: Tensor = filtering.prefilter(image, order, extended, list(axes), adjoint, threads)
         return result
 
-    def resize(self, image: Tensor, how: Resizing, transposed: bool) -> Tensor:
+    def resize(self, image: Tensor, options: Resizing, transposed: bool) -> Tensor:
         """Resize with the operator `resize`; on devices without kernels, with torch's own."""
-        return resizing.resize(image, how, transposed)
+        return resizing.resize(image, options, transposed)
 
 
 BACKEND = Torch()

@@ -55,74 +55,74 @@ def gradient(by_grid: Tensor, out: Size, align_corners: bool | None) -> Tensor:
     return linear(GridGradient, maps.gradient_along, by_grid, out, align_corners)
 
 
-def linear(rule: Any, compute: Any, given: Tensor, out: Size, align_corners: bool | None) -> Tensor:
+def linear(rule: Any, compute: Any, array: Tensor, out: Size, align_corners: bool | None) -> Tensor:
     """Call a linear function; autograd records the rule, or elsewhere the single operations."""
     from gridsample.backends.torch import BACKEND
 
-    if derivatives.has_record(given) and operators.is_plain_anywhere(given):
-        return rule.apply(given, tuple(out), align_corners)  # type: ignore[no-any-return]
-    return compute(BACKEND, given, out, align_corners)  # type: ignore[no-any-return]
+    if derivatives.has_record(array) and operators.is_plain_anywhere(array):
+        return rule.apply(array, tuple(out), align_corners)  # type: ignore[no-any-return]
+    return compute(BACKEND, array, out, align_corners)  # type: ignore[no-any-return]
 
 
-def sample(image: Tensor, theta: Tensor, out: Size, how: Options) -> Tensor:
+def sample(image: Tensor, theta: Tensor, out: Size, options: Options) -> Tensor:
     """Sample an image under affine maps; ``out`` is the output's spatial shape."""
     if image.device.type == "cpu":
-        call = how.plan or find_call(image, theta, out, how)
-        result: Tensor = Affine.apply(image, theta, tuple(out), how, call)  # type: ignore[no-untyped-call]
+        call = options.plan or find_call(image, theta, out, options)
+        result: Tensor = Affine.apply(image, theta, tuple(out), options, call)  # type: ignore[no-untyped-call]
         return result
-    return cuda.affine(image, theta, (len(theta), image.shape[1], *out), how)
+    return cuda.affine(image, theta, (len(theta), image.shape[1], *out), options)
 
 
 def gradients(
-    values: Tensor, image: Tensor, theta: Tensor, out: Size, how: Options,
+    values: Tensor, image: Tensor, theta: Tensor, out: Size, options: Options,
     needed: tuple[bool, bool],
 ) -> tuple[Tensor | None, Tensor | None]:  # fmt: skip
     """Compute the needed gradients, which can be differentiated again."""
-    call = find_call(image, theta, out, how)
+    call = find_call(image, theta, out, options)
     check_values(values, call.plan, "grad_output")
-    first, second = both_gradients(call, values, image, theta, out, how, *needed)
+    first, second = both_gradients(call, values, image, theta, out, options, *needed)
     return first if needed[0] else None, second if needed[1] else None
 
 
-def can_fuse(image: Tensor, theta: Tensor, how: Options, dtype: torch.dtype) -> bool:
+def can_fuse(image: Tensor, theta: Tensor, options: Options, dtype: torch.dtype) -> bool:
     """Whether a kernel can compute the coordinates; not if samples are rounded to integers."""
     if not operators.is_plain_anywhere(image, theta) or (
         image.dtype != dtype and not (dtype.is_floating_point or dtype.is_complex)
     ):
         return False
     # The GPU kernels do not count the votes of footprints.
-    known = how.footprint is None or not has_labels(how.mode)
+    known = options.footprint is None or not has_labels(options.mode)
     return image.device.type == "cpu" or (image.device.type in cuda.DEVICES and known)
 
 
-def can_fuse_gradients(values: Tensor, image: Tensor, theta: Tensor, how: Options) -> bool:
+def can_fuse_gradients(values: Tensor, image: Tensor, theta: Tensor, options: Options) -> bool:
     """Whether a kernel can compute the gradients from the maps."""
-    return operators.is_plain_anywhere(values) and can_fuse(image, theta, how, image.dtype)
+    return operators.is_plain_anywhere(values) and can_fuse(image, theta, options, image.dtype)
 
 
-def find_call(image: Tensor, theta: Tensor, out: Size, how: Options) -> Call:
+def find_call(image: Tensor, theta: Tensor, out: Size, options: Options) -> Call:
     """Find the call for the grid that maps represent; only the shape of the grid is used."""
     grid = theta.new_empty(()).expand(len(theta), *out, theta.shape[1])
-    return call_for(image.shape, image, grid, how)
+    return call_for(image.shape, image, grid, options)
 
 
 def both_gradients(
-    call: Call, values: Tensor, image: Tensor, theta: Tensor, out: Size, how: Options,
+    call: Call, values: Tensor, image: Tensor, theta: Tensor, out: Size, options: Options,
     need_image: bool, need_theta: bool,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
     """Compute the needed gradients; a gradient that is not needed is empty."""
-    given = values, image, theta
-    if operators.is_plain(*given) and not derivatives.has_record(*given):
-        return run_backward(call, values, image, theta, how, need_image, need_theta)
-    if image.device.type in cuda.DEVICES and not derivatives.has_record(*given):
+    tensors = values, image, theta
+    if operators.is_plain(*tensors) and not derivatives.has_record(*tensors):
+        return run_backward(call, values, image, theta, options, need_image, need_theta)
+    if image.device.type in cuda.DEVICES and not derivatives.has_record(*tensors):
         needed = need_image, need_theta
-        first, second = cuda.run_affine_backward(call, *given, needed, how.fill_value)
+        first, second = cuda.run_affine_backward(call, *tensors, needed, options.fill_value)
         return image.new_empty(0) if first is None else first, second
-    return gradients_by_grid(*given, out, how, need_image, need_theta)
+    return gradients_by_grid(*tensors, out, options, need_image, need_theta)
 
 
 def gradients_by_grid(
-    values: Tensor, image: Tensor, theta: Tensor, out: Size, how: Options, need_image: bool,
+    values: Tensor, image: Tensor, theta: Tensor, out: Size, options: Options, need_image: bool,
     need_theta: bool,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
     """Compute the needed gradients by way of a grid, with operators that are differentiable.
@@ -131,15 +131,15 @@ def gradients_by_grid(
     """
     from gridsample.backends.torch import BACKEND
 
-    points = maps.through_grid(BACKEND, theta, out, how)
+    points = maps.through_grid(BACKEND, theta, out, options)
     first, second = derivatives.backward(
-        points.extend(values), image, points.grid(), need_image, need_theta, points.how
+        points.extend(values), image, points.grid(), need_image, need_theta, points.options
     )
     return first, points.gradient(second) if need_theta else second
 
 
 def run_backward(
-    call: Call, values: Tensor, image: Tensor, theta: Tensor, how: Options, need_image: bool,
+    call: Call, values: Tensor, image: Tensor, theta: Tensor, options: Options, need_image: bool,
     need_theta: bool,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
     """Compute both gradients of CPU tensors in one sweep."""
@@ -148,8 +148,8 @@ def run_backward(
         return image.new_zeros(shapes[0]), theta.new_zeros(shapes[1])
     grad_image, gradient = on_cpu().backward(
         call.plan, memory(values), memory(image), memory(theta.to(real_type(theta))),
-        need_image=need_image, need_grid=need_theta, fill=fill_of(how.fill_value, call.plan),
-        affine=True, dtype=call.plan.dtype, threads=count(how.threads),
+        need_image=need_image, need_grid=need_theta, fill=fill_of(options.fill_value, call.plan),
+        affine=True, dtype=call.plan.dtype, threads=count(options.threads),
     )  # fmt: skip
     return (
         image.new_empty(0) if grad_image is None else tensor_of(grad_image, image.dtype, image),
@@ -166,16 +166,19 @@ class Affine(Function):
     """The derivatives of sampling under affine maps, for plain CPU tensors."""
 
     @staticmethod
-    def forward(ctx: Any, image: Tensor, theta: Tensor, out: Size, how: Options, call: Call) -> Any:
+    def forward(
+        ctx: Any, image: Tensor, theta: Tensor, out: Size, options: Options, call: Call
+    ) -> Any:
         """Sample the image."""
         ctx.save_for_backward(image, theta)
         ctx.set_materialize_grads(False)
-        ctx.given = out, how, call
+        ctx.arguments = out, options, call
         result = empty(call.plan.shape, image, call.dtype)
         if result.numel():
             on_cpu().gather(
                 call.plan, memory(image), memory(theta.to(real_type(theta))), memory(result),
-                fill=fill_of(how.fill_value, call.plan), affine=True, threads=count(how.threads),
+                fill=fill_of(options.fill_value, call.plan), affine=True,
+                threads=count(options.threads),
             )  # fmt: skip
         return result
 
@@ -185,10 +188,12 @@ class Affine(Function):
         if upstream is None:
             return (None,) * 5
         image, theta = ctx.saved_tensors
-        out, how, call = ctx.given
+        out, options, call = ctx.arguments
         needed = ctx.needs_input_grad[:2]
-        results = both_gradients(call, upstream, image, theta, out, how, *needed)
-        gradients = (one if need else None for one, need in zip(results, needed, strict=True))
+        results = both_gradients(call, upstream, image, theta, out, options, *needed)
+        gradients = (
+            gradient if need else None for gradient, need in zip(results, needed, strict=True)
+        )
         return (*gradients, None, None, None)
 
 
@@ -202,13 +207,13 @@ class Grid(Function):
     @staticmethod
     def forward(ctx: Any, theta: Tensor, out: Size, align_corners: bool | None) -> Any:
         """Create the grid."""
-        ctx.given = out, align_corners
+        ctx.arguments = out, align_corners
         return grid(theta, out, align_corners)
 
     @staticmethod
     def backward(ctx: Any, upstream: Tensor) -> Any:
         """Compute the gradient of the maps."""
-        return gradient(upstream, *ctx.given), None, None
+        return gradient(upstream, *ctx.arguments), None, None
 
 
 class GridGradient(Function):
@@ -217,10 +222,10 @@ class GridGradient(Function):
     @staticmethod
     def forward(ctx: Any, by_grid: Tensor, out: Size, align_corners: bool | None) -> Any:
         """Compute the gradient of the maps."""
-        ctx.given = out, align_corners
+        ctx.arguments = out, align_corners
         return gradient(by_grid, out, align_corners)
 
     @staticmethod
     def backward(ctx: Any, upstream: Tensor) -> Any:
         """Create the grid of the gradient."""
-        return grid(upstream, *ctx.given), None, None
+        return grid(upstream, *ctx.arguments), None, None

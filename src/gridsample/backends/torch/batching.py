@@ -28,7 +28,7 @@ def to_front(tensor: Tensor, axis: int | None) -> Tensor:
     return tensor.unsqueeze(0) if axis is None else tensor.movedim(axis, 0)
 
 
-def spread(tensor: Tensor, batch: int) -> Tensor:
+def expand_batch(tensor: Tensor, batch: int) -> Tensor:
     """Expand the batch axis to its full length, without allocating memory."""
     return tensor.expand(batch, *tensor.shape[1:])
 
@@ -87,10 +87,10 @@ class Join(NamedTuple):
             return grid.movedim(1, self.axis)
         return torch.unflatten(grid, 0, self.lengths)
 
-    def how(self, how: Options, is_complex: bool) -> Options:
+    def options(self, options: Options, is_complex: bool) -> Options:
         """Return the options, with a fill value per channel repeated for the new channels."""
-        each = len(how.fill_value) > 1 + is_complex
-        return how.changed(fill_value=how.fill_value * self.joined) if each else how
+        each = len(options.fill_value) > 1 + is_complex
+        return options.changed(fill_value=options.fill_value * self.joined) if each else options
 
     @property
     def joined(self) -> int:
@@ -115,28 +115,28 @@ def find_join(image: Sequence[int], grid: Sequence[int]) -> Join:
     return Join(0, ITEMS, (batch, items), image[2])
 
 
-def batched_gather(info: Any, axes: Any, image: Tensor, grid: Tensor, how: Options) -> Any:
+def batched_gather(info: Any, axes: Any, image: Tensor, grid: Tensor, options: Options) -> Any:
     """Gather a batch."""
     image, grid = to_front(image, axes[0]), to_front(grid, axes[1])
     join = find_join(image.shape, grid.shape)
-    how = join.how(how, image.is_complex())
-    return join.values_back(gather(join.planes(image), join.grid(grid), *flat(how))), 0
+    options = join.options(options, image.is_complex())
+    return join.values_back(gather(join.planes(image), join.grid(grid), *flat(options))), 0
 
 
 def batched_scatter(
-    info: Any, axes: Any, values: Tensor, grid: Tensor, size: Sequence[int], how: Options
+    info: Any, axes: Any, values: Tensor, grid: Tensor, size: Sequence[int], options: Options
 ) -> Any:
     """Scatter a batch."""
-    values, grid = spread(to_front(values, axes[0]), info.batch_size), to_front(grid, axes[1])
-    whole = (info.batch_size, *size)
-    join = find_join(whole, grid.shape)
-    image = scatter(join.values(values), join.grid(grid), join.size(whole), *flat(how))
+    values, grid = expand_batch(to_front(values, axes[0]), info.batch_size), to_front(grid, axes[1])
+    full_size = (info.batch_size, *size)
+    join = find_join(full_size, grid.shape)
+    image = scatter(join.values(values), join.grid(grid), join.size(full_size), *flat(options))
     return join.planes_back(image), 0
 
 
 def batched_backward(
     info: Any, axes: Any, values: Tensor, image: Tensor, grid: Tensor,
-    need_input: bool, need_grid: bool, how: Options,
+    need_input: bool, need_grid: bool, options: Options,
 ) -> Any:  # fmt: skip
     """Compute both gradients of a batch.
 
@@ -145,18 +145,18 @@ def batched_backward(
     image = to_front(image, axes[1])
     if not need_grid:
         grad_image, _ = batched_scatter(
-            info, (axes[0], axes[2]), values, grid, image.shape[1:], how
+            info, (axes[0], axes[2]), values, grid, image.shape[1:], options
         )
         return (grad_image.to(image.dtype), values.new_empty(0)), (0, None)
-    image = spread(image, info.batch_size) if need_input else image
+    image = expand_batch(image, info.batch_size) if need_input else image
     values, grid = (
-        spread(to_front(tensor, axis), info.batch_size)
+        expand_batch(to_front(tensor, axis), info.batch_size)
         for tensor, axis in ((values, axes[0]), (grid, axes[2]))
     )
     join = find_join(image.shape, grid.shape)
     grad_image, gradient = backward(
         join.values(values), join.planes(image), join.grid(grid), need_input, True,
-        *flat(join.how(how, image.is_complex())),
+        *flat(join.options(options, image.is_complex())),
     )  # fmt: skip
     if not need_input:
         return (grad_image, join.grid_back(gradient)), (None, 0)

@@ -89,7 +89,9 @@ def fills(fill: Fill, dtype: torch.dtype, like: Tensor, count: int) -> list[Tens
     for k in range(count):
         numbers = [stored(number, dtype) for number in fill[k::count]]
         alike = len(set(numbers)) == 1
-        result.append(make(numbers[0]) if alike else torch.cat([make(one) for one in numbers]))
+        result.append(
+            make(numbers[0]) if alike else torch.cat([make(number) for number in numbers])
+        )
     return result
 
 
@@ -108,10 +110,10 @@ def traced(tensor: Tensor) -> bool:
     return type(tensor) not in (Tensor, torch.nn.Parameter)
 
 
-def how_to(tensor: Tensor, affine: bool = False) -> gpu.How:
+def launch_options(tensor: Tensor, affine: bool = False) -> gpu.LaunchOptions:
     """Determine how kernels are launched for a tensor."""
     wrap = torch.library.wrap_triton if traced(tensor) else None
-    return gpu.How(affine, tensor.device.type == "cpu", wrap)
+    return gpu.LaunchOptions(affine, tensor.device.type == "cpu", wrap)
 
 
 def on_device(tensor: Tensor) -> Any:
@@ -130,17 +132,17 @@ def run_gather(call: Call, image: Tensor, grid: Tensor, fill: Fill = ()) -> Tens
         return out.zero_()
     if not out.numel():
         return out
-    sample_into(call, image, points_of(grid, plan), out, fill, how_to(image))
+    sample_into(call, image, points_of(grid, plan), out, fill, launch_options(image))
     return out
 
 
 def sample_into(
-    call: Call, image: Tensor, points: Tensor, out: Tensor, fill: Fill, how: gpu.How
+    call: Call, image: Tensor, points: Tensor, out: Tensor, fill: Fill, launch: gpu.LaunchOptions
 ) -> None:
     """Gather at points (N, points, D) or at the points of maps (N, D, D + 1), into ``out``."""
-    call, sizes, _ = find_levels(call, points, how)
+    call, sizes, _ = find_levels(call, points, launch)
     for n, source in enumerate(copies_of(image, sizes, call.plan)):
-        sample_level(call, source, points, out, fill, n, how)
+        sample_level(call, source, points, out, fill, n, launch)
 
 
 def copies_of(image: Tensor, sizes: Sequence[Sequence[int]], plan: Plan) -> Iterator[Tensor]:
@@ -153,8 +155,9 @@ def copies_of(image: Tensor, sizes: Sequence[Sequence[int]], plan: Plan) -> Iter
 
 
 def sample_level(
-    call: Call, image: Tensor, points: Tensor, out: Tensor, fill: Fill, level: int, how: gpu.How
-) -> None:
+    call: Call, image: Tensor, points: Tensor, out: Tensor, fill: Fill, level: int,
+    launch: gpu.LaunchOptions,
+) -> None:  # fmt: skip
     """Gather from a copy of the image that is halved ``level`` times."""
     plan, sources, targets = call.plan, parts(image), parts(out)
     dtype = sources[0].dtype if gpu.copies(plan, call.order) else real_type(plan)
@@ -162,15 +165,15 @@ def sample_level(
         fill = [min(max(number, 0), 1) for number in fill]
     with on_device(image):
         outside = fills(fill, dtype, image, len(sources))
-        for source, target, one in zip(sources, targets, outside, strict=True):
+        for source, target, fill_of_part in zip(sources, targets, outside, strict=True):
             gpu.gather(
-                plan, source, points, at_points(target, plan), call.order, fill=one, level=level,
-                how=how,
+                plan, source, points, at_points(target, plan), call.order, fill=fill_of_part,
+                level=level, options=launch,
             )  # fmt: skip
 
 
 def find_levels(
-    call: Call, points: Tensor, how: gpu.How
+    call: Call, points: Tensor, launch: gpu.LaunchOptions
 ) -> tuple[Call, Sequence[Sequence[int]], int]:
     """Find out what the points of a call need.
 
@@ -181,14 +184,14 @@ def find_levels(
     plan = call.plan
     if plan.footprint is None:
         return call, [plan.spatial], 1
-    found = torch.zeros(2, dtype=torch.int32, device=points.device)
+    extent = torch.zeros(2, dtype=torch.int32, device=points.device)
     with on_device(points):
-        gpu.survey(plan, points, found, how=how)
-    deepest, largest = found.tolist()
+        gpu.measure_footprints(plan, points, extent, options=launch)
+    deepest, largest = extent.tolist()
     if not deepest and largest == 1:
         return call._replace(plan=without_footprint(plan)), [plan.spatial], 1
     needed = levels(plan.spatial, plan.coords, plan.align_corners, deepest)
-    return call, [one.spatial for one in needed], largest
+    return call, [level.spatial for level in needed], largest
 
 
 @functools.lru_cache(maxsize=1024)
@@ -218,9 +221,9 @@ def run_backward(
         needed = needed[0], False
     if not any(needed):
         return outputs
-    points, how = points_of(grid, call.plan), how_to(values)
+    points, launch = points_of(grid, call.plan), launch_options(values)
     grad_image, gradient = sweep(
-        call, values, image, points, first if needed[0] else None, needed[1], fill, how
+        call, values, image, points, first if needed[0] else None, needed[1], fill, launch
     )
     if gradient is not None:
         second = gradient.reshape(grid.shape).to(grid.dtype)
@@ -229,7 +232,7 @@ def run_backward(
 
 def sweep(
     call: Call, values: Tensor, image: Tensor | None, points: Tensor, first: Tensor | None,
-    need_grid: bool, fill: Fill, how: gpu.How,
+    need_grid: bool, fill: Fill, launch: gpu.LaunchOptions,
 ) -> tuple[Tensor | None, Tensor | None]:  # fmt: skip
     """Compute both gradients.
 
@@ -237,22 +240,24 @@ def sweep(
         The image's gradient in ``first`` if that is not None, and that of the grid's points or of
         the maps, (N, points, D) or (N, D, D + 1).
     """
-    call, sizes, largest = find_levels(call, points, how)
-    make = Gradients(points, call.plan, how) if need_grid else None
+    call, sizes, largest = find_levels(call, points, launch)
+    make = Gradients(points, call.plan, launch) if need_grid else None
     nothing = itertools.repeat(None, len(sizes))
     sources: Iterable[Tensor | None] = nothing
     if image is not None:
         sources = copies_of(image, sizes, call.plan)
     grad_image: Tensor | None = None
     for n, source in enumerate(sources):
-        onto = first
+        grad_level = first
         if first is not None and len(sizes) > 1:
             wide = widened(first[:0], call.plan).dtype
-            onto = empty((*first.shape[:2], *sizes[n]), first, wide)
-        found = sweep_level(call, values, source, points, onto, make, fill, (n, largest), how)
-        if found is not None and n:
-            found = footprints.unhalve(found, sizes[0])
-        grad_image = found if grad_image is None or found is None else grad_image.add_(found)
+            grad_level = empty((*first.shape[:2], *sizes[n]), first, wide)
+        partial = sweep_level(
+            call, values, source, points, grad_level, make, fill, (n, largest), launch
+        )
+        if partial is not None and n:
+            partial = footprints.unhalve(partial, sizes[0])
+        grad_image = partial if grad_image is None or partial is None else grad_image.add_(partial)
     if grad_image is not None and first is not None and len(sizes) > 1:
         grad_image = first.copy_(grad_image)
     return grad_image, None if make is None else make.total()
@@ -260,7 +265,7 @@ def sweep(
 
 def sweep_level(
     call: Call, values: Tensor, image: Tensor | None, points: Tensor, first: Tensor | None,
-    make: Gradients | None, fill: Fill, level: tuple[int, int], how: gpu.How,
+    make: Gradients | None, fill: Fill, level: tuple[int, int], launch: gpu.LaunchOptions,
 ) -> Tensor | None:  # fmt: skip
     """Run the fused kernel for each part of a tensor.
 
@@ -271,15 +276,15 @@ def sweep_level(
     sources = (None,) * len(parts(values)) if image is None else parts(image)
     with on_device(values):
         outside = fills(fill if make else (), real_type(plan), values, len(sources))
-        for part, source, one in zip(parts(values), sources, outside, strict=True):
+        for part, source, fill_of_part in zip(parts(values), sources, outside, strict=True):
             grad_image = None if first is None else ImageGradient(plan, first, level[1])
             gpu.backward(
                 plan, at_points(part, plan), source, points, grad_image and grad_image.wide,
                 call.order, empty=make, sums=None if grad_image is None else grad_image.sums,
-                fill=one, level=level[0], how=how,
+                fill=fill_of_part, level=level[0], options=launch,
             )  # fmt: skip
             if grad_image is not None:
-                gradients.append(grad_image.finish(how))
+                gradients.append(grad_image.finish(launch))
     return torch.complex(*gradients) if len(gradients) == 2 else gradients[0] if gradients else None
 
 
@@ -291,27 +296,29 @@ class Gradients:
     shape, that level has its own.
     """
 
-    def __init__(self, points: Tensor, plan: Plan, how: gpu.How) -> None:
-        self.points, self.plan, self.how = points, plan, how
-        self.made: list[Tensor] = []
+    def __init__(self, points: Tensor, plan: Plan, launch: gpu.LaunchOptions) -> None:
+        self.points, self.plan, self.launch = points, plan, launch
+        self.tensors: list[Tensor] = []
 
     def __call__(self, shape: tuple[int, ...]) -> Tensor:
         """Return the tensor to which a kernel writes."""
-        kind: Any = {"dtype": real_type(self.plan), "device": self.points.device}
+        options: Any = {"dtype": real_type(self.plan), "device": self.points.device}
         if self.plan.footprint is None:
-            self.made.append(torch.empty(shape, **kind))
-            return self.made[-1]
-        for one in self.made:
-            if one.shape == shape:
-                return one
-        self.made.append(torch.zeros(shape, **kind))
-        return self.made[-1]
+            self.tensors.append(torch.empty(shape, **options))
+            return self.tensors[-1]
+        for tensor in self.tensors:
+            if tensor.shape == shape:
+                return tensor
+        self.tensors.append(torch.zeros(shape, **options))
+        return self.tensors[-1]
 
     def total(self) -> Tensor:
         """Sum over tensors, splits and, for maps, blocks."""
-        several = [one.sum((0, 2)) if self.how.affine else add_up(one) for one in self.made]
-        total = sum(several[1:], several[0])
-        if self.plan.footprint is None or self.how.affine:
+        totals = [
+            tensor.sum((0, 2)) if self.launch.affine else add_up(tensor) for tensor in self.tensors
+        ]
+        total = sum(totals[1:], totals[0])
+        if self.plan.footprint is None or self.launch.affine:
             return total
         shape = total.shape[0], *self.plan.out
         near = footprints.Neighbours(self.points.reshape(*shape, -1).to(total.dtype))
@@ -332,19 +339,19 @@ class ImageGradient:
         samples: the most samples of a point.
         """
         real, dense = real_type(plan), not first.is_complex()
-        self.whole = first if dense else empty(first.shape, first, real)
-        wide = self.whole if self.whole.dtype == real else empty(first.shape, first, real)
+        self.result = first if dense else empty(first.shape, first, real)
+        wide = self.result if self.result.dtype == real else empty(first.shape, first, real)
         self.wide = wide.zero_()
         exact = torch.are_deterministic_algorithms_enabled()
         self.sums = exact_sums(plan, wide, samples) if exact else None
 
-    def finish(self, how: gpu.How) -> Tensor:
+    def finish(self, launch: gpu.LaunchOptions) -> Tensor:
         """Return the gradient after all additions."""
         if self.sums is not None:
-            gpu.collect(self.sums, self.wide, self.whole, how=how)
-        elif self.whole is not self.wide:
-            self.whole.copy_(self.wide)
-        return self.whole
+            gpu.collect(self.sums, self.wide, self.result, options=launch)
+        elif self.result is not self.wide:
+            self.result.copy_(self.wide)
+        return self.result
 
 
 def exact_sums(plan: Plan, grad_image: Tensor, samples: int = 1) -> gpu.Sums:
@@ -355,31 +362,34 @@ def exact_sums(plan: Plan, grad_image: Tensor, samples: int = 1) -> gpu.Sums:
     return gpu.Sums(bounds, make(count * size // 4, dtype=torch.int64), gpu.room_for(plan, samples))
 
 
-def run_twice(
+def run_double_backward(
     call: Call, values: Tensor, image: Tensor, grid: Tensor, by_image: Tensor | None,
     by_grid: Tensor | None, needed: tuple[bool, bool, bool], fill: Fill = (),
 ) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
     """Compute the gradients of backward; one that is not needed is an empty tensor."""
-    plan, how = call.plan, how_to(values)
-    onto, first, second = fake_backward_twice(values, image, grid, by_image, by_grid, *needed)
+    plan, launch = call.plan, launch_options(values)
+    grad_values, first, second = fake_backward_twice(
+        values, image, grid, by_image, by_grid, *needed
+    )
     if not values.numel() or call.zero or not any(needed):
-        return onto.zero_(), first.zero_(), second.zero_()
+        return grad_values.zero_(), first.zero_(), second.zero_()
     make = functools.partial(values.new_empty, dtype=real_type(plan)) if needed[2] else None
     with on_device(values):
         grad_image = ImageGradient(plan, first) if needed[1] else None
-        gradient = gpu.twice(
+        gradient = gpu.double_backward(
             plan, at_points(values.detach(), plan), image.detach(), points_of(grid, plan),
             gpu.Upstream(
                 None if by_image is None else by_image.detach(),
                 None if by_grid is None else points_of(by_grid, plan),
             ),
-            at_points(onto, plan) if needed[0] else None, grad_image.wide if grad_image else None,
-            call.order, empty=make, sums=grad_image.sums if grad_image else None,
-            fill=fills(fill, real_type(plan), values, 1)[0], how=how,
+            at_points(grad_values, plan) if needed[0] else None,
+            grad_image.wide if grad_image else None, call.order, empty=make,
+            sums=grad_image.sums if grad_image else None,
+            fill=fills(fill, real_type(plan), values, 1)[0], options=launch,
         )  # fmt: skip
         return (
-            onto,
-            first if grad_image is None else grad_image.finish(how),
+            grad_values,
+            first if grad_image is None else grad_image.finish(launch),
             second if gradient is None else add_up(gradient).reshape(grid.shape).to(grid.dtype),
         )
 
@@ -397,12 +407,12 @@ def looked_into(name: str, compute: Any) -> Any:
     """
 
     def decompose(mode: Any, operator: Any, types: Any, arguments: Any, options: Any) -> Any:
-        tensors = [one for one in arguments if isinstance(one, Tensor)]
-        numbers = [n for one in tensors for n in (*one.shape, *one.stride())]
+        tensors = [tensor for tensor in arguments if isinstance(tensor, Tensor)]
+        numbers = [n for tensor in tensors for n in (*tensor.shape, *tensor.stride())]
         if (
             record(*arguments[LEADING[name] :]).footprint is not None
             or any(type(n) is not int for n in numbers)
-            or any(one.device.type not in DEVICES for one in tensors)
+            or any(tensor.device.type not in DEVICES for tensor in tensors)
             or export_is_on()
         ):
             return mode.__torch_dispatch__(operator, types, arguments, options)
@@ -423,27 +433,27 @@ def export_is_on() -> bool:
 # The operators ------------------------------------------------------------------------------------
 
 
-def gather_on_gpu(image: Tensor, grid: Tensor, how: Options) -> Tensor:
+def gather_on_gpu(image: Tensor, grid: Tensor, options: Options) -> Tensor:
     """Compute gather for CUDA tensors."""
-    call = call_for(image.shape, image, grid, how)
+    call = call_for(image.shape, image, grid, options)
     if call.plan.votes and call.plan.footprint is not None:
-        return footprints.vote(gather_on_gpu, image, grid, how)
-    return run_gather(call, image, grid, how.fill_value)
+        return footprints.vote(gather_on_gpu, image, grid, options)
+    return run_gather(call, image, grid, options.fill_value)
 
 
-def scatter_on_gpu(values: Tensor, grid: Tensor, size: Sequence[int], how: Options) -> Tensor:
+def scatter_on_gpu(values: Tensor, grid: Tensor, size: Sequence[int], options: Options) -> Tensor:
     """Compute scatter for CUDA tensors."""
-    call = call_for(size, values, grid, how)
+    call = call_for(size, values, grid, options)
     check_values(values, call.plan, "values")
     outputs = empty(size, values, values.dtype), grid.new_empty(0)
     return run_backward(call, values, None, grid, outputs, (True, False))[0]
 
 
 def backward_on_gpu(
-    values: Tensor, image: Tensor, grid: Tensor, need_input: bool, need_grid: bool, how: Options
+    values: Tensor, image: Tensor, grid: Tensor, need_input: bool, need_grid: bool, options: Options
 ) -> tuple[Tensor, Tensor]:
     """Compute backward for CUDA tensors."""
-    call = call_for(image.shape, image, grid, how)
+    call = call_for(image.shape, image, grid, options)
     check_values(values, call.plan, "grad_output")
     if need_input and not differentiable(image):
         raise TypeError(
@@ -452,56 +462,39 @@ def backward_on_gpu(
         )
     outputs = empty_backward(image, grid, need_input, need_grid)
     needed = need_input, need_grid
-    return run_backward(call, values, image, grid, outputs, needed, how.fill_value)
+    return run_backward(call, values, image, grid, outputs, needed, options.fill_value)
 
 
-def twice_on_gpu(
+def double_backward_on_gpu(
     values: Tensor, image: Tensor, grid: Tensor, by_image: Tensor | None, by_grid: Tensor | None,
-    need_values: bool, need_image: bool, need_grid: bool, how: Options,
+    need_values: bool, need_image: bool, need_grid: bool, options: Options,
 ) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
     """Compute the gradients of backward for CUDA tensors; unneeded ones are empty tensors."""
-    call = call_for(image.shape, image, grid, how)
+    call = call_for(image.shape, image, grid, options)
     needed = need_values, need_image, need_grid
-    fill = how.fill_value
-    if how.footprint is not None:
-        return twice_over_footprints(values, image, grid, by_image, by_grid, needed, how)
-    return run_twice(call, values, image, grid, by_image, by_grid, needed, fill)
-
-
-def twice_over_footprints(
-    values: Tensor, image: Tensor, grid: Tensor, by_image: Tensor | None, by_grid: Tensor | None,
-    needed: tuple[bool, bool, bool], how: Options,
-) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
-    """Compute the gradients of backward over footprints, one sample of all points at a time."""
-    feet = footprints.Footprints(grid, image.shape[2:], how)
-    sources = footprints.Pyramid(image)
-    others = None if by_image is None else footprints.Pyramid(by_image)
-    totals = [one.zero_() for one in fake_backward_twice(values, image, grid, None, None, *needed)]
-    for one in feet.samples():
-        source = sources.at(one.spatial)
-        other = None if others is None else others.at(one.spatial)
-        tangent = None if by_grid is None else feet.moved(by_grid, one)
-        found = twice_on_gpu(one.values(values), source, one.grid, other, tangent, *needed, one.how)
-        if needed[0]:
-            totals[0] = totals[0] + one.values(found[0])
-        if needed[1]:
-            totals[1] = totals[1] + footprints.unhalve(found[1], image.shape[2:])
-        if needed[2]:
-            totals[2] = totals[2] + feet.moved_back(found[2], one)
-    kinds = values.dtype, image.dtype, grid.dtype
-    return tuple(one.to(kind) for one, kind in zip(totals, kinds, strict=True))  # type: ignore[return-value]
+    fill = options.fill_value
+    if options.footprint is not None:
+        gradients = footprints.double_backward(
+            double_backward_on_gpu, values, image, grid, by_image, by_grid, needed, options
+        )
+        likes = fake_backward_twice(values, image, grid, None, None, *needed)
+        return tuple(
+            like.zero_() if gradient is None else gradient
+            for gradient, like in zip(gradients, likes, strict=True)
+        )  # type: ignore[return-value]
+    return run_double_backward(call, values, image, grid, by_image, by_grid, needed, fill)
 
 
 cuda_gather = on_record("gather", gather_on_gpu)
 cuda_scatter = on_record("scatter", scatter_on_gpu)
 cuda_backward = on_record("backward", backward_on_gpu)
-cuda_twice = on_record("backward_twice", twice_on_gpu)
+cuda_double_backward = on_record("backward_twice", double_backward_on_gpu)
 
 for name, compute in (
     ("gather", cuda_gather),
     ("scatter", cuda_scatter),
     ("backward", cuda_backward),
-    ("backward_twice", cuda_twice),
+    ("backward_twice", cuda_double_backward),
 ):
     if DEVICES:
         LIBRARY.impl(name, compute, "CUDA")
@@ -513,14 +506,14 @@ for name, compute in (
 # Affine maps without a grid -----------------------------------------------------------------------
 
 
-def affine(image: Tensor, theta: Tensor, size: Sequence[int], how: Options) -> Tensor:
+def affine(image: Tensor, theta: Tensor, size: Sequence[int], options: Options) -> Tensor:
     """Sample at the points of the grid `gridsample.affine_grid`, without storing the grid.
 
     Args:
         image: (N, C, *spatial), where N may be 1, of any supported dtype.
         theta: the maps, (N, D, D + 1), where N may be 1, float16 to float64.
         size: the output's shape, (N, C, *out); N is theta's.
-        how: checked options with normalized or pixel coordinates.
+        options: checked options with normalized or pixel coordinates.
 
     Returns:
         (N, C, *out) with the image's dtype.  It has derivatives of any order in image and theta;
@@ -530,13 +523,13 @@ def affine(image: Tensor, theta: Tensor, size: Sequence[int], how: Options) -> T
         TypeError: a dtype is not supported.
         ValueError: the shapes do not match, or a name is unknown.
     """
-    made: Tensor = Affine.apply(  # type: ignore[no-untyped-call]
-        image, theta, tuple(size), how
+    result: Tensor = Affine.apply(  # type: ignore[no-untyped-call]
+        image, theta, tuple(size), options
     )
-    return made
+    return result
 
 
-def call_of_maps(image: Tensor, theta: Tensor, size: Sequence[int], how: Options) -> Call:
+def call_of_maps(image: Tensor, theta: Tensor, size: Sequence[int], options: Options) -> Call:
     """Find the call for the grid that maps represent."""
     rank = image.dim() - 2
     if theta.shape[1:] != (rank, rank + 1) or len(size) != rank + 2 or size[0] != len(theta):
@@ -547,7 +540,7 @@ def call_of_maps(image: Tensor, theta: Tensor, size: Sequence[int], how: Options
         )
     shape = (len(theta), *size[2:], rank)
     grid = torch.empty(shape, dtype=theta.dtype, device="meta")
-    return call_for(image.shape, image, grid, how)
+    return call_for(image.shape, image, grid, options)
 
 
 class Affine(torch.autograd.Function):
@@ -555,16 +548,16 @@ class Affine(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, image: Tensor, theta: Tensor, size: Sequence[int], how: Options
+        ctx: Any, image: Tensor, theta: Tensor, size: Sequence[int], options: Options
     ) -> Tensor:
         """Sample the image."""
-        call = call_of_maps(image, theta, size, how)
+        call = call_of_maps(image, theta, size, options)
         ctx.save_for_backward(image, theta)
-        ctx.call, ctx.size, ctx.how = call, size, how
+        ctx.call, ctx.size, ctx.options = call, size, options
         out = empty(call.plan.shape, image, call.dtype)
         if out.numel():
-            launch = how_to(image, affine=True)
-            sample_into(call, image, theta.detach(), out, how.fill_value, launch)
+            launch = launch_options(image, affine=True)
+            sample_into(call, image, theta.detach(), out, options.fill_value, launch)
         return out
 
     @staticmethod
@@ -577,11 +570,11 @@ class Affine(torch.autograd.Function):
             from gridsample.backends.torch import affine as by_grid
 
             first, second = by_grid.gradients_by_grid(
-                upstream, image, theta, ctx.size[2:], ctx.how, need_image, need_theta
+                upstream, image, theta, ctx.size[2:], ctx.options, need_image, need_theta
             )
         else:
             first, second = run_affine_backward(
-                ctx.call, upstream, image, theta, (need_image, need_theta), ctx.how.fill_value
+                ctx.call, upstream, image, theta, (need_image, need_theta), ctx.options.fill_value
             )
         return first if need_image else None, second if need_theta else None, None, None
 
@@ -595,6 +588,8 @@ def run_affine_backward(
     nothing = torch.zeros_like(theta)
     if not values.numel() or not (needed[0] or need_theta):
         return first, nothing
-    how = how_to(values, affine=True)
-    grad_image, gradient = sweep(call, values, image, theta.detach(), first, need_theta, fill, how)
+    launch = launch_options(values, affine=True)
+    grad_image, gradient = sweep(
+        call, values, image, theta.detach(), first, need_theta, fill, launch
+    )
     return grad_image, nothing if gradient is None else gradient.to(theta.dtype)

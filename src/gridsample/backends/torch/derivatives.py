@@ -66,11 +66,11 @@ def shortened(operator: Any, compute: Any, tensors: int) -> Any:
     full = traceable(operator)
 
     def call(*arguments: Any) -> Any:
-        *given, how = arguments
-        some = given[:tensors]
-        if is_plain(*some) and not has_record(*some):
-            return compute(*given, how)
-        return full(*given, *flat(how))
+        *leading, options = arguments
+        tensor_arguments = leading[:tensors]
+        if is_plain(*tensor_arguments) and not has_record(*tensor_arguments):
+            return compute(*leading, options)
+        return full(*leading, *flat(options))
 
     return call
 
@@ -81,7 +81,7 @@ backward = shortened(operators.backward, operators.backward_on_cpu, 3)
 backward_twice = shortened(operators.backward_twice, operators.backward_twice_on_cpu, 3)
 
 
-def fuses(values: Tensor, image: Tensor, grid: Tensor, how: Options, *upstream: Maybe) -> bool:
+def fuses(values: Tensor, image: Tensor, grid: Tensor, options: Options, *upstream: Maybe) -> bool:
     """Whether `backward_twice`, which has no derivative of its own, can replace the formulas.
 
     On a CPU, it does not support a fill in sums; on a GPU, it only supports real numbers.
@@ -91,23 +91,23 @@ def fuses(values: Tensor, image: Tensor, grid: Tensor, how: Options, *upstream: 
         upstream[1] is None
         or transforms_are_active()
         or has_record(*there)
-        or not all(type(one) in (Tensor, torch.nn.Parameter) for one in there)
+        or not all(type(tensor) in (Tensor, torch.nn.Parameter) for tensor in there)
     ):
         return False
     if values.device.type == "cpu":
-        return is_plain(*there) and operators.differentiable(image) and not how.blends()
-    real = all(one.is_floating_point() for one in there)
+        return is_plain(*there) and operators.differentiable(image) and not options.blends()
+    real = all(tensor.is_floating_point() for tensor in there)
     return values.device.type in cuda.DEVICES and real
 
 
-def pull(image: Tensor, grid: Tensor, how: Options) -> Tensor:
+def pull(image: Tensor, grid: Tensor, options: Options) -> Tensor:
     """Apply the transpose of scatter: gather without a fill, and 0 where a coordinate is NaN."""
-    how = how.linear()
-    result: Tensor = gather(image, grid, how)
-    if any(how.order) or surely_somewhere(grid):
+    options = options.linear()
+    result: Tensor = gather(image, grid, options)
+    if any(options.order) or surely_somewhere(grid):
         return result
     still = image.new_zeros(()).expand(1, 1, *image.shape[2:])
-    return torch.where(gather(still, grid, how).isnan(), 0, result)
+    return torch.where(gather(still, grid, options).isnan(), 0, result)
 
 
 def surely_somewhere(grid: Tensor) -> bool:
@@ -121,50 +121,52 @@ def surely_somewhere(grid: Tensor) -> bool:
 # Derivatives along a direction in the space of grids ----------------------------------------------
 
 
-def directions(along: Tensor, how: Options) -> Iterator[tuple[Tensor, Options]]:
+def directions(along: Tensor, options: Options) -> Iterator[tuple[Tensor, Options]]:
     """Yield each axis's component (N, 1, *out) and the options with its order raised."""
     for axis in range(along.shape[-1]):
-        yield along[..., axis].unsqueeze(1), how.raised(axis)
+        yield along[..., axis].unsqueeze(1), options.raised(axis)
 
 
-def gather_along(image: Tensor, grid: Tensor, along: Tensor, how: Options) -> Maybe:
+def gather_along(image: Tensor, grid: Tensor, along: Tensor, options: Options) -> Maybe:
     """Compute the directional derivative of gather along a direction of grids."""
-    if how.footprint is not None:
-        return footprints.gather_along(gather_along, image, grid, along, how)
-    return total(part * gather(image, grid, raised) for part, raised in directions(along, how))
+    if options.footprint is not None:
+        return footprints.gather_along(gather_along, image, grid, along, options)
+    return total(part * gather(image, grid, raised) for part, raised in directions(along, options))
 
 
 def scatter_along(
-    values: Tensor, grid: Tensor, along: Tensor, size: Sequence[int], how: Options
+    values: Tensor, grid: Tensor, along: Tensor, size: Sequence[int], options: Options
 ) -> Maybe:
     """Compute the directional derivative of scatter along a direction of grids."""
-    if how.footprint is not None:
-        return footprints.scatter_along(scatter_along, values, grid, along, size, how)
+    if options.footprint is not None:
+        return footprints.scatter_along(scatter_along, values, grid, along, size, options)
     return total(
-        scatter(part * values, grid, size, raised) for part, raised in directions(along, how)
+        scatter(part * values, grid, size, raised) for part, raised in directions(along, options)
     )
 
 
 def backward_along(
     values: Tensor, image: Tensor, grid: Tensor, along: Tensor, needed: Sequence[bool],
-    how: Options,
+    options: Options,
 ) -> tuple[Maybe, Maybe]:  # fmt: skip
     """Compute the directional derivatives of the needed gradients along a direction of grids."""
     if not any(needed):
         return None, None
-    if how.footprint is not None:
-        return footprints.backward_along(backward_along, values, image, grid, along, needed, how)
+    if options.footprint is not None:
+        return footprints.backward_along(
+            backward_along, values, image, grid, along, needed, options
+        )
     sweeps = [
         backward(part * values, image, grid, *needed, raised)
-        for part, raised in directions(along, how)
+        for part, raised in directions(along, options)
     ]
     first, second = (total(sweep[k] for sweep in sweeps) if needed[k] else None for k in (0, 1))
     return first, second
 
 
-def grid_gradient(values: Tensor, image: Tensor, grid: Tensor, how: Options) -> Tensor:
+def grid_gradient(values: Tensor, image: Tensor, grid: Tensor, options: Options) -> Tensor:
     """Compute the gradient of gather with respect to the grid."""
-    gradient: Tensor = backward(values, image, grid, False, True, how)[1]
+    gradient: Tensor = backward(values, image, grid, False, True, options)[1]
     return gradient
 
 
@@ -180,12 +182,12 @@ def total(terms: Iterable[Maybe], dtype: torch.dtype | None = None) -> Maybe:
 # Autograd functions -------------------------------------------------------------------------------
 
 
-def remember(ctx: Any, how: Options, *tensors: Tensor) -> None:
+def remember(ctx: Any, options: Options, *tensors: Tensor) -> None:
     """Store the tensors and options that derivatives need."""
     ctx.save_for_backward(*tensors)
     ctx.save_for_forward(*tensors)
     ctx.set_materialize_grads(False)  # zero gradients are None and cost nothing
-    ctx.how = how
+    ctx.options = options
 
 
 def primals(ctx: Any) -> Iterator[Tensor]:
@@ -197,10 +199,10 @@ class Gather(Function):
     """The derivatives of gather."""
 
     @staticmethod
-    def forward(ctx: Any, image: Tensor, grid: Tensor, how: Options, keys: Any) -> Any:
+    def forward(ctx: Any, image: Tensor, grid: Tensor, options: Options, keys: Any) -> Any:
         """Compute gather."""
-        remember(ctx, how, image, grid)
-        result = inside(operators.gather, keys, image, grid, *flat(how))
+        remember(ctx, options, image, grid)
+        result = inside(operators.gather, keys, image, grid, *flat(options))
         ctx.dtype = result.dtype
         return result
 
@@ -211,9 +213,9 @@ class Gather(Function):
         if upstream is None or not any(needed):
             return (None,) * 4
         image, grid = ctx.saved_tensors
-        gradients = backward(upstream, image, grid, *needed, ctx.how)
+        gradients = backward(upstream, image, grid, *needed, ctx.options)
         return (
-            *(one if need else None for one, need in zip(gradients, needed, strict=True)),
+            *(gradient if need else None for gradient, need in zip(gradients, needed, strict=True)),
             None,
             None,
         )
@@ -225,8 +227,8 @@ class Gather(Function):
             image, grid = primals(ctx)
             return total(
                 (
-                    None if d_image is None else gather(d_image, grid, ctx.how.linear()),
-                    None if d_grid is None else gather_along(image, grid, d_grid, ctx.how),
+                    None if d_image is None else gather(d_image, grid, ctx.options.linear()),
+                    None if d_grid is None else gather_along(image, grid, d_grid, ctx.options),
                 ),
                 ctx.dtype,
             )
@@ -237,12 +239,12 @@ class Scatter(Function):
 
     @staticmethod
     def forward(
-        ctx: Any, values: Tensor, grid: Tensor, size: Sequence[int], how: Options, keys: Any
+        ctx: Any, values: Tensor, grid: Tensor, size: Sequence[int], options: Options, keys: Any
     ) -> Any:
         """Compute scatter."""
-        remember(ctx, how, values, grid)
+        remember(ctx, options, values, grid)
         ctx.size = size
-        return inside(operators.scatter, keys, values, grid, size, *flat(how))
+        return inside(operators.scatter, keys, values, grid, size, *flat(options))
 
     @staticmethod
     def backward(ctx: Any, upstream: Maybe) -> Any:
@@ -252,8 +254,8 @@ class Scatter(Function):
         values, grid = ctx.saved_tensors
         need_values, need_grid = ctx.needs_input_grad[:2]
         return (
-            pull(upstream, grid, ctx.how).to(values.dtype) if need_values else None,
-            grid_gradient(values, upstream, grid, ctx.how.linear()) if need_grid else None,
+            pull(upstream, grid, ctx.options).to(values.dtype) if need_values else None,
+            grid_gradient(values, upstream, grid, ctx.options.linear()) if need_grid else None,
             None,
             None,
             None,
@@ -262,13 +264,13 @@ class Scatter(Function):
     @staticmethod
     def jvp(ctx: Any, d_values: Maybe, d_grid: Maybe, *_: Any) -> Any:
         """Compute the tangent: linear in the values, and the derivative along the grid."""
-        how, size = ctx.how, ctx.size
+        options, size = ctx.options, ctx.size
         with forward_gradients(True):
             values, grid = primals(ctx)
             return total(
                 (
-                    None if d_values is None else scatter(d_values, grid, size, how),
-                    None if d_grid is None else scatter_along(values, grid, d_grid, size, how),
+                    None if d_values is None else scatter(d_values, grid, size, options),
+                    None if d_grid is None else scatter_along(values, grid, d_grid, size, options),
                 ),
                 values.dtype,
             )
@@ -283,14 +285,14 @@ class Backward(Function):
     @staticmethod
     def forward(
         ctx: Any, values: Tensor, image: Tensor, grid: Tensor, needed: Sequence[bool],
-        how: Options, keys: Any,
+        options: Options, keys: Any,
     ) -> Any:  # fmt: skip
         """Compute both gradients of gather."""
-        remember(ctx, how, values, image, grid)
+        remember(ctx, options, values, image, grid)
         ctx.needed = needed
-        results = inside(operators.backward, keys, values, image, grid, *needed, *flat(how))
+        results = inside(operators.backward, keys, values, image, grid, *needed, *flat(options))
         ctx.mark_non_differentiable(
-            *(one for one, need in zip(results, needed, strict=True) if not need)
+            *(gradient for gradient, need in zip(results, needed, strict=True) if not need)
         )
         return results
 
@@ -299,24 +301,29 @@ class Backward(Function):
         """Compute the gradients for the upstream gradients ``u``, an image, and ``w``, a grid."""
         values, image, grid = ctx.saved_tensors
         need_values, need_image, need_grid = ctx.needs_input_grad[:3]
-        how = ctx.how
-        if fuses(values, image, grid, how, u, w):
+        options = ctx.options
+        if fuses(values, image, grid, options, u, w):
             needed = need_values, need_image, need_grid
-            results = backward_twice(values, image, grid, u, w, *needed, how)
+            results = backward_twice(values, image, grid, u, w, *needed, options)
             return (
-                *(one if need else None for one, need in zip(results, needed, strict=True)),
+                *(
+                    gradient if need else None
+                    for gradient, need in zip(results, needed, strict=True)
+                ),
                 *(None,) * 3,
             )
         by_image = by_grid = for_values = for_grid = None
         if u is not None:
             if need_values:
-                for_values = pull(u, grid, how)
+                for_values = pull(u, grid, options)
             if need_grid:
-                for_grid = grid_gradient(values, u, grid, how.linear())
+                for_grid = grid_gradient(values, u, grid, options.linear())
         if w is not None:
             if need_values:
-                for_values = total((for_values, gather_along(image, grid, w, how)))
-            by_image, by_grid = backward_along(values, image, grid, w, (need_image, need_grid), how)
+                for_values = total((for_values, gather_along(image, grid, w, options)))
+            by_image, by_grid = backward_along(
+                values, image, grid, w, (need_image, need_grid), options
+            )
         return (
             total((for_values,), values.dtype),
             total((by_image,), image.dtype),
@@ -329,16 +336,16 @@ class Backward(Function):
     @staticmethod
     def jvp(ctx: Any, d_values: Maybe, d_image: Maybe, d_grid: Maybe, *_: Any) -> Any:
         """Compute the tangents by the product rule."""
-        how, needed = ctx.how, ctx.needed
+        options, needed = ctx.options, ctx.needed
         with forward_gradients(True):
             values, image, grid = primals(ctx)
             terms: list[Sequence[Maybe]] = []
             if d_values is not None:
-                terms.append(backward(d_values, image, grid, *needed, how))
+                terms.append(backward(d_values, image, grid, *needed, options))
             if d_image is not None and needed[1]:
-                terms.append((None, grid_gradient(values, d_image, grid, how.linear())))
+                terms.append((None, grid_gradient(values, d_image, grid, options.linear())))
             if d_grid is not None:
-                terms.append(backward_along(values, image, grid, d_grid, needed, how))
+                terms.append(backward_along(values, image, grid, d_grid, needed, options))
             return tuple(
                 total((term[k] for term in terms), like.dtype) if needed[k] else None
                 for k, like in enumerate((image, grid))
@@ -352,12 +359,12 @@ class PlainGather(Gather):
     """The derivatives of gather for plain tensors, which skip torch's dispatcher."""
 
     @staticmethod
-    def forward(ctx: Any, image: Tensor, grid: Tensor, how: Options, call: Call) -> Any:
+    def forward(ctx: Any, image: Tensor, grid: Tensor, options: Options, call: Call) -> Any:
         """Compute gather."""
         ctx.save_for_backward(image, grid)
         ctx.set_materialize_grads(False)
-        ctx.how, ctx.call = how, call
-        return run_gather(call, image, grid, how)
+        ctx.options, ctx.call = options, call
+        return run_gather(call, image, grid, options)
 
     @staticmethod
     def backward(ctx: Any, upstream: Maybe) -> Any:
@@ -367,17 +374,17 @@ class PlainGather(Gather):
             return Gather.backward(ctx, upstream)
         need_image, need_grid = ctx.needs_input_grad[:2]
         first, second = run_backward(
-            ctx.call, upstream, image, grid, need_image, need_grid, ctx.how
+            ctx.call, upstream, image, grid, need_image, need_grid, ctx.options
         )
         return first if need_image else None, second if need_grid else None, None, None
 
 
-def plain_gather(image: Tensor, grid: Tensor, how: Options, call: Call) -> Tensor:
+def plain_gather(image: Tensor, grid: Tensor, options: Options, call: Call) -> Tensor:
     """Compute gather for plain tensors."""
     if has_record(image, grid):
-        result: Tensor = PlainGather.apply(image, grid, how, call)  # type: ignore[attr-defined]
+        result: Tensor = PlainGather.apply(image, grid, options, call)  # type: ignore[attr-defined]
         return result
-    return run_gather(call, image, grid, how)
+    return run_gather(call, image, grid, options)
 
 
 # Through the dispatcher ---------------------------------------------------------------------------
@@ -390,29 +397,29 @@ def tracked(*tensors: Tensor) -> bool:
     return any(unpack(tensor).tangent is not None for tensor in tensors)
 
 
-def autograd_gather(keys: Any, image: Tensor, grid: Tensor, how: Options) -> Any:
+def autograd_gather(keys: Any, image: Tensor, grid: Tensor, options: Options) -> Any:
     """Call gather, recorded by autograd if necessary."""
     if tracked(image, grid):
-        return recorded(Gather, image, grid, how, keys)
-    return below(operators.gather, keys, image, grid, *flat(how))
+        return recorded(Gather, image, grid, options, keys)
+    return below(operators.gather, keys, image, grid, *flat(options))
 
 
-def autograd_scatter(keys: Any, values: Tensor, grid: Tensor, size: Any, how: Options) -> Any:
+def autograd_scatter(keys: Any, values: Tensor, grid: Tensor, size: Any, options: Options) -> Any:
     """Call scatter, recorded by autograd if necessary."""
     if tracked(values, grid):
-        return recorded(Scatter, values, grid, size, how, keys)
-    return below(operators.scatter, keys, values, grid, size, *flat(how))
+        return recorded(Scatter, values, grid, size, options, keys)
+    return below(operators.scatter, keys, values, grid, size, *flat(options))
 
 
 def autograd_backward(
     keys: Any, values: Tensor, image: Tensor, grid: Tensor, need_input: bool, need_grid: bool,
-    how: Options,
+    options: Options,
 ) -> Any:  # fmt: skip
     """Call backward, recorded by autograd if necessary."""
     needed = need_input, need_grid
     if tracked(values, image, grid):
-        return recorded(Backward, values, image, grid, needed, how, keys)
-    return below(operators.backward, keys, values, image, grid, *needed, *flat(how))
+        return recorded(Backward, values, image, grid, needed, options, keys)
+    return below(operators.backward, keys, values, image, grid, *needed, *flat(options))
 
 
 for name, rule in (

@@ -20,9 +20,9 @@ from gridsample.definitions.options import Options
 def tensor(name: str, array: Any) -> Tensor:
     """View an array as a tensor."""
     if not hasattr(array, "__dlpack__") or isinstance(array, np.ndarray):
-        kind = type(array)
+        cls = type(array)
         raise TypeError(
-            f"{name} is a {kind.__module__}.{kind.__qualname__}, but other arguments are CuPy "
+            f"{name} is a {cls.__module__}.{cls.__qualname__}, but other arguments are CuPy "
             f"arrays; accepted: CuPy arrays for all; convert it: {name} = cupy.asarray({name})"
         )
     convert: Any = torch.utils.dlpack.from_dlpack
@@ -32,9 +32,9 @@ def tensor(name: str, array: Any) -> Tensor:
 class CuPy(binding.Torch):
     """`gridsample.backends.base.Backend` for CuPy arrays: torch's backend for views of them."""
 
-    def asarrays(self, **given: Any) -> list[Tensor]:
+    def asarrays(self, **arguments: Any) -> list[Tensor]:
         """View the arrays as tensors."""
-        return super().asarrays(**{name: tensor(name, array) for name, array in given.items()})
+        return super().asarrays(**{name: tensor(name, array) for name, array in arguments.items()})
 
     def restore(self, result: Tensor | None, like: Any) -> Any:
         """View the result as a CuPy array."""

@@ -66,7 +66,7 @@ def gather(
     image = worth_a_copy(image, out)
     key = image.stride(), grid.stride(), threads, means
     if key not in known:
-        layouts = [layout_of(one) for one in (image, grid, out)]
+        layouts = [layout_of(tensor) for tensor in (image, grid, out)]
         known[key] = on_cpu().ready_gather(plan, order, *layouts, threads, means)
     ready = known[key]
     if ready is None and not grid.is_contiguous():  # torch copies faster than NumPy
@@ -88,13 +88,13 @@ def backward(
         values = values.movedim(1, -1).contiguous().movedim(-1, 1)
     key = values.stride(), image.stride(), grid.stride(), needed, threads
     if key not in known:
-        layouts = [layout_of(one) for one in (values, image, grid)]
+        layouts = [layout_of(tensor) for tensor in (values, image, grid)]
         known[key] = on_cpu().ready_backward(plan, order, *layouts, needed, threads)
     ready = known[key]
     last = values.stride(1) == 1
     if ready is None and not (grid.is_contiguous() and (last or values.is_contiguous())):
-        given = values if last else values.contiguous(), image, grid.contiguous()
-        return backward(known, plan, order, *given, needed, threads)
+        copies = values if last else values.contiguous(), image, grid.contiguous()
+        return backward(known, plan, order, *copies, needed, threads)
     if ready is None or not as_they_are(values, image, grid):
         return None
     grad_image = gradient = None
@@ -102,6 +102,6 @@ def backward(
         grad_image = torch.zeros(ready.shape, dtype=image.dtype).permute(ready.back)
     if needed[1]:
         gradient = torch.zeros(grid.shape, dtype=grid.dtype)
-    places = [0 if one is None else one.data_ptr() for one in (grad_image, gradient)]
-    ready.run(image.data_ptr(), grid.data_ptr(), values.data_ptr(), *places)
+    addresses = [0 if tensor is None else tensor.data_ptr() for tensor in (grad_image, gradient)]
+    ready.run(image.data_ptr(), grid.data_ptr(), values.data_ptr(), *addresses)
     return grad_image, gradient

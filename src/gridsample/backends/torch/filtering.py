@@ -36,18 +36,18 @@ LIBRARY.define(
     tags=torch.Tag.pt2_compliant_tag,
 )
 operator = torch.ops.gridsample.prefilter.default
-whole = traceable(operator)
+prefilter = traceable(operator)
 
 Options = tuple[Any, ...]
 
 
 # The dtypes of the coefficients, and the corresponding real dtypes.
 REALS = {
-    kind: torch.float64 if type_name(array) in WIDE_TYPES else torch.float32
-    for kind, array in TYPES.items()
+    dtype: torch.float64 if type_name(array) in WIDE_TYPES else torch.float32
+    for dtype, array in TYPES.items()
 }
 COEFFICIENTS = {
-    kind: real.to_complex() if kind.is_complex else real for kind, real in REALS.items()
+    dtype: real.to_complex() if dtype.is_complex else real for dtype, real in REALS.items()
 }
 
 
@@ -71,21 +71,21 @@ def cpu_prefilter(
 
 @functools.lru_cache(maxsize=8)
 def matrix(
-    n: int, order: int, extended: str, adjoint: bool, kind: torch.dtype, device: torch.device
+    n: int, order: int, extended: str, adjoint: bool, dtype: torch.dtype, device: torch.device
 ) -> Tensor:
     """Compute the filter of lines of n entries as a matrix."""
     identity = torch.eye(n, dtype=torch.float64)
-    return cpu_prefilter(identity, order, [extended], [0], adjoint).to(device, kind)
+    return cpu_prefilter(identity, order, [extended], [0], adjoint).to(device, dtype)
 
 
-def prefilter_elsewhere(
+def prefilter_by_matrices(
     image: Tensor, order: int, extended: Sequence[str], axes: Sequence[int], adjoint: bool,
     threads: int | None = None,
 ) -> Tensor:  # fmt: skip
     """Prefilter on a device that multiplies matrices faster than it evaluates recursions."""
     result = fake_prefilter(image).copy_(image)
-    for axis, how in zip(axes, extended, strict=True) if order > 1 else ():
-        weights = matrix(result.shape[axis], order, how, adjoint, result.dtype, result.device)
+    for axis, extension in zip(axes, extended, strict=True) if order > 1 else ():
+        weights = matrix(result.shape[axis], order, extension, adjoint, result.dtype, result.device)
         result = result.copy_(torch.tensordot(weights, result, ([1], [axis])).movedim(0, axis))
     return result
 
@@ -93,10 +93,10 @@ def prefilter_elsewhere(
 def fake_prefilter(image: Tensor, *options: Any) -> Tensor:
     """Allocate the output of prefilter, for tensors without data."""
     check_image_type(numpy_type(image.dtype, "input"))
-    kind = COEFFICIENTS[image.dtype]
+    dtype = COEFFICIENTS[image.dtype]
     if image.dim() < 2:
-        return torch.empty(image.shape, dtype=kind, device=image.device)
-    return empty(image.shape, image, kind)
+        return torch.empty(image.shape, dtype=dtype, device=image.device)
+    return empty(image.shape, image, dtype)
 
 
 # Derivatives and batches --------------------------------------------------------------------------
@@ -117,8 +117,8 @@ class Prefilter(Function):
         """Apply the transpose."""
         if upstream is None:
             return None, None, None
-        *how, adjoint, threads = ctx.options
-        return operator(upstream, *how, not adjoint, threads).to(ctx.dtype), None, None
+        *options, adjoint, threads = ctx.options
+        return operator(upstream, *options, not adjoint, threads).to(ctx.dtype), None, None
 
     @staticmethod
     def jvp(ctx: Any, along: Tensor | None, *_: Any) -> Any:
@@ -147,7 +147,7 @@ def batched_prefilter(
 
 
 LIBRARY.impl("prefilter", cpu_prefilter, "CPU")
-LIBRARY.impl("prefilter", prefilter_elsewhere, "CUDA")
+LIBRARY.impl("prefilter", prefilter_by_matrices, "CUDA")
 LIBRARY.impl("prefilter", autograd_prefilter, "Autograd", with_keyset=True)
 torch.library.register_fake("gridsample::prefilter", fake_prefilter, lib=LIBRARY)
 torch.library.register_vmap("gridsample::prefilter", batched_prefilter, lib=LIBRARY)

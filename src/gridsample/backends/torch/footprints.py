@@ -26,6 +26,7 @@ from gridsample.backends.torch import internals
 from gridsample.definitions import footprints as definitions
 from gridsample.definitions.labels import has_labels, without_labels
 from gridsample.definitions.options import Options
+from gridsample.definitions.plan import MARGINS
 
 Maybe = Tensor | None
 Size = Sequence[Any]
@@ -37,7 +38,7 @@ class Sample(NamedTuple):
     Attributes:
         level: how often the image is halved.
         spatial: the spatial shape of that image.
-        how: the options of plain sampling.
+        options: the options of plain sampling.
         grid: the coordinates, (N, *out, D).
         here: whether the point has this sample, (N, *out).
         share: one divided by the number of samples of the point, (N, *out).
@@ -47,7 +48,7 @@ class Sample(NamedTuple):
 
     level: int
     spatial: Sequence[int]
-    how: Options
+    options: Options
     grid: Tensor
     here: Tensor
     share: Tensor
@@ -56,14 +57,14 @@ class Sample(NamedTuple):
 
     def values(self, values: Tensor) -> Tensor:
         """Each point's share of values (N, C, *out); 0 for points without the sample."""
-        found = torch.where(self.here.unsqueeze(1), values, 0)
-        return found * self.share.unsqueeze(1).to(found.real.dtype)
+        chosen = torch.where(self.here.unsqueeze(1), values, 0)
+        return chosen * self.share.unsqueeze(1).to(chosen.real.dtype)
 
 
 class Neighbours:
     """The neighbours of a grid's points (N, *out, D) along the last D axes of out.
 
-    A neighbour that is not finite is none, and a point that is not finite has none.
+    Neighbours with a coordinate that is not finite are ignored, and such a point has no neighbours.
     """
 
     def __init__(self, grid: Tensor) -> None:
@@ -82,8 +83,8 @@ class Neighbours:
         """
         axis = self.axes[k]
         edge = torch.full_like(array.narrow(axis, 0, 1), beyond)
-        kept = array.narrow(axis, max(by, 0), array.shape[axis] - 1)
-        return torch.cat([kept, edge] if by > 0 else [edge, kept], axis)
+        others = array.narrow(axis, max(by, 0), array.shape[axis] - 1)
+        return torch.cat([others, edge] if by > 0 else [edge, others], axis)
 
     def scale(self, k: int, dtype: torch.dtype) -> Tensor:
         """The weight of the difference along axis ``k``, 0 if there is no neighbour."""
@@ -100,10 +101,10 @@ class Neighbours:
     def side_back(self, slopes: Tensor, k: int) -> Tensor:
         """Apply the transpose of `side`."""
         slopes = slopes * self.scale(k, slopes.dtype)
-        up, down = (torch.where(one[k], slopes, 0) for one in (self.after, self.before))
+        up, down = (torch.where(present[k], slopes, 0) for present in (self.after, self.before))
         # A difference without one of the neighbours contains the point itself.
-        own = torch.where(self.after[k], 0, down) - torch.where(self.before[k], 0, up)
-        return self.neighbour(up, k, -1, 0) - self.neighbour(down, k, 1, 0) + own
+        at_point = torch.where(self.after[k], 0, down) - torch.where(self.before[k], 0, up)
+        return self.neighbour(up, k, -1, 0) - self.neighbour(down, k, 1, 0) + at_point
 
     def spread_back(self, slopes: Tensor) -> Tensor:
         """Sum the gradients of points and of their sides: the gradient of the grid.
@@ -124,15 +125,15 @@ class Footprints(Neighbours):
     footprints do not extend along them.
     """
 
-    def __init__(self, grid: Tensor, spatial: Sequence[int], how: Options) -> None:
+    def __init__(self, grid: Tensor, spatial: Sequence[int], options: Options) -> None:
         """Find each point's neighbours, its level, and the numbers of its samples."""
-        assert how.footprint is not None
-        self.how, self.spatial = how, tuple(spatial)
+        assert options.footprint is not None
+        self.options, self.spatial = options, tuple(spatial)
         self.grid = grid if grid.dtype == torch.float64 else grid.float()
         super().__init__(self.grid)
-        self.own = self.indices() if how.coords == "displacement" else None
+        self.indices_grid = self.indices() if options.coords == "displacement" else None
         self.sides = [self.side(self.grid, k) for k in range(self.rank)]
-        if self.own is not None:
+        if self.indices_grid is not None:
             for k, side in enumerate(self.sides):
                 apart = (self.before[k] | self.after[k]).to(side.dtype)
                 unit = torch.eye(self.rank, dtype=side.dtype, device=side.device)
@@ -149,13 +150,13 @@ class Footprints(Neighbours):
 
     def count(self, sides: Sequence[Tensor]) -> None:
         """Find the levels and the numbers of samples, all (N, *out, 1)."""
-        how, most = self.how, self.how.footprint.most  # type: ignore[union-attr]
-        unit = definitions.pixels_per_unit(self.spatial, how.coords, how.align_corners)
+        options, most = self.options, self.options.footprint.most  # type: ignore[union-attr]
+        unit = definitions.pixels_per_unit(self.spatial, options.coords, options.align_corners)
         pixels = self.grid.new_tensor(unit)
         lengths = [(side * pixels).square().sum(-1, keepdim=True).sqrt() for side in sides]
         longest = functools.reduce(torch.maximum, lengths)
         # Labels are never halved.
-        deepest = 0 if has_labels(how.mode) else definitions.deepest(self.spatial)
+        deepest = 0 if has_labels(options.mode) else definitions.deepest(self.spatial)
         self.level = torch.zeros_like(longest)
         for n in range(deepest):
             self.level = self.level + (longest * 0.5**n - definitions.SLACK > most)
@@ -171,28 +172,33 @@ class Footprints(Neighbours):
 
     def samples(self) -> Iterator[Sample]:
         """Yield the samples of all points, level by level."""
-        how, base = self.how, self.grid if self.own is None else self.grid + self.own
-        levels = definitions.levels(self.spatial, how.coords, how.align_corners, self.deepest)
+        options, base = (
+            self.options,
+            self.grid if self.indices_grid is None else self.grid + self.indices_grid,
+        )
+        levels = definitions.levels(
+            self.spatial, options.coords, options.align_corners, self.deepest
+        )
         for n, level in enumerate(levels):
-            some = how.changed(footprint=None, coords=level.coords)
-            gain, shift = (base.new_tensor(one) for one in (level.gain, level.shift))
-            for places in itertools.product(*map(range, self.largest)):
+            sampling = options.changed(footprint=None, coords=level.coords)
+            gain, shift = (base.new_tensor(numbers) for numbers in (level.gain, level.shift))
+            for index in itertools.product(*map(range, self.largest)):
                 here, along, grid = self.level == n, [], base
-                for j, count, side in zip(places, self.counts, self.sides, strict=True):
+                for j, count, side in zip(index, self.counts, self.sides, strict=True):
                     here = here & (count > j)
                     along.append((j + 0.5) / count - 0.5)
                     # A point with one sample keeps its bits.
                     grid = grid + torch.where(count > 1, along[-1] * side, 0)
                 yield Sample(
-                    n, level.spatial, some, gain * grid + shift if n else grid, here.squeeze(-1),
-                    self.share.squeeze(-1), along, gain,
+                    n, level.spatial, sampling, gain * grid + shift if n else grid,
+                    here.squeeze(-1), self.share.squeeze(-1), along, gain,
                 )  # fmt: skip
 
     def moved(self, grid_tangent: Tensor, sample: Sample) -> Tensor:
         """The change of a sample's coordinates as the grid changes by ``grid_tangent``."""
         grid_tangent = grid_tangent.to(self.grid.dtype)
         result = grid_tangent
-        if self.how.footprint.attached:  # type: ignore[union-attr]
+        if self.options.footprint.attached:  # type: ignore[union-attr]
             for k, along in enumerate(sample.along):
                 result = result + along * self.side(grid_tangent, k)
         return sample.gain * result
@@ -201,7 +207,7 @@ class Footprints(Neighbours):
         """Apply the transpose of `moved`, for the points that have the sample."""
         slopes = torch.where(sample.here.unsqueeze(-1), sample.gain * slopes, 0)
         result = slopes
-        if self.how.footprint.attached:  # type: ignore[union-attr]
+        if self.options.footprint.attached:  # type: ignore[union-attr]
             for k, along in enumerate(sample.along):
                 result = result + self.side_back(along * slopes, k)
         return result
@@ -237,14 +243,14 @@ def unhalve(image: Tensor, spatial: Sequence[int]) -> Tensor:
     return image
 
 
-def weighed(image: Tensor, axis: int, places: Any, weights: Any) -> Tensor:
-    """Sum the entries at ``places`` along an axis, with ``weights``, both (entries, terms)."""
+def weighed(image: Tensor, axis: int, indices: Any, weights: Any) -> Tensor:
+    """Sum the entries at ``indices`` along an axis, with ``weights``, both (entries, terms)."""
     shape = (-1, *(1,) * (image.dim() - 1 - axis))
     total: Any = 0
-    for k in range(places.shape[1]):
-        some = image.index_select(axis, torch.as_tensor(places[:, k], device=image.device))
+    for k in range(indices.shape[1]):
+        entries = image.index_select(axis, torch.as_tensor(indices[:, k], device=image.device))
         factors = torch.as_tensor(weights[:, k], dtype=image.real.dtype, device=image.device)
-        total = total + some * factors.reshape(shape)
+        total = total + entries * factors.reshape(shape)
     result: Tensor = total
     return result
 
@@ -253,69 +259,113 @@ def weighed(image: Tensor, axis: int, places: Any, weights: Any) -> Tensor:
 
 
 def summed(
-    feet: Footprints, image: Tensor, needed: Sequence[bool],
+    footprints: Footprints, image: Tensor, needed: Sequence[bool],
     both: Callable[[Sample, Tensor], tuple[Maybe, Maybe]],
 ) -> tuple[Maybe, Maybe]:  # fmt: skip
     """Sum the gradients of an image and of coordinates over all samples."""
     by_image: Any = 0
     by_grid: Any = 0
     images = Pyramid(image)
-    for one in feet.samples():
-        first, second = both(one, images.at(one.spatial))
+    for sample in footprints.samples():
+        first, second = both(sample, images.at(sample.spatial))
         if needed[0] and first is not None:
             by_image = by_image + unhalve(first, image.shape[2:])
         if needed[1] and second is not None:
-            by_grid = by_grid + feet.moved_back(second, one)
+            by_grid = by_grid + footprints.moved_back(second, sample)
     return by_image if needed[0] else None, by_grid if needed[1] else None
 
 
 def gather_along(
-    along: Any, image: Tensor, grid: Tensor, grid_tangent: Tensor, how: Options
+    along: Any, image: Tensor, grid: Tensor, grid_tangent: Tensor, options: Options
 ) -> Tensor:
     """Compute the directional derivative of gather, given that of plain sampling."""
-    feet, images = Footprints(grid, image.shape[2:], how), Pyramid(image)
+    footprints, images = Footprints(grid, image.shape[2:], options), Pyramid(image)
     total: Any = 0
-    for one in feet.samples():
-        found = along(images.at(one.spatial), one.grid, feet.moved(grid_tangent, one), one.how)
-        total = total + one.values(found)
+    for sample in footprints.samples():
+        values = along(
+            images.at(sample.spatial),
+            sample.grid,
+            footprints.moved(grid_tangent, sample),
+            sample.options,
+        )
+        total = total + sample.values(values)
     result: Tensor = total
     return result
 
 
 def scatter_along(
-    along: Any, values: Tensor, grid: Tensor, grid_tangent: Tensor, size: Size, how: Options
+    along: Any, values: Tensor, grid: Tensor, grid_tangent: Tensor, size: Size, options: Options
 ) -> Tensor:
     """Compute the directional derivative of scatter, given that of plain sampling."""
-    feet = Footprints(grid, size[2:], how)
+    footprints = Footprints(grid, size[2:], options)
     total: Any = 0
-    for one in feet.samples():
-        some = (*size[:2], *one.spatial)
-        found = along(one.values(values), one.grid, feet.moved(grid_tangent, one), some, one.how)
-        total = total + unhalve(found, size[2:])
+    for sample in footprints.samples():
+        level_size = (*size[:2], *sample.spatial)
+        partial = along(
+            sample.values(values),
+            sample.grid,
+            footprints.moved(grid_tangent, sample),
+            level_size,
+            sample.options,
+        )
+        total = total + unhalve(partial, size[2:])
     result: Tensor = total
     return result
 
 
 def backward_along(
     along: Any, values: Tensor, image: Tensor, grid: Tensor, grid_tangent: Tensor,
-    needed: Sequence[bool], how: Options,
+    needed: Sequence[bool], options: Options,
 ) -> tuple[Maybe, Maybe]:  # fmt: skip
     """Compute the directional derivatives of backward, given those of plain sampling."""
-    feet = Footprints(grid, image.shape[2:], how)
+    footprints = Footprints(grid, image.shape[2:], options)
 
-    def both(one: Sample, source: Tensor) -> tuple[Maybe, Maybe]:
-        found: tuple[Maybe, Maybe] = along(
-            one.values(values), source, one.grid, feet.moved(grid_tangent, one), needed, one.how
+    def both(sample: Sample, source: Tensor) -> tuple[Maybe, Maybe]:
+        gradients: tuple[Maybe, Maybe] = along(
+            sample.values(values),
+            source,
+            sample.grid,
+            footprints.moved(grid_tangent, sample),
+            needed,
+            sample.options,
         )
-        return found
+        return gradients
 
-    return summed(feet, image, needed, both)
+    return summed(footprints, image, needed, both)
+
+
+def double_backward(
+    plain: Callable[..., Sequence[Tensor]], values: Tensor, image: Tensor, grid: Tensor,
+    by_image: Maybe, by_grid: Maybe, needed: Sequence[bool], options: Options,
+) -> list[Maybe]:  # fmt: skip
+    """Compute the needed gradients of backward in their dtypes, given those of plain sampling."""
+    footprints, sources = Footprints(grid, image.shape[2:], options), Pyramid(image)
+    others = None if by_image is None else Pyramid(by_image)
+    totals: list[Any] = [0, 0, 0]
+    for sample in footprints.samples():
+        source = sources.at(sample.spatial)
+        other = None if others is None else others.at(sample.spatial)
+        tangent = None if by_grid is None else footprints.moved(by_grid, sample)
+        parts = plain(
+            sample.values(values), source, sample.grid, other, tangent, *needed, sample.options
+        )
+        if needed[0]:
+            totals[0] = totals[0] + sample.values(parts[0])
+        if needed[1]:
+            totals[1] = totals[1] + unhalve(parts[1], image.shape[2:])
+        if needed[2]:
+            totals[2] = totals[2] + footprints.moved_back(parts[2], sample)
+    likes = (values, image, grid)
+    return [
+        total.to(like.dtype) if need else None
+        for total, like, need in zip(totals, likes, needed, strict=True)
+    ]
 
 
 # Labels -------------------------------------------------------------------------------------------
 
 
-def vote(gather: Callable[..., Tensor], image: Tensor, grid: Tensor, how: Options) -> Tensor:
+def vote(gather: Callable[..., Tensor], image: Tensor, grid: Tensor, options: Options) -> Tensor:
     """Find the label with the largest weight over all samples of each point.
 
     ``gather`` is plain sampling.
@@ -323,14 +373,14 @@ def vote(gather: Callable[..., Tensor], image: Tensor, grid: Tensor, how: Option
     A round over all samples sums the weights of one label per point, and finds the point's next
     greater label.  There are as many rounds as a footprint has different labels, and one more.
     """
-    feet = Footprints(grid, image.shape[2:], how)
-    margin = definitions.tie(feet.spatial, torch.finfo(feet.grid.dtype).eps)
-    margins = torch.where(feet.share < 1, margin, 0.0).movedim(-1, 1)
+    footprints = Footprints(grid, image.shape[2:], options)
+    margin = definitions.tie(footprints.spatial, torch.finfo(footprints.grid.dtype).eps)
+    margins = torch.where(footprints.share < 1, margin, 0.0).movedim(-1, 1)
     key: Maybe = None
-    winner, most = image.new_zeros((), dtype=torch.int64), -feet.grid.new_ones(())
+    winner, most = image.new_zeros((), dtype=torch.int64), -footprints.grid.new_ones(())
     while True:
         total, more, following = torch.zeros_like(most), None, None
-        for keys, weights in ballots(gather, image, feet):
+        for keys, weights in ballots(gather, image, footprints):
             above = (weights > 0).expand_as(keys)
             if key is not None:
                 total = total + torch.where(keys == key, weights, 0)
@@ -349,22 +399,22 @@ def vote(gather: Callable[..., Tensor], image: Tensor, grid: Tensor, how: Option
 
 
 def ballots(
-    gather: Callable[..., Tensor], image: Tensor, feet: Footprints
+    gather: Callable[..., Tensor], image: Tensor, footprints: Footprints
 ) -> Iterator[tuple[Tensor, Tensor]]:
     """Yield the labels of each tap of each sample, (N, C, *out), and their weights, (N, 1, *out).
 
     The taps of a sample are its neighbours along the axes that vote, read by "nearest".
     """
-    how = feet.how
-    voting = [d for d, one in enumerate(how.mode) if has_labels(one)]
-    mode = without_labels(how.mode, "nearest")
-    nearest = how.changed(mode=mode, coords="pixel", extrapolate=True, footprint=None)
-    for one in feet.samples():
-        places = in_pixels(one, feet)
-        base = torch.where(places.isfinite(), places.floor(), places)
-        t = torch.where(places.isfinite(), places - base, 0)
+    options = footprints.options
+    voting = [d for d, name in enumerate(options.mode) if has_labels(name)]
+    mode = without_labels(options.mode, "nearest")
+    nearest = options.changed(mode=mode, coords="pixel", extrapolate=True, footprint=None)
+    for sample in footprints.samples():
+        positions = in_pixels(sample, footprints)
+        base = torch.where(positions.isfinite(), positions.floor(), positions)
+        t = torch.where(positions.isfinite(), positions - base, 0)
         for bits in itertools.product((0, 1), repeat=len(voting)):
-            at, weight = list(places.unbind(-1)), one.share * one.here
+            at, weight = list(positions.unbind(-1)), sample.share * sample.here
             for d, upper in zip(voting, bits, strict=True):
                 at[d] = base[..., d] + upper
                 weight = weight * (t[..., d] if upper else 1 - t[..., d])
@@ -386,17 +436,20 @@ def of_keys(keys: Tensor, dtype: torch.dtype) -> Tensor:
     return keys.to(dtype)
 
 
-def in_pixels(one: Sample, feet: Footprints) -> Tensor:
+def in_pixels(sample: Sample, footprints: Footprints) -> Tensor:
     """The positions of samples in the image, (N, *out, D); NaN where a sample has no taps."""
-    sizes, corners = one.grid.new_tensor(feet.spatial[::-1]), feet.how.align_corners
-    normalized = one.how.coords == "normalized"
-    places = one.grid
+    sizes, corners = (
+        sample.grid.new_tensor(footprints.spatial[::-1]),
+        footprints.options.align_corners,
+    )
+    normalized = sample.options.coords == "normalized"
+    positions = sample.grid
     if normalized and corners:
-        places = (places + 1) * 0.5 * (sizes - 1)
+        positions = (positions + 1) * 0.5 * (sizes - 1)
     elif normalized:
-        places = ((places + 1) * sizes - 1) * 0.5
-    if feet.how.extrapolate:
-        return places
-    rim = 0.5 if normalized and not corners else 0.0
-    inside = ((places >= -rim) & (places <= sizes - 1 + rim)).all(-1, keepdim=True)
-    return torch.where(inside, places, torch.nan)
+        positions = ((positions + 1) * sizes - 1) * 0.5
+    if footprints.options.extrapolates():
+        return positions
+    margin = MARGINS[str(footprints.options.extrapolate)]
+    inside = ((positions >= -margin) & (positions <= sizes - 1 + margin)).all(-1, keepdim=True)
+    return torch.where(inside, positions, torch.nan)

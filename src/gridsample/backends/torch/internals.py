@@ -10,6 +10,7 @@ compiles torch's source.
 
 from __future__ import annotations
 
+import functools
 import inspect
 import types
 import warnings
@@ -31,6 +32,8 @@ __all__ = [
     "FunctionalTensorMode",
     "SingleLevelFunction",
     "below",
+    "constant_in_graphs",
+    "dispatch_key",
     "forward_gradients",
     "handle_torch_function",
     "has_kernel",
@@ -39,7 +42,6 @@ __all__ = [
     "install",
     "is_overheard",
     "is_tracing",
-    "kind",
     "known",
     "layout_of",
     "recorded",
@@ -83,7 +85,9 @@ def interpolate(
 
 
 STAND_INS: tuple[Any, ...] = (grid_sample, affine_grid, interpolate)
-PLACES: dict[str, Any] = {one.__name__: getattr(functional, one.__name__) for one in STAND_INS}
+PLACES: dict[str, Any] = {
+    function.__name__: getattr(functional, function.__name__) for function in STAND_INS
+}
 NAME = "_gridsample"
 
 
@@ -99,11 +103,11 @@ class Theirs:
             if not isinstance(place, types.FunctionType):  # other code has replaced the function
                 setattr(self, name, place)
                 continue
-            own = types.FunctionType(
+            copy = types.FunctionType(
                 place.__code__, place.__globals__, name, place.__defaults__, place.__closure__
             )
-            own.__kwdefaults__ = place.__kwdefaults__
-            setattr(self, name, own)
+            copy.__kwdefaults__ = place.__kwdefaults__
+            setattr(self, name, copy)
 
 
 torchs = Theirs()
@@ -121,7 +125,10 @@ def install(ours: Any) -> Before:
         RuntimeError: one of torch's functions has unexpected parameters, or has already been
             replaced by other code.
     """
-    codes = {one.__name__: in_place_of(one, PLACES[one.__name__]) for one in STAND_INS}
+    codes = {
+        function.__name__: in_place_of(function, PLACES[function.__name__])
+        for function in STAND_INS
+    }
     before = getattr(functional, NAME, None), {n: place.__code__ for n, place in PLACES.items()}
     setattr(functional, NAME, ours)
     for name, code in codes.items():
@@ -137,21 +144,21 @@ def restore(before: Before) -> None:
     setattr(functional, NAME, ours)
 
 
-def in_place_of(one: types.FunctionType, place: Any) -> types.CodeType:
+def in_place_of(ours: types.FunctionType, place: Any) -> types.CodeType:
     """Return the code of a function with the file and line of the function that it replaces."""
     if not isinstance(place, types.FunctionType) or place.__closure__:
         raise RuntimeError(
-            f"torch.nn.functional.{one.__name__} has been replaced by {place!r}; accepted: torch's "
-            "own function"
+            f"torch.nn.functional.{ours.__name__} has been replaced by {place!r}; accepted: "
+            "torch's own function"
         )
-    known, found = (tuple(inspect.signature(given).parameters) for given in (one, place))
-    if known != found:
+    known, theirs = (tuple(inspect.signature(function).parameters) for function in (ours, place))
+    if known != theirs:
         raise RuntimeError(
-            f"torch.nn.functional.{one.__name__} of torch {torch.__version__} takes {found}; "
+            f"torch.nn.functional.{ours.__name__} of torch {torch.__version__} takes {theirs}; "
             f"accepted: {known}"
         )
     source = place.__code__
-    return one.__code__.replace(
+    return ours.__code__.replace(
         co_filename=source.co_filename, co_firstlineno=source.co_firstlineno
     )
 
@@ -203,8 +210,8 @@ def layout_of(tensor: Tensor) -> torch.memory_format:
     """The memory format that torch's own operators infer from a tensor's strides."""
     from torch._prims_common import suggest_memory_format
 
-    found: torch.memory_format = suggest_memory_format(tensor)
-    return found
+    layout: torch.memory_format = suggest_memory_format(tensor)
+    return layout
 
 
 def words_of(call: Callable[[], object]) -> str:
@@ -218,7 +225,7 @@ def words_of(call: Callable[[], object]) -> str:
 # Dispatch -----------------------------------------------------------------------------------------
 
 
-def kind(tensor: Tensor) -> tuple[type, int]:
+def dispatch_key(tensor: Tensor) -> tuple[type, int]:
     """The class and dispatch keys of a tensor: device, layout, batch and more."""
     return type(tensor), torch._C._dispatch_keys(tensor).raw_repr()
 
@@ -240,6 +247,17 @@ def transforms_are_active() -> bool:
     return bool(torch._C._are_functorch_transforms_active())
 
 
+def constant_in_graphs(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Tell torch.compile to call a function when it traces, and to keep the result as a constant.
+
+    `torch.compiler.assume_constant_result` does the same, but imports the compiler, which takes
+    two seconds.
+    """
+    function._dynamo_marked_constant = True  # type: ignore[attr-defined]
+    return function
+
+
+@functools.cache
 def has_kernel(device: str, name: str) -> bool:
     """Whether torch has a kernel for an operator on a device."""
     key = torch._C._dispatch_key_for_device(device)

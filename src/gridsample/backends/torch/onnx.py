@@ -28,17 +28,17 @@ def exporting() -> bool:
     return torch.compiler.is_compiling() and torch.onnx.is_in_onnx_export()
 
 
-def check_expressible(image: Tensor, grid: Tensor, how: Options) -> tuple[str, str]:
+def check_expressible(image: Tensor, grid: Tensor, options: Options) -> tuple[str, str]:
     """Return ONNX's names of the mode and the boundary, or raise an error if there are none."""
     rank = check_shapes(tuple(image.shape), tuple(grid.shape), False)
-    methods = {method_of(name).name for name in how.mode}
-    boundaries = {check_boundary(name) for name in how.padding_mode}
+    methods = {method_of(name).name for name in options.mode}
+    boundaries = {check_boundary(name) for name in options.padding_mode}
     if not (
         len(methods) == len(boundaries) == 1
-        and not any(how.order)
-        and how.coords == "normalized"
-        and how.extrapolate
-        and how.footprint is None
+        and not any(options.order)
+        and options.coords == "normalized"
+        and options.extrapolates()
+        and options.footprint is None
         and rank in ((2,) if "cubic" in methods else (2, 3))
         and methods <= MODES.keys()
         and boundaries <= {"zeros", "border", "reflection"}
@@ -50,10 +50,10 @@ def check_expressible(image: Tensor, grid: Tensor, how: Options) -> tuple[str, s
             "ONNX's GridSample has one mode (nearest, linear or cubic) and one padding_mode "
             "(zeros, border or reflection) for all axes, two or three of them, cubic in two, and a "
             "floating input, at normalized coordinates, extrapolated, not antialiased; got mode "
-            f"{tuple(how.mode)}, padding_mode {tuple(how.padding_mode)}, {axes}, input "
-            f"{image.dtype}, grid {grid.dtype}, derivative order {tuple(how.order)}, coords "
-            f"{how.coords!r}, extrapolate={how.extrapolate}, "
-            f"antialias={how.footprint is not None}"
+            f"{tuple(options.mode)}, padding_mode {tuple(options.padding_mode)}, {axes}, input "
+            f"{image.dtype}, grid {grid.dtype}, derivative order {tuple(options.order)}, coords "
+            f"{options.coords!r}, extrapolate={options.extrapolate}, "
+            f"antialias={options.footprint is not None}"
         )
     return MODES[methods.pop()], boundaries.pop()
 
@@ -67,8 +67,8 @@ def node(*arguments: Any, **options: Any) -> Tensor:
     nodes = getattr(torch.onnx, "ops", None)
     if nodes is None:
         raise ValueError(f"export to ONNX requires torch 2.8 or newer, this is {torch.__version__}")
-    made: Tensor = nodes.symbolic(*arguments, **options)
-    return made
+    result: Tensor = nodes.symbolic(*arguments, **options)
+    return result
 
 
 def one_type(image: Tensor, grid: Tensor) -> torch.dtype:
@@ -76,31 +76,31 @@ def one_type(image: Tensor, grid: Tensor) -> torch.dtype:
 
     GridSample supports bfloat16 only since opset 22.
     """
-    kind = torch.promote_types(image.dtype, grid.dtype)
-    return torch.float32 if kind == torch.bfloat16 else kind
+    dtype = torch.promote_types(image.dtype, grid.dtype)
+    return torch.float32 if dtype == torch.bfloat16 else dtype
 
 
 def gather_as_node(image: Tensor, grid: Tensor, *options: Any) -> Tensor:
     """Express gather as a node of an ONNX model; the result is zeros until the model runs."""
-    how = record(*options)
-    name, boundary = check_expressible(image, grid, how)
-    rank, out, kind = len(how.mode), grid.shape[1:-1], one_type(image, grid)
+    checked = record(*options)
+    name, boundary = check_expressible(image, grid, checked)
+    rank, out, dtype = len(checked.mode), grid.shape[1:-1], one_type(image, grid)
     items = grid.shape[0] if image.shape[0] == 1 else image.shape[0]
     # If the output does not have as many axes as the image, its points become one long axis.
     points = grid if len(out) == rank else grid.reshape(grid.shape[0], *(1,) * (rank - 1), -1, rank)
     attributes: dict[str, Any] = {
         "mode": name,
         "padding_mode": boundary,
-        "align_corners": int(how.align_corners),
+        "align_corners": int(checked.align_corners),
     }
     sampled = node(
         "GridSample",
         (
-            image.to(kind).expand(items, *image.shape[1:]),
-            points.to(kind).expand(items, *points.shape[1:]),
+            image.to(dtype).expand(items, *image.shape[1:]),
+            points.to(dtype).expand(items, *points.shape[1:]),
         ),
         attributes,
-        dtype=kind,
+        dtype=dtype,
         shape=(items, image.shape[1], *points.shape[1:-1]),
         version=OPSET,
     )

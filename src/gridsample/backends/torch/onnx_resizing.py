@@ -46,7 +46,7 @@ CARRIED = (
 )
 
 
-def check_expressible(image: Tensor, asked: Resizing, transposed: bool) -> None:
+def check_expressible(image: Tensor, resizing: Resizing, transposed: bool) -> None:
     """Raise an error if Resize does not support a call.
 
     Raises:
@@ -54,35 +54,40 @@ def check_expressible(image: Tensor, asked: Resizing, transposed: bool) -> None:
     """
     if transposed:
         raise ValueError("ONNX has no operator for the gradient of resizing, only for resizing")
-    methods, smooths = set(asked.methods), asked.antialias
-    aligned = asked.align_corners and any(map(aligns, methods))
+    methods, smooths = set(resizing.methods), resizing.antialias
+    aligned = resizing.align_corners and any(map(aligns, methods))
     known = methods <= ATTRIBUTES.keys() and not (smooths and (aligned or methods & set(NEAREST)))
-    if not (known or is_pooling(image, asked)) or image.dtype not in CARRIED:
+    if not (known or is_pooling(image, resizing)) or image.dtype not in CARRIED:
         names = ", ".join(str(dtype).removeprefix("torch.") for dtype in CARRIED)
-        given = tuple([one if is_zoom(one) else method_of(one).name for one in asked.methods[::-1]])
+        names_given = tuple(
+            [
+                method if is_zoom(method) else method_of(method).name
+                for method in resizing.methods[::-1]
+            ]
+        )
         raise ValueError(
             "ONNX's Resize has the modes nearest, nearest-exact, linear and cubic, and antialias "
             "for linear and cubic without align_corners; area must divide fixed sizes; and "
             f"runtimes resize in float32 (accepted: {names}); got mode "
-            f"{given} (x, y, z), antialias={asked.antialias}, "
-            f"align_corners={asked.align_corners}, input {image.dtype}, sizes "
-            f"{tuple(image.shape[2:])} to {tuple(asked.size)}"
+            f"{names_given} (x, y, z), antialias={resizing.antialias}, "
+            f"align_corners={resizing.align_corners}, input {image.dtype}, sizes "
+            f"{tuple(image.shape[2:])} to {tuple(resizing.size)}"
         )
 
 
-def is_pooling(image: Tensor, asked: Resizing) -> bool:
+def is_pooling(image: Tensor, resizing: Resizing) -> bool:
     """Whether each output is the mean of pixels that belong to no other output."""
-    sizes: list[tuple[Any, Any]] = list(zip(image.shape[2:], asked.size, strict=True))
-    return set(asked.methods) == {"area"} and all(
+    sizes: list[tuple[Any, Any]] = list(zip(image.shape[2:], resizing.size, strict=True))
+    return set(resizing.methods) == {"area"} and all(
         isinstance(n, int) and isinstance(m, int) and n % m == 0 for n, m in sizes
     )
 
 
-def stages(image: Tensor, asked: Resizing) -> list[tuple[int, ...]]:
+def stages(image: Tensor, resizing: Resizing) -> list[tuple[int, ...]]:
     """The axes that each node resizes: as many at once as runtimes support."""
-    rank, methods = len(asked.methods), set(asked.methods)
-    if asked.rounding != "exact" or len(methods) > 1:
-        order = rounded_order(image.shape[2:], asked.size, asked.rounding)
+    rank, methods = len(resizing.methods), set(resizing.methods)
+    if resizing.rounding != "exact" or len(methods) > 1:
+        order = rounded_order(image.shape[2:], resizing.size, resizing.rounding)
         return [(axis,) for axis in order]
     if methods == {"cubic"} and rank == 3:
         return [(1, 2), (0,)]
@@ -91,70 +96,74 @@ def stages(image: Tensor, asked: Resizing) -> list[tuple[int, ...]]:
 
 def resize_as_node(image: Tensor, *options: Any) -> Tensor:
     """Express resize as nodes of an ONNX model; the result is zeros until the model runs."""
-    asked, transposed = resizing_of(*options)
-    check_expressible(image, asked, transposed)
-    whole = not image.is_floating_point()
-    asked = asked._replace(rounding=asked.rounding if whole else "exact")
+    resizing, transposed = resizing_of(*options)
+    check_expressible(image, resizing, transposed)
+    is_integer = not image.is_floating_point()
+    resizing = resizing._replace(rounding=resizing.rounding if is_integer else "exact")
     values = image.to(torch.float32)
-    for axes in stages(image, asked):
-        values = resize_axes(values, axes, asked)
-        if asked.rounding != "exact":
-            values = settled(values, image.dtype, halves_up=image.dtype == torch.uint8)
-    copied = set(asked.methods) <= set(NEAREST)
-    if whole and not copied and asked.rounding == "exact":
-        values = settled(values, image.dtype)
+    for axes in stages(image, resizing):
+        values = resize_axes(values, axes, resizing)
+        if resizing.rounding != "exact":
+            values = rounded_to(values, image.dtype, halves_up=image.dtype == torch.uint8)
+    copied = set(resizing.methods) <= set(NEAREST)
+    if is_integer and not copied and resizing.rounding == "exact":
+        values = rounded_to(values, image.dtype)
     return values.to(image.dtype)
 
 
-def settled(values: Tensor, dtype: torch.dtype, halves_up: bool = False) -> Tensor:
+def rounded_to(values: Tensor, dtype: torch.dtype, halves_up: bool = False) -> Tensor:
     """Round numbers to integers, half to even or half up, and clip them to the range of a dtype."""
     low, high = (0, 1) if dtype == torch.bool else (torch.iinfo(dtype).min, torch.iinfo(dtype).max)
-    rounded = torch.floor(values + 0.5) if halves_up else torch.round(values)
-    return torch.clamp(rounded, low, high)
+    result = torch.floor(values + 0.5) if halves_up else torch.round(values)
+    return torch.clamp(result, low, high)
 
 
-def resize_axes(values: Tensor, axes: Sequence[int], asked: Resizing) -> Tensor:
+def resize_axes(values: Tensor, axes: Sequence[int], resizing: Resizing) -> Tensor:
     """Resize adjacent axes of (N, C, *spatial) with the same method."""
-    name, shape = asked.methods[axes[0]], list(values.shape)
+    name, shape = resizing.methods[axes[0]], list(values.shape)
     if name == "area":
         pool = (functional.avg_pool1d, functional.avg_pool2d, functional.avg_pool3d)
-        rank = len(asked.methods)
-        steps = [shape[k + 2] // asked.size[k] if k in axes else 1 for k in range(rank)]
+        rank = len(resizing.methods)
+        steps = [shape[k + 2] // resizing.size[k] if k in axes else 1 for k in range(rank)]
         pooled: Tensor = pool[rank - 1](values, steps, steps)
         return pooled
-    if name in NEAREST and not all(runtimes_agree(axis, shape[axis + 2], asked) for axis in axes):
+    if name in NEAREST and not all(
+        runtimes_agree(axis, shape[axis + 2], resizing) for axis in axes
+    ):
         for axis in axes:
-            values = take(values, axis, asked)
+            values = select(values, axis, resizing)
         return values
-    if len(axes) == len(asked.methods) and (name != "cubic" or len(axes) == 2):
-        return resize_node(values, axes, asked)
+    if len(axes) == len(resizing.methods) and (name != "cubic" or len(axes) == 2):
+        return resize_node(values, axes, resizing)
     # Two axes, or one axis and all those after it, become the height and width of planes.
     first, end = axes[0] + 2, axes[-1] + 3
     inside = [math.prod(shape[end:])] if len(axes) == 1 else []
     image = values.reshape((1, math.prod(shape[:first]), *shape[first:end], *inside))
-    size = [asked.size[axis] for axis in axes]
-    return resize_node(image, axes, asked).reshape((*shape[:first], *size, *shape[end:]))
+    size = [resizing.size[axis] for axis in axes]
+    return resize_node(image, axes, resizing).reshape((*shape[:first], *size, *shape[end:]))
 
 
-def resize_node(values: Tensor, axes: Sequence[int], asked: Resizing) -> Tensor:
+def resize_node(values: Tensor, axes: Sequence[int], resizing: Resizing) -> Tensor:
     """Add a node that resizes axes of an image from the third on; later axes are unchanged."""
-    name, shape, end = asked.methods[axes[0]], list(values.shape), 2 + len(axes)
-    size = [*shape[:2], *(asked.size[axis] for axis in axes), *shape[end:]]
+    name, shape, end = resizing.methods[axes[0]], list(values.shape), 2 + len(axes)
+    size = [*shape[:2], *(resizing.size[axis] for axis in axes), *shape[end:]]
     attributes = dict(ATTRIBUTES[name])
     if name not in NEAREST:
-        where = "align_corners" if asked.align_corners else "half_pixel"
+        where = "align_corners" if resizing.align_corners else "half_pixel"
         attributes["coordinate_transformation_mode"] = where
-    if asked.antialias:
+    if resizing.antialias:
         # Weights outside the image are left out, and the others are normalised to sum to one.
         attributes |= {"antialias": 1, "exclude_outside": 1}
         if name == "cubic":
             attributes["cubic_coeff_a"] = -0.5
-    scales = [asked.scales[axis] for axis in axes]
+    scales = [resizing.scales[axis] for axis in axes]
     ends: tuple[Tensor | None, Tensor | None]
     if any(scales):  # the positions follow from the scales
         exact = map(single, scales, shape[2:end], size[2:end])
-        given = constant("value_floats", [1.0, 1.0, *map(float, exact), *[1.0] * len(shape[end:])])
-        ends = given, None
+        scale_tensor = constant(
+            "value_floats", [1.0, 1.0, *map(float, exact), *[1.0] * len(shape[end:])]
+        )
+        ends = scale_tensor, None
     elif all(isinstance(n, int) for n in size):
         ends = None, constant("value_ints", size)
     else:
@@ -165,11 +174,11 @@ def resize_node(values: Tensor, axes: Sequence[int], asked: Resizing) -> Tensor:
     )  # fmt: skip
 
 
-def constant(kind: str, numbers: Sequence[Any]) -> Tensor:
+def constant(attribute: str, numbers: Sequence[Any]) -> Tensor:
     """Add a list of numbers to the model, of the kind "value_ints" or "value_floats"."""
-    dtype = torch.int64 if kind == "value_ints" else torch.float32
+    dtype = torch.int64 if attribute == "value_ints" else torch.float32
     options = {"dtype": dtype, "shape": (len(numbers),), "version": OPSET}
-    return node("Constant", (), {kind: list(numbers)}, **options)
+    return node("Constant", (), {attribute: list(numbers)}, **options)
 
 
 def single(factor: float, inputs: Any, outputs: Any) -> Any:
@@ -186,14 +195,14 @@ def single(factor: float, inputs: Any, outputs: Any) -> Any:
     return scale
 
 
-def runtimes_agree(axis: int, inputs: Any, asked: Resizing) -> bool:
+def runtimes_agree(axis: int, inputs: Any, resizing: Resizing) -> bool:
     """Whether a runtime selects the same pixels along an axis as we do.
 
     A runtime divides by a scale in single precision, whereas torch and we multiply by a step.  If
     the exact result is an integer, the two may round to different sides.  For symbolic sizes, the
     result is True without a check.
     """
-    outputs, method, factor = asked.size[axis], asked.methods[axis], asked.scales[axis]
+    outputs, method, factor = resizing.size[axis], resizing.methods[axis], resizing.scales[axis]
     if not (isinstance(inputs, int) and isinstance(outputs, int)):
         return True
     scale = single(factor, inputs, outputs) if factor else np.float32(outputs / inputs)
@@ -207,8 +216,8 @@ def runtimes_agree(axis: int, inputs: Any, asked: Resizing) -> bool:
     return bool((np.clip(theirs, 0, inputs - 1) == ours).all())
 
 
-def take(values: Tensor, axis: int, asked: Resizing) -> Tensor:
+def select(values: Tensor, axis: int, resizing: Resizing) -> Tensor:
     """Select our pixels along an axis of fixed size, by their indices."""
-    inputs, outputs = values.shape[axis + 2], asked.size[axis]
-    ours = copies(Axis(inputs, outputs, asked.methods[axis], scale=asked.scales[axis])).first
+    inputs, outputs = values.shape[axis + 2], resizing.size[axis]
+    ours = copies(Axis(inputs, outputs, resizing.methods[axis], scale=resizing.scales[axis])).first
     return values.index_select(axis + 2, constant("value_ints", ours.tolist()))

@@ -30,7 +30,7 @@ from torch import Tensor
 
 from gridsample.backends.torch import fast_path
 from gridsample.backends.torch.fast_path import TYPES
-from gridsample.backends.torch.internals import is_overheard, kind
+from gridsample.backends.torch.internals import dispatch_key, is_overheard
 from gridsample.backends.torch.schemas import SAMPLING, on_record, record
 from gridsample.definitions.footprints import Footprint
 from gridsample.definitions.methods import Method
@@ -70,13 +70,13 @@ backward = torch.ops.gridsample.backward.default
 backward_twice = torch.ops.gridsample.backward_twice.default
 
 
-def numpy_type(given: torch.dtype, name: str) -> np.dtype[Any]:
+def numpy_type(dtype: torch.dtype, name: str) -> np.dtype[Any]:
     """Convert a tensor's dtype to the kernels' dtype, or raise an error if it is not supported."""
-    found = TYPES.get(given)
-    if found is None:
-        accepted = ", ".join(str(kind).removeprefix("torch.") for kind in TYPES)
-        raise TypeError(f"{name} has dtype {given}; accepted: {accepted}")
-    return found
+    array_type = TYPES.get(dtype)
+    if array_type is None:
+        accepted = ", ".join(str(accepted_type).removeprefix("torch.") for accepted_type in TYPES)
+        raise TypeError(f"{name} has dtype {dtype}; accepted: {accepted}")
+    return array_type
 
 
 def differentiable(tensor: Tensor) -> bool:
@@ -95,8 +95,10 @@ def check_differentiable(image: Tensor) -> None:
 
 def as_integers(values: Tensor, dtype: torch.dtype, fill: Sequence[float]) -> Tensor:
     """Convert samples (N, C, *out) to integers: round half to even, saturate, replace NaN."""
-    hole = values.new_tensor(list(fill) or [0.0]).reshape(1, -1, *(1,) * (values.dim() - 2))
-    values = torch.where(values.isnan(), hole, values).nan_to_num(0, math.inf, -math.inf).round()
+    fill_values = values.new_tensor(list(fill) or [0.0]).reshape(1, -1, *(1,) * (values.dim() - 2))
+    values = (
+        torch.where(values.isnan(), fill_values, values).nan_to_num(0, math.inf, -math.inf).round()
+    )
     if dtype == torch.bool:
         return values > 0
     limits = torch.iinfo(dtype)
@@ -214,7 +216,7 @@ class Call(NamedTuple):
 def find_call(
     size: Shape, image_type: torch.dtype, grid_shape: Shape, grid_type: torch.dtype,
     mode: tuple[str | Method, ...], padding: tuple[str, ...], corners: bool, order: Shape,
-    coords: str, extrapolate: bool, footprint: Footprint | None,
+    coords: str, extrapolate: bool | str, footprint: Footprint | None,
 ) -> Call:  # fmt: skip
     """Find the call for an image (N, C, *spatial) of the given size."""
     image_kind, grid_kind = numpy_type(image_type, "input"), numpy_type(grid_type, "grid")
@@ -236,18 +238,19 @@ def find_call(
 
 
 def find_call_for(
-    size: Shape, image_type: torch.dtype, grid: Shape, grid_type: torch.dtype, how: Options
+    size: Shape, image_type: torch.dtype, grid: Shape, grid_type: torch.dtype, options: Options
 ) -> Call:
     """Find the call for checked options; see `find_call`."""
     return find_call(
-        size, image_type, grid, grid_type, how.mode, how.padding_mode, how.align_corners,
-        tuple(how.order), how.coords, how.extrapolate, how.footprint,
+        size, image_type, grid, grid_type, options.mode, options.padding_mode,
+        options.align_corners, tuple(options.order), options.coords, options.extrapolate,
+        options.footprint,
     )  # fmt: skip
 
 
-def call_for(size: Sequence[int], image: Tensor, grid: Tensor, how: Options) -> Call:
+def call_for(size: Sequence[int], image: Tensor, grid: Tensor, options: Options) -> Call:
     """Find the call for an image of the given size and the dtype of ``image``."""
-    return find_call_for(tuple(size), image.dtype, tuple(grid.shape), grid.dtype, how)
+    return find_call_for(tuple(size), image.dtype, tuple(grid.shape), grid.dtype, options)
 
 
 def fill_of(fill: Sequence[float], plan: Plan) -> np.ndarray[Any, Any] | None:
@@ -281,33 +284,35 @@ def count(threads: int | None) -> int:
     return threads or torch.get_num_threads()
 
 
-def gather_on_cpu(image: Tensor, grid: Tensor, how: Options) -> Tensor:
+def gather_on_cpu(image: Tensor, grid: Tensor, options: Options) -> Tensor:
     """Compute gather for CPU tensors."""
-    return run_gather(call_for(image.shape, image, grid, how), image, grid, how)
+    return run_gather(call_for(image.shape, image, grid, options), image, grid, options)
 
 
-def run_gather(call: Call, image: Tensor, grid: Tensor, how: Options) -> Tensor:
+def run_gather(call: Call, image: Tensor, grid: Tensor, options: Options) -> Tensor:
     """Compute gather for CPU tensors, given their call."""
-    out, threads = empty(call.plan.shape, image, call.dtype), count(how.threads)
+    out, threads = empty(call.plan.shape, image, call.dtype), count(options.threads)
     if call.zero:
         return out.zero_()
     if not out.numel():
         return out
     known, plan = call.known, call.plan
-    if how.fill_value or not fast_path.gather(known, plan, call.order, image, grid, out, threads):
+    if options.fill_value or not fast_path.gather(
+        known, plan, call.order, image, grid, out, threads
+    ):
         on_cpu().gather(
             call.plan, memory(image), memory(grid), memory(out), order=call.order,
-            fill=fill_of(how.fill_value, call.plan), threads=threads,
+            fill=fill_of(options.fill_value, call.plan), threads=threads,
         )  # fmt: skip
     return out
 
 
 def run_average(
-    call: Call, arrays: Sequence[Tensor], how: Options, averaging: Averaging, affine: bool
+    call: Call, arrays: Sequence[Tensor], options: Options, averaging: Averaging, affine: bool
 ) -> tuple[Tensor, Tensor | None, bool]:
     """Compute means over the pixels that count, for CPU tensors, given their call."""
-    image, places, *weights = arrays
-    threads, plan, shares = count(how.threads), call.plan, None
+    image, points, *weights = arrays
+    threads, plan, shares = count(options.threads), call.plan, None
     out = empty(plan.shape, image, call.dtype)
     if averaging.shares:
         wide = torch.float64 if plan.real == np.float64 else torch.float32
@@ -315,89 +320,88 @@ def run_average(
     if not out.numel():
         return out, shares, False
     if affine:
-        places = places.to(torch.float64 if places.dtype == torch.float64 else torch.float32)
-    elif not (how.fill_value or weights) and fast_path.gather(
-        call.known, plan, call.order, image, places, out, threads, averaging
+        points = points.to(torch.float64 if points.dtype == torch.float64 else torch.float32)
+    elif not (options.fill_value or weights) and fast_path.gather(
+        call.known, plan, call.order, image, points, out, threads, averaging
     ):
         return out, shares, False
-    doubtful = on_cpu().average(
-        plan, memory(image), memory(places), memory(out), averaging,
-        weights=memory(weights[0]) if weights else None,
-        shares=None if shares is None else memory(shares), fill=fill_of(how.fill_value, plan),
-        affine=affine, threads=threads,
+    samples = on_cpu().Samples(
+        memory(image), memory(points), memory(weights[0]) if weights else None, memory(out),
+        None if shares is None else memory(shares), fill_of(options.fill_value, plan),
     )  # fmt: skip
+    doubtful = on_cpu().average(plan, samples, averaging, affine, threads)
     return out, shares, doubtful
 
 
 def run_average_backward(
-    values: Tensor, arrays: Sequence[Tensor], how: Options, averaging: Averaging,
+    values: Tensor, arrays: Sequence[Tensor], options: Options, averaging: Averaging,
     needed: tuple[bool, bool, bool], affine: bool,
 ) -> tuple[Tensor | None, Tensor | None, Tensor | None, bool]:  # fmt: skip
     """Compute the gradients of `run_average` for CPU tensors."""
-    image, places, *weights = arrays
-    plan = how.plan.plan
-    points = places.to(torch.float32) if affine and places.element_size() < 4 else places
-    found = on_cpu().average_backward(
-        plan, memory(values), memory(image), memory(points), averaging,
-        weights=memory(weights[0]) if weights else None, needed=needed,
-        fill=fill_of(how.fill_value, plan), affine=affine, dtype=plan.dtype,
-        threads=count(how.threads),
+    image, positions, *weights = arrays
+    plan = options.plan.plan
+    points = positions.to(torch.float32) if affine and positions.element_size() < 4 else positions
+    samples = on_cpu().Samples(
+        memory(image), memory(points), memory(weights[0]) if weights else None, memory(values),
+        fill=fill_of(options.fill_value, plan),
     )  # fmt: skip
+    needs, threads = on_cpu().Needs(*needed, plan.dtype), count(options.threads)
+    results = on_cpu().average_backward(plan, samples, averaging, needs, affine, threads)
     wide = torch.float64 if plan.real == np.float64 else torch.float32
-    likes = (image.dtype, image), (places.dtype, None), (wide, weights[0] if weights else None)
+    likes = (image.dtype, image), (positions.dtype, None), (wide, weights[0] if weights else None)
     gradients = [
-        None if one is None else tensor_of(one, dtype, like)
-        for one, (dtype, like) in zip(found[:3], likes, strict=True)
+        None if gradient is None else tensor_of(gradient, dtype, like)
+        for gradient, (dtype, like) in zip(results[:3], likes, strict=True)
     ]
-    return gradients[0], gradients[1], gradients[2], found.doubtful
+    return gradients[0], gradients[1], gradients[2], results.doubtful
 
 
-def scatter_on_cpu(values: Tensor, grid: Tensor, size: Sequence[int], how: Options) -> Tensor:
+def scatter_on_cpu(values: Tensor, grid: Tensor, size: Sequence[int], options: Options) -> Tensor:
     """Compute scatter for CPU tensors."""
     cpu = on_cpu()
-    call = call_for(size, values, grid, how)
+    call = call_for(size, values, grid, options)
     check_values(values, call.plan, "values")
     if call.zero or not values.numel():
         return empty(size, values, values.dtype).zero_()
     grad_image = cpu.scatter(
         call.plan, memory(values), memory(grid), order=call.order, dtype=call.plan.dtype,
-        threads=count(how.threads),
+        threads=count(options.threads),
     )  # fmt: skip
     return tensor_of(grad_image, values.dtype, values)
 
 
 def backward_on_cpu(
-    values: Tensor, image: Tensor, grid: Tensor, need_input: bool, need_grid: bool, how: Options
+    values: Tensor, image: Tensor, grid: Tensor, need_input: bool, need_grid: bool, options: Options
 ) -> tuple[Tensor, Tensor]:
     """Compute backward for CPU tensors."""
-    call = call_for(image.shape, image, grid, how)
+    call = call_for(image.shape, image, grid, options)
     check_values(values, call.plan, "grad_output")
     if need_input:
         check_differentiable(image)
-    return run_backward(call, values, image, grid, need_input, need_grid, how)
+    return run_backward(call, values, image, grid, need_input, need_grid, options)
 
 
 def run_backward(
     call: Call, values: Tensor, image: Tensor, grid: Tensor, need_input: bool, need_grid: bool,
-    how: Options,
+    options: Options,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
     """Compute backward for CPU tensors, given their call."""
     if call.zero or not values.numel():
         first, second = empty_backward(image, grid, need_input, need_grid)
         return first.zero_(), second.zero_()
-    threads, needed = count(how.threads), (need_input, need_grid)
-    if not how.fill_value and values.dtype == image.dtype:
-        found = fast_path.backward(
+    threads, needed = count(options.threads), (need_input, need_grid)
+    if not options.fill_value and values.dtype == image.dtype:
+        gradients = fast_path.backward(
             call.known, call.plan, call.order, values, image, grid, needed, threads
         )
-        if found is not None:
+        if gradients is not None:
             return (
-                image.new_empty(0) if found[0] is None else lay_out(found[0], image),
-                grid.new_empty(0) if found[1] is None else found[1],
+                image.new_empty(0) if gradients[0] is None else lay_out(gradients[0], image),
+                grid.new_empty(0) if gradients[1] is None else gradients[1],
             )
     grad_image, gradient = on_cpu().backward(
         call.plan, memory(values), memory(image), memory(grid), need_image=need_input,
-        need_grid=need_grid, order=call.order, fill=fill_of(how.fill_value, call.plan),
+        need_grid=need_grid, order=call.order, fill=fill_of(options.fill_value, call.plan),
         dtype=call.plan.dtype, threads=threads,
     )  # fmt: skip
     return (
@@ -408,15 +412,15 @@ def run_backward(
 
 def backward_twice_on_cpu(
     values: Tensor, image: Tensor, grid: Tensor, by_image: Maybe, by_grid: Maybe,
-    need_values: bool, need_image: bool, need_grid: bool, how: Options,
+    need_values: bool, need_image: bool, need_grid: bool, options: Options,
 ) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
     """Compute the gradients of backward for CPU tensors; unneeded ones are empty tensors."""
     cpu = on_cpu()
-    call = call_for(image.shape, image, grid, how)
+    call = call_for(image.shape, image, grid, options)
     check_values(values, call.plan, "grad_output")
-    if how.blends():
+    if options.blends():
         raise ValueError(
-            f"backward_twice takes no fill value; accepted: none, got {how.fill_value}"
+            f"backward_twice takes no fill value; accepted: none, got {options.fill_value}"
         )
     needed = need_values, need_image, need_grid
     likes = values, image, grid
@@ -428,13 +432,13 @@ def backward_twice_on_cpu(
         call.plan, memory(values), memory(image), memory(grid),
         None if by_image is None else memory(by_image.to(image.dtype)), grid_tangent,
         need_values=need_values, need_image=need_image, need_grid=need_grid,
-        order=call.order, threads=count(how.threads),
+        order=call.order, threads=count(options.threads),
     )  # fmt: skip
     first, second, third = (
         like.new_empty(0)
-        if one is None
-        else tensor_of(one, like.dtype, None if like is grid else like)
-        for one, like in zip(results, likes, strict=True)
+        if result is None
+        else tensor_of(result, like.dtype, None if like is grid else like)
+        for result, like in zip(results, likes, strict=True)
     )
     return first, second, third
 
@@ -488,8 +492,8 @@ def fake_backward_twice(
 ) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
     """Allocate the outputs of backward_twice, for tensors without data."""
     first, second = fake_backward(values, image, grid, need_image, need_grid)
-    onto = empty(values.shape, values, values.dtype) if need_values else values.new_empty(0)
-    return onto, first, second
+    grad_values = empty(values.shape, values, values.dtype) if need_values else values.new_empty(0)
+    return grad_values, first, second
 
 
 cpu_gather = on_record("gather", gather_on_cpu)
@@ -510,7 +514,7 @@ for name, compute, fake in (
 # Without the dispatcher ---------------------------------------------------------------------------
 
 
-KINDS = frozenset(map(kind, (torch.empty(0), torch.nn.Parameter(torch.empty(0)))))
+KINDS = frozenset(map(dispatch_key, (torch.empty(0), torch.nn.Parameter(torch.empty(0)))))
 
 
 def is_plain(*tensors: Tensor) -> bool:
@@ -521,7 +525,9 @@ def is_plain(*tensors: Tensor) -> bool:
     """
     if is_overheard():
         return False
-    return all([issubclass(type(tensor), Tensor) and kind(tensor) in KINDS for tensor in tensors])
+    return all(
+        [issubclass(type(tensor), Tensor) and dispatch_key(tensor) in KINDS for tensor in tensors]
+    )
 
 
 def is_plain_anywhere(*tensors: Tensor) -> bool:

@@ -7,7 +7,6 @@ results back.  Autograd records both copies, so derivatives of any order are ava
 
 from __future__ import annotations
 
-import functools
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -16,7 +15,7 @@ import torch
 from torch import Tensor
 
 from gridsample.backends.torch import cuda, onnx
-from gridsample.backends.torch.internals import has_kernel
+from gridsample.backends.torch.internals import constant_in_graphs, has_kernel
 from gridsample.definitions.options import Options
 from gridsample.definitions.plan import check_boundary, method_of
 
@@ -41,19 +40,21 @@ def is_elsewhere(tensor: Tensor) -> bool:
 
 def by_cpu(function: Callable[..., Any], *arguments: Any) -> Any:
     """Call a function for tensors on another device with copies of them on the CPU."""
-    device = next(one.device for one in arguments if isinstance(one, Tensor))
+    device = next(argument.device for argument in arguments if isinstance(argument, Tensor))
     warn_once(device.type)
-    found = function(*[one.cpu() if isinstance(one, Tensor) else one for one in arguments])
-    several = isinstance(found, tuple)
-    results = [back(one, device) for one in (found if several else (found,))]
-    return tuple(results) if several else results[0]
+    result = function(
+        *[argument.cpu() if isinstance(argument, Tensor) else argument for argument in arguments]
+    )
+    is_tuple = isinstance(result, tuple)
+    results = [back(entry, device) for entry in (result if is_tuple else (result,))]
+    return tuple(results) if is_tuple else results[0]
 
 
-def back(one: Any, device: torch.device) -> Any:
+def back(value: Any, device: torch.device) -> Any:
     """Copy a result to the device of the arguments."""
-    if not isinstance(one, Tensor):
-        return one
-    return one.to(device, NARROWED.get(one.dtype) if device.type == "mps" else None)
+    if not isinstance(value, Tensor):
+        return value
+    return value.to(device, NARROWED.get(value.dtype) if device.type == "mps" else None)
 
 
 def warn_once(device: str) -> None:
@@ -68,11 +69,10 @@ def warn_once(device: str) -> None:
     )
 
 
-@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
-@functools.cache
+@constant_in_graphs
 def has_kernels(device: str, *names: str) -> bool:
     """Whether torch has kernels for operators on a device, without falling back to others."""
-    return all(has_kernel(device, one) for one in names)
+    return all(has_kernel(device, name) for name in names)
 
 
 def try_torchs(
@@ -96,29 +96,29 @@ def try_torchs(
         return None
 
 
-def grid_sample(image: Tensor, grid: Tensor, how: Options) -> Tensor | None:
+def grid_sample(image: Tensor, grid: Tensor, options: Options) -> Tensor | None:
     """Sample with torch's own operator; return None if that does not support the call."""
-    last = how.channel_axis == -1
+    last = options.channel_axis == -1
     planes = image.movedim(-1, 1) if last else image
-    chosen = torchs_numbers(planes, grid, how)
+    chosen = torchs_numbers(planes, grid, options)
     if chosen is None:
         return None
     items = grid.shape[0] if image.shape[0] == 1 else image.shape[0]
-    planes, points = (one.expand(items, *one.shape[1:]) for one in (planes, grid))
+    planes, points = (array.expand(items, *array.shape[1:]) for array in (planes, grid))
     sampled = try_torchs(
-        lambda: torch.grid_sampler(planes, points, *chosen, how.align_corners),
+        lambda: torch.grid_sampler(planes, points, *chosen, options.align_corners),
         image,
-        f"grid_sampler_{len(how.mode)}d",
+        f"grid_sampler_{len(options.mode)}d",
         recorded=torch.is_grad_enabled() and (image.requires_grad or grid.requires_grad),
     )
     return sampled.movedim(1, -1) if last and sampled is not None else sampled
 
 
-def torchs_numbers(image: Tensor, grid: Tensor, how: Options) -> tuple[int, int] | None:
+def torchs_numbers(image: Tensor, grid: Tensor, options: Options) -> tuple[int, int] | None:
     """Return torch's codes of a mode and a boundary, or None if torch does not support the call."""
-    rank = len(how.mode)
-    methods = {method_of(name).name for name in how.mode}
-    boundaries = {check_boundary(name) for name in how.padding_mode}
+    rank = len(options.mode)
+    methods = {method_of(name).name for name in options.mode}
+    boundaries = {check_boundary(name) for name in options.padding_mode}
     if not (
         len(methods) == len(boundaries) == 1
         and methods <= TORCH_MODES.keys()
@@ -127,9 +127,9 @@ def torchs_numbers(image: Tensor, grid: Tensor, how: Options) -> tuple[int, int]
         and grid.dim() == image.dim()
         and image.is_floating_point()
         and image.dtype == grid.dtype
-        and how.coords == "normalized"
-        and how.extrapolate
-        and how.footprint is None
+        and options.coords == "normalized"
+        and options.extrapolates()
+        and options.footprint is None
     ):
         return None
     return TORCH_MODES[methods.pop()], TORCH_BOUNDARIES[boundaries.pop()]

@@ -40,7 +40,7 @@ LIBRARY.define(
     tags=torch.Tag.pt2_compliant_tag,
 )
 operator = torch.ops.gridsample.resize.default
-whole = traceable(operator)
+resize_operator = traceable(operator)
 
 Options = tuple[Any, ...]
 
@@ -52,26 +52,26 @@ TORCH_NAMES = {
 }
 
 
-def resize(image: Tensor, how: Resizing, transposed: bool) -> Tensor:
+def resize(image: Tensor, resizing: Resizing, transposed: bool) -> Tensor:
     """Resize (N, C, *spatial); on devices without kernels, with torch's own operators."""
-    options = flat_resizing(how, transposed)
+    options = flat_resizing(resizing, transposed)
     if exporting():
         return resize_as_node(image, *options)
     if image.device.type in ("cpu", "meta"):
-        result: Tensor = whole(image, *options)
+        result: Tensor = resize_operator(image, *options)
         return result
-    found = None if transposed else resize_as_torch(image, how)
-    if found is None:
-        found = by_cpu(resize, image, how, transposed)
-    return found
+    resized = None if transposed else resize_as_torch(image, resizing)
+    if resized is None:
+        resized = by_cpu(resize, image, resizing, transposed)
+    return resized
 
 
-def resize_as_torch(image: Tensor, how: Resizing) -> Tensor | None:
+def resize_as_torch(image: Tensor, resizing: Resizing) -> Tensor | None:
     """Resize with torch's own operator; None if that does not support the call."""
-    size, methods, scales = list(how.size), how.methods, list(how.scales)
+    size, methods, scales = list(resizing.size), resizing.methods, list(resizing.scales)
     rank = len(size)
     name = TORCH_NAMES.get(methods[0], {}).get(rank)
-    smooths = how.antialias and methods[0] != "area"
+    smooths = resizing.antialias and methods[0] != "area"
     if (
         name is None
         or len(set(methods)) > 1
@@ -86,7 +86,7 @@ def resize_as_torch(image: Tensor, how: Resizing) -> Tensor | None:
             None if by_scale else size,
             scales if by_scale else None,
             name,
-            how.align_corners if tables.aligns(methods[0]) else None,
+            resizing.align_corners if tables.aligns(methods[0]) else None,
             antialias=smooths,
         ),
         image,
@@ -108,21 +108,21 @@ def torchs_operator(name: str, rank: int, smooths: bool) -> str:
 
 def cpu_resize(image: Tensor, *options: Any) -> Tensor:
     """Resize CPU tensors."""
-    how, transposed = resizing_of(*options)
-    out = fake_resize(image, how.size)
+    resizing, transposed = resizing_of(*options)
+    out = fake_resize(image, resizing.size)
     if out.numel():
-        ends = tuple(image.shape[2:]), tuple(how.size)
+        ends = tuple(image.shape[2:]), tuple(resizing.size)
         maps = tables.axis_maps(
-            *(ends[::-1] if transposed else ends), how.methods, how.align_corners, how.antialias,
-            how.scales, transposed,
+            *(ends[::-1] if transposed else ends), resizing.methods, resizing.align_corners,
+            resizing.antialias, resizing.scales, transposed,
         )  # fmt: skip
-        if tables.votes(how.methods):
-            of_labels().resize(maps, memory(image), memory(out), count(how.threads))
+        if tables.votes(resizing.methods):
+            of_labels().resize(maps, memory(image), memory(out), count(resizing.threads))
             return out
         wide = type_name(numpy_type(image.dtype, "input")) in WIDE_TYPES
         real = numpy_type(torch.float64 if wide else torch.float32, "")
         of_resizing().resize(
-            maps, memory(image), memory(out), real, count(how.threads), how.rounding
+            maps, memory(image), memory(out), real, count(resizing.threads), resizing.rounding
         )
     return out
 
@@ -168,9 +168,9 @@ class Resize(Function):
         """Apply the adjoint, whose output has the image's size."""
         if upstream is None:
             return None, None, None
-        how, transposed = resizing_of(*ctx.options)
-        how = changed(how, size=ctx.spatial)
-        return operator(upstream, *flat_resizing(how, not transposed)), None, None
+        resizing, transposed = resizing_of(*ctx.options)
+        resizing = changed(resizing, size=ctx.spatial)
+        return operator(upstream, *flat_resizing(resizing, not transposed)), None, None
 
     @staticmethod
     def jvp(ctx: Any, along: Tensor | None, *_: Any) -> Any:
@@ -189,8 +189,8 @@ def autograd_resize(keys: Any, image: Tensor, *options: Any) -> Any:
 def batched_resize(info: Any, axes: Any, image: Tensor, *options: Any) -> Any:
     """Resize a batch, which is merged with the items."""
     image = image.movedim(axes[0], 0)
-    made = operator(image.flatten(0, 1), *options)
-    return torch.unflatten(made, 0, image.shape[:2]), 0
+    result = operator(image.flatten(0, 1), *options)
+    return torch.unflatten(result, 0, image.shape[:2]), 0
 
 
 LIBRARY.impl("resize", cpu_resize, "CPU")

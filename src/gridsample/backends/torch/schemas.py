@@ -16,24 +16,24 @@ from gridsample.definitions.options import Options, Resizing
 # The arguments of all sampling operators after their tensors: fields of `Options`.
 SAMPLING = (
     "str[] mode, str[] padding_mode, bool align_corners, int[] order, "
-    'str coords="normalized", bool extrapolate=True, float[] fill=[], int? threads=None, '
+    'str coords="normalized", str? end=None, float[] fill=[], int? threads=None, '
     "int samples=0, bool attached=True"
 )
 
 
-def flat(how: Options) -> tuple[Any, ...]:
+def flat(options: Options) -> tuple[Any, ...]:
     """Convert checked options to the operators' arguments."""
     return (
-        [spell(one) for one in how.mode],
-        list(how.padding_mode),
-        how.align_corners,
-        list(how.order),
-        how.coords,
-        how.extrapolate,
-        list(how.fill_value),
-        how.threads,
-        0 if how.footprint is None else how.footprint.most,
-        how.footprint is None or how.footprint.attached,
+        [spell(method) for method in options.mode],
+        list(options.padding_mode),
+        options.align_corners,
+        list(options.order),
+        options.coords,
+        options.extrapolate if isinstance(options.extrapolate, str) else None,
+        list(options.fill_value),
+        options.threads,
+        0 if options.footprint is None else options.footprint.most,
+        options.footprint is None or options.footprint.attached,
     )
 
 
@@ -43,7 +43,7 @@ def record(
     align_corners: bool,
     order: Sequence[int],
     coords: str = "normalized",
-    extrapolate: bool = True,
+    end: str | None = None,
     fill: Sequence[float] = (),
     threads: int | None = None,
     samples: int = 0,
@@ -51,7 +51,8 @@ def record(
 ) -> Options:
     """Convert the operators' arguments, of which the last ones are optional, to checked options.
 
-    ``samples`` is the maximum number of samples along a side of a footprint, or 0 for none.
+    ``end`` is where the image ends; None if it is extrapolated.  ``samples`` is the maximum number
+    of samples along a side of a footprint, or 0 for none.
     """
     return Options(
         mode=tuple(mode),
@@ -59,7 +60,7 @@ def record(
         align_corners=align_corners,
         coords=coords,
         fill_value=tuple(fill),
-        extrapolate=extrapolate,
+        extrapolate=end or True,
         threads=threads,
         footprint=Footprint(samples, attached) if samples else None,
         order=tuple(order),
@@ -78,8 +79,8 @@ def on_record(name: str, compute: Callable[..., Any], more: int = 0) -> Callable
     first = LEADING[name] + more
 
     @functools.wraps(compute)
-    def call(*given: Any) -> Any:
-        return compute(*given[:first], record(*given[first:]))
+    def call(*arguments: Any) -> Any:
+        return compute(*arguments[:first], record(*arguments[first:]))
 
     return call
 
@@ -91,11 +92,11 @@ RESIZING = (
 )
 
 
-def flat_resizing(how: Resizing, transposed: bool) -> tuple[Any, ...]:
+def flat_resizing(resizing: Resizing, transposed: bool) -> tuple[Any, ...]:
     """Convert a record to the arguments of `resize`."""
     return (
-        list(how.size), list(how.methods), how.align_corners, how.antialias, list(how.scales),
-        transposed, how.threads, how.rounding,
+        list(resizing.size), list(resizing.methods), resizing.align_corners, resizing.antialias,
+        list(resizing.scales), transposed, resizing.threads, resizing.rounding,
     )  # fmt: skip
 
 
@@ -110,7 +111,7 @@ def resizing_of(
     rounding: str = "exact",
 ) -> tuple[Resizing, bool]:
     """Convert the arguments of `resize`, the last ones optional, to a record and ``transposed``."""
-    how = Resizing(
+    resizing = Resizing(
         size=tuple(size),
         methods=tuple(method),
         align_corners=align_corners,
@@ -119,4 +120,4 @@ def resizing_of(
         rounding=rounding,
         threads=threads,
     )
-    return how, transposed
+    return resizing, transposed

@@ -36,9 +36,12 @@ def traceable(called: Any) -> Callable[..., Any]:
     def call(*arguments: Any) -> Any:
         if not is_tracing():
             return called(*arguments)
-        tensors = [one for one in arguments if isinstance(one, Tensor)]
-        places = iter(range(len(tensors)))
-        rest = [{"tensor": next(places)} if isinstance(one, Tensor) else one for one in arguments]
+        tensors = [argument for argument in arguments if isinstance(argument, Tensor)]
+        index = iter(range(len(tensors)))
+        rest = [
+            {"tensor": next(index)} if isinstance(argument, Tensor) else argument
+            for argument in arguments
+        ]
         results = operator(name, tensors, json.dumps(rest))
         return results[0] if len(results) == 1 else tuple(results)
 
@@ -48,7 +51,8 @@ def traceable(called: Any) -> Callable[..., Any]:
 def run(name: str, tensors: list[Tensor], options: str) -> list[Tensor]:
     """Call the operator that a recorded call represents."""
     arguments = [
-        tensors[one["tensor"]] if isinstance(one, dict) else one for one in json.loads(options)
+        tensors[entry["tensor"]] if isinstance(entry, dict) else entry
+        for entry in json.loads(options)
     ]
     with untraced():
         results = getattr(torch.ops.gridsample, name).default(*arguments)

@@ -91,7 +91,7 @@ def odd(plan: Plan) -> bool:
     return any(BOUNDARIES[name].odd for name in plan.boundaries)
 
 
-class How(NamedTuple):
+class LaunchOptions(NamedTuple):
     """Options of any launch.
 
     Attributes:
@@ -129,7 +129,7 @@ class Sums(NamedTuple):
 
 # For a gradient to which values are added directly.
 NO_SUMS: dict[str, Any] = {"bounds": None, "limbs": None, "limb": 0, "room": 0}
-USUAL = How()
+DEFAULTS = LaunchOptions()
 
 
 class Launch(NamedTuple):
@@ -193,8 +193,8 @@ class Layout(NamedTuple):
 
 def layouts(*tensors: Tensor | None) -> Iterator[Layout | None]:
     """Yield the layouts of tensors; None for those that are None."""
-    for one in tensors:
-        yield None if one is None else Layout(tuple(one.shape), tuple(one.stride()))
+    for tensor in tensors:
+        yield None if tensor is None else Layout(tuple(tensor.shape), tuple(tensor.stride()))
 
 
 def reach(tensor: Layout) -> int:
@@ -246,17 +246,17 @@ def units_of(plan: Plan) -> int:
 @functools.lru_cache(maxsize=1024)
 def halved(plan: Plan, level: int) -> Plan:
     """Return the plan of plain sampling in an image that is halved ``level`` times."""
-    found = levels(plan.spatial, plan.coords, plan.align_corners, level)[level]
-    return replace(plan, spatial=found.spatial, coords=found.coords)
+    image = levels(plan.spatial, plan.coords, plan.align_corners, level)[level]
+    return replace(plan, spatial=image.spatial, coords=image.coords)
 
 
-def feet_of(plan: Plan, level: int) -> FootprintParams:
+def footprint_params(plan: Plan, level: int) -> FootprintParams:
     """Describe the footprints of a plan to kernels, for the points of a level."""
-    how = plan.footprint or Footprint(1)
+    footprint = plan.footprint or Footprint(1)
     x, y, z = (*plan.spatial[::-1], 1, 1)[:3]
     return FootprintParams(
-        level=level, levels=deepest(plan.spatial), most=how.most, whole_x=x, whole_y=y, whole_z=z,
-        SCALED=level > 0 and units_of(plan) != TO_EDGES, ATTACHED=how.attached,
+        level=level, levels=deepest(plan.spatial), most=footprint.most, full_x=x, full_y=y,
+        full_z=z, SCALED=level > 0 and units_of(plan) != TO_EDGES, ATTACHED=footprint.attached,
     )  # fmt: skip
 
 
@@ -288,7 +288,7 @@ class Call:
         blocks = -(-plan.points // shape.block)
         far = max(map(reach, (grid, *tensors))) >= FAR
         spread, displaced = plan.footprint is not None, plan.coords == "displacement"
-        whole, plan = plan, halved(plan, level) if spread else plan
+        full, plan = plan, halved(plan, level) if spread else plan
         sizes = (*plan.spatial[::-1], 1, 1)
         out = (*plan.out[::-1], 1, 1) if affine or displaced or spread else (1, 1, 1)
         self.name, self.rolled, self.warps = name, visits > MANY, shape.warps
@@ -308,36 +308,36 @@ class Call:
             SOURCE=MAPPED if affine else DISPLACED if displaced else GIVEN,
             LAST=last, REAL=tl.float64 if plan.real.itemsize == 8 else tl.float32,
             INDEX=tl.int64 if far else tl.int32, BLOCK=shape.block, DEPTH=shape.depth,
-            FILLED=plan.filled and fill is not None, UNITS=units_of(whole), SPREAD=spread,
+            FILLED=plan.filled and fill is not None, UNITS=units_of(full), SPREAD=spread,
         )  # fmt: skip
         of_fill = Fill(None, 0 if fill is None or fill.shape[0] == 1 else fill.strides[0])
-        given = {"grid": grid_of(grid, affine), "fill": of_fill, "work": work, "tile": tile}
-        given["feet"] = feet_of(whole, level)
+        own_records = {"grid": grid_of(grid, affine), "fill": of_fill, "work": work, "tile": tile}
+        own_records["footprint"] = footprint_params(full, level)
         taken = parameters(getattr(sweeps, name))
-        given = {key: one for key, one in given.items() if key in taken}
-        check(getattr(sweeps, name), given | records, NEITHER)
-        self.arguments = flat_values(**given, **records)
+        own_records = {key: record for key, record in own_records.items() if key in taken}
+        check(getattr(sweeps, name), own_records | records, NEITHER)
+        self.arguments = flat_values(**own_records, **records)
 
-    def run(self, how: How, **tensors: Tensor | None) -> None:
+    def run(self, options: LaunchOptions, **tensors: Tensor | None) -> None:
         """Launch the kernel on these tensors."""
-        given = {
-            name if name in NEITHER else f"{name}_memory": one for name, one in tensors.items()
-        }
-        known = {**self.arguments, **given}
-        launch(self.name, self.rolled, self.programs, self.warps, known, how)
+        known = {**self.arguments}
+        for name, tensor in tensors.items():
+            known[name if name in NEITHER else f"{name}_memory"] = tensor
+        launch(self.name, self.rolled, self.programs, self.warps, known, options)
 
     def add_up(
-        self, how: How, sums: Sums | None, grad_image: Tensor | None, **tensors: Tensor | None
-    ) -> None:
+        self, options: LaunchOptions, sums: Sums | None, grad_image: Tensor | None,
+        **tensors: Tensor | None,
+    ) -> None:  # fmt: skip
         """Run a kernel that adds to a gradient; for exact sums, run it before to measure values."""
         tensors["grad_image"] = grad_image
         if sums is None or grad_image is None:
-            self.run(how, **tensors)
+            self.run(options, **tensors)
             return
-        exact = {f"grad_image_{field}": one for field, one in sums.arguments(grad_image).items()}
-        seen = self.but(**exact, needs_SUMS=MEASURED, needs_GRID=False, needs_VALUES=False)
-        seen.run(how, **tensors)
-        self.but(**exact, needs_SUMS=EXACT).run(how, **tensors)
+        exact = {f"grad_image_{name}": n for name, n in sums.arguments(grad_image).items()}
+        bounds = self.but(**exact, needs_SUMS=MEASURED, needs_GRID=False, needs_VALUES=False)
+        bounds.run(options, **tensors)
+        self.but(**exact, needs_SUMS=EXACT).run(options, **tensors)
 
     def but(self, **arguments: Any) -> Call:
         """Return a copy of the call with some arguments replaced, where the kernel takes them."""
@@ -349,41 +349,44 @@ class Call:
 
 
 # Parameters that are tensors without a record, and are given at launch.
-NEITHER = frozenset({"gradient", "found"})
+NEITHER = frozenset({"gradient", "extent"})
 
 
 def launch(
-    name: str, rolled: bool, programs: int, warps: int, known: dict[str, Any], how: How
-) -> None:
+    name: str, rolled: bool, programs: int, warps: int, known: dict[str, Any],
+    options: LaunchOptions,
+) -> None:  # fmt: skip
     """Launch ``programs`` programs of a kernel with arguments by name."""
     from gridsample.kernels.gpu.build import kernels
 
-    kernel = getattr(kernels(rolled, how.interpreted), name)
+    kernel = getattr(kernels(rolled, options.interpreted), name)
     taken = [known[argument] for argument in kernel.arg_names]
-    options = {} if how.interpreted else {"num_warps": warps, "num_stages": 1}
-    (how.wrap(kernel) if how.wrap else kernel)[(programs,)](*taken, **options)
+    settings = {} if options.interpreted else {"num_warps": warps, "num_stages": 1}
+    (options.wrap(kernel) if options.wrap else kernel)[(programs,)](*taken, **settings)
 
 
 # The contract -------------------------------------------------------------------------------------
 
 
-def survey(plan: Plan, grid: Tensor, found: Tensor, *, how: How = USUAL) -> None:
-    """Store what the points of a plan with footprints need in ``found``, two 32-bit zeros.
+def measure_footprints(
+    plan: Plan, grid: Tensor, extent: Tensor, *, options: LaunchOptions = DEFAULTS
+) -> None:
+    """Store what the points of a plan with footprints need in ``extent``, two 32-bit zeros.
 
     These become the deepest level, which is how often the image must be halved, and the most
     samples of a point.
     """
     (layout,) = layouts(grid)
     assert layout is not None
-    survey_call(plan, layout, how.affine).run(how, grid=grid, found=found)
+    measuring_call(plan, layout, options.affine).run(options, grid=grid, extent=extent)
 
 
 @functools.lru_cache(maxsize=1024)
-def survey_call(plan: Plan, grid: Layout, affine: bool) -> Call:
-    """Make the call for `survey`; for maps, it looks at one point of each."""
+def measuring_call(plan: Plan, grid: Layout, affine: bool) -> Call:
+    """Make the call for `measure_footprints`; for maps, it looks at one point of each."""
     order = (0,) * len(plan.spatial)
     lone = replace(plan, image_items=1, channels=1)
-    call = Call("survey", lone, order, grid, (), False, affine, None, 1, 1)
+    call = Call("measure_footprints", lone, order, grid, (), False, affine, None, 1, 1)
     if affine:
         call = call.but(work_points=1)
         call.programs = plan.grid_items
@@ -409,7 +412,7 @@ def gather(
     *,
     fill: Tensor | None = None,
     level: int = 0,
-    how: How = USUAL,
+    options: LaunchOptions = DEFAULTS,
 ) -> None:
     """Sample real images, (N, C, *spatial), into ``out`` (N, C, points).
 
@@ -419,8 +422,8 @@ def gather(
     If the plan has footprints, the image is halved ``level`` times, and only the points of that
     level are sampled: the others keep what is in ``out``.
     """
-    call = gather_call(plan, order, *layouts(image, grid, out, fill), level, how.affine)
-    call.run(how, image=image, grid=grid, out=out, fill=fill)
+    call = gather_call(plan, order, *layouts(image, grid, out, fill), level, options.affine)
+    call.run(options, image=image, grid=grid, out=out, fill=fill)
 
 
 @functools.lru_cache(maxsize=1024)
@@ -429,18 +432,18 @@ def gather_call(
     level: int, affine: bool,
 ) -> Call:  # fmt: skip
     """Make the call for `gather`."""
-    plain, copied, (low, high) = not any(order), plan.nearest and not any(order), (0, 0)
-    rounds = plain and not is_differentiable(plan.dtype)
+    is_value, copied, (low, high) = not any(order), plan.nearest and not any(order), (0, 0)
+    rounds = is_value and not is_differentiable(plan.dtype)
     if rounds:
-        kind = plan.dtype
-        low, high = (0, 1) if kind.kind == "b" else (np.iinfo(kind).min, np.iinfo(kind).max)
+        dtype = plan.dtype
+        low, high = (0, 1) if dtype.kind == "b" else (np.iinfo(dtype).min, np.iinfo(dtype).max)
     return Call(
         "gather", plan, order, grid, (image, out), side_by_side(image), affine, fill, 1, 1,
         level, image=planes(image, plan.items), out=values_of(out, plan.items),
         outputs=Outputs(
-            COPY=copied and not plan.votes, VOTE=plan.votes, HOLE=not rounds and plain,
+            COPY=copied and not plan.votes, VOTE=plan.votes, NAN=not rounds and is_value,
             ROUND=rounds and not copies(plan, order),
-            BACKED=plain and fill is not None, LOW=int(low), HIGH=int(high),
+            BACKED=is_value and fill is not None, LOW=int(low), HIGH=int(high),
         ),
     )  # fmt: skip
 
@@ -467,7 +470,7 @@ def backward(
     sums: Sums | None = None,
     fill: Tensor | None = None,
     level: int = 0,
-    how: How = USUAL,
+    options: LaunchOptions = DEFAULTS,
 ) -> Tensor | None:
     """Add values (N, C, points) to their taps in ``grad_image`` (N, C, *spatial), if there is one.
 
@@ -483,11 +486,12 @@ def backward(
     """
     needs = grad_image is not None, empty is not None, sums is not None
     tensors = layouts(values, image, grid, grad_image, fill)
-    call = backward_call(plan, order, *tensors, needs, level, how.affine)
+    call = backward_call(plan, order, *tensors, needs, level, options.affine)
     gradient = None if empty is None else empty(call.gradient_shape)
     call.add_up(
-        how, sums, grad_image, values=values, image=image, grid=grid, gradient=gradient, fill=fill
-    )
+        options, sums, grad_image, values=values, image=image, grid=grid, gradient=gradient,
+        fill=fill,
+    )  # fmt: skip
     return gradient
 
 
@@ -510,7 +514,7 @@ def backward_call(
 
 
 class Upstream(NamedTuple):
-    """The upstream gradients of `twice`, those of the results of `backward`.
+    """The upstream gradients of `double_backward`, those of the results of `backward`.
 
     Attributes:
         by_image: that of the image's gradient, with the image's shape, or None.
@@ -521,62 +525,68 @@ class Upstream(NamedTuple):
     by_grid: Tensor | None
 
 
-def twice(
+def double_backward(
     plan: Plan,
     values: Tensor,
     image: Tensor,
     grid: Tensor,
     upstream: Upstream,
-    onto: Tensor | None,
+    grad_values: Tensor | None,
     grad_image: Tensor | None,
     order: Order,
     *,
     empty: Callable[[tuple[int, ...]], Tensor] | None = None,
     sums: Sums | None = None,
     fill: Tensor | None = None,
-    how: How = USUAL,
+    options: LaunchOptions = DEFAULTS,
 ) -> Tensor | None:
-    """Compute the derivatives of backward in one sweep: see `gridsample.kernels.gpu.sweeps.twice`.
+    """Compute the derivatives of backward in one sweep: see `sweeps.double_backward`.
 
-    Results are stored in ``onto`` (N, C, points), added to ``grad_image``, and returned as by
-    `backward`.
+    Results are stored in ``grad_values`` (N, C, points), added to ``grad_image``, and returned as
+    by `backward`.
     """
-    needs = onto is not None, grad_image is not None, empty is not None, sums is not None
-    tensors = layouts(values, image, grid, *upstream, onto, grad_image, fill)
-    call = twice_call(plan, order, *tensors, needs)
+    needs = grad_values is not None, grad_image is not None, empty is not None, sums is not None
+    tensors = layouts(values, image, grid, *upstream, grad_values, grad_image, fill)
+    call = double_backward_call(plan, order, *tensors, needs)
     gradient = None if empty is None else empty(call.gradient_shape)
     call.add_up(
-        how, sums, grad_image, values=values, image=image, grid=grid, onto=onto, gradient=gradient,
-        fill=fill, **upstream._asdict(),
+        options, sums, grad_image, values=values, image=image, grid=grid,
+        grad_values=grad_values, gradient=gradient, fill=fill, **upstream._asdict(),
     )  # fmt: skip
     return gradient
 
 
 @functools.lru_cache(maxsize=1024)
-def twice_call(
+def double_backward_call(
     plan: Plan, order: Order, values: Layout, image: Layout, grid: Layout, by_image: Layout | None,
-    by_grid: Layout | None, onto: Layout | None, grad_image: Layout | None, fill: Layout | None,
-    needs: tuple[bool, bool, bool, bool],
+    by_grid: Layout | None, grad_values: Layout | None, grad_image: Layout | None,
+    fill: Layout | None, needs: tuple[bool, bool, bool, bool],
 ) -> Call:  # fmt: skip
-    """Make the call for `twice`; ``needs`` are those of values, image, grid and exact sums."""
+    """Make the call for `double_backward`.
+
+    ``needs`` are those of values, image, grid and exact sums.
+    """
     (need_values, need_image, need_grid, exact), items = needs, plan.items
-    up, under, target = by_image or image, grad_image or image, onto or values
+    up, under, target = by_image or image, grad_image or image, grad_values or values
     # If no axis has a derivative, the result does not depend on the grid.
-    moves = any(n + 1 < method.powers for n, method in zip(order, plan.methods, strict=True))
+    varies = any(n + 1 < method.powers for n, method in zip(order, plan.methods, strict=True))
     return Call(
-        "twice", plan, order, grid, (values, image, up, under, target), side_by_side(image), False,
-        fill, 6 if exact else 4, 3, image=planes(image, items), by_image=planes(up, items),
+        "double_backward", plan, order, grid, (values, image, up, under, target),
+        side_by_side(image), False, fill, 6 if exact else 4, 3, image=planes(image, items),
+        by_image=planes(up, items),
         grad_image=grad_image_of(under, items), values=values_of(values, items),
-        onto=values_of(target, items), by_grid=grid_of(by_grid or grid),
+        grad_values=values_of(target, items), by_grid=grid_of(by_grid or grid),
         needs=SecondNeeds(
-            FROM_IMAGE=by_image is not None, FROM_GRID=by_grid is not None and moves,
+            FROM_IMAGE=by_image is not None, FROM_GRID=by_grid is not None and varies,
             VALUES=need_values, IMAGE=need_image, GRID=need_grid, JOIN=crowded(plan, under),
             SUMS=AS_THEY_COME,
         ),
     )  # fmt: skip
 
 
-def collect(sums: Sums, grad_image: Tensor, out: Tensor, *, how: How = USUAL) -> None:
+def collect(
+    sums: Sums, grad_image: Tensor, out: Tensor, *, options: LaunchOptions = DEFAULTS
+) -> None:
     """Convert exact sums to ``out``: the gradient's dense layout, and any floating dtype."""
     import triton.language as tl
 
@@ -586,4 +596,4 @@ def collect(sums: Sums, grad_image: Tensor, out: Tensor, *, how: How = USUAL) ->
         "grad_image": record, "out": out, "count": count,
         "REAL": tl.float64 if grad_image.element_size() == 8 else tl.float32, "BLOCK": FLAT,
     }  # fmt: skip
-    launch("collect", False, -(-count // FLAT), 4, flat_values(**known), how)
+    launch("collect", False, -(-count // FLAT), 4, flat_values(**known), options)

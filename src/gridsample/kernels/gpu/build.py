@@ -27,14 +27,14 @@ FUNCTIONS: tuple[Function, ...] = (
     taps.row,
     *(axis.position, axis.slope, axis.known, axis.inside, axis.confine, axis.fold, axis.split),
     *(axis.fold_index, axis.fold_sign, axis.weight),
-    *(taps.locate, taps.lay, taps.any_kept, taps.weigh),
+    *(taps.locate, taps.fold_taps, taps.any_kept, taps.weigh),
     *sweeps.FUNCTIONS,
 )
 
 # Arguments whose values do not cause recompilation.
 COUNTS = [
     *(f"work_{name}" for name in Work._fields if name != "channels"),
-    *(f"feet_{name}" for name in FootprintParams._fields if not name.isupper()),
+    *(f"footprint_{name}" for name in FootprintParams._fields if not name.isupper()),
     *("grad_image_limb", "grad_image_room", "count"),
 ]
 
@@ -82,10 +82,14 @@ def nested(body: list[ast.stmt]) -> list[ast.stmt]:
 
     Triton compiles only one branch of a static condition, but always compiles what follows it.
     """
-    for i, one in enumerate(body):
-        if isinstance(one, ast.If) and isinstance(one.body[-1], ast.Return) and body[i + 1 :]:
-            assert not one.orelse
-            one.orelse = nested(body[i + 1 :])
+    for i, statement in enumerate(body):
+        if (
+            isinstance(statement, ast.If)
+            and isinstance(statement.body[-1], ast.Return)
+            and body[i + 1 :]
+        ):
+            assert not statement.orelse
+            statement.orelse = nested(body[i + 1 :])
             return body[: i + 1]
     return body
 
@@ -102,16 +106,16 @@ def strip(function: Function, scope: dict[str, Any], alias: str, unrolled: bool)
     The source must be complete, except for names bound to Triton's own, because torch.compile
     copies it into programs.
     """
-    bare = Strip(alias, unrolled).visit(flat_definition(function))
-    source = ast.unparse(ast.fix_missing_locations(ast.Module([bare], []))) + "\n"
-    kind = "unrolled" if unrolled else "rolled"
-    name = f"<{function.__module__}.{function.__name__}, {kind}, for Triton>"
+    stripped = Strip(alias, unrolled).visit(flat_definition(function))
+    source = ast.unparse(ast.fix_missing_locations(ast.Module([stripped], []))) + "\n"
+    suffix = "unrolled" if unrolled else "rolled"
+    name = f"<{function.__module__}.{function.__name__}, {suffix}, for Triton>"
     # `inspect.getsource`, with which Triton reads the source, looks here first.
     linecache.cache[name] = (len(source), None, source.splitlines(keepends=True), name)
     exec(compile(source, name, "exec"), scope)
-    made: Function = scope[alias]
-    made.__module__ = function.__module__
-    return made
+    result: Function = scope[alias]
+    result.__module__ = function.__module__
+    return result
 
 
 def constants() -> dict[str, Any]:
@@ -139,11 +143,13 @@ def kernels(rolled: bool = False, interpreted: bool = False) -> SimpleNamespace:
     names |= {name: tl.constexpr(value) for name, value in constants().items()}
     jit = compiler(interpreted)
     for function in FUNCTIONS:
-        twin = parts.entry_rolled if rolled and function is parts.entry else function
+        specialization = parts.entry_rolled if rolled and function is parts.entry else function
         unrolled = not interpreted and (
             function is axis.weight or (function in sweeps.LOOPS and not rolled)
         )
-        names[function.__name__] = jit(strip(twin, {**names}, function.__name__, unrolled))
+        names[function.__name__] = jit(
+            strip(specialization, {**names}, function.__name__, unrolled)
+        )
         if interpreted and function in (parts.plus, parts.larger):
             name = function.__name__
             names[name] = known_reduction(name, names[name])

@@ -21,16 +21,20 @@ from typing import Any
 Function = Callable[..., Any]
 
 
-def is_record(kind: Any) -> bool:
+def is_record(annotation: Any) -> bool:
     """Whether an annotation, as `meaning` gives it, is a record."""
-    return isinstance(kind, type) and issubclass(kind, tuple) and hasattr(kind, "_fields")
+    return (
+        isinstance(annotation, type)
+        and issubclass(annotation, tuple)
+        and hasattr(annotation, "_fields")
+    )
 
 
 def meaning(annotation: Any, scope: Mapping[str, Any]) -> Any:
     """Return the record that an annotation names, or else its text."""
     annotation = getattr(annotation, "__forward_arg__", annotation)  # how NamedTuple stores text
-    found = scope.get(annotation) if isinstance(annotation, str) else annotation
-    return found if is_record(found) else annotation
+    value = scope.get(annotation) if isinstance(annotation, str) else annotation
+    return value if is_record(value) else annotation
 
 
 @functools.cache
@@ -49,13 +53,13 @@ def parameters(function: Function) -> dict[str, Any]:
     }
 
 
-def spread(name: str, kind: Any) -> Iterator[tuple[str, str]]:
+def flat_names(name: str, record: Any) -> Iterator[tuple[str, str]]:
     """Yield the flat names that a parameter becomes, with the text of their annotations."""
-    if not is_record(kind):
-        yield name, kind
+    if not is_record(record):
+        yield name, record
         return
-    for field, inner in fields(kind).items():
-        yield from spread(f"{name}_{field}", inner)
+    for field, inner in fields(record).items():
+        yield from flat_names(f"{name}_{field}", inner)
 
 
 def flat_parameters(function: Function) -> dict[str, str]:
@@ -70,7 +74,9 @@ def flat_parameters(function: Function) -> dict[str, str]:
         >>> list(flat_parameters(gather))
         ['image_memory', 'image_item', 'first']
     """
-    return dict(pair for one in parameters(function).items() for pair in spread(*one))
+    return dict(
+        pair for parameter in parameters(function).items() for pair in flat_names(*parameter)
+    )
 
 
 def flat_values(**records: Any) -> dict[str, Any]:
@@ -88,13 +94,13 @@ def flat_values(**records: Any) -> dict[str, Any]:
     for name, value in records.items():
         if is_record(type(value)):
             inner = zip(value._fields, value, strict=True)
-            flat |= flat_values(**{f"{name}_{field}": one for field, one in inner})
+            flat |= flat_values(**{f"{name}_{field}": value for field, value in inner})
         else:
             flat[name] = value
     return flat
 
 
-def check(function: Function, given: Mapping[str, Any], left: frozenset[str]) -> None:
+def check(function: Function, arguments: Mapping[str, Any], left: frozenset[str]) -> None:
     """Check named arguments against a function's signature.
 
     Every parameter must be given, except those in ``left``, which others supply.  An argument for a
@@ -104,16 +110,19 @@ def check(function: Function, given: Mapping[str, Any], left: frozenset[str]) ->
         TypeError: an argument is missing, unknown, or not an instance of its record.
     """
     taken = parameters(function)
-    if given.keys() != taken.keys() - left:
-        missing, more = taken.keys() - left - given.keys(), given.keys() - taken.keys() | left
+    if arguments.keys() != taken.keys() - left:
+        missing, more = (
+            taken.keys() - left - arguments.keys(),
+            arguments.keys() - taken.keys() | left,
+        )
         raise TypeError(
             f"{function.__name__}: missing {sorted(missing)}, unexpected "
-            f"{sorted(more & given.keys())}"
+            f"{sorted(more & arguments.keys())}"
         )
-    for name, value in given.items():
-        kind = taken[name]
-        if is_record(kind) and not isinstance(value, kind):
-            raise TypeError(f"{function.__name__}: {name} must be {kind.__name__}, got {value!r}")
+    for name, value in arguments.items():
+        record = taken[name]
+        if is_record(record) and not isinstance(value, record):
+            raise TypeError(f"{function.__name__}: {name} must be {record.__name__}, got {value!r}")
 
 
 class Flatten(ast.NodeTransformer):
@@ -126,34 +135,34 @@ class Flatten(ast.NodeTransformer):
     def find(self, node: ast.expr) -> tuple[str, Any] | None:
         """Return the flat name of a record or field, and its kind; None for anything else."""
         if isinstance(node, ast.Name):
-            kind = self.records.get(node.id)
-            return (node.id, kind) if kind is not None else None
+            record = self.records.get(node.id)
+            return (node.id, record) if record is not None else None
         owner = self.find(node.value) if isinstance(node, ast.Attribute) else None
         if owner is None or not is_record(owner[1]):
             return None
         assert isinstance(node, ast.Attribute)
         return f"{owner[0]}_{node.attr}", fields(owner[1])[node.attr]
 
-    def given(self, arguments: list[ast.expr]) -> list[ast.expr]:
+    def flatten_arguments(self, arguments: list[ast.expr]) -> list[ast.expr]:
         """Return the arguments of a call, with the fields of records one by one."""
         flat: list[ast.expr] = []
-        for one in arguments:
-            found = self.find(one)
-            if found is None:
-                flat.append(self.visit(one))
+        for argument in arguments:
+            prefix = self.find(argument)
+            if prefix is None:
+                flat.append(self.visit(argument))
             else:
-                flat += [ast.Name(name, ast.Load()) for name, _ in spread(*found)]
+                flat += [ast.Name(name, ast.Load()) for name, _ in flat_names(*prefix)]
         return flat
 
     def visit_arguments(self, node: ast.arguments) -> ast.arguments:
         """Flatten the parameters."""
         flat: list[ast.arg] = []
-        for one in node.args:
-            kind = self.records.get(one.arg)
-            if kind is None:
-                flat.append(one)
+        for parameter in node.args:
+            record = self.records.get(parameter.arg)
+            if record is None:
+                flat.append(parameter)
                 continue
-            for name, annotation in spread(one.arg, kind):
+            for name, annotation in flat_names(parameter.arg, record):
                 flat.append(ast.arg(name, ast.parse(annotation, mode="eval").body))
         node.args = flat
         return node
@@ -161,19 +170,19 @@ class Flatten(ast.NodeTransformer):
     def visit_Call(self, node: ast.Call) -> ast.Call:
         """Flatten the arguments of a call."""
         node.func = self.visit(node.func)
-        node.args = self.given(node.args)
-        node.keywords = [self.visit(one) for one in node.keywords]
+        node.args = self.flatten_arguments(node.args)
+        node.keywords = [self.visit(keyword) for keyword in node.keywords]
         return node
 
     def visit_Attribute(self, node: ast.Attribute) -> ast.expr:
         """Replace a field by its variable."""
-        found = self.find(node)
-        if found is None:
+        prefix = self.find(node)
+        if prefix is None:
             node.value = self.visit(node.value)
             return node
-        if is_record(found[1]):
+        if is_record(prefix[1]):
             raise TypeError(f"{ast.unparse(node)} is a record, which can only be passed on")
-        return ast.copy_location(ast.Name(found[0], node.ctx), node)
+        return ast.copy_location(ast.Name(prefix[0], node.ctx), node)
 
     def visit_Name(self, node: ast.Name) -> ast.Name:
         """Reject any other use of a record."""
@@ -183,20 +192,20 @@ class Flatten(ast.NodeTransformer):
 
     def visit_Assign(self, node: ast.Assign) -> ast.stmt | list[ast.stmt]:
         """Replace the construction of a record by assignments to its variables."""
-        made = node.value.func if isinstance(node.value, ast.Call) else None
-        kind = self.scope.get(made.id) if isinstance(made, ast.Name) else None
-        if not is_record(kind):
+        constructor = node.value.func if isinstance(node.value, ast.Call) else None
+        record = self.scope.get(constructor.id) if isinstance(constructor, ast.Name) else None
+        if not is_record(record):
             return self.generic_visit(node)  # type: ignore[return-value]
         (target,) = node.targets
         assert isinstance(target, ast.Name) and isinstance(node.value, ast.Call)
-        values = self.given(node.value.args)
-        named = {one.arg: one.value for one in node.value.keywords}
-        rest = list(fields(kind))[len(node.value.args) :]
-        values += self.given([named[name] for name in rest])
-        self.records[target.id] = kind
+        values = self.flatten_arguments(node.value.args)
+        named = {keyword.arg: keyword.value for keyword in node.value.keywords}
+        rest = list(fields(record))[len(node.value.args) :]
+        values += self.flatten_arguments([named[name] for name in rest])
+        self.records[target.id] = record
         return [
             ast.copy_location(ast.Assign([ast.Name(name, ast.Store())], value), node)
-            for (name, _), value in zip(spread(target.id, kind), values, strict=True)
+            for (name, _), value in zip(flat_names(target.id, record), values, strict=True)
         ]
 
 
@@ -205,16 +214,24 @@ def tree(path: str) -> dict[str, ast.FunctionDef]:
     """Return the functions of a file, by name."""
     with open(path, encoding="utf-8") as file:
         body = ast.parse(file.read()).body
-    return {one.name: one for one in body if isinstance(one, ast.FunctionDef)}
+    return {
+        statement.name: statement for statement in body if isinstance(statement, ast.FunctionDef)
+    }
 
 
 def flat_definition(function: Function) -> ast.FunctionDef:
     """Return the flattened definition of a function."""
     code = function.__code__
-    found: Any = tree(code.co_filename).get(code.co_name)
-    if found is None or found.lineno != code.co_firstlineno:  # not a top-level function of its file
-        (found,) = ast.parse(textwrap.dedent(inspect.getsource(function))).body
-    records = {name: kind for name, kind in parameters(function).items() if is_record(kind)}
-    flat = Flatten(records, function.__globals__).visit(copy.deepcopy(found))
+    definition: Any = tree(code.co_filename).get(code.co_name)
+    if (
+        definition is None or definition.lineno != code.co_firstlineno
+    ):  # not a top-level function of its file
+        (definition,) = ast.parse(textwrap.dedent(inspect.getsource(function))).body
+    records = {
+        name: annotation
+        for name, annotation in parameters(function).items()
+        if is_record(annotation)
+    }
+    flat = Flatten(records, function.__globals__).visit(copy.deepcopy(definition))
     assert isinstance(flat, ast.FunctionDef)
     return flat

@@ -67,17 +67,24 @@ def load_points(grid: Grid, item: Any, point: Any, there: Any, tile: Tile) -> An
 
 def in_real(coordinates: Any, tile: Tile) -> Any:
     """Convert coordinates to the type in which footprints are computed; 0 along absent axes."""
-    made: Any = ()
+    result: Any = ()
     for axis in tl.static_range(3):
         if axis < tile.RANK:
-            made = made + (coordinates[axis].to(tile.REAL),)
+            result = result + (coordinates[axis].to(tile.REAL),)
         else:
-            made = made + (tl.full(coordinates[0].shape, 0, tile.REAL),)
-    return made
+            result = result + (tl.full(coordinates[0].shape, 0, tile.REAL),)
+    return result
 
 
 def side(
-    grid: Grid, item: Any, point: Any, own: Any, there: Any, work: Work, tile: Tile, AXIS: Static
+    grid: Grid,
+    item: Any,
+    point: Any,
+    own_coordinates: Any,
+    there: Any,
+    work: Work,
+    tile: Tile,
+    AXIS: Static,
 ) -> Any:
     """Return the differences of a grid along an axis of the output, for points that are finite.
 
@@ -94,15 +101,17 @@ def side(
     last = load_points(grid, item, point + step, upper, tile)
     lower = lower & is_finite(first, tile.RANK)
     upper = upper & is_finite(last, tile.RANK)
-    made: Any = ()
+    result: Any = ()
     for axis in tl.static_range(3):
         # An infinite point has no neighbours, and infinity minus itself is not zero.
-        apart = where(upper, last[axis], own[axis]) - where(lower, first[axis], own[axis])
+        apart = where(upper, last[axis], own_coordinates[axis]) - where(
+            lower, first[axis], own_coordinates[axis]
+        )
         apart = where(lower | upper, where(lower & upper, apart * HALF, apart), 0)
         if tile.SOURCE == DISPLACED and axis == AXIS:
             apart += where(lower | upper, 1, 0).to(tile.REAL)
-        made = made + (apart,)
-    return made
+        result = result + (apart,)
+    return result
 
 
 def pace(out: Any, tile: Tile, AXIS: Static) -> Any:
@@ -120,22 +129,22 @@ def side_of_map(
 ) -> Any:
     """Return a side of all points of an affine map: a column times the step between points."""
     step = pace((work.out_x, work.out_y, work.out_z), tile, AXIS)
-    made: Any = ()
+    result: Any = ()
     for axis in tl.static_range(3):
         length = tl.full(point.shape, 0, tile.REAL)
         if axis < tile.RANK:
             at = maps.memory + item * maps.item + axis * maps.axis + AXIS * maps.point
             length = where(there, tl.load(at).to(tile.REAL) * step, length)
-        made = made + (length,)
-    return made
+        result = result + (length,)
+    return result
 
 
 def sides_of(
-    grid: Grid, item: Any, point: Any, own: Any, there: Any, work: Work, tile: Tile
+    grid: Grid, item: Any, point: Any, own_coordinates: Any, there: Any, work: Work, tile: Tile
 ) -> Any:
     """Return the sides of the points' footprints, one for each axis of the output.
 
-    own: the points' coordinates.
+    own_coordinates: the points' coordinates.
     there: which points exist and are finite.
     """
     sides: Any = ()
@@ -143,13 +152,13 @@ def sides_of(
         if tile.SOURCE == MAPPED:
             sides = sides + (side_of_map(grid, item, point, there, work, tile, axis),)
         else:
-            sides = sides + (side(grid, item, point, own, there, work, tile, axis),)
+            sides = sides + (side(grid, item, point, own_coordinates, there, work, tile, axis),)
     return sides
 
 
-def count_samples(sides: Any, tile: Tile, feet: FootprintParams) -> Any:
+def count_samples(sides: Any, tile: Tile, footprint: FootprintParams) -> Any:
     """Return how often the image is halved for each point, and its samples along each axis."""
-    sizes = (feet.whole_x, feet.whole_y, feet.whole_z)
+    sizes = (footprint.full_x, footprint.full_y, footprint.full_z)
     lengths: Any = ()
     longest = tl.full(sides[0][0].shape, 0, tile.REAL)
     for axis in tl.static_range(tile.RANK):
@@ -165,8 +174,8 @@ def count_samples(sides: Any, tile: Tile, feet: FootprintParams) -> Any:
         longest = maximum(longest, length)
     level = tl.full(longest.shape, 0, tl.int32)
     scale = tl.full(longest.shape, 1, tile.REAL)
-    for _ in tl.range(0, feet.levels):
-        more = longest - SLACK > feet.most
+    for _ in tl.range(0, footprint.levels):
+        more = longest - SLACK > footprint.most
         level += where(more, 1, 0)
         longest = where(more, longest * HALF, longest)
         scale = where(more, scale * HALF, scale)
@@ -175,24 +184,30 @@ def count_samples(sides: Any, tile: Tile, feet: FootprintParams) -> Any:
         number = tl.full(longest.shape, 1, tl.int32)
         if axis < tile.RANK:
             needed = lengths[axis] * scale - SLACK
-            whole = floor(needed)
-            whole += where(needed > whole, 1, 0).to(tile.REAL)
-            number = minimum(maximum(whole, 1), feet.most).to(tl.int32)
+            rounded_up = floor(needed)
+            rounded_up += where(needed > rounded_up, 1, 0).to(tile.REAL)
+            number = minimum(maximum(rounded_up, 1), footprint.most).to(tl.int32)
         counts = counts + (number,)
     return level, counts
 
 
-def survey(grid: Grid, found: Any, work: Work, tile: Tile, feet: FootprintParams) -> None:
+def measure_footprints(
+    grid: Grid, extent: Any, work: Work, tile: Tile, footprint: FootprintParams
+) -> None:
     """Find the deepest level of all points, and the most samples of a point.
 
     All points of an affine map have the same sides, so that one point of each is enough.
     """
     point, present, item, _ = assignment(work, tile.BLOCK)
-    own = load_points(grid, item, point, present & (tile.SOURCE != MAPPED), tile)
-    there = present & is_finite(own, tile.RANK)
-    level, counts = count_samples(sides_of(grid, item, point, own, there, work, tile), tile, feet)
-    tl.atomic_max(found, tl.reduce(level, 0, larger), sem="relaxed")
-    tl.atomic_max(found + 1, tl.reduce(counts[0] * counts[1] * counts[2], 0, larger), sem="relaxed")
+    own_coordinates = load_points(grid, item, point, present & (tile.SOURCE != MAPPED), tile)
+    there = present & is_finite(own_coordinates, tile.RANK)
+    level, counts = count_samples(
+        sides_of(grid, item, point, own_coordinates, there, work, tile), tile, footprint
+    )
+    tl.atomic_max(extent, tl.reduce(level, 0, larger), sem="relaxed")
+    tl.atomic_max(
+        extent + 1, tl.reduce(counts[0] * counts[1] * counts[2], 0, larger), sem="relaxed"
+    )
 
 
 # Samples ------------------------------------------------------------------------------------------
@@ -201,70 +216,82 @@ def survey(grid: Grid, found: Any, work: Work, tile: Tile, feet: FootprintParams
 def base_of(coordinates: Any, point: Any, work: Work, tile: Tile) -> Any:
     """Return the points' coordinates, to which those of samples are relative."""
     out = (work.out_x, work.out_y, work.out_z)
-    made: Any = ()
+    result: Any = ()
     for axis in tl.static_range(tile.RANK):
         x = coordinates[axis]
         if tile.SOURCE == DISPLACED:
             x += place(point, out, axis).to(tile.REAL)
-        made = made + (x,)
-    return made
+        result = result + (x,)
+    return result
 
 
-def find_feet(
+def find_footprints(
     grid: Grid, item: Any, point: Any, coordinates: Any, present: Any, work: Work, tile: Tile,
-    feet: FootprintParams,
+    footprint: FootprintParams,
 ) -> Any:  # fmt: skip
     """Find the footprints of points.
 
     Return what the coordinates of samples are relative to, the sides, the samples along each side,
     their product, and which points are present and belong to the launch's level.
     """
-    own = in_real(coordinates, tile)
-    there = present & is_finite(own, tile.RANK)
-    sides = sides_of(grid, item, point, own, there, work, tile)
-    level, counts = count_samples(sides, tile, feet)
-    many = counts[0] * counts[1] * counts[2]
-    return base_of(own, point, work, tile), sides, counts, many, present & (level == feet.level)
+    own_coordinates = in_real(coordinates, tile)
+    there = present & is_finite(own_coordinates, tile.RANK)
+    sides = sides_of(grid, item, point, own_coordinates, there, work, tile)
+    level, counts = count_samples(sides, tile, footprint)
+    samples = counts[0] * counts[1] * counts[2]
+    return (
+        base_of(own_coordinates, point, work, tile),
+        sides,
+        counts,
+        samples,
+        present & (level == footprint.level),
+    )
 
 
-def places_along(j: Any, counts: Any, tile: Tile) -> Any:
+def fractions_along(j: Any, counts: Any, tile: Tile) -> Any:
     """Return the place of sample ``j`` along each side, from -1/2 to 1/2."""
-    made: Any = ()
+    result: Any = ()
     rest = j
     for axis in tl.static_range(3):
         here = (rest % counts[axis]).to(tile.REAL) + HALF
-        made = made + (quotient(here, counts[axis], tile.REAL) - HALF,)
+        result = result + (quotient(here, counts[axis], tile.REAL) - HALF,)
         rest = rest // counts[axis]
-    return made
+    return result
 
 
-def gain(work: Work, tile: Tile, feet: FootprintParams, AXIS: Static) -> Any:
+def gain(work: Work, tile: Tile, footprint: FootprintParams, AXIS: Static) -> Any:
     """Return the factor of coordinates along an axis, and the summand, in a halved image."""
     size = (work.size_x, work.size_y, work.size_z)[AXIS]
-    whole = (feet.whole_x, feet.whole_y, feet.whole_z)[AXIS]
-    ratio = quotient(tl.cast(size, tile.REAL), tl.cast(whole, tile.REAL), tile.REAL)
+    full = (footprint.full_x, footprint.full_y, footprint.full_z)[AXIS]
+    ratio = quotient(tl.cast(size, tile.REAL), tl.cast(full, tile.REAL), tile.REAL)
     if tile.UNITS == TO_CENTRES:
-        pixels = tl.cast(whole - 1, tile.REAL) * HALF
+        pixels = tl.cast(full - 1, tile.REAL) * HALF
         return ratio * pixels, tl.cast(size, tile.REAL) * HALF - HALF
     else:
         return ratio, ratio * HALF - HALF
 
 
 def sample_at(
-    base: Any, sides: Any, counts: Any, along: Any, work: Work, tile: Tile, feet: FootprintParams
+    base: Any,
+    sides: Any,
+    counts: Any,
+    along: Any,
+    work: Work,
+    tile: Tile,
+    footprint: FootprintParams,
 ) -> Any:
     """Return the coordinates of a sample of each point; a point's only sample is the point."""
-    made: Any = ()
+    result: Any = ()
     for axis in tl.static_range(tile.RANK):
         x = base[axis]
         for back in tl.static_range(tile.RANK):
             move = along[tile.RANK - 1 - back] * sides[tile.RANK - 1 - back][axis]
             x += where(counts[tile.RANK - 1 - back] > 1, move, 0)
-        if feet.SCALED:
-            factor, summand = gain(work, tile, feet, axis)
+        if footprint.SCALED:
+            factor, summand = gain(work, tile, footprint, axis)
             x = x * factor + summand
-        made = made + (x,)
-    return made
+        result = result + (x,)
+    return result
 
 
 # Gradients ----------------------------------------------------------------------------------------
@@ -278,19 +305,19 @@ def none_yet(tile: Tile) -> Any:
     return sums
 
 
-def add_sample(sums: Any, slopes: Any, along: Any, tile: Tile, feet: FootprintParams) -> Any:
+def add_sample(sums: Any, slopes: Any, along: Any, tile: Tile, footprint: FootprintParams) -> Any:
     """Add a sample's slopes to the sums: as they are, and times its place along each side."""
-    made: Any = ()
+    result: Any = ()
     for part in tl.static_range(tile.RANK + 1):
         for axis in tl.static_range(3):
             total = sums[3 * part + axis]
             if axis < tile.RANK:
                 if part == 0:
                     total += slopes[axis]
-                elif feet.ATTACHED:
+                elif footprint.ATTACHED:
                     total += slopes[axis] * along[part - 1]
-            made = made + (total,)
-    return made
+            result = result + (total,)
+    return result
 
 
 def keep_sums(
@@ -301,7 +328,7 @@ def keep_sums(
     mine: Any,
     work: Work,
     tile: Tile,
-    feet: FootprintParams,
+    footprint: FootprintParams,
 ) -> None:
     """Add the sums to ``gradient``: (splits, items, points, parts, D) for the points of a grid.
 
@@ -311,26 +338,26 @@ def keep_sums(
     out = (work.out_x, work.out_y, work.out_z)
     for axis in tl.static_range(tile.RANK):
         factor = tl.full([], 1, tile.REAL)
-        if feet.SCALED:
-            factor = gain(work, tile, feet, axis)[0]
-        own = where(mine, sums[axis] * factor, 0)
+        if footprint.SCALED:
+            factor = gain(work, tile, footprint, axis)[0]
+        slope = where(mine, sums[axis] * factor, 0)
         if tile.SOURCE == MAPPED:
             blocks = (work.points + tile.BLOCK - 1) // tile.BLOCK
             block = tl.program_id(0) % blocks
             entry = gradient + ((row * blocks + block) * tile.RANK + axis) * (tile.RANK + 1)
             for column in tl.static_range(tile.RANK):
-                part = own * ruler(point, out, column, tile)
-                if feet.ATTACHED:
-                    turn = where(mine, sums[3 * (column + 1) + axis] * factor, 0)
-                    part += turn * pace(out, tile, column)
+                part = slope * ruler(point, out, column, tile)
+                if footprint.ATTACHED:
+                    by_side = where(mine, sums[3 * (column + 1) + axis] * factor, 0)
+                    part += by_side * pace(out, tile, column)
                 tl.store(entry + column, tl.load(entry + column) + tl.reduce(part, 0, plus))
             last = entry + tile.RANK
-            tl.store(last, tl.load(last) + tl.reduce(own, 0, plus))
+            tl.store(last, tl.load(last) + tl.reduce(slope, 0, plus))
         else:
-            parts = tile.RANK + 1 if feet.ATTACHED else 1
+            parts = tile.RANK + 1 if footprint.ATTACHED else 1
             entry = gradient + (row * work.points + point) * (parts * tile.RANK) + axis
             for part in tl.static_range(tile.RANK + 1):
-                if part == 0 or feet.ATTACHED:
+                if part == 0 or footprint.ATTACHED:
                     at = entry + part * tile.RANK
                     more = sums[3 * part + axis] * factor
                     tl.store(at, tl.load(at, mask=mine, other=0) + more, mask=mine)
@@ -339,5 +366,5 @@ def keep_sums(
 # Ordered so that each function uses only those before it.
 FUNCTIONS = (
     *(quotient, is_finite, load_points, in_real, side, pace, side_of_map, sides_of, count_samples),
-    *(base_of, find_feet, places_along, gain, sample_at, none_yet, add_sample, keep_sums),
+    *(base_of, find_footprints, fractions_along, gain, sample_at, none_yet, add_sample, keep_sums),
 )

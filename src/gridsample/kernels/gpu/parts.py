@@ -11,7 +11,7 @@ from gridsample.kernels.gpu.choices import BACKED, COUNT, IN_PIXELS, ORDER, POWE
 from gridsample.kernels.gpu.records import Grid, Static, Tile, Work
 from gridsample.kernels.gpu.taps import (
     any_kept,
-    lay,
+    fold_taps,
     locate,
     maximum,
     minimum,
@@ -96,19 +96,19 @@ def mapped(maps: Grid, item: Any, point: Any, out: Any, tile: Tile) -> Any:
     coordinates: Any = ()
     for axis in tl.static_range(tile.RANK):
         start = maps.memory + item * maps.item + axis * maps.axis
-        made = tl.full(point.shape, 0, tile.REAL)
-        made += tl.load(start + tile.RANK * maps.point).to(tile.REAL)
+        coordinate = tl.full(point.shape, 0, tile.REAL)
+        coordinate += tl.load(start + tile.RANK * maps.point).to(tile.REAL)
         for along in tl.static_range(tile.RANK):
             factor = tl.load(start + along * maps.point).to(tile.REAL)
-            made += factor * ruler(point, out, along, tile)
-        coordinates = coordinates + (made,)
+            coordinate += factor * ruler(point, out, along, tile)
+        coordinates = coordinates + (coordinate,)
     return coordinates
 
 
 def find(coordinates: Any, point: Any, present: Any, work: Work, tile: Tile) -> Any:
     """Find the points' taps along every axis: pixels, whether they are kept, and their scales.
 
-    Also return which points are not nowhere, and which of these may have taps: no tap of the others
+    Also return which points are valid, and which of these may have taps: no tap of the others
     is kept.  An axis that the image lacks has a single pixel, at which all points are.
     """
     pixels: Any = ()
@@ -126,19 +126,19 @@ def find(coordinates: Any, point: Any, present: Any, work: Work, tile: Tile) -> 
         if tile.SOURCE == DISPLACED and axis < tile.RANK and not tile.SPREAD:
             x += place(point, out, axis).to(tile.REAL)
         size = sizes[axis] if axis < tile.RANK else 1
-        base, t, steep, sure, within = locate(
+        base, t, pixels_per_unit, valid, within = locate(
             x, size, tile.X if axis == 0 else tile.Y if axis == 1 else tile.Z, tile.REAL
         )
-        at, there, signs = lay(
+        at, there, signs = fold_taps(
             base.to(tile.INDEX), size, tile.X if axis == 0 else tile.Y if axis == 1 else tile.Z
         )
-        present = present & sure
-        near = near & sure & within
+        present = present & valid
+        near = near & valid & within
         if (tile.X if axis == 0 else tile.Y if axis == 1 else tile.Z)[BACKED]:
             near = near & any_kept(there, tile.X if axis == 0 else tile.Y if axis == 1 else tile.Z)
         pixels = pixels + (at,)
         kept = kept + (there,)
-        scales = scales + ((t, steep, signs),)
+        scales = scales + ((t, pixels_per_unit, signs),)
     return pixels, kept, scales, present, near
 
 
@@ -190,14 +190,14 @@ def line_start(pixels: Any, y_step: Any, z_step: Any, line: Any, Y: Static, Z: S
 
 def line_weight(y: Any, z: Any, line: Any, Y: Static, Z: Static) -> Any:
     """Return the weight of a line: the product of its taps' weights along y and z."""
-    one, other = line_of(y, z, line, Y, Z)
-    return one * other
+    first, other = line_of(y, z, line, Y, Z)
+    return first * other
 
 
 def line_kept(kept: Any, near: Any, line: Any, Y: Static, Z: Static) -> Any:
     """Return for which points a line is kept."""
-    one, other = line_of(kept[1], kept[2], line, Y, Z)
-    return one & other & near
+    first, other = line_of(kept[1], kept[2], line, Y, Z)
+    return first & other & near
 
 
 def channels_of(unit: Any, item: Any, work: Work, tile: Tile) -> Any:
@@ -259,16 +259,16 @@ def vote(
     return winner
 
 
-def settle(total: Any, LOW: Static, HIGH: Static, KIND: Static) -> Any:
+def to_integers(total: Any, LOW: Static, HIGH: Static, KIND: Static) -> Any:
     """Convert sums to an integer type: round half to even, and saturate."""
-    whole = rint(total)
+    rounded = rint(total)
     # NaN, which only a fill value can be, becomes 0.
-    inside = minimum(maximum(where(whole == whole, whole, 0), LOW), HIGH).to(KIND)
+    inside = minimum(maximum(where(rounded == rounded, rounded, 0), LOW), HIGH).to(KIND)
     # The limits of 64-bit integers are not floats: values that reach them are not converted.
-    return where(whole >= HIGH, HIGH, where(whole <= LOW, LOW, inside))
+    return where(rounded >= HIGH, HIGH, where(rounded <= LOW, LOW, inside))
 
 
-def blank(total: Any, sure: Any, tile: Tile) -> Any:
-    """Replace points that are nowhere by NaN."""
+def blank(total: Any, valid: Any, tile: Tile) -> Any:
+    """Replace invalid points by NaN."""
     nothing = tl.full([], float("nan"), tile.REAL).to(total.dtype)
-    return where(over_points(sure, tile.LAST), total, nothing)
+    return where(over_points(valid, tile.LAST), total, nothing)

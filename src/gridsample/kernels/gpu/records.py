@@ -102,9 +102,9 @@ class FootprintParams(NamedTuple):
     level: Any  # how often the image has been halved: only points of this level are processed
     levels: Any  # how often it can be halved
     most: Any  # the maximum number of samples along a side
-    whole_x: Any  # pixels along each axis of the image before it was halved
-    whole_y: Any
-    whole_z: Any
+    full_x: Any  # pixels along each axis of the image before it was halved
+    full_y: Any
+    full_z: Any
     SCALED: Static  # whether samples have other coordinates in the halved image
     ATTACHED: Static  # whether the sides have a gradient
 
@@ -115,7 +115,7 @@ class Outputs(NamedTuple):
     COPY: Static  # each point has one tap, of weight one, whose value is copied
     VOTE: Static  # numbers are labels, for which taps vote
     BACKED: Static  # points without taps have the fill value
-    HOLE: Static  # points that are nowhere become NaN; otherwise they have no taps
+    NAN: Static  # invalid points become NaN; otherwise they have no taps
     ROUND: Static  # the output holds integers
     LOW: Static  # the least integer
     HIGH: Static  # and the greatest
@@ -131,7 +131,7 @@ class Needs(NamedTuple):
 
 
 class SecondNeeds(NamedTuple):
-    """What `twice` receives and computes, and how it adds to pixels."""
+    """What `double_backward` receives and computes, and how it adds to pixels."""
 
     FROM_IMAGE: Static  # whether there is an upstream image
     FROM_GRID: Static  # whether there is an upstream grid

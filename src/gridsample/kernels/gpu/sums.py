@@ -55,12 +55,12 @@ def halves(bound: Any, room: Any, REAL: Static) -> Any:
 
 
 def add(
-    grad_image: GradImage, onto: Any, at: Any, value: Any, kept: Any, real: Any, tile: Tile,
+    grad_image: GradImage, offset: Any, at: Any, value: Any, kept: Any, real: Any, tile: Tile,
     JOIN: Static, SUMS: Static,
 ) -> None:  # fmt: skip
     """Add a tile of values to pixels, for kept points and existing channels.
 
-    Planes begin at ``onto`` in the gradient, in its bounds and in its limbs.
+    Planes begin at ``offset`` in the gradient, in its bounds and in its limbs.
 
     Atomic additions of floats happen in any order, so that the rounding varies.  The greatest of
     some floats, and the sum of integers, do not depend on the order.  Therefore ``MEASURED`` finds
@@ -75,27 +75,27 @@ def add(
     at = over_points(at, tile.LAST)
     there = over_points(kept, tile.LAST) & real
     if SUMS == AS_THEY_COME:
-        tl.atomic_add(grad_image.memory + onto + at, value, mask=there, sem="relaxed")
+        tl.atomic_add(grad_image.memory + offset + at, value, mask=there, sem="relaxed")
     else:
         finite = value - value == ZERO
         if SUMS == MEASURED:
             size = tl.abs(value).to(
                 tl.int64 if tile.REAL.primitive_bitwidth == 64 else tl.int32, bitcast=True
             )
-            tl.atomic_max(grad_image.bounds + onto + at, size, mask=there & finite, sem="relaxed")
+            tl.atomic_max(grad_image.bounds + offset + at, size, mask=there & finite, sem="relaxed")
         else:
             tl.atomic_add(
-                grad_image.memory + onto + at, value, mask=there & (finite == 0), sem="relaxed"
+                grad_image.memory + offset + at, value, mask=there & (finite == 0), sem="relaxed"
             )
             there = there & finite
-            bound = tl.load(grad_image.bounds + onto + at, mask=there, other=0)
-            one, other = halves(bound, grad_image.room, tile.REAL)
-            rest = where(there, value, 0) * two_to(one, tile.REAL) * two_to(other, tile.REAL)
-            whole = rest.to(tl.int64)
-            limbs = grad_image.limbs + onto + at
-            tl.atomic_add(limbs, whole, mask=there, sem="relaxed")
+            bound = tl.load(grad_image.bounds + offset + at, mask=there, other=0)
+            high, low = halves(bound, grad_image.room, tile.REAL)
+            rest = where(there, value, 0) * two_to(high, tile.REAL) * two_to(low, tile.REAL)
+            limb_value = rest.to(tl.int64)
+            limbs = grad_image.limbs + offset + at
+            tl.atomic_add(limbs, limb_value, mask=there, sem="relaxed")
             if tile.REAL.primitive_bitwidth == 64:
-                left = (rest - whole.to(tile.REAL)) * two_to(grad_image.room, tile.REAL)
+                left = (rest - limb_value.to(tile.REAL)) * two_to(grad_image.room, tile.REAL)
                 tl.atomic_add(limbs + grad_image.limb, left.to(tl.int64), mask=there, sem="relaxed")
 
 
@@ -103,12 +103,12 @@ def collect(grad_image: GradImage, out: Any, count: Any, REAL: Static, BLOCK: St
     """Convert integer sums to floats, and add the values that were not finite."""
     at = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
     there = at < count
-    one, other = halves(tl.load(grad_image.bounds + at, mask=there, other=0), grad_image.room, REAL)
+    high, low = halves(tl.load(grad_image.bounds + at, mask=there, other=0), grad_image.room, REAL)
     total = tl.load(grad_image.limbs + at, mask=there, other=0).to(REAL)
     if REAL.primitive_bitwidth == 64:
         second = tl.load(grad_image.limbs + grad_image.limb + at, mask=there, other=0).to(REAL)
         total += second * two_to(-grad_image.room, REAL)
-    total = total * two_to(-one, REAL) * two_to(-other, REAL)
+    total = total * two_to(-high, REAL) * two_to(-low, REAL)
     total += tl.load(grad_image.memory + at, mask=there, other=0)
     tl.store(out + at, total.to(out.dtype.element_ty), mask=there)
 

@@ -10,7 +10,7 @@ loads several with one instruction, and otherwise that of points.
                     GPU
 
 A dropped tap is neither read (a masked load gives 0 in its place) nor written to, and no product is
-taken of it with a value that may be infinite.  A point that is nowhere is one whose taps are all
+taken of it with a value that may be infinite.  An invalid point is one whose taps are all
 dropped.
 
 Kernels load coordinates themselves: torch.compile looks for the pointers that a kernel writes to,
@@ -29,13 +29,13 @@ from gridsample.kernels.gpu import footprints, sums
 from gridsample.kernels.gpu.choices import COUNT
 from gridsample.kernels.gpu.footprints import (
     add_sample,
-    find_feet,
+    find_footprints,
+    fractions_along,
     keep_sums,
+    measure_footprints,
     none_yet,
-    places_along,
     quotient,
     sample_at,
-    survey,
 )
 from gridsample.kernels.gpu.parts import (
     MAPPED,
@@ -58,7 +58,7 @@ from gridsample.kernels.gpu.parts import (
     plus,
     rises,
     ruler,
-    settle,
+    to_integers,
     vote,
     weigh_all,
 )
@@ -89,7 +89,7 @@ def value_of(
     taps: the points' pixels, whether they are kept, and which points may have taps and are not
         nowhere; see `find`.
     """
-    pixels, kept, near, sure = taps
+    pixels, kept, near, valid = taps
     wx, wy, wz = weights
     if outputs.COPY:
         at = pixels[2][0] * image.z + pixels[1][0] * image.y + pixels[0][0] * image.x
@@ -122,13 +122,13 @@ def value_of(
                 total += part
     if outputs.BACKED:
         total = where(over_points(near, tile.LAST), total, backdrop)
-    if outputs.HOLE:
-        total = blank(total, sure, tile)
+    if outputs.NAN:
+        total = blank(total, valid, tile)
     return total
 
 
 def gather(
-    image: Planes, grid: Grid, out: Values, fill: Fill, work: Work, feet: FootprintParams,
+    image: Planes, grid: Grid, out: Values, fill: Fill, work: Work, footprint: FootprintParams,
     tile: Tile,
     outputs: Outputs,
 ) -> None:  # fmt: skip
@@ -148,13 +148,13 @@ def gather(
         )
     units = work.units
     if tile.SPREAD:
-        base, sides, counts, many, present = find_feet(
-            grid, item, point, coordinates, present, work, tile, feet
+        base, sides, counts, samples, present = find_footprints(
+            grid, item, point, coordinates, present, work, tile, footprint
         )
-        most = tl.reduce(where(present, many, 0), 0, larger)
+        most = tl.reduce(where(present, samples, 0), 0, larger)
         units = where(most > 0, units, 0)
     else:
-        pixels, kept, scales, sure, near = find(coordinates, point, present, work, tile)
+        pixels, kept, scales, valid, near = find(coordinates, point, present, work, tile)
         weights = weigh_all(scales, tile, 0, 0, 0)
     for unit in tl.range(split, units, work.splits):
         n, channel, real = channels_of(unit, item, work, tile)
@@ -167,25 +167,25 @@ def gather(
                 [tile.BLOCK, tile.DEPTH] if tile.LAST else [tile.DEPTH, tile.BLOCK], 0, tile.REAL
             )
             for j in tl.range(0, most):
-                mine = present & (j < many)
-                along = places_along(j, counts, tile)
-                at = sample_at(base, sides, counts, along, work, tile, feet)
-                pixels, kept, scales, sure, near = find(at, point, mine, work, tile)
+                mine = present & (j < samples)
+                along = fractions_along(j, counts, tile)
+                at = sample_at(base, sides, counts, along, work, tile, footprint)
+                pixels, kept, scales, valid, near = find(at, point, mine, work, tile)
                 weights = weigh_all(scales, tile, 0, 0, 0)
                 value = value_of(
-                    source, image, (pixels, kept, near, sure), weights, real, backdrop, tile,
+                    source, image, (pixels, kept, near, valid), weights, real, backdrop, tile,
                     outputs,
                 )  # fmt: skip
                 # The bits of a single sample, such as the sign of a zero, remain.
                 value = where(j > 0, total + value, value)
                 total = where(over_points(mine, tile.LAST), value, total)
-            total = quotient(total, over_points(many, tile.LAST), tile.REAL)
+            total = quotient(total, over_points(samples, tile.LAST), tile.REAL)
         else:
             total = value_of(
-                source, image, (pixels, kept, near, sure), weights, real, backdrop, tile, outputs
+                source, image, (pixels, kept, near, valid), weights, real, backdrop, tile, outputs
             )
         if outputs.ROUND:
-            total = settle(total, outputs.LOW, outputs.HIGH, out.memory.dtype.element_ty)
+            total = to_integers(total, outputs.LOW, outputs.HIGH, out.memory.dtype.element_ty)
         target = out.memory + n * out.item + channel.to(tile.INDEX) * out.channel
         target += over_points(point.to(tile.INDEX) * out.point, tile.LAST)
         tl.store(
@@ -197,7 +197,7 @@ def gather(
 
 def backward(
     values: Values, image: Planes, grid: Grid, grad_image: GradImage, gradient: Any, fill: Fill,
-    work: Work, feet: FootprintParams, tile: Tile, needs: Needs,
+    work: Work, footprint: FootprintParams, tile: Tile, needs: Needs,
 ) -> None:  # fmt: skip
     """Compute both gradients of gather: add to the image's in ``grad_image``, store the grid's.
 
@@ -216,10 +216,10 @@ def backward(
         )
     units = work.units
     if tile.SPREAD:
-        base, sides, counts, many, present = find_feet(
-            grid, item, point, coordinates, present, work, tile, feet
+        base, sides, counts, samples, present = find_footprints(
+            grid, item, point, coordinates, present, work, tile, footprint
         )
-        most = tl.reduce(where(present, many, 0), 0, larger)
+        most = tl.reduce(where(present, samples, 0), 0, larger)
         units = where(most > 0, units, 0)
         near = present
         sums = none_yet(tile)
@@ -236,7 +236,7 @@ def backward(
         upstream = values.memory + n * values.item + channel.to(tile.INDEX) * values.channel
         upstream += over_points(point.to(tile.INDEX) * values.point, tile.LAST)
         g = tl.load(upstream, mask=over_points(near, tile.LAST) & real, other=0).to(tile.REAL)
-        onto = n * grad_image.item + channel.to(tile.INDEX) * grad_image.channel
+        offset = n * grad_image.item + channel.to(tile.INDEX) * grad_image.channel
         source = image.memory
         backdrop = ZERO
         if needs.GRID:
@@ -244,34 +244,36 @@ def backward(
             if tile.FILLED:
                 backdrop = tl.load(fill.memory + channel * fill.channel, mask=real, other=0)
         if tile.SPREAD:
-            g = quotient(g, over_points(many, tile.LAST), tile.REAL)
+            g = quotient(g, over_points(samples, tile.LAST), tile.REAL)
             for j in tl.range(0, most):
-                along = places_along(j, counts, tile)
-                at = sample_at(base, sides, counts, along, work, tile, feet)
-                pixels, kept, scales, _, close = find(at, point, present & (j < many), work, tile)
+                along = fractions_along(j, counts, tile)
+                at = sample_at(base, sides, counts, along, work, tile, footprint)
+                pixels, kept, scales, _, close = find(
+                    at, point, present & (j < samples), work, tile
+                )
                 weights = weigh_all(scales, tile, 0, 0, 0)
                 slopes = weights
                 if needs.GRID:
                     slopes = weigh_all(scales, tile, 1, 1, 1)
-                one = return_taps(
-                    g, real, source, image, backdrop, grad_image, onto, (pixels, kept, close),
+                sample_slopes = return_taps(
+                    g, real, source, image, backdrop, grad_image, offset, (pixels, kept, close),
                     (weights, slopes), (zero, zero, zero), tile, needs,
                 )  # fmt: skip
                 if needs.GRID:
-                    found = steepened(one, scales)
-                    sums = add_sample(sums, found, along, tile, feet)
+                    point_slopes = steepened(sample_slopes, scales)
+                    sums = add_sample(sums, point_slopes, along, tile, footprint)
         else:
             by = return_taps(
-                g, real, source, image, backdrop, grad_image, onto, (pixels, kept, near),
+                g, real, source, image, backdrop, grad_image, offset, (pixels, kept, near),
                 (weights, slopes), by, tile, needs,
             )  # fmt: skip
     if needs.GRID:
         row = split * work.grid_items + item
         if tile.SPREAD:
-            keep_sums(gradient, sums, row, point, present, work, tile, feet)
+            keep_sums(gradient, sums, row, point, present, work, tile, footprint)
         else:
-            found = steepened(by, scales)
-            keep_gradient(gradient, found, row, point, present, work, tile)
+            point_slopes = steepened(by, scales)
+            keep_gradient(gradient, point_slopes, row, point, present, work, tile)
 
 
 def share(products: Any, counted: Any, LAST: Static) -> Any:
@@ -305,8 +307,8 @@ def steepened(slopes: Any, scales: Any) -> Any:
 
 
 def return_taps(
-    g: Any, real: Any, source: Any, image: Planes, backdrop: Any, grad_image: GradImage, onto: Any,
-    taps: Any, weights: Any, slopes: Any, tile: Tile, needs: Needs,
+    g: Any, real: Any, source: Any, image: Planes, backdrop: Any, grad_image: GradImage,
+    offset: Any, taps: Any, weights: Any, slopes: Any, tile: Tile, needs: Needs,
 ) -> Any:  # fmt: skip
     """Add a tile of upstream values to their taps; return slopes with what they contribute.
 
@@ -329,7 +331,7 @@ def return_taps(
             if needs.IMAGE:
                 value = g * over_points(w * wx[i], tile.LAST)
                 at = to + pixels[0][i] * grad_image.x
-                add(grad_image, onto, at, value, there, real, tile, needs.JOIN, needs.SUMS)
+                add(grad_image, offset, at, value, there, real, tile, needs.JOIN, needs.SUMS)
             if needs.GRID:
                 pixel = look_up(
                     source, start + pixels[0][i] * image.x, there, real, backdrop, tile,
@@ -343,7 +345,7 @@ def return_taps(
 
 
 def keep_gradient(
-    gradient: Any, found: Any, row: Any, point: Any, present: Any, work: Work, tile: Tile
+    gradient: Any, gradients: Any, row: Any, point: Any, present: Any, work: Work, tile: Tile
 ) -> None:
     """Store the points' gradients; for an affine map, their sums for each entry of the map."""
     out = (work.out_x, work.out_y, work.out_z)
@@ -352,18 +354,18 @@ def keep_gradient(
             blocks = (work.points + tile.BLOCK - 1) // tile.BLOCK
             block = tl.program_id(0) % blocks
             entry = gradient + ((row * blocks + block) * tile.RANK + axis) * (tile.RANK + 1)
-            mine = where(present, found[axis], 0)
+            mine = where(present, gradients[axis], 0)
             for column in tl.static_range(tile.RANK):
                 part = mine * ruler(point, out, column, tile)
                 tl.store(entry + column, tl.reduce(part, 0, plus))
             tl.store(entry + tile.RANK, tl.reduce(mine, 0, plus))
         else:
             entry = gradient + (row * work.points + point) * tile.RANK + axis
-            tl.store(entry, found[axis], mask=present)
+            tl.store(entry, gradients[axis], mask=present)
 
 
-def twice(
-    values: Values, image: Planes, grid: Grid, by_image: Planes, by_grid: Grid, onto: Values,
+def double_backward(
+    values: Values, image: Planes, grid: Grid, by_image: Planes, by_grid: Grid, grad_values: Values,
     grad_image: GradImage, gradient: Any, fill: Fill, work: Work, tile: Tile, needs: SecondNeeds,
 ) -> None:  # fmt: skip
     """Compute the derivatives of `backward` in one sweep.
@@ -377,7 +379,7 @@ def twice(
         gradient_j = sum over channels of g * sum over taps of u w_j + v (Dw)_j
 
     In v, dropped taps have the fill value.  In u, a change of the image, they do not.  All results
-    are 0 at points that are nowhere.
+    are 0 at invalid points.
     """
     point, present, item, split = assignment(work, tile.BLOCK)
     here = item * grid.item + point.to(tile.INDEX) * grid.point
@@ -436,14 +438,14 @@ def twice(
                             g_x, g_y, g_z, shared, w * dx[i], w_y * wx[i], w_z * wx[i], tile
                         )
                 if needs.FROM_GRID:
-                    turn = where(counted, mx * w * dx[i] + m * wx[i], 0)
+                    weight_jvp = where(counted, mx * w * dx[i] + m * wx[i], 0)
                     v = look_up(
                         source, start_v + pixels[0][i] * image.x, there, real, backdrop, tile,
                         tile.FILLED,
                     )  # fmt: skip
-                    total += v * over_points(turn, tile.LAST)
+                    total += v * over_points(weight_jvp, tile.LAST)
                     if needs.IMAGE:
-                        value = g * over_points(turn, tile.LAST)
+                        value = g * over_points(weight_jvp, tile.LAST)
                         at = start_s + pixels[0][i] * grad_image.x
                         add(grad_image, to, at, value, there, real, tile, needs.JOIN, needs.SUMS)
                     if needs.GRID:
@@ -453,17 +455,21 @@ def twice(
                             mx * w_y * dx[i] + m_y * wx[i], mx * w_z * dx[i] + m_z * wx[i], tile,
                         )  # fmt: skip
         if needs.VALUES:
-            target = onto.memory + n * onto.item + channel.to(tile.INDEX) * onto.channel
-            target += over_points(point.to(tile.INDEX) * onto.point, tile.LAST)
+            target = (
+                grad_values.memory
+                + n * grad_values.item
+                + channel.to(tile.INDEX) * grad_values.channel
+            )
+            target += over_points(point.to(tile.INDEX) * grad_values.point, tile.LAST)
             tl.store(
                 target,
-                total.to(onto.memory.dtype.element_ty),
+                total.to(grad_values.memory.dtype.element_ty),
                 mask=over_points(present, tile.LAST) & real,
             )
     if needs.GRID:
-        found = (g_x * scales[0][1], g_y * scales[1][1], g_z * scales[2][1])
+        gradient_at_points = (g_x * scales[0][1], g_y * scales[1][1], g_z * scales[2][1])
         row = split * work.grid_items + item
-        keep_gradient(gradient, found, row, point, present, work, tile)
+        keep_gradient(gradient, gradient_at_points, row, point, present, work, tile)
 
 
 def direction(
@@ -502,7 +508,7 @@ FUNCTIONS = (
     *(plus, larger, over_points, over_channels, assignment, place, ruler, mapped, find),
     *(weigh_all, rises),
     *(lines, entry, line_of, line_start, line_weight, line_kept, channels_of, look_up, vote),
-    *(settle, blank, *sums.FUNCTIONS, share, add_slopes),
+    *(to_integers, blank, *sums.FUNCTIONS, share, add_slopes),
     *(value_of, steepened, return_taps, keep_gradient, direction, add_bends),
     *footprints.FUNCTIONS,
 )
@@ -510,4 +516,4 @@ FUNCTIONS = (
 # Those that loop over lines of taps, at compile time or not, as kernels do.
 LOOPS = (value_of, return_taps)
 
-KERNELS = (gather, backward, twice, collect, survey)
+KERNELS = (gather, backward, double_backward, collect, measure_footprints)

@@ -37,6 +37,7 @@ from gridsample.kernels.gpu.choices import (
     FIRST,
     FOLDS,
     IN_PIXELS,
+    NEVER,
     ODD,
     ORDER,
     POWERS,
@@ -104,30 +105,31 @@ def row(AXIS: Static, RAISED: Static, TAP: Static, REAL: Static) -> Any:
 def locate(coordinate: Any, size: Any, AXIS: Static, REAL: Static) -> Any:
     """Return base indices, fractions, slopes, and masks of valid positions and of those within.
 
-    A position is not valid if the point is nowhere.  Points within may have taps.
+    A position is not valid if the coordinate is NaN, or infinite where the boundary has no limit.
+    Points within may have taps.
     """
     last = tl.cast(size - 1, REAL)
     reach = AXIS[COUNT] + ONE
     pos = coordinate
-    steep = tl.full([], 1, REAL)
+    pixels_per_unit = tl.full([], 1, REAL)
     if AXIS[COORDS] != IN_PIXELS:
         pos = position(coordinate, last, AXIS[COORDS] == TO_CENTRES)
-        steep = slope(last, AXIS[COORDS] == TO_CENTRES)
-    sure = known(pos, ZEROS if AXIS[BOUNDED] else AXIS[BOUNDARY])
-    within = sure
-    if AXIS[BOUNDED]:
-        within = inside(pos, last, HALF if AXIS[COORDS] == TO_EDGES else ZERO)
+        pixels_per_unit = slope(last, AXIS[COORDS] == TO_CENTRES)
+    valid = known(pos, AXIS[BOUNDARY] if AXIS[BOUNDED] == NEVER else ZEROS)
+    within = valid
+    if AXIS[BOUNDED] != NEVER:
+        within = inside(pos, last, HALF if AXIS[BOUNDED] == TO_EDGES else ZERO)
     pos = where(within, pos, ZERO)
     if AXIS[FOLDS] and AXIS[BOUNDARY] != ZEROS:  # under zeros, fold does the same as confine
         pos, sign = fold(pos, last, reach, AXIS[BOUNDARY], AXIS[EDGED])
-        steep = sign * steep
+        pixels_per_unit = sign * pixels_per_unit
     else:
         pos = confine(pos, last, reach, AXIS[BOUNDARY], AXIS[EDGED])
     base, t = split(pos, AXIS[ROUNDING])
-    return base, t, steep, sure, within
+    return base, t, pixels_per_unit, valid, within
 
 
-def lay(base: Any, size: Any, AXIS: Static) -> Any:
+def fold_taps(base: Any, size: Any, AXIS: Static) -> Any:
     """Return the pixel that each tap of an axis reads, whether the tap is kept, and its sign.
 
     A dropped tap's pixel is 0: the multiples of 0 stay aligned, so that loads of several channels
@@ -147,25 +149,25 @@ def lay(base: Any, size: Any, AXIS: Static) -> Any:
 
 def any_kept(kept: Any, AXIS: Static) -> Any:
     """Whether any tap of an axis is kept."""
-    found = kept[0]
+    result = kept[0]
     for k in tl.static_range(1, tl.constexpr(AXIS[COUNT])):
-        found = found | kept[k]
-    return found
+        result = result | kept[k]
+    return result
 
 
-def weigh(t: Any, steep: Any, signs: Any, AXIS: Static, RAISED: Static) -> Any:
+def weigh(t: Any, pixels_per_unit: Any, signs: Any, AXIS: Static, RAISED: Static) -> Any:
     """Return the weights of an axis's taps, for its order raised by RAISED, along the *position*.
 
     They include the slopes for the order itself, but not those for the raise.
     """
     weights: Any = ()
     for k in tl.static_range(tl.constexpr(AXIS[COUNT])):
-        one = weight(t, row(AXIS, RAISED, k, t.dtype), AXIS[POWERS])
+        tap_weight = weight(t, row(AXIS, RAISED, k, t.dtype), AXIS[POWERS])
         if AXIS[POWERS] == 1:
-            one = tl.full(t.shape, one, t.dtype)
+            tap_weight = tl.full(t.shape, tap_weight, t.dtype)
         if AXIS[ODD]:
-            one = one * signs[k]
+            tap_weight = tap_weight * signs[k]
         for _ in tl.static_range(tl.constexpr(AXIS[ORDER])):
-            one = one * steep
-        weights = weights + (one,)
+            tap_weight = tap_weight * pixels_per_unit
+        weights = weights + (tap_weight,)
     return weights

@@ -103,8 +103,8 @@ def point_taps(
     order: Sequence[int],
     *,
     coords: str = "normalized",
-    own: Sequence[int] | None = None,
-    extrapolate: bool = True,
+    indices: Sequence[int] | None = None,
+    extrapolate: bool | str = True,
 ) -> list[tuple[Index | None, float]] | None:
     """List the taps of one point of the grid: every combination of one tap from each axis.
 
@@ -120,8 +120,9 @@ def point_taps(
         align_corners: what -1 and 1 mean; see `position`.
         order: the order of derivative per axis, in the order x, y, z.
         coords: the units of coordinates; see `locate`.
-        own: the indices of the output's own position, for displacements, in the order x, y, z.
-        extrapolate: False if a position outside the image has the fill value and no other tap.
+        indices: the indices of the output's own position, for displacements, in the order x, y, z.
+        extrapolate: True if positions outside the image have taps; otherwise they have the fill
+            value and no other tap, see `outside`.
 
     Returns:
         (index, weight) pairs; an index is ordered like the image's shape, and None stands for
@@ -137,22 +138,23 @@ def point_taps(
     >>> point_taps((-1.0,), (2,), ("linear",), ("constant",), False, (0,))
     [(None, 0.5), ((0,), 0.5)]
     """
-    sizes, own = spatial[::-1], own or [0] * len(spatial)
+    sizes, indices = spatial[::-1], indices or [0] * len(spatial)
     positions = [
         locate(x, place, size, align_corners, coords)[0]
-        for x, place, size in zip(point, own, sizes, strict=True)
+        for x, place, size in zip(point, indices, sizes, strict=True)
     ]
     if any(math.isnan(p) for p in positions):
         return None
-    if not extrapolate and any(
-        outside(p, size, align_corners, coords) for p, size in zip(positions, sizes, strict=True)
+    if extrapolate is not True and any(
+        outside(p, size, align_corners, coords, extrapolate)
+        for p, size in zip(positions, sizes, strict=True)
     ):
         return [] if any(order) else [(None, 1)]
 
     axes = [
-        axis_taps(x, size, mode, boundary, align_corners, k, coords=coords, own=place)
+        axis_taps(x, size, mode, boundary, align_corners, k, coords=coords, index=place)
         for x, size, mode, boundary, k, place in zip(
-            point, sizes, modes, boundaries, order, own, strict=True
+            point, sizes, modes, boundaries, order, indices, strict=True
         )
     ]
     defined = [taps for taps in axes if taps is not None]
@@ -185,7 +187,7 @@ def gather(
     order: Sequence[int] | None = None,
     *,
     coords: str = "normalized",
-    extrapolate: bool = True,
+    extrapolate: bool | str = True,
     fill: Any = 0,
 ) -> Array:
     """Sample an image: out[n, c, point] = sum over the point's taps of weight * image[n, c, tap].
@@ -199,7 +201,7 @@ def gather(
         order: the order of derivative per axis, with respect to the coordinates; plain sampling,
             which is all zeros, if None.
         coords: the units of coordinates: "normalized", "pixel" or "displacement"; see `locate`.
-        extrapolate: False if a position outside the image has the fill value; see `outside`.
+        extrapolate: True, or where the image ends, beyond which the fill value is; see `outside`.
         fill: the fill value, a number or one per channel, for "constant" and for
             extrapolate=False.
 
@@ -260,7 +262,7 @@ def scatter(
     batch: int | None = None,
     *,
     coords: str = "normalized",
-    extrapolate: bool = True,
+    extrapolate: bool | str = True,
 ) -> Array:
     """Add values to an image: result[n, c, tap] += weight * values[n, c, point] at every tap.
 
@@ -278,7 +280,7 @@ def scatter(
         order: the order of derivative per axis, with respect to the coordinates; all zeros if None.
         batch: N of the result; if None, the broadcast N. If it is 1, all items are summed.
         coords: the units of coordinates: "normalized", "pixel" or "displacement"; see `locate`.
-        extrapolate: False if a position outside the image has the fill value; see `outside`.
+        extrapolate: True, or where the image ends, beyond which the fill value is; see `outside`.
 
     Returns:
         (batch, C, *spatial_size) in float64, or complex128 for complex values. An undefined
@@ -328,7 +330,7 @@ def gradients(
     align_corners: bool,
     *,
     coords: str = "normalized",
-    extrapolate: bool = True,
+    extrapolate: bool | str = True,
     fill: Any = 0,
 ) -> tuple[Array, Array]:
     """Return the gradients of plain sampling with respect to the image and to the grid.
@@ -350,7 +352,7 @@ def gradients(
         boundaries: a name in `BOUNDARIES` per axis, in the order x, y, z.
         align_corners: what -1 and 1 mean; see `position`.
         coords: the units of coordinates: "normalized", "pixel" or "displacement"; see `locate`.
-        extrapolate: False if a position outside the image has the fill value; see `outside`.
+        extrapolate: True, or where the image ends, beyond which the fill value is; see `outside`.
         fill: the fill value, a number or one per channel, for "constant" and for
             extrapolate=False.
 
@@ -417,15 +419,15 @@ def walk(
     align_corners: bool,
     order: Sequence[int],
     coords: str,
-    extrapolate: bool,
+    extrapolate: bool | str,
 ) -> Iterator[tuple[int, Index, Taps | None]]:
     """Yield each point of a grid: its item n, its index in `out`, and its taps."""
     for n, *point in np.ndindex(grid.shape[:-1]):
         coordinates = grid[n, *point].tolist()
-        own = point[::-1] if coords == "displacement" else None
+        indices = point[::-1] if coords == "displacement" else None
         taps = point_taps(
             coordinates, spatial, modes, boundaries, align_corners, order,
-            coords=coords, own=own, extrapolate=extrapolate,
+            coords=coords, indices=indices, extrapolate=extrapolate,
         )  # fmt: skip
         yield n, tuple(point), taps
 

@@ -90,13 +90,13 @@ def slope(size: int, align_corners: bool) -> float:
 
 
 def locate(
-    x: float, own: int, size: int, align_corners: bool, coords: str = "normalized"
+    x: float, index: int, size: int, align_corners: bool, coords: str = "normalized"
 ) -> tuple[float, float]:
     """Return a coordinate's position and d position / d coordinate, in any units of coordinates.
 
     Args:
         x: the coordinate.
-        own: the index of the output's own position along this axis, to which displacements are
+        index: the index of the output's own position along this axis, to which displacements are
             added.
         size: the number of pixels along the axis.
         align_corners: what -1 and 1 mean for normalized coordinates; see `position`.
@@ -109,22 +109,31 @@ def locate(
     """
     if coords == "normalized":
         return position(x, size, align_corners), slope(size, align_corners)
-    return (x + own if coords == "displacement" else x), 1.0
+    return (x + index if coords == "displacement" else x), 1.0
 
 
-def outside(p: float, size: int, align_corners: bool, coords: str = "normalized") -> bool:
-    """Return whether a position is outside the image, for `extrapolate=False`.
+def outside(
+    p: float,
+    size: int,
+    align_corners: bool,
+    coords: str = "normalized",
+    extrapolate: bool | str = False,
+) -> bool:
+    """Return whether a position is outside an image that is not extrapolated.
 
-    The image ends at the outer edges of its outermost pixels if these are at -1 and 1, and at the
-    centres of these pixels otherwise.
+    The image ends at the "edges" or the "centers" of its outermost pixels, as `extrapolate` says.
+    False means the edges if these are the coordinates -1 and 1, and the centres otherwise.
 
     >>> [outside(-0.4, 8, align_corners) for align_corners in (False, True)]
     [False, True]
-    >>> outside(-0.4, 8, False, "pixel")
-    True
+    >>> outside(-0.4, 8, False, "pixel"), outside(-0.4, 8, False, "pixel", "edges")
+    (True, False)
     """
-    rim = 0.5 if coords == "normalized" and not align_corners else 0
-    return p < -rim or p > size - 1 + rim
+    to_edges = coords == "normalized" and not align_corners
+    if isinstance(extrapolate, str):
+        to_edges = extrapolate == "edges"
+    margin = 0.5 if to_edges else 0
+    return p < -margin or p > size - 1 + margin
 
 
 def clamp(p: float, size: int) -> tuple[float, int]:
@@ -315,12 +324,12 @@ def weigh(p: float, mode: Mode, order: int = 0) -> list[tuple[int, float]]:
         near, far = cubic_near(*parameters), cubic_far(*parameters)
         # The distance to a tap on the left grows with the position; the distance to one on the
         # right shrinks, so that each derivative changes the sign.
-        turn = (-1) ** order
+        sign = (-1) ** order
         return [
             (base - 1, polynomial(far, 1 + t, order)),
             (base, polynomial(near, t, order)),
-            (base + 1, polynomial(near, 1 - t, order) * turn),
-            (base + 2, polynomial(far, 2 - t, order) * turn),
+            (base + 1, polynomial(near, 1 - t, order) * sign),
+            (base + 2, polynomial(far, 2 - t, order) * sign),
         ]
     if name == "spline":
         (n,) = parameters
@@ -361,15 +370,15 @@ def lanczos(a: int, t: float, order: int) -> list[float]:
     [-0.0625, 0.5625, 0.5625, -0.0625]
     """
     taps = [t - k for k in range(1 - a, a + 1)]
-    plain = [[product(sinc, s, a, k) for s in taps] for k in range(order + 1)]
-    whole = [sum(weights) for weights in plain]
+    products = [[product(sinc, s, a, k) for s in taps] for k in range(order + 1)]
+    sums = [sum(weights) for weights in products]
     ratio: list[list[float]] = []
     for k in range(order + 1):
-        lower = [math.comb(k, j) * whole[k - j] for j in range(k)]
+        lower = [math.comb(k, j) * sums[k - j] for j in range(k)]
         ratio.append(
             [
-                (w - sum(c * ratio[j][i] for j, c in enumerate(lower))) / whole[0]
-                for i, w in enumerate(plain[k])
+                (w - sum(c * ratio[j][i] for j, c in enumerate(lower))) / sums[0]
+                for i, w in enumerate(products[k])
             ]
         )
     return ratio[order]
@@ -410,7 +419,7 @@ def axis_taps(
     order: int = 0,
     *,
     coords: str = "normalized",
-    own: int = 0,
+    index: int = 0,
 ) -> list[tuple[int | None, float]] | None:
     """List the taps of one coordinate along one axis.
 
@@ -422,7 +431,7 @@ def axis_taps(
         align_corners: what -1 and 1 mean; see `position`.
         order: how many times the weights are differentiated with respect to the coordinate.
         coords: the units of coordinates; see `locate`.
-        own: the index of the output's own position along the axis, for displacements.
+        index: the index of the output's own position along the axis, for displacements.
 
     Returns:
         (index, weight) pairs, in which the index None marks a tap that is not on a pixel. The
@@ -439,7 +448,7 @@ def axis_taps(
     >>> axis_taps(float("nan"), 4, "linear", "zeros", align_corners=False) is None
     True
     """
-    p, steep = locate(x, own, size, align_corners, coords)
+    p, pixels_per_unit = locate(x, index, size, align_corners, coords)
     if math.isnan(p) or (math.isinf(p) and boundary not in ENDS):
         return None
     if math.isinf(p):
@@ -449,7 +458,7 @@ def axis_taps(
     if family(mode)[0] in ("nearest", "linear") and boundary in FOLDS_POSITION:
         p, multiplier = fold_position(p, size, boundary, align_corners)
         boundary = "zeros"  # a tap still outside, to the right of the last pixel, is dropped
-    chain = (multiplier * steep) ** order if order else 1
+    chain = (multiplier * pixels_per_unit) ** order if order else 1
     return [
         (
             fold_index(i, size, boundary, align_corners),

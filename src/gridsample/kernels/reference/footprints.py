@@ -36,12 +36,12 @@ SLACK = 1 / 64
 
 
 class Side(NamedTuple):
-    """One side of a footprint: weight * (grid[upper] - grid[lower]), plus ``own``."""
+    """One side of a footprint: weight * (grid[upper] - grid[lower]), plus ``displacement``."""
 
     lower: Index
     upper: Index
     weight: float
-    own: Array
+    displacement: Array
 
 
 class Sample(NamedTuple):
@@ -65,7 +65,7 @@ class Sample(NamedTuple):
 def sides(grid: Array, point: Index, coords: str) -> list[Side]:
     """Return the sides of the footprint of a point of one grid (*out, D), first axis first."""
     rank = grid.shape[-1]
-    found = []
+    result = []
     for axis in range(rank):
         ends = []
         for step in (-1, 1):
@@ -75,10 +75,10 @@ def sides(grid: Array, point: Index, coords: str) -> list[Side]:
             ends.append(there if known else point)
         apart = (ends[0] != point) + (ends[1] != point)
         # In the axis's own direction, displacements are relative to points one pixel apart.
-        own = np.zeros(rank)
-        own[rank - 1 - axis] = coords == "displacement" and apart > 0
-        found.append(Side(ends[0], ends[1], 1 / max(apart, 1), own))
-    return found
+        displacement = np.zeros(rank)
+        displacement[rank - 1 - axis] = coords == "displacement" and apart > 0
+        result.append(Side(ends[0], ends[1], 1 / max(apart, 1), displacement))
+    return result
 
 
 def in_pixels(vector: Array, spatial: Sequence[int], align_corners: bool, coords: str) -> Array:
@@ -97,17 +97,17 @@ def samples(
     edges = sides(grid, point, coords)
     # A side without neighbours is 0, also where the point is infinite.
     apart = [grid[e.upper] - grid[e.lower] if e.upper != e.lower else 0 for e in edges]
-    vectors = [e.weight * one + e.own for e, one in zip(edges, apart, strict=True)]
+    vectors = [e.weight * part + e.displacement for e, part in zip(edges, apart, strict=True)]
     lengths = [math.hypot(*in_pixels(v, spatial, align_corners, coords)) for v in vectors]
     level, sizes = 0, tuple(spatial)
     while halves and max(lengths) / 2**level - SLACK > most and max(sizes) > 1:
         level, sizes = level + 1, tuple((n + 1) // 2 for n in sizes)
     counts = [min(max(math.ceil(n / 2**level - SLACK), 1), most) for n in lengths]
-    own = np.array(point[::-1], float) if coords == "displacement" else np.zeros(rank)
+    indices = np.array(point[::-1], float) if coords == "displacement" else np.zeros(rank)
     gain, shift = smaller(spatial, sizes, align_corners, coords) if level else (1.0, 0.0)
-    for places in itertools.product(*map(range, counts)):
-        along = [(j + 0.5) / n - 0.5 for j, n in zip(places, counts, strict=True)]
-        coordinates = grid[point] + own
+    for index in itertools.product(*map(range, counts)):
+        along = [(j + 0.5) / n - 0.5 for j, n in zip(index, counts, strict=True)]
+        coordinates = grid[point] + indices
         parts = [(point, 1.0)]
         for c, edge, vector in zip(along, edges, vectors, strict=True):
             coordinates = coordinates + c * vector if c else coordinates
@@ -167,14 +167,14 @@ def walk(
 
 def at(sample: Sample, align_corners: bool, coords: str) -> tuple[Array, str]:
     """Return a sample's coordinates as a grid (1, 1, D) of a single point, and their units."""
-    kept = coords == "normalized" and (sample.level == 0 or not align_corners)
-    return sample.coordinates[np.newaxis, np.newaxis], "normalized" if kept else "pixel"
+    scaled = coords == "normalized" and (sample.level == 0 or not align_corners)
+    return sample.coordinates[np.newaxis, np.newaxis], "normalized" if scaled else "pixel"
 
 
 def gather(
     image: Array, grid: Array, modes: Sequence[Any], boundaries: Sequence[str],
-    align_corners: bool, *, coords: str = "normalized", extrapolate: bool = True, fill: Any = 0,
-    most: int = 16, halves: bool = True,
+    align_corners: bool, *, coords: str = "normalized", extrapolate: bool | str = True,
+    fill: Any = 0, most: int = 16, halves: bool = True,
 ) -> Array:  # fmt: skip
     """Sample an image like `gridsample.kernels.reference.gather`, over each point's footprint.
 
@@ -185,8 +185,8 @@ def gather(
     dtype = image.dtype
     image, grid = broadcast_items(image.astype(float) if integer else image, grid)
     pyramid = [image]
-    kind = complex if np.iscomplexobj(image) else float
-    out = np.zeros((*image.shape[:2], *grid.shape[1:-1]), kind)
+    number_type = complex if np.iscomplexobj(image) else float
+    out = np.zeros((*image.shape[:2], *grid.shape[1:-1]), number_type)
     for n, point, sample in walk(grid, image.shape[2:], align_corners, coords, most, halves):
         while len(pyramid) <= sample.level:
             pyramid.append(halve(pyramid[-1]))
@@ -201,14 +201,14 @@ def gather(
         return out
     fills = np.broadcast_to(fill, image.shape[1:2]).reshape(1, -1, *(1,) * (out.ndim - 2))
     known = np.where(np.isnan(out), fills, out)
-    whole = [saturate(value, dtype) for value in known.ravel().tolist()]
-    return np.array(whole, dtype).reshape(out.shape)
+    integers = [saturate(value, dtype) for value in known.ravel().tolist()]
+    return np.array(integers, dtype).reshape(out.shape)
 
 
 def vote(
     image: Array, grid: Array, modes: Sequence[str], boundaries: Sequence[str],
-    align_corners: bool, *, coords: str = "normalized", extrapolate: bool = True, fill: int = 0,
-    most: int = 16, margin: float = 1e-9,
+    align_corners: bool, *, coords: str = "normalized", extrapolate: bool | str = True,
+    fill: int = 0, most: int = 16, margin: float = 1e-9,
 ) -> Array:  # fmt: skip
     """Sample labels: the smallest of those whose images have the largest mean within ``margin``.
 
@@ -221,7 +221,7 @@ def vote(
     known = sorted({int(value) for value in image.ravel().tolist()} | {0, int(fill)})
     shares = []
     for label in known:
-        outside = 0 if "zeros" in boundaries and extrapolate else fill
+        outside = 0 if "zeros" in boundaries and extrapolate is True else fill
         mean = gather(
             (image == np.array(label, image.dtype)).astype(float), grid, weights, names,
             align_corners, coords=coords, extrapolate=extrapolate, fill=float(label == outside),
@@ -237,7 +237,7 @@ def vote(
 def gradients(
     grad_output: Array, image: Array, grid: Array, modes: Sequence[Any],
     boundaries: Sequence[str], align_corners: bool, *, coords: str = "normalized",
-    extrapolate: bool = True, fill: Any = 0, most: int = 16, attached: bool = True,
+    extrapolate: bool | str = True, fill: Any = 0, most: int = 16, attached: bool = True,
 ) -> tuple[Array, Array]:  # fmt: skip
     """Return both gradients of `gather`, as `gridsample.kernels.reference.gradients` does.
 

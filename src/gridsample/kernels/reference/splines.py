@@ -82,5 +82,5 @@ def coefficients(
     matrix, outside = at_pixels(image.shape[2:], modes, boundaries, align_corners)
     fills = np.broadcast_to(fill, image.shape[1:2])[:, np.newaxis]
     pixels = image.reshape(*image.shape[:2], -1) - fills * outside
-    found: Array = np.linalg.solve(matrix, pixels.reshape(-1, len(matrix)).T).T
-    return found.reshape(image.shape)
+    result: Array = np.linalg.solve(matrix, pixels.reshape(-1, len(matrix)).T).T
+    return result.reshape(image.shape)

@@ -31,6 +31,8 @@ from gridsample.kernels.memory import (
 )
 from gridsample.kernels.run import Launch
 from gridsample.kernels.sampling import antialiasing, footprint_calls
+from gridsample.kernels.sampling.averages import Needs as Needs
+from gridsample.kernels.sampling.averages import Samples as Samples
 from gridsample.kernels.sampling.averages import average as average
 from gridsample.kernels.sampling.averages import average_backward as average_backward
 from gridsample.kernels.sampling.averages import averages as averages
@@ -39,6 +41,13 @@ from gridsample.kernels.sampling.calls import (
     plan_derivatives,
     plan_gather,
 )
+from gridsample.kernels.sampling.channels_last import (
+    empty_channels_last,
+    parts_of,
+    pays_channels_last,
+    to_channels_first,
+    to_channels_last,
+)
 from gridsample.kernels.sampling.division import Averages, Sweep
 from gridsample.kernels.sampling.layouts import complex_of, gradient_layout
 from gridsample.kernels.sampling.preparing import (
@@ -46,15 +55,10 @@ from gridsample.kernels.sampling.preparing import (
     dropped_of,
     even_values,
     in_order,
+    is_readable,
     numbers_of_planes,
+    readable,
     vanishes,
-)
-from gridsample.kernels.sampling.turning import (
-    empty_runs,
-    parts_of,
-    pays_to_turn,
-    turn_back,
-    turned,
 )
 
 Array = np.ndarray[Any, Any]
@@ -89,7 +93,7 @@ def gather(
     if fill is None and not affine:
         layouts = layout_of(image), layout_of(grid), layout_of(out)
         ready = ready_gather(plan, order, *layouts, count)
-        if ready and image.flags.aligned and grid.flags.aligned and out.flags.aligned:
+        if ready:
             ready.run(*addresses_of((image, grid, out)))
             return
     if vanishes(plan, order):
@@ -100,15 +104,18 @@ def gather(
         gather(plan, image, grid, values, order=order, fill=fill, affine=affine, threads=threads)
         out[...] = values
         return
-    image = plain(image)
-    if pays_to_turn(plan, layout_of(image), layout_of(out), True):
+    image = readable(plan, image)
+    if pays_channels_last(plan, layout_of(image), layout_of(out), True):
         for part in parts_of(plan):
-            runs, values = turned(image[part.items], count), empty_runs(out[part.items])
+            runs, values = (
+                to_channels_last(image[part.items], count),
+                empty_channels_last(out[part.items]),
+            )
             gather(
                 part.plan, runs, grid[part.grids], values, order=order, fill=fill, affine=affine,
                 threads=count,
             )  # fmt: skip
-            turn_back(values, out[part.items], count)
+            to_channels_first(values, out[part.items], count)
         return
     grid = as_maps(grid, plan) if affine else even(grid)
     layouts = layout_of(image), layout_of(grid), layout_of(out)
@@ -179,11 +186,11 @@ def ready_gather(
     means: Averaging | None = None,
 ) -> Ready | None:
     """Prepare a call of gather without a fill, for some layouts; None if a copy is needed."""
-    ready = is_plain(*image[1:]) and is_plain(*grid[1:]) and is_even_layout(out)
+    ready = is_readable(plan, image) and is_plain(*grid[1:]) and is_even_layout(out)
     if not ready or spacing(grid) is None or vanishes(plan, order) or plan.footprint is not None:
         return None
     special = None if means is None else Averages(means)
-    if pays_to_turn(plan, image, out, means is None) or (special and not special.runs):
+    if pays_channels_last(plan, image, out, True) or (means and means.shares):
         return None
     launch = plan_gather(plan, order, image, grid, out, False, False, special)
     outside = numbers_of_planes(plan, order, image[2], None, means)
@@ -209,7 +216,7 @@ def ready_backward(
     ready &= like.layout[2] == image[2] and plan.real == grid[2] and orders[0] == orders[1]
     if not ready or plan.nearest or vanishes(plan, order) or plan.footprint is not None:
         return None
-    if pays_to_turn(plan, image, values, False):
+    if pays_channels_last(plan, image, values, False):
         return None
     sweep = Sweep(image, grid, values, False, False, needed, threads)
     launches = plan_derivatives("backward", plan, order, sweep)
@@ -242,9 +249,9 @@ def backward(
     if like is not None and dtype is not None and dtype != like.layout[2]:
         options = {"order": order, "fill": fill, "affine": affine, "threads": threads}
         return backward_stored(plan, values, image, grid, like.of(dtype), need_grid, options)
-    if pays_to_turn(plan, layout, layout_of(values), False):
+    if pays_channels_last(plan, layout, layout_of(values), False):
         options = {"order": order, "fill": fill, "affine": affine, "threads": count}
-        return backward_turned(plan, values, image, grid, (need_image, need_grid), options)
+        return backward_channels_last(plan, values, image, grid, (need_image, need_grid), options)
     grad_image = None if like is None else like.zeros()
     needs = (need_image, need_grid and not plan.nearest)
     gradient, sides = None, list[Array]()
@@ -273,21 +280,21 @@ def backward(
     return grad_image, gradient
 
 
-def backward_turned(
+def backward_channels_last(
     plan: Plan, values: Array, image: Array, grid: Array, needs: tuple[bool, bool], options: Any
 ) -> tuple[Array | None, Array | None]:
     """Compute `backward` of planes as runs of channels, a few items at a time."""
     grad_image = np.empty(image.shape, plan.real) if needs[0] else None
     gradients, threads = list[Array](), options["threads"]
     for part in parts_of(plan):
-        planes, upstream = image[part.items], turned(values[part.items], threads)
-        runs = turned(planes, threads) if needs[1] else empty_runs(planes)
+        planes, upstream = image[part.items], to_channels_last(values[part.items], threads)
+        runs = to_channels_last(planes, threads) if needs[1] else empty_channels_last(planes)
         sums, gradient = backward(
             part.plan, upstream, runs, grid[part.grids], need_image=needs[0], need_grid=needs[1],
             **options,
         )  # fmt: skip
         if grad_image is not None and sums is not None:
-            turn_back(sums, grad_image[part.items], threads)
+            to_channels_first(sums, grad_image[part.items], threads)
         if gradient is not None:
             gradients.append(gradient)
     if not needs[1]:

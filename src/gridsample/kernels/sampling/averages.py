@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -11,151 +13,148 @@ import numpy as np
 from gridsample.definitions.options import Averaging
 from gridsample.definitions.plan import BOUNDARIES, Plan
 from gridsample.kernels import threads as pool
-from gridsample.kernels.memory import addresses_of, as_float, converted, even, layout_of, plain
+from gridsample.kernels.memory import (
+    addresses_of,
+    as_float,
+    as_parts,
+    converted,
+    even,
+    layout_of,
+    plain,
+)
 from gridsample.kernels.sampling.calls import parts_of_maps, plan_derivatives, plan_gather
-from gridsample.kernels.sampling.channels import channels_together
+from gridsample.kernels.sampling.channels_last import (
+    Part,
+    empty_channels_last,
+    parts_of,
+    pays_channels_last,
+    to_channels_first,
+    to_channels_last,
+)
 from gridsample.kernels.sampling.division import Averages, Sweep
-from gridsample.kernels.sampling.layouts import gradient_layout
+from gridsample.kernels.sampling.layouts import channels_together, complex_of, gradient_layout
 from gridsample.kernels.sampling.preparing import (
     as_maps,
     dropped_of,
     even_values,
     in_order,
     numbers_of_planes,
-)
-from gridsample.kernels.sampling.turning import (
-    LEAST,
-    empty_runs,
-    parts_of,
-    pays_to_turn,
-    turn,
-    turn_back,
-    turned,
+    readable,
+    reads_of,
 )
 
 Array = np.ndarray[Any, Any]
 
 
 def averages(plan: Plan) -> bool:
-    """Whether `average` has programs: real pixels, no boundary with signs, no footprints."""
+    """Whether `average` has programs: no boundary with signs, no labels, no footprints."""
     odd = any(BOUNDARIES[name].odd for name in plan.boundaries)
-    return plan.dtype.kind != "c" and not (odd or plan.votes or plan.footprint)
+    return not (odd or plan.votes or plan.footprint)
+
+
+class Samples(NamedTuple):
+    """The arrays of means.
+
+    Attributes:
+        image: the image, (N, C, *spatial).
+        grid: the grid, or affine maps, as in `gather`.
+        weights: how much pixels count, (N or 1, 1 or C, *spatial), or None.
+        out: the array of the means, (N, C, *out), or their upstream gradient.
+        shares: the array of the sums of weights, (N, C, *out), in the dtype of sums, with the
+            strides of ``out``; for ``averaging.shares``.
+        fill: the fill value of each channel, or None.
+    """
+
+    image: Array
+    grid: Array
+    weights: Array | None
+    out: Array
+    shares: Array | None = None
+    fill: Array | None = None
+
+    def channels_last(self, part: Part, threads: int) -> Samples:
+        """Copy the image and the weights of a part, so that channels are neighbours."""
+        weights = self.weights
+        if weights is not None:
+            weights = weights[part.items] if len(weights) > 1 else weights
+            if weights.shape[1] > 1:
+                weights = to_channels_last(np.ascontiguousarray(weights), threads)
+        image, grid = to_channels_last(self.image[part.items], threads), self.grid[part.grids]
+        return self._replace(image=image, grid=grid, weights=weights)
 
 
 def average(
-    plan: Plan,
-    image: Array,
-    grid: Array,
-    out: Array,
-    averaging: Averaging,
-    *,
-    weights: Array | None = None,
-    shares: Array | None = None,
-    fill: Array | None = None,
-    affine: bool = False,
-    threads: int | None = None,
+    plan: Plan, arrays: Samples, averaging: Averaging, affine: bool, threads: int | None
 ) -> bool:
     """Sample means over the pixels that count, for plans that `averages`.
 
     Args:
         plan: the plan.
-        image: the image, (N, C, *spatial).
-        grid: the grid, or affine maps, as in `gather`.
-        out: the array of the means, (N, C, *out).
+        arrays: the arrays.
         averaging: which pixels count.
-        weights: how much, (N or 1, 1 or C, *spatial), or None.
-        shares: the array of the sums of weights, (N, C, *out), in the dtype of sums, with the
-            strides of ``out``; for ``averaging.shares``.
-        fill: the fill value of each channel, or None.
         affine: whether the grid contains affine maps.
         threads: the maximum number of threads.
 
     Returns:
         Whether some weight that was read may be negative or not finite.
     """
-    image, count = plain(image), threads or pool.cores()
-    layout = None
-    if weights is not None:
-        weights = plain_weights(plan, weights, image)
-        layout = layout_of(weights)
-    elif shares is not None and sums_runs(plan, image, out):
-        # Where nothing is missing, means have the bits of plain samples, which are sums in runs.
-        alone = averaging._replace(shares=False)
-        average(plan, image, grid, out, alone, fill=fill, affine=affine, threads=count)
-        out = np.empty_like(out)
-    means = Averages(averaging, layout)
-    # Wherever nothing is missing, means have the bits of plain samples, which are turned likewise.
-    if means.runs and pays_to_turn(plan, layout_of(image), layout_of(out), True):
+    count = threads or pool.cores()
+    # Programs read both parts of a complex number at once.
+    image = plain(arrays.image) if plan.dtype.kind == "c" else readable(plan, arrays.image)
+    arrays, out, shares = arrays._replace(image=image), arrays.out, arrays.shares
+    # Wherever nothing is missing, means have the bits of plain samples, which are copied likewise.
+    if pays_channels_last(plan, layout_of(image), layout_of(out), True):
+        doubtful = False
         for part in parts_of(plan):
-            runs, values = turned(image[part.items], count), empty_runs(out[part.items])
-            average(
-                part.plan, runs, grid[part.grids], values, averaging, fill=fill, affine=affine,
-                threads=count,
-            )  # fmt: skip
-            turn_back(values, out[part.items], count)
-        return False
-    if not means.runs and in_runs(out) and pays_to_separate(plan, image):
-        separate = separated(image, count)
-        values = np.empty(out.shape, out.dtype)
-        sums = None if shares is None else np.empty(shares.shape, shares.dtype)
-        is_doubtful = average(
-            plan, separate, grid, values, averaging, weights=weights, shares=sums, fill=fill,
-            affine=affine, threads=count,
-        )  # fmt: skip
-        join(values, out, count)
-        if sums is not None and shares is not None:
-            join(sums, shares, count)
-        return is_doubtful
-    grid = as_maps(grid, plan) if affine else even(grid)
+            values = empty_channels_last(out[part.items])
+            sums = None if shares is None else empty_channels_last(shares[part.items])
+            runs = arrays.channels_last(part, count)._replace(out=values, shares=sums)
+            doubtful |= average(part.plan, runs, averaging, affine, count)
+            to_channels_first(values, out[part.items], count)
+            if sums is not None and shares is not None:
+                to_channels_first(sums, shares[part.items], count)
+        return doubtful
+    # Both parts of a complex mean have the same sum.
+    both_parts = shares is not None and out.dtype.kind == "c"
+    sums = np.empty_like(out, complex_of(plan.real)) if both_parts else shares
+    weights = plain_weights(plan, arrays.weights, image, out, True)
+    grid = as_maps(arrays.grid, plan) if affine else even(arrays.grid)
     layouts = layout_of(image), layout_of(grid), layout_of(out)
-    launch = plan_gather(plan, (0,) * len(plan.spatial), *layouts, affine, fill is not None, means)
-    outside = numbers_of_planes(plan, (), image.dtype, fill, averaging)
-    doubtful = np.zeros(1, np.int64)
-    others = [] if weights is None else [weights, doubtful]
-    others += [] if shares is None else [shares]
+    means = Averages(averaging, None if weights is None else layout_of(weights))
+    order, filled = (0,) * len(plan.spatial), arrays.fill is not None
+    launch = plan_gather(plan, order, *layouts, affine, filled, means)
+    outside = numbers_of_planes(plan, (), image.dtype, arrays.fill, averaging)
+    wrong = np.zeros(1, np.int64)
+    others = [] if weights is None else [weights, wrong]
+    others += [] if sums is None else [sums]
     launch.run(addresses_of((image, grid, out, *outside, *others)), count)
-    return bool(doubtful[0])
+    if both_parts and shares is not None and sums is not None:
+        shares[...] = sums.real
+    return bool(wrong[0])
 
 
-def sums_runs(plan: Plan, image: Array, out: Array) -> bool:
-    """Whether plain samples are sums of runs of channels."""
-    layouts = layout_of(image), layout_of(out)
-    return channels_together(*layouts) > 1 or pays_to_turn(plan, *layouts, True)
-
-
-def in_runs(array: Array) -> bool:
-    """Whether channels are neighbours in the memory of an array (N, C, ...) without gaps."""
-    return array.shape[1] > 1 and np.moveaxis(array, 1, -1).flags.c_contiguous
-
-
-def pays_to_separate(plan: Plan, image: Array) -> bool:
-    """Whether to separate the channels of an image: programs for weights process planes."""
-    many = plan.channels >= LEAST or max(method.taps for method in plan.methods) > 2
-    pixels = math.prod(plan.spatial)
-    # Memory of one pixel, or of one point, is in runs and in planes alike.
-    return many and in_runs(image) and min(plan.points, pixels) > 1 and 4 * plan.points >= pixels
-
-
-def separated(runs: Array, threads: int) -> Array:
-    """Return a copy of runs of channels as planes."""
-    planes = np.empty(runs.shape, runs.dtype)
-    turn_back(runs, planes, threads)
-    return planes
-
-
-def join(planes: Array, runs: Array, threads: int) -> None:
-    """Copy planes to runs of channels."""
-    items, channels, *shape = planes.shape
-    turn(planes, runs, (items, channels, math.prod(shape)), threads)
-
-
-def plain_weights(plan: Plan, weights: Array, image: Array) -> Array:
+def plain_weights(
+    plan: Plan, weights: Array | None, image: Array, values: Array, gathers: bool = False
+) -> Array | None:
     """Return weights as a kernel reads them: (N or 1, C, *spatial), copied only if necessary.
 
-    If rows of the image are contiguous, so are those of the weights.
+    If rows of the image are contiguous, so are those of the weights.  If its channels are processed
+    together, and each has weights of its own, these are copied side by side, too.  Nothing is
+    copied if a few points are sampled.
     """
-    weights = plain(weights)
-    if weights.strides[-1] != weights.itemsize and image.strides[-1] == image.itemsize:
+    if weights is None:
+        return None
+    few = gathers and reads_of(plan) <= weights.size and plan.dtype.kind != "c"
+    weights = weights if few else plain(weights)
+    channels = channels_together(layout_of(image), layout_of(values))
+    if weights.shape[1] > 1 and channels > 1 and plan.dtype.kind != "c":
+        if 4 * plan.points >= math.prod(plan.spatial) and weights.strides[1] != weights.itemsize:
+            runs = empty_channels_last(weights)
+            runs[...] = weights
+            weights = runs
+    elif (
+        weights.strides[-1] != weights.itemsize and image.strides[-1] == image.itemsize and not few
+    ):
         weights = np.ascontiguousarray(weights)
     return np.broadcast_to(weights, (len(weights), plan.channels, *plan.spatial))
 
@@ -176,69 +175,67 @@ class Gradients(NamedTuple):
     doubtful: bool
 
 
+class Needs(NamedTuple):
+    """Which gradients of means are needed.
+
+    Attributes:
+        image: whether that of the image is.
+        grid: whether that of the grid or of affine maps is.
+        weights: whether that of the weights is.
+        dtype: the dtype of the image's gradient.
+    """
+
+    image: bool
+    grid: bool
+    weights: bool
+    dtype: np.dtype[Any]
+
+
 def average_backward(
-    plan: Plan,
-    values: Array,
-    image: Array,
-    grid: Array,
-    averaging: Averaging,
-    *,
-    weights: Array | None,
-    needed: tuple[bool, bool, bool],
-    fill: Array | None,
-    affine: bool,
-    dtype: np.dtype[Any],
+    plan: Plan, arrays: Samples, averaging: Averaging, needs: Needs, affine: bool,
     threads: int | None,
-) -> Gradients:
+) -> Gradients:  # fmt: skip
     """Compute the gradients of `average`, for plans that `averages`.
 
     Args:
         plan: the plan.
-        values: the upstream gradient, (N, C, *out).
-        image: the image, as in `average`.
-        grid: the grid or affine maps, as in `average`.
+        arrays: the arrays, of which ``out`` is the upstream gradient.
         averaging: which pixels count.
-        weights: how much, as in `average`.
-        needed: whether the gradients of the image, the grid and the weights are needed.
-        fill: the fill value of each channel, or None.
+        needs: which gradients are needed.
         affine: whether the grid contains affine maps.
-        dtype: the dtype of the image's gradient.
         threads: the maximum number of threads.
     """
-    need_image, need_grid, need_weights = needed
-    given, own = weights, image.shape
+    image, weights, count = plain(arrays.image), arrays.weights, threads or pool.cores()
     if weights is not None and len(weights) > len(image):
-        image = np.broadcast_to(image, (plan.items, *own[1:]))
+        image = np.broadcast_to(image, (plan.items, *image.shape[1:]))
         plan = replace(plan, image_items=plan.items)
-    image, count = plain(image), threads or pool.cores()
-    if pays_to_separate(plan, image):
-        image = separated(image, count)
-        values = separated(values, count) if in_runs(values) else values
-    like = gradient_layout(plan, layout_of(image))
+    like, values = gradient_layout(plan, layout_of(image)), even_values(arrays.out)
+    if pays_channels_last(plan, layout_of(image), layout_of(values), False):
+        arrays = arrays._replace(image=image, out=values)
+        return backward_channels_last(plan, arrays, averaging, needs, affine, count)
     image = in_order(image, like)
-    layout = None
-    if weights is not None:
-        weights = plain_weights(plan, weights, image)
-        layout = layout_of(weights)
-    grid, values = as_maps(grid, plan) if affine else even(grid), even_values(values)
-    needs = need_image or need_weights, need_grid and any(m.powers > 1 for m in plan.methods)
+    weights = plain_weights(plan, weights, image, values)
+    grid = as_maps(arrays.grid, plan) if affine else even(arrays.grid)
     gradient = None
-    if need_grid:
+    if needs.grid:
         points = (plan.grid_items, *plan.out, len(plan.spatial))
         gradient = np.zeros(parts_of_maps(plan)) if affine else np.zeros(points, plan.real)
-    sums = like.zeros() if needs[0] else None
-    of_weights = like.zeros() if need_weights else None
-    dropped, doubtful = dropped_of(plan, fill), np.zeros(1, np.int64)
+    sums = like.zeros() if needs.image or needs.weights else None
+    of_weights = like.zeros() if needs.weights else None
+    dropped, doubtful = dropped_of(plan, arrays.fill), np.zeros(1, np.int64)
     least = np.full(len(dropped), averaging.least, plan.real)
-    arrays = [image, grid, values, sums, gradient, dropped, least]
-    arrays += [] if weights is None else [weights, doubtful]
-    arrays += [] if of_weights is None else [of_weights]
-    layouts = layout_of(image), layout_of(grid), layout_of(values)
-    means = Averages(averaging, layout, need_weights)
-    sweep = Sweep(*layouts, affine, fill is not None, needs, count, means)
-    if any(needs):
+    others = [] if weights is None else [weights, doubtful]
+    others += [] if of_weights is None else [of_weights]
+    slopes = needs.grid and any(method.powers > 1 for method in plan.methods)
+    sweep = Sweep(
+        layout_of(image), layout_of(grid), layout_of(values), affine, arrays.fill is not None,
+        (sums is not None, slopes), count,
+        Averages(averaging, None if weights is None else layout_of(weights), needs.weights),
+    )  # fmt: skip
+    if any(sweep.needs):
+        places = addresses_of((image, grid, values, sums, gradient, dropped, least, *others))
         for launch in plan_derivatives("mean backward", plan, (0,) * len(plan.spatial), sweep):
-            launch.run(addresses_of(arrays), count)
+            launch.run(places, count)
     if gradient is not None and affine:
         gradient = gradient.sum(1).astype(plan.real)
     known = None
@@ -247,31 +244,64 @@ def average_backward(
         known = pixels == pixels
         clear(sums, known)
     by_weights = None
+    given = arrays.weights
     if of_weights is not None and sums is not None and weights is not None and given is not None:
-        through_weights(sums, of_weights, image, weights, known)
-        by_weights = summed(of_weights, given.shape)
+        by_weights = through_weights(sums, of_weights, image, weights, known)
+        by_weights = summed(by_weights, given.shape)
     by_image = None
-    if need_image and sums is not None:
+    if needs.image and sums is not None:
         if weights is not None:
             with np.errstate(all="ignore"):  # a weight may turn out to be wrong
                 np.multiply(sums, as_float(weights), out=sums, casting="unsafe")
-        by_image = converted(summed(sums, own), dtype)
+        by_image = converted(summed(sums, arrays.image.shape), needs.dtype)
     return Gradients(by_image, gradient, by_weights, bool(doubtful[0]))
+
+
+def backward_channels_last(
+    plan: Plan, arrays: Samples, averaging: Averaging, needs: Needs, affine: bool, threads: int
+) -> Gradients:
+    """Compute `average_backward` of planes as runs of channels, a few items at a time."""
+    grad_image = np.empty(arrays.image.shape, needs.dtype) if needs.image else None
+    by_grid, by_weights, doubtful = list[Array](), list[Array](), False
+    for part in parts_of(plan):
+        runs = arrays.channels_last(part, threads)
+        runs = runs._replace(out=to_channels_last(arrays.out[part.items], threads))
+        gradients = average_backward(part.plan, runs, averaging, needs, affine, threads)
+        if grad_image is not None and gradients.image is not None:
+            to_channels_first(gradients.image, grad_image[part.items], threads)
+        by_grid += [] if gradients.grid is None else [gradients.grid]
+        by_weights += [] if gradients.weights is None else [gradients.weights]
+        doubtful |= gradients.doubtful
+    shared = arrays.weights is not None and len(arrays.weights) == 1
+    return Gradients(
+        grad_image, joined(by_grid, plan.grid_items == 1), joined(by_weights, shared), doubtful
+    )
+
+
+def joined(parts: Sequence[Array], shared: bool) -> Array | None:
+    """Join the gradients of some items, or sum those of what all items share."""
+    if not parts:
+        return None
+    return functools.reduce(np.add, parts) if shared else np.concatenate(parts)
 
 
 def through_weights(
     sums: Array, of_weights: Array, image: Array, weights: Array, known: Array | None
-) -> None:
-    """Compute the gradient of weights from those of m v and m, in place of the latter.
+) -> Array:
+    """Compute the gradient of weights, for each channel, from those of m v and m.
 
     Args:
         sums: the gradient of m v, 0 where a pixel is missing.
-        of_weights: the gradient of m.
+        of_weights: the gradient of m, which is overwritten.
         image: the image.
         weights: the weights.
         known: where no pixel is missing, or None for everywhere.
     """
     pixels = as_float(image)
+    if image.dtype.kind == "c":
+        # The sum over both parts, of which each is a plane.
+        sums, of_weights, pixels = as_parts(sums), as_parts(of_weights), as_parts(pixels)
+        weights, known = weights[..., None], None if known is None else known[..., None]
     if known is not None:
         clear(of_weights, known)
         # Bits are faster than choices, of which a processor guesses many wrong.
@@ -281,9 +311,13 @@ def through_weights(
     with np.errstate(all="ignore"):
         terms = np.multiply(sums, pixels, dtype=sums.dtype)
         if not np.isfinite(terms.sum()):
-            # A pixel without weight is not read.
-            np.copyto(terms, 0, where=~np.isfinite(pixels) & (as_float(weights) == 0))
+            # A pixel without weight is not read, nor is a part of it.
+            wrong: Array = ~np.isfinite(pixels)
+            if image.dtype.kind == "c":
+                wrong |= wrong[..., ::-1]
+            np.copyto(terms, 0, where=wrong & (as_float(weights) == 0))
         of_weights += terms
+    return of_weights.sum(-1) if image.dtype.kind == "c" else of_weights
 
 
 def clear(numbers: Array, known: Array) -> None:

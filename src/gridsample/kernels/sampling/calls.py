@@ -15,18 +15,17 @@ from gridsample.definitions.plan import Plan
 from gridsample.kernels.memory import Layout, frozen, spacing
 from gridsample.kernels.run import Launch, entry
 from gridsample.kernels.sampling.axes import AxisRule, rules_of
-from gridsample.kernels.sampling.channels import block_of, channels_together
 from gridsample.kernels.sampling.division import (
     Averages,
     Outputs,
     Sweep,
+    block_length,
     divide,
     divide_points,
     divide_sums,
     lanes_of,
     passes,
     strip_length,
-    taps_of,
 )
 from gridsample.kernels.sampling.footprint_gradients import (
     FootprintBackward,
@@ -39,6 +38,8 @@ from gridsample.kernels.sampling.gradients import Backward, DoubleBackward
 from gridsample.kernels.sampling.labels import Labels
 from gridsample.kernels.sampling.layouts import (
     Planes,
+    block_of,
+    channels_with_weights,
     element,
     gradient_layout,
     planes_of,
@@ -47,13 +48,14 @@ from gridsample.kernels.sampling.layouts import (
     storage_of,
 )
 from gridsample.kernels.sampling.mean_gradients import MeanBackward
-from gridsample.kernels.sampling.missing import MeanRuns, Means
+from gridsample.kernels.sampling.mean_runs import MeanBackwardRuns, MeanRuns
+from gridsample.kernels.sampling.missing import Means
 from gridsample.kernels.sampling.points import (
     AFFINE,
     INTERLEAVED,
     PLANAR,
-    SHORT_STRIP,
     STRIDED,
+    STRIP,
     PointSource,
 )
 from gridsample.kernels.sampling.reading import PAIRS
@@ -68,6 +70,7 @@ from gridsample.kernels.sampling.sampler import (
     KnownStrides,
 )
 from gridsample.kernels.sampling.settings import settings_of
+from gridsample.kernels.sampling.tap_lists import list_bytes
 from gridsample.kernels.vector import Function, Program, compile, host, kind_of
 
 Array = np.ndarray[Any, Any]
@@ -92,6 +95,7 @@ RUNS: dict[str, type[Gather] | type[Backward]] = {
     "gather": GatherRuns,
     "means": MeanRuns,
     "backward": BackwardRuns,
+    "mean backward": MeanBackwardRuns,
 }
 
 
@@ -100,10 +104,8 @@ RUNS: dict[str, type[Gather] | type[Backward]] = {
 def program_for(description: Description) -> Program:
     """Write and compile the program of a description."""
     body = (RUNS if description.layout.channels > 1 else BODIES)[description.sweep]
-    function = Function(
-        description.sweep.replace(" ", "_"), host().lanes(description.real), description.real,
-        half_conversions=host().converts_halves,
-    )  # fmt: skip
+    name, real = description.sweep.replace(" ", "_"), description.real
+    function = Function(name, host().lanes(real), real)
     settings = settings_of(len(description.axes), body.footprints)
     with entry(function, body.arrays(description), settings) as (task, call):
         body(function, description, call).run(task)
@@ -167,6 +169,7 @@ def frame_of(
         "columns": outputs.columns,
         "points": plan.points,
         "strip": strip_length(len(target.starts)),
+        **rows_of_blocks(outputs, len(target.starts)),
         "sizes": plan.spatial[::-1],
         "strides": source.strides,
         "channels": 1,
@@ -191,25 +194,44 @@ def frame_of(
     return Frame(outputs, points, settings, (source.starts, target.starts))
 
 
+def rows_of_blocks(outputs: Outputs, planes: int) -> dict[str, int]:
+    """Return the points of a block of a row, and the distance to those below if rows are cut."""
+    block = block_length(planes)
+    return {"block": block, "below": outputs.columns if block < outputs.columns else 0}
+
+
 def weighted(
-    description: Description, frame: Frame, plan: Plan, layout: Layout | None
+    description: Description, frame: Frame, plan: Plan, layout: Layout | None, channels: int
 ) -> tuple[Description, Frame]:
-    """Return the same for pixels that have weights of a layout, or do not if that is None."""
+    """Return the same for pixels that have weights of a layout, or do not if that is None.
+
+    ``channels`` are those of a run.
+    """
     if layout is None:
         return description, frame
-    weights = planes_of(layout, plan.items, plan.grid_items)
+    weights, known = planes_of(layout, plan.items, plan.grid_items), description.layout
+    starts = frozen(weights.starts.repeat(2 if plan.dtype.kind == "c" else 1))
     settings = {
         "weights_strides": weights.strides,
         "weights_item": weights.item,
-        "weights_planes": weights.starts.ctypes.data,
+        "weights_planes": starts.ctypes.data,
     }
     wide = extent_of(plan, weights, frame.outputs) >= (1 << 31) - 2
-    shared = len(weights.starts) > 1 and not np.ptp(weights.starts)
-    known = description.layout._replace(wide=description.layout.wide or wide, shared=shared)
-    frame = frame._replace(
-        settings={**frame.settings, **settings}, kept=(*frame.kept, weights.starts)
-    )
-    return description._replace(weights=weights.kind, layout=known), frame
+    alike = starts.reshape(-1, len(starts) if known.channels == 1 else channels)
+    shared = alike.shape[1] > 1 and not np.ptp(alike, 1).any()
+    known = known._replace(wide=known.wide or wide, weights=weights.kind, shared=shared)
+    reading, together = description.reading, known.channels > 1
+    if not together and (kind_of(weights.kind).packed or weights.strides[0] != 1):
+        # Pixels and weights are read alike.
+        reading, known = SINGLES, known._replace(beside=False)
+    frame = frame._replace(settings={**frame.settings, **settings}, kept=(*frame.kept, starts))
+    return description._replace(layout=known, reading=reading), frame
+
+
+def bits_of(kind: str) -> str:
+    """Return the kind as which pixels are copied."""
+    order, _, _ = kind.rpartition(" ")
+    return f"{order} uint{kind_of(kind).bits}".lstrip()
 
 
 def layout_for(
@@ -219,11 +241,12 @@ def layout_for(
 
     ``channels`` are processed together, or read at a time if they are many.
     """
-    beside = source.strides[0] == channels
+    beside = source.strides[0] == channels and not kind_of(source.kind).packed
     # The longest axis may be broadcast.
     extent = max(extent_of(plan, source, outputs), *plan.spatial)
     wide = extent + channels >= (1 << 31) - 2
-    return KnownStrides(beside, spacing_of(out) == channels, wide, channels)
+    parts = plan.dtype.kind == "c"
+    return KnownStrides(beside, spacing_of(out) == channels, wide, channels, parts)
 
 
 def extent_of(plan: Plan, source: Planes, outputs: Outputs) -> int:
@@ -244,14 +267,6 @@ def run_settings(
     end = extent_of(plan, upward, outputs) + channels  # of an item's memory
     length = run_for(description, lanes_of(plan)).length
     return {"channels": channels, "image_last": end - length}
-
-
-def scratch_for(plan: Plan, layout: KnownStrides, orders: int) -> int:
-    """Return the bytes of a list of taps with weights for so many orders of derivatives."""
-    if layout.channels == 1:
-        return 0
-    each = plan.real.itemsize * orders + (8 if layout.wide else 4)
-    return taps_of(plan) * lanes_of(plan) * each
 
 
 def reading_for(plan: Plan, rules: Sequence[AxisRule], layout: KnownStrides) -> str:
@@ -304,16 +319,18 @@ def plan_gather(
     source = planes_of(image, plan.items, plan.grid_items)
     target = planes_of(out, plan.items, plan.grid_items)
     frame = frame_of(plan, source, target, grid, out, affine)
-    alone = plan.votes or (means is not None and not means.runs)
-    channels = 1 if alone else channels_together(image, out)
+    channels = 1
+    if not plan.votes:
+        channels = channels_with_weights(means.weights if means else None, image, out)
     layout = layout_for(plan, source, frame.outputs, out, block_of(channels, lanes_of(plan)))
-    bits = f"uint{kind_of(source.kind).bits}"
+    bits = bits_of(source.kind)
+    stored = storage_of(target.kind) if plan.votes else target.kind
     description = Description(
         sweep="labels" if plan.votes else "means" if means else "gather",
         axes=rules,
         points=frame.points,
         image=bits if copies else storage_of(source.kind),
-        values=bits if copies else storage_of(target.kind) if plan.votes else target.kind,
+        values=kind_of(bits).loaded.name if copies else stored,
         real=element(plan.real),
         reading=COPIES if copies else reading_for(plan, rules, layout),
         layout=layout,
@@ -323,10 +340,11 @@ def plan_gather(
         averaging = means.averaging
         needs = averaging.ignores, averaging.drops, averaging.shares
         description = description._replace(needs=needs)
-        description, frame = weighted(description, frame, plan, means.weights)
+        description, frame = weighted(description, frame, plan, means.weights, channels)
     ranges = divide(plan, frame.outputs, len(target.starts))
     settings = run_settings(plan, source, frame.outputs, description, channels)
-    return launch_for(description, plan, frame, ranges, scratch_for(plan, layout, 1), **settings)
+    scratch = list_bytes(description, lanes_of(plan), 1)
+    return launch_for(description, plan, frame, ranges, scratch, **settings)
 
 
 # Gradients ----------------------------------------------------------------------------------------
@@ -355,7 +373,9 @@ def launch_backward(
     source = image if reads else sums
     target = planes_of(sweep.values, plan.items, plan.grid_items)
     frame = frame_of(plan, source, target, sweep.grid, sweep.values, sweep.affine)
-    channels = channels_together(sweep.image, like, sweep.values) if name == "backward" else 1
+    channels, weights = 1, means.weights if means else None
+    if name in RUNS:
+        channels = channels_with_weights(weights, sweep.image, like, sweep.values)
     block = block_of(channels, lanes_of(plan))
     layout = layout_for(plan, source, frame.outputs, sweep.values, block)
     description = Description(
@@ -373,7 +393,7 @@ def launch_backward(
     if means:
         needs = means.need_weights and need_image, means.averaging.ignores, means.averaging.drops
         description = description._replace(needs=(*sweep.needs, *needs))
-        description, frame = weighted(description, frame, plan, means.weights)
+        description, frame = weighted(description, frame, plan, weights, channels)
     planes = len(target.starts)
     results = contiguous_planes(plan, target)
     if need_image:
@@ -381,12 +401,15 @@ def launch_backward(
         ranges = divide_sums(plan, frame.outputs, planes, unit, sweep, sums.item != 0)
     else:
         ranges = divide(plan, frame.outputs, planes)
+    scratch = list_bytes(description, lanes_of(plan), len(plan.spatial) + (means is not None))
+    if means and layout.channels > 1:
+        scratch += 2 * channels * lanes_of(plan) * plan.real.itemsize
     return launch_for(
         description, plan, frame._replace(kept=(*frame.kept, sums.starts, results)), ranges,
-        scratch_for(plan, layout, len(plan.spatial)),
+        scratch,
         **run_settings(plan, source, frame.outputs, description, channels),
         sums_item=sums.item, sums_planes=sums.starts.ctypes.data,
-        strip=strip_length(2 * planes), result_item=planes * plan.points,
+        strip=STRIP, **rows_of_blocks(frame.outputs, 2 * planes), result_item=planes * plan.points,
         result_planes=results.ctypes.data, **settings,
     )  # fmt: skip
 
@@ -394,7 +417,7 @@ def launch_backward(
 def parts_of_maps(plan: Plan) -> tuple[int, int, int, int]:
     """Return the shape of what strips of points add to the gradient of affine maps."""
     outputs, rank = divide_points(plan, lanes_of(plan)), len(plan.spatial)
-    strips = plan.points if outputs.listed else outputs.rows * -(-outputs.columns // SHORT_STRIP)
+    strips = plan.points if outputs.listed else outputs.rows * -(-outputs.columns // STRIP)
     return plan.grid_items, strips, rank, rank + 1
 
 

@@ -27,8 +27,8 @@ LARGE = 1 << 16
 LISTED = 4
 # Rows of a task, at least, where rows are cut into strips.
 TALL = 256
-# The most planes for which strips are long.
-FEW_PLANES = 4
+# The most planes for which rows are not cut, and a length that no row has.
+FEW_PLANES, WHOLE_ROW = 3, 1 << 62
 # Points of a row from which rows are processed in strips, one below the other.
 LONG_ROW = 128
 
@@ -56,13 +56,21 @@ def divide_points(plan: Plan, lanes: int) -> Outputs:
     return Outputs(False, 1, plan.points)
 
 
-def strip_length(planes: int) -> int:
-    """Return the points of a strip, of which so many planes are read or added to.
+def block_length(planes: int) -> int:
+    """Return the points of a block of a row, of which so many planes are read or added to.
 
-    Long strips let the processor foresee what is read next.  But what many planes have read at the
-    strip above should still be in cache.
+    Whole rows let the processor foresee what is read and written next.  But what many planes have
+    read at the row above should still be in cache, also where the image is turned.
     """
-    return STRIP if planes <= FEW_PLANES else SHORT_STRIP
+    return WHOLE_ROW if planes <= FEW_PLANES else STRIP
+
+
+def strip_length(planes: int) -> int:
+    """Return the points of a strip, of which so many planes are read.
+
+    While the points of a short strip are converted, the pixels of the one before it arrive.
+    """
+    return SHORT_STRIP if planes <= FEW_PLANES else STRIP
 
 
 def lanes_of(plan: Plan) -> int:
@@ -109,11 +117,12 @@ def divide(plan: Plan, outputs: Outputs, planes: int) -> Array:
             np.int64,
         )
     if rows > 1:
-        # Columns of strips, because a strip's neighbours below read nearly the same pixels.
-        step = max(TALL, fair // (STRIP * cost))
+        # A block's neighbours below read nearly the same pixels.
+        block = min(columns, block_length(planes), max(STRIP, fair // cost // STRIP * STRIP))
+        step = max(TALL if block < columns else 1, fair // (block * cost))
         parts = [
-            (y, min(y + step, rows), x, min(x + STRIP, columns))
-            for x in range(0, columns, STRIP)
+            (y, min(y + step, rows), x, min(x + block, columns))
+            for x in range(0, columns, block)
             for y in range(0, rows, step)
         ]
     else:
@@ -136,11 +145,6 @@ class Averages(NamedTuple):
     averaging: Averaging
     weights: Layout | None = None
     need_weights: bool = False
-
-    @property
-    def runs(self) -> bool:
-        """Whether channels may be processed together: NaN is all that may be missing."""
-        return self.weights is None and self.averaging.ignores and not self.averaging.shares
 
 
 class Sweep(NamedTuple):

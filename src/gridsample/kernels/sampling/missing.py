@@ -10,18 +10,13 @@ counts for nothing.
 
 from __future__ import annotations
 
-import functools
 import math
-import operator
-from collections.abc import Sequence
 from types import SimpleNamespace
 
 from gridsample.kernels.sampling.counting import COUNTED, PIXEL, WEIGHT, Counting, Counts
 from gridsample.kernels.sampling.gather import Gather
 from gridsample.kernels.sampling.points import Strip
-from gridsample.kernels.sampling.runs import GatherRuns
 from gridsample.kernels.sampling.sampler import Description, State
-from gridsample.kernels.sampling.tap_lists import TapList
 from gridsample.kernels.vector import Function, Pointer, Value
 
 
@@ -78,13 +73,13 @@ class Means(Gather):
         with self.points.groups(strip) as (number, group):
             state = self.states.load(number)
             mean, share = self.mean(state, source, fills, self.counts.of(state, weights, number))
-            if "outside" in state:
-                mean = state["outside"].select(fills["outside"], mean)
-                share = state["outside"].select(self.counts.outside, share)
-            mean = state["valid"].select(mean, fills["holes"])
+            if state.outside is not None:
+                mean = state.outside.select(fills["outside"], mean)
+                share = state.outside.select(self.counts.outside, share)
+            mean = state.valid.select(mean, fills["invalid"])
             self.points.store_values(group, call.out.at(begin), self.stored(mean), contiguous)
             if self.shares:
-                share = state["valid"].select(share, 0.0).splat(function.lanes)
+                share = state.valid.select(share, 0.0).splat(function.lanes)
                 self.points.store_values(group, call.shares.at(begin), share, contiguous)
 
     def fills(self, plane: Value) -> dict[str, Value]:
@@ -131,42 +126,3 @@ class Means(Gather):
         above, below = sums[orders[0]], sums[orders[1]]
         mean = (below > fills["least"]).select(above / below, fills["absent"])
         return mean, below, sums.get(orders[2], mean)
-
-
-class MeanRuns(GatherRuns):
-    """Writes the loops that average runs of channels, whose pixels have no weights."""
-
-    numbers = Means.numbers
-
-    def totals(
-        self, taps: TapList, source: Pointer, lane: Value, plane: Value,
-        dropped: Sequence[Value] | None = None,
-    ) -> list[Value]:  # fmt: skip
-        """Compute the means of a register of points, or of one point."""
-        samples = super().totals(taps, source, lane, plane, dropped)
-
-        def means() -> list[Value]:
-            above, below = (
-                self.runs.sum(taps, self.orders, source, lane, dropped, converted)[self.orders[0]]
-                for converted in (number, mark)
-            )
-            least, absent = self.call.least.load(plane), self.fills_of_run("absent", plane)
-            results = []
-            for sample, a, b, missing in zip(samples, above, below, absent, strict=True):
-                other = missing.shuffle([k % missing.lanes for k in range(sample.lanes)])
-                quotient = (b > least).select(a / b, other)
-                results.append((sample == sample).select(sample, quotient))
-            return results
-
-        unknown = functools.reduce(operator.or_, [sample != sample for sample in samples]).any()
-        return self.function.choose(unknown, means, lambda: samples, likely=False)
-
-
-def number(pixels: Value) -> Value:
-    """Return pixels with 0 in place of NaN."""
-    return (pixels == pixels).select(pixels, 0.0)
-
-
-def mark(pixels: Value) -> Value:
-    """Return 1 for each pixel that is a number, and 0 for the others."""
-    return (pixels == pixels).select(pixels.like(1.0), 0.0)

@@ -20,8 +20,8 @@ from gridsample.kernels.vector import Function, Kind, Pointer, Value, kind_of
 # or at any distance.  Affine maps have no grid.
 INTERLEAVED, PLANAR, STRIDED, AFFINE = "interleaved", "planar", "strided", "affine"
 
-# Points of a strip: one plane of the image is sampled at all of them before the next.
-STRIP, SHORT_STRIP = 512, 256
+# Points of a strip, at most: one plane of the image is sampled at all of them before the next.
+STRIP, SHORT_STRIP = 256, 64
 
 # The fields of a range, which is a task's part of the work.
 RANGE = ("item", "item_end", "row", "row_end", "column", "column_end", "plane", "plane_end")
@@ -84,9 +84,8 @@ class Points:
 
     @contextlib.contextmanager
     def strips(self, part: SimpleNamespace) -> Iterator[Strip]:
-        """Loop over the strips of a range: downwards, then to the right, then over items."""
-        function = self.function
-        length = self.call.strip
+        """Loop over the strips of a range: along blocks of rows, downwards, then over blocks."""
+        function, length = self.function, self.call.strip
         if self.source.listed:
             with function.loop(part.column, part.column_end, length) as along:
                 end = (along.index + length).minimum(part.column_end)
@@ -95,12 +94,14 @@ class Points:
             return
         with (
             function.loop(part.item, part.item_end) as item,
-            function.loop(part.column, part.column_end, length) as along,
+            function.loop(part.column, part.column_end, self.call.block) as block,
             function.loop(part.row, part.row_end) as row,
         ):
-            end = (along.index + length).minimum(part.column_end)
-            below = (row.index + 1 < part.row_end).select(self.call.columns, 0)
-            yield Strip(item.index, row.index, along.index, end, below)
+            block_end = (block.index + self.call.block).minimum(part.column_end)
+            below = (row.index + 1 < part.row_end).select(self.call.below, 0)
+            with function.loop(block.index, block_end, length) as along:
+                end = (along.index + length).minimum(block_end)
+                yield Strip(item.index, row.index, along.index, end, below)
 
     @contextlib.contextmanager
     def groups(self, strip: Strip) -> Iterator[tuple[Value, Group]]:
@@ -129,9 +130,9 @@ class Points:
     def number_of_strip(self, strip: Strip) -> Value:
         """Return the number of a strip among those of all rows of all items."""
         columns, points = self.call.columns, self.call.points
-        strips = (columns + (SHORT_STRIP - 1)) // SHORT_STRIP
+        strips = (columns + (STRIP - 1)) // STRIP
         row = strip.item * (points // columns) + strip.row
-        number: Value = row * strips + strip.begin // SHORT_STRIP
+        number: Value = row * strips + strip.begin // STRIP
         return number
 
     # Coordinates ----------------------------------------------------------------------------------

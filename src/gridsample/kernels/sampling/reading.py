@@ -57,7 +57,8 @@ class TapTable:
     def __init__(self, taps: Sequence[Tap]) -> None:
         first = taps[0]
         function, lanes = first.offset.function, first.offset.lanes
-        self.count, self.lanes, self.drops = len(taps), lanes, first.present is not None
+        self.count, self.lanes = len(taps), lanes
+        self.drops = any(tap.present is not None for tap in taps)
         self.offsets = function.scratch(first.offset.kind, len(taps), lanes)
         self.counting = None
         if first.counting is not None:
@@ -280,7 +281,7 @@ class SinglePixels(Filled):
         self.converted = converted or (lambda pixels: pixels.to(plane.function.real))
         self.dropped = Fill(dropped if converted is None else converted(dropped))
         # A gather instruction is no faster, but shorter, and there is none for narrow elements.
-        self.gathers = few and plane.kind.bits >= 32
+        self.gathers = few and plane.kind.bits >= 32 and not plane.kind.packed
 
     def row(self, outer: tuple[Tap, ...], taps: Sequence[Tap]) -> list[Value]:
         """Read the pixels of all taps along x."""
@@ -310,11 +311,8 @@ def read_singles(plane: Pointer, offsets: Value) -> Value:
 
 
 def load_offsets(memory: Pointer, count: int) -> list[Value]:
-    """Read offsets, an even number of them, as indices; two short ones are one load."""
-    if memory.kind.bits == 64:
-        return [memory.load(k) for k in range(count)]
-    words = [memory.cast("int64").load(k) for k in range(count // 2)]
-    return [offset for word in words for offset in (word << 32 >> 32, word >> 32)]
+    """Read offsets as indices."""
+    return [memory.load(k).to("int64") for k in range(count)]
 
 
 class SingleSums:
@@ -466,10 +464,10 @@ def read_pairs(row: Pointer, begins: Sequence[Value]) -> tuple[Value, Value]:
 def load_words(row: Pointer, begins: Sequence[Value], word: Kind) -> Value:
     """Read a word at the index of each element."""
     if len(begins) == 1:
-        return row.at(begins[0]).cast(word).load_packed(0)
+        return row.at(begins[0]).cast(word).load()
     result = row.function.undefined(word, len(begins))
     for lane, begin in enumerate(begins):
-        result = result.insert(row.at(begin).cast(word).load_packed(0), lane)
+        result = result.insert(row.at(begin).cast(word).load(), lane)
     return result
 
 

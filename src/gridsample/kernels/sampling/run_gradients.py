@@ -17,9 +17,9 @@ from gridsample.kernels.sampling.gradients import Backward
 from gridsample.kernels.sampling.points import Group, Strip
 from gridsample.kernels.sampling.reading import WRITTEN_OUT, no_pixel
 from gridsample.kernels.sampling.rows import sum_neighbours
-from gridsample.kernels.sampling.runs import Registers, Runs
+from gridsample.kernels.sampling.runs import Block, Registers, Runs
 from gridsample.kernels.sampling.sampler import Description, State
-from gridsample.kernels.sampling.tap_lists import TapList
+from gridsample.kernels.sampling.tap_lists import TapCounting, TapList
 from gridsample.kernels.vector import Function, Pointer, Value
 
 
@@ -41,13 +41,37 @@ class RunOfPlanes(NamedTuple):
     upstream: Pointer
 
 
+class PartOfRun(NamedTuple):
+    """A block of the channels of a register of points, or of one point.
+
+    Attributes:
+        run: the run.
+        block: which of its channels.
+        lane: the first of the points.
+        source: the image, from the first channel on.
+        dropped: the values of dropped taps for one point, or None for a register of points.
+    """
+
+    run: RunOfPlanes
+    block: Block
+    lane: Value
+    source: Pointer
+    dropped: Sequence[Value] | None
+
+
 class BackwardRuns(Backward):
-    """Writes the loops of the sweep of first derivatives of runs."""
+    """Writes the loops of the sweep of first derivatives of runs.
+
+    Attributes:
+        orders: the orders of derivatives of the grid's gradient.
+        listed: the orders of which sums are computed.
+    """
 
     def __init__(self, function: Function, description: Description, call: SimpleNamespace) -> None:
         super().__init__(function, description, call)
         self.runs = Runs(self.sampler)
         self.orders = [o for o in self.raised if not self.sampler.vanishes(o)]
+        self.listed = self.orders
         # The products of the points of a group, which are then summed over lanes.
         length = self.runs.run.length
         self.products = {
@@ -69,18 +93,25 @@ class BackwardRuns(Backward):
             with self.points.groups(strip) as (number, group):
                 state = self.states.load(number)
                 places = self.points.place_of_value(group)
-                if self.need_grid and self.orders:
+                if self.need_products:
                     self.multiply(run, group, state, places)
+                if self.need_grid and self.orders:
                     self.totals.add(number, self.sums_of_products())
                 if self.need_image and not self.sampler.vanishes(self.value_order):
-                    self.scatter(run, group, state, places)
+                    self.scatter_run(run, group, state, places)
+
+    @property
+    def need_products(self) -> bool:
+        """Whether moments are multiplied by upstream values."""
+        return self.need_grid and bool(self.orders)
 
     # The gradient of the grid ---------------------------------------------------------------------
 
     def multiply(self, run: RunOfPlanes, group: Group, state: State, places: SamplePoints) -> None:
         """Multiply the moments of a group by the upstream values, and keep the products."""
         function, length = self.function, self.runs.run.length
-        taps = self.runs.taps(state, self.orders)
+        item = None if self.description.points.listed else group.item
+        taps = self.runs.taps(state, self.listed, self.counting(state, item, run.plane))
         packed = self.description.layout.contiguous and not group.listed
 
         def process(listed: TapList, points: int, alone: bool) -> list[Value]:
@@ -94,9 +125,11 @@ class BackwardRuns(Backward):
                     if alone:
                         dropped = self.runs.run.load(self.call.dropped, run.plane + block.first)
                     source, upstream = run.source.at(block.first), run.upstream.at(block.first)
-                    moments = self.runs.sum(listed, self.orders, source, loop.index, dropped)
-                    g = self.runs.run.load_points(upstream, places, loop.index, points, packed)
-                    self.add_products(moments, g, self.runs.counted(block, points), begin)
+                    values = self.runs.run.load_points(upstream, places, loop.index, points, packed)
+                    g = [register.to(function.real) for register in values]
+                    part = PartOfRun(run, block, loop.index, source, dropped)
+                    products = self.products_of(part, listed, g)
+                    self.add_products(products, self.runs.counted(block, points), begin)
             return []
 
         function.choose(
@@ -106,14 +139,22 @@ class BackwardRuns(Backward):
             likely=True,
         )
 
-    def add_products(
-        self, moments: Registers, upstream: Sequence[Value], counted: Value | None, begin: Value
-    ) -> None:
+    def counting(self, state: State, item: Value | None, plane: Value) -> TapCounting | None:
+        """Return how the pixels of a run count; None if all count alike."""
+        return None
+
+    def products_of(self, part: PartOfRun, taps: TapList, upstream: Sequence[Value]) -> Registers:
+        """Multiply the moments of a part by upstream values."""
+        moments = self.runs.sum(taps, self.listed, part.source, part.lane, part.dropped)
+        return {
+            order: [a * b for a, b in zip(registers, upstream, strict=True)]
+            for order, registers in moments.items()
+        }
+
+    def add_products(self, products: Registers, counted: Value | None, begin: Value) -> None:
         """Add the products of a register of points, at their place in memory."""
-        g = [register.to(self.function.real) for register in upstream]
-        for order, memory in self.products.items():
-            terms = [a * b for a, b in zip(moments[order], g, strict=True)]
-            product = functools.reduce(operator.add, terms)
+        for order, memory in self.products.items() if products else ():
+            product = functools.reduce(operator.add, products[order])
             if counted is not None:
                 product = counted.select(product, 0.0)
             memory.store(memory.load(begin, product.lanes) + product, begin)
@@ -132,9 +173,15 @@ class BackwardRuns(Backward):
 
     # The gradient of the image --------------------------------------------------------------------
 
+    def scatter_run(
+        self, run: RunOfPlanes, group: Group, state: State, places: SamplePoints
+    ) -> None:
+        """Add the gradient of a run at a group to its pixels."""
+        self.scatter(run, group, state, places)
+
     def scatter(self, run: RunOfPlanes, group: Group, state: State, places: SamplePoints) -> None:
         """Add to the pixels of a group, point after point."""
-        function, counts = self.function, state["valid"] & group.fresh
+        function, counts = self.function, state.valid & group.fresh
         taps = self.runs.list_all(state, [self.value_order])
 
         def process(counts: Pointer | None) -> list[Value]:

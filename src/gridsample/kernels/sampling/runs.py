@@ -17,14 +17,14 @@ import functools
 import operator
 from collections.abc import Callable, Iterator, Sequence
 from types import SimpleNamespace
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from gridsample.kernels.sampling.axes import Tap
 from gridsample.kernels.sampling.gather import Gather
 from gridsample.kernels.sampling.points import Strip
 from gridsample.kernels.sampling.reading import WRITTEN_OUT, load_words, no_pixel
 from gridsample.kernels.sampling.sampler import COPIES, Description, Sampler, State
-from gridsample.kernels.sampling.tap_lists import TapList, inside, list_taps
+from gridsample.kernels.sampling.tap_lists import TapCounting, TapList, inside, list_taps
 from gridsample.kernels.vector import Function, Pointer, Value, joined, kind_of
 
 Order = tuple[int, ...]
@@ -78,7 +78,8 @@ class Run(NamedTuple):
 
     def load(self, memory: Pointer, index: int | Value = 0) -> list[Value]:
         """Read the channels of one pixel and nothing else."""
-        rest: list[int | None] = [None] * (self.length - self.kept)
+        # Further lanes are defined, because means branch on them.
+        rest: list[int | None] = [0] * (self.length - self.kept)
         return [widened(part, rest) for part in self.load_exactly(memory.at(index))]
 
     def load_points(
@@ -185,6 +186,26 @@ def interleaved(columns: Sequence[Value]) -> list[Value]:
     return mixed
 
 
+class RunCounting(Protocol):
+    """How the pixels of runs count, for `Runs.sum`."""
+
+    @property
+    def numbers(self) -> Sequence[Order]:
+        """What is summed of a pixel: the first of an order, each."""
+
+    def terms(
+        self, values: Sequence[Value], weight: Value, place: int | Value, lane: Value
+    ) -> Registers:
+        """Return what a tap adds to each sum, given its pixels and its weight.
+
+        Args:
+            values: the pixels, in registers.
+            weight: the weight of the tap.
+            place: the place of the tap in its list.
+            lane: the first of the points.
+        """
+
+
 class Block(NamedTuple):
     """Channels that are processed at a time.
 
@@ -216,6 +237,8 @@ def run_for(description: Description, lanes: int) -> Run:
     channels, taps = description.layout.channels, description.axes[0].method.taps
     joins = description.layout.beside and len(description.axes) > 1
     joins &= description.reading != COPIES and channels * taps <= lanes
+    # Weights of pixels belong to taps, not to rows.
+    joins &= not description.folds
     return Run(channels, lanes, taps if joins else 1)
 
 
@@ -231,15 +254,19 @@ class Runs:
         self.run = run_for(sampler.description, self.function.lanes)
         self.last = None if self.run.exact else self.call.image_last.to(sampler.index)
 
-    def taps(self, state: State, orders: Sequence[Order]) -> Choice:
+    def taps(
+        self, state: State, orders: Sequence[Order], counting: TapCounting | None = None
+    ) -> Choice:
         """List the taps of a group, with weights for these orders of derivatives."""
-        sampler, memory, begin = self.sampler, self.call.scratch, state.get("begin")
+        sampler, memory, begin = self.sampler, self.call.scratch, state.begin
         if sampler.description.reading == COPIES:
-            listed = list_taps(memory, None, [[Tap(state["begin"], None, ())]], [], self.last)
+            assert begin is not None
+            listed = list_taps(memory, None, [[Tap(begin, None, ())]], [], self.last)
             return Choice(listed.inside, lambda: listed, lambda: listed)
         most = max(map(max, orders))
         if self.run.row == 1:
-            listed = list_taps(memory, begin, sampler.taps(state, most), orders, self.last)
+            taps = sampler.taps(state, most)
+            listed = list_taps(memory, begin, taps, orders, self.last, counting)
             return Choice(listed.inside, lambda: listed, lambda: listed)
         rows, all_inside = sampler.neighbours(state, most)
         conditions = [inside(begin, [rows[0][:1], *rows[1:]], self.last, self.function), all_inside]
@@ -253,14 +280,14 @@ class Runs:
     def list_all(self, state: State, orders: Sequence[Order]) -> TapList:
         """List the taps of a group to add to them."""
         taps = self.sampler.taps(state, max(map(max, orders)))
-        return list_taps(self.call.scratch, state.get("begin"), taps, orders, None)
+        return list_taps(self.call.scratch, state.begin, taps, orders, None)
 
     def list_rows(
         self, state: State, taps: Sequence[Sequence[Tap]], orders: Sequence[Order]
     ) -> TapList:
         """List rows of neighbouring pixels of the image."""
         function, lanes = self.function, self.function.lanes
-        begin, first = state.get("begin"), taps[0][0].offset
+        begin, first = state.begin, taps[0][0].offset
         begin = first if begin is None else begin + first
         outer = [*dict.fromkeys(order[1:] for order in orders)]
         listed = list_taps(self.call.scratch, begin, taps[1:], outer, None)
@@ -305,17 +332,17 @@ class Runs:
 
     def sum(
         self, taps: TapList, orders: Sequence[Order], memory: Pointer, lane: Value,
-        dropped: Sequence[Value] | None = None, converted: Callable[[Value], Value] | None = None,
+        dropped: Sequence[Value] | None = None, counting: RunCounting | None = None,
     ) -> Registers:  # fmt: skip
         """Sum the weighted pixels of all taps, for each order of derivatives.
 
         Args:
             taps: the taps.
-            orders: the orders of derivatives.
+            orders: the orders of derivatives; after the number of a pixel, if it has several.
             memory: the first channel of the image's first pixel.
             lane: the first of a register of points, all of whose taps are in the image.
             dropped: the values of dropped taps; then only one point is summed, wherever it is.
-            converted: converts pixels to what is summed.
+            counting: how pixels count, if not all alike.
         """
         if not taps.weights:
             return {(): self.read(taps, 0, memory, lane, dropped is not None)[0]}
@@ -330,17 +357,26 @@ class Runs:
                     # A fill value of NaN must not count where the weight is 0.
                     fills = [(weight == 0.0).select(0.0, value) for value in dropped]
                     values = [present.select(*both) for both in zip(pixels, fills, strict=True)]
-                if converted is not None:
-                    values = [converted(value) for value in values]
-                terms = [value * weight for value in values]
-                sums[order] = [*map(operator.add, totals[order], terms)] if totals else terms
+                products: Registers = {(): [value * weight for value in values]}
+                if counting is not None:
+                    products = counting.terms(values, weight, place, lane)
+                for number, terms in products.items():
+                    key = (*number, *order)
+                    sums[key] = [*map(operator.add, totals[key], terms)] if totals else terms
             return sums
 
-        totals = self.over_taps(taps, add, 1 if dropped else WRITTEN_OUT)
+        numbers = [()] if counting is None else counting.numbers
+        keys = [(*number, *order) for order in taps.weights for number in numbers]
+        totals = self.over_taps(taps, keys, add, 1 if dropped else WRITTEN_OUT)
         if not taps.across:
             return totals
+        x = len(orders[0]) - len(self.sampler.axes)
         return {
-            order: [self.run.fold(totals[order[1:]][0], taps.across[order[0]], lane, self.width)]
+            order: [
+                self.run.fold(
+                    totals[order[:x] + order[x + 1 :]][0], taps.across[order[x]], lane, self.width
+                )
+            ]
             for order in orders
         }
 
@@ -358,11 +394,13 @@ class Runs:
                 body((loop.index * taps.row + tap) * lanes)
 
     def over_taps(
-        self, taps: TapList, add: Callable[[Registers, int | Value], Registers], most: int
-    ) -> Registers:
+        self, taps: TapList, keys: Sequence[Order],
+        add: Callable[[Registers, int | Value], Registers], most: int,
+    ) -> Registers:  # fmt: skip
         """Call ``add`` with the sums so far and the place of each tap's numbers in the list.
 
-        Up to ``most`` taps are written out; there is a loop over the rows of more.
+        The sums have these ``keys``.  Up to ``most`` taps are written out; there is a loop over the
+        rows of more.
         """
         function, lanes, run = self.function, self.function.lanes, self.run
         totals: Registers = {}
@@ -375,9 +413,9 @@ class Runs:
 
         def by_order(values: Sequence[Value]) -> Registers:
             each = run.registers
-            return {o: [*values[k * each : (k + 1) * each]] for k, o in enumerate(taps.weights)}
+            return {o: [*values[k * each : (k + 1) * each]] for k, o in enumerate(keys)}
 
-        zeros = [zero] * (run.registers * len(taps.weights))
+        zeros = [zero] * (run.registers * len(keys))
         with function.loop(0, taps.rows, carry=zeros) as loop:
             totals = by_order(loop.carried)
             for tap in range(taps.row):
@@ -416,13 +454,15 @@ class GatherRuns(Gather):
         """Sample the run that begins with a plane at the points of a strip."""
         function, call, run = self.function, self.call, self.runs.run
         source = self.image.plane(None if self.description.points.listed else strip.item, plane)
-        target = call.out.at(call.out_planes.load(plane))
+        begin = call.out_planes.load(plane)
         contiguous = self.description.layout.contiguous
         with self.points.groups(strip) as (number, group):
             state = self.states.load(number)
-            taps = self.runs.taps(state, self.orders)
+            taps = self.runs.taps(state, self.orders, self.counting(state, strip.item, plane))
             places = self.points.place_of_value(group)
-            marks: dict[str, Value] = {k: state[k] for k in ("valid", "outside") if k in state}
+            marks = {"valid": state.valid}
+            if state.outside is not None:
+                marks["outside"] = state.outside
             usual = taps.inside & marks["valid"].all()
             if "outside" in marks:
                 usual = usual & ~marks["outside"].any()
@@ -434,8 +474,7 @@ class GatherRuns(Gather):
                     self.runs.blocks(self.step) as (first, _),
                 ):
                     totals = self.totals(listed, source.at(first), loop.index, plane + first)
-                    values = [*map(self.stored, totals)]
-                    run.store(values, target.at(first), places, loop.index, packed)
+                    self.store(totals, begin + first, places, loop.index, packed)
                 return []
 
             def one_by_one() -> list[Value]:
@@ -447,29 +486,40 @@ class GatherRuns(Gather):
                 ):
                     here, channel = source.at(first), plane + first
                     value = self.value_of_one(listed, here, loop.index, channel, notes)
-                    values = [*map(self.stored, value)]
-                    run.store(values, target.at(first), places, loop.index, False)
+                    self.store(value, begin + first, places, loop.index, False)
                 return []
 
             def elsewhere() -> list[Value]:
                 if "outside" not in marks:
                     return one_by_one()
-                blank = functools.partial(self.store_outside, target, plane, places)
+                blank = functools.partial(self.store_outside, begin, plane, places)
                 return function.choose((marks["valid"] & marks["outside"]).all(), blank, one_by_one)
 
             function.choose(usual, together, elsewhere, likely=True)
 
     def store_outside(
-        self, target: Pointer, plane: Value, places: Callable[[Value], Value]
+        self, begin: Value, plane: Value, places: Callable[[Value], Value]
     ) -> list[Value]:
         """Store the results of points that are all outside."""
         with (
             self.function.loop(0, self.function.lanes) as loop,
             self.runs.blocks(self.step) as (first, _),
         ):
-            values = [*map(self.stored, self.fills_of_run("outside", plane + first))]
-            self.runs.run.store(values, target.at(first), places, loop.index, False)
+            values = self.fills_of_run("outside", plane + first)
+            self.store(values, begin + first, places, loop.index, False)
         return []
+
+    def counting(self, state: State, item: Value, plane: Value) -> TapCounting | None:
+        """Return how the pixels of a run count; None if all count alike."""
+        return None
+
+    def store(
+        self, results: Sequence[Value], begin: Value, places: Callable[[Value], Value],
+        lane: Value, packed: bool,
+    ) -> None:  # fmt: skip
+        """Write the results of a register of points, or of one point; see `Run.store`."""
+        target = self.call.out.at(begin)
+        self.runs.run.store([*map(self.stored, results)], target, places, lane, packed)
 
     def value_of_one(
         self, taps: TapList, source: Pointer, lane: Value, plane: Value, notes: dict[str, Pointer]
@@ -481,7 +531,7 @@ class GatherRuns(Gather):
             outside = notes["outside"].load(lane) != 0
             values = [*map(outside.select, self.fills_of_run("outside", plane), values)]
         valid = notes["valid"].load(lane) != 0
-        return [*map(valid.select, values, self.fills_of_run("holes", plane))]
+        return [*map(valid.select, values, self.fills_of_run("invalid", plane))]
 
     def totals(
         self, taps: TapList, source: Pointer, lane: Value, plane: Value,

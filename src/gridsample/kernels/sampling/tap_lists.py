@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import functools
+import math
 import operator
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import TYPE_CHECKING, NamedTuple
 
 from gridsample.kernels.sampling.axes import Tap
-from gridsample.kernels.sampling.reading import TapTable, both, no_pixel
-from gridsample.kernels.vector import Function, Pointer, Value
+from gridsample.kernels.sampling.counting import Doubt
+from gridsample.kernels.sampling.reading import TapTable, both, no_pixel, read_singles
+from gridsample.kernels.vector import Function, Pointer, Value, kind_of
+
+if TYPE_CHECKING:
+    from gridsample.kernels.sampling.sampler import Description
 
 Order = tuple[int, ...]
 
@@ -27,6 +33,8 @@ class TapList(NamedTuple):
         inside: whether no tap is dropped, nor so close to the image's end that it must be read by
             itself; a condition with one lane.
         across: the weights along x of each point's row, for each order of derivatives along x.
+        sums: the sums of the weights of taps that count, for each order, if not all count alike.
+        places: the place of each tap in the weights of pixels, if each channel has its own.
     """
 
     rows: int
@@ -35,6 +43,8 @@ class TapList(NamedTuple):
     weights: dict[Order, Pointer]
     inside: Value
     across: tuple[Pointer, ...] = ()
+    sums: Mapping[Order, Pointer] = MappingProxyType({})
+    places: Pointer | None = None
 
     @property
     def taps(self) -> int:
@@ -42,9 +52,57 @@ class TapList(NamedTuple):
         return self.rows * self.row
 
 
+class TapCounting(NamedTuple):
+    """How listed taps count.
+
+    If all channels share the weights of pixels, the listed weights of taps are products with these,
+    and NaN where a tap does not count, so that its pixel is not read into sums.
+
+    Attributes:
+        plane: the weights of pixels, or None for 1.
+        begin: the offset to add to those of the taps in it, or None.
+        outside: the weight of dropped taps.
+        doubt: notes doubtful weights, or None if none can be.
+        separate: whether each channel has weights of its own, of which only places are listed.
+    """
+
+    plane: Pointer | None
+    begin: Value | None
+    outside: float
+    doubt: Doubt | None
+    separate: bool
+
+    def place(self, tap: Tap) -> Value:
+        """Return the place of a tap of each point in the weights of pixels."""
+        assert tap.counting is not None
+        return tap.counting if self.begin is None else self.begin + tap.counting
+
+    def weight(self, tap: Tap) -> Value:
+        """Read the weight of the pixel of a tap of each point."""
+        weight: Value = tap.weights[0].like(1.0)
+        if self.plane is not None:
+            weight = read_singles(self.plane, self.place(tap)).to(weight.kind)
+        if tap.present is not None:
+            weight = tap.present.select(weight, self.outside)
+        if self.doubt is not None:
+            self.doubt.check([weight])
+        return weight
+
+
+def list_bytes(description: Description, lanes: int, orders: int) -> int:
+    """Return the bytes of a list of taps with weights for so many orders of derivatives."""
+    layout = description.layout
+    if layout.channels == 1:
+        return 0
+    taps = math.prod(rule.method.taps for rule in description.axes)
+    separate = bool(layout.weights) and not layout.shared
+    places = (8 if layout.wide else 4) * (1 + separate)
+    return taps * lanes * (kind_of(description.real).bits // 8 * orders + places)
+
+
 def list_taps(
     memory: Pointer, begin: Value | None, taps: Sequence[Sequence[Tap]], orders: Sequence[Order],
-    last: Value | None,
+    last: Value | None, counting: TapCounting | None = None,
 ) -> TapList:  # fmt: skip
     """List the products of the taps of all axes.
 
@@ -54,6 +112,7 @@ def list_taps(
         taps: the taps of each axis, x first; weights are those of derivatives of all orders.
         orders: the orders of derivatives of the products.
         last: the greatest offset of a pixel that may be read with others; None for any.
+        counting: how taps count, if not all alike.
     """
     function, kind = memory.function, taps[0][0].offset.kind
     lanes, count = function.lanes, functools.reduce(operator.mul, map(len, taps))
@@ -61,6 +120,13 @@ def list_taps(
     products = memory.cast(function.real)
     weights = {order: products.at(k * count * lanes) for k, order in enumerate(orders)}
     offsets = products.at(len(orders) * count * lanes).cast(kind)
+    places, sums = None, dict[Order, Pointer]()
+    if counting is not None and counting.separate:
+        places = offsets.at(count * lanes)
+    elif counting is not None:
+        sums = {order: function.scratch(function.real, 1, lanes) for order in orders}
+        for total in sums.values():
+            total.store(function.constant(0.0, function.real, lanes), aligned=True)
     tables = [TapTable(along) for along in taps[1:]]
 
     def list_rows(axis: int, number: Value | int, row: Tap, shares: dict[Order, Value]) -> None:
@@ -77,18 +143,30 @@ def list_taps(
             if both_taps.present is not None:
                 offset = both_taps.present.select(offset, no_pixel(kind))
             offsets.store(offset, place, aligned=True)
-            for order, home in weights.items():
-                share = times(shares.get(order[1:]), tap, order[0])
-                home.store(share.splat(lanes), place, aligned=True)
+            products = {o: times(shares.get(o[1:]), tap, o[0]).splat(lanes) for o in orders}
+            if places is not None and counting is not None:
+                places.store(counting.place(both_taps), place, aligned=True)
+            elif counting is not None:
+                pixel = counting.weight(both_taps._replace(weights=tap.weights))
+                products = {order: product * pixel for order, product in products.items()}
+                for order, product in products.items():
+                    total = sums[order].load(0, lanes, aligned=True)
+                    total += (pixel > 0.0).select(product, 0.0)
+                    sums[order].store(total, aligned=True)
+                    products[order] = (pixel > 0.0).select(product, math.nan)
+            for order, product in products.items():
+                weights[order].store(product, place, aligned=True)
 
     def tails(axis: int) -> list[Order]:
         return [*dict.fromkeys(order[axis:] for order in orders)]
 
     zero = function.constant(0, kind, lanes)
-    list_rows(len(taps) - 1, 0, Tap(begin if begin is not None else zero, None, ()), {})
+    first = Tap(begin if begin is not None else zero, None, (), counting=zero)
+    list_rows(len(taps) - 1, 0, first, {})
     return TapList(
-        count // len(taps[0]), len(taps[0]), offsets, weights, inside(begin, taps, last, function)
-    )
+        count // len(taps[0]), len(taps[0]), offsets, weights, inside(begin, taps, last, function),
+        sums=sums, places=places,
+    )  # fmt: skip
 
 
 def times(share: Value | None, tap: Tap, order: int) -> Value:
@@ -98,7 +176,10 @@ def times(share: Value | None, tap: Tap, order: int) -> Value:
 
 def combined(row: Tap, tap: Tap) -> Tap:
     """Combine taps of different axes."""
-    return Tap(row.offset + tap.offset, both(row.present, tap.present), ())
+    counting = None
+    if row.counting is not None and tap.counting is not None:
+        counting = row.counting + tap.counting
+    return Tap(row.offset + tap.offset, both(row.present, tap.present), (), counting=counting)
 
 
 def inside(

@@ -138,9 +138,9 @@ def windows_of(lines: Lines, lanes: int, order: int) -> Windows:
 def passes(source: Layout, target: Layout, filters: Sequence[Filter]) -> list[Pass]:
     """Prepare filters for arrays of two layouts; all but the first read the target."""
     result: list[Pass] = []
-    for one in filters:
-        if not one.changes_nothing(target[0][one.axis]):
-            result.append(prepare(target if result else source, target, one))
+    for filter_ in filters:
+        if not filter_.changes_nothing(target[0][filter_.axis]):
+            result.append(prepare(target if result else source, target, filter_))
     return result
 
 

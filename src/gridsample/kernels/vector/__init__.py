@@ -2,6 +2,7 @@
 
     kinds       element types, under their NumPy names
     values      `Value`: a number for each of some lanes; its operators write instructions
+    conversions    between kinds, 16-bit floats among them
     pointers    `Pointer`: memory, with loads and stores
     records     `Record`: the arguments of a program, by name
     function    `Function`: instructions, loops, conditions, scratch memory

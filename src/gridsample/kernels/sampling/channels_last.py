@@ -22,16 +22,16 @@ from gridsample.kernels.vector import Function, Record, compile, host, transpose
 
 Array = np.ndarray[Any, Any]
 
-# The fewest channels that are turned, and the bytes of images that are turned at a time.
+# The fewest channels that are made neighbours, and the bytes of images that are copied at a time.
 LEAST, AT_ONCE = 8, 1 << 20
-# The largest image that is turned, in bytes.
+# The largest image that is copied, in bytes.
 LARGEST = 1 << 25
 
 MATRICES = Record(rows="int64", columns="int64", parts="int64")
 
 
 @functools.lru_cache(maxsize=256)
-def pays_to_turn(plan: Plan, image: Layout, values: Layout, gathers: bool) -> bool:
+def pays_channels_last(plan: Plan, image: Layout, values: Layout, gathers: bool) -> bool:
     """Whether to make channels neighbours first, for arrays of these layouts.
 
     Of two taps along an axis, the sum alone takes less time in planes, but not its gradients.
@@ -63,7 +63,7 @@ def is_planar(layout: Layout) -> bool:
 
 
 class Part(NamedTuple):
-    """Items that are turned together.
+    """Items that are copied together.
 
     Attributes:
         plan: their plan.
@@ -79,54 +79,58 @@ class Part(NamedTuple):
 def parts_of(plan: Plan) -> Iterator[Part]:
     """Divide a call into parts of a few items."""
     size = plan.channels * math.prod(plan.spatial) * plan.real.itemsize
-    some = max(1, AT_ONCE // size)
-    for first in range(0, plan.items, some):
-        items = slice(first, min(first + some, plan.items))
+    step = max(1, AT_ONCE // size)
+    for first in range(0, plan.items, step):
+        items = slice(first, min(first + step, plan.items))
         count, grids = items.stop - first, items if plan.grid_items > 1 else slice(None)
         grid_items = count if plan.grid_items > 1 else 1
         yield Part(replace(plan, image_items=count, grid_items=grid_items), items, grids)
 
 
-def empty_runs(planes: Array) -> Array:
+def empty_channels_last(planes: Array) -> Array:
     """Return a new array of the shape and dtype of planes (N, C, ...) for runs of channels."""
     items, channels, *shape = planes.shape
     memory = np.empty((items, *shape, channels), planes.dtype)
     return memory.transpose(0, -1, *range(1, memory.ndim - 1))
 
 
-def turned(planes: Array, threads: int) -> Array:
+def to_channels_last(planes: Array, threads: int) -> Array:
     """Return a copy of planes (N, C, ...), as runs of channels."""
     items, channels, *shape = planes.shape
-    runs = empty_runs(planes)
-    turn(planes, runs, (items, channels, math.prod(shape)), threads)
+    runs = empty_channels_last(planes)
+    transpose_matrices(planes, runs, (items, channels, math.prod(shape)), threads)
     return runs
 
 
-def turn_back(runs: Array, planes: Array, threads: int) -> None:
+def to_channels_first(runs: Array, planes: Array, threads: int) -> None:
     """Copy runs of channels to planes (N, C, ...)."""
     items, channels, *shape = planes.shape
-    turn(runs, planes, (items, math.prod(shape), channels), threads)
+    transpose_matrices(runs, planes, (items, math.prod(shape), channels), threads)
 
 
-def turn(source: Array, target: Array, shape: tuple[int, int, int], threads: int) -> None:
+def transpose_matrices(
+    source: Array, target: Array, shape: tuple[int, int, int], threads: int
+) -> None:
     """Transpose matrices that follow each other in memory."""
-    plan_turn(*shape, source.dtype.itemsize).run(addresses_of((source, target)), threads)
+    prepare_transposition(*shape, source.dtype.itemsize).run(
+        addresses_of((source, target)), threads
+    )
 
 
 @functools.lru_cache(maxsize=256)
-def plan_turn(count: int, rows: int, columns: int, size: int) -> Launch:
+def prepare_transposition(count: int, rows: int, columns: int, size: int) -> Launch:
     """Prepare the transposition of matrices with elements of so many bytes."""
     lanes = host().bits // (8 * size)
     block = min(lanes, 1 << (min(rows, columns).bit_length() - 1))
     parts = max(1, rows * columns * size // AT_ONCE)
     settings = MATRICES.pack(rows=rows, columns=columns, parts=parts)
-    return Launch(turning_program(f"uint{8 * size}", block), settings, count * parts)
+    return Launch(transposition_program(f"uint{8 * size}", block), settings, count * parts)
 
 
 @functools.cache
-def turning_program(kind: str, block: int) -> Any:
+def transposition_program(kind: str, block: int) -> Any:
     """Write and compile the program that transposes matrices, a square of a side at a time."""
-    function = Function("turn", block)
+    function = Function("transpose", block)
     with entry(function, {"source": kind, "target": kind}, MATRICES) as (task, call):
         matrix, part = task // call.parts, task % call.parts
         begin = matrix * call.rows * call.columns
@@ -140,9 +144,9 @@ def turning_program(kind: str, block: int) -> Any:
             # The last squares overlap the ones before them.
             column = across.index.minimum(call.columns - block)
             row = down.index.minimum(call.rows - block)
-            here = source.at(row * call.columns + column)
-            there = target.at(column * call.rows + row)
-            lines = [here.load(call.columns * k, block) for k in range(block)]
+            square = source.at(row * call.columns + column)
+            transposed = target.at(column * call.rows + row)
+            lines = [square.load(call.columns * k, block) for k in range(block)]
             for k, line in enumerate(transpose(lines)):
-                there.store(line, call.rows * k)
+                transposed.store(line, call.rows * k)
     return compile(function)

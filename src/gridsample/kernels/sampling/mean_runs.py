@@ -1,0 +1,366 @@
+"""Means of runs of channels over the pixels that count, and their gradients; see `runs`.
+
+If all channels share the weights of pixels, these are multiplied into the weights of taps where
+taps are listed (`TapCounting`), and so is their sum.  Only channels that each have weights of their
+own, and pixels that may be missing, are counted channel by channel: the latter only where a plain
+sum is NaN.  The parts of a complex pixel are two channels, which are missing together.
+"""
+
+from __future__ import annotations
+
+import functools
+import operator
+from collections.abc import Callable, Sequence
+from types import SimpleNamespace
+from typing import NamedTuple
+
+from gridsample.kernels.sampling.counting import COUNTED, WEIGHT, Counts
+from gridsample.kernels.sampling.mean_gradients import MeanBackward
+from gridsample.kernels.sampling.missing import Means
+from gridsample.kernels.sampling.points import Group
+from gridsample.kernels.sampling.reading import Image, no_pixel
+from gridsample.kernels.sampling.run_gradients import (
+    BackwardRuns,
+    PartOfRun,
+    RunOfPlanes,
+    SamplePoints,
+)
+from gridsample.kernels.sampling.runs import GatherRuns, Order, Registers, Run, Runs
+from gridsample.kernels.sampling.sampler import Description, State
+from gridsample.kernels.sampling.tap_lists import TapCounting, TapList, list_bytes
+from gridsample.kernels.vector import Function, Pointer, Value, joined
+
+# The numbers of a pixel, as the first of orders.
+NUMBERS = ((COUNTED,), (WEIGHT,))
+
+
+class ChannelWeights(NamedTuple):
+    """The weights of the pixels of a run whose channels each have their own.
+
+    Attributes:
+        counts: how pixels count.
+        run: how runs fill registers.
+        taps: the list of taps.
+        plane: the weights of the first channel.
+        points: the points of a register.
+    """
+
+    counts: Counts
+    run: Run
+    taps: TapList
+    plane: Pointer
+    points: int
+
+    def load(self, place: int | Value, lane: Value) -> list[Value]:
+        """Read the weights of the pixels of a tap, given its place in the list."""
+        assert self.taps.places is not None
+        if self.points > 1:
+            return [joined([self.load_point(place, lane + p)[0] for p in range(self.points)])]
+        return self.load_point(place, lane)
+
+    def load_point(self, place: int | Value, lane: Value) -> list[Value]:
+        """Read the weights of the pixel of one point; all lanes are defined."""
+        assert self.taps.places is not None
+        places, offsets = self.taps.places.at(place), self.taps.offsets.at(place)
+        here = offsets.load(lane)
+        real, memory = self.plane.function.real, self.plane.at(places.load(lane).to("int64"))
+        weights = [part.to(real) for part in self.run.load(memory)]
+        if self.counts.doubt is not None:
+            self.counts.doubt.check(weights)
+        present = here != no_pixel(here.kind)
+        return [present.select(part, self.counts.outside) for part in weights]
+
+
+class CountedPixels(NamedTuple):
+    """How the pixels of runs count.
+
+    Attributes:
+        ignores: whether NaN counts for nothing.
+        folds: whether the weights of taps are NaN where a tap does not count.
+        parts: whether channels are the parts of complex numbers.
+        weights: the weights of pixels, if each channel has its own.
+        numbers: what is summed of a pixel.
+    """
+
+    ignores: bool
+    folds: bool
+    parts: bool
+    weights: ChannelWeights | None = None
+    numbers: Sequence[Order] = NUMBERS
+
+    def terms(
+        self, values: Sequence[Value], weight: Value, place: int | Value, lane: Value
+    ) -> Registers:
+        """Return what a tap adds to the sums of m v and m."""
+        weights: Sequence[Value | None] = [None] * len(values)
+        if self.weights is not None:
+            weights = self.weights.load(place, lane)
+        terms: Registers = {number: [] for number in self.numbers}
+        for value, own in zip(values, weights, strict=True):
+            amount = weight if own is None else weight * own
+            counts = [weight == weight] if self.folds else []
+            counts += [] if own is None else [own > 0.0]
+            counts += [self.known(value)] if self.ignores else []
+            present = functools.reduce(operator.and_, counts)
+            for number in self.numbers:
+                term = amount if number == (WEIGHT,) else value * amount
+                terms[number].append(present.select(term, 0.0))
+        return terms
+
+    def known(self, value: Value) -> Value:
+        """Whether pixels are numbers; a complex one is if both parts are."""
+        known = value == value
+        if not self.parts:
+            return known
+        other = value.shuffle([lane ^ 1 for lane in range(value.lanes)])
+        return known & (other == other)
+
+
+class MeanSums:
+    """Sums runs over the taps that count.
+
+    Attributes:
+        counts: how pixels count.
+    """
+
+    def __init__(
+        self, runs: Runs, function: Function, description: Description, call: SimpleNamespace
+    ) -> None:
+        self.runs, self.function, self.description = runs, function, description
+        self.ignores, drops = description.counts
+        self.counts = Counts(function, description, call, self.ignores, drops)
+        self.separate = bool(description.weights) and not description.layout.shared
+        self.folds = description.folds and not self.separate
+
+    def counting(self, state: State, item: Value | None, plane: Value) -> TapCounting | None:
+        """Return how taps are listed."""
+        if not (self.folds or self.separate):
+            return None
+        begin, counts = state.weights_begin, self.counts
+        weights = counts.plane(item, plane)
+        return TapCounting(weights, begin, counts.outside, counts.doubt, self.separate)
+
+    def pixels(self, taps: TapList, plane: Pointer | None, points: int) -> CountedPixels:
+        """Return how the pixels of a register of points count."""
+        weights, run = None, self.runs.run
+        if self.separate and plane is not None:
+            weights = ChannelWeights(self.counts, run, taps, plane, points)
+        parts = self.description.layout.parts
+        return CountedPixels(self.ignores, self.folds, parts, weights)
+
+    def sums(
+        self, taps: TapList, orders: Sequence[Order], source: Pointer, lane: Value,
+        dropped: Sequence[Value] | None, plane: Pointer | None,
+    ) -> Registers:  # fmt: skip
+        """Sum m v and m over the taps, for each order of derivatives.
+
+        Args:
+            taps: the taps.
+            orders: the orders of derivatives, of which the first is 0.
+            source: the image, from the first channel on.
+            lane: the first of the points.
+            dropped: the values of dropped taps, for one point, or None for a register of points.
+            plane: the weights of the first channel, or None.
+        """
+        runs, points = self.runs, 1 if dropped else self.runs.run.points
+        pixels = self.pixels(taps, plane, points)
+        numbered = [(*number, *order) for order in orders for number in NUMBERS]
+
+        def counted() -> list[Value]:
+            found = runs.sum(taps, numbered, source, lane, dropped, pixels)
+            return [register for order in numbered for register in found[order]]
+
+        if self.separate:
+            return self.by_order(numbered, counted())
+        plain = pixels._replace(ignores=False, numbers=NUMBERS[:1]) if self.folds else None
+        prefix = (COUNTED,) if self.folds else ()
+        found = runs.sum(
+            taps, [(*prefix, *order) for order in orders], source, lane, dropped, plain
+        )
+        first = found[*prefix, *orders[0]]
+        whole = [
+            register
+            for order in orders
+            for register in (
+                *found[*prefix, *order], *self.sums_of_weights(taps, order, lane, first)
+            )
+        ]  # fmt: skip
+        if not self.ignores:
+            return self.by_order(numbered, whole)
+
+        def where_known() -> list[Value]:
+            # What is whole keeps its bits.
+            known = [pixels.known(register) for register in first] * len(numbered)
+            return [*map(Value.select, known, whole, counted())]
+
+        missing = [~pixels.known(self.defined(register)) for register in first]
+        some = functools.reduce(operator.or_, missing).any()
+        return self.by_order(
+            numbered, self.function.choose(some, where_known, lambda: whole, likely=False)
+        )
+
+    def sums_of_weights(
+        self, taps: TapList, order: Order, lane: Value, like: Sequence[Value]
+    ) -> list[Value]:
+        """Return the sums of the weights of taps, where all pixels are numbers."""
+        if not self.folds:
+            return [register.like(0.0 if any(order) else 1.0) for register in like]
+        points = like[0].lanes // self.runs.run.length
+        return [self.runs.run.spread(taps.sums[order], lane, points)] * len(like)
+
+    def defined(self, register: Value) -> Value:
+        """Return a register with numbers in place of lanes that are no channels."""
+        run = self.runs.run
+        if run.kept == run.length:
+            return register
+        lanes = [lane % run.length < run.kept for lane in range(register.lanes)]
+        return self.function.vector(lanes, "bool").select(register, 0.0)
+
+    def by_order(self, orders: Sequence[Order], registers: Sequence[Value]) -> Registers:
+        """Assign registers in a row to orders."""
+        each = len(registers) // len(orders)
+        return {o: [*registers[k * each : (k + 1) * each]] for k, o in enumerate(orders)}
+
+    def spread_of_run(self, register: Value, like: Value) -> Value:
+        """Repeat the numbers of one point's channels for all points of a register."""
+        return register.shuffle([lane % register.lanes for lane in range(like.lanes)])
+
+
+class MeanRuns(GatherRuns):
+    """Writes the loops that average runs."""
+
+    numbers = Means.numbers
+    others = Means.others
+
+    def __init__(self, function: Function, description: Description, call: SimpleNamespace) -> None:
+        super().__init__(function, description, call)
+        self.sums = MeanSums(self.runs, function, description, call)
+        self.shares = description.needs[2]
+
+    def run(self, task: Value) -> None:
+        """Process one task."""
+        with self.sums.counts.watch():
+            super().run(task)
+
+    def counting(self, state: State, item: Value, plane: Value) -> TapCounting | None:
+        """Return how the pixels of a run count; None if all count alike."""
+        self.item = None if self.description.points.listed else item
+        return self.sums.counting(state, self.item, plane)
+
+    def totals(
+        self, taps: TapList, source: Pointer, lane: Value, plane: Value,
+        dropped: Sequence[Value] | None = None,
+    ) -> list[Value]:  # fmt: skip
+        """Compute the means of a register of points, or of one point, and sums of weights."""
+        weights = self.sums.counts.plane(self.item, plane)
+        sums = self.sums.sums(taps, self.orders, source, lane, dropped, weights)
+        above, below = (sums[*number, *self.orders[0]] for number in NUMBERS)
+        least, absent = self.call.least.load(plane), self.fills_of_run("absent", plane)
+        means = [
+            (b > least).select(a / b, self.sums.spread_of_run(other, a))
+            for a, b, other in zip(above, below, absent, strict=True)
+        ]
+        return [*means, *below] if self.shares else means
+
+    def fills_of_run(self, name: str, plane: Value) -> list[Value]:
+        """Read the numbers of a run's planes, and, of points that have no taps, sums of weights."""
+        fills = super().fills_of_run(name, plane)
+        if not self.shares or name not in ("outside", "invalid"):
+            return fills
+        share = self.sums.counts.outside if name == "outside" else 0.0
+        return [*fills, *(fill.like(share) for fill in fills)]
+
+    def store(
+        self, results: Sequence[Value], begin: Value, places: Callable[[Value], Value],
+        lane: Value, packed: bool,
+    ) -> None:  # fmt: skip
+        """Write the means of a register of points, or of one point, and sums of weights."""
+        registers = self.runs.run.registers
+        super().store(results[:registers], begin, places, lane, packed)
+        if self.shares:
+            target = self.call.shares.at(begin)
+            self.runs.run.store(results[registers:], target, places, lane, packed)
+
+
+class MeanBackwardRuns(BackwardRuns):
+    """Writes the loops of the sweep of first derivatives of means of runs.
+
+    What is added to the pixels of a group is kept in scratch memory, channel by channel.
+    """
+
+    arrays = MeanBackward.arrays
+
+    def __init__(self, function: Function, description: Description, call: SimpleNamespace) -> None:
+        super().__init__(function, description, call)
+        self.means = MeanSums(self.runs, function, description, call)
+        self.need_weights = description.needs[2]
+        self.listed = [self.value_order, *(self.orders if self.need_grid else [])]
+        if self.need_weights:
+            self.sums_of_weights = Image(call.sums_of_weights, call.sums_item, call.sums_planes)
+        memory = call.scratch.at(list_bytes(description, function.lanes, len(description.axes) + 1))
+        self.onto_above = memory.cast(function.real)
+
+    def run(self, task: Value) -> None:
+        """Process one task."""
+        with self.means.counts.watch():
+            super().run(task)
+
+    def counting(self, state: State, item: Value | None, plane: Value) -> TapCounting | None:
+        """Return how the pixels of a run count; None if all count alike."""
+        self.item = item
+        return self.means.counting(state, item, plane)
+
+    def onto_below(self, run: RunOfPlanes) -> Pointer:
+        """Where the gradients of sums of weights are kept, after those of the other sums."""
+        below: Pointer = self.onto_above.at(run.channels * self.function.lanes)
+        return below
+
+    @property
+    def need_products(self) -> bool:
+        """Whether moments are multiplied by upstream values: what is scattered depends on them."""
+        return True
+
+    def scatter_run(
+        self, run: RunOfPlanes, group: Group, state: State, places: SamplePoints
+    ) -> None:
+        """Add the gradients of a run at a group to its pixels, and to their weights."""
+
+        def kept(lane: int | Value) -> Value:
+            return run.channels * lane
+
+        self.scatter(run._replace(upstream=self.onto_above), group, state, kept)
+        if self.need_weights:
+            sums = self.sums_of_weights.plane(self.item, run.plane)
+            below = run._replace(upstream=self.onto_below(run), sums=sums)
+            self.scatter(below, group, state, kept)
+
+    def products_of(self, part: PartOfRun, taps: TapList, upstream: Sequence[Value]) -> Registers:
+        """Multiply moments by upstream values, and keep the gradients of both sums."""
+        run, plane = part.run, part.run.plane + part.block.first
+        weights = self.means.counts.plane(self.item, plane)
+        sums = self.means.sums(taps, self.listed, part.source, part.lane, part.dropped, weights)
+        least = self.call.least.load(plane)
+        above, below = (sums[*number, *self.value_order] for number in NUMBERS)
+        onto_above, onto_below = [], []
+        for n, d, g in zip(above, below, upstream, strict=True):
+            onto_above.append((d > least).select(g / d, 0.0))
+            onto_below.append((d > least).select(-(onto_above[-1] * (n / d)), 0.0))
+        if self.need_image:
+            self.keep(part, onto_above, self.onto_above)
+        if self.need_weights:
+            self.keep(part, onto_below, self.onto_below(run))
+        products: Registers = {}
+        for order in self.products if self.need_grid else ():
+            terms = zip(
+                sums[COUNTED, *order], sums[WEIGHT, *order], onto_above, onto_below, strict=True
+            )
+            # Where nothing is missing, the sum of weights has no derivative.
+            products[order] = [a * n + (d == 0.0).select(0.0, b * d) for n, d, a, b in terms]
+        return products
+
+    def keep(self, part: PartOfRun, registers: Sequence[Value], memory: Pointer) -> None:
+        """Store what is added to the pixels of a part."""
+        run, channels = self.runs.run, part.run.channels
+        packed = run.channels < run.lanes
+        first = memory.at(part.block.first)
+        run.store(registers, first, lambda lane: channels * lane, part.lane, packed)
