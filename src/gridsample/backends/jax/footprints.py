@@ -239,9 +239,7 @@ def vote(image: Array, grid: Array, call: Call) -> Array:
     margins = jnp.where(feet.share < 1, margin, 0.0).astype(real)[:, np.newaxis]
     nearest = tuple([METHODS["nearest"] if one.votes else one for one in plan.methods])
     single = call._replace(
-        plan=dataclasses.replace(
-            plan, methods=nearest, coords="pixel", extrapolate=True, footprint=None
-        )
+        plan=dataclasses.replace(plan, methods=nearest, coords="pixel", margin=None, footprint=None)
     )
 
     def ballot(place: Array) -> tuple[Array, Array]:
@@ -307,7 +305,7 @@ def in_pixels(points: Array, call: Call) -> Array:
         points = shifted * (sizes - 1) * HALF if plan.align_corners else (
             (shifted * sizes - 1) * HALF
         )  # fmt: skip
-    if plan.extrapolate:
+    if plan.margin is None:
         return points
-    inside = ((points >= -plan.rim) & (points <= sizes - 1 + plan.rim)).all(-1, keepdims=True)
+    inside = ((points >= -plan.margin) & (points <= sizes - 1 + plan.margin)).all(-1, keepdims=True)
     return jnp.where(inside, points, jnp.nan)

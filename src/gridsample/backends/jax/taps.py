@@ -52,7 +52,7 @@ class Axis(NamedTuple):
         odd: whether signs change.
         folds: whether the position is folded, instead of each tap's index.
         aligned: the meaning of -1 and 1; None if coordinates are positions.
-        rim: the extent of the image beyond its outermost pixel centres; None if points beyond it
+        margin: the extent of the image beyond its outermost pixel centres; None if points beyond it
             have taps, too.
         order: the order of the derivative.
     """
@@ -66,7 +66,7 @@ class Axis(NamedTuple):
     odd: bool
     folds: bool
     aligned: bool | None
-    rim: float | None
+    margin: float | None
     order: int
 
 
@@ -109,7 +109,7 @@ def axes_of(call: Call) -> list[Axis]:
         Axis(
             size, method.derivative(order), method.first, method.rounding, BOUNDARIES[name].code,
             edge, BOUNDARIES[name].odd, folds, plan.align_corners if normalized else None,
-            None if plan.extrapolate else plan.rim, order,
+            plan.margin, order,
         )
         for size, method, name, edge, folds, order in zip(
             plan.spatial[::-1], plan.methods, plan.boundaries, plan.edges, plan.folds, call.order,
@@ -125,9 +125,9 @@ def locate(coordinate: Array, axis: Axis) -> tuple[Array, Array, Array, Array, A
     if axis.aligned is not None:
         position = AXIS.position(coordinate, last, axis.aligned)
         steep = steep * AXIS.slope(last, axis.aligned)
-    bounded = axis.rim is not None
+    bounded = axis.margin is not None
     valid = AXIS.known(position, ZEROS if bounded else axis.boundary)
-    within = AXIS.inside(position, last, axis.rim) if bounded else valid
+    within = AXIS.inside(position, last, axis.margin) if bounded else valid
     position = jnp.where(within, position, 0)
     where = axis.boundary, float(axis.edge)
     if axis.folds:
