@@ -26,6 +26,7 @@ from gridsample.kernels.sampling.division import (
     lanes_of,
     passes,
     strip_length,
+    with_own_grids,
 )
 from gridsample.kernels.sampling.footprint_gradients import (
     FootprintBackward,
@@ -311,6 +312,7 @@ def plan_gather(
     means: Averages | None = None,
 ) -> Launch:
     """Prepare a gather for arrays of these layouts."""
+    plan, grid = with_own_grids(plan, grid, affine)
     rules = rules_of(plan, order, filled)
     copies = plan.nearest and not any(order) and means is None
     source = planes_of(image, plan.items, plan.grid_items)
