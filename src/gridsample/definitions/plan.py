@@ -53,6 +53,11 @@ class Boundary:
     folds_position: bool = False
     filled: bool = False
 
+    @property
+    def drops(self) -> bool:
+        """Whether taps outside are dropped."""
+        return self.code == axis.ZEROS
+
     def edge_for(self, align_corners: bool) -> int:
         """The place of the mirrors, which is `edge` resolved for a value of align_corners."""
         return int(not align_corners) if self.edge is None else self.edge
