@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -17,6 +17,61 @@ from gridsample.kernels.sampling.layouts import GradientLayout
 
 Array = np.ndarray[Any, Any]
 Order = tuple[int, ...]
+
+
+class Samples(NamedTuple):
+    """The arrays of a call.
+
+    Attributes:
+        image: the image, (N, C, *spatial).
+        grid: the grid, (N, *out, D), or affine maps, (N, D, D + 1).
+        values: the array of the samples, (N, C, *out), or their upstream gradient.
+        weights: how much pixels count, (N or 1, 1 or C, *spatial), or None.
+        shares: the array of the sums of weights, (N, C, *out), in the dtype of sums, with the
+            strides of ``values``; for means that ask for it.
+        fill: the fill value of each channel, or None.
+    """
+
+    image: Array
+    grid: Array
+    values: Array
+    weights: Array | None = None
+    shares: Array | None = None
+    fill: Array | None = None
+
+
+class Needs(NamedTuple):
+    """Which gradients are needed.
+
+    Attributes:
+        image: whether that of the image is.
+        grid: whether that of the grid or of affine maps is.
+        weights: whether that of the weights is.
+        values: whether that of the upstream values is, in a double backward.
+        dtype: the dtype of the image's gradient, if not that of the sums.
+    """
+
+    image: bool = True
+    grid: bool = True
+    weights: bool = False
+    values: bool = False
+    dtype: np.dtype[Any] | None = None
+
+
+class Gradients(NamedTuple):
+    """The gradients of samples; None where they are not needed.
+
+    Attributes:
+        image: that of the image.
+        grid: that of the grid or of affine maps, in the dtype of sums.
+        weights: that of the weights, in the dtype of sums.
+        doubtful: whether some weight that was read may be negative or not finite.
+    """
+
+    image: Array | None
+    grid: Array | None
+    weights: Array | None = None
+    doubtful: bool = False
 
 
 def numbers_of_planes(
