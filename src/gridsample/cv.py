@@ -349,8 +349,8 @@ def split_maps(map1: Any, map2: Any, nearest: bool) -> tuple[Array, Array]:
     pair = first.ndim == 3 and first.shape[2] == 2
     if pair and first.dtype == np.int16:
         if second is None or nearest:
-            grid = first.astype(np.float32, order="C")
-            return grid[..., 0], grid[..., 1]
+            whole = first.astype(np.float32, order="C")
+            return whole[..., 0], whole[..., 1]
         size = first.shape[:2]
         if second.shape != size or second.dtype not in (np.uint16, np.int16):
             raise ValueError(
@@ -358,7 +358,7 @@ def split_maps(map1: Any, map2: Any, nearest: bool) -> tuple[Array, Array]:
                 f"got shape {second.shape} and {second.dtype}"
             )
         # Both fractions are looked up at once, and x and y are one grid in memory.
-        grid = FRACTIONS.take(second & 1023, axis=0, mode="clip")
+        grid: Array = FRACTIONS.take(second & 1023, axis=0, mode="clip")
         grid += first
         return grid[..., 0], grid[..., 1]
     if pair and second is None and first.dtype.kind == "f":
