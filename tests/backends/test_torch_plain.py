@@ -48,7 +48,7 @@ def in_dual_level(check: Callable[[], bool]) -> bool:
         return check()
 
 
-def in_mode(check: Callable[[], bool]) -> bool:
+def in_mode(check: Callable[[], Any]) -> Any:
     with Seen():
         return check()
 
@@ -80,10 +80,12 @@ def test_plain_is_what_it_says() -> None:
 @pytest.mark.covering(ordinary=1, slow=2)
 @pytest.mark.parametrize("items", [1, 2])
 @pytest.mark.parametrize("last", [False, True])
-@pytest.mark.parametrize("kind", [torch.float32, torch.float64, torch.complex64], ids=str)
-def test_both_ways_agree_bit_for_bit(kind: torch.dtype, last: bool, items: int) -> None:
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.complex64], ids=str)
+def test_the_short_and_the_long_way_agree_bit_for_bit(
+    dtype: torch.dtype, last: bool, items: int
+) -> None:
     image, grid = tensors()
-    image, grid = image[:items].to(kind), grid.float()
+    image, grid = image[:items].to(dtype), grid.float()
     if last:
         image = image.contiguous(memory_format=torch.channels_last)
     results = []
@@ -100,11 +102,32 @@ def test_both_ways_agree_bit_for_bit(kind: torch.dtype, last: bool, items: int) 
         assert (short.dtype, short.stride()) == (long.dtype, long.stride())
 
 
+@pytest.mark.covering(ordinary=1, slow=2)
+@pytest.mark.parametrize("mode", ["nearest", "linear", "spline3", "label"])
+@pytest.mark.parametrize("kind", [torch.float32, torch.uint8, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("last", [False, True])
+@pytest.mark.parametrize("size", [(3, 9), (5, 7), 1])
+def test_both_ways_of_resizing_agree(mode: str, kind: torch.dtype, last: bool, size: Any) -> None:
+    image = tensors()[0].abs().mul(50).to(torch.uint8 if mode == "label" else kind)
+    if last:
+        image = image.contiguous(memory_format=torch.channels_last)
+    short = gridsample.interpolate(image, size, mode=mode)
+    long = in_mode(lambda: gridsample.interpolate(image, size, mode=mode))
+    assert torch.equal(short, long)
+    assert (short.dtype, short.stride()) == (long.dtype, long.stride())
+    if image.is_floating_point():
+        recorded = gridsample.interpolate(image.requires_grad_(), size, mode=mode)
+        assert recorded.requires_grad and torch.equal(recorded, short)
+        (gradient,) = torch.autograd.grad(recorded.sum(), image)
+        assert gradient.any()
+
+
 def test_watchers_see_operators() -> None:
     image, grid = tensors()
     with Seen() as seen:
         gridsample.grid_sample(image, grid)
-    assert seen.operators == [GATHER]
+        gridsample.interpolate(image, (3, 4))
+    assert seen.operators == [GATHER, torch.ops.gridsample.resize.default]
 
 
 def test_a_graph_made_the_short_way_serves_everybody() -> None:
@@ -113,9 +136,12 @@ def test_a_graph_made_the_short_way_serves_everybody() -> None:
     assert "PlainGather" in out.grad_fn.name()
     upstream = torch.stack([torch.ones_like(out), out.detach()])
     batched = torch.autograd.grad(out, grid, upstream, retain_graph=True, is_grads_batched=True)[0]
-    for mine, one in zip(batched, upstream, strict=True):
+    for mine, values in zip(batched, upstream, strict=True):
         torch.testing.assert_close(
-            mine, torch.autograd.grad(out, grid, one, retain_graph=True)[0], rtol=1e-12, atol=1e-12
+            mine,
+            torch.autograd.grad(out, grid, values, retain_graph=True)[0],
+            rtol=1e-12,
+            atol=1e-12,
         )
     (first,) = torch.autograd.grad(out.square().sum(), grid, create_graph=True)
     (second,) = torch.autograd.grad(first.sum(), grid)

@@ -183,10 +183,10 @@ def tensor_of(
     else:
         result = torch.from_numpy(array)
         result = result if result.dtype == dtype else result.to(dtype)
-    return lay_out(result, like)
+    return match_layout(result, like)
 
 
-def lay_out(result: Tensor, like: Tensor | None) -> Tensor:
+def match_layout(result: Tensor, like: Tensor | None) -> Tensor:
     """Give a tensor the layout of ``like``, or make it contiguous; copy only if necessary."""
     if like is None or not is_channels_last(like):
         return result.contiguous()
@@ -326,7 +326,7 @@ def run_average(
     ):
         return out, shares, False
     samples = on_cpu().Samples(
-        memory(image), memory(points), memory(weights[0]) if weights else None, memory(out),
+        memory(image), memory(points), memory(out), memory(weights[0]) if weights else None,
         None if shares is None else memory(shares), fill_of(options.fill_value, plan),
     )  # fmt: skip
     doubtful = on_cpu().average(plan, samples, averaging, affine, threads)
@@ -342,10 +342,10 @@ def run_average_backward(
     plan = options.plan.plan
     points = positions.to(torch.float32) if affine and positions.element_size() < 4 else positions
     samples = on_cpu().Samples(
-        memory(image), memory(points), memory(weights[0]) if weights else None, memory(values),
+        memory(image), memory(points), memory(values), memory(weights[0]) if weights else None,
         fill=fill_of(options.fill_value, plan),
     )  # fmt: skip
-    needs, threads = on_cpu().Needs(*needed, plan.dtype), count(options.threads)
+    needs, threads = on_cpu().Needs(*needed, dtype=plan.dtype), count(options.threads)
     results = on_cpu().average_backward(plan, samples, averaging, needs, affine, threads)
     wide = torch.float64 if plan.real == np.float64 else torch.float32
     likes = (image.dtype, image), (positions.dtype, None), (wide, weights[0] if weights else None)
@@ -396,14 +396,15 @@ def run_backward(
         )
         if gradients is not None:
             return (
-                image.new_empty(0) if gradients[0] is None else lay_out(gradients[0], image),
+                image.new_empty(0) if gradients[0] is None else match_layout(gradients[0], image),
                 grid.new_empty(0) if gradients[1] is None else gradients[1],
             )
-    grad_image, gradient = on_cpu().backward(
-        call.plan, memory(values), memory(image), memory(grid), need_image=need_input,
-        need_grid=need_grid, order=call.order, fill=fill_of(options.fill_value, call.plan),
-        dtype=call.plan.dtype, threads=threads,
-    )  # fmt: skip
+    cpu, fill = on_cpu(), fill_of(options.fill_value, call.plan)
+    samples = cpu.Samples(memory(image), memory(grid), memory(values), fill=fill)
+    needs = cpu.Needs(need_input, need_grid, dtype=call.plan.dtype)
+    grad_image, gradient, *_ = cpu.backward(
+        call.plan, samples, needs, order=call.order, threads=threads
+    )
     return (
         image.new_empty(0) if grad_image is None else tensor_of(grad_image, image.dtype, image),
         grid.new_empty(0) if gradient is None else tensor_of(gradient, grid.dtype),
@@ -429,9 +430,9 @@ def backward_twice_on_cpu(
         return tuple(tensor.zero_() for tensor in empties)  # type: ignore[return-value]
     grid_tangent = memory(torch.zeros_like(grid) if by_grid is None else by_grid.to(grid.dtype))
     results = cpu.backward_twice(
-        call.plan, memory(values), memory(image), memory(grid),
+        call.plan, cpu.Samples(memory(image), memory(grid), memory(values)),
         None if by_image is None else memory(by_image.to(image.dtype)), grid_tangent,
-        need_values=need_values, need_image=need_image, need_grid=need_grid,
+        cpu.Needs(need_image, need_grid, values=need_values),
         order=call.order, threads=count(options.threads),
     )  # fmt: skip
     first, second, third = (

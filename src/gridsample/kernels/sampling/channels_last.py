@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -18,6 +18,7 @@ import numpy as np
 from gridsample.definitions.plan import Plan
 from gridsample.kernels.memory import Layout, addresses_of
 from gridsample.kernels.run import Launch, entry
+from gridsample.kernels.sampling.preparing import Gradients, Needs, Samples
 from gridsample.kernels.vector import Function, Record, compile, host, transpose
 
 Array = np.ndarray[Any, Any]
@@ -85,6 +86,83 @@ def parts_of(plan: Plan) -> Iterator[Part]:
         count, grids = items.stop - first, items if plan.grid_items > 1 else slice(None)
         grid_items = count if plan.grid_items > 1 else 1
         yield Part(replace(plan, image_items=count, grid_items=grid_items), items, grids)
+
+
+def gather_channels_last(
+    plan: Plan, arrays: Samples, compute: Callable[[Plan, Samples], bool | None], threads: int
+) -> bool:
+    """Compute samples of planes as runs of channels, a few items at a time.
+
+    Args:
+        plan: the plan.
+        arrays: the arrays.
+        compute: computes the samples of a part, and returns whether some weight is doubtful.
+        threads: the maximum number of threads.
+    """
+    doubtful = False
+    for part in parts_of(plan):
+        values = arrays.values[part.items]
+        shares = None if arrays.shares is None else arrays.shares[part.items]
+        sums = None if shares is None else empty_channels_last(shares)
+        runs = part_channels_last(arrays, part, True, threads)
+        runs = runs._replace(values=empty_channels_last(values), shares=sums)
+        doubtful |= bool(compute(part.plan, runs))
+        to_channels_first(runs.values, values, threads)
+        if shares is not None and sums is not None:
+            to_channels_first(sums, shares, threads)
+    return doubtful
+
+
+def backward_channels_last(
+    plan: Plan, arrays: Samples, needs: Needs, compute: Callable[[Plan, Samples], Gradients],
+    threads: int,
+) -> Gradients:  # fmt: skip
+    """Compute gradients of planes as runs of channels, a few items at a time.
+
+    Args:
+        plan: the plan.
+        arrays: the arrays.
+        needs: which gradients are needed.
+        compute: computes them for a part.
+        threads: the maximum number of threads.
+    """
+    kind = needs.dtype or plan.real
+    grad_image = np.empty(arrays.image.shape, kind) if needs.image else None
+    by_grid, by_weights, doubtful = list[Array](), list[Array](), False
+    for part in parts_of(plan):
+        runs = part_channels_last(arrays, part, needs.grid or arrays.weights is not None, threads)
+        runs = runs._replace(values=to_channels_last(arrays.values[part.items], threads))
+        gradients = compute(part.plan, runs)
+        if grad_image is not None and gradients.image is not None:
+            to_channels_first(gradients.image, grad_image[part.items], threads)
+        by_grid += [] if gradients.grid is None else [gradients.grid]
+        by_weights += [] if gradients.weights is None else [gradients.weights]
+        doubtful |= gradients.doubtful
+    shared = arrays.weights is not None and len(arrays.weights) == 1
+    return Gradients(
+        grad_image, joined(by_grid, plan.grid_items == 1), joined(by_weights, shared), doubtful
+    )
+
+
+def part_channels_last(arrays: Samples, part: Part, reads: bool, threads: int) -> Samples:
+    """Copy the image and the weights of a part, so that channels are neighbours.
+
+    The image's numbers are copied only if the call ``reads`` them.
+    """
+    weights, planes = arrays.weights, arrays.image[part.items]
+    if weights is not None:
+        weights = weights[part.items] if len(weights) > 1 else weights
+        if weights.shape[1] > 1:
+            weights = to_channels_last(np.ascontiguousarray(weights), threads)
+    image = to_channels_last(planes, threads) if reads else empty_channels_last(planes)
+    return arrays._replace(image=image, grid=arrays.grid[part.grids], weights=weights)
+
+
+def joined(parts: Sequence[Array], shared: bool) -> Array | None:
+    """Join the gradients of some items, or sum those of what all items share."""
+    if not parts:
+        return None
+    return functools.reduce(np.add, parts) if shared else np.concatenate(parts)
 
 
 def empty_channels_last(planes: Array) -> Array:

@@ -328,11 +328,11 @@ class MeanBackwardRuns(BackwardRuns):
         def kept(lane: int | Value) -> Value:
             return run.channels * lane
 
-        self.scatter(run._replace(upstream=self.onto_above), group, state, kept)
+        runs = [run._replace(upstream=self.onto_above)]
         if self.need_weights:
             sums = self.sums_of_weights.plane(self.item, run.plane)
-            below = run._replace(upstream=self.onto_below(run), sums=sums)
-            self.scatter(below, group, state, kept)
+            runs.append(run._replace(upstream=self.onto_below(run), sums=sums))
+        self.scatter(runs, group, state, kept)
 
     def products_of(self, part: PartOfRun, taps: TapList, upstream: Sequence[Value]) -> Registers:
         """Multiply moments by upstream values, and keep the gradients of both sums."""
