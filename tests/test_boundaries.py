@@ -157,6 +157,20 @@ def test_a_linear_axis_between_cubic_ones_in_a_table_of_taps() -> None:
     np.testing.assert_allclose(found, expected, rtol=1e-13)
 
 
+@pytest.mark.parametrize("kind", ["float64", "float32"])
+@pytest.mark.parametrize("channels", [1, 2, 3, 4, 6])
+def test_each_channel_has_its_fill_value_beside_points_in_the_image(
+    kind: str, channels: int
+) -> None:
+    image, fill = np.zeros((1, 8, 8, channels), kind), 3.0 + np.arange(channels)
+    points = np.array([[[20, 20], [3.25, 3.5], [-9, 4]] * 8])
+    found = gridsample.grid_sample(
+        image, points, "cubic", "constant", coords="pixel", fill_value=fill, channel_axis=-1
+    )
+    expected = np.tile([fill, 0 * fill, fill], (8, 1))[np.newaxis]
+    np.testing.assert_array_equal(found, expected)
+
+
 @pytest.mark.parametrize("n", [1, 2, 3, 4, 5, 8])
 def test_ties_of_nearest_under_wrap(n: int) -> None:
     """As docs/boundaries.md says: the position is moved by whole periods before it is rounded."""

@@ -32,7 +32,7 @@ def run(program: Program, record: Record, **arguments: Any) -> None:
             for name, argument in arguments.items()
         }
     )
-    program.call(row.ctypes.data)
+    program.call(row.address)
 
 
 COUNT = Record(out="*int64", amount="int64")

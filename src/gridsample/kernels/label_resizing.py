@@ -292,20 +292,19 @@ def prepare(
     axes = [axis.padded() for axis in axes]
     settings = SETTINGS.pack(
         rows=rows, share=share, channels=items * channels,
-        source_item=images.item, source_planes=images.starts.ctypes.data,
-        target_item=results.item, target_planes=results.starts.ctypes.data,
+        source_item=images.item, source_planes=images.starts,
+        target_item=results.item, target_planes=results.starts,
         sizes=sizes, steps=[axis.step for axis in axes], taps=taps,
         distances=[axis.size for axis in axes],
-        offsets=[axis.offsets.ctypes.data for axis in axes],
-        weights=[axis.weights.ctypes.data for axis in axes],
+        offsets=[axis.offsets for axis in axes],
+        weights=[axis.weights for axis in axes],
         # The program computes modulo 2**64.
         low=low if low < 1 << 63 else low - (1 << 64), range=range_,
     )  # fmt: skip
     kind = type_name(dtype)
     key = key_kind(kind_of(kind)).size
     scratch = lanes_of(True) * (2 * key + 8) * math.prod(taps) if few else 24 * range_
-    kept = images.starts, results.starts, *[table for axis in axes for table in axis[1:]]
-    return Launch(compiled(kind, few), settings, -(-rows // share), scratch, kept)
+    return Launch(compiled(kind, few), settings, -(-rows // share), scratch)
 
 
 def resize(maps: Sequence[AxisMap], source: Array, out: Array, threads: int | None = None) -> None:

@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gridsample.kernels import threads as pool
-from gridsample.kernels.vector import Function, Pointer, Program, Record, Value
+from gridsample.kernels.vector import Function, Pointer, Program, Record, StoredRecord, Value
 
 Array = np.ndarray[Any, Any]
 
@@ -74,18 +74,16 @@ class Launch(NamedTuple):
 
     Attributes:
         program: the machine code.
-        settings: the record of settings, as `Record.pack` makes it.
+        settings: the record of settings, and the arrays to which they point.
         tasks: the number of tasks.
         scratch: bytes of scratch memory for each thread.
-        kept: arrays to which the settings point.
         threads: how many threads are worth it; starting one takes as long as small calls.
     """
 
     program: Program
-    settings: Array
+    settings: StoredRecord
     tasks: int
     scratch: int = 0
-    kept: tuple[Array, ...] = ()
     threads: int = sys.maxsize
 
     def run(self, addresses: Sequence[int], threads: int) -> None:
@@ -100,7 +98,7 @@ class Launch(NamedTuple):
         if len(addresses) != len(self.program.arrays):
             names = ", ".join(self.program.arrays)
             raise TypeError(f"the program takes {names}; got {len(addresses)} addresses")
-        settings: int = self.settings.__array_interface__["data"][0]
+        settings = self.settings.address
         scratch_bytes = -(-self.scratch // LINE) * LINE
         kind = ctypes.c_int64 * (len(HEAD) + len(addresses))
         worker = self.program.address, self.program.call

@@ -109,25 +109,23 @@ def prepare(maps: tuple[AxisMap, ...], shape: Shape, size: int, threads: int) ->
     depth, height, width = [1] * absent_axes + list(shape[1:-1])
     tables = [np.zeros(1, np.int64)] * absent_axes + [axis_map.band.first for axis_map in maps]
     tables[2] = tables[2] * inner
-    kept = [np.ascontiguousarray(table, np.int64) for table in tables]
-    slices, rows, columns = map(len, kept)
+    inputs = [np.ascontiguousarray(table, np.int64) for table in tables]
+    slices, rows, columns = map(len, inputs)
     group = inner if inner in GROUPS else 0
     ahead = 1 << (group - 1).bit_length() if group else 0
-    safe = int(np.searchsorted(kept[2], width * inner - ahead, side="right"))
+    safe = int(np.searchsorted(inputs[2], width * inner - ahead, side="right"))
     plane = slices * rows * columns * inner
     target = min(planning.PIECE, max(planning.SHARE, outer * plane // threads))
     pieces = planning.cut(outer, plane, slices * rows, 1, target)
     settings = SETTINGS.pack(
         outer=outer, planes=pieces.planes, depth=depth, height=height, width=width * inner,
         slices=slices, rows=rows, columns=columns, part=pieces.rows, bands=pieces.bands,
-        slice_of=kept[0].ctypes.data, row_of=kept[1].ctypes.data, column_of=kept[2].ctypes.data,
+        slice_of=inputs[0], row_of=inputs[1], column_of=inputs[2],
         safe=min(safe, columns - 1), group=inner,
     )  # fmt: skip
     tasks = math.ceil(outer / pieces.planes) * pieces.bands
-    return Launch(
-        compiled(f"uint{8 * size}", group), settings, tasks, kept=tuple(kept),
-        threads=max(1, outer * plane // planning.WORTH),
-    )  # fmt: skip
+    threads_worth = max(1, outer * plane // planning.WORTH)
+    return Launch(compiled(f"uint{8 * size}", group), settings, tasks, threads=threads_worth)
 
 
 def copy_pixels(maps: tuple[AxisMap, ...], source: Array, target: Array, threads: int) -> None:

@@ -396,7 +396,7 @@ def rows_of_parts(
 ) -> tuple[Array, Array]:
     """Return the rows that reach the columns of each part, and a few more."""
     if step == 0:
-        return np.zeros(parts, np.int64), np.full(parts, axis.outputs)
+        return np.zeros(parts, np.int64), np.full(parts, axis.outputs, np.int64)
     begin = np.arange(parts) * part
     low, high = (begin - margin) / step, (begin + part + margin) / step
     # Nearest pixels are computed in single precision, whose error grows with the position.
@@ -441,12 +441,11 @@ def prepare(
     settings = SETTINGS.pack(
         inputs=axis.inputs, outputs=axis.outputs, inner=inner, part=part, parts=parts, most=most,
         share=1 / axis.outputs, step=step, reach=reach, stretch=stretch,
-        low=low.ctypes.data, high=high.ctypes.data,
+        low=low, high=high,
     )  # fmt: skip
     scratch = (part + 1 + host().lanes(sums)) * inner * np.dtype(sums).itemsize
     return Launch(
-        compiled(description), settings, lines * parts, scratch if transposed else 0, (low, high),
-        threads,
+        compiled(description), settings, lines * parts, scratch if transposed else 0, threads,
     )  # fmt: skip
 
 

@@ -206,19 +206,16 @@ def prepare(
     if transposed:
         inputs, outputs = outputs, inputs
     parts = -(-outputs // part)
-    begin, tables = HEAD * lanes, (band.first, band.count, band.weights)
-    kept = (
-        *[np.ascontiguousarray(table) for table in tables],
-        np.ascontiguousarray(band.weights[begin : begin + lanes, : period.taps].T),
-    )
-    names = "first", "count", "weights", "period"
+    begin = HEAD * lanes
     settings = SETTINGS.pack(
         inputs=inputs, outputs=outputs, part=part, parts=parts,
         tail=(outputs - begin) // lanes * lanes, step=period.step, origin=period.origin,
         less_inputs=inputs - band.inputs, less_outputs=outputs - band.outputs,
         taps=band.weights.shape[1],
-        **{name: table.ctypes.data for name, table in zip(names, kept, strict=True)},
+        first=np.ascontiguousarray(band.first), count=np.ascontiguousarray(band.count),
+        weights=np.ascontiguousarray(band.weights),
+        period=np.ascontiguousarray(band.weights[begin : begin + lanes, : period.taps].T),
     )  # fmt: skip
     copies = kind_of(axis) == "copies" and not transposed and kinds[0] == kinds[1]
     description = Description(period.places, period.taps, copies, *kinds, sums)
-    return Launch(compiled(description), settings, lines * parts, kept=kept)
+    return Launch(compiled(description), settings, lines * parts)

@@ -14,7 +14,7 @@ from gridsample.definitions.tables import KEPT, AxisMap, Band, rounded_order
 from gridsample.kernels.resize.forms import Stage
 from gridsample.kernels.resize.program import SETTINGS, Description, compiled, stage_record
 from gridsample.kernels.run import LINE, Launch
-from gridsample.kernels.vector import host, kind_of
+from gridsample.kernels.vector import host, kind_of, side_by_side
 
 Array = np.ndarray[Any, Any]
 Shape = tuple[int, ...]
@@ -194,11 +194,10 @@ class Memory:
 
 
 class Planned(NamedTuple):
-    """A stage: what is compiled for it, its settings, and the arrays to which they point."""
+    """A stage: what is compiled for it, and its settings."""
 
     stage: Stage
-    settings: dict[str, int]
-    kept: tuple[Array, ...]
+    settings: dict[str, Any]
 
 
 def regular(band: Band, inner: int, lanes: int) -> tuple[int, int, int] | None:
@@ -234,7 +233,7 @@ def plan_stage(
     """
     inner, lanes = math.prod(shape[axis + 1 :]), host().lanes(numbers.sums)
     weights = numbers.weights(band)
-    fields = {
+    fields: dict[str, Any] = {
         "result": 0, "middle": math.prod(shape[1:axis]), "n": shape[axis],
         "outputs": band.outputs, "inner": inner, "taps": weights.shape[1], "most": band.taps,
         "shift": numbers.shift(band), "start": 0, "stop": 0, "chunk": 1, "before": 0, "after": 0,
@@ -267,14 +266,11 @@ def plan_stage(
         count = np.repeat(count, inner)
         weights = np.repeat(weights.T, inner, axis=1)
         fields["taps"] = weights.shape[1]
-    kept = (
-        np.ascontiguousarray(first, np.int64), np.ascontiguousarray(count, np.int64),
-        np.ascontiguousarray(weights),
-    )  # fmt: skip
-    addresses = [table.ctypes.data for table in kept]
-    return Planned(
-        stage, fields | dict(zip(("first", "count", "weights"), addresses, strict=True)), kept
-    )
+    return Planned(stage, fields | {
+        "first": np.ascontiguousarray(first, np.int64),
+        "count": np.ascontiguousarray(count, np.int64),
+        "weights": np.ascontiguousarray(weights),
+    })  # fmt: skip
 
 
 def plan_stages(
@@ -315,7 +311,7 @@ def products_of(bands: Sequence[Band], order: Sequence[int], shape: Shape) -> in
 
 def kept_bytes(launch: Launch) -> int:
     """The memory of the tables of a launch, which are those of bands or as large."""
-    return 2 * sum([table.nbytes for table in launch.kept])
+    return 2 * launch.settings.nbytes
 
 
 def source_settings(planes: Shape, strides: Shape | None) -> dict[str, int]:
@@ -356,13 +352,13 @@ def prepare(
     record = stage_record(numbers.sums)
     tables = (bands[0].first, bands[0].count) if 0 in order else (np.zeros(1),) * 2
     first, count = (np.ascontiguousarray(table, np.int64) for table in tables)
-    rows_of_stages = np.concatenate([record.pack(**stage.settings) for stage in stages])
     settings = SETTINGS.pack(
         outer=shape[0], planes=pieces.planes, outputs=bands[0].outputs, rows=pieces.rows,
         bands=pieces.bands, inputs=shape[1], row=row,
         result_row=math.prod([band.outputs for band in bands[1:]]) * shape[-1],
-        first=first.ctypes.data, count=count.ctypes.data, stages=rows_of_stages.ctypes.data,
-        copy=copy, **source_settings(planes, strides),
+        first=first, count=count, copy=copy,
+        stages=side_by_side([record.pack(**stage.settings) for stage in stages]),
+        **source_settings(planes, strides),
     )  # fmt: skip
     description = Description(
         *kinds, numbers.sums, numbers.between, tuple([stage.stage for stage in stages]),
@@ -373,6 +369,5 @@ def prepare(
         settings,
         tasks=-(-shape[0] // pieces.planes) * pieces.bands,
         scratch=memory.size,
-        kept=(first, count, rows_of_stages, *[table for stage in stages for table in stage.kept]),
         threads=max(1, products_of(bands, order, shape) // WORTH),
     )

@@ -44,7 +44,7 @@ from gridsample.kernels.sampling.channels_last import (
     gather_channels_last,
     pays_channels_last,
 )
-from gridsample.kernels.sampling.division import Averages, Sweep
+from gridsample.kernels.sampling.division import Averages, Sweep, with_own_grids
 from gridsample.kernels.sampling.layouts import complex_of, gradient_layout
 from gridsample.kernels.sampling.preparing import Gradients as Gradients
 from gridsample.kernels.sampling.preparing import Needs as Needs
@@ -56,7 +56,9 @@ from gridsample.kernels.sampling.preparing import (
     in_order,
     is_readable,
     numbers_of_planes,
+    own_grids,
     readable,
+    sum_of_grids,
     vanishes,
 )
 
@@ -213,6 +215,8 @@ def ready_backward(
     ready &= like.layout[2] == image[2] and plan.real == grid[2] and orders[0] == orders[1]
     if not ready or plan.nearest or vanishes(plan, order) or plan.footprint is not None:
         return None
+    if with_own_grids(plan, grid, False)[0] is not plan:
+        return None  # whose gradients are summed
     if pays_channels_last(plan, image, values, False):
         return None
     sweep = Sweep(image, grid, values, False, False, needed, threads)
@@ -255,13 +259,13 @@ def backward(
             ), count,
         )  # fmt: skip
     grad_image = None if like is None else like.zeros()
-    needed = (needs.image, needs.grid and not plan.nearest)
+    needed, shared = (needs.image, needs.grid and not plan.nearest), plan
+    plan, grid = own_grids(plan, arrays.grid, affine)
     gradient, sides = None, list[Array]()
     if needs.grid and affine:
         gradient = np.zeros(parts_of_maps(plan))
     elif needs.grid:
         gradient = np.zeros((plan.grid_items, *plan.out, len(plan.spatial)), plan.real)
-    grid = arrays.grid
     if any(needed) and not vanishes(plan, order):
         grid = as_maps(grid, plan) if affine else even(grid)
         values = even_values(values)
@@ -280,6 +284,7 @@ def backward(
         gradient = gradient.sum(1).astype(plan.real)
     elif gradient is not None:
         antialiasing.add_sides(sides, grid, gradient, count)
+        gradient = sum_of_grids(gradient, shared)
     return Gradients(grad_image, gradient)
 
 
@@ -388,11 +393,13 @@ def backward_twice(
     results = None
     if needs.values:
         results = np.zeros((*plan.shape[:2], *parts, *plan.out), plan.real)
-    grad_image = like.zeros() if needs.image else None
+    grad_image, shared = like.zeros() if needs.image else None, plan
+    plan, grid = own_grids(plan, grid, False)
     gradient = np.zeros((plan.grid_items, *plan.out, len(plan.spatial)), plan.real)
     if not (vanishes(plan, order) or plan.nearest):
         image, grid = in_order(image, like), even(grid)
-        grid_tangent = np.ascontiguousarray(converted(grid_tangent, plan.real))
+        tangents = np.broadcast_to(converted(grid_tangent, plan.real), grid.shape)
+        tangents = np.ascontiguousarray(tangents)
         other = None
         if upstream is not None:
             other = in_order(upstream.astype(kind, copy=False), like)
@@ -401,7 +408,7 @@ def backward_twice(
         layouts = layout_of(image), layout_of(grid), layout_of(values)
         sweep = Sweep(*layouts, False, False, needed, count)
         places = {
-            "image": image, "upstream": other, "grid": grid, "tangents": grid_tangent,
+            "image": image, "upstream": other, "grid": grid, "tangents": tangents,
             "values": values, "results": results, "sums": grad_image, "gradient": gradient,
         }  # fmt: skip
         if plan.footprint is not None:
@@ -412,4 +419,4 @@ def backward_twice(
                 launch.run(addresses_of(places.values()), count)
     if results is not None and parts:
         results = np.ascontiguousarray(np.moveaxis(results, 2, -1)).view(kind)[..., 0]
-    return results, grad_image, gradient if needs.grid else None
+    return results, grad_image, sum_of_grids(gradient, shared) if needs.grid else None

@@ -38,8 +38,10 @@ from gridsample.kernels.sampling.preparing import (
     even_values,
     in_order,
     numbers_of_planes,
+    own_grids,
     readable,
     reads_of,
+    sum_of_grids,
 )
 
 Array = np.ndarray[Any, Any]
@@ -146,7 +148,9 @@ def average_backward(
         )  # fmt: skip
     image = in_order(image, like)
     weights = plain_weights(plan, weights, image, values)
-    grid = as_maps(arrays.grid, plan) if affine else even(arrays.grid)
+    shared = plan
+    plan, grid = own_grids(plan, arrays.grid, affine)
+    grid = as_maps(grid, plan) if affine else even(grid)
     gradient = None
     if needs.grid:
         points = (plan.grid_items, *plan.out, len(plan.spatial))
@@ -169,6 +173,8 @@ def average_backward(
             launch.run(places, count)
     if gradient is not None and affine:
         gradient = gradient.sum(1).astype(plan.real)
+    elif gradient is not None:
+        gradient = sum_of_grids(gradient, shared)
     known = None
     if averaging.ignores and image.dtype.kind not in "biu" and sums is not None:
         known = mask_of_known(image, plan.real)

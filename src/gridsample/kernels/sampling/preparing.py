@@ -12,7 +12,7 @@ from gridsample.definitions.options import Averaging
 from gridsample.definitions.plan import Plan
 from gridsample.kernels.memory import Layout, is_even, is_plain, layout_of, plain
 from gridsample.kernels.outside import bits_outside, means_outside, numbers_outside
-from gridsample.kernels.sampling.division import cost_of
+from gridsample.kernels.sampling.division import cost_of, with_own_grids
 from gridsample.kernels.sampling.layouts import GradientLayout
 
 Array = np.ndarray[Any, Any]
@@ -98,6 +98,22 @@ def dropped_of(plan: Plan, fill: Array | None) -> Array:
 def as_maps(theta: Array, plan: Plan) -> Array:
     """Return affine maps (N, D, D + 1) in the form that programs take."""
     return np.ascontiguousarray(theta, plan.real)
+
+
+def own_grids(plan: Plan, grid: Array, affine: bool) -> tuple[Plan, Array]:
+    """Return the plan and the grid as if each item had a grid of its own, if that pays."""
+    own, (shape, _, _) = with_own_grids(plan, layout_of(grid), affine)
+    return own, grid if own is plan else np.broadcast_to(grid, shape)
+
+
+def sum_of_grids(gradient: Array, plan: Plan) -> Array:
+    """Return the gradient of a plan's grid, given that of `own_grids`."""
+    if len(gradient) == plan.grid_items:
+        return gradient
+    numbers = gradient.reshape(len(gradient), -1)
+    lines = np.ascontiguousarray(numbers.T, np.float64)  # which are summed faster than columns
+    total: Array = lines.sum(1).astype(gradient.dtype).reshape(1, *gradient.shape[1:])
+    return total
 
 
 def readable(plan: Plan, image: Array) -> Array:

@@ -25,7 +25,7 @@ from gridsample.kernels.vector.compiler import (
 from gridsample.kernels.vector.function import Function, Loop
 from gridsample.kernels.vector.kinds import KINDS, Kind, kind_of
 from gridsample.kernels.vector.pointers import Pointer
-from gridsample.kernels.vector.records import Record
+from gridsample.kernels.vector.records import Record, StoredRecord, side_by_side
 from gridsample.kernels.vector.shuffles import joined, transpose
 from gridsample.kernels.vector.values import Value
 
@@ -37,6 +37,7 @@ __all__ = [
     "Pointer",
     "Program",
     "Record",
+    "StoredRecord",
     "Target",
     "Value",
     "assembly",
@@ -44,5 +45,6 @@ __all__ = [
     "host",
     "joined",
     "kind_of",
+    "side_by_side",
     "transpose",
 ]
