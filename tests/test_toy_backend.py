@@ -209,7 +209,7 @@ def test_fields_of_every_rank() -> None:
         assert_close(plain(convert(Toy(maps), *how)), convert(maps, *how), 1e-12)
 
 
-def test_worlds() -> None:
+def test_resampling_in_millimetres() -> None:
     rng = cases.generator("toy", "worlds")
     image, upstream = rng.normal(size=(4, 5)), rng.normal(size=(3, 4))
     affine, other, matrix = (np.eye(3) + rng.uniform(-0.1, 0.1, (3, 3)) for _ in range(3))
