@@ -424,3 +424,57 @@ def test_results_are_written_in_any_layout(data: st.DataObject) -> None:
     out = data.draw(layouts(expected.ndim, WRITABLE)).of(np.zeros_like(expected))
     gridsample.grid_sample(x.image, x.grid, **x.options, out=out)
     np.testing.assert_allclose(out, expected, rtol=1e-12, atol=1e-12)
+
+
+# Arrays of another byte order, and at any address -------------------------------------------------
+
+
+def swapped_field(array: Array) -> Array:
+    """Of another byte order, and its strides are no multiples of the item size."""
+    return cases.field(array.astype(array.dtype.newbyteorder()))
+
+
+FORMS: dict[str, Callable[[Array], Array]] = {
+    "unaligned": cases.unaligned,
+    "field": cases.field,
+    "swapped": cases.LAYOUTS["byte-swapped"],
+    "swapped field": swapped_field,
+    "swapped reversed": lambda array: swapped_field(cases.reversed_axes(array)),
+    "swapped rolled": lambda array: cases.rolled(swapped_field(array)),
+    "swapped repeated": lambda array: cases.repeated(cases.LAYOUTS["byte-swapped"](array)),
+}
+
+
+@pytest.mark.covering(slow=3)
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("kind", ["float16", "float32", "float64", "uint16", "int64", "complex64"])
+@pytest.mark.parametrize("mode", ["nearest", "linear", "cubic", "lanczos4", "label"])
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("points", [4, 3000])  # a copy pays for many
+@pytest.mark.parametrize("grids", [1, 2])
+def test_sampling_memory_of_any_form(
+    form: str, kind: str, mode: str, weighted: bool, points: int, grids: int
+) -> None:
+    rng, number = cases.generator(form, kind, mode, points), np.dtype(kind)
+    integers = number.kind in "iu"
+    mode = "cubic" if mode == "label" and not integers else mode
+    real = np.float64 if kind == "float64" else np.float32
+    options: dict[str, Any] = {"mode": mode, "padding_mode": "reflection"}
+    image = cases.pixels(rng, (2, 3, 41, 37), float if integers else kind) * 40
+    image = np.abs(image).astype(kind) if integers else image
+    if weighted and mode != "label":
+        options["weights"] = FORMS[form](rng.uniform(0.1, 2, (2, 1, 41, 37)).astype(real))
+        if number.kind == "f":
+            image[:, 1, 5:9] = np.nan
+            options["missing"] = "ignore"
+    grid = rng.uniform(-1.2, 1.2, (grids, points, 1, 2)).astype(real)
+    grid = np.broadcast_to(grid, (2, *grid.shape[1:]))
+    laid_out = FORMS[form](image)
+    native = {name: np.array(x, real) for name, x in options.items() if name == "weights"}
+    with oracles.unchanged(laid_out):
+        found = gridsample.grid_sample(laid_out, grid, **options)
+    expected = gridsample.grid_sample(np.array(laid_out, kind), grid, **options | native)
+    assert found.dtype == expected.dtype == number
+    # Sums may be in another order, by which integers may round to the other side.
+    slack = (mode != "label") if integers else min(1e4 * float(np.finfo(number).eps), 0.5)
+    np.testing.assert_allclose(found, expected, rtol=0, atol=slack)

@@ -169,6 +169,18 @@ def test_rotation_of_planes_and_more():
             agree("rotate", image, 33, axes, reshape)
 
 
+@pytest.mark.covering
+@pytest.mark.parametrize("dtype", ["float64", "uint8", "bool", "complex128"])
+@pytest.mark.parametrize("order", [0, 1, 3])
+@pytest.mark.parametrize("shape", [(13, 11), (1, 5), (30,), (200, 201)])
+@pytest.mark.parametrize("by", [5, 9.7, -3.5, 250, np.nan])
+def test_shifts_by_most_of_an_image(by, shape, order, dtype):
+    image = np.abs(image_of(shape)).astype(dtype)
+    for mode in ("constant", "grid-constant", "mirror"):
+        if by == by or mode == "constant":  # elsewhere, SciPy reads unspecified memory for NaN
+            agree("shift", image, by, order=order, mode=mode, cval=1)
+
+
 @pytest.mark.parametrize("name", ["shift", "zoom"])
 def test_any_rank_axis_by_axis(name):
     agree(name, image_of((3, 4, 2, 5)), 1.5, mode="mirror")

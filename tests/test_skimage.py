@@ -188,6 +188,21 @@ def test_warp_agrees(name, order, mode):
         agree("warp", image, function, order=order, mode=mode, **options)
 
 
+@pytest.mark.covering
+@pytest.mark.parametrize("dtype", ["float64", "float32", "uint8", "bool"])
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize(
+    "rows",
+    [[(0.5, 0, -0.25), (0, 0.5, -3.5)], [(0, -1, 20.5), (1, 0, -0.5)], [(1, 0, np.inf), (0, 1, 2)]],
+)
+def test_the_nearest_pixel_of_ties_and_of_infinity(rows, mode, dtype):
+    if np.isinf(rows[0][2]):
+        mode = "constant"  # elsewhere, scikit-image converts NaN to an integer, with any result
+    matrix = np.array([*rows, (0, 0, 1)])
+    for image in (IMAGES[dtype], np.stack([IMAGES[dtype]] * 3, -1)):
+        agree("warp", image, matrix, order=0, mode=mode, output_shape=(40, 50))
+
+
 def test_warp_of_other_ranks():
     volume = rng.random((5, 6, 7))
     places = np.mgrid[0:4:0.7, 0:5:0.9, 0:6:1.3]

@@ -141,7 +141,8 @@ class NumPy(Backend):
         return np.result_type(*[np.float32 if dtype == BFLOAT16 else dtype for dtype in types])
 
     def astype(self, array: Array, dtype: DType) -> Array:
-        """Convert an array to a dtype, which may be bfloat16."""
+        """Convert an array to a dtype, which may be bfloat16, in native byte order."""
+        dtype = np.dtype(dtype).newbyteorder("=")
         return array if array.dtype == dtype else converted(as_float(array), dtype)
 
     def permute(self, array: Array, axes: Sequence[int]) -> Array:

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from gridsample.backends import Backend, hand_over, is_overridden
 from gridsample.definitions.plan import Mode
 from gridsample.fields.arrays import (
@@ -174,8 +172,8 @@ def invert(
         field: (N, *spatial, D) in pixels, components in x, y, z order, D = 1 to 3.
         mode: the method that interpolates the displacements, as in `grid_sample`.
         padding_mode: the boundary that extends the displacements, as in `compose`.
-        iterations: the maximum number of steps.  With NumPy arrays, they end when every residual is
-            below a hundredth of the tolerance.
+        iterations: the maximum number of steps.  They end when every residual is below a hundredth
+            of the tolerance, but for tensors that record derivatives, are traced, or are on a GPU.
         tolerance: the largest residual, in pixels, at which a point counts as converged.
         coords: what the field and its inverse hold, as in `compose`.
 
@@ -470,8 +468,10 @@ def newton(
     size = squared_norm(residual, rank)
     unit, half = (backend.full((), n, size.dtype, size) for n in (1, 0.5))
     length = xp.ones_like(size)
+    # Each step of a recorded iteration improves the derivatives, too.
+    may_stop = backend.inspects(size) and not getattr(size, "requires_grad", False)
     for _ in range(iterations):
-        if backend.is_host and not np.any(np.asarray(size) > enough * enough):
+        if may_stop and not bool((size > enough * enough).any()):
             break
         slopes = slopes_at(field, solution, mode, padding)
         steps = solve(backend, slopes, components(residual, rank))

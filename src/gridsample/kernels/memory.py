@@ -52,18 +52,21 @@ def spacing(layout: Layout) -> tuple[int, int, int] | None:
 
 
 def plain(array: Array) -> Array:
-    """Return the array itself if a kernel can read it, otherwise a copy.
+    """Return the array itself if any kernel can read it, otherwise a copy.
 
-    Kernels read native, aligned arrays, in any order of memory.
+    Kernels read native arrays in any order of memory, at any address.  Axes along which the array
+    is broadcast are not copied.
     """
-    if is_plain(array.strides, array.dtype) and array.flags.aligned:
+    if is_plain(array.strides, array.dtype):
         return array
-    return array.astype(array.dtype.newbyteorder("="), order="C", copy=True)
+    own = tuple([slice(None) if stride else slice(1) for stride in array.strides])
+    copy = array[own].astype(array.dtype.newbyteorder("="), order="C", copy=True)
+    return np.broadcast_to(copy, array.shape)
 
 
 @functools.lru_cache(maxsize=1024)
 def is_plain(strides: Shape, dtype: np.dtype[Any]) -> bool:
-    """Whether a kernel can read an array with these strides and this dtype."""
+    """Whether any kernel can read an array with these strides and this dtype."""
     return dtype.isnative and all(stride % dtype.itemsize == 0 for stride in strides)
 
 
@@ -76,7 +79,7 @@ def even(points: Array) -> Array:
 
 def is_even(values: Array) -> bool:
     """Whether a kernel can write to an array (N, C, *points): it is plain and evenly spaced."""
-    return values.flags.aligned and is_even_layout(layout_of(values))
+    return is_even_layout(layout_of(values))
 
 
 @functools.lru_cache(maxsize=1024)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from gridsample.backends import Backend, backend_of, is_foreign
+from gridsample.chunked.strips import POINTS
 from gridsample.definitions.checks import as_array, as_reals, check_dense
 from gridsample.definitions.integers import float_limits
 
@@ -105,7 +106,17 @@ def store(values: Any, output: Any) -> Any:
     backend = backend_of(values=values)
     if backend.as_dtype(output) is not None:
         return backend.astype(as_type(backend, values, output), output)
-    output[...] = as_type(backend, values, output.dtype)
+    rounds = backend.is_host and values.dtype.kind == "f" and output.dtype.kind in "iub"
+    if rounds and values.size > POINTS and not np.may_share_memory(values, output):
+        if len(values) == 1:
+            store(values[0], output[0])
+            return output
+        # A few rows at a time are in cache.
+        rows = max(1, len(values) * POINTS // values.size)
+        for first in range(0, len(values), rows):
+            store(values[first : first + rows], output[first : first + rows])
+    else:
+        output[...] = as_type(backend, values, output.dtype)
     return output
 
 

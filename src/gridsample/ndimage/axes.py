@@ -135,23 +135,39 @@ def zoom(
 def separable(image: Any, positions: Sequence[Any], spline: Spline) -> Any:
     """Sample an image of any rank at the product of separate positions along each axis."""
     backend, outside = backend_of(image=image), []
-    if 0 in image.shape or any(len(place) == 0 for place in positions):
-        return constant([len(place) for place in positions], spline, image)
-    values = image
+    shape = tuple(len(place) for place in positions)
+    if 0 in image.shape or 0 in shape:
+        return constant(shape, spline, image)
+    values, inner = image, [slice(0, n) for n in shape]
     for axis, place in enumerate(positions):
         n, x = image.shape[axis], as_real(place, image)
         if at_rest(place, n) and (spline.filters or spline.order < 2):
             continue  # every pixel of the axis is copied
         source = prepared(values, (axis,), spline)
         if spline.mode.fills:
-            outside.append((axis, ~spline.inside(x, n)))
+            inside = spline.inside(x, n)
+            if backend.is_host:
+                inner[axis] = span(inside)
+                x, inside = x[inner[axis]], inside[inner[axis]]
+            outside.append((axis, ~inside))
         sampled_positions = spline.sampled_positions(backend.xp, x, source.shape[axis])
         values = sample_axis(source, axis, sampled_positions, **spline.options)
     if values is image:
         return values
     for axis, beyond in outside:
         values = filled(backend, values, axis, beyond, spline.cval)
-    return values
+    if tuple(values.shape) == shape:
+        return values
+    result = np.empty(shape, values.dtype)
+    result[...] = spline.cval
+    result[tuple(inner)] = values
+    return result
+
+
+def span(inside: Any) -> slice:
+    """Return the part of an axis that contains all positions inside the image, or one position."""
+    (found,) = np.nonzero(inside)
+    return slice(found[0], found[-1] + 1) if len(found) else slice(0, 1)
 
 
 def at_rest(x: Any, n: int) -> bool:

@@ -118,7 +118,10 @@ def warped(
     """Sample an image by whichever kind of map is given; see `warp`."""
     matrix, flat = matrix_of(inverse_map), source.ndim in (2, 3)
     if matrix is not None and order in METHODS and not map_args and flat and len(shape) > 1:
-        return sample_under_matrix(source, matrix, shape[:2], order, boundary.boundary, cval)
+        options: dict[str, Any] = {"mode": METHODS[order], "padding_mode": boundary.boundary}
+        if boundary.boundary == "constant":
+            options["fill_value"] = cval
+        return sample_under_matrix(source, matrix, shape[:2], options)
     if matrix is None and not callable(inverse_map):
         return map_coordinates(source, inverse_map, order=order, mode=boundary.ndimage, cval=cval)
     if not flat:
@@ -128,6 +131,10 @@ def warped(
         )
     if len(shape) < 2:
         raise ValueError(f"output_shape must be (rows, columns), got {shape}")
+    if matrix is not None and order == 0 and not map_args and keeps_ties(matrix, boundary):
+        check_channels(source, shape)
+        options = spline_of(order, boundary.ndimage, cval, True).options
+        return sample_under_matrix(source, matrix, shape[:2], options)
     if matrix is None or map_args:
         positions = mapped(source, inverse_map, map_args or {}, shape)
     else:
@@ -278,47 +285,64 @@ def at_positions(
     cval: float,
 ) -> Array:
     """Sample (rows, columns) or (rows, columns, channels) at positions along rows and columns."""
-    channels = shape[2] if len(shape) > 2 else image.shape[-1]
-    if (image.ndim == 2 and len(shape) > 2) or (image.ndim == 3 and channels != image.shape[2]):
-        raise ValueError(
-            f"output_shape {shape} must be (rows, columns), or have as many channels as the image, "
-            f"whose shape is {tuple(image.shape)}"
-        )
+    check_channels(image, shape)
     if image.ndim == 2:
         xp = backend_of(image=image).xp
         return map_coordinates(image, xp.stack(list(positions)), order=order, mode=mode, cval=cval)
     spline = spline_of(order, mode, cval, True)
-    shape = (*shape[:2], channels)
+    shape = (*shape[:2], image.shape[2])
     result = new_output(None, image, shape)
     values = transform(image, lambda a, b: [x[a:b] for x in positions], shape[:2], spline, result)
     return values if values is result else store(values, result)
 
 
+def check_channels(image: Array, shape: tuple[int, ...]) -> None:
+    """Raise an error if an output's shape has other channels than the image."""
+    if len(shape) > 2 and tuple(shape[2:]) != tuple(image.shape[2:]):
+        raise ValueError(
+            f"output_shape {shape} must be (rows, columns), or have as many channels as the image, "
+            f"whose shape is {tuple(image.shape)}"
+        )
+
+
+def keeps_ties(matrix: Any, boundary: Mode) -> bool:
+    """Whether the nearest pixel under a matrix is SciPy's, at ties, too.
+
+    At a mirror through the centre of a pixel, and near the horizon of a projective map, the choice
+    depends on SciPy's own arithmetic.  A NaN is outside, which the nearest pixel cannot show.
+    """
+    if boundary.ndimage == "mirror" or getattr(matrix, "requires_grad", False):
+        return False
+    rows = matrix.tolist()
+    return rows[2] == [0, 0, 1] and all(math.isfinite(n) for row in rows for n in row)
+
+
 def sample_under_matrix(
-    image: Array, matrix: Any, shape: tuple[int, ...], order: int, boundary: str, cval: float
+    image: Array, matrix: Any, shape: tuple[int, ...], options: dict[str, Any]
 ) -> Array:
-    """Sample (rows, columns) or (rows, columns, channels) under a matrix."""
+    """Sample (rows, columns) or (rows, columns, channels) under a matrix.
+
+    ``options`` are those of `grid_sample`.
+    """
     backend = backend_of(image=image)
     matrix = numbers(matrix, image)
     pixels = image[..., None] if image.ndim == 2 else image
-    sampled = projective(pixels, matrix, shape, METHODS[order], boundary, cval)
-    if order == 1 and backend.is_host and np.isnan(image.min()):
+    sampled = projective(pixels, matrix, shape, options)
+    if options["mode"] == "linear" and backend.is_host and np.isnan(image.min()):
         # A pixel of weight 0 is not read, so that a shift by whole pixels keeps NaN where it is.
         missing = np.isnan(pixels)
         known = np.where(missing, 0, pixels)
-        sampled = projective(known, matrix, shape, "linear", boundary, cval)
-        share = projective(missing.astype(pixels.dtype), matrix, shape, "linear", boundary, 0.0)
+        sampled = projective(known, matrix, shape, options)
+        inside = {name: value for name, value in options.items() if name != "fill_value"}
+        share = projective(missing.astype(pixels.dtype), matrix, shape, inside)
         sampled[share > 0] = np.nan
     return sampled[..., 0] if image.ndim == 2 else sampled
 
 
 def projective(
-    pixels: Array, matrix: Any, shape: tuple[int, ...], method: str, boundary: str, cval: float
+    pixels: Array, matrix: Any, shape: tuple[int, ...], options: dict[str, Any]
 ) -> Array:
     """Sample (rows, columns, C) under a matrix; affine ones are applied as pixels are sampled."""
-    options: dict[str, Any] = {"mode": method, "padding_mode": boundary}
-    if boundary == "constant":
-        options["fill_value"] = cval
     learned = getattr(matrix, "requires_grad", False)
     if not learned and matrix[2].tolist() == [0, 0, 1]:
         size = (1, pixels.shape[-1], *shape)

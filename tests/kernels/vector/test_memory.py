@@ -69,11 +69,36 @@ def test_elements_at_any_address(lanes: int) -> None:
     source = np.arange(64, dtype=np.uint8)
 
     def write(_: Function, memory: Any) -> None:
-        value = memory.source.at(3).cast("float32").load_packed(0, lanes)
-        memory.target.at(1).cast("float32").store_packed(value)
+        value = memory.source.at(3).cast("float32").load(0, lanes)
+        memory.target.at(1).cast("float32").store(value)
 
     got = transform(write, source, 40)
     assert (got[1 : 1 + 4 * lanes] == source[3 : 3 + 4 * lanes]).all()
+
+
+@pytest.mark.parametrize("kind", [name for name in KIND_NAMES if KINDS[name].bits > 8])
+@pytest.mark.parametrize("order", ["packed", "swapped"])
+def test_packed_elements(order: str, kind: str) -> None:
+    """Their indices count bytes."""
+    elements = numbers(kind)
+    records = np.zeros(64, [("before", "u1"), ("value", kind)])
+    records["value"] = elements if order == "packed" else elements.byteswap()
+    size = records.itemsize
+    indices = np.array([63, 0, 5, 5, 17, 40, 2, 62])
+
+    def write(_: Function, memory: Any) -> None:
+        source = memory.source.at(1).cast(f"{order} {kind}")
+        target = memory.target.cast(kind)
+        vector = memory.indices.load(0, 8)
+        target.store(source.load_each([memory.indices.load(k) for k in range(8)]))
+        target.store(source.gather(vector), 8)
+        target.store(source.gather(vector, vector < 5 * size), 16)
+        target.store(source.gather(memory.indices.load(2)), 24)
+
+    wanted = elements[indices]
+    few = np.where(indices < 5, wanted, 0).astype(kind)
+    found = transform(write, records.view(np.uint8), 25 * elements.itemsize, indices * size)
+    same_bits(found.view(kind), np.concatenate([wanted, wanted, few, wanted[2:3]]))
 
 
 def test_bfloat16_is_stored_as_its_bits() -> None:
@@ -248,7 +273,7 @@ def test_memory_holds_one_kind() -> None:
     with pytest.raises(TypeError, match="cannot store int32 in memory of float32"):
         memory.store(function.constant(1, "int32"))
     with pytest.raises(TypeError, match="cannot store float64 in memory of float32"):
-        memory.store_packed(function.constant(1, "float64"))
+        memory.store(function.constant(1, "float64"))
     with pytest.raises(TypeError, match="complex64"):
         memory.cast("complex64")
     with pytest.raises(TypeError, match="an index has one lane, got 8"):

@@ -48,7 +48,9 @@ from gridsample.kernels.sampling.preparing import (
     dropped_of,
     even_values,
     in_order,
+    is_readable,
     numbers_of_planes,
+    readable,
     vanishes,
 )
 from gridsample.kernels.sampling.turning import (
@@ -91,7 +93,7 @@ def gather(
     if fill is None and not affine:
         layouts = layout_of(image), layout_of(grid), layout_of(out)
         ready = ready_gather(plan, order, *layouts, count)
-        if ready and image.flags.aligned and grid.flags.aligned and out.flags.aligned:
+        if ready:
             ready.run(*addresses_of((image, grid, out)))
             return
     if vanishes(plan, order):
@@ -102,7 +104,7 @@ def gather(
         gather(plan, image, grid, values, order=order, fill=fill, affine=affine, threads=threads)
         out[...] = values
         return
-    image = plain(image)
+    image = readable(plan, image)
     if pays_to_turn(plan, layout_of(image), layout_of(out), True):
         for part in parts_of(plan):
             runs, values = turned(image[part.items], count), empty_runs(out[part.items])
@@ -181,7 +183,7 @@ def ready_gather(
     means: Averaging | None = None,
 ) -> Ready | None:
     """Prepare a call of gather without a fill, for some layouts; None if a copy is needed."""
-    ready = is_plain(*image[1:]) and is_plain(*grid[1:]) and is_even_layout(out)
+    ready = is_readable(plan, image) and is_plain(*grid[1:]) and is_even_layout(out)
     if not ready or spacing(grid) is None or vanishes(plan, order) or plan.footprint is not None:
         return None
     special = None if means is None else Averages(means)

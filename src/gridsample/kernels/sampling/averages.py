@@ -32,6 +32,8 @@ from gridsample.kernels.sampling.preparing import (
     even_values,
     in_order,
     numbers_of_planes,
+    readable,
+    reads_of,
 )
 from gridsample.kernels.sampling.turning import (
     Part,
@@ -97,8 +99,10 @@ def average(
     Returns:
         Whether some weight that was read may be negative or not finite.
     """
-    arrays, count = arrays._replace(image=plain(arrays.image)), threads or pool.cores()
-    image, out, shares = arrays.image, arrays.out, arrays.shares
+    count = threads or pool.cores()
+    # Programs read both parts of a complex number at once.
+    image = plain(arrays.image) if plan.dtype.kind == "c" else readable(plan, arrays.image)
+    arrays, out, shares = arrays._replace(image=image), arrays.out, arrays.shares
     # Wherever nothing is missing, means have the bits of plain samples, which are turned likewise.
     if pays_to_turn(plan, layout_of(image), layout_of(out), True):
         doubtful = False
@@ -114,7 +118,7 @@ def average(
     # Both parts of a complex mean have the same sum.
     both_parts = shares is not None and out.dtype.kind == "c"
     sums = np.empty_like(out, complex_of(plan.real)) if both_parts else shares
-    weights = plain_weights(plan, arrays.weights, image, out)
+    weights = plain_weights(plan, arrays.weights, image, out, True)
     grid = as_maps(arrays.grid, plan) if affine else even(arrays.grid)
     layouts = layout_of(image), layout_of(grid), layout_of(out)
     means = Averages(averaging, None if weights is None else layout_of(weights))
@@ -130,23 +134,28 @@ def average(
     return bool(wrong[0])
 
 
-def plain_weights(plan: Plan, weights: Array | None, image: Array, values: Array) -> Array | None:
+def plain_weights(
+    plan: Plan, weights: Array | None, image: Array, values: Array, gathers: bool = False
+) -> Array | None:
     """Return weights as a kernel reads them: (N or 1, C, *spatial), copied only if necessary.
 
     If rows of the image are contiguous, so are those of the weights.  If its channels are processed
-    together, and each has weights of its own, these are copied side by side, too, unless a few
-    points are sampled.
+    together, and each has weights of its own, these are copied side by side, too.  Nothing is
+    copied if a few points are sampled.
     """
     if weights is None:
         return None
-    weights = plain(weights)
+    few = gathers and reads_of(plan) <= weights.size and plan.dtype.kind != "c"
+    weights = weights if few else plain(weights)
     channels = channels_together(layout_of(image), layout_of(values))
     if weights.shape[1] > 1 and channels > 1 and plan.dtype.kind != "c":
         if 4 * plan.points >= math.prod(plan.spatial) and weights.strides[1] != weights.itemsize:
             runs = empty_runs(weights)
             runs[...] = weights
             weights = runs
-    elif weights.strides[-1] != weights.itemsize and image.strides[-1] == image.itemsize:
+    elif (
+        weights.strides[-1] != weights.itemsize and image.strides[-1] == image.itemsize and not few
+    ):
         weights = np.ascontiguousarray(weights)
     return np.broadcast_to(weights, (len(weights), plan.channels, *plan.spatial))
 

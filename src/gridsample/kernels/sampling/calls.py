@@ -221,8 +221,18 @@ def weighted(
     alike = starts.reshape(-1, len(starts) if known.channels == 1 else channels)
     shared = alike.shape[1] > 1 and not np.ptp(alike, 1).any()
     known = known._replace(wide=known.wide or wide, weights=weights.kind, shared=shared)
+    reading, together = description.reading, known.channels > 1
+    if not together and (kind_of(weights.kind).packed or weights.strides[0] != 1):
+        # Pixels and weights are read alike.
+        reading, known = SINGLES, known._replace(beside=False)
     frame = frame._replace(settings={**frame.settings, **settings}, kept=(*frame.kept, starts))
-    return description._replace(layout=known), frame
+    return description._replace(layout=known, reading=reading), frame
+
+
+def bits_of(kind: str) -> str:
+    """Return the kind as which pixels are copied."""
+    order, _, _ = kind.rpartition(" ")
+    return f"{order} uint{kind_of(kind).bits}".lstrip()
 
 
 def layout_for(
@@ -232,7 +242,7 @@ def layout_for(
 
     ``channels`` are processed together, or read at a time if they are many.
     """
-    beside = source.strides[0] == channels
+    beside = source.strides[0] == channels and not kind_of(source.kind).packed
     # The longest axis may be broadcast.
     extent = max(extent_of(plan, source, outputs), *plan.spatial)
     wide = extent + channels >= (1 << 31) - 2
@@ -314,13 +324,14 @@ def plan_gather(
     if not plan.votes:
         channels = channels_with_weights(means.weights if means else None, image, out)
     layout = layout_for(plan, source, frame.outputs, out, block_of(channels, lanes_of(plan)))
-    bits = f"uint{kind_of(source.kind).bits}"
+    bits = bits_of(source.kind)
+    stored = storage_of(target.kind) if plan.votes else target.kind
     description = Description(
         sweep="labels" if plan.votes else "means" if means else "gather",
         axes=rules,
         points=frame.points,
         image=bits if copies else storage_of(source.kind),
-        values=bits if copies else storage_of(target.kind) if plan.votes else target.kind,
+        values=kind_of(bits).loaded.name if copies else stored,
         real=element(plan.real),
         reading=COPIES if copies else reading_for(plan, rules, layout),
         layout=layout,

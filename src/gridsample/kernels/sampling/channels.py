@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from gridsample.kernels.memory import Layout
+from gridsample.kernels.memory import Layout, is_plain
 
 
 def channels_together(*layouts: Layout) -> int:
     """Return the number of channels of a pixel that are processed together, or 1.
 
     These are all channels if they are neighbours in the memory of all arrays.  The parts of a
-    complex number are two channels, and always neighbours.
+    complex number are two channels, and always neighbours.  Numbers that are not native are read
+    one by one.
     """
-    shape, _, dtype = layouts[0]
+    shape, strides, dtype = layouts[0]
+    if not is_plain(strides, dtype):
+        return 1
     parts = 2 if dtype.kind == "c" else 1
     neighbours = all(shape[1] == 1 or strides[1] == dtype.itemsize for _, strides, dtype in layouts)
     return shape[1] * parts if neighbours else parts
@@ -29,7 +32,11 @@ def channels_with_weights(weights: Layout | None, *layouts: Layout) -> int:
     Channels that do not share weights need weights that are neighbours, too.
     """
     channels = channels_together(*layouts)
-    if weights is None or shares_weights(weights):
+    if weights is None:
+        return channels
+    if not is_plain(*weights[1:]):
+        return 1
+    if shares_weights(weights):
         return channels
     complex_ = layouts[0][2].kind == "c"
     beside = not complex_ and weights[1][1] == weights[2].itemsize

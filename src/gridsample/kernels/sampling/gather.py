@@ -41,7 +41,8 @@ class Gather:
     @classmethod
     def numbers(cls, description: Description) -> dict[str, str]:
         """Return the kinds of the arrays with a number for each plane, by name."""
-        kind = description.image if description.reading == COPIES else description.real
+        kind = kind_of(description.image).loaded.name
+        kind = kind if description.reading == COPIES else description.real
         return dict.fromkeys(("outside", "dropped", "holes"), kind)
 
     @classmethod

@@ -29,7 +29,8 @@ class Labels(Gather):
     @classmethod
     def numbers(cls, description: Description) -> dict[str, str]:
         """Return the kinds of the arrays with a number for each plane, by name."""
-        return dict.fromkeys(("outside", "dropped", "holes"), description.image)
+        kind = kind_of(description.image).loaded.name
+        return dict.fromkeys(("outside", "dropped", "holes"), kind)
 
     def value(self, state: State, source: Pointer, fills: dict[str, Value]) -> Value:
         """Compute the winners of a group in one plane."""

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gridsample.definitions.plan import Plan, type_name
-from gridsample.kernels.memory import Layout, frozen
+from gridsample.kernels.memory import Layout, frozen, is_plain
 
 Array = np.ndarray[Any, Any]
 
@@ -18,8 +18,9 @@ class Planes(NamedTuple):
     """An array (N, C, *rest) as programs see it: planes of real numbers.
 
     Attributes:
-        kind: the name of the kind of its elements.
-        item: the distance between items, in elements; 0 if all items share one.
+        kind: the name of the kind of its elements; a packed one if the array is not native.
+        item: the distance between items, in elements, or in bytes if the kind is packed; 0 if all
+            items share one.
         starts: the place of each plane of an item.
         strides: the distance of neighbours along each axis of ``rest``, last axis first.
     """
@@ -54,13 +55,17 @@ def planes_of(layout: Layout, items: int, grids: int) -> Planes:
     shape, strides, dtype = layout
     parts = 2 if dtype.kind == "c" else 1
     size = dtype.itemsize // parts
+    kind, part = element(dtype), 1
+    if not is_plain(strides, dtype):
+        kind = f"{'packed' if dtype.isnative else 'swapped'} {kind}"
+        part, size = size, 1
     item, channel, *rest = (stride // size for stride in strides)
     item = item if shape[0] == items else 0
-    starts = np.arange(shape[1], dtype=np.int64)[:, None] * channel + np.arange(parts)
+    starts = np.arange(shape[1], dtype=np.int64)[:, None] * channel + np.arange(parts) * part
     if grids == 1:
         starts = np.arange(items, dtype=np.int64)[:, None, None] * item + starts
         item = 0
-    return Planes(element(dtype), item, frozen(starts.reshape(-1)), tuple(rest[::-1]))
+    return Planes(kind, item, frozen(starts.reshape(-1)), tuple(rest[::-1]))
 
 
 def reach_of(shape: Sequence[int], strides: Sequence[int]) -> int:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import functools
+import math
 from typing import Any
 
 import numpy as np
 
 from gridsample.definitions.options import Averaging
 from gridsample.definitions.plan import Plan
-from gridsample.kernels.memory import is_even, plain
+from gridsample.kernels.memory import Layout, is_even, is_plain, layout_of, plain
 from gridsample.kernels.outside import bits_outside, means_outside, numbers_outside
+from gridsample.kernels.sampling.division import cost_of
 from gridsample.kernels.sampling.layouts import GradientLayout
 
 Array = np.ndarray[Any, Any]
@@ -41,6 +44,28 @@ def dropped_of(plan: Plan, fill: Array | None) -> Array:
 def as_maps(theta: Array, plan: Plan) -> Array:
     """Return affine maps (N, D, D + 1) in the form that programs take."""
     return np.ascontiguousarray(theta, plan.real)
+
+
+def readable(plan: Plan, image: Array) -> Array:
+    """Return an image, or weights, that programs which gather can read: itself, or else a copy."""
+    return image if is_readable(plan, layout_of(image)) else plain(image)
+
+
+@functools.lru_cache(maxsize=256)
+def is_readable(plan: Plan, image: Layout) -> bool:
+    """Whether programs that gather should read an image of this layout.
+
+    If it is not native, they read single bytes in order, which is slower.  It is still faster than
+    to copy the image if they read few of its pixels.
+    """
+    shape, strides, dtype = image
+    pixels = math.prod([n for n, stride in zip(shape, strides, strict=True) if stride])
+    return is_plain(strides, dtype) or reads_of(plan) <= pixels
+
+
+def reads_of(plan: Plan) -> int:
+    """Return the number of pixels that a call reads, counted as often as it reads them."""
+    return plan.items * plan.channels * plan.points * cost_of(plan)
 
 
 def vanishes(plan: Plan, order: Order) -> bool:

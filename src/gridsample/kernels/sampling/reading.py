@@ -280,7 +280,7 @@ class SinglePixels(Filled):
         self.converted = converted or (lambda pixels: pixels.to(plane.function.real))
         self.dropped = Fill(dropped if converted is None else converted(dropped))
         # A gather instruction is no faster, but shorter, and there is none for narrow elements.
-        self.gathers = few and plane.kind.bits >= 32
+        self.gathers = few and plane.kind.bits >= 32 and not plane.kind.packed
 
     def row(self, outer: tuple[Tap, ...], taps: Sequence[Tap]) -> list[Value]:
         """Read the pixels of all taps along x."""
@@ -463,10 +463,10 @@ def read_pairs(row: Pointer, begins: Sequence[Value]) -> tuple[Value, Value]:
 def load_words(row: Pointer, begins: Sequence[Value], word: Kind) -> Value:
     """Read a word at the index of each element."""
     if len(begins) == 1:
-        return row.at(begins[0]).cast(word).load_packed(0)
+        return row.at(begins[0]).cast(word).load()
     result = row.function.undefined(word, len(begins))
     for lane, begin in enumerate(begins):
-        result = result.insert(row.at(begin).cast(word).load_packed(0), lane)
+        result = result.insert(row.at(begin).cast(word).load(), lane)
     return result
 
 

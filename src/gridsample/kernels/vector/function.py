@@ -105,8 +105,7 @@ class Function:
 
     def gather(self, places: Value, condition: Value, otherwise: Value) -> Value:
         """Read the elements at addresses where a condition holds; `Pointer.gather` calls it."""
-        kind, lanes, size = otherwise.kind, otherwise.lanes, otherwise.kind.size
-        result = otherwise.type
+        kind, lanes, result = otherwise.kind, otherwise.lanes, otherwise.type
         name = f"llvm.masked.gather.{intrinsic_suffix(kind, lanes)}.v{lanes}p0"
         # LLVM 22 made the alignment an attribute of the addresses.
         old = llvm_version() < 22
@@ -114,8 +113,8 @@ class Function:
         self.declarations[name] = (
             f"declare {result} @{name}(<{lanes} x ptr>, {alignment}<{lanes} x i1>, {result})"
         )
-        given = f"i32 {size}, " if old else ""
-        attribute = "" if old else f"align {size} "
+        given = "i32 1, " if old else ""
+        attribute = "" if old else "align 1 "
         operands = (
             f"{result} @{name}(<{lanes} x ptr> {attribute}{places.text}, "
             f"{given}{condition}, {otherwise})"

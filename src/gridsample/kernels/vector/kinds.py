@@ -16,12 +16,22 @@ class Kind(NamedTuple):
         bits: the size of an element in memory, in bits.
         family: "bool", "signed", "unsigned", "float" or "pointer".  "half" is a 16-bit float, which
             has no arithmetic: it is loaded, stored, and converted from and to float32.
+        packed: whether elements may be anywhere in memory, so that indices count bytes.  Such
+            elements are only loaded, and are then numbers of the kind without "packed" in its name.
+        swapped: whether their bytes are in reverse order.
     """
 
     name: str
     llvm: str
     bits: int
     family: str
+    packed: bool = False
+    swapped: bool = False
+
+    @property
+    def loaded(self) -> Kind:
+        """The kind of a number that is loaded."""
+        return KINDS[self.name.rpartition(" ")[2]]
 
     @property
     def is_float(self) -> bool:
@@ -52,6 +62,12 @@ KINDS = {
         Kind("pointer", "ptr", 64, "pointer"),
     )
 }
+PACKED = {
+    name: kind._replace(name=name, packed=True, swapped=order == "swapped")
+    for order in ("packed", "swapped")
+    for kind in KINDS.values()
+    if (name := f"{order} {kind.name}") and kind.bits > 8 and kind.family != "pointer"
+}
 
 
 def kind_of(name: Any) -> Kind:
@@ -62,7 +78,8 @@ def kind_of(name: Any) -> Kind:
     """
     if isinstance(name, Kind):
         return name
-    kind = KINDS.get(name if isinstance(name, str) else np.dtype(name).name)
+    key = name if isinstance(name, str) else np.dtype(name).name
+    kind = KINDS.get(key) or PACKED.get(key)
     if kind is None:
         raise TypeError(f"{name!r} is not a kind; accepted: {', '.join(KINDS)}")
     return kind

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from gridsample.kernels.vector.kinds import KINDS, Kind, kind_of
-from gridsample.kernels.vector.values import BOOL, INT64, Value, llvm_type
+from gridsample.kernels.vector.values import BOOL, INT64, Value, intrinsic_suffix, llvm_type
 
 if TYPE_CHECKING:
     from gridsample.kernels.vector.function import Function
@@ -22,7 +22,8 @@ def in_memory(kind: Kind) -> Kind:
 class Pointer:
     """An address in memory and the kind of the elements there.
 
-    Indices count elements.  An index is a Python integer or an int64 with one lane.
+    Indices count elements, or bytes if the kind is packed.  An index is a Python integer or an
+    int64 with one lane.  The address may be any.
     """
 
     __slots__ = ("address", "kind")
@@ -43,7 +44,8 @@ class Pointer:
         return Pointer(self._element(index), self.kind)
 
     def _element(self, index: Value) -> Value:
-        operands = f"{in_memory(self.kind).llvm}, {self.address}, {index}"
+        step = UINT8 if self.kind.packed else in_memory(self.kind)
+        operands = f"{step.llvm}, {self.address}, {index}"
         return self.function.emit("getelementptr", POINTER, index.lanes, operands)
 
     def cast(self, kind: Any) -> Pointer:
@@ -52,19 +54,18 @@ class Pointer:
 
     def load(self, index: Any = 0, lanes: int = 1, aligned: bool = False) -> Value:
         """Read ``lanes`` neighbouring elements; ``aligned`` if they fill an aligned register."""
-        return self._load(index, lanes, self.kind.size * (lanes if aligned else 1))
-
-    def load_packed(self, index: Any, lanes: int = 1) -> Value:
-        """Read elements that may lie at any address, aligned or not."""
-        return self._load(index, lanes, 1)
-
-    def _load(self, index: Any, lanes: int, alignment: int) -> Value:
-        stored = in_memory(self.kind)
+        stored, alignment = in_memory(self.kind).loaded, self.kind.size * lanes if aligned else 1
         operands = f"{llvm_type(stored, lanes)}, {self.at(index).address}, align {alignment}"
         return self._from_memory(self.function.emit("load", stored, lanes, operands))
 
     def _from_memory(self, value: Value) -> Value:
-        return value != 0 if self.kind is BOOL else value
+        if self.kind is BOOL:
+            return value != 0
+        if not self.kind.swapped:
+            return value
+        bits = value.bitcast(f"uint{value.kind.bits}")
+        name = f"llvm.bswap.{intrinsic_suffix(bits.kind, bits.lanes)}"
+        return self.function.call(name, bits.kind, bits.lanes, bits).bitcast(value.kind)
 
     def store(self, value: Value, index: Any = 0, aligned: bool = False) -> None:
         """Write the lanes of a value to neighbouring elements.
@@ -72,13 +73,7 @@ class Pointer:
         Raises:
             TypeError: the value has another kind than the memory.
         """
-        self._store(value, index, self.kind.size * (value.lanes if aligned else 1))
-
-    def store_packed(self, value: Value, index: Any = 0) -> None:
-        """Write elements to any address, aligned or not."""
-        self._store(value, index, 1)
-
-    def _store(self, value: Value, index: Any, alignment: int) -> None:
+        alignment = self.kind.size * value.lanes if aligned else 1
         if value.kind is not self.kind:
             raise TypeError(f"cannot store {value.kind.name} in memory of {self.kind.name}")
         value, place = value.to(in_memory(self.kind)), self.at(index).address
@@ -88,7 +83,7 @@ class Pointer:
         """Read one element for each lane, at indices with one lane each."""
         if len(indices) == 1:
             return self.load(indices[0])
-        result = self.function.undefined(self.kind, len(indices))
+        result = self.function.undefined(self.kind.loaded, len(indices))
         for lane, index in enumerate(indices):
             result = result.insert(self.load(index), lane)
         return result
@@ -100,13 +95,15 @@ class Pointer:
             indices: an index for each lane, int32 or int64.
             condition: the lanes to read; the others are 0 and their memory is not touched.
         """
-        function, lanes, stored = self.function, indices.lanes, in_memory(self.kind)
+        function, lanes, stored = self.function, indices.lanes, in_memory(self.kind).loaded
         zero = function.constant(0, stored, lanes)
         if condition is None:
             condition = function.constant(True, BOOL, lanes)
         if lanes == 1:
             return function.choose(
-                condition, lambda: [self.load(indices)], lambda: [function.constant(0, self.kind)]
+                condition,
+                lambda: [self.load(indices)],
+                lambda: [function.constant(0, self.kind.loaded)],
             )[0]
         return self._from_memory(function.gather(self._element(indices), condition, zero))
 

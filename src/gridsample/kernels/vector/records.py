@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gridsample.kernels.vector.kinds import KINDS, kind_of
+from gridsample.kernels.vector.kinds import KINDS, PACKED, kind_of
 
 if TYPE_CHECKING:
     from gridsample.kernels.vector.pointers import Pointer
@@ -39,7 +39,7 @@ class Record:
         self.size = 0
         for name, declared in fields.items():
             kind, count = declared if isinstance(declared, tuple) else (declared, None)
-            is_pointer = kind.startswith("*") and kind[1:] in KINDS
+            is_pointer = kind.startswith("*") and kind[1:] in {**KINDS, **PACKED}
             if kind not in ("int64", "float64") and not is_pointer:
                 raise TypeError(
                     f"field {name} is {kind!r}; accepted: int64, float64, *float32, ..."
