@@ -259,7 +259,7 @@ OWN = [
             "test_one_item_of_values_goes_to_every_grid",
             "test_fields_that_displace_are_pushed_along_themselves",
             "test_counts_are_splats_of_ones_and_equal_values_are_kept",
-            "test_types",
+            "test_dtypes_of_sums",
             "test_nowhere_and_nothing",
         ),
         test_options: (
