@@ -24,7 +24,7 @@ ALLOCATING = (
     "backends.numpy", "kernels.memory", "kernels.outside", "kernels.run", "kernels.sampling",
     "kernels.sampling.antialiasing", "kernels.sampling.averages",
     "kernels.sampling.footprint_calls", "kernels.sampling.preparing",
-    "kernels.sampling.halving", "kernels.sampling.layouts", "kernels.sampling.turning",
+    "kernels.sampling.halving", "kernels.sampling.layouts", "kernels.sampling.channels_last",
 )  # fmt: skip
 
 

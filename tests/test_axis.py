@@ -64,9 +64,9 @@ def test_inside_is_what_the_reference_has_inside():
     assert axis.inside(p, 3, 0.5).tolist() == [0, 0, 1, 1, 1, 1, 1, 0, 0, 0]
     assert axis.inside(p, 3, 0).tolist() == [0, 0, 0, 0, 1, 1, 0, 0, 0, 0]
     for aligned, coords in ((False, "normalized"), (True, "normalized"), (False, "pixel")):
-        rim = 0.5 if (aligned, coords) == (False, "normalized") else 0
+        margin = 0.5 if (aligned, coords) == (False, "normalized") else 0
         expected = [not reference.outside(one, 4, aligned, coords) for one in p[:-1].tolist()]
-        assert axis.inside(p[:-1], 3, rim).tolist() == expected
+        assert axis.inside(p[:-1], 3, margin).tolist() == expected
 
 
 @SIZE

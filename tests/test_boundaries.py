@@ -7,9 +7,11 @@ from typing import Any
 import cases
 import numpy as np
 import pytest
+import torch
 
 import gridsample
 from gridsample.definitions.plan import BOUNDARIES
+from gridsample.kernels import reference
 
 Array = np.ndarray[Any, Any]
 
@@ -128,14 +130,45 @@ def test_torch_interpols_names(theirs: str) -> None:
 
 @pytest.mark.parametrize("order", ["C", "F"])
 @pytest.mark.parametrize("boundary", ["border", "reflection"])
-def test_a_nan_beside_the_last_pixel_is_no_tap_of_it(boundary, order):
+@pytest.mark.parametrize("aligned", [False, True])
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_a_nan_beside_the_last_pixel_is_no_tap_of_it(
+    boundary: str, order: Any, aligned: bool, value: float
+) -> None:
     """A position on the last pixel has that tap alone, however pixels are read."""
     image = np.arange(16.0).reshape(1, 1, 4, 4)
     image[..., 2] = np.nan
+    image[..., 2, 3] = value
     image = np.array(image, order=order)
-    positions = np.array([[[3, 0], [3, 1.5], [3, 3]]])
-    out = gridsample.grid_sample(image, positions, "linear", boundary, coords="pixel")
-    assert out[0, 0].tolist() == [3, 9, 15]
+    positions = np.array([[[3, 0], [3, 1.5], [3, 2], [3, 3]]])
+    out = gridsample.grid_sample(image, positions, "linear", boundary, aligned, coords="pixel")
+    np.testing.assert_array_equal(out[0, 0], [3, value, value, 15])
+
+
+def test_a_linear_axis_between_cubic_ones_in_a_table_of_taps() -> None:
+    """Only its second tap may be dropped: the table must not take the first one for all."""
+    image = np.arange(448.0).reshape(1, 4, 7, 4, 4)
+    grid = np.array([[[1.5, 6, 2.5], [1.5, 9, 2.5], [1.5, -2, 2.5]]])
+    modes, borders = ("cubic", "linear", "cubic"), ("border", "border", "border")
+    found = gridsample.grid_sample(image, grid, modes, borders, coords="pixel", channel_axis=-1)
+    planes = np.moveaxis(image, -1, 1)
+    expected = reference.gather(planes, grid, modes, borders, False, coords="pixel")
+    found = np.moveaxis(found, -1, 1)
+    np.testing.assert_allclose(found, expected, rtol=1e-13)
+
+
+@pytest.mark.parametrize("kind", ["float64", "float32"])
+@pytest.mark.parametrize("channels", [1, 2, 3, 4, 6])
+def test_each_channel_has_its_fill_value_beside_points_in_the_image(
+    kind: str, channels: int
+) -> None:
+    image, fill = np.zeros((1, 8, 8, channels), kind), 3.0 + np.arange(channels)
+    points = np.array([[[20, 20], [3.25, 3.5], [-9, 4]] * 8])
+    found = gridsample.grid_sample(
+        image, points, "cubic", "constant", coords="pixel", fill_value=fill, channel_axis=-1
+    )
+    expected = np.tile([fill, 0 * fill, fill], (8, 1))[np.newaxis]
+    np.testing.assert_array_equal(found, expected)
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 4, 5, 8])
@@ -171,7 +204,7 @@ def test_the_fill_value_has_the_sign_of_a_pixel(odd: str, mode: str) -> None:
 
 
 def test_where_the_image_ends_without_extrapolation() -> None:
-    """At the outer edges only in normalized coordinates that span them, else at the centres."""
+    """By name, or at the outer edges in normalized coordinates that span them, else at centres."""
     row, n = np.ones((1, 1, 4)), 4
     x = np.array([-0.75, -0.25, 0.0, 3.0, 3.25, 3.75])
     edges, centres = [9, 1, 1, 1, 1, 9], [9, 9, 1, 1, 9, 9]
@@ -180,8 +213,11 @@ def test_where_the_image_ends_without_extrapolation() -> None:
         (2 * x / (n - 1) - 1, {"align_corners": True}, centres),
         (x, {"coords": "pixel"}, centres),
     ):
-        found = gridsample.grid_sample(
-            row, grid[None, :, None], "nearest", "border", extrapolate=False, fill_value=9,
-            **options,
-        )  # fmt: skip
-        assert found[0, 0].tolist() == expected
+        for end, ended in ((False, expected), ("edges", edges), ("centers", centres)):
+            arguments: Any = (row, grid[None, :, None], "nearest", "border")
+            given = {**options, "extrapolate": end, "fill_value": 9}
+            found = gridsample.grid_sample(*arguments, **given)
+            assert found[0, 0].tolist() == ended
+            tensors = map(torch.from_numpy, arguments[:2])
+            theirs = gridsample.grid_sample(*tensors, *arguments[2:], **given)
+            assert theirs[0, 0].tolist() == ended

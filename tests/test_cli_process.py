@@ -5,10 +5,13 @@ import shutil
 import signal
 import subprocess
 import sys
+import zipapp
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+import gridsample
 from gridsample import cli, io, warp
 from gridsample.cli import terminal
 from gridsample.io import Image
@@ -134,3 +137,28 @@ def test_a_disk_without_room_is_noticed_before_work(capfd, monkeypatch):
     assert run("resize", "x.npy", "y.npy", "--scale", 10) == 2
     assert "y.npy would take 115 kB, but 1 kB are free in" in capfd.readouterr().err
     assert run("resize", "x.npy", "y.npy", "--size", "2x2") == 0
+
+
+# The package in an archive that Python runs, with its dependencies installed beside it.
+ARCHIVED = """
+import sys
+import numpy as np
+import gridsample
+from gridsample import cli
+
+assert "app.pyz" in gridsample.__file__, gridsample.__file__
+assert (gridsample.grid_sample(np.ones((1, 1, 4, 4)), np.zeros((1, 2, 2))) == 1).all()
+sys.exit(cli.main(["doctor", "--explain", "GS001"]))
+"""
+
+
+def test_an_archive_of_the_package_runs() -> None:
+    package = Path(gridsample.__file__).parent
+    shutil.copytree(package, "app/gridsample", ignore=shutil.ignore_patterns("__pycache__"))
+    Path("app/__main__.py").write_text(ARCHIVED)
+    zipapp.create_archive("app", "app.pyz")
+    done = subprocess.run(
+        [sys.executable, "app.pyz"], capture_output=True, text=True, check=False, timeout=100
+    )
+    assert done.returncode == 0, done.stderr
+    assert "align_corners" in done.stdout

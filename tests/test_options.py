@@ -516,7 +516,7 @@ IMAGE, GRID = np.ones((1, 2, 5, 7)), np.zeros((1, 4, 2))
         ({"coords": "pixels"}, ValueError, ["coords 'pixels'", "did you mean 'pixel'"]),
         ({"coords": ["pixel"]}, TypeError, ["coords", "['pixel']"]),
         ({"coords": "displacement"}, ValueError, ["displacement", "2, got 1: (4,)"]),
-        ({"extrapolate": "no"}, TypeError, ["extrapolate", "'no'"]),
+        ({"extrapolate": "no"}, ValueError, ["extrapolate", "'no'", "'edges', 'centers'"]),
         ({"extrapolate": []}, TypeError, ["extrapolate", "[]"]),
         ({"prefilter": 1}, TypeError, ["prefilter", "1"]),
         ({"fill_value": 1}, ValueError, ["fill_value 1", "'constant'", "'zeros'"]),

@@ -134,8 +134,10 @@ def test_plans_tell_what_coordinates_count() -> None:
     plans = [made_with(coords=coords, extrapolate=e) for coords in COORDS for e in (True, False)]
     assert len(set(plans)) == 6
     assert plans[0] == made_with()
-    assert [plan.rim for plan in plans] == [0.5, 0.5, 0, 0, 0, 0]
-    assert made_with(align_corners=True).rim == 0
+    assert [plan.margin for plan in plans] == [None, 0.5, None, 0, None, 0]
+    assert made_with(align_corners=True, extrapolate=False).margin == 0
+    assert made_with(coords="pixel", extrapolate="edges").margin == 0.5
+    assert made_with(extrapolate="centers").margin == 0
 
 
 def test_a_displacement_needs_a_place_of_its_own() -> None:
@@ -148,7 +150,8 @@ def test_a_displacement_needs_a_place_of_its_own() -> None:
     [
         ({"coords": "pixels"}, ValueError, "coords 'pixels' .*did you mean 'pixel'"),
         ({"coords": 1}, TypeError, "coords must be one of 'normalized', 'pixel', .* got 1"),
-        ({"extrapolate": "no"}, TypeError, "extrapolate must be True or False, got 'no'"),
+        ({"extrapolate": "no"}, ValueError, "extrapolate 'no' is .*accepted: 'edges', 'centers'"),
+        ({"extrapolate": 0.5}, TypeError, "extrapolate must be True, False or one of 'edges', .*"),
         ({"padding_mode": ("zeros", "constant")}, ValueError, "mixes 'zeros' and 'constant'"),
         ({"padding_mode": methods.get("linear")}, TypeError, "padding_mode must be a string"),
         ({"padding_mode": "reflect"}, ValueError, "'mirror' here.*'symmetric'.*'reflection'"),

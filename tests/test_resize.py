@@ -138,6 +138,17 @@ def test_nothing_outside_a_window_is_read_into_a_sum() -> None:
         assert uses.sum() <= 2 * reach * max(1, 17 / 40) + 2
 
 
+@pytest.mark.parametrize("aligned", [False, True])
+def test_to_a_width_of_one_each_row_is_its_own(aligned: bool) -> None:
+    """As for one axis after the other, unlike torch 2.13: there, every row is the first one."""
+    image = np.arange(20.0).reshape(1, 2, 5, 2) ** 2
+    how: Any = {"mode": "linear", "antialias": True, "align_corners": aligned}
+    once = gridsample.interpolate(image, (4, 1), **how)
+    twice = gridsample.interpolate(gridsample.interpolate(image, (4, 2), **how), (4, 1), **how)
+    np.testing.assert_allclose(once, twice, rtol=1e-14)
+    assert (np.diff(once[..., 0]) > 0).all()
+
+
 def test_bits_of_the_nearest_are_copied() -> None:
     image = np.array([[[0x7FC00123, 1, 0xFFFFFFFF]]], np.uint32).view(np.float32)
     out = gridsample.interpolate(image, 6)

@@ -116,6 +116,20 @@ def test_results_are_simpleitks(rank: int, mode: str, kind: str) -> None:
     assert error < 1e-6  # of a range of 1
 
 
+def test_an_image_ends_where_simpleitks_does() -> None:
+    image, affine, (out, target) = case(2)
+    expected = sitk.Resample(
+        as_itk(image, affine), as_itk(np.zeros(out), target), sitk.Transform(2, sitk.sitkIdentity),
+        sitk.sitkLinear, -7.0,
+    )  # fmt: skip
+    how: Any = {"padding_mode": "border", "axes": "xyz", "fill_value": -7}
+    found = resample(image, affine, (out, target), extrapolate=False, **how)
+    np.testing.assert_allclose(found, sitk.GetArrayFromImage(expected), rtol=0, atol=1e-6)
+    assert np.array_equal(found, resample(image, affine, (out, target), extrapolate="edges", **how))
+    inner = resample(image, affine, (out, target), extrapolate="centers", **how)
+    assert 0 < (found == -7).sum() < (inner == -7).sum() < found.size
+
+
 @pytest.mark.parametrize("order", [1, 3])
 def test_voxels_in_the_order_of_the_array_are_nibabels(order: int) -> None:
     image, source, (out, target) = case(3)

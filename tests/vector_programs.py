@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from gridsample.kernels.vector import Function, Pointer, Program, Record, Value, compile, host
+from gridsample.kernels.vector import Function, Pointer, Program, Record, Value, compile
 
 Array = np.ndarray[Any, Any]
 OUTPUTS = 16  # of a formula, at most
@@ -32,7 +32,7 @@ def run(program: Program, record: Record, **arguments: Any) -> None:
             for name, argument in arguments.items()
         }
     )
-    program.call(row.ctypes.data)
+    program.call(row.address)
 
 
 COUNT = Record(out="*int64", amount="int64")
@@ -67,7 +67,7 @@ class Formula:
         **options: Any,
     ) -> None:  # fmt: skip
         self.formula, self.lanes, self.pass_function = formula, lanes, pass_function
-        self.options: dict[str, Any] = {"half_conversions": host().converts_halves, **options}
+        self.options = options
 
     def compile(self, kinds: list[str]) -> tuple[Program, Record, list[Value]]:
         function = Function("formula", self.lanes, **self.options)

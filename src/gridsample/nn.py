@@ -24,6 +24,7 @@ from gridsample.definitions.plan import (
     check_boundary,
     check_flag,
     find_coords,
+    find_end,
     find_method,
     listed,
 )
@@ -60,7 +61,7 @@ class GridSample(nn.Module):
         align_corners: whether -1 and 1 are the centres of the corner pixels or their outer edges.
         coords: the units of coordinates: "normalized", "pixel" or "displacement".
         fill_value: the value outside, for "constant" and extrapolate=False.
-        extrapolate: False to use the fill value wherever the position itself is outside.
+        extrapolate: whether to extend the image, or where it ends, as in `grid_sample`.
         prefilter: whether splines first compute coefficients from the input.
         channel_axis: 1, or -1 for channels-last input and output.
         missing: "propagate" NaN pixels, or "ignore" them and take the mean of the other pixels.
@@ -97,7 +98,7 @@ class GridSample(nn.Module):
         *,
         coords: str = "normalized",
         fill_value: Any = 0,
-        extrapolate: bool = True,
+        extrapolate: bool | str = True,
         prefilter: bool = True,
         channel_axis: int = 1,
         missing: str = "propagate",
@@ -118,7 +119,8 @@ class GridSample(nn.Module):
         self.align_corners = check_flag(align_corners, "align_corners")
         self.coords = find_coords(coords)
         self.fill_value = fill_value
-        self.extrapolate = check_flag(extrapolate, "extrapolate")
+        find_end(extrapolate, self.coords, self.align_corners)
+        self.extrapolate = extrapolate
         self.prefilter = check_flag(prefilter, "prefilter")
         self.channel_axis = channel_axis
         self.missing = missing

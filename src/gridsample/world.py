@@ -59,7 +59,7 @@ def resample(
     *,
     axes: str = "ijk",
     fill_value: Any = 0,
-    extrapolate: bool = True,
+    extrapolate: bool | str = True,
     prefilter: bool = True,
     antialias: bool = False,
     max_samples: int = MOST,
@@ -105,7 +105,8 @@ def resample(
             *last* axis, as in the arrays of SimpleITK and in the rest of this package.
         fill_value: the value outside, as in `grid_sample`.
         extrapolate: whether to extend the image, as in `grid_sample`; False gives the fill value
-            beyond the centres of the outermost voxels, where ITK begins half a voxel farther out.
+            beyond the outer edges of the outermost voxels ("edges").  With padding_mode="border",
+            these are ITK's results.  "centers" gives it beyond their centres.
         prefilter: whether to prefilter splines, as in `grid_sample`.
         antialias: whether a result is the mean over all that its voxel covers, as in `grid_sample`.
         max_samples: the maximum number of samples along a side, as in `grid_sample`.
@@ -141,7 +142,7 @@ def resample(
     call = prepared(image, affine, like, transform, axes, {"weights": weights})
     options = {
         "mode": mode, "padding_mode": padding_mode, "coords": "pixel", "fill_value": fill_value,
-        "extrapolate": extrapolate, "prefilter": prefilter, "antialias": antialias,
+        "extrapolate": to_edges(extrapolate), "prefilter": prefilter, "antialias": antialias,
         "max_samples": max_samples, "footprint": footprint, "missing": missing,
         "weights": call.others["weights"], "min_weight": min_weight,
         "return_weight": return_weight, "threads": threads,
@@ -166,7 +167,7 @@ def resample_vjp(
     *,
     axes: str = "ijk",
     fill_value: Any = 0,
-    extrapolate: bool = True,
+    extrapolate: bool | str = True,
     prefilter: bool = True,
     antialias: bool = False,
     max_samples: int = MOST,
@@ -218,7 +219,7 @@ def resample_vjp(
     call = prepared(image, affine, like, transform, axes, others)
     options = {
         "mode": mode, "padding_mode": padding_mode, "coords": "pixel", "fill_value": fill_value,
-        "extrapolate": extrapolate, "prefilter": prefilter, "antialias": antialias,
+        "extrapolate": to_edges(extrapolate), "prefilter": prefilter, "antialias": antialias,
         "max_samples": max_samples, "footprint": footprint, "missing": missing,
         "weights": call.others["weights"], "min_weight": min_weight, "threads": threads,
     }  # fmt: skip
@@ -274,6 +275,11 @@ def world_grid(
 
 
 # Arguments ----------------------------------------------------------------------------------------
+
+
+def to_edges(extrapolate: Any) -> Any:
+    """Return the argument with "edges" in place of False, which means the centres in pixels."""
+    return "edges" if isinstance(extrapolate, (bool, np.bool_)) and not extrapolate else extrapolate
 
 
 class Prepared(NamedTuple):

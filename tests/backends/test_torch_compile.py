@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from typing import Any
 
 import cases
@@ -127,3 +129,34 @@ def test_kernels_of_torch_are_looked_up_when_a_graph_is_made() -> None:
         return image + other_devices.has_kernels("cpu", "grid_sampler_2d", "grid_sampler_3d")
 
     assert shifted(torch.zeros(())) == 1
+
+
+# The first use of the library in a process is in a function that is compiled.
+FIRST_USE = """
+import torch, gridsample
+
+def double(image, theta):
+    return {call}
+
+arguments = torch.arange(12.0).reshape(1, 1, 3, 4), torch.eye(2, 3)[None]
+compiled = torch.compile(double, dynamic=True, fullgraph=True, backend="aot_eager")
+result = compiled(*arguments)
+torch.compiler.set_stance("fail_on_recompile")
+assert torch.equal(compiled(*arguments), result) and torch.equal(double(*arguments), result)
+assert torch.equal(compiled(*arguments), result)  # also after a call that was not compiled
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "call",
+    [
+        "gridsample.interpolate(image, scale_factor=2.0)",
+        "gridsample.grid_sample(image, gridsample.affine_grid(theta, (1, 1, 6, 8)))",
+        "gridsample.spline_filter(image, 3)",
+    ],
+)
+def test_first_use_in_a_compiled_function(call: str) -> None:
+    code = FIRST_USE.format(call=call)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr

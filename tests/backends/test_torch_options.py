@@ -470,7 +470,7 @@ def test_an_exported_program_holds_all_that_it_needs(tmp_path: Any) -> None:
         ({"coords": "pixels"}, ValueError, "did you mean 'pixel'"),
         ({"coords": ["pixel"]}, TypeError, "coords must be one of"),
         ({"coords": "displacement"}, ValueError, "as many axes as the image"),
-        ({"extrapolate": 1}, TypeError, "extrapolate must be True or False, got 1"),
+        ({"extrapolate": 1}, TypeError, "extrapolate must be True, False or one of .*, got 1"),
         ({"prefilter": "no"}, TypeError, "prefilter must be True or False"),
         ({"return_mask": 1}, TypeError, "return_mask must be True or False"),
         ({"fill_value": 2}, ValueError, "has no effect here"),

@@ -48,7 +48,7 @@ def in_dual_level(check: Callable[[], bool]) -> bool:
         return check()
 
 
-def in_mode(check: Callable[[], bool]) -> bool:
+def in_mode(check: Callable[[], Any]) -> Any:
     with Seen():
         return check()
 
@@ -100,11 +100,32 @@ def test_both_ways_agree_bit_for_bit(kind: torch.dtype, last: bool, items: int) 
         assert (short.dtype, short.stride()) == (long.dtype, long.stride())
 
 
+@pytest.mark.covering(ordinary=1, slow=2)
+@pytest.mark.parametrize("mode", ["nearest", "linear", "spline3", "label"])
+@pytest.mark.parametrize("kind", [torch.float32, torch.uint8, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("last", [False, True])
+@pytest.mark.parametrize("size", [(3, 9), (5, 7), 1])
+def test_both_ways_of_resizing_agree(mode: str, kind: torch.dtype, last: bool, size: Any) -> None:
+    image = tensors()[0].abs().mul(50).to(torch.uint8 if mode == "label" else kind)
+    if last:
+        image = image.contiguous(memory_format=torch.channels_last)
+    short = gridsample.interpolate(image, size, mode=mode)
+    long = in_mode(lambda: gridsample.interpolate(image, size, mode=mode))
+    assert torch.equal(short, long)
+    assert (short.dtype, short.stride()) == (long.dtype, long.stride())
+    if image.is_floating_point():
+        recorded = gridsample.interpolate(image.requires_grad_(), size, mode=mode)
+        assert recorded.requires_grad and torch.equal(recorded, short)
+        (gradient,) = torch.autograd.grad(recorded.sum(), image)
+        assert gradient.any()
+
+
 def test_watchers_see_operators() -> None:
     image, grid = tensors()
     with Seen() as seen:
         gridsample.grid_sample(image, grid)
-    assert seen.operators == [GATHER]
+        gridsample.interpolate(image, (3, 4))
+    assert seen.operators == [GATHER, torch.ops.gridsample.resize.default]
 
 
 def test_a_graph_made_the_short_way_serves_everybody() -> None:

@@ -29,7 +29,7 @@ def test_the_order_of_resizings_fields_is_the_schemas() -> None:
 def test_records_come_back_whole() -> None:
     how = Options(
         mode=("linear", "spline3"), padding_mode=("border", "wrap"), align_corners=True,
-        coords="pixel", fill_value=(1.5, -2.0), extrapolate=False, threads=3, order=(1, 0),
+        coords="pixel", fill_value=(1.5, -2.0), extrapolate="edges", threads=3, order=(1, 0),
     )  # fmt: skip
     assert schemas.record(*schemas.flat(how)) == how
     resizing = Resizing((3, 4), ("linear", "area"), True, True, (0.5, 0.0), "torch", threads=2)

@@ -89,7 +89,8 @@ def test_backward_of_a_derivative_raises_its_order_by_one(align_corners):
     plan = plan_of(image, grid, "cubic", ("reflection", "border"), align_corners)
     values = cases.pixels(rng, plan.shape)
     for order in itertools.product((0, 1, 2), repeat=2):
-        grad_image, gradient = sampling.backward(plan, values, image, grid, order=order)
+        samples = sampling.Samples(image, grid, values)
+        grad_image, gradient, *_ = sampling.backward(plan, samples, sampling.Needs(), order=order)
         assert_close(grad_image, sampling.scatter(plan, values, grid, order=order))
         for axis in range(2):
             raised = tuple(k + (a == axis) for a, k in enumerate(order))

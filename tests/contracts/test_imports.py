@@ -36,7 +36,7 @@ ROOMS = {
         "registration",
         "torch_compat.py",
     ],
-    "jax": ["backends/jax"],
+    "jax": ["backends/jax", "jax.py"],
     "dask": ["backends/dask"],
     "cupy": ["backends/cupy"],
     "scipy": [],

@@ -303,7 +303,8 @@ def test_labels_are_the_reference_s(dtype: str, last: bool) -> None:
         grid = torch.from_numpy(rng.integers(-100, 100, (2, 9, rank)) / 64)
         grid[0, 0, 0] = torch.nan
         modes = ("label",) * rank if rank < 3 else ("label", "nearest", "label")
-        options = (list(modes), [boundary] * rank, False, [0] * rank, "normalized", extrapolate)
+        end = None if extrapolate else "edges"
+        options = (list(modes), [boundary] * rank, False, [0] * rank, "normalized", end)
         found = cuda.cuda_gather(image, grid, *options, fill, None)
         expected = vote(
             pixels, grid.numpy(), modes, (boundary,) * rank, False, extrapolate=extrapolate,

@@ -9,6 +9,7 @@ import sys
 
 import numpy as np
 import pytest
+import torch
 
 import gridsample
 
@@ -41,6 +42,34 @@ def test_an_item_is_sampled_as_if_alone(mode, boundary, dtype, channels, axis):
     out = gridsample.grid_sample(image, grid, **how)
     alone = [gridsample.grid_sample(image[n : n + 1], grid[n : n + 1], **how) for n in range(67)]
     np.testing.assert_array_equal(out, np.concatenate(alone))
+
+
+@pytest.mark.covering
+@pytest.mark.parametrize(("mode", "boundary"), CASES, ids=["linear", "cubic", "nearest"])
+@pytest.mark.parametrize("dtype", [np.float64, np.complex64])
+@pytest.mark.parametrize(("channels", "axis"), [(1, 1), (3, 1), (9, -1)])
+@pytest.mark.parametrize("points", [1, 3, 40])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_items_that_share_a_grid(mode, boundary, dtype, channels, axis, points, weighted):
+    real = type(dtype(0).real)
+    image = np.moveaxis(drawn(67, channels, 7, 9, dtype=real), 1, axis).astype(dtype)
+    image *= 1 if real == dtype else dtype(1 + 0.5j)
+    grid = coordinates(1, points, 2, dtype=real)
+    options = {"mode": mode, "padding_mode": boundary, "channel_axis": axis}
+    if weighted:
+        options["weights"] = np.abs(np.moveaxis(drawn(67, 1, 7, 9, seed=2, dtype=real), 1, axis))
+    own = np.repeat(grid, 67, 0)
+    out = gridsample.grid_sample(image, grid, **options)
+    np.testing.assert_array_equal(out, gridsample.grid_sample(image, own, **options))
+    values = drawn(*out.shape, seed=1, dtype=real).astype(dtype)
+    shared = gridsample.grid_sample_vjp(values, image, grid, **options)
+    expected = gridsample.grid_sample_vjp(values, image, own, **options)
+    slack = 1e3 * np.finfo(real).eps
+    for mine, theirs in zip(shared, expected, strict=True):
+        total = theirs.sum(0, keepdims=True) if theirs.shape == own.shape else theirs
+        scale = np.nan_to_num(np.abs(total)).max(initial=1)
+        np.testing.assert_allclose(mine, total, rtol=0, atol=slack * scale)
+        assert mine.dtype == theirs.dtype
 
 
 @pytest.mark.covering
@@ -241,3 +270,21 @@ def test_a_forked_child_does_without_openmp():
     command = [sys.executable, "-W", "ignore", "-c", FORKED]
     done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=300)
     assert done.stdout == "done\n", done.stderr
+
+
+@pytest.mark.parametrize("points", [1, 3])
+@pytest.mark.parametrize("mode", ["bilinear", "bicubic"])
+def test_second_derivatives_of_items_that_share_a_grid(mode, points):
+    rng = np.random.default_rng(3)
+    image = torch.from_numpy(rng.standard_normal((67, 2, 7, 9))).requires_grad_()
+    grid = torch.from_numpy(coordinates(1, points, 2, dtype=np.float64)).requires_grad_()
+    upstream = torch.from_numpy(rng.standard_normal((67, 2, points))).requires_grad_()
+    directions = [torch.from_numpy(rng.standard_normal(x.shape)) for x in (image, grid)]
+
+    def second(points):
+        values = gridsample.grid_sample(image, points, mode=mode)
+        first = torch.autograd.grad(values, (image, grid), upstream, create_graph=True)
+        return torch.autograd.grad(first, (image, grid, upstream), directions)
+
+    for mine, other in zip(second(grid), second(grid.expand(67, -1, -1)), strict=True):
+        torch.testing.assert_close(mine, other, rtol=1e-10, atol=1e-10)

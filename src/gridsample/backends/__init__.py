@@ -39,23 +39,42 @@ def load_cupy() -> Backend:
     return dlpack.BACKEND
 
 
+def load_jax() -> Backend:
+    """Load the backend of JAX arrays; a fork in another thread waits until that is done."""
+    if "gridsample.backends.jax" not in sys.modules:
+        with forks.held():
+            importlib.import_module("gridsample.backends.jax")
+    from gridsample.backends import jax
+
+    return jax.BACKEND
+
+
 def ready_for_torch() -> None:
     """Import the backend of torch's tensors; a fork in another thread waits until that is done.
 
     A compiler cannot trace through the lock, but imports what the code after this call imports.
     """
-    if "gridsample.backends.torch" in sys.modules:
-        return
-    torch = sys.modules.get("torch")
-    if torch is None or not torch.compiler.is_compiling():
+    if not is_traced() and "gridsample.backends.torch" not in sys.modules:
         with forks.held():
             importlib.import_module("gridsample.backends.torch")
 
 
+def is_traced() -> bool:
+    """Whether torch.compile or torch.export traces this code.
+
+    Traced code must neither change this module's variables nor depend on what has been imported:
+    the compiled program would be valid only until the first import.
+    """
+    torch = sys.modules.get("torch")
+    return torch is not None and bool(torch.compiler.is_compiling())
+
+
 # The loaders, by the name of the package that defines the array's class or one of its base classes.
-LOADERS: dict[str, Loader] = {"torch": load_torch, "cupy": load_cupy}
+LOADERS: dict[str, Loader] = {
+    "torch": load_torch, "cupy": load_cupy, "jax": load_jax, "jaxlib": load_jax
+}  # fmt: skip
 # Packages whose arrays are rejected instead of being converted to NumPy arrays.
-FOREIGN = ["jax", "jaxlib", "dask", "tensorflow"]
+FOREIGN = ["dask", "tensorflow"]
 # Torch's `has_torch_function` after its first use, because importing it takes longer than a call.
 CHECK: list[Callable[..., bool]] = []
 
@@ -101,7 +120,8 @@ def backend_of(**arrays: Any) -> Backend:
         elif source in FOREIGN:
             raise TypeError(
                 f"{name} is a {type(array).__module__}.{type(array).__qualname__}; "
-                "accepted: NumPy arrays, torch tensors and, where torch is installed, CuPy arrays"
+                "accepted: NumPy arrays, torch tensors, JAX arrays and, where torch is installed, "
+                "CuPy arrays"
             )
     return NUMPY if package == "numpy" else LOADERS[package]()
 
@@ -110,10 +130,12 @@ def is_overridden(*arrays: Any) -> bool:
     """Whether a `__torch_function__`, of an argument or of a mode, overrides a call."""
     for array in arrays:
         if type(array) is not np.ndarray and hasattr(type(array), "__torch_function__"):
-            if not CHECK:
+            if is_traced() or not CHECK:
                 ready_for_torch()
                 from gridsample.backends.torch import internals
 
+                if is_traced():
+                    return bool(internals.has_torch_function(arrays))
                 CHECK.append(internals.has_torch_function)
             return CHECK[0](arrays)
     return False

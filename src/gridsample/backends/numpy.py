@@ -253,12 +253,12 @@ class NumPy(Backend):
         # The result has the layout of the image, which is not read.
         sums = np.result_type(plan.real, np.complex64 if plan.dtype.kind == "c" else plan.real)
         like = zeros(size, sums, options.channels_last())
-        grad_image: Array | None
-        grad_image, _ = on_cpu().backward(
-            plan, values, like, grid, need_grid=False, order=options.order, dtype=plan.dtype,
-            threads=options.threads,
+        cpu = on_cpu()
+        gradients = cpu.backward(
+            plan, cpu.Samples(like, grid, values), cpu.Needs(True, False, dtype=plan.dtype),
+            order=options.order, threads=options.threads,
         )  # fmt: skip
-        assert grad_image is not None
+        grad_image: Array = gradients.image
         return grad_image
 
     def backward(
@@ -302,12 +302,14 @@ class NumPy(Backend):
                 np.zeros(image.shape, dtype.newbyteorder("=")) if needed[0] else None,
                 np.zeros(points.shape, dtype_of_points) if needed[1] else None,
             )
-        grad_image, gradient = on_cpu().backward(
-            plan, values, image, points, need_image=needed[0], need_grid=needed[1],
-            order=options.order, fill=fill_of(options, plan), affine=points is not grid,
-            dtype=dtype.newbyteorder("="), threads=options.threads,
+        cpu = on_cpu()
+        gradients = cpu.backward(
+            plan, cpu.Samples(image, points, values, fill=fill_of(options, plan)),
+            cpu.Needs(*needed, dtype=dtype.newbyteorder("=")), order=options.order,
+            affine=points is not grid, threads=options.threads,
         )  # fmt: skip
-        return grad_image, None if gradient is None else converted(gradient, dtype_of_points)
+        by_points = None if gradients.grid is None else converted(gradients.grid, dtype_of_points)
+        return gradients.image, by_points
 
     def averages(self, arrays: Sequence[Array], options: Options, bare: bool) -> bool:
         """Whether the kernels average."""
@@ -324,8 +326,8 @@ class NumPy(Backend):
         shares = empty(plan.shape, plan.real, last) if averaging.shares else None
         if result.size:
             fill = fill_of(options, plan) if options.fill_value else None
-            cpu, pixel_weights = on_cpu(), weights[0] if weights else None
-            samples = cpu.Samples(image, points, pixel_weights, result, shares, fill)
+            cpu, given = on_cpu(), weights[0] if weights else None
+            samples = cpu.Samples(image, points, result, given, shares, fill)
             doubtful = cpu.average(plan, samples, averaging, out is not None, options.threads)
         return result, shares, doubtful
 
@@ -336,15 +338,15 @@ class NumPy(Backend):
         """Compute the gradients of means in one sweep."""
         image, points, *weights = arrays
         plan: Plan = options.plan
-        cpu, pixel_weights = on_cpu(), weights[0] if weights else None
+        cpu, given = on_cpu(), weights[0] if weights else None
         fill = fill_of(options, plan) if options.fill_value else None
-        samples = cpu.Samples(image, points, pixel_weights, values, fill=fill)
-        needs = cpu.Needs(*needed, image.dtype.newbyteorder("="))
-        gradients = cpu.average_backward(
-            plan, samples, averaging, needs, out is not None, options.threads
-        )
-        dtype = points.dtype.newbyteorder("=")
-        by_points = None if gradients.grid is None else converted(gradients.grid, dtype)
+        samples = cpu.Samples(image, points, values, given, fill=fill)
+        needs = cpu.Needs(*needed, dtype=image.dtype.newbyteorder("="))
+        affine = out is not None
+        gradients = cpu.average_backward(plan, samples, averaging, needs, affine, options.threads)
+        by_points = gradients.grid
+        if by_points is not None:
+            by_points = converted(by_points, points.dtype.newbyteorder("="))
         return gradients.image, by_points, gradients.weights, gradients.doubtful
 
     def fill(self, image: Array, options: Options) -> Array:

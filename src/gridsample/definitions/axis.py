@@ -62,9 +62,9 @@ def known(position: Any, boundary: int) -> Any:
     return position == position
 
 
-def inside(position: Any, last: Any, rim: Any) -> Any:
-    """Whether a position is in the image, which ends ``rim`` outside the outermost centres."""
-    return (position >= -rim) & (position <= last + rim)
+def inside(position: Any, last: Any, margin: Any) -> Any:
+    """Whether a position is in the image, which ends ``margin`` beyond its outermost centres."""
+    return (position >= -margin) & (position <= last + margin)
 
 
 def fold(position: Any, last: Any, reach: Any, boundary: int, edge: Any) -> tuple[Any, Any]:

@@ -19,6 +19,7 @@ from gridsample.definitions.plan import (
     check_shapes,
     check_threads,
     find_coords,
+    find_end,
     find_method,
     hashable,
     per_axis,
@@ -41,7 +42,8 @@ class Options(NamedTuple):
         coords: the units of coordinates.
         fill_value: the value outside under "constant"; a checked record has () for 0, or a tuple
             with one number, or with one per channel.
-        extrapolate: whether a position outside the image has taps; otherwise it has the fill value.
+        extrapolate: True if a position outside the image has taps; otherwise where the image ends,
+            beyond which the fill value is.  A checked record has True or a name in `MARGINS`.
         prefilter: whether to prefilter the image for splines; in a checked record, whether this
             image is prefiltered, which is only the case if some axis has a spline.
         channel_axis: 1, or -1 if the caller's channels come last.
@@ -57,7 +59,7 @@ class Options(NamedTuple):
     align_corners: bool = False
     coords: Any = "normalized"
     fill_value: Any = 0
-    extrapolate: bool = True
+    extrapolate: bool | str = True
     prefilter: bool = True
     channel_axis: int = 1
     threads: int | None = None
@@ -83,6 +85,10 @@ class Options(NamedTuple):
     def linear(self) -> Options:
         """Return a copy without the fill value, so that sampling is linear in the image."""
         return self.changed(fill_value=()) if self.fill_value else self
+
+    def extrapolates(self) -> bool:
+        """Whether every position has taps."""
+        return bool(self.extrapolate) and not isinstance(self.extrapolate, str)
 
     def blends(self) -> bool:
         """Whether sums of taps contain the fill value, so that the grid's derivatives do, too."""
@@ -184,13 +190,15 @@ def checked(options: Options, image: Shape, grid: Shape) -> Options:
     mode = per_axis(options.mode, rank, "mode")
     splines = [find_method(name).prefilter for name in mode]
     prefilter = check_flag(options.prefilter, "prefilter")
+    aligned = check_flag(options.align_corners, "align_corners")
+    coords = check_coords(options.coords, rank, grid[1:-1])
     return Options(
         mode=mode,
         padding_mode=check_boundaries(per_axis(options.padding_mode, rank, "padding_mode")),
-        align_corners=check_flag(options.align_corners, "align_corners"),
-        coords=check_coords(options.coords, rank, grid[1:-1]),
+        align_corners=aligned,
+        coords=coords,
         fill_value=(),
-        extrapolate=check_flag(options.extrapolate, "extrapolate"),
+        extrapolate=find_end(options.extrapolate, coords, aligned) or True,
         prefilter=prefilter and max(splines) > 1,
         channel_axis=-1 if last else 1,
         threads=options.threads,
@@ -244,7 +252,7 @@ def fill_numbers(options: Options, filled: bool, dtype: Any, channels: int) -> t
         )
     if not any([entry != 0 for entry in entries]):
         return ()
-    if not filled and options.extrapolate:
+    if not filled and options.extrapolates():
         raise ValueError(
             f"fill_value {fill_value!r} has no effect here; accepted with padding_mode 'constant' "
             "or extrapolate=False, got padding_mode "

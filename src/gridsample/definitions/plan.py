@@ -134,6 +134,10 @@ AXES = "xyz"
 # The units of coordinates: -1 to 1 across the image; pixels; or pixels from the output's position.
 COORDS = ("normalized", "pixel", "displacement")
 
+# Where an image ends that is not extrapolated, by the name that users write: how far beyond its
+# outermost pixel centres, in pixels.
+MARGINS = {"edges": 0.5, "centers": 0.0}
+
 
 @dataclass(frozen=True)
 class Plan:
@@ -155,8 +159,9 @@ class Plan:
             axis, if `out` has such an axis, so output pixel (.., z, y, x) with displacement 0 is at
             position x, y, z.  Both have the slope 1, and align_corners only determines the meaning
             of "reflection".
-        extrapolate: False if a position outside the image gives the fill value regardless of its
-            taps.  Outside means more than `rim` beyond the outermost pixel centres.
+        margin: how far the image extends beyond its outermost pixel centres, in pixels, if a
+            position outside gives the fill value regardless of its taps; None if every position
+            has taps.
         footprint: how the footprints of output points are sampled; None to sample points.
     """
 
@@ -171,7 +176,7 @@ class Plan:
     dtype: np.dtype[Any]
     real: np.dtype[Any]
     coords: str = "normalized"
-    extrapolate: bool = True
+    margin: float | None = None
     footprint: Footprint | None = None
 
     def __hash__(self) -> int:
@@ -182,7 +187,7 @@ class Plan:
     def _hash(self) -> int:
         sizes = (self.spatial, self.image_items, self.grid_items, self.channels, self.out)
         options = (
-            self.boundaries, self.align_corners, self.coords, self.extrapolate, self.footprint
+            self.boundaries, self.align_corners, self.coords, self.margin, self.footprint
         )  # fmt: skip
         return hash((self.methods, options, sizes, self.dtype))
 
@@ -246,12 +251,9 @@ class Plan:
         return any(BOUNDARIES[name].filled for name in self.boundaries)
 
     @property
-    def rim(self) -> float:
-        """The extent of the image beyond its outermost pixel centres, for ``extrapolate``.
-
-        It is half a pixel if -1 and 1 are the outer edges, otherwise 0.
-        """
-        return 0.5 if self.coords == "normalized" and not self.align_corners else 0.0
+    def extrapolate(self) -> bool:
+        """Whether positions outside the image have taps."""
+        return self.margin is None
 
 
 def coordinates(size: int, align_corners: bool, dtype: Any = np.float64) -> Any:
@@ -385,6 +387,23 @@ def check_flag(value: Any, name: str) -> bool:
     if value is None or isinstance(value, (bool, np.bool_)):
         return bool(value)
     raise TypeError(f"{name} must be True or False, got {value!r}")
+
+
+def find_end(extrapolate: Any, coords: str, align_corners: bool) -> str | None:
+    """Return the name of the place where an image ends; None if it is extrapolated.
+
+    False means the outer edges if these are the coordinates -1 and 1, otherwise the centres.
+    """
+    if isinstance(extrapolate, str):
+        if extrapolate not in MARGINS:
+            raise unknown("extrapolate", extrapolate, [*MARGINS], "is neither True, False nor one")
+        return extrapolate
+    if not isinstance(extrapolate, (bool, np.bool_)):
+        names = ", ".join(map(repr, MARGINS))
+        raise TypeError(f"extrapolate must be True, False or one of {names}, got {extrapolate!r}")
+    if extrapolate:
+        return None
+    return "edges" if coords == "normalized" and not align_corners else "centers"
 
 
 @functools.cache
@@ -523,7 +542,7 @@ def make_plan(
     last: bool,
     *,
     coords: str = "normalized",
-    extrapolate: bool = True,
+    extrapolate: bool | str = True,
     footprint: Footprint | None = None,
 ) -> Plan:
     """Validate a call and plan it; ``last`` means that channels are the image's last axis.
@@ -538,12 +557,15 @@ def make_plan(
     methods = tuple(find_method(name) for name in per_axis(mode, rank, "mode"))
     boundaries = check_boundaries(per_axis(padding_mode, rank, "padding_mode"))
     odd = [name for name in boundaries if BOUNDARIES[name].odd]
+    coords = check_coords(coords, rank, grid_shape[1:-1])
+    aligned = check_flag(align_corners, "align_corners")
+    end = find_end(extrapolate, coords, aligned)
     summed = not check_labels(methods, image_type, image_type.kind in "biu", odd)
     wide = grid_type.name == "float64" or (image_type.name in WIDE_TYPES and summed)
     return Plan(
         methods=methods,
         boundaries=boundaries,
-        align_corners=check_flag(align_corners, "align_corners"),
+        align_corners=aligned,
         spatial=image_shape[1:-1] if last else image_shape[2:],
         image_items=image_shape[0],
         grid_items=grid_shape[0],
@@ -551,8 +573,8 @@ def make_plan(
         out=grid_shape[1:-1],
         dtype=image_type.newbyteorder("="),
         real=np.dtype(np.float64 if wide else np.float32),
-        coords=check_coords(coords, rank, grid_shape[1:-1]),
-        extrapolate=check_flag(extrapolate, "extrapolate"),
+        coords=coords,
+        margin=None if end is None else MARGINS[end],
         footprint=footprint,
     )
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import functools
+import importlib.resources
 import re
 from dataclasses import dataclass
-from pathlib import Path
 
 from gridsample.definitions.links import explanation, page
 
@@ -39,7 +39,8 @@ class Rule:
 @functools.cache
 def _explanations() -> dict[str, str]:
     """Read the explanation of each rule from a file that docs/make_rules.py writes."""
-    text = Path(__file__).with_name("rules.md").read_text(encoding="utf-8")
+    # Which may be in a zip archive.
+    text = importlib.resources.files(__package__).joinpath("rules.md").read_text(encoding="utf-8")
     parts = re.split(r"^### (GS\d+)\n", text, flags=re.MULTILINE)
     return {code: part.strip() for code, part in zip(parts[1::2], parts[2::2], strict=True)}
 

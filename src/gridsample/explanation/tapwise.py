@@ -59,7 +59,7 @@ def explain(
     coords: str = "normalized",
     index: Sequence[int] | None = None,
     fill_value: float = 0,
-    extrapolate: bool = True,
+    extrapolate: bool | str = True,
     prefilter: bool = True,
     image: Any = None,
     sides: Sequence[Sequence[float]] | None = None,
@@ -128,7 +128,7 @@ def explain(
 
 def _explain(
     size: Sequence[int], at: Sequence[float], mode: Mode, padding_mode: Mode, align_corners: bool,
-    coords: str, index: Sequence[int] | None, fill_value: float, extrapolate: bool,
+    coords: str, index: Sequence[int] | None, fill_value: float, extrapolate: bool | str,
     prefilter: bool, image: Any,
 ) -> Explanation:  # fmt: skip
     """Explain a point."""
@@ -207,8 +207,8 @@ def follow(plan: Plan, a: int, coordinate: float, index: int = 0) -> AxisSteps:
         AXES[a], size, method, name, aligned, coordinate, (position,),
         coords=plan.coords, index=index,
     )  # fmt: skip
-    if not plan.extrapolate and not math.isnan(position):
-        start = replace(start, outside=not axis.inside(position, last, plan.rim))
+    if plan.margin is not None and not math.isnan(position):
+        start = replace(start, outside=not axis.inside(position, last, plan.margin))
     if start.outside or not axis.known(position, boundary):
         return start
 

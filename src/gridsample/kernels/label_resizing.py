@@ -23,11 +23,11 @@ from gridsample.definitions.plan import type_name
 from gridsample.definitions.tables import KEPT, AxisMap, Band, chosen
 from gridsample.kernels import threads as pool
 from gridsample.kernels.memory import Layout, addresses_of, layout_of, plain
-from gridsample.kernels.resize import is_packed, pick, planning
+from gridsample.kernels.resize import is_packed, pick_pixels, planning
 from gridsample.kernels.run import Launch, entry
 from gridsample.kernels.sampling.footprint_labels import LabelList
 from gridsample.kernels.sampling.labels import as_key, key_kind
-from gridsample.kernels.sampling.layouts import Planes, planes_of
+from gridsample.kernels.sampling.layouts import planes_of
 from gridsample.kernels.vector import (
     Function,
     Pointer,
@@ -51,17 +51,17 @@ JOINED = 1 << 14
 # The difference of two sums of weights up to which they tie: exact sums would be equal.
 TIE = 1e-9
 
-AXES = "zyx"
 SETTINGS = Record(
     rows="int64", share="int64",  # rows of outputs of all planes, and those of a task
     channels="int64", source_item="int64", target_item="int64",
     source_planes="*int64", target_planes="*int64",  # where the channels of an item begin
-    **{f"size_{a}": "int64" for a in AXES},  # outputs along the axis
-    **{f"step_{a}": "int64" for a in AXES},  # the distance of neighbours in the result
-    **{f"taps_{a}": "int64" for a in AXES},
-    **{f"next_{a}": "int64" for a in AXES},  # the distance of neighbouring taps in the tables:
-    **{f"at_{a}": "*int64" for a in AXES},  # (tap, output): the offset of an input
-    **{f"by_{a}": "*float64" for a in AXES},  # its weight; 0 for a tap that an output has not
+    # Of the axes z, y and x:
+    sizes=("int64", 3),  # outputs
+    steps=("int64", 3),  # the distance of neighbours in the result
+    taps=("int64", 3),
+    distances=("int64", 3),  # of neighbouring taps in the tables, which are (tap, output):
+    offsets=("*int64", 3),  # of inputs
+    weights=("*float64", 3),  # 0 for a tap that an output has not
     low="int64", range="int64",  # of labels
 )  # fmt: skip
 
@@ -79,7 +79,7 @@ def compiled(kind: str, few: bool) -> Program:
         write = write_lists if few else write_table
         with function.loop(first, last) as loop:
             row = Row(call, loop.index)
-            with function.loop(0, call.size_x, function.lanes) as outputs:
+            with function.loop(0, row.size, function.lanes) as outputs:
                 write(function, row, outputs.index)
     return compile(function)
 
@@ -94,55 +94,59 @@ class Row:
 
     def __init__(self, call: SimpleNamespace, number: Value) -> None:
         self.call = call
-        rest, target = number, number * 0
-        self.places = {}
-        for a in "yz":
-            size, step = getattr(call, f"size_{a}"), getattr(call, f"step_{a}")
-            self.places[a], rest = rest % size, rest // size
-            target = target + self.places[a] * step
+        (depth, height, self.size), (step_z, step_y, self.step) = call.sizes, call.steps
+        rest, self.y = number // height, number % height
+        rest, self.z = rest // depth, rest % depth
         channel, item = rest % call.channels, rest // call.channels
         begin = item * call.source_item + call.source_planes.load(channel)
         self.source = call.source.at(begin)
         begin = item * call.target_item + call.target_planes.load(channel)
-        self.target = call.target.at(begin + target)
-        self.inputs = call.taps_z * call.taps_y
+        self.target = call.target.at(begin + self.y * step_y + self.z * step_z)
+        taps_z, self.taps_y, self.taps = call.taps
+        self.inputs = taps_z * self.taps_y
 
     def input(self, number: Value) -> tuple[Pointer, Value]:
         """Return a row of inputs, and its weight."""
         call = self.call
-        z = number // call.taps_y
-        y = number - z * call.taps_y
-        z, y = self.places["z"] + z * call.next_z, self.places["y"] + y * call.next_y
-        row = self.source.at(call.at_z.load(z) + call.at_y.load(y))
-        return row, call.by_z.load(z) * call.by_y.load(y)
+        tap_z = number // self.taps_y
+        tap_y = number - tap_z * self.taps_y
+        z = self.z + tap_z * call.distances[0]
+        y = self.y + tap_y * call.distances[1]
+        row = self.source.at(call.offsets[0].load(z) + call.offsets[1].load(y))
+        return row, call.weights[0].load(z) * call.weights[1].load(y)
+
+    def place(self, x: Value, tap: Any) -> Value:
+        """Return where the tables have a tap of output x."""
+        place: Value = x + self.call.distances[2] * tap
+        return place
 
 
 def write_lists(function: Function, row: Row, x: Value) -> None:
     """Find the labels of neighbouring outputs together, from output x on."""
     call, lanes, key = row.call, function.lanes, key_kind(row.call.source.kind)
     labels = call.scratch.cast(key)
-    votes = LabelList(function, labels.at(row.inputs * call.taps_x * lanes).cast("uint8"), key)
+    votes = LabelList(function, labels.at(row.inputs * row.taps * lanes).cast("uint8"), key)
 
     def read(source: Pointer, tap: Any) -> Value:
-        places = call.at_x.at(x + call.next_x * tap)
-        return as_key(source.load_each([places.load(lane) for lane in range(lanes)]))
+        offsets = call.offsets[2].at(row.place(x, tap))
+        return as_key(source.load_each([offsets.load(lane) for lane in range(lanes)]))
 
-    first = read(row.input(call.taps_y * 0)[0], 0)
+    first = read(row.input(row.taps * 0)[0], 0)
     with function.loop(0, row.inputs, carry=[first != first]) as line:
-        source, there = row.input(line.index)[0], labels.at(line.index * call.taps_x * lanes)
-        with function.loop(0, call.taps_x, carry=line.carried) as tap:
+        source, entries = row.input(line.index)[0], labels.at(line.index * row.taps * lanes)
+        with function.loop(0, row.taps, carry=line.carried) as tap:
             label = read(source, tap.index)
-            there.store(label, tap.index * lanes)
+            entries.store(label, tap.index * lanes)
             tap.carry(tap.carried[0] | (label != first))
         line.carry(*tap.carried)
 
     def count() -> list[Value]:
-        none, everywhere = function.constant(0, "int64"), first == first
-        with function.loop(0, row.inputs, carry=[none]) as line:
-            weight, there = row.input(line.index)[1], labels.at(line.index * call.taps_x * lanes)
-            with function.loop(0, call.taps_x, carry=line.carried) as tap:
-                label = there.load(tap.index * lanes, lanes)
-                share = weight * call.by_x.load(x + call.next_x * tap.index, lanes)
+        zero, everywhere = function.constant(0, "int64"), first == first
+        with function.loop(0, row.inputs, carry=[zero]) as line:
+            weight, entries = row.input(line.index)[1], labels.at(line.index * row.taps * lanes)
+            with function.loop(0, row.taps, carry=line.carried) as tap:
+                label = entries.load(tap.index * lanes, lanes)
+                share = weight * call.weights[2].load(row.place(x, tap.index), lanes)
                 tap.carry(votes.add(label, share, everywhere, tap.carried[0]))
             line.carry(*tap.carried)
         return [votes.winner(line.carried[0], function.constant(TIE, "float64", lanes))]
@@ -153,29 +157,29 @@ def write_lists(function: Function, row: Row, x: Value) -> None:
 
 def store(function: Function, row: Row, x: Value, labels: Value) -> None:
     """Write the labels of neighbouring outputs, of which the row may have fewer."""
-    call, lanes = row.call, function.lanes
-    whole = (call.size_x - x >= lanes) & (call.step_x == 1)
+    lanes = function.lanes
+    whole = (row.size - x >= lanes) & (row.step == 1)
     with function.when(whole):
         row.target.store(labels, x)
     with function.when(~whole):
-        there = function.spill(labels)
-        with function.loop(x, (x + lanes).minimum(call.size_x)) as loop:
-            row.target.store(there.load(loop.index - x), loop.index * call.step_x)
+        numbers = function.spill(labels)
+        with function.loop(x, (x + lanes).minimum(row.size)) as loop:
+            row.target.store(numbers.load(loop.index - x), loop.index * row.step)
 
 
 def write_table(function: Function, row: Row, x: Value) -> None:
     """Find the label of output x; neighbouring inputs mostly agree and vote together."""
-    call, none = row.call, function.constant(0, "int64")
+    call, zero = row.call, function.constant(0, "int64")
     table = Table(call.scratch, call.range)
 
     def read(source: Pointer, tap: Value) -> tuple[Value, Value]:
-        place = x + call.next_x * tap
-        label = source.load(call.at_x.load(place)).to("int64") - call.low
-        return label, call.by_x.load(place)
+        place = row.place(x, tap)
+        label = source.load(call.offsets[2].load(place)).to("int64") - call.low
+        return label, call.weights[2].load(place)
 
-    with function.loop(0, row.inputs, carry=[none]) as line:
+    with function.loop(0, row.inputs, carry=[zero]) as line:
         source, weight = row.input(line.index)
-        with function.loop(1, call.taps_x, carry=[*line.carried, *read(source, none)]) as tap:
+        with function.loop(1, row.taps, carry=[*line.carried, *read(source, zero)]) as tap:
             count, label, share = tap.carried
             other, more = read(source, tap.index)
             same = other == label
@@ -188,7 +192,7 @@ def write_table(function: Function, row: Row, x: Value) -> None:
         count, label, share = tap.carried
         line.carry(table.add(label, share * weight, count))
     winner = table.winner(line.carried[0]) + call.low
-    row.target.store(winner.to(call.target.kind), x * call.step_x)
+    row.target.store(winner.to(call.target.kind), x * row.step)
 
 
 class Table:
@@ -235,18 +239,18 @@ class Taps(NamedTuple):
     """An axis: its outputs, the distance between them in the result, and their inputs."""
 
     step: int
-    at: Array  # (tap, output): the offset of an input in a plane
-    by: Array  # its weight; 0 for a tap that an output has not
+    offsets: Array  # (tap, output): of an input in a plane
+    weights: Array  # its weight; 0 for a tap that an output has not
 
     @property
     def size(self) -> int:
         """The number of outputs."""
-        return int(self.at.shape[1])
+        return int(self.offsets.shape[1])
 
     def padded(self) -> Taps:
         """Return the tables with whole registers of outputs."""
         padding = (0, 0), (0, -self.size % lanes_of(True))
-        return Taps(self.step, *[np.pad(table, padding, "edge") for table in (self.at, self.by)])
+        return Taps(self.step, *[np.pad(table, padding, "edge") for table in self[1:]])
 
 
 def taps_of(band: Band, stride: int, step: int) -> Taps:
@@ -259,14 +263,14 @@ def taps_of(band: Band, stride: int, step: int) -> Taps:
 
 def joined(outer: Taps, inner: Taps) -> Taps | None:
     """Return two axes as a single one if the inner one is too short to fill registers."""
-    if inner.size >= lanes_of(True) or outer.at.size * inner.at.size > JOINED:
+    if inner.size >= lanes_of(True) or outer.offsets.size * inner.offsets.size > JOINED:
         return None
     if outer.size > 1 and outer.step != inner.size * inner.step:
         return None
-    at = outer.at[:, np.newaxis, :, np.newaxis] + inner.at[:, np.newaxis]
-    by = outer.by[:, np.newaxis, :, np.newaxis] * inner.by[:, np.newaxis]
-    shape = len(outer.at) * len(inner.at), outer.size * inner.size
-    return Taps(inner.step, at.reshape(shape), by.reshape(shape))
+    offsets = outer.offsets[:, np.newaxis, :, np.newaxis] + inner.offsets[:, np.newaxis]
+    weights = outer.weights[:, np.newaxis, :, np.newaxis] * inner.weights[:, np.newaxis]
+    shape = len(outer.offsets) * len(inner.offsets), outer.size * inner.size
+    return Taps(inner.step, offsets.reshape(shape), weights.reshape(shape))
 
 
 @cached_by_size(KEPT, planning.kept_bytes)
@@ -275,45 +279,32 @@ def prepare(
 ) -> Launch:
     """Prepare the resizing of labels (N, C, *spatial) in a range from ``low`` on."""
     (items, channels, *_), _, dtype = source
-    given, wanted = (planes_of(layout, items, 1) for layout in (source, target))
-    strides, steps = (one.strides[::-1] for one in (given, wanted))
-    axes = [taps_of(*one) for one in zip(bands, strides, steps, strict=True)]
+    images, results = (planes_of(layout, items, 1) for layout in (source, target))
+    strides, steps = (planes.strides[::-1] for planes in (images, results))
+    axes = [taps_of(*axis) for axis in zip(bands, strides, steps, strict=True)]
     single = taps_of(chosen(np.zeros(1, np.int64), 1), 0, 0)
     while len(axes) > 1 and (last := joined(*axes[-2:])):
         axes[-2:] = [last]
     axes = [single] * (3 - len(axes)) + axes
-    sizes = [one.size for one in axes]
-    many = math.prod(len(one.at) for one in axes)
-    few, rows, kind = many <= FEW, items * channels * sizes[0] * sizes[1], type_name(dtype)
-    share = min(rows, max(1, TASK // (sizes[2] * many)))
-    axes = [one.padded() for one in axes]
-    lists = {
-        "size": sizes, "step": [one.step for one in axes], "taps": [len(one.at) for one in axes],
-        "next": [one.size for one in axes], "at": [one.at.ctypes.data for one in axes],
-        "by": [one.by.ctypes.data for one in axes],
-    }  # fmt: skip
+    sizes, taps = [axis.size for axis in axes], [len(axis.offsets) for axis in axes]
+    few, rows = math.prod(taps) <= FEW, items * channels * sizes[0] * sizes[1]
+    share = min(rows, max(1, TASK // (sizes[2] * math.prod(taps))))
+    axes = [axis.padded() for axis in axes]
     settings = SETTINGS.pack(
-        rows=rows, share=share, channels=items * channels, **places_of(given, wanted),
+        rows=rows, share=share, channels=items * channels,
+        source_item=images.item, source_planes=images.starts,
+        target_item=results.item, target_planes=results.starts,
+        sizes=sizes, steps=[axis.step for axis in axes], taps=taps,
+        distances=[axis.size for axis in axes],
+        offsets=[axis.offsets for axis in axes],
+        weights=[axis.weights for axis in axes],
         # The program computes modulo 2**64.
         low=low if low < 1 << 63 else low - (1 << 64), range=range_,
-        **{
-            f"{name}_{axis}": value
-            for name, values in lists.items()
-            for axis, value in zip(AXES, values, strict=True)
-        },
     )  # fmt: skip
+    kind = type_name(dtype)
     key = key_kind(kind_of(kind)).size
-    scratch = lanes_of(True) * (2 * key + 8) * many if few else 24 * range_
-    kept = given.starts, wanted.starts, *[table for one in axes for table in (one.at, one.by)]
-    return Launch(compiled(kind, few), settings, -(-rows // share), scratch, kept)
-
-
-def places_of(given: Planes, wanted: Planes) -> dict[str, int]:
-    """Return the settings that say where planes begin."""
-    return {
-        "source_item": given.item, "source_planes": given.starts.ctypes.data,
-        "target_item": wanted.item, "target_planes": wanted.starts.ctypes.data,
-    }  # fmt: skip
+    scratch = lanes_of(True) * (2 * key + 8) * math.prod(taps) if few else 24 * range_
+    return Launch(compiled(kind, few), settings, -(-rows // share), scratch)
 
 
 def resize(maps: Sequence[AxisMap], source: Array, out: Array, threads: int | None = None) -> None:
@@ -326,26 +317,26 @@ def resize(maps: Sequence[AxisMap], source: Array, out: Array, threads: int | No
         threads: the maximum number of threads.
     """
     if not is_packed(source):
-        maps, source = pick(maps, source)
+        maps, source = pick_pixels(maps, source)
     vote(maps, source, out, threads)
 
 
 def vote(maps: Sequence[AxisMap], source: Array, out: Array, threads: int | None) -> None:
     """Resize labels into ``out``, all of whose pixels are read."""
     if plain(out) is not out:
-        made = np.empty(out.shape, out.dtype.newbyteorder("="))
-        vote(maps, source, made, threads)
-        out[...] = made
+        result = np.empty(out.shape, out.dtype.newbyteorder("="))
+        vote(maps, source, result, threads)
+        out[...] = result
         return
-    source, bands = plain(source), tuple([one.band for one in maps])
+    source, bands = plain(source), tuple([axis_map.band for axis_map in maps])
     low, range_ = 0, 0
     if math.prod(max(1, band.taps) for band in bands) > FEW:
         low, range_ = range_of(source)
         if range_ > max(RANGE, 2 * source.size):
             labels, ranks = np.unique(source, return_inverse=True)
-            made = np.empty(out.shape, np.int64)
-            vote(maps, ranks.reshape(source.shape), made, threads)
-            out[...] = labels[made]
+            winners = np.empty(out.shape, np.int64)
+            vote(maps, ranks.reshape(source.shape), winners, threads)
+            out[...] = labels[winners]
             return
     launch = prepare(bands, layout_of(source), layout_of(out), low, range_)
     addresses = addresses_of((source, out))

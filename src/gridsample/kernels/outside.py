@@ -1,4 +1,4 @@
-"""The values of points outside the image, or nowhere, as programs take them: one per plane."""
+"""The values of points outside the image, and of invalid points, as programs take them."""
 
 from __future__ import annotations
 
@@ -20,28 +20,18 @@ class Outside(NamedTuple):
 
     out: Array  # at points that are out
     dropped: Array  # of dropped taps
-    holes: Array  # at points that are nowhere
+    invalid: Array  # at points whose coordinate is not valid
 
     def repeat(self, times: int) -> Outside:
         """Return the values repeated for ``times`` items."""
-        return self if times == 1 else Outside(*(np.tile(one, times) for one in self))
+        return self if times == 1 else Outside(*(np.tile(values, times) for values in self))
 
 
-class Surroundings(NamedTuple):
-    """The values of each plane where there is no image, or no known pixel, for one item."""
+class MeansOutside(NamedTuple):
+    """What else programs that average take of each plane, for one item."""
 
-    out: Array
-    dropped: Array
-    holes: Array
-    least: Array  # one number
-    absent: Array  # of missing results
-
-    def repeat(self, times: int) -> Surroundings:
-        """Return the values repeated for ``times`` items."""
-        if times == 1:
-            return self
-        tiled = [np.tile(one, times) for one in self]
-        return Surroundings(*tiled)._replace(least=self.least)
+    absent: Array  # the values of missing results
+    least: Array  # sums of weights up to which a result is missing
 
 
 @functools.lru_cache(maxsize=256)
@@ -51,48 +41,47 @@ def zeros(planes: int, kind: np.dtype[Any]) -> Array:
 
 
 def numbers_outside(plan: Plan, fill: Array | None, differentiated: bool = False) -> Outside:
-    """Return the values for sums: the fill (of a derivative, 0); nowhere, NaN if possible."""
-    hole = math.nan if is_differentiable(plan.dtype) and not differentiated else None
-    return surround(plan, as_parts(fill, plan), hole, differentiated)
+    """Return the values for sums: the fill (of a derivative, 0), and NaN where it is possible."""
+    invalid_value = math.nan if is_differentiable(plan.dtype) and not differentiated else None
+    return surround(plan, as_parts(fill, plan), invalid_value, differentiated)
 
 
-def means_outside(plan: Plan, fill: Array | None, means: Averaging) -> Surroundings:
+def means_outside(plan: Plan, fill: Array | None, means: Averaging) -> tuple[Outside, MeansOutside]:
     """Return the values for means."""
-    around, number = numbers_outside(plan, fill), plan.real.type
-    is_complex = plan.dtype.kind == "c"
+    around, is_complex = numbers_outside(plan, fill), plan.dtype.kind == "c"
     missing: Any = means.absent or (complex(math.nan, math.nan) if is_complex else math.nan)
     kind = np.dtype(f"c{2 * plan.real.itemsize}") if is_complex else plan.real
     absent = np.array(np.broadcast_to(missing, (plan.channels,)), kind).view(plan.real)
     if not is_differentiable(plan.dtype):
-        around = around._replace(holes=absent)
+        around = around._replace(invalid=absent)
     if means.drops:
-        nowhere = np.full(len(absent), math.nan, plan.real)
-        around = around._replace(out=absent, dropped=nowhere)
-    return Surroundings(*around, np.array([means.least], number), absent)
+        unknown = np.full(len(absent), math.nan, plan.real)
+        around = around._replace(out=absent, dropped=unknown)
+    return around, MeansOutside(absent, np.full(len(absent), means.least, plan.real))
 
 
 def bits_outside(plan: Plan, fill: Array | None, kind: np.dtype[Any]) -> Outside:
     """Return the values for pixels that are copied as bits of dtype ``kind``."""
-    hole: Any = None
+    invalid_value: Any = None
     if type_name(plan.dtype) == "bfloat16":
-        hole = BFLOAT_NAN
+        invalid_value = BFLOAT_NAN
     elif is_differentiable(plan.dtype):
-        hole = np.array(math.nan, f"f{kind.itemsize}").view(kind)[()]
-    return surround(plan, as_bits(fill, plan, kind), hole, False)
+        invalid_value = np.array(math.nan, f"f{kind.itemsize}").view(kind)[()]
+    return surround(plan, as_bits(fill, plan, kind), invalid_value, False)
 
 
-def surround(plan: Plan, fill: Array, hole: Any, differentiated: bool) -> Outside:
-    """Combine the planes' ``fill`` and the ``hole`` of a dtype that has one."""
+def surround(plan: Plan, fill: Array, invalid_value: Any, differentiated: bool) -> Outside:
+    """Combine the planes' ``fill`` and the value of invalid points, None if that is the fill."""
     nothing = zeros(len(fill), fill.dtype)
-    if hole is None and not differentiated:
-        holes = fill
+    if invalid_value is None and not differentiated:
+        invalid = fill
     else:
-        holes = np.full(len(fill), 0 if hole is None else hole, fill.dtype)
+        invalid = np.full(len(fill), 0 if invalid_value is None else invalid_value, fill.dtype)
     filled = plan.filled or not plan.extrapolate
     return Outside(
         fill if filled and not differentiated else nothing,
         fill if plan.filled else nothing,
-        holes,
+        invalid,
     )
 
 

@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gridsample.kernels import threads as pool
-from gridsample.kernels.vector import Function, Pointer, Program, Record, Value
+from gridsample.kernels.vector import Function, Pointer, Program, Record, StoredRecord, Value
 
 Array = np.ndarray[Any, Any]
 
@@ -39,7 +39,7 @@ HEAD = {
     "scratch_bytes": "int64",  # the part of each thread
 }
 # The number of tasks per thread after which Python may handle an interrupt.
-TURN = 16
+BATCH = 16
 
 
 @contextlib.contextmanager
@@ -57,15 +57,16 @@ def entry(
         The task's number, an int64; and a namespace with a `Pointer` for each array, the fields of
         the settings, and ``scratch``, the thread's own memory.
     """
+    function.arrays = tuple(arrays)
     head = Record(**HEAD, **{name: f"*{kind}" for name, kind in arrays.items()})
     call = function.arguments(head)
     fields = settings.read(call.settings)
     counters = Pointer(function.argument, "int64")  # the fields `taken` and `working`
-    turn = counters.at(1).fetch_add(1)
-    scratch = call.scratch.at(turn * call.scratch_bytes)
-    given = {name: getattr(call, name) for name in arrays}
+    thread = counters.at(1).fetch_add(1)
+    scratch = call.scratch.at(thread * call.scratch_bytes)
+    pointers = {name: getattr(call, name) for name in arrays}
     with function.tasks(counters, call.first, call.last) as task:
-        yield task, SimpleNamespace(**given, **vars(fields), scratch=scratch)
+        yield task, SimpleNamespace(**pointers, **vars(fields), scratch=scratch)
 
 
 class Launch(NamedTuple):
@@ -73,33 +74,41 @@ class Launch(NamedTuple):
 
     Attributes:
         program: the machine code.
-        settings: the record of settings, as `Record.pack` makes it.
+        settings: the record of settings, and the arrays to which they point.
         tasks: the number of tasks.
         scratch: bytes of scratch memory for each thread.
-        kept: arrays to which the settings point.
         threads: how many threads are worth it; starting one takes as long as small calls.
     """
 
     program: Program
-    settings: Array
+    settings: StoredRecord
     tasks: int
     scratch: int = 0
-    kept: tuple[Array, ...] = ()
     threads: int = sys.maxsize
 
     def run(self, addresses: Sequence[int], threads: int) -> None:
-        """Run all tasks on arrays at these addresses, on at most ``threads`` threads."""
-        settings: int = self.settings.__array_interface__["data"][0]
-        each = -(-self.scratch // LINE) * LINE
+        """Run all tasks on arrays at these addresses, on at most ``threads`` threads.
+
+        The addresses come in the order in which `entry` was told the arrays; 0 for one that the
+        program does not use.
+
+        Raises:
+            TypeError: there is not one address for each array.
+        """
+        if len(addresses) != len(self.program.arrays):
+            names = ", ".join(self.program.arrays)
+            raise TypeError(f"the program takes {names}; got {len(addresses)} addresses")
+        settings = self.settings.address
+        scratch_bytes = -(-self.scratch // LINE) * LINE
         kind = ctypes.c_int64 * (len(HEAD) + len(addresses))
         worker = self.program.address, self.program.call
         threads = min(threads, self.threads)
-        turn = TURN * threads
-        for first in range(0, self.tasks, turn):
-            last = min(first + turn, self.tasks)
+        batch = BATCH * threads
+        for first in range(0, self.tasks, batch):
+            last = min(first + batch, self.tasks)
             count = min(threads, last - first)
-            scratch = lend_scratch(each * count) if each else 0
-            record = kind(0, 0, first, last, settings, scratch, each, *addresses)
+            scratch = lend_scratch(scratch_bytes * count) if scratch_bytes else 0
+            record = kind(0, 0, first, last, settings, scratch, scratch_bytes, *addresses)
             pool.work(worker, ctypes.addressof(record), count)
 
 

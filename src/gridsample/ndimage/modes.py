@@ -12,7 +12,9 @@ import numpy as np
 from gridsample.definitions.checks import check_constant, check_dense
 from gridsample.definitions.methods import NEAREST
 
-PAD = 12  # pixels that SciPy adds before the prefilter for modes without an exact prefilter
+# The pixels that SciPy adds before the prefilter for modes without an exact prefilter, and how many
+# are necessary for orders that SciPy does not have.
+PAD, FAR = 12, 60
 
 
 # Each function folds positions x into a line of n pixels.  Positions inside do not change.  At the
@@ -93,7 +95,7 @@ MODES = {
 
 # SciPy rounds ties up, not to the even pixel.
 NEAREST_UP = dataclasses.replace(NEAREST, name="nearest-up", ties_up=True)
-METHODS = (NEAREST_UP, "linear", "spline2", "spline3", "spline4", "spline5")
+METHODS = (NEAREST_UP, "linear", *[f"spline{order}" for order in range(2, 8)])
 
 
 class Spline(NamedTuple):
@@ -112,7 +114,8 @@ class Spline(NamedTuple):
     @property
     def pad(self) -> int:
         """The number of pixels that are added at each end of a line."""
-        return PAD if self.filters and self.mode.pad else 0
+        wanted = PAD if self.order <= 5 else FAR
+        return wanted if self.filters and self.mode.pad else 0
 
     @property
     def options(self) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from gridsample.ndimage.arrays import (
     restored,
     store,
 )
-from gridsample.ndimage.modes import PAD, Spline, check_order, find_mode
+from gridsample.ndimage.modes import Spline, check_order, find_mode
 from gridsample.ops.filtering import spline_filter as coefficients
 
 
@@ -126,13 +126,13 @@ def working(image: Any, spline: Spline, keeps_dtype: bool) -> Any:
 
 
 def padded(image: Any, axes: Sequence[int], spline: Spline) -> Any:
-    """Add `PAD` pixels at both ends of some axes, if the mode requires it."""
+    """Add pixels at both ends of some axes, if the mode requires it."""
     if not spline.pad:
         return image
     backend = backend_of(image=image)
     for axis in axes:
         n, rank = image.shape[axis], image.ndim
-        at = np.arange(-PAD, n + PAD)
+        at = np.arange(-spline.pad, n + spline.pad)
         nearest = backend.asarray(np.clip(at, 0, n - 1), image)
         image = image[(*(slice(None),) * axis, nearest)]
         if spline.mode.pad == "constant":

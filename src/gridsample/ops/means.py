@@ -92,7 +92,7 @@ def check_call(
     if not is_plain(options, rule):
         channels = backend.shape(image)[-1 if last else 1]
         fill = fill_numbers(options, True, image.dtype, channels)
-    filled = not resolved.extrapolate or any(
+    filled = not resolved.extrapolates() or any(
         [BOUNDARIES[name].filled for name in resolved.padding_mode]
     )
     ignore = rule.ignore and real
@@ -242,7 +242,7 @@ def resolve_averaging(
     if plain or mixed or any([number != number for number in checked.fill]):
         return None
     if not is_plain(options, rule):
-        used = "constant" in names or not options.extrapolate
+        used = "constant" in names or not options.extrapolates()
         resolved = points.resolve_options(image, options.changed(
             padding_mode=without_missing(options.padding_mode, "constant"),
             fill_value=options.fill_value if used and not drops else 0,
@@ -282,7 +282,7 @@ def weight_of_all_taps(backend: Backend, points: SamplePoints, call: Call) -> Ar
     image, resolved = call.image, call.options
     names = [EVEN.get(name, name) for name in resolved.padding_mode]
     names = ["constant" if name == "zeros" else name for name in names]
-    fill = 1 if "constant" in names or not resolved.extrapolate else 0
+    fill = 1 if "constant" in names or not resolved.extrapolates() else 0
     ones = backend.full((1, 1, *image.shape[2:]), 1, sum_type(backend, image, points.array), image)
     resolved = points.resolve_options(
         back(backend, ones, call.last),

@@ -69,7 +69,7 @@ def terms_of(
     boundaries = per_axis(options.padding_mode if rule.missing is None else rule.missing,
                      len(both.shape) - 2, "padding_mode")  # fmt: skip
     dropping = {*boundaries} & {"zeros", "constant", MISSING}
-    used = "constant" in dropping or not options.extrapolate
+    used = "constant" in dropping or not options.extrapolates()
     fills = list(fill) * (channels if len(fill) == 1 else 1) if fill and used else [0] * channels
 
     def term(image: Array, fills: Sequence[Any] = (), **names: str) -> Term:
@@ -93,7 +93,7 @@ def terms_of(
         mask = backend.xp.real(both[:, channels:])
         sums = [term(both[:, :channels], **names), term(mask, **names, **EVEN)]
         return Terms(sums, share, fills)
-    known = [1] * masks if dropping or not options.extrapolate else []
+    known = [1] * masks if dropping or not options.extrapolates() else []
     # Under "zeros", fills are of positions outside, not of dropped taps.  Values change their sign
     # outside where weights do not.  And where it is not known whether any pixel is missing, values
     # are sampled exactly as if none were, so that they get the same bits.

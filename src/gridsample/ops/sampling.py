@@ -33,7 +33,7 @@ def grid_sample(
     *,
     coords: str = "normalized",
     fill_value: Any = 0,
-    extrapolate: bool = True,
+    extrapolate: bool | str = True,
     prefilter: bool = True,
     antialias: bool = False,
     max_samples: int = MOST,
@@ -125,9 +125,10 @@ def grid_sample(
             channel; complex only for a complex image; with mode="label", a label that the dtype of
             the image can hold.  For tensors, it must be exact in float64.  Missing results are the
             fill value, too, unless it is 0 and has no other use.
-        extrapolate: False to return the fill value wherever the position itself is outside the
-            image.  The image ends at the centres of its outermost pixels, or at their outer edges
-            with normalized coordinates and align_corners=False.
+        extrapolate: whether to extend the image.  Otherwise the fill value is returned wherever the
+            position itself is outside, whatever its taps are: with "edges" beyond the outer edges
+            of the outermost pixels, with "centers" beyond their centres.  False means "edges" with
+            normalized coordinates and align_corners=False, and "centers" with all others.
         prefilter: whether "spline2" to "spline7" first compute B-spline coefficients from the
             image, so that the spline passes through the pixels (`spline_filter`).  Set it to False
             if the input already holds such coefficients.
@@ -234,7 +235,7 @@ def grid_sample_vjp(
     *,
     coords: str = "normalized",
     fill_value: Any = 0,
-    extrapolate: bool = True,
+    extrapolate: bool | str = True,
     prefilter: bool = True,
     antialias: bool = False,
     max_samples: int = MOST,

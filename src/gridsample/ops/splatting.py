@@ -51,7 +51,7 @@ def splat(
     align_corners: bool = False,
     *,
     coords: str = "normalized",
-    extrapolate: bool = True,
+    extrapolate: bool | str = True,
     prefilter: bool = True,
     antialias: bool = False,
     max_samples: int = MOST,
@@ -86,7 +86,8 @@ def splat(
             Under "zeros", "constant" and "missing", they are dropped.
         align_corners: the meaning of -1 and 1, as in `grid_sample`.
         coords: the units of coordinates, as in `grid_sample`.
-        extrapolate: False to drop values whose position itself is outside the image.
+        extrapolate: False, "edges" or "centers" to drop values whose position itself is outside
+            the image, as in `grid_sample`.
         prefilter: whether to apply the transpose of the prefilter; False adds to the coefficients
             of a spline.
         antialias: whether each value is spread evenly over the footprint of its point, as in
@@ -148,7 +149,7 @@ def splat_count(
     align_corners: bool = False,
     *,
     coords: str = "normalized",
-    extrapolate: bool = True,
+    extrapolate: bool | str = True,
     prefilter: bool = True,
     antialias: bool = False,
     max_samples: int = MOST,

@@ -168,8 +168,8 @@ def test_threads_share_tasks() -> None:
             place.fetch_add(1)
     program = compile(function)
     done = np.zeros(300, np.int64)
-    row = record.pack(taken=0, done=done.ctypes.data, last=295, each=2000)
-    threads = [threading.Thread(target=program.call, args=(row.ctypes.data,)) for _ in range(4)]
+    row = record.pack(taken=0, done=done, last=295, each=2000)
+    threads = [threading.Thread(target=program.call, args=(row.address,)) for _ in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -177,7 +177,7 @@ def test_threads_share_tasks() -> None:
     assert (done[5:295] == 2000).all()
     assert not done[:5].any()
     assert not done[295:].any()
-    assert row[0] == 290 + 4  # each thread asks once more than it gets
+    assert row.slots[0] == 290 + 4  # each thread asks once more than it gets
 
 
 def test_no_task_is_run_in_an_empty_range() -> None:

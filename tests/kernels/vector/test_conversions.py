@@ -120,6 +120,14 @@ def test_saturation(source: str, lanes: int) -> None:
         same_bits(np.asarray(Lanes.of(numbers).saturate(target)), saturated(numbers, target))
 
 
+@pytest.mark.parametrize("kinds", (("float32", "uint8"), ("float64", "float32"), ("int32", "int8")))
+def test_only_floats_that_become_integers_are_rounded(kinds: tuple[str, str]) -> None:
+    numbers = padded([-2.5, 1.5, 300.0, 77.0], kinds[0])
+    expected = saturated(numbers, kinds[1]) if kinds[1] == "uint8" else numbers.astype(kinds[1])
+    same_bits(evaluate(lambda a: a.round_to(kinds[1]), numbers), expected)
+    same_bits(np.asarray(Lanes.of(numbers).round_to(kinds[1])), expected)
+
+
 # 16-bit floats ------------------------------------------------------------------------------------
 
 

@@ -8,7 +8,15 @@ import numpy as np
 import pytest
 from vector_programs import BFLOAT16, LANES, Array, padded, run, same_bits
 
-from gridsample.kernels.vector import KINDS, Function, Pointer, Record, Value, compile
+from gridsample.kernels.vector import (
+    KINDS,
+    Function,
+    Pointer,
+    Record,
+    Value,
+    compile,
+    side_by_side,
+)
 
 MEMORY = Record(source="*uint8", target="*uint8", indices="*int64", count="int64", real="float64")
 KIND_NAMES = [name for name in KINDS if name not in ("pointer", "bfloat16")]
@@ -256,6 +264,19 @@ def test_a_record_names_fields_that_are_wrong() -> None:
         Record(factors=("float64", 2)).pack(factors=[1])
     with pytest.raises(TypeError, match=r"count is int64, got 2\.5"):
         record.pack(source=1, count=2.5)
+
+
+def test_a_record_keeps_the_arrays_that_it_points_to() -> None:
+    record = Record(numbers=("*float32", 2), others="*int64")
+    numbers, inner = np.arange(3.0, dtype=np.float32), Record(count="int64").pack(count=7)
+    row = side_by_side([record.pack(numbers=[numbers, 0], others=inner), inner])
+    assert row.slots.tolist() == [numbers.ctypes.data, 0, inner.address, 7]
+    assert row.arrays[0] is numbers and row.arrays[1] is inner
+    assert row.nbytes == 4 * 8 + numbers.nbytes + 8
+    with pytest.raises(TypeError, match="others points to int64, got an array of float32"):
+        record.pack(numbers=[0, 0], others=numbers)
+    with pytest.raises(ValueError, match=r"numbers points to a contiguous array, got strides"):
+        record.pack(numbers=[0, numbers[::2]], others=0)
 
 
 @pytest.mark.parametrize("kind", ("int32", "uint64", "float32", "*complex64", "*", "nothing"))

@@ -146,11 +146,13 @@ def run_backward(
     if not values.numel():
         shapes = (image.shape if need_image else (0,)), (theta.shape if need_theta else (0,))
         return image.new_zeros(shapes[0]), theta.new_zeros(shapes[1])
-    grad_image, gradient = on_cpu().backward(
-        call.plan, memory(values), memory(image), memory(theta.to(real_type(theta))),
-        need_image=need_image, need_grid=need_theta, fill=fill_of(options.fill_value, call.plan),
-        affine=True, dtype=call.plan.dtype, threads=count(options.threads),
-    )  # fmt: skip
+    cpu, fill = on_cpu(), fill_of(options.fill_value, call.plan)
+    maps = memory(theta.to(real_type(theta)))
+    samples = cpu.Samples(memory(image), maps, memory(values), fill=fill)
+    needs = cpu.Needs(need_image, need_theta, dtype=call.plan.dtype)
+    grad_image, gradient, *_ = cpu.backward(
+        call.plan, samples, needs, affine=True, threads=count(options.threads)
+    )
     return (
         image.new_empty(0) if grad_image is None else tensor_of(grad_image, image.dtype, image),
         theta.new_empty(0) if gradient is None else tensor_of(gradient, theta.dtype),

@@ -26,6 +26,7 @@ from gridsample.backends.torch import internals
 from gridsample.definitions import footprints as definitions
 from gridsample.definitions.labels import has_labels, without_labels
 from gridsample.definitions.options import Options
+from gridsample.definitions.plan import MARGINS
 
 Maybe = Tensor | None
 Size = Sequence[Any]
@@ -447,8 +448,8 @@ def in_pixels(sample: Sample, footprints: Footprints) -> Tensor:
         positions = (positions + 1) * 0.5 * (sizes - 1)
     elif normalized:
         positions = ((positions + 1) * sizes - 1) * 0.5
-    if footprints.options.extrapolate:
+    if footprints.options.extrapolates():
         return positions
-    rim = 0.5 if normalized and not corners else 0.0
-    inside = ((positions >= -rim) & (positions <= sizes - 1 + rim)).all(-1, keepdim=True)
+    margin = MARGINS[str(footprints.options.extrapolate)]
+    inside = ((positions >= -margin) & (positions <= sizes - 1 + margin)).all(-1, keepdim=True)
     return torch.where(inside, positions, torch.nan)

@@ -37,7 +37,7 @@ def check_expressible(image: Tensor, grid: Tensor, options: Options) -> tuple[st
         len(methods) == len(boundaries) == 1
         and not any(options.order)
         and options.coords == "normalized"
-        and options.extrapolate
+        and options.extrapolates()
         and options.footprint is None
         and rank in ((2,) if "cubic" in methods else (2, 3))
         and methods <= MODES.keys()

@@ -216,7 +216,7 @@ class Call(NamedTuple):
 def find_call(
     size: Shape, image_type: torch.dtype, grid_shape: Shape, grid_type: torch.dtype,
     mode: tuple[str | Method, ...], padding: tuple[str, ...], corners: bool, order: Shape,
-    coords: str, extrapolate: bool, footprint: Footprint | None,
+    coords: str, extrapolate: bool | str, footprint: Footprint | None,
 ) -> Call:  # fmt: skip
     """Find the call for an image (N, C, *spatial) of the given size."""
     image_kind, grid_kind = numpy_type(image_type, "input"), numpy_type(grid_type, "grid")
@@ -326,7 +326,7 @@ def run_average(
     ):
         return out, shares, False
     samples = on_cpu().Samples(
-        memory(image), memory(points), memory(weights[0]) if weights else None, memory(out),
+        memory(image), memory(points), memory(out), memory(weights[0]) if weights else None,
         None if shares is None else memory(shares), fill_of(options.fill_value, plan),
     )  # fmt: skip
     doubtful = on_cpu().average(plan, samples, averaging, affine, threads)
@@ -342,10 +342,10 @@ def run_average_backward(
     plan = options.plan.plan
     points = positions.to(torch.float32) if affine and positions.element_size() < 4 else positions
     samples = on_cpu().Samples(
-        memory(image), memory(points), memory(weights[0]) if weights else None, memory(values),
+        memory(image), memory(points), memory(values), memory(weights[0]) if weights else None,
         fill=fill_of(options.fill_value, plan),
     )  # fmt: skip
-    needs, threads = on_cpu().Needs(*needed, plan.dtype), count(options.threads)
+    needs, threads = on_cpu().Needs(*needed, dtype=plan.dtype), count(options.threads)
     results = on_cpu().average_backward(plan, samples, averaging, needs, affine, threads)
     wide = torch.float64 if plan.real == np.float64 else torch.float32
     likes = (image.dtype, image), (positions.dtype, None), (wide, weights[0] if weights else None)
@@ -399,11 +399,12 @@ def run_backward(
                 image.new_empty(0) if gradients[0] is None else lay_out(gradients[0], image),
                 grid.new_empty(0) if gradients[1] is None else gradients[1],
             )
-    grad_image, gradient = on_cpu().backward(
-        call.plan, memory(values), memory(image), memory(grid), need_image=need_input,
-        need_grid=need_grid, order=call.order, fill=fill_of(options.fill_value, call.plan),
-        dtype=call.plan.dtype, threads=threads,
-    )  # fmt: skip
+    cpu, fill = on_cpu(), fill_of(options.fill_value, call.plan)
+    samples = cpu.Samples(memory(image), memory(grid), memory(values), fill=fill)
+    needs = cpu.Needs(need_input, need_grid, dtype=call.plan.dtype)
+    grad_image, gradient, *_ = cpu.backward(
+        call.plan, samples, needs, order=call.order, threads=threads
+    )
     return (
         image.new_empty(0) if grad_image is None else tensor_of(grad_image, image.dtype, image),
         grid.new_empty(0) if gradient is None else tensor_of(gradient, grid.dtype),
@@ -429,9 +430,9 @@ def backward_twice_on_cpu(
         return tuple(tensor.zero_() for tensor in empties)  # type: ignore[return-value]
     grid_tangent = memory(torch.zeros_like(grid) if by_grid is None else by_grid.to(grid.dtype))
     results = cpu.backward_twice(
-        call.plan, memory(values), memory(image), memory(grid),
+        call.plan, cpu.Samples(memory(image), memory(grid), memory(values)),
         None if by_image is None else memory(by_image.to(image.dtype)), grid_tangent,
-        need_values=need_values, need_image=need_image, need_grid=need_grid,
+        cpu.Needs(need_image, need_grid, values=need_values),
         order=call.order, threads=count(options.threads),
     )  # fmt: skip
     first, second, third = (

@@ -128,7 +128,7 @@ def torchs_numbers(image: Tensor, grid: Tensor, options: Options) -> tuple[int, 
         and image.is_floating_point()
         and image.dtype == grid.dtype
         and options.coords == "normalized"
-        and options.extrapolate
+        and options.extrapolates()
         and options.footprint is None
     ):
         return None

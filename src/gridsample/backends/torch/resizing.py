@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from gridsample.backends.torch.derivatives import tracked
+from gridsample.backends.torch.derivatives import has_record, tracked
 from gridsample.backends.torch.internals import SingleLevelFunction as Function
 from gridsample.backends.torch.internals import below, forward_gradients, inside, recorded, torchs
 from gridsample.backends.torch.onnx import exporting
@@ -24,6 +24,7 @@ from gridsample.backends.torch.operators import (
     check_target,
     count,
     empty,
+    is_plain,
     memory,
     numpy_type,
 )
@@ -54,6 +55,8 @@ TORCH_NAMES = {
 
 def resize(image: Tensor, resizing: Resizing, transposed: bool) -> Tensor:
     """Resize (N, C, *spatial); on devices without kernels, with torch's own operators."""
+    if is_plain(image) and not has_record(image):
+        return resize_on_cpu(image, resizing, transposed)
     options = flat_resizing(resizing, transposed)
     if exporting():
         return resize_as_node(image, *options)
@@ -107,8 +110,12 @@ def torchs_operator(name: str, rank: int, smooths: bool) -> str:
 
 
 def cpu_resize(image: Tensor, *options: Any) -> Tensor:
+    """Resize CPU tensors; the operator."""
+    return resize_on_cpu(image, *resizing_of(*options))
+
+
+def resize_on_cpu(image: Tensor, resizing: Resizing, transposed: bool) -> Tensor:
     """Resize CPU tensors."""
-    resizing, transposed = resizing_of(*options)
     out = fake_resize(image, resizing.size)
     if out.numel():
         ends = tuple(image.shape[2:]), tuple(resizing.size)

@@ -16,7 +16,7 @@ from gridsample.definitions.options import Options, Resizing
 # The arguments of all sampling operators after their tensors: fields of `Options`.
 SAMPLING = (
     "str[] mode, str[] padding_mode, bool align_corners, int[] order, "
-    'str coords="normalized", bool extrapolate=True, float[] fill=[], int? threads=None, '
+    'str coords="normalized", str? end=None, float[] fill=[], int? threads=None, '
     "int samples=0, bool attached=True"
 )
 
@@ -29,7 +29,7 @@ def flat(options: Options) -> tuple[Any, ...]:
         options.align_corners,
         list(options.order),
         options.coords,
-        options.extrapolate,
+        options.extrapolate if isinstance(options.extrapolate, str) else None,
         list(options.fill_value),
         options.threads,
         0 if options.footprint is None else options.footprint.most,
@@ -43,7 +43,7 @@ def record(
     align_corners: bool,
     order: Sequence[int],
     coords: str = "normalized",
-    extrapolate: bool = True,
+    end: str | None = None,
     fill: Sequence[float] = (),
     threads: int | None = None,
     samples: int = 0,
@@ -51,7 +51,8 @@ def record(
 ) -> Options:
     """Convert the operators' arguments, of which the last ones are optional, to checked options.
 
-    ``samples`` is the maximum number of samples along a side of a footprint, or 0 for none.
+    ``end`` is where the image ends; None if it is extrapolated.  ``samples`` is the maximum number
+    of samples along a side of a footprint, or 0 for none.
     """
     return Options(
         mode=tuple(mode),
@@ -59,7 +60,7 @@ def record(
         align_corners=align_corners,
         coords=coords,
         fill_value=tuple(fill),
-        extrapolate=extrapolate,
+        extrapolate=end or True,
         threads=threads,
         footprint=Footprint(samples, attached) if samples else None,
         order=tuple(order),

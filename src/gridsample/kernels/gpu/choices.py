@@ -15,6 +15,8 @@ from gridsample.definitions.plan import BOUNDARIES, Plan
 
 # The units of coordinates: from edge to edge or centre to centre of the corner pixels; or pixels.
 TO_EDGES, TO_CENTRES, IN_PIXELS = range(3)
+# Where an image ends: at its edges or centres as above, or never, because it is extrapolated.
+NEVER = 2
 
 
 class Choices(NamedTuple):
@@ -30,7 +32,7 @@ class Choices(NamedTuple):
     odd: int  # whether the boundary has a sign
     folds: int  # whether the position is folded, rather than the taps
     coords: int  # the units of coordinates
-    bounded: int  # whether a position outside the image has no taps
+    bounded: int  # where positions cease to have taps: TO_EDGES, TO_CENTRES or NEVER
     backed: int  # whether a point takes the fill value if every tap is outside
 
 
@@ -43,7 +45,7 @@ TABLES = len(Choices._fields)
 # The axis that stands for one that the image lacks: all points are at its only pixel.
 ALONE = Choices(
     taps=1, first=0, powers=1, rounding=1, order=0, boundary=ZEROS, edged=0, odd=0, folds=1,
-    coords=IN_PIXELS, bounded=0, backed=0,
+    coords=IN_PIXELS, bounded=NEVER, backed=0,
 )  # fmt: skip
 
 
@@ -63,6 +65,6 @@ def describe(plan: Plan, a: int, order: int) -> Choices:
         odd=int(boundary.odd),
         folds=int(plan.folds[a]),
         coords=units if plan.coords == "normalized" else IN_PIXELS,
-        bounded=int(not plan.extrapolate),
+        bounded=NEVER if plan.margin is None else TO_EDGES if plan.margin else TO_CENTRES,
         backed=int(boundary.filled and plan.sums_to_one),
     )

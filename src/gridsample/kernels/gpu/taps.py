@@ -37,6 +37,7 @@ from gridsample.kernels.gpu.choices import (
     FIRST,
     FOLDS,
     IN_PIXELS,
+    NEVER,
     ODD,
     ORDER,
     POWERS,
@@ -114,10 +115,10 @@ def locate(coordinate: Any, size: Any, AXIS: Static, REAL: Static) -> Any:
     if AXIS[COORDS] != IN_PIXELS:
         pos = position(coordinate, last, AXIS[COORDS] == TO_CENTRES)
         pixels_per_unit = slope(last, AXIS[COORDS] == TO_CENTRES)
-    valid = known(pos, ZEROS if AXIS[BOUNDED] else AXIS[BOUNDARY])
+    valid = known(pos, AXIS[BOUNDARY] if AXIS[BOUNDED] == NEVER else ZEROS)
     within = valid
-    if AXIS[BOUNDED]:
-        within = inside(pos, last, HALF if AXIS[COORDS] == TO_EDGES else ZERO)
+    if AXIS[BOUNDED] != NEVER:
+        within = inside(pos, last, HALF if AXIS[BOUNDED] == TO_EDGES else ZERO)
     pos = where(within, pos, ZERO)
     if AXIS[FOLDS] and AXIS[BOUNDARY] != ZEROS:  # under zeros, fold does the same as confine
         pos, sign = fold(pos, last, reach, AXIS[BOUNDARY], AXIS[EDGED])

@@ -104,7 +104,7 @@ def point_taps(
     *,
     coords: str = "normalized",
     indices: Sequence[int] | None = None,
-    extrapolate: bool = True,
+    extrapolate: bool | str = True,
 ) -> list[tuple[Index | None, float]] | None:
     """List the taps of one point of the grid: every combination of one tap from each axis.
 
@@ -121,7 +121,8 @@ def point_taps(
         order: the order of derivative per axis, in the order x, y, z.
         coords: the units of coordinates; see `locate`.
         indices: the indices of the output's own position, for displacements, in the order x, y, z.
-        extrapolate: False if a position outside the image has the fill value and no other tap.
+        extrapolate: True if positions outside the image have taps; otherwise they have the fill
+            value and no other tap, see `outside`.
 
     Returns:
         (index, weight) pairs; an index is ordered like the image's shape, and None stands for
@@ -144,8 +145,9 @@ def point_taps(
     ]
     if any(math.isnan(p) for p in positions):
         return None
-    if not extrapolate and any(
-        outside(p, size, align_corners, coords) for p, size in zip(positions, sizes, strict=True)
+    if extrapolate is not True and any(
+        outside(p, size, align_corners, coords, extrapolate)
+        for p, size in zip(positions, sizes, strict=True)
     ):
         return [] if any(order) else [(None, 1)]
 
@@ -185,7 +187,7 @@ def gather(
     order: Sequence[int] | None = None,
     *,
     coords: str = "normalized",
-    extrapolate: bool = True,
+    extrapolate: bool | str = True,
     fill: Any = 0,
 ) -> Array:
     """Sample an image: out[n, c, point] = sum over the point's taps of weight * image[n, c, tap].
@@ -199,7 +201,7 @@ def gather(
         order: the order of derivative per axis, with respect to the coordinates; plain sampling,
             which is all zeros, if None.
         coords: the units of coordinates: "normalized", "pixel" or "displacement"; see `locate`.
-        extrapolate: False if a position outside the image has the fill value; see `outside`.
+        extrapolate: True, or where the image ends, beyond which the fill value is; see `outside`.
         fill: the fill value, a number or one per channel, for "constant" and for
             extrapolate=False.
 
@@ -260,7 +262,7 @@ def scatter(
     batch: int | None = None,
     *,
     coords: str = "normalized",
-    extrapolate: bool = True,
+    extrapolate: bool | str = True,
 ) -> Array:
     """Add values to an image: result[n, c, tap] += weight * values[n, c, point] at every tap.
 
@@ -278,7 +280,7 @@ def scatter(
         order: the order of derivative per axis, with respect to the coordinates; all zeros if None.
         batch: N of the result; if None, the broadcast N. If it is 1, all items are summed.
         coords: the units of coordinates: "normalized", "pixel" or "displacement"; see `locate`.
-        extrapolate: False if a position outside the image has the fill value; see `outside`.
+        extrapolate: True, or where the image ends, beyond which the fill value is; see `outside`.
 
     Returns:
         (batch, C, *spatial_size) in float64, or complex128 for complex values. An undefined
@@ -328,7 +330,7 @@ def gradients(
     align_corners: bool,
     *,
     coords: str = "normalized",
-    extrapolate: bool = True,
+    extrapolate: bool | str = True,
     fill: Any = 0,
 ) -> tuple[Array, Array]:
     """Return the gradients of plain sampling with respect to the image and to the grid.
@@ -350,7 +352,7 @@ def gradients(
         boundaries: a name in `BOUNDARIES` per axis, in the order x, y, z.
         align_corners: what -1 and 1 mean; see `position`.
         coords: the units of coordinates: "normalized", "pixel" or "displacement"; see `locate`.
-        extrapolate: False if a position outside the image has the fill value; see `outside`.
+        extrapolate: True, or where the image ends, beyond which the fill value is; see `outside`.
         fill: the fill value, a number or one per channel, for "constant" and for
             extrapolate=False.
 
@@ -417,7 +419,7 @@ def walk(
     align_corners: bool,
     order: Sequence[int],
     coords: str,
-    extrapolate: bool,
+    extrapolate: bool | str,
 ) -> Iterator[tuple[int, Index, Taps | None]]:
     """Yield each point of a grid: its item n, its index in `out`, and its taps."""
     for n, *point in np.ndindex(grid.shape[:-1]):

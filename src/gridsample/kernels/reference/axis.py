@@ -112,19 +112,28 @@ def locate(
     return (x + index if coords == "displacement" else x), 1.0
 
 
-def outside(p: float, size: int, align_corners: bool, coords: str = "normalized") -> bool:
-    """Return whether a position is outside the image, for `extrapolate=False`.
+def outside(
+    p: float,
+    size: int,
+    align_corners: bool,
+    coords: str = "normalized",
+    extrapolate: bool | str = False,
+) -> bool:
+    """Return whether a position is outside an image that is not extrapolated.
 
-    The image ends at the outer edges of its outermost pixels if these are at -1 and 1, and at the
-    centres of these pixels otherwise.
+    The image ends at the "edges" or the "centers" of its outermost pixels, as `extrapolate` says.
+    False means the edges if these are the coordinates -1 and 1, and the centres otherwise.
 
     >>> [outside(-0.4, 8, align_corners) for align_corners in (False, True)]
     [False, True]
-    >>> outside(-0.4, 8, False, "pixel")
-    True
+    >>> outside(-0.4, 8, False, "pixel"), outside(-0.4, 8, False, "pixel", "edges")
+    (True, False)
     """
-    rim = 0.5 if coords == "normalized" and not align_corners else 0
-    return p < -rim or p > size - 1 + rim
+    to_edges = coords == "normalized" and not align_corners
+    if isinstance(extrapolate, str):
+        to_edges = extrapolate == "edges"
+    margin = 0.5 if to_edges else 0
+    return p < -margin or p > size - 1 + margin
 
 
 def clamp(p: float, size: int) -> tuple[float, int]:

@@ -173,8 +173,8 @@ def at(sample: Sample, align_corners: bool, coords: str) -> tuple[Array, str]:
 
 def gather(
     image: Array, grid: Array, modes: Sequence[Any], boundaries: Sequence[str],
-    align_corners: bool, *, coords: str = "normalized", extrapolate: bool = True, fill: Any = 0,
-    most: int = 16, halves: bool = True,
+    align_corners: bool, *, coords: str = "normalized", extrapolate: bool | str = True,
+    fill: Any = 0, most: int = 16, halves: bool = True,
 ) -> Array:  # fmt: skip
     """Sample an image like `gridsample.kernels.reference.gather`, over each point's footprint.
 
@@ -207,8 +207,8 @@ def gather(
 
 def vote(
     image: Array, grid: Array, modes: Sequence[str], boundaries: Sequence[str],
-    align_corners: bool, *, coords: str = "normalized", extrapolate: bool = True, fill: int = 0,
-    most: int = 16, margin: float = 1e-9,
+    align_corners: bool, *, coords: str = "normalized", extrapolate: bool | str = True,
+    fill: int = 0, most: int = 16, margin: float = 1e-9,
 ) -> Array:  # fmt: skip
     """Sample labels: the smallest of those whose images have the largest mean within ``margin``.
 
@@ -221,7 +221,7 @@ def vote(
     known = sorted({int(value) for value in image.ravel().tolist()} | {0, int(fill)})
     shares = []
     for label in known:
-        outside = 0 if "zeros" in boundaries and extrapolate else fill
+        outside = 0 if "zeros" in boundaries and extrapolate is True else fill
         mean = gather(
             (image == np.array(label, image.dtype)).astype(float), grid, weights, names,
             align_corners, coords=coords, extrapolate=extrapolate, fill=float(label == outside),
@@ -237,7 +237,7 @@ def vote(
 def gradients(
     grad_output: Array, image: Array, grid: Array, modes: Sequence[Any],
     boundaries: Sequence[str], align_corners: bool, *, coords: str = "normalized",
-    extrapolate: bool = True, fill: Any = 0, most: int = 16, attached: bool = True,
+    extrapolate: bool | str = True, fill: Any = 0, most: int = 16, attached: bool = True,
 ) -> tuple[Array, Array]:  # fmt: skip
     """Return both gradients of `gather`, as `gridsample.kernels.reference.gradients` does.
 

@@ -31,7 +31,7 @@ def vote(
     align_corners: bool,
     *,
     coords: str = "normalized",
-    extrapolate: bool = True,
+    extrapolate: bool | str = True,
     fill: Any = 0,
 ) -> Array:
     """Sample the labels of an image.
@@ -43,7 +43,7 @@ def vote(
         boundaries: a boundary per axis that does not turn signs, in the order x, y, z.
         align_corners: what -1 and 1 mean.
         coords: what coordinates count: "normalized", "pixel" or "displacement".
-        extrapolate: False if a position outside the image has the fill value.
+        extrapolate: True, or where the image ends, beyond which the fill value is.
         fill: the fill value, a number or one per channel. Taps that "constant" drops vote for it,
             those that "zeros" drops for 0. It is the value of points with a coordinate that is NaN.
 
@@ -61,12 +61,16 @@ def vote(
     out = np.empty((*image.shape[:2], *grid.shape[1:-1]), image.dtype)
     for n, point, taps in walk(grid, spatial, weights, listing, align_corners, order, coords, True):
         indices = point[::-1] if coords == "displacement" else (0,) * len(sizes)
-        beyond = any(
-            outside(locate(x, place, size, align_corners, coords)[0], size, align_corners, coords)
+        positions = [
+            locate(x, place, size, align_corners, coords)[0]
             for x, place, size in zip(grid[n, *point].tolist(), indices, sizes, strict=True)
+        ]
+        beyond = any(
+            outside(p, size, align_corners, coords, extrapolate)
+            for p, size in zip(positions, sizes, strict=True)
         )
         for c, known in enumerate(fills):
-            if taps is None or (beyond and not extrapolate):
+            if taps is None or (beyond and extrapolate is not True):
                 out[n, c, *point] = known
                 continue
             dropped = 0 if "zeros" in boundaries else known

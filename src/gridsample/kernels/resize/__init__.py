@@ -22,14 +22,16 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from gridsample.definitions import tables
 from gridsample.definitions.plan import type_name
-from gridsample.definitions.tables import Axis, AxisMap, axis_map, picked, rounded_order, skips
+from gridsample.definitions.tables import Axis, AxisMap, picked, rounded_order, skips
 from gridsample.kernels import threads as pool
-from gridsample.kernels.memory import addresses_of, as_parts
+from gridsample.kernels.memory import addresses_of, as_parts, plain
 from gridsample.kernels.resize import planning
 from gridsample.kernels.resize.copies import copy_pixels
 from gridsample.kernels.resize.lines import copies, is_long, resize_lines
@@ -57,14 +59,6 @@ def packed(array: Array) -> Array:
     if is_packed(array):
         return array
     return np.ascontiguousarray(array, array.dtype.newbyteorder("="))
-
-
-def readable(array: Array) -> Array:
-    """Return the array itself if programs can read it, otherwise a packed copy."""
-    aligned = array.flags.aligned and array.dtype.isnative
-    if aligned and all(stride % array.itemsize == 0 for stride in array.strides):
-        return array
-    return packed(array)
 
 
 def as_planes(array: Array, last: bool) -> Array:
@@ -106,61 +100,26 @@ def resize(
     # If channels come last in one array alone, the smaller one is copied.
     last = is_channels_last(source) and (is_channels_last(out) or out.size <= source.size)
     if not is_packed(source):
-        maps, source = pick(maps, source)
-    wanted, threads = as_planes(out, last), threads or pool.cores()
-    result = wanted if is_packed(wanted) else np.empty(wanted.shape, wanted.dtype.newbyteorder("="))
-    given = as_reals(as_planes(readable(source), last))
-    run(maps, given, as_reals(result), real, threads, rounding)
-    if result is not wanted:
-        wanted[...] = result
+        maps, source = pick_pixels(maps, source)
+    target, threads = as_planes(out, last), threads or pool.cores()
+    packed_target = target
+    if not is_packed(target):
+        packed_target = np.empty(target.shape, target.dtype.newbyteorder("="))
+    planes = as_reals(as_planes(plain(source), last))
+    run(maps, planes, as_reals(packed_target), real, threads, rounding)
+    if packed_target is not target:
+        target[...] = packed_target
 
 
-def pick(maps: Sequence[AxisMap], source: Array) -> tuple[list[AxisMap], Array]:
+def pick_pixels(maps: Sequence[AxisMap], source: Array) -> tuple[list[AxisMap], Array]:
     """Copy the pixels that are read, if these are few: others would be copied for nothing."""
     maps = list(maps)
-    for k, one in enumerate(maps):
-        if skips(one):
-            assert one.axis is not None
-            inputs, maps[k] = picked(one.axis)
+    for k, axis_map in enumerate(maps):
+        if skips(axis_map):
+            assert axis_map.axis is not None
+            inputs, maps[k] = picked(axis_map.axis)
             source = source[(slice(None),) * (k + 2) + (inputs,)]
     return maps, source
-
-
-def run(
-    maps: Sequence[AxisMap], given: Array, result: Array, real: np.dtype[Any], threads: int,
-    rounding: str = "exact",
-) -> None:  # fmt: skip
-    """Resize planes (N, C, *spatial, inner) into packed planes."""
-    route, numbers = route_of(tuple(maps), given.shape), Numbers(*[type_name(real)] * 2)
-    if route.identity and given.dtype == result.dtype:
-        result[...] = given
-        return
-    if route.copies and given.dtype == result.dtype:
-        if route.place is None:
-            copy_pixels(tuple(maps), packed(given), result, threads)
-        else:
-            resize_long(maps, route.place, given, result, numbers, threads)
-        return
-    if rounding != "exact" and given.dtype.kind in "iub":
-        if not (route.plain and are_fixed(given.dtype, [one.band for one in maps])):
-            run_stepwise(maps, given, result, real, threads, rounding)
-            return
-        resize_bands(maps, given, result, Numbers("int32", "uint8", rounding), threads)
-        return
-    if any([one.before for one in maps]):
-        given = prefiltered(maps, given, real, threads)
-    ends = any([one.after for one in maps])
-    wide = np.empty(result.shape, real) if ends and result.dtype != real else result
-    if route.place is None:
-        resize_bands(maps, given, wide, numbers, threads)
-    else:
-        resize_long(maps, route.place, given, wide, numbers, threads)
-    for axis, one in enumerate(maps if ends else (), start=2):
-        if one.after:
-            filter_axis(wide, axis, *one.after.options, threads)
-    if wide is not result:
-        shape = -1, 1, 1, math.prod(wide.shape[3:])
-        resize_bands([unchanged(1)], wide.reshape(shape), result.reshape(shape), numbers, threads)
 
 
 class Route(NamedTuple):
@@ -170,100 +129,147 @@ class Route(NamedTuple):
         identity: whether the image stays as it is.
         plain: whether there are no prefilters.
         copies: whether every output is a copy of one input.
-        place: an axis whose lines are long and few (`lines`), or None.
+        long_axis: an axis whose lines are long and few (`lines`), or None.
     """
 
     identity: bool
     plain: bool
     copies: bool
-    place: int | None
+    long_axis: int | None
 
 
 @functools.lru_cache(maxsize=512)
 def route_of(maps: tuple[AxisMap, ...], shape: tuple[int, ...]) -> Route:
     """Determine how planes (N, C, *spatial, inner) are resized."""
-    plain = all(one.before is one.after is None for one in maps)
+    plain = all(axis_map.before is axis_map.after is None for axis_map in maps)
     return Route(
-        all(one.is_identity for one in maps),
+        all(axis_map.is_identity for axis_map in maps),
         plain,
         plain and all(map(only_copies, maps)),
-        long_axis(maps, shape),
+        find_long_axis(maps, shape),
     )
 
 
-def only_copies(one: AxisMap) -> bool:
+def only_copies(axis_map: AxisMap) -> bool:
     """Whether every output along an axis is a copy of one input."""
-    return one.is_identity or copies(one) or (not is_long(one, 1) and one.band.copies)
+    if axis_map.is_identity or copies(axis_map):
+        return True
+    return not is_long(axis_map, 1) and axis_map.band.copies
 
 
-def long_axis(maps: Sequence[AxisMap], shape: tuple[int, ...]) -> int | None:
-    """Return the place of an axis of (N, C, *spatial, inner) whose lines are long and few."""
-    for k, one in enumerate(maps):
-        larger = [max(each.inputs, each.outputs) for each in maps]
+def find_long_axis(maps: Sequence[AxisMap], shape: tuple[int, ...]) -> int | None:
+    """Return an axis of (N, C, *spatial, inner) whose lines are long and few; None if none is."""
+    larger = [max(axis_map.inputs, axis_map.outputs) for axis_map in maps]
+    for k, axis_map in enumerate(maps):
         others = math.prod([*larger[:k], *larger[k + 1 :], shape[0], shape[1], shape[-1]])
-        if is_long(one, others):
+        if is_long(axis_map, others):
             return k
     return None
 
 
-def resize_long(
-    maps: Sequence[AxisMap], place: int, given: Array, result: Array, numbers: Numbers, threads: int
-) -> None:
-    """Resize planes with an axis whose lines are long and few, first if they become shorter."""
-    others = [one if k != place else None for k, one in enumerate(maps)]
-    if all(one is None or one.is_identity for one in others):
-        resize_lines(maps[place], place + 2, packed(given), result, numbers.sums, threads)
-        return
-    kind = given.dtype if all(map(only_copies, maps)) else np.dtype(numbers.sums)
-    shorter = maps[place].outputs < maps[place].inputs
-    sizes = [
-        one.outputs if (k == place) == shorter else one.inputs for k, one in enumerate(maps)
-    ]  # fmt: skip
-    between = np.empty((*given.shape[:2], *sizes, given.shape[-1]), kind)
-    alone = [unchanged(sizes[place]) if one is None else one for one in others]
-    if shorter:
-        resize_lines(maps[place], place + 2, packed(given), between, numbers.sums, threads)
-        resize_rest(alone, between, result, numbers, threads)
+def run(
+    maps: Sequence[AxisMap], source: Array, target: Array, real: np.dtype[Any], threads: int,
+    rounding: str = "exact",
+) -> None:  # fmt: skip
+    """Resize planes (N, C, *spatial, inner) into packed planes."""
+    route, numbers = route_of(tuple(maps), source.shape), Numbers(*[type_name(real)] * 2)
+    keeps_dtype = source.dtype == target.dtype
+    if route.identity and keeps_dtype:
+        target[...] = source
+    elif route.copies and keeps_dtype and route.long_axis is None:
+        copy_pixels(tuple(maps), packed(source), target, threads)
+    elif route.copies and keeps_dtype:
+        resize_bands_or_lines(maps, route, source, target, numbers, threads)
+    elif rounding == "exact" or source.dtype.kind not in "iub":
+        resize_exactly(maps, route, source, target, numbers, threads)
+    elif route.plain and are_fixed(source.dtype, [axis_map.band for axis_map in maps]):
+        resize_bands(maps, source, target, Numbers("int32", "uint8", rounding), threads)
     else:
-        resize_rest(alone, given, between, numbers, threads)
-        resize_lines(maps[place], place + 2, between, result, numbers.sums, threads)
+        run_stepwise(maps, source, target, real, threads, rounding)
 
 
-def resize_rest(
-    maps: Sequence[AxisMap], given: Array, result: Array, numbers: Numbers, threads: int
-) -> None:
-    """Resize the axes that are not long, whose prefilters have been applied."""
-    bare = [AxisMap(None, None, one.axis, one.transposed, one.table) for one in maps]
-    run(bare, given, result, np.dtype(numbers.sums), threads)
+def resize_exactly(
+    maps: Sequence[AxisMap], route: Route, source: Array, target: Array, numbers: Numbers,
+    threads: int,
+) -> None:  # fmt: skip
+    """Resize planes without rounding between axes: prefilters, bands, prefilters again."""
+    real = np.dtype(numbers.sums)
+    if any([axis_map.before for axis_map in maps]):
+        source = prefiltered(maps, source, real, threads)
+    if not any([axis_map.after for axis_map in maps]):
+        resize_bands_or_lines(maps, route, source, target, numbers, threads)
+        return
+    sums = target if target.dtype == real else np.empty(target.shape, real)
+    resize_bands_or_lines(maps, route, source, sums, numbers, threads)
+    for axis, axis_map in enumerate(maps, start=2):
+        if axis_map.after:
+            filter_axis(sums, axis, *axis_map.after.options, threads)
+    if sums is not target:
+        shape = -1, 1, 1, math.prod(sums.shape[3:])
+        resize_bands([unchanged(1)], sums.reshape(shape), target.reshape(shape), numbers, threads)
+
+
+def resize_bands_or_lines(
+    maps: Sequence[AxisMap], route: Route, source: Array, target: Array, numbers: Numbers,
+    threads: int,
+) -> None:  # fmt: skip
+    """Apply the bands of maps; along an axis whose lines are long and few, without tables.
+
+    That axis comes first if its lines become shorter, otherwise last.
+    """
+    k = route.long_axis
+    if k is None:
+        resize_bands(maps, source, target, numbers, threads)
+        return
+    if all(axis_map.is_identity for j, axis_map in enumerate(maps) if j != k):
+        resize_lines(maps[k], k + 2, packed(source), target, numbers.sums, threads)
+        return
+    real = np.dtype(numbers.sums)
+    kind = source.dtype if all(map(only_copies, maps)) else real
+    shorter = maps[k].outputs < maps[k].inputs
+    sizes = [
+        axis_map.outputs if (j == k) == shorter else axis_map.inputs
+        for j, axis_map in enumerate(maps)
+    ]
+    between = np.empty((*source.shape[:2], *sizes, source.shape[-1]), kind)
+    # The prefilters of the other axes have been applied.
+    others = [replace(axis_map, before=None, after=None) for axis_map in maps]
+    others[k] = unchanged(sizes[k])
+    if shorter:
+        resize_lines(maps[k], k + 2, packed(source), between, numbers.sums, threads)
+        run(others, between, target, real, threads)
+    else:
+        run(others, source, between, real, threads)
+        resize_lines(maps[k], k + 2, between, target, numbers.sums, threads)
 
 
 def run_stepwise(
-    maps: Sequence[AxisMap], given: Array, result: Array, real: np.dtype[Any], threads: int,
+    maps: Sequence[AxisMap], source: Array, target: Array, real: np.dtype[Any], threads: int,
     rounding: str,
 ) -> None:  # fmt: skip
     """Resize as `run` does, but one whole axis after the other, with a separate result for each."""
-    sizes = given.shape[2:-1], result.shape[2:-1]
-    changed = [not one.is_identity for one in maps]
+    sizes = source.shape[2:-1], target.shape[2:-1]
+    changed = [not axis_map.is_identity for axis_map in maps]
     axes = [axis for axis in rounded_order(*sizes, rounding) if changed[axis]]
     for axis in axes:
-        alone = [unchanged(n) for n in given.shape[2:-1]]
-        alone[axis] = maps[axis]
-        shape = list(given.shape)
+        single_axis = [unchanged(n) for n in source.shape[2:-1]]
+        single_axis[axis] = maps[axis]
+        shape = list(source.shape)
         shape[axis + 2] = maps[axis].outputs
-        made = result if axis == axes[-1] else np.empty(shape, result.dtype)
-        run(alone, given, made, real, threads)
-        given = made
+        result = target if axis == axes[-1] else np.empty(shape, target.dtype)
+        run(single_axis, source, result, real, threads)
+        source = result
 
 
 def unchanged(n: int) -> AxisMap:
     """Return the identity map of an axis."""
-    return axis_map(Axis(n, n, "nearest"))
+    return tables.axis_map(Axis(n, n, "nearest"))
 
 
 def prefiltered(maps: Sequence[AxisMap], source: Array, real: np.dtype[Any], threads: int) -> Array:
     """Apply the prefilters that come before the bands to planes (N, C, *spatial, inner)."""
     wide = np.empty(source.shape, real)
-    axes = [axis for axis, one in enumerate(maps) if one.before]
+    axes = [axis for axis, axis_map in enumerate(maps) if axis_map.before]
     for axis in axes:
         filter_ = maps[axis].before
         assert filter_ is not None

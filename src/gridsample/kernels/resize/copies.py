@@ -48,31 +48,31 @@ def compiled(kind: str, group: int) -> Program:
         last = (first + call.planes).minimum(call.outer)
         line = call.columns * call.group
         with function.loop(first, last) as plane, function.loop(begin, end) as row:
-            at, repeats = place_of(function, call, plane.index, row.index, begin)
+            offset, repeats = input_of_row(function, call, plane.index, row.index, begin)
             target = call.target.at((plane.index * (call.slices * call.rows) + row.index) * line)
 
             def repeat(target: Pointer = target) -> list[Value]:
                 target.copy(target.at(-line), line, function.lanes)
                 return []
 
-            def pick(at: Value = at, target: Pointer = target) -> list[Value]:
-                pick_columns(function, call, call.source.at(at), target, group)
+            def pick(offset: Value = offset, target: Pointer = target) -> list[Value]:
+                pick_columns(function, call, call.source.at(offset), target, group)
                 return []
 
             function.choose(repeats, repeat, pick)
     return compile(function)
 
 
-def place_of(
+def input_of_row(
     function: Function, call: SimpleNamespace, plane: Value, row: Value, begin: Value
 ) -> tuple[Value, Value]:
     """Return where the input of a row begins, and whether it is that of the row before."""
     z = row // call.rows
     y = row - z * call.rows
-    here = call.row_of.load(y)
-    place = ((plane * call.depth + call.slice_of.load(z)) * call.height + here) * call.width
+    input_row = call.row_of.load(y)
+    offset = ((plane * call.depth + call.slice_of.load(z)) * call.height + input_row) * call.width
     before = call.row_of.load((y - 1).maximum(0))
-    return place, (y > 0) & (row > begin) & (before == here)
+    return offset, (y > 0) & (row > begin) & (before == input_row)
 
 
 def pick_columns(
@@ -105,36 +105,34 @@ def pick_columns(
 def prepare(maps: tuple[AxisMap, ...], shape: Shape, size: int, threads: int) -> Launch:
     """Prepare copies of planes (outer, *spatial, inner) whose numbers have so many bytes."""
     outer, inner = shape[0], shape[-1]
-    missing = 3 - len(maps)
-    depth, height, width = [1] * missing + list(shape[1:-1])
-    tables = [np.zeros(1, np.int64)] * missing + [one.band.first for one in maps]
+    absent_axes = 3 - len(maps)
+    depth, height, width = [1] * absent_axes + list(shape[1:-1])
+    tables = [np.zeros(1, np.int64)] * absent_axes + [axis_map.band.first for axis_map in maps]
     tables[2] = tables[2] * inner
-    kept = [np.ascontiguousarray(table, np.int64) for table in tables]
-    slices, rows, columns = map(len, kept)
+    inputs = [np.ascontiguousarray(table, np.int64) for table in tables]
+    slices, rows, columns = map(len, inputs)
     group = inner if inner in GROUPS else 0
     ahead = 1 << (group - 1).bit_length() if group else 0
-    safe = int(np.searchsorted(kept[2], width * inner - ahead, side="right"))
+    safe = int(np.searchsorted(inputs[2], width * inner - ahead, side="right"))
     plane = slices * rows * columns * inner
     target = min(planning.PIECE, max(planning.SHARE, outer * plane // threads))
     pieces = planning.cut(outer, plane, slices * rows, 1, target)
     settings = SETTINGS.pack(
         outer=outer, planes=pieces.planes, depth=depth, height=height, width=width * inner,
         slices=slices, rows=rows, columns=columns, part=pieces.rows, bands=pieces.bands,
-        slice_of=kept[0].ctypes.data, row_of=kept[1].ctypes.data, column_of=kept[2].ctypes.data,
+        slice_of=inputs[0], row_of=inputs[1], column_of=inputs[2],
         safe=min(safe, columns - 1), group=inner,
     )  # fmt: skip
     tasks = math.ceil(outer / pieces.planes) * pieces.bands
-    return Launch(
-        compiled(f"uint{8 * size}", group), settings, tasks, kept=tuple(kept),
-        threads=max(1, outer * plane // planning.WORTH),
-    )  # fmt: skip
+    threads_worth = max(1, outer * plane // planning.WORTH)
+    return Launch(compiled(f"uint{8 * size}", group), settings, tasks, threads=threads_worth)
 
 
-def copy_pixels(maps: tuple[AxisMap, ...], given: Array, result: Array, threads: int) -> None:
+def copy_pixels(maps: tuple[AxisMap, ...], source: Array, target: Array, threads: int) -> None:
     """Copy packed planes (N, C, *spatial, inner), whatever the dtype."""
-    outer = given.shape[0] * given.shape[1]
-    launch = prepare(maps, (outer, *given.shape[2:]), given.dtype.itemsize, threads)
-    addresses = addresses_of((given, result))
+    outer = source.shape[0] * source.shape[1]
+    launch = prepare(maps, (outer, *source.shape[2:]), source.dtype.itemsize, threads)
+    addresses = addresses_of((source, target))
     launch.run(addresses, threads)
 
 

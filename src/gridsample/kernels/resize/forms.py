@@ -3,7 +3,7 @@
 rows      `inner` is long: lanes are neighbours in a row, and all have the same weights
 strided   neighbouring outputs read inputs a fixed step apart: lanes are neighbours in a line
 pixels    `inner` is that of pixels with few channels: lanes are the pixels of a few lines
-turned    `inner` is short: lanes are lines, which are transposed in registers before and after
+transposed   `inner` is short: lanes are lines, which are transposed before and after
 gathered  there are few lines, too: lanes are outputs, each of which reads its own inputs
 """
 
@@ -15,18 +15,19 @@ from collections.abc import Callable, Iterator, Sequence
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
-from gridsample.kernels.vector import Function, Kind, Pointer, Value, joined, transpose
+from gridsample.kernels import transposing
+from gridsample.kernels.vector import Function, Kind, Pointer, Value, joined
 
-# The registers of a block of a row; the numbers of a row that are processed before the next output;
-# and the size of the small blocks that are transposed.
-WIDE, LINE, SMALL = 4, 8192, 4
+# The registers of a block of a row, and the numbers of a row that are processed before the next
+# output.
+WIDE, LINE = 4, 8192
 
 
 class Stage(NamedTuple):
     """What a stage is compiled for.
 
     Attributes:
-        form: "rows", "strided", "pixels", "turned" or "gathered".
+        form: "rows", "strided", "pixels", "transposed" or "gathered".
         leading: whether it resizes the first axis, of which a piece may have a part.
         taps: the number of inputs of most outputs if it is small, otherwise 0.
         inner: the contiguous numbers at each place of the axis if they are few, otherwise 0.
@@ -50,6 +51,7 @@ class Work(NamedTuple):
 
     source: Pointer
     target: Pointer
+    scratch: Pointer
     outer: Value
     n: Value
     base: Value
@@ -83,13 +85,11 @@ class Form:
         """Convert sums to the type of the target."""
         kind, shift = self.work.target.kind, self.fields.shift
         if self.sums.is_integer:
-            one = self.function.constant(1, "int64")
-            half = (one << (shift - 1)).to(self.sums)
+            unit = self.function.constant(1, "int64")
+            half = (unit << (shift - 1)).to(self.sums)
             total = (total + half) >> shift.to(self.sums)
             return total.maximum(0).minimum((1 << kind.bits) - 1).to(kind)
-        if kind.is_integer or kind.name == "bool":
-            return total.saturate(kind)
-        return total.to(kind)
+        return total.round_to(kind)
 
     def weights(self, i: Value) -> Pointer:
         """Return the weights of an output's taps."""
@@ -107,8 +107,8 @@ class Form:
 
     def sum_any(self, read: Read, weights: Pointer, taps: Value, widths: list[int]) -> list[Value]:
         """Return the weighted sums over any number of taps."""
-        none = [self.function.constant(0, self.sums, width) for width in widths]
-        with self.function.loop(0, taps, carry=none) as tap:
+        zeros = [self.function.constant(0, self.sums, width) for width in widths]
+        with self.function.loop(0, taps, carry=zeros) as tap:
             weight = weights.load(tap.index)
             terms = [numbers.to(self.sums) * weight for numbers in read(tap.index)]
             tap.carry(*[a + b for a, b in zip(tap.carried, terms, strict=True)])
@@ -122,18 +122,18 @@ class Form:
         function, few, weights = self.function, self.stage.taps, self.weights(i)
         taps = self.fields.count.load(i)
 
-        def sum_blocks(usual: bool) -> None:
-            lines = [source.at(step * t) for t in range(few if usual else 0)]
+        def sum_blocks(written_out: bool) -> None:
+            lines = [source.at(step * t) for t in range(few if written_out else 0)]
             for places, width in blocks():
 
                 def read(tap: Any, places: Any = places, width: int = width) -> list[Value]:
-                    line = lines[tap] if usual else source.at(step * tap)
+                    line = lines[tap] if written_out else source.at(step * tap)
                     return [line.load(place, width) for place in places]
 
                 widths = [width] * len(places)
                 totals = (
                     self.sum_few(read, weights)
-                    if usual
+                    if written_out
                     else self.sum_any(read, weights, taps, widths)
                 )
                 for total, place in zip(totals, places, strict=True):
@@ -272,8 +272,8 @@ class Strided(Form):
             with function.loop(start, stop, pixels) as loop:
                 i = loop.index.minimum(stop - pixels)
                 target.store(self.stored(self.sum_block(source, i)), i * inner)
-            for some in ((work.begin, start.minimum(work.end)), (stop, work.end)):
-                with function.loop(*some) as loop:
+            for outputs_at_end in ((work.begin, start.minimum(work.end)), (stop, work.end)):
+                with function.loop(*outputs_at_end) as loop:
                     self.sum_numbers(loop.index, [(source, target)])
 
     def sum_block(self, source: Pointer, i: Value) -> Value:
@@ -293,7 +293,7 @@ class Strided(Form):
         return self.sum_few(read, self.weights(i))[0]
 
 
-class Turned(Form):
+class TransposedLines(Form):
     """Lanes are lines: number k of each is in row k of scratch memory."""
 
     def __init__(
@@ -302,9 +302,11 @@ class Turned(Form):
         super().__init__(function, stage, fields, work)
         self.wide = stage.registers * self.lanes
         self.before, self.after = (
-            fields.scratch.at(at).cast(self.sums) for at in (fields.before, fields.after)
+            work.scratch.at(at).cast(self.sums) for at in (fields.before, fields.after)
         )
-        self.source_at, self.target_at = (function.scratch("int64", self.wide) for _ in range(2))
+        self.source_offsets, self.target_offsets = (
+            function.scratch("int64", self.wide) for _ in range(2)
+        )
 
     def write(self) -> None:
         """Transpose a few lines, sum them together, and transpose the results."""
@@ -316,21 +318,21 @@ class Turned(Form):
                 begin, end = chunk.index, (chunk.index + fields.chunk).minimum(work.end)
                 low = fields.first.load(begin)
                 high = fields.first.load(end - 1) + fields.count.load(end - 1)
-                self.turn_in((low - work.base) * inner, (high - work.base) * inner)
+                self.read_lines((low - work.base) * inner, (high - work.base) * inner)
                 with function.loop(begin, end) as output:
                     first = fields.first.load(output.index) - low
                     target = self.after.at((output.index - begin) * step)
                     source = self.before.at(first * step)
                     self.sum_lines(output.index, source, step, self.blocks, target.store)
-                self.turn_out((begin - work.begin) * inner, (end - begin) * inner)
+                self.write_lines((begin - work.begin) * inner, (end - begin) * inner)
 
     def locate(self, first: Value) -> None:
         """Store where the lines of a group begin; it repeats the last line if there are too few."""
         function, work, inner = self.function, self.work, self.fields.inner
         lane = function.vector(range(self.wide), "int64")
         line = (lane + first).minimum(work.outer - 1)
-        self.source_at.store(line * (work.n * inner), aligned=True)
-        self.target_at.store(line * ((work.end - work.begin) * inner), aligned=True)
+        self.source_offsets.store(line * (work.n * inner), aligned=True)
+        self.target_offsets.store(line * ((work.end - work.begin) * inner), aligned=True)
 
     def blocks(self) -> Iterator[tuple[list[Value], int]]:
         """Yield where the registers of a row of scratch memory begin, and their lanes."""
@@ -341,51 +343,27 @@ class Turned(Form):
         with function.loop(0, self.fields.inner * wide, wide) as loop:
             yield [loop.index], wide
 
-    def turn_in(self, start: Value, stop: Value) -> None:
+    def read_lines(self, start: Value, stop: Value) -> None:
         """Read the numbers from ``start`` to ``stop`` of each line, as rows."""
-        for k, size, part in self.squares(start, stop):
-            source, at = self.work.source.at(k), self.source_at.at(part)
-            lines = [
-                joined([source.load(at.load(lane), size) for lane in range(j, self.lanes, size)])
-                for j in range(size)
-            ]
-            for j, row in enumerate(transpose([line.to(self.sums) for line in lines])):
-                self.before.store(row, (k + j - start) * self.wide + part)
+        function, lanes = self.function, self.lanes
+        for k, size in transposing.blocks(function, start, stop, lanes):
+            with function.loop(0, self.wide, lanes) as line:
+                memory, offsets = self.work.source.at(k), self.source_offsets.at(line.index)
+                rows = transposing.read_block(memory, offsets, size, lanes)
+                for j, row in enumerate(rows):
+                    self.before.store(row.to(self.sums), (k + j - start) * self.wide + line.index)
 
-    def turn_out(self, to: Value, count: Value) -> None:
-        """Write ``count`` rows to the lines, from ``to`` on."""
-        for k, size, part in self.squares(count * 0, count):
-            target, at = self.work.target.at(to + k), self.target_at.at(part)
-            rows = [self.after.load((k + j) * self.wide + part, self.lanes) for j in range(size)]
-            for j, values in enumerate(transpose(rows)):
-                numbers = self.stored(values)
-                for piece in range(0, self.lanes, size):
-                    target.store(numbers.shuffle(range(piece, piece + size)), at.load(piece + j))
-
-    def squares(self, start: Value, stop: Value) -> Iterator[tuple[Value, int, Value]]:
-        """Yield the squares to transpose: (first number, size, first line); some overlap."""
-        function, lanes, small = self.function, self.lanes, min(SMALL, self.lanes)
-        whole = start
-        if lanes > small:
-            whole = start + (stop - start) // lanes * lanes
-            with (
-                function.loop(start, whole, lanes) as loop,
-                function.loop(0, self.wide, lanes) as part,
-            ):
-                yield loop.index, lanes, part.index
-        enough = stop - start >= small
-        with (
-            function.when(enough),
-            function.loop(whole, stop, small) as loop,
-            function.loop(0, self.wide, lanes) as part,
-        ):
-            yield loop.index.minimum(stop - small), small, part.index
-        with (
-            function.when(~enough),
-            function.loop(start, stop) as loop,
-            function.loop(0, self.wide, lanes) as part,
-        ):
-            yield loop.index, 1, part.index
+    def write_lines(self, start: Value, count: Value) -> None:
+        """Write ``count`` rows to the lines, from number ``start`` on."""
+        function, lanes = self.function, self.lanes
+        for k, size in transposing.blocks(function, count * 0, count, lanes):
+            with function.loop(0, self.wide, lanes) as line:
+                rows = [
+                    self.stored(self.after.load((k + j) * self.wide + line.index, lanes))
+                    for j in range(size)
+                ]
+                memory, offsets = self.work.target.at(start + k), self.target_offsets.at(line.index)
+                transposing.write_block(memory, offsets, rows)
 
 
 class Gathered(Form):
@@ -406,20 +384,20 @@ class Gathered(Form):
     def sum(self, source: Pointer, k: Value, lanes: int) -> Value:
         """Return the weighted sums of some outputs' inputs."""
         function, fields, taps = self.function, self.fields, self.stage.taps
-        none = function.constant(0, self.sums, lanes)
+        zero = function.constant(0, self.sums, lanes)
         first = fields.first.load(k, lanes)
         if taps:
             places = function.spill(first)
-            total = none
+            total = zero
             for t in range(taps):
                 place = [places.load(lane) + fields.inner * t for lane in range(lanes)]
                 total = total + self.term(source.load_each(place), k, total, t)
             return total
         count = fields.count.load(k, lanes)
-        with function.loop(0, fields.most, carry=[none]) as tap:
+        with function.loop(0, fields.most, carry=[zero]) as tap:
             taken = count > tap.index
             numbers = source.gather(first + tap.index * fields.inner, taken)
-            total = tap.carried[0] + self.term(numbers, k, none, tap.index)
+            total = tap.carried[0] + self.term(numbers, k, zero, tap.index)
             tap.carry(taken.select(total, tap.carried[0]))
         return tap.carried[0]
 
@@ -429,4 +407,10 @@ class Gathered(Form):
         return numbers.to(self.sums) * weights
 
 
-FORMS = {"rows": Rows, "strided": Strided, "pixels": Pixels, "turned": Turned, "gathered": Gathered}
+FORMS = {
+    "rows": Rows,
+    "strided": Strided,
+    "pixels": Pixels,
+    "transposed": TransposedLines,
+    "gathered": Gathered,
+}

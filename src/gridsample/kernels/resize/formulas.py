@@ -84,9 +84,9 @@ class Rows:
     def copies(self, i: Value) -> Taps:
         """One input; see `gridsample.definitions.tables.copies`."""
         middle = 0.5 if self.description.method == "nearest-exact" else 0.0
-        place = ((i.to("float32") + middle) * self.call.step.to("float32")).floor()
-        place = place.to("int64").maximum(0).minimum(self.call.inputs - 1)
-        return Taps(1, 1, lambda _: (place, i.to("float64") * 0.0 + 1.0))
+        index = ((i.to("float32") + middle) * self.call.step.to("float32")).floor()
+        index = index.to("int64").maximum(0).minimum(self.call.inputs - 1)
+        return Taps(1, 1, lambda _: (index, i.to("float64") * 0.0 + 1.0))
 
     def averages(self, i: Value) -> Taps:
         """The inputs that an output overlaps; see `gridsample.definitions.tables.averages`."""
@@ -95,28 +95,28 @@ class Rows:
         share = 1.0 / (end - first).to("float64")
         return Taps(end - first, call.most, lambda tap: (first + tap, share))
 
-    def quotient(self, i: Value, more: Any) -> Value:
+    def quotient(self, i: Value, addend: Any) -> Value:
         """(i * inputs + more) // outputs.
 
         The quotient in float64 may be off by one, the remainder is exact.
         """
         call = self.call
-        product = i * call.inputs + more
+        product = i * call.inputs + addend
         quotient: Value = (product.to("float64") * call.share).floor().to("int64")
         rest = product - quotient * call.outputs
-        one = rest.like(1)
-        quotient = quotient + (rest >= call.outputs).select(one, 0)
-        quotient = quotient - (rest < 0).select(one, 0)
+        unit = rest.like(1)
+        quotient = quotient + (rest >= call.outputs).select(unit, 0)
+        quotient = quotient - (rest < 0).select(unit, 0)
         return quotient
 
     def interpolated(self, i: Value) -> Taps:
         """The inputs around a position."""
         call, method = self.call, self.method
         with self.exactly():
-            place = position(i.to("float64"), call.step, self.description.align_corners)
+            position_of = position(i.to("float64"), call.step, self.description.align_corners)
         if method.folds_position:
-            place = place.maximum(0.0).minimum(self.inputs - 1.0)
-        base, t = split(place, method.rounding)
+            position_of = position_of.maximum(0.0).minimum(self.inputs - 1.0)
+        base, t = split(position_of, method.rounding)
         base, offsets = base.to("int64"), tap_offsets(method)
         # A kernel may end abruptly; only polynomials and quotients of them may be rounded.
         if not follows_formula(method) or method.formula[0] == "lanczos":
@@ -144,8 +144,8 @@ class Rows:
             centre, first, end = covered(i.to("float64"), call.step, call.reach, self.inputs)
 
         def tap(k: Any) -> tuple[Value, Value]:
-            place = first + (k.to("float64") if isinstance(k, Value) else float(k))
-            weight: Any = kernel((place - centre + 0.5) / call.stretch)
-            return place.to("int64"), weight
+            index = first + (k.to("float64") if isinstance(k, Value) else float(k))
+            weight: Any = kernel((index - centre + 0.5) / call.stretch)
+            return index.to("int64"), weight
 
         return Taps((end - first).to("int64"), call.most, tap, True)

@@ -54,7 +54,7 @@ Array = np.ndarray[Any, Any]
 LONG, FEW = 1024, 16
 # The outputs of a task; inputs of an output from which on lanes are inputs; and the registers of
 # them that are summed in the type of sums.
-PART, MANY, RUN = 1 << 13, 64, 256
+PART, MANY, BLOCK = 1 << 13, 64, 256
 # The numbers that are worth a thread.
 WORTH = 1 << 18
 
@@ -72,10 +72,8 @@ SETTINGS = Record(
 @functools.lru_cache(maxsize=256)
 def compiled(description: Description) -> Program:
     """Compile the program for a description."""
-    function = Function(
-        f"lines_{description.kind}_{description.source}_{description.target}",
-        host().lanes(description.sums), "float64", half_conversions=host().converts_halves,
-    )  # fmt: skip
+    name = f"lines_{description.kind}_{description.source}_{description.target}"
+    function = Function(name, host().lanes(description.sums), "float64")
     arrays = {"source": description.source, "target": description.target}
     write = {
         (False, False): Gathered, (False, True): Averaged,
@@ -103,26 +101,20 @@ class Line:
         """Write the task of a line and of its part, which begins at ``begin``."""
         raise NotImplementedError
 
-    def places(self, numbers: Value) -> tuple[Value, Value]:
-        """Split numbers of a line into their places along it, and which of its numbers they are."""
+    def split(self, offsets: Value) -> tuple[Value, Value]:
+        """Split offsets into indices along the line and components, the numbers at an index."""
         if self.description.single:
-            return numbers, numbers * 0
-        places = numbers // self.call.inner
-        return places, numbers - places * self.call.inner
+            return offsets, offsets * 0
+        indices = offsets // self.call.inner
+        return indices, offsets - indices * self.call.inner
 
-    def number(self, place: Value, which: Value) -> Value:
-        """Return the index of a number of a line."""
-        return place if self.description.single else place * self.call.inner + which
+    def offset(self, index: Value, component: Value) -> Value:
+        """Return the offset of a component in a line; the reverse of `split`."""
+        return index if self.description.single else index * self.call.inner + component
 
     def lane(self) -> Value:
         """Return the index of each lane."""
         return self.function.vector(range(self.lanes), "int64")
-
-    def stored(self, total: Value) -> Value:
-        """Convert sums to the type of the result."""
-        kind = kind_named(self.description.target)
-        rounds = kind.is_integer or kind.name == "bool"
-        return total.saturate(kind) if rounds and total.kind.is_float else total.to(kind)
 
     def factor(self, weight: Value) -> Value:
         """Convert a weight to the type of sums."""
@@ -144,34 +136,34 @@ class Gathered(Line):
         target = call.target.at(line * (call.outputs * call.inner))
         stop = (begin + call.part).minimum(call.outputs) * call.inner
         with function.loop(begin * call.inner, stop, lanes) as loop:
-            i, which = self.places((self.lane() + loop.index).minimum(stop - 1))
-            result = self.result(source, i, which)
+            i, component = self.split((self.lane() + loop.index).minimum(stop - 1))
+            result = self.result(source, i, component).round_to(target.kind)
             with function.when(loop.index + lanes <= stop):
                 target.store(result, loop.index)
             with function.when(loop.index + lanes > stop, rare=True):
-                there = function.spill(result)
+                memory = function.spill(result)
                 with function.loop(loop.index, stop) as rest:
-                    target.store(there.load(rest.index - loop.index), rest.index)
+                    target.store(memory.load(rest.index - loop.index), rest.index)
 
-    def result(self, source: Pointer, i: Value, which: Value) -> Value:
+    def result(self, source: Pointer, i: Value, component: Value) -> Value:
         """Return the numbers of outputs i."""
         taps = self.rows.taps(i)
         if self.description.kind == "copies":
-            return self.read(source, self.number(taps.tap(0)[0], which))
+            return self.read(source, self.offset(taps.tap(0)[0], component))
         if isinstance(taps.count, int):
-            return self.stored(self.sum_few(source, which, taps))
-        return self.stored(self.sum_any(source, which, taps))
+            return self.sum_few(source, component, taps)
+        return self.sum_any(source, component, taps)
 
     def read(self, source: Pointer, numbers: Value) -> Value:
         """Read a number for each lane."""
-        at = self.function.spill(numbers)
-        return source.load_each([at.load(lane) for lane in range(self.lanes)])
+        offsets = self.function.spill(numbers)
+        return source.load_each([offsets.load(lane) for lane in range(self.lanes)])
 
-    def sum_few(self, source: Pointer, which: Value, taps: Taps) -> Value:
+    def sum_few(self, source: Pointer, component: Value, taps: Taps) -> Value:
         """Return the sums over the inputs around positions."""
         pairs = [taps.tap(t) for t in range(taps.count)]
-        places, weights = [place for place, _ in pairs], [self.factor(one) for _, one in pairs]
-        inside = (places[0] >= 0) & (places[-1] < self.call.inputs)
+        indices, weights = [index for index, _ in pairs], [self.factor(w) for _, w in pairs]
+        inside = (indices[0] >= 0) & (indices[-1] < self.call.inputs)
 
         def total(numbers: Sequence[Value]) -> list[Value]:
             terms = [n.to(self.sums) * w for n, w in zip(numbers, weights, strict=True)]
@@ -181,35 +173,35 @@ class Gathered(Line):
             return [result]
 
         def neighbours() -> list[Value]:
-            return total(self.neighbours(source, self.number(places[0], which), len(pairs)))
+            return total(self.neighbours(source, self.offset(indices[0], component), len(pairs)))
 
         def folded() -> list[Value]:
-            numbers = [self.number(self.rows.folded(place), which) for place in places]
-            return total([source.gather(one) for one in numbers])
+            numbers = [self.offset(self.rows.folded(index), component) for index in indices]
+            return total([source.gather(offsets) for offsets in numbers])
 
         return self.function.choose(inside.all(), neighbours, folded, likely=True)[0]
 
     def neighbours(self, source: Pointer, first: Value, count: int) -> list[Value]:
         """Read ``count`` neighbouring inputs for each lane."""
-        at = self.function.spill(first)
-        begin = [at.load(lane) for lane in range(self.lanes)]
+        offsets = self.function.spill(first)
+        begins = [offsets.load(lane) for lane in range(self.lanes)]
         if self.description.single and count in (2, 4):
-            words = joined([source.load(one, count) for one in begin])
+            words = joined([source.load(begin, count) for begin in begins])
             return [words.shuffle(range(t, count * self.lanes, count)) for t in range(count)]
         sources = [source.at(self.call.inner * t) for t in range(count)]
-        return [one.load_each(begin) for one in sources]
+        return [memory.load_each(begins) for memory in sources]
 
-    def sum_any(self, source: Pointer, which: Value, taps: Taps) -> Value:
+    def sum_any(self, source: Pointer, component: Value, taps: Taps) -> Value:
         """Return the sums over any number of inputs."""
-        none = [self.function.constant(0, kind, self.lanes) for kind in (self.sums, "float64")]
-        with self.function.loop(0, taps.most, carry=none) as loop:
+        zeros = [self.function.constant(0, kind, self.lanes) for kind in (self.sums, "float64")]
+        with self.function.loop(0, taps.most, carry=zeros) as loop:
             total, sum_of_weights = loop.carried
             taken = taps.count > loop.index
-            place, weight = taps.tap(loop.index)
-            numbers = source.gather(self.number(place, which), taken)
-            more = total + numbers.to(self.sums) * self.factor(weight)
+            index, weight = taps.tap(loop.index)
+            numbers = source.gather(self.offset(index, component), taken)
+            added = total + numbers.to(self.sums) * self.factor(weight)
             loop.carry(
-                taken.select(more, total), taken.select(sum_of_weights + weight, sum_of_weights)
+                taken.select(added, total), taken.select(sum_of_weights + weight, sum_of_weights)
             )
         total, sum_of_weights = loop.carried
         return divided(total, sum_of_weights) if taps.divides else total
@@ -225,19 +217,19 @@ class Averaged(Line):
         target = call.target.at(line * (call.outputs * call.inner))
         stop = (begin + call.part).minimum(call.outputs) * call.inner
         with function.loop(begin * call.inner, stop) as loop:
-            i, which = self.places(loop.index)
+            i, component = self.split(loop.index)
             taps = self.rows.taps(i)
-            none = [function.constant(0, "float64")] * 2
-            with function.loop(0, taps.count, RUN * self.lanes, carry=none) as run:
-                end = (run.index + RUN * self.lanes).minimum(taps.count)
-                sums = self.sum_run(source, which, taps, run.index, end)
-                run.carry(*[a + b for a, b in zip(run.carried, sums, strict=True)])
-            total, weight = run.carried
+            zeros = [function.constant(0, "float64")] * 2
+            with function.loop(0, taps.count, BLOCK * self.lanes, carry=zeros) as block:
+                end = (block.index + BLOCK * self.lanes).minimum(taps.count)
+                sums = self.sum_block(source, component, taps, block.index, end)
+                block.carry(*[a + b for a, b in zip(block.carried, sums, strict=True)])
+            total, weight = block.carried
             total = divided(total, weight) if taps.divides else total
-            target.store(self.stored(total), loop.index)
+            target.store(total.round_to(target.kind), loop.index)
 
-    def sum_run(
-        self, source: Pointer, which: Value, taps: Taps, begin: Value, end: Value
+    def sum_block(
+        self, source: Pointer, component: Value, taps: Taps, begin: Value, end: Value
     ) -> list[Value]:
         """Return the sum over some inputs, and that of their weights."""
         function, lanes = self.function, self.lanes
@@ -246,8 +238,8 @@ class Averaged(Line):
         for start, stop, full in ((begin, whole, True), (whole, end, False)):
             with function.loop(start, stop, lanes, carry=carry) as loop:
                 tap = self.lane() + loop.index
-                place, weight = taps.tap(tap)
-                number = self.number(place, which)
+                index, weight = taps.tap(tap)
+                number = self.offset(index, component)
                 if full and self.description.single:
                     numbers, taken = source.load(number[0], lanes), tap >= 0
                 else:
@@ -257,7 +249,7 @@ class Averaged(Line):
                 total = loop.carried[0] + numbers.to(self.sums) * self.factor(weight)
                 loop.carry(taken.select(total, loop.carried[0]), loop.carried[1] + weight)
             carry = loop.carried
-        return [one.to("float64").sum() for one in carry]
+        return [total.to("float64").sum() for total in carry]
 
 
 class Transposed(Line):
@@ -281,11 +273,12 @@ class Transposed(Line):
         count = self.end - begin
         whole = count // self.lanes * self.lanes if self.description.single else count * 0
         with function.loop(0, whole, self.lanes) as loop:
-            target.store(self.stored(self.memory.load(loop.index + 1, self.lanes)), loop.index)
+            totals = self.memory.load(loop.index + 1, self.lanes)
+            target.store(totals.round_to(target.kind), loop.index)
         with function.loop(whole * call.inner, count * call.inner) as loop:
-            place, which = self.places(loop.index)
-            total = self.memory.load(which * self.plane + place + 1)
-            target.store(self.stored(total), loop.index)
+            index, component = self.split(loop.index)
+            total = self.memory.load(component * self.plane + index + 1)
+            target.store(total.round_to(target.kind), loop.index)
 
     def add_rows(self, source: Pointer, start: Value, stop: Value) -> None:
         """Add the products of the rows to which some numbers of a line belong."""
@@ -301,7 +294,7 @@ class Scattered(Transposed):
         with function.loop(start, stop, lanes) as loop:
             numbers = self.lane() + loop.index
             known = numbers < stop
-            i, which = self.places(numbers.minimum(stop - 1))
+            i, component = self.split(numbers.minimum(stop - 1))
             values = function.choose(
                 loop.index + lanes <= stop,
                 lambda: [source.load(loop.index, lanes)],
@@ -310,41 +303,41 @@ class Scattered(Transposed):
             )[0].to(self.sums)
             taps = self.rows.taps(i)
             if isinstance(taps.count, int):
-                self.add_few(values, which, taps, known)
+                self.add_few(values, component, taps, known)
             else:
-                self.add_any(values, which, taps, known)
+                self.add_any(values, component, taps, known)
 
-    def add_few(self, values: Value, which: Value, taps: Taps, known: Value) -> None:
+    def add_few(self, values: Value, component: Value, taps: Taps, known: Value) -> None:
         """Add rows to the inputs around their positions."""
         for t in range(taps.count):
-            place, weight = taps.tap(t)
-            self.add(values * self.factor(weight), self.rows.folded(place), which, known)
+            index, weight = taps.tap(t)
+            self.add(values * self.factor(weight), self.rows.folded(index), component, known)
 
-    def add_any(self, values: Value, which: Value, taps: Taps, known: Value) -> None:
+    def add_any(self, values: Value, component: Value, taps: Taps, known: Value) -> None:
         """Add rows to any number of inputs."""
         if taps.divides:
             values = divided(values, self.total(taps))
         with self.function.loop(0, taps.most) as tap:
-            place, weight = taps.tap(tap.index)
+            index, weight = taps.tap(tap.index)
             taken = known & (taps.count > tap.index)
-            self.add(values * self.factor(weight), place, which, taken)
+            self.add(values * self.factor(weight), index, component, taken)
 
     def total(self, taps: Taps) -> Value:
         """Return the sum of the weights of each row."""
-        none = self.function.constant(0, "float64", self.lanes)
-        with self.function.loop(0, taps.most, carry=[none]) as loop:
+        zero = self.function.constant(0, "float64", self.lanes)
+        with self.function.loop(0, taps.most, carry=[zero]) as loop:
             total = loop.carried[0] + taps.tap(loop.index)[1]
             loop.carry((taps.count > loop.index).select(total, loop.carried[0]))
         return loop.carried[0]
 
-    def add(self, products: Value, place: Value, which: Value, taken: Value) -> None:
+    def add(self, products: Value, index: Value, component: Value, taken: Value) -> None:
         """Add products to the columns of a tap."""
-        taken = taken & (place >= self.begin) & (place < self.end)
-        cells = taken.select(place - self.begin + 1, place.like(0)) + which * self.plane
-        at, there = self.function.spill(cells), self.function.spill(products)
+        taken = taken & (index >= self.begin) & (index < self.end)
+        cells = taken.select(index - self.begin + 1, index.like(0)) + component * self.plane
+        offsets, numbers = self.function.spill(cells), self.function.spill(products)
         for lane in range(self.lanes):
-            cell = self.memory.at(at.load(lane))
-            cell.store(cell.load() + there.load(lane))
+            cell = self.memory.at(offsets.load(lane))
+            cell.store(cell.load() + numbers.load(lane))
 
 
 class Spread(Transposed):
@@ -354,7 +347,7 @@ class Spread(Transposed):
         """Add one row after the other."""
         function, lanes = self.function, self.lanes
         with function.loop(start, stop) as loop:
-            i, which = self.places(loop.index)
+            i, component = self.split(loop.index)
             taps = self.rows.taps(i)
             value = source.load(loop.index).to(self.sums)
             if taps.divides:
@@ -362,7 +355,7 @@ class Spread(Transposed):
             first = taps.tap(function.as_index(0))[0]
             begin = (self.begin - first).maximum(0)
             end = (self.end - first).minimum(taps.count)
-            memory = self.memory.at(which * self.plane + first - self.begin + 1)
+            memory = self.memory.at(component * self.plane + first - self.begin + 1)
             with function.loop(begin, end, lanes) as columns:
                 tap = self.lane() + columns.index
                 product = value * self.factor(taps.tap(tap)[1])
@@ -371,8 +364,8 @@ class Spread(Transposed):
 
     def total(self, taps: Taps) -> Value:
         """Return the sum of a row's weights."""
-        none = self.function.constant(0, "float64", self.lanes)
-        with self.function.loop(0, taps.count, self.lanes, carry=[none]) as loop:
+        zero = self.function.constant(0, "float64", self.lanes)
+        with self.function.loop(0, taps.count, self.lanes, carry=[zero]) as loop:
             tap = self.lane() + loop.index
             weight = (tap < taps.count).select(taps.tap(tap)[1], 0.0)
             loop.carry(loop.carried[0] + weight)
@@ -382,18 +375,18 @@ class Spread(Transposed):
 # Calls --------------------------------------------------------------------------------------------
 
 
-def is_long(one: AxisMap, others: int) -> bool:
+def is_long(axis_map: AxisMap, others: int) -> bool:
     """Whether the lines of an axis are long and few; ``others`` is the size of all other axes."""
-    axis = one.axis
+    axis = axis_map.axis
     if axis is None or others >= FEW or max(axis.inputs, axis.outputs) < LONG:
         return False
-    return not (is_zoom(axis.method) or one.is_identity)
+    return not (is_zoom(axis.method) or axis_map.is_identity)
 
 
-def copies(one: AxisMap) -> bool:
+def copies(axis_map: AxisMap) -> bool:
     """Whether the formulas of an axis copy pixels."""
-    axis = one.axis
-    if axis is None or one.transposed or is_zoom(axis.method):
+    axis = axis_map.axis
+    if axis is None or axis_map.transposed or is_zoom(axis.method):
         return False
     return kind_of(axis) == "copies"
 
@@ -403,7 +396,7 @@ def rows_of_parts(
 ) -> tuple[Array, Array]:
     """Return the rows that reach the columns of each part, and a few more."""
     if step == 0:
-        return np.zeros(parts, np.int64), np.full(parts, axis.outputs)
+        return np.zeros(parts, np.int64), np.full(parts, axis.outputs, np.int64)
     begin = np.arange(parts) * part
     low, high = (begin - margin) / step, (begin + part + margin) / step
     # Nearest pixels are computed in single precision, whose error grows with the position.
@@ -448,23 +441,22 @@ def prepare(
     settings = SETTINGS.pack(
         inputs=axis.inputs, outputs=axis.outputs, inner=inner, part=part, parts=parts, most=most,
         share=1 / axis.outputs, step=step, reach=reach, stretch=stretch,
-        low=low.ctypes.data, high=high.ctypes.data,
+        low=low, high=high,
     )  # fmt: skip
     scratch = (part + 1 + host().lanes(sums)) * inner * np.dtype(sums).itemsize
     return Launch(
-        compiled(description), settings, lines * parts, scratch if transposed else 0, (low, high),
-        threads,
+        compiled(description), settings, lines * parts, scratch if transposed else 0, threads,
     )  # fmt: skip
 
 
 def resize_lines(
-    one: AxisMap, place: int, source: Array, target: Array, real: str, threads: int
+    axis_map: AxisMap, axis_index: int, source: Array, target: Array, real: str, threads: int
 ) -> None:
     """Resize the axis at ``place`` of packed planes, all other axes of which stay as they are."""
-    assert one.axis is not None
-    lines, inner = math.prod(source.shape[:place]), math.prod(source.shape[place + 1 :])
+    assert axis_map.axis is not None
+    lines, inner = math.prod(source.shape[:axis_index]), math.prod(source.shape[axis_index + 1 :])
     kinds = type_name(source.dtype), type_name(target.dtype)
-    if copies(one) and source.dtype == target.dtype:
+    if copies(axis_map) and source.dtype == target.dtype:
         kinds = (f"uint{8 * source.itemsize}",) * 2
-    launch = prepare(one.axis, one.transposed, lines, inner, kinds, real)
+    launch = prepare(axis_map.axis, axis_map.transposed, lines, inner, kinds, real)
     launch.run(addresses_of((source, target)), threads)

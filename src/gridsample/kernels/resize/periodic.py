@@ -108,27 +108,25 @@ def period_of(axis: Axis, transposed: bool, lanes: int) -> Period | None:
     step = int(rows if transposed else columns)
     first, count, weights = band.first, band.count, band.weights
     begin, end = HEAD * lanes, band.outputs - (HEAD + 1) * lanes
-    some, next_ = slice(begin, end), slice(begin + lanes, end + lanes)
+    period, next_period = slice(begin, end), slice(begin + lanes, end + lanes)
     repeats = (
-        (count[some] == count[begin]).all()
-        and np.array_equal(first[some] + step, first[next_])
-        and np.array_equal(weights[some], weights[next_])
+        (count[period] == count[begin]).all()
+        and np.array_equal(first[period] + step, first[next_period])
+        and np.array_equal(weights[period], weights[next_period])
     )
-    here, taps = first[begin : begin + lanes], int(count[begin])
-    places = tuple([int(k) for k in here - here[0]])
+    first_of_period, taps = first[begin : begin + lanes], int(count[begin])
+    places = tuple([int(k) for k in first_of_period - first_of_period[0]])
     window = max(places[-1] + taps, lanes)
     if not repeats or not 0 < taps <= TAPS or not window <= min(WINDOW * lanes, HEAD * step):
         return None
-    return Period(band, places, taps, step, int(here[0]) - HEAD * step)
+    return Period(band, places, taps, step, int(first_of_period[0]) - HEAD * step)
 
 
 @functools.lru_cache(maxsize=256)
 def compiled(description: Description) -> Program:
     """Compile the program for a description."""
-    function = Function(
-        f"periodic_{description.source}_{description.target}",
-        len(description.places), description.sums, half_conversions=host().converts_halves,
-    )  # fmt: skip
+    name = f"periodic_{description.source}_{description.target}"
+    function = Function(name, len(description.places), description.sums)
     arrays = {"source": description.source, "target": description.target}
     with entry(function, arrays, SETTINGS) as (task, call):
         line = task // call.parts
@@ -154,20 +152,20 @@ class Periods:
             window = source.at(loop.index // self.lanes * call.step + call.origin)
             target.store(self.register(window), loop.index)
         with function.loop(begin.maximum(call.tail), end) as loop:
-            there, row = source.at(call.less_inputs), loop.index - call.less_outputs
-            target.store(self.single(there, row), loop.index)
+            shifted, row = source.at(call.less_inputs), loop.index - call.less_outputs
+            target.store(self.single(shifted, row), loop.index)
 
     def single(self, source: Pointer, row: Value) -> Value:
         """Return one output, given its row in the tables."""
         function, call = self.function, self.call
-        there, weights = source.at(call.first.load(row)), call.weights.at(row * call.taps)
+        inputs, weights = source.at(call.first.load(row)), call.weights.at(row * call.taps)
         if self.description.copies:
-            return there.load()
-        none = [function.constant(0, self.sums)]
-        with function.loop(0, call.count.load(row), carry=none) as tap:
-            term = there.load(tap.index).to(self.sums) * weights.load(tap.index).to(self.sums)
+            return inputs.load()
+        zero = [function.constant(0, self.sums)]
+        with function.loop(0, call.count.load(row), carry=zero) as tap:
+            term = inputs.load(tap.index).to(self.sums) * weights.load(tap.index).to(self.sums)
             tap.carry(tap.carried[0] + term)
-        return self.stored(tap.carried[0])
+        return tap.carried[0].round_to(self.description.target)
 
     def register(self, window: Pointer) -> Value:
         """Return a register of outputs from their window."""
@@ -177,28 +175,22 @@ class Periods:
         numbers = [window.load(start, lanes) for start in starts]
         if copies:
             return self.picked(numbers, starts, 0)
-        numbers = [one.to(self.sums) for one in numbers]
+        numbers = [register.to(self.sums) for register in numbers]
         total = numbers[0].like(0)
         for t in range(taps):
             weights = self.call.period.load(t * lanes, lanes).to(self.sums)
             total = total + self.picked(numbers, starts, t) * weights
-        return self.stored(total)
+        return total.round_to(self.description.target)
 
     def picked(self, numbers: list[Value], starts: list[int], tap: int) -> Value:
         """Return the inputs of a tap, from registers that begin at ``starts`` in the window."""
-        which = [(place + tap) // self.lanes for place in self.description.places]
-        lane = [
+        registers = [(place + tap) // self.lanes for place in self.description.places]
+        lanes = [
             k * self.lanes + place + tap - starts[k]
-            for k, place in zip(which, self.description.places, strict=True)
+            for k, place in zip(registers, self.description.places, strict=True)
         ]
         count = 1 << (len(numbers) - 1).bit_length()
-        return joined([*numbers, *numbers[:1] * (count - len(numbers))]).shuffle(lane)
-
-    def stored(self, total: Value) -> Value:
-        """Convert sums to the type of the result."""
-        kind = kind_named(self.description.target)
-        rounds = kind.is_integer or kind.name == "bool"
-        return total.saturate(kind) if rounds else total.to(kind)
+        return joined([*numbers, *numbers[:1] * (count - len(numbers))]).shuffle(lanes)
 
 
 @functools.lru_cache(maxsize=128)
@@ -214,19 +206,16 @@ def prepare(
     if transposed:
         inputs, outputs = outputs, inputs
     parts = -(-outputs // part)
-    begin, tables = HEAD * lanes, (band.first, band.count, band.weights)
-    kept = (
-        *[np.ascontiguousarray(table) for table in tables],
-        np.ascontiguousarray(band.weights[begin : begin + lanes, : period.taps].T),
-    )
-    names = "first", "count", "weights", "period"
+    begin = HEAD * lanes
     settings = SETTINGS.pack(
         inputs=inputs, outputs=outputs, part=part, parts=parts,
         tail=(outputs - begin) // lanes * lanes, step=period.step, origin=period.origin,
         less_inputs=inputs - band.inputs, less_outputs=outputs - band.outputs,
         taps=band.weights.shape[1],
-        **{name: table.ctypes.data for name, table in zip(names, kept, strict=True)},
+        first=np.ascontiguousarray(band.first), count=np.ascontiguousarray(band.count),
+        weights=np.ascontiguousarray(band.weights),
+        period=np.ascontiguousarray(band.weights[begin : begin + lanes, : period.taps].T),
     )  # fmt: skip
     copies = kind_of(axis) == "copies" and not transposed and kinds[0] == kinds[1]
     description = Description(period.places, period.taps, copies, *kinds, sums)
-    return Launch(compiled(description), settings, lines * parts, kept=kept)
+    return Launch(compiled(description), settings, lines * parts)

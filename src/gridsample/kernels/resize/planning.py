@@ -12,13 +12,9 @@ import numpy as np
 from gridsample.definitions.caches import cached_by_size
 from gridsample.definitions.tables import KEPT, AxisMap, Band, rounded_order
 from gridsample.kernels.resize.forms import Stage
-from gridsample.kernels.resize.program import (
-    Description,
-    compiled,
-    settings,
-)
+from gridsample.kernels.resize.program import SETTINGS, Description, compiled, stage_record
 from gridsample.kernels.run import LINE, Launch
-from gridsample.kernels.vector import host, kind_of
+from gridsample.kernels.vector import host, kind_of, side_by_side
 
 Array = np.ndarray[Any, Any]
 Shape = tuple[int, ...]
@@ -32,8 +28,8 @@ WORTH = 1 << 20
 # otherwise be larger than two pieces.
 WIDE = 16
 # The cost of transposing a number, in products.
-TURN = 3.0
-# Lines from which on they are transposed, and the outputs between two transpositions, at most and
+TRANSPOSITION = 3.0
+# Lines from which on they are transposed; the outputs between two transpositions, at most and
 # at least; these are fewer only if they need more than so many bytes.
 LINES, CHUNK, LEAST, NEAR, FAR = 4, 64, 16, 1 << 16, 1 << 19
 # The greatest number of inputs for which a stage is compiled.
@@ -112,7 +108,7 @@ def best_order(bands: tuple[Band, ...], inner: int, lanes: int = 16) -> tuple[in
             work: float = band.outputs * (band.taps + 1)
             line = inner * math.prod(shape[axis + 1 :])
             if line < lanes and not regular(band, line, lanes):
-                work += TURN * (band.inputs + band.outputs)
+                work += TRANSPOSITION * (band.inputs + band.outputs)
             total += work * math.prod(shape) / band.outputs
         return total
 
@@ -135,10 +131,10 @@ def order_of(bands: tuple[Band, ...], shape: Shape, numbers: Numbers) -> list[in
 
 def between(bands: Sequence[Band], order: Sequence[int], shape: Shape) -> int:
     """Return the size of the largest result of a plane, in numbers, if the last is not stored."""
-    sizes, now = [], list(shape[1:])
+    sizes, sizes_now = [], list(shape[1:])
     for axis in order:
-        now[axis] = bands[axis].outputs
-        sizes.append(math.prod(now))
+        sizes_now[axis] = bands[axis].outputs
+        sizes.append(math.prod(sizes_now))
     return max(sizes[:-1] or sizes)
 
 
@@ -198,11 +194,10 @@ class Memory:
 
 
 class Planned(NamedTuple):
-    """A stage: what is compiled for it, its settings, and the arrays to which they point."""
+    """A stage: what is compiled for it, and its settings."""
 
     stage: Stage
-    settings: dict[str, int]
-    kept: tuple[Array, ...]
+    settings: dict[str, Any]
 
 
 def regular(band: Band, inner: int, lanes: int) -> tuple[int, int, int] | None:
@@ -238,7 +233,7 @@ def plan_stage(
     """
     inner, lanes = math.prod(shape[axis + 1 :]), host().lanes(numbers.sums)
     weights = numbers.weights(band)
-    fields = {
+    fields: dict[str, Any] = {
         "result": 0, "middle": math.prod(shape[1:axis]), "n": shape[axis],
         "outputs": band.outputs, "inner": inner, "taps": weights.shape[1], "most": band.taps,
         "shift": numbers.shift(band), "start": 0, "stop": 0, "chunk": 1, "before": 0, "after": 0,
@@ -247,15 +242,15 @@ def plan_stage(
     few = band.taps if band.taps <= FEW else 0
     if inner >= lanes:
         stage = Stage("rows", axis == 0, few)
-    elif run := regular(band, inner, lanes):
-        start, stop, step = run
+    elif pattern := regular(band, inner, lanes):
+        start, stop, step = pattern
         stage = Stage("strided", axis == 0, int(count[start]), inner, step=step)
         fields |= {"start": start, "stop": stop}
     elif lines >= LINES and 1 < inner <= FEW and band.taps <= inner:
         stage = Stage("pixels", axis == 0, few, inner)
     elif lines >= LINES:
         registers = 2 if inner == 1 and lines >= 2 * lanes else 1
-        stage = Stage("turned", axis == 0, few, inner if inner <= FEW else 0, registers)
+        stage = Stage("transposed", axis == 0, few, inner if inner <= FEW else 0, registers)
         wide, size = inner * registers * lanes, np.dtype(numbers.sums).itemsize
         chunk = min(CHUNK, band.outputs)
         while chunk > 1 and reach(band, chunk) * wide * size > (NEAR if chunk > LEAST else FAR):
@@ -271,26 +266,59 @@ def plan_stage(
         count = np.repeat(count, inner)
         weights = np.repeat(weights.T, inner, axis=1)
         fields["taps"] = weights.shape[1]
-    kept = (
-        np.ascontiguousarray(first, np.int64), np.ascontiguousarray(count, np.int64),
-        np.ascontiguousarray(weights),
-    )  # fmt: skip
-    addresses = [table.ctypes.data for table in kept]
-    return Planned(
-        stage, fields | dict(zip(("first", "count", "weights"), addresses, strict=True)), kept
-    )
+    return Planned(stage, fields | {
+        "first": np.ascontiguousarray(first, np.int64),
+        "count": np.ascontiguousarray(count, np.int64),
+        "weights": np.ascontiguousarray(weights),
+    })  # fmt: skip
+
+
+def plan_stages(
+    bands: Sequence[Band], order: Sequence[int], shape: Shape, pieces: Pieces, numbers: Numbers,
+    memory: Memory,
+) -> list[Planned]:  # fmt: skip
+    """Plan the stages of a piece of planes (outer, *spatial, inner), in the order of axes."""
+    sizes, rows = list(shape[1:]), rows_of_piece(bands, order, shape, pieces)
+    stages: list[Planned] = []
+    for axis in order:
+        lines = pieces.planes * (rows * math.prod(sizes[1:axis]) if axis else 1)
+        stage = plan_stage(axis, bands[axis], sizes, lines, numbers, memory)
+        sizes[axis] = bands[axis].outputs
+        rows = rows if axis else pieces.rows
+        if axis != order[-1]:
+            count = pieces.planes * rows * math.prod(sizes[1:])
+            stage.settings["result"] = memory.reserve(count, numbers.between)
+        stages.append(stage)
+    return stages
+
+
+def rows_of_piece(bands: Sequence[Band], order: Sequence[int], shape: Shape, pieces: Pieces) -> int:
+    """Return the greatest number of the image's rows that a piece needs."""
+    if 0 not in order:
+        return pieces.rows
+    inputs = bands[0].inputs
+    return inputs if pieces.whole else min(inputs, reach(bands[0], pieces.rows))
+
+
+def products_of(bands: Sequence[Band], order: Sequence[int], shape: Shape) -> int:
+    """Return the number of products of all planes (outer, *spatial, inner), and of copies."""
+    sizes, total = list(shape), 0
+    for axis in order:
+        sizes[axis + 1] = bands[axis].outputs
+        total += math.prod(sizes) * (bands[axis].taps + 1)
+    return total
 
 
 def kept_bytes(launch: Launch) -> int:
     """The memory of the tables of a launch, which are those of bands or as large."""
-    return 2 * sum([table.nbytes for table in launch.kept])
+    return 2 * launch.settings.nbytes
 
 
-def copying(planes: Shape, strides: Shape) -> dict[str, int]:
-    """Return the settings that describe a source (N, C, *spatial, inner) with any strides."""
+def source_settings(planes: Shape, strides: Shape | None) -> dict[str, int]:
+    """Return the settings of a source (N, C, *spatial, inner) with any strides; None if packed."""
     # There are always three spatial axes: the leading one, perhaps one between, and the last one.
     _, channels, *spatial, inner = planes
-    item, channel, *steps, number = strides
+    item, channel, *steps, number = strides or (0,) * len(planes)
     number = number if inner > 1 else 1  # NumPy may say anything
     while len(spatial) < 3:
         spatial.insert(1, 1)
@@ -312,55 +340,34 @@ def prepare(
     ``kinds`` are the types of the source and the target.  The source's strides count elements;
     they are None if it is packed.
     """
-    bands = tuple([one.band for one in maps])
+    bands = tuple([axis_map.band for axis_map in maps])
     shape = (planes[0] * planes[1], *planes[2:])
     order = order_of(bands, shape, numbers)
     pieces = pieces_of(bands, order, shape, threads, limit)
-    memory, now = Memory(), list(shape[1:])
-    stages: list[Planned] = []
-    products = 0  # of all planes
-    leading = 0 in order
-    rows = pieces.rows  # at most, of a piece
-    if leading and not pieces.whole:
-        rows = min(bands[0].inputs, reach(bands[0], pieces.rows))
-    elif leading:
-        rows = bands[0].inputs
-    fields = copying(planes, strides) if strides else {}
+    memory, copy, row = Memory(), 0, math.prod(shape[2:])
     if strides:
-        fields["copy"] = memory.reserve(pieces.planes * rows * math.prod(shape[2:]), kinds[0])
-    for axis in order:
-        lines = pieces.planes * (rows * math.prod(now[1:axis]) if axis else 1)
-        one = plan_stage(axis, bands[axis], now, lines, numbers, memory)
-        now[axis] = bands[axis].outputs
-        products += shape[0] * math.prod(now) * (bands[axis].taps + 1)
-        rows = rows if axis else pieces.rows
-        if len(stages) < len(order) - 1:
-            size = pieces.planes * rows * math.prod(now[1:])
-            one.settings["result"] = memory.reserve(size, numbers.between)
-        stages.append(one)
-    fields |= {
-        "outer": shape[0], "planes": pieces.planes, "outputs": bands[0].outputs if leading
-        else shape[1], "rows": pieces.rows, "bands": pieces.bands, "inputs": shape[1],
-        "row": math.prod(shape[2:]), "result_row": math.prod(now[1:]),
-    }  # fmt: skip
-    tables = (bands[0].first, bands[0].count) if leading else (np.zeros(1),) * 2
-    kept = [np.ascontiguousarray(table, np.int64) for table in tables]
-    fields |= {"first": kept[0].ctypes.data, "count": kept[1].ctypes.data}
-    for k, one in enumerate(stages):
-        fields |= {f"{name}{k}": value for name, value in one.settings.items()}
-        kept += one.kept
+        rows = rows_of_piece(bands, order, shape, pieces)
+        copy = memory.reserve(pieces.planes * rows * row, kinds[0])
+    stages = plan_stages(bands, order, shape, pieces, numbers, memory)
+    record = stage_record(numbers.sums)
+    tables = (bands[0].first, bands[0].count) if 0 in order else (np.zeros(1),) * 2
+    first, count = (np.ascontiguousarray(table, np.int64) for table in tables)
+    settings = SETTINGS.pack(
+        outer=shape[0], planes=pieces.planes, outputs=bands[0].outputs, rows=pieces.rows,
+        bands=pieces.bands, inputs=shape[1], row=row,
+        result_row=math.prod([band.outputs for band in bands[1:]]) * shape[-1],
+        first=first, count=count, copy=copy,
+        stages=side_by_side([record.pack(**stage.settings) for stage in stages]),
+        **source_settings(planes, strides),
+    )  # fmt: skip
     description = Description(
-        *kinds,
-        numbers.sums,
-        numbers.between,
-        tuple([one.stage for one in stages]),
+        *kinds, numbers.sums, numbers.between, tuple([stage.stage for stage in stages]),
         strides is not None,
-    )
+    )  # fmt: skip
     return Launch(
         compiled(description),
-        settings(description).pack(**fields),
+        settings,
         tasks=-(-shape[0] // pieces.planes) * pieces.bands,
         scratch=memory.size,
-        kept=tuple(kept),
-        threads=max(1, products // WORTH),
+        threads=max(1, products_of(bands, order, shape) // WORTH),
     )

@@ -46,52 +46,45 @@ class Description(NamedTuple):
     copies: bool = False
 
 
-# Settings that describe an image that is not contiguous; `copy` is where its copy begins.
-STRIDED = (
-    "channels", "item_step", "channel_step", "row_step", "line_step", "pixel_step", "number_step",
-    "lines", "pixels", "numbers", "copy",
-)  # fmt: skip
-# Settings of a stage.
-STAGE = (
-    "result",  # where the result is in scratch memory
-    "middle",  # lines in a row
-    "n", "outputs", "inner", "first", "count", "weights",
-    "taps",  # the distance of weights: of neighbouring outputs, or if gathered, of taps
-    "most",  # the greatest count
-    "shift",  # the bits of fixed point that are dropped from sums
-    "start", "stop",  # the outputs that are regular
-    "chunk",  # outputs between two transpositions
-    "before", "after",  # where transposed lines are in scratch memory
+SETTINGS = Record(
+    outer="int64", planes="int64",  # all planes, and those of a piece
+    outputs="int64", rows="int64",  # rows of a plane of the result, and those of a piece
+    bands="int64",  # the pieces of a plane
+    inputs="int64",  # rows of a plane of the image
+    row="int64", result_row="int64",  # the numbers in a row of either
+    first="*int64", count="*int64",  # the rows of the image that each row needs
+    stages="*int64",  # the record of each stage
+    # Of an image that is not contiguous: its strides and sizes, and where its copy begins.
+    channels="int64", item_step="int64", channel_step="int64", row_step="int64", line_step="int64",
+    pixel_step="int64", number_step="int64", lines="int64", pixels="int64", numbers="int64",
+    copy="int64",
 )  # fmt: skip
 
 
-def settings(description: Description) -> Record:
-    """Return the layout of the settings; those of stage k have names that end in k."""
-    fields = {
-        "outer": "int64", "planes": "int64",  # all planes, and those of a piece
-        "outputs": "int64", "rows": "int64",  # rows of a plane of the result, and those of a piece
-        "bands": "int64",  # the pieces of a plane
-        "inputs": "int64",  # rows of a plane of the image
-        "row": "int64", "result_row": "int64",  # the numbers in a row of either
-        "first": "*int64", "count": "*int64",  # the rows of the image that each row needs
-    }  # fmt: skip
-    if description.copies:
-        fields |= dict.fromkeys(STRIDED, "int64")
-    kinds = {"first": "*int64", "count": "*int64", "weights": f"*{description.sums}"}
-    for k in range(len(description.stages)):
-        fields |= {f"{name}{k}": kinds.get(name, "int64") for name in STAGE}
-    return Record(**fields)
+@functools.cache
+def stage_record(sums: str) -> Record:
+    """Return the layout of the settings of a stage, for a type of sums."""
+    return Record(
+        result="int64",  # where the result is in scratch memory
+        middle="int64",  # lines in a row
+        n="int64", outputs="int64", inner="int64",
+        first="*int64", count="*int64", weights=f"*{sums}",
+        taps="int64",  # the distance of weights: of neighbouring outputs, or if gathered, of taps
+        most="int64",  # the greatest count
+        shift="int64",  # the bits of fixed point that are dropped from sums
+        start="int64", stop="int64",  # the outputs that are regular
+        chunk="int64",  # outputs between two transpositions
+        before="int64", after="int64",  # where transposed lines are in scratch memory
+    )  # fmt: skip
 
 
 @functools.lru_cache(maxsize=256)
 def compiled(description: Description) -> Program:
     """Compile the program for a description."""
-    function = Function(
-        f"resize_{description.source}_{description.target}", host().lanes(description.sums),
-        description.sums, half_conversions=host().converts_halves,
-    )  # fmt: skip
+    name, sums = f"resize_{description.source}_{description.target}", description.sums
+    function = Function(name, host().lanes(sums), sums)
     arrays = {"source": description.source, "target": description.target}
-    with entry(function, arrays, settings(description)) as (task, call):
+    with entry(function, arrays, SETTINGS) as (task, call):
         write_piece(function, description, call, task)
     return compile(function)
 
@@ -110,20 +103,20 @@ def write_piece(
         data = copied(function, call, (plane, planes), (low, high))
     else:
         data = call.source.at((plane * call.inputs + low) * call.row)
+    record = stage_record(description.sums)
     for k, stage in enumerate(description.stages):
-        fields = SimpleNamespace(
-            **{name: getattr(call, f"{name}{k}") for name in STAGE}, scratch=call.scratch
-        )
+        fields = record.read(call.stages.at(k * record.size))
         if k == len(description.stages) - 1:
             result = call.target.at((plane * call.outputs + begin) * call.result_row)
         else:
             result = call.scratch.at(fields.result).cast(description.between)
         if stage.leading:
-            work = Work(data, result, planes, rows, low, begin, end)
+            work = Work(data, result, call.scratch, planes, rows, low, begin, end)
             rows = end - begin
         else:
             lines = planes * rows * fields.middle
-            work = Work(data, result, lines, fields.n, low * 0, low * 0, fields.outputs)
+            zero = low * 0
+            work = Work(data, result, call.scratch, lines, fields.n, zero, zero, fields.outputs)
         FORMS[stage.form](function, stage, fields, work).write()
         data = result
 
@@ -145,20 +138,21 @@ def copied(
         target = memory.at((plane.index * (high - low) * call.lines + line.index) * length)
         step = call.lines * length
         with function.when(contiguous), function.loop(low, high) as row:
-            there = target.at((row.index - low) * step)
-            there.copy(source.at(row.index * call.row_step), length, function.lanes)
+            place = target.at((row.index - low) * step)
+            place.copy(source.at(row.index * call.row_step), length, function.lanes)
         with (
             function.when(~contiguous),
             # The numbers of a few rows may be neighbours: the image may be transposed.
-            function.loop(low, high, function.lanes) as some,
+            function.loop(low, high, function.lanes) as group,
             function.loop(0, call.pixels) as pixel,
             function.loop(0, call.numbers) as k,
         ):
             number = source.at(pixel.index * call.pixel_step + k.index * call.number_step)
-            there = target.at(pixel.index * call.numbers + k.index)
-            with function.loop(some.index, (some.index + function.lanes).minimum(high)) as row:
+            place = target.at(pixel.index * call.numbers + k.index)
+            last = (group.index + function.lanes).minimum(high)
+            with function.loop(group.index, last) as row:
                 value = number.load(row.index * call.row_step)
-                there.store(value, (row.index - low) * step)
+                place.store(value, (row.index - low) * step)
     return memory
 
 

@@ -31,8 +31,6 @@ from gridsample.kernels.memory import (
 )
 from gridsample.kernels.run import Launch
 from gridsample.kernels.sampling import antialiasing, footprint_calls
-from gridsample.kernels.sampling.averages import Needs as Needs
-from gridsample.kernels.sampling.averages import Samples as Samples
 from gridsample.kernels.sampling.averages import average as average
 from gridsample.kernels.sampling.averages import average_backward as average_backward
 from gridsample.kernels.sampling.averages import averages as averages
@@ -41,8 +39,16 @@ from gridsample.kernels.sampling.calls import (
     plan_derivatives,
     plan_gather,
 )
-from gridsample.kernels.sampling.division import Averages, Sweep
+from gridsample.kernels.sampling.channels_last import (
+    backward_channels_last,
+    gather_channels_last,
+    pays_channels_last,
+)
+from gridsample.kernels.sampling.division import Averages, Sweep, with_own_grids
 from gridsample.kernels.sampling.layouts import complex_of, gradient_layout
+from gridsample.kernels.sampling.preparing import Gradients as Gradients
+from gridsample.kernels.sampling.preparing import Needs as Needs
+from gridsample.kernels.sampling.preparing import Samples as Samples
 from gridsample.kernels.sampling.preparing import (
     as_maps,
     dropped_of,
@@ -50,15 +56,10 @@ from gridsample.kernels.sampling.preparing import (
     in_order,
     is_readable,
     numbers_of_planes,
+    own_grids,
     readable,
+    sum_of_grids,
     vanishes,
-)
-from gridsample.kernels.sampling.turning import (
-    empty_runs,
-    parts_of,
-    pays_to_turn,
-    turn_back,
-    turned,
 )
 
 Array = np.ndarray[Any, Any]
@@ -105,14 +106,15 @@ def gather(
         out[...] = values
         return
     image = readable(plan, image)
-    if pays_to_turn(plan, layout_of(image), layout_of(out), True):
-        for part in parts_of(plan):
-            runs, values = turned(image[part.items], count), empty_runs(out[part.items])
+    if pays_channels_last(plan, layout_of(image), layout_of(out), True):
+
+        def compute(part: Plan, runs: Samples) -> None:
             gather(
-                part.plan, runs, grid[part.grids], values, order=order, fill=fill, affine=affine,
+                part, runs.image, runs.grid, runs.values, order=order, fill=fill, affine=affine,
                 threads=count,
             )  # fmt: skip
-            turn_back(values, out[part.items], count)
+
+        gather_channels_last(plan, Samples(image, grid, out), compute, count)
         return
     grid = as_maps(grid, plan) if affine else even(grid)
     layouts = layout_of(image), layout_of(grid), layout_of(out)
@@ -187,7 +189,7 @@ def ready_gather(
     if not ready or spacing(grid) is None or vanishes(plan, order) or plan.footprint is not None:
         return None
     special = None if means is None else Averages(means)
-    if pays_to_turn(plan, image, out, True) or (means and means.shares):
+    if pays_channels_last(plan, image, out, True) or (means and means.shares):
         return None
     launch = plan_gather(plan, order, image, grid, out, False, False, special)
     outside = numbers_of_planes(plan, order, image[2], None, means)
@@ -213,7 +215,9 @@ def ready_backward(
     ready &= like.layout[2] == image[2] and plan.real == grid[2] and orders[0] == orders[1]
     if not ready or plan.nearest or vanishes(plan, order) or plan.footprint is not None:
         return None
-    if pays_to_turn(plan, image, values, False):
+    if with_own_grids(plan, grid, False)[0] is not plan:
+        return None  # whose gradients are summed
+    if pays_channels_last(plan, image, values, False):
         return None
     sweep = Sweep(image, grid, values, False, False, needed, threads)
     launches = plan_derivatives("backward", plan, order, sweep)
@@ -223,107 +227,97 @@ def ready_backward(
 
 def backward(
     plan: Plan,
-    values: Array,
-    image: Array,
-    grid: Array,
+    arrays: Samples,
+    needs: Needs,
     *,
-    need_image: bool = True,
-    need_grid: bool = True,
     order: Order | None = None,
-    fill: Array | None = None,
     affine: bool = False,
-    dtype: np.dtype[Any] | None = None,
     threads: int | None = None,
-) -> tuple[Array | None, Array | None]:
+) -> Gradients:
     """Compute both gradients of gather: see `gridsample.kernels`; if ``affine``, that of the maps.
 
-    dtype: the dtype of the image's gradient, if not that of the sums.
+    Args:
+        plan: the plan.
+        arrays: the arrays, of which ``values`` is the upstream gradient.
+        needs: which gradients are needed.
+        order: the order of derivatives along each axis, x first; None for 0.
+        affine: whether the grid contains affine maps.
+        threads: the maximum number of threads.
     """
     order, count = order or (0,) * len(plan.spatial), threads or pool.cores()
-    image = plain(image)
+    image, values, fill = plain(arrays.image), arrays.values, arrays.fill
     layout = layout_of(image)
-    like = gradient_layout(plan, layout) if need_image else None
-    if like is not None and dtype is not None and dtype != like.layout[2]:
-        options = {"order": order, "fill": fill, "affine": affine, "threads": threads}
-        return backward_stored(plan, values, image, grid, like.of(dtype), need_grid, options)
-    if pays_to_turn(plan, layout, layout_of(values), False):
-        options = {"order": order, "fill": fill, "affine": affine, "threads": count}
-        return backward_turned(plan, values, image, grid, (need_image, need_grid), options)
+    like = gradient_layout(plan, layout) if needs.image else None
+    if like is not None and needs.dtype is not None and needs.dtype != like.layout[2]:
+        result = like.of(needs.dtype)
+        return backward_stored(plan, arrays, needs, result, order, affine, count)
+    if pays_channels_last(plan, layout, layout_of(values), False):
+        return backward_channels_last(
+            plan, arrays._replace(image=image), needs,
+            lambda part, runs: backward(
+                part, runs, needs, order=order, affine=affine, threads=count
+            ), count,
+        )  # fmt: skip
     grad_image = None if like is None else like.zeros()
-    needs = (need_image, need_grid and not plan.nearest)
+    needed, shared = (needs.image, needs.grid and not plan.nearest), plan
+    plan, grid = own_grids(plan, arrays.grid, affine)
     gradient, sides = None, list[Array]()
-    if need_grid and affine:
+    if needs.grid and affine:
         gradient = np.zeros(parts_of_maps(plan))
-    elif need_grid:
+    elif needs.grid:
         gradient = np.zeros((plan.grid_items, *plan.out, len(plan.spatial)), plan.real)
-    if any(needs) and not vanishes(plan, order):
+    if any(needed) and not vanishes(plan, order):
         grid = as_maps(grid, plan) if affine else even(grid)
         values = even_values(values)
         layouts = layout, layout_of(grid), layout_of(values)
-        sweep = Sweep(*layouts, affine, fill is not None, needs, count)
-        arrays = {
+        sweep = Sweep(*layouts, affine, fill is not None, needed, count)
+        places = {
             "image": image, "grid": grid, "values": values, "sums": grad_image,
             "gradient": gradient, "dropped": dropped_of(plan, fill),
         }  # fmt: skip
         if plan.footprint is not None:
-            sides = antialiasing.run("footprint backward", plan, sweep, arrays)
+            sides = antialiasing.run("footprint backward", plan, sweep, places)
         else:
             for launch in plan_derivatives("backward", plan, order, sweep):
-                launch.run(addresses_of(arrays.values()), count)
+                launch.run(addresses_of(places.values()), count)
     if affine and gradient is not None:
         gradient = gradient.sum(1).astype(plan.real)
     elif gradient is not None:
         antialiasing.add_sides(sides, grid, gradient, count)
-    return grad_image, gradient
-
-
-def backward_turned(
-    plan: Plan, values: Array, image: Array, grid: Array, needs: tuple[bool, bool], options: Any
-) -> tuple[Array | None, Array | None]:
-    """Compute `backward` of planes as runs of channels, a few items at a time."""
-    grad_image = np.empty(image.shape, plan.real) if needs[0] else None
-    gradients, threads = list[Array](), options["threads"]
-    for part in parts_of(plan):
-        planes, upstream = image[part.items], turned(values[part.items], threads)
-        runs = turned(planes, threads) if needs[1] else empty_runs(planes)
-        sums, gradient = backward(
-            part.plan, upstream, runs, grid[part.grids], need_image=needs[0], need_grid=needs[1],
-            **options,
-        )  # fmt: skip
-        if grad_image is not None and sums is not None:
-            turn_back(sums, grad_image[part.items], threads)
-        if gradient is not None:
-            gradients.append(gradient)
-    if not needs[1]:
-        return grad_image, None
-    if plan.grid_items > 1:
-        return grad_image, np.concatenate(gradients)
-    return grad_image, functools.reduce(np.add, gradients)
+        gradient = sum_of_grids(gradient, shared)
+    return Gradients(grad_image, gradient)
 
 
 def backward_stored(
-    plan: Plan, values: Array, image: Array, grid: Array, result: Array, need_grid: bool, how: Any
-) -> tuple[Array, Array | None]:
+    plan: Plan, arrays: Samples, needs: Needs, result: Array, order: Order, affine: bool,
+    threads: int,
+) -> Gradients:  # fmt: skip
     """Compute `backward` with the image's gradient in ``result``, which has another dtype.
 
     For a large image, sums are computed and stored a few planes at a time, and the grid's gradient
     separately.
     """
-    small, fill = result.size <= PART, how["fill"]
-    gradient = None
+    image, grid, values, *_, fill = arrays
+    compute = functools.partial(backward, order=order, affine=affine, threads=threads)
+    small, gradient = result.size <= PART, None
+    some = Needs(True, needs.grid and small)
     for items, channels in [(slice(None), slice(None))] if small else parts(plan, result):
-        some, points = image[items, channels], grid[items] if plan.grid_items > 1 else grid
-        piece = replace(plan, image_items=len(some), grid_items=len(points), channels=some.shape[1])
-        more = how | {"fill": fill if fill is None else fill[channels]}
-        grad_image, gradient = backward(
-            piece, values[items, channels], some, points, need_grid=need_grid and small, **more
+        part = arrays._replace(
+            image=image[items, channels],
+            grid=grid[items] if plan.grid_items > 1 else grid,
+            values=values[items, channels],
+            fill=None if fill is None else fill[channels],
         )
-        assert grad_image is not None
-        store(grad_image, result[items, channels])
-        del grad_image  # before the next one is allocated
-    if need_grid and not small:
-        _, gradient = backward(plan, values, image, grid, need_image=False, **how)
-    return result, gradient
+        count, planes = part.image.shape[:2]
+        piece = replace(plan, image_items=count, grid_items=len(part.grid), channels=planes)
+        gradients = compute(piece, part, some)
+        assert gradients.image is not None
+        store(gradients.image, result[items, channels])
+        gradient = gradients.grid
+        del gradients  # before the next sums are allocated
+    if needs.grid and not small:
+        gradient = compute(plan, arrays, Needs(False, True)).grid
+    return Gradients(result, gradient)
 
 
 def store(sums: Array, result: Array) -> None:
@@ -361,57 +355,68 @@ def scatter(
     kind = complex_of(plan.real) if values.dtype.kind == "c" else plan.real
     shape = plan.image_items, plan.channels, *plan.spatial
     nothing = np.broadcast_to(np.zeros((), kind), shape)
-    grad_image, _ = backward(
-        plan, values, nothing, grid, need_grid=False, order=order, dtype=dtype, threads=threads
-    )
-    assert grad_image is not None
-    return grad_image
+    needs = Needs(True, False, dtype=dtype)
+    gradients = backward(plan, Samples(nothing, grid, values), needs, order=order, threads=threads)
+    assert gradients.image is not None
+    return gradients.image
 
 
 def backward_twice(
     plan: Plan,
-    values: Array,
-    image: Array,
-    grid: Array,
+    arrays: Samples,
     upstream: Array | None,
     grid_tangent: Array,
+    needs: Needs,
     *,
-    need_values: bool = True,
-    need_image: bool = True,
-    need_grid: bool = True,
     order: Order | None = None,
     threads: int | None = None,
 ) -> tuple[Array | None, Array | None, Array | None]:
-    """Compute the gradients of backward: see `gridsample.kernels`."""
+    """Compute the gradients of backward: see `gridsample.kernels`.
+
+    Args:
+        plan: the plan.
+        arrays: the arrays, of which ``values`` is the upstream gradient of the samples.
+        upstream: the upstream gradient of the image's gradient, or None for 0.
+        grid_tangent: that of the grid's gradient.
+        needs: which gradients are needed.
+        order: the order of derivatives along each axis, x first; None for 0.
+        threads: the maximum number of threads.
+
+    Returns:
+        The gradients of the values, the image and the grid; None where they are not needed.
+    """
+    image, grid, values = arrays[:3]
     order, count = order or (0,) * len(plan.spatial), threads or pool.cores()
     kind = complex_of(plan.real) if plan.dtype.kind == "c" else plan.real
     like = gradient_layout(plan, layout_of(image))
     parts = (2,) if kind.kind == "c" else ()
     results = None
-    if need_values:
+    if needs.values:
         results = np.zeros((*plan.shape[:2], *parts, *plan.out), plan.real)
-    grad_image = like.zeros() if need_image else None
+    grad_image, shared = like.zeros() if needs.image else None, plan
+    plan, grid = own_grids(plan, grid, False)
     gradient = np.zeros((plan.grid_items, *plan.out, len(plan.spatial)), plan.real)
     if not (vanishes(plan, order) or plan.nearest):
         image, grid = in_order(image, like), even(grid)
-        grid_tangent = np.ascontiguousarray(converted(grid_tangent, plan.real))
+        tangents = np.broadcast_to(converted(grid_tangent, plan.real), grid.shape)
+        tangents = np.ascontiguousarray(tangents)
         other = None
         if upstream is not None:
             other = in_order(upstream.astype(kind, copy=False), like)
         values = even_values(values)
-        needs = need_image, need_grid, need_values, upstream is not None
+        needed = needs.image, needs.grid, needs.values, upstream is not None
         layouts = layout_of(image), layout_of(grid), layout_of(values)
-        sweep = Sweep(*layouts, False, False, needs, count)
-        arrays = {
-            "image": image, "upstream": other, "grid": grid, "tangents": grid_tangent,
+        sweep = Sweep(*layouts, False, False, needed, count)
+        places = {
+            "image": image, "upstream": other, "grid": grid, "tangents": tangents,
             "values": values, "results": results, "sums": grad_image, "gradient": gradient,
         }  # fmt: skip
         if plan.footprint is not None:
-            sides = antialiasing.run("footprint double backward", plan, sweep, arrays)
+            sides = antialiasing.run("footprint double backward", plan, sweep, places)
             antialiasing.add_sides(sides, grid, gradient, count)
         else:
             for launch in plan_derivatives("double backward", plan, order, sweep):
-                launch.run(addresses_of(arrays.values()), count)
+                launch.run(addresses_of(places.values()), count)
     if results is not None and parts:
         results = np.ascontiguousarray(np.moveaxis(results, 2, -1)).view(kind)[..., 0]
-    return results, grad_image, gradient if need_grid else None
+    return results, grad_image, sum_of_grids(gradient, shared) if needs.grid else None

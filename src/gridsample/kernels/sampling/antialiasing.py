@@ -42,8 +42,8 @@ def plan_sweep(name: str, plan: Plan, level: int, sweep: Sweep) -> tuple[Launch,
     smaller, settings = plan_at(plan, level), settings_at(plan, level)
     rules = rules_of(smaller, (0,) * len(plan.spatial), sweep.filled)
     return tuple(
-        launch_backward(name, smaller, rules, sweep._replace(needs=some), **settings)
-        for some in passes(smaller, sweep)
+        launch_backward(name, smaller, rules, sweep._replace(needs=needs), **settings)
+        for needs in passes(smaller, sweep)
     )
 
 
@@ -80,9 +80,9 @@ def run(name: str, plan: Plan, sweep: Sweep, arrays: Arrays) -> list[Array]:
         copies["sums"] = smaller.items()
     if upstream is not None:
         copies["upstream"] = halves.of(upstream)
-    for level, *some in zip(halves.used, *copies.values(), strict=True):
-        here = {key: copy for key, (_, copy) in zip(copies, some, strict=True)}
-        used |= run_level(name, plan, level, sweep, {**arrays, **here})
+    for level, *halved in zip(halves.used, *copies.values(), strict=True):
+        arrays_of_level = {key: copy for key, (_, copy) in zip(copies, halved, strict=True)}
+        used |= run_level(name, plan, level, sweep, {**arrays, **arrays_of_level})
     if sums is not None and smaller:
         halves.add_back(sums, smaller)
     return sides if plan.footprint.attached and used >> SHRINKS else []
@@ -120,6 +120,6 @@ def add_band(sides: Sequence[Array], gradient: Array, first: int, last: int) -> 
     gradient[:, first:end] -= slowest[:, first + 1 : end + 1]
     for a, side in enumerate(others):
         # The axis comes first here.
-        onto, band = (np.moveaxis(one[:, first:last], -2 - a, 0) for one in (gradient, side))
-        onto[1:] += band[:-1]
-        onto[:-1] -= band[1:]
+        target, band = (np.moveaxis(array[:, first:last], -2 - a, 0) for array in (gradient, side))
+        target[1:] += band[:-1]
+        target[:-1] -= band[1:]

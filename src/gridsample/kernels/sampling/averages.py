@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Sequence
 from dataclasses import replace
@@ -16,32 +15,33 @@ from gridsample.kernels import threads as pool
 from gridsample.kernels.memory import (
     addresses_of,
     as_float,
-    as_parts,
     converted,
     even,
     layout_of,
     plain,
 )
 from gridsample.kernels.sampling.calls import parts_of_maps, plan_derivatives, plan_gather
-from gridsample.kernels.sampling.channels import channels_together
+from gridsample.kernels.sampling.channels_last import (
+    backward_channels_last,
+    empty_channels_last,
+    gather_channels_last,
+    pays_channels_last,
+)
 from gridsample.kernels.sampling.division import Averages, Sweep
-from gridsample.kernels.sampling.layouts import complex_of, gradient_layout
+from gridsample.kernels.sampling.layouts import channels_together, complex_of, gradient_layout
 from gridsample.kernels.sampling.preparing import (
+    Gradients,
+    Needs,
+    Samples,
     as_maps,
     dropped_of,
     even_values,
     in_order,
     numbers_of_planes,
+    own_grids,
     readable,
     reads_of,
-)
-from gridsample.kernels.sampling.turning import (
-    Part,
-    empty_runs,
-    parts_of,
-    pays_to_turn,
-    turn_back,
-    turned,
+    sum_of_grids,
 )
 
 Array = np.ndarray[Any, Any]
@@ -51,37 +51,6 @@ def averages(plan: Plan) -> bool:
     """Whether `average` has programs: no boundary with signs, no labels, no footprints."""
     odd = any(BOUNDARIES[name].odd for name in plan.boundaries)
     return not (odd or plan.votes or plan.footprint)
-
-
-class Samples(NamedTuple):
-    """The arrays of means.
-
-    Attributes:
-        image: the image, (N, C, *spatial).
-        grid: the grid, or affine maps, as in `gather`.
-        weights: how much pixels count, (N or 1, 1 or C, *spatial), or None.
-        out: the array of the means, (N, C, *out), or their upstream gradient.
-        shares: the array of the sums of weights, (N, C, *out), in the dtype of sums, with the
-            strides of ``out``; for ``averaging.shares``.
-        fill: the fill value of each channel, or None.
-    """
-
-    image: Array
-    grid: Array
-    weights: Array | None
-    out: Array
-    shares: Array | None = None
-    fill: Array | None = None
-
-    def turned(self, part: Part, threads: int) -> Samples:
-        """Copy the image and the weights of a part, so that channels are neighbours."""
-        weights = self.weights
-        if weights is not None:
-            weights = weights[part.items] if len(weights) > 1 else weights
-            if weights.shape[1] > 1:
-                weights = turned(np.ascontiguousarray(weights), threads)
-        image, grid = turned(self.image[part.items], threads), self.grid[part.grids]
-        return self._replace(image=image, grid=grid, weights=weights)
 
 
 def average(
@@ -102,19 +71,12 @@ def average(
     count = threads or pool.cores()
     # Programs read both parts of a complex number at once.
     image = plain(arrays.image) if plan.dtype.kind == "c" else readable(plan, arrays.image)
-    arrays, out, shares = arrays._replace(image=image), arrays.out, arrays.shares
-    # Wherever nothing is missing, means have the bits of plain samples, which are turned likewise.
-    if pays_to_turn(plan, layout_of(image), layout_of(out), True):
-        doubtful = False
-        for part in parts_of(plan):
-            values = empty_runs(out[part.items])
-            sums = None if shares is None else empty_runs(shares[part.items])
-            runs = arrays.turned(part, count)._replace(out=values, shares=sums)
-            doubtful |= average(part.plan, runs, averaging, affine, count)
-            turn_back(values, out[part.items], count)
-            if sums is not None and shares is not None:
-                turn_back(sums, shares[part.items], count)
-        return doubtful
+    arrays, out, shares = arrays._replace(image=image), arrays.values, arrays.shares
+    # Wherever nothing is missing, means have the bits of plain samples, which are copied likewise.
+    if pays_channels_last(plan, layout_of(image), layout_of(out), True):
+        return gather_channels_last(
+            plan, arrays, lambda part, runs: average(part, runs, averaging, affine, count), count
+        )
     # Both parts of a complex mean have the same sum.
     both_parts = shares is not None and out.dtype.kind == "c"
     sums = np.empty_like(out, complex_of(plan.real)) if both_parts else shares
@@ -150,7 +112,7 @@ def plain_weights(
     channels = channels_together(layout_of(image), layout_of(values))
     if weights.shape[1] > 1 and channels > 1 and plan.dtype.kind != "c":
         if 4 * plan.points >= math.prod(plan.spatial) and weights.strides[1] != weights.itemsize:
-            runs = empty_runs(weights)
+            runs = empty_channels_last(weights)
             runs[...] = weights
             weights = runs
     elif (
@@ -158,38 +120,6 @@ def plain_weights(
     ):
         weights = np.ascontiguousarray(weights)
     return np.broadcast_to(weights, (len(weights), plan.channels, *plan.spatial))
-
-
-class Gradients(NamedTuple):
-    """The gradients of means; None where they are not needed.
-
-    Attributes:
-        image: that of the image.
-        grid: that of the grid or of affine maps, in the dtype of sums.
-        weights: that of the weights, in the dtype of sums.
-        doubtful: whether some weight that was read may be negative or not finite.
-    """
-
-    image: Array | None
-    grid: Array | None
-    weights: Array | None
-    doubtful: bool
-
-
-class Needs(NamedTuple):
-    """Which gradients of means are needed.
-
-    Attributes:
-        image: whether that of the image is.
-        grid: whether that of the grid or of affine maps is.
-        weights: whether that of the weights is.
-        dtype: the dtype of the image's gradient.
-    """
-
-    image: bool
-    grid: bool
-    weights: bool
-    dtype: np.dtype[Any]
 
 
 def average_backward(
@@ -200,7 +130,7 @@ def average_backward(
 
     Args:
         plan: the plan.
-        arrays: the arrays, of which ``out`` is the upstream gradient.
+        arrays: the arrays, of which ``values`` is the upstream gradient.
         averaging: which pixels count.
         needs: which gradients are needed.
         affine: whether the grid contains affine maps.
@@ -210,13 +140,17 @@ def average_backward(
     if weights is not None and len(weights) > len(image):
         image = np.broadcast_to(image, (plan.items, *image.shape[1:]))
         plan = replace(plan, image_items=plan.items)
-    like, values = gradient_layout(plan, layout_of(image)), even_values(arrays.out)
-    if pays_to_turn(plan, layout_of(image), layout_of(values), False):
-        arrays = arrays._replace(image=image, out=values)
-        return backward_turned(plan, arrays, averaging, needs, affine, count)
+    like, values = gradient_layout(plan, layout_of(image)), even_values(arrays.values)
+    if pays_channels_last(plan, layout_of(image), layout_of(values), False):
+        return backward_channels_last(
+            plan, arrays._replace(image=image, values=values), needs,
+            lambda part, runs: average_backward(part, runs, averaging, needs, affine, count), count,
+        )  # fmt: skip
     image = in_order(image, like)
     weights = plain_weights(plan, weights, image, values)
-    grid = as_maps(arrays.grid, plan) if affine else even(arrays.grid)
+    shared = plan
+    plan, grid = own_grids(plan, arrays.grid, affine)
+    grid = as_maps(grid, plan) if affine else even(grid)
     gradient = None
     if needs.grid:
         points = (plan.grid_items, *plan.out, len(plan.spatial))
@@ -239,94 +173,93 @@ def average_backward(
             launch.run(places, count)
     if gradient is not None and affine:
         gradient = gradient.sum(1).astype(plan.real)
+    elif gradient is not None:
+        gradient = sum_of_grids(gradient, shared)
     known = None
     if averaging.ignores and image.dtype.kind not in "biu" and sums is not None:
-        pixels = as_float(image)
-        known = pixels == pixels
+        known = mask_of_known(image, plan.real)
         clear(sums, known)
     by_weights = None
-    given = arrays.weights
-    if of_weights is not None and sums is not None and weights is not None and given is not None:
-        by_weights = through_weights(sums, of_weights, image, weights, known)
-        by_weights = summed(by_weights, given.shape)
+    if of_weights is not None and sums is not None and weights is not None:
+        assert arrays.weights is not None
+        weighted = Pixels(image, weights, known)
+        by_weights = weighted.through_weights(sums, of_weights, arrays.weights.shape)
     by_image = None
     if needs.image and sums is not None:
         if weights is not None:
             with np.errstate(all="ignore"):  # a weight may turn out to be wrong
                 np.multiply(sums, as_float(weights), out=sums, casting="unsafe")
-        by_image = converted(summed(sums, arrays.image.shape), needs.dtype)
+        by_image = converted(summed(sums, arrays.image.shape), needs.dtype or sums.dtype)
     return Gradients(by_image, gradient, by_weights, bool(doubtful[0]))
 
 
-def backward_turned(
-    plan: Plan, arrays: Samples, averaging: Averaging, needs: Needs, affine: bool, threads: int
-) -> Gradients:
-    """Compute `average_backward` of planes as runs of channels, a few items at a time."""
-    grad_image = np.empty(arrays.image.shape, needs.dtype) if needs.image else None
-    by_grid, by_weights, doubtful = list[Array](), list[Array](), False
-    for part in parts_of(plan):
-        runs = arrays.turned(part, threads)
-        runs = runs._replace(out=turned(arrays.out[part.items], threads))
-        gradients = average_backward(part.plan, runs, averaging, needs, affine, threads)
-        if grad_image is not None and gradients.image is not None:
-            turn_back(gradients.image, grad_image[part.items], threads)
-        by_grid += [] if gradients.grid is None else [gradients.grid]
-        by_weights += [] if gradients.weights is None else [gradients.weights]
-        doubtful |= gradients.doubtful
-    shared = arrays.weights is not None and len(arrays.weights) == 1
-    return Gradients(
-        grad_image, joined(by_grid, plan.grid_items == 1), joined(by_weights, shared), doubtful
-    )
+class Pixels(NamedTuple):
+    """The pixels of an image with weights, (N, C, *spatial).
 
-
-def joined(parts: Sequence[Array], shared: bool) -> Array | None:
-    """Join the gradients of some items, or sum those of what all items share."""
-    if not parts:
-        return None
-    return functools.reduce(np.add, parts) if shared else np.concatenate(parts)
-
-
-def through_weights(
-    sums: Array, of_weights: Array, image: Array, weights: Array, known: Array | None
-) -> Array:
-    """Compute the gradient of weights, for each channel, from those of m v and m.
-
-    Args:
-        sums: the gradient of m v, 0 where a pixel is missing.
-        of_weights: the gradient of m, which is overwritten.
+    Attributes:
         image: the image.
-        weights: the weights.
-        known: where no pixel is missing, or None for everywhere.
+        weights: their weights.
+        known: the mask of those that are not missing, or None for all.
+    """
+
+    image: Array
+    weights: Array
+    known: Array | None
+
+    def through_weights(self, sums: Array, of_weights: Array, shape: tuple[int, ...]) -> Array:
+        """Compute the gradient of weights from those of m v and m.
+
+        Args:
+            sums: the gradient of m v, 0 where a pixel is missing.
+            of_weights: the gradient of m, which is overwritten.
+            shape: the shape of the weights, (N or 1, 1 or C, *spatial).
+        """
+        values, known = as_float(self.image), self.known
+        if known is not None:
+            clear(of_weights, known)
+            values = values.astype(sums.dtype)
+            clear(values, known)
+        with np.errstate(all="ignore"):
+            total = summed_products((sums, values), shape)
+            if not np.isfinite(total.sum()):
+                # A pixel without weight is not read.
+                unread = ~np.isfinite(values) & (as_float(self.weights) == 0)
+                total = summed_products((sums, np.where(unread, 0, values)), shape)
+            total += summed_products((of_weights,), shape)
+        return total
+
+
+def summed_products(factors: Sequence[Array], shape: tuple[int, ...]) -> Array:
+    """Sum products (N, C, *spatial) to a shape (N or 1, 1 or C, *spatial).
+
+    Those of complex numbers are products of their parts, which are summed, too.
+    """
+    if factors[0].dtype.kind == "c":
+        of_real = summed_products([array.real for array in factors], shape)
+        return of_real + summed_products([array.imag for array in factors], shape)
+    kept = [axis for axis, n, m in zip("nc", factors[0].shape, shape, strict=False) if n == m]
+    terms, result = ",".join(["nc..."] * len(factors)), f"{''.join(kept)}..."
+    kind = factors[0].dtype
+    sums: Array = np.einsum(f"{terms}->{result}", *factors, dtype=kind, casting="unsafe")
+    return sums.reshape(shape)
+
+
+def mask_of_known(image: Array, real: np.dtype[Any]) -> Array:
+    """Return integers of the size of reals: all bits are set where no pixel is missing, else none.
+
+    Bits are faster than choices, of which a processor guesses many wrong.
     """
     pixels = as_float(image)
-    if image.dtype.kind == "c":
-        # The sum over both parts, of which each is a plane.
-        sums, of_weights, pixels = as_parts(sums), as_parts(of_weights), as_parts(pixels)
-        weights, known = weights[..., None], None if known is None else known[..., None]
-    if known is not None:
-        clear(of_weights, known)
-        # Bits are faster than choices, of which a processor guesses many wrong.
-        kind = f"i{pixels.dtype.itemsize}"
-        mask = np.negative(known.view(np.int8)).astype(kind)
-        pixels = np.bitwise_and(pixels.view(kind), mask).view(pixels.dtype)
-    with np.errstate(all="ignore"):
-        terms = np.multiply(sums, pixels, dtype=sums.dtype)
-        if not np.isfinite(terms.sum()):
-            # A pixel without weight is not read, nor is a part of it.
-            wrong: Array = ~np.isfinite(pixels)
-            if image.dtype.kind == "c":
-                wrong |= wrong[..., ::-1]
-            np.copyto(terms, 0, where=wrong & (as_float(weights) == 0))
-        of_weights += terms
-    return of_weights.sum(-1) if image.dtype.kind == "c" else of_weights
+    mask: Array = (pixels == pixels).astype(f"i{real.itemsize}")
+    return np.negative(mask, out=mask)
 
 
-def clear(numbers: Array, known: Array) -> None:
-    """Set numbers to 0, except where they are ``known``."""
-    with np.errstate(all="ignore"):
-        np.multiply(numbers, known, out=numbers)
-        if not np.isfinite(numbers.sum()):
-            np.copyto(numbers, 0, where=~known)
+def clear(numbers: Array, mask: Array) -> None:
+    """Set numbers to 0 where a mask has no bits; elsewhere, it has all."""
+    parts = (numbers.real, numbers.imag) if numbers.dtype.kind == "c" else (numbers,)
+    for part in parts:
+        bits = part.view(mask.dtype)
+        np.bitwise_and(bits, mask, out=bits)
 
 
 def summed(gradient: Array, shape: tuple[int, ...]) -> Array:

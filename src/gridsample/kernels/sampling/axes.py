@@ -29,7 +29,8 @@ class AxisRule(NamedTuple):
         edge: the place of its mirrors; see `gridsample.definitions.axis`.
         folds: whether the position is folded, rather than each tap.
         units: the units of coordinates.
-        extrapolate: whether positions outside the image have taps.
+        margin: how far the image extends beyond its outermost pixel centres; None if positions
+            outside have taps.
         backed: whether points without any tap in the image have exactly the fill value.
         constant: whether their value is constant, so that they count for nothing in gradients.
     """
@@ -40,7 +41,7 @@ class AxisRule(NamedTuple):
     edge: int
     folds: bool
     units: str
-    extrapolate: bool
+    margin: float | None
     backed: bool
     constant: bool
 
@@ -81,7 +82,7 @@ def rules_of(plan: Plan, order: tuple[int, ...], filled: bool) -> tuple[AxisRule
             edge=plan.edges[a],
             folds=plan.folds[a],
             units=aligned if plan.coords == "normalized" else plan.coords,
-            extrapolate=plan.extrapolate,
+            margin=plan.margin,
             backed=filled and BOUNDARIES[plan.boundaries[a]].filled and plan.sums_to_one,
             constant=plan.sums_to_one or not plan.filled,
         )
@@ -157,7 +158,7 @@ class Axis:
         position = self.unnormalize(coordinate)
         with self.function.exactly():
             code = rule.boundary.code
-            valid = axis.known(position, code if rule.extrapolate else axis.ZEROS)
+            valid = axis.known(position, code if rule.margin is None else axis.ZEROS)
             outside = self.outside(position)
             usable = valid if outside is None else valid & ~outside
             position = usable.select(position, 0.0)
@@ -184,9 +185,8 @@ class Axis:
     def outside(self, position: Value) -> Value | None:
         """Whether the result is the fill value, because no tap counts."""
         rule, method = self.rule, self.rule.method
-        if not rule.extrapolate:
-            rim = 0.5 if rule.units == EDGES else 0.0
-            return (position < -rim) | (position > self.last + rim)
+        if rule.margin is not None:
+            return (position < -rule.margin) | (position > self.last + rule.margin)
         if not self.notes_missed:
             return None
         base, _ = axis.split(position, method.rounding)
@@ -225,7 +225,7 @@ class Axis:
         code = rule.boundary.code
         for k, magnitudes in enumerate(weights):
             index, signed = base + (rule.method.first + k), magnitudes
-            pixel, present = self.pixel(index)
+            pixel, present = self.pixel(index, rule.folds and k > 0)
             if rule.boundary.odd:
                 sign = axis.fold_sign(index, self.size, code, rule.edge)
                 signed = tuple(weight * sign for weight in magnitudes)
@@ -233,13 +233,14 @@ class Axis:
             taps.append(Tap(self.offset(pixel), present, signed, k, counting))
         return taps
 
-    def pixel(self, index: Value) -> tuple[Value, Value | None]:
+    def pixel(self, index: Value, beyond: bool = False) -> tuple[Value, Value | None]:
         """Return the index of each tap's pixel, and whether it is present if taps may be dropped.
 
-        A dropped tap has the index 0.
+        A dropped tap has the index 0.  ``beyond`` says that the tap is outside only if the position
+        has been folded onto the last pixel: its weight is 0, and a pixel in its place may be NaN.
         """
         rule = self.rule
-        if rule.boundary.code == axis.ZEROS:
+        if rule.boundary.code == axis.ZEROS or beyond:
             # An index is not negative, and less than the size, if its bits are: one comparison.
             bits = f"uint{self.index.bits}"
             present = index.bitcast(bits) < self.size.bitcast(bits)

@@ -15,7 +15,6 @@ from gridsample.definitions.plan import Plan
 from gridsample.kernels.memory import Layout, frozen, spacing
 from gridsample.kernels.run import Launch, entry
 from gridsample.kernels.sampling.axes import AxisRule, rules_of
-from gridsample.kernels.sampling.channels import block_of, channels_with_weights
 from gridsample.kernels.sampling.division import (
     Averages,
     Outputs,
@@ -27,6 +26,7 @@ from gridsample.kernels.sampling.division import (
     lanes_of,
     passes,
     strip_length,
+    with_own_grids,
 )
 from gridsample.kernels.sampling.footprint_gradients import (
     FootprintBackward,
@@ -39,6 +39,8 @@ from gridsample.kernels.sampling.gradients import Backward, DoubleBackward
 from gridsample.kernels.sampling.labels import Labels
 from gridsample.kernels.sampling.layouts import (
     Planes,
+    block_of,
+    channels_with_weights,
     element,
     gradient_layout,
     planes_of,
@@ -103,10 +105,8 @@ RUNS: dict[str, type[Gather] | type[Backward]] = {
 def program_for(description: Description) -> Program:
     """Write and compile the program of a description."""
     body = (RUNS if description.layout.channels > 1 else BODIES)[description.sweep]
-    function = Function(
-        description.sweep.replace(" ", "_"), host().lanes(description.real), description.real,
-        half_conversions=host().converts_halves,
-    )  # fmt: skip
+    name, real = description.sweep.replace(" ", "_"), description.real
+    function = Function(name, host().lanes(real), real)
     settings = settings_of(len(description.axes), body.footprints)
     with entry(function, body.arrays(description), settings) as (task, call):
         body(function, description, call).run(task)
@@ -143,13 +143,11 @@ class Frame(NamedTuple):
         outputs: how points are divided into rows.
         points: where they come from.
         settings: the settings that do not depend on ranges.
-        kept: arrays that the settings point to.
     """
 
     outputs: Outputs
     points: PointSource
     settings: dict[str, Any]
-    kept: tuple[Array, ...]
 
 
 def frame_of(
@@ -176,7 +174,7 @@ def frame_of(
         "channels": 1,
         "image_last": 0,
         "image_item": source.item,
-        "image_planes": source.starts.ctypes.data,
+        "image_planes": source.starts,
         "weights_strides": [0] * len(plan.spatial),
         "weights_item": 0,
         "weights_planes": 0,
@@ -185,14 +183,14 @@ def frame_of(
         "grid_axis": distances[2],
         "out_item": target.item,
         "out_point": out_point,
-        "out_planes": target.starts.ctypes.data,
+        "out_planes": target.starts,
         "sums_item": 0,
         "sums_planes": 0,
         "result_item": 0,
         "result_planes": 0,
         **output_axes(plan),
     }
-    return Frame(outputs, points, settings, (source.starts, target.starts))
+    return Frame(outputs, points, settings)
 
 
 def rows_of_blocks(outputs: Outputs, planes: int) -> dict[str, int]:
@@ -215,7 +213,7 @@ def weighted(
     settings = {
         "weights_strides": weights.strides,
         "weights_item": weights.item,
-        "weights_planes": starts.ctypes.data,
+        "weights_planes": starts,
     }
     wide = extent_of(plan, weights, frame.outputs) >= (1 << 31) - 2
     alike = starts.reshape(-1, len(starts) if known.channels == 1 else channels)
@@ -225,7 +223,7 @@ def weighted(
     if not together and (kind_of(weights.kind).packed or weights.strides[0] != 1):
         # Pixels and weights are read alike.
         reading, known = SINGLES, known._replace(beside=False)
-    frame = frame._replace(settings={**frame.settings, **settings}, kept=(*frame.kept, starts))
+    frame = frame._replace(settings={**frame.settings, **settings})
     return description._replace(layout=known, reading=reading), frame
 
 
@@ -297,10 +295,9 @@ def launch_for(
     """Prepare a launch of the program of a description."""
     footprints = BODIES[description.sweep].footprints
     row = settings_of(len(plan.spatial), footprints).pack(
-        **{**frame.settings, **settings, "ranges": ranges.ctypes.data}
+        **{**frame.settings, **settings, "ranges": ranges}
     )
-    program = program_for(description)
-    return Launch(program, row, len(ranges), scratch, kept=(ranges, *frame.kept))
+    return Launch(program_for(description), row, len(ranges), scratch)
 
 
 @functools.lru_cache(maxsize=256)
@@ -315,6 +312,7 @@ def plan_gather(
     means: Averages | None = None,
 ) -> Launch:
     """Prepare a gather for arrays of these layouts."""
+    plan, grid = with_own_grids(plan, grid, affine)
     rules = rules_of(plan, order, filled)
     copies = plan.nearest and not any(order) and means is None
     source = planes_of(image, plan.items, plan.grid_items)
@@ -406,12 +404,11 @@ def launch_backward(
     if means and layout.channels > 1:
         scratch += 2 * channels * lanes_of(plan) * plan.real.itemsize
     return launch_for(
-        description, plan, frame._replace(kept=(*frame.kept, sums.starts, results)), ranges,
-        scratch,
+        description, plan, frame, ranges, scratch,
         **run_settings(plan, source, frame.outputs, description, channels),
-        sums_item=sums.item, sums_planes=sums.starts.ctypes.data,
+        sums_item=sums.item, sums_planes=sums.starts,
         strip=STRIP, **rows_of_blocks(frame.outputs, 2 * planes), result_item=planes * plan.points,
-        result_planes=results.ctypes.data, **settings,
+        result_planes=results, **settings,
     )  # fmt: skip
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -30,7 +30,7 @@ from gridsample.kernels.sampling.rows import Blocks, Row, RowInMemory
 from gridsample.kernels.vector import Function, Pointer, Value, kind_of
 
 if TYPE_CHECKING:
-    from gridsample.kernels.sampling.sampler import Description, Sampler
+    from gridsample.kernels.sampling.sampler import Description, Sampler, State
 
 # The numbers of a pixel: m v, m, and v.
 COUNTED, WEIGHT, PIXEL = 0, 1, 2
@@ -41,12 +41,13 @@ class Counting(NamedTuple):
 
     Attributes:
         plane: the weights of the plane's pixels, or None for 1.
-        begin: the place of the group in it, like ``State["begin"]``.
+        begin: the place of the group in it, like `State.begin`.
         steps: the distance of neighbours along each axis, x first.
         outside: the weight of dropped taps: 1 if what is outside is known, otherwise 0.
         ignores: whether NaN counts for nothing.
         doubt: memory for whether any weight is doubtful, or None if none can be; see `Doubt`.
         kept: the weights of the group's taps, if they have been read before; see `Counts.keep`.
+        begins: where ``begin`` is in memory, if it is.
     """
 
     plane: Pointer | None
@@ -56,6 +57,7 @@ class Counting(NamedTuple):
     ignores: bool
     doubt: Doubt | None = None
     kept: Pointer | None = None
+    begins: Pointer | None = None
 
     def numbers(self, pixels: Sequence[Value], weights: Sequence[Value]) -> list[Numbers]:
         """Return the numbers of pixels, given their weights."""
@@ -87,13 +89,14 @@ class Counting(NamedTuple):
             return Counted(pixels, Kept(self.kept), self)
         if self.plane is None or self.begin is None:
             return Counted(pixels, Ones(self.outside), self)
-        return Counted(pixels, self.weights_of_pairs(self.plane, self.begin), self)
+        begins = self.begins or self.plane.function.spill(self.begin)
+        return Counted(pixels, self.weights_of_pairs(self.plane, begins), self)
 
-    def weights_of_pairs(self, plane: Pointer, begin: Value) -> PixelPairs:
+    def weights_of_pairs(self, plane: Pointer, begins: Pointer) -> PixelPairs:
         """Return a reader of the weights of pairs."""
         function = plane.function
         dropped = function.constant(self.outside, function.real, function.lanes)
-        return PixelPairs(plane, function.spill(begin), self.steps[1:], dropped)
+        return PixelPairs(plane, begins, self.steps[1:], dropped)
 
     def rows(self, pixels: RowInMemory) -> CountedRow:
         """Return a row of pixels as numbers."""
@@ -282,15 +285,15 @@ class Counts:
         """The weights of a plane's pixels, of an item unless None."""
         return None if self.weights is None else self.weights.plane(item, number)
 
-    def of(
-        self, state: Mapping[str, Value], plane: Pointer | None, number: Value | None = None
-    ) -> Counting:
+    def of(self, state: State, plane: Pointer | None, number: Value | None = None) -> Counting:
         """Return how the pixels of a plane count for a group, given its state.
 
         If its number in the strip is given, its weights may have been kept.
         """
-        begin, steps = state.get("counting"), self.call.weights_strides
-        counting = Counting(plane, begin, steps, self.outside, self.ignores, self.doubt)
+        begin, steps = state.weights_begin, self.call.weights_strides
+        counting = Counting(
+            plane, begin, steps, self.outside, self.ignores, self.doubt, begins=state.weights_begins
+        )
         if self.kept is None or number is None:
             return counting
         return counting._replace(doubt=None, kept=self.home(self.kept, number))
@@ -299,16 +302,14 @@ class Counts:
         """Return where the weights of a group are kept."""
         return memory.at(number * (self.taps * memory.function.lanes))
 
-    def keep(
-        self, sampler: Sampler, state: Mapping[str, Value], item: Value | None, number: Value
-    ) -> None:
+    def keep(self, sampler: Sampler, state: State, item: Value | None, number: Value) -> None:
         """Read the weights of a group's taps once, if all planes of an item share them."""
         assert self.kept is not None
         plane = self.plane(item, sampler.function.constant(0, "int64"))
         counting, memory = self.of(state, plane), self.home(self.kept, number)
-        assert plane is not None
-        reader = counting.weights_of_pairs(plane, state["counting"])
-        *others, across = reversed(sampler.pairs(dict(state), 0, True))
+        assert plane is not None and state.weights_begins is not None
+        reader = counting.weights_of_pairs(plane, state.weights_begins)
+        *others, across = reversed(sampler.pairs(state, 0, True))
         for outer in itertools.product(*others):
             weights = reader.row(outer, across)
             if self.doubt is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -63,6 +64,19 @@ def block_length(planes: int) -> int:
     read at the row above should still be in cache, also where the image is turned.
     """
     return WHOLE_ROW if planes <= FEW_PLANES else STRIP
+
+
+def with_own_grids(plan: Plan, grid: Layout, affine: bool) -> tuple[Plan, Layout]:
+    """Return the plan and the grid's layout as if each item had a grid of its own, if that pays.
+
+    Where items share a grid of a few points, the points of all items then fill registers.
+    """
+    few = 2 * plan.points <= lanes_of(plan) and plan.footprint is None
+    if not few or plan.grid_items > 1 or plan.items == 1 or affine:
+        return plan, grid
+    (_, *shape), (_, *strides), dtype = grid
+    own = (plan.items, *shape), (0, *strides), dtype
+    return replace(plan, grid_items=plan.items), own
 
 
 def strip_length(planes: int) -> int:

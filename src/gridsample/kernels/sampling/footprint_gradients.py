@@ -18,7 +18,6 @@ from gridsample.kernels.sampling.gradients import (
     Backward,
     DoubleBackward,
     Totals,
-    named_tangents,
 )
 from gridsample.kernels.sampling.points import Group, Strip
 from gridsample.kernels.sampling.sampler import Description, State
@@ -50,57 +49,56 @@ class FootprintBackward(SumsOverFootprints, Backward):
             self.finish_maps(strip)
 
     def process(
-        self, group: Group, footprint: Footprint, turns: Value, part: SimpleNamespace
+        self, group: Group, footprint: Footprint, samples: Value, part: SimpleNamespace
     ) -> None:
         """Process a group."""
         for k in range(1 + self.rank if self.need_grid else 0):
             self.slopes.clear(k)
-        super().process(group, footprint, turns, part)
+        super().process(group, footprint, samples, part)
         if self.need_grid:
-            self.store_slopes(group, footprint, turns)
+            self.store_slopes(group, footprint, samples)
 
     def state_of_sample(
         self, group: Group, footprint: Footprint, along: Vectors, waits: Value
     ) -> State:
         """Return the state of a sample; one that does not exist is not valid."""
         state = self.state_at(at_places(footprint.base, footprint.sides, along), group)
-        state["valid"] = state["valid"] & ~waits
-        return state | {f"along{a}": value for a, value in enumerate(along)}
+        return state._replace(valid=state.valid & ~waits, along=tuple(along))
 
     def add_samples(
-        self, group: Group, footprint: Footprint, turns: tuple[Value, Value],
+        self, group: Group, footprint: Footprint, samples: tuple[Value, Value],
         planes: tuple[Value, Value],
     ) -> None:  # fmt: skip
-        """Add the gradients of the samples of some turns in some planes."""
+        """Add the gradients of the samples of some rounds in some planes."""
         function, lanes = self.function, self.function.lanes
-        with function.loop(0, turns[1] - turns[0]) as turn:
-            self.totals.clear(turn.index)
+        with function.loop(0, samples[1] - samples[0]) as sample:
+            self.totals.clear(sample.index)
         with function.loop(*planes) as plane:
             memory = self.memory_of(group.item, plane.index)
             g = self.upstream(group, memory) / footprint.total
             sums = self.sums_of(plane.index - planes[0])
-            with function.loop(0, turns[1] - turns[0]) as turn:
-                for result in self.add(turn.index, group, g, memory):
+            with function.loop(0, samples[1] - samples[0]) as sample:
+                for result in self.add(sample.index, group, g, memory):
                     sums.store(sums.load(0, lanes, aligned=True) + result, aligned=True)
         if self.need_grid:
-            self.collect(turns[1] - turns[0])
+            self.collect(samples[1] - samples[0])
 
-    def collect(self, turns: Value) -> None:
+    def collect(self, samples: Value) -> None:
         """Add the slopes of samples to those of the base and the sides."""
-        with self.function.loop(0, turns) as turn:
-            state = self.states.load(turn.index)
-            slopes = self.slopes_of(turn.index)
+        with self.function.loop(0, samples) as sample:
+            state = self.states.load(sample.index)
+            slopes = self.slopes_of(sample.index)
             self.slopes.add(0, slopes)
-            for a in range(self.rank):
-                self.slopes.add(1 + a, [x * state[f"along{a}"] for x in slopes])
+            for a, place in enumerate(state.along):
+                self.slopes.add(1 + a, [x * place for x in slopes])
 
-    def store_slopes(self, group: Group, footprint: Footprint, turns: Value) -> None:
+    def store_slopes(self, group: Group, footprint: Footprint, samples: Value) -> None:
         """Store the gradients of a group's points and sides, or add them to those of maps."""
-        here = footprint.total > 0.0
+        in_level = footprint.total > 0.0
         base = self.sides.scaled(self.slopes.read(0))
         self.slopes.clear(0)
         # A side with a single sample has no gradient.
-        with self.function.when(turns > 1):
+        with self.function.when(samples > 1):
             sides = [self.slopes.read(1 + a) for a in range(self.rank)]
             sides, own = self.sides.transposed(footprint, sides)
             self.slopes.add(0, own)
@@ -108,22 +106,24 @@ class FootprintBackward(SumsOverFootprints, Backward):
                 self.add_to_maps(group, self.terms_of_sides(sides))
             else:
                 memories = [getattr(self.call, f"side{a}") for a in range(self.rank)]
-                self.store_vectors(group, here, dict(zip(memories, sides, strict=True)))
+                self.store_vectors(group, in_level, dict(zip(memories, sides, strict=True)))
         base = [x + own for x, own in zip(base, self.slopes.read(0), strict=True)]
         if self.maps:
             self.add_to_maps(group, self.terms_of_maps(group, base))
         else:
-            self.store_vectors(group, here, {self.call.gradient: base})
+            self.store_vectors(group, in_level, {self.call.gradient: base})
 
-    def store_vectors(self, group: Group, here: Value, vectors: Mapping[Pointer, Vectors]) -> None:
-        """Store vectors of the points that are here, each in memory of its own."""
-        function, everywhere = self.function, here.all()
-        with function.when(everywhere):
+    def store_vectors(
+        self, group: Group, in_level: Value, vectors: Mapping[Pointer, Vectors]
+    ) -> None:
+        """Store vectors of the points of the level, each in memory of its own."""
+        function, all_in_level = self.function, in_level.all()
+        with function.when(all_in_level):
             for memory, vector in vectors.items():
                 self.points.store_vectors(group, memory, vector)
-        with function.when(~everywhere, rare=True):
+        with function.when(~all_in_level, rare=True):
             places = self.points.places_of_vectors(group)
-            for lane in self.lanes_of(here):
+            for lane in self.lanes_of(in_level):
                 for memory, vector in vectors.items():
                     for a, x in enumerate(vector):
                         memory.at(a).store(x[lane], places[lane])
@@ -142,27 +142,27 @@ class FootprintDoubleBackward(FootprintBackward, DoubleBackward):
     """Writes the loops over the footprints of points that compute second derivatives."""
 
     def process(
-        self, group: Group, footprint: Footprint, turns: Value, part: SimpleNamespace
+        self, group: Group, footprint: Footprint, samples: Value, part: SimpleNamespace
     ) -> None:
         """Process a group."""
         # Base and sides of the directions in which samples move.
         self.directions = self.sides.of_directions(group, self.call.tangents, footprint)
-        super().process(group, footprint, turns, part)
+        super().process(group, footprint, samples, part)
 
     def state_of_sample(
         self, group: Group, footprint: Footprint, along: Vectors, waits: Value
     ) -> State:
         """Return the state of a sample, and its direction."""
         state = super().state_of_sample(group, footprint, along, waits)
-        return state | named_tangents(at_places(*self.directions, along))
+        return state._replace(tangents=tuple(at_places(*self.directions, along)))
 
     def store_planes(self, group: Group, footprint: Footprint, planes: tuple[Value, Value]) -> None:
         """Store the gradient of upstream values."""
-        places, here = self.places_of_results(group), footprint.total > 0.0
+        places, in_level = self.places_of_results(group), footprint.total > 0.0
         with self.function.loop(*planes if self.need_values else (0, 0)) as plane:
             mean = self.mean(footprint, plane.index - planes[0])
             memory = self.call.results.at(self.call.result_planes.load(plane.index))
-            for lane in self.lanes_of(here):
+            for lane in self.lanes_of(in_level):
                 memory.store(mean[lane], places[lane])
 
 

@@ -34,18 +34,18 @@ class FootprintLabels(OverFootprints, Labels):
         self.list = LabelList(function, call.scratch, self.key)
 
     def process(
-        self, group: Group, footprint: Footprint, turns: Value, part: SimpleNamespace
+        self, group: Group, footprint: Footprint, samples: Value, part: SimpleNamespace
     ) -> None:
         """Find and store the labels of a group, plane by plane."""
         function, call, together = self.function, self.call, self.states.groups
-        none = function.constant(0, "int64")
+        zero = function.constant(0, "int64")
         with function.loop(part.plane, part.plane_end) as plane:
-            carried = [none, *self.first_numbers()]
-            with function.loop(0, turns, together, carry=carried) as loop:
+            carried = [zero, *self.first_numbers()]
+            with function.loop(0, samples, together, carry=carried) as loop:
                 count, *numbers = loop.carried
-                some = loop.index, (loop.index + together).minimum(turns)
-                numbers = self.locate_samples(group, footprint, some, numbers)
-                count = self.add_samples(group, plane.index, some, footprint.total, count)
+                block = loop.index, (loop.index + together).minimum(samples)
+                numbers = self.locate_samples(group, footprint, block, numbers)
+                count = self.add_samples(group, plane.index, block, footprint.total, count)
                 loop.carry(count, *numbers)
             tie = call.tie.to(function.real) * footprint.total
             winner = self.list.winner(loop.carried[0], (footprint.total > 1.0).select(tie, 0.0))
@@ -54,60 +54,61 @@ class FootprintLabels(OverFootprints, Labels):
             self.points.store_values(group, target, self.stored(winner), contiguous)
 
     def add_samples(
-        self, group: Group, plane: Value, turns: tuple[Value, Value], total: Value, count: Value
+        self, group: Group, plane: Value, samples: tuple[Value, Value], total: Value, count: Value
     ) -> Value:
-        """Add the votes of some turns to the list; return its new length."""
+        """Add the votes of some rounds to the list; return its new length."""
         function, lanes = self.function, self.function.lanes
         source = self.image.plane(None if group.listed else group.item, plane)
         fills = self.fills(plane)
-        with function.loop(*turns, carry=[count]) as turn:
-            state = self.states.load(turn.index - turns[0])
+        with function.loop(*samples, carry=[count]) as sample:
+            state = self.states.load(sample.index - samples[0])
             different = self.collect(state, source, fills)
-            active = turn.index.to(function.real) < total
-            with function.loop(0, different, carry=turn.carried) as tap:
+            active = sample.index.to(function.real) < total
+            with function.loop(0, different, carry=sample.carried) as tap:
                 key = self.keys.load(tap.index * lanes, lanes, aligned=True)
                 weight = self.weights.load(tap.index * lanes, lanes, aligned=True)
                 tap.carry(self.list.add(key, weight, active, tap.carried[0]))
-            turn.carry(*tap.carried)
-        return turn.carried[0]
+            sample.carry(*tap.carried)
+        return sample.carried[0]
 
     def collect(self, state: State, source: Pointer, fills: dict[str, Value]) -> Value:
         """Store the votes of a sample; return their number, which is 1 where all taps agree."""
         function, lanes = self.function, self.function.lanes
         keys, weights = self.votes(state, source, fills["dropped"])
-        for name, there in (("outside", state.get("outside")), ("holes", ~state["valid"])):
-            if there is not None:
-                keys = [there.select(as_key(fills[name]), key) for key in keys]
+        for name, condition in (("outside", state.outside), ("invalid", ~state.valid)):
+            if condition is not None:
+                keys = [condition.select(as_key(fills[name]), key) for key in keys]
         for k, (key, weight) in enumerate(zip(keys, weights, strict=True)):
             self.keys.store(key, k * lanes, aligned=True)
             self.weights.store(weight, k * lanes, aligned=True)
         differ = functools.reduce(operator.or_, [keys[0] ^ key for key in keys[1:]])
 
         def together() -> list[Value]:
-            one = function.constant(1.0, function.real, lanes)
-            self.weights.store(one, 0, aligned=True)
+            self.weights.store(function.constant(1.0, function.real, lanes), 0, aligned=True)
             return [function.constant(1, "int64")]
 
-        several = lambda: [function.constant(self.count, "int64")]  # noqa: E731
-        return function.choose((differ != 0).any(), several, together)[0]
+        def separately() -> list[Value]:
+            return [function.constant(self.count, "int64")]
+
+        return function.choose((differ != 0).any(), separately, together)[0]
 
     def votes(
         self, state: State, source: Pointer, dropped: Value
     ) -> tuple[Sequence[Value], Sequence[Value]]:
         """Read the labels of a sample's taps; return them and their weights."""
-        places = self.places(state)
+        places = self.sampler.places(state)
         if not self.all_vote:
             return self.single_votes(state, places, source, dropped)
-        begin, distances = self.cells(state, places)
+        cells = self.sampler.locate_pairs(places, state)
 
         def by_cells() -> list[Value]:
-            return [*self.keys_of_cells(begin, source), *weights_in_cells(distances)]
+            return [*self.keys_of_cells(cells, source), *weights_in_cells(cells.distances)]
 
         def by_singles() -> list[Value]:
             keys, weights = self.single_votes(state, places, source, dropped)
             return [*keys, *weights]
 
-        inside = self.all_in_cells(distances)
+        inside = self.all_in_cells(cells.distances)
         votes = self.function.choose(inside, by_cells, by_singles, likely=True)
         return votes[: self.count], votes[self.count :]
 
@@ -130,10 +131,10 @@ class LabelList:
         function, lanes = self.function, self.function.lanes
         with function.loop(0, count, carry=[active]) as loop:
             keys, sums = self.entry(loop.index)
-            here = (keys.load(0, lanes) == key) & loop.carried[0]
+            same = (keys.load(0, lanes) == key) & loop.carried[0]
             before = sums.load(0, lanes)
-            sums.store(here.select(before + weight, before))
-            loop.carry(loop.carried[0] & ~here)
+            sums.store(same.select(before + weight, before))
+            loop.carry(loop.carried[0] & ~same)
         others = loop.carried[0]
 
         def append() -> list[Value]:
@@ -147,18 +148,18 @@ class LabelList:
     def winner(self, count: Value, margin: Value) -> Value:
         """Return the least label whose sum is within a margin of the greatest."""
         function, lanes = self.function, self.function.lanes
-        none = function.constant(0.0, function.real, lanes)
-        with function.loop(0, count, carry=[none]) as loop:
+        zero = function.constant(0.0, function.real, lanes)
+        with function.loop(0, count, carry=[zero]) as loop:
             loop.carry(loop.carried[0].maximum(self.entry(loop.index)[1].load(0, lanes)))
         least = loop.carried[0] - margin
         first = self.entry(function.constant(0, "int64"))[0].load(0, lanes)
-        found = first != first
-        with function.loop(0, count, carry=[first, found]) as loop:
-            winner, found = loop.carried
+        any_wins = first != first
+        with function.loop(0, count, carry=[first, any_wins]) as loop:
+            winner, any_wins = loop.carried
             keys, sums = self.entry(loop.index)
             key, total = keys.load(0, lanes), sums.load(0, lanes)
-            wins = (total > 0.0) & (total >= least) & (~found | (key < winner))
-            loop.carry(wins.select(key, winner), found | wins)
+            wins = (total > 0.0) & (total >= least) & (~any_wins | (key < winner))
+            loop.carry(wins.select(key, winner), any_wins | wins)
         return loop.carried[0]
 
 

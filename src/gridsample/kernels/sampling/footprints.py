@@ -2,9 +2,9 @@
 
 The footprint of an output point is the parallelogram that the differences of the grid along the
 output's axes span.  Its samples are spread evenly over it, n_k = ceil(length - 1/64) along side k,
-with the length in pixels.  W points take the same number of turns: as many as the point with the
-most samples needs.  In every turn each point has its next sample, which is located and read as a
-point of plain sampling is, and added to the point's sum; points without one wait.
+with the length in pixels.  W points take as many samples as the one of them with the most needs.
+Sample k of each point is located and read as a point of plain sampling is, and added to the point's
+sum; points that have fewer wait.
 
 Where a side is too long, the point is sampled in a halved copy of the image, its *level*.  A call
 processes the points of one level, and reports which others there are.
@@ -191,10 +191,10 @@ class Sides:
         table = Table(memory, self.call.points * rank, rank, self.function.constant(1, "int64"))
         base, sides = self.points.vectors(group, memory), []
         for step, exist in zip(self.steps(), footprint.neighbours, strict=True):
-            ways = (way.to(group.place.kind) for way in (-step, step))
+            steps = (offset.to(group.place.kind) for offset in (-step, step))
             before, after = (
-                self.read_each(group, there.select(way, 0), table)
-                for there, way in zip(exist, ways, strict=True)
+                self.read_each(group, exists.select(offset, 0), table)
+                for exists, offset in zip(exist, steps, strict=True)
             )
             sides.append(self.scaled(difference(before, after, exist)))
         return self.scaled(base), sides
@@ -317,15 +317,15 @@ class OverFootprints:
         with self.function.when((footprint.level > 0).any(), rare=True):
             bits = self.function.constant(1, "int32", self.function.lanes) << footprint.level
             self.report(reduce_lanes(bits, operator.or_).to("int64"), task)
-        here = footprint.level == self.call.level.to("int32")
-        footprint = footprint._replace(total=here.select(footprint.total, 0.0))
-        turns = reduce_lanes(footprint.total, Value.maximum).to("int64")
-        self.report((turns > 1).to("int64") << SHRINKS, task)
-        with self.function.when(turns > 0):
-            self.process(group, footprint, turns, part)
+        in_level = footprint.level == self.call.level.to("int32")
+        footprint = footprint._replace(total=in_level.select(footprint.total, 0.0))
+        samples = reduce_lanes(footprint.total, Value.maximum).to("int64")
+        self.report((samples > 1).to("int64") << SHRINKS, task)
+        with self.function.when(samples > 0):
+            self.process(group, footprint, samples, part)
 
     def process(
-        self, group: Group, footprint: Footprint, turns: Value, part: SimpleNamespace
+        self, group: Group, footprint: Footprint, samples: Value, part: SimpleNamespace
     ) -> None:
         """Compute and store the results of a group."""
         raise NotImplementedError
@@ -335,21 +335,21 @@ class OverFootprints:
         self.call.report.store(self.call.report.load(task) | bits, task)
 
     def locate_samples(
-        self, group: Group, footprint: Footprint, turns: tuple[Value, Value], numbers: Vectors
+        self, group: Group, footprint: Footprint, samples: tuple[Value, Value], numbers: Vectors
     ) -> Vectors:
-        """Save the states of the samples of some turns; return the numbers of the next sample."""
+        """Save the states of the samples of some rounds; return the numbers of the next sample."""
         inverse = [1.0 / count for count in footprint.counts]
-        with self.function.loop(*turns, carry=numbers) as turn:
-            waits = turn.index.to(self.function.real) >= footprint.total
+        with self.function.loop(*samples, carry=numbers) as sample:
+            waits = sample.index.to(self.function.real) >= footprint.total
             with self.function.exactly():
                 along = [
                     waits.select(0.0, (number + 0.5) * by - 0.5)
-                    for number, by in zip(turn.carried, inverse, strict=True)
+                    for number, by in zip(sample.carried, inverse, strict=True)
                 ]
             state = self.state_of_sample(group, footprint, along, waits)
-            self.states.save(turn.index - turns[0], state)
-            turn.carry(*next_numbers(turn.carried, footprint.counts))
-        return turn.carried
+            self.states.save(sample.index - samples[0], state)
+            sample.carry(*next_numbers(sample.carried, footprint.counts))
+        return sample.carried
 
     def state_of_sample(
         self, group: Group, footprint: Footprint, along: Vectors, waits: Value
@@ -372,7 +372,7 @@ class SumsOverFootprints(OverFootprints):
         return self.function.scratch(self.function.real, TOGETHER, self.function.lanes)
 
     def process(
-        self, group: Group, footprint: Footprint, turns: Value, part: SimpleNamespace
+        self, group: Group, footprint: Footprint, samples: Value, part: SimpleNamespace
     ) -> None:
         """Compute and store the results of a group, some planes at a time."""
         function, lanes, together = self.function, self.function.lanes, self.states.groups
@@ -381,17 +381,17 @@ class SumsOverFootprints(OverFootprints):
             planes = loop.index, (loop.index + TOGETHER).minimum(part.plane_end)
             with function.loop(0, planes[1] - planes[0]) as plane:  # 0 is not neutral for -0
                 self.sums_of(plane.index).store(-zero, aligned=True)
-            with function.loop(0, turns, together, carry=self.first_numbers()) as some:
-                here = some.index, (some.index + together).minimum(turns)
-                some.carry(*self.locate_samples(group, footprint, here, some.carried))
-                self.add_samples(group, footprint, here, planes)
+            with function.loop(0, samples, together, carry=self.first_numbers()) as blocks:
+                block = blocks.index, (blocks.index + together).minimum(samples)
+                blocks.carry(*self.locate_samples(group, footprint, block, blocks.carried))
+                self.add_samples(group, footprint, block, planes)
             self.store_planes(group, footprint, planes)
 
     def add_samples(
-        self, group: Group, footprint: Footprint, turns: tuple[Value, Value],
+        self, group: Group, footprint: Footprint, samples: tuple[Value, Value],
         planes: tuple[Value, Value],
     ) -> None:  # fmt: skip
-        """Add the samples of some turns, whose states are known, to the sums of some planes."""
+        """Add the samples of some rounds, whose states are known, to the sums of some planes."""
         raise NotImplementedError
 
     def store_planes(self, group: Group, footprint: Footprint, planes: tuple[Value, Value]) -> None:
@@ -406,13 +406,13 @@ class SumsOverFootprints(OverFootprints):
         sums = self.sums_of(number).load(0, self.function.lanes, aligned=True)
         return sums / footprint.total
 
-    def lanes_of(self, here: Value) -> Iterator[int]:
+    def lanes_of(self, in_level: Value) -> Iterator[int]:
         """Yield every lane, for a body that runs if the lane's point belongs to the level.
 
         What belongs to other points is stored by the calls for other levels.
         """
         for lane in range(self.function.lanes):
-            with self.function.when(here[lane]):
+            with self.function.when(in_level[lane]):
                 yield lane
 
 
@@ -420,42 +420,42 @@ class FootprintMeans(SumsOverFootprints, Gather):
     """Writes the loops that average samples."""
 
     def add_samples(
-        self, group: Group, footprint: Footprint, turns: tuple[Value, Value],
+        self, group: Group, footprint: Footprint, samples: tuple[Value, Value],
         planes: tuple[Value, Value],
     ) -> None:  # fmt: skip
-        """Add the samples of some turns, whose states are known, to the sums of some planes."""
+        """Add the samples of some rounds, whose states are known, to the sums of some planes."""
         function, lanes, total = self.function, self.function.lanes, footprint.total
-        hole = function.constant(math.nan, function.real, lanes)
+        nan = function.constant(math.nan, function.real, lanes)
         with function.loop(*planes) as loop:
             source = self.image.plane(None if group.listed else group.item, loop.index)
             # A sample that is not valid is NaN, also where the image has integers.
-            fills = self.fills(loop.index) | {"holes": hole}
+            fills = self.fills(loop.index) | {"invalid": nan}
             sums = self.sums_of(loop.index - planes[0])
             before = sums.load(0, lanes, aligned=True)
-            with function.loop(*turns, carry=[before]) as turn:
-                value = self.value(self.states.load(turn.index - turns[0]), source, fills)
-                waits = turn.index.to(function.real) >= total
-                turn.carry(waits.select(turn.carried[0], turn.carried[0] + value))
-            sums.store(turn.carried[0], aligned=True)
+            with function.loop(*samples, carry=[before]) as sample:
+                value = self.value(self.states.load(sample.index - samples[0]), source, fills)
+                waits = sample.index.to(function.real) >= total
+                sample.carry(waits.select(sample.carried[0], sample.carried[0] + value))
+            sums.store(sample.carried[0], aligned=True)
 
     def store_planes(self, group: Group, footprint: Footprint, planes: tuple[Value, Value]) -> None:
         """Store the means of some planes."""
         function, call, points = self.function, self.call, self.points
         contiguous = self.description.layout.contiguous
         floating = kind_of(self.description.values).family in ("float", "half")
-        here = footprint.total > 0.0
+        in_level = footprint.total > 0.0
         with function.loop(*planes) as plane:
             mean = self.mean(footprint, plane.index - planes[0])
             if not floating:
-                mean = (mean == mean).select(mean, self.fills(plane.index)["holes"])
+                mean = (mean == mean).select(mean, self.fills(plane.index)["invalid"])
             values = self.stored(mean)
             target = call.out.at(call.out_planes.load(plane.index))
-            everywhere = here.all()
-            with function.when(everywhere):
+            all_in_level = in_level.all()
+            with function.when(all_in_level):
                 points.store_values(group, target, values, contiguous)
-            with function.when(~everywhere, rare=True):
+            with function.when(~all_in_level, rare=True):
                 places = points.places_of_values(group)
-                for lane in self.lanes_of(here):
+                for lane in self.lanes_of(in_level):
                     target.store(values[lane], places[lane])
 
 

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 from gridsample.kernels.sampling.layouts import storage_of
 from gridsample.kernels.sampling.points import Points, Strip
-from gridsample.kernels.sampling.reading import Image, read_singles, splat_of
+from gridsample.kernels.sampling.reading import Image, load_offsets, splat_of
 from gridsample.kernels.sampling.sampler import COPIES, Description, Sampler, State, States
 from gridsample.kernels.vector import Function, Pointer, Value, kind_of
 
@@ -29,7 +29,7 @@ class Gather:
 
     @classmethod
     def arrays(cls, description: Description) -> dict[str, str]:
-        """Return the kinds of the arrays, by name."""
+        """Return the kinds of the arrays, by name, in the order in which calls pass addresses."""
         return {
             "image": description.image,
             "grid": description.points.kind,
@@ -43,7 +43,7 @@ class Gather:
         """Return the kinds of the arrays with a number for each plane, by name."""
         kind = kind_of(description.image).loaded.name
         kind = kind if description.reading == COPIES else description.real
-        return dict.fromkeys(("outside", "dropped", "holes"), kind)
+        return dict.fromkeys(("outside", "dropped", "invalid"), kind)
 
     @classmethod
     def others(cls, description: Description) -> dict[str, str]:
@@ -95,12 +95,13 @@ class Gather:
     def value(self, state: State, source: Pointer, fills: dict[str, Value]) -> Value:
         """Compute the results of a group in one plane."""
         if self.description.reading == COPIES:
-            value = read_singles(source, state["begin"])
+            assert state.begins is not None
+            value = source.load_each(load_offsets(state.begins, self.function.lanes))
         else:
             value = self.total(state, source, fills)
-        if "outside" in state:
-            value = state["outside"].select(fills["outside"], value)
-        return state["valid"].select(value, fills["holes"])
+        if state.outside is not None:
+            value = state.outside.select(fills["outside"], value)
+        return state.valid.select(value, fills["invalid"])
 
     def total(self, state: State, source: Pointer, fills: dict[str, Value]) -> Value:
         """Sum the taps of a group in one plane."""
@@ -111,6 +112,4 @@ class Gather:
     def stored(self, value: Value) -> Value:
         """Convert sums to the kind of the results."""
         kind = kind_of(self.description.values)
-        if not kind.is_float and kind.family != "half" and value.kind.is_float:
-            return value.saturate(kind).to(storage_of(kind.name))
-        return value.to(kind)
+        return value.round_to(kind).to(storage_of(kind.name))

@@ -84,7 +84,7 @@ class Backward:
 
     @classmethod
     def arrays(cls, description: Description) -> dict[str, str]:
-        """Return the kinds of the arrays, by name."""
+        """Return the kinds of the arrays, by name, in the order in which calls pass addresses."""
         real = description.real
         return {
             "image": description.image,
@@ -108,20 +108,20 @@ class Backward:
         """Convert the coordinates of a strip to states."""
         with self.points.groups(strip) as (number, group):
             state = self.state_at(self.points.coordinates(group), group)
-            self.states.save(number, state | self.more_of(group))
+            self.states.save(number, self.with_tangents(state, group))
             if self.need_grid:
                 self.totals.clear(number)
 
     def state_at(self, coordinates: Sequence[Value], group: Group) -> State:
         """Convert the coordinates of a group to its state."""
         state = self.sampler.locate(coordinates, group)
-        if "outside" in state:
-            state["valid"] = state["valid"] & ~state.pop("outside")
-        return state
+        if state.outside is None:
+            return state
+        return state._replace(valid=state.valid & ~state.outside, outside=None)
 
-    def more_of(self, group: Group) -> State:
-        """Return what else is kept of a group."""
-        return {}
+    def with_tangents(self, state: State, group: Group) -> State:
+        """Add the directions in which points move to a state, if they are needed."""
+        return state
 
     def differentiate_all(self, strip: Strip, part: SimpleNamespace) -> None:
         """Process all planes of a range at the points of a strip."""
@@ -164,7 +164,7 @@ class Backward:
             The gradient of the upstream values if that is needed, otherwise nothing.
         """
         state = self.states.load(number)
-        g = state["valid"].select(g, 0.0)
+        g = state.valid.select(g, 0.0)
         way = self.sampler.way(state, derivatives=int(self.need_grid))
         if self.need_grid:
             moments = self.sampler.moments(way, memory.source, memory.dropped, self.raised)
@@ -194,7 +194,7 @@ class Backward:
 
     def slopes_of(self, number: Value) -> list[Value]:
         """Return the grid's gradient at the points of a group."""
-        valid = self.states.load(number)["valid"]
+        valid = self.states.load(number).valid
         return [valid.select(total, 0.0) for total in self.totals.read(number)]
 
     def terms_of_maps(self, group: Group, slopes: Sequence[Value]) -> list[Value]:
@@ -239,7 +239,7 @@ class DoubleBackward(Backward):
 
     @classmethod
     def arrays(cls, description: Description) -> dict[str, str]:
-        """Return the kinds of the arrays, by name."""
+        """Return the kinds of the arrays, by name, in the order in which calls pass addresses."""
         real = description.real
         return {
             "image": description.image,
@@ -252,9 +252,9 @@ class DoubleBackward(Backward):
             "gradient": real,
         }
 
-    def more_of(self, group: Group) -> State:
-        """Return what else is kept of a group: its tangents."""
-        return named_tangents(self.points.vectors(group, self.call.tangents))
+    def with_tangents(self, state: State, group: Group) -> State:
+        """Add the directions in which points move to a state."""
+        return state._replace(tangents=tuple(self.points.vectors(group, self.call.tangents)))
 
     def memory_of(self, item: Value, plane: Value) -> SimpleNamespace:
         """Return where a plane is in each array."""
@@ -277,13 +277,12 @@ class DoubleBackward(Backward):
     def add(self, number: Value, group: Group, g: Value, memory: SimpleNamespace) -> list[Value]:
         """Add the gradients of a plane at a group, whose state has a number."""
         state, results = self.states.load(number), list[Value]()
-        g = state["valid"].select(g, 0.0)
+        g, tangents = state.valid.select(g, 0.0), state.tangents
         way = self.sampler.way(state, derivatives=2 if self.need_grid else 1)
-        tangents = [state[f"tangent{a}"] for a in range(self.rank)]
         if self.need_values or self.need_grid:
             moments = self.directional(way, memory.source, memory.other, tangents)
             if self.need_values:
-                results = [state["valid"].select(moments[self.value_order], 0.0)]
+                results = [state.valid.select(moments[self.value_order], 0.0)]
             if self.need_grid:
                 self.totals.add(number, [self.product(g, moments, o) for o in self.raised])
         if self.need_image:
@@ -332,11 +331,6 @@ class DoubleBackward(Backward):
             return self.points.offsets_of_points(group, item, self.function.constant(1, "int64"))
         first = group.item * item + group.place
         return [first + lane for lane in range(self.function.lanes)]
-
-
-def named_tangents(vector: Sequence[Value]) -> State:
-    """Return the directions of points as a part of their state."""
-    return {f"tangent{a}": value for a, value in enumerate(vector)}
 
 
 def plus(a: Order, b: Order) -> Order:

@@ -42,10 +42,10 @@ class Halves(NamedTuple):
         for level in self.used:
             if level > done:
                 kind = copy_type(image.dtype, level, self.real)
-                onto = zeros(image, self.spatial[level], kind)
-                self.resize(source, level - done, onto)
-                source, done = onto, level
-                del onto
+                smaller = zeros(image, self.spatial[level], kind)
+                self.resize(source, level - done, smaller)
+                source, done = smaller, level
+                del smaller
             yield level, source
 
     def zeros(self, image: Array, dtype: np.dtype[Any]) -> dict[int, Array]:
@@ -68,7 +68,7 @@ class Halves(NamedTuple):
         """Halve an image (N, C, *spatial) some times, or apply the transpose of that."""
         sizes = image.shape[2:] if times > 0 else result.shape[2:]
         maps = [halving_map(n, abs(times)) for n in sizes]
-        maps = [one if times > 0 else one.transpose() for one in maps]
+        maps = [axis_map if times > 0 else axis_map.transpose() for axis_map in maps]
         resizing().resize(maps, image, result, self.real, self.threads)
 
 

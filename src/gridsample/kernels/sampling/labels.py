@@ -30,64 +30,50 @@ class Labels(Gather):
     def numbers(cls, description: Description) -> dict[str, str]:
         """Return the kinds of the arrays with a number for each plane, by name."""
         kind = kind_of(description.image).loaded.name
-        return dict.fromkeys(("outside", "dropped", "holes"), kind)
+        return dict.fromkeys(("outside", "dropped", "invalid"), kind)
 
     def value(self, state: State, source: Pointer, fills: dict[str, Value]) -> Value:
         """Compute the winners of a group in one plane."""
         winner = self.winner(state, source, fills["dropped"])
-        if "outside" in state:
-            winner = state["outside"].select(as_key(fills["outside"]), winner)
-        return state["valid"].select(winner, as_key(fills["holes"]))
+        if state.outside is not None:
+            winner = state.outside.select(as_key(fills["outside"]), winner)
+        return state.valid.select(winner, as_key(fills["invalid"]))
 
     def winner(self, state: State, source: Pointer, dropped: Value) -> Value:
         """Hold the votes of a group's points."""
-        places = self.places(state)
+        places = self.sampler.places(state)
 
         def by_singles() -> list[Value]:
             return [elect(*self.single_votes(state, places, source, dropped))]
 
         if not self.all_vote:
             return by_singles()[0]
-        begin, distances = self.cells(state, places)
-        choose = self.function.choose
-        if all(axis.rule.drops for axis in self.sampler.axes):
-            beyond = [(distance <= -1.0) | (distance >= 2.0) for distance in distances]
-            all_beyond = functools.reduce(operator.or_, beyond).all()
-            others = lambda: choose(all_beyond, lambda: [as_key(dropped)], by_singles)  # noqa: E731
-        else:
-            others = by_singles
+        # A cell has a pixel and its neighbour along each axis.
+        cells = self.sampler.locate_pairs(places, state)
+        choose, distances = self.function.choose, cells.distances
 
         def by_cells() -> list[Value]:
-            return self.vote_in_cells(self.keys_of_cells(begin, source), distances)
+            return self.vote_in_cells(self.keys_of_cells(cells, source), distances)
 
-        return choose(self.all_in_cells(distances), by_cells, others, likely=True)[0]
+        def elsewhere() -> list[Value]:
+            if not all(axis.rule.drops for axis in self.sampler.axes):
+                return by_singles()
+            beyond = [(distance <= -1.0) | (distance >= 2.0) for distance in distances]
+            all_beyond = functools.reduce(operator.or_, beyond).all()
+            return choose(all_beyond, lambda: [as_key(dropped)], by_singles)
+
+        return choose(self.all_in_cells(distances), by_cells, elsewhere, likely=True)[0]
 
     @property
     def all_vote(self) -> bool:
         """Whether taps vote along all axes; along the others, points copy the nearest pixel."""
         return all(rule.method.votes for rule in self.description.axes)
 
-    def places(self, state: State) -> list[Place]:
-        """Return the places of a state's points along each axis."""
-        positions = [state[f"position{a}"] for a in range(len(self.sampler.axes))]
-        return [Place(position, state["valid"], None, position) for position in positions]
-
     def all_in_cells(self, distances: Sequence[Value]) -> Value:
         """Whether every point is between pixels of the image, given the distances to the first."""
         inside = [(distance >= 0.0) & (distance <= 1.0) for distance in distances]
         inside += [axis.last >= 1.0 for axis in self.sampler.axes]
         return functools.reduce(operator.and_, inside).all()
-
-    def cells(self, state: State, places: Sequence[Place]) -> tuple[Value, list[Value]]:
-        """Return the offset of each point's first pixel, and the distances to it."""
-        begin, distances = state.get("begin"), []
-        for axis, place in zip(self.sampler.axes, places, strict=True):
-            index, distance = axis.first_of_pair(place)
-            offset = axis.offset(index)
-            begin = offset if begin is None else begin + offset
-            distances.append(distance)
-        assert begin is not None
-        return begin, distances
 
     def vote_in_cells(self, keys: Sequence[Value], distances: Sequence[Value]) -> list[Value]:
         """Hold the votes of points whose taps are the corners of a cell; most of them agree."""
@@ -98,11 +84,12 @@ class Labels(Gather):
 
         return self.function.choose((differ != 0).any(), by_votes, lambda: [keys[0]])
 
-    def keys_of_cells(self, begin: Value, source: Pointer) -> list[Value]:
+    def keys_of_cells(self, cells: State, source: Pointer) -> list[Value]:
         """Read the pixels at the corners of each point's cell, x fastest."""
         function, beside = self.function, self.description.layout.beside
         strides, keys = self.call.strides, []
-        begins = function.spill(begin)
+        assert cells.begin is not None
+        begins = function.spill(cells.begin)
         places = [begins.load(lane).to("int64") for lane in range(function.lanes)]
         for corner in itertools.product((0, 1), repeat=len(strides) - 1):
             row = source
@@ -120,7 +107,7 @@ class Labels(Gather):
     ) -> tuple[list[Value], list[Value]]:
         """Read the pixel of every tap by itself; return keys and weights, x fastest."""
         taps = [axis.taps(place) for axis, place in zip(self.sampler.axes, places, strict=True)]
-        reader = SinglePixels(source, state.get("begin"), dropped, True, as_key)
+        reader = SinglePixels(source, state.begin, dropped, True, as_key)
         keys: list[Value] = []
         for outer in itertools.product(*reversed(taps[1:])):
             keys += reader.row(outer, taps[0])

@@ -69,7 +69,7 @@ class MeanBackward(Backward):
     def add(self, number: Value, group: Group, g: Value, memory: SimpleNamespace) -> list[Value]:
         """Add the gradients of a plane at a group, whose state has a number."""
         state = self.states.load(number)
-        g = state["valid"].select(g, 0.0)
+        g = state.valid.select(g, 0.0)
         counting = self.counts.of(state, memory.weights, number)
         way = self.sampler.way(state, int(self.need_grid), counting)
         orders = [self.value_order, *(self.raised if self.need_grid else [])]

@@ -136,7 +136,7 @@ class MeanSums:
         """Return how taps are listed."""
         if not (self.folds or self.separate):
             return None
-        begin, counts = state.get("counting"), self.counts
+        begin, counts = state.weights_begin, self.counts
         weights = counts.plane(item, plane)
         return TapCounting(weights, begin, counts.outside, counts.doubt, self.separate)
 
@@ -265,7 +265,7 @@ class MeanRuns(GatherRuns):
     def fills_of_run(self, name: str, plane: Value) -> list[Value]:
         """Read the numbers of a run's planes, and, of points that have no taps, sums of weights."""
         fills = super().fills_of_run(name, plane)
-        if not self.shares or name not in ("outside", "holes"):
+        if not self.shares or name not in ("outside", "invalid"):
             return fills
         share = self.sums.counts.outside if name == "outside" else 0.0
         return [*fills, *(fill.like(share) for fill in fills)]
@@ -328,11 +328,11 @@ class MeanBackwardRuns(BackwardRuns):
         def kept(lane: int | Value) -> Value:
             return run.channels * lane
 
-        self.scatter(run._replace(upstream=self.onto_above), group, state, kept)
+        runs = [run._replace(upstream=self.onto_above)]
         if self.need_weights:
             sums = self.sums_of_weights.plane(self.item, run.plane)
-            below = run._replace(upstream=self.onto_below(run), sums=sums)
-            self.scatter(below, group, state, kept)
+            runs.append(run._replace(upstream=self.onto_below(run), sums=sums))
+        self.scatter(runs, group, state, kept)
 
     def products_of(self, part: PartOfRun, taps: TapList, upstream: Sequence[Value]) -> Registers:
         """Multiply moments by upstream values, and keep the gradients of both sums."""

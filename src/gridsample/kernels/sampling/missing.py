@@ -73,13 +73,13 @@ class Means(Gather):
         with self.points.groups(strip) as (number, group):
             state = self.states.load(number)
             mean, share = self.mean(state, source, fills, self.counts.of(state, weights, number))
-            if "outside" in state:
-                mean = state["outside"].select(fills["outside"], mean)
-                share = state["outside"].select(self.counts.outside, share)
-            mean = state["valid"].select(mean, fills["holes"])
+            if state.outside is not None:
+                mean = state.outside.select(fills["outside"], mean)
+                share = state.outside.select(self.counts.outside, share)
+            mean = state.valid.select(mean, fills["invalid"])
             self.points.store_values(group, call.out.at(begin), self.stored(mean), contiguous)
             if self.shares:
-                share = state["valid"].select(share, 0.0).splat(function.lanes)
+                share = state.valid.select(share, 0.0).splat(function.lanes)
                 self.points.store_values(group, call.shares.at(begin), share, contiguous)
 
     def fills(self, plane: Value) -> dict[str, Value]:

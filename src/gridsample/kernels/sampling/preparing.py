@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -12,11 +12,66 @@ from gridsample.definitions.options import Averaging
 from gridsample.definitions.plan import Plan
 from gridsample.kernels.memory import Layout, is_even, is_plain, layout_of, plain
 from gridsample.kernels.outside import bits_outside, means_outside, numbers_outside
-from gridsample.kernels.sampling.division import cost_of
+from gridsample.kernels.sampling.division import cost_of, with_own_grids
 from gridsample.kernels.sampling.layouts import GradientLayout
 
 Array = np.ndarray[Any, Any]
 Order = tuple[int, ...]
+
+
+class Samples(NamedTuple):
+    """The arrays of a call.
+
+    Attributes:
+        image: the image, (N, C, *spatial).
+        grid: the grid, (N, *out, D), or affine maps, (N, D, D + 1).
+        values: the array of the samples, (N, C, *out), or their upstream gradient.
+        weights: how much pixels count, (N or 1, 1 or C, *spatial), or None.
+        shares: the array of the sums of weights, (N, C, *out), in the dtype of sums, with the
+            strides of ``values``; for means that ask for it.
+        fill: the fill value of each channel, or None.
+    """
+
+    image: Array
+    grid: Array
+    values: Array
+    weights: Array | None = None
+    shares: Array | None = None
+    fill: Array | None = None
+
+
+class Needs(NamedTuple):
+    """Which gradients are needed.
+
+    Attributes:
+        image: whether that of the image is.
+        grid: whether that of the grid or of affine maps is.
+        weights: whether that of the weights is.
+        values: whether that of the upstream values is, in a double backward.
+        dtype: the dtype of the image's gradient, if not that of the sums.
+    """
+
+    image: bool = True
+    grid: bool = True
+    weights: bool = False
+    values: bool = False
+    dtype: np.dtype[Any] | None = None
+
+
+class Gradients(NamedTuple):
+    """The gradients of samples; None where they are not needed.
+
+    Attributes:
+        image: that of the image.
+        grid: that of the grid or of affine maps, in the dtype of sums.
+        weights: that of the weights, in the dtype of sums.
+        doubtful: whether some weight that was read may be negative or not finite.
+    """
+
+    image: Array | None
+    grid: Array | None
+    weights: Array | None = None
+    doubtful: bool = False
 
 
 def numbers_of_planes(
@@ -25,9 +80,8 @@ def numbers_of_planes(
     """Return the arrays with a number for each plane, in the order of `Gather.numbers`."""
     times = plan.items if plan.grid_items == 1 else 1
     if means is not None:
-        *outside, least, absent = means_outside(plan, fill, means)
-        planes = *outside, absent, least.repeat(len(absent))
-        return tuple([np.tile(numbers, times) for numbers in planes])
+        outside, others = means_outside(plan, fill, means)
+        return tuple([np.tile(numbers, times) for numbers in (*outside, *others)])
     copies = plan.nearest and not any(order) and plan.footprint is None
     if plan.votes or copies:
         size = dtype.itemsize // (2 if dtype.kind == "c" else 1)
@@ -44,6 +98,22 @@ def dropped_of(plan: Plan, fill: Array | None) -> Array:
 def as_maps(theta: Array, plan: Plan) -> Array:
     """Return affine maps (N, D, D + 1) in the form that programs take."""
     return np.ascontiguousarray(theta, plan.real)
+
+
+def own_grids(plan: Plan, grid: Array, affine: bool) -> tuple[Plan, Array]:
+    """Return the plan and the grid as if each item had a grid of its own, if that pays."""
+    own, (shape, _, _) = with_own_grids(plan, layout_of(grid), affine)
+    return own, grid if own is plan else np.broadcast_to(grid, shape)
+
+
+def sum_of_grids(gradient: Array, plan: Plan) -> Array:
+    """Return the gradient of a plan's grid, given that of `own_grids`."""
+    if len(gradient) == plan.grid_items:
+        return gradient
+    numbers = gradient.reshape(len(gradient), -1)
+    lines = np.ascontiguousarray(numbers.T, np.float64)  # which are summed faster than columns
+    total: Array = lines.sum(1).astype(gradient.dtype).reshape(1, *gradient.shape[1:])
+    return total
 
 
 def readable(plan: Plan, image: Array) -> Array:

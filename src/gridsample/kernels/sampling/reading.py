@@ -57,7 +57,8 @@ class TapTable:
     def __init__(self, taps: Sequence[Tap]) -> None:
         first = taps[0]
         function, lanes = first.offset.function, first.offset.lanes
-        self.count, self.lanes, self.drops = len(taps), lanes, first.present is not None
+        self.count, self.lanes = len(taps), lanes
+        self.drops = any(tap.present is not None for tap in taps)
         self.offsets = function.scratch(first.offset.kind, len(taps), lanes)
         self.counting = None
         if first.counting is not None:

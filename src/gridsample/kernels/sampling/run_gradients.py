@@ -177,27 +177,30 @@ class BackwardRuns(Backward):
         self, run: RunOfPlanes, group: Group, state: State, places: SamplePoints
     ) -> None:
         """Add the gradient of a run at a group to its pixels."""
-        self.scatter(run, group, state, places)
+        self.scatter([run], group, state, places)
 
-    def scatter(self, run: RunOfPlanes, group: Group, state: State, places: SamplePoints) -> None:
-        """Add to the pixels of a group, point after point."""
-        function, counts = self.function, state["valid"] & group.fresh
+    def scatter(
+        self, runs: Sequence[RunOfPlanes], group: Group, state: State, places: SamplePoints
+    ) -> None:
+        """Add to the pixels of a group, point after point, in the sums of each of some runs."""
+        function, counts = self.function, state.valid & group.fresh
         taps = self.runs.list_all(state, [self.value_order])
 
         def process(counts: Pointer | None) -> list[Value]:
-            with function.loop(0, function.lanes) as loop, self.runs.blocks(run.channels) as block:
-                upstream = run.upstream.at(places(loop.index)).at(block.first)
-                g = [values.to(function.real) for values in self.runs.run.load_exactly(upstream)]
-                counted = self.runs.again(block)
-                if counted is not None:
-                    g = [counted.select(register, 0.0) for register in g]
-                if counts is not None:
-                    point = counts.load(loop.index) != 0
-                    g = [point.select(register, 0.0) for register in g]
-                sums, alone = run.sums.at(block.first), counts is not None
+            with (
+                function.loop(0, function.lanes) as loop,
+                self.runs.blocks(runs[0].channels) as block,
+            ):
+                shares, alone = [], counts is not None
+                for run in runs:
+                    share = self.share(run, block, places(loop.index))
+                    if counts is not None:
+                        point = counts.load(loop.index) != 0
+                        share = [point.select(g, 0.0) for g in share]
+                    shares.append((run.sums.at(block.first), share))
                 self.runs.each_tap(
                     taps,
-                    lambda place: self.add_tap(taps, place, loop.index, sums, g, alone),
+                    lambda place: self.add_tap(taps, place, loop.index, shares, alone),
                     1 if alone else WRITTEN_OUT,
                 )
             return []
@@ -209,18 +212,26 @@ class BackwardRuns(Backward):
             likely=True,
         )
 
+    def share(self, run: RunOfPlanes, block: Block, place: Value) -> list[Value]:
+        """Read the upstream channels of a point; those that another block has, too, are 0."""
+        upstream = run.upstream.at(place).at(block.first)
+        values = [part.to(self.function.real) for part in self.runs.run.load_exactly(upstream)]
+        counted = self.runs.again(block)
+        return values if counted is None else [counted.select(part, 0.0) for part in values]
+
     def add_tap(
-        self, taps: TapList, place: int | Value, lane: Value, sums: Pointer,
-        upstream: Sequence[Value], alone: bool,
+        self, taps: TapList, place: int | Value, lane: Value,
+        shares: Sequence[tuple[Pointer, Sequence[Value]]], alone: bool,
     ) -> None:  # fmt: skip
-        """Add the channels of a point to the pixel of a tap, which is present unless ``alone``."""
+        """Add channels of a point to the pixel of a tap, which is present unless ``alone``."""
         (weights,) = taps.weights.values()
         offset, weight = taps.offsets.at(place).load(lane), weights.at(place).load(lane)
 
         def add() -> None:
-            for r, g in enumerate(upstream):
-                home = sums.at(offset).at(r * self.function.lanes)
-                home.store(home.load(0, g.lanes) + g * weight)
+            for sums, upstream in shares:
+                for r, g in enumerate(upstream):
+                    home = sums.at(offset).at(r * self.function.lanes)
+                    home.store(home.load(0, g.lanes) + g * weight)
 
         if not alone:
             add()

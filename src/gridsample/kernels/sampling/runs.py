@@ -78,8 +78,9 @@ class Run(NamedTuple):
 
     def load(self, memory: Pointer, index: int | Value = 0) -> list[Value]:
         """Read the channels of one pixel and nothing else."""
-        # Further lanes are defined, because means branch on them.
-        rest: list[int | None] = [0] * (self.length - self.kept)
+        # Further lanes are defined, because means branch on them.  The channels are repeated: where
+        # all repeat the first one, LLVM 22 gives it to two channels of float64, too, on AVX-512.
+        rest: list[int | None] = [c % self.kept for c in range(self.kept, self.length)]
         return [widened(part, rest) for part in self.load_exactly(memory.at(index))]
 
     def load_points(
@@ -258,9 +259,10 @@ class Runs:
         self, state: State, orders: Sequence[Order], counting: TapCounting | None = None
     ) -> Choice:
         """List the taps of a group, with weights for these orders of derivatives."""
-        sampler, memory, begin = self.sampler, self.call.scratch, state.get("begin")
+        sampler, memory, begin = self.sampler, self.call.scratch, state.begin
         if sampler.description.reading == COPIES:
-            listed = list_taps(memory, None, [[Tap(state["begin"], None, ())]], [], self.last)
+            assert begin is not None
+            listed = list_taps(memory, None, [[Tap(begin, None, ())]], [], self.last)
             return Choice(listed.inside, lambda: listed, lambda: listed)
         most = max(map(max, orders))
         if self.run.row == 1:
@@ -279,14 +281,14 @@ class Runs:
     def list_all(self, state: State, orders: Sequence[Order]) -> TapList:
         """List the taps of a group to add to them."""
         taps = self.sampler.taps(state, max(map(max, orders)))
-        return list_taps(self.call.scratch, state.get("begin"), taps, orders, None)
+        return list_taps(self.call.scratch, state.begin, taps, orders, None)
 
     def list_rows(
         self, state: State, taps: Sequence[Sequence[Tap]], orders: Sequence[Order]
     ) -> TapList:
         """List rows of neighbouring pixels of the image."""
         function, lanes = self.function, self.function.lanes
-        begin, first = state.get("begin"), taps[0][0].offset
+        begin, first = state.begin, taps[0][0].offset
         begin = first if begin is None else begin + first
         outer = [*dict.fromkeys(order[1:] for order in orders)]
         listed = list_taps(self.call.scratch, begin, taps[1:], outer, None)
@@ -459,7 +461,9 @@ class GatherRuns(Gather):
             state = self.states.load(number)
             taps = self.runs.taps(state, self.orders, self.counting(state, strip.item, plane))
             places = self.points.place_of_value(group)
-            marks: dict[str, Value] = {k: state[k] for k in ("valid", "outside") if k in state}
+            marks = {"valid": state.valid}
+            if state.outside is not None:
+                marks["outside"] = state.outside
             usual = taps.inside & marks["valid"].all()
             if "outside" in marks:
                 usual = usual & ~marks["outside"].any()
@@ -528,7 +532,7 @@ class GatherRuns(Gather):
             outside = notes["outside"].load(lane) != 0
             values = [*map(outside.select, self.fills_of_run("outside", plane), values)]
         valid = notes["valid"].load(lane) != 0
-        return [*map(valid.select, values, self.fills_of_run("holes", plane))]
+        return [*map(valid.select, values, self.fills_of_run("invalid", plane))]
 
     def totals(
         self, taps: TapList, source: Pointer, lane: Value, plane: Value,

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Sequence
+import operator
+from collections.abc import Callable, Sequence
 from types import SimpleNamespace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from gridsample.definitions import axis as formulas
 from gridsample.kernels.sampling.axes import Axis, AxisRule, Place, Tap
@@ -28,13 +29,41 @@ from gridsample.kernels.sampling.rows import Weights, row_length
 from gridsample.kernels.sampling.ways import Anywhere, Either, InPairs, InRows, Way
 from gridsample.kernels.vector import Function, Pointer, Value, kind_of
 
-State = dict[str, Value]
-
 # How pixels are read: copied; as pairs, which are in the image wherever the points are; one by one;
 # as rows, or pairs, where all taps of a group are in the image.
 COPIES, SINGLES, ROWS = "copies", "singles", "rows"
 # The most taps of a point that are added to from scratch memory at once.
 MOST_SPILLED = 64
+
+
+class State(NamedTuple):
+    """What the points of a group need for every plane; which of it there is depends on the program.
+
+    Attributes:
+        valid: whether the result is not NaN, or the fill value, because of the coordinates.
+        outside: whether the result is the fill value because no tap counts.
+        positions: the positions along each axis, x first.
+        distances: instead, if pixels are read as pairs, the distances to the first pixel.
+        slopes: d position / d coordinate along each axis, None where it is the same everywhere.
+        begin: the offset to add to those of the taps, or of the first pixel of a pair.
+        weights_begin: the same in the weights of pixels.
+        tangents: the directions in which points move, for second derivatives.
+        along: the places of a sample along its footprint's sides.
+        begins: where `begin` is in memory, once the state has been loaded.
+        weights_begins: where `weights_begin` is.
+    """
+
+    valid: Value
+    outside: Value | None = None
+    positions: tuple[Value, ...] = ()
+    distances: tuple[Value, ...] = ()
+    slopes: tuple[Value | None, ...] = ()
+    begin: Value | None = None
+    weights_begin: Value | None = None
+    tangents: tuple[Value, ...] = ()
+    along: tuple[Value, ...] = ()
+    begins: Pointer | None = None
+    weights_begins: Pointer | None = None
 
 
 class Description(NamedTuple):
@@ -108,6 +137,43 @@ class KnownStrides(NamedTuple):
     shared: bool = False
 
 
+class Stencil(NamedTuple):
+    """The taps of W points along one axis, wherever their pixels are.
+
+    Attributes:
+        along: the axis.
+        base: the base indices.
+        weights: of each tap, its weight and the derivatives of that.
+    """
+
+    along: Axis
+    base: Value
+    weights: Weights
+
+    @property
+    def first(self) -> Value:
+        """The index of the first tap."""
+        return self.base + self.along.rule.method.first
+
+    def folded(self) -> list[Tap]:
+        """Return the taps, with boundaries."""
+        return self.along.folded(self.base, self.weights)
+
+    def neighbours(self) -> list[Tap]:
+        """Return the taps if all of their pixels are in the image."""
+        offsets = [self.along.offset(self.first + k) for k in range(len(self.weights))]
+        return [Tap(offsets[k], None, w, k) for k, w in enumerate(self.weights)]
+
+
+def all_inside(stencils: Sequence[Stencil], widths: Sequence[int]) -> Value:
+    """Whether so many pixels along each axis are in the image, for all points; one lane."""
+    inside = [
+        stencil.along.inside(stencil.base, width)
+        for stencil, width in zip(stencils, widths, strict=True)
+    ]
+    return functools.reduce(operator.and_, inside).all()
+
+
 class Sampler:
     """Writes how W points are sampled.
 
@@ -143,27 +209,23 @@ class Sampler:
             along.place(coordinate)
             for along, coordinate in zip(self.axes, coordinates, strict=True)
         ]
-        state: State = {}
-        state["valid"] = functools.reduce(lambda a, b: a & b, [place.valid for place in places])
+        valid = functools.reduce(operator.and_, [place.valid for place in places])
         outside = [place.outside for place in places if place.outside is not None]
-        if outside:
-            state["outside"] = functools.reduce(lambda a, b: a | b, outside)
+        state = State(valid, functools.reduce(operator.or_, outside) if outside else None)
         if group.listed:
-            state["begin"] = group.item.to(self.index) * self.call.image_item.to(self.index)
+            item = group.item.to(self.index)
+            state = state._replace(begin=item * self.call.image_item.to(self.index))
             if self.description.weights:
-                item = self.call.weights_item.to(self.index)
-                state["counting"] = group.item.to(self.index) * item
+                state = state._replace(weights_begin=item * self.call.weights_item.to(self.index))
+        if self.differentiates:
+            folds = [along.rule.folds for along in self.axes]
+            slopes = [p.slope if f else None for p, f in zip(places, folds, strict=True)]
+            state = state._replace(slopes=tuple(slopes))
         if self.description.reading == COPIES:
-            self.locate_pixel(places, state)
-        elif self.description.reading == PAIRS:
-            self.locate_pairs(places, state)
-        else:
-            for a, place in enumerate(places):
-                state[f"position{a}"] = place.position
-        for a, place in enumerate(places):
-            if self.axes[a].rule.folds and self.differentiates:
-                state[f"slope{a}"] = place.slope
-        return state
+            return self.locate_pixel(places, state)
+        if self.description.reading == PAIRS:
+            return self.locate_pairs(places, state)
+        return state._replace(positions=tuple(place.position for place in places))
 
     @property
     def differentiates(self) -> bool:
@@ -175,7 +237,7 @@ class Sampler:
         """Whether the sweep computes gradients."""
         return self.description.sweep.endswith("backward")
 
-    def locate_pixel(self, places: Sequence[Place], state: State) -> None:
+    def locate_pixel(self, places: Sequence[Place], state: State) -> State:
         """Add the offset of the pixel that each point copies, and which points copy none."""
         offset, present = None, None
         for along, place in zip(self.axes, places, strict=True):
@@ -186,22 +248,25 @@ class Sampler:
         if present is not None:
             # Those outside all read one pixel, which is in cache.
             offset = present.select(offset, 0)
-            state["outside"] = ~present if "outside" not in state else ~present | state["outside"]
-        state["begin"] = offset if "begin" not in state else offset + state["begin"]
+            missed = ~present if state.outside is None else ~present | state.outside
+            state = state._replace(outside=missed)
+        return state._replace(begin=offset if state.begin is None else offset + state.begin)
 
-    def locate_pairs(self, places: Sequence[Place], state: State) -> None:
+    def locate_pairs(self, places: Sequence[Place], state: State) -> State:
         """Add the offset of each point's first pixel, and the distances to it."""
-        for a, place in enumerate(places):
-            index, state[f"distance{a}"] = self.axes[a].first_of_pair(place)
-            self.move(state, self.axes[a], index)
+        distances = list[Value]()
+        for along, place in zip(self.axes, places, strict=True):
+            index, distance = along.first_of_pair(place)
+            distances.append(distance)
+            state = self.moved(state, along, index)
+        return state._replace(distances=tuple(distances))
 
-    def move(self, state: State, along: Axis, index: Value) -> None:
-        """Move the places of a state, in the image and in the weights, along an axis."""
-        offset = along.offset(index)
-        state["begin"] = state["begin"] + offset if "begin" in state else offset
-        if along.counting is not None:
-            offset = index * along.counting
-            state["counting"] = state["counting"] + offset if "counting" in state else offset
+    def moved(self, state: State, along: Axis, index: Value) -> State:
+        """Return a state that begins some pixels further, in the image and in the weights."""
+        state = state._replace(begin=added(state.begin, along.offset(index)))
+        if along.counting is None:
+            return state
+        return state._replace(weights_begin=added(state.weights_begin, index * along.counting))
 
     # Second step ----------------------------------------------------------------------------------
 
@@ -210,62 +275,69 @@ class Sampler:
 
         With ``counting``, the weights of all taps sum to one, those of dropped taps included.
         """
-        slopes = self.slopes(state)
         if self.description.reading == PAIRS:
             taps = self.pairs(state, derivatives, counting is not None)
-            begins = self.function.spill(state["begin"])
-            return InPairs(taps, begins, self.call.strides[1:], counting)
-        bases, weights = list[Value](), list[Weights]()
-        for a, along in enumerate(self.axes):
-            place = Place(state[f"position{a}"], state["valid"], None, slopes[a])
-            base, t = along.split(place)
-            bases.append(base)
-            weights.append(along.weights(t, slopes[a], derivatives))
+            assert state.begins is not None
+            return InPairs(taps, state.begins, self.call.strides[1:], counting)
+        stencils = self.stencils(state, derivatives)
 
         def anywhere() -> Way:
-            taps = [
-                along.folded(base, some)
-                for along, base, some in zip(self.axes, bases, weights, strict=True)
-            ]
             few = self.description.reading == ROWS
-            return Anywhere(tabulate(taps), state.get("begin"), few, counting)
+            taps = tabulate([stencil.folded() for stencil in stencils])
+            return Anywhere(taps, state.begin, few, counting)
 
         if self.description.reading == SINGLES:
             return anywhere()
-        taps_of_point = math.prod(len(some) for some in weights)
+        widths = [len(stencil.weights) for stencil in stencils]
+        row = widths[0] if self.paired else row_length(widths[0])
         return Either(
-            self.all_inside(bases),
-            lambda: self.in_rows(state, bases, weights, counting),
+            all_inside(stencils, [row, *widths[1:]]),
+            lambda: self.in_rows(state, stencils, counting),
             anywhere,
-            taps_of_point <= MOST_SPILLED,
+            math.prod(widths) <= MOST_SPILLED,
         )
 
     def pairs(self, state: State, derivatives: int, partition: bool) -> list[list[Tap]]:
         """Return the taps of pairs along each axis; see `Axis.pair`."""
         slopes = self.slopes(state)
         return [
-            along.pair(state[f"distance{a}"], slopes[a], derivatives, partition)
-            for a, along in enumerate(self.axes)
+            along.pair(distance, slope, derivatives, partition)
+            for along, distance, slope in zip(self.axes, state.distances, slopes, strict=True)
         ]
 
     def slopes(self, state: State) -> list[Value]:
         """Return the derivatives of positions along each axis with respect to coordinates."""
+        slopes = state.slopes or [None] * len(self.axes)
         return [
-            state.get(f"slope{a}", along.pixels_per_unit()) for a, along in enumerate(self.axes)
+            along.pixels_per_unit() if slope is None else slope
+            for along, slope in zip(self.axes, slopes, strict=True)
         ]
+
+    def places(self, state: State) -> list[Place]:
+        """Return the places of a state's points along each axis, if there are positions."""
+        slopes = self.slopes(state)
+        return [
+            Place(position, state.valid, None, slope)
+            for position, slope in zip(state.positions, slopes, strict=True)
+        ]
+
+    def stencils(self, state: State, derivatives: int) -> list[Stencil]:
+        """Return the taps of a state along each axis, wherever their pixels are."""
+        stencils = list[Stencil]()
+        for along, place in zip(self.axes, self.places(state), strict=True):
+            base, t = along.split(place)
+            stencils.append(Stencil(along, base, along.weights(t, place.slope, derivatives)))
+        return stencils
 
     def taps(self, state: State, derivatives: int) -> list[list[Tap]]:
         """Return the taps of a state along each axis, with the derivatives of weights."""
-        taps, slopes = list[list[Tap]](), self.slopes(state)
-        for a, (along, slope) in enumerate(zip(self.axes, slopes, strict=True)):
-            if self.description.reading == PAIRS:
-                partition = self.description.sweep in ("means", "mean backward")
-                pair = along.pair(state[f"distance{a}"], slope, derivatives, partition)
-                taps.append([along.placed(tap) for tap in pair])
-            else:
-                place = Place(state[f"position{a}"], state["valid"], None, slope)
-                taps.append(along.taps(place, derivatives))
-        return taps
+        if self.description.reading == PAIRS:
+            averages = self.description.sweep in ("means", "mean backward")
+            pairs = self.pairs(state, derivatives, averages)
+            return [
+                [*map(along.placed, pair)] for along, pair in zip(self.axes, pairs, strict=True)
+            ]
+        return [stencil.folded() for stencil in self.stencils(state, derivatives)]
 
     def neighbours(self, state: State, derivatives: int) -> tuple[list[list[Tap]], Value]:
         """Return the taps as neighbouring pixels, and whether they are in the image.
@@ -274,15 +346,9 @@ class Sampler:
         """
         if self.description.reading == PAIRS:
             return self.taps(state, derivatives), self.function.constant(True, "bool")
-        taps, conditions = list[list[Tap]](), list[Value]()
-        for a, (along, slope) in enumerate(zip(self.axes, self.slopes(state), strict=True)):
-            base, t = along.split(Place(state[f"position{a}"], state["valid"], None, slope))
-            weights, first = along.weights(t, slope, derivatives), base + along.rule.method.first
-            taps.append([
-                Tap(along.offset(first + k), None, some, k) for k, some in enumerate(weights)
-            ])  # fmt: skip
-            conditions.append(along.inside(base, len(weights)))
-        return taps, functools.reduce(lambda a, b: a & b, conditions).all()
+        stencils = self.stencils(state, derivatives)
+        inside = all_inside(stencils, [len(stencil.weights) for stencil in stencils])
+        return [stencil.neighbours() for stencil in stencils], inside
 
     @property
     def paired(self) -> bool:
@@ -290,32 +356,19 @@ class Sampler:
         widths = [along.rule.method.taps for along in self.axes]
         return widths[0] == 2 and max(widths) == 2
 
-    def all_inside(self, bases: Sequence[Value]) -> Value:
-        """Whether all taps of all points are in the image, a condition with one lane."""
-        widths = [along.rule.method.taps for along in self.axes]
-        if not self.paired:
-            widths[0] = row_length(widths[0])
-        inside = [
-            along.inside(base, width)
-            for along, base, width in zip(self.axes, bases, widths, strict=True)
-        ]
-        return functools.reduce(lambda a, b: a & b, inside).all()
-
-    def in_rows(
-        self, state: State, bases: Sequence[Value], weights: Sequence[Weights],
-        counting: Counting | None,
-    ) -> Way:  # fmt: skip
+    def in_rows(self, state: State, stencils: Sequence[Stencil], counting: Counting | None) -> Way:
         """Prepare taps that are neighbouring pixels of the image."""
-        places: State = {name: state[name] for name in ("begin", "counting") if name in state}
-        for along, base in zip(self.axes, bases, strict=True):
-            self.move(places, along, base + along.rule.method.first)
-        begins = self.function.spill(places["begin"])
+        for stencil in stencils:
+            state = self.moved(state, stencil.along, stencil.first)
+        assert state.begin is not None
+        begins = self.function.spill(state.begin)
         if counting is not None:
-            counting = counting._replace(begin=places.get("counting"))
+            counting = counting._replace(begin=state.weights_begin, begins=None)
+        weights = [stencil.weights for stencil in stencils]
         if not self.paired:
             return InRows(weights, begins, self.call.strides, counting)
         zero = self.function.constant(0, self.index, self.function.lanes)
-        taps = [[Tap(zero, None, w, k) for k, w in enumerate(some)] for some in weights]
+        taps = [[Tap(zero, None, w, k) for k, w in enumerate(pair)] for pair in weights]
         return InPairs(taps, begins, self.call.strides[1:], counting)
 
     def moments(self, way: Way, plane: Pointer, dropped: Value, orders: Orders) -> Moments:
@@ -337,38 +390,78 @@ class Sampler:
         )
 
 
+def added(a: Value | None, b: Value) -> Value:
+    """Add two offsets, of which the first may be None for 0."""
+    return b if a is None else a + b
+
+
 class States:
     """Scratch memory for the states of a strip's groups."""
 
     def __init__(self, function: Function) -> None:
         self.function = function
         self.groups = STRIP // function.lanes
-        self.memory: dict[str, tuple[Pointer, bool]] = {}
+        self.memory: Any = None  # a state with memory in place of each value
         # The integer whose bits hold a condition, if there is one: memory in cache is scarce.
         self.bits = f"uint{function.lanes}" if function.lanes >= 8 else None
 
     def save(self, number: Value, state: State) -> None:
         """Store the state of a group of the strip."""
-        for name, value in state.items():
-            condition = value.kind.name == "bool"
-            stored = value.splat(self.function.lanes)
-            if condition:
-                stored = stored.bitcast(self.bits) if self.bits else stored.to("int32")
-            if name not in self.memory:
-                memory = self.function.scratch(stored.kind, self.groups, stored.lanes)
-                self.memory[name] = memory, condition
-            self.memory[name][0].store(stored, number * stored.lanes, aligned=True)
+        state = map_values(self.packed, state)
+        if self.memory is None:
+            self.memory = map_values(self.reserved, state)
+        for memory, value in zip(values_of(self.memory), values_of(state), strict=True):
+            memory.store(value, number * value.lanes, aligned=True)
 
     def load(self, number: Value) -> State:
         """Read the state of a group of the strip."""
-        lanes = self.function.lanes
-        state = {}
-        for name, (memory, condition) in self.memory.items():
-            if condition and self.bits:
-                state[name] = memory.load(number).bitcast("bool", lanes)
-                continue
-            home = memory.at(number * lanes)
-            value = home.load(0, lanes, aligned=True)
-            value.home = home
-            state[name] = value != 0 if condition else value
-        return state
+        state: State = map_values(functools.partial(self.read, number), self.memory)
+        begins, weights_begins = (
+            None if memory is None else memory.at(number * self.function.lanes)
+            for memory in (self.memory.begin, self.memory.weights_begin)
+        )
+        return state._replace(
+            valid=self.unpacked(state.valid),
+            outside=None if state.outside is None else self.unpacked(state.outside),
+            begins=begins,
+            weights_begins=weights_begins,
+        )
+
+    def packed(self, value: Value) -> Value:
+        """Return a value as it is stored."""
+        value = value.splat(self.function.lanes)
+        if value.kind.name != "bool":
+            return value
+        return value.bitcast(self.bits) if self.bits else value.to("int32")
+
+    def unpacked(self, condition: Value) -> Value:
+        """Return a condition from what is stored."""
+        if self.bits:
+            return condition.bitcast("bool", self.function.lanes)
+        return condition != 0
+
+    def reserved(self, value: Value) -> Pointer:
+        """Reserve memory for a value of all groups."""
+        return self.function.scratch(value.kind, self.groups, value.lanes)
+
+    def read(self, number: Value, memory: Pointer) -> Value:
+        """Read a value of a group."""
+        lanes = 1 if memory.kind.name == self.bits else self.function.lanes
+        return memory.load(number * lanes, lanes, aligned=True)
+
+
+def values_of(state: State) -> list[Any]:
+    """Return the values that a state has."""
+    fields = [field if isinstance(field, tuple) else (field,) for field in state]
+    return [value for field in fields for value in field if value is not None]
+
+
+def map_values(function: Callable[[Any], Any], state: State) -> Any:
+    """Return a state with the results of a function in place of the values that it has."""
+
+    def apply(field: Any) -> Any:
+        if isinstance(field, tuple):
+            return tuple(map(apply, field))
+        return None if field is None else function(field)
+
+    return State(*map(apply, state))

@@ -125,8 +125,8 @@ def list_taps(
         places = offsets.at(count * lanes)
     elif counting is not None:
         sums = {order: function.scratch(function.real, 1, lanes) for order in orders}
-        for home in sums.values():
-            home.store(function.constant(0.0, function.real, lanes), aligned=True)
+        for total in sums.values():
+            total.store(function.constant(0.0, function.real, lanes), aligned=True)
     tables = [TapTable(along) for along in taps[1:]]
 
     def list_rows(axis: int, number: Value | int, row: Tap, shares: dict[Order, Value]) -> None:

@@ -73,15 +73,16 @@ def run(
     from gridsample.kernels.spline.planning import Filter, passes
 
     read, written = layout_of(source), layout_of(target)
-    prepared = passes(read, written, tuple([Filter(*one, order, adjoint) for one in filters]))
+    along_axes = tuple([Filter(axis, extended, order, adjoint) for axis, extended in filters])
+    prepared = passes(read, written, along_axes)
     addresses = addresses_of((source, target))
     for step in prepared:
         if step.windows.number == 1:
             launch(step, addresses, threads)
         elif source is target:  # windows read entries that their neighbours store
             source = source.copy(order="K")
-            for again in passes(layout_of(source), written, (step.filter,)):
-                run_windows(again, source, target, threads)
+            (from_copy,) = passes(layout_of(source), written, (step.filter,))
+            run_windows(from_copy, source, target, threads)
         else:
             run_windows(step, source, target, threads)
         source, addresses[0] = target, addresses[1]

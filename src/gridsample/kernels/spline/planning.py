@@ -138,9 +138,9 @@ def windows_of(lines: Lines, lanes: int, order: int) -> Windows:
 def passes(source: Layout, target: Layout, filters: Sequence[Filter]) -> list[Pass]:
     """Prepare filters for arrays of two layouts; all but the first read the target."""
     result: list[Pass] = []
-    for one in filters:
-        if not one.changes_nothing(target[0][one.axis]):
-            result.append(prepare(target if result else source, target, one))
+    for filter_ in filters:
+        if not filter_.changes_nothing(target[0][filter_.axis]):
+            result.append(prepare(target if result else source, target, filter_))
     return result
 
 
@@ -159,27 +159,21 @@ def prepare(source: Layout, target: Layout, filter_: Filter) -> Pass:
     lanes, count = registers * width, lines.total * windows.number
     groups, share = -(-count // lanes), max(1, SHARE // (n * lanes))
     recursions = design(filter_.order, n, filter_.extended, filter_.adjoint, real)
-    numbers, kept = settings(lines, windows, n, recursions, filter_.adjoint)
+    numbers = settings(lines, windows, n, recursions, filter_.adjoint)
     packed = program.settings(real.name).pack(groups=groups, share=share, lines=count, **numbers)
     scratch = (n + len(recursions.changed)) * lanes * real.itemsize
     tasks = -(-groups // share)
-    launch = Launch(program.compiled(description), packed, tasks, scratch, kept)
+    launch = Launch(program.compiled(description), packed, tasks, scratch)
     return Pass(filter_, windows, launch)
 
 
 def settings(
     lines: Lines, windows: Windows, n: int, recursions: Design, adjoint: bool
-) -> tuple[dict[str, Any], tuple[Array, ...]]:
-    """Return settings of the program, for windows of n entries, and the arrays they point to."""
-    tables = {
-        "strides": np.array(lines.others, np.int64),
-        "roots": recursions.poles,
-        "changed": recursions.changed,
-        **recursions.sums._asdict(),
-    }
+) -> dict[str, Any]:
+    """Return settings of the program, for windows of n entries."""
     _, source_step, target_step = lines.along
     corrected = len(recursions.changed)
-    numbers = {
+    return {
         "count": n,
         "low": windows.halo,
         "high": windows.halo + windows.step if windows.number > 1 else n,
@@ -195,6 +189,8 @@ def settings(
         "poles": len(recursions.poles),
         "corrected": 0 if adjoint else corrected,
         "corrected_after": corrected if adjoint else 0,
+        "strides": np.array(lines.others, np.int64),
+        "roots": recursions.poles,
+        "changed": recursions.changed,
+        **recursions.sums._asdict(),
     }
-    addresses = {name: table.ctypes.data for name, table in tables.items()}
-    return {**numbers, **addresses}, tuple(tables.values())

@@ -19,10 +19,10 @@ wrong, and these are not stored.
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator
 from types import SimpleNamespace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+from gridsample.kernels import transposing
 from gridsample.kernels.run import entry
 from gridsample.kernels.vector import (
     Function,
@@ -31,12 +31,7 @@ from gridsample.kernels.vector import (
     Value,
     compile,
     host,
-    joined,
-    transpose,
 )
-
-# The number of entries of the small blocks that are transposed.
-SMALL = 4
 
 
 class Description(NamedTuple):
@@ -84,10 +79,7 @@ def settings(real: str) -> Record:
 def compiled(description: Description) -> Program:
     """Compile the program for a description."""
     real = description.real
-    function = Function(
-        f"spline_{description.source}_{real}", description.lanes, real,
-        half_conversions=host().converts_halves,
-    )  # fmt: skip
+    function = Function(f"spline_{description.source}_{real}", description.lanes, real)
     memory = "uint8" if description.source == "bool" else description.source
     arrays = {"source": memory, "target": real}
     with entry(function, arrays, settings(real)) as (task, call):
@@ -148,8 +140,8 @@ class Group:
     def offsets(self, line: Value) -> tuple[Value, Value, Value]:
         """Return the windows of some lines, and their offsets in the source and in the target."""
         function, call = self.function, self.call
-        nowhere = function.constant(0, "int64", line.lanes)
-        with function.loop(0, call.axes, carry=[line, nowhere, nowhere]) as loop:
+        zero = function.constant(0, "int64", line.lanes)
+        with function.loop(0, call.axes, carry=[line, zero, zero]) as loop:
             line, source, target = loop.carried
             axis = call.strides.at(loop.index * 3)
             size = axis.load(0)
@@ -238,35 +230,41 @@ class Group:
         call, function, width = self.call, self.function, self.width
         gain = call.gain.to(function.real)
 
-        def keep(values: Value, k: Value, part: Any) -> None:
-            if is_bool:
-                values = values != 0
-            self.rows.store(values.to(gain.kind) * gain, k * self.lanes + part)
+        def converted(values: Value) -> Value:
+            values = values != 0 if is_bool else values
+            numbers: Value = values.to(gain.kind) * gain
+            return numbers
 
         if lines:
-            for k, size in self.blocks(call.count * 0, call.count):
+            for k, size in transposing.blocks(function, call.count * 0, call.count, width):
                 with function.loop(0, self.lanes, width) as part:
-                    for j, values in enumerate(self.read_block(part.index, k, size)):
-                        keep(values, k + j, part.index)
+                    memory, offsets = call.source.at(k), self.source_at.at(part.index)
+                    rows = transposing.read_block(memory, offsets, size, width)
+                    for j, row in enumerate(rows):
+                        self.rows.store(converted(row), (k + j) * self.lanes + part.index)
             return
         with function.when(self.loads_rows), function.loop(0, call.count) as loop:
             row = call.source.at(loop.index * call.source_step)
             for lane in range(0, self.lanes, width):
-                keep(row.load(self.source_at.load(lane), width), loop.index, lane)
+                values = row.load(self.source_at.load(lane), width)
+                self.rows.store(converted(values), loop.index * self.lanes + lane)
         with function.when(~self.loads_rows), function.loop(0, call.count) as loop:
             row = call.source.at(loop.index * call.source_step)
             with function.loop(0, self.lanes, width) as part:
                 at = self.source_at.at(part.index)
                 values = row.load_each([at.load(lane) for lane in range(width)])
-                keep(values, loop.index, part.index)
+                self.rows.store(converted(values), loop.index * self.lanes + part.index)
 
     def store(self, lines: bool) -> None:
         """Write the entries that each window stores."""
         call, function, width = self.call, self.function, self.width
         if lines:
-            for k, size in self.blocks(call.low, call.high):
+            for k, size in transposing.blocks(function, call.low, call.high, width):
                 with function.loop(0, self.lanes, width) as part:
-                    self.write_block(part.index, k, size)
+                    first = self.rows.at(k * self.lanes + part.index)
+                    rows = [first.load(j * self.lanes, width) for j in range(size)]
+                    offsets = self.target_at.at(part.index)
+                    transposing.write_block(call.target.at(k), offsets, rows)
         else:
             with function.when(self.stores_rows), function.loop(call.low, call.high) as loop:
                 row = call.target.at(loop.index * call.target_step)
@@ -295,36 +293,3 @@ class Group:
                 with function.loop(start, stop) as loop:
                     entry = self.rows.load(loop.index * self.lanes + lane.index)
                     line.store(entry, loop.index * call.target_step)
-
-    def blocks(self, start: Value, stop: Value) -> Iterator[tuple[Value, int]]:
-        """Yield the beginnings of blocks of entries, and how many; the last ones may overlap."""
-        function, width, small = self.function, self.width, min(SMALL, self.width)
-        whole = start
-        if width > small:
-            whole = start + (stop - start) // width * width
-            with function.loop(start, whole, width) as loop:
-                yield loop.index, width
-        enough = stop - start >= small
-        with function.when(enough), function.loop(whole, stop, small) as loop:
-            yield loop.index.minimum(stop - small), small
-        with function.when(~enough), function.loop(start, stop) as loop:
-            yield loop.index, 1
-
-    def read_block(self, part: Value, k: Value, size: int) -> list[Value]:
-        """Read ``size`` entries, from entry k on, of each line of a register, as rows."""
-        source, at, width = self.call.source.at(k), self.source_at.at(part), self.width
-        return transpose(
-            [
-                joined([source.load(at.load(lane), size) for lane in range(j, width, size)])
-                for j in range(size)
-            ]
-        )
-
-    def write_block(self, part: Value, k: Value, size: int) -> None:
-        """Write ``size`` entries, from entry k on, of each line of a register."""
-        target, at, width = self.call.target.at(k), self.target_at.at(part), self.width
-        rows = [self.rows.load((k + j) * self.lanes + part, width) for j in range(size)]
-        for j, values in enumerate(transpose(rows)):
-            for piece in range(0, width, size):
-                line = values.shuffle(range(piece, piece + size)) if size > 1 else values[piece]
-                target.store(line, at.load(piece + j))

@@ -7,15 +7,14 @@ it is the convolution of c with the few values of b there, and the prefilter inv
 convolution.  The inverse factors into pairs of recursions, one pair for each root ("pole") z of the
 polynomial of b inside the unit circle.  One runs forward along the line, the other backward:
 
-    there[k] = s[k] + z there[k - 1],        c[k] = z (c[k + 1] - there[k]),
+    f[k] = s[k] + z f[k - 1],        c[k] = z (c[k + 1] - f[k]),
 
 and a gain, the product of (1 - z)(1 - 1 / z).  Source: M. Unser, A. Aldroubi, M. Eden, "B-spline
 signal processing", IEEE Trans. Signal Processing 41, 1993.
 
 A boundary determines where the recursions start.  If it extends the line to a periodic one, all
 that comes before the first entry is a geometric series in the line's own entries, which is summed
-exactly.  The first entry there, and the first one back, are then weighted sums of the line
-(`ends`).
+exactly.  The first entry of each recursion is then a weighted sum of the line (`ends`).
 
 The other boundaries ("zeros", "border", "antimirror") have no such series.  The spline's values at
 the pixels are A c, where A is a banded matrix, and A differs from the matrix S of a recursive
@@ -96,28 +95,28 @@ def ends(z: float, n: int, extended: str) -> tuple[Array, Array]:
 
     Forward: the sum over j >= 0 of z^j s[-j], where s[-j] is again an entry of the line, and each
     recurs after every period.  Backward: c[n - 1], by the symmetry of c about the line's end, or
-    for "wrap" the sum over j >= 0 of -z^(j + 1) there[n - 1 + j].
+    for "wrap" the sum over j >= 0 of -z^(j + 1) f[n - 1 + j].
     """
     k = np.arange(n)
-    there: Array = np.zeros(n)
-    back: Array = np.zeros(n)
+    forward: Array = np.zeros(n)
+    backward: Array = np.zeros(n)
     if extended == "wrap":
-        there = z ** ((n - k) % n) / (1 - z**n)
-        back = -z * z ** ((k + 1) % n) / (1 - z**n)
+        forward = z ** ((n - k) % n) / (1 - z**n)
+        backward = -z * z ** ((k + 1) % n) / (1 - z**n)
     elif extended == "mirror" and n > 1:
-        there = z**k + np.where((k > 0) & (k < n - 1), z ** (2 * n - 2 - k), 0.0)
-        there /= 1 - z ** (2 * n - 2)
-        back[-2:] = z * z / (z * z - 1), z / (z * z - 1)
+        forward = z**k + np.where((k > 0) & (k < n - 1), z ** (2 * n - 2 - k), 0.0)
+        forward /= 1 - z ** (2 * n - 2)
+        backward[-2:] = z * z / (z * z - 1), z / (z * z - 1)
     elif extended == "dst1":  # the mirrors are at zeros, where c is 0 too
-        there = (z ** (2 * n + 2 - k) - z ** (k + 2)) / (1 - z ** (2 * n + 2))
-        there[0] += 1
-        back[-1] = -z
+        forward = (z ** (2 * n + 2 - k) - z ** (k + 2)) / (1 - z ** (2 * n + 2))
+        forward[0] += 1
+        backward[-1] = -z
     else:  # the mirror is half a pixel outside; for one pixel, all mirrors give the same
         sign = -1 if extended == "antisymmetric" else 1
-        there = (z ** (2 * n - k) + sign * z ** (k + 1)) / (1 - z ** (2 * n))
-        there[0] += 1
-        back[-1] = -z / (1 - sign * z)
-    return there, back
+        forward = (z ** (2 * n - k) + sign * z ** (k + 1)) / (1 - z ** (2 * n))
+        forward[0] += 1
+        backward[-1] = -z / (1 - sign * z)
+    return forward, backward
 
 
 def at_pixels(order: int, n: int, extended: str) -> Array:
@@ -132,9 +131,9 @@ def at_pixels(order: int, n: int, extended: str) -> Array:
     """
     boundary, matrix, pixels = BOUNDARIES[extended], np.zeros((n, n)), np.arange(n)
     for k, row in enumerate(bspline_table(order), start=-(order // 2)):
-        how = (pixels + k, n, boundary.code, boundary.edge)
-        sign = fold_sign(*how) if boundary.odd else np.ones(n)
-        tap = fold_index(*how)
+        fold = (pixels + k, n, boundary.code, boundary.edge)
+        sign = fold_sign(*fold) if boundary.odd else np.ones(n)
+        tap = fold_index(*fold)
         read = tap != DROPPED
         np.add.at(matrix, (pixels[read], tap[read]), float(row[0]) * sign[read])
     return matrix

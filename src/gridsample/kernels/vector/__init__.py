@@ -2,6 +2,7 @@
 
     kinds       element types, under their NumPy names
     values      `Value`: a number for each of some lanes; its operators write instructions
+    conversions    between kinds, 16-bit floats among them
     pointers    `Pointer`: memory, with loads and stores
     records     `Record`: the arguments of a program, by name
     function    `Function`: instructions, loops, conditions, scratch memory
@@ -24,7 +25,7 @@ from gridsample.kernels.vector.compiler import (
 from gridsample.kernels.vector.function import Function, Loop
 from gridsample.kernels.vector.kinds import KINDS, Kind, kind_of
 from gridsample.kernels.vector.pointers import Pointer
-from gridsample.kernels.vector.records import Record
+from gridsample.kernels.vector.records import Record, StoredRecord, side_by_side
 from gridsample.kernels.vector.shuffles import joined, transpose
 from gridsample.kernels.vector.values import Value
 
@@ -36,6 +37,7 @@ __all__ = [
     "Pointer",
     "Program",
     "Record",
+    "StoredRecord",
     "Target",
     "Value",
     "assembly",
@@ -43,5 +45,6 @@ __all__ = [
     "host",
     "joined",
     "kind_of",
+    "side_by_side",
     "transpose",
 ]

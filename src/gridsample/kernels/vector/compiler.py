@@ -200,9 +200,11 @@ class Program:
         address: the address of the code, a C function ``void (*)(void *arguments)``.
         call: the function for Python; it takes the address of the arguments, and runs without the
             interpreter's lock.
+        arrays: the names of the arrays that it takes (`Function.arrays`).
     """
 
-    def __init__(self, name: str, text: str) -> None:
+    def __init__(self, name: str, text: str, arrays: tuple[str, ...]) -> None:
+        self.arrays = arrays
         with forks.held():
             engine = Engine.with_room()
             self.address = engine.add(name, text)
@@ -216,4 +218,4 @@ def compile(function: Any) -> Program:
     number = next(_numbers)
     text = function.text(host().bits)
     name = f"{function.name}_{number}"
-    return Program(name, text.replace(f"@{function.name}(", f"@{name}(", 1))
+    return Program(name, text.replace(f"@{function.name}(", f"@{name}(", 1), function.arrays)

@@ -22,24 +22,19 @@ from typing import Any
 
 import numpy as np
 
-from gridsample.kernels.vector.compiler import llvm_version
-from gridsample.kernels.vector.kinds import KINDS, Kind, kind_of
-from gridsample.kernels.vector.pointers import Pointer
-from gridsample.kernels.vector.records import Record
-from gridsample.kernels.vector.values import (
+from gridsample.kernels.vector.compiler import host, llvm_version
+from gridsample.kernels.vector.kinds import (
     BOOL,
-    FLOAT32,
-    FLOAT64,
     INT32,
     INT64,
-    UINT32,
-    Value,
-    constant_text,
-    intrinsic_suffix,
+    POINTER,
+    Kind,
+    kind_of,
     llvm_type,
 )
-
-POINTER = KINDS["pointer"]
+from gridsample.kernels.vector.pointers import Pointer
+from gridsample.kernels.vector.records import Record
+from gridsample.kernels.vector.values import Value, constant_text
 
 
 class Loop:
@@ -55,7 +50,7 @@ class Loop:
         self.following: list[Value] | None = None
 
     def carry(self, *values: Value) -> None:
-        """Set the carried values for the next turn; required once if the loop carries any."""
+        """Set the carried values for the next iteration; required once if the loop carries any."""
         self.following = list(values)
 
 
@@ -66,16 +61,20 @@ class Function:
         name: the name of its machine code.
         lanes: the number of points that programs process at a time.
         real: the kind of Python's floats where no operand says otherwise.
-        half_conversions: whether the processor converts float16 itself.
+        half_conversions: whether the processor converts float16 itself; by default, as the host.
         contracts: whether a product and a sum may become one instruction, with one rounding.
+        arrays: the names of the arrays that it takes, in their order, if `run.entry` wrote it.
     """
 
     def __init__(
-        self, name: str, lanes: int, real: Any = "float32", *, half_conversions: bool = False
+        self, name: str, lanes: int, real: Any = "float32", *, half_conversions: bool | None = None
     ) -> None:
         self.name, self.lanes, self.real = name, lanes, kind_of(real)
+        if half_conversions is None:
+            half_conversions = host().converts_halves
         self.half_conversions = half_conversions
         self.contracts = True
+        self.arrays: tuple[str, ...] = ()
         self.lines: list[str] = []
         self.stack: list[str] = []  # allocations, which belong to the beginning
         self.declarations: dict[str, str] = {}
@@ -100,26 +99,8 @@ class Function:
         result = llvm_type(kind, lanes)
         types = ", ".join(value.type for value in arguments)
         self.declarations[name] = f"declare {result} @{name}({types})"
-        given = ", ".join(map(str, arguments))
-        return self.emit("call", kind, lanes, f"{result} @{name}({given})")
-
-    def gather(self, places: Value, condition: Value, otherwise: Value) -> Value:
-        """Read the elements at addresses where a condition holds; `Pointer.gather` calls it."""
-        kind, lanes, result = otherwise.kind, otherwise.lanes, otherwise.type
-        name = f"llvm.masked.gather.{intrinsic_suffix(kind, lanes)}.v{lanes}p0"
-        # LLVM 22 made the alignment an attribute of the addresses.
-        old = llvm_version() < 22
-        alignment = "i32, " if old else ""
-        self.declarations[name] = (
-            f"declare {result} @{name}(<{lanes} x ptr>, {alignment}<{lanes} x i1>, {result})"
-        )
-        given = "i32 1, " if old else ""
-        attribute = "" if old else "align 1 "
-        operands = (
-            f"{result} @{name}(<{lanes} x ptr> {attribute}{places.text}, "
-            f"{given}{condition}, {otherwise})"
-        )
-        return self.emit("call", kind, lanes, operands)
+        operands = ", ".join(map(str, arguments))
+        return self.emit("call", kind, lanes, f"{result} @{name}({operands})")
 
     def comment(self, text: str) -> None:
         """Add a comment for readers of the function's text."""
@@ -134,7 +115,7 @@ class Function:
         finally:
             self.contracts = before
 
-    # Constants and conversions --------------------------------------------------------------------
+    # Constants ------------------------------------------------------------------------------------
 
     def constant(self, number: Any, kind: Any, lanes: int = 1) -> Value:
         """Return a constant, the same in each lane."""
@@ -144,22 +125,17 @@ class Function:
             text = f"splat ({kind.llvm} {text})"
         elif lanes > 1:
             text = f"<{', '.join([f'{kind.llvm} {text}'] * lanes)}>"
-        return uniform(Value(self, text, kind, lanes))
+        return Value(self, text, kind, lanes, is_constant=True, uniform=True)
 
     def vector(self, numbers: Sequence[Any], kind: Any) -> Value:
         """Return a constant with a number for each lane."""
         kind = kind_of(kind)
         lanes = ", ".join(f"{kind.llvm} {constant_text(number, kind)}" for number in numbers)
-        return Value(self, f"<{lanes}>", kind, len(numbers))
+        return Value(self, f"<{lanes}>", kind, len(numbers), is_constant=True)
 
     def undefined(self, kind: Any, lanes: int) -> Value:
         """Return a vector whose lanes will be inserted."""
         return Value(self, "poison", kind_of(kind), lanes)
-
-    def splat(self, value: Value, lanes: int) -> Value:
-        """Return a number in each lane."""
-        first = self.undefined(value.kind, lanes).insert(value, 0)
-        return uniform(first.shuffle([0] * lanes))
 
     def alike(self, a: Value, b: Any) -> tuple[Value, Value]:
         """Return both operands with the same kind and lanes.
@@ -174,81 +150,12 @@ class Function:
         lanes = max(a.lanes, b.lanes)
         return a.splat(lanes), b.splat(lanes)
 
-    def select(self, condition: Value, a: Any, b: Any) -> Value:
-        """Choose ``a`` where the condition holds, otherwise ``b``."""
-        if not isinstance(a, Value) and not isinstance(b, Value):
-            a = self.constant(a, self.kind_of_numbers(a, b), condition.lanes)
-        if not isinstance(a, Value):
-            a = self.constant(a, b.kind, b.lanes)
-        a, b = self.alike(a, b)
-        lanes = max(condition.lanes, a.lanes)
-        condition, a, b = condition.splat(lanes), a.splat(lanes), b.splat(lanes)
-        return self.emit("select", a.kind, lanes, f"{condition}, {a}, {b}")
-
     def kind_of_numbers(self, *numbers: Any) -> Kind:
         """Return the kind of Python's or NumPy's numbers where no value says otherwise."""
         types = {np.asarray(number).dtype.kind for number in numbers}
         if "f" in types:
             return self.real
         return BOOL if types == {"b"} else INT32
-
-    def convert(self, value: Value, kind: Kind) -> Value:
-        """Convert a value to another kind; see `Value.to`."""
-        source = value.kind
-        if source.family == "half":
-            return self._widen(value).to(kind)
-        if kind.family == "half":
-            return self._narrow(value.to(FLOAT32), kind)
-        if source.llvm == kind.llvm:
-            return Value(self, value.text, kind, value.lanes)
-        if kind is BOOL:
-            return value != 0
-        to = llvm_type(kind, value.lanes)
-        return self.emit(cast(source, kind), kind, value.lanes, f"{value} to {to}")
-
-    def _widen(self, value: Value) -> Value:
-        """Convert float16 or bfloat16 to float32."""
-        lanes = value.lanes
-        if value.kind.name == "bfloat16":
-            return (Value(self, value.text, KINDS["uint16"], lanes).to(UINT32) << 16).bitcast(
-                FLOAT32
-            )
-        if self.half_conversions:
-            half = "half" if lanes == 1 else f"<{lanes} x half>"
-            bits = self.emit("bitcast", value.kind, lanes, f"{value} to {half}")
-            to = llvm_type(FLOAT32, lanes)
-            return self.emit("fpext", FLOAT32, lanes, f"{half} {bits.text} to {to}")
-        bits = Value(self, value.text, KINDS["uint16"], lanes).to(UINT32)
-        sign, rest = (bits & 0x8000) << 16, (bits & 0x7FFF) << 13
-        # Scaling by 2**112 gives the exponent its new bias, and makes subnormal numbers normal.
-        number = rest.bitcast(FLOAT32) * 2.0**112
-        special = (rest | 0x7F800000).bitcast(FLOAT32)  # infinity or NaN
-        number = ((bits & 0x7C00) == 0x7C00).select(special, number)
-        return (number.bitcast(UINT32) | sign).bitcast(FLOAT32)
-
-    def _narrow(self, value: Value, kind: Kind) -> Value:
-        """Convert float32 to float16 or bfloat16, ties to even."""
-        lanes = value.lanes
-        if kind.name == "float16" and self.half_conversions:
-            half = "half" if lanes == 1 else f"<{lanes} x half>"
-            number = self.emit("fptrunc", kind, lanes, f"{value} to {half}")
-            to = llvm_type(kind, lanes)
-            return self.emit("bitcast", kind, lanes, f"{half} {number.text} to {to}")
-        bits = value.bitcast(UINT32)
-        if kind.name == "bfloat16":
-            rounded = (bits + ((bits >> 16) & 1) + 0x7FFF) >> 16
-            narrow = (value == value).select(rounded, 0x7FC0)
-        else:
-            sign, magnitude = (bits >> 16) & 0x8000, bits & 0x7FFFFFFF
-            size = magnitude.bitcast(FLOAT32)
-            # Below 2**-14, adding a half aligns the number with the step of subnormal numbers.
-            small = (size + 0.5).bitcast(UINT32) - 0x3F000000
-            normal = (magnitude - (112 << 23) + ((magnitude >> 13) & 1) + 0xFFF) >> 13
-            number = (size < 2.0**-14).select(small, normal)
-            number = (size >= 65520.0).select(0x7C00, number)
-            narrow = (value == value).select(number, 0x7E00) | sign
-        short = narrow.to("uint16")
-        return Value(self, short.text, kind, lanes)
 
     # Control --------------------------------------------------------------------------------------
 
@@ -396,11 +303,8 @@ class Function:
     def spill(self, value: Value) -> Pointer:
         """Store a vector in memory of its own, so that lanes can be read by index.
 
-        Reading a lane from memory is faster than extracting it from a register.  A value that was
-        loaded from memory of its own (`Value.home`) is there already.
+        Reading a lane from memory is faster than extracting it from a register.
         """
-        if value.home is not None:
-            return value.home
         memory = self.scratch(value.kind, 1, value.lanes)
         memory.store(value, aligned=True)
         return memory
@@ -430,12 +334,6 @@ class Function:
         return "\n".join(lines) + "\n"
 
 
-def uniform(value: Value) -> Value:
-    """Mark a value whose lanes are all the same."""
-    value.uniform = True
-    return value
-
-
 def check_condition(condition: Value) -> None:
     """Require a bool with one lane: machine code goes one way or the other for all lanes."""
     if condition.kind is not BOOL or condition.lanes != 1:
@@ -443,21 +341,3 @@ def check_condition(condition: Value) -> None:
             f"a condition is a bool with one lane, got {condition.lanes} of {condition.kind.name}; "
             "reduce it with .any() or .all()"
         )
-
-
-def cast(source: Kind, to: Kind) -> str:
-    """Return the instruction that converts one kind to another."""
-    if source.is_float and to.is_float:
-        return "fpext" if source is FLOAT32 else "fptrunc"
-    if source.is_float:
-        return "fptosi" if to.family == "signed" else "fptoui"
-    if to.is_float:
-        return "sitofp" if source.family == "signed" else "uitofp"
-    if source.family == "pointer" or to.family == "pointer":
-        return "inttoptr" if to.family == "pointer" else "ptrtoint"
-    if source is not BOOL and to.bits < source.bits:
-        return "trunc"
-    return "sext" if source.family == "signed" else "zext"
-
-
-__all__ = ["FLOAT64", "Function", "Loop"]

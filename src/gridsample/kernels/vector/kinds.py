@@ -68,6 +68,9 @@ PACKED = {
     for kind in KINDS.values()
     if (name := f"{order} {kind.name}") and kind.bits > 8 and kind.family != "pointer"
 }
+BOOL, FLOAT32, FLOAT64 = KINDS["bool"], KINDS["float32"], KINDS["float64"]
+INT32, INT64, UINT32 = KINDS["int32"], KINDS["int64"], KINDS["uint32"]
+POINTER, UINT8 = KINDS["pointer"], KINDS["uint8"]
 
 
 def kind_of(name: Any) -> Kind:
@@ -83,3 +86,21 @@ def kind_of(name: Any) -> Kind:
     if kind is None:
         raise TypeError(f"{name!r} is not a kind; accepted: {', '.join(KINDS)}")
     return kind
+
+
+def llvm_type(kind: Kind, lanes: int) -> str:
+    """Return LLVM's name of the type of a value."""
+    return kind.llvm if lanes == 1 else f"<{lanes} x {kind.llvm}>"
+
+
+def intrinsic_suffix(kind: Kind, lanes: int) -> str:
+    """Return how the names of LLVM's intrinsic functions spell a type: "v8f32"."""
+    element = {"float": "f32", "double": "f64", "ptr": "p0"}.get(kind.llvm, kind.llvm)
+    return f"v{lanes}{element}" if lanes > 1 else element
+
+
+def integer_range(kind: Kind) -> tuple[int, int]:
+    """Return the least and the greatest number of an integer kind."""
+    if kind.family == "unsigned":
+        return 0, (1 << kind.bits) - 1
+    return -(1 << (kind.bits - 1)), (1 << (kind.bits - 1)) - 1

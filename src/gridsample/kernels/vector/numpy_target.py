@@ -107,6 +107,11 @@ class Lanes(Array):
         whole = np.where(above | below, 0, whole).astype(kind.name)
         return Lanes.of(np.where(above, limits.max, np.where(below, limits.min, whole)), kind)
 
+    def round_to(self, kind: Any) -> Lanes:
+        """Convert results to the kind that is stored: floats to integers as `saturate` does."""
+        rounds = self.kind.is_float and not kind_of(kind).is_float
+        return self.saturate(kind) if rounds else self.to(kind)
+
     def bitcast(self, kind: Any) -> Lanes:
         """Read the same bits as another kind, with as many lanes as fill them."""
         kind = kind_of(kind)
@@ -122,10 +127,10 @@ class Lanes(Array):
         """The same number in each of ``lanes`` lanes."""
         return Lanes.of(np.broadcast_to(self, lanes))
 
-    def shuffle(self, places: Sequence[int | None], other: Lanes | None = None) -> Lanes:
+    def shuffle(self, picked: Sequence[int | None], other: Lanes | None = None) -> Lanes:
         """Pick lanes: of these, then (from index ``lanes`` on) of ``other``; None is any."""
         numbers = self if other is None else np.concatenate([self, other])
-        return Lanes.of(np.asarray(numbers)[[place or 0 for place in places]])
+        return Lanes.of(np.asarray(numbers)[[lane or 0 for lane in picked]])
 
     def insert(self, number: Any, lane: int) -> Lanes:
         """A copy with another number in one lane."""

@@ -5,13 +5,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from gridsample.kernels.vector.kinds import KINDS, Kind, kind_of
-from gridsample.kernels.vector.values import BOOL, INT64, Value, intrinsic_suffix, llvm_type
+from gridsample.kernels.vector.compiler import llvm_version
+from gridsample.kernels.vector.kinds import (
+    BOOL,
+    INT64,
+    POINTER,
+    UINT8,
+    Kind,
+    intrinsic_suffix,
+    kind_of,
+    llvm_type,
+)
+from gridsample.kernels.vector.values import Value
 
 if TYPE_CHECKING:
     from gridsample.kernels.vector.function import Function
-
-POINTER, UINT8 = KINDS["pointer"], KINDS["uint8"]
 
 
 def in_memory(kind: Kind) -> Kind:
@@ -73,9 +81,9 @@ class Pointer:
         Raises:
             TypeError: the value has another kind than the memory.
         """
-        alignment = self.kind.size * value.lanes if aligned else 1
         if value.kind is not self.kind:
             raise TypeError(f"cannot store {value.kind.name} in memory of {self.kind.name}")
+        alignment = self.kind.size * value.lanes if aligned else 1
         value, place = value.to(in_memory(self.kind)), self.at(index).address
         self.function.lines.append(f"  store {value}, {place}, align {alignment}")
 
@@ -105,7 +113,20 @@ class Pointer:
                 lambda: [self.load(indices)],
                 lambda: [function.constant(0, self.kind.loaded)],
             )[0]
-        return self._from_memory(function.gather(self._element(indices), condition, zero))
+        name = f"llvm.masked.gather.{intrinsic_suffix(stored, lanes)}.v{lanes}p0"
+        # LLVM 22 made the alignment an attribute of the addresses.
+        old, result = llvm_version() < 22, zero.type
+        alignment_type = "i32, " if old else ""
+        function.declarations[name] = (
+            f"declare {result} @{name}(<{lanes} x ptr>, {alignment_type}<{lanes} x i1>, {result})"
+        )
+        alignment = "i32 1, " if old else ""
+        attribute = "" if old else "align 1 "
+        operands = (
+            f"{result} @{name}(<{lanes} x ptr> {attribute}{self._element(indices).text}, "
+            f"{alignment}{condition}, {zero})"
+        )
+        return self._from_memory(function.emit("call", stored, lanes, operands))
 
     def fetch_add(self, amount: int) -> Value:
         """Add to an int64 that threads share, as one step; return what it was before."""
@@ -137,6 +158,3 @@ class Pointer:
             self.store(source.load(loop.index, lanes), loop.index)
         with function.loop(whole, count) as loop:
             self.store(source.load(loop.index), loop.index)
-
-
-__all__ = ["INT64", "Kind", "Pointer"]

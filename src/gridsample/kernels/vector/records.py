@@ -6,8 +6,9 @@ the program that reads it and for Python, which writes it.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -19,18 +20,51 @@ if TYPE_CHECKING:
 Array = np.ndarray[Any, Any]
 
 
+class StoredRecord(NamedTuple):
+    """A record in memory, or several, one after the other.
+
+    Attributes:
+        slots: the slots.
+        arrays: what fields point to: arrays and other records.
+    """
+
+    slots: Array
+    arrays: tuple[Any, ...]
+
+    @property
+    def address(self) -> int:
+        """Where the record is in memory."""
+        # This is faster than `ctypes.data`.
+        address: int = self.slots.__array_interface__["data"][0]
+        return address
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of the record and of what it points to."""
+        size: int = self.slots.nbytes + sum([array.nbytes for array in self.arrays])
+        return size
+
+
+def side_by_side(records: Sequence[StoredRecord]) -> StoredRecord:
+    """Return records that follow each other in memory."""
+    slots = np.concatenate([record.slots for record in records])
+    return StoredRecord(slots, tuple([array for record in records for array in record.arrays]))
+
+
 class Record:
     """The layout of a record.
 
     A field is declared by its kind: "int64", "float64", or the kind of the elements that a pointer
     points to, with a star in front: "*float32".  A pair (kind, n) declares a list of n.
 
+    The value of a pointer is a contiguous array, which lives as long as the record, or an address.
+
     Example:
         >>> from gridsample.kernels.vector.records import Record
         >>> record = Record(source="*float32", count="int64", factor=("float64", 2))
         >>> record.size
         4
-        >>> record.pack(source=4096, count=3, factor=[0.5, 2.0])[:2]
+        >>> record.pack(source=4096, count=3, factor=[0.5, 2.0]).slots[:2]
         array([4096,    3])
     """
 
@@ -47,22 +81,29 @@ class Record:
             self.slots[name] = self.size, kind, count
             self.size += 1 if count is None else count
 
-    def pack(self, **values: Any) -> Array:
-        """Return a record with the given values as an array of its slots.
+    def pack(self, **values: Any) -> StoredRecord:
+        """Return a record with these values.
 
         Raises:
-            TypeError: a field is missing, there is no such field, or a value is no integer.
-            ValueError: a list has the wrong length.
+            TypeError: a field is missing, there is no such field, a value is no integer, or an
+                array has another dtype than its field.
+            ValueError: a list has the wrong length, or an array is not contiguous.
         """
         if values.keys() != self.slots.keys():
             wrong = sorted(values.keys() ^ self.slots.keys())
             raise TypeError(f"the record has the fields {', '.join(self.slots)}; check {wrong}")
-        row = np.zeros(self.size, np.int64)
+        row, arrays = np.zeros(self.size, np.int64), list[Any]()
         reals = row.view(np.float64)
         for name, value in values.items():
             slot, kind, count = self.slots[name]
-            numbers = np.asarray(value)
-            if numbers.shape != (() if count is None else (count,)):
+            entries = [value] if count is None else value
+            if kind.startswith("*"):
+                arrays += [
+                    entry for entry in entries if isinstance(entry, (np.ndarray, StoredRecord))
+                ]
+                entries = [address_of(entry, name, kind[1:]) for entry in entries]
+            numbers = np.asarray(entries)
+            if numbers.shape != (count or 1,):
                 raise ValueError(f"{name} has {count or 1} numbers, got {numbers.size}")
             if kind == "float64":
                 reals[slot : slot + numbers.size] = numbers
@@ -70,7 +111,7 @@ class Record:
                 row[slot : slot + numbers.size] = numbers
             else:
                 raise TypeError(f"{name} is int64, got {value}")
-        return row
+        return StoredRecord(row, tuple(arrays))
 
     def read(self, memory: Pointer) -> SimpleNamespace:
         """Write the instructions that read all fields; a pointer becomes a `Pointer`."""
@@ -79,6 +120,19 @@ class Record:
             values = [load(memory, slot + k, kind) for k in range(1 if count is None else count)]
             fields[name] = values[0] if count is None else values
         return SimpleNamespace(**fields)
+
+
+def address_of(pointer: Any, name: str, kind: str) -> Any:
+    """Return the address of an array or a record for a field that points to a kind."""
+    if isinstance(pointer, StoredRecord):
+        return pointer.address
+    if not isinstance(pointer, np.ndarray):
+        return pointer
+    if pointer.dtype.name != kind:
+        raise TypeError(f"{name} points to {kind}, got an array of {pointer.dtype.name}")
+    if not pointer.flags.c_contiguous:
+        raise ValueError(f"{name} points to a contiguous array, got strides {pointer.strides}")
+    return pointer.ctypes.data
 
 
 def load(memory: Pointer, slot: int, kind: str) -> Any:

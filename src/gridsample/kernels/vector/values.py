@@ -19,14 +19,20 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gridsample.kernels.vector.kinds import KINDS, Kind, kind_of
+from gridsample.kernels.vector.conversions import convert, saturate
+from gridsample.kernels.vector.kinds import (
+    BOOL,
+    FLOAT32,
+    FLOAT64,
+    INT32,
+    Kind,
+    intrinsic_suffix,
+    kind_of,
+    llvm_type,
+)
 
 if TYPE_CHECKING:
     from gridsample.kernels.vector.function import Function
-    from gridsample.kernels.vector.pointers import Pointer
-
-BOOL, FLOAT32, FLOAT64 = KINDS["bool"], KINDS["float32"], KINDS["float64"]
-INT32, INT64, UINT32 = KINDS["int32"], KINDS["int64"], KINDS["uint32"]
 
 # The instructions of arithmetic for (float, signed, unsigned or bool).
 ARITHMETIC = {
@@ -53,9 +59,28 @@ CONDITIONS = {
 COLUMN = {"float": 0, "signed": 1, "unsigned": 2, "bool": 2, "pointer": 2}
 
 
-def llvm_type(kind: Kind, lanes: int) -> str:
-    """Return LLVM's name of the type of a value."""
-    return kind.llvm if lanes == 1 else f"<{lanes} x {kind.llvm}>"
+Operator = Callable[["Value", Any], "Value"]
+
+
+def operators(name: str) -> tuple[Operator, Operator]:
+    """Return the methods that apply an operation of `ARITHMETIC`, to a left and a right operand."""
+
+    def apply(self: Value, other: Any) -> Value:
+        return self.arithmetic(name, other)
+
+    def apply_reflected(self: Value, other: Any) -> Value:
+        return self.arithmetic(name, other, swapped=True)
+
+    return apply, apply_reflected
+
+
+def comparison(name: str) -> Operator:
+    """Return the method that applies a comparison of `CONDITIONS`."""
+
+    def compare(self: Value, other: Any) -> Value:
+        return self.compare(name, other)
+
+    return compare
 
 
 class Value:
@@ -67,21 +92,19 @@ class Value:
         kind: its element type.
         lanes: how many numbers it holds.
         uniform: whether they are known to be the same.
-        home: the memory that it was loaded from, if that stays as it is (`Function.spill`).
+        is_constant: whether they are known while the program is written.
     """
 
-    __slots__ = ("function", "home", "kind", "lanes", "text", "uniform")
+    __slots__ = ("function", "is_constant", "kind", "lanes", "text", "uniform")
     __hash__ = object.__hash__
 
-    def __init__(self, function: Function, text: str, kind: Kind, lanes: int) -> None:
+    def __init__(
+        self, function: Function, text: str, kind: Kind, lanes: int, *,
+        uniform: bool = False, is_constant: bool = False,
+    ) -> None:  # fmt: skip
         self.function, self.text, self.kind, self.lanes = function, text, kind, lanes
-        self.uniform = lanes == 1
-        self.home: Pointer | None = None
-
-    @property
-    def is_constant(self) -> bool:
-        """Whether it is known while the program is written."""
-        return not self.text.startswith("%")
+        self.uniform = uniform or lanes == 1
+        self.is_constant = is_constant
 
     @property
     def type(self) -> str:
@@ -128,23 +151,14 @@ class Value:
             CONDITIONS[name][COLUMN[a.kind.family]], BOOL, a.lanes, f"{a}, {b.text}"
         )
 
-    def __add__(self, other: Any) -> Value:
-        return self.arithmetic("+", other)
-
-    def __radd__(self, other: Any) -> Value:
-        return self.arithmetic("+", other, swapped=True)
-
-    def __sub__(self, other: Any) -> Value:
-        return self.arithmetic("-", other)
-
-    def __rsub__(self, other: Any) -> Value:
-        return self.arithmetic("-", other, swapped=True)
-
-    def __mul__(self, other: Any) -> Value:
-        return self.arithmetic("*", other)
-
-    def __rmul__(self, other: Any) -> Value:
-        return self.arithmetic("*", other, swapped=True)
+    __add__, __radd__ = operators("+")
+    __sub__, __rsub__ = operators("-")
+    __mul__, __rmul__ = operators("*")
+    __and__, __rand__ = operators("&")
+    __or__, __ror__ = operators("|")
+    __xor__, __rxor__ = operators("^")
+    __lshift__, __rlshift__ = operators("<<")
+    __rshift__, __rrshift__ = operators(">>")
 
     def __truediv__(self, other: Any) -> Value:
         if not self.kind.is_float:
@@ -180,36 +194,6 @@ class Value:
     def __rmod__(self, other: Any) -> Value:
         return self.like(other) % self
 
-    def __and__(self, other: Any) -> Value:
-        return self.arithmetic("&", other)
-
-    def __rand__(self, other: Any) -> Value:
-        return self.arithmetic("&", other)
-
-    def __or__(self, other: Any) -> Value:
-        return self.arithmetic("|", other)
-
-    def __ror__(self, other: Any) -> Value:
-        return self.arithmetic("|", other)
-
-    def __xor__(self, other: Any) -> Value:
-        return self.arithmetic("^", other)
-
-    def __rxor__(self, other: Any) -> Value:
-        return self.arithmetic("^", other)
-
-    def __lshift__(self, other: Any) -> Value:
-        return self.arithmetic("<<", other)
-
-    def __rlshift__(self, other: Any) -> Value:
-        return self.arithmetic("<<", other, swapped=True)
-
-    def __rshift__(self, other: Any) -> Value:
-        return self.arithmetic(">>", other)
-
-    def __rrshift__(self, other: Any) -> Value:
-        return self.arithmetic(">>", other, swapped=True)
-
     def __neg__(self) -> Value:
         if self.kind.is_float:
             return self.function.emit("fneg", self.kind, self.lanes, str(self))
@@ -218,23 +202,10 @@ class Value:
     def __invert__(self) -> Value:
         return self.arithmetic("^", True if self.kind is BOOL else -1)
 
-    def __eq__(self, other: object) -> Value:  # type: ignore[override]
-        return self.compare("==", other)
-
-    def __ne__(self, other: object) -> Value:  # type: ignore[override]
-        return self.compare("!=", other)
-
-    def __lt__(self, other: Any) -> Value:
-        return self.compare("<", other)
-
-    def __le__(self, other: Any) -> Value:
-        return self.compare("<=", other)
-
-    def __gt__(self, other: Any) -> Value:
-        return self.compare(">", other)
-
-    def __ge__(self, other: Any) -> Value:
-        return self.compare(">=", other)
+    __eq__ = comparison("==")  # type: ignore[assignment]
+    __ne__ = comparison("!=")  # type: ignore[assignment]
+    __lt__, __le__ = comparison("<"), comparison("<=")
+    __gt__, __ge__ = comparison(">"), comparison(">=")
 
     # Functions ------------------------------------------------------------------------------------
 
@@ -289,8 +260,16 @@ class Value:
         return (b == b).select(bounded, b)
 
     def select(self, a: Any, b: Any) -> Value:
-        """Choose a where this condition holds, otherwise b."""
-        return self.function.select(self, a, b)
+        """Choose ``a`` where this condition holds, otherwise ``b``."""
+        function = self.function
+        if not isinstance(a, Value) and not isinstance(b, Value):
+            a = function.constant(a, function.kind_of_numbers(a, b), self.lanes)
+        if not isinstance(a, Value):
+            a = function.constant(a, b.kind, b.lanes)
+        a, b = function.alike(a, b)
+        lanes = max(self.lanes, a.lanes)
+        condition, a, b = self.splat(lanes), a.splat(lanes), b.splat(lanes)
+        return function.emit("select", a.kind, lanes, f"{condition}, {a}, {b}")
 
     # Conversion -----------------------------------------------------------------------------------
 
@@ -303,37 +282,17 @@ class Value:
         kind = kind_of(kind)
         if kind is self.kind:
             return self
-        return self.function.convert(self, kind)
+        return convert(self, kind)
 
     def saturate(self, kind: Any) -> Value:
         """Round to the nearest number (ties to even) that a kind holds; NaN becomes 0 or False."""
-        kind = kind_of(kind)
-        if not self.kind.is_float or not (kind.is_integer or kind is BOOL):
-            raise TypeError(f"saturate turns floats into integers, not {self.kind.name}")
-        if kind.is_integer and kind.bits <= 16:
-            return self._saturate_short(kind)
-        whole = self.rint()
-        if kind is BOOL:
-            return whole > 0
-        if kind.bits < self.kind.bits - 1:
-            # The limits are exact, so clamping first is enough.
-            low, high = integer_range(kind)
-            whole = (whole > low).select(whole, low)  # also where it is NaN
-            whole = (whole < high).select(whole, high)
-            whole = (self == self).select(whole, 0.0)
-            return whole.to(INT64 if kind.bits == 32 else INT32).to(kind)
-        sign = "s" if kind.family == "signed" else "u"
-        to, source = (intrinsic_suffix(k, self.lanes) for k in (kind, self.kind))
-        return self.function.call(f"llvm.fpto{sign}i.sat.{to}.{source}", kind, self.lanes, whole)
+        return saturate(self, kind_of(kind))
 
-    def _saturate_short(self, kind: Kind) -> Value:
-        """Saturate to at most 16 bits: a number of that size rounds by adding a large one."""
-        low, high = integer_range(kind)
-        number = self if low == 0 else (self == self).select(self, 0.0)
-        number = (number > low).select(number, low)  # also where it is NaN
-        number = (number < high).select(number, high)
-        digits, bits = (23, INT32) if self.kind is FLOAT32 else (52, INT64)
-        return (number + 1.5 * 2.0**digits).bitcast(bits).to(kind)
+    def round_to(self, kind: Any) -> Value:
+        """Convert results to the kind that is stored: floats to integers as `saturate` does."""
+        kind = kind_of(kind)
+        rounds = self.kind.is_float and (kind.is_integer or kind is BOOL)
+        return self.saturate(kind) if rounds else self.to(kind)
 
     def bitcast(self, kind: Any, lanes: int | None = None) -> Value:
         """Read the same bits as another kind, with as many lanes as fill them."""
@@ -345,7 +304,7 @@ class Value:
             raise ValueError(f"{lanes} lanes of {kind.name} do not have {bits} bits")
         to = llvm_type(kind, lanes)
         if to == self.type:
-            return Value(self.function, self.text, kind, lanes)
+            return Value(self.function, self.text, kind, lanes, is_constant=self.is_constant)
         return self.function.emit("bitcast", kind, lanes, f"{self} to {to}")
 
     # Lanes ----------------------------------------------------------------------------------------
@@ -356,21 +315,24 @@ class Value:
             return self
         if self.lanes != 1:
             raise ValueError(f"cannot broadcast {self.lanes} lanes to {lanes}")
-        return self.function.splat(self, lanes)
+        first = self.function.undefined(self.kind, lanes).insert(self, 0)
+        result = first.shuffle([0] * lanes)
+        result.uniform = True
+        return result
 
-    def shuffle(self, places: Sequence[int | None], other: Value | None = None) -> Value:
+    def shuffle(self, picked: Sequence[int | None], other: Value | None = None) -> Value:
         """Pick lanes: of this value, then (from index ``lanes`` on) of ``other``; None is any."""
         if self.lanes == 1:
-            return self.splat(len(places))
-        if len(places) == 1:
-            place = places[0] or 0
-            source = self if other is None or place < self.lanes else other
-            return source[place % self.lanes]
+            return self.splat(len(picked))
+        if len(picked) == 1:
+            lane = picked[0] or 0
+            source = self if other is None or lane < self.lanes else other
+            return source[lane % self.lanes]
         second = str(other) if other is not None else f"{self.type} poison"
-        picked = ", ".join("i32 poison" if p is None else f"i32 {p}" for p in places)
-        n = len(places)
+        mask = ", ".join("i32 poison" if lane is None else f"i32 {lane}" for lane in picked)
+        n = len(picked)
         return self.function.emit(
-            "shufflevector", self.kind, n, f"{self}, {second}, <{n} x i32> <{picked}>"
+            "shufflevector", self.kind, n, f"{self}, {second}, <{n} x i32> <{mask}>"
         )
 
     def __getitem__(self, lane: int) -> Value:
@@ -459,19 +421,6 @@ UFUNCS: dict[Any, Callable[..., Any]] = {
     np.left_shift: operator.lshift,
     np.right_shift: operator.rshift,
 }
-
-
-def integer_range(kind: Kind) -> tuple[int, int]:
-    """Return the least and the greatest number of an integer kind."""
-    if kind.family == "unsigned":
-        return 0, (1 << kind.bits) - 1
-    return -(1 << (kind.bits - 1)), (1 << (kind.bits - 1)) - 1
-
-
-def intrinsic_suffix(kind: Kind, lanes: int) -> str:
-    """Return how the names of LLVM's intrinsic functions spell a type: "v8f32"."""
-    element = {"float": "f32", "double": "f64", "ptr": "p0"}.get(kind.llvm, kind.llvm)
-    return f"v{lanes}{element}" if lanes > 1 else element
 
 
 def constant_text(number: Any, kind: Kind) -> str:

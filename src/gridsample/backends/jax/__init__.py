@@ -1,0 +1,240 @@
+"""JAX arrays: every operation on every device, under every transform of JAX.
+
+Operations are composed of those of `jax.numpy`, which JAX differentiates, batches and compiles:
+`taps` has the taps of points and their sums, `sampling` gather and its transpose, `footprints` and
+`labels` their variants, `filtering` the prefilter, `resizing` the products with bands of weights.
+Each is compiled once for each shape, dtype and choice of options.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from gridsample.backends.base import Backend
+from gridsample.backends.jax import filtering, footprints, resizing, sampling
+from gridsample.backends.jax.taps import Call
+from gridsample.backends.maps import grid_along
+from gridsample.definitions.checks import check_dense, check_extent
+from gridsample.definitions.options import Options, Resizing, checked, fill_numbers
+from gridsample.definitions.plan import (
+    NARROW_TYPES,
+    WIDE_TYPES,
+    Plan,
+    Shape,
+    check_image_type,
+    coordinates,
+    make_plan,
+)
+from gridsample.kernels.spline.recursions import extension
+
+Array = Any
+DType = np.dtype[Any]
+
+
+def plan_of(image: Shape, kind: DType, grid: Array, options: Options) -> Plan:
+    """Create the plan for an image (N, C, *spatial) that is sampled in a dtype."""
+    return make_plan(
+        image, kind, tuple(grid.shape), grid.dtype, options.mode, options.padding_mode,
+        options.align_corners, False, coords=options.coords, extrapolate=options.extrapolate,
+        footprint=options.footprint,
+    )  # fmt: skip
+
+
+class Jax(Backend):
+    """The backend for JAX arrays."""
+
+    xp: Any = jnp
+    is_host = False
+
+    # Arrays and types
+
+    def asarrays(self, **given: Any) -> list[Array]:
+        """Convert each argument to a JAX array; NumPy arrays and numbers are accepted."""
+        return [as_jax(one, name) for name, one in given.items()]
+
+    to_device = asarrays
+
+    def type_name(self, dtype: Any, name: str = "input") -> str:
+        """NumPy's name of a dtype, or "bfloat16"."""
+        found = str(dtype)
+        if found not in WIDE_TYPES and found not in NARROW_TYPES:
+            accepted = ", ".join(NARROW_TYPES + WIDE_TYPES)
+            raise TypeError(f"{name} has dtype {found}; accepted: {accepted}")
+        return found
+
+    def as_dtype(self, given: Any) -> DType | None:
+        """Convert a dtype or a name to a dtype; None for an array."""
+        if isinstance(given, str):
+            return self.type(given)
+        scalar = isinstance(given, type) or isinstance(getattr(given, "dtype", None), np.dtype)
+        if isinstance(given, np.dtype) or (scalar and not hasattr(given, "shape")):
+            return jax.dtypes.canonicalize_dtype(given)
+        return None
+
+    def asarray(self, given: Any, like: Array) -> Array:
+        """Convert to a JAX array."""
+        return jnp.asarray(given)
+
+    def type(self, name: str) -> DType:
+        """The dtype of a name, with 32 bits where JAX is configured without 64."""
+        found: DType = jax.dtypes.canonicalize_dtype(jnp.dtype(name))
+        return found
+
+    def promote(self, *types: Any) -> DType:
+        """The dtype of a product."""
+        found: DType = functools.reduce(jnp.promote_types, types)
+        return found
+
+    def astype(self, array: Array, dtype: Any) -> Array:
+        """Convert an array to another dtype."""
+        return array if array.dtype == dtype else array.astype(dtype)
+
+    def permute(self, array: Array, axes: Sequence[int]) -> Array:
+        """Return an array with its axes in another order."""
+        return array.transpose(axes)
+
+    def full(self, shape: Sequence[int], number: float, dtype: Any, like: Array) -> Array:
+        """Create an array of one number."""
+        return jnp.full(tuple(shape), number, dtype)
+
+    def empty(self, shape: Sequence[int], dtype: Any, like: Array) -> Array:
+        """Create an array of zeros."""
+        return jnp.zeros(tuple(shape), dtype)
+
+    def inspects(self, array: Array) -> bool:
+        """Whether an array is on a CPU, and nothing is traced."""
+        return is_known(array)
+
+    def line(self, size: Any, align_corners: bool | None, dtype: Any, like: Array) -> Array:
+        """Compute the coordinates of pixel centres, or their indices."""
+        if align_corners is None:
+            return jnp.arange(size, dtype=dtype)
+        return jnp.asarray(coordinates(size, align_corners).astype(dtype))
+
+    def affine_grid(self, theta: Array, out: Sequence[Any], align_corners: bool | None) -> Array:
+        """Create the grid of affine maps."""
+        return grid_along(self, theta, out, align_corners)
+
+    def custom_vjp(
+        self,
+        compute: Callable[[Sequence[Array], bool], Array],
+        differentiate: Callable[..., Any],
+        arrays: Sequence[Array],
+    ) -> Array:
+        """Compute a function, and again for its derivatives."""
+        return jax.checkpoint(lambda *given: compute(given, False))(*arrays)
+
+    def checkpoint(self, function: Callable[..., Array], arrays: Sequence[Array]) -> Array:
+        """Compute a function, and again for its derivatives."""
+        return jax.checkpoint(function)(*arrays)
+
+    # Sampling
+
+    def resolve_options(self, image: Array, grid: Array, options: Options) -> Options:
+        """Return the checked options, with the fill value."""
+        shape = self.shape(image)
+        resolved = checked(options, shape, self.shape(grid))
+        last = resolved.channels_last()
+        size = (shape[0], shape[-1], *shape[1:-1]) if last else shape
+        self.type_name(image.dtype)
+        self.type_name(grid.dtype, "grid")
+        plan = plan_of(size, image.dtype, grid, resolved)
+        fill = fill_numbers(options, plan.filled, image.dtype, plan.channels)
+        return resolved.changed(fill_value=fill)
+
+    def gather(
+        self, image: Array, grid: Array, options: Options, dtype: Any, out: Array | None = None
+    ) -> Array:
+        """Sample an image."""
+        plan = plan_of(self.shape(image), np.dtype(dtype), grid, options)
+        return sampling.gather(image, grid, call_of(plan, grid, options), np.dtype(dtype))
+
+    def scatter(
+        self, values: Array, grid: Array, spatial: Shape, options: Options, dtype: Any
+    ) -> Array:
+        """Apply the transpose of gather."""
+        size = (*self.shape(values)[:2], *spatial)
+        check_extent("the result", size, np.dtype(dtype).itemsize)
+        plan = plan_of(size, np.dtype(dtype), grid, options)
+        call = call_of(plan, grid, options)._replace(fill=())
+        return sampling.scatter(values, grid, call, np.dtype(dtype))
+
+    def backward(
+        self, values: Array, image: Array, grid: Array, options: Options, needed: tuple[bool, bool],
+        dtype: Any,
+    ) -> tuple[Array | None, Array | None]:  # fmt: skip
+        """Compute both gradients of gather."""
+        plan = plan_of(self.shape(image), np.dtype(dtype), grid, options)
+        call = call_of(plan, grid, options)
+        found = sampling.backward(values, image, grid, call, needed, np.dtype(dtype))
+        return found[0], found[1]
+
+    def fill(self, image: Array, options: Options) -> Array:
+        """The fill value as an array that broadcasts over an image."""
+        numbers = np.array(options.fill_value).astype(image.dtype)
+        return jnp.asarray(numbers).reshape(1, -1, *(1,) * (image.ndim - 2))
+
+    def prefilter(
+        self, image: Array, order: int, boundaries: Sequence[str], axes: Sequence[int],
+        align_corners: bool, adjoint: bool, threads: int | None,
+    ) -> Array:  # fmt: skip
+        """Compute B-spline coefficients, or the transpose."""
+        self.type_name(image.dtype)
+        check_image_type(image.dtype)
+        real = resizing.sum_type(image.dtype)
+        kind = jnp.promote_types(real, np.complex64) if sampling.is_complex(image.dtype) else real
+        extended = tuple(extension(one, align_corners) for one in boundaries) if order > 1 else ()
+        return filtering.coefficients(image.astype(kind), order, extended, tuple(axes), adjoint)
+
+    def resize(self, image: Array, options: Resizing, transposed: bool) -> Array:
+        """Resize by one matrix per axis, or by their transposes."""
+        self.type_name(image.dtype)
+        check_extent("the result", (*image.shape[:2], *options.size), image.dtype.itemsize)
+        return resizing.resize(image, options._replace(threads=None), transposed)
+
+
+BACKEND = Jax()
+
+
+def call_of(plan: Plan, grid: Array, options: Options) -> Call:
+    """Describe a call."""
+    call = Call(plan, tuple(options.order), tuple(options.fill_value))
+    if plan.footprint is None:
+        return call
+    return call._replace(bounds=footprints.bounds_of(grid, call, is_known(grid)))
+
+
+# Arrays -------------------------------------------------------------------------------------------
+
+
+def as_jax(given: Any, name: str) -> Array:
+    """Convert an argument to a JAX array.
+
+    Raises:
+        TypeError: it is neither an array of JAX or NumPy nor a number.
+    """
+    if isinstance(given, jax.Array):
+        return given
+    check_dense(**{name: given})
+    if isinstance(given, (np.ndarray, np.generic, bool, int, float, complex)):
+        return jnp.asarray(given)
+    kind = type(given)
+    raise TypeError(
+        f"{name} is a {kind.__module__}.{kind.__qualname__}, and other arguments are JAX arrays; "
+        f"accepted: arrays of JAX and NumPy; convert it: {name} = jax.numpy.asarray({name})"
+    )
+
+
+def is_known(array: Array) -> bool:
+    """Whether the values of an array can be inspected: it is on a CPU, and nothing is traced."""
+    # Within jit, what is computed from constants is traced, too.
+    computed = jax.lax.neg(np.float32(0))
+    if any(isinstance(one, jax.core.Tracer) for one in (array, computed)):
+        return False
+    return all(one.platform == "cpu" for one in array.devices())

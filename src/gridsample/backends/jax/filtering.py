@@ -1,0 +1,84 @@
+"""The B-spline prefilter on JAX arrays.
+
+Each recursion y[k] = x[k] + z y[k - 1] is a sum of earlier entries times powers of z.  Sums of 1,
+2, 4, ... entries are computed, until further powers are lost in rounding, so that a line takes few
+operations on whole arrays instead of one step per entry.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from gridsample.kernels.spline.recursions import Design, design, tiny
+
+Array = Any
+
+
+def recursion(line: Array, z: float, forward: bool) -> Array:
+    """Compute y[k] = x[k] + z y[k - 1] along the last axis, or y[k] = x[k] + z y[k + 1]."""
+    n, step, limit = line.shape[-1], 1, tiny(np.dtype(line.real.dtype))
+    while step < n and abs(z) ** step > limit:
+        pad = [(0, 0)] * (line.ndim - 1) + [(step, 0) if forward else (0, step)]
+        part = line[..., :-step] if forward else line[..., step:]
+        line = line + z**step * jnp.pad(part, pad)
+        step *= 2
+    return line
+
+
+def weighted(line: Array, filter_: Design, number: int) -> Array:
+    """One of the filter's sums of a line's entries (..., n): (..., 1)."""
+    sums = filter_.sums
+    some = slice(sums.bounds[number], sums.bounds[number + 1])
+    weights = sums.weights[some].astype(line.real.dtype)
+    return jnp.sum(line[..., sums.places[some]] * weights, -1, keepdims=True)
+
+
+def filtered(line: Array, order: int, extended: str) -> Array:
+    """Filter the last axis of an array."""
+    n = line.shape[-1]
+    filter_ = design(order, n, extended, False, np.dtype(line.real.dtype))
+    poles = len(filter_.poles)
+    if len(filter_.changed):
+        added = [weighted(line, filter_, 2 * poles + k) for k in range(len(filter_.changed))]
+        line = line.at[..., filter_.changed].add(jnp.concatenate(added, -1))
+    line = line * filter_.gain
+    for k, root in enumerate(filter_.poles):
+        z = float(root)
+        there = recursion(
+            jnp.concatenate([weighted(line, filter_, 2 * k), line[..., 1:]], -1), z, True
+        )
+        end = weighted(there, filter_, 2 * k + 1)
+        line = recursion(jnp.concatenate([-z * there[..., :-1], end], -1), z, False)
+    return line
+
+
+@functools.partial(jax.jit, static_argnums=(1, 2, 3, 4))
+def coefficients(
+    image: Array, order: int, extended: Sequence[str], axes: Sequence[int], adjoint: bool
+) -> Array:
+    """Compute the spline coefficients of a floating-point or complex array, or the transpose.
+
+    extended: the boundary for each of the axes, as `gridsample.kernels.spline.extension` returns
+        it.
+    """
+    if order < 2 or 0 in image.shape:
+        return image
+    if jnp.issubdtype(image.dtype, jnp.complexfloating):
+        parts = [
+            coefficients(one, order, extended, axes, adjoint)
+            for one in (jnp.real(image), jnp.imag(image))
+        ]
+        return jax.lax.complex(*parts)
+    if adjoint:
+        _, transposed = jax.vjp(lambda one: coefficients(one, order, extended, axes, False), image)
+        (found,) = transposed(image)
+        return found
+    for name, axis in zip(extended, axes, strict=True):
+        image = jnp.moveaxis(filtered(jnp.moveaxis(image, axis, -1), order, name), -1, axis)
+    return image

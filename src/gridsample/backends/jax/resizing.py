@@ -1,0 +1,146 @@
+"""Resizing of JAX arrays: each axis is multiplied by its band of weights."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from gridsample.backends.jax import filtering
+from gridsample.backends.jax.sampling import is_complex, is_integer, saturated
+from gridsample.definitions import tables
+from gridsample.definitions.options import Resizing
+from gridsample.definitions.plan import WIDE_TYPES
+from gridsample.definitions.tables import AxisMap, Band
+
+Array = Any
+# More taps than these are summed by a loop.
+UNROLLED = 8
+# The difference of two sums of weights up to which labels tie, in units of the sums' rounding.
+TIE = 64
+
+
+@functools.partial(jax.jit, static_argnums=(1, 2))
+def resize(image: Array, options: Resizing, transposed: bool) -> Array:
+    """Resize (N, C, *spatial) by one matrix per axis, or by their transposes, in its dtype."""
+    if 0 in image.shape:
+        return jnp.zeros((*image.shape[:2], *options.size), image.dtype)
+    if is_complex(image.dtype):
+        parts = [resize(one, options, transposed) for one in (jnp.real(image), jnp.imag(image))]
+        return jax.lax.complex(*parts)
+    inputs, outputs = tuple(image.shape[2:]), tuple(options.size)
+    if transposed:
+        inputs, outputs = outputs, inputs
+    maps = tables.axis_maps(
+        inputs,
+        outputs,
+        options.methods,
+        options.align_corners,
+        options.antialias,
+        options.scales,
+        transposed,
+    )
+    if tables.votes(options.methods):
+        return vote(image, maps)
+    if options.rounding != "exact" and is_integer(image.dtype):
+        for axis in tables.rounded_order(inputs, outputs, options.rounding):
+            image = applied(image, [axis], maps)
+        return image
+    # Axes that shrink come first, because less is left to do for the others.
+    axes = sorted(range(len(maps)), key=lambda k: maps[k].outputs / maps[k].inputs)
+    return applied(image, axes, maps)
+
+
+def applied(image: Array, axes: Sequence[int], maps: Sequence[AxisMap]) -> Array:
+    """Apply the maps of some axes, and convert the result to the image's dtype."""
+    axes = [axis for axis in axes if not maps[axis].is_identity]
+    dtype = image.dtype
+    copies = all(one.before is one.after is None and one.band.copies for one in
+                 [maps[axis] for axis in axes])  # fmt: skip
+    if not copies:
+        image = image.astype(sum_type(dtype))
+    for axis in axes:
+        image = mapped(image, axis + 2, maps[axis])
+    if copies:
+        return image
+    return saturated(image, dtype) if is_integer(dtype) else image.astype(dtype)
+
+
+def sum_type(dtype: Any) -> Any:
+    """The dtype of sums over an image."""
+    wide = np.dtype(dtype).name in WIDE_TYPES
+    return jax.dtypes.canonicalize_dtype(np.float64 if wide else np.float32)
+
+
+def mapped(image: Array, axis: int, one: AxisMap) -> Array:
+    """Apply the map of an axis: after @ band @ before."""
+    for prefilter, step in ((one.before, 0), (one.after, 1)):
+        if step:
+            image = banded(image, axis, one.band)
+        if prefilter is not None:
+            order, extended, adjoint = prefilter.options
+            image = filtering.coefficients(image, order, (extended,), (axis,), adjoint)
+    return image
+
+
+def banded(image: Array, axis: int, band: Band) -> Array:
+    """Multiply an axis by a band."""
+    if band.is_identity:
+        return image
+    if band.copies:
+        return jnp.take(image, band.first, axis, mode="clip")
+    lines, taps = jnp.moveaxis(image, axis, -1), np.arange(band.taps)[:, np.newaxis]
+    index = np.minimum(band.first + taps, band.inputs - 1).astype(np.int32)
+    # A weight beyond the row's own ones reads nothing.
+    terms = index, band.weights.T.astype(lines.dtype), taps < band.count
+
+    def add(total: Array, term: Any) -> tuple[Array, None]:
+        index, weights, reads = term
+        pixels = jnp.take(lines, index, -1, mode="clip")
+        return total + jnp.where(reads, pixels * weights, 0), None
+
+    total = jnp.zeros((*lines.shape[:-1], band.outputs), lines.dtype)
+    if band.taps > UNROLLED:
+        total, _ = jax.lax.scan(add, total, terms)
+    else:
+        for term in zip(*terms, strict=True):
+            total, _ = add(total, term)
+    return jnp.moveaxis(total, -1, axis)
+
+
+# Labels -------------------------------------------------------------------------------------------
+
+
+def vote(image: Array, maps: Sequence[AxisMap]) -> Array:
+    """Return the label with the largest sum of weights; the smallest one of several wins.
+
+    One label of the image is weighed after the other.
+    """
+    shape = (*image.shape[:2], *[one.outputs for one in maps])
+    axes, real = range(len(maps)), jax.dtypes.canonicalize_dtype(np.float64)
+    tie = TIE * float(np.finfo(real).eps)
+
+    def weight(label: Array) -> Array:
+        return applied((image == label).astype(real), axes, maps)
+
+    def step(state: Any) -> Any:
+        label, winner, most, _ = state
+        total = weight(label)
+        wins = total > most + tie
+        greater = image > label
+        following = jnp.min(jnp.where(greater, image, jnp.max(image)))
+        return (
+            following,
+            jnp.where(wins, label, winner),
+            jnp.where(wins, total, most),
+            jnp.any(greater),
+        )
+
+    first = jnp.min(image)
+    state = first, jnp.full(shape, first), jnp.full(shape, -1, real), jnp.ones((), bool)
+    winner = jax.lax.while_loop(lambda state: state[-1], step, state)[1]
+    return winner

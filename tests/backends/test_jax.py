@@ -1,0 +1,381 @@
+"""JAX arrays: every operation against NumPy's results, and under JAX's transforms."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import cases
+import numpy as np
+import pytest
+
+import gridsample
+
+jax = pytest.importorskip("jax")
+jnp = jax.numpy
+
+from jax.test_util import check_grads  # noqa: E402
+
+SLOW = pytest.mark.slow
+BOUNDARIES = (
+    *("zeros", "constant", "border", "reflection", "symmetric", "mirror", "wrap"),
+    *("antisymmetric", "antimirror", "dst1"),
+)
+
+
+@pytest.fixture(autouse=True)
+def settings() -> Iterator[None]:
+    """Double precision, and programs that are compiled quickly."""
+    jax.config.update("jax_enable_x64", True)
+    jax.config.update("jax_disable_most_optimizations", True)
+    yield
+    jax.config.update("jax_enable_x64", False)
+    jax.config.update("jax_disable_most_optimizations", False)
+
+
+def as_jax(one: Any) -> Any:
+    return jnp.asarray(one) if isinstance(one, np.ndarray) else one
+
+
+def close(found: Any, expected: Any, tolerance: float = 1e-12) -> None:
+    """A result is like NumPy's, whose largest number is the unit of the tolerance."""
+    if expected is None:
+        assert found is None
+        return
+    assert isinstance(found, jax.Array)
+    assert (found.shape, found.dtype) == (expected.shape, expected.dtype)
+    range_ = max(1.0, float(np.nanmax(np.abs(expected), initial=0)))
+    np.testing.assert_allclose(found, expected, rtol=0, atol=tolerance * range_)
+
+
+def pair(function: str, *arrays: Any, tolerance: float = 1e-12, **options: Any) -> None:
+    """A function gives for JAX arrays what it gives for NumPy's."""
+    call = getattr(gridsample, function)
+    expected = call(*arrays, **options)
+    found = call(*map(as_jax, arrays), **{name: as_jax(one) for name, one in options.items()})
+    if not isinstance(expected, tuple):
+        expected, found = (expected,), (found,)
+    for mine, other in zip(found, expected, strict=True):
+        close(mine, other, tolerance)
+
+
+# Values -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.covering(ordinary=1, slow=2)
+@pytest.mark.parametrize("coords", ["normalized", "pixel", "displacement"])
+@pytest.mark.parametrize("align_corners", [False, True])
+@pytest.mark.parametrize("boundary", BOUNDARIES)
+@pytest.mark.parametrize("mode", ["nearest", "linear", "cubic", "spline3", "spline4", "lanczos3"])
+@pytest.mark.parametrize("rank", [1, 2, 3])
+def test_samples_and_gradients(
+    rank: int, mode: str, boundary: str, align_corners: bool, coords: str
+) -> None:
+    rng = cases.generator("jax", rank, mode, boundary, align_corners, coords)
+    spatial = (5, 6, 7)[-rank:]
+    image = cases.pixels(rng, (1, 2, *spatial))
+    out = spatial if coords == "displacement" else (3, 4)
+    grid = rng.uniform(-1.6, 1.6, (2, *out, rank))
+    if coords != "normalized":
+        grid = 4 * grid + 2 * (coords == "pixel")
+    grid.reshape(-1)[[3, 8]] = np.nan, np.inf
+    options = {
+        "mode": mode, "padding_mode": boundary, "align_corners": align_corners, "coords": coords,
+        "fill_value": (2.5, -1) if boundary == "constant" else 0,
+        "extrapolate": bool(rng.random() < 0.7),
+    }  # fmt: skip
+    pair("grid_sample", image, grid, **options)
+    pair("grid_sample_vjp", cases.pixels(rng, (2, 2, *out)), image, grid, **options)
+
+
+def test_derivatives_along_coordinates() -> None:
+    rng = cases.generator("jax", "derivatives")
+    image, grid = cases.pixels(rng, (2, 2, 5, 6)), rng.uniform(-1.3, 1.3, (2, 3, 4, 2))
+    pair("grid_gradient", image, grid, "cubic", "reflection")
+    pair("grid_hessian", image, grid, ("spline3", "linear"), ("constant", "wrap"), fill_value=3)
+
+
+def test_other_operations() -> None:
+    rng = cases.generator("jax", "others")
+    image, grid = cases.pixels(rng, (1, 2, 4, 5)), rng.uniform(-1.3, 1.3, (2, 3, 2, 2))
+    values, theta = cases.pixels(rng, (2, 2, 3, 2)), rng.uniform(-1, 1, (2, 2, 3))
+    size = (2, 2, 3, 2)
+    pair("grid_sample", np.moveaxis(image, 1, -1), grid, channel_axis=-1, return_mask=True)
+    pair("affine_grid", theta, size)
+    pair("affine_sample", image, theta, size, "cubic", "border")
+    pair("affine_sample_vjp", values, image, theta, size)
+    pair("splat", values, grid, (4, 5), "cubic", "mirror", normalize=True, return_weight=True)
+    pair("splat_count", grid, (4, 5), "spline2", "wrap")
+
+
+def test_missing_pixels_and_weights() -> None:
+    rng = cases.generator("jax", "missing")
+    image, grid = cases.pixels(rng, (1, 2, 4, 5)), rng.uniform(-1.3, 1.3, (2, 3, 2))
+    image[rng.random(image.shape) < 0.3] = np.nan
+    values, weights = cases.pixels(rng, (2, 2, 3)), rng.random((1, 1, 4, 5))
+    options = {"padding_mode": "missing", "missing": "ignore", "weights": weights}
+    pair("grid_sample", image, grid, **options, return_weight=True)
+    pair("grid_sample_vjp", values, image, grid, **options)
+    pair("interpolate", image, (5, 3), mode="linear", missing="ignore", return_weight=True)
+
+
+@pytest.mark.parametrize(
+    "dtype",
+    ["uint8", "int64", *[pytest.param(one, marks=SLOW) for one in ("bool", "int16", "uint64")]],
+)
+def test_integers_and_labels(dtype: str) -> None:
+    rng = cases.generator("jax", dtype)
+    image, grid = cases.pixels(rng, (2, 1, 4, 5), dtype), rng.uniform(-1.3, 1.3, (2, 3, 2, 2))
+    grid[0, 0, 0] = np.nan
+    fill = {"padding_mode": "constant", "fill_value": 1}
+    pair("grid_sample", image, grid, "nearest", **fill)
+    if dtype not in ("int64", "uint64"):  # whose sums are rounded
+        pair("grid_sample", image, grid, "cubic", **fill)
+        pair("interpolate", image, (3, 7), mode="cubic", antialias=True)
+    few = image if dtype == "bool" else image % 3
+    pair("grid_sample", few, grid, "label", **fill)
+    pair("grid_sample", few, grid, "label", antialias=True, max_samples=2)
+    pair("interpolate", few, (3, 7), mode="label")
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "complex64", "complex128", "bfloat16"])
+def test_precisions(dtype: str) -> None:
+    rng = cases.generator("jax", dtype)
+    image, grid = cases.pixels(rng, (2, 1, 4, 5)), rng.uniform(-1.3, 1.3, (2, 3, 2, 2))
+    kind = jnp.dtype(dtype)
+    if kind.kind == "c":
+        image = image + 1j * image[::-1]
+    sample = gridsample.grid_sample
+    found = sample(jnp.asarray(image, kind), jnp.asarray(grid), "cubic", "mirror")
+    expected = sample(np.asarray(jnp.asarray(image, kind)).astype(image.dtype), grid, "cubic",
+                      "mirror")  # fmt: skip
+    assert found.dtype == kind
+    eps = float(jnp.finfo(kind).eps)
+    np.testing.assert_allclose(
+        np.asarray(found).astype(image.dtype), expected, rtol=0, atol=16 * eps
+    )
+
+
+@pytest.mark.parametrize(
+    ("mode", "antialias"),
+    [("nearest", False), ("area", False), ("linear", True), ("lanczos3", True), ("spline3", True),
+     ("cubic", False), ("spline3", False)],
+)  # fmt: skip
+def test_resizing(mode: str, antialias: bool) -> None:
+    rng = cases.generator("jax", mode)
+    image = cases.pixels(rng, (1, 2, 5, 30))
+    image[0, 0, 0, 0] = np.nan
+    pair("interpolate", image, (7, 4), mode=mode, antialias=antialias)
+    pair("interpolate_vjp", cases.pixels(rng, (1, 2, 7, 4)), image, (7, 4), mode=mode,
+         antialias=antialias)  # fmt: skip
+
+
+@pytest.mark.parametrize("rounding", ["pillow", "torch"])
+def test_bytes_are_rounded_after_each_axis(rounding: str) -> None:
+    image = cases.pixels(cases.generator("jax", rounding), (1, 3, 20, 17), "uint8")
+    pair("interpolate", image, (9, 6), mode="bicubic", antialias=True, rounding=rounding)
+
+
+@pytest.mark.covering(ordinary=0, slow=2)
+@pytest.mark.parametrize("boundary", BOUNDARIES)
+@pytest.mark.parametrize(("order", "axes"), [(3, (0, 1)), (6, (0,))])
+@pytest.mark.parametrize("adjoint", [True, False])
+def test_prefilter(adjoint: bool, order: int, axes: tuple[int, ...], boundary: str) -> None:
+    image = cases.pixels(cases.generator("jax", boundary), (40, 3))
+    pair("spline_filter", image, order, boundary, axes=axes, adjoint=adjoint)
+
+
+def test_footprints_in_a_trace() -> None:
+    rng = cases.generator("jax", "footprints")
+    image, grid = cases.pixels(rng, (1, 1, 9, 8)), rng.uniform(-1.3, 1.3, (1, 2, 2, 2))
+    few = {"antialias": True, "max_samples": 2}
+    traced = jax.jit(lambda image, grid: gridsample.grid_sample(image, grid, **few))
+    close(traced(image, grid), gridsample.grid_sample(image, grid, **few))
+
+
+@pytest.mark.slow
+def test_footprints() -> None:
+    rng = cases.generator("jax", "footprints")
+    image, grid = cases.pixels(rng, (1, 1, 21, 20)), rng.uniform(-1.3, 1.3, (2, 3, 2, 2))
+    grid[0, 0, 0] = np.nan
+    values = cases.pixels(rng, (2, 1, 3, 2))
+    few = {"antialias": True, "max_samples": 3}
+    pair("grid_sample", image, grid, "linear", "border", **few)
+    pair("grid_sample_vjp", values, image, grid, **few)
+    detached = {"coords": "displacement", "footprint": "detach"}
+    pair("grid_sample_vjp", values, image, 8 * grid, **detached, **few)
+    pair("splat", values, grid, (21, 20), **few)
+
+
+# Transforms ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("mode", "boundary", "rank"),
+    [
+        ("cubic", "wrap", 1),
+        pytest.param("cubic", "border", 2, marks=SLOW),
+        pytest.param("spline3", "constant", 2, marks=SLOW),
+    ],
+)
+def test_derivatives_of_second_order(mode: str, boundary: str, rank: int) -> None:
+    rng = cases.generator("jax", "grads", mode)
+    image = cases.pixels(rng, (1, 1, 4, 5)[: 2 + rank])
+    grid = rng.uniform(-0.9, 0.9, (1, 3, rank))
+
+    def sampled(image: Any, grid: Any) -> Any:
+        return gridsample.grid_sample(image, grid, mode, boundary)
+
+    check_grads(sampled, (image, grid), order=2, rtol=1e-5, eps=1e-5)
+
+
+def test_gradients_are_zero_where_nothing_is_sampled() -> None:
+    image, grid = jnp.ones((1, 1, 3, 3)), jnp.array([[[jnp.nan, 0.1], [0.2, jnp.inf], [0, 5]]])
+    for boundary in ("zeros", "mirror", "border", "constant"):
+        loss = lambda grid, name=boundary: jnp.nansum(  # noqa: E731
+            gridsample.grid_sample(image, grid, "cubic", name)
+        )
+        assert not np.isnan(jax.grad(loss)(grid)).any()
+    edge = jnp.array([[[1.0]]])  # clamped: the derivative is 0 at the end, as in PyTorch
+    line = jnp.array([[[0.0, 1.0]]])
+    slope = jax.grad(lambda at: gridsample.grid_sample(line, at, "linear", "border", True).sum())
+    assert slope(edge) == 0
+
+
+def test_transforms() -> None:
+    rng = cases.generator("jax", "transforms")
+    image = jnp.asarray(cases.pixels(rng, (1, 2, 5, 6)))
+    grids = jnp.asarray(rng.uniform(-0.9, 0.9, (3, 2, 3, 2, 2)))
+
+    def sampled(image: Any, grid: Any) -> Any:
+        return gridsample.grid_sample(image, grid, "cubic", "border")
+
+    each = jnp.stack([sampled(image, one) for one in grids])
+    close(jax.jit(jax.vmap(sampled, (None, 0)))(image, grids), np.asarray(each))
+    images = jnp.stack([image, 2 * image, 3 * image])
+    twice = jax.vmap(jax.vmap(sampled, (None, 0)), (0, None))(images, grids)
+    close(twice[2], 3 * np.asarray(each))
+
+    def add(total: Any, grid: Any) -> Any:
+        return total + sampled(image, grid).sum(), None
+
+    total, _ = jax.lax.scan(add, 0.0, grids)
+    np.testing.assert_allclose(total, each.sum(), rtol=1e-12)
+    forward = jax.jacfwd(sampled, 1)(image, grids[0])
+    np.testing.assert_allclose(forward, jax.jacrev(sampled, 1)(image, grids[0]), atol=1e-12)
+    again = jax.checkpoint(lambda grid: sampled(image, grid).sum())
+    np.testing.assert_allclose(
+        jax.grad(again)(grids[0]), jax.grad(lambda grid: sampled(image, grid).sum())(grids[0])
+    )
+    assert jax.eval_shape(sampled, image, grids[0]).shape == (2, 2, 3, 2)
+
+
+def test_a_program_is_exported_for_any_batch() -> None:
+    rng = cases.generator("jax", "export")
+    image, grid = cases.pixels(rng, (3, 1, 4, 5)), rng.uniform(-1, 1, (3, 2, 2))
+    (n,) = jax.export.symbolic_shape("n")
+    shapes = [jax.ShapeDtypeStruct((n, *one.shape[1:]), one.dtype) for one in (image, grid)]
+    exported = jax.export.export(jax.jit(gridsample.grid_sample))(*shapes)
+    close(exported.call(image, grid), gridsample.grid_sample(image, grid))
+
+
+def test_constants_in_a_trace() -> None:
+    # Their values are there, but what is computed from them is traced.
+    image, grid = jnp.array([[[1.0, jnp.nan, 3.0]]]), jnp.array([[[0.0], [0.5]]])
+    found = jax.jit(lambda: gridsample.grid_sample(image, grid, missing="ignore"))()
+    close(found, gridsample.grid_sample(np.asarray(image), np.asarray(grid), missing="ignore"))
+
+
+def test_single_precision() -> None:
+    jax.config.update("jax_enable_x64", False)
+    rng = cases.generator("jax", "single")
+    image, grid = cases.pixels(rng, (1, 1, 4, 5), "int32"), rng.uniform(-1, 1, (1, 3, 2))
+    found = gridsample.grid_sample(jnp.asarray(image), jnp.asarray(grid), "nearest", "border")
+    np.testing.assert_array_equal(
+        found, gridsample.grid_sample(image, grid.astype("f4"), "nearest", "border")
+    )
+    real = image / 2**31
+    found = gridsample.grid_sample(jnp.asarray(real), jnp.asarray(grid), "spline3", "mirror")
+    assert found.dtype == np.float32
+    expected = gridsample.grid_sample(real.astype("f4"), grid.astype("f4"), "spline3", "mirror")
+    np.testing.assert_allclose(found, expected, atol=2e-6)
+
+
+THREADS = """
+import threading
+import jax, numpy as np
+import gridsample
+
+assert len(jax.devices()) == 2
+mesh = jax.sharding.Mesh(np.array(jax.devices()), ("batch",))
+rows = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec("batch"))
+image = jax.device_put(np.arange(24.0, dtype="f4").reshape(2, 1, 3, 4), rows)
+grid = np.zeros((2, 1, 2), "f4")
+call = jax.jit(gridsample.grid_sample)
+slope = jax.jit(jax.grad(lambda image: gridsample.grid_sample(image, grid).sum()))
+done = []
+
+def work():
+    for k in range(40):
+        assert call(image, grid).reshape(-1).tolist() == [5.5, 17.5]
+        assert slope(image).sum() == 2
+        try:
+            call(image, grid[..., :1])
+        except ValueError:
+            pass
+    done.append(1)
+
+def back(image):
+    return gridsample.grid_sample(image, grid)
+
+@jax.jit
+def nested(image):
+    shape = jax.ShapeDtypeStruct((2, 1, 1), image.dtype)
+    return jax.pure_callback(back, shape, image) + call(image, grid)
+
+threads = [threading.Thread(target=work) for _ in range(8)]
+[one.start() for one in threads]
+[one.join() for one in threads]
+assert len(done) == 8
+assert nested(np.asarray(image)).reshape(-1).tolist() == [11, 35]
+"""
+
+
+@pytest.mark.slow
+def test_threads_devices_and_callbacks() -> None:
+    flags = {"XLA_FLAGS": "--xla_force_host_platform_device_count=2", "JAX_PLATFORMS": "cpu"}
+    subprocess.run([sys.executable, "-c", THREADS], env={**os.environ, **flags}, check=True)
+
+
+# Errors -------------------------------------------------------------------------------------------
+
+
+def test_errors() -> None:
+    image, grid = jnp.ones((1, 1, 3, 3)), jnp.zeros((1, 2, 2))
+    with pytest.raises(TypeError, match="out is accepted with NumPy arrays only"):
+        gridsample.grid_sample(image, grid, out=np.ones((1, 1, 2)))
+    with pytest.raises(TypeError, match=r"grid is a builtins\.list"):
+        gridsample.grid_sample(image, [[[0.0, 0.0]]])
+    with pytest.raises(TypeError, match="grid has dtype int"):
+        gridsample.grid_sample(image, grid.astype(int))
+    with pytest.raises(TypeError, match="input has dtype float8"):
+        gridsample.grid_sample(image.astype(jnp.float8_e4m3fn), grid)
+    with pytest.raises(ValueError, match="grid"):
+        gridsample.grid_sample(image, grid[..., :1])
+    with pytest.raises(TypeError, match="no gradient"):
+        gridsample.grid_sample_vjp(jnp.ones((1, 1, 2)), image.astype(int), grid)
+
+
+def test_empty_arrays() -> None:
+    for image, grid in (((0, 1, 3), (0, 2, 1)), ((1, 0, 3), (1, 2, 1)), ((1, 1, 3), (1, 0, 1))):
+        pair("grid_sample", np.ones(image), np.zeros(grid))
+
+
+def test_mixed_arrays() -> None:
+    image, grid = np.ones((1, 1, 3, 3)), np.zeros((1, 2, 2))
+    for some in itertools.product((image, jnp.asarray(image)), (grid, jnp.asarray(grid))):
+        assert (gridsample.grid_sample(*some) == 1).all()
