@@ -103,12 +103,12 @@ def quality(photos: tuple[str, ...]) -> list[dict[str, Any]]:
         for name in photos:
             image = photo(name)
             exact = supersampled(image, warp.positions)
-            how: Any = {"padding_mode": "reflection"}
+            options: Any = {"padding_mode": "reflection"}
             scores.append(
                 [
-                    psnr(gridsample.grid_sample(image, grid, **how), exact),
-                    psnr(gridsample.grid_sample(image, grid, "bicubic", **how), exact),
-                    psnr(gridsample.grid_sample(image, grid, antialias=True, **how), exact),
+                    psnr(gridsample.grid_sample(image, grid, **options), exact),
+                    psnr(gridsample.grid_sample(image, grid, "bicubic", **options), exact),
+                    psnr(gridsample.grid_sample(image, grid, antialias=True, **options), exact),
                 ]
             )
         counts = gridsample.footprint(grid, image.shape[2:]).counts.prod(-1).mean()
@@ -139,15 +139,17 @@ def volume_quality() -> dict[str, Any]:
         at = np.stack(np.meshgrid(line, line, line, indexing="ij")[::-1], -1)
         return (at @ matrix.T)[None].astype(np.float32)
 
-    how: Any = {"padding_mode": "reflection"}
-    fine = gridsample.grid_sample(volume, grid(parts), "bicubic", **how)
+    options: Any = {"padding_mode": "reflection"}
+    fine = gridsample.grid_sample(volume, grid(parts), "bicubic", **options)
     exact = gridsample.interpolate(fine, (size,) * 3, mode="area")
     counts = gridsample.footprint(grid(1), volume.shape[2:]).counts.prod(-1).mean()
     return {
         "warp": "volume, 3x shrink, 25 degrees",
-        "bilinear": psnr(gridsample.grid_sample(volume, grid(1), **how), exact),
-        "bicubic": psnr(gridsample.grid_sample(volume, grid(1), "bicubic", **how), exact),
-        "antialias": psnr(gridsample.grid_sample(volume, grid(1), antialias=True, **how), exact),
+        "bilinear": psnr(gridsample.grid_sample(volume, grid(1), **options), exact),
+        "bicubic": psnr(gridsample.grid_sample(volume, grid(1), "bicubic", **options), exact),
+        "antialias": psnr(
+            gridsample.grid_sample(volume, grid(1), antialias=True, **options), exact
+        ),
         "samples": float(counts),
     }
 
@@ -182,22 +184,22 @@ def speed(dtype: str, last: bool, kind: str, seconds: float) -> dict[str, Any]:
     theta = np.array([[[np.cos(turn), -np.sin(turn), 0], [np.sin(turn), np.cos(turn), 0]]])
     theta, size = theta.astype(np.float32), (1, 3, 512, 512)
     grid = gridsample.affine_grid(theta, size)
-    how: Any = {"padding_mode": "border", "threads": 1, "channel_axis": axis}
+    options: Any = {"padding_mode": "border", "threads": 1, "channel_axis": axis}
 
     def ours() -> Array:
         if kind == "grid":
-            return gridsample.grid_sample(image, grid, antialias=True, **how)
+            return gridsample.grid_sample(image, grid, antialias=True, **options)
         mode = "label" if kind == "labels" else "bilinear"
-        return gridsample.affine_sample(image, theta, size, mode, antialias=True, **how)
+        return gridsample.affine_sample(image, theta, size, mode, antialias=True, **options)
 
     def finer() -> Array:
         fine = gridsample.affine_grid(theta, (1, 3, 2048, 2048))
         if kind == "labels":  # the samples vote after their taps have
-            sampled = gridsample.grid_sample(image, fine, "label", **how)
+            sampled = gridsample.grid_sample(image, fine, "label", **options)
             return gridsample.interpolate(
                 sampled, (512, 512), mode="label", antialias=True, threads=1, channel_axis=axis
             )
-        sampled = gridsample.grid_sample(image, fine, **how)
+        sampled = gridsample.grid_sample(image, fine, **options)
         return gridsample.interpolate(
             sampled, (512, 512), mode="area", threads=1, channel_axis=axis
         )

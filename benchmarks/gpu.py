@@ -261,30 +261,30 @@ def interpreted(case: Case) -> Callable[[Tensor, Tensor], Tensor]:
 
     rank = len(case.shape) - 2
     names = (case.mode,) * rank, (case.boundary,) * rank
-    options = (*names, False, (0,) * rank)
+    arguments = (*names, False, (0,) * rank)
     if case.shrink > 1:
-        how = record(*options)._replace(footprint=Footprint())
+        options = record(*arguments)._replace(footprint=Footprint())
         if case.affine:
             size = (*case.shape[:2], *case.out)
-            return lambda image, maps: cuda.affine(image, maps, size, how)
-        options = (*names, *flat(how)[2:])
+            return lambda image, maps: cuda.affine(image, maps, size, options)
+        arguments = (*names, *flat(options)[2:])
 
     class Back(torch.autograd.Function):
         @staticmethod
         def forward(ctx: Any, values: Tensor, image: Tensor, grid: Tensor) -> Any:
             ctx.save_for_backward(values, image, grid)
-            return cuda.cuda_backward(values, image, grid, True, True, *options)
+            return cuda.cuda_backward(values, image, grid, True, True, *arguments)
 
         @staticmethod
         def backward(ctx: Any, by_image: Tensor, by_grid: Tensor) -> Any:
             upstream = (by_image, by_grid, True, True, True)
-            return cuda.cuda_twice(*ctx.saved_tensors, *upstream, *options)
+            return cuda.cuda_double_backward(*ctx.saved_tensors, *upstream, *arguments)
 
     class Forth(torch.autograd.Function):
         @staticmethod
         def forward(ctx: Any, image: Tensor, grid: Tensor) -> Any:
             ctx.save_for_backward(image, grid)
-            return cuda.cuda_gather(image, grid, *options)
+            return cuda.cuda_gather(image, grid, *arguments)
 
         @staticmethod
         def backward(ctx: Any, upstream: Tensor) -> Any:
@@ -325,11 +325,11 @@ def composite(case: Case, device: str) -> Callable[[Tensor, Tensor], Tensor]:
     from gridsample.definitions.footprints import Footprint
 
     plain, rank = ours(replace(case, shrink=1), device), len(case.shape) - 2
-    how = record((case.mode,) * rank, (case.boundary,) * rank, False, (0,) * rank)
-    how = how._replace(footprint=Footprint())
+    options = record((case.mode,) * rank, (case.boundary,) * rank, False, (0,) * rank)
+    options = options._replace(footprint=Footprint())
 
     def sample(image: Tensor, grid: Tensor) -> Tensor:
-        feet, images = Footprints(grid, image.shape[2:], how), Pyramid(image)
+        feet, images = Footprints(grid, image.shape[2:], options), Pyramid(image)
         total: Any = 0
         for one in feet.samples():
             total = total + one.values(plain(images.at(one.spatial), one.grid))

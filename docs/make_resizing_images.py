@@ -14,9 +14,9 @@ INK, BLUE, ORANGE = "#1e293b", "#2563eb", "#ea580c"
 Array = np.ndarray[Any, Any]
 
 
-def resize(image: Array, size: tuple[int, int], **how: Any) -> Array:
+def resize(image: Array, size: tuple[int, int], **options: Any) -> Array:
     """One grey picture."""
-    result: Array = gridsample.interpolate(image[None, None], size, **how)[0, 0]
+    result: Array = gridsample.interpolate(image[None, None], size, **options)[0, 0]
     return result
 
 

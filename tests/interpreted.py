@@ -69,9 +69,9 @@ def check(
     flat = grid.reshape(grid.shape[0], -1, rank)
     order = (0,) * rank
     backdrop = None if fill is None else torch.tensor(fill, dtype=image.dtype).reshape(-1)
-    how = gpu.LaunchOptions(interpreted=True)
+    launch = gpu.LaunchOptions(interpreted=True)
     out = torch.full((*plan.shape[:2], plan.points), torch.nan, dtype=image.dtype)
-    gpu.gather(plan, image, flat, out, order, fill=backdrop, options=how)
+    gpu.gather(plan, image, flat, out, order, fill=backdrop, options=launch)
     outside = {**counts, "fill": 0 if fill is None else fill}
     wide = [array.astype(float) for array in arrays]
     expected = reference.gather(*wide[:2], *names, corners, **outside)
@@ -80,7 +80,7 @@ def check(
     grad_image = torch.zeros_like(image)
     gradient = gpu.backward(
         plan, values.reshape(*plan.shape[:2], -1), image, flat, grad_image, order, fill=backdrop,
-        empty=lambda shape: torch.full(shape, torch.nan, dtype=image.dtype), options=how,
+        empty=lambda shape: torch.full(shape, torch.nan, dtype=image.dtype), options=launch,
     )  # fmt: skip
     upstream = wide[2].reshape(plan.shape)
     by_image, by_grid = reference.gradients(upstream, *wide[:2], *names, corners, **outside)
@@ -97,7 +97,7 @@ def method(name: Any) -> Any:
 # The operators: types, derivatives, exact sums ----------------------------------------------------
 
 
-def how(rank: int, mode: Any, boundary: Any, *order: int) -> tuple[Any, ...]:
+def operator_options(rank: int, mode: Any, boundary: Any, *order: int) -> tuple[Any, ...]:
     return (
         oracles.per_axis(mode, rank), oracles.per_axis(boundary, rank), False,
         order or (0,) * rank,

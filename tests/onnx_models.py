@@ -19,9 +19,9 @@ def export(model: Any, arguments: tuple[Tensor, ...] = (), **options: Any) -> on
 
 def run(model: onnx.ModelProto, arguments: tuple[Tensor, ...]) -> list[Tensor]:
     session = onnxruntime.InferenceSession(model.SerializeToString())
-    names = [one.name for one in session.get_inputs()]
+    names = [entry.name for entry in session.get_inputs()]
     results = session.run(None, dict(zip(names, (t.numpy() for t in arguments), strict=True)))
-    return [torch.from_numpy(one) for one in results]
+    return [torch.from_numpy(result) for result in results]
 
 
 def operators(model: onnx.ModelProto) -> list[str]:

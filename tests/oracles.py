@@ -97,15 +97,15 @@ def mean_output(
     sizes, n_items = image.shape[:1:-1], max(len(image), len(grid))
     result = np.full((n_items, image.shape[1], *grid.shape[1:-1]), np.nan, image.dtype)
     share = np.zeros(result.shape)
-    given = np.broadcast_to(1.0 if weights is None else weights, (n_items, *image.shape[1:]))
+    factors = np.broadcast_to(1.0 if weights is None else weights, (n_items, *image.shape[1:]))
     for n, c, *point in np.ndindex(*result.shape):
         at = grid[n if len(grid) > 1 else 0, *point]
         pixels = image[n if len(image) > 1 else 0, c]
         axes = [
             reference.axis_taps(
-                x, size, one, "zeros" if name == "missing" else name, False, coords="pixel"
+                x, size, boundary, "zeros" if name == "missing" else name, False, coords="pixel"
             )
-            for x, size, one, name in zip(at, sizes, *names, strict=True)
+            for x, size, boundary, name in zip(at, sizes, *names, strict=True)
         ]
         above, below = 0.0, 0.0
         for taps in itertools.product(*map(list, filter(None, axes))):
@@ -118,8 +118,8 @@ def mean_output(
                 above += weight * (fill if "constant" in outside else 0)
                 below += weight
             elif not np.isnan(pixels[index]):
-                above += weight * given[n, c, *index] * pixels[index]
-                below += weight * given[n, c, *index]
+                above += weight * factors[n, c, *index] * pixels[index]
+                below += weight * factors[n, c, *index]
         share[n, c, *point] = below
         if below > least:
             result[n, c, *point] = above / below

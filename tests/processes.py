@@ -36,8 +36,8 @@ def sample(index: int) -> tuple[Tensor, Tensor]:
 
 def same(mine: Any, theirs: Any) -> None:
     """The two are equal bit for bit."""
-    for one, other in zip(mine, theirs, strict=True):
-        assert torch.equal(one, other)
+    for actual, other in zip(mine, theirs, strict=True):
+        assert torch.equal(actual, other)
 
 
 class Turned(Dataset[tuple[Tensor, Tensor]]):
@@ -61,7 +61,7 @@ def loader(start: str) -> None:
     for epoch in range(2):
         for n, batch in enumerate(batches):
             expected = [
-                torch.stack(one) for one in zip(sample(2 * n), sample(2 * n + 1), strict=True)
+                torch.stack(pair) for pair in zip(sample(2 * n), sample(2 * n + 1), strict=True)
             ]
             same(batch, expected)
         print(f"{start}: epoch {epoch}")
@@ -102,7 +102,7 @@ def train(net: nn.Module, data: Tensor) -> list[Tensor]:
         steps.zero_grad()
         net(batch).square().mean().backward()
         steps.step()
-    return [one.detach() for one in net.parameters()]
+    return [parameter.detach() for parameter in net.parameters()]
 
 
 def replica(rank: int, place: str, data: Tensor, expected: list[Tensor]) -> None:
@@ -120,8 +120,8 @@ def replica(rank: int, place: str, data: Tensor, expected: list[Tensor]) -> None
     del net
     gc.collect()
     distributed.destroy_process_group()
-    for mine, one in zip(learned, expected, strict=True):
-        torch.testing.assert_close(mine, one, rtol=1e-5, atol=1e-7)
+    for mine, desired in zip(learned, expected, strict=True):
+        torch.testing.assert_close(mine, desired, rtol=1e-5, atol=1e-7)
 
 
 def replicas(start: str) -> None:

@@ -35,7 +35,7 @@ class Call:
     channel_axis: int
 
     @property
-    def how(self) -> tuple[oracles.Names, oracles.Names, bool]:
+    def options(self) -> tuple[oracles.Names, oracles.Names, bool]:
         return self.mode, self.padding_mode, self.align_corners
 
     @property
@@ -63,8 +63,8 @@ class Call:
 
 def names(options: Sequence[str], rank: int) -> st.SearchStrategy[oracles.Names]:
     """One name, or one for each axis."""
-    one = st.sampled_from(options)
-    return st.one_of(one, st.lists(one, min_size=rank, max_size=rank).map(tuple))
+    name = st.sampled_from(options)
+    return st.one_of(name, st.lists(name, min_size=rank, max_size=rank).map(tuple))
 
 
 # Multiples of 1 / 64: positions, folds and fractions of small images are then exact in single

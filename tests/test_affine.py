@@ -11,20 +11,20 @@ import gridsample
 OUT = (5, 70, 13)
 
 
-def call(rank, kind="float64", items=2, maps=2, channels=3, last=False):
+def call(rank, dtype="float64", items=2, maps=2, channels=3, last=False):
     """An image, maps and a size; points enough for several blocks, inside and outside."""
     rng = np.random.default_rng([rank, items, maps, channels])
-    image = cases.pixels(rng, (items, channels, *(7, 9, 8)[:rank]), kind)
+    image = cases.pixels(rng, (items, channels, *(7, 9, 8)[:rank]), dtype)
     theta = rng.standard_normal((maps, rank, rank + 1)) * 0.8
     if last:
         image = np.ascontiguousarray(np.moveaxis(image, 1, -1))
     return image, theta, (maps, channels, *OUT[:rank])
 
 
-def through_grid(image, theta, size, *how, **more):
+def through_grid(image, theta, size, *options, **more):
     """The same with a grid in memory."""
-    grid = gridsample.affine_grid(theta, size, how[2] if len(how) > 2 else False)
-    return gridsample.grid_sample(image, grid, *how, **more)
+    grid = gridsample.affine_grid(theta, size, options[2] if len(options) > 2 else False)
+    return gridsample.grid_sample(image, grid, *options, **more)
 
 
 @pytest.mark.covering(ordinary=1, slow=2)
@@ -34,20 +34,20 @@ def through_grid(image, theta, size, *how, **more):
 @pytest.mark.parametrize("align_corners", [False, True])
 def test_samples_are_those_of_the_grid_of_a_map(rank, mode, boundary, align_corners):
     image, theta, size = call(rank)
-    how = mode, boundary, align_corners
+    options = mode, boundary, align_corners
     np.testing.assert_allclose(
-        gridsample.affine_sample(image, theta, size, *how),
-        through_grid(image, theta, size, *how),
+        gridsample.affine_sample(image, theta, size, *options),
+        through_grid(image, theta, size, *options),
         rtol=0,
         atol=1e-12,
     )
 
 
 @pytest.mark.covering(ordinary=1, slow=2)
-@pytest.mark.parametrize("kind", ["uint8", "float16", "float32", "complex64", "int64"])
+@pytest.mark.parametrize("dtype", ["uint8", "float16", "float32", "complex64", "int64"])
 @pytest.mark.parametrize("last", [False, True])
-def test_types_and_layouts(kind, last):
-    image, theta, size = call(2, kind, channels=9, last=last)
+def test_types_and_layouts(dtype, last):
+    image, theta, size = call(2, dtype, channels=9, last=last)
     theta = (np.round(theta * 64) / 64).astype("float32")  # so that both round the same
     axis = -1 if last else 1
     mine = gridsample.affine_sample(image, theta, size, channel_axis=axis)
@@ -57,7 +57,7 @@ def test_types_and_layouts(kind, last):
     # Where a coordinate's last bit falls otherwise, a pixel moves by its slope times that.
     scale = np.abs(image.astype(wide)).max()
     # Coordinates of float32 are one such bit in 2**24: of int64's, too, which are then wider.
-    room = {"uint8": 1, "float16": 2e-3 * scale}.get(kind, 4e-5 * scale)
+    room = {"uint8": 1, "float16": 2e-3 * scale}.get(dtype, 4e-5 * scale)
     np.testing.assert_allclose(mine.astype(wide), theirs.astype(wide), rtol=0, atol=room)
 
 
@@ -71,13 +71,13 @@ def test_gradients(rank, mode, items, maps):
     rng = np.random.default_rng(1)
     upstream = rng.standard_normal((max(items, maps), 3, *size[2:]))
     for boundary, align_corners in itertools.product(("zeros", "border"), (False, True)):
-        how = mode, boundary, align_corners
-        mine = gridsample.affine_sample_vjp(upstream, image, theta, size, *how)
+        options = mode, boundary, align_corners
+        mine = gridsample.affine_sample_vjp(upstream, image, theta, size, *options)
         grid = gridsample.affine_grid(theta, size, align_corners)
-        by_image, by_grid = gridsample.grid_sample_vjp(upstream, image, grid, *how)
+        by_image, by_grid = gridsample.grid_sample_vjp(upstream, image, grid, *options)
         own = gridsample.identity_grid(size, align_corners, dtype="float64")
         own = np.concatenate([own, np.ones((*own.shape[:-1], 1))], -1)
-        flat = (one.reshape(maps, -1, one.shape[-1]) for one in (by_grid, own))
+        flat = (gradient.reshape(maps, -1, gradient.shape[-1]) for gradient in (by_grid, own))
         by_theta = np.einsum("npa,npb->nab", *flat)
         np.testing.assert_allclose(mine[0], by_image, rtol=0, atol=1e-12)
         np.testing.assert_allclose(mine[1], by_theta, rtol=0, atol=1e-11 * np.abs(by_theta).max())
@@ -89,11 +89,13 @@ def test_gradients_do_not_depend_on_threads(channels):
     image = rng.standard_normal((1, 40, 50, channels)).astype("float32")
     theta = (rng.standard_normal((1, 2, 3)) * 0.7).astype("float32")
     upstream = rng.standard_normal((1, 300, 400, channels)).astype("float32")
-    given = upstream, image, theta, (1, channels, 300, 400)
-    first = gridsample.affine_sample_vjp(*given, channel_axis=-1, threads=1)
+    arguments = upstream, image, theta, (1, channels, 300, 400)
+    first = gridsample.affine_sample_vjp(*arguments, channel_axis=-1, threads=1)
     for threads in (2, 5):
-        again = gridsample.affine_sample_vjp(*given, channel_axis=-1, threads=threads)
-        assert [one.tobytes() for one in again] == [one.tobytes() for one in first]
+        again = gridsample.affine_sample_vjp(*arguments, channel_axis=-1, threads=threads)
+        assert [gradient.tobytes() for gradient in again] == [
+            gradient.tobytes() for gradient in first
+        ]
 
 
 def test_what_is_not_needed_is_not_made():
@@ -145,14 +147,14 @@ def test_maps_that_are_no_numbers():
     assert np.isnan(mine[0]).all()
     np.testing.assert_array_equal(mine, theirs)
     both = gridsample.affine_sample_vjp(np.ones((2, 3, *size[2:])), image, theta, size)
-    assert not any(one.any() for one in both)
+    assert not any(gradient.any() for gradient in both)
 
 
 def test_outputs_without_points():
     image, theta, _ = call(2)
     assert gridsample.affine_sample(image, theta, (2, 3, 0, 4)).shape == (2, 3, 0, 4)
-    given = np.ones((2, 3, 0, 4)), image, theta, (2, 3, 0, 4)
-    assert not any(one.any() for one in gridsample.affine_sample_vjp(*given))
+    arguments = np.ones((2, 3, 0, 4)), image, theta, (2, 3, 0, 4)
+    assert not any(gradient.any() for gradient in gridsample.affine_sample_vjp(*arguments))
 
 
 @pytest.mark.parametrize(
@@ -180,7 +182,7 @@ class TestTensors:
     def given(self, rank=2, **more):
         image, theta, size = call(rank, **more)
         image, theta = (
-            self.torch.from_numpy(one).requires_grad_() for one in (image[..., :5], theta)
+            self.torch.from_numpy(array).requires_grad_() for array in (image[..., :5], theta)
         )
         return image, theta, (*size[:2], *(3, 4, 5)[:rank])
 
@@ -201,18 +203,18 @@ class TestTensors:
 
     def test_equals_arrays(self):
         image, theta, size = self.given()
-        how = "cubic", "constant", True
-        out = gridsample.affine_sample(image, theta, size, *how, fill_value=3)
+        options = "cubic", "constant", True
+        out = gridsample.affine_sample(image, theta, size, *options, fill_value=3)
         arrays = image.detach().numpy(), theta.detach().numpy(), size
         np.testing.assert_array_equal(
-            out.detach().numpy(), gridsample.affine_sample(*arrays, *how, fill_value=3)
+            out.detach().numpy(), gridsample.affine_sample(*arrays, *options, fill_value=3)
         )
         ones = self.torch.ones_like(out)
         mine = self.torch.autograd.grad(out, (image, theta), ones)
-        vjp = gridsample.affine_sample_vjp(ones, image, theta, size, *how, fill_value=3)
-        arrays = gridsample.affine_sample_vjp(ones.numpy(), *arrays, *how, fill_value=3)
-        for one, other, third in zip(mine, vjp, arrays, strict=True):
-            np.testing.assert_allclose(one.numpy(), third, rtol=0, atol=1e-12)
+        vjp = gridsample.affine_sample_vjp(ones, image, theta, size, *options, fill_value=3)
+        arrays = gridsample.affine_sample_vjp(ones.numpy(), *arrays, *options, fill_value=3)
+        for actual, other, third in zip(mine, vjp, arrays, strict=True):
+            np.testing.assert_allclose(actual.numpy(), third, rtol=0, atol=1e-12)
             np.testing.assert_allclose(other.detach().numpy(), third, rtol=0, atol=1e-11)
 
     def test_maps_of_pixels(self):
@@ -226,8 +228,8 @@ class TestTensors:
                     image, tensors[1], size, mode, coords="pixel"
                 )
             )(tensors[0][None])[0]
-            for one in (whole, by_grid):
-                np.testing.assert_allclose(one.numpy(), expected, rtol=0, atol=1e-12)
+            for sampled in (whole, by_grid):
+                np.testing.assert_allclose(sampled.numpy(), expected, rtol=0, atol=1e-12)
 
     def test_transforms(self):
         image, theta, size = self.given()
@@ -239,10 +241,10 @@ class TestTensors:
         expected = self.torch.autograd.functional.hessian(loss, theta.detach())
         self.torch.testing.assert_close(func.hessian(loss)(theta.detach()), expected)
 
-    @pytest.mark.parametrize("kind", ["bfloat16", "uint8"])
-    def test_other_types(self, kind):
+    @pytest.mark.parametrize("dtype", ["bfloat16", "uint8"])
+    def test_other_types(self, dtype):
         image, theta, size = self.given()
-        image = (image.detach() * 10).to(getattr(self.torch, kind))
+        image = (image.detach() * 10).to(getattr(self.torch, dtype))
         out = gridsample.affine_sample(image, theta, size, padding_mode="border")
         grid = gridsample.affine_grid(theta, size)
         other = gridsample.grid_sample(image, grid, padding_mode="border")

@@ -15,12 +15,12 @@ def row(name: str, work: float, seconds: float) -> growth.Row:
 
 def test_units_that_take_more_than_three_times_the_best_are_marked() -> None:
     rows = [row("best", 1e6, 1e-3), row("twice", 1e6, 2e-3), row("four times", 1e6, 4e-3)]
-    assert [one.case.name for one in growth.off(rows)] == ["four times"]
+    assert [row.case.name for row in growth.off(rows)] == ["four times"]
 
 
 def test_what_a_call_costs_by_itself_is_not_counted() -> None:
     rows = [row("large", 1e6, 1e-3), row("small", 10, 90e-6), row("slow", 10, 150e-6)]
-    assert [one.case.name for one in growth.off(rows)] == ["slow"]
+    assert [row.case.name for row in growth.off(rows)] == ["slow"]
 
 
 def test_the_command_says_what_is_off(

@@ -24,17 +24,19 @@ TIMES = {"ms": 1.0, "torch_ms": 2.0, "ratio": 2.0, "rounds": 5}
 @pytest.mark.parametrize("name", cases.slow_after(1, networks.TASKS))
 def test_models_agree_in_their_first_step(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     called: list[str] = []
-    for one in ("grid_sample", "affine_grid", "interpolate"):
-        function = getattr(torch_compat.StandIns, one)
+    for function_name in ("grid_sample", "affine_grid", "interpolate"):
+        function = getattr(torch_compat.StandIns, function_name)
 
-        def counted(*args: Any, one: str = one, function: Any = function, **options: Any) -> Any:
-            called.append(one)
+        def counted(
+            *args: Any, function_name: str = function_name, function: Any = function, **options: Any
+        ) -> Any:
+            called.append(function_name)
             return function(*args, **options)
 
-        monkeypatch.setattr(torch_compat.StandIns, one, counted)
+        monkeypatch.setattr(torch_compat.StandIns, function_name, counted)
     ours, torchs = models.trainings(name, tiny=True)
-    found = models.first_step(ours, torchs)
-    assert called and found["loss"] <= models.LOSS
+    result = models.first_step(ours, torchs)
+    assert called and result["loss"] <= models.LOSS
     reached = len(called)
     assert torch.isfinite(torchs.step()) and torch.isfinite(ours.step())
     assert len(called) == 2 * reached  # and torch's step came past none of them
@@ -69,8 +71,8 @@ def test_figures_are_printed_and_kept(tmp_path: Path, capsys: Any) -> None:
         yield {"kind": "step", **TIMES, "ratio": 0.5}
 
     path = tmp_path / "new" / "figures.json"
-    given = pairs.parser("x", None, 0.0).parse_args(["--json", str(path)])
-    assert pairs.report(["one", "odd"], 1, given, measure) == 1
+    arguments = pairs.parser("x", None, 0.0).parse_args(["--json", str(path)])
+    assert pairs.report(["one", "odd"], 1, arguments, measure) == 1
     printed = capsys.readouterr().out
     assert "odd  DIFFERS: by far" in printed
     assert "forward, 1 thread(s): geometric mean 2.00 of 1, least 2.00; below 1: none" in printed
@@ -95,8 +97,8 @@ def test_a_process_for_each_number_of_threads(
     monkeypatch.setattr(pairs, "cores", lambda: 2)
     path = tmp_path / "all.json"
     words = ["--threads", "1", "2", "--case", "one", "--json", str(path)]
-    given = pairs.parser("x", None, 1.0).parse_args(words)
-    assert pairs.run("x", given, lambda: [], lambda name, seconds: iter([])) == 0
+    arguments = pairs.parser("x", None, 1.0).parse_args(words)
+    assert pairs.run("x", arguments, lambda: [], lambda name, seconds: iter([])) == 0
     assert [words[:2] for words in asked] == [["--threads", "1"], ["--threads", "2"]]
     assert [row["threads"] for row in json.loads(path.read_text())["rows"]] == [1, 2]
 

@@ -9,9 +9,9 @@ from benchmarks.pairs import Disagreement
 
 
 def test_both_agree_with_the_truth() -> None:
-    found = sweeps.compare(sweeps.make_inputs(sweeps.CASES["tiny"]))
-    assert found["difference"] <= sweeps.TOLERANCE
-    assert found["torch_difference"] < 1e-3
+    report = sweeps.compare(sweeps.make_inputs(sweeps.CASES["tiny"]))
+    assert report["difference"] <= sweeps.TOLERANCE
+    assert report["torch_difference"] < 1e-3
 
 
 def test_the_truth_is_the_plain_version(monkeypatch: pytest.MonkeyPatch) -> None:

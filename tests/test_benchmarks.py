@@ -59,22 +59,22 @@ def test_names_tell_cases_apart() -> None:
 
 @pytest.mark.parametrize("case", [PLANE, SOLID], ids=lambda case: case.name)
 def test_the_matrix_says_what_the_grid_says(case: Case) -> None:
-    given = make_inputs(case)
+    inputs = make_inputs(case)
     size = (*case.shape[:2], *case.out)
-    grid = gridsample.affine_grid(given.theta.astype(float), size)
-    assert np.abs(grid - given.grid).max() < 2**-22  # both were rounded to float32
-    places = positions(case, given)[0]
+    grid = gridsample.affine_grid(inputs.theta.astype(float), size)
+    assert np.abs(grid - inputs.grid).max() < 2**-22  # both were rounded to float32
+    places = positions(case, inputs)[0]
     index = np.stack(np.meshgrid(*map(np.arange, case.out), indexing="ij")[::-1], axis=-1)
-    matrix = pixel_matrix(case, given)
+    matrix = pixel_matrix(case, inputs)
     assert np.abs(index @ matrix[:, :-1].T + matrix[:, -1] - places).max() < max(case.out) * 2**-22
 
 
 def test_bytes_are_those_of_the_arrays() -> None:
-    given = make_inputs(PLANE)
-    once = given.image.nbytes + given.grid.nbytes
-    assert touched(PLANE, given) == once + given.upstream.nbytes
-    gradients = once + given.upstream.nbytes + once
-    assert touched(replace(PLANE, direction="both"), given) == gradients
+    inputs = make_inputs(PLANE)
+    once = inputs.image.nbytes + inputs.grid.nbytes
+    assert touched(PLANE, inputs) == once + inputs.upstream.nbytes
+    gradients = once + inputs.upstream.nbytes + once
+    assert touched(replace(PLANE, direction="both"), inputs) == gradients
 
 
 # Measuring ----------------------------------------------------------------------------------------
@@ -89,7 +89,7 @@ def test_everybody_agrees(case: Case) -> None:
     row = measure(case, 1, 0.0, 1e9, INSTALLED)
     assert row["differ"] == {} and row["left_out"] == {}
     assert row["peers"] or (case.operation == "remap" and "OpenCV" not in INSTALLED)
-    assert all(one["ms"] > 0 and one["ratio"] > 0 for one in row["peers"].values())
+    assert all(peer["ms"] > 0 and peer["ratio"] > 0 for peer in row["peers"].values())
     json.dumps(row)
 
 
@@ -115,13 +115,13 @@ def test_affine_maps_agree(tensors: bool, direction: str, monkeypatch: pytest.Mo
     assert row["differ"] == {} and list(row["peers"]) == ["torch"]
 
 
-def wrong(case: Case, given: Any, threads: int) -> Contender:
+def wrong(case: Case, inputs: Any, threads: int) -> Contender:
     """A peer that is off by a hundredth."""
-    right = peers.ours(case, given, threads)
+    right = peers.ours(case, inputs, threads)
     return replace(right, read=lambda result: tuple(x * 1.01 for x in right.read(result)))
 
 
-def broken(case: Case, given: Any, threads: int) -> Contender:
+def broken(case: Case, inputs: Any, threads: int) -> Contender:
     """A peer that fails."""
     raise ArithmeticError("no luck")
 
@@ -136,12 +136,12 @@ def test_nobody_is_timed_who_does_not_agree(monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_shapes_and_nans_differ() -> None:
     contender = Contender(lambda: None, lambda result: result, tolerance=1e-3)
-    one = np.ones((3, 100))
-    assert compare(PLANE, (one,), (one,), contender) == 0
+    image = np.ones((3, 100))
+    assert compare(PLANE, (image,), (image,), contender) == 0
     with pytest.raises(Disagreement, match="shapes"):
-        compare(PLANE, (one,), (one[:2],), contender)
+        compare(PLANE, (image,), (image[:2],), contender)
     with pytest.raises(Disagreement, match="differ"):
-        compare(PLANE, (np.where(one > 0, np.nan, 0),), (one,), contender)
+        compare(PLANE, (np.where(image > 0, np.nan, 0),), (image,), contender)
 
 
 @pytest.mark.slow

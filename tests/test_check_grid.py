@@ -25,16 +25,16 @@ def pixels(size: tuple[int, ...] = SIZE) -> Any:
 @pytest.mark.parametrize("size", [(7,), SIZE, (5, 1, 6), (4, 5, 6)])
 @pytest.mark.parametrize("align_corners", [False, True])
 def test_an_identity_is_clean(size: tuple[int, ...], align_corners: bool) -> None:
-    found = check_grid(identity(size, align_corners), size, align_corners)
-    assert (found.outside, found.missing, found.hints) == (
+    report = check_grid(identity(size, align_corners), size, align_corners)
+    assert (report.outside, report.missing, report.hints) == (
         0,
         0,
-        () if 1 not in size else found.hints,
+        () if 1 not in size else report.hints,
     )
-    assert found.lowest == pytest.approx((0,) * len(size), abs=1e-12)
-    assert found.highest == pytest.approx([n - 1 for n in size[::-1]])
-    assert found.scale == pytest.approx([float(n > 1) for n in size[::-1]])
-    assert found.folded == (1 if 1 in size else 0)  # an axis of one pixel has no volume
+    assert report.lowest == pytest.approx((0,) * len(size), abs=1e-12)
+    assert report.highest == pytest.approx([n - 1 for n in size[::-1]])
+    assert report.scale == pytest.approx([float(n > 1) for n in size[::-1]])
+    assert report.folded == (1 if 1 in size else 0)  # an axis of one pixel has no volume
 
 
 def test_shares_are_counted() -> None:
@@ -42,9 +42,9 @@ def test_shares_are_counted() -> None:
     grid[0, 0, :3, 0] = np.nan
     grid[0, 1, :5, 1] = [np.inf, -np.inf, 6.6, -0.6, 6.5]  # the last is on the edge
     grid[0, 2, 0] = [np.nan, 99]
-    found = check_grid(grid, SIZE, coords="pixel")
-    assert found.missing == pytest.approx(4 / 441)
-    assert found.outside == pytest.approx(4 / 441)
+    report = check_grid(grid, SIZE, coords="pixel")
+    assert report.missing == pytest.approx(4 / 441)
+    assert report.outside == pytest.approx(4 / 441)
     everywhere = check_grid(grid * np.nan, SIZE, coords="pixel")
     assert (everywhere.missing, everywhere.outside) == (1, 0)
     assert np.isnan([*everywhere.lowest, *everywhere.highest]).all()
@@ -53,25 +53,25 @@ def test_shares_are_counted() -> None:
 
 def test_scale_and_folds() -> None:
     grid = pixels() * [2.0, 0.5]
-    found = check_grid(grid, SIZE, coords="pixel")
-    assert found.scale == pytest.approx((2, 0.5))
+    report = check_grid(grid, SIZE, coords="pixel")
+    assert report.scale == pytest.approx((2, 0.5))
     grid[0, :, 40:, 0] = 80 - grid[0, :, 40:, 0]
-    found = check_grid(grid, SIZE, coords="pixel")
-    assert found.folded == pytest.approx(23 / 63, abs=1.1 / 63)
-    assert "the grid folds: some pixels are seen more than once" in found.hints
+    report = check_grid(grid, SIZE, coords="pixel")
+    assert report.folded == pytest.approx(23 / 63, abs=1.1 / 63)
+    assert "the grid folds: some pixels are seen more than once" in report.hints
     turned = np.stack((pixels()[..., 1], 62 - pixels()[..., 0]), -1)  # by 90 degrees
     assert check_grid(turned, (63, 7), coords="pixel").folded == 0
     volume = pixels((3, 4, 5)) * [-1, 1, 1] + [4, 0, 0]
-    found = check_grid(volume, (3, 4, 5), coords="pixel")
-    assert (found.folded, found.scale) == (1, pytest.approx((1, 1, 1)))
-    assert found.hints == ("the image is mirrored: the determinant is nowhere above 0",)
+    report = check_grid(volume, (3, 4, 5), coords="pixel")
+    assert (report.folded, report.scale) == (1, pytest.approx((1, 1, 1)))
+    assert report.hints == ("the image is mirrored: the determinant is nowhere above 0",)
 
 
 def test_the_scale_is_that_of_a_matrix() -> None:
     theta = np.array([[[0.9, -0.4, 0.1], [0.2, 1.1, 0.0]]])
     grid = gridsample.affine_grid(theta, (1, 1, 9, 9))
-    found = check_grid(grid, (9, 9))
-    assert found.scale == pytest.approx(np.linalg.norm(theta[0, :, :2], axis=0))
+    report = check_grid(grid, (9, 9))
+    assert report.scale == pytest.approx(np.linalg.norm(theta[0, :, :2], axis=0))
 
 
 HINTS: dict[str, tuple[Any, dict[str, Any], str]] = {
@@ -133,21 +133,21 @@ def test_a_volume_in_the_order_of_arrays() -> None:
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_tensors_give_the_same(dtype: torch.dtype) -> None:
     grid = torch.from_numpy(pixels()).to(dtype).requires_grad_()
-    found, expected = (check_grid(one, SIZE) for one in (grid, grid.detach().numpy()))
-    assert found == expected
-    assert found.hints
+    report, expected = (check_grid(array, SIZE) for array in (grid, grid.detach().numpy()))
+    assert report == expected
+    assert report.hints
 
 
 def test_points_have_no_scale() -> None:
-    found = check_grid(np.zeros((1, 5, 2)), SIZE)
-    assert (found.scale, found.folded) == (None, None)
-    assert "scale" not in str(found)
+    report = check_grid(np.zeros((1, 5, 2)), SIZE)
+    assert (report.scale, report.folded) == (None, None)
+    assert "scale" not in str(report)
 
 
 def test_it_shows_itself() -> None:
-    found = check_grid(pixels(), SIZE)
-    text, html = str(found), found._repr_html_()
-    for name, value in found.facts():
+    report = check_grid(pixels(), SIZE)
+    text, html = str(report), report._repr_html_()
+    for name, value in report.facts():
         assert f"{name:<9} {value}" in text
         assert f"<td>{value}</td>" in html
     assert "coords=&quot;pixel&quot;" in html

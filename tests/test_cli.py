@@ -160,7 +160,10 @@ def test_every_name_in_the_help_is_taken(capsys):
     boundaries = boundaries.removeprefix("boundaries: ").rstrip(",").split(", ")
     assert modes == list(gridsample.methods.names())
     assert boundaries == [*BOUNDARIES, "missing"]
-    for words in [*(["--mode", one] for one in modes), *(["--padding", one] for one in boundaries)]:
+    for words in [
+        *(["--mode", name] for name in modes),
+        *(["--padding", name] for name in boundaries),
+    ]:
         assert run("warp", "x.npy", "y.npy", "--rotate", 3, "--force", *words) == 0
         explained = run("explain", "--size", "4x4", "--at", "-1.2,0.3", *words)
         assert explained == (2 if "missing" in words else 0)  # explain does not list it
@@ -259,8 +262,10 @@ def test_explain_prints_and_draws(capsys):
     assert capsys.readouterr().out != f"{explanation}\n"
     words = ["--size", "4x4", "--at", "-1.5,0.5", "--coords", "displacement", "--index", "3,1"]
     assert run("explain", *words, "--mode", "spline3") == 0
-    one = gridsample.explain((4, 4), (-1.5, 0.5), "spline3", coords="displacement", index=(3, 1))
-    assert capsys.readouterr().out == f"{one}\n"
+    explanation = gridsample.explain(
+        (4, 4), (-1.5, 0.5), "spline3", coords="displacement", index=(3, 1)
+    )
+    assert capsys.readouterr().out == f"{explanation}\n"
 
 
 def test_explain_needs_matplotlib_only_to_draw(monkeypatch, capsys):

@@ -27,12 +27,12 @@ def photo(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> np.ndarray[Any, Any
 
 
 def test_a_shrunk_picture_is_averaged(photo: Any, capsys: pytest.CaptureFixture[str]) -> None:
-    how = ("--scale", 0.25, "--size", "12x16")
-    assert run("warp", "photo.npy", "plain.npy", *how) == 0
+    arguments = ("--scale", 0.25, "--size", "12x16")
+    assert run("warp", "photo.npy", "plain.npy", *arguments) == 0
     assert capsys.readouterr().err.endswith(
         f"{HINT}4 and skips pixels; --antialias averages over them\n"
     )
-    assert run("warp", "photo.npy", "mean.npy", *how, "--antialias") == 0
+    assert run("warp", "photo.npy", "mean.npy", *arguments, "--antialias") == 0
     assert HINT not in capsys.readouterr().err
     blocks = photo.reshape(16, 4, 12, 4, 3).mean((1, 3))
     inner = np.s_[1:-1, 1:-1]
@@ -47,10 +47,10 @@ def test_the_labels_of_a_shrunk_segmentation_vote(
     tissue = np.full((1, 1, 48, 40), 5, np.int16)
     tissue[..., 1::4, 1::4] = tissue[..., 2::4, 2::4] = 2  # what plain sampling would read
     np.save("tissue.npy", tissue[0, 0])
-    how = ("--scale", 0.25, "--size", "10x12", "--mode", "label")
-    assert run("warp", "tissue.npy", "plain.npy", *how) == 0
+    arguments = ("--scale", 0.25, "--size", "10x12", "--mode", "label")
+    assert run("warp", "tissue.npy", "plain.npy", *arguments) == 0
     assert capsys.readouterr().err.endswith("skips pixels; --antialias counts all labels\n")
-    assert run("warp", "tissue.npy", "votes.npy", *how, "--antialias") == 0
+    assert run("warp", "tissue.npy", "votes.npy", *arguments, "--antialias") == 0
     assert HINT not in capsys.readouterr().err
     plain, votes = np.load("plain.npy"), np.load("votes.npy")
     assert (plain == 2).all() and votes.dtype == tissue.dtype
@@ -74,5 +74,5 @@ def test_bands_are_no_seams(monkeypatch: pytest.MonkeyPatch) -> None:
     )[0]
     for points in (1, 30, 1 << 19):
         monkeypatch.setattr(warp, "_BAND_POINTS", points)
-        found = warp.sample(image, grid_at, (13, 10), antialias=True)
-        np.testing.assert_allclose(found, expected, rtol=1e-13)
+        result = warp.sample(image, grid_at, (13, 10), antialias=True)
+        np.testing.assert_allclose(result, expected, rtol=1e-13)

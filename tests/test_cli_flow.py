@@ -57,11 +57,11 @@ def test_an_image_is_warped(tmp_path: Path) -> None:
     io.write(io.Image(photo, "NumPy", True), tmp_path / "photo.png")
     words = ["flow", str(tmp_path / "x.pfm"), str(tmp_path / "y.png")]
     assert cli.main([*words, "--warp", str(tmp_path / "photo.png"), "--padding", "border"]) == 0
-    found = io.read(tmp_path / "y.png").array
+    result = io.read(tmp_path / "y.png").array
     truth = fields.flow_warp(photo[np.newaxis], flow, padding_mode="border", channel_axis=-1)
     np.testing.assert_array_equal(truth[0, 2, 3], 0)
-    assert np.abs(found.astype(int) - truth[0]).max() <= 1
-    assert (found == truth[0]).mean() > 0.95
+    assert np.abs(result.astype(int) - truth[0]).max() <= 1
+    assert (result == truth[0]).mean() > 0.95
 
 
 def test_a_volume_is_warped_in_voxels_and_keeps_its_affine(tmp_path: Path) -> None:

@@ -50,13 +50,13 @@ def test_labels_stay_labels(suffix: str, capsys: Any) -> None:
     names = f"in.{suffix}", f"out.{suffix}"
     known = set(np.unique(labels).tolist())
     spatial = labels.ndim if suffix != "tif" else 2
-    given = labels if suffix != "tif" else labels[0]
-    for words, how in ((["--antialias"], {"antialias": True}), ([], {})):
+    pixels = labels if suffix != "tif" else labels[0]
+    for words, options in ((["--antialias"], {"antialias": True}), ([], {})):
         assert run("resize", *names, "--scale", 0.5, "--mode", "label", "--force", *words) == 0
-        found = io.read(io.Path(names[1])).array[..., 0]
-        size = tuple(n // 2 for n in given.shape)
-        expected = gridsample.interpolate(given[None, None], size, mode="label", **how)
-        assert len(size) == spatial and np.array_equal(found, expected[0, 0])
+        result = io.read(io.Path(names[1])).array[..., 0]
+        size = tuple(n // 2 for n in pixels.shape)
+        expected = gridsample.interpolate(pixels[None, None], size, mode="label", **options)
+        assert len(size) == spatial and np.array_equal(result, expected[0, 0])
     assert run("warp", *names, "--rotate", 20, "--mode", "label", "--force") == 0
     assert set(np.unique(io.read(io.Path(names[1])).array).tolist()) <= known
     assert capsys.readouterr().err == ""
@@ -103,7 +103,7 @@ def test_alpha_is_no_matter_of_labels() -> None:
 
 def test_bands_of_rows_vote_as_the_whole_does() -> None:
     image = cases.generator("bands").integers(0, 5, (37, 20, 1), np.uint8)
-    how = {"mode": "label", "antialias": True}
-    bands = [*resize_rows(lambda a, b: image[a:b], image.shape, (9, 7), rows=2, **how)]
-    expected = gridsample.interpolate(image[None], (9, 7), channel_axis=-1, **how)
+    options = {"mode": "label", "antialias": True}
+    bands = [*resize_rows(lambda a, b: image[a:b], image.shape, (9, 7), rows=2, **options)]
+    expected = gridsample.interpolate(image[None], (9, 7), channel_axis=-1, **options)
     assert np.array_equal(np.concatenate(bands), expected[0])

@@ -38,8 +38,8 @@ def write(name: str, array: np.ndarray[Any, Any], nodata: float | None = None) -
 
 def tag(name: str) -> str | None:
     with tifffile.TiffFile(name) as file:
-        found = file.pages[0].tags.get(NODATA)
-        return None if found is None else str(found.value)
+        result = file.pages[0].tags.get(NODATA)
+        return None if result is None else str(result.value)
 
 
 def as_planes(array: np.ndarray[Any, Any], nodata: float) -> np.ndarray[Any, Any]:
@@ -59,14 +59,14 @@ def test_resizing_honours_the_tag(dtype: str, nodata: int, words: Any) -> None:
         as_planes(array, nodata), size, mode="bilinear", antialias=len(words) > 2, missing="ignore"
     )[0, 0]
     expected = np.where(np.isnan(expected), nodata, expected)
-    found = tifffile.imread("out.tif")
-    assert found.dtype == array.dtype
+    result = tifffile.imread("out.tif")
+    assert result.dtype == array.dtype
     if dtype != "float32":
         expected = np.rint(expected)
-    np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-5)
+    np.testing.assert_allclose(result, expected, rtol=1e-6, atol=1e-5)
     assert tag("out.tif") == f"{nodata}"
     if size == (14, 18):
-        assert (found == nodata).any()
+        assert (result == nodata).any()
 
 
 def test_the_option_overrides_the_tag_and_applies_to_other_formats() -> None:
@@ -83,11 +83,11 @@ def test_the_option_overrides_the_tag_and_applies_to_other_formats() -> None:
 def test_nan_is_ignored_when_asked() -> None:
     array = heights("float32", np.nan)
     np.save("in.npy", array)
-    how: Any = {"size": (4, 5), "mode": "area"}
+    options: Any = {"size": (4, 5), "mode": "area"}
     for word, missing in (("ignore", "ignore"), ("propagate", "propagate")):
         words = "--size", "5x4", "--mode", "area", "--missing", word, "--force"
         assert run("resize", "in.npy", "out.npy", *words) == 0
-        expected = gridsample.interpolate(array[None, None], **how, missing=missing)[0, 0]
+        expected = gridsample.interpolate(array[None, None], **options, missing=missing)[0, 0]
         np.testing.assert_allclose(np.load("out.npy"), expected, rtol=1e-6)
 
 
@@ -113,9 +113,9 @@ def test_warping_honours_the_tag(padding: str) -> None:
         fill_value=7 if fill else 0, return_weight=True,
     )  # fmt: skip
     expected = np.where(weight > 0, np.rint(value), -9999)[0, 0]
-    found = tifffile.imread("out.tif")
-    np.testing.assert_array_equal(found, expected)
-    assert (found == -9999).any() and tag("out.tif") == "-9999"
+    result = tifffile.imread("out.tif")
+    np.testing.assert_array_equal(result, expected)
+    assert (result == -9999).any() and tag("out.tif") == "-9999"
 
 
 def test_nearest_copies_missing_pixels_too() -> None:

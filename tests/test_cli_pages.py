@@ -125,8 +125,8 @@ def test_turned_planar_and_coloured_pages_are_read_whole():
     ]
     with tifffile.TiffFile("out.tif") as file:
         assert file.pages[2].tags.get(274) is None
-        for page, one in zip(file.pages, expected, strict=True):
-            np.testing.assert_array_equal(page.asarray(), one[::-1, ::-1])
+        for page, pixels in zip(file.pages, expected, strict=True):
+            np.testing.assert_array_equal(page.asarray(), pixels[::-1, ::-1])
 
 
 def test_what_holds_one_page_refuses_several(capsys):
@@ -262,8 +262,8 @@ def test_a_resolution_without_exif():
         picture.save(source, dpi=(72, 96))
         assert run("resize", source, target, "--scale", 2) == 0
         with pillow.open(target) as after:
-            found = [float(n) for n in after.info["dpi"]]
-            np.testing.assert_allclose(found, [72, 96], atol=0.0254)  # PNG's unit is a metre
+            result = [float(n) for n in after.info["dpi"]]
+            np.testing.assert_allclose(result, [72, 96], atol=0.0254)  # PNG's unit is a metre
     picture.save("plain.jpg")
     assert run("resize", "plain.jpg", "plain.png", "--scale", 2) == 0
     with pillow.open("plain.png") as after:
@@ -281,19 +281,19 @@ def test_damaged_tags_do_not_stop_a_picture():
         for place in rng.integers(start, start + 150, 5):
             broken[place] = rng.integers(256)
         block = bytes(broken[start : start + 400])
-        found, orientation, resolution = tags.read_exif(block)
-        again = tags.exif_block(found, (7, 9), resolution, 65533)
-        assert again is None or tags.read_exif(again)[0].keys() <= found.keys()
+        result, orientation, resolution = tags.read_exif(block)
+        again = tags.exif_block(result, (7, 9), resolution, 65533)
+        assert again is None or tags.read_exif(again)[0].keys() <= result.keys()
         assert isinstance(orientation, int)
 
 
 def test_notes_that_are_too_long_are_left_out():
     photo("in.png")
     with pillow.open("in.png") as picture:
-        found, _, resolution = tags.read_exif(picture.info["exif"])
+        result, _, resolution = tags.read_exif(picture.info["exif"])
     long = tags.Tag(7, 70000, b"n" * 70000)
-    found = {**found, tags.EXIF: {**found[tags.EXIF], 37500: long}}
-    block = tags.exif_block(found, (7, 9), resolution, 65533)
+    result = {**result, tags.EXIF: {**result[tags.EXIF], 37500: long}}
+    block = tags.exif_block(result, (7, 9), resolution, 65533)
     kept, _, again = tags.read_exif(block)
     assert 37500 not in kept[tags.EXIF] and 33434 in kept[tags.EXIF]
     assert again == resolution

@@ -46,25 +46,27 @@ def laid_out(faces: Array, layout: str) -> Array:
 @pytest.mark.parametrize("layout", ["cross", "row", "column"])
 def test_cube_maps(layout: str, panorama: Path, tmp_path: Path) -> None:
     cube, back = tmp_path / "c.png", tmp_path / "b.png"
-    found = run(panorama, cube, "--to", "cubemap", "--layout", layout, "--size", 12)
+    result = run(panorama, cube, "--to", "cubemap", "--layout", layout, "--size", 12)
     expected = laid_out(colour(cameras.cubemap(12)), layout).astype(int)
-    assert np.abs(found - expected).max() <= 2
+    assert np.abs(result - expected).max() <= 2
     again = run(cube, back, "--from", "cubemap", "--to", "equirectangular", "--size", 64)
     assert again.shape == (32, 64, 3)
     assert np.abs(again - colour(WHOLE)).max() <= 4
-    one = run(cube, back, "--from", "cubemap", "--to", "cubemap", "--yaw", 90, "--layout", layout)
+    rotated = run(
+        cube, back, "--from", "cubemap", "--to", "cubemap", "--yaw", 90, "--layout", layout
+    )
     turned = colour(cameras.cubemap(12), cameras.look(yaw=90))
-    assert np.abs(one - laid_out(turned, layout)).max() <= 2
+    assert np.abs(rotated - laid_out(turned, layout)).max() <= 2
 
 
 def test_a_view_is_taken_and_placed_back(panorama: Path, tmp_path: Path) -> None:
     view, back = tmp_path / "v.png", tmp_path / "b.png"
     angles = "--yaw", -40, "--pitch", 20, "--roll", 10
     size = "--size", "24x18", "--fov", 70
-    found = run(panorama, view, "--to", "perspective", *size, *angles)
+    result = run(panorama, view, "--to", "perspective", *size, *angles)
     projection = cameras.perspective((18, 24), 70)
     rotation = cameras.look(-40, 20, 10)
-    assert np.abs(found - colour(projection, rotation)).max() <= 2
+    assert np.abs(result - colour(projection, rotation)).max() <= 2
     words = "--from", "perspective", "--from-fov", 70, "--to", "equirectangular", "--size", "64x32"
     placed = run(view, back, *words, *angles)
     seen = placed.any(-1)
@@ -89,8 +91,8 @@ def test_colours_of_transparent_pixels_do_not_bleed(tmp_path: Path) -> None:
     pixels = np.full((32, 64, 4), 200, np.uint8)
     pixels[:, :20] = 0, 255, 0, 0
     io.write(io.Image(pixels, "NumPy", True), tmp_path / "p.png")
-    found = run(tmp_path / "p.png", tmp_path / "c.png", "--to", "cubemap", "--size", 12)
-    shown = found[found[..., 3] > 20]
+    result = run(tmp_path / "p.png", tmp_path / "c.png", "--to", "cubemap", "--size", 12)
+    shown = result[result[..., 3] > 20]
     assert np.abs(shown[:, :3] - 200).max() <= 3
     plain = run(tmp_path / "p.png", tmp_path / "c.png", "--to", "cubemap", "--straight-alpha")
     assert np.abs(plain[plain[..., 3] > 20][:, :3] - 200).max() > 20
@@ -112,8 +114,8 @@ def test_files_and_options_that_are_refused(
         ("p.png", [], "required: --to"),
         ("p.png", ["--to", "cubemap", "--mode", "x"], "mode 'x' is not known"),
     ):  # fmt: skip
-        given = [str(tmp_path / name), str(tmp_path / "o.png"), *words]
-        assert cli.main(["panorama", *given]) == 2
+        command = [str(tmp_path / name), str(tmp_path / "o.png"), *words]
+        assert cli.main(["panorama", *command]) == 2
         error = capsys.readouterr().err
         assert message in error
         assert len(error.splitlines()) == 1

@@ -40,15 +40,15 @@ def resized(array, *words, suffix, volume=False):
     return io.read(target, volume=volume).array
 
 
-def expected(array, size, **how):
-    return gridsample.interpolate(array[None], size, channel_axis=-1, **how)[0]
+def expected(array, size, **options):
+    return gridsample.interpolate(array[None], size, channel_axis=-1, **options)[0]
 
 
 @pytest.mark.covering(ordinary=0, slow=2)
 @pytest.mark.parametrize("suffix", ["png", "tif", "npy", "nii"])
 def test_every_format(suffix):
     array = noise(40, 31, 3)
-    for words, how in (
+    for words, options in (
         (["--size", "17x23"], {"size": (23, 17), "mode": "bilinear"}),
         (["--scale", "1.5", "--mode", "bicubic"], {"size": (60, 46), "mode": "bicubic"}),
         (
@@ -62,7 +62,9 @@ def test_every_format(suffix):
     ):
         if suffix == "nii":
             continue  # its pictures with channels have three axes
-        np.testing.assert_array_equal(resized(array, *words, suffix=suffix), expected(array, **how))
+        np.testing.assert_array_equal(
+            resized(array, *words, suffix=suffix), expected(array, **options)
+        )
     if suffix == "nii":
         volume = noise(6, 8, 9, 1, dtype=np.float32)
         out = resized(volume[..., 0][..., None], "--size", "5x9x12", suffix=suffix)

@@ -80,8 +80,13 @@ def test_files_of_others(tmp_path: Path) -> None:
 
 
 def run(folder: Path, *words: Any) -> np.ndarray[Any, Any]:
-    given = [str(folder / "photo.png"), str(folder / "out.png"), "--camera", str(folder / "c.npz")]
-    assert cli.main(["undistort", *given, "--force", *map(str, words)]) == 0
+    command = [
+        str(folder / "photo.png"),
+        str(folder / "out.png"),
+        "--camera",
+        str(folder / "c.npz"),
+    ]
+    assert cli.main(["undistort", *command, "--force", *map(str, words)]) == 0
     return io.read(folder / "out.png").array
 
 
@@ -89,10 +94,10 @@ def test_photos_are_opencvs(photo: Any, tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setattr("gridsample.warp._BAND_POINTS", 1000)  # several bands of rows
     np.savez(tmp_path / "c.npz", mtx=MATRIX, dist=LENS)
 
-    def close(found: Any, expected: Any) -> None:
+    def close(result: Any, expected: Any) -> None:
         inner = np.s_[2:-2, 2:-2]
         known = cv2.erode(expected.min(-1), np.ones((3, 3))) > 0  # OpenCV's fill has a hard edge
-        error = np.abs(found.astype(float) - expected)[inner][known[inner]]
+        error = np.abs(result.astype(float) - expected)[inner][known[inner]]
         assert error.size > 1000
         assert error.max() <= 4 and error.mean() < 0.7  # OpenCV rounds positions to 1/32 pixel
 
@@ -100,8 +105,8 @@ def test_photos_are_opencvs(photo: Any, tmp_path: Path, monkeypatch: pytest.Monk
     for alpha in (0, 0.5, 1):
         new, _ = cv2.getOptimalNewCameraMatrix(MATRIX, LENS, (63, 50), alpha)
         saved = tmp_path / "new.json"
-        found = run(tmp_path, "--alpha", alpha, "--save-camera", saved)
-        close(found, cv2.undistort(photo, MATRIX, LENS, None, new))
+        result = run(tmp_path, "--alpha", alpha, "--save-camera", saved)
+        close(result, cv2.undistort(photo, MATRIX, LENS, None, new))
         camera = read_camera(saved)
         np.testing.assert_allclose(camera.intrinsics, new, rtol=0, atol=0.02)
         assert camera.size == (63, 50) and not camera.distortion.any()
@@ -111,8 +116,8 @@ def test_photos_are_opencvs(photo: Any, tmp_path: Path, monkeypatch: pytest.Monk
     wide = np.array([[focal, 0, 31], [0, focal, 24.5], [0, 0, 1]])
     for words, new in ((("--fisheye",), MATRIX), (("--fisheye", "--fov", 60), wide)):
         close(run(tmp_path, *words), cv2.fisheye.undistortImage(photo, MATRIX, lens, None, new))
-    found = run(tmp_path, "--size", "40x30", "--padding", "border")
-    assert found.shape == (30, 40, 3)
+    result = run(tmp_path, "--size", "40x30", "--padding", "border")
+    assert result.shape == (30, 40, 3)
 
 
 def test_files_and_options_that_are_refused(
@@ -139,8 +144,8 @@ def test_files_and_options_that_are_refused(
         (["nothing.yaml"], "No such file"),
     ):
         camera = str(tmp_path / words[0])
-        given = [str(tmp_path / "photo.png"), str(tmp_path / "o.png"), "--camera", camera]
-        assert cli.main(["undistort", *given, *words[1:]]) == 2
+        command = [str(tmp_path / "photo.png"), str(tmp_path / "o.png"), "--camera", camera]
+        assert cli.main(["undistort", *command, *words[1:]]) == 2
         error = capsys.readouterr().err
         assert message in error
         assert len(error.splitlines()) == 1

@@ -153,11 +153,11 @@ def test_a_horizon_in_the_picture_is_no_trouble():
 
 def test_bands_and_threads_do_not_show(monkeypatch):
     array = noise(63, 41, 3, dtype=np.uint8)
-    how = ["--rotate", 30, "--shear", 10, "--mode", "bicubic", "--padding", "reflection"]
-    whole = warped(array, *how)
+    arguments = ["--rotate", 30, "--shear", 10, "--mode", "bicubic", "--padding", "reflection"]
+    whole = warped(array, *arguments)
     monkeypatch.setattr(warp, "_BAND_POINTS", 100)
-    np.testing.assert_array_equal(warped(array, *how), whole)
-    np.testing.assert_array_equal(warped(array, *how, "--threads", 2), whole)
+    np.testing.assert_array_equal(warped(array, *arguments), whole)
+    np.testing.assert_array_equal(warped(array, *arguments, "--threads", 2), whole)
 
 
 def test_integers_round_and_saturate():
@@ -283,11 +283,11 @@ def test_outside_a_scaled_nifti_is_the_value(options, outside, target):
 
 def test_a_value_outside_that_is_no_stored_number_is_the_nearest_label():
     image = nibabel.Nifti1Image(np.full((4, 3, 2), 30, np.uint8), AFFINE)
-    how = ["--translate", "1,0,0", "--mode", "label", "--force"]
+    arguments = ["--translate", "1,0,0", "--mode", "label", "--force"]
     for scale, inter, outside in ((0.3, -7, 23), (0.3, -6.5, 22), (0.4, 12, 0), (0.02, -12, 255)):
         image.header.set_slope_inter(scale, inter)
         image.to_filename("labels.nii")
-        assert run("warp", "labels.nii", "m.nii", *how) == 0
+        assert run("warp", "labels.nii", "m.nii", *arguments) == 0
         stored = np.asarray(nibabel.load("m.nii").dataobj.get_unscaled())
         assert (stored[1:] == 30).all()
         assert (stored[0] == outside).all()

@@ -41,15 +41,15 @@ def test_volumes_get_the_voxels_of_another(tmp_path: Path) -> None:
     volume(b, (6, 10, 5), TARGET)
     for mode in ("bilinear", "spline3"):
         assert run(a, out, "--like", b, "--mode", mode, "--force") == 0
-        found, other = nibabel.load(out), nibabel.load(b)
+        result, other = nibabel.load(out), nibabel.load(b)
         expected = resample(image, SOURCE, ((6, 10, 5), other.affine), mode=mode)
-        np.testing.assert_allclose(found.get_fdata(), expected, rtol=0, atol=1e-3)
-        np.testing.assert_array_equal(found.affine, other.affine)
-        np.testing.assert_allclose(found.header.get_zooms(), other.header.get_zooms())
-        assert found.header.get_data_dtype() == np.float32
-        assert bytes(found.header["descrip"]).startswith(b"ours")
+        np.testing.assert_allclose(result.get_fdata(), expected, rtol=0, atol=1e-3)
+        np.testing.assert_array_equal(result.affine, other.affine)
+        np.testing.assert_allclose(result.header.get_zooms(), other.header.get_zooms())
+        assert result.header.get_data_dtype() == np.float32
+        assert bytes(result.header["descrip"]).startswith(b"ours")
         for name in ("qform_code", "sform_code"):
-            assert found.header[name] == other.header[name]
+            assert result.header[name] == other.header[name]
 
 
 def test_channels_and_labels(tmp_path: Path) -> None:
@@ -59,13 +59,13 @@ def test_channels_and_labels(tmp_path: Path) -> None:
     target[:3, 3] += 0.0137, 0.0233, 0.0311
     volume(b, (6, 10, 5, 3), target)
     assert run(a, out, "--like", b, "--mode", "label", "--padding", "border") == 0
-    found = nibabel.load(out)
-    assert found.shape == (6, 10, 5, 2)
+    result = nibabel.load(out)
+    assert result.shape == (6, 10, 5, 2)
     for k in range(2):
         expected = resample(
             image[..., k], SOURCE, ((6, 10, 5), target), mode="label", padding_mode="border"
         )
-        np.testing.assert_array_equal(np.asarray(found.dataobj)[..., k], expected)
+        np.testing.assert_array_equal(np.asarray(result.dataobj)[..., k], expected)
 
 
 def test_voxels_that_coincide_are_copied(tmp_path: Path) -> None:
@@ -106,9 +106,9 @@ def test_transforms(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     like = (7, 8, 9), SOURCE
     expected = resample(image.T, SOURCE, like, transforms, axes="xyz").T
     assert run(a, out, "--transform", path) == 0
-    found = nibabel.load(out)
-    np.testing.assert_allclose(found.get_fdata(), expected, rtol=0, atol=1e-3)
-    np.testing.assert_allclose(found.affine, SOURCE, rtol=0, atol=1e-6)
+    result = nibabel.load(out)
+    np.testing.assert_allclose(result.get_fdata(), expected, rtol=0, atol=1e-3)
+    np.testing.assert_allclose(result.affine, SOURCE, rtol=0, atol=1e-6)
     # The first is applied first.
     shift = np.eye(4)
     shift[:3, 3] = 1, 2, 3
@@ -124,11 +124,11 @@ def test_planes_are_resampled_too(tmp_path: Path) -> None:
     image = volume(a, (9, 8), TURN @ np.diag([1.5, 2, 1, 1]))
     volume(b, (6, 10), np.diag([-1.1, 0.9, 1, 1]))
     assert run(a, out, "--like", b, "--padding", "border") == 0
-    found = nibabel.load(out)
-    affines = [nibabel.load(one).affine[np.ix_([0, 1, 3], [0, 1, 3])] for one in (a, b)]
+    result = nibabel.load(out)
+    affines = [nibabel.load(path).affine[np.ix_([0, 1, 3], [0, 1, 3])] for path in (a, b)]
     expected = resample(image, affines[0], ((6, 10), affines[1]), padding_mode="border")
-    np.testing.assert_allclose(found.get_fdata(), expected, rtol=0, atol=1e-3)
-    np.testing.assert_array_equal(found.affine, nibabel.load(b).affine)
+    np.testing.assert_allclose(result.get_fdata(), expected, rtol=0, atol=1e-3)
+    np.testing.assert_array_equal(result.affine, nibabel.load(b).affine)
 
 
 def test_files_and_options_that_are_refused(

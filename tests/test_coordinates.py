@@ -38,16 +38,18 @@ def test_odd_coordinates_are_what_the_reference_says(mode, boundary, align_corne
     channels = 2 if layout == "planes" else 8
     per_axis = [-1.0, 0.25, NAN, INF, -INF][: 5 if rank < 3 else 4]
     grid = np.array([*itertools.product(per_axis, repeat=rank)])[np.newaxis]
-    how = (mode, boundary, align_corners)
+    options = (mode, boundary, align_corners)
     for spatial in ((3, 4, 5)[:rank], (1, 1, 3)[:rank]):
         image = cases.pixels(rng, (1, channels, *spatial))
         values = cases.pixels(rng, (1, channels, grid.shape[1]))
         axis = 1 if layout == "planes" else -1
-        given = [np.ascontiguousarray(np.moveaxis(array, 1, axis)) for array in (values, image)]
-        out = gridsample.grid_sample(given[1], grid, *how, channel_axis=axis)
-        assert_close(np.moveaxis(out, axis, 1), oracles.reference_output(image, grid, *how))
-        expected = oracles.reference_gradients(values, image, grid, *how)
-        grad_input, grad_grid = gridsample.grid_sample_vjp(*given, grid, *how, channel_axis=axis)
+        arrays = [np.ascontiguousarray(np.moveaxis(array, 1, axis)) for array in (values, image)]
+        out = gridsample.grid_sample(arrays[1], grid, *options, channel_axis=axis)
+        assert_close(np.moveaxis(out, axis, 1), oracles.reference_output(image, grid, *options))
+        expected = oracles.reference_gradients(values, image, grid, *options)
+        grad_input, grad_grid = gridsample.grid_sample_vjp(
+            *arrays, grid, *options, channel_axis=axis
+        )
         assert_close(np.moveaxis(grad_input, axis, 1), expected[0])
         assert_close(grad_grid, expected[1])
 
@@ -58,9 +60,9 @@ def test_nan_and_infinite_coordinates_by_hand(grid_type):
     image_type = float if grid_type == "float64" else "float32"
     for mode in cases.MODES:
         for align_corners in (False, True):
-            how = (align_corners, image_type, grid_type)
+            options = (align_corners, image_type, grid_type)
             zeros, border, reflection = (
-                line(pixels, xs, mode, boundary, *how) for boundary in cases.BOUNDARIES
+                line(pixels, xs, mode, boundary, *options) for boundary in cases.BOUNDARIES
             )
             np.testing.assert_array_equal(zeros, [NAN, 0, 0])
             np.testing.assert_allclose(border, [NAN, 1, 4], rtol=1e-6)
@@ -112,18 +114,18 @@ def test_odd_pixels_reach_just_what_they_should(mode, boundary, align_corners, c
     image[:, :, [0, 2, 4], [3, 0, 7]] = NAN
     # Multiples of 1 / 16: pixel centres, where some weights are exactly 0, are among them.
     grid = rng.integers(-24, 25, (1, 240, 2)) / 16
-    how = (mode, boundary, align_corners)
-    expected = oracles.reference_output(image, grid, *how)
+    options = (mode, boundary, align_corners)
+    expected = oracles.reference_output(image, grid, *options)
     assert 0.01 < np.isnan(expected).mean() < 0.99
-    assert_close(gridsample.grid_sample(image, grid, *how), expected)
+    assert_close(gridsample.grid_sample(image, grid, *options), expected)
     last = gridsample.grid_sample(
-        np.ascontiguousarray(np.moveaxis(image, 1, -1)), grid, *how, channel_axis=-1
+        np.ascontiguousarray(np.moveaxis(image, 1, -1)), grid, *options, channel_axis=-1
     )
     assert_close(np.moveaxis(last, -1, 1), expected)
 
     values = cases.pixels(rng, (1, channels, 240))
-    expected = oracles.reference_gradients(values, image, grid, *how)
-    grad_input, grad_grid = gridsample.grid_sample_vjp(values, image, grid, *how)
+    expected = oracles.reference_gradients(values, image, grid, *options)
+    grad_input, grad_grid = gridsample.grid_sample_vjp(values, image, grid, *options)
     assert_close(grad_input, expected[0])
     assert_close(grad_grid, expected[1])
 
@@ -156,11 +158,11 @@ def test_reflection_counts_folds_however_far(mode, size, align_corners):
     xs = np.concatenate([10.0**k + rng.integers(0, 100, 9) for k in (3, 6, 9, 12, 13)])
     grid = (xs * rng.choice([-1, 1], xs.shape)).reshape(1, -1, 1)
     image, values = cases.pixels(rng, (1, 2, size)), cases.pixels(rng, (1, 2, xs.size))
-    how = (mode, "reflection", align_corners)
-    out = gridsample.grid_sample(image, grid, *how)
-    assert_close(out, oracles.reference_output(image, grid, *how))
-    grad_input, grad_grid = gridsample.grid_sample_vjp(values, image, grid, *how)
-    expected = oracles.reference_gradients(values, image, grid, *how)
+    options = (mode, "reflection", align_corners)
+    out = gridsample.grid_sample(image, grid, *options)
+    assert_close(out, oracles.reference_output(image, grid, *options))
+    grad_input, grad_grid = gridsample.grid_sample_vjp(values, image, grid, *options)
+    expected = oracles.reference_gradients(values, image, grid, *options)
     assert_close(grad_input, expected[0])
     assert_close(grad_grid, expected[1])
 
@@ -285,20 +287,20 @@ def test_planes_of_more_pixels_than_32_bits_count(tmp_path, mode, boundary):
     near = [*itertools.product([-0.25, 0.25], repeat=2)]
     positions = np.array([(x + dx, y + dy) for y, x in places for dx, dy in near])
     grid = cases.coordinates(positions[np.newaxis], spatial, False)
-    how = (mode, boundary, False)
-    out = gridsample.grid_sample(image, grid, *how)
+    options = (mode, boundary, False)
+    out = gridsample.grid_sample(image, grid, *options)
 
     # The same places in an image that is cut out around each.
     values = np.ones((1, 1, len(positions)))
-    _, grad_grid = gridsample.grid_sample_vjp(values, image, grid, *how, need_input=False)
+    _, grad_grid = gridsample.grid_sample_vjp(values, image, grid, *options, need_input=False)
     for point, (x, y) in enumerate(positions):
         top, left = max(0, round(y) - 5), max(0, round(x) - 5)
         cut = np.asarray(image[:, :, top : top + 12, left : left + 12])
         there = cases.coordinates(np.array([[(x - left, y - top)]]), cut.shape[2:], False)
-        exact = oracles.reference_output(cut, there, *how)
+        exact = oracles.reference_output(cut, there, *options)
         oracles.assert_stored(out[..., point : point + 1], exact, 1e-6, 255)
         ones = np.ones((1, 1, 1))
-        slope = oracles.reference_gradients(ones, cut, there, *how)[1]
+        slope = oracles.reference_gradients(ones, cut, there, *options)[1]
         scale = np.array(spatial[::-1]) / np.array(cut.shape[:1:-1])
         assert_close(grad_grid[:, point] / scale, slope[:, 0], 1e-6, 255 * 6)
 
@@ -321,7 +323,7 @@ def test_images_of_more_pixels_than_32_bits_count(tmp_path, mode, channel_axis):
 
 
 @pytest.mark.parametrize("packed", [True, False])
-def test_nowhere_along_one_axis_is_nowhere_though_another_is_out(packed):
+def test_a_point_with_an_invalid_coordinate_is_invalid_even_if_another_is_outside(packed):
     image = np.ones((1, 1, 3, 3))
     grid = np.array([[[np.inf, 9.0], [9.0, np.nan], [9.0, np.inf]]])
     if not packed:  # each axis by itself

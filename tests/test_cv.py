@@ -159,8 +159,8 @@ def test_what_transparent_does_not_write_may_be_anything():
 
 def test_nearest_exact_goes_by_sizes_and_nearest_by_factors():
     image = np.arange(64)[None]
-    for given in ({"dsize": (6, 1)}, {"dsize": None, "fx": 0.1, "fy": 1}):
-        exact = cv.resize(image, interpolation=cv.INTER_NEAREST_EXACT, **given)
+    for sizes in ({"dsize": (6, 1)}, {"dsize": None, "fx": 0.1, "fy": 1}):
+        exact = cv.resize(image, interpolation=cv.INTER_NEAREST_EXACT, **sizes)
         assert exact.tolist() == [[5, 16, 26, 37, 47, 58]]  # 4.5 steps of 32 / 3 fall below 48
     by_factor = cv.resize(image, None, fx=0.1, fy=1, interpolation=cv.INTER_NEAREST)
     assert by_factor.tolist() == [[0, 10, 20, 30, 40, 50]]
@@ -274,11 +274,13 @@ class TestOpenCV:
         return pytest.importorskip("cv2")
 
     @pytest.fixture(params=[(np.uint8, 255, 1), (np.float32, 1, 1e-4)], ids=["uint8", "float32"])
-    def kind(self, request):
+    def pixel_type(self, request):
         return request.param
 
-    def image(self, kind, *channels):
-        return (np.random.default_rng(0).random((23, 31, *channels)) * kind[1]).astype(kind[0])
+    def image(self, pixel_type, *channels):
+        return (np.random.default_rng(0).random((23, 31, *channels)) * pixel_type[1]).astype(
+            pixel_type[0]
+        )
 
     def test_constants(self, cv2):
         for name in cv.__all__:
@@ -289,40 +291,40 @@ class TestOpenCV:
     @pytest.mark.parametrize("channels", [(), (3,)])
     @pytest.mark.parametrize("border", BORDERS)
     @pytest.mark.parametrize("interpolation", [0, 1, 2, 4])  # area differs on purpose
-    def test_remap_agrees(self, cv2, kind, channels, border, interpolation):
-        rng, image = np.random.default_rng(1), self.image(kind, *channels)
+    def test_remap_agrees(self, cv2, pixel_type, channels, border, interpolation):
+        rng, image = np.random.default_rng(1), self.image(pixel_type, *channels)
         # Away from ties, of which the two send some to different sides when they wrap.
         x = (rng.integers(-320, 1280, (17, 19)) / 32 + (interpolation == 0) / 64).astype("f4")
         y = (rng.integers(-320, 1024, (17, 19)) / 32 + (interpolation == 0) / 64).astype("f4")
         options = {"borderMode": border, "borderValue": (0.25, 0.5, 1)}
         theirs = cv2.remap(image, x, y, interpolation, **options)
         ours = cv.remap(image, x, y, interpolation, **options)
-        np.testing.assert_allclose(ours.astype(float), theirs, rtol=0, atol=kind[2])
+        np.testing.assert_allclose(ours.astype(float), theirs, rtol=0, atol=pixel_type[2])
 
     @pytest.mark.parametrize("interpolation", [1, 2, 4])
-    def test_warps_agree(self, cv2, kind, interpolation):
+    def test_warps_agree(self, cv2, pixel_type, interpolation):
         """A fraction that is off by 1/64 moves a value by that much of the image's range."""
-        image = self.image(kind, 3)
+        image = self.image(pixel_type, 3)
         matrix = np.array([[1.1, 0.2, -3], [-0.15, 0.9, 2], [0.001, 0.002, 1]])
-        for name, given in (("warpAffine", matrix[:2]), ("warpPerspective", matrix)):
+        for name, rows in (("warpAffine", matrix[:2]), ("warpPerspective", matrix)):
             for flags in (interpolation, interpolation | cv.WARP_INVERSE_MAP):
-                theirs = getattr(cv2, name)(image, given, (25, 27), flags=flags)
-                ours = getattr(cv, name)(image, given, (25, 27), flags=flags)
-                atol = kind[1] * 5 / 64 + 1
+                theirs = getattr(cv2, name)(image, rows, (25, 27), flags=flags)
+                ours = getattr(cv, name)(image, rows, (25, 27), flags=flags)
+                atol = pixel_type[1] * 5 / 64 + 1
                 np.testing.assert_allclose(
-                    ours.astype(float), theirs, rtol=0, atol=atol if kind[1] > 1 else 5 / 64
+                    ours.astype(float), theirs, rtol=0, atol=atol if pixel_type[1] > 1 else 5 / 64
                 )
 
     @pytest.mark.parametrize("matrix", SINGULAR)
-    def test_singular_matrices(self, cv2, kind, matrix):
+    def test_singular_matrices(self, cv2, pixel_type, matrix):
         """Lanczos is the interpolation for which OpenCV 5 does what OpenCV 4 does for all."""
-        image = self.image(kind, 3)
+        image = self.image(pixel_type, 3)
         theirs = cv2.warpPerspective(image, matrix, (5, 4), flags=cv2.INTER_LANCZOS4)
         ours = cv.warpPerspective(image, matrix, (5, 4), flags=cv.INTER_LANCZOS4)
-        np.testing.assert_allclose(ours.astype(float), theirs, rtol=0, atol=kind[2])
+        np.testing.assert_allclose(ours.astype(float), theirs, rtol=0, atol=pixel_type[2])
         if np.linalg.det(matrix[:2, :2]) == 0:
             theirs, ours = (m.warpAffine(image, matrix[:2], (5, 4)) for m in (cv2, cv))
-            np.testing.assert_allclose(ours.astype(float), theirs, rtol=0, atol=kind[2])
+            np.testing.assert_allclose(ours.astype(float), theirs, rtol=0, atol=pixel_type[2])
 
     @pytest.mark.parametrize("interpolation", [0, 1, 4])  # area differs on purpose
     @pytest.mark.parametrize("dtype", ["uint8", "uint16", "int16", "float32", "float64"])
@@ -335,29 +337,29 @@ class TestOpenCV:
             (rng.integers(-128, 32 * (n + 4), dst.shape[:2]) / 32 + (interpolation == 0) / 64)
             for n in (12, 9)
         )
-        given = x.astype("f4"), y.astype("f4"), interpolation
-        theirs = cv2.remap(image, *given, dst=dst.copy(), borderMode=cv2.BORDER_TRANSPARENT)
-        ours = cv.remap(image, *given, dst=dst.copy(), borderMode=cv.BORDER_TRANSPARENT)
+        arguments = x.astype("f4"), y.astype("f4"), interpolation
+        theirs = cv2.remap(image, *arguments, dst=dst.copy(), borderMode=cv2.BORDER_TRANSPARENT)
+        ours = cv.remap(image, *arguments, dst=dst.copy(), borderMode=cv.BORDER_TRANSPARENT)
         bound = 1 if image.dtype.kind in "iu" else 1e-2
         np.testing.assert_allclose(ours.astype(float), theirs, rtol=0, atol=bound)
 
     @pytest.mark.covering(ordinary=1, slow=2)
     @pytest.mark.parametrize("interpolation", range(7))
     @pytest.mark.parametrize("factor", [0.1, 0.37, 0.62, 1.1, 1.7, 2.5, 3.7])
-    def test_resize_by_factors(self, cv2, kind, interpolation, factor):
-        image = self.image(kind)
-        how = {"dsize": None, "fx": factor, "fy": 1.27, "interpolation": interpolation}
-        theirs, ours = cv2.resize(image, **how), cv.resize(image, **how)
-        np.testing.assert_allclose(ours.astype(float), theirs, rtol=0, atol=kind[2])
+    def test_resize_by_factors(self, cv2, pixel_type, interpolation, factor):
+        image = self.image(pixel_type)
+        options = {"dsize": None, "fx": factor, "fy": 1.27, "interpolation": interpolation}
+        theirs, ours = cv2.resize(image, **options), cv.resize(image, **options)
+        np.testing.assert_allclose(ours.astype(float), theirs, rtol=0, atol=pixel_type[2])
 
     @pytest.mark.parametrize("interpolation", range(7))
     @pytest.mark.parametrize("size", [(31, 23), (62, 46), (15, 11), (10, 8), (20, 40), (93, 69)])
-    def test_resize_agrees(self, cv2, kind, interpolation, size):
+    def test_resize_agrees(self, cv2, pixel_type, interpolation, size):
         for channels in ((), (3,)):
-            image = self.image(kind, *channels)
+            image = self.image(pixel_type, *channels)
             theirs = cv2.resize(image, size, interpolation=interpolation)
             ours = cv.resize(image, size, interpolation=interpolation)
-            np.testing.assert_allclose(ours.astype(float), theirs, rtol=0, atol=kind[2])
+            np.testing.assert_allclose(ours.astype(float), theirs, rtol=0, atol=pixel_type[2])
 
 
 def test_tensors_are_told_where_to_go():

@@ -37,8 +37,8 @@ class Block(NamedTuple):
 def blocks(page: Path) -> list[Block]:
     text = page.read_text(encoding="utf-8")
     return [
-        Block(found["language"], found["code"], found["reason"], text[: found.start()].count("\n"))
-        for found in FENCE.finditer(text)
+        Block(match["language"], match["code"], match["reason"], text[: match.start()].count("\n"))
+        for match in FENCE.finditer(text)
     ]
 
 
@@ -62,12 +62,12 @@ def test_the_blocks_are_found() -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=name)
 def test_every_block_can_be_seen(page: Path) -> None:
-    text, found = page.read_text(encoding="utf-8"), blocks(page)
-    assert text.count("\n```") + text.startswith("```") == 2 * len(found)
-    assert all(block.language for block in found)
+    text, page_blocks = page.read_text(encoding="utf-8"), blocks(page)
+    assert text.count("\n```") + text.startswith("```") == 2 * len(page_blocks)
+    assert all(block.language for block in page_blocks)
     assert COMMAND.findall(text) == []
     marks = re.findall(r"^<!-- not run", text, re.MULTILINE)
-    assert len(marks) == sum(block.reason is not None for block in found)
+    assert len(marks) == sum(block.reason is not None for block in page_blocks)
 
 
 # They register images and export models.
@@ -136,9 +136,9 @@ def test_commands_run(page: Path, workplace: Path) -> None:
 
 def test_the_command_of_the_readme_draws_the_picture_below_it(workplace: Path) -> None:
     text = (ROOT / "README.md").read_text(encoding="utf-8")
-    found = re.search(r"^gridsample (explain .*)\n```\n\n!\[.*\]\((.*)\)$", text, re.MULTILINE)
-    assert found is not None
-    words, picture = found[1].split(), io.read(ROOT / found[2]).array
+    match = re.search(r"^gridsample (explain .*)\n```\n\n!\[.*\]\((.*)\)$", text, re.MULTILINE)
+    assert match is not None
+    words, picture = match[1].split(), io.read(ROOT / match[2]).array
     assert cli.main(words) == 0
     drawn = io.read(Path(words[-1])).array
     # Another version of Matplotlib may put a line elsewhere by a pixel, but no disc.

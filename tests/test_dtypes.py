@@ -104,10 +104,12 @@ def test_gradients_of_types_that_are_wider_than_sums_or_rounded(image_type):
 @settings(max_examples=examples(60))
 @given(calls([("uint8", "float32"), ("complex64", "float32")]))
 def test_any_strides_and_options(call):
-    exact = oracles.reference_output(call.image, call.grid, *call.how)
+    exact = oracles.reference_output(call.image, call.grid, *call.options)
     image = call.given(call.image)
     with oracles.unchanged(image, call.grid):
-        out = gridsample.grid_sample(image, call.grid, *call.how, channel_axis=call.channel_axis)
+        out = gridsample.grid_sample(
+            image, call.grid, *call.options, channel_axis=call.channel_axis
+        )
     assert out.dtype == call.image.dtype.newbyteorder("=")
     tolerance = 64 * oracles.ulp(np.float32)
     assert_stored(call.planes(out), exact, tolerance, oracles.magnitude(call.image))

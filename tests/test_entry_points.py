@@ -29,7 +29,7 @@ def listed(module: Any, calls: dict[str, dict[str, Any]]) -> dict[str, Call]:
     """The calls of functions of a module, by the functions' full names."""
     short = module.__name__.removeprefix("gridsample").removeprefix(".")
     prefix = short + "." if short else ""
-    return {prefix + name: (getattr(module, name), given) for name, given in calls.items()}
+    return {prefix + name: (getattr(module, name), arguments) for name, arguments in calls.items()}
 
 
 # A call of each public function that takes arrays.
@@ -139,10 +139,10 @@ OF_NUMPY = ("cv.", "explain")
 
 def cases() -> Iterator[Any]:
     for table, kinds in ((CALLS, ARRAYS), (CALLS | OF_TORCH, TENSORS)):
-        for name, (_, given) in table.items():
+        for name, (_, arguments) in table.items():
             if kinds is TENSORS and name.startswith(OF_NUMPY):
                 continue
-            for argument, value in given.items():
+            for argument, value in arguments.items():
                 if isinstance(value, np.ndarray):
                     for kind in kinds:
                         if value.ndim == 1 and kind in ("nested", "jagged"):
@@ -152,10 +152,10 @@ def cases() -> Iterator[Any]:
                         yield pytest.param(name, argument, kind, id=f"{name} {argument} {kind}")
 
 
-def as_tensors(given: dict[str, Any]) -> dict[str, Any]:
+def as_tensors(arguments: dict[str, Any]) -> dict[str, Any]:
     return {
         key: torch.from_numpy(value) if isinstance(value, np.ndarray) else value
-        for key, value in given.items()
+        for key, value in arguments.items()
     }
 
 
@@ -165,7 +165,7 @@ def test_every_public_function_is_here() -> None:
         **{f"ndimage.{name}": getattr(ndimage, name) for name in ndimage.__all__},
         **{f"cv.{name}": getattr(cv, name) for name in cv.__all__},
     }
-    functions = {name for name, one in public.items() if inspect.isfunction(one)}
+    functions = {name for name, member in public.items() if inspect.isfunction(member)}
     assert functions - {"identity_grid", "warmup"} == CALLS.keys()
     modules = {f"nn.{name}" for name in nn.__all__}
     # These begin with layers of torch's own.
@@ -177,35 +177,37 @@ def test_every_public_function_is_here() -> None:
 )
 @pytest.mark.parametrize(("name", "argument", "kind"), [*cases()])
 def test_what_is_not_dense(name: str, argument: str, kind: str) -> None:
-    function, given = (CALLS | OF_TORCH)[name]
+    function, arguments = (CALLS | OF_TORCH)[name]
     make, words = (ARRAYS | TENSORS)[kind]
-    given = dict(given) if kind in ARRAYS else as_tensors(given)
-    given[argument] = make(given[argument])
+    arguments = dict(arguments) if kind in ARRAYS else as_tensors(arguments)
+    arguments[argument] = make(arguments[argument])
     # The drop-in raises torch's own error, to which a note is added.
     error = Exception if name.startswith("torch_compat.") else TypeError
     with pytest.raises(error, match=f"{argument} is a .*{words}.*convert it first: {argument}\\."):
-        function(**given)
+        function(**arguments)
 
 
 @pytest.mark.filterwarnings("ignore:.*quantize")
 def test_torch_resizes_what_is_quantized() -> None:
     """So the drop-in does, too."""
     image = torch.quantize_per_tensor(torch.from_numpy(IMAGE), 1.0, 0, torch.quint8)
-    found, expected = (
-        one(image, size=(4, 6), mode="bilinear")
-        for one in (torch_compat.interpolate, torch.nn.functional.interpolate)
+    result, expected = (
+        function(image, size=(4, 6), mode="bilinear")
+        for function in (torch_compat.interpolate, torch.nn.functional.interpolate)
     )
-    assert torch.equal(found.int_repr(), expected.int_repr())
+    assert torch.equal(result.int_repr(), expected.int_repr())
 
 
 @pytest.mark.parametrize("name", CALLS)
 def test_flags_are_flags(name: str) -> None:
-    function, given = CALLS[name]
+    function, arguments = CALLS[name]
     ours = not name.startswith(("ndimage.", "cv."))  # SciPy takes anything for a flag
-    for flag, one in inspect.signature(function).parameters.items():
-        if ours and isinstance(one.default, bool):
-            with pytest.raises(TypeError, match=f"{flag} must be True or False, got 'no'"):
-                function(**given, **{flag: "no"})
+    for flag, parameter in inspect.signature(function).parameters.items():
+        if ours and isinstance(parameter.default, bool):
+            named = flag == "extrapolate"  # the end of an image may also have a name
+            message = "'no' is neither True, False" if named else "must be True or False, got 'no'"
+            with pytest.raises(ValueError if named else TypeError, match=f"{flag} {message}"):
+                function(**arguments, **{flag: "no"})
 
 
 def test_flags_of_grids() -> None:
@@ -236,21 +238,21 @@ NOT_NUMBERS: list[Any] = [
 
 
 @pytest.mark.parametrize("name", [name for name in CALLS if name.startswith("ndimage.")])
-@pytest.mark.parametrize("cval", NOT_NUMBERS, ids=lambda one: str(np.shape(one)))
+@pytest.mark.parametrize("cval", NOT_NUMBERS, ids=lambda value: str(np.shape(value)))
 def test_what_is_outside_is_a_number(name: str, cval: Any) -> None:
     """By the same error for every function and mode, whether or not the value is needed."""
-    function, given = CALLS[name]
+    function, arguments = CALLS[name]
     if "cval" in inspect.signature(function).parameters:
         for mode in ("constant", "nearest"):
             with pytest.raises(TypeError, match=r"cval (must be a number, got|is a masked array)"):
-                function(**given, mode=mode, cval=cval)
+                function(**arguments, mode=mode, cval=cval)
 
 
 @pytest.mark.slow
 def test_numbers_of_every_library_are_numbers() -> None:
     for seven in (7, np.float32(7), np.int8(7), np.array(7), torch.tensor(7)):
-        found = ndimage.shift(PLANE, (6, 1), order=1, cval=seven)
-        np.testing.assert_array_equal(found[0], 7)
+        result = ndimage.shift(PLANE, (6, 1), order=1, cval=seven)
+        np.testing.assert_array_equal(result[0], 7)
 
 
 def test_arrays_for_results_are_dense() -> None:
@@ -272,35 +274,35 @@ def test_a_border_is_refused_by_its_shape(shape: tuple[int, ...]) -> None:
 
 @pytest.mark.parametrize("name", CALLS)
 def test_a_gradient_is_not_lost_among_arrays(name: str) -> None:
-    function, given = CALLS[name]
-    arrays = [key for key, value in given.items() if isinstance(value, np.ndarray)]
+    function, arguments = CALLS[name]
+    arrays = [key for key, value in arguments.items() if isinstance(value, np.ndarray)]
     for key in arrays[1:] if len(arrays) > 1 else ():
-        tensor = torch.from_numpy(given[key]).requires_grad_()
+        tensor = torch.from_numpy(arguments[key]).requires_grad_()
         with pytest.raises(TypeError, match="tensor"):
-            function(**{**given, key: tensor})
+            function(**{**arguments, key: tensor})
 
 
 @pytest.mark.parametrize("name", CALLS)
 def test_libraries_that_are_mixed(name: str) -> None:
-    function, given = CALLS[name]
-    arrays = [key for key, value in given.items() if isinstance(value, np.ndarray)]
+    function, arguments = CALLS[name]
+    arrays = [key for key, value in arguments.items() if isinstance(value, np.ndarray)]
     if name.startswith((*OF_NUMPY, "ndimage.")) or len(arrays) < 2:
         return
     for key in arrays:
         with pytest.raises(TypeError, match=r"(\w+) = torch.as_tensor\(\1, device=\w+.device"):
-            function(**{**given, key: torch.from_numpy(given[key])})
+            function(**{**arguments, key: torch.from_numpy(arguments[key])})
 
 
-@pytest.mark.parametrize("kind", ["complex64", "complex128"])
-def test_complex_images_are_resized(kind: str) -> None:
+@pytest.mark.parametrize("dtype", ["complex64", "complex128"])
+def test_complex_images_are_resized(dtype: str) -> None:
     """Also by the drop-in, though torch's own refuses them."""
     rng = np.random.default_rng(0)
     parts = [torch.from_numpy(rng.standard_normal((1, 2, 5, 7))) for _ in range(2)]
-    image = torch.complex(*parts).to(getattr(torch, kind))
+    image = torch.complex(*parts).to(getattr(torch, dtype))
     for function in (gridsample.interpolate, torch_compat.interpolate):
-        found = function(image, size=(8, 3), mode="bicubic", antialias=True)
-        expected = [function(one, size=(8, 3), mode="bicubic", antialias=True) for one in parts]
-        torch.testing.assert_close(found, torch.complex(*expected).to(image.dtype))
+        result = function(image, size=(8, 3), mode="bicubic", antialias=True)
+        expected = [function(part, size=(8, 3), mode="bicubic", antialias=True) for part in parts]
+        torch.testing.assert_close(result, torch.complex(*expected).to(image.dtype))
 
 
 POINTS = np.random.default_rng(1).integers(-2, 9, (2, 4, 6, 2))
@@ -308,25 +310,25 @@ POINTS = np.random.default_rng(1).integers(-2, 9, (2, 4, 6, 2))
 
 @pytest.mark.slow
 @pytest.mark.parametrize("library", ["numpy", "torch"])
-@pytest.mark.parametrize("kind", ["int8", "int16", "int64", "uint8", "uint32"])
-def test_pixels_are_counted_in_integers(library: str, kind: str) -> None:
-    whole = np.abs(POINTS).astype(kind) if kind[0] == "u" else POINTS.astype(kind)
+@pytest.mark.parametrize("dtype", ["int8", "int16", "int64", "uint8", "uint32"])
+def test_pixels_are_counted_in_integers(library: str, dtype: str) -> None:
+    whole = np.abs(POINTS).astype(dtype) if dtype[0] == "u" else POINTS.astype(dtype)
     real = whole.astype(np.float64 if whole.itemsize > 2 else np.float32)
     values, image = VALUES, IMAGE
     if library == "torch":
         whole, real, values, image = map(torch.from_numpy, (whole, real, values, image))
-    how: dict[str, Any] = {"mode": "cubic", "padding_mode": "mirror", "coords": "pixel"}
+    options: dict[str, Any] = {"mode": "cubic", "padding_mode": "mirror", "coords": "pixel"}
     for call in (
-        lambda grid: gridsample.grid_sample(image, grid, **how),
-        lambda grid: gridsample.grid_sample_vjp(values, image, grid, need_grid=False, **how)[0],
-        lambda grid: gridsample.grid_gradient(image, grid, **how),
-        lambda grid: gridsample.grid_hessian(image, grid, **how),
-        lambda grid: gridsample.splat(values, grid, (5, 7), **how),
-        lambda grid: gridsample.splat_count(grid, (5, 7), **how),
+        lambda grid: gridsample.grid_sample(image, grid, **options),
+        lambda grid: gridsample.grid_sample_vjp(values, image, grid, need_grid=False, **options)[0],
+        lambda grid: gridsample.grid_gradient(image, grid, **options),
+        lambda grid: gridsample.grid_hessian(image, grid, **options),
+        lambda grid: gridsample.splat(values, grid, (5, 7), **options),
+        lambda grid: gridsample.splat_count(grid, (5, 7), **options),
     ):
         np.testing.assert_array_equal(call(whole), call(real))
     with pytest.raises(TypeError, match="no gradient; pass need_grid=False"):
-        gridsample.grid_sample_vjp(values, image, whole, **how)
+        gridsample.grid_sample_vjp(values, image, whole, **options)
     for coords in ("normalized", "displacement"):
         with pytest.raises(TypeError, match="integers with coords='pixel'"):
             gridsample.grid_sample(image, whole, coords=coords)

@@ -32,17 +32,21 @@ def explained(axes, at, align_corners, image=None):
     """The explanation, and what it explains: a call in the arguments' other form."""
     size, modes, boundaries = axes
     at = at[: len(size)]
-    one = gridsample.explain(size, at, modes, boundaries, align_corners, image=image)
+    explanation = gridsample.explain(size, at, modes, boundaries, align_corners, image=image)
     pixels = np.arange(math.prod(size), dtype=float).reshape(size[::-1]) if image is None else image
-    return one, (pixels[None, None], np.array([at], float)), (modes, boundaries, align_corners)
+    return (
+        explanation,
+        (pixels[None, None], np.array([at], float)),
+        (modes, boundaries, align_corners),
+    )
 
 
 # ---- the numbers ------------------------------------------------------------------------------
 
 
 def test_a_point_by_hand():
-    one = gridsample.explain((4, 4), (-1.2, 1.3), "bilinear", "reflection")
-    x, y = one.axes
+    explanation = gridsample.explain((4, 4), (-1.2, 1.3), "bilinear", "reflection")
+    x, y = explanation.axes
     # x: ((-1.2 + 1) * 4 - 1) / 2 = -0.9, mirrored about -0.5 to -0.1, clamped to 0.
     assert x.path == pytest.approx((-0.9, -0.1, 0.0), abs=1e-15)
     assert (x.position, x.sampled) == (x.path[0], x.path[-1])
@@ -52,54 +56,58 @@ def test_a_point_by_hand():
     assert (y.folds, y.sign, y.base, y.slope) == (1, -1, 2, -2.0)
     assert y.t == pytest.approx(0.9)
     assert x.corners == y.corners == (-0.5, 3.5)
-    assert [tap.pixel for tap in one.taps] == [(0, 2), (1, 2), (0, 3), (1, 3)]
-    assert [tap.weight for tap in one.taps] == pytest.approx([0.1, 0.0, 0.9, 0.0])
-    assert [tap.value for tap in one.taps] == [8, 9, 12, 13]
-    assert [tap.product for tap in one.taps] == pytest.approx([0.8, 0.0, 10.8, 0.0])
-    assert one.value == pytest.approx(11.6)
-    assert one.per_pixel == pytest.approx((1.0, 4.0))
-    assert one.gradient == pytest.approx((0.0, -8.0))
+    assert [tap.pixel for tap in explanation.taps] == [(0, 2), (1, 2), (0, 3), (1, 3)]
+    assert [tap.weight for tap in explanation.taps] == pytest.approx([0.1, 0.0, 0.9, 0.0])
+    assert [tap.value for tap in explanation.taps] == [8, 9, 12, 13]
+    assert [tap.product for tap in explanation.taps] == pytest.approx([0.8, 0.0, 10.8, 0.0])
+    assert explanation.value == pytest.approx(11.6)
+    assert explanation.per_pixel == pytest.approx((1.0, 4.0))
+    assert explanation.gradient == pytest.approx((0.0, -8.0))
 
 
 def test_a_row_of_pixels_by_hand():
     # Position 1.25 between the pixels 20 and 40; a coordinate of 1 spans 1.5 pixels.
-    one = gridsample.explain((3,), (0.5,), "linear", image=[10, 20, 40])
-    (x,) = one.axes
+    explanation = gridsample.explain((3,), (0.5,), "linear", image=[10, 20, 40])
+    (x,) = explanation.axes
     assert (x.position, x.base, x.t, x.slope) == (1.75, 1, 0.75, 1.5)
     assert [(tap.index, tap.pixel, tap.weight, tap.derivative) for tap in x.taps] == [
         (1, 1, 0.25, -1.0),
         (2, 2, 0.75, 1.0),
     ]
-    assert (one.value, one.per_pixel, one.gradient) == (35.0, (20.0,), (30.0,))
+    assert (explanation.value, explanation.per_pixel, explanation.gradient) == (
+        35.0,
+        (20.0,),
+        (30.0,),
+    )
 
 
 def test_a_cubic_point_by_hand():
     # Half way, Keys' weights are -3/32, 19/32, 19/32, -3/32; taps fold, the position does not.
-    one = gridsample.explain((4,), (-1.0,), "cubic", "reflection")
-    (x,) = one.axes
+    explanation = gridsample.explain((4,), (-1.0,), "cubic", "reflection")
+    (x,) = explanation.axes
     assert (x.path, x.folds, x.sign, x.base, x.t, x.slope) == ((-0.5,), 0, 1, -1, 0.5, 2.0)
     assert [(tap.index, tap.pixel) for tap in x.taps] == [(-2, 1), (-1, 0), (0, 0), (1, 1)]
     assert [tap.weight * 32 for tap in x.taps] == [-3, 19, 19, -3]
-    assert one.value == pytest.approx(-6 / 32)
-    assert one.gradient == pytest.approx((0.0,), abs=1e-15)  # a mirror's middle is flat
+    assert explanation.value == pytest.approx(-6 / 32)
+    assert explanation.gradient == pytest.approx((0.0,), abs=1e-15)  # a mirror's middle is flat
 
 
 def test_dropped_taps_read_nothing():
     image = np.array([nan, 2.0, 3.0])
-    one = gridsample.explain((3,), (1.0,), "linear", "zeros", image=image)
-    assert [(tap.pixel, tap.weight, tap.value, tap.product) for tap in one.taps] == [
+    explanation = gridsample.explain((3,), (1.0,), "linear", "zeros", image=image)
+    assert [(tap.pixel, tap.weight, tap.value, tap.product) for tap in explanation.taps] == [
         ((2,), 0.5, 3.0, 1.5),
         (None, 0.5, 0.0, 0.0),
     ]
-    assert (one.value, one.gradient) == (1.5, (-4.5,))
+    assert (explanation.value, explanation.gradient) == (1.5, (-4.5,))
 
 
 @pytest.mark.parametrize("boundary", ["border", "reflection"])
 def test_the_tap_past_a_folded_position_is_dropped(boundary):
     image = np.array([1.0, nan, 3.0])
-    one = gridsample.explain((3,), (1.0,), "linear", boundary, True, image=image)
-    assert [(tap.pixel, tap.weight) for tap in one.taps] == [((2,), 1.0), (None, 0.0)]
-    assert (one.value, one.gradient) == (3.0, (0.0,))
+    explanation = gridsample.explain((3,), (1.0,), "linear", boundary, True, image=image)
+    assert [(tap.pixel, tap.weight) for tap in explanation.taps] == [((2,), 1.0), (None, 0.0)]
+    assert (explanation.value, explanation.gradient) == (3.0, (0.0,))
 
 
 def test_nearest_takes_the_even_pixel_of_two():
@@ -110,10 +118,10 @@ def test_nearest_takes_the_even_pixel_of_two():
 
 
 def test_each_pixel_has_a_number():
-    one = gridsample.explain((5, 3, 2), (0.0, 0.0, 0.0))
+    explanation = gridsample.explain((5, 3, 2), (0.0, 0.0, 0.0))
     numbers = np.arange(30).reshape(2, 3, 5)
     for x, y, z in itertools.product(range(5), range(3), range(2)):
-        assert one.read((x, y, z)) == numbers[z, y, x]
+        assert explanation.read((x, y, z)) == numbers[z, y, x]
     # No pixels are stored for it.
     vast = gridsample.explain((10**8, 10**8), (1.0, 1.0), padding_mode="border")
     assert vast.value == 10.0**16 - 1
@@ -130,13 +138,13 @@ coordinates = st.floats(-6, 6) | st.sampled_from(SPECIAL)
 def test_numbers_are_those_of_grid_sample(axes, at, align_corners):
     axes = tuple(axes)
     image = noise(axes[0])
-    one, arrays, options = explained(axes, at, align_corners, image)
+    explanation, arrays, options = explained(axes, at, align_corners, image)
     value = gridsample.grid_sample(*arrays, *options)
     _, gradient = gridsample.grid_sample_vjp(np.ones((1, 1)), *arrays, *options, need_input=False)
     scale = np.abs(image).max() * max(axes[0])
-    assert one.value == pytest.approx(value.item(), abs=1e-13 * scale, nan_ok=True)
-    assert one.gradient == pytest.approx(gradient[0].tolist(), abs=1e-12 * scale)
-    assert bool(one.nowhere) == math.isnan(value.item())
+    assert explanation.value == pytest.approx(value.item(), abs=1e-13 * scale, nan_ok=True)
+    assert explanation.gradient == pytest.approx(gradient[0].tolist(), abs=1e-12 * scale)
+    assert bool(explanation.nowhere) == math.isnan(value.item())
 
 
 OWN = Method("lopsided", ((0.5, -0.5), (0.5, 0.0), (0.0, 0.5)), first=0)
@@ -153,25 +161,33 @@ def test_every_method_boundary_and_unit_gives_what_grid_sample_does(mode):
     for turn, (boundary, coords, size) in enumerate(cases):
         image = noise((size,))
         places = PLACES[turn % 2 :: 2] * (1 if coords == "normalized" else size / 2)
-        how = {
+        options = {
             "align_corners": bool(turn // 2 % 2),
             "coords": coords,
             "extrapolate": bool(turn % 5),
         }
-        if boundary == "constant" or not how["extrapolate"]:
-            how["fill_value"] = 1.5
+        if boundary == "constant" or not options["extrapolate"]:
+            options["fill_value"] = 1.5
         grid = places[np.newaxis, :, np.newaxis]
         arrays = image[np.newaxis, np.newaxis], grid, mode, boundary
-        values = gridsample.grid_sample(*arrays, **how)[0, 0]
+        values = gridsample.grid_sample(*arrays, **options)[0, 0]
         upstream = np.ones((1, 1, len(places)))
-        _, slopes = gridsample.grid_sample_vjp(upstream, *arrays, **how, need_input=False)
+        _, slopes = gridsample.grid_sample_vjp(upstream, *arrays, **options, need_input=False)
         for i, (place, value) in enumerate(zip(places, values, strict=True)):
             index = (i,) if coords == "displacement" else None
-            one = gridsample.explain(
-                (size,), (place,), mode, boundary, image=image, index=index, **how
+            explanation = gridsample.explain(
+                (size,), (place,), mode, boundary, image=image, index=index, **options
             )
-            assert one.value == pytest.approx(value, abs=1e-11, nan_ok=True), (place, boundary, how)
-            assert one.gradient == pytest.approx(slopes[0, i], abs=1e-10), (place, boundary, how)
+            assert explanation.value == pytest.approx(value, abs=1e-11, nan_ok=True), (
+                place,
+                boundary,
+                options,
+            )
+            assert explanation.gradient == pytest.approx(slopes[0, i], abs=1e-10), (
+                place,
+                boundary,
+                options,
+            )
 
 
 @pytest.mark.covering(ordinary=0, slow=2)
@@ -187,28 +203,28 @@ def test_several_axes_give_what_grid_sample_does(turn):
     coords = plan.COORDS[turn % 3]
     grid = np.zeros((1, *(index[::-1] + 1), len(size)))
     grid[(0, *index[::-1])] = at
-    how = {"coords": coords, "fill_value": fill, "align_corners": turn % 4 < 2}
+    options = {"coords": coords, "fill_value": fill, "align_corners": turn % 4 < 2}
     call = image[np.newaxis, np.newaxis], grid, modes, boundaries
-    value = gridsample.grid_sample(*call, **how)[(0, 0, *index[::-1])]
+    value = gridsample.grid_sample(*call, **options)[(0, 0, *index[::-1])]
     upstream = np.ones((1, 1, *(index[::-1] + 1)))
-    _, slopes = gridsample.grid_sample_vjp(upstream, *call, **how, need_input=False)
+    _, slopes = gridsample.grid_sample_vjp(upstream, *call, **options, need_input=False)
     place = {"index": index} if coords == "displacement" else {}
-    one = gridsample.explain(size, at, modes, boundaries, image=image, **how, **place)
-    assert one.value == pytest.approx(value, abs=1e-11)
-    assert one.gradient == pytest.approx(slopes[(0, *index[::-1])], abs=1e-10)
+    explanation = gridsample.explain(size, at, modes, boundaries, image=image, **options, **place)
+    assert explanation.value == pytest.approx(value, abs=1e-11)
+    assert explanation.gradient == pytest.approx(slopes[(0, *index[::-1])], abs=1e-10)
 
 
 # ---- pixels and coefficients ------------------------------------------------------------------
 
 
 def test_a_spline_meets_its_pixel():
-    one = gridsample.explain((5,), (0.0,), "spline3", image=[0, 0, 1, 0, 0])
-    assert one.value == pytest.approx(1, abs=1e-15)
+    explanation = gridsample.explain((5,), (0.0,), "spline3", image=[0, 0, 1, 0, 0])
+    assert explanation.value == pytest.approx(1, abs=1e-15)
     filtered = gridsample.spline_filter(np.array([0.0, 0, 1, 0, 0]), 3, "zeros", 0)
-    assert [one.coefficients((i,)) for i in range(5)] == pytest.approx(filtered, abs=1e-15)
-    assert [tap.value for tap in one.taps] == pytest.approx(filtered[1:], abs=1e-15)
-    assert [one.read((i,)) for i in range(5)] == [0, 0, 1, 0, 0]
-    assert one.prefilters == (3,)
+    assert [explanation.coefficients((i,)) for i in range(5)] == pytest.approx(filtered, abs=1e-15)
+    assert [tap.value for tap in explanation.taps] == pytest.approx(filtered[1:], abs=1e-15)
+    assert [explanation.read((i,)) for i in range(5)] == [0, 0, 1, 0, 0]
+    assert explanation.prefilters == (3,)
     unfiltered = gridsample.explain((5,), (0.0,), "spline3", image=[0, 0, 1, 0, 0], prefilter=False)
     assert unfiltered.value == pytest.approx(2 / 3)
     assert unfiltered.coefficients is None
@@ -221,13 +237,17 @@ def test_coefficients_of_numbered_pixels(boundary):
     more = {"fill_value": -7} if boundary == "constant" else {}
     pixels = numbers[np.newaxis, np.newaxis]
     for at in ((0.1, -0.3, 0.9), (-1.2, 0.2, -0.4)):
-        one = gridsample.explain(size, at, modes, boundary, **more)
+        explanation = gridsample.explain(size, at, modes, boundary, **more)
         same = gridsample.explain(size, at, modes, boundary, image=numbers, **more)
         sampled = gridsample.grid_sample(pixels, np.array([[at]]), modes, boundary, **more)
-        assert one.value == pytest.approx(sampled.item(), abs=1e-12)
-        assert one.value == pytest.approx(same.value, abs=1e-12)
-        assert [t.value for t in one.taps] == pytest.approx([t.value for t in same.taps], abs=1e-12)
-    assert pickle.loads(pickle.dumps(one)).weighed((1, 2, 0)) == one.weighed((1, 2, 0))
+        assert explanation.value == pytest.approx(sampled.item(), abs=1e-12)
+        assert explanation.value == pytest.approx(same.value, abs=1e-12)
+        assert [t.value for t in explanation.taps] == pytest.approx(
+            [t.value for t in same.taps], abs=1e-12
+        )
+    assert pickle.loads(pickle.dumps(explanation)).weighed((1, 2, 0)) == explanation.weighed(
+        (1, 2, 0)
+    )
 
 
 def test_the_table_shows_the_coefficients():
@@ -254,19 +274,21 @@ def test_numbers_are_those_of_the_oracle(axes, eighths, align_corners):
     # Eighths have exact positions: on knots, mirrors and clamps as well.
     axes = tuple(axes)
     at = [n / 8 for n in eighths]
-    one, arrays, (modes, boundaries, aligned) = explained(axes, at, align_corners, noise(axes[0]))
+    explanation, arrays, (modes, boundaries, aligned) = explained(
+        axes, at, align_corners, noise(axes[0])
+    )
     options = [MODES[mode] for mode in modes], boundaries, aligned
     value = reference.gather(*arrays, *options)
     _, gradient = reference.gradients(np.ones((1, 1)), *arrays, *options)
-    assert one.value == pytest.approx(value.item(), abs=1e-12)
-    assert one.gradient == pytest.approx(gradient[0].tolist(), abs=1e-11)
+    assert explanation.value == pytest.approx(value.item(), abs=1e-12)
+    assert explanation.gradient == pytest.approx(gradient[0].tolist(), abs=1e-11)
 
 
 @given(axes_of_an_image, st.tuples(*[st.floats(-9, 9)] * 3), st.booleans())
 def test_steps_agree_with_each_other(axes, at, align_corners):
     axes = tuple(axes)
-    one, _, _ = explained(axes, at, align_corners)
-    for steps, size, x in zip(one.axes, axes[0], at, strict=False):
+    explanation, _, _ = explained(axes, at, align_corners)
+    for steps, size, x in zip(explanation.axes, axes[0], at, strict=False):
         assert (steps.size, steps.coordinate, steps.align_corners) == (size, x, align_corners)
         assert steps.t == pytest.approx(steps.sampled - steps.base)
         assert abs(steps.t) <= 0.5 if steps.method.rounds else 0 <= steps.t < 1
@@ -274,10 +296,10 @@ def test_steps_agree_with_each_other(axes, at, align_corners):
         assert sum(tap.derivative for tap in steps.taps) == pytest.approx(0)
         assert all(tap.pixel is None or 0 <= tap.pixel < size for tap in steps.taps)
         assert abs(steps.slope) in (0, size / 2, (size - 1) / 2)
-    assert one.gradient == tuple(
-        steps.slope * g for steps, g in zip(one.axes, one.per_pixel, strict=True)
+    assert explanation.gradient == tuple(
+        steps.slope * g for steps, g in zip(explanation.axes, explanation.per_pixel, strict=True)
     )
-    assert one.value == pytest.approx(sum(tap.product for tap in one.taps))
+    assert explanation.value == pytest.approx(sum(tap.product for tap in explanation.taps))
 
 
 @given(st.integers(1, 6), st.floats(-3, 3), st.booleans())
@@ -310,14 +332,14 @@ def test_many_folds_are_one_step():
 
 @pytest.mark.parametrize("boundary", BOUNDARIES)
 @pytest.mark.parametrize("mode", MODES)
-def test_a_point_is_nowhere_with_one_coordinate(mode, boundary):
-    one = gridsample.explain((4, 3), (nan, 0.3), mode, boundary)
-    x, y = one.axes
-    assert (x.nowhere, y.nowhere, one.nowhere) == (True, False, "x")
-    assert (x.taps, x.slope, one.taps) == ((), 0.0, ())
-    assert math.isnan(one.value)
-    assert one.gradient == (0.0, 0.0)
-    assert "nowhere in x: value = nan, gradient = 0" in str(one)
+def test_a_point_is_invalid_with_one_coordinate(mode, boundary):
+    explanation = gridsample.explain((4, 3), (nan, 0.3), mode, boundary)
+    x, y = explanation.axes
+    assert (x.nowhere, y.nowhere, explanation.nowhere) == (True, False, "x")
+    assert (x.taps, x.slope, explanation.taps) == ((), 0.0, ())
+    assert math.isnan(explanation.value)
+    assert explanation.gradient == (0.0, 0.0)
+    assert "nowhere in x: value = nan, gradient = 0" in str(explanation)
 
 
 def test_infinity_has_a_limit_or_none():
@@ -443,24 +465,24 @@ def test_the_title_tells_what_was_sampled():
 
 
 def test_an_explanation_is_a_value():
-    one, same, other = (gridsample.explain((4, 4), (x, 0.3)) for x in (0.1, 0.1, 0.2))
-    assert one == same != other
-    assert hash(one) == hash(same)
-    assert isinstance(one, gridsample.Explanation)
-    assert one.size == (4, 4)
+    explanation, same, other = (gridsample.explain((4, 4), (x, 0.3)) for x in (0.1, 0.1, 0.2))
+    assert explanation == same != other
+    assert hash(explanation) == hash(same)
+    assert isinstance(explanation, gridsample.Explanation)
+    assert explanation.size == (4, 4)
     with pytest.raises(FrozenInstanceError):
-        one.value = 3.0
+        explanation.value = 3.0
 
 
 @pytest.mark.parametrize("dtype", ["bool", "u1", ">i2", "f2", "<f8"])
 def test_the_image_is_read_and_kept_apart(dtype):
     image = np.array([[0, 1], [1, 1]], dtype)
-    one = gridsample.explain((2, 2), (0.0, 0.0), image=image)
+    explanation = gridsample.explain((2, 2), (0.0, 0.0), image=image)
     image[...] = 0
-    assert one.value == 0.75
-    assert one.read((1, 0)) == 1
-    assert one.image.dtype == np.float64
-    assert not one.image.flags.writeable
+    assert explanation.value == 0.75
+    assert explanation.read((1, 0)) == 1
+    assert explanation.image.dtype == np.float64
+    assert not explanation.image.flags.writeable
 
 
 @pytest.mark.parametrize(

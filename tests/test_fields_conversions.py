@@ -70,8 +70,8 @@ def test_an_axis_of_one_pixel_has_one_position() -> None:
 
 
 def test_dtypes_are_kept_and_integers_are_pixels() -> None:
-    for kind in ("float16", "float32", "float64"):
-        assert fields.to_normalized(np.zeros((2, 2), kind), (4, 4)).dtype == kind
+    for dtype in ("float16", "float32", "float64"):
+        assert fields.to_normalized(np.zeros((2, 2), dtype), (4, 4)).dtype == dtype
     half = torch.zeros(2, 2, dtype=torch.bfloat16)
     assert fields.to_pixel(half, (4, 4)).dtype == torch.bfloat16
     assert fields.to_normalized([[0, 3]], (4, 4)).tolist() == [[-0.75, 0.75]]
@@ -113,14 +113,14 @@ def test_matrices_round_trip(
         with pytest.raises(ValueError, match="convention 'skimage'"):
             fields.theta_from_matrix(matrices(rank), source, target, align, convention)
         return
-    given = matrices(rank)
-    theta = fields.theta_from_matrix(given, source, target, align, convention)
+    arrays = matrices(rank)
+    theta = fields.theta_from_matrix(arrays, source, target, align, convention)
     back = fields.matrix_from_theta(theta, source, target, align, convention)
-    np.testing.assert_allclose(back, whole(given), rtol=0, atol=1e-12)
+    np.testing.assert_allclose(back, whole(arrays), rtol=0, atol=1e-12)
     grid = gridsample.affine_grid(theta, (2, 1, *target), align)
-    other = fields.homography_grid(given, source, target, align, convention)
+    other = fields.homography_grid(arrays, source, target, align, convention)
     np.testing.assert_allclose(other, grid, rtol=0, atol=1e-12)
-    single = fields.theta_from_matrix(whole(given)[1], source, target, align, convention)
+    single = fields.theta_from_matrix(whole(arrays)[1], source, target, align, convention)
     np.testing.assert_allclose(single, theta[1:], rtol=0, atol=1e-14)
 
 
@@ -136,7 +136,9 @@ def test_theta_is_inverted_and_found_again(rank: int, align: bool) -> None:
     points = gridsample.identity_grid((2, 1, *grid.shape[1:-1]), align, dtype="float64")
     ones = np.ones((*points.shape[:-1], 1))
     flat = np.concatenate([points, ones], -1)[0].reshape(-1, rank + 1)
-    best = [np.linalg.lstsq(flat, one.reshape(-1, rank), rcond=None)[0].T for one in grid + noise]
+    best = [
+        np.linalg.lstsq(flat, point.reshape(-1, rank), rcond=None)[0].T for point in grid + noise
+    ]
     np.testing.assert_allclose(fields.theta_from_grid(grid + noise, align), best, atol=1e-12)
 
 
@@ -145,15 +147,15 @@ def ramps(size: tuple[int, ...]) -> Array:
     return np.stack(np.meshgrid(*map(np.arange, size), indexing="ij")[::-1]).astype(float)
 
 
-def places(maps: Array, source: tuple[int, ...], target: tuple[int, ...], how: str) -> Array:
+def places(maps: Array, source: tuple[int, ...], target: tuple[int, ...], convention: str) -> Array:
     """Where the grid of a matrix samples, in pixels, and NaN outside: (D, *target)."""
-    theta = fields.theta_from_matrix(maps, source, target, convention=how)
+    theta = fields.theta_from_matrix(maps, source, target, convention=convention)
     grid = gridsample.affine_grid(theta, (1, 1, *target))
     fill = np.full(len(source), np.nan)
-    found: Array = gridsample.grid_sample(
+    result: Array = gridsample.grid_sample(
         ramps(source)[np.newaxis], grid, "bilinear", "constant", fill_value=fill, extrapolate=False
     )
-    return found[0]
+    return result[0]
 
 
 def assert_same_places(ours: Array, theirs: Array, atol: float) -> None:
@@ -166,26 +168,26 @@ def test_matrices_of_opencv() -> None:
     source, target = (31, 40), (27, 50)
     # OpenCV rounds positions to 1/32 pixel; these are multiples of it.
     inverse = np.array([[0.75, 0.25, 3.0], [-0.25, 0.875, 4.5]])
-    given = cv2.invertAffineTransform(inverse)
-    for matrix, flags, how in ((given, 1, "opencv"), (inverse, 17, "pixel")):
+    forward = cv2.invertAffineTransform(inverse)
+    for matrix, flags, convention in ((forward, 1, "opencv"), (inverse, 17, "pixel")):
         theirs = [
-            cv2.warpAffine(one, matrix, target[::-1], flags=flags, borderValue=float("nan"))
-            for one in ramps(source)
+            cv2.warpAffine(ramp, matrix, target[::-1], flags=flags, borderValue=float("nan"))
+            for ramp in ramps(source)
         ]
         assert flags in (cv2.INTER_LINEAR, cv2.INTER_LINEAR | cv2.WARP_INVERSE_MAP)
-        assert_same_places(places(matrix, source, target, how), np.stack(theirs), 1e-4)
+        assert_same_places(places(matrix, source, target, convention), np.stack(theirs), 1e-4)
     points = ramps(target).transpose(1, 2, 0)
-    tilted = np.vstack([given, [1e-3, 2e-3, 1]])
+    tilted = np.vstack([forward, [1e-3, 2e-3, 1]])
     theirs = cv2.perspectiveTransform(points, np.linalg.inv(tilted))
     grid = fields.homography_grid(tilted, source, target)
     np.testing.assert_allclose(fields.to_pixel(grid, source)[0], theirs, rtol=0, atol=1e-10)
 
 
 def warped(image: Array, matrix: Array, target: tuple[int, ...]) -> Array:
-    found: Array = skimage.transform.warp(
+    result: Array = skimage.transform.warp(
         image, matrix, output_shape=target, order=1, cval=np.nan, preserve_range=True
     )
-    return found
+    return result
 
 
 def test_matrices_of_skimage() -> None:
@@ -194,13 +196,13 @@ def test_matrices_of_skimage() -> None:
         scale=(1.1, 0.8), rotation=0.3, shear=0.1, translation=(3, -2)
     )
     matrix = transform.inverse.params
-    theirs = [warped(one, matrix, target) for one in ramps(source)]
+    theirs = [warped(ramp, matrix, target) for ramp in ramps(source)]
     assert_same_places(places(matrix, source, target, "skimage"), np.stack(theirs), 1e-10)
     forward = fields.theta_from_matrix(transform.params, source, target)
     theta = fields.theta_from_matrix(matrix, source, target, convention="skimage")
     np.testing.assert_allclose(forward, theta, rtol=0, atol=1e-12)
     tilted = matrix + np.array([[0, 0, 0], [0, 0, 0], [1e-3, 2e-3, 0]])
-    theirs = [warped(one, tilted, target) for one in ramps(source)]
+    theirs = [warped(ramp, tilted, target) for ramp in ramps(source)]
     grid = fields.homography_grid(tilted, source, target, convention="skimage", coords="pixel")
     assert_same_places(np.moveaxis(grid[0], -1, 0), np.stack(theirs), 1e-10)
 
@@ -212,9 +214,9 @@ def test_matrices_of_scipy(source: tuple[int, ...], target: tuple[int, ...]) -> 
     matrix[:, -1] = np.arange(rank)
     theirs = [
         ndimage.affine_transform(
-            one, matrix[:, :-1], matrix[:, -1], target, order=1, mode="constant", cval=np.nan
+            ramp, matrix[:, :-1], matrix[:, -1], target, order=1, mode="constant", cval=np.nan
         )
-        for one in ramps(source)
+        for ramp in ramps(source)
     ]
     assert_same_places(places(matrix, source, target, "scipy"), np.stack(theirs), 1e-10)
 
@@ -223,9 +225,9 @@ def test_points_at_infinity_are_nan() -> None:
     tilt = np.array([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [-0.5, 0.0, 1.0]])
     grid = fields.homography_grid(tilt, (2, 4), (2, 4), convention="pixel", coords="pixel")
     np.testing.assert_array_equal(grid[0, 0, :, 0], [0, 2, np.nan, -6])
-    given = torch.tensor(tilt, requires_grad=True)
-    made = fields.homography_grid(given, (2, 4), (2, 4), convention="pixel")
-    (slope,) = torch.autograd.grad(made.nansum(), given)
+    leaf = torch.tensor(tilt, requires_grad=True)
+    made = fields.homography_grid(leaf, (2, 4), (2, 4), convention="pixel")
+    (slope,) = torch.autograd.grad(made.nansum(), leaf)
     assert torch.isfinite(slope).all()
 
 
@@ -272,16 +274,16 @@ def tensors() -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def test_tensors_are_arrays_and_differentiable() -> None:
-    given = [one.requires_grad_() for one in tensors()]
-    arrays = chain(*[one.detach().numpy() for one in given])  # type: ignore[arg-type]
-    np.testing.assert_allclose(chain(*given).detach(), arrays, rtol=0, atol=1e-13)
-    assert torch.autograd.gradcheck(chain, given)
-    assert torch.autograd.gradgradcheck(chain, given)
+    leaves = [tensor.requires_grad_() for tensor in tensors()]
+    arrays = chain(*[tensor.detach().numpy() for tensor in leaves])  # type: ignore[arg-type]
+    np.testing.assert_allclose(chain(*leaves).detach(), arrays, rtol=0, atol=1e-13)
+    assert torch.autograd.gradcheck(chain, leaves)
+    assert torch.autograd.gradgradcheck(chain, leaves)
 
 
 @pytest.mark.slow
 def test_conversions_compile_without_a_break() -> None:
-    given = tensors()
+    leaves = tensors()
     torch.compiler.reset()
     compiled = torch.compile(chain, fullgraph=True, backend="aot_eager")
-    torch.testing.assert_close(compiled(*given), chain(*given))
+    torch.testing.assert_close(compiled(*leaves), chain(*leaves))

@@ -67,10 +67,10 @@ def test_composition_of_affine_maps_is_their_product(rank: int) -> None:
 def test_composition_is_the_order_of_warps() -> None:
     image = np.stack(np.mgrid[:40, :47])[np.newaxis].astype(float)  # shows positions
     f, g = FIELDS[2], smooth(40, 47, size=4, width=9, seed=7)
-    how = "linear", "border"
-    twice = fields.flow_warp(fields.flow_warp(image, f, *how), g, *how)
-    once = fields.flow_warp(image, fields.compose(f, g), *how)
-    other = fields.flow_warp(image, fields.compose(g, f), *how)
+    options = "linear", "border"
+    twice = fields.flow_warp(fields.flow_warp(image, f, *options), g, *options)
+    once = fields.flow_warp(image, fields.compose(f, g), *options)
+    other = fields.flow_warp(image, fields.compose(g, f), *options)
     core = (..., slice(12, -12), slice(12, -12))
     np.testing.assert_allclose(once[core], twice[core], rtol=0, atol=1e-12)
     assert np.abs(other - twice)[core].max() > 0.1

@@ -36,25 +36,25 @@ def test_the_winner_is_that_of_antialiased_images_of_each_label(call: Any) -> No
     labels = labels.repeat(2, -1)[..., : shape[-1]]
     grid = shrinking(rng, items, out, shape[2:], coords)
     grid[0, ..., 0].ravel()[1] = np.nan
-    how: Any = {"coords": coords, "fill": -2 if boundary == "constant" else 0, "most": most}
-    given = per_axis(mode, len(out)), per_axis(boundary, len(out)), corners
-    expected = reference.vote(labels, grid, *given, **how)
+    options: Any = {"coords": coords, "fill": -2 if boundary == "constant" else 0, "most": most}
+    names = per_axis(mode, len(out)), per_axis(boundary, len(out)), corners
+    expected = reference.vote(labels, grid, *names, **options)
     plain = gridsample.grid_sample(
-        labels, grid, mode, boundary, corners, coords=coords, fill_value=how["fill"]
+        labels, grid, mode, boundary, corners, coords=coords, fill_value=options["fill"]
     )
     assert (plain != expected).any()  # what is skipped counts
 
-    more: Any = {"coords": coords, "fill_value": how["fill"], "max_samples": most}
-    found = gridsample.grid_sample(labels, grid, mode, boundary, corners, **more, antialias=True)
-    np.testing.assert_array_equal(found, expected)
-    assert found.dtype == labels.dtype
+    more: Any = {"coords": coords, "fill_value": options["fill"], "max_samples": most}
+    result = gridsample.grid_sample(labels, grid, mode, boundary, corners, **more, antialias=True)
+    np.testing.assert_array_equal(result, expected)
+    assert result.dtype == labels.dtype
     tensors = torch.tensor(labels), torch.tensor(grid)
-    found = gridsample.grid_sample(*tensors, mode, boundary, corners, **more, antialias=True)
-    np.testing.assert_array_equal(found.numpy(), expected)
+    result = gridsample.grid_sample(*tensors, mode, boundary, corners, **more, antialias=True)
+    np.testing.assert_array_equal(result.numpy(), expected)
     # On other devices.
     record = Options(
-        mode=given[0], padding_mode=given[1], align_corners=corners, coords=coords,
-        fill_value=(float(how["fill"]),) if how["fill"] else (), order=(0,) * len(out),
+        mode=names[0], padding_mode=names[1], align_corners=corners, coords=coords,
+        fill_value=(float(options["fill"]),) if options["fill"] else (), order=(0,) * len(out),
         footprint=Footprint(most),
     )  # fmt: skip
     other = footprints.vote(derivatives.gather, *tensors, record)
@@ -67,10 +67,10 @@ def test_points_outside_have_the_fill_value_unless_the_image_is_extended() -> No
     grid = 1.3 * shrinking(rng, 1, (6, 5), (16, 15))
     names: Any = ("label",) * 2, ("border",) * 2, False
     expected = reference.vote(labels, grid, *names, extrapolate=False, fill=7)
-    how: Any = {"extrapolate": False, "fill_value": 7, "antialias": True}
-    found = gridsample.grid_sample(labels, grid, "label", "border", **how)
-    np.testing.assert_array_equal(found, expected)
-    assert (found == 7).any()
+    options: Any = {"extrapolate": False, "fill_value": 7, "antialias": True}
+    result = gridsample.grid_sample(labels, grid, "label", "border", **options)
+    np.testing.assert_array_equal(result, expected)
+    assert (result == 7).any()
     record = Options(
         mode=names[0], padding_mode=names[1], fill_value=(7.0,), extrapolate=False,
         order=(0, 0), footprint=Footprint(),
@@ -90,16 +90,16 @@ def test_the_smallest_label_wins_a_tie(dtype: str, small: int, large: int) -> No
     stripes = np.where(np.arange(12) % 2 == 0, np.array(large, dtype), np.array(small, dtype))
     image = np.broadcast_to(stripes, (1, 1, 12, 12)).copy()
     half = np.eye(2, 3)[np.newaxis]
-    how: Any = {"padding_mode": "border", "antialias": True}
-    found = gridsample.affine_sample(image, half, (1, 1, 6, 6), "label", **how)
-    assert found.dtype == image.dtype and (found == np.array(small, dtype)).all()
+    options: Any = {"padding_mode": "border", "antialias": True}
+    result = gridsample.affine_sample(image, half, (1, 1, 6, 6), "label", **options)
+    assert result.dtype == image.dtype and (result == np.array(small, dtype)).all()
     image[..., 0, 1] = large  # three of four pixels
-    found = gridsample.affine_sample(image, half, (1, 1, 6, 6), "label", **how)
-    assert found[0, 0, 0, 0] == np.array(large, dtype)
-    assert (found.ravel()[1:] == np.array(small, dtype)).all()
+    result = gridsample.affine_sample(image, half, (1, 1, 6, 6), "label", **options)
+    assert result[0, 0, 0, 0] == np.array(large, dtype)
+    assert (result.ravel()[1:] == np.array(small, dtype)).all()
     tensors = torch.tensor(image), torch.tensor(half)
-    same = gridsample.affine_sample(*tensors, (1, 1, 6, 6), "label", **how)
-    assert (same.numpy() == found).all()
+    same = gridsample.affine_sample(*tensors, (1, 1, 6, 6), "label", **options)
+    assert (same.numpy() == result).all()
 
 
 @pytest.mark.slow
@@ -108,12 +108,14 @@ def test_layouts_threads_and_maps_do_not_change_labels() -> None:
     labels = rng.integers(0, 40, (2, 3, 33, 31), np.uint8)
     theta = np.array([[[0.9, 0.4, 0.05], [-0.3, 0.8, 0.02]]])
     grid = gridsample.affine_grid(theta, (1, 3, 7, 9))
-    how: Any = {"antialias": True, "max_samples": 3}
-    expected = gridsample.grid_sample(labels, grid, "label", **how, threads=1)
-    assert (gridsample.affine_sample(labels, theta, (1, 3, 7, 9), "label", **how) == expected).all()
+    options: Any = {"antialias": True, "max_samples": 3}
+    expected = gridsample.grid_sample(labels, grid, "label", **options, threads=1)
+    assert (
+        gridsample.affine_sample(labels, theta, (1, 3, 7, 9), "label", **options) == expected
+    ).all()
     last = np.ascontiguousarray(np.moveaxis(labels, 1, -1))
-    found = gridsample.grid_sample(last, grid, "label", **how, channel_axis=-1, threads=3)
-    assert (np.moveaxis(found, -1, 1) == expected).all()
+    result = gridsample.grid_sample(last, grid, "label", **options, channel_axis=-1, threads=3)
+    assert (np.moveaxis(result, -1, 1) == expected).all()
     # Where nothing shrinks, samples are single.
     fine = 0.2 * grid
     plain = gridsample.grid_sample(labels, fine, "label")
@@ -122,8 +124,8 @@ def test_layouts_threads_and_maps_do_not_change_labels() -> None:
     assert (module(torch.tensor(labels), torch.tensor(grid)).numpy() == expected).all()
     # The winners jump, so that the gradient of the grid is 0.
     up = np.ones(expected.shape)
-    _, gradient = gridsample.grid_sample_vjp(up, labels, grid, "label", **how, need_input=False)
+    _, gradient = gridsample.grid_sample_vjp(up, labels, grid, "label", **options, need_input=False)
     assert (gradient == 0).all()
-    _, mask = gridsample.grid_sample(labels, grid, "label", **how, return_mask=True)
-    ones = gridsample.grid_sample(np.ones((1, 1, 33, 31)), grid, **how)
+    _, mask = gridsample.grid_sample(labels, grid, "label", **options, return_mask=True)
+    ones = gridsample.grid_sample(np.ones((1, 1, 33, 31)), grid, **options)
     np.testing.assert_allclose(mask[:, :1], ones, atol=1e-6)

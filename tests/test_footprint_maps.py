@@ -66,16 +66,16 @@ def test_maps_are_sampled_and_differentiated_as_their_grid(
         theta[:, :, :rank] *= 3.7
     size = max(items, shape[0]), shape[1], *out
     up = cases.pixels(rng, size)
-    how: Any = {"mode": mode, "padding_mode": boundary, "align_corners": corners}
-    how |= {"coords": coords, "antialias": True, "max_samples": most}
-    how |= {"fill_value": 1.5} if boundary == "constant" else {}
+    options: Any = {"mode": mode, "padding_mode": boundary, "align_corners": corners}
+    options |= {"coords": coords, "antialias": True, "max_samples": most}
+    options |= {"fill_value": 1.5} if boundary == "constant" else {}
 
     def results() -> list[Array]:
-        found = gridsample.affine_sample(image, theta, (items, *size[1:]), **how)
-        each = [found]
+        result = gridsample.affine_sample(image, theta, (items, *size[1:]), **options)
+        each = [result]
         for name in ("attach", "detach"):
             each += gridsample.affine_sample_vjp(
-                up, image, theta, (items, *size[1:]), **how, footprint=name
+                up, image, theta, (items, *size[1:]), **options, footprint=name
             )
         return each
 
@@ -84,49 +84,49 @@ def test_maps_are_sampled_and_differentiated_as_their_grid(
     monkeypatch.setattr(NumPy, "affine_backward", lambda *given: None)
     by_grid = results()
     assert (ours[0] != gridsample.affine_sample(image, theta, (items, *size[1:]))).any()
-    for one, two in zip(ours, by_grid, strict=True):
-        assert_close(one, two, 512 * ulp(float))
+    for actual, two in zip(ours, by_grid, strict=True):
+        assert_close(actual, two, 512 * ulp(float))
 
 
-@pytest.mark.parametrize("kind", ["float32", "float16"])
-def test_maps_that_shrink_nothing_give_the_bits_of_plain_sampling(kind: str) -> None:
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_maps_that_shrink_nothing_give_the_bits_of_plain_sampling(dtype: str) -> None:
     rng = cases.generator("footprints of maps", "bits")
-    image, theta = cases.pixels(rng, (1, 2, 23, 23), np.float32), turned(0.9).astype(kind)
+    image, theta = cases.pixels(rng, (1, 2, 23, 23), np.float32), turned(0.9).astype(dtype)
     size = (1, 2, 23, 23)
     up = cases.pixels(rng, size, np.float32)
     plain = gridsample.affine_sample(image, theta, size, "bicubic")
     assert (gridsample.affine_sample(image, theta, size, "bicubic", antialias=True) == plain).all()
     first = gridsample.affine_sample_vjp(up, image, theta, size)
     second = gridsample.affine_sample_vjp(up, image, theta, size, antialias=True)
-    assert all((one == two).all() for one, two in zip(first, second, strict=True))
+    assert all((actual == two).all() for actual, two in zip(first, second, strict=True))
 
 
 def test_maps_that_are_not_finite_have_no_footprint() -> None:
     rng = cases.generator("footprints of maps", "nan")
     image, theta = cases.pixels(rng, (1, 1, 20, 20)), np.repeat(turned(), 4, 0)
     theta[0, 0, 1], theta[1, 0, 2], theta[2, 1, 0] = np.nan, np.inf, -np.inf
-    how: Any = {"padding_mode": "border", "antialias": True}
-    found = gridsample.affine_sample(image, theta, (4, 1, 5, 5), **how)
+    options: Any = {"padding_mode": "border", "antialias": True}
+    result = gridsample.affine_sample(image, theta, (4, 1, 5, 5), **options)
     grid = gridsample.affine_grid(theta, (4, 1, 5, 5))
-    assert_close(found, gridsample.grid_sample(image, grid, **how), 64 * ulp(float))
-    assert np.isnan(found[0]).all() and np.isfinite(found[3]).all()
+    assert_close(result, gridsample.grid_sample(image, grid, **options), 64 * ulp(float))
+    assert np.isnan(result[0]).all() and np.isfinite(result[3]).all()
 
 
 @pytest.mark.slow
 def test_tensors_and_derivatives_of_maps() -> None:
     rng = cases.generator("footprints of maps", "tensors")
-    pixels, given, size = cases.pixels(rng, (2, 3, 17, 16)), turned(1.1), (1, 3, 5, 6)
-    expected = gridsample.affine_sample(pixels, given, size, antialias=True)
-    found = gridsample.affine_sample(*map(torch.tensor, (pixels, given)), size, antialias=True)
-    assert (found.numpy() == expected).all()
+    pixels, maps, size = cases.pixels(rng, (2, 3, 17, 16)), turned(1.1), (1, 3, 5, 6)
+    expected = gridsample.affine_sample(pixels, maps, size, antialias=True)
+    result = gridsample.affine_sample(*map(torch.tensor, (pixels, maps)), size, antialias=True)
+    assert (result.numpy() == expected).all()
     # Coordinates are not rounded to the dtype of maps.
-    half = torch.tensor(given).bfloat16()
+    half = torch.tensor(maps).bfloat16()
     rough = gridsample.affine_sample(torch.tensor(pixels).float(), half, size, antialias=True)
     exact = gridsample.affine_sample(torch.tensor(pixels), half.double(), size, antialias=True)
     assert_close(rough.numpy(), exact.numpy(), 64 * ulp(np.float32))
 
     image = torch.tensor(cases.pixels(rng, (1, 1, 6, 7)), requires_grad=True)
-    theta = torch.tensor(given, requires_grad=True)
+    theta = torch.tensor(maps, requires_grad=True)
     for out in ((3, 2), (1, 2)):
 
         def sample(image: torch.Tensor, theta: torch.Tensor, out: Any = out) -> Any:
@@ -157,13 +157,13 @@ def test_small_integers_are_halved_in_little_memory(n: int) -> None:
     theta = turned().astype(np.float32)
     for out, share in ((80, 1 / 2), (40, 1 / 4)):  # the first and the second copy
         size = (1, 1, out, out)
-        how: Any = {"padding_mode": "border", "antialias": True, "threads": 1}
-        found, peak = peak_of(lambda size=size, how=how: gridsample.affine_sample(
-            image, theta, size, **how
+        options: Any = {"padding_mode": "border", "antialias": True, "threads": 1}
+        result, peak = peak_of(lambda size=size, options=options: gridsample.affine_sample(
+            image, theta, size, **options
         ))  # fmt: skip
         assert peak < share * image.nbytes + (3 << 19)
-        exact = gridsample.affine_sample(image.astype(np.float32), theta, size, **how)
-        off = np.abs(found.astype(int) - np.rint(exact))
+        exact = gridsample.affine_sample(image.astype(np.float32), theta, size, **options)
+        off = np.abs(result.astype(int) - np.rint(exact))
         assert off.max() <= 1 and (off == 0).mean() > 0.98
         if n == 2048 or out == 40:  # the same sums of the same copies
             assert (off == 0).all()
@@ -182,26 +182,26 @@ def test_images_are_halved_once_for_all_grids_and_not_to_splat(
 
     monkeypatch.setattr(halving.Halves, "resize", counted)
     image, theta = cases.pixels(rng, (1, 2, 40, 40)), np.repeat(turned(), 3, 0)
-    how: Any = {"antialias": True, "max_samples": 2}
+    options: Any = {"antialias": True, "max_samples": 2}
     grid = gridsample.affine_grid(theta, (3, 2, 5, 5))
-    found = gridsample.grid_sample(image, grid, **how)
+    sampled = gridsample.grid_sample(image, grid, **options)
     assert len(halved) == 1
-    up = cases.pixels(rng, found.shape)
-    gridsample.grid_sample_vjp(up, image, grid, **how)
+    up = cases.pixels(rng, sampled.shape)
+    gridsample.grid_sample_vjp(up, image, grid, **options)
     assert len(halved) == 2
-    none = gridsample.grid_sample_vjp(up, image, grid, **how, need_input=False, need_grid=False)
+    none = gridsample.grid_sample_vjp(up, image, grid, **options, need_input=False, need_grid=False)
     assert none == (None, None)
     # Only the grid's gradient depends on the image.
-    gridsample.grid_sample_vjp(up, image, grid, **how, need_grid=False)
-    ours = gridsample.splat(up, grid, (40, 40), **how)
+    gridsample.grid_sample_vjp(up, image, grid, **options, need_grid=False)
+    ours = gridsample.splat(up, grid, (40, 40), **options)
     assert len(halved) == 2
-    each = gridsample.grid_sample(np.repeat(image, 3, 0), grid, **how)
+    each = gridsample.grid_sample(np.repeat(image, 3, 0), grid, **options)
     np.testing.assert_allclose((ours * image).sum(), (each * up).sum(), rtol=1e-12)
 
 
 def test_integers_saturate_at_limits_that_floats_do_not_have() -> None:
     values = np.array([2.0**63, np.inf, -np.inf, np.nan, 2.0**62])
-    found = saturated(values, np.dtype(np.int64))
-    assert found.tolist() == [2**63 - 1, 2**63 - 1, -(2**63), 0, 2**62]
+    result = saturated(values, np.dtype(np.int64))
+    assert result.tolist() == [2**63 - 1, 2**63 - 1, -(2**63), 0, 2**62]
     assert saturated(values, np.dtype(np.uint64))[1] == 2**64 - 1
     assert saturated(np.array([-1.0, 256.0]), np.dtype(np.uint8)).tolist() == [0, 255]

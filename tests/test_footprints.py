@@ -55,25 +55,25 @@ def test_results_and_gradients_are_those_of_the_reference(call: Any, last: bool)
     shape, items, out, mode, boundary, corners, coords, most = call
     rng = cases.generator("footprints", str(call))
     image, grid = cases.pixels(rng, shape), shrinking(rng, items, out, shape[2:], coords)
-    given = per_axis(mode, len(out)), per_axis(boundary, len(out)), corners
+    names = per_axis(mode, len(out)), per_axis(boundary, len(out)), corners
     fill = 2.5 if boundary == "constant" else 0
     more: Any = {"coords": coords, "fill": fill, "most": most}
-    expected = reference.gather(image, grid, *given, **more)
+    expected = reference.gather(image, grid, *names, **more)
     values = cases.pixels(rng, expected.shape)
-    by_image, by_grid = reference.gradients(values, image, grid, *given, **more)
-    _, only = reference.gradients(values, image, grid, *given, **more, attached=False)
+    by_image, by_grid = reference.gradients(values, image, grid, *names, **more)
+    _, only = reference.gradients(values, image, grid, *names, **more, attached=False)
 
-    how: Any = {"mode": mode, "padding_mode": boundary, "align_corners": corners}
-    how |= {"coords": coords, "fill_value": fill, "antialias": True, "max_samples": most}
+    options: Any = {"mode": mode, "padding_mode": boundary, "align_corners": corners}
+    options |= {"coords": coords, "fill_value": fill, "antialias": True, "max_samples": most}
     if last:
         image, values = (np.ascontiguousarray(np.moveaxis(a, 1, -1)) for a in (image, values))
-        how["channel_axis"] = -1
-    found = gridsample.grid_sample(image, grid, **how)
-    first, second = gridsample.grid_sample_vjp(values, image, grid, **how)
-    _, third = gridsample.grid_sample_vjp(values, image, grid, **how, footprint="detach")
+        options["channel_axis"] = -1
+    result = gridsample.grid_sample(image, grid, **options)
+    first, second = gridsample.grid_sample_vjp(values, image, grid, **options)
+    _, third = gridsample.grid_sample_vjp(values, image, grid, **options, footprint="detach")
     if last:
-        found, first = np.moveaxis(found, -1, 1), np.moveaxis(first, -1, 1)
-    assert_close(found, expected, 64 * ulp(float))
+        result, first = np.moveaxis(result, -1, 1), np.moveaxis(first, -1, 1)
+    assert_close(result, expected, 64 * ulp(float))
     assert_close(first, by_image, 64 * ulp(float))
     assert_close(second, by_grid, 256 * ulp(float))
     assert_close(third, only, 256 * ulp(float))
@@ -88,15 +88,15 @@ def test_means_of_nearest_pixels(dtype: str, last: bool) -> None:
     image = cases.pixels(rng, (1, 2, 12, 13), dtype)
     image = np.ascontiguousarray(np.moveaxis(image, 1, -1)) if last else image
     grid, fill = shrinking(rng, 1, (4, 4), (12, 13)), 1
-    how: Any = {"mode": "nearest", "padding_mode": "constant", "fill_value": fill}
-    how |= {"antialias": True, "channel_axis": -1 if last else 1}
-    found = gridsample.grid_sample(image, grid, **how)
-    exact = gridsample.grid_sample(image.astype(float), grid, **how)
-    assert found.dtype == image.dtype
-    if found.dtype.kind == "f":
-        assert_close(found, exact, ulp(found.dtype) + 8 * ulp(np.float32))
+    options: Any = {"mode": "nearest", "padding_mode": "constant", "fill_value": fill}
+    options |= {"antialias": True, "channel_axis": -1 if last else 1}
+    result = gridsample.grid_sample(image, grid, **options)
+    exact = gridsample.grid_sample(image.astype(float), grid, **options)
+    assert result.dtype == image.dtype
+    if result.dtype.kind == "f":
+        assert_close(result, exact, ulp(result.dtype) + 8 * ulp(np.float32))
     else:
-        np.testing.assert_array_equal(found, np.rint(exact))
+        np.testing.assert_array_equal(result, np.rint(exact))
 
 
 @pytest.mark.parametrize("dtype", ["uint8", "float32", "float16", "complex128"])
@@ -105,19 +105,19 @@ def test_every_dtype_is_rounded_once(dtype: str) -> None:
     image = cases.pixels(rng, (1, 2, 12, 13), dtype)
     grid = shrinking(rng, 1, (4, 4), (12, 13)).astype(np.float32)
     grid[0, 1, 2] = np.nan
-    found = gridsample.grid_sample(
+    result = gridsample.grid_sample(
         image, grid, padding_mode="constant", fill_value=3, antialias=True
     )
     linear, constant = ("linear", "linear"), ("constant", "constant")
     exact = reference.gather(image, grid.astype(float), linear, constant, False, fill=3)
-    assert found.dtype == image.dtype
-    if found.dtype.kind == "u":
+    assert result.dtype == image.dtype
+    if result.dtype.kind == "u":
         # Float32 coordinates may decide ties in another way.
-        assert np.abs(found.astype(int) - exact.astype(int)).max() <= 1
-        assert (found == exact).mean() > 0.9 and (found[..., 1, 2] == 3).all()
+        assert np.abs(result.astype(int) - exact.astype(int)).max() <= 1
+        assert (result == exact).mean() > 0.9 and (result[..., 1, 2] == 3).all()
     else:
         rounding = ulp(image.real.dtype) if dtype != "complex128" else 0
-        assert_close(found, exact, 2 * rounding + 64 * ulp(np.float32))
+        assert_close(result, exact, 2 * rounding + 64 * ulp(np.float32))
 
 
 # What the definition says -------------------------------------------------------------------------
@@ -141,9 +141,9 @@ def test_a_neighbour_that_is_not_finite_is_none() -> None:
     grid[0, 2, 2], grid[0, 0, 4], grid[0, 4, 0, 1] = np.nan, np.inf, -np.inf
     names = ("linear", "linear"), ("border", "border"), False
     expected = reference.gather(image, grid, *names)
-    found = gridsample.grid_sample(image, grid, padding_mode="border", antialias=True)
-    assert np.isnan(found[0, 0, 2, 2]) and np.isfinite(found).sum() == 24
-    assert_close(found, expected, 64 * ulp(float))
+    result = gridsample.grid_sample(image, grid, padding_mode="border", antialias=True)
+    assert np.isnan(result[0, 0, 2, 2]) and np.isfinite(result).sum() == 24
+    assert_close(result, expected, 64 * ulp(float))
     lengths = gridsample.footprint(grid, (20, 20)).lengths
     assert np.isfinite(lengths).all() and (lengths[0, 2, 2] == 0).all()
 
@@ -153,22 +153,22 @@ def test_stripes_become_grey_across_and_stay_along() -> None:
     for turned in (False, True):
         image = stripes.swapaxes(2, 3) if turned else stripes
         across = gridsample.affine_grid(np.eye(2, 3)[None], (1, 1, 32, 32))
-        found = gridsample.grid_sample(image, across, padding_mode="border", antialias=True)
-        np.testing.assert_allclose(found, 0.5, atol=1e-12)
+        result = gridsample.grid_sample(image, across, padding_mode="border", antialias=True)
+        np.testing.assert_allclose(result, 0.5, atol=1e-12)
     # Points are two pixels apart along the stripes, and one across.
     along = gridsample.affine_grid(np.eye(2, 3)[None], (1, 1, 32, 64))
-    found = gridsample.grid_sample(stripes, along, antialias=True)
-    np.testing.assert_allclose(found[..., 1:-1, :], stripes[..., 1:31, :], atol=1e-12)
+    result = gridsample.grid_sample(stripes, along, antialias=True)
+    np.testing.assert_allclose(result[..., 1:-1, :], stripes[..., 1:31, :], atol=1e-12)
 
 
 @pytest.mark.parametrize("shear", np.linspace(-0.6, 0.6, 8).round(2))
 def test_sheared_stripes_become_grey(shear: float) -> None:
     stripes = np.broadcast_to(np.arange(128) % 2.0, (1, 1, 128, 128))
     theta = np.array([[[0.5, shear, 0.0], [0.0, 0.5, 0.0]]])  # two pixels to the right
-    found = gridsample.affine_sample(
+    result = gridsample.affine_sample(
         stripes, theta, (1, 1, 32, 32), "bilinear", "wrap", antialias=True
     )
-    np.testing.assert_allclose(found, 0.5, atol=1e-12)
+    np.testing.assert_allclose(result, 0.5, atol=1e-12)
 
 
 @pytest.mark.parametrize("angle", [0, 10, 30, 45, 80])
@@ -182,8 +182,8 @@ def test_a_point_source_keeps_its_flux(angle: float, shrink: float) -> None:
     size = 80
     scale = shrink * size / 96
     theta = scale * np.array([[[cos, -sin, 0.0], [sin, cos, 0.0]]])
-    found = gridsample.affine_sample(image, theta, (1, 1, size, size), antialias=True)
-    np.testing.assert_allclose(found.sum() * shrink**2, 1, rtol=4e-3)
+    result = gridsample.affine_sample(image, theta, (1, 1, size, size), antialias=True)
+    np.testing.assert_allclose(result.sum() * shrink**2, 1, rtol=4e-3)
 
 
 @pytest.mark.parametrize("size", [(4, 5), (2, 10), (1, 1)])
@@ -192,9 +192,9 @@ def test_whole_blocks_are_areas(size: tuple[int, int]) -> None:
     image = cases.pixels(rng, (1, 2, 8, 10))
     theta = np.eye(2, 3)[np.newaxis]
     expected = gridsample.interpolate(image, size, mode="area")
-    found = gridsample.affine_sample(image, theta, (1, 2, *size), "nearest", antialias=True)
-    assert_close(found, expected, 16 * ulp(float))
-    up = cases.pixels(rng, found.shape)
+    result = gridsample.affine_sample(image, theta, (1, 2, *size), "nearest", antialias=True)
+    assert_close(result, expected, 16 * ulp(float))
+    up = cases.pixels(rng, result.shape)
     first, second = gridsample.affine_sample_vjp(
         up, image, theta, (1, 2, *size), antialias=True, padding_mode="border"
     )
@@ -209,10 +209,10 @@ def test_long_footprints_are_sampled_in_halved_images() -> None:
     rng = cases.generator("footprints", "levels")
     image = cases.pixels(rng, (1, 1, 67, 64))
     theta = np.eye(2, 3)[np.newaxis]
-    found = gridsample.footprint(
+    result = gridsample.footprint(
         gridsample.affine_grid(theta, (1, 1, 2, 2)), (67, 64), max_samples=4
     )
-    assert (found.levels == 4).all() and (found.counts <= 4).all()
+    assert (result.levels == 4).all() and (result.counts <= 4).all()
     few = gridsample.affine_sample(image, theta, (1, 1, 2, 2), antialias=True, max_samples=4)
     exact = gridsample.interpolate(image, (2, 2), mode="area")
     plain = gridsample.affine_sample(image, theta, (1, 1, 2, 2))
@@ -227,9 +227,9 @@ def test_splatting_is_the_transpose() -> None:
     for most in (2, 16):
         image, grid = cases.pixels(rng, (2, 3, 21, 18)), shrinking(rng, 2, (5, 4), (21, 18))
         values = cases.pixels(rng, (2, 3, 5, 4))
-        how: Any = {"padding_mode": "border", "antialias": True, "max_samples": most}
-        sampled = gridsample.grid_sample(image, grid, "spline3", **how)
-        splatted = gridsample.splat(values, grid, (21, 18), "spline3", **how)
+        options: Any = {"padding_mode": "border", "antialias": True, "max_samples": most}
+        sampled = gridsample.grid_sample(image, grid, "spline3", **options)
+        splatted = gridsample.splat(values, grid, (21, 18), "spline3", **options)
         ours, theirs = (sampled * values).sum(), (splatted * image).sum()
         np.testing.assert_allclose(ours, theirs, rtol=1e-12)
     # Each value is spread over its footprint, so that an enlarged image has no gaps.
@@ -244,20 +244,22 @@ def test_masks_missing_pixels_and_weights() -> None:
     holes = image.copy()
     holes[rng.random(image.shape) < 0.3] = np.nan
     known = np.isfinite(holes)
-    how: Any = {"antialias": True}
-    _, mask = gridsample.grid_sample(image, grid, return_mask=True, **how)
-    ones = gridsample.grid_sample(np.ones((1, 1, 20, 21)), grid, **how)
+    options: Any = {"antialias": True}
+    _, mask = gridsample.grid_sample(image, grid, return_mask=True, **options)
+    ones = gridsample.grid_sample(np.ones((1, 1, 20, 21)), grid, **options)
     assert_close(mask, ones, 16 * ulp(float))
-    below = gridsample.grid_sample(weights * known, grid, **how)
-    above = gridsample.grid_sample(np.where(known, weights * image, 0), grid, **how)
-    found = gridsample.grid_sample(
-        holes, grid, missing="ignore", weights=weights, padding_mode="missing", **how
+    below = gridsample.grid_sample(weights * known, grid, **options)
+    above = gridsample.grid_sample(np.where(known, weights * image, 0), grid, **options)
+    result = gridsample.grid_sample(
+        holes, grid, missing="ignore", weights=weights, padding_mode="missing", **options
     )
     inside = below > 1e-9
-    np.testing.assert_allclose(found[inside], (above / np.where(inside, below, 1))[inside], 1e-10)
+    np.testing.assert_allclose(result[inside], (above / np.where(inside, below, 1))[inside], 1e-10)
     constant = np.where(known, 7.0, np.nan)
-    found = gridsample.grid_sample(constant, grid, missing="ignore", padding_mode="missing", **how)
-    np.testing.assert_allclose(found[np.isfinite(found)], 7, rtol=1e-12)
+    result = gridsample.grid_sample(
+        constant, grid, missing="ignore", padding_mode="missing", **options
+    )
+    np.testing.assert_allclose(result[np.isfinite(result)], 7, rtol=1e-12)
 
 
 def test_out_threads_and_layouts_do_not_change_the_result() -> None:
@@ -269,8 +271,8 @@ def test_out_threads_and_layouts_do_not_change_the_result() -> None:
     gridsample.grid_sample(image, grid, antialias=True, out=out)
     assert (out == expected).all()
     views = cases.spaced(image), cases.reversed_axes(grid)
-    found = gridsample.grid_sample(*views, antialias=True)
-    assert_close(found, expected, 4 * ulp(float))
+    result = gridsample.grid_sample(*views, antialias=True)
+    assert_close(result, expected, 4 * ulp(float))
     none = gridsample.grid_sample(image[:0], grid[:0], antialias=True)
     assert none.shape == (0, *expected.shape[1:])
 
@@ -289,10 +291,10 @@ def test_gradients_of_images_in_any_memory_order(axes: tuple[int, ...]) -> None:
             leaves = same.detach().requires_grad_(), points.clone().requires_grad_()
             out = gridsample.grid_sample(*leaves, antialias=True)
             first = torch.autograd.grad((out**3).sum(), leaves, create_graph=True)
-            second = torch.autograd.grad(sum((one**2).sum() for one in first), leaves)
+            second = torch.autograd.grad(sum((gradient**2).sum() for gradient in first), leaves)
             results.append((*first, *second))
-        for found, expected in zip(*results, strict=True):
-            torch.testing.assert_close(found, expected, rtol=1e-11, atol=1e-11)
+        for result, expected in zip(*results, strict=True):
+            torch.testing.assert_close(result, expected, rtol=1e-11, atol=1e-11)
 
 
 def test_options_that_are_refused() -> None:
@@ -359,7 +361,7 @@ def test_third_derivatives() -> None:
         out = gridsample.grid_sample(*given, "bicubic", antialias=True, max_samples=2).sin().sum()
         gradients = torch.autograd.grad(out, given, create_graph=True)
         return torch.autograd.grad(
-            sum((one**2).sum() for one in gradients), given, create_graph=True
+            sum((gradient**2).sum() for gradient in gradients), given, create_graph=True
         )
 
     assert gradcheck(second, (image, grid), atol=1e-4)
@@ -376,7 +378,7 @@ def test_tensors_give_the_bits_of_arrays_under_every_transform() -> None:
 
     tensors = torch.tensor(image), torch.tensor(grid)
     assert (sample(*tensors).numpy() == expected).all()
-    mapped = torch.vmap(lambda one, two: sample(one[None], two[None])[0])(*tensors)
+    mapped = torch.vmap(lambda tangent, two: sample(tangent[None], two[None])[0])(*tensors)
     assert_close(mapped.numpy(), expected, 16 * ulp(float))
     grids = torch.vmap(lambda two: sample(tensors[0][:1], two[None])[0])(tensors[1])
     assert_close(grids.numpy()[0], expected[0], 16 * ulp(float))
@@ -389,7 +391,7 @@ def test_tensors_give_the_bits_of_arrays_under_every_transform() -> None:
     _, moved = torch.func.jvp(sample, tensors, tangents)
     values = torch.tensor(cases.pixels(rng, expected.shape))
     _, pull = torch.func.vjp(sample, *tensors)
-    both = sum((one * two).sum() for one, two in zip(pull(values), tangents, strict=True))
+    both = sum((gradient * two).sum() for gradient, two in zip(pull(values), tangents, strict=True))
     np.testing.assert_allclose((moved * values).sum(), both, rtol=1e-12)
     half = sample(tensors[0].bfloat16(), tensors[1].float())
     assert_close(half.float().numpy(), expected, 2**-7)
@@ -407,9 +409,9 @@ def test_modules_the_patch_and_opencv() -> None:
     assert "antialias=True, max_samples=2" in repr(module)
     assert torch.equal(module(image, grid), expected)
     with torch_compat.patch(antialias=True, max_samples=2):
-        found = torch.nn.functional.grid_sample(image, grid, align_corners=False)
+        result = torch.nn.functional.grid_sample(image, grid, align_corners=False)
         points = torch.nn.functional.grid_sample(image, grid[:, :1], align_corners=False)
-    assert torch.equal(found, expected)
+    assert torch.equal(result, expected)
     row = gridsample.grid_sample(image, grid[:, :1], antialias=True, max_samples=2)
     assert torch.equal(points, row)
     with pytest.raises(ValueError, match="strict=True accepts what torch does"):
@@ -426,11 +428,11 @@ def test_modules_the_patch_and_opencv() -> None:
         channel_axis=-1,
     )[0]  # fmt: skip
     assert (cv.remap(photo, across, down, cv.INTER_AREA) == mean).all()
-    for found in (
+    for result in (
         cv.warpAffine(photo, matrix, (12, 15), flags=cv.INTER_AREA),
         cv.warpPerspective(photo, np.linalg.inv(where), (12, 15), flags=cv.INTER_AREA),
     ):
-        assert np.abs(found.astype(int) - mean).max() <= 1
+        assert np.abs(result.astype(int) - mean).max() <= 1
 
 
 @pytest.mark.parametrize("coords", ["normalized", "displacement"])
@@ -446,22 +448,24 @@ def test_samples_as_tensors_have_the_mean_and_its_derivatives(coords: str, most:
     grid[0, 1, 1] = np.nan
     grid.requires_grad_()
     values = torch.tensor(cases.pixels(rng, (2, 2, 4, 3)))
-    how = Options(
+    options = Options(
         mode=("linear",) * 2, padding_mode=("border",) * 2, coords=coords, fill_value=(),
         order=(0, 0), footprint=Footprint(most),
     )  # fmt: skip
-    feet, images = footprints.Footprints(grid, image.shape[2:], how), footprints.Pyramid(image)
+    feet, images = footprints.Footprints(grid, image.shape[2:], options), footprints.Pyramid(image)
     mean: Any = 0
-    for one in feet.samples():
-        mean = mean + one.values(derivatives.gather(images.at(one.spatial), one.grid, one.options))
-    found = mean, *torch.autograd.grad(mean, (image, grid), values)
+    for sample in feet.samples():
+        mean = mean + sample.values(
+            derivatives.gather(images.at(sample.spatial), sample.grid, sample.options)
+        )
+    result = mean, *torch.autograd.grad(mean, (image, grid), values)
     with torch.no_grad():
         expected = (
-            derivatives.gather(image, grid, how),
-            *derivatives.backward(values, image, grid, True, True, how),
+            derivatives.gather(image, grid, options),
+            *derivatives.backward(values, image, grid, True, True, options),
         )
-    for one, two in zip(found, expected, strict=True):
-        assert_close(one.detach().numpy(), two.numpy(), 256 * ulp(float))
+    for actual, two in zip(result, expected, strict=True):
+        assert_close(actual.detach().numpy(), two.numpy(), 256 * ulp(float))
 
 
 # Explained ----------------------------------------------------------------------------------------
@@ -475,15 +479,18 @@ def test_explanations_contain_the_samples() -> None:
     expected = gridsample.grid_sample(image, grid, "bicubic", antialias=True)
     step = 2 / 5
     sides = [tuple(step * theta[0, :, 1]), tuple(step * theta[0, :, 0])]
-    one = gridsample.explain((14, 12), grid[0, 2, 3], "bicubic", image=image[0, 0], sides=sides)
-    assert one.counts == tuple(gridsample.footprint(grid, (12, 14)).counts[0, 2, 3])
-    np.testing.assert_allclose(one.mean, expected[0, 0, 2, 3], rtol=1e-12)
-    assert (
-        one.value == gridsample.explain((14, 12), grid[0, 2, 3], "bicubic", image=image[0, 0]).value
+    explanation = gridsample.explain(
+        (14, 12), grid[0, 2, 3], "bicubic", image=image[0, 0], sides=sides
     )
-    text = str(one)
+    assert explanation.counts == tuple(gridsample.footprint(grid, (12, 14)).counts[0, 2, 3])
+    np.testing.assert_allclose(explanation.mean, expected[0, 0, 2, 3], rtol=1e-12)
+    assert (
+        explanation.value
+        == gridsample.explain((14, 12), grid[0, 2, 3], "bicubic", image=image[0, 0]).value
+    )
+    text = str(explanation)
     assert "side 1 of the footprint" in text and "the result with antialias=True" in text
-    figure = plot.explain(one)
+    figure = plot.explain(explanation)
     assert len(figure.axes[0].patches) > 0
     with pytest.raises(ValueError, match="sides must be 2 vectors of 2 numbers each"):
         gridsample.explain((4, 4), (0, 0), sides=[(1, 0)])
@@ -497,19 +504,21 @@ def test_explanations_of_labels_count_all_votes() -> None:
     theta = np.array([[[0.9, 0.2, 0.05], [-0.4, 1.1, 0.1]]])
     grid = gridsample.affine_grid(theta, (1, 1, 5, 5))
     sides = [tuple(2 / 5 * theta[0, :, 1]), tuple(2 / 5 * theta[0, :, 0])]
-    found = set()
+    agreements = set()
     for extrapolate in (True, False):
-        how = {"extrapolate": extrapolate, "fill_value": 3, "mode": "label"}
-        out = gridsample.grid_sample(labels, grid, padding_mode="constant", antialias=True, **how)
+        options = {"extrapolate": extrapolate, "fill_value": 3, "mode": "label"}
+        out = gridsample.grid_sample(
+            labels, grid, padding_mode="constant", antialias=True, **options
+        )
         for y, x in itertools.product(range(5), range(5)):
-            one = gridsample.explain(
+            explanation = gridsample.explain(
                 (14, 12), grid[0, y, x], padding_mode="constant", image=labels[0, 0], sides=sides,
-                **how,
+                **options,
             )  # fmt: skip
-            assert one.mean == out[0, 0, y, x]
-            found.add(one.mean == one.value)
-    assert found == {True, False}  # or one sample would have been enough
-    assert "winner of the vote of all taps = " in str(one)
+            assert explanation.mean == out[0, 0, y, x]
+            agreements.add(explanation.mean == explanation.value)
+    assert agreements == {True, False}  # or one sample would have been enough
+    assert "winner of the vote of all taps = " in str(explanation)
 
 
 @pytest.mark.covering(ordinary=0, slow=2)
@@ -520,10 +529,10 @@ def test_arbitrary_bits_are_sampled_within_the_image(corners: bool) -> None:
         image = cases.pixels(rng, (1, 2, *spatial), np.float32)
         grid = rng.integers(0, 1 << 32, (1, 9, 11, 2), np.uint32).view(np.float32)
         grid[:, ::2] = rng.uniform(-2, 2, grid[:, ::2].shape)
-        how: Any = {"align_corners": corners, "padding_mode": "border", "antialias": True}
+        options: Any = {"align_corners": corners, "padding_mode": "border", "antialias": True}
         with np.errstate(all="ignore"):
-            found = gridsample.grid_sample(image, grid, **how)
-            first, second = gridsample.grid_sample_vjp(found * 0 + 1, image, grid, **how)
-        inside = found[np.isfinite(found)]
+            result = gridsample.grid_sample(image, grid, **options)
+            first, second = gridsample.grid_sample_vjp(result * 0 + 1, image, grid, **options)
+        inside = result[np.isfinite(result)]
         assert inside.min() >= image.min() - 1e-5 and inside.max() <= image.max() + 1e-5
         assert first.shape == image.shape and second.shape == grid.shape

@@ -55,9 +55,9 @@ def ordinary(rng, shape, dtype):
 
 def assert_survives(image, grid, values, mode, boundary, align_corners):
     """Sample and take gradients; check what is true of every grid."""
-    how = (mode, boundary, align_corners)
-    out = gridsample.grid_sample(image, grid, *how)
-    grad_input, grad_grid = gridsample.grid_sample_vjp(values, image, grid, *how)
+    options = (mode, boundary, align_corners)
+    out = gridsample.grid_sample(image, grid, *options)
+    grad_input, grad_grid = gridsample.grid_sample_vjp(values, image, grid, *options)
 
     nan = np.isnan(grid).any(axis=-1)
     moderate = (np.abs(grid) < 1e4).all(axis=-1)
@@ -126,9 +126,9 @@ def test_near_coordinates_are_the_reference_s_among_any_others(rank):
         rng.uniform(-2, 2, (1, 300, rank)),
     )
     near = (np.abs(grid) < 10).all(axis=-1)[0]
-    for how in OPTIONS:
-        out = gridsample.grid_sample(image, grid, *how)
-        assert_close(out[:, :, near], oracles.reference_output(image, grid[:, near], *how))
+    for options in OPTIONS:
+        out = gridsample.grid_sample(image, grid, *options)
+        assert_close(out[:, :, near], oracles.reference_output(image, grid[:, near], *options))
 
 
 # In processes of their own -----------------------------------------------------------------------

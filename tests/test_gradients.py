@@ -23,17 +23,17 @@ def smooth_grid(rng, shape, spatial, align_corners):
 
 
 def assert_gradients_are_differences(rng, spatial, mode, boundary, align_corners):
-    how = (mode, boundary, align_corners)
+    options = (mode, boundary, align_corners)
     image = cases.pixels(rng, (1, 2, *spatial))
     grid = smooth_grid(rng, (2, 3, len(spatial)), spatial, align_corners)
     values = cases.pixels(rng, (2, 2, 3))
-    grad_input, grad_grid = gridsample.grid_sample_vjp(values, image, grid, *how)
+    grad_input, grad_grid = gridsample.grid_sample_vjp(values, image, grid, *options)
 
     def loss_of_grid(grid):
-        return np.sum(values * gridsample.grid_sample(image, grid, *how))
+        return np.sum(values * gridsample.grid_sample(image, grid, *options))
 
     def loss_of_image(image):
-        return np.sum(values * gridsample.grid_sample(image, grid, *how))
+        return np.sum(values * gridsample.grid_sample(image, grid, *options))
 
     assert_close(grad_grid, oracles.finite_difference(loss_of_grid, grid), 1e-8)
     assert_close(grad_input, oracles.finite_difference(loss_of_image, image), 1e-8)
@@ -122,8 +122,8 @@ def test_nearest_has_no_gradient_of_the_grid(boundary, align_corners, call):
     image = image.copy()
     image[:, 2] = np.nan
     for modes in ("nearest", ("nearest", "linear"), ("cubic", "nearest")):
-        how = (modes, boundary, align_corners)
-        _, grad_grid = gridsample.grid_sample_vjp(values, image, grid, *how, **options)
+        names = (modes, boundary, align_corners)
+        _, grad_grid = gridsample.grid_sample_vjp(values, image, grid, *names, **options)
         for axis, mode in enumerate(oracles.per_axis(modes, 2)):
             if mode == "nearest":
                 np.testing.assert_array_equal(grad_grid[..., axis], 0)
@@ -162,6 +162,6 @@ def test_values_of_points_without_taps_count_for_nothing(call):
         dirty = gridsample.grid_sample_vjp(
             np.where(lost.reshape(shape), odd, values), image, grid, **options
         )
-        for one, other in zip(dirty, clean, strict=True):
-            np.testing.assert_array_equal(one, other)
+        for actual, other in zip(dirty, clean, strict=True):
+            np.testing.assert_array_equal(actual, other)
     assert not clean[1][lost].any()

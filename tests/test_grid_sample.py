@@ -17,7 +17,7 @@ import gridsample
 ALIGN = pytest.mark.parametrize("align_corners", [False, True], ids=["edges", "centres"])
 MODE = pytest.mark.parametrize("mode", cases.MODES)
 BOUNDARY = pytest.mark.parametrize("boundary", cases.BOUNDARIES)
-KIND = pytest.mark.parametrize("kind", cases.GRIDS)
+GRID_NAME = pytest.mark.parametrize("grid_name", cases.GRIDS)
 # Few channels go plane by plane; many that lie side by side go pixel by pixel.
 LAYOUT = pytest.mark.parametrize(
     ("channels", "channel_axis"), [(2, 1), (3, -1), (9, -1)], ids=["first", "few-last", "many-last"]
@@ -37,11 +37,11 @@ def given_and_back(channel_axis):
 def results(values, image, grid, mode, boundary, align_corners, channel_axis=1, threads=None):
     """The output and both gradients, channels first."""
     give, back = given_and_back(channel_axis)
-    how = (mode, boundary, align_corners)
-    options = {"channel_axis": channel_axis, "threads": threads}
-    out = gridsample.grid_sample(give(image), grid, *how, **options)
+    options = (mode, boundary, align_corners)
+    layout = {"channel_axis": channel_axis, "threads": threads}
+    out = gridsample.grid_sample(give(image), grid, *options, **layout)
     grad_input, grad_grid = gridsample.grid_sample_vjp(
-        give(values), give(image), grid, *how, **options
+        give(values), give(image), grid, *options, **layout
     )
     return back(out), back(grad_input), grad_grid
 
@@ -57,25 +57,25 @@ MODE_AND_RANK = pytest.mark.parametrize(
 
 @pytest.mark.covering(slow=3)
 @LAYOUT
-@KIND
+@GRID_NAME
 @ALIGN
 @BOUNDARY
 @MODE_AND_RANK
-def test_agrees_with_torch(mode, rank, boundary, align_corners, kind, channels, channel_axis):
+def test_agrees_with_torch(mode, rank, boundary, align_corners, grid_name, channels, channel_axis):
     # A derivative jumps at pixel centres.  Between edges they are met exactly at these sizes only;
     # at others PyTorch itself fuses a product and a sum in 2-D, and does not in 3-D.
-    exact = kind == "identity" and not align_corners
+    exact = grid_name == "identity" and not align_corners
     spatial = ((4, 8) if exact else (5, 7)) if rank == 2 else ((2, 4, 8) if exact else (3, 4, 5))
-    rng = cases.generator(mode, rank, boundary, align_corners, kind, channels)
+    rng = cases.generator(mode, rank, boundary, align_corners, grid_name, channels)
     image = cases.pixels(rng, (2, channels, *spatial))
-    grid = cases.GRIDS[kind](rng, spatial, align_corners, 2)
+    grid = cases.GRIDS[grid_name](rng, spatial, align_corners, 2)
     values = cases.pixels(rng, (2, channels, *grid.shape[1:-1]))
-    how = (mode, boundary, align_corners)
-    expected = oracles.torch_results(values, image, grid, *how)
+    options = (mode, boundary, align_corners)
+    expected = oracles.torch_results(values, image, grid, *options)
     for threads in (1, 2):
-        actual = results(values, image, grid, *how, channel_axis, threads)
-        for one, other in zip(actual, expected, strict=True):
-            assert_close(one, other)
+        actual = results(values, image, grid, *options, channel_axis, threads)
+        for mine, other in zip(actual, expected, strict=True):
+            assert_close(mine, other)
 
 
 @pytest.mark.covering(ordinary=1, slow=2)
@@ -91,17 +91,17 @@ def test_agrees_with_torch(mode, rank, boundary, align_corners, kind, channels, 
 def test_agrees_with_torch_at_awkward_sizes(mode, spatial, boundary, align_corners):
     rng = cases.generator(mode, spatial, boundary, align_corners)
     image = cases.pixels(rng, (1, 1, *spatial))
-    how = (mode, boundary, align_corners)
+    options = (mode, boundary, align_corners)
     grid = rng.uniform(-4, 4, (1, *[7] * len(spatial), len(spatial)))
     values = cases.pixels(rng, (1, 1, *grid.shape[1:-1]))
-    expected = oracles.torch_results(values, image, grid, *how)
-    for one, other in zip(results(values, image, grid, *how), expected, strict=True):
-        assert_close(one, other)
+    expected = oracles.torch_results(values, image, grid, *options)
+    for actual, other in zip(results(values, image, grid, *options), expected, strict=True):
+        assert_close(actual, other)
 
     grid = cases.identity(spatial, align_corners)
     values = cases.pixels(rng, (1, 1, *spatial))
-    expected = oracles.torch_results(values, image, grid, *how)
-    actual = results(values, image, grid, *how)
+    expected = oracles.torch_results(values, image, grid, *options)
+    actual = results(values, image, grid, *options)
     assert_close(actual[0], expected[0])
     assert_close(actual[1], expected[1])
     if align_corners or mode != "linear":  # rounding decides on which side of a jump edges lie
@@ -116,12 +116,12 @@ def test_agrees_with_torch_when_items_broadcast(mode, items, grid_items, channel
     image = cases.pixels(rng, (items, channels, 4, 3))
     grid = rng.uniform(-1.2, 1.2, (grid_items, 63, 5, 2))
     values = cases.pixels(rng, (3, channels, 63, 5))
-    how = (mode, "reflection", False)
-    expected = oracles.torch_results(values, image, grid, *how)
+    options = (mode, "reflection", False)
+    expected = oracles.torch_results(values, image, grid, *options)
     for threads in (1, 4):
-        actual = results(values, image, grid, *how, channel_axis, threads)
-        for one, other in zip(actual, expected, strict=True):
-            assert_close(one, other)
+        actual = results(values, image, grid, *options, channel_axis, threads)
+        for mine, other in zip(actual, expected, strict=True):
+            assert_close(mine, other)
 
 
 # Sizes at which every pixel's coordinate, and what is made of it, is exact in single precision.
@@ -135,36 +135,36 @@ EXACT_SIZES = {
 
 @pytest.mark.covering
 @LAYOUT
-@KIND
+@GRID_NAME
 @ALIGN
 @BOUNDARY
 @MODE_AND_RANK
 def test_single_precision_is_no_worse_than_torch(
-    mode, rank, boundary, align_corners, kind, channels, channel_axis
+    mode, rank, boundary, align_corners, grid_name, channels, channel_axis
 ):
-    exact = kind in ("identity", "integers")
+    exact = grid_name in ("identity", "integers")
     awkward = (31, 33) if rank == 2 else (7, 13, 5)
     spatial = EXACT_SIZES[rank, align_corners] if exact else awkward
-    rng = cases.generator(mode, rank, boundary, align_corners, kind, channels)
+    rng = cases.generator(mode, rank, boundary, align_corners, grid_name, channels)
     image = cases.pixels(rng, (2, channels, *spatial), "float32")
-    grid = cases.GRIDS[kind](rng, spatial, align_corners, 2).astype("float32")
+    grid = cases.GRIDS[grid_name](rng, spatial, align_corners, 2).astype("float32")
     values = cases.pixels(rng, (2, channels, *grid.shape[1:-1]), "float32")
     # On a jump a rounding error decides which side is taken: nobody's is wrong there.
     sure = oracles.between(cases.positions(grid, spatial, align_corners), spatial) | exact
     assert sure.mean() > 0.5
     values *= sure[:, np.newaxis]
 
-    how = (mode, boundary, align_corners)
+    options = (mode, boundary, align_corners)
     truth = oracles.torch_results(
-        values.astype(float), image.astype(float), grid.astype(float), *how
+        values.astype(float), image.astype(float), grid.astype(float), *options
     )
-    theirs = oracles.torch_results(values, image, grid, *how)
-    ours = results(values, image, grid, *how, channel_axis)
+    theirs = oracles.torch_results(values, image, grid, *options)
+    ours = results(values, image, grid, *options, channel_axis)
     masks = (sure[:, np.newaxis], True, sure[..., np.newaxis])
     # Pixels that many points share are sums of many terms, which cancel: what a sum may be off by
     # is of the size of its terms, whatever their order is.
     sums = oracles.torch_results(
-        abs(values).astype(float), image.astype(float), grid.astype(float), *how
+        abs(values).astype(float), image.astype(float), grid.astype(float), *options
     )[1]
     scales = (truth[0], sums, truth[2])
     for true, their, our, mask, scale in zip(truth, theirs, ours, masks, scales, strict=True):
@@ -188,9 +188,11 @@ def tolerance_of(call):
 @given(calls(DOUBLE_AND_SINGLE), st.data())
 def test_output_is_the_reference_s(call, data):
     image = call.given(call.image)
-    expected = oracles.reference_output(call.image, call.grid, *call.how)
+    expected = oracles.reference_output(call.image, call.grid, *call.options)
     with oracles.unchanged(image, call.grid):
-        out = gridsample.grid_sample(image, call.grid, *call.how, channel_axis=call.channel_axis)
+        out = gridsample.grid_sample(
+            image, call.grid, *call.options, channel_axis=call.channel_axis
+        )
     assert out.dtype == call.image.dtype.newbyteorder("=")
     assert call.planes(out).shape == call.out_shape
     scale = oracles.magnitude(call.image)
@@ -201,7 +203,7 @@ def test_output_is_the_reference_s(call, data):
     mine = cases.LAYOUTS[layout](np.full_like(out, 12345.0))
     with oracles.unchanged(image, call.grid):
         returned = gridsample.grid_sample(
-            image, call.grid, *call.how, channel_axis=call.channel_axis, out=mine
+            image, call.grid, *call.options, channel_axis=call.channel_axis, out=mine
         )
     assert returned is mine
     assert_close(call.planes(mine), expected, tolerance_of(call), scale)
@@ -220,10 +222,12 @@ def test_gradients_are_the_reference_s(call, layout, threads):
         cases.pixels(rng, call.given(np.empty(call.out_shape)).shape, call.image.dtype.name)
     )
     image = call.given(call.image)
-    expected = oracles.reference_gradients(call.planes(values), call.image, call.grid, *call.how)
+    expected = oracles.reference_gradients(
+        call.planes(values), call.image, call.grid, *call.options
+    )
     with oracles.unchanged(values, image, call.grid):
         grad_input, grad_grid = gridsample.grid_sample_vjp(
-            values, image, call.grid, *call.how, channel_axis=call.channel_axis, threads=threads
+            values, image, call.grid, *call.options, channel_axis=call.channel_axis, threads=threads
         )
     assert grad_input.dtype == call.image.dtype.newbyteorder("=")
     assert grad_grid.dtype == call.grid.dtype.newbyteorder("=")
@@ -244,14 +248,14 @@ def test_gradients_of_images_that_are_broadcast(axis, boundary):
     image = np.broadcast_to(image.take([0], axis), image.shape)
     grid = rng.uniform(-1.1, 1.1, (2, 7, 4, 2))
     values = cases.pixels(rng, (2, 3, 7, 4))
-    how = ("linear", boundary, boundary == "border")
-    expected = oracles.reference_gradients(values, image, grid, *how)
-    for found, wanted in zip(
-        gridsample.grid_sample_vjp(values, image, grid, *how), expected, strict=True
+    options = ("linear", boundary, boundary == "border")
+    expected = oracles.reference_gradients(values, image, grid, *options)
+    for result, wanted in zip(
+        gridsample.grid_sample_vjp(values, image, grid, *options), expected, strict=True
     ):
-        assert_close(found, wanted)
+        assert_close(result, wanted)
     with oracles.unchanged(image):
-        alone, none = gridsample.grid_sample_vjp(values, image, grid, *how, need_grid=False)
+        alone, none = gridsample.grid_sample_vjp(values, image, grid, *options, need_grid=False)
     assert none is None
     assert_close(alone, expected[0])
 
@@ -267,10 +271,10 @@ def test_every_boundary_beside_every_other(mode, align_corners, rank):
     grid = rng.uniform(-3, 3, (1, 9, rank))
     values = cases.pixels(rng, (1, 2, 9))
     for boundaries in cases.covering(*[cases.BOUNDARIES] * rank):
-        how = (mode, boundaries, align_corners)
-        out, grad_input, grad_grid = results(values, image, grid, *how)
-        assert_close(out, oracles.reference_output(image, grid, *how))
-        expected = oracles.reference_gradients(values, image, grid, *how)
+        options = (mode, boundaries, align_corners)
+        out, grad_input, grad_grid = results(values, image, grid, *options)
+        assert_close(out, oracles.reference_output(image, grid, *options))
+        expected = oracles.reference_gradients(values, image, grid, *options)
         assert_close(grad_input, expected[0])
         assert_close(grad_grid, expected[1])
 
@@ -285,10 +289,10 @@ def test_every_mode_beside_every_other(boundary, rank):
     grid = rng.uniform(-2, 2, (1, 9, rank))
     values = cases.pixels(rng, (1, 9, 9))
     for *modes, channel_axis in cases.covering(*[cases.MODES] * rank, [1, -1]):
-        how = (tuple(modes), boundary, False)
-        out, grad_input, grad_grid = results(values, image, grid, *how, channel_axis)
-        assert_close(out, oracles.reference_output(image, grid, *how))
-        expected = oracles.reference_gradients(values, image, grid, *how)
+        options = (tuple(modes), boundary, False)
+        out, grad_input, grad_grid = results(values, image, grid, *options, channel_axis)
+        assert_close(out, oracles.reference_output(image, grid, *options))
+        expected = oracles.reference_gradients(values, image, grid, *options)
         assert_close(grad_input, expected[0])
         assert_close(grad_grid, expected[1])
 
@@ -324,10 +328,10 @@ def test_any_number_of_points(mode, points, channel_axis):
     grid = rng.uniform(-1.5, 1.5, (1, points, 2))
     grid[:, 250:] *= 0.3  # far enough inside that no tap of a block is dropped
     values = cases.pixels(rng, (1, 8, points))
-    how = (mode, "zeros", False)
-    out, grad_input, grad_grid = results(values, image, grid, *how, channel_axis)
-    assert_close(out, oracles.reference_output(image, grid, *how))
-    expected = oracles.reference_gradients(values, image, grid, *how)
+    options = (mode, "zeros", False)
+    out, grad_input, grad_grid = results(values, image, grid, *options, channel_axis)
+    assert_close(out, oracles.reference_output(image, grid, *options))
+    expected = oracles.reference_gradients(values, image, grid, *options)
     assert_close(grad_input, expected[0])
     assert_close(grad_grid, expected[1])
 
@@ -344,8 +348,8 @@ def test_any_number_of_channels(channels, dtype):
     last = results(values, image, grid, "bilinear", "zeros", False, -1)
     exact = oracles.reference_output(image, grid, "linear", "zeros", False)
     truth = (exact, *oracles.reference_gradients(values, image, grid, "linear", "zeros", False))
-    for one, other, true in zip(first, last, truth, strict=True):
-        assert_close(one, true, 16 * oracles.ulp(dtype), channels * oracles.magnitude(true))
+    for forward, other, true in zip(first, last, truth, strict=True):
+        assert_close(forward, true, 16 * oracles.ulp(dtype), channels * oracles.magnitude(true))
         assert_close(other, true, 16 * oracles.ulp(dtype), channels * oracles.magnitude(true))
 
 
@@ -384,7 +388,7 @@ def test_points_come_in_any_shape(out, rank):
     ids=str,
 )
 @pytest.mark.parametrize("mode", cases.MODES)
-def test_of_nothing_comes_nothing(image_shape, grid_shape, mode):
+def test_empty_arrays_have_empty_results(image_shape, grid_shape, mode):
     image, grid = np.ones(image_shape), np.zeros(grid_shape, np.float32)
     out = gridsample.grid_sample(image, grid, mode)
     items = 0 if 0 in (image_shape[0], grid_shape[0]) else max(image_shape[0], grid_shape[0])
@@ -402,6 +406,20 @@ def test_lists_are_taken_as_arrays():
     out = gridsample.grid_sample([[[1.0, 2.0, 4.0]]], [[[0.0], [2 / 3]]])
     assert isinstance(out, np.ndarray)
     assert_close(out, np.array([[[2.0, 4.0]]]))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("channels", [2, 3, 5])
+def test_each_channel_that_comes_last_has_its_own_fill(channels, dtype):
+    image = cases.pixels(cases.generator("fills"), (1, 4, 5, channels), dtype)
+    fill = tuple(float(c) for c in range(channels))
+    # One point alone is outside, and then a register of them.
+    grid = np.zeros((1, 1, 40, 2), dtype)
+    grid[:, :, [1, *range(16, 40)]] = 3
+    out = gridsample.grid_sample(
+        image, grid, "cubic", fill_value=fill, extrapolate=False, channel_axis=-1
+    )
+    np.testing.assert_array_equal(out[0, 0, grid[0, 0, :, 0] > 1], [fill] * 25)
 
 
 # Memory -----------------------------------------------------------------------------------------

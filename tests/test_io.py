@@ -342,8 +342,8 @@ def test_names_may_be_text(tmp_path):
     np.testing.assert_array_equal(io.read(name).array, image.array)
     io.write_pages([image], [[image.array]], name, overwrite=True)
     io.check_writable(name, [image])
-    with io.pages(name) as found:
-        assert len(found) == 1
+    with io.pages(name) as pages:
+        assert len(pages) == 1
     field = Field(np.ones((1, 4, 5, 2)))
     write_field(field, str(tmp_path / "a.npy"))
     np.testing.assert_array_equal(read_field(str(tmp_path / "a.npy")).array, field.array)
@@ -403,9 +403,9 @@ def test_other_formats_hold_the_values_of_a_scaled_nifti(tmp_path, dtype, suffix
     # In two bands, as the command line writes.
     io.write_pages([image], [[image.array[:1], image.array[1:]]], written)
     expected = np.asanyarray(nibabel.load(tmp_path / "a.nii").dataobj)
-    found = io.read(written, volume=True).array[..., 0]
-    assert found.dtype == (np.complex128 if dtype == "complex64" else np.float64)
-    np.testing.assert_array_equal(found.T, expected)
+    result = io.read(written, volume=True).array[..., 0]
+    assert result.dtype == (np.complex128 if dtype == "complex64" else np.float64)
+    np.testing.assert_array_equal(result.T, expected)
 
 
 def test_formats_that_cannot_hold_scaled_values_say_so(tmp_path):

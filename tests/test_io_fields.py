@@ -34,12 +34,12 @@ def made(*spatial: int, dtype: str = "float32", missing: bool = True) -> Array:
 def test_a_flow_comes_back(name: str, step: float, tmp_path: Path) -> None:
     array = made(5, 7)
     write_field(Field(array), tmp_path / name)
-    found = read_field(tmp_path / name)
-    assert found.array.dtype == np.float32
-    np.testing.assert_allclose(found.array, array, rtol=0, atol=step)
+    result = read_field(tmp_path / name)
+    assert result.array.dtype == np.float32
+    np.testing.assert_allclose(result.array, array, rtol=0, atol=step)
     with pytest.raises(FileError, match="exists"):
         write_field(Field(array), tmp_path / name)
-    write_field(found, tmp_path / name, overwrite=True)
+    write_field(result, tmp_path / name, overwrite=True)
     np.testing.assert_allclose(read_field(tmp_path / name).array, array, rtol=0, atol=step)
 
 
@@ -66,20 +66,20 @@ def test_pfm_is_opencvs(tmp_path: Path) -> None:
     rows = [[1.0, 2, 0, 3, 4, 0], [5, 6, 9, 7, 8, 9]]  # the lower row comes first
     data = struct.pack(">12f", *rows[0], *rows[1])
     (tmp_path / "big.pfm").write_bytes(b"PF\n# a comment\n2 2\n1.0\n" + data)
-    found = read_field(tmp_path / "big.pfm").array
-    np.testing.assert_array_equal(found, [[[[5, 6], [7, 8]], [[1, 2], [3, 4]]]])
+    result = read_field(tmp_path / "big.pfm").array
+    np.testing.assert_array_equal(result, [[[[5, 6], [7, 8]], [[1, 2], [3, 4]]]])
 
 
 def test_kitti_files_are_read_and_written(tmp_path: Path) -> None:
     pixels = np.array([[[32768, 32768, 1], [32832, 32704, 1], [40000, 40000, 0]]], np.uint16)
     (tmp_path / "x.png").write_bytes(imagecodecs.png_encode(pixels))
-    found = read_field(tmp_path / "x.png").array
-    np.testing.assert_array_equal(found, [[[[0, 0], [1, -1], [np.nan, np.nan]]]])
-    write_field(Field(found), tmp_path / "y.png")
+    result = read_field(tmp_path / "x.png").array
+    np.testing.assert_array_equal(result, [[[[0, 0], [1, -1], [np.nan, np.nan]]]])
+    write_field(Field(result), tmp_path / "y.png")
     again = imagecodecs.png_decode((tmp_path / "y.png").read_bytes())
     np.testing.assert_array_equal(again, [[[32768, 32768, 1], [32832, 32704, 1], [0, 0, 0]]])
     with pytest.raises(FileError, match=r"from -512 to 511.98 pixels"):
-        write_field(Field(found * 0 + 600), tmp_path / "z.png")
+        write_field(Field(result * 0 + 600), tmp_path / "z.png")
     (tmp_path / "photo.png").write_bytes(imagecodecs.png_encode(pixels.astype(np.uint8)))
     with pytest.raises(FileError, match="uint8 pixels of 3 channels"):
         read_field(tmp_path / "photo.png")
@@ -116,23 +116,23 @@ def test_nifti_fields_come_back(spatial: tuple[int, ...], tmp_path: Path) -> Non
     for world in ("RAS", "LPS"):
         path = tmp_path / f"{world}.nii.gz"
         write_field(Field(array, affine=AFFINE, world=world), path)
-        found = read_field(path)
-        assert found.array.dtype == np.float32
-        assert found.world == world
+        result = read_field(path)
+        assert result.array.dtype == np.float32
+        assert result.world == world
         assert nibabel.load(path).shape == (
             *spatial[::-1],
             *(1,) * (4 - len(spatial)),
             len(spatial),
         )
-        np.testing.assert_allclose(found.array, array, rtol=0, atol=1e-4)
+        np.testing.assert_allclose(result.array, array, rtol=0, atol=1e-4)
 
 
 def test_shapes_of_arrays_that_are_fields(tmp_path: Path) -> None:
     for shape in ((6, 1), (5, 6, 2), (1, 5, 6, 2), (3, 4, 5, 3)):
         np.save(tmp_path / "x.npy", np.ones(shape, ">f8"))
-        found = read_field(tmp_path / "x.npy").array
-        assert found.shape[0] == 1
-        assert found.shape[-1] == found.ndim - 2
+        result = read_field(tmp_path / "x.npy").array
+        assert result.shape[0] == 1
+        assert result.shape[-1] == result.ndim - 2
     for bad in (np.ones((5, 6, 3)), np.ones((5, 6, 2), int), np.ones((2, 5, 6, 2)), np.ones(2)):
         np.save(tmp_path / "x.npy", bad)
         with pytest.raises(FileError, match="a field is a floating-point array"):

@@ -34,8 +34,8 @@ def test_tiff_keeps_compression_tiles_and_bigtiff(tmp_path, dtype, tile):
                 photometric="minisblack",
                 metadata=None,
             )
-    with io.pages(tmp_path / "a.tif") as found:
-        images, bands = [p.image for p in found], [[p.pixels()[:9], p.pixels()[9:]] for p in found]
+    with io.pages(tmp_path / "a.tif") as pages:
+        images, bands = [p.image for p in pages], [[p.pixels()[:9], p.pixels()[9:]] for p in pages]
         io.write_pages(images, bands, tmp_path / "b.tif")
     with tifffile.TiffFile(tmp_path / "b.tif") as file:
         assert file.is_bigtiff == (tile is not None)
@@ -97,11 +97,11 @@ def test_tiff_colours_are_converted_as_for_jpeg(tmp_path, mode, compression):
         black = pillow.fromarray(pixels((21, 34), "uint8"))
         picture = pillow.merge("CMYK", [*picture.split()[:3], black])
     picture.save(tmp_path / "a.tif", compression=compression)
-    found = io.read(tmp_path / "a.tif")
-    np.testing.assert_array_equal(found.array, np.array(picture.convert("RGB")))
-    io.write(found, tmp_path / "b.tif")
-    np.testing.assert_array_equal(io.read(tmp_path / "b.tif").array, found.array)
-    io.write(found, tmp_path / "b.png")
+    result = io.read(tmp_path / "a.tif")
+    np.testing.assert_array_equal(result.array, np.array(picture.convert("RGB")))
+    io.write(result, tmp_path / "b.tif")
+    np.testing.assert_array_equal(io.read(tmp_path / "b.tif").array, result.array)
+    io.write(result, tmp_path / "b.png")
 
 
 # ---- other pictures -----------------------------------------------------------------------------
@@ -110,16 +110,16 @@ def test_tiff_colours_are_converted_as_for_jpeg(tmp_path, mode, compression):
 @pytest.mark.parametrize("suffix", ["png", "webp", "gif", "avif"])
 def test_frames_of_an_animation_are_pages(tmp_path, suffix):
     flat = [np.full((24, 32, 3), shade, np.uint8) for shade in (20, 120, 220)]
-    first, *others = [pillow.fromarray(one) for one in flat]
+    first, *others = [pillow.fromarray(page) for page in flat]
     path = tmp_path / f"a.{suffix}"
     first.save(path, save_all=True, append_images=others, duration=50)
-    with io.pages(path) as found:
-        frames, images = [one.pixels() for one in found], [one.image for one in found]
+    with io.pages(path) as pages:
+        frames, images = [page.pixels() for page in pages], [page.image for page in pages]
     for mine, expected in zip(frames, flat, strict=True):
         np.testing.assert_allclose(mine[..., :3], expected, rtol=0, atol=4 * (suffix == "avif"))
     with pytest.raises(FileError, match="holds one page, and there are 3; TIFF holds all"):
-        io.write_pages(images, [[one] for one in frames], tmp_path / "b.png")
-    io.write_pages(images, [[one] for one in frames], tmp_path / "b.tif")
+        io.write_pages(images, [[page] for page in frames], tmp_path / "b.png")
+    io.write_pages(images, [[page] for page in frames], tmp_path / "b.tif")
 
 
 @pytest.mark.parametrize("channels", [1, 3, 4])
@@ -134,12 +134,12 @@ def test_other_pictures_come_back(tmp_path, suffix, channels):
             io.write(Image(array, "NumPy", True), path)
         return
     io.write(Image(array, "NumPy", True, {"icc_profile": b"p" * 200}), path)
-    found = io.read(path)
+    result = io.read(path)
     # AVIF is not exact: a few grey levels at quality 95.
-    np.testing.assert_allclose(found.array, array.astype(int), rtol=0, atol=6 * (suffix == "avif"))
-    assert (found.alpha is not None) == (channels == 4)
-    assert found.format == io.format_of(path).name
-    assert ("icc_profile" in found.extras) == (suffix != "bmp")
+    np.testing.assert_allclose(result.array, array.astype(int), rtol=0, atol=6 * (suffix == "avif"))
+    assert (result.alpha is not None) == (channels == 4)
+    assert result.format == io.format_of(path).name
+    assert ("icc_profile" in result.extras) == (suffix != "bmp")
 
 
 # ---- .npz and .mgz ------------------------------------------------------------------------------
@@ -150,9 +150,9 @@ def test_an_archive_of_one_array_is_that_array(tmp_path, shape):
     array = pixels(shape, "int16")
     np.savez(tmp_path / "a.npz", voxels=array)
     np.save(tmp_path / "a.npy", array)
-    found, expected = (io.read(tmp_path / name) for name in ("a.npz", "a.npy"))
-    np.testing.assert_array_equal(found.array, expected.array)
-    io.write(found, tmp_path / "b.npz")
+    result, expected = (io.read(tmp_path / name) for name in ("a.npz", "a.npy"))
+    np.testing.assert_array_equal(result.array, expected.array)
+    io.write(result, tmp_path / "b.npz")
     with np.load(tmp_path / "b.npz") as file:
         np.testing.assert_array_equal(file["arr_0"], array)
 

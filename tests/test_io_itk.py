@@ -37,14 +37,14 @@ def test_fields_come_back(suffix: str, spatial: tuple[int, ...], tmp_path: Path)
     for dtype in ("float32", "float64"):
         array, path = made(*spatial, dtype=dtype), tmp_path / f"{dtype}.{suffix}"
         write_field(Field(array, affine=affine), path)
-        found = read_field(path)
+        result = read_field(path)
         kept = suffix in ("mha", "nrrd")
-        assert found.array.dtype == (dtype if kept else np.float64)
-        assert found.world == "LPS" and holds_field(path)
+        assert result.array.dtype == (dtype if kept else np.float64)
+        assert result.world == "LPS" and holds_field(path)
         # In millimetres, of which a voxel has at most 3.
-        np.testing.assert_allclose(found.array, array, rtol=0, atol=3e-5)
-        np.testing.assert_allclose(found.affine, affine, rtol=0, atol=1e-6)
-        write_field(found, path, overwrite=True)
+        np.testing.assert_allclose(result.array, array, rtol=0, atol=3e-5)
+        np.testing.assert_allclose(result.affine, affine, rtol=0, atol=1e-6)
+        write_field(result, path, overwrite=True)
         np.testing.assert_allclose(read_field(path).array, array, rtol=0, atol=3e-5)
 
 
@@ -70,13 +70,13 @@ def test_vectors_are_millimetres_of_lps(suffix: str, tmp_path: Path) -> None:
 
 def apply(transforms: list[Any], point: Array) -> Array:
     """Apply transforms to a point of RAS; a field at the nearest voxel."""
-    for one in transforms:
-        if isinstance(one, Displacement):
-            voxel = np.linalg.inv(one.affine) @ [*point, 1]
+    for transform in transforms:
+        if isinstance(transform, Displacement):
+            voxel = np.linalg.inv(transform.affine) @ [*point, 1]
             index = tuple(np.rint(voxel[:-1]).astype(int)[::-1])
-            point = point + one.vectors[index]
+            point = point + transform.vectors[index]
         else:
-            point = (one @ [*point, 1])[:-1]
+            point = (transform @ [*point, 1])[:-1]
     return point
 
 
@@ -101,15 +101,15 @@ def test_transforms_are_itks(rank: int, suffix: str, tmp_path: Path) -> None:
         if suffix in ("mat", "txt") and transform.GetName() == "CompositeTransform":
             continue  # SimpleITK writes none
         sitk.WriteTransform(transform, str(path))
-        found = read_transforms(path)
-        assert len(found) == (3 if transform is composite else 1)
+        result = read_transforms(path)
+        assert len(result) == (3 if transform is composite else 1)
         # Voxels of the field are cubes of 1 mm.
         start = np.array([3.0, -4, 5])[:rank]
         if transform is composite:  # arrive at a voxel's centre
             start = np.array(rigid.GetInverse().TransformPoint(start.tolist()))
         expected = transform.TransformPoint(start.tolist())
         flip = np.array([-1.0, -1, 1])[:rank]
-        moved = apply(found, flip * start) * flip
+        moved = apply(result, flip * start) * flip
         np.testing.assert_allclose(moved, expected, rtol=0, atol=1e-6)
 
 
@@ -117,8 +117,8 @@ def test_matrices_and_fields(tmp_path: Path) -> None:
     np.save(tmp_path / "a.npy", AFFINE[:3])
     (tmp_path / "b.txt").write_text("\n".join(" ".join(map(str, row)) for row in AFFINE))
     for name in ("a.npy", "b.txt"):
-        (found,) = read_transforms(tmp_path / name)
-        np.testing.assert_array_equal(found, AFFINE)
+        (result,) = read_transforms(tmp_path / name)
+        np.testing.assert_array_equal(result, AFFINE)
     array = made(3, 4, 5)
     for name, world in (("c.nii.gz", "RAS"), ("d.nii", "LPS"), ("e.mha", "LPS")):
         write_field(Field(array, affine=AFFINE, world=world), tmp_path / name)
@@ -186,6 +186,6 @@ def test_missing_displacements_come_back_or_are_refused(suffix: str, tmp_path: P
             assert not path.exists()
         else:
             write_field(Field(array), path, overwrite=True)
-            found = read_field(path).array
-            assert np.isnan(found[0, 1, 2]).all()
-            np.testing.assert_allclose(np.delete(found.reshape(-1, 2), 7, 0), 1, rtol=1e-15)
+            result = read_field(path).array
+            assert np.isnan(result[0, 1, 2]).all()
+            np.testing.assert_allclose(np.delete(result.reshape(-1, 2), 7, 0), 1, rtol=1e-15)

@@ -55,10 +55,10 @@ def assert_is_the_reference(
         image, grid, modes, (boundary,) * rank, corners, coords=more.get("coords", "normalized"),
         extrapolate=more.get("extrapolate", True), fill=more.get("fill_value", 0),
     )  # fmt: skip
-    given = np.moveaxis(image, 1, last)
-    found = grid_sample(given, grid, mode, boundary, corners, channel_axis=last, **more)
-    assert found.dtype == image.dtype
-    assert np.array_equal(np.moveaxis(found, last, 1), expected)
+    pixels = np.moveaxis(image, 1, last)
+    result = grid_sample(pixels, grid, mode, boundary, corners, channel_axis=last, **more)
+    assert result.dtype == image.dtype
+    assert np.array_equal(np.moveaxis(result, last, 1), expected)
 
 
 # Sampling -----------------------------------------------------------------------------------------
@@ -107,13 +107,13 @@ def test_labels_are_the_argmax_of_one_hot_samples(rank: int, count: int) -> None
         # What is outside is 0 under zeros, so that it is 1 in the image of that label.
         outside = "constant" if boundary == "zeros" else boundary
 
-        def sample(one: Array, label: Any) -> Array:
+        def sample(image: Array, label: Any) -> Array:
             fill = int(label == 0 and outside == "constant")  # noqa: B023
-            return grid_sample(one, grid, "linear", outside, corners, fill_value=fill)  # noqa: B023
+            return grid_sample(image, grid, "linear", outside, corners, fill_value=fill)  # noqa: B023
 
         expected, sure = one_hot(image, sample)
-        found = grid_sample(image, grid, "label", boundary, corners)
-        assert np.array_equal(found[sure], expected[sure])
+        result = grid_sample(image, grid, "label", boundary, corners)
+        assert np.array_equal(result[sure], expected[sure])
         assert sure.mean() > 0.9
 
 
@@ -121,8 +121,8 @@ def test_the_smallest_value_wins_a_tie() -> None:
     square = np.array([[[[9, 4], [7, 4]]]], np.int8)
     at = [[0.5, 0.5], [0.0, 0.5], [0.5, 0.0], [0.25, 0.75], [0.5, -0.5]]
     grid = np.array([at])
-    found = grid_sample(square, grid, "label", "border", coords="pixel")
-    assert found[0, 0].tolist() == [4, 7, 4, 7, 4]
+    result = grid_sample(square, grid, "label", "border", coords="pixel")
+    assert result[0, 0].tolist() == [4, 7, 4, 7, 4]
     assert grid_sample(-square, grid, "label", "border", coords="pixel")[0, 0].tolist() == [
         -4, -9, -9, -7, -9,
     ]  # fmt: skip
@@ -140,8 +140,8 @@ def test_many_points_any_memory_and_any_number_of_threads() -> None:
     spaced = np.repeat(image, 2, axis=3)[..., ::2]
     backwards = image[..., ::-1, :].copy()[..., ::-1, :]
     last = np.ascontiguousarray(np.moveaxis(image, 1, -1))
-    for given in (spaced, backwards, np.moveaxis(last, -1, 1), np.asfortranarray(image)):
-        assert np.array_equal(grid_sample(given, grid, "label", "border", threads=2), expected)
+    for stored in (spaced, backwards, np.moveaxis(last, -1, 1), np.asfortranarray(image)):
+        assert np.array_equal(grid_sample(stored, grid, "label", "border", threads=2), expected)
     out = np.empty((1, 2, 700, 62), np.uint8)[..., ::2]
     assert grid_sample(image, grid, "label", "border", out=out) is out
     assert np.array_equal(out, expected)
@@ -199,9 +199,9 @@ def test_what_is_no_label_is_refused() -> None:
     image, grid = np.zeros((1, 1, 4, 4), np.uint8), np.zeros((1, 3, 2))
     for dtype in ("float32", "float16", "complex64"):
         for call in (
-            lambda given: grid_sample(given, grid, "label"),
-            lambda given: affine_sample(given, np.zeros((1, 2, 3)), (1, 1, 2, 2), "label"),
-            lambda given: interpolate(given, 2, mode="label"),
+            lambda labels: grid_sample(labels, grid, "label"),
+            lambda labels: affine_sample(labels, np.zeros((1, 2, 3)), (1, 1, 2, 2), "label"),
+            lambda labels: interpolate(labels, 2, mode="label"),
         ):
             with pytest.raises(TypeError, match=r"convert labels to an integer dtype.*'nearest'"):
                 call(image.astype(dtype))
@@ -231,34 +231,34 @@ SIZES = {
 @pytest.mark.parametrize("antialias", [False, True])
 @pytest.mark.parametrize("rank", [1, 2, 3])
 def test_resized_labels_are_the_argmax_of_one_hot_images(rank: int, antialias: bool) -> None:
-    for (spatial, size), align in ((one, a) for one in SIZES[rank] for a in (False, True)):
+    for (spatial, size), align in ((size, a) for size in SIZES[rank] for a in (False, True)):
         for dtype, last in (("uint8", 1), ("int16", -1), ("bool", 1)):
             image = labels(cases.generator(spatial, dtype), (2, 3, *spatial), dtype)
-            how: dict[str, Any] = {"align_corners": align, "antialias": antialias}
+            options: dict[str, Any] = {"align_corners": align, "antialias": antialias}
             expected, sure = one_hot(
                 image,
-                lambda one, _: interpolate(one, size, mode="linear", **how),  # noqa: B023
+                lambda mask, _: interpolate(mask, size, mode="linear", **options),  # noqa: B023
             )
-            given = np.ascontiguousarray(np.moveaxis(image, 1, last))
+            pixels = np.ascontiguousarray(np.moveaxis(image, 1, last))
             for threads in (1, 2):
-                found = interpolate(
-                    given, size, mode="label", channel_axis=last, threads=threads, **how
+                result = interpolate(
+                    pixels, size, mode="label", channel_axis=last, threads=threads, **options
                 )
-                found = np.moveaxis(found, last, 1)
-                assert found.dtype == image.dtype
-                assert np.array_equal(found[sure], expected[sure])
+                result = np.moveaxis(result, last, 1)
+                assert result.dtype == image.dtype
+                assert np.array_equal(result[sure], expected[sure])
 
 
 def test_more_labels_than_a_table_has_room_for() -> None:
     image = np.arange(1 << 14, dtype=np.int64).reshape(1, 1, 128, 128) - 50
     image[0, 0, 60:66, 60:66] = np.iinfo(np.int64).min
-    found = interpolate(image, 1, mode="label", antialias=True)
-    assert found.item() == np.iinfo(np.int64).min
+    result = interpolate(image, 1, mode="label", antialias=True)
+    assert result.item() == np.iinfo(np.int64).min
     expected, sure = one_hot(
-        image[..., ::9], lambda one, _: interpolate(one, (1, 2), mode="linear", antialias=True)
+        image[..., ::9], lambda mask, _: interpolate(mask, (1, 2), mode="linear", antialias=True)
     )
-    found = interpolate(image[..., ::9], (1, 2), mode="label", antialias=True)
-    assert np.array_equal(found[sure], expected[sure])
+    result = interpolate(image[..., ::9], (1, 2), mode="label", antialias=True)
+    assert np.array_equal(result[sure], expected[sure])
 
 
 def test_ties_of_thirds_go_to_the_smallest() -> None:
@@ -266,16 +266,18 @@ def test_ties_of_thirds_go_to_the_smallest() -> None:
     rng = cases.generator("thirds")
     image = rng.integers(0, 3, (1, 1, 12, 12), np.uint8)
     for antialias, size in ((False, 36), (True, 4)):
-        how: dict[str, Any] = {"mode": "label", "antialias": antialias}
-        found = interpolate(image, size, **how)
-        assert np.array_equal(interpolate(image[..., ::-1], size, **how), found[..., ::-1])
-        assert np.array_equal(interpolate(image.swapaxes(2, 3), size, **how), found.swapaxes(2, 3))
+        options: dict[str, Any] = {"mode": "label", "antialias": antialias}
+        result = interpolate(image, size, **options)
+        assert np.array_equal(interpolate(image[..., ::-1], size, **options), result[..., ::-1])
+        assert np.array_equal(
+            interpolate(image.swapaxes(2, 3), size, **options), result.swapaxes(2, 3)
+        )
 
 
 def test_resizing_mixes_with_nearest() -> None:
     image = np.array([[[[1, 2, 2, 3], [3, 3, 1, 1]]]], np.uint8)
-    found = interpolate(image, (4, 2), mode=("nearest", "label"))
-    assert found[0, 0].tolist() == [[1, 2], [1, 2], [3, 1], [3, 1]]
+    result = interpolate(image, (4, 2), mode=("nearest", "label"))
+    assert result[0, 0].tolist() == [[1, 2], [1, 2], [3, 1], [3, 1]]
 
 
 # Tensors ------------------------------------------------------------------------------------------
@@ -291,14 +293,14 @@ def test_tensors_get_the_arrays_labels() -> None:
     i, g = torch.from_numpy(image), torch.from_numpy(grid)
 
     def both(i: Any, g: Any) -> Any:
-        how = {"mode": "label", "antialias": True}
-        return grid_sample(i, g, "label"), interpolate(i, (3, 4), **how)
+        options = {"mode": "label", "antialias": True}
+        return grid_sample(i, g, "label"), interpolate(i, (3, 4), **options)
 
     made = [both(i, g), torch.compile(both, fullgraph=True, backend="aot_eager")(i, g)]
     batched = torch.vmap(lambda a, b: both(a[None], b[None]))(i, g)
-    made.append(tuple(one[:, 0] for one in batched))
-    for one, other in made:
-        assert np.array_equal(one.numpy(), expected) and np.array_equal(other.numpy(), small)
+    made.append(tuple(tensor[:, 0] for tensor in batched))
+    for actual, other in made:
+        assert np.array_equal(actual.numpy(), expected) and np.array_equal(other.numpy(), small)
     assert both(i.to("meta"), g.to("meta"))[0].shape == expected.shape
     assert not grid_sample(i, g.requires_grad_(), "label").requires_grad
     with pytest.raises(TypeError, match="convert labels to an integer dtype"):
@@ -317,11 +319,11 @@ def test_modules_sample_labels() -> None:
     expected = grid_sample(image, grid, "label", "border")
     assert np.array_equal(sample(i, g).numpy(), expected)
     assert np.array_equal(torch.export.export(sample, (i, g)).module()(i, g).numpy(), expected)
-    for module, how in (
+    for module, options in (
         (gridsample.nn.Upsample(scale_factor=2, mode="label"), {"scale_factor": 2}),
         (gridsample.nn.Downsample(3, mode="label"), {"size": 3, "antialias": True}),
     ):
-        assert np.array_equal(module(i).numpy(), interpolate(image, mode="label", **how))
+        assert np.array_equal(module(i).numpy(), interpolate(image, mode="label", **options))
 
 
 def test_onnx_has_no_votes() -> None:
@@ -330,9 +332,9 @@ def test_onnx_has_no_votes() -> None:
     from gridsample.backends.torch.onnx import check_expressible
     from gridsample.definitions.options import Options
 
-    how = Options(mode=("label",) * 2, padding_mode=("zeros",) * 2, order=(0, 0))
+    options = Options(mode=("label",) * 2, padding_mode=("zeros",) * 2, order=(0, 0))
     with pytest.raises(ValueError, match=r"nearest, linear or cubic.*'label'"):
-        check_expressible(torch.zeros(1, 1, 2, 2, dtype=torch.uint8), torch.zeros(1, 3, 2), how)
+        check_expressible(torch.zeros(1, 1, 2, 2, dtype=torch.uint8), torch.zeros(1, 3, 2), options)
 
 
 # Explanations -------------------------------------------------------------------------------------
@@ -340,9 +342,9 @@ def test_onnx_has_no_votes() -> None:
 
 def test_an_explanation_votes() -> None:
     image = np.array([[5, 5], [3, 9]])
-    one = gridsample.explain((2, 2), (0.6, 0.4), "label", image=image, coords="pixel")
-    assert one.value == 5 and one.gradient == (0, 0)
-    assert "largest sum of weights" in str(one)
+    explanation = gridsample.explain((2, 2), (0.6, 0.4), "label", image=image, coords="pixel")
+    assert explanation.value == 5 and explanation.gradient == (0, 0)
+    assert "largest sum of weights" in str(explanation)
     with pytest.raises(TypeError, match="convert labels"):
         gridsample.explain((2, 2), (0.6, 0.4), "label", image=image * 1.0)
 
@@ -350,8 +352,8 @@ def test_an_explanation_votes() -> None:
 def test_labels_of_64_bits() -> None:
     labels = np.array([[[2**63 + 5, 7, 2**64 - 1, 2**63 + 5]]], np.uint64)
     points = np.array([[[0.4], [1.6], [2.4], [3.0]]])
-    found = gridsample.grid_sample(labels, points, "label", coords="pixel")
-    np.testing.assert_array_equal(found[0, 0], labels[0, 0, [0, 2, 2, 3]])
+    result = gridsample.grid_sample(labels, points, "label", coords="pixel")
+    np.testing.assert_array_equal(result[0, 0], labels[0, 0, [0, 2, 2, 3]])
 
 
 @pytest.mark.parametrize(
@@ -377,8 +379,8 @@ def test_a_fill_that_is_no_label_is_refused(dtype: str, wrong: Any, right: Any) 
             with pytest.raises(ValueError, match="is not a label"):
                 affine_sample(image, theta, (1, 2, 3, 3), "label", fill_value=fill, **option)
         for fill in right:
-            found = grid_sample(image, grid, ("label", "nearest"), fill_value=fill, **option)
-            assert (found == fill).all()
+            result = grid_sample(image, grid, ("label", "nearest"), fill_value=fill, **option)
+            assert (result == fill).all()
 
 
 def test_tensors_refuse_a_fill_that_is_no_label() -> None:

@@ -25,10 +25,10 @@ def by_masks(labels, shape, order):
     """Each label's mask is resized, and the last one with at least 1/2 has the voxel."""
     if order == 0:
         return by_scikit_image(labels.astype(float), shape, 0)
-    found = np.zeros(shape)
+    result = np.zeros(shape)
     for label in np.unique(labels):
-        found[by_scikit_image((labels == label).astype(float), shape, order) >= 0.5 - TIE] = label
-    return found
+        result[by_scikit_image((labels == label).astype(float), shape, order) >= 0.5 - TIE] = label
+    return result
 
 
 def along_axis(image, shape, order):
@@ -48,16 +48,16 @@ def oracle(data, shape, axis, is_seg, order, order_z):
             out[:] = resize(volume, shape, order)
             continue
         plane = np.delete(shape, axis)
-        slices = [resize(one, plane, order) for one in np.moveaxis(volume, axis, 0)]
-        found = np.stack(slices, axis)
-        if found.shape[axis] == shape[axis]:
-            out[:] = found
+        slices = [resize(image, plane, order) for image in np.moveaxis(volume, axis, 0)]
+        result = np.stack(slices, axis)
+        if result.shape[axis] == shape[axis]:
+            out[:] = result
         elif not is_seg or order_z == 0:
-            out[:] = along_axis(found, shape, order_z)
+            out[:] = along_axis(result, shape, order_z)
         else:
             out[:] = 0
-            for label in np.unique(found):
-                share = along_axis((found == label).astype(float), shape, order_z)
+            for label in np.unique(result):
+                share = along_axis((result == label).astype(float), shape, order_z)
                 out[share > 0.5 + TIE] = label
     return made
 
@@ -85,28 +85,29 @@ def test_nnunets_function(shape, size, axis, order, order_z, is_seg):
     data = np.stack([labels_like(shape[1:]) for _ in range(shape[0])])
     if not is_seg:
         data = rng.random(shape, dtype=np.float32)
-    how = size, spacing_of(axis), (1, 1, 1), is_seg, order, order_z
+    options = size, spacing_of(axis), (1, 1, 1), is_seg, order, order_z
     wanted = oracle(data, size, axis, is_seg, order, order_z)
-    for given in (data, torch.from_numpy(data)):
-        found = resample_data_or_seg_to_shape(given, *how, force_separate_z=None)
-        assert type(found) is type(given)
-        assert found.dtype == given.dtype
+    for array in (data, torch.from_numpy(data)):
+        result = resample_data_or_seg_to_shape(array, *options, force_separate_z=None)
+        assert type(result) is type(array)
+        assert result.dtype == array.dtype
         if is_seg:
             # A slice's share may lie this close to the tie.
-            assert (np.asarray(found) != wanted).mean() < 2e-3
+            assert (np.asarray(result) != wanted).mean() < 2e-3
         else:
-            np.testing.assert_allclose(np.asarray(found), wanted, rtol=0, atol=5e-6)
+            np.testing.assert_allclose(np.asarray(result), wanted, rtol=0, atol=5e-6)
 
 
 def test_labels_are_exact_where_nothing_ties():
     labels = labels_like((13, 14, 15), np.int16)
-    found = resample_data_or_seg_to_shape(labels[None], (17, 11, 18), (1,) * 3, (1,) * 3, True, 1)
+    result = resample_data_or_seg_to_shape(labels[None], (17, 11, 18), (1,) * 3, (1,) * 3, True, 1)
     shares = [
-        by_scikit_image((labels == one).astype(float), (17, 11, 18), 1) for one in np.unique(labels)
+        by_scikit_image((labels == label).astype(float), (17, 11, 18), 1)
+        for label in np.unique(labels)
     ]
     clear = np.min([abs(share - 0.5) for share in shares], axis=0) > 2 * TIE
     wanted = by_masks(labels, (17, 11, 18), 1)
-    np.testing.assert_array_equal(found[0][clear], wanted[clear])
+    np.testing.assert_array_equal(result[0][clear], wanted[clear])
     assert clear.mean() > 0.9
 
 
@@ -115,16 +116,16 @@ def test_labels_are_exact_where_nothing_ties():
 def test_resampled_labels_have_the_largest_share(dtype, order):
     labels = labels_like((9, 14, 10)).astype(dtype)
     spacing, new = (1.0, 0.8, 2.0), (0.7, 1.3, 1.5)
-    found = resample(labels, spacing, new, is_label=True, order=order)
-    assert found.dtype == dtype
-    assert found.shape == (13, 9, 13)
+    result = resample(labels, spacing, new, is_label=True, order=order)
+    assert result.dtype == dtype
+    assert result.shape == (13, 9, 13)
     present = np.unique(labels)
     shares = np.stack(
-        [by_scikit_image((labels == one) * 1.0, found.shape, order) for one in present]
+        [by_scikit_image((labels == label) * 1.0, result.shape, order) for label in present]
     )
     best = np.sort(shares, axis=0)
     clear = best[-1] - best[-2] > 2 * TIE  # scikit-image clips, so that 1 is a tie only with 1
-    np.testing.assert_array_equal(found[clear], present[shares.argmax(0)][clear])
+    np.testing.assert_array_equal(result[clear], present[shares.argmax(0)][clear])
     assert clear.mean() > 0.9
 
 
@@ -136,19 +137,21 @@ def test_ties_go_to_the_smaller_label():
     corners = np.array([[1, 2], [3, 0]])  # a quarter each in the middle
     assert resample(corners, [1.5, 1.5], [1, 1], True, 1)[1, 1] == 0
     # nnU-Net's rule gives the larger one, and 0 to what has no half
-    found = resample_data_or_seg_to_shape(
+    result = resample_data_or_seg_to_shape(
         corners[None, None] + 1, (1, 3, 3), *[(1,) * 3] * 2, True, 1
     )
-    assert found[0, 0].tolist() == [[2, 3, 3], [4, 0, 3], [4, 4, 1]]
+    assert result[0, 0].tolist() == [[2, 3, 3], [4, 0, 3], [4, 4, 1]]
 
 
 def test_a_slab_at_a_time_changes_nothing(monkeypatch):
     volume, labels = rng.random((2, 12, 13, 14)), labels_like((2, 12, 13, 14))
     calls = [
-        lambda **how: resample(volume, (5, 1, 1), (2, 1.3, 1.1), order_separate=3, **how),
-        lambda **how: resample(volume, (1, 1, 5), (1, 1.3, 7), **how),
-        lambda **how: resample(labels, (5, 1, 1), (2, 1.3, 1.1), True, 3, order_separate=1, **how),
-        lambda **how: resample(labels, (1, 1.2, 1), (0.8, 1.3, 1.1), True, 1, **how),
+        lambda **options: resample(volume, (5, 1, 1), (2, 1.3, 1.1), order_separate=3, **options),
+        lambda **options: resample(volume, (1, 1, 5), (1, 1.3, 7), **options),
+        lambda **options: resample(
+            labels, (5, 1, 1), (2, 1.3, 1.1), True, 3, order_separate=1, **options
+        ),
+        lambda **options: resample(labels, (1, 1.2, 1), (0.8, 1.3, 1.1), True, 1, **options),
     ]
     whole = [call() for call in calls]
     monkeypatch.setattr(medical, "SLAB", 1)
@@ -164,54 +167,56 @@ def test_which_axis_is_apart():
     assert axis([0.2, 1, 1], [1, 1, 1], 3) is None  # two axes are equally coarse
     assert axis([0.2, 1, 1], [1, 1, 9], 3) is None
     data = rng.random((1, 4, 9, 9))
-    how = (8, 7, 7), (5, 1, 1), (2, 1, 1)
-    apart, whole = (oracle(data, how[0], k, False, 3, 0) for k in (0, None))
+    options = (8, 7, 7), (5, 1, 1), (2, 1, 1)
+    apart, whole = (oracle(data, options[0], k, False, 3, 0) for k in (0, None))
     for forced, wanted in ((None, apart), (True, apart), (False, whole)):
-        found = resample_data_or_seg_to_shape(data, *how, force_separate_z=forced)
-        np.testing.assert_allclose(found, wanted, atol=1e-12)
-    found = resample_data_or_seg_to_shape(data, *how, False, 3, 0, None, 5)
-    np.testing.assert_allclose(found, whole, atol=1e-12)
+        result = resample_data_or_seg_to_shape(data, *options, force_separate_z=forced)
+        np.testing.assert_allclose(result, wanted, atol=1e-12)
+    result = resample_data_or_seg_to_shape(data, *options, False, 3, 0, None, 5)
+    np.testing.assert_allclose(result, whole, atol=1e-12)
     new = (2.5, 9 / 7, 9 / 7)
-    for given, wanted in (("auto", apart), (0, apart), (-3, apart), (None, whole)):
-        found = resample(data, how[1], new, separate_axis=given)
-        np.testing.assert_allclose(found, wanted, atol=1e-12)
+    for separate_axis, wanted in (("auto", apart), (0, apart), (-3, apart), (None, whole)):
+        result = resample(data, options[1], new, separate_axis=separate_axis)
+        np.testing.assert_allclose(result, wanted, atol=1e-12)
 
 
 def test_a_plane_and_integers():
     plane = rng.integers(-2000, 3000, (31, 24)).astype(np.int16)
-    found = resample(plane, (1, 1), (1.4, 0.9))
+    result = resample(plane, (1, 1), (1.4, 0.9))
     wanted = by_scikit_image(plane.astype(float), (22, 27), 3)
-    assert found.dtype == np.int16
-    np.testing.assert_allclose(found, wanted, rtol=0, atol=0.501)
+    assert result.dtype == np.int16
+    np.testing.assert_allclose(result, wanted, rtol=0, atol=0.501)
     assert resample(plane, (1, 1), (99, 99)).shape == (1, 1)
 
 
 def test_the_input_is_only_read():
     data = rng.random((1, 4, 5, 6))
     kept = data.copy()
-    for given in (data, torch.from_numpy(data)):
-        found = resample(given, (1, 1, 1), (1, 1, 1))
-        found += 1
+    for array in (data, torch.from_numpy(data)):
+        result = resample(array, (1, 1, 1), (1, 1, 1))
+        result += 1
         np.testing.assert_array_equal(data, kept)
     data.flags.writeable = False
     for axis, new in ((None, (1, 2, 1)), (0, (0.5, 1, 1)), (0, (0.5, 0.7, 1))):
         for is_label in (False, True):
-            how = {"order_separate": 1, "separate_axis": axis}
-            resample(data, (1, 1, 1), new, is_label, **how)
+            options = {"order_separate": 1, "separate_axis": axis}
+            resample(data, (1, 1, 1), new, is_label, **options)
 
 
 def test_tensors_are_differentiable():
     volume = torch.rand(1, 3, 5, 6, dtype=torch.float64, requires_grad=True)
     for spacing in ((1, 1, 1), (5, 1, 1)):
         call = lambda x, by=spacing: resample(x, by, (2.0, 1.2, 0.8), order_separate=1)  # noqa: E731
-        found = call(volume)
-        np.testing.assert_allclose(found.detach(), call(volume.detach()), rtol=0, atol=1e-12)
-    how = {"order": 1, "order_separate": 3}
-    assert torch.autograd.gradcheck(lambda x: resample(x, (5, 1, 1), (2, 1.2, 0.8), **how), volume)
+        result = call(volume)
+        np.testing.assert_allclose(result.detach(), call(volume.detach()), rtol=0, atol=1e-12)
+    options = {"order": 1, "order_separate": 3}
+    assert torch.autograd.gradcheck(
+        lambda x: resample(x, (5, 1, 1), (2, 1.2, 0.8), **options), volume
+    )
     labels = torch.tensor([[1, 1, 4, 4]], dtype=torch.bfloat16)
-    found = resample(labels, [2.0], [1.0], True, 1)
-    assert found.dtype == torch.bfloat16
-    assert found.tolist() == [[1, 1, 1, 1, 4, 4, 4, 4]]
+    result = resample(labels, [2.0], [1.0], True, 1)
+    assert result.dtype == torch.bfloat16
+    assert result.tolist() == [[1, 1, 1, 1, 4, 4, 4, 4]]
     half = resample(labels, [2.0], [1.0], order=1)
     assert half.dtype == torch.bfloat16
     assert half.tolist() == [[1, 1, 1, 1.75, 3.25, 4, 4, 4]]
@@ -232,9 +237,9 @@ def test_tensors_are_differentiable():
     ],
 )
 def test_volumes_and_spacings_that_are_refused(change, message):
-    given = {"data": np.ones((4, 4)), "spacing": (1, 1), "new_spacing": (1, 2)}
+    arguments = {"data": np.ones((4, 4)), "spacing": (1, 1), "new_spacing": (1, 2)}
     with pytest.raises((ValueError, TypeError), match=message):
-        resample(**(given | change))
+        resample(**(arguments | change))
 
 
 def test_errors_of_nnunets_function():
@@ -253,12 +258,12 @@ def test_resampling_needs_little_memory(axis, is_seg):
     if is_seg:
         data = (data[:, ::8, ::8, ::8] * 5).astype(np.int16).repeat(8, 1).repeat(8, 2).repeat(8, 3)
     size = (150, 200, 180)
-    how = size, spacing_of(axis), (1, 1, 1), is_seg, 1 if is_seg else 3, 0, None
-    resample_data_or_seg_to_shape(data, *how)  # loads kernels
+    options = size, spacing_of(axis), (1, 1, 1), is_seg, 1 if is_seg else 3, 0, None
+    resample_data_or_seg_to_shape(data, *options)  # loads kernels
     tracemalloc.start()
     try:
-        found = resample_data_or_seg_to_shape(data, *how)
+        result = resample_data_or_seg_to_shape(data, *options)
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-    assert peak < 1.2 * found.nbytes
+    assert peak < 1.2 * result.nbytes

@@ -40,16 +40,16 @@ def test_means_are_what_the_taps_say(call: Any) -> None:
     expected, share = mean_output(image, grid, mode, boundary, weights, fill)
     if "constant" in boundary:
         expected = np.where(np.isnan(expected), fill, expected)
-    how = {"mode": mode, "padding_mode": boundary, "coords": "pixel", **IGNORE}
-    how |= {"weights": weights, "fill_value": fill}
-    result, weight = gridsample.grid_sample(image, grid, **how, return_weight=True)
+    options = {"mode": mode, "padding_mode": boundary, "coords": "pixel", **IGNORE}
+    options |= {"weights": weights, "fill_value": fill}
+    result, weight = gridsample.grid_sample(image, grid, **options, return_weight=True)
     np.testing.assert_allclose(result, expected, rtol=1e-10, atol=1e-12)
     np.testing.assert_allclose(weight, share, rtol=1e-12, atol=1e-14)
-    found = gridsample.grid_sample(image, grid, **how)
-    np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-12)
+    again = gridsample.grid_sample(image, grid, **options)
+    np.testing.assert_allclose(again, expected, rtol=1e-10, atol=1e-12)
     last = {"channel_axis": -1, "weights": None if weights is None else np.moveaxis(weights, 1, -1)}
-    found = gridsample.grid_sample(np.moveaxis(image, 1, -1), grid, **(how | last))
-    np.testing.assert_allclose(np.moveaxis(found, -1, 1), expected, rtol=1e-10, atol=1e-12)
+    again = gridsample.grid_sample(np.moveaxis(image, 1, -1), grid, **(options | last))
+    np.testing.assert_allclose(np.moveaxis(again, -1, 1), expected, rtol=1e-10, atol=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -61,18 +61,18 @@ def test_signs_change_outside_but_weights_do_not(odd: str, even: str) -> None:
     known = ~np.isnan(image)
     above = gridsample.grid_sample(np.where(known, image, 0), grid, "bicubic", odd, coords="pixel")
     below = gridsample.grid_sample(known.astype(float), grid, "bicubic", even, coords="pixel")
-    found = gridsample.grid_sample(image, grid, "bicubic", odd, coords="pixel", **IGNORE)
+    result = gridsample.grid_sample(image, grid, "bicubic", odd, coords="pixel", **IGNORE)
     expected = np.where(below > 0, above / np.where(below > 0, below, 1), np.nan)
-    np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-12)
+    np.testing.assert_allclose(result, expected, rtol=1e-10, atol=1e-12)
 
 
 def test_a_complex_pixel_is_missing_if_either_part_is() -> None:
     image = np.array([[[1 + 2j, complex(np.nan, 1), complex(3, np.nan), 5 - 1j]]])
     points = np.array([[[0.75], [1.5], [2.25]]])
-    found, weight = gridsample.grid_sample(
+    result, weight = gridsample.grid_sample(
         image, points, coords="pixel", return_weight=True, **IGNORE
     )
-    np.testing.assert_allclose(found, [[[1 + 2j, np.nan, 5 - 1j]]])
+    np.testing.assert_allclose(result, [[[1 + 2j, np.nan, 5 - 1j]]])
     np.testing.assert_allclose(weight, [[[0.25, 0, 0.25]]])
 
 
@@ -82,10 +82,10 @@ def test_a_constant_image_stays_constant() -> None:
     image[rng.random(image.shape) < 0.3] = np.nan
     grid = rng.uniform(-1.2, 1.2, (1, 40, 50, 2)).astype(np.float32)
     for boundary in ("missing", "reflection"):
-        found = gridsample.grid_sample(image, grid, padding_mode=boundary, **IGNORE)
-        known = ~np.isnan(found)
+        result = gridsample.grid_sample(image, grid, padding_mode=boundary, **IGNORE)
+        known = ~np.isnan(result)
         assert known.mean() > 0.6
-        np.testing.assert_allclose(found[known], 0.7, rtol=1e-6)
+        np.testing.assert_allclose(result[known], 0.7, rtol=1e-6)
     small = gridsample.interpolate(image, (31, 40), mode="bilinear", antialias=True, **IGNORE)
     np.testing.assert_allclose(small, 0.7, rtol=1e-6)
 
@@ -101,13 +101,16 @@ def test_without_missing_pixels_the_bits_are_those_of_plain_sampling(
     grid = rng.uniform(-1.3, 1.3, (2, 9, 11, 2)).astype(np.float32)
     theta = rng.uniform(-1, 1, (2, 2, 3)).astype(np.float32)
     for mode in ("bilinear", "bicubic", "nearest"):
-        how = {"mode": mode, "padding_mode": boundary}
-        for name, given in (("grid_sample", (grid,)), ("affine_sample", (theta, (2, 3, 4, 5)))):
+        options = {"mode": mode, "padding_mode": boundary}
+        for name, arguments in (("grid_sample", (grid,)), ("affine_sample", (theta, (2, 3, 4, 5)))):
             function = getattr(gridsample, name)
-            plain, found = function(image, *given, **how), function(image, *given, **how, **IGNORE)
-            np.testing.assert_array_equal(found, plain)
-            found, weight = function(image, *given, **how, **IGNORE, return_weight=True)
-            np.testing.assert_array_equal(found, plain)
+            plain, result = (
+                function(image, *arguments, **options),
+                function(image, *arguments, **options, **IGNORE),
+            )
+            np.testing.assert_array_equal(result, plain)
+            result, weight = function(image, *arguments, **options, **IGNORE, return_weight=True)
+            np.testing.assert_array_equal(result, plain)
             np.testing.assert_allclose(weight, 1, rtol=1e-6)
             assert weight.shape == plain.shape
     plain = gridsample.interpolate(image, (5, 20), mode="bicubic")
@@ -123,9 +126,9 @@ def test_missing_results_have_the_fill_value_if_there_is_one() -> None:
     image = np.array([[[1.0, np.nan, np.nan, np.nan, 4.0]]])
     points = np.array([[[0.0], [0.5], [2.0], [-0.5], [-3.0], [np.nan]]])
 
-    def sample(boundary: str, **how: Any) -> list[float]:
-        how = {"coords": "pixel", **IGNORE, **how}
-        return gridsample.grid_sample(image, points, "linear", boundary, **how)[0, 0].tolist()
+    def sample(boundary: str, **options: Any) -> list[float]:
+        options = {"coords": "pixel", **IGNORE, **options}
+        return gridsample.grid_sample(image, points, "linear", boundary, **options)[0, 0].tolist()
 
     nan = np.nan
     np.testing.assert_equal(sample("zeros"), [1, 1, nan, 0.5, 0, nan])
@@ -143,18 +146,18 @@ def test_missing_results_have_the_fill_value_if_there_is_one() -> None:
 def test_min_weight_is_a_share_of_the_weight() -> None:
     image = np.array([[[1.0, np.nan, 3.0]]])
     points = np.array([[[0.0], [0.4], [0.5], [0.6], [1.75]]])
-    found = gridsample.grid_sample(image, points, coords="pixel", min_weight=0.5, **IGNORE)
-    np.testing.assert_equal(found, [[[1, 1, np.nan, np.nan, 3]]])
+    result = gridsample.grid_sample(image, points, coords="pixel", min_weight=0.5, **IGNORE)
+    np.testing.assert_equal(result, [[[1, 1, np.nan, np.nan, 3]]])
 
 
 def test_a_pixel_of_weight_zero_counts_for_nothing_whatever_it_holds() -> None:
     image = np.array([[[1.0, np.inf, np.nan, 3.0, np.nan]]])
     weights = np.array([[[1, 0, 0, 2, 1]]])
     points = np.array([[[0.5], [1.5], [2.5], [3.5]]])
-    found = gridsample.grid_sample(image, points, coords="pixel", weights=weights)
-    np.testing.assert_equal(found, [[[1, np.nan, 3, np.nan]]])
-    found = gridsample.grid_sample(image, points, coords="pixel", weights=weights, **IGNORE)
-    np.testing.assert_equal(found, [[[1, np.nan, 3, 3]]])
+    result = gridsample.grid_sample(image, points, coords="pixel", weights=weights)
+    np.testing.assert_equal(result, [[[1, np.nan, 3, np.nan]]])
+    result = gridsample.grid_sample(image, points, coords="pixel", weights=weights, **IGNORE)
+    np.testing.assert_equal(result, [[[1, np.nan, 3, 3]]])
 
 
 @pytest.mark.parametrize("dtype", ["bool", "int8", "uint16", "int64", "uint64"])
@@ -164,26 +167,26 @@ def test_integers_are_rounded_and_missing_ones_are_filled(dtype: str) -> None:
     weights, grid = rng.random((1, 1, 6, 7)) < 0.5, places(rng, 1, (40,), (6, 7))
     expected, _ = mean_output(np.asarray(image, float), grid, "bicubic", "missing", weights)
     fill = 1 if dtype == "bool" else 3
-    found = gridsample.grid_sample(
+    result = gridsample.grid_sample(
         image, grid, "bicubic", "missing", coords="pixel", weights=weights, fill_value=fill
     )
-    assert found.dtype == image.dtype
+    assert result.dtype == image.dtype
     if dtype == "bool":
         whole = np.rint(expected) > 0
     else:
         limits = np.iinfo(dtype)
         whole = np.rint(expected).clip(limits.min, limits.max)
     expected = np.where(np.isnan(expected), fill, whole).astype(float)
-    np.testing.assert_allclose(found.astype(float), expected, rtol=1e-12)
-    assert (found == fill).any()
+    np.testing.assert_allclose(result.astype(float), expected, rtol=1e-12)
+    assert (result == fill).any()
 
 
 def test_integers_saturate() -> None:
     image = np.array([[[np.iinfo(np.int64).max, np.iinfo(np.int64).min]]])
     points = np.array([[[0.0], [1.0]]])
     weights = np.array([[[1.0, 1.0]]])
-    found = gridsample.grid_sample(image, points, coords="pixel", weights=weights)
-    np.testing.assert_array_equal(found, image)
+    result = gridsample.grid_sample(image, points, coords="pixel", weights=weights)
+    np.testing.assert_array_equal(result, image)
 
 
 def test_results_are_written_where_asked() -> None:
@@ -193,10 +196,10 @@ def test_results_are_written_where_asked() -> None:
     expected = gridsample.grid_sample(image, grid, coords="pixel", **IGNORE)
     assert gridsample.grid_sample(image, grid, coords="pixel", out=out, **IGNORE) is out
     np.testing.assert_array_equal(out, expected)
-    found, mask, weight = gridsample.grid_sample(
+    result, mask, weight = gridsample.grid_sample(
         image, grid, coords="pixel", out=out, return_mask=True, return_weight=True, **IGNORE
     )
-    assert found is out
+    assert result is out
     np.testing.assert_allclose(out, expected, rtol=1e-12)
     assert mask.shape == (1, 1, 3, 4) and weight.shape == out.shape
 
@@ -210,31 +213,35 @@ def test_gradients_are_those_of_finite_differences(call: Any) -> None:
     rng = cases.generator("missing gradients", str(call))
     image, grid = holes(rng, shape), places(rng, items, (4,), shape[2:])
     weights = rng.uniform(0.5, 2, weighted) if weighted else None
-    how: Any = {"mode": mode, "padding_mode": boundary, "coords": "pixel", "min_weight": 0.2}
-    how |= {"fill_value": 2.5 if "constant" in boundary else 0, **IGNORE}
+    options: Any = {"mode": mode, "padding_mode": boundary, "coords": "pixel", "min_weight": 0.2}
+    options |= {"fill_value": 2.5 if "constant" in boundary else 0, **IGNORE}
 
     def sample(image: Array, grid: Array, weights: Array | None) -> Array:
-        return np.nan_to_num(gridsample.grid_sample(image, grid, weights=weights, **how))
+        return np.nan_to_num(gridsample.grid_sample(image, grid, weights=weights, **options))
 
     upstream = cases.pixels(rng, sample(image, grid, weights).shape)
-    found = gridsample.grid_sample_vjp(upstream, image, grid, weights=weights, **how)
-    assert len(found) == (2 if weights is None else 3)
+    result = gridsample.grid_sample_vjp(upstream, image, grid, weights=weights, **options)
+    assert len(result) == (2 if weights is None else 3)
     full = np.nan_to_num(image)
     missing = np.isnan(image)
     expected = [
         finite_difference(
-            lambda one: np.sum(upstream * sample(np.where(missing, np.nan, one), grid, weights)),
+            lambda pixels: np.sum(
+                upstream * sample(np.where(missing, np.nan, pixels), grid, weights)
+            ),
             full,
         ),
-        finite_difference(lambda one: np.sum(upstream * sample(image, one, weights)), grid),
+        finite_difference(lambda points: np.sum(upstream * sample(image, points, weights)), grid),
     ]
     if weights is not None:
         expected.append(
-            finite_difference(lambda one: np.sum(upstream * sample(image, grid, one)), weights)
+            finite_difference(
+                lambda factors: np.sum(upstream * sample(image, grid, factors)), weights
+            )
         )
-    for mine, other in zip(found, expected, strict=True):
+    for mine, other in zip(result, expected, strict=True):
         np.testing.assert_allclose(mine, other, rtol=1e-6, atol=1e-6)
-    assert not found[0][missing].any()
+    assert not result[0][missing].any()
 
 
 def test_gradients_without_missing_pixels_have_the_same_bits() -> None:
@@ -242,10 +249,10 @@ def test_gradients_without_missing_pixels_have_the_same_bits() -> None:
     image, grid = cases.pixels(rng, (1, 2, 5, 6)), rng.uniform(-1, 1, (1, 7, 2))
     upstream = cases.pixels(rng, (1, 2, 7))
     plain = gridsample.grid_sample_vjp(upstream, image, grid)
-    for one, other in zip(
+    for actual, other in zip(
         gridsample.grid_sample_vjp(upstream, image, grid, **IGNORE), plain, strict=True
     ):
-        np.testing.assert_array_equal(one, other)
+        np.testing.assert_array_equal(actual, other)
 
 
 # Affine maps, resizing, splatting -----------------------------------------------------------------
@@ -255,14 +262,16 @@ def test_affine_maps_are_grids() -> None:
     rng = cases.generator("missing", "affine")
     image, weights = holes(rng, (1, 2, 6, 7)), rng.uniform(0, 2, (1, 2, 6, 7))
     theta, size = rng.uniform(-1, 1, (2, 2, 3)), (2, 2, 5, 4)
-    grid, how = gridsample.affine_grid(theta, size), {"padding_mode": "missing", **IGNORE}
-    found = gridsample.affine_sample(image, theta, size, weights=weights, return_weight=True, **how)
-    expected = gridsample.grid_sample(image, grid, weights=weights, return_weight=True, **how)
-    for one, other in zip(found, expected, strict=True):
-        assert_close(one, other, 1e-10)
-    upstream = cases.pixels(rng, found[0].shape)
-    mine = gridsample.affine_sample_vjp(upstream, image, theta, size, weights=weights, **how)
-    theirs = gridsample.grid_sample_vjp(upstream, image, grid, weights=weights, **how)
+    grid, options = gridsample.affine_grid(theta, size), {"padding_mode": "missing", **IGNORE}
+    result = gridsample.affine_sample(
+        image, theta, size, weights=weights, return_weight=True, **options
+    )
+    expected = gridsample.grid_sample(image, grid, weights=weights, return_weight=True, **options)
+    for actual, other in zip(result, expected, strict=True):
+        assert_close(actual, other, 1e-10)
+    upstream = cases.pixels(rng, result[0].shape)
+    mine = gridsample.affine_sample_vjp(upstream, image, theta, size, weights=weights, **options)
+    theirs = gridsample.grid_sample_vjp(upstream, image, grid, weights=weights, **options)
     assert_close(mine[0], theirs[0], 1e-10)
     assert_close(mine[2], theirs[2], 1e-10)
     rows = np.concatenate(
@@ -278,39 +287,41 @@ def test_resizing_divides_two_images(mode: str, weighted: Any) -> None:
     rng = cases.generator("missing", mode, str(weighted))
     image = holes(rng, (1, 2, 6, 7))
     weights = rng.uniform(0.5, 2, weighted) if weighted else None
-    how = {"size": (4, 9), "mode": mode, "antialias": mode == "linear"}
+    options = {"size": (4, 9), "mode": mode, "antialias": mode == "linear"}
     missing = np.isnan(image)
     counts = np.where(missing, 0, 1.0 if weights is None else weights)
-    above = gridsample.interpolate(np.where(missing, 0, image) * counts, **how)
-    below = gridsample.interpolate(counts, **how)
+    above = gridsample.interpolate(np.where(missing, 0, image) * counts, **options)
+    below = gridsample.interpolate(counts, **options)
     expected = np.where(below > 0.1, above / np.where(below > 0.1, below, 1), np.nan)
-    how |= {"weights": weights, "min_weight": 0.1, **IGNORE}
-    found, weight = gridsample.interpolate(image, **how, return_weight=True)
-    np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-12)
+    options |= {"weights": weights, "min_weight": 0.1, **IGNORE}
+    result, weight = gridsample.interpolate(image, **options, return_weight=True)
+    np.testing.assert_allclose(result, expected, rtol=1e-10, atol=1e-12)
     np.testing.assert_allclose(weight, below, rtol=1e-12, atol=1e-14)
-    upstream = cases.pixels(rng, found.shape)
-    mine = gridsample.interpolate_vjp(upstream, image, **how)
+    upstream = cases.pixels(rng, result.shape)
+    mine = gridsample.interpolate_vjp(upstream, image, **options)
     mine = mine if weighted else (mine,)
 
     def total(**other: Any) -> Any:
-        given = {"input": image, **how, **other}
-        return np.sum(upstream * np.nan_to_num(gridsample.interpolate(**given)))
+        arguments = {"input": image, **options, **other}
+        return np.sum(upstream * np.nan_to_num(gridsample.interpolate(**arguments)))
 
     full = np.nan_to_num(image)
-    by_image = finite_difference(lambda one: total(input=np.where(missing, np.nan, one)), full)
+    by_image = finite_difference(
+        lambda pixels: total(input=np.where(missing, np.nan, pixels)), full
+    )
     np.testing.assert_allclose(mine[0], by_image, rtol=1e-6, atol=1e-6)
     if weights is not None:
-        by_weights = finite_difference(lambda one: total(weights=one), weights)
+        by_weights = finite_difference(lambda factors: total(weights=factors), weights)
         np.testing.assert_allclose(mine[1], by_weights, rtol=1e-6, atol=1e-6)
 
 
 def test_a_weighted_mean_of_integers_is_resized() -> None:
     image = np.array([[[10, 20, 31, 40]]], np.uint8)
     weights = np.array([[[True, True, True, False]]])
-    found = gridsample.interpolate(image, 2, mode="area", weights=weights)
-    np.testing.assert_array_equal(found, [[[15, 31]]])
-    found = gridsample.interpolate(image, 2, mode="area", weights=np.zeros((1, 1, 4)))
-    np.testing.assert_array_equal(found, [[[0, 0]]])
+    result = gridsample.interpolate(image, 2, mode="area", weights=weights)
+    np.testing.assert_array_equal(result, [[[15, 31]]])
+    result = gridsample.interpolate(image, 2, mode="area", weights=np.zeros((1, 1, 4)))
+    np.testing.assert_array_equal(result, [[[0, 0]]])
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
@@ -320,20 +331,20 @@ def test_missing_values_are_not_splatted(dtype: str) -> None:
     weights = rng.uniform(0, 1, (2, 1, 9))
     counts = np.where(np.isnan(values), 0, 1)
     cleaned = np.where(counts, values, 0)
-    found = gridsample.splat(values, grid, (4, 5), **IGNORE)
-    np.testing.assert_array_equal(found, gridsample.splat(cleaned, grid, (4, 5)))
+    result = gridsample.splat(values, grid, (4, 5), **IGNORE)
+    np.testing.assert_array_equal(result, gridsample.splat(cleaned, grid, (4, 5)))
     above = gridsample.splat(cleaned.astype(float) * weights, grid, (4, 5))
     below = gridsample.splat(counts * weights, grid, (4, 5))
-    found, weight = gridsample.splat(
+    result, weight = gridsample.splat(
         values, grid, (4, 5), padding_mode="missing", weights=weights, normalize=True,
         return_weight=True, **IGNORE,
     )  # fmt: skip
     unit = 1e-12 if dtype == "float64" else 1e-5
     np.testing.assert_allclose(weight, below, rtol=unit, atol=unit)
-    np.testing.assert_allclose(found, above / np.where(below == 0, 1, below), rtol=unit, atol=unit)
+    np.testing.assert_allclose(result, above / np.where(below == 0, 1, below), rtol=unit, atol=unit)
     plain = gridsample.splat(cleaned, grid, (4, 5), normalize=True)
-    found = gridsample.splat(cleaned, grid, (4, 5), normalize=True, **IGNORE)
-    np.testing.assert_array_equal(found, plain)
+    result = gridsample.splat(cleaned, grid, (4, 5), normalize=True, **IGNORE)
+    np.testing.assert_array_equal(result, plain)
 
 
 # Errors -------------------------------------------------------------------------------------------

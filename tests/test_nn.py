@@ -28,10 +28,10 @@ def test_modules_compute_what_the_functions_do() -> None:
 def test_options_by_name_are_those_of_the_function() -> None:
     torch.manual_seed(0)
     image, grid = torch.randn(1, 2, 5, 7), torch.randn(1, 5, 7, 2)
-    how = {"coords": "displacement", "fill_value": 2, "extrapolate": False, "prefilter": False}
+    options = {"coords": "displacement", "fill_value": 2, "extrapolate": False, "prefilter": False}
     torch.testing.assert_close(
-        GridSample("spline3", "constant", **how)(image, grid),
-        gridsample.grid_sample(image, grid, "spline3", "constant", **how),
+        GridSample("spline3", "constant", **options)(image, grid),
+        gridsample.grid_sample(image, grid, "spline3", "constant", **options),
     )
 
 
@@ -94,6 +94,6 @@ def test_without_torch_the_error_names_the_extra(name: str) -> None:
     """
     # The modules are imported afresh, because this process has imported torch.
     command = [sys.executable, "-c", program, f"gridsample.{name}"]
-    found = subprocess.run(command, check=True, capture_output=True, text=True)
+    result = subprocess.run(command, check=True, capture_output=True, text=True)
     needed = f'torch gridsample.{name} needs torch: pip install "gridsample[torch]"'
-    assert found.stdout.strip() == needed, found.stderr
+    assert result.stdout.strip() == needed, result.stderr

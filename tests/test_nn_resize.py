@@ -14,9 +14,9 @@ from gridsample.nn import CenterPool, Downsample, PatchDownsample, Pyramid, Upsa
 def test_upsample_is_torchs(mode: str) -> None:
     torch.manual_seed(0)
     image = torch.randn(2, 3, 5, 7)
-    how = {} if mode == "nearest" else {"align_corners": True}
+    options = {} if mode == "nearest" else {"align_corners": True}
     for size in ({"size": (9, 8)}, {"scale_factor": 2.5}, {"scale_factor": (2.0, 1.5)}):
-        mine, theirs = (kind(mode=mode, **size, **how) for kind in (Upsample, nn.Upsample))
+        mine, theirs = (kind(mode=mode, **size, **options) for kind in (Upsample, nn.Upsample))
         # Positions are in single precision in torch: 64 roundings of some pixels.
         torch.testing.assert_close(mine(image), theirs(image), rtol=0, atol=64 * 2.0**-23)
         assert not [*mine.parameters()]
@@ -51,7 +51,8 @@ def test_modules_take_every_method(mode: object) -> None:
 @pytest.mark.parametrize("rank", [1, 2, 3])
 def test_patches_are_a_strided_convolution(rank: int) -> None:
     torch.manual_seed(0)
-    module = PatchDownsample(3, 8, 4, rank=rank)
+    with pytest.warns(DeprecationWarning, match="torch.nn.Conv2d"):
+        module = PatchDownsample(3, 8, 4, rank=rank)
     image = torch.randn(2, 3, *(16, 8, 12)[:rank])
     out = module(image)
     assert out.shape == (2, 8, *(4, 2, 3)[:rank])
@@ -95,8 +96,8 @@ def test_pyramids_are_undone(kind: str, shape: tuple[int, ...]) -> None:
     (grad,) = torch.autograd.grad(back.sum(), image)
     torch.testing.assert_close(grad, torch.ones_like(grad))
     # A constant has no details, and is the same at every level.
-    one = torch.full((1, 1, *shape), 3.0, dtype=torch.float64)
-    *details, last = pyramid(one)
+    constant = torch.full((1, 1, *shape), 3.0, dtype=torch.float64)
+    *details, last = pyramid(constant)
     torch.testing.assert_close(last, torch.full_like(last, 3.0))
     for detail in details:
         expected = torch.zeros_like(detail) if kind == "laplacian" else torch.full_like(detail, 3.0)
@@ -113,6 +114,7 @@ def test_halving_smooths_by_one_pixel() -> None:
     assert abs(spread - (half[0, 0] * places).sum() ** 2 - 1) < 5e-3
 
 
+@pytest.mark.filterwarnings("ignore:gridsample.nn.PatchDownsample:DeprecationWarning")
 def test_options_are_shown() -> None:
     assert repr(Upsample(size=(3, 4), mode=("linear", "area"))) == (
         "Upsample(size=(3, 4), mode=('linear', 'area'))"
@@ -123,6 +125,7 @@ def test_options_are_shown() -> None:
     assert repr(CenterPool([[0.5]])) == "CenterPool(x=(0.5,))"
 
 
+@pytest.mark.filterwarnings("ignore:gridsample.nn.PatchDownsample:DeprecationWarning")
 def test_options_are_checked_when_given() -> None:
     with pytest.raises(ValueError, match="either size or scale_factor"):
         Upsample()

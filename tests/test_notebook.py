@@ -25,29 +25,29 @@ CASES: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("name", CASES)
 def test_it_is_well_formed(name: str) -> None:
-    one = explain(**CASES[name])
-    tree = ET.fromstring(one._repr_html_())
+    explanation = explain(**CASES[name])
+    tree = ET.fromstring(explanation._repr_html_())
     tables = tree.findall("table")
-    assert len(tables[0].findall("tbody/tr")) == len(one.axes)
+    assert len(tables[0].findall("tbody/tr")) == len(explanation.axes)
     assert (tree.find("{http://www.w3.org/2000/svg}svg") is not None) == (
-        bool(one.taps) and len(one.axes) < 3
+        bool(explanation.taps) and len(explanation.axes) < 3
     )
-    shown = min(len(one.taps), 32)
-    assert len(tables) == 1 + bool(one.taps)
-    if one.taps:
+    shown = min(len(explanation.taps), 32)
+    assert len(tables) == 1 + bool(explanation.taps)
+    if explanation.taps:
         assert len(tables[1].findall("tbody/tr")) == shown
-    assert tree.findtext("details/pre") == str(one)
+    assert tree.findtext("details/pre") == str(explanation)
 
 
 def test_the_numbers_are_those_of_the_explanation() -> None:
-    one = explain(**CASES["2-D"])
-    tree = ET.fromstring(one._repr_html_())
+    explanation = explain(**CASES["2-D"])
+    tree = ET.fromstring(explanation._repr_html_())
     rows = tree.findall("table")[1].findall("tbody/tr")
-    found = sorted(float(row.findall("td")[1].text or "") for row in rows)
-    assert found == pytest.approx(sorted(tap.weight for tap in one.taps), abs=1e-5)
+    result = sorted(float(row.findall("td")[1].text or "") for row in rows)
+    assert result == pytest.approx(sorted(tap.weight for tap in explanation.taps), abs=1e-5)
     adds = sum(float(row.findall("td")[3].text or "") for row in rows)
-    assert adds == pytest.approx(one.value, abs=1e-4)
+    assert adds == pytest.approx(explanation.value, abs=1e-4)
     svg = tree.find("{http://www.w3.org/2000/svg}svg")
     assert svg is not None
     discs = svg.findall("{http://www.w3.org/2000/svg}circle")
-    assert len(discs) == len(one.taps) + 1
+    assert len(discs) == len(explanation.taps) + 1

@@ -29,8 +29,8 @@ def discs(ax):
 
 
 def arrows(ax, colour):
-    found = [patch for patch in ax.patches if isinstance(patch, FancyArrowPatch)]
-    return [patch for patch in found if same_color(patch.get_edgecolor(), colour)]
+    patches = [patch for patch in ax.patches if isinstance(patch, FancyArrowPatch)]
+    return [patch for patch in patches if same_color(patch.get_edgecolor(), colour)]
 
 
 def strips(ax):
@@ -47,18 +47,18 @@ def words(ax):
 
 
 def drawn(*arguments, **options):
-    one = gridsample.explain(*arguments, **options)
-    (ax,) = plot.explain(one).axes
-    return one, ax
+    explanation = gridsample.explain(*arguments, **options)
+    (ax,) = plot.explain(explanation).axes
+    return explanation, ax
 
 
 # ---- what is drawn ----------------------------------------------------------------------------
 
 
 def test_a_disc_for_each_tap_as_large_as_its_weight():
-    one, ax = drawn((5, 4), (-0.95, 0.3), "bicubic", "reflection")
-    assert len(discs(ax)) == len(one.taps) == 16
-    for disc, tap in zip(discs(ax), one.taps, strict=True):
+    explanation, ax = drawn((5, 4), (-0.95, 0.3), "bicubic", "reflection")
+    assert len(discs(ax)) == len(explanation.taps) == 16
+    for disc, tap in zip(discs(ax), explanation.taps, strict=True):
         assert disc.center == tuple(along.index for along in tap.along)
         if abs(tap.weight) > 0.02:
             area = (disc.radius / parts.RADIUS) ** 2
@@ -66,13 +66,13 @@ def test_a_disc_for_each_tap_as_large_as_its_weight():
         sign = parts.NEGATIVE if tap.weight < 0 else parts.POSITIVE
         assert same_color(disc.get_facecolor()[:3], sign)
     # Taps outside point to the pixels they read.
-    elsewhere = [tap for tap in one.taps if tap.pixel != tuple(a.index for a in tap.along)]
+    elsewhere = [tap for tap in explanation.taps if tap.pixel != tuple(a.index for a in tap.along)]
     assert len(arrows(ax, (*to_rgb(parts.GREY), 0.7))) == len(elsewhere) == 10
 
 
 def test_dropped_taps_are_rings():
-    one, ax = drawn((4, 4), (-1.0, 0.0))
-    dropped = [tap.pixel is None for tap in one.taps]
+    explanation, ax = drawn((4, 4), (-1.0, 0.0))
+    dropped = [tap.pixel is None for tap in explanation.taps]
     assert dropped == [True, False, True, False]
     assert [disc.get_facecolor()[3] == 0 for disc in discs(ax)] == dropped
     assert "tap that is dropped" in words(ax)
@@ -84,16 +84,16 @@ def test_dropped_taps_are_rings():
     [((0.1, 0.2), 0), ((-1.4, 0.2), 1), ((-1.4, 1.4), 2), ((-3.2, 1.4), 4), ((-1.1, 0.2), 2)],
 )
 def test_an_arrow_for_each_step_of_the_path(at, steps):
-    one, ax = drawn((4, 4), at, padding_mode="reflection")
-    assert sum(len(axis.path) - 1 for axis in one.axes) == steps
+    explanation, ax = drawn((4, 4), at, padding_mode="reflection")
+    assert sum(len(axis.path) - 1 for axis in explanation.axes) == steps
     path = arrows(ax, parts.POINT)
     assert len(path) == steps
     for before, after in itertools.pairwise(path):
         np.testing.assert_array_equal(before._posA_posB[1], after._posA_posB[0])
     if path:
         start, end = path[0]._posA_posB[0], path[-1]._posA_posB[1]
-        np.testing.assert_allclose(start, [axis.position for axis in one.axes])
-        np.testing.assert_allclose(end, [axis.sampled for axis in one.axes])
+        np.testing.assert_allclose(start, [axis.position for axis in explanation.axes])
+        np.testing.assert_allclose(end, [axis.sampled for axis in explanation.axes])
 
 
 @pytest.mark.parametrize(("aligned", "low", "high"), [(False, -0.5, 3.5), (True, 0.0, 3.0)])
@@ -129,23 +129,25 @@ def test_pixels_around_the_image_are_what_the_boundary_puts_there():
 
 
 def test_one_axis_is_a_strip_below_the_curve_of_its_weights():
-    one, ax = drawn((6,), (-0.93,), "cubic", "border")
+    explanation, ax = drawn((6,), (-0.93,), "cubic", "border")
     (strip,) = strips(ax)
-    assert [disc.center for disc in discs(strip)] == [(tap.index, 0) for tap in one.axes[0].taps]
+    assert [disc.center for disc in discs(strip)] == [
+        (tap.index, 0) for tap in explanation.axes[0].taps
+    ]
     floor, rise = plot.FLOOR, plot.RISE
     dots = [line.get_xydata()[0] for line in strip.lines if len(line.get_xdata()) == 1]
-    for tap in one.axes[0].taps:
+    for tap in explanation.axes[0].taps:
         assert any(np.allclose(dot, (tap.index, floor + rise * tap.weight)) for dot in dots)
     curve = np.concatenate([line.get_xydata() for line in strip.lines if len(line.get_xdata()) > 9])
     assert curve[:, 1].max() == pytest.approx(floor + rise)  # above the point itself
-    assert curve[curve[:, 1].argmax(), 0] == pytest.approx(one.axes[0].sampled)
+    assert curve[curve[:, 1].argmax(), 0] == pytest.approx(explanation.axes[0].sampled)
 
 
 def test_three_axes_are_three_strips():
     modes, boundaries = ("linear", "cubic", "nearest"), ("reflection", "border", "zeros")
-    one, ax = drawn((4, 5, 3), (-1.3, 0.37, nan), modes, boundaries)
+    explanation, ax = drawn((4, 5, 3), (-1.3, 0.37, nan), modes, boundaries)
     assert [len(discs(strip)) for strip in strips(ax)] == [2, 4, 0]
-    for steps in one.axes:
+    for steps in explanation.axes:
         assert f"{steps.name}:  {steps.method.name}, {steps.boundary}" in words(ax)
     assert "z = nan is nowhere" in words(ax)
 
@@ -183,7 +185,7 @@ def test_what_is_filled():
     assert "value = 7" in words(ax)
 
 
-def test_a_point_that_is_nowhere():
+def test_a_point_that_is_invalid():
     _, ax = drawn((4, 4), (nan, inf), padding_mode="reflection")
     assert discs(ax) == arrows(ax, parts.POINT) == []
     assert "x = nan is nowhere\ny = inf is nowhere" in words(ax)
@@ -229,14 +231,14 @@ def test_few_pixels_are_drawn_with_all_taps_among_them(size, x, mode, boundary, 
     ),
 )
 def test_every_explanation_is_drawn_without_an_error(size, at, mode, boundary, aligned):
-    one = gridsample.explain(size, at, mode, boundary, aligned)
-    plot.explain(one).draw_without_rendering()
+    explanation = gridsample.explain(size, at, mode, boundary, aligned)
+    plot.explain(explanation).draw_without_rendering()
 
 
 def test_every_value_is_drawn_without_an_error():
     image = np.array([[nan, 1e308, -1e308], [inf, 0.123456, -5]])
-    one = gridsample.explain((3, 2), (0.3, 0.2), padding_mode="border", image=image)
-    plot.explain(one).draw_without_rendering()
+    explanation = gridsample.explain((3, 2), (0.3, 0.2), padding_mode="border", image=image)
+    plot.explain(explanation).draw_without_rendering()
 
 
 # ---- where it is drawn, and written -----------------------------------------------------------
@@ -244,8 +246,8 @@ def test_every_value_is_drawn_without_an_error():
 
 def test_a_picture_is_written(tmp_path):
     path = tmp_path / "one.png"
-    one = gridsample.explain((4, 4), (-1.2, 1.3), padding_mode="reflection")
-    figure = plot.explain(one, path)
+    explanation = gridsample.explain((4, 4), (-1.2, 1.3), padding_mode="reflection")
+    figure = plot.explain(explanation, path)
     assert isinstance(figure, Figure)
     with Image.open(path) as picture:
         assert picture.format == "PNG"
@@ -274,8 +276,8 @@ def test_axes_of_the_callers_are_drawn_in():
     outer = Figure((10, 4)).subfigures(1, 2)
     for part, aligned in zip(outer, (False, True), strict=True):
         ax = part.subplots()
-        one = gridsample.explain((4, 4), (0.1, 0.2), align_corners=aligned)
-        figure = plot.explain(one, ax=ax)
+        explanation = gridsample.explain((4, 4), (0.1, 0.2), align_corners=aligned)
+        figure = plot.explain(explanation, ax=ax)
         assert len(discs(ax)) == 4
     assert figure is outer[0].figure
     figure.draw_without_rendering()

@@ -33,7 +33,7 @@ def test_every_file_names_the_same_version() -> None:
 
 
 def test_the_recipe_has_the_requirements_of_the_project() -> None:
-    needed = {one.replace(">=", " >=", 1) for one in PROJECT["dependencies"]}
+    needed = {requirement.replace(">=", " >=", 1) for requirement in PROJECT["dependencies"]}
     needed.add(f"python {PROJECT['requires-python']}")
     run = text("conda/recipe.yaml").partition("  run:\n")[2].partition("\n\n")[0]
     assert {line.removeprefix("    - ") for line in run.splitlines()} == needed
@@ -43,8 +43,10 @@ def test_the_recipe_has_the_requirements_of_the_project() -> None:
 
 def test_the_table_of_versions_promises_what_is_required() -> None:
     table = text("docs/releases.md")
-    oldest = dict(one.split(">=") for one in PROJECT["dependencies"])
-    (oldest["torch"],) = (one.split(">=")[1] for one in PROJECT["optional-dependencies"]["torch"])
+    oldest = dict(requirement.split(">=") for requirement in PROJECT["dependencies"])
+    (oldest["torch"],) = (
+        requirement.split(">=")[1] for requirement in PROJECT["optional-dependencies"]["torch"]
+    )
     for package, version in oldest.items():
         assert re.search(rf"^\| {package}[^|]*\| {version} or later", table, re.MULTILINE | re.I)
     first, last = re.findall(r"3\.\d+", PROJECT["requires-python"])
@@ -74,8 +76,8 @@ def test_both_archives_pass_twine(built: tuple[Path, Path]) -> None:
 
 def tracked(*folders: str) -> set[str]:
     """The files of some folders, without what tools leave there."""
-    found = (path for folder in folders for path in (ROOT / folder).rglob("*") if path.is_file())
-    names = (path.relative_to(ROOT).as_posix() for path in found)
+    files = (path for folder in folders for path in (ROOT / folder).rglob("*") if path.is_file())
+    names = (path.relative_to(ROOT).as_posix() for path in files)
     return {name for name in names if not re.search(r"__pycache__|\.pyc$|\.egg-info|/\.", name)}
 
 

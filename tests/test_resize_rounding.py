@@ -72,7 +72,7 @@ def test_what_differs_is_the_rounding_between_axes() -> None:
         gridsample.interpolate(image, (50, 40), **options, rounding=rounding).astype(int)
         for rounding in ("exact", "pillow", "torch")
     ]
-    assert max(abs(one - alone[0]).max() for one in alone) <= 1
+    assert max(abs(image - alone[0]).max() for image in alone) <= 1
 
 
 @pytest.mark.covering(ordinary=1, slow=2)
@@ -98,9 +98,9 @@ def test_bytes_of_splines_are_rounded_axis_by_axis() -> None:
 
 def test_copies_and_floats_are_not_rounded() -> None:
     image = extremes(1, 3, 9, 12)
-    for given, mode in ((image, "nearest"), (image / np.float32(7), "cubic")):
-        expected = gridsample.interpolate(given, (20, 7), mode=mode)
-        result = gridsample.interpolate(given, (20, 7), mode=mode, rounding="pillow")
+    for pixels, mode in ((image, "nearest"), (image / np.float32(7), "cubic")):
+        expected = gridsample.interpolate(pixels, (20, 7), mode=mode)
+        result = gridsample.interpolate(pixels, (20, 7), mode=mode, rounding="pillow")
         np.testing.assert_array_equal(result, expected)
 
 
@@ -121,8 +121,8 @@ def test_derivatives_do_not_know_of_it() -> None:
     torch = pytest.importorskip("torch")
     image = torch.randn(1, 1, 5, 6, dtype=torch.float64, requires_grad=True)
 
-    def function(given: Any) -> Any:
-        return gridsample.interpolate(given, (3, 9), mode="cubic", rounding="torch")
+    def function(pixels: Any) -> Any:
+        return gridsample.interpolate(pixels, (3, 9), mode="cubic", rounding="torch")
 
     assert torch.autograd.gradcheck(function, image, check_forward_ad=True, check_batched_grad=True)
 

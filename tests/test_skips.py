@@ -67,7 +67,7 @@ def reasons(tree: ast.AST) -> Iterator[ast.expr]:
         if isinstance(node, ast.Call):
             called = ast.unparse(node.func)
             if called in ("pytest.skip", "pytest.mark.skip", "pytest.mark.skipif"):
-                yield from (one.value for one in node.keywords if one.arg == "reason")
+                yield from (keyword.value for keyword in node.keywords if keyword.arg == "reason")
                 yield from node.args[:1] if called == "pytest.skip" else ()
 
 
@@ -80,11 +80,15 @@ def pattern(reason: ast.expr) -> str:
 
 def test_every_reason_is_listed() -> None:
     """Also those for which nothing skips here: on another system, or for another user."""
-    found = {
+    patterns = {
         pattern(reason)
         for file in TESTS.rglob("*.py")
         for reason in reasons(ast.parse(file.read_text(encoding="utf-8")))
     }
-    listed = [one for one in conftest.MAY_SKIP if not one.startswith("could not import")]
-    assert [one for one in found if not any(re.fullmatch(one, known) for known in listed)] == []
-    assert [known for known in listed if not any(re.fullmatch(one, known) for one in found)] == []
+    listed = [reason for reason in conftest.MAY_SKIP if not reason.startswith("could not import")]
+    assert [
+        pattern for pattern in patterns if not any(re.fullmatch(pattern, known) for known in listed)
+    ] == []
+    assert [
+        known for known in listed if not any(re.fullmatch(pattern, known) for pattern in patterns)
+    ] == []

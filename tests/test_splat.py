@@ -45,12 +45,12 @@ def test_splat_is_the_transpose_of_grid_sample(
     assert abs(np.sum(sampled * values) - np.sum(image * pushed)) < 1e-12 * terms
 
 
-def test_one_item_of_values_goes_to_every_grid() -> None:
+def test_one_item_of_values_is_broadcast_to_every_grid() -> None:
     rng = cases.generator("items")
     values, grid = cases.pixels(rng, (1, 2, 9)), rng.uniform(-1, 1, (3, 9, 2))
-    found = gridsample.splat(values, grid, (4, 5))
+    result = gridsample.splat(values, grid, (4, 5))
     expected = gridsample.splat(np.repeat(values, 3, axis=0), grid, (4, 5))
-    np.testing.assert_array_equal(found, expected)
+    np.testing.assert_array_equal(result, expected)
 
 
 def test_fields_that_displace_are_pushed_along_themselves() -> None:
@@ -75,11 +75,11 @@ def test_counts_are_splats_of_ones_and_equal_values_are_kept(mode: str, channel_
     assert count.shape == ((2, 6, 7, 1) if channel_axis == -1 else (2, 1, 6, 7))
     summed = gridsample.splat(np.ones(shape), grid, (6, 7), **more)
     assert_close(summed, np.broadcast_to(count, summed.shape))
-    found = gridsample.splat(np.full(shape, 2.5), grid, (6, 7), **more, normalize=True)
-    expected = np.broadcast_to(np.where(count == 0, 0.0, 2.5), found.shape)
+    result = gridsample.splat(np.full(shape, 2.5), grid, (6, 7), **more, normalize=True)
+    expected = np.broadcast_to(np.where(count == 0, 0.0, 2.5), result.shape)
     # Where weights cancel, the count is only as exact as the weights that it sums.
-    sure = np.broadcast_to((np.abs(count) > 1e-3) | (count == 0), found.shape)
-    assert_close(found[sure], expected[sure], 1e-11)
+    sure = np.broadcast_to((np.abs(count) > 1e-3) | (count == 0), result.shape)
+    assert_close(result[sure], expected[sure], 1e-11)
     assert mode == "spline3" or (count == 0).any()
 
 
@@ -87,11 +87,11 @@ def test_counts_are_splats_of_ones_and_equal_values_are_kept(mode: str, channel_
 def test_channels_may_come_last(channels: int) -> None:
     rng = cases.generator("last", channels)
     values, grid = cases.pixels(rng, (2, 4, 5, channels)), rng.uniform(-1.5, 1.5, (2, 4, 5, 2))
-    how: dict[str, Any] = {"mode": "spline2", "padding_mode": "wrap"}
-    found = gridsample.splat(values, grid, (6, 7), channel_axis=-1, **how)
-    expected = gridsample.splat(np.moveaxis(values, -1, 1), grid, (6, 7), **how)
-    assert_close(np.moveaxis(found, -1, 1), expected)
-    assert found.flags.c_contiguous
+    options: dict[str, Any] = {"mode": "spline2", "padding_mode": "wrap"}
+    result = gridsample.splat(values, grid, (6, 7), channel_axis=-1, **options)
+    expected = gridsample.splat(np.moveaxis(values, -1, 1), grid, (6, 7), **options)
+    assert_close(np.moveaxis(result, -1, 1), expected)
+    assert result.flags.c_contiguous
 
 
 @pytest.mark.parametrize(
@@ -105,12 +105,12 @@ def test_channels_may_come_last(channels: int) -> None:
 )
 def test_dtypes_of_sums(dtype: str, expected: str) -> None:
     values, grid = np.full((1, 1, 3), 100, dtype), np.zeros((1, 3, 1), np.float32)
-    found = gridsample.splat(values, grid, 3, "nearest", normalize=False)
-    assert found.dtype == expected
-    assert found.tolist() == [[[0, 300, 0]]]
+    result = gridsample.splat(values, grid, 3, "nearest", normalize=False)
+    assert result.dtype == expected
+    assert result.tolist() == [[[0, 300, 0]]]
 
 
-def test_nowhere_and_nothing() -> None:
+def test_invalid_points_and_empty_arrays() -> None:
     grid = np.array([[[np.nan], [0.0]]])
     assert gridsample.splat(np.array([[[np.nan, 1.0]]]), grid, 3).tolist() == [[[0, 1, 0]]]
     assert gridsample.splat_count(grid, 3).tolist() == [[[0, 1, 0]]]
@@ -122,8 +122,8 @@ def test_nowhere_and_nothing() -> None:
 def test_threads_make_no_difference() -> None:
     rng = cases.generator("threads")
     values, grid = cases.pixels(rng, (1, 1, 5000)), rng.uniform(-1, 1, (1, 5000, 2))
-    one, four = (gridsample.splat(values, grid, (20, 30), "cubic", threads=n) for n in (1, 4))
-    np.testing.assert_array_equal(one, four)
+    serial, four = (gridsample.splat(values, grid, (20, 30), "cubic", threads=n) for n in (1, 4))
+    np.testing.assert_array_equal(serial, four)
 
 
 VALUES, GRID = np.ones((2, 3, 4)), np.zeros((2, 4, 2))
@@ -176,21 +176,21 @@ def test_gradient_and_hessian_are_differences(mode: str, rank: int) -> None:
     rng = cases.generator("differences", mode, rank)
     spatial = (4, 5, 6)[:rank]
     image, grid = cases.pixels(rng, (1, 2, *spatial)), rng.uniform(-1.5, 1.5, (1, 3, rank))
-    how = {"mode": mode, "padding_mode": "mirror"}
+    options = {"mode": mode, "padding_mode": "mirror"}
 
     def at_its_own_point(jacobian: np.ndarray) -> np.ndarray:
         """Of every entry, its derivative along its own point's coordinates."""
         return np.stack([jacobian[0, :, p, ..., 0, p, :] for p in range(3)], axis=1)[np.newaxis]
 
-    slope = gridsample.grid_gradient(image, grid, **how)
+    slope = gridsample.grid_gradient(image, grid, **options)
     assert slope.shape == (1, 2, 3, rank)
-    difference = finite_difference(lambda at: gridsample.grid_sample(image, at, **how), grid)
+    difference = finite_difference(lambda at: gridsample.grid_sample(image, at, **options), grid)
     assert_close(slope, at_its_own_point(difference), 1e-7)
     # Of the cubic, second derivatives jump at pixels, which random points are not near.
-    curve = gridsample.grid_hessian(image, grid, **how)
+    curve = gridsample.grid_hessian(image, grid, **options)
     assert curve.shape == (1, 2, 3, rank, rank)
     np.testing.assert_array_equal(curve, np.swapaxes(curve, -1, -2))
-    difference = finite_difference(lambda at: gridsample.grid_gradient(image, at, **how), grid)
+    difference = finite_difference(lambda at: gridsample.grid_gradient(image, at, **options), grid)
     assert_close(curve, at_its_own_point(difference), 1e-7)
 
 
@@ -200,11 +200,11 @@ def test_hessians_are_the_reference_s(boundary: str) -> None:
     image, grid = cases.pixels(rng, (2, 2, 4, 5)), rng.uniform(-2, 2, (2, 6, 2))
     names = ("cubic", "mitchell"), (boundary,) * 2, False
     fill = {"fill_value": 2.5} if boundary == "constant" else {}
-    found = gridsample.grid_hessian(image, grid, *names, **fill)
+    result = gridsample.grid_hessian(image, grid, *names, **fill)
     for j, k in itertools.product(range(2), repeat=2):
         order = (2 - j - k, j + k)
         fills = fill.get("fill_value", 0)
-        assert_close(found[..., j, k], reference.gather(image, grid, *names, order, fill=fills))
+        assert_close(result[..., j, k], reference.gather(image, grid, *names, order, fill=fills))
 
 
 @pytest.mark.parametrize("channels", [2, 9])
@@ -213,8 +213,8 @@ def test_axes_come_after_the_channels(channels: int) -> None:
     image, grid = cases.pixels(rng, (2, 5, 6, channels)), rng.uniform(-1, 1, (2, 3, 4, 2))
     planes = np.moveaxis(image, -1, 1)
     for function in (gridsample.grid_gradient, gridsample.grid_hessian):
-        found = function(image, grid, "cubic", channel_axis=-1)
-        assert_close(np.moveaxis(found, 3, 1), function(planes, grid, "cubic"))
+        result = function(image, grid, "cubic", channel_axis=-1)
+        assert_close(np.moveaxis(result, 3, 1), function(planes, grid, "cubic"))
 
 
 @pytest.mark.slow
@@ -228,7 +228,7 @@ def test_a_derivative_of_integers_is_no_integer() -> None:
 
 def test_derivatives_are_zero_where_there_is_none() -> None:
     image, grid = np.ones((1, 1, 5)) * np.arange(5), np.array([[[np.nan], [9.0], [2.5]]])
-    how = {"padding_mode": "border", "coords": "pixel", "extrapolate": False, "fill_value": 7}
-    assert gridsample.grid_gradient(image, grid, **how).ravel().tolist() == [0, 0, 1]
+    options = {"padding_mode": "border", "coords": "pixel", "extrapolate": False, "fill_value": 7}
+    assert gridsample.grid_gradient(image, grid, **options).ravel().tolist() == [0, 0, 1]
     assert not gridsample.grid_gradient(image, grid, "nearest", coords="pixel").any()
     assert gridsample.grid_hessian(image[:0], grid, "cubic").shape == (0, 1, 3, 1, 1)

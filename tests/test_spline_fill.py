@@ -21,8 +21,8 @@ Array = np.ndarray[Any, Any]
 def at_pixels(image: Array, mode: Any, boundary: Any, **more: Any) -> Array:
     """An image, sampled at the centres of its own pixels."""
     zeros = np.zeros((1, *image.shape[2:], image.ndim - 2))
-    found: Array = grid_sample(image, zeros, mode, boundary, coords="displacement", **more)
-    return found
+    result: Array = grid_sample(image, zeros, mode, boundary, coords="displacement", **more)
+    return result
 
 
 @pytest.mark.covering(ordinary=1, slow=3)
@@ -44,29 +44,33 @@ def test_splines_beside_a_fill_are_the_solution_of_the_dense_system(
     exact = splines.coefficients(image, modes, boundary, False, fill=fill)
     more = {"coords": "pixel", "fill_value": fill}
     expected = grid_sample(exact, points, mode, boundary, prefilter=False, **more)
-    found = grid_sample(image, points, mode, boundary, **more)
-    assert_close(found, expected)
+    result = grid_sample(image, points, mode, boundary, **more)
+    assert_close(result, expected)
     tensors = torch.from_numpy(image), torch.from_numpy(points)
-    assert_close(grid_sample(*tensors, mode, boundary, **more).numpy(), found)
+    assert_close(grid_sample(*tensors, mode, boundary, **more).numpy(), result)
 
 
 def test_affine_maps_and_gradients_have_the_fill_s_coefficients() -> None:
     rng = cases.generator("fill's coefficients")
     image, values = cases.pixels(rng, (1, 2, 5, 7)), cases.pixels(rng, (1, 2, 5, 7))
-    how: dict[str, Any] = {"mode": "spline5", "padding_mode": "constant", "fill_value": (1.5, 9.0)}
+    options: dict[str, Any] = {
+        "mode": "spline5",
+        "padding_mode": "constant",
+        "fill_value": (1.5, 9.0),
+    }
     theta = np.eye(2, 3)[np.newaxis]
-    assert_close(gridsample.affine_sample(image, theta, image.shape, **how), image)
+    assert_close(gridsample.affine_sample(image, theta, image.shape, **options), image)
     # The gradient by the image does not depend on the fill; that by the grid is the difference
     # of samples of the image, which the fill's coefficients are a part of.
     grid = rng.uniform(-0.9, 0.9, (1, 5, 7, 2))
-    by_image, by_grid = grid_sample_vjp(values, image, grid, **how)
-    how["fill_value"] = 0
-    assert_close(grid_sample_vjp(values, image, grid, **how)[0], by_image)
-    how["fill_value"] = (1.5, 9.0)
+    by_image, by_grid = grid_sample_vjp(values, image, grid, **options)
+    options["fill_value"] = 0
+    assert_close(grid_sample_vjp(values, image, grid, **options)[0], by_image)
+    options["fill_value"] = (1.5, 9.0)
     for k in (0, 1):
         step = np.zeros(2)
         step[k] = 1e-5
-        ends = (grid_sample(image, grid + s, **how) for s in (step, -step))
+        ends = (grid_sample(image, grid + s, **options) for s in (step, -step))
         slope = (values * np.subtract(*ends)).sum(axis=1) / 2e-5
         assert_close(by_grid[..., k], slope, 1e-6, 100.0)
 
@@ -76,6 +80,6 @@ def test_a_fill_beyond_measure_spoils_only_the_edges(fill: float) -> None:
     image = cases.pixels(cases.generator("measure"), (1, 1, 200))
     grid = np.arange(200.0).reshape(1, 200, 1)
     for arrays in ((image, grid), (torch.from_numpy(image), torch.from_numpy(grid))):
-        how = {"padding_mode": "constant", "coords": "pixel", "fill_value": fill}
-        found = np.asarray(grid_sample(*arrays, "spline3", **how))
-        assert_close(found[..., 60:-60], image[..., 60:-60])
+        options = {"padding_mode": "constant", "coords": "pixel", "fill_value": fill}
+        result = np.asarray(grid_sample(*arrays, "spline3", **options))
+        assert_close(result[..., 60:-60], image[..., 60:-60])

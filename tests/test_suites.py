@@ -74,7 +74,9 @@ def test_outcomes_are_those_of_pytest(figures: dict[str, Any]) -> None:
     names |= {"never_calls": "passed", "expected": "xfailed", "left_out": "skipped"}
     names |= {"of_a_fixture": "error", "always_fails": "failed"}
     plain, ours = figures["plain"], figures["ours"]
-    assert plain["outcomes"] == {f"test_made_up.py::test_{one}": is_ for one, is_ in names.items()}
+    assert plain["outcomes"] == {
+        f"test_made_up.py::test_{name}": is_ for name, is_ in names.items()
+    }
     assert plain["why"]["test_made_up.py::test_of_a_fixture"] == "KeyError: 'no luck'"
     assert plain["why"]["test_made_up.py::test_always_fails"] == "ValueError: two"
     assert plain["calls"] == {} and plain["reached"] == 0
@@ -119,9 +121,9 @@ def test_a_test_is_as_good_as_its_worst_phase() -> None:
 def test_what_is_worse() -> None:
     plain = Run({"a": "passed", "b": "failed", "c": "skipped", "d": "passed", "e": "failed"})
     ours = Run({"a": "crashed", "b": "passed", "c": "failed", "e": "error"}, {"a": "why"})
-    found = running.compare(plain, ours)
-    assert found[0] == Difference("a", "passed", "crashed", "why")
-    assert [(one.test, one.worse) for one in found] == [
+    differences = running.compare(plain, ours)
+    assert differences[0] == Difference("a", "passed", "crashed", "why")
+    assert [(difference.test, difference.worse) for difference in differences] == [
         ("a", True), ("c", True), ("d", True), ("b", False), ("e", False)
     ]  # fmt: skip
 

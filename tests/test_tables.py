@@ -114,13 +114,13 @@ def test_splines_of_other_orders_are_those_of_scipy(order: int, align: bool, mod
 @pytest.mark.parametrize("n", [1, 2, 3, 7, 63])
 def test_prefilters_are_what_they_write_out(extended: str, n: int) -> None:
     for order in (2, 3, 4, 5, 6, 7):
-        one = Prefilter(order, n, extended)
-        for filter_ in (one, one.transpose()):
+        prefilter = Prefilter(order, n, extended)
+        for filter_ in (prefilter, prefilter.transpose()):
             made = np.eye(n)
             filter_axis(made, 0, order, extended, filter_.adjoint, 1)
             # The gain of the order 7 is above 100.
             np.testing.assert_allclose(made, filter_.dense(), rtol=0, atol=16 * ROUNDING)
-        np.testing.assert_array_equal(one.transpose().dense(), one.dense().T)
+        np.testing.assert_array_equal(prefilter.transpose().dense(), prefilter.dense().T)
 
 
 def kernel(method: str, s: float) -> float:

@@ -169,8 +169,10 @@ def test_corners_not_given_warn_as_in_torch(call: Callable[[], torch.Tensor], st
         call()
     with patch(strict=strict), pytest.warns(UserWarning) as ours:
         call()
-    assert [str(one.message) for one in ours] == [str(one.message) for one in theirs]
-    assert [one.filename for one in ours] == [__file__]  # where the caller is
+    assert [str(parameter.message) for parameter in ours] == [
+        str(parameter.message) for parameter in theirs
+    ]
+    assert [parameter.filename for parameter in ours] == [__file__]  # where the caller is
 
 
 def test_errors_are_torchs_with_a_note_of_our_reason() -> None:
@@ -195,7 +197,7 @@ def test_what_we_refuse_and_torch_takes_is_torchs() -> None:
 
 @pytest.mark.covering(ordinary=1, slow=2)
 @pytest.mark.parametrize(
-    ("shape", "how"),
+    ("shape", "options"),
     [
         ((2, 3, 9), {"size": 5, "mode": "linear"}),
         ((2, 3, 9), {"scale_factor": 1.7, "mode": "nearest"}),
@@ -210,12 +212,14 @@ def test_what_we_refuse_and_torch_takes_is_torchs() -> None:
     ],
     ids=str,
 )
-def test_an_unchanged_project_resizes_the_same(shape: tuple[int, ...], how: dict[str, Any]) -> None:
+def test_an_unchanged_project_resizes_the_same(
+    shape: tuple[int, ...], options: dict[str, Any]
+) -> None:
     torch.manual_seed(0)
     image = torch.randn(shape, dtype=torch.float64, requires_grad=True)
 
     def project() -> list[torch.Tensor]:
-        out = functional.interpolate(image, **how)
+        out = functional.interpolate(image, **options)
         upstream = torch.linspace(-1, 1, out.numel(), dtype=out.dtype).reshape(out.shape)
         return [out, *torch.autograd.grad(out, image, upstream)]
 
@@ -237,7 +241,7 @@ PLANE = torch.zeros(1, 1, 4, 4)
 
 
 @pytest.mark.parametrize(
-    ("image", "how"),
+    ("image", "options"),
     [
         (PLANE, {"size": 2, "mode": "garbage"}),
         (PLANE[0, 0], {"size": 2}),
@@ -257,13 +261,13 @@ PLANE = torch.zeros(1, 1, 4, 4)
         (PLANE.to(torch.float8_e5m2), {"size": 2}),
         (PLANE.numpy(), {"size": 2}),
     ],
-    ids=lambda one: str(one) if isinstance(one, dict) else "",
+    ids=lambda value: str(value) if isinstance(value, dict) else "",
 )
-def test_resizing_errors_have_torchs_types(image: Any, how: dict[str, Any]) -> None:
+def test_resizing_errors_have_torchs_types(image: Any, options: dict[str, Any]) -> None:
     with pytest.raises(Exception) as theirs:
-        functional.interpolate(image, **how)
+        functional.interpolate(image, **options)
     with patch(), pytest.raises(type(theirs.value)):
-        functional.interpolate(image, **how)
+        functional.interpolate(image, **options)
 
 
 def test_what_only_torch_has_kernels_for_is_left_to_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -318,14 +322,14 @@ def check_strict(call: Callable[[], torch.Tensor]) -> None:
     )
 
 
-def given(shape: tuple[int, ...], kind: torch.dtype = torch.float32) -> torch.Tensor:
+def given(shape: tuple[int, ...], dtype: torch.dtype = torch.float32) -> torch.Tensor:
     generator = torch.Generator().manual_seed(len(shape))
-    return (torch.rand(shape, generator=generator) * 4 - 2).to(kind)
+    return (torch.rand(shape, generator=generator) * 4 - 2).to(dtype)
 
 
-@pytest.mark.parametrize("kind", KINDS, ids=str)
-def test_strict_takes_the_types_that_torch_takes(kind: torch.dtype) -> None:
-    image = given((1, 2, 4, 5), kind)
+@pytest.mark.parametrize("dtype", KINDS, ids=str)
+def test_strict_takes_the_types_that_torch_takes(dtype: torch.dtype) -> None:
+    image = given((1, 2, 4, 5), dtype)
     for other in KINDS:
         grid = given((1, 2, 3, 2), other)
         check_strict(lambda: functional.grid_sample(image, grid, align_corners=False))  # noqa: B023
@@ -333,7 +337,7 @@ def test_strict_takes_the_types_that_torch_takes(kind: torch.dtype) -> None:
         ("nearest", "nearest-exact", "bilinear", "bicubic", "area"), (False, True)
     ):
         check_strict(lambda: functional.interpolate(image, (3, 7), None, mode, antialias=antialias))  # noqa: B023
-    theta = given((1, 2, 3), kind)
+    theta = given((1, 2, 3), dtype)
     check_strict(lambda: functional.affine_grid(theta, (1, 1, 3, 4), align_corners=False))
 
 
@@ -414,7 +418,7 @@ def test_autocast_gives_the_types_that_it_gives_in_torch(strict: bool) -> None:
 @pytest.mark.parametrize("rank", [2, 3])
 @pytest.mark.parametrize("padding_mode", ["zeros", "border", "reflection"])
 @pytest.mark.parametrize("mode", ["bilinear", "nearest", "bicubic"])
-def test_strict_gives_torchs_numbers_where_a_coordinate_is_nowhere(
+def test_strict_gives_torchs_numbers_where_a_coordinate_is_invalid(
     mode: str, padding_mode: str, rank: int
 ) -> None:
     odd = (torch.nan, torch.inf, -torch.inf, 3e38, -3e38, 0.3)
@@ -425,13 +429,13 @@ def test_strict_gives_torchs_numbers_where_a_coordinate_is_nowhere(
         check_strict(lambda: functional.grid_sample(image, grid, mode, padding_mode, corners))  # noqa: B023
 
 
-def test_strict_gradients_are_finite_where_a_coordinate_is_nowhere() -> None:
+def test_strict_gradients_are_finite_where_a_coordinate_is_invalid() -> None:
     image = given((1, 2, 5, 6)).requires_grad_()
     grid = torch.tensor([[[[torch.nan, 0.0], [0.25, 0.25]]]], requires_grad=True)
     with patch(strict=True):
         out = functional.grid_sample(image, grid, padding_mode="border", align_corners=False)
         gradients = torch.autograd.grad(out.sum(), (image, grid))
-    assert all(one.isfinite().all() for one in gradients)
+    assert all(gradient.isfinite().all() for gradient in gradients)
     assert gradients[0].sum() == 2  # of the point that is somewhere, in two channels
     assert not gradients[1][0, 0, 0].any()
     assert gradients[1][0, 0, 1].all()
@@ -458,7 +462,7 @@ def test_strict_warns_of_an_axis_of_one_pixel_as_torch_does(
         with warnings.catch_warnings(record=True) as seen:
             warnings.simplefilter("always")
             functional.affine_grid(given((1, 2, 3)), size, align_corners=True)
-        return [str(one.message) for one in seen]
+        return [str(function.message) for function in seen]
 
     theirs = words()
     assert len(theirs) == (1 in size[2:])
@@ -467,7 +471,7 @@ def test_strict_warns_of_an_axis_of_one_pixel_as_torch_does(
 
 
 @pytest.mark.parametrize(
-    "how",
+    "options",
     [
         {"size": 5}, {"scale_factor": 2}, {"size": (5, 5)}, {"size": 0}, {"scale_factor": 0.01},
         {"size": 2.5}, {}, {"size": 3, "scale_factor": 2}, {"size": True},
@@ -477,7 +481,7 @@ def test_strict_warns_of_an_axis_of_one_pixel_as_torch_does(
     ],
     ids=str,
 )  # fmt: skip
-def test_strict_resizes_what_torch_resizes(how: dict[str, Any]) -> None:
+def test_strict_resizes_what_torch_resizes(options: dict[str, Any]) -> None:
     images = given((2, 3, 9)), given((2, 3, 7, 9)), given((3, 9)), given((2, 0, 5, 5))
     for image, mode in itertools.product(images, ("nearest", "linear", "bilinear", "mitchell")):
-        check_strict(lambda: functional.interpolate(image, mode=mode, **how))  # noqa: B023
+        check_strict(lambda: functional.interpolate(image, mode=mode, **options))  # noqa: B023

@@ -36,8 +36,8 @@ class Through:
         self.calls = 0
 
     def __getattr__(self, name: str) -> Any:
-        found = getattr(gridsample, name)
-        return self.wrapped(found) if inspect.isfunction(found) else found
+        member = getattr(gridsample, name)
+        return self.wrapped(member) if inspect.isfunction(member) else member
 
     def wrapped(self, function: Callable[..., Any]) -> Callable[..., Any]:
         parameters = inspect.signature(function).parameters
@@ -46,20 +46,20 @@ class Through:
         def call(*given: Any, **named: Any) -> Any:
             every = dict(zip(parameters, given, strict=False)) | named
             toys = {
-                key: Toy(one) if key in arrays and isinstance(one, np.ndarray) else one
-                for key, one in every.items()
+                key: Toy(value) if key in arrays and isinstance(value, np.ndarray) else value
+                for key, value in every.items()
             }
-            self.calls += any(isinstance(one, Toy) for one in toys.values())
+            self.calls += any(isinstance(value, Toy) for value in toys.values())
             return plain(function(**toys))
 
         return call
 
 
-def plain(found: Any) -> Any:
+def plain(values: Any) -> Any:
     """Toys as arrays."""
-    if isinstance(found, tuple):
-        return tuple(map(plain, found))
-    return found.numbers if isinstance(found, Toy) else found
+    if isinstance(values, tuple):
+        return tuple(map(plain, values))
+    return values.numbers if isinstance(values, Toy) else values
 
 
 @pytest.fixture(autouse=True)
@@ -81,11 +81,11 @@ def pair(function: str, *arrays: Any, **options: Any) -> None:
     """What a function gives for Toys is what it gives for arrays."""
     call = getattr(gridsample, function)
     expected = call(*arrays, **options)
-    toys = [Toy(one) if isinstance(one, np.ndarray) else one for one in arrays]
-    found = call(*toys, **options)
+    toys = [Toy(array) if isinstance(array, np.ndarray) else array for array in arrays]
+    result = call(*toys, **options)
     several = isinstance(expected, tuple)
     for mine, other in zip(
-        found if several else (found,), expected if several else (expected,), strict=True
+        result if several else (result,), expected if several else (expected,), strict=True
     ):
         assert (mine is None) == (other is None)
         if other is not None:
@@ -113,20 +113,20 @@ def test_every_way_to_sample(mode: Any, boundary: Any, axis: int) -> None:
     image, grid = cases.pixels(rng, (1, 2, 4, 5)), rng.uniform(-1.3, 1.3, (2, 3, 2, 2))
     values, theta = cases.pixels(rng, (2, 2, 3, 2)), rng.uniform(-1, 1, (2, 2, 3))
     if axis == -1:
-        image, values = (np.moveaxis(one, 1, -1).copy() for one in (image, values))
-    how = {"mode": mode, "padding_mode": boundary, "channel_axis": axis}
+        image, values = (np.moveaxis(array, 1, -1).copy() for array in (image, values))
+    options = {"mode": mode, "padding_mode": boundary, "channel_axis": axis}
     size = (2, 2, 3, 2)
-    pair("grid_sample", image, grid, **how, return_mask=True)
-    pair("grid_sample_vjp", values, image, grid, **how)
-    pair("grid_sample_vjp", values, image, grid, **how, need_grid=False)
-    pair("affine_sample", image, theta, size, **how)
-    pair("affine_sample_vjp", values, image, theta, size, **how)
-    pair("grid_gradient", image, grid, **how)
-    pair("grid_hessian", image, grid, **how)
-    pair("splat", values, grid, (4, 5), **how, normalize="constant" not in boundary)
-    pair("splat_count", grid, (4, 5), **how)
+    pair("grid_sample", image, grid, **options, return_mask=True)
+    pair("grid_sample_vjp", values, image, grid, **options)
+    pair("grid_sample_vjp", values, image, grid, **options, need_grid=False)
+    pair("affine_sample", image, theta, size, **options)
+    pair("affine_sample_vjp", values, image, theta, size, **options)
+    pair("grid_gradient", image, grid, **options)
+    pair("grid_hessian", image, grid, **options)
+    pair("splat", values, grid, (4, 5), **options, normalize="constant" not in boundary)
+    pair("splat_count", grid, (4, 5), **options)
     fill = {"fill_value": (2.5, -1), "extrapolate": False}
-    pair("grid_sample", image, grid, **how, **fill)
+    pair("grid_sample", image, grid, **options, **fill)
 
 
 @pytest.mark.parametrize("boundary", ["zeros", "missing", ("missing", "constant")])
@@ -135,19 +135,19 @@ def test_missing_pixels_and_weights(boundary: Any) -> None:
     image, grid = cases.pixels(rng, (1, 2, 4, 5)), rng.uniform(-1.3, 1.3, (2, 3, 2))
     image[rng.random(image.shape) < 0.3] = np.nan
     values, theta = cases.pixels(rng, (2, 2, 3, 2)), rng.uniform(-1, 1, (2, 2, 3))
-    how = {"padding_mode": boundary, "missing": "ignore", "min_weight": 0.1}
-    pair("grid_sample", image, grid, **how, return_weight=True)
-    pair("grid_sample_vjp", values[..., 0], image, grid, **how)
-    pair("affine_sample", image, theta, (2, 2, 3, 2), **how)
-    pair("affine_sample_vjp", values, image, theta, (2, 2, 3, 2), **how)
+    options = {"padding_mode": boundary, "missing": "ignore", "min_weight": 0.1}
+    pair("grid_sample", image, grid, **options, return_weight=True)
+    pair("grid_sample_vjp", values[..., 0], image, grid, **options)
+    pair("affine_sample", image, theta, (2, 2, 3, 2), **options)
+    pair("affine_sample_vjp", values, image, theta, (2, 2, 3, 2), **options)
     pair("splat", image[..., 0, :3], grid[..., :1], 6, missing="ignore", normalize=True)
     pair("interpolate", image, (5, 3), mode="linear", missing="ignore", return_weight=True)
     integers = np.nan_to_num(image).astype(np.int16)
     weights = Toy(rng.random((1, 1, 4, 5)) < 0.5)
     call = gridsample.grid_sample
-    found = call(Toy(integers), Toy(grid), padding_mode="missing", weights=weights)
+    result = call(Toy(integers), Toy(grid), padding_mode="missing", weights=weights)
     expected = call(integers, grid, padding_mode="missing", weights=weights.numbers)
-    np.testing.assert_array_equal(found.numbers, expected)
+    np.testing.assert_array_equal(result.numbers, expected)
 
 
 @pytest.mark.slow
@@ -194,19 +194,19 @@ def test_fields_of_every_rank() -> None:
         "theta": lambda f, g: fields.theta_from_grid(f),
     }  # fmt: skip
     for spatial in ((5,), (3, 4), (2, 3, 2)):
-        given = [rng.uniform(-0.4, 0.4, (1, *spatial, len(spatial))) for _ in range(2)]
+        grids = [rng.uniform(-0.4, 0.4, (1, *spatial, len(spatial))) for _ in range(2)]
         for name, call in calls.items():
-            expected, found = call(*given), call(*map(Toy, given))
+            expected, result = call(*grids), call(*map(Toy, grids))
             several = isinstance(expected, tuple)
             for mine, other in zip(
-                found if several else (found,), expected if several else (expected,), strict=True
+                result if several else (result,), expected if several else (expected,), strict=True
             ):
                 assert type(mine) is Toy, name
                 assert_close(mine.numbers, other, 1e-9)
     maps = rng.uniform(-0.1, 0.1, (2, 2, 3)) + np.eye(2, 3)
-    how = (4, 5), (3, 2), True, "scipy"
+    arguments = (4, 5), (3, 2), True, "scipy"
     for convert in (fields.theta_from_matrix, fields.matrix_from_theta, fields.homography_grid):
-        assert_close(plain(convert(Toy(maps), *how)), convert(maps, *how), 1e-12)
+        assert_close(plain(convert(Toy(maps), *arguments)), convert(maps, *arguments), 1e-12)
 
 
 def test_resampling_in_millimetres() -> None:
@@ -214,8 +214,8 @@ def test_resampling_in_millimetres() -> None:
     image, upstream = rng.normal(size=(4, 5)), rng.normal(size=(3, 4))
     affine, other, matrix = (np.eye(3) + rng.uniform(-0.1, 0.1, (3, 3)) for _ in range(3))
     vectors = rng.uniform(-0.3, 0.3, (3, 4, 2))
-    for one in (affine, other, matrix):
-        one[2] = 0, 0, 1
+    for matrices in (affine, other, matrix):
+        matrices[2] = 0, 0, 1
     for transform, theirs in (
         (matrix, Toy(matrix)),
         (
@@ -224,11 +224,11 @@ def test_resampling_in_millimetres() -> None:
         ),
     ):
         like = (3, 4), other
-        given = Toy(image), Toy(affine), (like[0], Toy(other)), theirs
+        arguments = Toy(image), Toy(affine), (like[0], Toy(other)), theirs
         expected = gridsample.resample(image, affine, like, transform, "cubic")
-        assert_close(plain(gridsample.resample(*given, "cubic")), expected, 1e-12)
+        assert_close(plain(gridsample.resample(*arguments, "cubic")), expected, 1e-12)
         expected = gridsample.resample_vjp(upstream, image, affine, like, transform)
-        assert_close(plain(gridsample.resample_vjp(Toy(upstream), *given)), expected, 1e-12)
+        assert_close(plain(gridsample.resample_vjp(Toy(upstream), *arguments)), expected, 1e-12)
 
 
 # The operations' own tests ------------------------------------------------------------------------
@@ -240,27 +240,27 @@ def runs() -> Iterator[Any]:
         marks = [m for m in getattr(function, "pytestmark", []) if m.name == "parametrize"]
         choices = []
         for mark in marks:
-            names = [one.strip() for one in mark.args[0].split(",")] if isinstance(
+            names = [name.strip() for name in mark.args[0].split(",")] if isinstance(
                 mark.args[0], str
             ) else list(mark.args[0])  # fmt: skip
             choices.append(
-                [dict(zip(names, one if len(names) > 1 else (one,), strict=True))
-                 for one in mark.args[1]]
+                [dict(zip(names, row if len(names) > 1 else (row,), strict=True))
+                 for row in mark.args[1]]
             )  # fmt: skip
         for k, chosen in enumerate(itertools.product(*choices)):
-            given = {key: one for part in chosen for key, one in part.items()}
-            yield pytest.param(function, given, id=f"{name}-{k}")
+            arguments = {key: value for part in chosen for key, value in part.items()}
+            yield pytest.param(function, arguments, id=f"{name}-{k}")
 
 
 OWN = [
     (name, getattr(module, name))
     for module, names in {
         test_splat: (
-            "test_one_item_of_values_goes_to_every_grid",
+            "test_one_item_of_values_is_broadcast_to_every_grid",
             "test_fields_that_displace_are_pushed_along_themselves",
             "test_counts_are_splats_of_ones_and_equal_values_are_kept",
             "test_dtypes_of_sums",
-            "test_nowhere_and_nothing",
+            "test_invalid_points_and_empty_arrays",
         ),
         test_options: (
             "test_a_complex_image_may_have_a_complex_fill",

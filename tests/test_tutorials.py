@@ -32,7 +32,7 @@ def tutorial() -> Iterator[ModuleType]:
 def test_the_pages_pictures_are_there() -> None:
     text = (DOCS / "tutorial_gradients.md").read_text(encoding="utf-8")
     pictures = re.findall(r"\]\((images/.*?)\)", text)
-    assert len(pictures) == 3 and all((DOCS / one).exists() for one in pictures)
+    assert len(pictures) == 3 and all((DOCS / picture).exists() for picture in pictures)
 
 
 def test_the_gradient_of_the_grid_is_that_of_the_image(tutorial: ModuleType) -> None:
@@ -100,7 +100,7 @@ def test_the_table_of_the_page_is_what_comes_out(tutorial: ModuleType, strength:
     seen = [line for line in page.splitlines() if "→" in line]
     for line in tutorial.table(strength, runs):
         # The last digit hangs on the order in which a processor sums.
-        (same,) = [one for one in seen if words(one) == words(line)]
+        (same,) = [command for command in seen if words(command) == words(line)]
         np.testing.assert_allclose(numbers(line), numbers(same), rtol=0.01)
 
 
@@ -110,7 +110,7 @@ def words(line: str) -> list[str]:
 
 
 def numbers(line: str) -> list[float]:
-    return [float(one) for one in re.findall(r"\d+\.\d+", line)]
+    return [float(number) for number in re.findall(r"\d+\.\d+", line)]
 
 
 @pytest.mark.slow

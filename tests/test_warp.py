@@ -195,8 +195,8 @@ def test_bands_cover_every_row_once(rows, width):
 def test_a_spline_is_prefiltered_once_for_all_bands(monkeypatch, dtype, fill):
     image = np.random.default_rng(1).integers(0, 255, (9, 7, 3)).astype(dtype)
     grid = np.random.default_rng(2).uniform(-1.2, 1.2, (9, 7, 2))
-    how = {"mode": "spline3", "padding_mode": "constant", "fill_value": fill}
-    whole = gridsample.grid_sample(image[None], grid[None], channel_axis=-1, **how)[0]
+    options = {"mode": "spline3", "padding_mode": "constant", "fill_value": fill}
+    whole = gridsample.grid_sample(image[None], grid[None], channel_axis=-1, **options)[0]
     calls = []
 
     def counted(*given, **named):
@@ -206,15 +206,15 @@ def test_a_spline_is_prefiltered_once_for_all_bands(monkeypatch, dtype, fill):
     coefficients = numpy.coefficients
     monkeypatch.setattr(numpy, "coefficients", counted)
     monkeypatch.setattr(warp, "_BAND_POINTS", 14)
-    made = warp.sample(image, lambda rows: grid[rows], (9, 7), **how)
+    made = warp.sample(image, lambda rows: grid[rows], (9, 7), **options)
     np.testing.assert_array_equal(made, whole)
-    assert len([one for one in calls if one[0].size == image.size]) == 1
+    assert len([call for call in calls if call[0].size == image.size]) == 1
 
 
 def test_a_spline_has_no_coefficients_beside_missing_pixels():
     image, grid = np.ones((3, 3, 1)), np.zeros((2, 2, 2))
-    for how in ({"padding_mode": "missing"}, {"missing": "ignore"}):
+    for options in ({"padding_mode": "missing"}, {"missing": "ignore"}):
         with pytest.raises(ValueError, match="prefilter"):
-            gridsample.grid_sample(image[None], grid[None], "spline3", channel_axis=-1, **how)
+            gridsample.grid_sample(image[None], grid[None], "spline3", channel_axis=-1, **options)
         with pytest.raises(ValueError, match="prefilter"):
-            warp.sample(image, lambda rows: grid[rows], (2, 2), mode="spline3", **how)
+            warp.sample(image, lambda rows: grid[rows], (2, 2), mode="spline3", **options)

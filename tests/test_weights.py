@@ -174,8 +174,8 @@ def test_catmull_rom_reproduces_parabolas_and_mitchell_lines() -> None:
         method = METHODS[name]
         taps = method.first + np.arange(method.taps)
         for power in range(degree + 1):
-            found = taps.astype(float) ** power @ evaluate(method.table, T)
-            np.testing.assert_allclose(found, T**power, atol=1e-14)
+            result = taps.astype(float) ** power @ evaluate(method.table, T)
+            np.testing.assert_allclose(result, T**power, atol=1e-14)
 
 
 @pytest.mark.parametrize("a", [2, 3, 4])
@@ -183,11 +183,11 @@ def test_lanczos_is_its_formula_to_the_error_that_is_stated(a: int) -> None:
     t = np.linspace(0, 1, 1001)
     s = t - np.arange(1 - a, a + 1)[:, np.newaxis]
     weights = np.sinc(s) * np.sinc(s / a)
-    found = evaluate(lanczos(a).table, t)
-    assert np.abs(found - weights / weights.sum(axis=0)).max() < 1e-9
-    np.testing.assert_allclose(found[:, 0], np.eye(2 * a)[a - 1], atol=1e-13)
-    np.testing.assert_allclose(found[:, -1], np.eye(2 * a)[a], atol=1e-13)
-    np.testing.assert_allclose(found, found[::-1, ::-1], atol=1e-13)  # left and right are alike
+    result = evaluate(lanczos(a).table, t)
+    assert np.abs(result - weights / weights.sum(axis=0)).max() < 1e-9
+    np.testing.assert_allclose(result[:, 0], np.eye(2 * a)[a - 1], atol=1e-13)
+    np.testing.assert_allclose(result[:, -1], np.eye(2 * a)[a], atol=1e-13)
+    np.testing.assert_allclose(result, result[::-1, ::-1], atol=1e-13)  # left and right are alike
 
 
 @pytest.mark.parametrize(
@@ -308,11 +308,11 @@ def test_a_formula_must_be_that_of_the_table() -> None:
         Method("mine", (), first=0)
 
 
-def test_names_that_only_resize_say_so() -> None:
+def test_sampling_with_a_resizing_method_is_refused() -> None:
     only = set(methods.names(resizing=True)) - set(methods.names())
     assert only == {"nearest-exact", "area", "gaussian"}
     for name in sorted(only):
         assert find_method(name, resizing=True) is methods.get(name)
-        for given in (name, methods.get(name)):
+        for method in (name, methods.get(name)):
             with pytest.raises(ValueError, match=f"{name}' only resizes, in interpolate.*accepted"):
-                find_method(given)
+                find_method(method)

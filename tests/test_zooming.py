@@ -47,8 +47,8 @@ def test_a_band_is_scipys_gaussian_and_zoom(boundary, order):
                 wanted = ndimage.zoom(
                     blurred, outputs / n, order=order, mode=mode, cval=0.3, grid_mode=True
                 )
-                found = zoom_line(line, outputs, order, boundary, sigma, 0.3)
-                np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-13)
+                result = zoom_line(line, outputs, order, boundary, sigma, 0.3)
+                np.testing.assert_allclose(result, wanted, rtol=0, atol=1e-13)
 
 
 @pytest.mark.parametrize("order", range(2, 6))
@@ -56,8 +56,8 @@ def test_a_spline_meets_its_pixels(order):
     line = np.random.default_rng(1).normal(size=15)
     for boundary in MODES:
         band, share = full_band(Zoom(order, boundary, 0.0, 17, 15, 45))
-        found = band.dense()[1::3] @ line if boundary != "wrap" else line
-        np.testing.assert_allclose(found, line, atol=1e-12)
+        result = band.dense()[1::3] @ line if boundary != "wrap" else line
+        np.testing.assert_allclose(result, line, atol=1e-12)
         assert (boundary == "constant") != (share == 1).all()
     # and the weights beyond the reach are as small as was asked for
     far = cardinal(order, 100)[100:]
@@ -82,8 +82,8 @@ def test_parts_are_those_of_the_whole():
     image = np.random.default_rng(2).normal(size=(40, 9))
     zooms = zooms_of(image.shape, (25, 4), 3, "constant")
     window = needed(zooms[0], rows)
-    found = zoom_axes(image[window], zooms, 0.7, rows)
-    np.testing.assert_allclose(found, zoom_axes(image, zooms, 0.7)[rows], atol=1e-13)
+    result = zoom_axes(image[window], zooms, 0.7, rows)
+    np.testing.assert_allclose(result, zoom_axes(image, zooms, 0.7)[rows], atol=1e-13)
 
 
 def test_pixels_that_are_copied():
@@ -113,18 +113,18 @@ def test_any_rank_and_any_layout(boundary):
     wanted = ndimage.zoom(
         image, np.divide(size, image.shape), order=1, mode=MODES[boundary], cval=2.0, grid_mode=True
     )
-    for given in (image, np.asfortranarray(image), torch.from_numpy(image)):
-        found = zoom_axes(given, zooms_of(image.shape, size, 1, boundary), 2.0)
-        assert type(found) is type(given)
-        np.testing.assert_allclose(np.asarray(found), wanted, rtol=0, atol=1e-13)
+    for array in (image, np.asfortranarray(image), torch.from_numpy(image)):
+        result = zoom_axes(array, zooms_of(image.shape, size, 1, boundary), 2.0)
+        assert type(result) is type(array)
+        np.testing.assert_allclose(np.asarray(result), wanted, rtol=0, atol=1e-13)
 
 
 def test_a_tensor_has_derivatives():
     image = torch.rand(5, 6, dtype=torch.float64, requires_grad=True)
     for boundary in ("constant", "wrap"):
         zooms = zooms_of((5, 6), (3, 8), 3, boundary, [0.8, 0.0])
-        assert torch.autograd.gradcheck(lambda x, how=zooms: zoom_axes(x, how, 0.5), image)
-        assert torch.autograd.gradgradcheck(lambda x, how=zooms: zoom_axes(x, how, 0.5), image)
+        assert torch.autograd.gradcheck(lambda x, zooms=zooms: zoom_axes(x, zooms, 0.5), image)
+        assert torch.autograd.gradgradcheck(lambda x, zooms=zooms: zoom_axes(x, zooms, 0.5), image)
 
 
 def test_nothing_to_resize():

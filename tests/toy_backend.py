@@ -34,11 +34,11 @@ for name in [f"__{word}__" for word in OPERATORS.split()]:
     setattr(Toy, name, lambda a, b, name=name: Toy(getattr(a.numbers, name)(bare(b))))
 
 
-def bare(one: Any) -> Any:
+def bare(value: Any) -> Any:
     """The numbers of a Toy, also where it is in a list."""
-    if isinstance(one, (list, tuple)):
-        return type(one)(map(bare, one))
-    return one.numbers if isinstance(one, Toy) else one
+    if isinstance(value, (list, tuple)):
+        return type(value)(map(bare, value))
+    return value.numbers if isinstance(value, Toy) else value
 
 
 class Namespace:
@@ -59,10 +59,14 @@ class Namespace:
         return call
 
 
-def as_reference(how: Any) -> tuple[Any, dict[str, Any]]:
-    assert how.footprint is None  # the toy samples points
-    given = [find_method(one).name for one in how.mode], how.padding_mode, how.align_corners
-    return given, {"coords": how.coords, "extrapolate": how.extrapolate}
+def as_reference(options: Any) -> tuple[Any, dict[str, Any]]:
+    assert options.footprint is None  # the toy samples points
+    names = (
+        [find_method(name).name for name in options.mode],
+        options.padding_mode,
+        options.align_corners,
+    )
+    return names, {"coords": options.coords, "extrapolate": options.extrapolate}
 
 
 class ToyBackend(Backend):
@@ -71,11 +75,14 @@ class ToyBackend(Backend):
     xp, is_host = Namespace(), False
 
     def asarrays(self, **given: Any) -> Any:
-        return [one if isinstance(one, Toy) else Toy(as_array(one, k)) for k, one in given.items()]
+        return [
+            array if isinstance(array, Toy) else Toy(as_array(array, k))
+            for k, array in given.items()
+        ]
 
     type_name = staticmethod(lambda dtype, name="input": dtype.name)
     type = as_dtype = staticmethod(np.dtype)
-    asarray = staticmethod(lambda given, like: Toy(bare(given)))
+    asarray = staticmethod(lambda value, like: Toy(bare(value)))
     empty = staticmethod(lambda shape, dtype, like: Toy(np.empty(shape, dtype)))
     promote = staticmethod(np.result_type)
     astype = staticmethod(lambda array, dtype: Toy(array.numbers.astype(dtype)))
@@ -87,48 +94,56 @@ class ToyBackend(Backend):
         places = np.arange(size) if align_corners is None else coordinates(size, align_corners)
         return Toy(places.astype(dtype))
 
-    def gather(self, image: Toy, grid: Toy, how: Any, dtype: Any, out: None = None) -> Toy:
-        given, more = as_reference(how)
-        more["fill"] = how.fill_value or 0
-        found = reference.gather(image.numbers, grid.numbers, *given, how.order, **more)
-        return stored(found, dtype)
+    def gather(self, image: Toy, grid: Toy, options: Any, dtype: Any, out: None = None) -> Toy:
+        names, more = as_reference(options)
+        more["fill"] = options.fill_value or 0
+        result = reference.gather(image.numbers, grid.numbers, *names, options.order, **more)
+        return stored(result, dtype)
 
-    def scatter(self, values: Toy, grid: Toy, spatial: Any, how: Any, dtype: Any) -> Toy:
-        given, more = as_reference(how)
-        result = reference.scatter(values.numbers, grid.numbers, spatial, *given, how.order, **more)
+    def scatter(self, values: Toy, grid: Toy, spatial: Any, options: Any, dtype: Any) -> Toy:
+        names, more = as_reference(options)
+        result = reference.scatter(
+            values.numbers, grid.numbers, spatial, *names, options.order, **more
+        )
         return Toy(result.astype(dtype))
 
-    def backward(self, values: Toy, image: Toy, grid: Toy, how: Any, *rest: Any) -> Any:
+    def backward(self, values: Toy, image: Toy, grid: Toy, options: Any, *rest: Any) -> Any:
         needed, dtype = rest
-        given, more = as_reference(how)
-        more["fill"] = how.fill_value or 0
-        both = reference.gradients(values.numbers, image.numbers, grid.numbers, *given, **more)
+        names, more = as_reference(options)
+        more["fill"] = options.fill_value or 0
+        both = reference.gradients(values.numbers, image.numbers, grid.numbers, *names, **more)
         every = zip(both, (dtype, grid.dtype), needed, strict=True)
-        return [Toy(one.astype(kind)) if need else None for one, kind, need in every]
+        return [Toy(gradient.astype(kind)) if need else None for gradient, kind, need in every]
 
-    def fill(self, image: Toy, how: Any) -> Toy:
-        numbers = np.array(how.fill_value, image.dtype)
+    def fill(self, image: Toy, options: Any) -> Toy:
+        numbers = np.array(options.fill_value, image.dtype)
         return Toy(numbers.reshape(1, -1, *(1,) * (image.ndim - 2)))
 
     def prefilter(self, image: Toy, order: int, boundaries: Any, axes: Any, *rest: Any) -> Toy:
         align_corners, adjoint, _ = rest
         wide = np.result_type(image.dtype, np.float32)
-        found = image.numbers.astype(wide)
+        result = image.numbers.astype(wide)
         for name, axis in zip(boundaries, axes, strict=True):
-            how = (f"spline{order}",), (name,), align_corners
-            matrix, _ = splines.at_pixels(image.shape[axis : axis + 1], *how)
-            found = along(found, axis, np.linalg.inv(matrix.T if adjoint else matrix))
-        return Toy(found.astype(wide))
+            options = (f"spline{order}",), (name,), align_corners
+            matrix, _ = splines.at_pixels(image.shape[axis : axis + 1], *options)
+            result = along(result, axis, np.linalg.inv(matrix.T if adjoint else matrix))
+        return Toy(result.astype(wide))
 
-    def resize(self, image: Toy, how: Any, transposed: bool) -> Toy:
-        found = image.numbers
-        for axis, (n, m) in enumerate(zip(image.shape[2:], how.size, strict=True)):
+    def resize(self, image: Toy, options: Any, transposed: bool) -> Toy:
+        result = image.numbers
+        for axis, (n, m) in enumerate(zip(image.shape[2:], options.size, strict=True)):
             ends = (m, n) if transposed else (n, m)
-            one = how.methods[axis : axis + 1], how.align_corners, how.antialias
-            maps = tables.axis_maps(ends[:1], ends[1:], *one, how.scales[axis : axis + 1])
+            method_options = (
+                options.methods[axis : axis + 1],
+                options.align_corners,
+                options.antialias,
+            )
+            maps = tables.axis_maps(
+                ends[:1], ends[1:], *method_options, options.scales[axis : axis + 1]
+            )
             dense = maps[0].dense()
-            found = along(found, axis + 2, dense.T if transposed else dense)
-        return stored(found, image.dtype)
+            result = along(result, axis + 2, dense.T if transposed else dense)
+        return stored(result, image.dtype)
 
 
 def stored(numbers: Any, dtype: Any) -> Toy:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import itertools
 import math
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -154,6 +155,9 @@ class Downsample(Resize):
 class PatchDownsample(nn.Module):
     """A learned patch embedding: one strided convolution, the first layer of patch-based networks.
 
+    Deprecated: use ``torch.nn.Conv2d(in_channels, out_channels, patch_size, stride=patch_size)``,
+    or Conv1d or Conv3d.  Its weights are those of ``project``.
+
     Args:
         in_channels: C of the input.
         out_channels: C of the output: the length of a patch's embedding.
@@ -170,9 +174,15 @@ class PatchDownsample(nn.Module):
     Raises:
         ValueError: rank is not 1 to 3, or a size has another number of axes.
 
+    Warns:
+        DeprecationWarning: always.
+
     Example:
+        >>> import warnings
         >>> import torch, gridsample.nn
-        >>> embed = gridsample.nn.PatchDownsample(3, 96, patch_size=7, stride=4, padding=3)
+        >>> with warnings.catch_warnings():
+        ...     warnings.simplefilter("ignore", DeprecationWarning)
+        ...     embed = gridsample.nn.PatchDownsample(3, 96, patch_size=7, stride=4, padding=3)
         >>> embed
         PatchDownsample(3, 96, patch_size=(7, 7), stride=(4, 4), padding=(3, 3))
         >>> embed(torch.zeros(2, 3, 64, 64)).shape
@@ -191,8 +201,13 @@ class PatchDownsample(nn.Module):
         bias: bool = True,
     ) -> None:
         super().__init__()
-        kinds: dict[int, Any] = {1: nn.Conv1d, 2: nn.Conv2d, 3: nn.Conv3d}
-        if rank not in kinds:
+        warnings.warn(
+            "gridsample.nn.PatchDownsample will be removed: use torch.nn.Conv2d with its stride",
+            DeprecationWarning,
+            stacklevel=2,
+        )
+        convolutions: dict[int, Any] = {1: nn.Conv1d, 2: nn.Conv2d, 3: nn.Conv3d}
+        if rank not in convolutions:
             raise ValueError(f"rank must be 1, 2 or 3, got {rank!r}")
         patch, step, around = (
             self.each(argument, rank, name)
@@ -202,7 +217,7 @@ class PatchDownsample(nn.Module):
                 (padding, "padding"),
             )
         )
-        self.project = kinds[rank](in_channels, out_channels, patch, step, around, bias=bias)
+        self.project = convolutions[rank](in_channels, out_channels, patch, step, around, bias=bias)
 
     @staticmethod
     def each(value: Size, rank: int, name: str) -> tuple[int, ...]:

@@ -55,13 +55,13 @@ class Far(Tensor):
             named["device"] = torch.device("cpu")
         args, named = pytree.tree_map(near, (args, named))
         return pytree.tree_map(
-            lambda one: Far(one) if stays and isinstance(one, Tensor) else one,
+            lambda value: Far(value) if stays and isinstance(value, Tensor) else value,
             operator(*args, **named),
         )
 
 
-def near(one: Any) -> Any:
-    return one.near if isinstance(one, Far) else one
+def near(array: Any) -> Any:
+    return array.near if isinstance(array, Far) else array
 
 
 def empty_far(*arguments: Any, dtype: Any = None, **_: Any) -> Tensor:
@@ -128,8 +128,8 @@ EVERY: dict[str, Callable[[Tensor, Tensor, Tensor], Any]] = {
 
 
 def given(far: bool, record: bool) -> list[Tensor]:
-    tensors = [one.clone() for one in (IMAGE, GRID, MAPS)]
-    return [(Far(one) if far else one).requires_grad_(record) for one in tensors]
+    tensors = [array.clone() for array in (IMAGE, GRID, MAPS)]
+    return [(Far(tensor) if far else tensor).requires_grad_(record) for tensor in tensors]
 
 
 @pytest.mark.filterwarnings("ignore:neither gridsample nor torch")
@@ -138,23 +138,27 @@ def test_every_function_and_its_derivatives(name: str) -> None:
     results = []
     for far in (False, True):
         tensors = given(far, True)
-        found = EVERY[name](*tensors)
-        several = list(found) if isinstance(found, tuple) else [found]
-        assert all(one.device.type == ("faraway" if far else "cpu") for one in several)
-        loss = sum(((one * one).sum() for one in several), several[0].new_zeros(()))
+        result = EVERY[name](*tensors)
+        several = list(result) if isinstance(result, tuple) else [result]
+        assert all(output.device.type == ("faraway" if far else "cpu") for output in several)
+        loss = sum(((output * output).sum() for output in several), several[0].new_zeros(()))
         first: tuple[Tensor | None, ...] = ()
         if loss.requires_grad:
             first = torch.autograd.grad(loss, tensors, create_graph=True, allow_unused=True)
-        again = [one.square().sum() for one in first if one is not None and one.requires_grad]
+        again = [
+            gradient.square().sum()
+            for gradient in first
+            if gradient is not None and gradient.requires_grad
+        ]
         second: tuple[Tensor | None, ...] = ()
         if again:
             second = torch.autograd.grad(sum(again, loss * 0), tensors, allow_unused=True)
-        results.append([near(one) for one in (*several, *first, *second)])
+        results.append([near(tensor) for tensor in (*several, *first, *second)])
     assert results[0][0].numel()
-    for one, other in zip(*results, strict=True):
-        assert (one is None) == (other is None)
-        if one is not None:
-            torch.testing.assert_close(other, one, rtol=1e-11, atol=1e-11)
+    for actual, other in zip(*results, strict=True):
+        assert (actual is None) == (other is None)
+        if actual is not None:
+            torch.testing.assert_close(other, actual, rtol=1e-11, atol=1e-11)
 
 
 def test_it_is_said_once() -> None:
@@ -175,11 +179,11 @@ def test_torchs_own_operator_is_used(last: bool) -> None:
     """For what it does there, and only for that."""
     x, g, _ = given(True, True)
     planes = x.movedim(1, -1) if last else x
-    found = gridsample.grid_sample(planes, g, "bicubic", "border", channel_axis=-1 if last else 1)
+    result = gridsample.grid_sample(planes, g, "bicubic", "border", channel_axis=-1 if last else 1)
     expected = torch.nn.functional.grid_sample(IMAGE, GRID, "bicubic", "border", False)
-    torch.testing.assert_close(near(found.movedim(-1, 1) if last else found), expected)
+    torch.testing.assert_close(near(result.movedim(-1, 1) if last else result), expected)
     assert "aten::grid_sampler_2d" in CALLS and "aten::_to_copy" not in CALLS
-    torch.autograd.grad(found.sum(), (x, g))
+    torch.autograd.grad(result.sum(), (x, g))
     assert "aten::grid_sampler_2d_backward" in CALLS
 
 
@@ -189,13 +193,13 @@ def test_what_torch_refuses_there_is_done_here() -> None:
     """As "border" is on Apple's GPUs, and an antialiased cubic."""
     REFUSED.extend(("aten::grid_sampler_2d", "aten::_upsample_bicubic2d_aa"))
     x, g, _ = given(True, False)
-    found = gridsample.grid_sample(x, g, "bilinear", "border")
+    result = gridsample.grid_sample(x, g, "bilinear", "border")
     torch.testing.assert_close(
-        near(found), gridsample.grid_sample(IMAGE, GRID, "bilinear", "border")
+        near(result), gridsample.grid_sample(IMAGE, GRID, "bilinear", "border")
     )
-    how: dict[str, Any] = {"size": (3, 4), "mode": "bicubic", "antialias": True}
-    found = gridsample.interpolate(x, **how)
-    torch.testing.assert_close(near(found), gridsample.interpolate(IMAGE, **how))
+    options: dict[str, Any] = {"size": (3, 4), "mode": "bicubic", "antialias": True}
+    result = gridsample.interpolate(x, **options)
+    torch.testing.assert_close(near(result), gridsample.interpolate(IMAGE, **options))
     assert set(REFUSED) <= set(CALLS)
 
 
@@ -210,16 +214,16 @@ def test_torchs_own_resizing_is_used(rank: int) -> None:
                 continue
             CALLS.clear()
             x = Far(image.clone()).requires_grad_()
-            how = Resizing((3,) * rank, (method,) * rank, False, smooth, (0.0,) * rank)
-            found = resizing.resize(x, how, False)
-            found.sum().backward()
+            options = Resizing((3,) * rank, (method,) * rank, False, smooth, (0.0,) * rank)
+            result = resizing.resize(x, options, False)
+            result.sum().backward()
             name = f"aten::{resizing.torchs_operator(names[rank], rank, smooth)}"
             assert name in CALLS
             assert "aten::_to_copy" not in CALLS
             expected = gridsample.interpolate(
                 image, (3,) * rank, mode=method, antialias=smooth or method == "area"
             )
-            torch.testing.assert_close(near(found), expected, rtol=1e-5, atol=1e-5)
+            torch.testing.assert_close(near(result), expected, rtol=1e-5, atol=1e-5)
 
 
 def test_kernels_are_those_of_the_device_itself() -> None:
@@ -230,8 +234,8 @@ def test_kernels_are_those_of_the_device_itself() -> None:
 
 def test_apples_gpus_get_no_64_bits(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[Any] = []
-    monkeypatch.setattr(Tensor, "to", lambda self, *how: asked.append(how))
+    monkeypatch.setattr(Tensor, "to", lambda self, *arguments: asked.append(arguments))
     for device in ("mps", "xpu"):
-        for one in (torch.ones(1, dtype=torch.float64), torch.ones(1, dtype=torch.int64)):
-            other_devices.back(one, torch.device(device))
+        for tensor in (torch.ones(1, dtype=torch.float64), torch.ones(1, dtype=torch.int64)):
+            other_devices.back(tensor, torch.device(device))
     assert [kind for _, kind in asked] == [torch.float32, None, None, None]

@@ -53,14 +53,14 @@ def test_arrays_give_arrays(axis: int) -> None:
     out = gridsample.grid_sample(ndarray(image), ndarray(grid), "bicubic", channel_axis=axis)
     assert type(out) is ndarray
     np.testing.assert_array_equal(out.memory, expected)
-    given = np.ones_like(expected), image, grid
-    results = gridsample.grid_sample_vjp(*map(ndarray, given), "bicubic", channel_axis=axis)
+    arguments = np.ones_like(expected), image, grid
+    results = gridsample.grid_sample_vjp(*map(ndarray, arguments), "bicubic", channel_axis=axis)
     for mine, other in zip(
-        results, gridsample.grid_sample_vjp(*given, "bicubic", channel_axis=axis), strict=True
+        results, gridsample.grid_sample_vjp(*arguments, "bicubic", channel_axis=axis), strict=True
     ):
         np.testing.assert_array_equal(mine.memory, other)
     some = gridsample.grid_sample_vjp(
-        *map(ndarray, given), "bicubic", channel_axis=axis, need_grid=False
+        *map(ndarray, arguments), "bicubic", channel_axis=axis, need_grid=False
     )
     assert some[1] is None
 
@@ -89,9 +89,9 @@ def test_resizing_maps_and_drop_ins_take_arrays_too() -> None:
         (lambda i: ndimage.rotate(i, 30), image[0, 0]),
         (ndimage.spline_filter, image[0, 0]),
     ):
-        found = function(*map(ndarray, arrays))
-        assert type(found) is ndarray
-        np.testing.assert_allclose(found.memory, function(*arrays), rtol=1e-12, atol=1e-12)
+        result = function(*map(ndarray, arrays))
+        assert type(result) is ndarray
+        np.testing.assert_allclose(result.memory, function(*arrays), rtol=1e-12, atol=1e-12)
 
 
 def test_other_arrays_beside_them_are_refused() -> None:
@@ -112,6 +112,6 @@ def test_the_kin_of_sampling_take_arrays_too() -> None:
         (gridsample.spline_filter, image),
         (lambda i, g: gridsample.grid_sample(i, g, return_mask=True)[1], image, grid),
     ):
-        found = function(*map(ndarray, arrays))
-        assert type(found) is ndarray
-        np.testing.assert_allclose(found.memory, function(*arrays), rtol=1e-12, atol=1e-12)
+        result = function(*map(ndarray, arrays))
+        assert type(result) is ndarray
+        np.testing.assert_allclose(result.memory, function(*arrays), rtol=1e-12, atol=1e-12)

@@ -201,8 +201,8 @@ def test_gradients_of_tensors_that_are_expanded(axis: int) -> None:
     expanded = leaf.expand(image.shape)
     mine = gridsample.grid_sample(expanded, grid).square().sum()
     other = functional.grid_sample(expanded, grid, align_corners=False).square().sum()
-    for found, expected in zip(gradients(mine, leaf), gradients(other, leaf), strict=True):
-        torch.testing.assert_close(found, expected, rtol=1e-12, atol=1e-12)
+    for result, expected in zip(gradients(mine, leaf), gradients(other, leaf), strict=True):
+        torch.testing.assert_close(result, expected, rtol=1e-12, atol=1e-12)
 
 
 @pytest.mark.parametrize(("items", "grids"), [(0, 1), (1, 0), (0, 0)])
@@ -237,7 +237,7 @@ def test_gradients_do_not_depend_on_the_threads() -> None:
 @pytest.mark.covering(ordinary=1, slow=2)
 @pytest.mark.parametrize("boundary", cases.BOUNDARIES)
 @pytest.mark.parametrize("mode", cases.MODES)
-def test_lost_points_are_nan_and_give_nothing(mode: str, boundary: str) -> None:
+def test_invalid_points_are_nan_and_have_no_gradients(mode: str, boundary: str) -> None:
     image, grid = image_and_grid(2)
     grid[:, 0, 0] = torch.nan
     grid[:, 1, 1] = torch.inf
@@ -342,8 +342,8 @@ def test_affine_grids_have_every_derivative() -> None:
     torch.autograd.gradcheck(cube, theta, check_forward_ad=True, check_batched_grad=True)
     torch.autograd.gradgradcheck(cube, theta, **every)
     torch.testing.assert_close(
-        torch.func.hessian(lambda one: cube(one).sum())(theta),
-        torch.autograd.functional.hessian(lambda one: cube(one).sum(), theta),  # type: ignore[no-untyped-call]
+        torch.func.hessian(lambda tensor: cube(tensor).sum())(theta),
+        torch.autograd.functional.hessian(lambda tensor: cube(tensor).sum(), theta),  # type: ignore[no-untyped-call]
     )
 
 

@@ -43,19 +43,19 @@ def results(image: Tensor, grid: Tensor, device: str, *options: Any, **more: Any
     upstream = torch.linspace(-1, 1, out.numel(), dtype=out.dtype, device=device)
     upstream = upstream.reshape(out.shape).requires_grad_()
     first = torch.autograd.grad(out, leaves, upstream, create_graph=True)
-    total = sum(one.square().sum().to(torch.float64) for one in first)
+    total = sum(gradient.square().sum().to(torch.float64) for gradient in first)
     second = torch.autograd.grad(total, [upstream, *leaves], allow_unused=True)
-    found = [out, *first, *(one for one in second if one is not None)]
-    return [one.detach().cpu() for one in found]
+    results = [out, *first, *(gradient for gradient in second if gradient is not None)]
+    return [tensor.detach().cpu() for tensor in results]
 
 
 def assert_close(mine: list[Tensor], other: list[Tensor], tolerance: float) -> None:
     assert len(mine) == len(other)
-    for one, two in zip(mine, other, strict=True):
-        assert (one.shape, one.dtype) == (two.shape, two.dtype)
+    for actual, two in zip(mine, other, strict=True):
+        assert (actual.shape, actual.dtype) == (two.shape, two.dtype)
         truth = two.double()
         error = tolerance * max(1.0, float(truth.nan_to_num(0, 0, 0).abs().max()))
-        torch.testing.assert_close(one.double(), truth, rtol=0, atol=error, equal_nan=True)
+        torch.testing.assert_close(actual.double(), truth, rtol=0, atol=error, equal_nan=True)
 
 
 @pytest.mark.parametrize("last", [False, True])
@@ -139,7 +139,7 @@ def test_affine_maps(rank: int, last: bool) -> None:
     theta = torch.linspace(-1, 1, 2 * rank * (rank + 1), dtype=torch.float64)
     size = (2, 5, *(40, 30, 9)[:rank])
     options = ("linear",) * rank, ("border",) * rank, False
-    found = []
+    results = []
     for affine in (True, False):
         leaves = [t.cuda().requires_grad_() for t in (image, theta.reshape(2, rank, rank + 1))]
         if affine:
@@ -148,9 +148,9 @@ def test_affine_maps(rank: int, last: bool) -> None:
             grid = gridsample.affine_grid(leaves[1], size)
             out = gridsample.grid_sample(leaves[0], grid, *options)
         first = torch.autograd.grad(out, leaves, out.detach().cos(), create_graph=True)
-        total = sum(one.square().sum() for one in first)
-        found.append([out, *first, *torch.autograd.grad(total, leaves)])
-    assert_close(*([one.detach().cpu() for one in each] for each in found), 1e-10)
+        total = sum(gradient.square().sum() for gradient in first)
+        results.append([out, *first, *torch.autograd.grad(total, leaves)])
+    assert_close(*([tensor.detach().cpu() for tensor in each] for each in results), 1e-10)
 
 
 def shrinking(rank: int, coords: str) -> Tensor:
@@ -185,14 +185,14 @@ def test_antialiased_affine_maps(rank: int, coords: str) -> None:
     theta = 0.2 * torch.eye(rank, rank + 1, dtype=torch.float64).repeat(2, 1, 1) + 0.6
     theta = 4 * theta if coords == "pixel" else theta
     size = (2, 5, *(7, 1, 5)[:rank])
-    found = []
+    results = []
     for device in ("cuda", "cpu"):
-        leaves = [one.detach().to(device).requires_grad_() for one in (image, theta)]
+        leaves = [tensor.detach().to(device).requires_grad_() for tensor in (image, theta)]
         out = gridsample.affine_sample(*leaves, size, coords=coords, antialias=True, max_samples=3)
         upstream = torch.linspace(-1, 1, out.numel(), dtype=out.dtype, device=device)
         first = torch.autograd.grad(out, leaves, upstream.reshape(out.shape))
-        found.append([one.detach().cpu() for one in (out, *first)])
-    assert_close(*found, 1e-10)
+        results.append([tensor.detach().cpu() for tensor in (out, *first)])
+    assert_close(*results, 1e-10)
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32], ids=str)
@@ -234,10 +234,10 @@ def test_strided_and_broadcast_tensors() -> None:
     image, grid = (t.cuda() for t in inputs(2))
     wide = torch.full((2, 5, 66, 130), torch.nan, dtype=torch.float64, device="cuda")
     wide[..., ::2, ::2] = image
-    for given in (wide[..., ::2, ::2], image.transpose(2, 3).contiguous().transpose(2, 3)):
+    for sliced in (wide[..., ::2, ::2], image.transpose(2, 3).contiguous().transpose(2, 3)):
         for other in (grid, grid[:1], grid.flip(0)):
             torch.testing.assert_close(
-                gridsample.grid_sample(given, other).cpu(),
+                gridsample.grid_sample(sliced, other).cpu(),
                 gridsample.grid_sample(image.cpu(), other.cpu()),
                 rtol=0, atol=1e-12, equal_nan=True,
             )  # fmt: skip
@@ -298,8 +298,8 @@ def test_deterministic_gradients_keep_their_digits_at_any_magnitude(dtype: torch
     before = torch.are_deterministic_algorithms_enabled()
     try:
         torch.use_deterministic_algorithms(True)
-        given = (t.cuda() for t in (values, image, grid))
-        found = gridsample.grid_sample_vjp(*given)[0].cpu().double()
+        tensors = (t.cuda() for t in (values, image, grid))
+        result = gridsample.grid_sample_vjp(*tensors)[0].cpu().double()
     finally:
         torch.use_deterministic_algorithms(before)
     exact, sizes = (
@@ -307,14 +307,14 @@ def test_deterministic_gradients_keep_their_digits_at_any_magnitude(dtype: torch
         for v in (values, values.abs())
     )
     slack = 20 * torch.finfo(dtype).eps * sizes + torch.finfo(dtype).tiny
-    assert ((found - exact).abs() <= slack).all()
+    assert ((result - exact).abs() <= slack).all()
 
 
 def test_streams_and_threads() -> None:
     image, grid = (t.cuda() for t in inputs(2))
     expected = gridsample.grid_sample(image, grid)
     torch.cuda.synchronize()
-    found: list[Tensor] = []
+    results: list[Tensor] = []
 
     def work() -> None:
         stream = torch.cuda.Stream()
@@ -322,15 +322,15 @@ def test_streams_and_threads() -> None:
             for _ in range(20):
                 out = gridsample.grid_sample(image, grid)
         stream.synchronize()
-        found.append(out)
+        results.append(out)
 
     workers = [threading.Thread(target=work) for _ in range(4)]
     for worker in workers:
         worker.start()
     for worker in workers:
         worker.join()
-    assert len(found) == 4
-    for out in found:
+    assert len(results) == 4
+    for out in results:
         torch.testing.assert_close(out, expected, rtol=0, atol=0, equal_nan=True)
 
 
@@ -345,7 +345,7 @@ def test_cuda_graphs(deterministic: bool) -> None:
         torch.cuda.synchronize()
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph):
-            found = gridsample.grid_sample_vjp(values, image, grid)
+            result = gridsample.grid_sample_vjp(values, image, grid)
         image.mul_(2)
         grid.mul_(0.5)
         graph.replay()
@@ -353,8 +353,8 @@ def test_cuda_graphs(deterministic: bool) -> None:
         expected = gridsample.grid_sample_vjp(values, image, grid)
     finally:
         torch.use_deterministic_algorithms(before)
-    for one, two in zip(found, expected, strict=True):
-        torch.testing.assert_close(one, two, rtol=0, atol=1e-10)
+    for actual, two in zip(result, expected, strict=True):
+        torch.testing.assert_close(actual, two, rtol=0, atol=1e-10)
 
 
 @pytest.mark.skipif(torch.cuda.device_count() < 2, reason="needs two GPUs")

@@ -116,11 +116,11 @@ def test_third_order_of_cubic(rank: int, boundary: str) -> None:
         total = sample(*moved).square().sum()
         firsts = torch.autograd.grad(total, moved, create_graph=True)
         return torch.autograd.grad(
-            sum(one.square().sum() for one in firsts), moved, create_graph=True
+            sum(gradient.square().sum() for gradient in firsts), moved, create_graph=True
         )
 
     # Squares of squares: the numbers are large, and so are the differences' errors.
-    scale = max(one.detach().abs().max().item() for one in second(*both))
+    scale = max(derivative.detach().abs().max().item() for derivative in second(*both))
     assert gradcheck(second, both, fast_mode=True, atol=1e-5 * scale, rtol=1e-4)
 
 
@@ -162,7 +162,7 @@ def test_vmap_is_a_loop(items: int, grids: int, axes: tuple[int | None, int | No
         torch.from_numpy(rng.standard_normal((batch, items, 2, 4, 5))),
         torch.from_numpy(rng.uniform(-1.1, 1.1, (batch, grids, 3, 2, 2))),
     )
-    given = [t[0] if a is None else t.movedim(0, a) for t, a in zip(whole, axes, strict=True)]
+    tensors = [t[0] if a is None else t.movedim(0, a) for t, a in zip(whole, axes, strict=True)]
     sample = sampling("bicubic", "zeros")
 
     def loss(image: Tensor, grid: Tensor) -> Tensor:
@@ -179,7 +179,7 @@ def test_vmap_is_a_loop(items: int, grids: int, axes: tuple[int | None, int | No
             for n in range(batch)
         ]
         expected = torch.utils._pytree.tree_map(lambda *parts: torch.stack(parts), *each)
-        close(vmap(function, axes)(*given), expected)
+        close(vmap(function, axes)(*tensors), expected)
 
 
 def test_vmap_in_vmap() -> None:

@@ -38,10 +38,10 @@ def test_derivatives_of_both_orders(mode: str, boundary: Any, channels: int) -> 
 
     def sample(image: Tensor, grid: Tensor, weights: Tensor) -> Tensor:
         image = torch.where(hole, torch.nan, image)
-        found = gridsample.grid_sample(
+        result = gridsample.grid_sample(
             image, grid, mode, boundary, weights=weights, min_weight=0.2, **IGNORE
         )
-        return found.nan_to_num(0)
+        return result.nan_to_num(0)
 
     inputs = image, grid, weights
     assert torch.autograd.gradcheck(sample, inputs, fast_mode=True, check_forward_ad=True)
@@ -54,18 +54,18 @@ def test_derivatives_where_kernels_average(mode: str, boundary: str) -> None:
     rng = cases.generator("torch missing", "kernels", mode)
     image, hole, _ = given(rng, (1, 2, 4, 5), (1,))
     grid = torch.tensor(rng.uniform(-1.2, 1.2, (1, 3, 2)), requires_grad=True)
-    how: Any = {"padding_mode": boundary, "min_weight": 0.2, **IGNORE}
+    options: Any = {"padding_mode": boundary, "min_weight": 0.2, **IGNORE}
 
     def sample(image: Tensor, grid: Tensor) -> Tensor:
         image = torch.where(hole, torch.nan, image)
-        return gridsample.grid_sample(image, grid, mode, **how).nan_to_num(0)
+        return gridsample.grid_sample(image, grid, mode, **options).nan_to_num(0)
 
     def mapped(image: Tensor, grid: Tensor) -> Tensor:
         image = torch.where(hole, torch.nan, image).movedim(1, -1)
-        found = gridsample.affine_sample(
-            image, grid[:, :2], (1, 2, 3, 3), mode, channel_axis=-1, **how
+        result = gridsample.affine_sample(
+            image, grid[:, :2], (1, 2, 3, 3), mode, channel_axis=-1, **options
         )
-        return found.nan_to_num(0)
+        return result.nan_to_num(0)
 
     theta = torch.tensor(rng.uniform(-1, 1, (1, 2, 3)), requires_grad=True)
     for function, points in ((sample, grid), (mapped, theta)):
@@ -73,8 +73,8 @@ def test_derivatives_where_kernels_average(mode: str, boundary: str) -> None:
         assert torch.autograd.gradcheck(function, inputs, fast_mode=True, check_forward_ad=True)
         assert torch.autograd.gradgradcheck(function, inputs, fast_mode=True)
     bare = torch.where(hole, torch.nan, image).detach(), grid.detach()
-    expected = gridsample.grid_sample(*(one.numpy() for one in bare), mode, **how)
-    np.testing.assert_array_equal(gridsample.grid_sample(*bare, mode, **how).numpy(), expected)
+    expected = gridsample.grid_sample(*(array.numpy() for array in bare), mode, **options)
+    np.testing.assert_array_equal(gridsample.grid_sample(*bare, mode, **options).numpy(), expected)
 
 
 @pytest.mark.slow
@@ -85,20 +85,20 @@ def test_derivatives_of_affine_maps_resizing_and_splatting() -> None:
 
     def mapped(image: Tensor, theta: Tensor, weights: Tensor) -> Tensor:
         image = torch.where(hole, torch.nan, image)
-        found = gridsample.affine_sample(image, theta, (1, 2, 3, 3), weights=weights, **IGNORE)
-        return found.nan_to_num(0)
+        result = gridsample.affine_sample(image, theta, (1, 2, 3, 3), weights=weights, **IGNORE)
+        return result.nan_to_num(0)
 
     def resized(image: Tensor, weights: Tensor) -> Tensor:
         image = torch.where(hole, torch.nan, image)
-        how = {"mode": "bilinear", "antialias": True}
-        found = gridsample.interpolate(image, (3, 7), weights=weights, **how, **IGNORE)
-        return found.nan_to_num(0)
+        options = {"mode": "bilinear", "antialias": True}
+        result = gridsample.interpolate(image, (3, 7), weights=weights, **options, **IGNORE)
+        return result.nan_to_num(0)
 
     def splatted(values: Tensor, weights: Tensor) -> Tensor:
         values = torch.where(hole, torch.nan, values).flatten(2)
         grid = torch.linspace(-1, 1, 40, dtype=torch.float64).reshape(1, 20, 2)
-        how = {"weights": weights.flatten(2), "normalize": True}
-        return gridsample.splat(values, grid, (3, 3), **how, **IGNORE)
+        options = {"weights": weights.flatten(2), "normalize": True}
+        return gridsample.splat(values, grid, (3, 3), **options, **IGNORE)
 
     for function, inputs in (
         (mapped, (image, theta, weights)),
@@ -111,32 +111,32 @@ def test_derivatives_of_affine_maps_resizing_and_splatting() -> None:
 
 @pytest.mark.covering(ordinary=1, slow=2)
 @pytest.mark.parametrize("boundary", ["missing", "antisymmetric", ("missing", "zeros")])
-@pytest.mark.parametrize("kind", [torch.float64, torch.complex128])
-def test_gradients_are_those_of_arrays(boundary: Any, kind: torch.dtype) -> None:
-    rng = cases.generator("torch missing", str(boundary), str(kind))
+@pytest.mark.parametrize("dtype", [torch.float64, torch.complex128])
+def test_gradients_are_those_of_arrays(boundary: Any, dtype: torch.dtype) -> None:
+    rng = cases.generator("torch missing", str(boundary), str(dtype))
     image, hole, weights = given(rng, (1, 2, 4, 5), (2, 2, 4, 5))
-    image = torch.where(hole, torch.nan, image).to(kind).detach().requires_grad_()
+    image = torch.where(hole, torch.nan, image).to(dtype).detach().requires_grad_()
     grid = torch.tensor(rng.uniform(-1.2, 1.2, (2, 3, 2)), requires_grad=True)
-    how: Any = {"padding_mode": boundary, "min_weight": 0.1, **IGNORE}
-    found = gridsample.grid_sample(image, grid, weights=weights, **how)
-    upstream = torch.tensor(cases.pixels(rng, found.shape, str(kind).removeprefix("torch.")))
-    by_autograd = torch.autograd.grad(found, (image, grid, weights), upstream)
-    bare = [one.detach() for one in (upstream, image, grid)]
-    mine = gridsample.grid_sample_vjp(*bare, weights=weights.detach(), **how)
-    arrays = [one.numpy() for one in bare]
-    theirs = gridsample.grid_sample_vjp(*arrays, weights=weights.detach().numpy(), **how)
-    for one, two, three in zip(by_autograd, mine, theirs, strict=True):
-        torch.testing.assert_close(two, one)
-        torch.testing.assert_close(torch.tensor(three), one)
+    options: Any = {"padding_mode": boundary, "min_weight": 0.1, **IGNORE}
+    result = gridsample.grid_sample(image, grid, weights=weights, **options)
+    upstream = torch.tensor(cases.pixels(rng, result.shape, str(dtype).removeprefix("torch.")))
+    by_autograd = torch.autograd.grad(result, (image, grid, weights), upstream)
+    bare = [tensor.detach() for tensor in (upstream, image, grid)]
+    mine = gridsample.grid_sample_vjp(*bare, weights=weights.detach(), **options)
+    arrays = [array.numpy() for array in bare]
+    theirs = gridsample.grid_sample_vjp(*arrays, weights=weights.detach().numpy(), **options)
+    for autograd, two, three in zip(by_autograd, mine, theirs, strict=True):
+        torch.testing.assert_close(two, autograd)
+        torch.testing.assert_close(torch.tensor(three), autograd)
     assert not by_autograd[0][hole].any()
 
 
 def test_a_point_without_coordinate_leaves_gradients_clean() -> None:
     image = torch.tensor([[[1.0, torch.nan, 3.0]]], requires_grad=True)
     grid = torch.tensor([[[0.1], [torch.nan], [0.9]]], requires_grad=True)
-    found = gridsample.grid_sample(image, grid, padding_mode="missing", **IGNORE)
-    assert found.isnan()[0, 0, 1] and not found.isnan()[0, 0, 2]
-    found[~found.isnan()].sum().backward()
+    result = gridsample.grid_sample(image, grid, padding_mode="missing", **IGNORE)
+    assert result.isnan()[0, 0, 1] and not result.isnan()[0, 0, 2]
+    result[~result.isnan()].sum().backward()
     assert image.grad.isfinite().all() and grid.grad.isfinite().all()
 
 
@@ -161,25 +161,25 @@ def test_transforms_sample_the_same_bits_where_nothing_is_missing(channels: int)
     assert torch.equal(compiled(images[0]), plain(images[0]))
 
 
-@pytest.mark.parametrize("kind", [torch.bfloat16, torch.float16, torch.uint8])
-def test_narrow_types_are_divided_in_full_precision(kind: torch.dtype) -> None:
-    rng = cases.generator("torch missing", str(kind))
-    image = torch.tensor(rng.uniform(0, 200, (1, 2, 5, 6))).to(kind)
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.uint8])
+def test_narrow_types_are_divided_in_full_precision(dtype: torch.dtype) -> None:
+    rng = cases.generator("torch missing", str(dtype))
+    image = torch.tensor(rng.uniform(0, 200, (1, 2, 5, 6))).to(dtype)
     weights, grid = torch.tensor(rng.random((1, 1, 5, 6)) < 0.6), rng.uniform(-1, 1, (1, 9, 2))
-    how: Any = {"padding_mode": "missing", "weights": weights}
+    options: Any = {"padding_mode": "missing", "weights": weights}
     grids = torch.tensor(grid)
-    expected = gridsample.grid_sample(image.double(), grids, **how)
-    found = gridsample.grid_sample(image, grids, **how)
-    assert found.dtype == kind
-    if kind == torch.uint8:
-        assert torch.equal(found.double(), expected.nan_to_num(0).round())
+    expected = gridsample.grid_sample(image.double(), grids, **options)
+    result = gridsample.grid_sample(image, grids, **options)
+    assert result.dtype == dtype
+    if dtype == torch.uint8:
+        assert torch.equal(result.double(), expected.nan_to_num(0).round())
     else:
-        torch.testing.assert_close(found, expected.to(kind), equal_nan=True)
-    if kind != torch.uint8:
+        torch.testing.assert_close(result, expected.to(dtype), equal_nan=True)
+    if dtype != torch.uint8:
         image[0, 0, 2, 2] = torch.nan
-        found = gridsample.grid_sample(image, grids, **IGNORE)
+        result = gridsample.grid_sample(image, grids, **IGNORE)
         expected = gridsample.grid_sample(image.double(), grids, **IGNORE)
-        torch.testing.assert_close(found, expected.to(kind), equal_nan=True)
+        torch.testing.assert_close(result, expected.to(dtype), equal_nan=True)
 
 
 def test_the_module_takes_weights() -> None:
@@ -188,10 +188,10 @@ def test_the_module_takes_weights() -> None:
     image, grid = torch.where(hole, torch.nan, image), torch.rand(1, 3, 2, dtype=torch.float64)
     module = GridSample(padding_mode="missing", missing="ignore", min_weight=0.3)
     assert "missing='ignore', min_weight=0.3" in repr(module)
-    how: Any = {"padding_mode": "missing", "min_weight": 0.3, **IGNORE}
+    options: Any = {"padding_mode": "missing", "min_weight": 0.3, **IGNORE}
     torch.testing.assert_close(
         module(image, grid, weights),
-        gridsample.grid_sample(image, grid, weights=weights, **how),
+        gridsample.grid_sample(image, grid, weights=weights, **options),
         equal_nan=True,
     )
     with pytest.raises(ValueError, match="missing 'skip' is not known"):

@@ -219,7 +219,7 @@ def test_a_torch_that_is_too_old_is_told_so(monkeypatch: pytest.MonkeyPatch) -> 
 @pytest.mark.parametrize(
     "options", [{"coords": "pixel"}, {"extrapolate": False}, {"padding_mode": ["constant"] * 2}]
 )
-def test_what_no_node_says_is_refused(options: dict[str, Any]) -> None:
+def test_what_onnx_cannot_express_is_refused(options: dict[str, Any]) -> None:
     from gridsample.backends.torch.onnx import check_expressible
     from gridsample.backends.torch.schemas import record
 

@@ -320,7 +320,7 @@ def test_nothing_is_derived_by_the_fill() -> None:
     [pytest.param(*c, marks=[pytest.mark.slow] * (i % 3 != 0)) for i, c in enumerate(CHOSEN)],
     ids=str,
 )
-def test_second_order_is_zero_at_points_that_are_nowhere(
+def test_second_order_is_zero_at_invalid_points(
     mode: Any, boundary: Any, more: dict[str, Any]
 ) -> None:
     """Whether the fused kernel works it out, or the formulas do."""

@@ -106,8 +106,12 @@ def test_torchs_functions_are_heard_of_under_their_own_names(name: str, strict: 
         mode = Heard()
         with mode:
             call(*tensors, **options)
-        given = [one.as_subclass(Marked) for one in tensors]
-        return mode.functions[0], type(call(*given, **options)), call(Duck(), *given[1:], **options)
+        marked = [tensor.as_subclass(Marked) for tensor in tensors]
+        return (
+            mode.functions[0],
+            type(call(*marked, **options)),
+            call(Duck(), *marked[1:], **options),
+        )
 
     theirs = use(function)
     with patch(strict=strict):
@@ -131,7 +135,7 @@ def test_our_drop_ins_are_heard_of_by_themselves(name: str) -> None:
     with mode:
         function(*tensors, **options)
     assert mode.functions == [function]
-    assert type(function(*(one.as_subclass(Marked) for one in tensors), **options)) is Marked
+    assert type(function(*(tensor.as_subclass(Marked) for tensor in tensors), **options)) is Marked
 
 
 def test_arrays_are_no_business_of_a_mode() -> None:

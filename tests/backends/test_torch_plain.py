@@ -80,10 +80,12 @@ def test_plain_is_what_it_says() -> None:
 @pytest.mark.covering(ordinary=1, slow=2)
 @pytest.mark.parametrize("items", [1, 2])
 @pytest.mark.parametrize("last", [False, True])
-@pytest.mark.parametrize("kind", [torch.float32, torch.float64, torch.complex64], ids=str)
-def test_both_ways_agree_bit_for_bit(kind: torch.dtype, last: bool, items: int) -> None:
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.complex64], ids=str)
+def test_the_short_and_the_long_way_agree_bit_for_bit(
+    dtype: torch.dtype, last: bool, items: int
+) -> None:
     image, grid = tensors()
-    image, grid = image[:items].to(kind), grid.float()
+    image, grid = image[:items].to(dtype), grid.float()
     if last:
         image = image.contiguous(memory_format=torch.channels_last)
     results = []
@@ -134,9 +136,12 @@ def test_a_graph_made_the_short_way_serves_everybody() -> None:
     assert "PlainGather" in out.grad_fn.name()
     upstream = torch.stack([torch.ones_like(out), out.detach()])
     batched = torch.autograd.grad(out, grid, upstream, retain_graph=True, is_grads_batched=True)[0]
-    for mine, one in zip(batched, upstream, strict=True):
+    for mine, values in zip(batched, upstream, strict=True):
         torch.testing.assert_close(
-            mine, torch.autograd.grad(out, grid, one, retain_graph=True)[0], rtol=1e-12, atol=1e-12
+            mine,
+            torch.autograd.grad(out, grid, values, retain_graph=True)[0],
+            rtol=1e-12,
+            atol=1e-12,
         )
     (first,) = torch.autograd.grad(out.square().sum(), grid, create_graph=True)
     (second,) = torch.autograd.grad(first.sum(), grid)

@@ -57,8 +57,10 @@ def tensors(height: int = 5) -> tuple[Tensor, Tensor]:
 def check(model: Any, *heights: int) -> None:
     """A model gives what the model as it is gives, for images of some heights."""
     for height in heights:
-        given = tensors(height)
-        torch.testing.assert_close(model(*given), Warp()(*given), rtol=1e-4, atol=1e-5)
+        tensors_used = tensors(height)
+        torch.testing.assert_close(
+            model(*tensors_used), Warp()(*tensors_used), rtol=1e-4, atol=1e-5
+        )
 
 
 def saved(model: Any) -> Any:
@@ -73,8 +75,8 @@ def test_models_script(strict: bool) -> None:
     before = torch.jit.script(Warp())
     with patch(strict=strict):
         model = torch.jit.script(Warp())
-        for one in (model, copy.deepcopy(model), saved(model), before):
-            check(one, 5, 8)
+        for module in (model, copy.deepcopy(model), saved(model), before):
+            check(module, 5, 8)
     check(model, 5)
 
 
@@ -113,8 +115,8 @@ def test_models_trace_and_stay_general(strict: bool) -> None:
     with patch(strict=strict):
         model = torch.jit.trace(Warp(), tensors())
         assert "gridsample::" not in str(model.graph)
-        for one in (model, saved(model), before):
-            check(one, 5, 8)
+        for module in (model, saved(model), before):
+            check(module, 5, 8)
     check(model, 5)
 
 
@@ -185,9 +187,9 @@ def test_our_functions_trace_and_what_they_sample_stays_open() -> None:
     larger, points = torch.rand(1, 2, 8, 7), torch.rand(1, 6, 5, 2)
     spline = {"mode": "spline3", "padding_mode": "mirror", "return_mask": True}
     filled = {"padding_mode": "constant", "fill_value": 3}
-    for how in ({}, {"mode": ("nearest", "cubic")}, filled, {"mode": "spline2", **filled}):
-        traced = trace(lambda *given: gridsample.grid_sample(*given, **how), image, grid)  # type: ignore[arg-type]  # noqa: B023
-        ours = gridsample.grid_sample(larger, points, **how)  # type: ignore[arg-type]
+    for options in ({}, {"mode": ("nearest", "cubic")}, filled, {"mode": "spline2", **filled}):
+        traced = trace(lambda *given: gridsample.grid_sample(*given, **options), image, grid)  # type: ignore[arg-type]  # noqa: B023
+        ours = gridsample.grid_sample(larger, points, **options)  # type: ignore[arg-type]
         torch.testing.assert_close(traced(larger, points), ours, rtol=0, atol=0)
     traced = trace(lambda *given: gridsample.grid_sample(*given, **spline), image, grid)  # type: ignore[arg-type]
     for ours, theirs in zip(
@@ -220,9 +222,9 @@ def test_traced_functions_have_derivatives() -> None:
 def test_a_size_that_becomes_a_constant_is_warned_of() -> None:
     image = tensors()[0]
     calls = (
-        lambda given: gridsample.interpolate(given, given.shape[2] * 2),
-        lambda given: gridsample.splat(given, torch.rand(1, 5, 6, 2), (given.shape[2], 3)),
-        lambda given: gridsample.affine_sample(given, torch.rand(1, 2, 3), given.shape),
+        lambda image: gridsample.interpolate(image, image.shape[2] * 2),
+        lambda values: gridsample.splat(values, torch.rand(1, 5, 6, 2), (values.shape[2], 3)),
+        lambda image: gridsample.affine_sample(image, torch.rand(1, 2, 3), image.shape),
     )
     for call in calls:
         with pytest.warns(torch.jit.TracerWarning, match="Python integer"):

@@ -34,7 +34,7 @@ VALUES = torch.rand(1, 2, 3, 4)
 def test_our_functions_take_sizes_of_every_kind(kind: str, library: str) -> None:
     size = KINDS[kind]
     image, grid, theta, values = (
-        one.numpy() if library == "numpy" else one for one in (IMAGE, GRID, THETA, VALUES)
+        array.numpy() if library == "numpy" else array for array in (IMAGE, GRID, THETA, VALUES)
     )
     assert gridsample.identity_grid(size).shape == (1, 3, 4, 2)
     assert gridsample.affine_grid(theta, size).shape == (1, 3, 4, 2)

@@ -28,12 +28,12 @@ def test_intrinsics_are_opencvs(count: int) -> None:
     ):
         rng = np.random.default_rng(seed)
         matrix, k = lens(rng), rng.uniform(-1, 1, count) * scale
-        found = cameras.optimal_intrinsics(SIZE, matrix, k, alpha, new, centred=centred)
+        result = cameras.optimal_intrinsics(SIZE, matrix, k, alpha, new, centred=centred)
         expected, _ = cv2.getOptimalNewCameraMatrix(
             matrix, k, SIZE[::-1], alpha, (new or SIZE)[::-1], centerPrincipalPoint=centred
         )
         # OpenCV stops looking for rays after a few steps.
-        np.testing.assert_allclose(found, expected, rtol=0, atol=0.02)
+        np.testing.assert_allclose(result, expected, rtol=0, atol=0.02)
 
 
 @pytest.mark.slow
@@ -42,11 +42,11 @@ def test_intrinsics_are_opencvs_for_fisheyes() -> None:
         rng = np.random.default_rng(seed)
         matrix, k = lens(rng), rng.uniform(-1, 1, 4) * [0.05, 0.02, 0.01, 0.002]
         for balance, new in ((0, None), (0.3, (100, 80)), (1, None)):
-            found = cameras.optimal_intrinsics(SIZE, matrix, k, balance, new, model="fisheye")
+            result = cameras.optimal_intrinsics(SIZE, matrix, k, balance, new, model="fisheye")
             expected = cv2.fisheye.estimateNewCameraMatrixForUndistortRectify(
                 matrix, k, SIZE[::-1], np.eye(3), balance=balance, new_size=(new or SIZE)[::-1]
             )
-            np.testing.assert_allclose(found, expected, rtol=0, atol=1e-6)
+            np.testing.assert_allclose(result, expected, rtol=0, atol=1e-6)
 
 
 def test_what_is_shown() -> None:

@@ -66,8 +66,8 @@ def test_points_are_distorted_as_by_opencv(count: int) -> None:
     np.testing.assert_allclose(cameras.distort_points(plane, k, matrix), theirs, atol=1e-9)
     flipped = cameras.distort_points(rays * [1, -1, -1], k, matrix, axes="opengl")
     np.testing.assert_allclose(flipped, theirs, atol=1e-9)
-    one = cameras.distort_points(plane[7], list(k), matrix.tolist())
-    np.testing.assert_allclose(one, theirs[7], atol=1e-9)
+    point = cameras.distort_points(plane[7], list(k), matrix.tolist())
+    np.testing.assert_allclose(point, theirs[7], atol=1e-9)
 
 
 def test_points_of_a_fisheye_are_distorted_as_by_opencv() -> None:
@@ -75,8 +75,8 @@ def test_points_of_a_fisheye_are_distorted_as_by_opencv() -> None:
     matrix, k = lens(rng), np.array([0.03, -0.01, 0.002, -0.0003])
     plane = rng.uniform(-1, 1, (50, 2))
     theirs = cv2.fisheye.distortPoints(plane[:, None], matrix, k)[:, 0]
-    found = cameras.distort_points(plane, k, matrix, model="fisheye")
-    np.testing.assert_allclose(found, theirs, atol=1e-9)
+    result = cameras.distort_points(plane, k, matrix, model="fisheye")
+    np.testing.assert_allclose(result, theirs, atol=1e-9)
 
 
 def test_stereo_images_are_rectified_as_by_opencv() -> None:
@@ -99,8 +99,8 @@ def test_stereo_images_are_rectified_as_by_opencv() -> None:
 
 def test_rays_that_a_lens_does_not_image_are_nan() -> None:
     rays = np.array([[0.1, 0, 1], [0.1, 0, 0], [0.1, 0, -1], [0, 0, -1], [0, 0, 2], [0, 0, 0]])
-    found = cameras.distort_points(rays, [0.1, 0, 0, 0])
-    np.testing.assert_array_equal(np.isnan(found[:, 0]), [0, 1, 1, 1, 0, 1])
+    result = cameras.distort_points(rays, [0.1, 0, 0, 0])
+    np.testing.assert_array_equal(np.isnan(result[:, 0]), [0, 1, 1, 1, 0, 1])
     wide = cameras.distort_points(rays, [], model="fisheye")
     np.testing.assert_array_equal(np.isnan(wide[:, 0]), [0, 0, 0, 1, 0, 1])
     np.testing.assert_allclose(wide[:3, 0], [math.atan(0.1), math.pi / 2, math.pi - math.atan(0.1)])
@@ -108,8 +108,8 @@ def test_rays_that_a_lens_does_not_image_are_nan() -> None:
     narrow = cameras.distort_points(rays, [], model="fisheye", max_angle=1.6)
     np.testing.assert_array_equal(np.isnan(narrow[:, 0]), [0, 0, 1, 1, 0, 1])
     plane = np.array([[0.9, 0], [1.1, 0]])
-    found = cameras.distort_points(plane, [0, 0, 0, 0], max_angle=math.pi / 4)
-    np.testing.assert_array_equal(np.isnan(found[:, 0]), [0, 1])
+    result = cameras.distort_points(plane, [0, 0, 0, 0], max_angle=math.pi / 4)
+    np.testing.assert_array_equal(np.isnan(result[:, 0]), [0, 1])
 
 
 @pytest.mark.parametrize("k1", [-0.2, -0.05, 0.0, 0.1])
@@ -119,10 +119,10 @@ def test_the_field_of_a_fisheye_ends_where_it_folds(k1: float) -> None:
     angles = np.array([0.5, 1.0, 1.5, 2.0, 2.5, 3.1, end * (1 - 1e-9), end * (1 + 1e-9)])
     angles = angles[angles < math.pi]
     rays = np.stack([np.sin(angles), 0 * angles, np.cos(angles)], -1)
-    found = cameras.distort_points(rays, [k1, 0, 0, 0], model="fisheye")
-    np.testing.assert_array_equal(np.isnan(found[:, 0]), angles >= end)
+    result = cameras.distort_points(rays, [k1, 0, 0, 0], model="fisheye")
+    np.testing.assert_array_equal(np.isnan(result[:, 0]), angles >= end)
     # Without its end, it would show the same pixel twice.
-    assert (np.diff(found[~np.isnan(found[:, 0]), 0][:5]) > 0).all()
+    assert (np.diff(result[~np.isnan(result[:, 0]), 0][:5]) > 0).all()
 
 
 def test_missing_rays_are_missing_in_the_image() -> None:
@@ -131,8 +131,8 @@ def test_missing_rays_are_missing_in_the_image() -> None:
     outside = np.isnan(grid).any(-1)
     assert 0.02 < outside.mean() < 0.9
     photo = np.ones((1, 1, *SIZE))
-    found = gridsample.grid_sample(photo, grid, padding_mode="border", coords="pixel")
-    np.testing.assert_array_equal(np.isnan(found[0]), outside)
+    result = gridsample.grid_sample(photo, grid, padding_mode="border", coords="pixel")
+    np.testing.assert_array_equal(np.isnan(result[0]), outside)
 
 
 def test_a_batch_of_cameras() -> None:
@@ -142,8 +142,8 @@ def test_a_batch_of_cameras() -> None:
     whole = cameras.undistort_grid(SIZE, matrices, ks)
     assert whole.shape == (2, *SIZE, 2)
     for n in range(2):
-        one = cameras.undistort_grid(SIZE, matrices[n], ks[n])
-        np.testing.assert_allclose(whole[n : n + 1], one, rtol=0, atol=1e-11)
+        grid = cameras.undistort_grid(SIZE, matrices[n], ks[n])
+        np.testing.assert_allclose(whole[n : n + 1], grid, rtol=0, atol=1e-11)
     same = cameras.undistort_grid(SIZE, matrices[0], ks)
     assert same.shape == (2, *SIZE, 2)
 
@@ -153,24 +153,24 @@ def test_a_batch_of_cameras() -> None:
 def test_tensors_have_the_same_grids_and_derivatives(model: str, count: int) -> None:
     rng = np.random.default_rng(4)
     arrays = [lens(rng), 0.1 * coefficients(rng, count), rotation(rng, 0.2), lens(rng)]
-    given = [torch.from_numpy(one).requires_grad_() for one in arrays]
-    grid = cameras.undistort_grid(SIZE, *given, model=model)
+    tensors = [torch.from_numpy(array).requires_grad_() for array in arrays]
+    grid = cameras.undistort_grid(SIZE, *tensors, model=model)
     theirs = cameras.undistort_grid(SIZE, *arrays, model=model)
     np.testing.assert_allclose(grid.detach(), theirs, rtol=0, atol=1e-10)
 
-    def call(*given: Tensor) -> Tensor:
-        return cameras.undistort_grid((3, 2), *given, model=model)
+    def call(*tensors: Tensor) -> Tensor:
+        return cameras.undistort_grid((3, 2), *tensors, model=model)
 
-    assert torch.autograd.gradcheck(call, given)
-    assert torch.autograd.gradgradcheck(call, given)
+    assert torch.autograd.gradcheck(call, tensors)
+    assert torch.autograd.gradgradcheck(call, tensors)
     # The middle of a fisheye, where an angle and a radius are 0.
     rays = torch.tensor([[0.0, 0, 2], [0.3, -0.2, 1]], dtype=torch.float64, requires_grad=True)
 
     def middle(rays: Tensor, k: Tensor) -> Tensor:
         return cameras.distort_points(rays, k, model=model)
 
-    assert torch.autograd.gradcheck(middle, (rays, given[1]))
-    narrow = cameras.undistort_grid(SIZE, *[one.float() for one in given], model=model)
+    assert torch.autograd.gradcheck(middle, (rays, tensors[1]))
+    narrow = cameras.undistort_grid(SIZE, *[tensor.float() for tensor in tensors], model=model)
     assert narrow.dtype == torch.float32
     np.testing.assert_allclose(narrow.detach(), theirs, rtol=0, atol=1e-3)
 
@@ -215,11 +215,11 @@ def test_bad_arguments(change: dict[str, Any], error: type[Exception], words: li
 def test_no_distortion(model: str) -> None:
     """OpenCV's functions take None, too."""
     points = np.random.default_rng(0).normal(size=(7, 2))
-    for given in (points, torch.from_numpy(points)):
-        found, expected = (
-            cameras.distort_points(given, k, None, model=model) for k in (None, [0.0] * 4)
+    for array in (points, torch.from_numpy(points)):
+        result, expected = (
+            cameras.distort_points(array, k, None, model=model) for k in (None, [0.0] * 4)
         )
-        np.testing.assert_array_equal(found, expected)
+        np.testing.assert_array_equal(result, expected)
     grids = [cameras.undistort_grid((4, 5), np.eye(3), k, model=model) for k in (None, [0] * 4)]
     np.testing.assert_array_equal(*grids)
     assert cameras.stereo_grids(

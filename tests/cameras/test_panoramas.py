@@ -12,7 +12,7 @@ from torch import Tensor
 from gridsample import cameras
 
 PANORAMA, CUBE = cameras.equirectangular((64, 128)), cameras.cubemap(40)
-BOTH = pytest.mark.parametrize("source", [PANORAMA, CUBE], ids=lambda one: one.kind)
+BOTH = pytest.mark.parametrize("source", [PANORAMA, CUBE], ids=lambda projection: projection.kind)
 
 
 def colour(rays: np.ndarray) -> np.ndarray:
@@ -49,12 +49,14 @@ def test_seams_are_as_exact_as_everything_else(source: cameras.Projection, mode:
 
     def error(direction: Any) -> float:
         view, rotation = turned(direction)
-        found = cameras.convert_panorama(image, source, view, rotation, mode=mode)
+        result = cameras.convert_panorama(image, source, view, rotation, mode=mode)
         expected = colour(cameras.panorama_rays(view, rotation)[0])
-        return float(np.abs(found[0] - expected).max())
+        return float(np.abs(result[0] - expected).max())
 
     # A pixel is 0.05 wide, so the error of what is clamped there would be up to 0.04.
-    elsewhere = max(error(one) for one in [(0.2, 0.1, 1), (1, 0.3, 0.2), (-0.2, -0.6, -0.9)])
+    elsewhere = max(
+        error(direction) for direction in [(0.2, 0.1, 1), (1, 0.3, 0.2), (-0.2, -0.6, -0.9)]
+    )
     assert elsewhere < {"bilinear": 2e-3, "bicubic": 8e-3, "spline3": 3e-4}[mode]
     for direction in EDGES:
         assert error(direction) < max(1.1 * elsewhere, 3e-4), direction
@@ -65,8 +67,8 @@ def test_constant_images_stay_constant(source: cameras.Projection) -> None:
     image = np.full((1, 1, *source.shape), 200, np.uint8)
     for target in (PANORAMA, CUBE, cameras.perspective((31, 33), fov=120)):
         for mode in ("nearest", "bilinear", "bicubic"):
-            found = cameras.convert_panorama(image, source, target, mode=mode)
-            assert found.dtype == np.uint8 and (found == 200).all()
+            result = cameras.convert_panorama(image, source, target, mode=mode)
+            assert result.dtype == np.uint8 and (result == 200).all()
 
 
 @BOTH
@@ -76,8 +78,8 @@ def test_values_do_not_jump(source: cameras.Projection) -> None:
     # At the poles of a panorama, all pixels of a row meet.
     for direction in EDGES[:2] if source is PANORAMA else EDGES:
         view, rotation = turned(direction, fov=0.01)  # a few thousandths of a pixel
-        found = cameras.convert_panorama(image, source, view, rotation)
-        jumps = np.abs(np.diff(found, axis=-1)).max(), np.abs(np.diff(found, axis=-2)).max()
+        result = cameras.convert_panorama(image, source, view, rotation)
+        jumps = np.abs(np.diff(result, axis=-1)).max(), np.abs(np.diff(result, axis=-2)).max()
         # Faces are extended by interpolation, which agrees with the neighbour to second order.
         limit = 2e-3 if source is PANORAMA else 0.6
         assert max(jumps) < limit, direction
@@ -86,16 +88,16 @@ def test_values_do_not_jump(source: cameras.Projection) -> None:
 @BOTH
 def test_a_projection_of_itself_is_the_same(source: cameras.Projection) -> None:
     image = np.random.default_rng(1).normal(size=(2, 3, *source.shape))
-    found = cameras.convert_panorama(image, source, source)
-    np.testing.assert_allclose(found, image, rtol=0, atol=1e-11)
+    result = cameras.convert_panorama(image, source, source)
+    np.testing.assert_allclose(result, image, rtol=0, atol=1e-11)
 
 
 @pytest.mark.parametrize("width", [1, 7, 12])
 def test_small_panoramas(width: int) -> None:
     source = cameras.equirectangular((3, width))
     image = np.random.default_rng(2).normal(size=(1, 1, 3, width))
-    found = cameras.convert_panorama(image, source, cameras.cubemap(5), mode="bicubic")
-    assert np.isfinite(found).all()
+    result = cameras.convert_panorama(image, source, cameras.cubemap(5), mode="bicubic")
+    assert np.isfinite(result).all()
     tiny = cameras.convert_panorama(np.ones((1, 1, 6, 1, 1)), cameras.cubemap(1), source)
     np.testing.assert_allclose(tiny, 1, rtol=0, atol=1e-12)
 
@@ -124,11 +126,11 @@ def test_where_directions_are() -> None:
 def test_what_a_view_does_not_show_is_missing() -> None:
     view = cameras.perspective((33, 47), fov=80)
     image = picture(view)
-    found = cameras.convert_panorama(image, view, PANORAMA)[0]
-    missing = np.isnan(found).any(0)
+    result = cameras.convert_panorama(image, view, PANORAMA)[0]
+    missing = np.isnan(result).any(0)
     rays = cameras.panorama_rays(PANORAMA)[0]
     expected = colour(rays)
-    np.testing.assert_allclose(found[:, ~missing], expected[:, ~missing], rtol=0, atol=2e-2)
+    np.testing.assert_allclose(result[:, ~missing], expected[:, ~missing], rtol=0, atol=2e-2)
     inside = (rays[..., 2] > 0) & (np.abs(rays[..., 0]) < np.tan(np.radians(40)) * rays[..., 2])
     inside &= np.abs(rays[..., 1]) < np.tan(np.radians(40)) * 33 / 47 * rays[..., 2]
     np.testing.assert_array_equal(~missing, inside)
@@ -137,8 +139,8 @@ def test_what_a_view_does_not_show_is_missing() -> None:
 @pytest.mark.parametrize("mode", ["nearest", "label"])
 def test_labels_are_copied(mode: str) -> None:
     image = np.random.default_rng(3).choice([3, 70, 200], (1, 1, 6, 40, 40)).astype(np.uint8)
-    found = cameras.convert_panorama(image, CUBE, PANORAMA, mode=mode)
-    assert set(np.unique(found)) == {3, 70, 200}
+    result = cameras.convert_panorama(image, CUBE, PANORAMA, mode=mode)
+    assert set(np.unique(result)) == {3, 70, 200}
 
 
 @BOTH
@@ -149,11 +151,11 @@ def test_the_gradient_is_the_transpose(source: cameras.Projection) -> None:
         image = rng.normal(size=(2, 2, *source.shape))
         upstream = rng.normal(size=(2, 2, *target.shape))
         made = cameras.convert_panorama(image, source, target, cameras.look(20, 70), mode=mode)
-        found = cameras.convert_panorama_vjp(
+        result = cameras.convert_panorama_vjp(
             upstream, image, source, target, cameras.look(20, 70), mode=mode
         )
-        assert found.shape == image.shape
-        assert np.vdot(made, upstream) == pytest.approx(np.vdot(image, found), rel=1e-11)
+        assert result.shape == image.shape
+        assert np.vdot(made, upstream) == pytest.approx(np.vdot(image, result), rel=1e-11)
 
 
 @pytest.mark.slow
@@ -168,12 +170,12 @@ def test_tensors_are_differentiable() -> None:
             view = cameras.perspective((2, 3), intrinsics=lens)
             return cameras.convert_panorama(image, source, view, rotation)
 
-        given = image, rotation, lens.clone().requires_grad_()
-        assert torch.autograd.gradcheck(call, given)
-        plain = [one.detach().numpy() for one in given]
+        leaves = image, rotation, lens.clone().requires_grad_()
+        assert torch.autograd.gradcheck(call, leaves)
+        plain = [tensor.detach().numpy() for tensor in leaves]
         view = cameras.perspective((2, 3), intrinsics=plain[2])
         theirs = cameras.convert_panorama(plain[0], source, view, plain[1])
-        np.testing.assert_allclose(call(*given).detach(), theirs, rtol=0, atol=1e-12)
+        np.testing.assert_allclose(call(*leaves).detach(), theirs, rtol=0, atol=1e-12)
     at_pole = torch.tensor(cameras.look(pitch=90), requires_grad=True)
     grid = cameras.panorama_grid(cameras.perspective((1, 1), fov=9), small[0], at_pole)
     (slope,) = torch.autograd.grad(grid.sum(), at_pole)
@@ -228,15 +230,15 @@ def test_panoramas_are_py360converts() -> None:
         focal = (size[1] - 1) / 2 / np.tan(np.radians(fov) / 2)
         x, y = (size[1] - 1) / 2, (size[0] - 1) / 2
         view = cameras.perspective(size, intrinsics=[[focal, 0, x], [0, focal, y], [0, 0, 1]])
-        found = cameras.convert_panorama(image, PANORAMA, view, cameras.look(*angles))
-        return np.moveaxis(found[0], 0, -1)
+        result = cameras.convert_panorama(image, PANORAMA, view, cameras.look(*angles))
+        return np.moveaxis(result[0], 0, -1)
 
     for yaw, pitch in ((0, 0), (40, 0), (-70, 25), (175, -30)):
         expected = py360convert.e2p(planes, 70, yaw, pitch, (33, 33))
         np.testing.assert_allclose(converted((33, 33), 70, yaw, pitch), expected, rtol=0, atol=5e-3)
     faces = py360convert.e2c(planes, 33, cube_format="list")
     angles = (0, 0), (90, 0), (180, 0), (-90, 0), (0, 90), (0, -90)
-    for one, expected in zip(angles, faces, strict=True):
-        found = converted((33, 33), 90, *one)
+    for view_angles, expected in zip(angles, faces, strict=True):
+        result = converted((33, 33), 90, *view_angles)
         # At the seams and the poles, it interpolates otherwise.
-        assert np.quantile(np.abs(found - expected), 0.95) < 5e-3
+        assert np.quantile(np.abs(result - expected), 0.95) < 5e-3

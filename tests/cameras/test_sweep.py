@@ -58,17 +58,17 @@ def plain(reference: Any, sources: Any, cameras: Any, depths: Any, reduce: str) 
         place = seen[:, :2] / seen[:, 2:]
         size = torch.tensor([width - 1.0, height - 1.0], dtype=poses.dtype)[:, None]
         grid = torch.where(seen[:, 2:] > 0, 2 * place / size - 1, -9).permute(0, 2, 1)[:, :, None]
-        found = torch.nn.functional.grid_sample(sources[:, v], grid, align_corners=True)
-        volumes.append(found.reshape(n, channels, *depths.shape[1:]))
+        result = torch.nn.functional.grid_sample(sources[:, v], grid, align_corners=True)
+        volumes.append(result.reshape(n, channels, *depths.shape[1:]))
     if reduce == "none":
         return torch.stack(volumes, 1)
     every = torch.stack([reference[:, :, None].expand_as(volumes[0]), *volumes])
     return every.mean(0) if reduce == "mean" else (every**2).mean(0) - every.mean(0) ** 2
 
 
-def tensors(given: dict[str, Any]) -> dict[str, Any]:
-    made = {k: torch.from_numpy(v) for k, v in given.items() if k != "cameras"}
-    return {**made, "cameras": tuple(map(torch.from_numpy, given["cameras"]))}
+def tensors(arrays: dict[str, Any]) -> dict[str, Any]:
+    made = {k: torch.from_numpy(v) for k, v in arrays.items() if k != "cameras"}
+    return {**made, "cameras": tuple(map(torch.from_numpy, arrays["cameras"]))}
 
 
 def depth_like(kind: str, depths: np.ndarray) -> np.ndarray:
@@ -83,70 +83,77 @@ def depth_like(kind: str, depths: np.ndarray) -> np.ndarray:
 @pytest.mark.parametrize("reduce", ["variance", "mean", "none"])
 @pytest.mark.parametrize("kind", ["D", "ND", "1DHW", "NDHW"])
 def test_a_sweep_is_the_plain_one(reduce: str, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    given = scene()
-    given["depths"] = depth_like(kind, given["depths"])
-    expected = plain(**tensors(given), reduce=reduce)
+    arguments = scene()
+    arguments["depths"] = depth_like(kind, arguments["depths"])
+    expected = plain(**tensors(arguments), reduce=reduce)
     monkeypatch.setattr(sweep, "FORWARD", 2 * 2 * 4 * 7 * 9)  # two planes at a time, and one
-    found = cameras.plane_sweep(**given, reduce=reduce)
-    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12)
-    of_tensors = cameras.plane_sweep(**tensors(given), reduce=reduce)
+    result = cameras.plane_sweep(**arguments, reduce=reduce)
+    np.testing.assert_allclose(result, expected, rtol=0, atol=1e-12)
+    of_tensors = cameras.plane_sweep(**tensors(arguments), reduce=reduce)
     np.testing.assert_allclose(of_tensors, expected, rtol=0, atol=1e-12)
-    intrinsics, poses = given["cameras"]
-    flipped = {**given, "cameras": (intrinsics, FLIP @ poses)}
+    intrinsics, poses = arguments["cameras"]
+    flipped = {**arguments, "cameras": (intrinsics, FLIP @ poses)}
     again = cameras.plane_sweep(**flipped, reduce=reduce, axes="opengl")
     np.testing.assert_allclose(again, expected, rtol=0, atol=1e-12)
 
 
 def test_float32_is_within_its_rounding() -> None:
-    given = scene()
-    exact = cameras.plane_sweep(**given)
-    narrow = {k: v.astype(np.float32) for k, v in given.items() if k != "cameras"}
-    lenses = [one.astype(np.float32) for one in given["cameras"]]
-    found = cameras.plane_sweep(**narrow, cameras=lenses)
-    assert found.dtype == np.float32
-    np.testing.assert_allclose(found, exact, rtol=0, atol=1e-5)
+    arguments = scene()
+    exact = cameras.plane_sweep(**arguments)
+    narrow = {k: v.astype(np.float32) for k, v in arguments.items() if k != "cameras"}
+    lenses = [camera.astype(np.float32) for camera in arguments["cameras"]]
+    result = cameras.plane_sweep(**narrow, cameras=lenses)
+    assert result.dtype == np.float32
+    np.testing.assert_allclose(result, exact, rtol=0, atol=1e-5)
     # Matrices in float64 do not change the dtype of the features.
-    assert cameras.plane_sweep(**narrow, cameras=given["cameras"]).dtype == np.float32
+    assert cameras.plane_sweep(**narrow, cameras=arguments["cameras"]).dtype == np.float32
 
 
 def test_sources_of_different_sizes_and_shared_cameras() -> None:
-    given = scene(items=2, views=2)
-    lenses = tuple(one[0] for one in given["cameras"])
-    sources = [given["sources"][:, 0], np.pad(given["sources"][:, 1], [(0, 0)] * 2 + [(0, 3)] * 2)]
-    found = cameras.plane_sweep(given["reference"], sources, lenses, given["depths"], "mean")
+    arguments = scene(items=2, views=2)
+    lenses = tuple(camera[0] for camera in arguments["cameras"])
+    sources = [
+        arguments["sources"][:, 0],
+        np.pad(arguments["sources"][:, 1], [(0, 0)] * 2 + [(0, 3)] * 2),
+    ]
+    result = cameras.plane_sweep(
+        arguments["reference"], sources, lenses, arguments["depths"], "mean"
+    )
     for n in range(2):
         for v in range(2):
-            pair = tuple(one[[0, v + 1]] for one in lenses)
-            one = cameras.plane_sweep(
-                given["reference"][n : n + 1],
+            pair = tuple(lens[[0, v + 1]] for lens in lenses)
+            volume = cameras.plane_sweep(
+                arguments["reference"][n : n + 1],
                 [sources[v][n : n + 1]],
                 pair,
-                given["depths"],
+                arguments["depths"],
                 "none",
             )
-            found[n] -= one[0, 0] / 3
-    np.testing.assert_allclose(found, given["reference"][:, :, None] / 3 + 0 * found, atol=1e-12)
+            result[n] -= volume[0, 0] / 3
+    np.testing.assert_allclose(
+        result, arguments["reference"][:, :, None] / 3 + 0 * result, atol=1e-12
+    )
 
 
 def test_a_function_reduces() -> None:
-    given = scene()
-    expected = cameras.plane_sweep(**given)
+    arguments = scene()
+    expected = cameras.plane_sweep(**arguments)
     shapes = []
 
     def variance(features: np.ndarray, mask: np.ndarray) -> np.ndarray:
         shapes.append((features.shape, mask.shape, mask.dtype, mask[:, 0].all()))
         return features.var(1)
 
-    found = cameras.plane_sweep(**given, reduce=variance)
-    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12)
+    result = cameras.plane_sweep(**arguments, reduce=variance)
+    np.testing.assert_allclose(result, expected, rtol=0, atol=1e-12)
     assert shapes == [((2, 4, 4, 5, 7, 9), (2, 4, 1, 5, 7, 9), np.dtype(bool), True)]
-    count = cameras.plane_sweep(**given, reduce=lambda features, mask: mask.sum(1) + 0.0)
+    count = cameras.plane_sweep(**arguments, reduce=lambda features, mask: mask.sum(1) + 0.0)
     assert count.shape == (2, 1, 5, 7, 9)
     assert count.min() >= 1 and count[-1].max() == 3  # the last view of the last item looks away
 
 
-def losses(given: dict[str, Any], reduce: Any, upstream: Tensor) -> Tensor:
-    return (cameras.plane_sweep(**given, reduce=reduce) * upstream).sum()
+def losses(arguments: dict[str, Any], reduce: Any, upstream: Tensor) -> Tensor:
+    return (cameras.plane_sweep(**arguments, reduce=reduce) * upstream).sum()
 
 
 @pytest.mark.covering(ordinary=1, slow=2)
@@ -158,16 +165,23 @@ def test_gradients_are_those_of_the_plain_sweep(
     monkeypatch.setattr(sweep, "BACKWARD", 2 * 2 * 4 * 7 * 9)
     arrays = scene()
     arrays["depths"] = depth_like(kind, arrays["depths"])
-    given = tensors(arrays)
-    leaves = [given["reference"], given["sources"], given["depths"], *given["cameras"]]
-    for one in leaves:
-        one.requires_grad_()
-    expected = plain(**given, reduce=reduce)
+    arguments = tensors(arrays)
+    leaves = [
+        arguments["reference"],
+        arguments["sources"],
+        arguments["depths"],
+        *arguments["cameras"],
+    ]
+    for leaf in leaves:
+        leaf.requires_grad_()
+    expected = plain(**arguments, reduce=reduce)
     upstream = torch.from_numpy(np.random.default_rng(2).normal(size=expected.shape))
     # The mean and the sampled features depend on the reference in part only, or not at all.
     truth = torch.autograd.grad((expected * upstream).sum(), leaves, materialize_grads=True)
-    found = torch.autograd.grad(losses(given, reduce, upstream), leaves, materialize_grads=True)
-    for mine, theirs in zip(found, truth, strict=True):
+    result = torch.autograd.grad(
+        losses(arguments, reduce, upstream), leaves, materialize_grads=True
+    )
+    for mine, theirs in zip(result, truth, strict=True):
         torch.testing.assert_close(mine, theirs, rtol=0, atol=1e-9)
     by_arrays = cameras.plane_sweep_vjp(upstream.numpy(), **arrays, reduce=reduce)
     for mine, theirs in zip(by_arrays, truth, strict=False):
@@ -176,10 +190,15 @@ def test_gradients_are_those_of_the_plain_sweep(
 
 @pytest.mark.parametrize("reduce", ["variance", "mean", "none"])
 def test_derivatives_of_second_order(reduce: str) -> None:
-    given = tensors(scene(items=1, views=2, channels=1, size=(3, 4)))
-    given["depths"] = given["depths"][:2]
-    leaves = [given["reference"], given["sources"], given["depths"], *given["cameras"]]
-    leaves = [one.detach().requires_grad_() for one in leaves]
+    arguments = tensors(scene(items=1, views=2, channels=1, size=(3, 4)))
+    arguments["depths"] = arguments["depths"][:2]
+    leaves = [
+        arguments["reference"],
+        arguments["sources"],
+        arguments["depths"],
+        *arguments["cameras"],
+    ]
+    leaves = [leaf.detach().requires_grad_() for leaf in leaves]
 
     def call(reference: Tensor, sources: Tensor, depths: Tensor, *lenses: Tensor) -> Tensor:
         return cameras.plane_sweep(reference, sources, lenses, depths, reduce)
@@ -189,36 +208,36 @@ def test_derivatives_of_second_order(reduce: str) -> None:
 
 
 def test_depths_at_a_sources_image_plane_have_finite_gradients() -> None:
-    given = tensors(scene(items=1, views=1))
-    given["cameras"][1][:] = torch.eye(4)
-    given["cameras"][1][0, 1, 2, 3] = -1  # the source is one unit in front
-    given["depths"] = torch.tensor([0.5, 1, 1 + 1e-15, 2], dtype=torch.float64).requires_grad_()
-    (slope,) = torch.autograd.grad(cameras.plane_sweep(**given).sum(), given["depths"])
+    arguments = tensors(scene(items=1, views=1))
+    arguments["cameras"][1][:] = torch.eye(4)
+    arguments["cameras"][1][0, 1, 2, 3] = -1  # the source is one unit in front
+    arguments["depths"] = torch.tensor([0.5, 1, 1 + 1e-15, 2], dtype=torch.float64).requires_grad_()
+    (slope,) = torch.autograd.grad(cameras.plane_sweep(**arguments).sum(), arguments["depths"])
     assert torch.isfinite(slope).all() and (slope[:2] == 0).all() and slope[3] != 0
 
 
 def test_a_function_with_parameters_is_differentiable(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sweep, "FORWARD", 2 * 2 * 4 * 7 * 9)
-    given = tensors(scene())
+    arguments = tensors(scene())
     weight = torch.tensor(0.7, dtype=torch.float64, requires_grad=True)
-    leaves = [given["reference"], given["sources"], given["depths"], weight]
-    for one in leaves:
-        one.requires_grad_()
+    leaves = [arguments["reference"], arguments["sources"], arguments["depths"], weight]
+    for leaf in leaves:
+        leaf.requires_grad_()
     upstream = torch.from_numpy(np.random.default_rng(2).normal(size=(2, 4, 5, 7, 9)))
-    loss = losses(given, lambda one, mask: weight * one.var(1, correction=0), upstream)
-    found = torch.autograd.grad(loss, leaves)
-    truth = torch.autograd.grad(weight * losses(given, "variance", upstream), leaves)
-    for mine, theirs in zip(found, truth, strict=True):
+    loss = losses(arguments, lambda warped, mask: weight * warped.var(1, correction=0), upstream)
+    result = torch.autograd.grad(loss, leaves)
+    truth = torch.autograd.grad(weight * losses(arguments, "variance", upstream), leaves)
+    for mine, theirs in zip(result, truth, strict=True):
         torch.testing.assert_close(mine, theirs, rtol=0, atol=1e-10)
 
 
 @pytest.mark.slow
 def test_transforms_and_compilers_see_a_sweep() -> None:
-    given = tensors(scene(items=1, views=2))
-    depths = given.pop("depths")
+    arguments = tensors(scene(items=1, views=2))
+    depths = arguments.pop("depths")
 
     def call(depths: Tensor) -> Tensor:
-        return cameras.plane_sweep(**given, depths=depths)
+        return cameras.plane_sweep(**arguments, depths=depths)
 
     tangent = torch.ones_like(depths)
     _, slope = torch.func.jvp(call, (depths,), (tangent,))
@@ -227,7 +246,7 @@ def test_transforms_and_compilers_see_a_sweep() -> None:
     torch.testing.assert_close(slope, difference, rtol=0, atol=1e-5)
     several = torch.stack([depths, depths + 0.1])
     mapped = torch.vmap(call)(several)
-    torch.testing.assert_close(mapped, torch.stack([call(one) for one in several]))
+    torch.testing.assert_close(mapped, torch.stack([call(volume) for volume in several]))
     torch.compiler.reset()
     compiled = torch.compile(call, fullgraph=True, backend="aot_eager")
     torch.testing.assert_close(compiled(depths), call(depths))
@@ -235,8 +254,8 @@ def test_transforms_and_compilers_see_a_sweep() -> None:
 
 def test_a_plane_is_found() -> None:
     """The variance is smallest at the depth of the plane that all views show."""
-    given = scene(items=1, views=3, channels=1, size=(25, 31))
-    intrinsics, poses = given["cameras"]
+    arguments = scene(items=1, views=3, channels=1, size=(25, 31))
+    intrinsics, poses = arguments["cameras"]
     poses[-1, -1] = poses[-1, 1]
     x, y = np.meshgrid(np.arange(31), np.arange(25))
     pictures = []
@@ -249,7 +268,7 @@ def test_a_plane_is_found() -> None:
         pictures.append(np.sin(7 * points[..., 0] + 5 * points[..., 1]))
     pictures = np.array(pictures)[None, :, None]
     depths = np.array([1.5, 2.0, 2.5, 3.0, 3.5])
-    cost = cameras.plane_sweep(pictures[:, 0], pictures[:, 1:], given["cameras"], depths)
+    cost = cameras.plane_sweep(pictures[:, 0], pictures[:, 1:], arguments["cameras"], depths)
     middle = cost[0, 0, :, 6:-6, 6:-6]
     assert (middle[2] < 2e-3).all()
     assert (middle.mean((1, 2)).argmin() == 2) and middle[[1, 3]].mean() > 10 * middle[2].mean()
@@ -315,7 +334,7 @@ def test_a_sweep_and_its_gradients_take_the_memory_of_one_volume() -> None:
         ({"depths": np.zeros((1, 5, 7, 8))}, ValueError, ["depths", "(1, 5, 7, 8)"]),
         ({"reduce": "median"}, ValueError, ["reduce", "'variance'", "'median'"]),
         ({"reduce": 3}, TypeError, ["reduce", "3"]),
-        ({"reduce": lambda one, mask: one}, ValueError, ["reduce", "(N, any, planes, H, W)"]),
+        ({"reduce": lambda warped, mask: warped}, ValueError, ["reduce", "(N, any, planes, H, W)"]),
     ],
 )
 def test_bad_arguments(change: dict[str, Any], error: type[Exception], words: list[str]) -> None:
@@ -329,4 +348,4 @@ def test_bad_arguments_of_the_gradients() -> None:
     with pytest.raises(ValueError, match="grad_output must have the shape"):
         cameras.plane_sweep_vjp(np.zeros(3), **scene())
     with pytest.raises(ValueError, match="reduce must be"):
-        cameras.plane_sweep_vjp(np.zeros(3), **scene(), reduce=lambda one, mask: one[:, 0])
+        cameras.plane_sweep_vjp(np.zeros(3), **scene(), reduce=lambda warped, mask: warped[:, 0])

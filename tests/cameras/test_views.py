@@ -18,10 +18,10 @@ def rotation(*angles: float) -> np.ndarray:
     matrix = np.eye(3)
     for axis, angle in enumerate(angles):
         i, j = [(1, 2), (2, 0), (0, 1)][axis]
-        turn = np.eye(3)
-        turn[[i, j], [i, j]] = np.cos(angle)
-        turn[i, j], turn[j, i] = -np.sin(angle), np.sin(angle)
-        matrix = turn @ matrix
+        rotation = np.eye(3)
+        rotation[[i, j], [i, j]] = np.cos(angle)
+        rotation[i, j], rotation[j, i] = -np.sin(angle), np.sin(angle)
+        matrix = rotation @ matrix
     return matrix
 
 
@@ -61,15 +61,15 @@ def plain(
     grid = (2 * pixels / size - 1).clamp(-1e6, 1e6)[:, :, None]
 
     def read(planes: Tensor) -> Tensor:
-        found = torch.nn.functional.grid_sample(planes, grid, align_corners=True)[..., 0]
-        return torch.where(mask[:, None], found, 0).permute(2, 0, 1)
+        result = torch.nn.functional.grid_sample(planes, grid, align_corners=True)[..., 0]
+        return torch.where(mask[:, None], result, 0).permute(2, 0, 1)
 
     q = torch.nn.functional.normalize(query[:3, 3] - flat, dim=-1)[:, None]
     v = torch.nn.functional.normalize(poses[:, :3, 3] - flat[:, None], dim=-1)
     apart = torch.nn.functional.normalize(q - v, dim=-1)
     directions = torch.cat([apart, (q * v).sum(-1, keepdim=True)], -1)
-    found = read(images), read(features), mask.T, directions
-    return tuple(one.reshape(*points.shape[:-1], *one.shape[1:]) for one in found)
+    result = read(images), read(features), mask.T, directions
+    return tuple(array.reshape(*points.shape[:-1], *array.shape[1:]) for array in result)
 
 
 @pytest.mark.parametrize("kind", ["numpy", "torch"])
@@ -80,16 +80,16 @@ def test_views_are_those_of_the_plain_formula(kind: str, axes: str) -> None:
     images, features = rng.normal(size=(3, 3, 13, 17)), rng.normal(size=(3, 5, 6, 9))
     query = np.eye(4)
     query[:3, 3] = 1, 2, -5
-    given = [points, images, features, intrinsics, poses, query]
-    expected = plain(*map(torch.from_numpy, given))
+    arguments = [points, images, features, intrinsics, poses, query]
+    expected = plain(*map(torch.from_numpy, arguments))
     assert expected[2].any() and not expected[2].all()
     if axes == "opengl":
-        given[4], given[5] = poses @ FLIP, query @ FLIP
+        arguments[4], arguments[5] = poses @ FLIP, query @ FLIP
     if kind == "torch":
-        given = [torch.from_numpy(one) for one in given]
-    found = cameras.sample_views(*given, axes=axes)
-    assert np.array_equal(found.mask, expected[2])
-    for mine, theirs in zip(found, expected, strict=True):
+        arguments = [torch.from_numpy(array) for array in arguments]
+    result = cameras.sample_views(*arguments, axes=axes)
+    assert np.array_equal(result.mask, expected[2])
+    for mine, theirs in zip(result, expected, strict=True):
         np.testing.assert_allclose(mine, theirs, rtol=0, atol=1e-12)
 
 
@@ -97,12 +97,12 @@ def test_views_of_float32_are_within_its_rounding() -> None:
     points, intrinsics, poses = scene()
     x, y = np.meshgrid(np.arange(17), np.arange(13))
     images = np.stack([np.sin(x / 5 + y / 7 + k) for k in range(9)]).reshape(3, 3, 13, 17)
-    given = [points, images, images, intrinsics, poses, poses[0]]
-    wide = cameras.sample_views(*given)
-    narrow = cameras.sample_views(*[one.astype(np.float32) for one in given])
+    arguments = [points, images, images, intrinsics, poses, poses[0]]
+    wide = cameras.sample_views(*arguments)
+    narrow = cameras.sample_views(*[array.astype(np.float32) for array in arguments])
     for mine, exact in zip(narrow, wide, strict=True):
         np.testing.assert_allclose(mine, exact, rtol=0, atol=1e-5)
-    assert {one.dtype for one in narrow} == {np.dtype(np.float32), np.dtype(bool)}
+    assert {array.dtype for array in narrow} == {np.dtype(np.float32), np.dtype(bool)}
 
 
 def test_views_of_different_sizes() -> None:
@@ -110,14 +110,14 @@ def test_views_of_different_sizes() -> None:
     rng = np.random.default_rng(2)
     images = [rng.normal(size=(3, 13 + v, 17 - v)) for v in range(3)]
     features = [rng.normal(size=(2, 5, 6 + v)) for v in range(3)]
-    found = cameras.sample_views(points, images, features, intrinsics, poses)
+    result = cameras.sample_views(points, images, features, intrinsics, poses)
     for v in range(3):
-        one = cameras.sample_views(
+        samples = cameras.sample_views(
             points, images[v][None], features[v][None], intrinsics[v, None], poses[v, None]
         )
-        for mine, theirs in zip(found[:3], one[:3], strict=True):
+        for mine, theirs in zip(result[:3], samples[:3], strict=True):
             np.testing.assert_array_equal(mine[:, :, v], theirs[:, :, 0])
-    assert found.directions is None
+    assert result.directions is None
 
 
 @pytest.mark.parametrize("align_corners", [True, False])
@@ -134,10 +134,10 @@ def test_features_cover_the_image(align_corners: bool) -> None:
         return np.broadcast_to(np.stack(np.meshgrid(x, y)), (3, 2, height, width)).copy()
 
     images, features = ramp(13, 17), ramp(26, 51)
-    found = cameras.sample_views(
+    result = cameras.sample_views(
         points, images, features, intrinsics, poses, align_corners=align_corners
     )
-    np.testing.assert_allclose(found.colors, found.features, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(result.colors, result.features, rtol=0, atol=1e-12)
 
 
 def test_a_textured_plane_and_a_sphere() -> None:
@@ -169,10 +169,10 @@ def test_a_textured_plane_and_a_sphere() -> None:
             rays = rays @ pose[:3, :3].T
             depth = surface(pose[:3, 3], rays)
             images.append(colour(pose[:3, 3] + depth[..., None] * rays)[None])
-        found = cameras.sample_views(points, np.array(images), None, intrinsics, poses)
-        assert found.mask.mean() > 0.9
-        error = found.colors[..., 0] - colour(points)[:, None]
-        np.testing.assert_allclose(error[found.mask], 0, atol=2e-4)
+        result = cameras.sample_views(points, np.array(images), None, intrinsics, poses)
+        assert result.mask.mean() > 0.9
+        error = result.colors[..., 0] - colour(points)[:, None]
+        np.testing.assert_allclose(error[result.mask], 0, atol=2e-4)
 
 
 def test_projection_agrees_with_itself_backwards() -> None:
@@ -189,24 +189,26 @@ def test_projection_agrees_with_itself_backwards() -> None:
     np.testing.assert_allclose(world[front], np.broadcast_to(flat, (3, 35, 3))[front], atol=1e-12)
     other = cameras.project(flat, intrinsics, FLIP @ np.linalg.inv(poses), axes="opengl")
     np.testing.assert_allclose(other[0], pixels, atol=1e-11)
-    one, z = cameras.project(flat[9], intrinsics[0], np.linalg.inv(poses[0])[:3])
-    np.testing.assert_allclose([*one, z], [*pixels[0, 9], depth[0, 9]], atol=1e-12)
+    pixel, z = cameras.project(flat[9], intrinsics[0], np.linalg.inv(poses[0])[:3])
+    np.testing.assert_allclose([*pixel, z], [*pixels[0, 9], depth[0, 9]], atol=1e-12)
 
 
 def test_projection_is_differentiable() -> None:
-    points, intrinsics, poses = (torch.from_numpy(one).requires_grad_() for one in scene())
+    points, intrinsics, poses = (torch.from_numpy(array).requires_grad_() for array in scene())
 
-    def call(*given: Tensor) -> Tensor:
-        pixels, depth = cameras.project(given[0].reshape(-1, 3)[3:8], given[1], given[2])
+    def call(*arguments: Tensor) -> Tensor:
+        pixels, depth = cameras.project(
+            arguments[0].reshape(-1, 3)[3:8], arguments[1], arguments[2]
+        )
         return torch.cat([pixels, depth[..., None]], -1).nan_to_num(0)
 
-    given = points[0], intrinsics, torch.linalg.inv(poses)
-    assert torch.autograd.gradcheck(call, given)
-    assert torch.autograd.gradgradcheck(call, given)
+    arguments = points[0], intrinsics, torch.linalg.inv(poses)
+    assert torch.autograd.gradcheck(call, arguments)
+    assert torch.autograd.gradgradcheck(call, arguments)
 
 
-def numbers(found: cameras.ViewSamples) -> Tensor:
-    return torch.cat([found.colors, found.features, found.directions], -1)
+def numbers(result: cameras.ViewSamples) -> Tensor:
+    return torch.cat([result.colors, result.features, result.directions], -1)
 
 
 def test_views_are_differentiable() -> None:
@@ -217,25 +219,25 @@ def test_views_are_differentiable() -> None:
     places = points[1:3, :2].clone().requires_grad_()
     query = poses[0].clone()
     query[:3, 3] += 1
-    given = [one.requires_grad_() for one in (images, features, intrinsics, poses, query)]
+    leaves = [tensor.requires_grad_() for tensor in (images, features, intrinsics, poses, query)]
 
-    def call(*given: Tensor) -> Tensor:
-        return numbers(cameras.sample_views(*given))
+    def call(*leaves: Tensor) -> Tensor:
+        return numbers(cameras.sample_views(*leaves))
 
-    assert torch.autograd.gradcheck(call, (places, *given), fast_mode=True)
-    assert torch.autograd.gradgradcheck(call, (places, *given), fast_mode=True)
+    assert torch.autograd.gradcheck(call, (places, *leaves), fast_mode=True)
+    assert torch.autograd.gradgradcheck(call, (places, *leaves), fast_mode=True)
 
 
 def test_points_near_the_image_plane_have_finite_derivatives() -> None:
     depth = torch.tensor([1e-30, 1e-12, 0.0, -1e-30])
     points = torch.stack([torch.ones(4), torch.ones(4), depth], -1).requires_grad_()
     images, lens = torch.ones(1, 1, 5, 5), torch.eye(3)[None]
-    found = cameras.sample_views(points, images, None, lens, torch.eye(4)[None])
-    assert not found.mask.any()
+    result = cameras.sample_views(points, images, None, lens, torch.eye(4)[None])
+    assert not result.mask.any()
     pixels, _ = cameras.project(points, lens[0], torch.eye(4))
     assert pixels.isnan().all()
     plane = cameras.distort_points(points, [0.1, 0, 0, 0])
-    loss = found.colors.sum() + pixels.nansum() + plane.nansum()
+    loss = result.colors.sum() + pixels.nansum() + plane.nansum()
     (slope,) = torch.autograd.grad(loss, points)
     assert torch.equal(slope, torch.zeros(4, 3))
 
@@ -249,18 +251,20 @@ def test_the_gradients_for_arrays_are_those_of_autograd(listed: bool) -> None:
     if listed:
         images, features = list(images), list(features)
     by_colors, by_features = rng.normal(size=(5, 7, 3, 2)), rng.normal(size=(5, 7, 3, 4))
-    found = cameras.sample_views_vjp(
+    result = cameras.sample_views_vjp(
         by_colors, by_features, points, images, features, intrinsics, poses, axes="opengl"
     )
-    given = [torch.from_numpy(np.array(one)).requires_grad_() for one in (points, images, features)]
+    leaves = [
+        torch.from_numpy(np.array(tensor)).requires_grad_() for tensor in (points, images, features)
+    ]
     call = cameras.sample_views(
-        *given, torch.from_numpy(intrinsics), torch.from_numpy(poses), axes="opengl"
+        *leaves, torch.from_numpy(intrinsics), torch.from_numpy(poses), axes="opengl"
     )
     loss = (call.colors * torch.from_numpy(by_colors)).sum()
     loss = loss + (call.features * torch.from_numpy(by_features)).sum()
-    expected = torch.autograd.grad(loss, given)
-    assert all(one.any() for one in expected)
-    for mine, theirs in zip(found, expected, strict=True):
+    expected = torch.autograd.grad(loss, leaves)
+    assert all(gradient.any() for gradient in expected)
+    for mine, theirs in zip(result, expected, strict=True):
         np.testing.assert_allclose(np.array(mine), theirs, rtol=0, atol=1e-11)
     alone = cameras.sample_views_vjp(None, by_features, points, images, features, intrinsics, poses)
     assert alone[1] is None
@@ -274,9 +278,9 @@ def test_compiled_views_have_no_break() -> None:
     images = torch.from_numpy(rng.normal(size=(3, 2, 13, 17)))
 
     def call(points: Tensor, images: Tensor) -> Tensor:
-        found = cameras.sample_views(points, images, images, intrinsics, poses, poses[0])
+        result = cameras.sample_views(points, images, images, intrinsics, poses, poses[0])
         pixels, _ = cameras.project(points, intrinsics[0], poses[0])
-        return numbers(found).sum() + pixels.nan_to_num(0).sum()
+        return numbers(result).sum() + pixels.nan_to_num(0).sum()
 
     compiled = torch.compile(call, fullgraph=True, backend="aot_eager")
     torch.testing.assert_close(compiled(points, images), call(points, images))

@@ -259,7 +259,7 @@ def test_what_is_heavy_is_imported_on_first_use(path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", MODULES, ids=id_of)
-def test_a_framework_is_imported_in_its_own_rooms_alone(path: Path) -> None:
+def test_frameworks_are_imported_only_by_their_backends(path: Path) -> None:
     assert strangers((name for name, _ in imports_of(path)), path) & FRAMEWORKS == set()
 
 

@@ -21,7 +21,7 @@ from gridsample.doctor import RULES, examine, examine_files
 def codes(code: str) -> set[str]:
     report = examine(HEAD + code)
     assert not report.errors
-    return {one.code for one in report.findings}
+    return {finding.code for finding in report.findings}
 
 
 @pytest.mark.parametrize("name", WRONG)
@@ -46,12 +46,12 @@ BAD = "def warp(x, g):\n    return F.grid_sample(x, g)\n"
 def test_shifts_are_those_of_the_operator() -> None:
     for name in ("split coordinates", "points divided by the size", "indices over the width"):
         code = HEAD + WRONG[name][1]
-        (one,) = examine(code, size=7).findings
-        numbers = [float(word) for word in re.findall(r"([+-][\d.]+) px", one.message)]
+        (finding,) = examine(code, size=7).findings
+        numbers = [float(word) for word in re.findall(r"([+-][\d.]+) px", finding.message)]
         pixel = np.array([0.0, 6.0])
-        divisor = 6 if one.code == "GS001" else 7
+        divisor = 6 if finding.code == "GS001" else 7
         coordinates = 2 * pixel / divisor - 1
-        aligned = one.code == "GS002"
+        aligned = finding.code == "GS002"
         seen = [
             explain((7, 3), (x, 0), align_corners=aligned).axes[0].position - p
             for x, p in zip(coordinates, pixel, strict=True)
@@ -62,15 +62,15 @@ def test_shifts_are_those_of_the_operator() -> None:
 def test_the_fixed_call_is_right() -> None:
     for name in ("split coordinates", "half pixels with corners", "affine_grid and grid_sample"):
         code = HEAD + WRONG[name][1]
-        (one,) = examine(code).findings
+        (finding,) = examine(code).findings
         tree = ast.parse(code)
         (call,) = [
             node
             for node in ast.walk(tree)
-            if isinstance(node, ast.Call) and node.lineno == one.line
-            and node.col_offset == one.column - 1
+            if isinstance(node, ast.Call) and node.lineno == finding.line
+            and node.col_offset == finding.column - 1
         ]  # fmt: skip
-        fixed = code.replace(ast.get_source_segment(code, call) or "", one.fix)
+        fixed = code.replace(ast.get_source_segment(code, call) or "", finding.fix)
         assert fixed != code
         assert not examine(fixed).findings
 
@@ -100,8 +100,8 @@ def test_functions_of_other_files_that_only_hand_on_are_known(tmp_path: Path) ->
         "    grid = torch.stack((2 * p[..., 0] / (w - 1) - 1, 2 * p[..., 1] / (h - 1) - 1), -1)\n"
         "    return sample(image, grid, align_corners=False)\n"
     )
-    (one,) = examine_files([tmp_path]).findings
-    assert (Path(one.path).name, one.line, one.code) == ("use.py", 9, "GS001")
+    (finding,) = examine_files([tmp_path]).findings
+    assert (Path(finding.path).name, finding.line, finding.code) == ("use.py", 9, "GS001")
 
 
 @pytest.mark.parametrize(
@@ -118,7 +118,7 @@ def test_functions_of_other_files_that_only_hand_on_are_known(tmp_path: Path) ->
 )
 def test_calls_are_found_wherever_they_are(body: str) -> None:
     report = examine(HEAD + "def f(xs, g):\n" + body)
-    assert ([one.code for one in report.findings], report.calls) == (["GS009"], 1)
+    assert ([finding.code for finding in report.findings], report.calls) == (["GS009"], 1)
 
 
 def test_names_are_followed_to_what_they_were_imported_from() -> None:
@@ -189,9 +189,9 @@ def test_progress_is_told(tmp_path: Path) -> None:
 def test_the_distance_of_pixels_is_more_than_two(size: str, apart: str) -> None:
     code = "import torch.nn.functional as F\ndef f(image):\n    h, w = image.shape[-2:]\n"
     call = f"    F.interpolate(image, size=({size}), mode='bilinear', align_corners=False)\n"
-    (found,) = examine(code + call).findings
-    assert found.code == "GS007"
-    assert found.message.startswith(f"output pixels are {apart} input pixels apart")
+    (finding,) = examine(code + call).findings
+    assert finding.code == "GS007"
+    assert finding.message.startswith(f"output pixels are {apart} input pixels apart")
 
 
 def test_rules_are_explained_without_a_page(capsys: pytest.CaptureFixture[str]) -> None:
@@ -207,11 +207,16 @@ def test_findings_are_written_as_json(tmp_path: Path, capsys: pytest.CaptureFixt
     path = tmp_path / "x.py"
     path.write_text(HEAD + BAD)
     assert main(["doctor", "--json", str(path)]) == 1
-    found = json.loads(capsys.readouterr().out)
-    (one,) = found["findings"]
-    assert (one["path"], one["line"], one["code"], one["certain"]) == (str(path), 6, "GS009", False)
-    assert one["link"] == "docs/doctor.md#gs009"
-    assert (found["errors"], found["files"], found["calls"]) == ([], 1, 1)
+    report = json.loads(capsys.readouterr().out)
+    (finding,) = report["findings"]
+    assert (finding["path"], finding["line"], finding["code"], finding["certain"]) == (
+        str(path),
+        6,
+        "GS009",
+        False,
+    )
+    assert finding["link"] == "docs/doctor.md#gs009"
+    assert (report["errors"], report["files"], report["calls"]) == ([], 1, 1)
 
 
 def test_every_rule_is_documented() -> None:

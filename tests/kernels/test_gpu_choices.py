@@ -16,7 +16,7 @@ def test_constants_are_the_places_of_fields() -> None:
 
 
 def test_an_axis_that_an_image_lacks_is_described_like_any_other() -> None:
-    kind = np.dtype("float32")
-    plan = make_plan((1, 1, 1), kind, (1, 1, 1), kind, "nearest", "zeros", False, False)
+    dtype = np.dtype("float32")
+    plan = make_plan((1, 1, 1), dtype, (1, 1, 1), dtype, "nearest", "zeros", False, False)
     # Its position is not computed: it is where its only pixel is.
     assert describe(plan, 0, 0)._replace(coords=choices.IN_PIXELS) == choices.ALONE

@@ -134,26 +134,26 @@ def test_calls_lead_to_kernels_as_they_would_on_a_gpu(
     monkeypatch.setattr(Warmed, "made", [])
     image, grid, values = (t.float() for t in inputs(2, channels=64))
     image = rolled(image) if last else image
-    kind = np.dtype("float32")
+    dtype = np.dtype("float32")
     names = oracles.per_axis("linear", 2), oracles.per_axis("border", 2)
-    plan = make_plan(tuple(image.shape), kind, tuple(grid.shape), kind, *names, False, False)
+    plan = make_plan(tuple(image.shape), dtype, tuple(grid.shape), dtype, *names, False, False)
     out = rolled(torch.empty_like(values)) if last else torch.empty_like(values)
-    how, sums = gpu.LaunchOptions(wrap=Warmed), cuda.exact_sums(plan, image)
-    gpu.gather(plan, image, grid, out, (0, 0), options=how)
-    gpu.backward(plan, values, image, grid, image, (0, 0), empty=torch.empty, options=how)
+    launch, sums = gpu.LaunchOptions(wrap=Warmed), cuda.exact_sums(plan, image)
+    gpu.gather(plan, image, grid, out, (0, 0), options=launch)
+    gpu.backward(plan, values, image, grid, image, (0, 0), empty=torch.empty, options=launch)
     gpu.double_backward(
         plan, values, image, grid, gpu.Upstream(image, grid), out, image, (0, 0),
-        empty=torch.empty, options=how,
+        empty=torch.empty, options=launch,
     )  # fmt: skip
-    gpu.gather(plan, image.to(torch.uint8), grid, out.to(torch.uint8), (0, 0), options=how)
-    gpu.backward(plan, values, image, grid, image, (0, 0), sums=sums, options=how)
-    gpu.collect(sums, image, image.half(), options=how)
+    gpu.gather(plan, image.to(torch.uint8), grid, out.to(torch.uint8), (0, 0), options=launch)
+    gpu.backward(plan, values, image, grid, image, (0, 0), sums=sums, options=launch)
+    gpu.collect(sums, image, image.half(), options=launch)
     assert len(Warmed.made) == 7
     ptx = [made.asm["ptx"] for made in Warmed.made]
-    assert not any(".f64" in one for one in ptx)
+    assert not any(".f64" in text for text in ptx)
     assert (".v4.b32" in ptx[0]) == last
     # Other sizes and counts, the same kernel; strides make another.
-    gpu.gather(plan, image[:, :, :4, :5], grid, out, (0, 0), options=how)
+    gpu.gather(plan, image[:, :, :4, :5], grid, out, (0, 0), options=launch)
     assert Warmed.made[-1] is Warmed.made[0]
 
 
@@ -166,16 +166,16 @@ def test_calls_over_footprints_lead_to_one_kernel_for_all_levels_and_sizes(
     monkeypatch.setattr(driver, "_active", Still())
     monkeypatch.setattr(Warmed, "made", [])
     image, grid, values = (t.float() for t in inputs(1))
-    kind, how = np.dtype("float32"), gpu.LaunchOptions(wrap=Warmed)
+    dtype, launch = np.dtype("float32"), gpu.LaunchOptions(wrap=Warmed)
     for size, most in ((7, 2), (6, 16)):
         plan = make_plan(
-            (2, 3, size), kind, tuple(grid.shape), kind, ("linear",), ("border",), False, False,
+            (2, 3, size), dtype, tuple(grid.shape), dtype, ("linear",), ("border",), False, False,
             footprint=Footprint(most),
         )  # fmt: skip
-        gpu.measure_footprints(plan, grid, torch.zeros(2, dtype=torch.int32), options=how)
+        gpu.measure_footprints(plan, grid, torch.zeros(2, dtype=torch.int32), options=launch)
         for level in (0, 1):
             source = image[..., : size if level == 0 else (size + 1) // 2].contiguous()
-            gpu.gather(plan, source, grid, values, (0,), level=level, options=how)
+            gpu.gather(plan, source, grid, values, (0,), level=level, options=launch)
             gpu.backward(
                 plan,
                 values,
@@ -185,7 +185,7 @@ def test_calls_over_footprints_lead_to_one_kernel_for_all_levels_and_sizes(
                 (0,),
                 empty=torch.zeros,
                 level=level,
-                options=how,
+                options=launch,
             )
     assert len(Warmed.made) == 10
     assert len({id(made) for made in Warmed.made}) == 3
@@ -253,9 +253,9 @@ def test_graphs_hold_the_kernels_and_know_what_they_write_to(
 
 def test_graphs_of_symbolic_sizes_hold_the_operators() -> None:
     graph = traced(sampled_and_back, (2, 3, 8, 9), (2, 5, 5, 2), symbolic=True)
-    found = [str(node.target) for node in graph.graph.nodes]
-    assert {"gridsample.gather.default", "gridsample.backward.default"} <= set(found)
-    assert not any("triton_kernel" in name for name in found)
+    targets = [str(node.target) for node in graph.graph.nodes]
+    assert {"gridsample.gather.default", "gridsample.backward.default"} <= set(targets)
+    assert not any("triton_kernel" in name for name in targets)
 
 
 @pytest.mark.slow

@@ -43,7 +43,7 @@ class Case(NamedTuple):
     fill: tuple[float, ...] = ()
 
     @property
-    def how(self) -> Options:
+    def options(self) -> Options:
         return Options(
             mode=oracles.per_axis(self.mode, self.rank),
             padding_mode=oracles.per_axis(self.boundary, self.rank), align_corners=self.corners,
@@ -101,18 +101,18 @@ def close(ours: Tensor, theirs: Tensor, case: Case) -> None:
 def check(case: Case) -> None:
     """All operators that have kernels of their own; the CPU's are judged by the reference."""
     image, grid, values = inputs(case)
-    how = case.how
+    options = case.options
     pairs: list[tuple[Any, Any]] = [
-        (cuda.gather_on_gpu(image, grid, how), operators.gather_on_cpu(image, grid, how)),
+        (cuda.gather_on_gpu(image, grid, options), operators.gather_on_cpu(image, grid, options)),
         *zip(
-            cuda.backward_on_gpu(values, image, grid, True, True, how),
-            operators.backward_on_cpu(values, image, grid, True, True, how),
+            cuda.backward_on_gpu(values, image, grid, True, True, options),
+            operators.backward_on_cpu(values, image, grid, True, True, options),
             strict=True,
         ),
     ]
     if case.rank == 1:  # a part of backward
-        ours = cuda.scatter_on_gpu(values, grid, image.shape, how)
-        pairs.append((ours, operators.scatter_on_cpu(values, grid, image.shape, how)))
+        ours = cuda.scatter_on_gpu(values, grid, image.shape, options)
+        pairs.append((ours, operators.scatter_on_cpu(values, grid, image.shape, options)))
     for ours, theirs in pairs:
         close(ours, theirs, case)
 
@@ -164,10 +164,10 @@ def test_integers_are_rounded_once(name: str, mode: str) -> None:
     image = torch.from_numpy(cases.pixels(rng, (1, 1, 17), name))
     _, grid, _ = inputs(Case(1))
     for most in (1, 16):
-        how = Case(1, mode, "constant", most=most, fill=(3.25,)).how
-        ours = cuda.gather_on_gpu(image, grid, how)
-        means = operators.gather_on_cpu(image.double(), grid, how)
-        theirs = operators.as_integers(means, image.dtype, how.fill_value)
+        options = Case(1, mode, "constant", most=most, fill=(3.25,)).options
+        ours = cuda.gather_on_gpu(image, grid, options)
+        means = operators.gather_on_cpu(image.double(), grid, options)
+        theirs = operators.as_integers(means, image.dtype, options.fill_value)
         assert ours.dtype == image.dtype
         # Sums next to a half may be rounded to either side.
         assert (ours.int() - theirs.int()).abs().max() <= 1
@@ -178,9 +178,9 @@ def test_points_with_a_single_sample_have_the_bits_of_plain_sampling() -> None:
     image = torch.tensor([[[1.0, -0.0, 3.0, 0.1, 0.7, 0.3, 9.0, 2.0]]])
     grid = torch.tensor([0.1, 0.9, 1.2, 1.6, 4.0, 7.0]).reshape(1, -1, 1)
     for mode in ("nearest", "linear"):
-        how = Case(1, mode, coords="pixel", image="float32", grid="float32").how
-        mean = cuda.gather_on_gpu(image, grid, how)
-        plain = cuda.gather_on_gpu(image, grid, how.changed(footprint=None))
+        options = Case(1, mode, coords="pixel", image="float32", grid="float32").options
+        mean = cuda.gather_on_gpu(image, grid, options)
+        plain = cuda.gather_on_gpu(image, grid, options.changed(footprint=None))
         same = mean.view(torch.int32) == plain.view(torch.int32)
         assert same[0, 0, :3].all() and not same[0, 0, 4]
 
@@ -197,7 +197,7 @@ def test_where_nothing_shrinks_the_plain_kernels_run(monkeypatch: pytest.MonkeyP
     image = torch.linspace(0, 1, 9).reshape(1, 1, 9)
     for scale in (0.5, 1.5):
         grid = scale * torch.arange(5.0).reshape(1, -1, 1)
-        cuda.gather_on_gpu(image, grid, Case(1, coords="pixel").how)
+        cuda.gather_on_gpu(image, grid, Case(1, coords="pixel").options)
     assert [plan.footprint is None for plan in plans] == [True, False]
 
 
@@ -205,14 +205,14 @@ def test_where_nothing_shrinks_the_plain_kernels_run(monkeypatch: pytest.MonkeyP
 def test_gradients_have_exact_sums() -> None:
     case = Case(1, "linear", "zeros", most=2)
     image, grid, values = inputs(case)
-    expected = cuda.backward_on_gpu(values, image, grid, True, True, case.how)
+    expected = cuda.backward_on_gpu(values, image, grid, True, True, case.options)
     try:
         torch.use_deterministic_algorithms(True)
-        found = cuda.backward_on_gpu(values, image, grid, True, True, case.how)
+        result = cuda.backward_on_gpu(values, image, grid, True, True, case.options)
     finally:
         torch.use_deterministic_algorithms(False)
-    for one, two in zip(found, expected, strict=True):
-        close(one, two, case)
+    for actual, two in zip(result, expected, strict=True):
+        close(actual, two, case)
 
 
 # Affine maps --------------------------------------------------------------------------------------
@@ -238,15 +238,15 @@ def test_affine_maps_have_the_columns_as_sides(given: Any) -> None:
     values = torch.from_numpy(rng.standard_normal((2, 2, *out)))
     case = Case(rank, "linear", "zeros", coords, corners, most, attached)
     image.requires_grad_(), theta.requires_grad_()
-    ours = cuda.affine(image, theta, values.shape, case.how)
+    ours = cuda.affine(image, theta, values.shape, case.options)
     theirs = gridsample.affine_sample(
         image, theta, values.shape, "linear", "zeros", corners, coords=coords, antialias=True,
         max_samples=most, footprint="attach" if attached else "detach",
     )  # fmt: skip
     close(ours.detach(), theirs.detach(), case)
     gradients = [torch.autograd.grad(made, (image, theta), values) for made in (ours, theirs)]
-    for one, other in zip(*gradients, strict=True):
-        close(one, other, case)
+    for actual, other in zip(*gradients, strict=True):
+        close(actual, other, case)
 
 
 # Second derivatives -------------------------------------------------------------------------------
@@ -265,10 +265,13 @@ def test_second_derivatives_are_those_of_the_cpu(case: Case) -> None:
     rng = cases.generator("gpu footprints", "double_backward")
     upstream = torch.from_numpy(cases.pixels(rng, tuple(image.shape)))
     grid_tangent = torch.from_numpy(rng.standard_normal(tuple(grid.shape)))
-    given = values, image, grid, upstream, grid_tangent, True, True, True, case.how
-    ours, theirs = cuda.double_backward_on_gpu(*given), operators.backward_twice_on_cpu(*given)
-    for one, other in zip(ours, theirs, strict=True):
-        close(one, other, case)
+    arguments = values, image, grid, upstream, grid_tangent, True, True, True, case.options
+    ours, theirs = (
+        cuda.double_backward_on_gpu(*arguments),
+        operators.backward_twice_on_cpu(*arguments),
+    )
+    for actual, other in zip(ours, theirs, strict=True):
+        close(actual, other, case)
 
 
 @pytest.mark.slow
@@ -277,9 +280,12 @@ def test_samples_vote_for_labels() -> None:
     labels = torch.tensor(rng.integers(0, 3, (1, 1, 6, 7)))
     line = torch.linspace(-0.9, 0.9, 2, dtype=torch.float64)
     grid = torch.stack(torch.meshgrid(line, line, indexing="xy"), -1)[None]
-    how = Options(
+    options = Options(
         mode=("label",) * 2, padding_mode=("zeros",) * 2, fill_value=(), order=(0, 0),
         footprint=Footprint(2),
     )  # fmt: skip
-    ours, theirs = cuda.gather_on_gpu(labels, grid, how), operators.gather_on_cpu(labels, grid, how)
+    ours, theirs = (
+        cuda.gather_on_gpu(labels, grid, options),
+        operators.gather_on_cpu(labels, grid, options),
+    )
     assert torch.equal(ours, theirs)

@@ -14,7 +14,7 @@ from torch import Tensor
 
 pytest.importorskip("triton")
 
-from interpreted import DOUBLE, SINGLE, how, inputs
+from interpreted import DOUBLE, SINGLE, inputs, operator_options
 
 from gridsample.backends.torch import cuda, derivatives, operators, schemas
 from gridsample.definitions.plan import BFLOAT16, make_plan
@@ -54,7 +54,7 @@ def test_types_of_storage(name: str, mode: str) -> None:
     image, (_, grid, _) = typed(name), inputs(2, 9)
     grid = (grid * 64).round() / 64  # exact in single precision
     numbers = (image.float() if name == "bfloat16" else image).numpy()
-    options, names = how(2, mode, "zeros"), (mode, "zeros", False)
+    options, names = operator_options(2, mode, "zeros"), (mode, "zeros", False)
     out = cuda.cuda_gather(image, grid.float(), *options)
     stored(out, oracles.reference_output(numbers, grid.numpy(), *names))
     assert out.dtype == image.dtype
@@ -124,7 +124,7 @@ def test_the_backward_of_backward_is_the_reference_s(
     rng = cases.generator("directions", mode)
     u, m = (cases.pixels(rng, shape) for shape in (image.shape, grid.shape))
     call = operators.Call(plan, (0,), False, image.dtype, {})
-    found = cuda.run_double_backward(
+    result = cuda.run_double_backward(
         call, values, image, grid, torch.from_numpy(u), torch.from_numpy(m), (True,) * 3, [fill]
     )
 
@@ -133,8 +133,8 @@ def test_the_backward_of_backward_is_the_reference_s(
 
     def sample(pixels: Any, order: int, fill: float = 0) -> Any:
         names = (mode,), (boundary,), False, (order,)
-        found = reference.gather(pixels, grid.numpy(), *names, **counts, fill=fill)
-        return np.where(nowhere[:, np.newaxis], 0, found)
+        result = reference.gather(pixels, grid.numpy(), *names, **counts, fill=fill)
+        return np.where(nowhere[:, np.newaxis], 0, result)
 
     v, g, along = image.numpy(), values.numpy(), np.moveaxis(m, -1, 1)
     expected = (
@@ -144,13 +144,13 @@ def test_the_backward_of_backward_is_the_reference_s(
         ),
         (g * (sample(u, 1) + along * sample(v, 2, fill))).sum(1)[..., np.newaxis],
     )
-    for one, other in zip(found, expected, strict=True):
-        oracles.assert_close(one.numpy(), other, 64 * DOUBLE)
+    for actual, other in zip(result, expected, strict=True):
+        oracles.assert_close(actual.numpy(), other, 64 * DOUBLE)
 
 
 def test_derivatives_are_those_of_the_cpu() -> None:
     image, grid, values = inputs(2, 9)
-    options = how(2, ("cubic", "linear"), "reflection", 1, 0)
+    options = operator_options(2, ("cubic", "linear"), "reflection", 1, 0)
     for mine, other in (
         (cuda.cuda_gather(image, grid, *options), operators.cpu_gather(image, grid, *options)),
         *zip(
@@ -164,7 +164,7 @@ def test_derivatives_are_those_of_the_cpu() -> None:
         ),
     ):
         torch.testing.assert_close(mine, other, rtol=1e-12, atol=1e-12, equal_nan=True)
-    beyond = how(2, "linear", "zeros", 2, 0)
+    beyond = operator_options(2, "linear", "zeros", 2, 0)
     assert not cuda.cuda_gather(image, grid, *beyond).any()
     assert not any(t.any() for t in cuda.cuda_backward(values, image, grid, True, True, *beyond))
 
@@ -174,7 +174,7 @@ def test_empty_batches(items: int, grids: int) -> None:
     image, grid, values = (t[:1].expand(n, *t.shape[1:]) for t, n in zip(
         inputs(2), (1, grids, 0) if not items else (1, 0, 0), strict=True
     ))  # fmt: skip
-    options = how(2, "linear", "zeros")
+    options = operator_options(2, "linear", "zeros")
     assert cuda.cuda_gather(image, grid[:0], *options).shape == (0, 3, 11)
     by_image, by_grid = cuda.cuda_backward(values, image, grid[:0], True, True, *options)
     assert not by_image.any() and by_grid.shape == (0, 11, 2)
@@ -209,14 +209,14 @@ def test_the_backward_of_backward_is_that_of_the_formulas(
     rng = cases.generator("upstream", rank)
     u = torch.from_numpy(cases.pixels(rng, image.shape))
     w = torch.from_numpy(cases.pixels(rng, grid.shape))
-    options = how(rank, mode, "border", *order)
+    options = operator_options(rank, mode, "border", *order)
     for up, along in ((u, w), (None, w), (u, None)):
         context = Context((values, image, grid), options)
         with torch.no_grad():
             expected = derivatives.Backward.backward(context, up, along)[:3]
         mine = cuda.cuda_double_backward(values, image, grid, up, along, True, True, True, *options)
-        for one, other in zip(mine, expected, strict=True):
-            truth = torch.zeros_like(one) if other is None else other.clone()
-            if one is mine[0]:  # 0 at points that are nowhere
+        for actual, other in zip(mine, expected, strict=True):
+            truth = torch.zeros_like(actual) if other is None else other.clone()
+            if actual is mine[0]:  # 0 at points that are nowhere
                 truth.masked_fill_(grid.isnan().any(-1).unsqueeze(1), 0)
-            torch.testing.assert_close(one, truth, rtol=1e-11, atol=1e-11, equal_nan=True)
+            torch.testing.assert_close(actual, truth, rtol=1e-11, atol=1e-11, equal_nan=True)

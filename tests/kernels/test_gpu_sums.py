@@ -7,7 +7,7 @@ import torch
 
 pytest.importorskip("triton")
 
-from interpreted import DOUBLE, deterministic, how, inputs
+from interpreted import DOUBLE, deterministic, inputs, operator_options
 
 from gridsample.backends.torch import cuda, operators
 
@@ -15,21 +15,21 @@ from gridsample.backends.torch import cuda, operators
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning:triton")
 
 
-NEAREST = how(1, "nearest", "zeros")
+NEAREST = operator_options(1, "nearest", "zeros")
 
 
 @pytest.mark.covering(ordinary=0, slow=1)
-@pytest.mark.parametrize("kind", [torch.float32, torch.float64, torch.float16], ids=str)
-def test_exact_sums_do_not_depend_on_the_order_at_any_magnitude(kind: torch.dtype) -> None:
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.float16], ids=str)
+def test_exact_sums_do_not_depend_on_the_order_at_any_magnitude(dtype: torch.dtype) -> None:
     _, grid, values = inputs(2, 40, 2)
-    wide = torch.promote_types(kind, torch.float32)
+    wide = torch.promote_types(dtype, torch.float32)
     grid = grid.to(wide)
     # Each quarter of the points goes to a row of its own, and the rows differ in size by far.
     rows = torch.arange(4).repeat_interleave(10)
     grid[..., 1] = (2 * rows + 1) / 4 - 1
-    reach = 2 if kind == torch.float16 else 40 if kind == torch.float32 else 300
-    values = (values * torch.logspace(-reach, 0.9 * reach, 4, dtype=torch.float64)[rows]).to(kind)
-    options = how(2, "linear", "border")
+    reach = 2 if dtype == torch.float16 else 40 if dtype == torch.float32 else 300
+    values = (values * torch.logspace(-reach, 0.9 * reach, 4, dtype=torch.float64)[rows]).to(dtype)
+    options = operator_options(2, "linear", "border")
     size, turned = (2, 2, 4, 3), torch.randperm(40, generator=torch.Generator().manual_seed(1))
     with deterministic():
         results = [
@@ -42,38 +42,38 @@ def test_exact_sums_do_not_depend_on_the_order_at_any_magnitude(kind: torch.dtyp
         for v in (values, values.abs())
     )
     # Coordinates, weights and products are rounded some ten times, relative to each pixel's own.
-    slack = 10 * torch.finfo(wide).eps * sizes + torch.finfo(kind).eps * exact.abs()
-    slack += torch.finfo(wide).tiny + (1e-7 if kind == torch.float16 else 0)
+    slack = 10 * torch.finfo(wide).eps * sizes + torch.finfo(dtype).eps * exact.abs()
+    slack += torch.finfo(wide).tiny + (1e-7 if dtype == torch.float16 else 0)
     assert ((results[0].double() - exact).abs() <= slack).all()
 
 
-@pytest.mark.parametrize("kind", [torch.float32, torch.float64], ids=str)
-def test_exact_sums_lose_nothing_where_they_cancel(kind: torch.dtype) -> None:
-    large = 2.0 ** (30 if kind == torch.float32 else 60)
-    values = torch.tensor([large, 1.0, -large], dtype=kind).reshape(1, 1, 3)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+def test_exact_sums_lose_nothing_where_they_cancel(dtype: torch.dtype) -> None:
+    large = 2.0 ** (30 if dtype == torch.float32 else 60)
+    values = torch.tensor([large, 1.0, -large], dtype=dtype).reshape(1, 1, 3)
     with deterministic():
-        found = cuda.cuda_scatter(values, torch.zeros(1, 3, 1, dtype=kind), (1, 1, 1), *NEAREST)
-    assert found.item() == 1.0
+        result = cuda.cuda_scatter(values, torch.zeros(1, 3, 1, dtype=dtype), (1, 1, 1), *NEAREST)
+    assert result.item() == 1.0
 
 
-@pytest.mark.parametrize("kind", [torch.float32, torch.float64], ids=str)
-def test_exact_sums_of_what_is_not_finite_and_of_what_is_nearly_nothing(kind: torch.dtype) -> None:
-    inf, nan, tiny = torch.inf, torch.nan, torch.finfo(kind).smallest_normal
-    most = torch.finfo(kind).max
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+def test_exact_sums_of_what_is_not_finite_and_of_what_is_nearly_nothing(dtype: torch.dtype) -> None:
+    inf, nan, tiny = torch.inf, torch.nan, torch.finfo(dtype).smallest_normal
+    most = torch.finfo(dtype).max
     pairs = [(inf, 1), (inf, -inf), (nan, 2), (-inf, most), (tiny / 8, tiny / 4), (most, most / 2)]
-    values = torch.tensor(pairs, dtype=kind).reshape(1, 1, -1)
-    grid = ((2 * torch.arange(6, dtype=kind) + 1) / 6 - 1).repeat_interleave(2).reshape(1, -1, 1)
+    values = torch.tensor(pairs, dtype=dtype).reshape(1, 1, -1)
+    grid = ((2 * torch.arange(6, dtype=dtype) + 1) / 6 - 1).repeat_interleave(2).reshape(1, -1, 1)
     with deterministic():
-        found = cuda.cuda_scatter(values, grid, (1, 1, 6), *NEAREST)
-    expected = torch.tensor([sum(pair) for pair in pairs], dtype=kind)
-    torch.testing.assert_close(found[0, 0], expected, rtol=0, atol=0, equal_nan=True)
+        result = cuda.cuda_scatter(values, grid, (1, 1, 6), *NEAREST)
+    expected = torch.tensor([sum(pair) for pair in pairs], dtype=dtype)
+    torch.testing.assert_close(result[0, 0], expected, rtol=0, atol=0, equal_nan=True)
 
 
 @pytest.mark.slow
 def test_gradients_and_theirs_have_exact_sums() -> None:
     image, grid, values = inputs(2, 9)
     grid[:, :3] = 0.1
-    options = how(2, ("linear", "cubic"), "border")
+    options = operator_options(2, ("linear", "cubic"), "border")
     upstream = image.flip(-1), grid.nan_to_num(0, 0, 0)
     calls = (
         lambda: cuda.cuda_backward(values, image, grid, True, True, *options),
@@ -84,15 +84,15 @@ def test_gradients_and_theirs_have_exact_sums() -> None:
     for call in calls:
         expected = call()
         with deterministic():
-            found = call()
-        for one, other in zip(found, expected, strict=True):
-            torch.testing.assert_close(one, other, rtol=0, atol=64 * DOUBLE, equal_nan=True)
+            result = call()
+        for actual, other in zip(result, expected, strict=True):
+            torch.testing.assert_close(actual, other, rtol=0, atol=64 * DOUBLE, equal_nan=True)
 
 
 def test_plain_sums_do_depend_on_it() -> None:  # or the test above could not fail
     values = torch.tensor([1e8, 1.0, -1e8], dtype=torch.float32).reshape(1, 1, 3)
     grid = torch.zeros(1, 3, 1)
-    options = how(1, "nearest", "zeros")
+    options = operator_options(1, "nearest", "zeros")
     turned = values[..., [0, 2, 1]].contiguous()
     results = [cuda.cuda_scatter(v, grid, (1, 1, 1), *options) for v in (values, turned)]
     assert not torch.equal(*results)

@@ -35,12 +35,14 @@ def coordinates(*shape, dtype=np.float32):
 @pytest.mark.parametrize(("mode", "boundary"), CASES, ids=["linear", "cubic", "nearest"])
 @pytest.mark.parametrize("dtype", [np.float32, np.uint8], ids=["float32", "uint8"])
 @pytest.mark.parametrize(("channels", "axis"), [(1, 1), (3, 1), (3, -1), (9, -1)])
-def test_an_item_is_sampled_as_if_alone(mode, boundary, dtype, channels, axis):
+def test_items_do_not_affect_each_other(mode, boundary, dtype, channels, axis):
     image = np.moveaxis(drawn(67, channels, 7, 9) * 50 + 100, 1, axis).clip(0, 255).astype(dtype)
     grid = coordinates(67, 3, 5, 2)
-    how = {"mode": mode, "padding_mode": boundary, "channel_axis": axis}
-    out = gridsample.grid_sample(image, grid, **how)
-    alone = [gridsample.grid_sample(image[n : n + 1], grid[n : n + 1], **how) for n in range(67)]
+    options = {"mode": mode, "padding_mode": boundary, "channel_axis": axis}
+    out = gridsample.grid_sample(image, grid, **options)
+    alone = [
+        gridsample.grid_sample(image[n : n + 1], grid[n : n + 1], **options) for n in range(67)
+    ]
     np.testing.assert_array_equal(out, np.concatenate(alone))
 
 
@@ -79,42 +81,42 @@ def test_items_that_share_a_grid(mode, boundary, dtype, channels, axis, points, 
 def test_gradients_of_an_item_are_its_own(mode, boundary, channels, axis, images, grids):
     image = np.moveaxis(drawn(images, channels, 7, 9, dtype=np.float64), 1, axis)
     grid = coordinates(grids, 3, 5, 2, dtype=np.float64)
-    how = {"mode": mode, "padding_mode": boundary, "channel_axis": axis}
-    values = drawn(*gridsample.grid_sample(image, grid, **how).shape, seed=1, dtype=np.float64)
+    options = {"mode": mode, "padding_mode": boundary, "channel_axis": axis}
+    values = drawn(*gridsample.grid_sample(image, grid, **options).shape, seed=1, dtype=np.float64)
     alone = [
         gridsample.grid_sample_vjp(
-            values[n : n + 1], image[n % images][None], grid[n % grids][None], **how
+            values[n : n + 1], image[n % images][None], grid[n % grids][None], **options
         )
         for n in range(67)
     ]
     expected = [np.concatenate(each) for each in zip(*alone, strict=True)]
     for k, count in enumerate((images, grids)):
         expected[k] = expected[k] if count > 1 else expected[k].sum(0, keepdims=True)
-    found = gridsample.grid_sample_vjp(values, image, grid, **how, threads=1)
-    for one, other in zip(found, expected, strict=True):
-        np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-12 * np.abs(other).max())
+    result = gridsample.grid_sample_vjp(values, image, grid, **options, threads=1)
+    for actual, other in zip(result, expected, strict=True):
+        np.testing.assert_allclose(actual, other, rtol=1e-12, atol=1e-12 * np.abs(other).max())
     for threads in (2, 3):
-        again = gridsample.grid_sample_vjp(values, image, grid, **how, threads=threads)
-        for one, other in zip(found, again, strict=True):
-            np.testing.assert_array_equal(one, other)
+        again = gridsample.grid_sample_vjp(values, image, grid, **options, threads=threads)
+        for actual, other in zip(result, again, strict=True):
+            np.testing.assert_array_equal(actual, other)
 
 
 def test_items_of_an_image_may_be_farther_apart_than_those_of_its_gradient():
     image, grid = drawn(67, 4, 7, 9)[:, :1], coordinates(67, 3, 5, 2)
     values = drawn(67, 1, 3, 5)
-    found = gridsample.grid_sample_vjp(values, image, grid, threads=1)
+    result = gridsample.grid_sample_vjp(values, image, grid, threads=1)
     expected = gridsample.grid_sample_vjp(values, image.copy(), grid, threads=1)
-    for one, other in zip(found, expected, strict=True):
-        np.testing.assert_array_equal(one, other)
+    for actual, other in zip(result, expected, strict=True):
+        np.testing.assert_array_equal(actual, other)
 
 
 def test_one_number_may_stand_for_all_values():
     image, grid = drawn(67, 3, 7, 9), coordinates(67, 3, 5, 2)
     ones = np.ones((67, 3, 3, 5), np.float32)
     expected = gridsample.grid_sample_vjp(ones, image, grid)
-    found = gridsample.grid_sample_vjp(np.broadcast_to(np.float32(1), ones.shape), image, grid)
-    for one, other in zip(found, expected, strict=True):
-        np.testing.assert_array_equal(one, other)
+    result = gridsample.grid_sample_vjp(np.broadcast_to(np.float32(1), ones.shape), image, grid)
+    for actual, other in zip(result, expected, strict=True):
+        np.testing.assert_array_equal(actual, other)
 
 
 def test_displacements_of_items_start_anew():
@@ -154,13 +156,13 @@ def test_dropped_taps_add_nothing_to_other_items(axis):
     grid[256:] = 3
     values = np.ones((512, channels, 16, 1) if axis == 1 else (512, 16, 1, channels), np.float32)
     for _ in range(3):
-        one, two = (
+        serial, two = (
             gridsample.grid_sample_vjp(
                 values, image, grid, "bicubic", channel_axis=axis, threads=threads, need_grid=False
             )[0]
             for threads in (1, 2)
         )
-        np.testing.assert_array_equal(one, two)
+        np.testing.assert_array_equal(serial, two)
 
 
 # Runs of channels -------------------------------------------------------------------------------
@@ -176,10 +178,12 @@ def test_runs_give_what_planes_give(boundary, mode, channels):
         image = drawn(items, channels, *size, dtype=dtype)
         image[0, 0, 0, 0] = np.nan
         grid = coordinates(2, 13, 9, 2, dtype=dtype)
-        how = {"mode": mode, "padding_mode": boundary}
-        how["fill_value"] = 2.5 if boundary == "constant" else 0
-        out = gridsample.grid_sample(image, grid, **how)
-        planes = [gridsample.grid_sample(image[:, c : c + 1], grid, **how) for c in range(channels)]
+        options = {"mode": mode, "padding_mode": boundary}
+        options["fill_value"] = 2.5 if boundary == "constant" else 0
+        out = gridsample.grid_sample(image, grid, **options)
+        planes = [
+            gridsample.grid_sample(image[:, c : c + 1], grid, **options) for c in range(channels)
+        ]
         eps = 16 * np.finfo(dtype).eps
         np.testing.assert_allclose(out, np.concatenate(planes, 1), rtol=eps, atol=eps * 4)
 
@@ -195,26 +199,29 @@ def test_gradients_of_runs_are_those_of_planes(boundary, mode, channels, items, 
         values = drawn(items, channels, 13, 9, seed=2, dtype=np.float64)
         if odd:
             image[0, 0, 0, 0] = values[0, 1, 3, 3] = np.nan
-        how = {"mode": mode, "padding_mode": boundary}
-        how["fill_value"] = 2.5 if boundary == "constant" else 0
+        options = {"mode": mode, "padding_mode": boundary}
+        options["fill_value"] = 2.5 if boundary == "constant" else 0
         planes = [
-            gridsample.grid_sample_vjp(values[:, c : c + 1], image[:, c : c + 1], grid, **how)
+            gridsample.grid_sample_vjp(values[:, c : c + 1], image[:, c : c + 1], grid, **options)
             for c in range(channels)
         ]
-        expected = np.concatenate([one for one, _ in planes], 1), sum(one for _, one in planes)
-        found = gridsample.grid_sample_vjp(values, image, grid, **how, threads=1)
-        for one, other in zip(found, expected, strict=True):
+        expected = (
+            np.concatenate([gradient for gradient, _ in planes], 1),
+            sum(gradient for _, gradient in planes),
+        )
+        result = gridsample.grid_sample_vjp(values, image, grid, **options, threads=1)
+        for actual, other in zip(result, expected, strict=True):
             scale = max(1, np.nanmax(np.abs(other)))
-            np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-13 * scale)
+            np.testing.assert_allclose(actual, other, rtol=1e-12, atol=1e-13 * scale)
         for threads, *needed in ((2, True, True), (3, True, False), (2, False, True)):
             again = gridsample.grid_sample_vjp(
-                values, image, grid, **how, threads=threads, need_input=needed[0],
+                values, image, grid, **options, threads=threads, need_input=needed[0],
                 need_grid=needed[1],
             )  # fmt: skip
-            for one, other, need in zip(found, again, needed, strict=True):
+            for actual, other, need in zip(result, again, needed, strict=True):
                 assert (other is not None) == need
                 if need:
-                    np.testing.assert_array_equal(one, other)
+                    np.testing.assert_array_equal(actual, other)
 
 
 # Taps at the edges of zeros ---------------------------------------------------------------------

@@ -26,8 +26,8 @@ def sampled_at_pixels(line: np.ndarray, order: int, boundary: str) -> np.ndarray
     """The spline with these coefficients at its pixels, (item, entry), by the reference."""
     n = line.shape[-1]
     grid = np.arange(float(n)).reshape(1, n, 1)
-    how = ((f"spline{order}",), (boundary,), False)
-    return reference.gather(line[:, np.newaxis], grid, *how, coords="pixel")[:, 0]
+    options = ((f"spline{order}",), (boundary,), False)
+    return reference.gather(line[:, np.newaxis], grid, *options, coords="pixel")[:, 0]
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 4, 5, 8, 30, 63])
@@ -35,10 +35,10 @@ def sampled_at_pixels(line: np.ndarray, order: int, boundary: str) -> np.ndarray
 @pytest.mark.parametrize("order", ORDERS)
 def test_the_spline_meets_the_pixels(order: int, boundary: str, n: int) -> None:
     line = cases.pixels(cases.generator(order, boundary, n), (2, n))
-    found = gridsample.spline_filter(line, order, boundary, axes=1)
-    again = sampled_at_pixels(found, order, boundary)
+    result = gridsample.spline_filter(line, order, boundary, axes=1)
+    again = sampled_at_pixels(result, order, boundary)
     # Coefficients are larger than the pixels, and the rounding with them.
-    assert np.abs(again - line).max() <= 1e-14 * np.abs(found).max()
+    assert np.abs(again - line).max() <= 1e-14 * np.abs(result).max()
     assert np.abs(again - line).max() <= 1e-12 * np.abs(line).max()
 
 
@@ -68,20 +68,20 @@ def test_long_lines_are_corrected_as_short_ones(order: int, boundary: str) -> No
     least = 2 * recursions.reach(order, np.dtype(float))
     for n in (least - 1, least, least + 1, 300):
         line = cases.pixels(cases.generator(order, boundary, n), (1, n))
-        found = gridsample.spline_filter(line, order, boundary, 1)
-        again = recursions.at_pixels(order, n, boundary) @ found[0]
-        np.testing.assert_allclose(again, line[0], rtol=0, atol=1e-13 * np.abs(found).max())
+        result = gridsample.spline_filter(line, order, boundary, 1)
+        again = recursions.at_pixels(order, n, boundary) @ result[0]
+        np.testing.assert_allclose(again, line[0], rtol=0, atol=1e-13 * np.abs(result).max())
 
 
 @pytest.mark.parametrize("aligned", [False, True])
 def test_reflection_goes_by_the_alignment(aligned: bool) -> None:
     image = cases.pixels(cases.generator("reflection"), (1, 1, 5, 7))
-    found = gridsample.spline_filter(image, 3, "reflection", align_corners=aligned)
+    result = gridsample.spline_filter(image, 3, "reflection", align_corners=aligned)
     same = gridsample.spline_filter(image, 3, "mirror" if aligned else "symmetric")
-    np.testing.assert_array_equal(found, same)
+    np.testing.assert_array_equal(result, same)
     grid = cases.identity((5, 7), aligned)
-    how = (("spline3",) * 2, ("reflection",) * 2, aligned)
-    np.testing.assert_allclose(reference.gather(found, grid, *how), image, atol=1e-13)
+    options = (("spline3",) * 2, ("reflection",) * 2, aligned)
+    np.testing.assert_allclose(reference.gather(result, grid, *options), image, atol=1e-13)
 
 
 @pytest.mark.parametrize("shape", [(1,), (2,), (7,), (63,), (5, 40), (4, 1, 9), (3, 2, 17)])
@@ -90,8 +90,8 @@ def test_reflection_goes_by_the_alignment(aligned: bool) -> None:
 def test_equals_scipy(order: int, boundary: str, mode: str, shape: tuple[int, ...]) -> None:
     image = cases.pixels(cases.generator(order, mode, shape), shape)
     expected = scipy.ndimage.spline_filter(image, order, mode=mode) if order > 1 else image
-    found = gridsample.spline_filter(image, order, boundary, range(len(shape)))
-    np.testing.assert_allclose(found, expected, atol=1e-13 * np.abs(expected).max())
+    result = gridsample.spline_filter(image, order, boundary, range(len(shape)))
+    np.testing.assert_allclose(result, expected, atol=1e-13 * np.abs(expected).max())
 
 
 @pytest.mark.parametrize("order", [2, 3, 4, 5])
@@ -99,8 +99,8 @@ def test_equals_scipy_where_its_sum_is_exact(order: int) -> None:
     # Its first entry under "reflect" has one wrong term, of the size of z^(2 n - 1).
     image = cases.pixels(cases.generator(order), (40, 50))
     expected = scipy.ndimage.spline_filter(image, order, mode="reflect")
-    found = gridsample.spline_filter(image, order, "symmetric", (0, 1))
-    np.testing.assert_allclose(found, expected, atol=1e-13 * np.abs(expected).max())
+    result = gridsample.spline_filter(image, order, "symmetric", (0, 1))
+    np.testing.assert_allclose(result, expected, atol=1e-13 * np.abs(expected).max())
 
 
 @pytest.mark.parametrize("boundary", NAMES)
@@ -120,12 +120,12 @@ def test_the_adjoint_is_the_transpose(order: int, boundary: str) -> None:
 def test_every_axis_of_every_shape(shape: tuple[int, ...], axis: int) -> None:
     # Few neighbours, many, and more than fill a block.
     image = cases.pixels(cases.generator(shape, axis), shape)
-    found = gridsample.spline_filter(image, 5, "mirror", axis)
+    result = gridsample.spline_filter(image, 5, "mirror", axis)
     lines = np.moveaxis(image, axis, -1)
     expected = gridsample.spline_filter(lines, 5, "mirror", -1)
-    again = np.moveaxis(found, axis, -1)
+    again = np.moveaxis(result, axis, -1)
     # By doubling, and row by row: sums in another order.
-    np.testing.assert_allclose(again, expected, atol=64 * EPS * np.abs(found).max())
+    np.testing.assert_allclose(again, expected, atol=64 * EPS * np.abs(result).max())
 
 
 def test_axes_and_boundaries_of_each() -> None:
@@ -141,42 +141,42 @@ def test_axes_and_boundaries_of_each() -> None:
 @pytest.mark.parametrize("dtype", cases.DTYPES)
 def test_coefficients_have_the_dtype_of_sums(dtype: str) -> None:
     image = cases.pixels(cases.generator(dtype), (1, 1, 12, 9), dtype)
-    found = gridsample.spline_filter(image, 3, "symmetric")
+    result = gridsample.spline_filter(image, 3, "symmetric")
     wide = dtype in ("float64", "complex128", "int32", "int64", "uint32", "uint64")
     parts = "complex" if dtype.startswith("complex") else "float"
-    assert found.dtype == f"{parts}{(128 if wide else 64) // (1 if parts == 'complex' else 2)}"
+    assert result.dtype == f"{parts}{(128 if wide else 64) // (1 if parts == 'complex' else 2)}"
     exact = complex if parts == "complex" else float
     expected = gridsample.spline_filter(image.astype(exact), 3, "symmetric")
     # Two passes with a gain of 6 each, whose rounding the recursions carry along.
-    eps = np.finfo(found.dtype).eps
-    np.testing.assert_allclose(found, expected, atol=64 * eps * np.abs(expected).max())
+    eps = np.finfo(result.dtype).eps
+    np.testing.assert_allclose(result, expected, atol=64 * eps * np.abs(expected).max())
 
 
 @pytest.mark.parametrize("layout", cases.LAYOUTS)
 def test_pixels_may_lie_anyhow_in_memory(layout: str) -> None:
     image = cases.pixels(cases.generator("layouts"), (1, 2, 6, 8))
-    given = cases.LAYOUTS[layout](image)
-    with oracles.unchanged(given):
-        found = gridsample.spline_filter(given, 3, "mirror")
-    expected = gridsample.spline_filter(np.array(given, float), 3, "mirror")
-    np.testing.assert_array_equal(found, expected)
+    stored = cases.LAYOUTS[layout](image)
+    with oracles.unchanged(stored):
+        result = gridsample.spline_filter(stored, 3, "mirror")
+    expected = gridsample.spline_filter(np.array(stored, float), 3, "mirror")
+    np.testing.assert_array_equal(result, expected)
 
 
 def test_threads_do_not_change_the_result() -> None:
     image = cases.pixels(cases.generator("threads"), (3, 4, 130, 170))
-    one = gridsample.spline_filter(image, 4, "wrap", threads=1)
+    serial = gridsample.spline_filter(image, 4, "wrap", threads=1)
     for threads in (2, 3):
         np.testing.assert_array_equal(
-            gridsample.spline_filter(image, 4, "wrap", threads=threads), one
+            gridsample.spline_filter(image, 4, "wrap", threads=threads), serial
         )
 
 
 def test_orders_that_need_no_filter_give_a_copy() -> None:
     image = cases.pixels(cases.generator("copy"), (1, 1, 4, 4))
     for order in (0, 1):
-        found = gridsample.spline_filter(image, order)
-        np.testing.assert_array_equal(found, image)
-        assert not np.shares_memory(found, image)
+        result = gridsample.spline_filter(image, order)
+        np.testing.assert_array_equal(result, image)
+        assert not np.shares_memory(result, image)
 
 
 @pytest.mark.parametrize("shape", [(0, 1, 4, 4), (1, 1, 0, 4), (1, 1, 4, 0)])
@@ -186,8 +186,8 @@ def test_nothing_gives_nothing(shape: tuple[int, ...]) -> None:
 
 def test_a_constant_stays_constant() -> None:
     for order, boundary in itertools.product(ORDERS, ("mirror", "symmetric", "wrap")):
-        found = gridsample.spline_filter(np.full((7, 9), 3.0), order, boundary, (0, 1))
-        np.testing.assert_allclose(found, 3, rtol=256 * EPS)
+        result = gridsample.spline_filter(np.full((7, 9), 3.0), order, boundary, (0, 1))
+        np.testing.assert_allclose(result, 3, rtol=256 * EPS)
 
 
 @pytest.mark.parametrize("order", ORDERS)

@@ -39,17 +39,17 @@ def test_nan_coordinate(mode, boundary, align_corners):
     rng = generator("nan")
     image = rng.standard_normal((1, 2, 3, 4))
     grid = np.array([[[NAN, 0.1], [0.1, NAN], [NAN, INF], [0.1, 0.2]]])
-    how = ((mode, mode), (boundary, boundary), align_corners)
+    options = ((mode, mode), (boundary, boundary), align_corners)
 
-    out = reference.gather(image, grid, *how)
+    out = reference.gather(image, grid, *options)
     assert np.isnan(out[:, :, :3]).all()
     assert np.isfinite(out[:, :, 3]).all()
-    assert not reference.gather(image, grid, *how, (1, 0))[:, :, :3].any()
+    assert not reference.gather(image, grid, *options, (1, 0))[:, :, :3].any()
 
     grad_output = rng.standard_normal((1, 2, 4))
     grad_output[:, 0, :3] = NAN  # what a loss makes of a NaN output
-    grad_input, grad_grid = reference.gradients(grad_output, image, grid, *how)
-    alone, _ = reference.gradients(grad_output[:, :, 3:], image, grid[:, 3:], *how)
+    grad_input, grad_grid = reference.gradients(grad_output, image, grid, *options)
+    alone, _ = reference.gradients(grad_output[:, :, 3:], image, grid[:, 3:], *options)
     assert np.array_equal(grad_input, alone)
     assert not grad_grid[:, :3].any()
     assert grad_grid[:, 3].any() == (mode != "nearest")
@@ -116,9 +116,9 @@ def test_a_dropped_tap_is_never_read():
     image = np.full((1, 1, 2, 2), NAN)
     grid = np.array([[[0.0, -9.0]]])
     for mode in MODES:
-        how = ((mode, mode), ("zeros", "zeros"), False)
-        assert reference.gather(image, grid, *how).tolist() == [[[0]]]
-        _, grad_grid = reference.gradients(np.ones((1, 1, 1)), image, grid, *how)
+        options = ((mode, mode), ("zeros", "zeros"), False)
+        assert reference.gather(image, grid, *options).tolist() == [[[0]]]
+        _, grad_grid = reference.gradients(np.ones((1, 1, 1)), image, grid, *options)
         assert grad_grid.tolist() == [[[0, 0]]]
 
 
@@ -159,15 +159,15 @@ def test_a_line_is_an_image_of_one_row(mode, boundary, align_corners):
     x = rng.uniform(-2, 2, (2, 5, 1))
     y = np.zeros_like(x)  # the centre of the row
     g = rng.standard_normal((2, 2, 5))
-    one = ((mode,), (boundary,), align_corners)
+    names = ((mode,), (boundary,), align_corners)
     two = ((mode, mode), (boundary, boundary), align_corners)
     wide, points = image[:, :, None, :], np.concatenate([x, y], axis=-1)
     tall, swapped = image[:, :, :, None], np.concatenate([y, x], axis=-1)
 
-    expected = reference.gather(image, x, *one)
+    expected = reference.gather(image, x, *names)
     assert np.array_equal(reference.gather(wide, points, *two), expected)
     assert np.array_equal(reference.gather(tall, swapped, *two), expected)
-    grad_input, grad_grid = reference.gradients(g, image, x, *one)
+    grad_input, grad_grid = reference.gradients(g, image, x, *names)
     wide_input, wide_grid = reference.gradients(g, wide, points, *two)
     tall_input, tall_grid = reference.gradients(g, tall, swapped, *two)
     assert_close(wide_input[:, :, 0, :], grad_input)
@@ -222,19 +222,19 @@ def test_pixels_and_displacements_are_positions(mode, align_corners):
     rng = generator(mode, align_corners)
     image = rng.standard_normal((2, 2, 5, 6))
     positions = rng.uniform(-3, 8, (2, 4, 3, 2))
-    how = ((mode, mode), ("reflection", "zeros"), align_corners)
-    expected = reference.gather(image, coordinates(positions, (5, 6), align_corners), *how)
-    assert_close(reference.gather(image, positions, *how, coords="pixel"), expected)
+    options = ((mode, mode), ("reflection", "zeros"), align_corners)
+    expected = reference.gather(image, coordinates(positions, (5, 6), align_corners), *options)
+    assert_close(reference.gather(image, positions, *options, coords="pixel"), expected)
     own = np.stack(np.indices((4, 3))[::-1], axis=-1)
     offsets = positions - own
-    assert_close(reference.gather(image, offsets, *how, coords="displacement"), expected)
+    assert_close(reference.gather(image, offsets, *options, coords="displacement"), expected)
 
     g = rng.standard_normal(expected.shape)
     grids = {"pixel": positions, "displacement": offsets}
     slopes = [reference.slope(size, align_corners) for size in (6, 5)]
-    wanted = reference.gradients(g, image, coordinates(positions, (5, 6), align_corners), *how)
+    wanted = reference.gradients(g, image, coordinates(positions, (5, 6), align_corners), *options)
     for coords, grid in grids.items():
-        grad_input, grad_grid = reference.gradients(g, image, grid, *how, coords=coords)
+        grad_input, grad_grid = reference.gradients(g, image, grid, *options, coords=coords)
         assert_close(grad_input, wanted[0])
         assert_close(grad_grid * slopes, wanted[1])
 

@@ -84,20 +84,20 @@ def test_complex_images_are_two_real_ones(mode, boundary):
     rng = generator(mode, boundary)
     image = rng.standard_normal((2, 2, 3, 4, 2)) @ np.array([1, 1j])
     grid = rng.uniform(-1.5, 1.5, (2, 5, 2))
-    how = ((mode, mode), (boundary, boundary), False)
+    options = ((mode, mode), (boundary, boundary), False)
 
-    out = reference.gather(image, grid, *how)
+    out = reference.gather(image, grid, *options)
     assert out.dtype == np.complex128
-    expected = reference.gather(image.real, grid, *how) + 1j * reference.gather(
-        image.imag, grid, *how
+    expected = reference.gather(image.real, grid, *options) + 1j * reference.gather(
+        image.imag, grid, *options
     )
     assert np.array_equal(out, expected)
 
     g = rng.standard_normal((2, 2, 5, 2)) @ np.array([1, 1j])
-    grad_input, grad_grid = reference.gradients(g, image, grid, *how)
-    assert np.array_equal(grad_input, reference.scatter(g, grid, (3, 4), *how))
+    grad_input, grad_grid = reference.gradients(g, image, grid, *options)
+    assert np.array_equal(grad_input, reference.scatter(g, grid, (3, 4), *options))
     for axis in range(2):
-        derivative = reference.gather(image, grid, *how, [int(k == axis) for k in range(2)])
+        derivative = reference.gather(image, grid, *options, [int(k == axis) for k in range(2)])
         assert_close(grad_grid[..., axis], (np.conj(g) * derivative).real.sum(axis=1))
 
 
@@ -128,11 +128,15 @@ def test_strides_do_not_matter_and_arguments_are_not_changed():
     before = [np.array(a) for a in arguments]
     for a in arguments:
         a.flags.writeable = False
-    how = (("cubic", "linear"), ("zeros", "reflection"), False)
+    options = (("cubic", "linear"), ("zeros", "reflection"), False)
 
-    assert np.array_equal(reference.gather(image, grid, *how), reference.gather(*before[1:], *how))
+    assert np.array_equal(
+        reference.gather(image, grid, *options), reference.gather(*before[1:], *options)
+    )
     for actual, expected in zip(
-        reference.gradients(*arguments, *how), reference.gradients(*before, *how), strict=True
+        reference.gradients(*arguments, *options),
+        reference.gradients(*before, *options),
+        strict=True,
     ):
         assert np.array_equal(actual, expected)
     for a, b in zip(arguments, before, strict=True):
@@ -145,14 +149,14 @@ def test_out_has_any_rank(out):
     image = rng.standard_normal((2, 2, 3, 4))
     grid = rng.uniform(-1, 1, (2, *out, 2))
     g = rng.standard_normal((2, 2, *out))
-    how = (("linear", "cubic"), ("zeros", "border"), False)
+    options = (("linear", "cubic"), ("zeros", "border"), False)
     flat = grid.reshape(2, -1, 2)
 
-    actual = reference.gather(image, grid, *how)
+    actual = reference.gather(image, grid, *options)
     assert actual.shape == (2, 2, *out)
-    assert np.array_equal(actual.reshape(2, 2, -1), reference.gather(image, flat, *how))
-    grad_input, grad_grid = reference.gradients(g, image, grid, *how)
-    expected_input, expected_grid = reference.gradients(g.reshape(2, 2, -1), image, flat, *how)
+    assert np.array_equal(actual.reshape(2, 2, -1), reference.gather(image, flat, *options))
+    grad_input, grad_grid = reference.gradients(g, image, grid, *options)
+    expected_input, expected_grid = reference.gradients(g.reshape(2, 2, -1), image, flat, *options)
     assert grad_grid.shape == grid.shape
     assert np.array_equal(grad_input, expected_input)
     assert np.array_equal(grad_grid.reshape(flat.shape), expected_grid)
@@ -171,10 +175,10 @@ def test_out_has_any_rank(out):
 )
 def test_empty_arrays_give_empty_results(image_shape, grid_shape):
     image, grid = np.ones(image_shape), np.zeros(grid_shape)
-    how = (("linear",), ("zeros",), False)
-    out = reference.gather(image, grid, *how)
+    options = (("linear",), ("zeros",), False)
+    out = reference.gather(image, grid, *options)
     assert out.size == 0
-    grad_input, grad_grid = reference.gradients(np.ones_like(out), image, grid, *how)
+    grad_input, grad_grid = reference.gradients(np.ones_like(out), image, grid, *options)
     assert (grad_input.shape, grad_grid.shape) == (image_shape, grid_shape)
     assert not grad_input.any()
     assert not grad_grid.any()
@@ -216,12 +220,12 @@ def test_gather_refuses_what_does_not_belong_together(change, message):
 
 def test_scatter_and_gradients_refuse_values_of_another_shape():
     grid = np.ones((2, 4, 1))
-    how = (("linear",), ("zeros",), False)
+    options = (("linear",), ("zeros",), False)
     with pytest.raises(ValueError, match=r"values has shape \(2, 1, 5\)"):
-        reference.scatter(np.ones((2, 1, 5)), grid, (3,), *how)
+        reference.scatter(np.ones((2, 1, 5)), grid, (3,), *options)
     with pytest.raises(ValueError, match="batch is 3; accepted are 1 and N = 2"):
-        reference.scatter(np.ones((2, 1, 4)), grid, (3,), *how, batch=3)
+        reference.scatter(np.ones((2, 1, 4)), grid, (3,), *options, batch=3)
     with pytest.raises(
         ValueError, match=r"grad_output has shape \(1, 1, 4\); accepted is \(2, 1, 4"
     ):
-        reference.gradients(np.ones((1, 1, 4)), np.ones((2, 1, 3)), grid, *how)
+        reference.gradients(np.ones((1, 1, 4)), np.ones((2, 1, 3)), grid, *options)

@@ -107,8 +107,8 @@ def test_identity_grid_has_no_gradient_on_the_clamp():
     image = generator("clamp").standard_normal((1, 1, 3, 5))
     grid = identity((3, 5), True)
     for boundary in ("border", "reflection"):
-        how = (("linear", "linear"), (boundary, boundary), True)
-        _, grad_grid = reference.gradients(np.ones((1, 1, 3, 5)), image, grid, *how)
+        options = (("linear", "linear"), (boundary, boundary), True)
+        _, grad_grid = reference.gradients(np.ones((1, 1, 3, 5)), image, grid, *options)
         assert not grad_grid[0, :, [0, -1], 0].any()
         assert not grad_grid[0, [0, -1], :, 1].any()
         assert grad_grid[0, :, 1:-1, 0].all()
@@ -184,17 +184,17 @@ def test_repeating_boundaries_repeat(boundary):
 def test_a_sign_is_on_the_gradient_too():
     # position -0.75: pixel -1, which is -10, with weight 0.75, and pixel 0 with weight 0.25
     row = image_1d(10, 20)
-    how = (("linear",), ("antisymmetric",), False)
-    assert reference.gather(row, grid_1d(-0.75), *how, coords="pixel").tolist() == [[[-5]]]
+    options = (("linear",), ("antisymmetric",), False)
+    assert reference.gather(row, grid_1d(-0.75), *options, coords="pixel").tolist() == [[[-5]]]
     grad_input, grad_grid = reference.gradients(
-        np.full((1, 1, 1), 2.0), row, grid_1d(-0.75), *how, coords="pixel"
+        np.full((1, 1, 1), 2.0), row, grid_1d(-0.75), *options, coords="pixel"
     )
     assert grad_input.tolist() == [[[2 * (0.25 - 0.75), 0]]]
     assert grad_grid.tolist() == [[[2 * (10 + 10)]]]
 
 
 @pytest.mark.parametrize("boundary", REPEATING)
-def test_infinity_is_nowhere_in_an_image_that_repeats(boundary):
+def test_infinity_is_invalid_in_an_image_that_repeats(boundary):
     assert np.isnan(line((1, 2, 3), (-INF, INF), "linear", boundary)).all()
     assert line((1, 2, 3), (-INF, INF), "cubic", boundary, order=1) == [0, 0]
 
@@ -227,8 +227,8 @@ def test_a_fill_value_of_weight_zero_is_not_read():
 
 def test_a_fill_value_per_channel_and_of_an_integer_image():
     image = np.array([[[10, 20], [30, 40]]], dtype=np.uint8)
-    how = (("nearest",), ("constant",), False)
-    out = reference.gather(image, grid_1d(0, 5, NAN), *how, coords="pixel", fill=(7, 300))
+    options = (("nearest",), ("constant",), False)
+    out = reference.gather(image, grid_1d(0, 5, NAN), *options, coords="pixel", fill=(7, 300))
     assert out.tolist() == [[[10, 7, 7], [30, 255, 255]]]
 
 
@@ -246,14 +246,16 @@ def test_a_fill_value_has_no_gradient_of_the_image_but_one_of_the_grid():
 def test_without_extrapolation_the_outside_is_filled(boundary, align_corners):
     positions = np.array([-0.75, -0.25, 0, 1.5, 2, 2.25, 2.75])
     xs = [coordinate(p, 3, align_corners) for p in positions]
-    how = (image_1d(1, 2, 3), grid_1d(*xs, INF, NAN), ("linear",), (boundary,), align_corners)
-    free = reference.gather(*how, fill=8)[0, 0]
-    kept = reference.gather(*how, fill=8, extrapolate=False)[0, 0]
+    options = (image_1d(1, 2, 3), grid_1d(*xs, INF, NAN), ("linear",), (boundary,), align_corners)
+    free = reference.gather(*options, fill=8)[0, 0]
+    kept = reference.gather(*options, fill=8, extrapolate=False)[0, 0]
     outside = [0, 6] if not align_corners else [0, 1, 5, 6]
     for i in range(9):
         expected = 8 if i in outside or i == 7 else free[i]
         np.testing.assert_equal(kept[i], expected)
-    grad_input, grad_grid = reference.gradients(np.ones((1, 1, 9)), *how, fill=8, extrapolate=False)
+    grad_input, grad_grid = reference.gradients(
+        np.ones((1, 1, 9)), *options, fill=8, extrapolate=False
+    )
     assert not grad_grid[0, [*outside, 7, 8]].any()
     inside = [i for i in range(7) if i not in outside]
     assert grad_input.sum() == pytest.approx(

@@ -90,16 +90,18 @@ def test_gradients_are_those_of_finite_differences(spatial, modes, align_corners
     g = rng.standard_normal((1, 2, 6))
     direction = rng.standard_normal(image.shape)
     for boundaries in {mix[:rank] for mix in MIXES}:
-        how = (modes, boundaries, align_corners)
-        grad_input, grad_grid = reference.gradients(g, image, grid, *how)
+        options = (modes, boundaries, align_corners)
+        grad_input, grad_grid = reference.gradients(g, image, grid, *options)
 
         # Sampling is linear in the image: one step of any size gives the derivative.
-        change = (g * reference.gather(direction, grid, *how)).sum()
+        change = (g * reference.gather(direction, grid, *options)).sum()
         np.testing.assert_allclose((grad_input * direction).sum(), change, rtol=1e-12, atol=1e-12)
 
         for axis in range(rank):
             expected = difference(
-                lambda points, how=how: (g * reference.gather(image, points, *how)).sum(axis=1),
+                lambda points, options=options: (g * reference.gather(image, points, *options)).sum(
+                    axis=1
+                ),
                 grid,
                 axis,
             )
@@ -113,10 +115,10 @@ def assert_adjoint(rng, spatial, modes, boundaries, align_corners, order, items=
     n_image, n_grid = items
     image = rng.standard_normal((n_image, 1, *spatial))
     grid = rng.uniform(-2.5, 2.5, (n_grid, 4, len(spatial)))
-    how = (modes, boundaries, align_corners, order)
-    sampled = reference.gather(image, grid, *how)
+    options = (modes, boundaries, align_corners, order)
+    sampled = reference.gather(image, grid, *options)
     values = rng.standard_normal(sampled.shape)
-    spread = reference.scatter(values, grid, spatial, *how, batch=n_image)
+    spread = reference.scatter(values, grid, spatial, *options, batch=n_image)
     assert spread.shape == image.shape
     left, right = sampled * values, image * spread
     scale = max(1.0, np.abs(left).sum(), np.abs(right).sum())
@@ -154,27 +156,30 @@ def test_scatter_is_the_adjoint_in_3d(align_corners, order):
 
 def test_scatter_adds_up_what_meets_in_a_pixel():
     values = np.array([[[1.0, 10.0, 100.0]]])
-    how = (("linear",), ("zeros",), True)
-    result = reference.scatter(values, grid_1d(-1, 0, -0.5), (3,), *how)
+    options = (("linear",), ("zeros",), True)
+    result = reference.scatter(values, grid_1d(-1, 0, -0.5), (3,), *options)
     assert result.tolist() == [[[51, 60, 0]]]
-    result = reference.scatter(values, grid_1d(NAN, INF, -INF), (3,), *how)
+    result = reference.scatter(values, grid_1d(NAN, INF, -INF), (3,), *options)
     assert result.tolist() == [[[0, 0, 0]]]
 
 
 def test_scatter_sums_the_items_into_one():
     values = np.array([[[1.0]], [[10.0]]])
-    how = (("nearest",), ("zeros",), True)
-    assert reference.scatter(values, grid_1d(0), (3,), *how).tolist() == [[[0, 1, 0]], [[0, 10, 0]]]
-    assert reference.scatter(values, grid_1d(0), (3,), *how, batch=1).tolist() == [[[0, 11, 0]]]
+    options = (("nearest",), ("zeros",), True)
+    assert reference.scatter(values, grid_1d(0), (3,), *options).tolist() == [
+        [[0, 1, 0]],
+        [[0, 10, 0]],
+    ]
+    assert reference.scatter(values, grid_1d(0), (3,), *options, batch=1).tolist() == [[[0, 11, 0]]]
 
 
 def test_sums_overflow_without_a_warning():
-    how = (("nearest",), ("zeros",), True)
+    options = (("nearest",), ("zeros",), True)
     values = np.array([[[1e308, 1e308, INF, -INF]], [[1, 2, -INF, 3]]])
     grid = grid_1d(-1, -1, 1, 1)
-    result = reference.scatter(values, grid, (2,), *how)
+    result = reference.scatter(values, grid, (2,), *options)
     np.testing.assert_array_equal(result, [[[INF, NAN]], [[3, -INF]]])
-    result = reference.scatter(-values, grid[:, ::-1], (2,), *how, batch=1)
+    result = reference.scatter(-values, grid[:, ::-1], (2,), *options, batch=1)
     np.testing.assert_array_equal(result, [[[NAN, -INF]]])
 
 
@@ -184,9 +189,9 @@ def test_huge_and_odd_numbers_raise_nothing():
     grid = np.array(list(itertools.product(odd, odd)))[None]
     g = np.resize(np.array(odd), (1, 1, 100))
     for mode, boundary in itertools.product(MODES, BOUNDARIES):
-        how = ((mode, mode), (boundary, boundary), False)
-        assert reference.gather(image, grid, *how).shape == (1, 1, 100)
-        grad_input, grad_grid = reference.gradients(g, image, grid, *how)
+        options = ((mode, mode), (boundary, boundary), False)
+        assert reference.gather(image, grid, *options).shape == (1, 1, 100)
+        grad_input, grad_grid = reference.gradients(g, image, grid, *options)
         assert (grad_input.shape, grad_grid.shape) == (image.shape, grid.shape)
 
 
@@ -201,22 +206,22 @@ def test_everything_is_transposed_and_differentiated(mode, boundary, extrapolate
     rng = generator(mode, boundary, extrapolate)
     image = rng.standard_normal((1, 1, 4, 3))
     grid = rng.uniform(-2.5, 6.5, (1, 6, 2)).round(1) + 0.03  # away from where slopes jump
-    how = ((mode, "linear"), (boundary, "mirror"), False)
+    options = ((mode, "linear"), (boundary, "mirror"), False)
     more = {"coords": "pixel", "extrapolate": extrapolate}
     g = rng.standard_normal((1, 1, 6))
 
-    plain = reference.gather(image, grid, *how, **more)
-    transposed = reference.scatter(g, grid, (4, 3), *how, **more)
+    plain = reference.gather(image, grid, *options, **more)
+    transposed = reference.scatter(g, grid, (4, 3), *options, **more)
     assert (plain * g).sum() == pytest.approx((image * transposed).sum(), abs=1e-13)
 
-    grad_input, grad_grid = reference.gradients(g, image, grid, *how, **more, fill=2.0)
+    grad_input, grad_grid = reference.gradients(g, image, grid, *options, **more, fill=2.0)
     assert np.array_equal(grad_input, transposed)
     step = 1e-5
     for place in np.ndindex(grid.shape):
         nudge = np.zeros(grid.shape)
         nudge[place] = step
         ahead, behind = (
-            (reference.gather(image, grid + s * nudge, *how, **more, fill=2.0) * g).sum()
+            (reference.gather(image, grid + s * nudge, *options, **more, fill=2.0) * g).sum()
             for s in (1, -1)
         )
         assert grad_grid[place] == pytest.approx((ahead - behind) / (2 * step), abs=1e-7)

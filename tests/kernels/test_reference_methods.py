@@ -22,17 +22,17 @@ def test_bilinear_is_the_textbook_formula():
     image = np.array([[[[nw, ne], [sw, se]]]])
     tx, ty = 0.75, 0.25  # x = 2 tx - 1 and y = 2 ty - 1 with corners aligned: slope 1 / 2
     grid = np.array([[[0.5, -0.5]]])
-    how = (("linear", "linear"), ("zeros", "zeros"), True)
+    options = (("linear", "linear"), ("zeros", "zeros"), True)
 
-    out = reference.gather(image, grid, *how)
+    out = reference.gather(image, grid, *options)
     assert out.tolist() == [[[(nw * 0.25 + ne * 0.75) * 0.75 + (sw * 0.25 + se * 0.75) * 0.25]]]
 
-    grad_input, grad_grid = reference.gradients(np.full((1, 1, 1), 8.0), image, grid, *how)
+    grad_input, grad_grid = reference.gradients(np.full((1, 1, 1), 8.0), image, grid, *options)
     assert grad_input.tolist() == [[[[1.5, 4.5], [0.5, 1.5]]]]
     gx = 8 * ((ne - nw) * (1 - ty) + (se - sw) * ty) / 2
     gy = 8 * ((sw - nw) * (1 - tx) + (se - ne) * tx) / 2
     assert grad_grid.tolist() == [[[gx, gy]]]
-    assert reference.gather(image, grid, *how, (1, 1)).item() == (nw - ne - sw + se) / 4
+    assert reference.gather(image, grid, *options, (1, 1)).item() == (nw - ne - sw + se) / 4
 
 
 def test_linear_derivative_on_a_pixel_centre_is_the_one_to_its_right():
@@ -139,5 +139,5 @@ def test_splines_reproduce_polynomials(n):
     basis = np.polynomial.polynomial.polyvander(k / far, n)
     fit = np.linalg.lstsq((matrix @ basis)[inner], value(k / far)[inner], rcond=None)[0]
     for p in (28.3, 31.5, 25.75):
-        found = sum(w * (basis[i] @ fit) for i, w in reference.weigh(p, f"spline{n}"))
-        assert found == pytest.approx(value((p - 30) / far), abs=1e-12)
+        result = sum(w * (basis[i] @ fit) for i, w in reference.weigh(p, f"spline{n}"))
+        assert result == pytest.approx(value((p - 30) / far), abs=1e-12)

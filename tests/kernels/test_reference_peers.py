@@ -45,15 +45,15 @@ def assert_agrees_with_torch(image, grid, mode, boundary, align_corners, rng):
     expected.backward(torch.tensor(grad_output))
 
     rank = grid.shape[-1]
-    how = ((mode,) * rank, (boundary,) * rank, align_corners)
-    assert_close(reference.gather(image, grid, *how), expected.detach().numpy())
-    grad_input, grad_grid = reference.gradients(grad_output, image, grid, *how)
+    options = ((mode,) * rank, (boundary,) * rank, align_corners)
+    assert_close(reference.gather(image, grid, *options), expected.detach().numpy())
+    grad_input, grad_grid = reference.gradients(grad_output, image, grid, *options)
     assert_close(grad_input, torch_image.grad.numpy())
     assert_close(grad_grid, torch_grid.grad.numpy())
 
 
 @pytest.mark.covering
-@pytest.mark.parametrize("kind", GRIDS)
+@pytest.mark.parametrize("grid_name", GRIDS)
 @ALIGN
 @BOUNDARY
 @pytest.mark.parametrize(
@@ -66,10 +66,10 @@ def assert_agrees_with_torch(image, grid, mode, boundary, align_corners, rng):
         ("linear", (3, 4, 5)),
     ],
 )
-def test_agrees_with_torch(mode, spatial, boundary, align_corners, kind):
-    rng = generator(mode, spatial, boundary, align_corners, kind)
+def test_agrees_with_torch(mode, spatial, boundary, align_corners, grid_name):
+    rng = generator(mode, spatial, boundary, align_corners, grid_name)
     image = rng.standard_normal((2, 2, *spatial))
-    grid = GRIDS[kind](rng, spatial)
+    grid = GRIDS[grid_name](rng, spatial)
     assert_agrees_with_torch(image, grid, mode, boundary, align_corners, rng)
 
 

@@ -34,8 +34,8 @@ def matrix(n: int, order: int, boundary: str) -> Array:
 
 def filtered(image: Array, order: int, boundary: str, axis: int, adjoint: bool = False) -> Array:
     """Filter along one axis, into an array like the image."""
-    kind = np.result_type(image.dtype, np.float32)
-    out = np.full_like(image, 7, kind)
+    dtype = np.result_type(image.dtype, np.float32)
+    out = np.full_like(image, 7, dtype)
     coefficients(image, order, [boundary], [axis], out, adjoint=adjoint, threads=1)
     return out
 

@@ -53,20 +53,20 @@ def parser() -> argparse.ArgumentParser:
     return it
 
 
-def project_of(given: argparse.Namespace) -> Project | str:
+def project_of(arguments: argparse.Namespace) -> Project | str:
     """The project with what was asked for, or what is missing."""
-    usual = PROJECTS.get(given.project)
-    in_place = given.in_place or (usual and usual.in_place)
+    usual = PROJECTS.get(arguments.project)
+    in_place = arguments.in_place or (usual and usual.in_place)
     if in_place is None:
-        return f"{given.project} is not known: say what is put in place (--in-place)"
-    if given.path is None and not (usual and usual.installed):
-        return f"{given.project}: the installed package has no tests; give a checkout's path"
-    if given.path is not None and not given.path.is_dir():
-        return f"{given.path} is not a folder"
-    tests = tuple(given.tests) or (usual.tests if usual else ())
-    keyword = (usual.keyword if usual else "") if given.keyword is None else given.keyword
-    installed = given.path is None
-    options = (*(usual.options if usual else ()), *given.option)
+        return f"{arguments.project} is not known: say what is put in place (--in-place)"
+    if arguments.path is None and not (usual and usual.installed):
+        return f"{arguments.project}: the installed package has no tests; give a checkout's path"
+    if arguments.path is not None and not arguments.path.is_dir():
+        return f"{arguments.path} is not a folder"
+    tests = tuple(arguments.tests) or (usual.tests if usual else ())
+    keyword = (usual.keyword if usual else "") if arguments.keyword is None else arguments.keyword
+    installed = arguments.path is None
+    options = (*(usual.options if usual else ()), *arguments.option)
     return Project("", in_place, tests, installed, keyword, options)
 
 
@@ -88,15 +88,15 @@ def report(name: str, plain: Run, ours: Run, differences: Sequence[Difference]) 
         yield f"{title:{width}}{cells}{run.seconds:9.0f}"
         if run.code not in (0, 1):
             yield f"{'':{width}}pytest ended with status {run.code}"
-    calls = ", ".join(f"{one} {count}" for one, count in sorted(ours.calls.items()))
+    calls = ", ".join(f"{function} {count}" for function, count in sorted(ours.calls.items()))
     total = sum(ours.calls.values())
     yield f"calls that reached us: {total} in {ours.reached} tests ({calls or 'none'})"
-    worse = sum(one.worse for one in differences)
+    worse = sum(difference.worse for difference in differences)
     yield f"tests that come out otherwise: {len(differences)}, of which {worse} worse"
-    for one in differences:
-        yield f"  {one.before} -> {one.after}: {one.test}"
-        if one.why:
-            yield f"      {one.why}"
+    for difference in differences:
+        yield f"  {difference.before} -> {difference.after}: {difference.test}"
+        if difference.why:
+            yield f"      {difference.why}"
 
 
 def show() -> None:
@@ -108,37 +108,39 @@ def show() -> None:
 
 def main(words: Sequence[str] | None = None) -> int:
     """Run, print and keep."""
-    given = parser().parse_args(words)
-    if given.project is None:
+    arguments = parser().parse_args(words)
+    if arguments.project is None:
         show()
         return 0
-    project = project_of(given)
+    project = project_of(arguments)
     if isinstance(project, str):
         print(project, file=sys.stderr)
         return 2
-    told = words_of(project, given.processes)
-    where = given.python, given.path and given.path.resolve(), told
-    if given.plain:
-        plain = Run(**json.loads(given.plain.read_text())["plain"])
+    told = words_of(project, arguments.processes)
+    where = arguments.python, arguments.path and arguments.path.resolve(), told
+    if arguments.plain:
+        plain = Run(**json.loads(arguments.plain.read_text())["plain"])
     else:
-        plain = running.run(*where, limit=given.limit)
-    ours = running.run(*where, project.in_place, given.strict, given.limit)
+        plain = running.run(*where, limit=arguments.limit)
+    ours = running.run(*where, project.in_place, arguments.strict, arguments.limit)
     differences = running.compare(plain, ours)
-    how = project.in_place + (", strict" if given.strict else "")
-    print(*report(f"{given.project} ({how})", plain, ours, differences), sep="\n")
-    if given.json:
+    heading = project.in_place + (", strict" if arguments.strict else "")
+    print(*report(f"{arguments.project} ({heading})", plain, ours, differences), sep="\n")
+    if arguments.json:
         held = {
-            "project": given.project, "in_place": project.in_place, "strict": given.strict,
+            "project": arguments.project, "in_place": project.in_place, "strict": arguments.strict,
             "words": told, "plain": plain.record(), "ours": ours.record(),
-            "differences": [asdict(one) | {"worse": one.worse} for one in differences],
+            "differences": [
+                asdict(difference) | {"worse": difference.worse} for difference in differences
+            ],
         }  # fmt: skip
-        given.json.parent.mkdir(parents=True, exist_ok=True)
-        given.json.write_text(json.dumps(held, indent=1) + "\n")
+        arguments.json.parent.mkdir(parents=True, exist_ok=True)
+        arguments.json.write_text(json.dumps(held, indent=1) + "\n")
     for run in (plain, ours):
         if not run.outcomes or run.code not in (0, 1):
             print(f"pytest ended with status {run.code}:\n{run.told}", file=sys.stderr)
             return 2
-    return int(any(one.worse for one in differences))
+    return int(any(difference.worse for difference in differences))
 
 
 if __name__ == "__main__":

@@ -104,34 +104,34 @@ def run(
             process.kill()  # interrupted, the tests do not go on alone
         seconds = time.monotonic() - start
         lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
-        found = read(map(json.loads, lines))
-    found.seconds, found.code, found.told = seconds, code, told[-4000:]
-    return found
+        completed = read(map(json.loads, lines))
+    completed.seconds, completed.code, completed.told = seconds, code, told[-4000:]
+    return completed
 
 
 def read(records: Any) -> Run:
     """What the plugin wrote, put together."""
-    found = Run()
+    completed = Run()
     calls: collections.Counter[str] = collections.Counter()
     for record in records:
         test, phase = record["test"], record["phase"]
         if phase == "start":
-            found.outcomes[test] = "crashed"  # unless it ends
-            found.why[test] = "the process ended in it"
+            completed.outcomes[test] = "crashed"  # unless it ends
+            completed.why[test] = "the process ended in it"
             continue
         calls.update(record.get("calls", {}))
-        found.reached += bool(record.get("calls"))
+        completed.reached += bool(record.get("calls"))
         outcome = record["outcome"]
         if outcome == "failed" and phase != "call":
             outcome = "error"
-        before = found.outcomes.get(test, "crashed")
+        before = completed.outcomes.get(test, "crashed")
         if before == "crashed" or OUTCOMES.index(outcome) > OUTCOMES.index(before):
-            found.outcomes[test] = outcome
-            found.why.pop(test, None)
+            completed.outcomes[test] = outcome
+            completed.why.pop(test, None)
             if record["why"]:
-                found.why[test] = record["why"]
-    found.calls = dict(calls)
-    return found
+                completed.why[test] = record["why"]
+    completed.calls = dict(calls)
+    return completed
 
 
 @dataclass(frozen=True)
@@ -152,11 +152,11 @@ class Difference:
 
 def compare(plain: Run, ours: Run) -> list[Difference]:
     """Each test whose outcome differs, the worse ones first."""
-    found = []
+    differences = []
     for test in {**plain.outcomes, **ours.outcomes}:
         before = plain.outcomes.get(test, "not run")
         after = ours.outcomes.get(test, "not run")
         if before != after:
             why = ours.why.get(test, "") or plain.why.get(test, "")
-            found.append(Difference(test, before, after, why))
-    return sorted(found, key=lambda one: (not one.worse, one.test))
+            differences.append(Difference(test, before, after, why))
+    return sorted(differences, key=lambda difference: (not difference.worse, difference.test))

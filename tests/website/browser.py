@@ -24,7 +24,7 @@ class Browser:
         reads, self.requests = os.pipe()
         self.answers, writes = os.pipe()
         # The browser reads from 3 and writes to 4.
-        theirs, back = (fcntl.fcntl(one, fcntl.F_DUPFD, 10) for one in (reads, writes))
+        theirs, back = (fcntl.fcntl(pipe, fcntl.F_DUPFD, 10) for pipe in (reads, writes))
         os.close(reads)
         os.close(writes)
         start = f'exec "$0" "$@" 3</dev/fd/{theirs} 4>/dev/fd/{back}'
@@ -84,20 +84,20 @@ class Browser:
         self("Emulation.setEmulatedMedia", features=[scheme])
         self.events = []
         self("Page.navigate", url=address)
-        while not any(one.get("method") == "Page.loadEventFired" for one in self.events):
+        while not any(event.get("method") == "Page.loadEventFired" for event in self.events):
             self.events.append(self.read())
 
     def run(self, script: str) -> Any:
         """Return the value of an expression of JavaScript."""
-        found = self("Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True)
-        if "exceptionDetails" in found:
-            raise RuntimeError(found["exceptionDetails"]["exception"].get("description"))
-        return found["result"].get("value")
+        reply = self("Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True)
+        if "exceptionDetails" in reply:
+            raise RuntimeError(reply["exceptionDetails"]["exception"].get("description"))
+        return reply["result"].get("value")
 
     def tree(self) -> list[dict[str, Any]]:
         """The accessibility tree: what a screen reader is told, in order."""
         nodes = self("Accessibility.getFullAXTree")["nodes"]
-        return [flat(one) for one in ordered(nodes) if not one["ignored"]]
+        return [flat(node) for node in ordered(nodes) if not node["ignored"]]
 
     def press(self, key: str, code: int) -> None:
         """Press and release a key."""
@@ -108,17 +108,19 @@ class Browser:
 
 def ordered(nodes: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """The nodes of a tree, each before its children."""
-    by_id = {one["nodeId"]: one for one in nodes}
-    found, left = [], [one["nodeId"] for one in nodes if "parentId" not in one][::-1]
+    by_id = {node["nodeId"]: node for node in nodes}
+    ordered_nodes, left = [], [node["nodeId"] for node in nodes if "parentId" not in node][::-1]
     while left:
         node = by_id[left.pop()]
-        found.append(node)
-        left += [one for one in node.get("childIds", [])[::-1] if one in by_id]
-    return found
+        ordered_nodes.append(node)
+        left += [node_id for node_id in node.get("childIds", [])[::-1] if node_id in by_id]
+    return ordered_nodes
 
 
 def flat(node: dict[str, Any]) -> dict[str, Any]:
     """A node's role, name, value, description and properties."""
     words = {key: node.get(key, {}).get("value", "") for key in ("role", "name", "value")}
     words["description"] = node.get("description", {}).get("value", "")
-    return words | {one["name"]: one["value"].get("value") for one in node.get("properties", [])}
+    return words | {
+        entry["name"]: entry["value"].get("value") for entry in node.get("properties", [])
+    }

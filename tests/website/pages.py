@@ -32,17 +32,19 @@ class Page(HTMLParser):
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         """Note what the element has."""
         names = [name for name, _ in attrs]
-        given = dict(attrs)
+        attributes = dict(attrs)
         for name in {name for name in names if names.count(name) > 1}:
             self.faults.append(f"<{tag}> has {name} twice at {self.getpos()}")
-        if given.get("id"):
-            self.ids.append(str(given["id"]))
-        if tag == "a" and given.get("href"):
-            self.links.append(str(given["href"]))
-        source = given.get("src") or (given.get("href") if tag in ("link", "use") else None)
-        if source and given.get("rel") not in ("canonical", "next", "prev"):
+        if attributes.get("id"):
+            self.ids.append(str(attributes["id"]))
+        if tag == "a" and attributes.get("href"):
+            self.links.append(str(attributes["href"]))
+        source = attributes.get("src") or (
+            attributes.get("href") if tag in ("link", "use") else None
+        )
+        if source and attributes.get("rel") not in ("canonical", "next", "prev"):
             self.resources.append(str(source))
-        if tag == "img" and given.get("alt") is None:
+        if tag == "img" and attributes.get("alt") is None:
             self.faults.append(f"<img> has no alt at {self.getpos()}")
         if tag not in VOID:
             self.open.append(tag)
@@ -75,11 +77,11 @@ def faults(path: Path) -> Iterator[str]:
     """What is wrong with a page by itself."""
     page = read(path)
     yield from page.faults
-    for one in {one for one in page.ids if page.ids.count(one) > 1}:
-        yield f"the id {one!r} is there more than once"
-    for one in page.resources:
-        if urlsplit(one).netloc:
-            yield f"{one} is loaded from another host"
+    for name in {name for name in page.ids if page.ids.count(name) > 1}:
+        yield f"the id {name!r} is there more than once"
+    for name in page.resources:
+        if urlsplit(name).netloc:
+            yield f"{name} is loaded from another host"
 
 
 def broken(path: Path, site: Path) -> Iterator[str]:

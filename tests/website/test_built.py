@@ -45,11 +45,11 @@ KNOWN = ("Attribute “autocorrect” not allowed on element “input” at this
 
 
 def test_pages_are_whole_and_links_lead_somewhere(site: Path) -> None:
-    found = sorted(site.rglob("*.html"))
-    assert len(found) > 40
+    pages = sorted(site.rglob("*.html"))
+    assert len(pages) > 40
     wrong = {
         str(path.relative_to(site)): problems
-        for path in found
+        for path in pages
         if (problems := sorted({*faults(path), *broken(path, site)}))
     }
     assert wrong == {}
@@ -62,9 +62,9 @@ def findings(folder: Path) -> set[tuple[str, str]]:
     words = ["java", "-Xss4m", "-jar", str(jar), "--format", "json", "--skip-non-html", str(folder)]
     done = subprocess.run(words, capture_output=True, text=True, check=False)
     return {
-        (Path(one["url"].removeprefix("file:")).name, one["message"])
-        for one in json.loads(done.stderr)["messages"]
-        if one["message"] not in KNOWN
+        (Path(message["url"].removeprefix("file:")).name, message["message"])
+        for message in json.loads(done.stderr)["messages"]
+        if message["message"] not in KNOWN
     }
 
 
@@ -107,7 +107,9 @@ def test_every_page_has_its_own_title_and_description(site: Path) -> None:
         if not re.search(r'<meta name="description" content="[^"]{20,200}">', text):
             without.append(path.name)
     assert without == []
-    assert sorted({one for one in titles if titles.count(one) > 1}) == ["gridsample"]  # and 404
+    assert sorted({title for title in titles if titles.count(title) > 1}) == [
+        "gridsample"
+    ]  # and 404
 
 
 def test_pictures_have_sizes_and_load_when_needed(site: Path) -> None:
@@ -118,9 +120,9 @@ def test_pictures_have_sizes_and_load_when_needed(site: Path) -> None:
 
 
 def test_docstrings_leave_no_markup_of_other_kinds(site: Path) -> None:
-    found = {path.name: "".join(read(path).text) for path in (site / "reference").glob("*.html")}
-    assert len(found) >= len(MODULES)
-    assert [name for name, text in found.items() if "====" in text or "```" in text] == []
+    texts = {path.name: "".join(read(path).text) for path in (site / "reference").glob("*.html")}
+    assert len(texts) >= len(MODULES)
+    assert [name for name, text in texts.items() if "====" in text or "```" in text] == []
 
 
 def test_every_written_page_is_in_the_navigation(site: Path) -> None:
@@ -158,21 +160,25 @@ def has_example(thing: Any) -> bool:
     return not callable(thing) or is_record or ">>>" in text
 
 
-@pytest.mark.parametrize("module", [one for one in MODULES if one != "gridsample.backends"])
+@pytest.mark.parametrize(
+    "module", [module for module in MODULES if module != "gridsample.backends"]
+)
 def test_every_public_name_has_an_example(module: str) -> None:
     loaded = importlib.import_module(module)
     names = getattr(loaded, "__all__", [])
     assert [name for name in names if not has_example(getattr(loaded, name))] == []
 
 
-@pytest.mark.parametrize("module", [one for one in MODULES if one != "gridsample.backends"])
+@pytest.mark.parametrize(
+    "module", [module for module in MODULES if module != "gridsample.backends"]
+)
 def test_every_public_function_documents_what_it_takes_and_gives(module: str) -> None:
     loaded = importlib.import_module(module)
     functions = [getattr(loaded, name) for name in getattr(loaded, "__all__", [])]
-    for one in filter(inspect.isfunction, functions):
-        wanted = ["Returns:", *(["Args:"] if inspect.signature(one).parameters else [])]
-        missing = [section for section in wanted if section not in (one.__doc__ or "")]
-        assert missing == [], one.__name__
+    for function in filter(inspect.isfunction, functions):
+        wanted = ["Returns:", *(["Args:"] if inspect.signature(function).parameters else [])]
+        missing = [section for section in wanted if section not in (function.__doc__ or "")]
+        assert missing == [], function.__name__
 
 
 def test_the_charts_show_every_figure(site: Path) -> None:

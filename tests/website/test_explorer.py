@@ -38,7 +38,7 @@ PAGE = explorer()
 def samples() -> list[dict[str, Any]]:
     """A setting for each method, boundary and alignment, at points inside and outside."""
     rng = np.random.default_rng(0)
-    found = []
+    settings = []
     everything = itertools.product(gridsample.methods.names(), BOUNDARIES, ("False", "True"))
     for k, (method, boundary, aligned) in enumerate(everything):
         if method == "label" and BOUNDARIES[boundary].odd:
@@ -49,8 +49,8 @@ def samples() -> list[dict[str, Any]]:
         image = rng.integers(0, 10, (height, width)).tolist()
         fill = 3.5 if boundary == "constant" else 0
         setting = {"method": method, "boundary": boundary, "aligned": aligned, "fill": fill}
-        found.append({**setting, "x": float(x), "y": float(y), "image": image})
-    return found
+        settings.append({**setting, "x": float(x), "y": float(y), "image": image})
+    return settings
 
 
 def warps() -> list[dict[str, Any]]:
@@ -70,7 +70,7 @@ def warps() -> list[dict[str, Any]]:
         ("nearest", "mirror"),
         ("spline3", "reflection"),
     )
-    found = []
+    settings = []
     for matrix, (method, boundary) in itertools.product(matrices, options):
         y, x = np.mgrid[:6, :5]
         u, v, w = np.einsum("ij,jyx->iyx", matrix, np.stack([x, y, np.ones_like(x)]))
@@ -78,8 +78,8 @@ def warps() -> list[dict[str, Any]]:
         grid = np.stack([u / w, v / w], -1)
         setting = {"method": method, "boundary": boundary, "aligned": False, "fill": 0}
         arrays = {"grid": grid.tolist(), "planes": planes.tolist()}
-        found.append({**setting, **arrays, "width": 5, "height": 6})
-    return found
+        settings.append({**setting, **arrays, "width": 5, "height": 6})
+    return settings
 
 
 SETTINGS = {
@@ -96,7 +96,7 @@ SETTINGS = {
 
 
 @pytest.fixture(scope="module")
-def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+def reported(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """What the page shows, after its controls were operated in Chromium."""
     folder = tmp_path_factory.mktemp("explorer")
     drive = (Path(__file__).parent / "drive.js").read_text(encoding="utf-8")
@@ -122,26 +122,26 @@ def test_it_is_one_small_page_that_loads_nothing() -> None:
 
 
 @needs_chromium
-def test_samples_are_those_of_explain(found: dict[str, Any]) -> None:
-    assert found["errors"] == []
-    assert len(found["samples"]) == len(SETTINGS["samples"]) > 280
-    for given, shown in zip(SETTINGS["samples"], found["samples"], strict=True):
-        image = np.array(given["image"])
-        fill = {"fill_value": given["fill"]} if given["boundary"] == "constant" else {}
-        one = gridsample.explain(
+def test_samples_are_those_of_explain(reported: dict[str, Any]) -> None:
+    assert reported["errors"] == []
+    assert len(reported["samples"]) == len(SETTINGS["samples"]) > 280
+    for setting, shown in zip(SETTINGS["samples"], reported["samples"], strict=True):
+        image = np.array(setting["image"])
+        fill = {"fill_value": setting["fill"]} if setting["boundary"] == "constant" else {}
+        explanation = gridsample.explain(
             image.shape[::-1],
-            (given["x"], given["y"]),
-            given["method"],
-            given["boundary"],
-            given["aligned"] == "True",
-            image=image.astype(int if given["method"] == "label" else float),
+            (setting["x"], setting["y"]),
+            setting["method"],
+            setting["boundary"],
+            setting["aligned"] == "True",
+            image=image.astype(int if setting["method"] == "label" else float),
             **fill,
         )
-        axes = one.axes
+        axes = explanation.axes
         expected = {
-            "value": [one.value],
-            "gradient-x": [one.gradient[0]],
-            "gradient-y": [one.gradient[1]],
+            "value": [explanation.value],
+            "gradient-x": [explanation.gradient[0]],
+            "gradient-y": [explanation.gradient[1]],
             "position": [steps.position for steps in axes],
             "sampled": [steps.sampled for steps in axes],
             "path": [place for steps in axes for place in steps.path[1:]],
@@ -151,9 +151,9 @@ def test_samples_are_those_of_explain(found: dict[str, Any]) -> None:
             "slope": [steps.slope for steps in axes],
             "weight": [tap.weight for steps in axes for tap in steps.taps],
             "derivative": [tap.derivative for steps in axes for tap in steps.taps],
-            "tap": [tap.value for tap in one.taps],
+            "tap": [tap.value for tap in explanation.taps],
         }
-        about = {key: given[key] for key in ("method", "boundary", "aligned", "x", "y")}
+        about = {key: setting[key] for key in ("method", "boundary", "aligned", "x", "y")}
         for name, numbers in expected.items():
             np.testing.assert_allclose(shown[name], numbers, **TOLERANCE, err_msg=f"{about} {name}")
         taps = [tap for steps in axes for tap in steps.taps]
@@ -163,13 +163,18 @@ def test_samples_are_those_of_explain(found: dict[str, Any]) -> None:
 
 
 @needs_chromium
-def test_warps_are_those_of_grid_sample(found: dict[str, Any]) -> None:
+def test_warps_are_those_of_grid_sample(reported: dict[str, Any]) -> None:
     many = 0
-    for given, shown in zip(SETTINGS["warps"], found["warps"], strict=True):
-        grid, image = np.array(given["grid"])[None], np.array(given["planes"])[None]
+    for setting, shown in zip(SETTINGS["warps"], reported["warps"], strict=True):
+        grid, image = np.array(setting["grid"])[None], np.array(setting["planes"])[None]
         for antialias, name in ((False, "plain"), (True, "smooth")):
             expected = gridsample.grid_sample(
-                image, grid, given["method"], given["boundary"], coords="pixel", antialias=antialias
+                image,
+                grid,
+                setting["method"],
+                setting["boundary"],
+                coords="pixel",
+                antialias=antialias,
             )
             got = np.array(shown[name], float)  # JSON has null for NaN
             got = got.reshape(*grid.shape[1:3], 2).transpose(2, 0, 1)
@@ -179,17 +184,17 @@ def test_warps_are_those_of_grid_sample(found: dict[str, Any]) -> None:
 
 
 @needs_chromium
-def test_homographies_map_their_corners(found: dict[str, Any]) -> None:
-    for (start, end), h in zip(SETTINGS["homographies"], found["homographies"], strict=True):
+def test_homographies_map_their_corners(reported: dict[str, Any]) -> None:
+    for (start, end), h in zip(SETTINGS["homographies"], reported["homographies"], strict=True):
         points = np.column_stack([start, np.ones(4)]) @ np.reshape(h, (3, 3)).T
         np.testing.assert_allclose(points[:, :2] / points[:, 2:], end, **TOLERANCE)
 
 
 @needs_chromium
-def test_every_control_has_a_name_and_works_by_keyboard(found: dict[str, Any]) -> None:
-    assert len(found["controls"]) > 25
-    assert [one for one in found["controls"] if not (one[1] and one[2])] == []
-    keys = found["keys"]
+def test_every_control_has_a_name_and_works_by_keyboard(reported: dict[str, Any]) -> None:
+    assert len(reported["controls"]) > 25
+    assert [control for control in reported["controls"] if not (control[1] and control[2])] == []
+    keys = reported["keys"]
     assert keys["point"] == ["0.51", "-0.75"]
     assert keys["painted"] == [7, "Pixel x 1, y 1: 7"]
     assert keys["corners"] == [[0, 10], [60, 10], [70, 60], [10, 60]]

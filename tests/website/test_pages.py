@@ -30,8 +30,8 @@ CONTRAST = (Path(__file__).parent / "contrast.js").read_text(encoding="utf-8")
 @pytest.fixture(scope="module")
 def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
     """A browser for all tests."""
-    with Browser(tmp_path_factory.mktemp("browser")) as one:
-        yield one
+    with Browser(tmp_path_factory.mktemp("browser")) as opened:
+        yield opened
 
 
 def test_every_page_fits_on_a_phone(site: Path, browser: Browser) -> None:
@@ -59,16 +59,16 @@ def test_text_has_enough_contrast(site: Path, browser: Browser, page: str) -> No
 def test_screen_readers_know_each_part(site: Path, browser: Browser, page: str) -> None:
     browser.open((site / page).as_uri())
     tree = browser.tree()
-    controls = [one for one in tree if one["role"] in CONTROLS]
-    assert controls and [one for one in controls if not one["name"]] == []
-    pictures = [one for one in tree if one["role"] in ("image", "img", "application")]
-    assert [one for one in pictures if not one["name"]] == []
-    levels = [one["level"] for one in tree if one["role"] == "heading"]
+    controls = [node for node in tree if node["role"] in CONTROLS]
+    assert controls and [node for node in controls if not node["name"]] == []
+    pictures = [node for node in tree if node["role"] in ("image", "img", "application")]
+    assert [node for node in pictures if not node["name"]] == []
+    levels = [node["level"] for node in tree if node["role"] == "heading"]
     assert levels[0] == 1 and levels.count(1) == 1
     assert all(after <= before + 1 for before, after in itertools.pairwise(levels))
-    assert [one["role"] for one in tree].count("main") == 1
+    assert [node["role"] for node in tree].count("main") == 1
     html = (site / page).read_text(encoding="utf-8")
-    assert [one["role"] for one in tree].count("table") == html.count("<table")
+    assert [node["role"] for node in tree].count("table") == html.count("<table")
 
 
 def wait_for(browser: Browser, expression: str) -> Any:
@@ -88,7 +88,7 @@ def test_the_explorer_by_keyboard_and_ear(site: Path, browser: Browser) -> None:
         order.append(browser.run("document.activeElement.id"))
     wanted = "view method boundary aligned x y width height brush clear dot ramp random paint"
     wanted += " picture kind corner warp-method warp-boundary plain"
-    assert [one for one in order if one] == wanted.split()
+    assert [node for node in order if node] == wanted.split()
     browser.run("document.getElementById('view').focus()")
     for _ in range(3):
         browser.press("ArrowRight", 39)
@@ -97,5 +97,5 @@ def test_the_explorer_by_keyboard_and_ear(site: Path, browser: Browser) -> None:
     browser.run("document.getElementById('paint').focus()")
     browser.press("7", 55)
     assert wait_for(browser, f"{said}.startsWith('Pixel') && {said}") == "Pixel x 0, y 0: 7"
-    live = [one["name"] for one in browser.tree() if one.get("live") == "polite"]
+    live = [node["name"] for node in browser.tree() if node.get("live") == "polite"]
     assert len(live) == 1

@@ -463,10 +463,10 @@ def gradients(
                 by_maps[v] = by_maps[v] + fitted(turned, maps[v].shape)
                 by_some = by_some + fitted(along, chunk.shape)
         by_depths.append(fitted(by_some, (depths.shape[0], *chunk.shape[1:])))
-    kinds = [reference, *sources]
+    features = [reference, *sources]
     by_features = [
         backend.astype(total, feature.dtype)
-        for total, feature in zip((by_reference, *by_sources), kinds, strict=True)
+        for total, feature in zip((by_reference, *by_sources), features, strict=True)
     ]
     grad_depths = backend.xp.concatenate(by_depths, 1) if by_depths else 0 * depths
     results = [by_features[0], backend.xp.stack(by_maps), grad_depths, *by_features[1:]]

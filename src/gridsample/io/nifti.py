@@ -26,11 +26,11 @@ class Header(NamedTuple):
     """The metadata of a file.
 
     Attributes:
-        kind: nibabel's image class, for NIfTI-1 or NIfTI-2.
+        image_class: nibabel's image class, for NIfTI-1 or NIfTI-2.
         header: nibabel's header.
     """
 
-    kind: Any
+    image_class: Any
     header: Any
 
     @property
@@ -48,7 +48,7 @@ class Header(NamedTuple):
         """Take another scaling."""
         scaled = self.header.copy()
         scaled.set_slope_inter(slope, inter)
-        return Header(self.kind, scaled)
+        return Header(self.image_class, scaled)
 
     def placed(self, like: Header) -> Header:
         """Take both affines, the voxel sizes and their units from another header."""
@@ -61,7 +61,7 @@ class Header(NamedTuple):
         rank = min(3, len(zooms))
         zooms[:rank] = other.get_zooms()[:rank]
         placed.set_zooms(zooms)
-        return Header(self.kind, placed)
+        return Header(self.image_class, placed)
 
     def moved(self, voxels: NDArray[np.float64]) -> Header:
         """Multiply both affines and the voxel sizes by the map from new to old voxels."""
@@ -70,7 +70,7 @@ class Header(NamedTuple):
         matrix[:rank, :rank], matrix[:rank, 3] = voxels[:rank, :rank], voxels[:rank, rank]
         moved = self.header.copy()
         if np.array_equal(matrix, np.eye(4)):
-            return Header(self.kind, moved)
+            return Header(self.image_class, moved)
         zooms = np.array(self.header.get_zooms())
         zooms[:rank] *= np.linalg.norm(voxels[:rank, :rank], axis=0)
         moved.set_zooms(zooms)
@@ -81,7 +81,7 @@ class Header(NamedTuple):
             old, code = get(coded=True)
             if code:
                 put(old @ matrix, code)
-        return Header(self.kind, moved)
+        return Header(self.image_class, moved)
 
 
 def read_geometry(path: Path) -> tuple[tuple[int, ...], Header]:
@@ -153,8 +153,12 @@ def write_mgh(images: Sequence[Image], bands: Iterable[Bands], path: Path) -> No
 
 def longest(image: Image) -> int:
     """Return the largest size of an axis: sizes have 16 bits in NIfTI-1, and 64 in NIfTI-2."""
-    kind, _ = image.extras.get("nifti", (None, None))
-    return 2**63 - 1 if kind is not None and kind.__name__.startswith("Nifti2") else 2**15 - 1
+    image_class, _ = image.extras.get("nifti", (None, None))
+    return (
+        2**63 - 1
+        if image_class is not None and image_class.__name__.startswith("Nifti2")
+        else 2**15 - 1
+    )
 
 
 def write_pages(images: Sequence[Image], bands: Iterable[Bands], path: Path) -> None:
@@ -173,11 +177,11 @@ def _write(image: Image, path: Path) -> None:
     else:
         voxels = image.stored.T
     if "nifti" in image.extras:
-        kind, header = image.extras["nifti"]
+        image_class, header = image.extras["nifti"]
         header = header.copy()
         header.set_data_dtype(voxels.dtype)
         # No affine is passed: the header already contains its own two, with their codes.
-        target = kind(voxels, None, header)
+        target = image_class(voxels, None, header)
         target.header.set_slope_inter(*header.get_slope_inter())
         target.to_filename(path)
     else:

@@ -176,14 +176,14 @@ def laid_out(
         mask = backend.full((1, 1, *pixels.shape[2:]), 1, real, image)
         mask = mask if weights is None else weights
     else:
-        here = missing
+        missing_pixels = missing
         if narrow and missing.shape[1] > 1 and backend.inspects(missing):
             first = missing[:, :1]
-            here = first if bool(xp.all(missing == first)) else missing
+            missing_pixels = first if bool(xp.all(missing == first)) else missing
         if weights is None:
-            mask = backend.astype(xp.logical_not(here), real)
+            mask = backend.astype(xp.logical_not(missing_pixels), real)
         else:
-            mask = xp.where(here, 0, weights)
+            mask = xp.where(missing_pixels, 0, weights)
     with backend.quiet():
         values = pixels if weights is None else xp.multiply(pixels, weights)
     return Planes(values, mask, pixels, missing, any_missing, weights)

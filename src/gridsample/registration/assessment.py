@@ -23,8 +23,8 @@ from gridsample.registration.pyramid import Level
 from gridsample.registration.sums import total
 from gridsample.registration.verdict import Verdict
 
-LEAST_RELATION = 0.2
-"""The relation below which a registration counts as failed."""
+LEAST_RELATION, MOST_RELATION = 0.3, 0.9
+"""The relation that is needed if all pixels overlap, and the largest that is ever needed."""
 LEAST_OVERLAP = 0.2
 """The overlap below which it does."""
 LARGEST_STEP = 0.25
@@ -50,12 +50,14 @@ def assess(
         _, weight = levels[-1].sample(model.at(levels[-1]).positions(levels[-1]))
         overlap = float(total(weight) / total(levels[-1].weight))
         relation = max(relation_at(model, level) for level in measured_levels(levels))
+    # The best of many transforms makes small parts of unrelated images agree.
+    needed = min(LEAST_RELATION / max(overlap, LEAST_OVERLAP), MOST_RELATION)
     if overlap < LEAST_OVERLAP:
         reason = f"the images overlap by only {overlap:.0%} of the fixed one"
-    elif relation < LEAST_RELATION:
+    elif relation < needed:
         reason = (
-            f"the images hardly agree at the best transform found (relation {relation:.2f}; at "
-            f"least {LEAST_RELATION} is needed)"
+            f"the images hardly agree at the best transform found (relation {relation:.2f}, "
+            f"overlap {overlap:.0%}; a relation of {needed:.2f} is needed)"
         )
     elif not converged and last_step > LARGEST_STEP:
         reason = (

@@ -24,6 +24,7 @@ from gridsample.registration.losses import Loss
 from gridsample.registration.models import Matrix, generators
 from gridsample.registration.optimisation import minimize
 from gridsample.registration.pyramid import Level, Pair
+from gridsample.registration.sums import total
 
 _SIDES = {2: (48, 96, 192), 3: (20, 40)}
 """The longest sides of the images that are compared, in pixels."""
@@ -38,23 +39,26 @@ _LEAST_OVERLAP = 0.3
 _SMALLEST_SCALE = 0.8
 """The smallest factor by which distances in the fixed image are multiplied."""
 _TRUSTED = 0.6
-"""The relation above which no other candidate is tried."""
+"""The relation from which no other candidate is tried."""
+_WIDE = 0.5
+"""The overlap, in the fixed image, from which it is trusted: small parts agree by chance."""
 _CLEAR = 0.1
 """The difference of relations above which the loss does not matter."""
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """A start, with its loss and relation at the resolution at which it was refined."""
+    """A start, with its loss, relation and overlap at the resolution at which it was refined."""
 
     matrix: Tensor
     loss: float
     relation: float
+    overlap: float
 
     @property
     def is_trusted(self) -> bool:
         """Whether no other candidate needs to be tried."""
-        return self.relation >= _TRUSTED
+        return self.relation >= _TRUSTED and self.overlap >= _WIDE
 
 
 def start(pair: Pair, model: str, loss: Loss) -> Tensor:
@@ -67,39 +71,41 @@ def start(pair: Pair, model: str, loss: Loss) -> Tensor:
     eye = torch.eye(rank + 1, dtype=torch.float64)
     with torch.no_grad():
         best = refined(eye, group, loss, levels[0])
-        if best.is_trusted:
-            return best.matrix
         for number, degrees in enumerate(_DEGREES[rank]):
-            if number >= len(levels) or (number and model == "translation"):
+            if best.is_trusted or number >= len(levels) or (number and model == "translation"):
                 break
-            starts = [
-                matrix
-                for changes in ((False, True) if loss.any_contrast else (False,))
-                for matrix in candidates(levels[number], model, degrees, changes, loss)
-            ]
-            winner = tournament([best.matrix, *starts], group, loss, levels[number:])
-            best = better(best, winner)
-            if best.is_trusted:
-                break
+            linear = list(rotations(model, rank, degrees))
+            for _ in range(2):  # again, with rotations and scales that were refined
+                starts = [best.matrix, *candidates(levels[number], linear, loss)]
+                pool = tournament(starts, group, loss, levels[number:])
+                best = better(best, pool[0])
+                if best.is_trusted or model == "translation":
+                    break
+                linear = [candidate.matrix[:rank, :rank] for candidate in pool]
     return best.matrix
 
 
 def tournament(
     starts: Sequence[Tensor], group: Tensor, loss: Loss, levels: Sequence[Level]
-) -> Candidate:
-    """Refine candidates from one level to the next, fewer at each, until one is trusted."""
+) -> list[Candidate]:
+    """Refine candidates from one level to the next, fewer at each, until one is trusted.
+
+    Returns:
+        The candidates of the last level, the best first.
+    """
     for level, count in zip(levels, _REFINED, strict=False):
         pool = list[Candidate]()
         for matrix in starts[: count + 1]:
             pool.append(refined(matrix, group, loss, level))
             if pool[-1].is_trusted:
-                return pool[-1]
+                return pool[-1:]
         by_loss = sorted(pool, key=lambda candidate: candidate.loss)
         by_relation = sorted(pool, key=lambda candidate: -candidate.relation)
         best = better(by_loss[0], by_relation[0])
         mixed = itertools.chain.from_iterable(zip(by_relation, by_loss, strict=True))
-        starts = [candidate.matrix for candidate in distinct([best, *mixed], level)]
-    return best
+        pool = distinct([best, *mixed], level)
+        starts = [candidate.matrix for candidate in pool]
+    return pool
 
 
 def better(left: Candidate, right: Candidate) -> Candidate:
@@ -128,10 +134,11 @@ def refined(matrix: Tensor, group: Tensor, loss: Loss, level: Level) -> Candidat
     """Optimize a candidate at a level."""
     descent = minimize(Matrix(matrix, group), loss, level, 10, 0.05)
     state = descent.state
+    if not math.isfinite(state.loss):
+        return Candidate(state.model.matrix, math.inf, 0.0, 0.0)
     agreement = relation(state.warped, level.fixed, state.weight, level.weight)
-    return Candidate(
-        state.model.matrix, state.loss, agreement if math.isfinite(state.loss) else 0.0
-    )
+    overlap = float(total(state.weight) / total(level.weight))
+    return Candidate(state.model.matrix, state.loss, agreement, overlap)
 
 
 def rotations(model: str, rank: int, degrees: float) -> Iterator[Tensor]:
@@ -140,8 +147,8 @@ def rotations(model: str, rank: int, degrees: float) -> Iterator[Tensor]:
     yield eye
     if model == "translation":
         return
-    scales = (1.0,) if model == "rigid" or rank == 3 else (_SMALLEST_SCALE, 1.0, 1.25)
     step = math.radians(degrees)
+    scales = (1.0,) if model == "rigid" or rank == 3 else scales_for(step)
     if rank == 2:
         angles: list[tuple[float, ...]] = [(step * k,) for k in range(round(360 / degrees))]
     else:
@@ -159,6 +166,12 @@ def rotations(model: str, rank: int, degrees: float) -> Iterator[Tensor]:
                 yield rotation * scale
 
 
+def scales_for(step: float) -> tuple[float, ...]:
+    """Scales from the smallest one to its inverse: a step moves points by up to twice an angle."""
+    count = math.ceil(-math.log(_SMALLEST_SCALE) / (2 * step))
+    return tuple(_SMALLEST_SCALE ** (k / count) for k in range(count, -count - 1, -1))
+
+
 def edges(image: Tensor) -> Tensor:
     """The length of the gradient of (*spatial), the same for inverted contrast."""
     return torch.stack([part * part for part in torch.gradient(image)]).sum(0).sqrt()
@@ -173,10 +186,18 @@ def features(level: Level, use_edges: bool) -> tuple[Tensor, Tensor, Tensor, Ten
     return fixed * level.weight, level.weight, moving * known, known
 
 
-def candidates(
-    level: Level, model: str, degrees: float, use_edges: bool, loss: Loss
+def candidates(level: Level, linear: Sequence[Tensor], loss: Loss) -> list[Tensor]:
+    """The best translations for each of the rotations and scales, the most significant first."""
+    ranked = correlated(level, linear, loss.any_contrast, use_edges=False)
+    if loss.any_contrast:
+        ranked += correlated(level, linear, loss.any_contrast, use_edges=True)
+    return ranked
+
+
+def correlated(
+    level: Level, linear: Sequence[Tensor], any_contrast: bool, use_edges: bool
 ) -> list[Tensor]:
-    """The best translations of each rotation and scale, the most significant first."""
+    """Correlate the images, or their edges, at all translations for each linear map."""
     fixed, weight, moving, known = features(level, use_edges)
     rank = fixed.ndim
     extent = canvas(level)
@@ -194,13 +215,13 @@ def candidates(
     both = torch.stack([moving, known])[None]
     least = _LEAST_OVERLAP * float(min(weight.sum(), known.sum()))
     scored = []
-    for rotation in rotations(model, rank, degrees):
+    for rotation in linear:
         positions = points @ (to_pixels[:-1, :-1] @ rotation).T.to(fixed)
         positions += to_pixels[:-1, -1].to(fixed)
         image, share = grid_sample(both, positions[None], "bilinear", "zeros", coords="pixel")[0]
         inside = (share > 0.99).to(image)
         score = correlations(fixed_spectra, spectra(image * inside, inside, shape), shape, least)
-        if loss.any_contrast and not use_edges:
+        if any_contrast and not use_edges:
             score = score.abs()
         for value, index in peaks(torch.where(score.isfinite(), score, -math.inf)):
             # Entry k pairs pixel 0 of the fixed image with pixel k of the canvas.

@@ -288,6 +288,7 @@ def test_lanes_are_moved(kind: str, lanes: int) -> None:
     check_lanes(lambda a, b: a.shuffle(both, b), a, b, lanes=lanes)
     check_lanes(lambda a: a.shuffle([lanes - 1]), a, lanes=lanes)
     check_lanes(lambda a, b: a.shuffle([lanes + 1], b), a, b, lanes=lanes)
+    check_lanes(lambda a: a.shuffle([2, None, 3]).freeze().shuffle([0, 2]), a, lanes=lanes)
     check_lanes(lambda a: a[2], a, lanes=lanes)
     check_lanes(lambda a: a[1].splat(lanes), a, lanes=lanes)
     check_lanes(lambda a, b: a.insert(b[0], 1), a, b, lanes=lanes)

@@ -114,7 +114,10 @@ def for_interpol(strict: bool) -> None:
     def options(interpolation: Any, bound: Any, extrapolate: Any, rank: int) -> dict[str, Any]:
         orders = inter_to_nitorch(make_list(interpolation), as_type="int")
         names = bound_to_nitorch(make_list(bound), as_type="str")
-        each = [(list(one) + [one[-1]] * rank)[:rank][::-1] for one in (orders, names)]
+        each = [
+            (list(axis_names) + [axis_names[-1]] * rank)[:rank][::-1]
+            for axis_names in (orders, names)
+        ]
         modes = tuple(["nearest", "linear"][n] if n < 2 else f"spline{n}" for n in each[0])
         return {
             "mode": modes, "padding_mode": tuple(bounds[name] for name in each[1]),
@@ -122,20 +125,22 @@ def for_interpol(strict: bool) -> None:
             "coords": "pixel", "prefilter": False,
         }  # fmt: skip
 
-    def pull(input: Any, grid: Any, *how: Any) -> Any:
-        return gridsample.grid_sample(input, grid.flip(-1), **options(*how, grid.shape[-1]))
+    def pull(input: Any, grid: Any, *settings: Any) -> Any:
+        return gridsample.grid_sample(input, grid.flip(-1), **options(*settings, grid.shape[-1]))
 
-    def push(input: Any, grid: Any, shape: Any, *how: Any) -> Any:
+    def push(input: Any, grid: Any, shape: Any, *settings: Any) -> Any:
         size = tuple(shape or input.shape[2:])
-        return gridsample.splat(input, grid.flip(-1), size, **options(*how, grid.shape[-1]))
+        return gridsample.splat(input, grid.flip(-1), size, **options(*settings, grid.shape[-1]))
 
-    def count(grid: Any, shape: Any, *how: Any) -> Any:
+    def count(grid: Any, shape: Any, *settings: Any) -> Any:
         size = tuple(shape or grid.shape[1:-1])
-        return gridsample.splat_count(grid.flip(-1), size, **options(*how, grid.shape[-1]))
+        return gridsample.splat_count(grid.flip(-1), size, **options(*settings, grid.shape[-1]))
 
-    def slope(input: Any, grid: Any, *how: Any) -> Any:
-        found = gridsample.grid_gradient(input, grid.flip(-1), **options(*how, grid.shape[-1]))
-        return found.flip(-1)
+    def slope(input: Any, grid: Any, *settings: Any) -> Any:
+        result = gridsample.grid_gradient(
+            input, grid.flip(-1), **options(*settings, grid.shape[-1])
+        )
+        return result.flip(-1)
 
     places = {"GridPull": pull, "GridPush": push, "GridCount": count, "GridGrad": slope}
     for name, ours in places.items():

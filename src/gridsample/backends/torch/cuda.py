@@ -35,7 +35,7 @@ from gridsample.backends.torch.operators import (
     empty_backward,
     empty_gather,
     fake_backward_twice,
-    lay_out,
+    match_layout,
 )
 from gridsample.backends.torch.schemas import LEADING, on_record, record
 from gridsample.definitions.footprints import levels
@@ -151,7 +151,7 @@ def copies_of(image: Tensor, sizes: Sequence[Sequence[int]], plan: Plan) -> Iter
     if len(sizes) > 1:
         images = footprints.Pyramid(widened(image, plan))
         for spatial in sizes[1:]:
-            yield lay_out(images.at(spatial), image)
+            yield match_layout(images.at(spatial), image)
 
 
 def sample_level(

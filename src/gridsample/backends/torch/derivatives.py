@@ -86,17 +86,17 @@ def fuses(values: Tensor, image: Tensor, grid: Tensor, options: Options, *upstre
 
     On a CPU, it does not support a fill in sums; on a GPU, it only supports real numbers.
     """
-    there = [values, image, grid, *(tensor for tensor in upstream if tensor is not None)]
+    tensors = [values, image, grid, *(tensor for tensor in upstream if tensor is not None)]
     if (
         upstream[1] is None
         or transforms_are_active()
-        or has_record(*there)
-        or not all(type(tensor) in (Tensor, torch.nn.Parameter) for tensor in there)
+        or has_record(*tensors)
+        or not all(type(tensor) in (Tensor, torch.nn.Parameter) for tensor in tensors)
     ):
         return False
     if values.device.type == "cpu":
-        return is_plain(*there) and operators.differentiable(image) and not options.blends()
-    real = all(tensor.is_floating_point() for tensor in there)
+        return is_plain(*tensors) and operators.differentiable(image) and not options.blends()
+    real = all(tensor.is_floating_point() for tensor in tensors)
     return values.device.type in cuda.DEVICES and real
 
 

@@ -40,7 +40,7 @@ class Sample(NamedTuple):
         spatial: the spatial shape of that image.
         options: the options of plain sampling.
         grid: the coordinates, (N, *out, D).
-        here: whether the point has this sample, (N, *out).
+        exists: whether the point has this sample, (N, *out).
         share: one divided by the number of samples of the point, (N, *out).
         along: the place in the footprint along each side, from -1/2 to 1/2, (N, *out, 1).
         gain: the factor of coordinates, (D,).
@@ -50,14 +50,14 @@ class Sample(NamedTuple):
     spatial: Sequence[int]
     options: Options
     grid: Tensor
-    here: Tensor
+    exists: Tensor
     share: Tensor
     along: Sequence[Tensor]
     gain: Tensor
 
     def values(self, values: Tensor) -> Tensor:
         """Each point's share of values (N, C, *out); 0 for points without the sample."""
-        chosen = torch.where(self.here.unsqueeze(1), values, 0)
+        chosen = torch.where(self.exists.unsqueeze(1), values, 0)
         return chosen * self.share.unsqueeze(1).to(chosen.real.dtype)
 
 
@@ -183,15 +183,15 @@ class Footprints(Neighbours):
             sampling = options.changed(footprint=None, coords=level.coords)
             gain, shift = (base.new_tensor(numbers) for numbers in (level.gain, level.shift))
             for index in itertools.product(*map(range, self.largest)):
-                here, along, grid = self.level == n, [], base
+                exists, along, grid = self.level == n, [], base
                 for j, count, side in zip(index, self.counts, self.sides, strict=True):
-                    here = here & (count > j)
+                    exists = exists & (count > j)
                     along.append((j + 0.5) / count - 0.5)
                     # A point with one sample keeps its bits.
                     grid = grid + torch.where(count > 1, along[-1] * side, 0)
                 yield Sample(
                     n, level.spatial, sampling, gain * grid + shift if n else grid,
-                    here.squeeze(-1), self.share.squeeze(-1), along, gain,
+                    exists.squeeze(-1), self.share.squeeze(-1), along, gain,
                 )  # fmt: skip
 
     def moved(self, grid_tangent: Tensor, sample: Sample) -> Tensor:
@@ -205,7 +205,7 @@ class Footprints(Neighbours):
 
     def moved_back(self, slopes: Tensor, sample: Sample) -> Tensor:
         """Apply the transpose of `moved`, for the points that have the sample."""
-        slopes = torch.where(sample.here.unsqueeze(-1), sample.gain * slopes, 0)
+        slopes = torch.where(sample.exists.unsqueeze(-1), sample.gain * slopes, 0)
         result = slopes
         if self.options.footprint.attached:  # type: ignore[union-attr]
             for k, along in enumerate(sample.along):
@@ -414,7 +414,7 @@ def ballots(
         base = torch.where(positions.isfinite(), positions.floor(), positions)
         t = torch.where(positions.isfinite(), positions - base, 0)
         for bits in itertools.product((0, 1), repeat=len(voting)):
-            at, weight = list(positions.unbind(-1)), sample.share * sample.here
+            at, weight = list(positions.unbind(-1)), sample.share * sample.exists
             for d, upper in zip(voting, bits, strict=True):
                 at[d] = base[..., d] + upper
                 weight = weight * (t[..., d] if upper else 1 - t[..., d])

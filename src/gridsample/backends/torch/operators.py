@@ -183,10 +183,10 @@ def tensor_of(
     else:
         result = torch.from_numpy(array)
         result = result if result.dtype == dtype else result.to(dtype)
-    return lay_out(result, like)
+    return match_layout(result, like)
 
 
-def lay_out(result: Tensor, like: Tensor | None) -> Tensor:
+def match_layout(result: Tensor, like: Tensor | None) -> Tensor:
     """Give a tensor the layout of ``like``, or make it contiguous; copy only if necessary."""
     if like is None or not is_channels_last(like):
         return result.contiguous()
@@ -396,7 +396,7 @@ def run_backward(
         )
         if gradients is not None:
             return (
-                image.new_empty(0) if gradients[0] is None else lay_out(gradients[0], image),
+                image.new_empty(0) if gradients[0] is None else match_layout(gradients[0], image),
                 grid.new_empty(0) if gradients[1] is None else gradients[1],
             )
     cpu, fill = on_cpu(), fill_of(options.fill_value, call.plan)

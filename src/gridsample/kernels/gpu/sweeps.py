@@ -86,8 +86,8 @@ def value_of(
 ) -> Any:  # fmt: skip
     """Return a tile of samples.
 
-    taps: the points' pixels, whether they are kept, and which points may have taps and are not
-        nowhere; see `find`.
+    taps: the points' pixels, whether they are kept, and which points may have taps and are
+        valid; see `find`.
     """
     pixels, kept, near, valid = taps
     wx, wy, wz = weights

@@ -78,10 +78,10 @@ class Run(NamedTuple):
 
     def load(self, memory: Pointer, index: int | Value = 0) -> list[Value]:
         """Read the channels of one pixel and nothing else."""
-        # Further lanes are defined, because means branch on them.  The channels are repeated: where
-        # all repeat the first one, LLVM 22 gives it to two channels of float64, too, on AVX-512.
-        rest: list[int | None] = [c % self.kept for c in range(self.kept, self.length)]
-        return [widened(part, rest) for part in self.load_exactly(memory.at(index))]
+        parts, rest = self.load_exactly(memory.at(index)), self.length - self.kept
+        # Means branch on further lanes.  They are frozen, as LLVM gave every channel the fill of
+        # the first where they repeated a channel.
+        return [widened(part, [None] * rest).freeze() for part in parts] if rest else parts
 
     def load_points(
         self, memory: Pointer, places: Callable[[Value], Value], lane: Value, points: int,

@@ -132,6 +132,10 @@ class Lanes(Array):
         numbers = self if other is None else np.concatenate([self, other])
         return Lanes.of(np.asarray(numbers)[[lane or 0 for lane in picked]])
 
+    def freeze(self) -> Lanes:
+        """The same numbers: no lane is undefined here."""
+        return self
+
     def insert(self, number: Any, lane: int) -> Lanes:
         """A copy with another number in one lane."""
         result = self.copy()

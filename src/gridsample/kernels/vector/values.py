@@ -335,6 +335,10 @@ class Value:
             "shufflevector", self.kind, n, f"{self}, {second}, <{n} x i32> <{mask}>"
         )
 
+    def freeze(self) -> Value:
+        """The same numbers, with some fixed number in each lane that may be any."""
+        return self.function.emit("freeze", self.kind, self.lanes, str(self))
+
     def __getitem__(self, lane: int) -> Value:
         """The number in one lane."""
         if self.lanes == 1:
