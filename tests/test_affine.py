@@ -32,7 +32,7 @@ def through_grid(image, theta, size, *options, **more):
 @pytest.mark.parametrize("mode", ["nearest", "linear", "cubic", "spline3"])
 @pytest.mark.parametrize("boundary", ["zeros", "reflection", "wrap"])
 @pytest.mark.parametrize("align_corners", [False, True])
-def test_values(rank, mode, boundary, align_corners):
+def test_samples_are_those_of_the_grid_of_a_map(rank, mode, boundary, align_corners):
     image, theta, size = call(rank)
     options = mode, boundary, align_corners
     np.testing.assert_allclose(
@@ -150,7 +150,7 @@ def test_maps_that_are_no_numbers():
     assert not any(gradient.any() for gradient in both)
 
 
-def test_empty():
+def test_outputs_without_points():
     image, theta, _ = call(2)
     assert gridsample.affine_sample(image, theta, (2, 3, 0, 4)).shape == (2, 3, 0, 4)
     arguments = np.ones((2, 3, 0, 4)), image, theta, (2, 3, 0, 4)
@@ -168,7 +168,7 @@ def test_empty():
         ({"mode": "bilinaer"}, ValueError, "did you mean 'bilinear'"),
     ],
 )
-def test_errors(change, error, words):
+def test_maps_and_options_that_are_refused(change, error, words):
     image, theta, size = call(2)
     with pytest.raises(error, match=words):
         gridsample.affine_sample(**{"input": image, "theta": theta, "size": size, **change})

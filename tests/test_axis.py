@@ -59,7 +59,7 @@ def test_known_positions():
             assert axis.known(p, boundary).tolist() == expected
 
 
-def test_inside():
+def test_inside_is_what_the_reference_has_inside():
     p = np.array([-np.inf, -1, -0.5, -0.25, 0, 3, 3.5, 4, np.inf, np.nan])
     assert axis.inside(p, 3, 0.5).tolist() == [0, 0, 1, 1, 1, 1, 1, 0, 0, 0]
     assert axis.inside(p, 3, 0).tolist() == [0, 0, 0, 0, 1, 1, 0, 0, 0, 0]
@@ -72,7 +72,7 @@ def test_inside():
 @SIZE
 @pytest.mark.parametrize("boundary", ["zeros", "border", "reflection"])
 @ALIGN
-def test_fold(size, boundary, aligned):
+def test_folded_positions_are_the_references(size, boundary, aligned):
     p = positions(size)
     folded, sign = axis.fold(p, size - 1, REACH, *kind(boundary, aligned))
     expected = [reference.fold_position(one, size, boundary, aligned) for one in p.tolist()]
@@ -110,7 +110,7 @@ def test_confine_keeps_every_tap(size, boundary, aligned):
 @SIZE
 @BOUNDARY
 @ALIGN
-def test_fold_index(size, boundary, aligned):
+def test_folded_indices_are_the_references(size, boundary, aligned):
     index = np.arange(-5 * size - 3, 6 * size + 3)
     expected = [reference.fold_index(one, size, boundary, aligned) for one in index.tolist()]
     for integer in (np.int32, np.int64):
@@ -120,7 +120,7 @@ def test_fold_index(size, boundary, aligned):
 
 @SIZE
 @pytest.mark.parametrize("boundary", [name for name, one in BOUNDARIES.items() if one.odd])
-def test_fold_sign(size, boundary):
+def test_signs_are_the_references(size, boundary):
     index = np.arange(-5 * size - 3, 6 * size + 3)
     expected = [reference.fold_sign(one, size, boundary) for one in index.tolist()]
     for integer in (np.int32, np.int64):
@@ -134,7 +134,7 @@ def test_boundaries_without_signs():
         assert axis.fold_sign(np.arange(-3, 3), 2, code, 0) == 1
 
 
-def test_split():
+def test_positions_are_rounded_to_base_indices():
     p = np.array([-1.5, -0.5, 0.0, 0.5, 1.5, 2.25, 2.5, 3.0])
     base, t = axis.split(p, axis.HALF_EVEN)
     assert base.tolist() == [-2, 0, 0, 0, 2, 2, 2, 3]
@@ -153,7 +153,7 @@ FIT = {0: 1e-9, 1: 1e-7, 2: 2e-5}
 
 @pytest.mark.parametrize("mode", [name for name in sampling_names() if name != "label"])
 @pytest.mark.parametrize("order", [0, 1, 2, 3])
-def test_weight(mode, order):
+def test_weights_are_the_references(mode, order):
     method = METHODS[mode]
     if mode.startswith("lanczos") and order not in FIT:
         return

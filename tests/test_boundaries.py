@@ -74,7 +74,7 @@ def test_beside_a_fill_the_zeros_are_zeros() -> None:
 
 
 @pytest.mark.parametrize("dtype", ["uint8", "int16", "float32", "complex64"])
-def test_types(dtype: str) -> None:
+def test_signs_of_integers_and_complex_numbers(dtype: str) -> None:
     image = (np.arange(12).reshape(1, 1, 12) % 7 + 1).astype(dtype)
     at = np.arange(-14.0, 27).reshape(1, -1, 1)
     result = gridsample.grid_sample(image, at, "linear", "dst1", coords="pixel")

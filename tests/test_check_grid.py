@@ -93,7 +93,7 @@ HINTS: dict[str, tuple[Any, dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize("name", HINTS)
-def test_hints(name: str) -> None:
+def test_a_hint_names_the_likely_mistake(name: str) -> None:
     grid, options, expected = HINTS[name]
     options = {"size": SIZE, **options}
     hints = check_grid(grid, **options).hints
@@ -154,7 +154,7 @@ def test_it_shows_itself() -> None:
     assert text.splitlines()[-1].startswith("hint      this looks like pixels")
 
 
-def test_errors() -> None:
+def test_grids_and_sizes_that_are_refused() -> None:
     for grid, size, message in (
         (np.zeros((1, 4, 3)), SIZE, "grid must be"),
         (np.zeros((1, 0, 2)), SIZE, "at least one point"),

@@ -79,7 +79,9 @@ def test_a_volume_is_warped_in_voxels_and_keeps_its_affine(tmp_path: Path) -> No
     np.testing.assert_array_equal(moved.affine, affine)
 
 
-def test_errors(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_files_and_options_that_are_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     write_field(Field(np.zeros((1, 3, 4, 5, 3))), tmp_path / "volume.npy")
     write_field(Field(np.zeros((1, 4, 5, 2))), tmp_path / "x.npy")
     io.write(io.Image(np.zeros((4, 5, 1), np.uint8), "NumPy", False), tmp_path / "p.png")

@@ -156,7 +156,9 @@ def test_info_shows_it(capsys: pytest.CaptureFixture[str]) -> None:
         (("--nodata", "0", "--mode", "spline3"), "would prefilter the image"),
     ],
 )
-def test_errors(words: Any, message: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_options_that_are_refused(
+    words: Any, message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     write("in.tif", heights("uint8", 0))
     assert run("resize", "in.tif", "out.tif", "--scale", 2, *words) == 2
     assert message in capsys.readouterr().err

@@ -59,7 +59,7 @@ def test_cube_maps(layout: str, panorama: Path, tmp_path: Path) -> None:
     assert np.abs(rotated - laid_out(turned, layout)).max() <= 2
 
 
-def test_views(panorama: Path, tmp_path: Path) -> None:
+def test_a_view_is_taken_and_placed_back(panorama: Path, tmp_path: Path) -> None:
     view, back = tmp_path / "v.png", tmp_path / "b.png"
     angles = "--yaw", -40, "--pitch", 20, "--roll", 10
     size = "--size", "24x18", "--fov", 70
@@ -77,7 +77,7 @@ def test_views(panorama: Path, tmp_path: Path) -> None:
     assert np.abs(wide - expected).max() <= 3
 
 
-def test_sizes(panorama: Path, tmp_path: Path) -> None:
+def test_sizes_that_are_chosen(panorama: Path, tmp_path: Path) -> None:
     out = tmp_path / "o.png"
     assert run(panorama, out, "--to", "cubemap", "--layout", "row").shape == (20, 120, 3)
     assert run(panorama, out, "--to", "perspective").shape == (15, 20, 3)
@@ -86,7 +86,7 @@ def test_sizes(panorama: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_alpha(tmp_path: Path) -> None:
+def test_colours_of_transparent_pixels_do_not_bleed(tmp_path: Path) -> None:
     """The colours of transparent pixels do not bleed."""
     pixels = np.full((32, 64, 4), 200, np.uint8)
     pixels[:, :20] = 0, 255, 0, 0
@@ -98,7 +98,9 @@ def test_alpha(tmp_path: Path) -> None:
     assert np.abs(plain[plain[..., 3] > 20][:, :3] - 200).max() > 20
 
 
-def test_errors(panorama: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_files_and_options_that_are_refused(
+    panorama: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     np.save(tmp_path / "volume.npy", np.zeros((5, 6, 7), np.uint8))
     for name, words, message in (
         ("p.png", ["--to", "cubemap", "--fov", "3"], "--fov has no meaning from"),

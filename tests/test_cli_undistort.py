@@ -120,7 +120,9 @@ def test_photos_are_opencvs(photo: Any, tmp_path: Path, monkeypatch: pytest.Monk
     assert result.shape == (30, 40, 3)
 
 
-def test_errors(photo: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_files_and_options_that_are_refused(
+    photo: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     np.savez(tmp_path / "c.npz", mtx=MATRIX, dist=LENS)
     np.savez(tmp_path / "small.npz", mtx=MATRIX, dist=LENS, image_size=[64, 50])
     np.savez(tmp_path / "bad.npz", mtx=MATRIX[:2], dist=LENS)

@@ -119,7 +119,7 @@ def test_transforms(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     np.testing.assert_allclose(nibabel.load(out).get_fdata(), expected, rtol=0, atol=1e-3)
 
 
-def test_pictures(tmp_path: Path) -> None:
+def test_planes_are_resampled_too(tmp_path: Path) -> None:
     a, b, out = tmp_path / "a.nii", tmp_path / "b.nii", tmp_path / "c.nii"
     image = volume(a, (9, 8), TURN @ np.diag([1.5, 2, 1, 1]))
     volume(b, (6, 10), np.diag([-1.1, 0.9, 1, 1]))
@@ -131,7 +131,9 @@ def test_pictures(tmp_path: Path) -> None:
     np.testing.assert_array_equal(result.affine, nibabel.load(b).affine)
 
 
-def test_errors(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_files_and_options_that_are_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     a, flat, out = tmp_path / "a.nii", tmp_path / "flat.nii", tmp_path / "c.nii"
     volume(a, (4, 5, 6), SOURCE)
     volume(flat, (4, 5), np.eye(4))

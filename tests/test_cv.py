@@ -261,7 +261,7 @@ def test_area_is_a_mean_and_takes_nothing_beyond():
         (lambda: cv.resize(np.ones((2, 2)), (2, 3), np.ones((2, 3))), "dst must be"),
     ],
 )
-def test_errors(call, message):
+def test_arguments_that_are_refused(call, message):
     with pytest.raises(ValueError, match=message):
         call()
 
@@ -291,7 +291,7 @@ class TestOpenCV:
     @pytest.mark.parametrize("channels", [(), (3,)])
     @pytest.mark.parametrize("border", BORDERS)
     @pytest.mark.parametrize("interpolation", [0, 1, 2, 4])  # area differs on purpose
-    def test_remap(self, cv2, pixel_type, channels, border, interpolation):
+    def test_remap_agrees(self, cv2, pixel_type, channels, border, interpolation):
         rng, image = np.random.default_rng(1), self.image(pixel_type, *channels)
         # Away from ties, of which the two send some to different sides when they wrap.
         x = (rng.integers(-320, 1280, (17, 19)) / 32 + (interpolation == 0) / 64).astype("f4")
@@ -302,7 +302,7 @@ class TestOpenCV:
         np.testing.assert_allclose(ours.astype(float), theirs, rtol=0, atol=pixel_type[2])
 
     @pytest.mark.parametrize("interpolation", [1, 2, 4])
-    def test_warps(self, cv2, pixel_type, interpolation):
+    def test_warps_agree(self, cv2, pixel_type, interpolation):
         """A fraction that is off by 1/64 moves a value by that much of the image's range."""
         image = self.image(pixel_type, 3)
         matrix = np.array([[1.1, 0.2, -3], [-0.15, 0.9, 2], [0.001, 0.002, 1]])
@@ -354,7 +354,7 @@ class TestOpenCV:
 
     @pytest.mark.parametrize("interpolation", range(7))
     @pytest.mark.parametrize("size", [(31, 23), (62, 46), (15, 11), (10, 8), (20, 40), (93, 69)])
-    def test_resize(self, cv2, pixel_type, interpolation, size):
+    def test_resize_agrees(self, cv2, pixel_type, interpolation, size):
         for channels in ((), (3,)):
             image = self.image(pixel_type, *channels)
             theirs = cv2.resize(image, size, interpolation=interpolation)

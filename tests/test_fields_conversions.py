@@ -164,7 +164,7 @@ def assert_same_places(ours: Array, theirs: Array, atol: float) -> None:
     np.testing.assert_allclose(ours[both], theirs[both], rtol=0, atol=atol)
 
 
-def test_opencv() -> None:
+def test_matrices_of_opencv() -> None:
     source, target = (31, 40), (27, 50)
     # OpenCV rounds positions to 1/32 pixel; these are multiples of it.
     inverse = np.array([[0.75, 0.25, 3.0], [-0.25, 0.875, 4.5]])
@@ -190,7 +190,7 @@ def warped(image: Array, matrix: Array, target: tuple[int, ...]) -> Array:
     return result
 
 
-def test_skimage() -> None:
+def test_matrices_of_skimage() -> None:
     source, target = (31, 40), (27, 50)
     transform = skimage.transform.AffineTransform(
         scale=(1.1, 0.8), rotation=0.3, shear=0.1, translation=(3, -2)
@@ -208,7 +208,7 @@ def test_skimage() -> None:
 
 
 @pytest.mark.parametrize(("source", "target"), [((31, 40), (27, 50)), ((9, 12, 10), (11, 8, 9))])
-def test_scipy(source: tuple[int, ...], target: tuple[int, ...]) -> None:
+def test_matrices_of_scipy(source: tuple[int, ...], target: tuple[int, ...]) -> None:
     rank = len(source)
     matrix = matrices(rank)[0] * 0.6
     matrix[:, -1] = np.arange(rank)

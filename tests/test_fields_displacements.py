@@ -322,7 +322,7 @@ def test_dtypes_are_kept(name: str) -> None:
     assert half.dtype == torch.bfloat16
 
 
-def test_errors() -> None:
+def test_fields_and_options_that_are_refused() -> None:
     field = np.zeros((2, 4, 5, 2))
     with pytest.raises(ValueError, match=r"outer must be \(N, \*spatial, D\)"):
         fields.compose(field[0], field)

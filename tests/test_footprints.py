@@ -297,7 +297,7 @@ def test_gradients_of_images_in_any_memory_order(axes: tuple[int, ...]) -> None:
             torch.testing.assert_close(result, expected, rtol=1e-11, atol=1e-11)
 
 
-def test_errors() -> None:
+def test_options_that_are_refused() -> None:
     image, grid = np.zeros((1, 1, 4, 4)), np.zeros((1, 3, 3, 2))
     with pytest.raises(ValueError, match=r"image's 2 axes between its first and its\s+last"):
         gridsample.grid_sample(image, grid[:, 0], antialias=True)

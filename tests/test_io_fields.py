@@ -70,7 +70,7 @@ def test_pfm_is_opencvs(tmp_path: Path) -> None:
     np.testing.assert_array_equal(result, [[[[5, 6], [7, 8]], [[1, 2], [3, 4]]]])
 
 
-def test_kitti(tmp_path: Path) -> None:
+def test_kitti_files_are_read_and_written(tmp_path: Path) -> None:
     pixels = np.array([[[32768, 32768, 1], [32832, 32704, 1], [40000, 40000, 0]]], np.uint16)
     (tmp_path / "x.png").write_bytes(imagecodecs.png_encode(pixels))
     result = read_field(tmp_path / "x.png").array
@@ -127,7 +127,7 @@ def test_nifti_fields_come_back(spatial: tuple[int, ...], tmp_path: Path) -> Non
         np.testing.assert_allclose(result.array, array, rtol=0, atol=1e-4)
 
 
-def test_arrays(tmp_path: Path) -> None:
+def test_shapes_of_arrays_that_are_fields(tmp_path: Path) -> None:
     for shape in ((6, 1), (5, 6, 2), (1, 5, 6, 2), (3, 4, 5, 3)):
         np.save(tmp_path / "x.npy", np.ones(shape, ">f8"))
         result = read_field(tmp_path / "x.npy").array
@@ -139,7 +139,7 @@ def test_arrays(tmp_path: Path) -> None:
             read_field(tmp_path / "x.npy")
 
 
-def test_errors(tmp_path: Path) -> None:
+def test_files_that_are_refused(tmp_path: Path) -> None:
     for name, data, message in (
         ("a.flo", b"PIEH", "not a .flo file"),
         ("b.flo", struct.pack("<fii", 202021.25, 3, 3), r"3 x 3 vectors, 72 bytes, and holds 0"),
@@ -169,7 +169,7 @@ def test_errors(tmp_path: Path) -> None:
         write_field(Field(np.zeros((5, 6, 2))), tmp_path / "x.flo")
 
 
-def test_info(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_info_tells_what_a_field_does(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     array = np.zeros((1, 4, 6, 2), np.float32)
     array[0, :, 3:, 0] = -2.5  # folds between columns 2 and 3
     write_field(Field(array), tmp_path / "x.flo")

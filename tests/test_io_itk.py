@@ -127,7 +127,7 @@ def test_matrices_and_fields(tmp_path: Path) -> None:
         np.testing.assert_allclose(affine, AFFINE, rtol=0, atol=1e-5)
 
 
-def test_errors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_files_that_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     sitk.WriteImage(sitk.GetImageFromArray(np.zeros((3, 4, 5))), str(tmp_path / "a.mha"))
     with pytest.raises(FileError, match=r"a.mha holds a 3-D image of 1 x float64; a field has"):
         read_field(tmp_path / "a.mha")
@@ -163,7 +163,9 @@ def test_errors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert not (tmp_path / "n.h5").exists()
 
 
-def test_info(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_info_tells_the_units_of_a_transform(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     write_field(Field(made(3, 4, 5), affine=AFFINE), tmp_path / "x.h5")
     assert cli.main(["info", str(tmp_path / "x.h5")]) == 0
     lines = capsys.readouterr().out.splitlines()

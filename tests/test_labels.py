@@ -283,7 +283,7 @@ def test_resizing_mixes_with_nearest() -> None:
 # Tensors ------------------------------------------------------------------------------------------
 
 
-def test_tensors() -> None:
+def test_tensors_get_the_arrays_labels() -> None:
     import torch
 
     rng = cases.generator("tensors")
@@ -307,7 +307,7 @@ def test_tensors() -> None:
         grid_sample(i.float(), g, "label")
 
 
-def test_modules() -> None:
+def test_modules_sample_labels() -> None:
     import torch
 
     import gridsample.nn

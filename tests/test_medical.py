@@ -203,7 +203,7 @@ def test_the_input_is_only_read():
             resample(data, (1, 1, 1), new, is_label, **options)
 
 
-def test_tensors():
+def test_tensors_are_differentiable():
     volume = torch.rand(1, 3, 5, 6, dtype=torch.float64, requires_grad=True)
     for spacing in ((1, 1, 1), (5, 1, 1)):
         call = lambda x, by=spacing: resample(x, by, (2.0, 1.2, 0.8), order_separate=1)  # noqa: E731
@@ -236,7 +236,7 @@ def test_tensors():
         ({"separate_axis": "z"}, "separate_axis must be"),
     ],
 )
-def test_errors(change, message):
+def test_volumes_and_spacings_that_are_refused(change, message):
     arguments = {"data": np.ones((4, 4)), "spacing": (1, 1), "new_spacing": (1, 2)}
     with pytest.raises((ValueError, TypeError), match=message):
         resample(**(arguments | change))

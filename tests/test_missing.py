@@ -367,7 +367,7 @@ IMAGE, GRID = np.zeros((1, 2, 3, 4)), np.zeros((1, 5, 2))
         ({"padding_mode": ("dst1", "missing")}, "padding_mode 'dst1' has zeros"),
     ],
 )
-def test_errors(options: dict[str, Any], message: str) -> None:
+def test_options_that_are_refused(options: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         gridsample.grid_sample(IMAGE, GRID, **options)
 

@@ -73,13 +73,13 @@ class TestEveryModeAndOrder:
         agree("shift", image, [1, 0, -4][: image.ndim], **how)
 
     @pytest.mark.parametrize("angle", [90, 30, -45])
-    def test_rotate(self, angle, how, mode):
+    def test_rotate_agrees(self, angle, how, mode):
         agree("rotate", image_of(long_enough((6, 9), mode)), angle, **how)
 
 
 @pytest.mark.parametrize("order", range(2, 6))
 @pytest.mark.parametrize("mode", MODES)
-def test_filters(mode, order):
+def test_spline_filters_agree(mode, order):
     image = image_of((LONG, LONG + 3))
     agree("spline_filter", image, order, mode=mode)
     agree("spline_filter1d", image, order, 0, mode=mode)
@@ -102,7 +102,7 @@ NUMBERS = ["b", "B", "h", "I", "l", "f", "d", ">f4", ">i2", "F", "D"]
 
 # Of bools, sums just below 1 are cut off to 0, and which ones are is rounding's choice.
 @pytest.mark.parametrize(("dtype", "order"), [("?", 0), *itertools.product(NUMBERS, [0, 1, 3])])
-def test_types(dtype, order):
+def test_dtypes_of_results_agree(dtype, order):
     image = (image_of((8, 9)) * 7).astype(dtype)
     places = np.random.default_rng(1).uniform(-1, 9, (2, 40))
     options = {"order": order, "mode": "nearest"}
@@ -229,7 +229,7 @@ def test_a_nan_coordinate_is_outside_in_constant_mode():
         np.testing.assert_allclose(result, [7, 7, 1], atol=TOLERANCE)
 
 
-def test_empty():
+def test_empty_images_and_outputs():
     assert ndimage.map_coordinates(np.zeros((0, 3)), np.zeros((2, 2)), cval=5).tolist() == [5, 5]
     assert ndimage.map_coordinates(np.ones(3), np.zeros((1, 0))).shape == (0,)
     assert ndimage.zoom(np.ones(4), 0.1).shape == (0,)

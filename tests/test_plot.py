@@ -230,12 +230,12 @@ def test_few_pixels_are_drawn_with_all_taps_among_them(size, x, mode, boundary, 
         ],
     ),
 )
-def test_anything_can_be_drawn(size, at, mode, boundary, aligned):
+def test_every_explanation_is_drawn_without_an_error(size, at, mode, boundary, aligned):
     explanation = gridsample.explain(size, at, mode, boundary, aligned)
     plot.explain(explanation).draw_without_rendering()
 
 
-def test_any_value_can_be_drawn():
+def test_every_value_is_drawn_without_an_error():
     image = np.array([[nan, 1e308, -1e308], [inf, 0.123456, -5]])
     explanation = gridsample.explain((3, 2), (0.3, 0.2), padding_mode="border", image=image)
     plot.explain(explanation).draw_without_rendering()

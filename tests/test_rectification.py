@@ -92,6 +92,6 @@ def test_float32_and_volumes() -> None:
         (lambda: rectified_distance(IMAGE, GRID, TARGET[:, 1:]), "same number of points"),
     ],
 )
-def test_errors(call: Any, message: str) -> None:
+def test_cameras_that_are_refused(call: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         call()

@@ -426,7 +426,9 @@ GOOD = np.random.default_rng(0).normal(size=(12, 12))
         ((GOOD, GOOD), {"iterations": 2.5}, TypeError, "iterations must be an integer"),
     ],
 )
-def test_errors(arguments: Any, options: Any, kind: type[Exception], message: str) -> None:
+def test_images_and_options_that_are_refused(
+    arguments: Any, options: Any, kind: type[Exception], message: str
+) -> None:
     with pytest.raises(kind, match=message):
         register(*arguments, **options)
 

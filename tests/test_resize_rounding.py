@@ -134,6 +134,6 @@ def test_derivatives_do_not_know_of_it() -> None:
         (None, TypeError, "rounding must be one of 'exact', 'pillow', 'torch', got None"),
     ],
 )
-def test_errors(rounding: Any, error: type[Exception], message: str) -> None:
+def test_roundings_that_are_refused(rounding: Any, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         gridsample.interpolate(extremes(1, 1, 4, 4), 2, rounding=rounding)

@@ -69,7 +69,7 @@ def tolerance_of(image):
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("order", [None, 0, 1, 2, 3, 4, 5])
 @pytest.mark.parametrize("dtype", IMAGES)
-def test_resize(dtype, order, mode):
+def test_resize_agrees(dtype, order, mode):
     image = IMAGES[dtype]
     tolerance = tolerance_of(image)
     for shape in ((17, 40), (12, 9)):
@@ -128,7 +128,7 @@ def test_what_does_not_change_is_copied(name):
         np.testing.assert_array_equal(np.asarray(given), PLANE)
 
 
-def test_rescale():
+def test_rescale_agrees():
     image = rng.random((23, 24, 3))
     for scale in (0.5, 1.3, (0.7, 1.9), 0.001, (0.5, 0.5, 2), (1, 2, 3, 4)):
         agree("rescale", image, scale)
@@ -176,7 +176,7 @@ def maps():
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("order", [None, 0, 1, 2, 3, 4, 5])
 @pytest.mark.parametrize("name", maps())
-def test_warp(name, order, mode):
+def test_warp_agrees(name, order, mode):
     function, options = maps()[name]
     for dtype in ("float64", "float32", "uint8", "bool"):
         image = IMAGES[dtype]
@@ -233,7 +233,7 @@ def test_a_shift_by_whole_pixels_keeps_nan_where_it_is(cval):
 @pytest.mark.covering(ordinary=1, slow=2)
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("order", [None, 0, 1, 3, 5])
-def test_rotate(order, mode):
+def test_rotate_agrees(order, mode):
     for angle in (0, 90, 33.3, -180):
         for options in ({}, {"resize": True}, {"center": (4, 3.0)}):
             agree("rotate", PLANE, angle, order=order, mode=mode, **options)

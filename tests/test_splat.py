@@ -103,7 +103,7 @@ def test_channels_may_come_last(channels: int) -> None:
         ("complex64", "complex64"),
     ],
 )
-def test_types(dtype: str, expected: str) -> None:
+def test_dtypes_of_sums(dtype: str, expected: str) -> None:
     values, grid = np.full((1, 1, 3), 100, dtype), np.zeros((1, 3, 1), np.float32)
     result = gridsample.splat(values, grid, 3, "nearest", normalize=False)
     assert result.dtype == expected

@@ -209,7 +209,7 @@ def test_fields_of_every_rank() -> None:
         assert_close(plain(convert(Toy(maps), *arguments)), convert(maps, *arguments), 1e-12)
 
 
-def test_worlds() -> None:
+def test_resampling_in_millimetres() -> None:
     rng = cases.generator("toy", "worlds")
     image, upstream = rng.normal(size=(4, 5)), rng.normal(size=(3, 4))
     affine, other, matrix = (np.eye(3) + rng.uniform(-0.1, 0.1, (3, 3)) for _ in range(3))
@@ -259,7 +259,7 @@ OWN = [
             "test_one_item_of_values_is_broadcast_to_every_grid",
             "test_fields_that_displace_are_pushed_along_themselves",
             "test_counts_are_splats_of_ones_and_equal_values_are_kept",
-            "test_types",
+            "test_dtypes_of_sums",
             "test_invalid_points_and_empty_arrays",
         ),
         test_options: (

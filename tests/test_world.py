@@ -325,7 +325,7 @@ def test_precision() -> None:
     np.testing.assert_allclose(found, wide, rtol=0, atol=3e-6)
 
 
-def test_errors() -> None:
+def test_affines_and_options_that_are_refused() -> None:
     image, like = np.ones((5, 6)), ((3, 4), np.eye(3))
     for arguments, error, message in (
         ((image, np.eye(4), ((3, 4, 5), np.eye(4))), ValueError, "with the 3 spatial axes of affi"),

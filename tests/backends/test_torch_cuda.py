@@ -94,7 +94,7 @@ OTHERS = [name for name in sampling_names() if name not in (*cases.MODES, "label
 
 @pytest.mark.parametrize("dtype", [torch.uint8, torch.int64])
 @pytest.mark.parametrize("rank", [1, 2, 3])
-def test_labels(rank: int, dtype: torch.dtype) -> None:
+def test_labels_are_those_of_a_cpu(rank: int, dtype: torch.dtype) -> None:
     image, grid = inputs(rank, channels=3, points=120)
     labels = (image * 3).abs().to(dtype)
     for boundary in ("zeros", "mirror"):
@@ -368,7 +368,7 @@ def test_several_devices() -> None:
 
 
 @pytest.mark.parametrize("dynamic", [False, True])
-def test_compiled(dynamic: bool) -> None:
+def test_compiled_without_a_break(dynamic: bool) -> None:
     def warp(image: Tensor, grid: Tensor) -> Tensor:
         return gridsample.grid_sample(image * 2, grid + 0.1, "bicubic").sin()
 

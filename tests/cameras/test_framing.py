@@ -64,7 +64,7 @@ def test_what_is_shown() -> None:
     np.testing.assert_allclose(cameras.distort_points(rays, k, matrix), corners, rtol=0, atol=1e-6)
 
 
-def test_errors() -> None:
+def test_lenses_and_sizes_that_are_refused() -> None:
     matrix = lens(np.random.default_rng(0))
     for arguments, message in (
         ((SIZE, matrix[:2], [0, 0, 0, 0]), r"intrinsics must have the shape \(3, 3\)"),

@@ -203,7 +203,7 @@ def test_rules_are_explained_without_a_page(capsys: pytest.CaptureFixture[str]) 
     assert "no rule has the code 'GS999'" in capsys.readouterr().err
 
 
-def test_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_findings_are_written_as_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "x.py"
     path.write_text(HEAD + BAD)
     assert main(["doctor", "--json", str(path)]) == 1

@@ -87,7 +87,7 @@ class Case(NamedTuple):
             copy[...] = weights
             weights = copy
         shares = zeros(plan.shape, plan.real) if means.shares else None
-        samples = sampling.Samples(*arrays, weights, out, shares, fill)
+        samples = sampling.Samples(*arrays, out, weights, shares, fill)
         sampling.average(plan, samples, means, affine=False, threads=2)
         return out if shares is None else (out, shares)
 
@@ -112,7 +112,7 @@ class Case(NamedTuple):
         fill = np.full(plan.channels, FILL) if self.filled else None
         upstream, image, grid = arrays[:3]
         pixel_weights = arrays[3] if arrays[3:] else None
-        samples = sampling.Samples(image, grid, pixel_weights, upstream, fill=fill)
+        samples = sampling.Samples(image, grid, upstream, pixel_weights, fill=fill)
         needs = sampling.Needs(*needed, plan.dtype)
         gradients = sampling.average_backward(plan, samples, averaging, needs, False, 2)
         assert not gradients.doubtful

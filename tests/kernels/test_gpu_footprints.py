@@ -136,9 +136,8 @@ MANY = (
       if (rank, mode) != (3, "cubic")],
     *[Case(2, boundary=name) for name in ("zeros", "reflection", "wrap", "antimirror", "mirror")],
     *[Case(2, "cubic", "constant", fill=(0.5, -2.0), extrapolate=on) for on in (True, False)],
-    *[Case(2, "spline2", "mirror", coords, corners, most)
-      for coords in ("normalized", "pixel", "displacement") for corners in (False, True)
-      for most in (1, 3)],
+    *[Case(2, "spline2", "mirror", *chosen) for chosen in cases.covering(
+        ("normalized", "pixel", "displacement"), (False, True), (1, 3))],
     *[Case(2, image=name, grid="float32", last=last)
       for name in ("float16", "bfloat16", "float32", "complex64") for last in (False, True)],
     *[Case(2, image="float32", grid=name, coords="pixel") for name in ("float16", "bfloat16")],

@@ -139,7 +139,7 @@ def test_axes_and_boundaries_of_each() -> None:
 
 
 @pytest.mark.parametrize("dtype", cases.DTYPES)
-def test_types(dtype: str) -> None:
+def test_coefficients_have_the_dtype_of_sums(dtype: str) -> None:
     image = cases.pixels(cases.generator(dtype), (1, 1, 12, 9), dtype)
     result = gridsample.spline_filter(image, 3, "symmetric")
     wide = dtype in ("float64", "complex128", "int32", "int64", "uint32", "uint64")
@@ -153,7 +153,7 @@ def test_types(dtype: str) -> None:
 
 
 @pytest.mark.parametrize("layout", cases.LAYOUTS)
-def test_layouts(layout: str) -> None:
+def test_pixels_may_lie_anyhow_in_memory(layout: str) -> None:
     image = cases.pixels(cases.generator("layouts"), (1, 2, 6, 8))
     stored = cases.LAYOUTS[layout](image)
     with oracles.unchanged(stored):

@@ -27,7 +27,7 @@ HERE = Path(__file__).parent
         [
             ("after", "float32", 11),
             *itertools.product(
-                ("before", "after"), ("float32", "float64", "uint8", "float16"), (1,)
+                ("before", "after"), ("float32", "float64", "uint8", "float16"), (3,)
             ),
         ],
     ),

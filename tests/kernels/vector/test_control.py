@@ -180,7 +180,7 @@ def test_threads_share_tasks() -> None:
     assert row.slots[0] == 290 + 4  # each thread asks once more than it gets
 
 
-def test_no_task() -> None:
+def test_no_task_is_run_in_an_empty_range() -> None:
     def none(function: Function, record: Any) -> None:
         counter = function.scratch("int64", 1)
         counter.store(function.constant(0, "int64"))

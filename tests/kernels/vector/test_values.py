@@ -338,6 +338,8 @@ def value(kind: str, lanes: int = 4) -> Value:
         (lambda: value("float32") < 1 < value("float32"), TypeError, "not known while a program"),
     ],
 )
-def test_mistakes(mistake: Callable[[], Any], error: type[Exception], message: str) -> None:
+def test_mistakes_in_programs_are_refused(
+    mistake: Callable[[], Any], error: type[Exception], message: str
+) -> None:
     with pytest.raises(error, match=message):
         mistake()
