@@ -88,6 +88,9 @@ Sampler = Callable[..., Array]
 # Pixels along an axis up to which positions of single precision are a thousandth of one apart.
 SMALL = 1 << 13
 
+# The fractions of x and y that integer maps hold in ten bits, (1024, 2).
+FRACTIONS = np.stack(np.divmod(np.arange(1024, dtype=np.float32), 32)[::-1], -1) / 32
+
 
 # ---- arguments -----------------------------------------------------------------------------------
 
@@ -345,16 +348,19 @@ def split_maps(map1: Any, map2: Any, nearest: bool) -> tuple[Array, Array]:
     second = None if second is not None and second.size == 0 < first.size else second
     pair = first.ndim == 3 and first.shape[2] == 2
     if pair and first.dtype == np.int16:
-        x, y = first[..., 0].astype(np.float32), first[..., 1].astype(np.float32)
         if second is None or nearest:
-            return x, y
-        if second.shape != x.shape or second.dtype not in (np.uint16, np.int16):
+            whole = first.astype(np.float32, order="C")
+            return whole[..., 0], whole[..., 1]
+        size = first.shape[:2]
+        if second.shape != size or second.dtype not in (np.uint16, np.int16):
             raise ValueError(
-                f"map2 must be (h, w) = {x.shape} of uint16 or int16 for an int16 map1, "
+                f"map2 must be (h, w) = {size} of uint16 or int16 for an int16 map1, "
                 f"got shape {second.shape} and {second.dtype}"
             )
-        part = np.float32(1 / 32)
-        return x + (second & 31) * part, y + (second >> 5 & 31) * part
+        # Both fractions are looked up at once, and x and y are one grid in memory.
+        grid: Array = FRACTIONS.take(second & 1023, axis=0, mode="clip")
+        grid += first
+        return grid[..., 0], grid[..., 1]
     if pair and second is None and first.dtype.kind == "f":
         return first[..., 0], first[..., 1]
     floats = second is not None and first.dtype.kind == second.dtype.kind == "f"

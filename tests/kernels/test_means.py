@@ -169,6 +169,22 @@ def test_kernels_do_what_two_images_of_sums_do(call: Any, missing: str) -> None:
         )
 
 
+@pytest.mark.parametrize("last", [False, True])
+def test_gradients_of_many_pixels_and_weights_on_several_threads(last: bool) -> None:
+    """The points are too many for one sweep, if several threads share the work."""
+    rng = cases.generator("weighted kernels", "threads")
+    shape = (1, 140, 150, 2) if last else (1, 2, 140, 150)
+    image, upstream = rng.random(shape), rng.random(shape)
+    weights, grid = rng.random(shape), places(rng, 1, (140, 150), (140, 150))
+    how: Any = {"coords": "pixel", "channel_axis": -1 if last else 1, "weights": weights}
+    alone, together = (
+        gridsample.grid_sample_vjp(upstream, image, grid, **how, threads=threads)
+        for threads in (1, 2)
+    )
+    for mine, other in zip(together, alone, strict=True):
+        np.testing.assert_allclose(mine, other, rtol=1e-10, atol=1e-10)
+
+
 def test_weights_may_lie_anywhere_in_memory() -> None:
     rng = cases.generator("weighted kernels", "memory")
     image, weights = holes(rng, (2, 2, 9, 10)), rng.uniform(0, 2, (2, 2, 9, 10))

@@ -53,6 +53,11 @@ class Boundary:
     folds_position: bool = False
     filled: bool = False
 
+    @property
+    def drops(self) -> bool:
+        """Whether taps outside are dropped."""
+        return self.code == axis.ZEROS
+
     def edge_for(self, align_corners: bool) -> int:
         """The place of the mirrors, which is `edge` resolved for a value of align_corners."""
         return int(not align_corners) if self.edge is None else self.edge
@@ -396,7 +401,7 @@ def find_end(extrapolate: Any, coords: str, align_corners: bool) -> str | None:
     """
     if isinstance(extrapolate, str):
         if extrapolate not in MARGINS:
-            raise unknown("extrapolate", extrapolate, [*MARGINS], "is neither True, False nor one")
+            raise unknown("extrapolate", extrapolate, [*MARGINS])
         return extrapolate
     if not isinstance(extrapolate, (bool, np.bool_)):
         names = ", ".join(map(repr, MARGINS))

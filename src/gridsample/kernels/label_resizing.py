@@ -41,9 +41,10 @@ from gridsample.kernels.vector import (
 
 Array = np.ndarray[Any, Any]
 
-# Inputs of an output up to which there are lists, and the range of labels up to which there are
-# tables.
-FEW, RANGE = 64, 1 << 20
+# Inputs of an output up to which there are lists.
+FEW = 64
+# The range of labels up to which there are tables.
+RANGE = 1 << 20
 # Inputs that a task reads.
 TASK = 1 << 16
 # The size of a table of two axes that are joined to one.

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from gridsample.backends import Backend
 from gridsample.definitions.options import Averaging, Options, fill_numbers
-from gridsample.definitions.plan import BOUNDARIES, EVEN, find_method, per_axis
+from gridsample.definitions.plan import BOUNDARIES, EVEN, MISSING, find_method, per_axis
 from gridsample.ops.arrays import (
     Array,
     back,
@@ -231,21 +231,16 @@ def resolve_averaging(
 ) -> tuple[Options, Averaging] | None:
     """Return the options of one kernel for a call, or None if none can do what it asks for."""
     resolved, drops = checked.options, rule.missing is not None
-    names = (
-        per_axis(rule.missing, len(resolved.mode), "padding_mode")
-        if drops
-        else resolved.padding_mode
-    )
+    names = per_axis(rule.missing, len(resolved.mode), "padding_mode") if drops else ()
     # What is dropped is either known or not.
-    mixed = drops and ("zeros" in names or "constant" in names)
+    mixed = any([name != MISSING and BOUNDARIES[name].drops for name in names])
     plain = not checked.ignore and checked.weights is None and not drops
     if plain or mixed or any([number != number for number in checked.fill]):
         return None
     if not is_plain(options, rule):
-        used = "constant" in names or not options.extrapolates()
         resolved = points.resolve_options(image, options.changed(
             padding_mode=without_missing(options.padding_mode, "constant"),
-            fill_value=options.fill_value if used and not drops else 0,
+            fill_value=options.fill_value if checked.filled and not drops else 0,
         ))  # fmt: skip
     least, absent = rule.least, tuple(checked.absent)
     return resolved, Averaging(least, absent, drops, checked.ignore, rule.weighted)
@@ -280,8 +275,8 @@ def averaged_vjp(
 def weight_of_all_taps(backend: Backend, points: SamplePoints, call: Call) -> Array:
     """Sum the weights of all taps, known numbers outside included: 1 for most methods."""
     image, resolved = call.image, call.options
-    names = [EVEN.get(name, name) for name in resolved.padding_mode]
-    names = ["constant" if name == "zeros" else name for name in names]
+    boundaries = [BOUNDARIES[name] for name in resolved.padding_mode]
+    names = ["constant" if one.drops else EVEN.get(one.name, one.name) for one in boundaries]
     fill = 1 if "constant" in names or not resolved.extrapolates() else 0
     ones = backend.full((1, 1, *image.shape[2:]), 1, sum_type(backend, image, points.array), image)
     resolved = points.resolve_options(

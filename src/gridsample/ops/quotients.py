@@ -17,7 +17,7 @@ import numpy as np
 
 from gridsample.backends import Backend
 from gridsample.definitions.options import Options
-from gridsample.definitions.plan import EVEN, MISSING, Shape, per_axis
+from gridsample.definitions.plan import BOUNDARIES, EVEN, MISSING, Shape, per_axis
 from gridsample.ops.arrays import Array, back
 from gridsample.ops.missing import Planes, Rule, numbers, stacked
 from gridsample.ops.points import SamplePoints
@@ -68,8 +68,9 @@ def terms_of(
     masks = parts.mask.shape[1]
     boundaries = per_axis(options.padding_mode if rule.missing is None else rule.missing,
                      len(both.shape) - 2, "padding_mode")  # fmt: skip
-    dropping = {*boundaries} & {"zeros", "constant", MISSING}
-    used = "constant" in dropping or not options.extrapolates()
+    known_names = [name for name in boundaries if name != MISSING]
+    dropping = {*boundaries} - {name for name in known_names if not BOUNDARIES[name].drops}
+    used = any([BOUNDARIES[name].filled for name in known_names]) or not options.extrapolates()
     fills = list(fill) * (channels if len(fill) == 1 else 1) if fill and used else [0] * channels
 
     def term(image: Array, fills: Sequence[Any] = (), **names: str) -> Term:

@@ -106,7 +106,7 @@ def resize(
     if not is_packed(target):
         packed_target = np.empty(target.shape, target.dtype.newbyteorder("="))
     planes = as_reals(as_planes(plain(source), last))
-    run(maps, planes, as_reals(packed_target), real, threads, rounding)
+    resize_planes(maps, planes, as_reals(packed_target), real, threads, rounding)
     if packed_target is not target:
         target[...] = packed_target
 
@@ -167,7 +167,7 @@ def find_long_axis(maps: Sequence[AxisMap], shape: tuple[int, ...]) -> int | Non
     return None
 
 
-def run(
+def resize_planes(
     maps: Sequence[AxisMap], source: Array, target: Array, real: np.dtype[Any], threads: int,
     rounding: str = "exact",
 ) -> None:  # fmt: skip
@@ -237,9 +237,9 @@ def resize_bands_or_lines(
     others[k] = unchanged(sizes[k])
     if shorter:
         resize_lines(maps[k], k + 2, packed(source), between, numbers.sums, threads)
-        run(others, between, target, real, threads)
+        resize_planes(others, between, target, real, threads)
     else:
-        run(others, source, between, real, threads)
+        resize_planes(others, source, between, real, threads)
         resize_lines(maps[k], k + 2, between, target, numbers.sums, threads)
 
 
@@ -247,7 +247,7 @@ def run_stepwise(
     maps: Sequence[AxisMap], source: Array, target: Array, real: np.dtype[Any], threads: int,
     rounding: str,
 ) -> None:  # fmt: skip
-    """Resize as `run` does, but one whole axis after the other, with a separate result for each."""
+    """Resize planes one whole axis after the other, with a separate result for each."""
     sizes = source.shape[2:-1], target.shape[2:-1]
     changed = [not axis_map.is_identity for axis_map in maps]
     axes = [axis for axis in rounded_order(*sizes, rounding) if changed[axis]]
@@ -257,7 +257,7 @@ def run_stepwise(
         shape = list(source.shape)
         shape[axis + 2] = maps[axis].outputs
         result = target if axis == axes[-1] else np.empty(shape, target.dtype)
-        run(single_axis, source, result, real, threads)
+        resize_planes(single_axis, source, result, real, threads)
         source = result
 
 

@@ -18,9 +18,10 @@ from typing import Any, NamedTuple
 from gridsample.kernels import transposing
 from gridsample.kernels.vector import Function, Kind, Pointer, Value, joined
 
-# The registers of a block of a row, and the numbers of a row that are processed before the next
-# output.
-WIDE, LINE = 4, 8192
+# The registers of a block of a row.
+WIDE = 4
+# The numbers of a row that are processed before the next output.
+PART_OF_ROW = 8192
 
 
 class Stage(NamedTuple):
@@ -162,7 +163,7 @@ class Form:
                 target.store(self.stored(total), i * inner + k.index)
 
 
-class Rows(Form):
+class RowForm(Form):
     """Lanes are neighbours in a row, whose length is at least that of a register."""
 
     def write(self) -> None:
@@ -171,13 +172,13 @@ class Rows(Form):
         outputs = work.end - work.begin
         with (
             function.loop(0, work.outer) as outer,
-            function.loop(0, inner, LINE) as part,
+            function.loop(0, inner, PART_OF_ROW) as part,
             function.loop(work.begin, work.end) as output,
         ):
             first = outer.index * work.n + self.fields.first.load(output.index) - work.base
             row = outer.index * outputs + output.index - work.begin
             target = work.target.at(row * inner + part.index)
-            length = (inner - part.index).minimum(LINE)
+            length = (inner - part.index).minimum(PART_OF_ROW)
             self.sum_lines(
                 output.index,
                 work.source.at(first * inner + part.index),
@@ -196,7 +197,7 @@ class Rows(Form):
             yield [loop.index.minimum(length - self.lanes)], self.lanes
 
 
-class Pixels(Form):
+class PixelForm(Form):
     """Lanes are a few lines times the numbers of a pixel, rounded up to a power of two.
 
     What is stored beside a pixel is overwritten by the next one.  Where there is none, in the image
@@ -247,7 +248,7 @@ class Pixels(Form):
         return self.stored(self.function.choose(usual, few, by_any, likely=True)[0])
 
 
-class Strided(Form):
+class StridedForm(Form):
     """Lanes are neighbouring numbers of a line whose outputs, but for a few, are a step apart.
 
     The inputs of a register of numbers lie at the same places in every block of inputs, so that a
@@ -293,7 +294,7 @@ class Strided(Form):
         return self.sum_few(read, self.weights(i))[0]
 
 
-class TransposedLines(Form):
+class TransposedForm(Form):
     """Lanes are lines: number k of each is in row k of scratch memory."""
 
     def __init__(
@@ -366,7 +367,7 @@ class TransposedLines(Form):
                 transposing.write_block(memory, offsets, rows)
 
 
-class Gathered(Form):
+class GatheredForm(Form):
     """Lanes are outputs; tables have an entry for each number of a line of outputs."""
 
     def write(self) -> None:
@@ -408,9 +409,9 @@ class Gathered(Form):
 
 
 FORMS = {
-    "rows": Rows,
-    "strided": Strided,
-    "pixels": Pixels,
-    "transposed": TransposedLines,
-    "gathered": Gathered,
+    "rows": RowForm,
+    "strided": StridedForm,
+    "pixels": PixelForm,
+    "transposed": TransposedForm,
+    "gathered": GatheredForm,
 }

@@ -24,7 +24,7 @@ from gridsample.definitions.tables import (
 from gridsample.kernels.vector import Value
 
 
-class Description(NamedTuple):
+class LineDescription(NamedTuple):
     """What a program is compiled for.
 
     Attributes:
@@ -66,10 +66,10 @@ class Taps(NamedTuple):
     divides: bool = False
 
 
-class Rows:
+class MatrixRows:
     """The rows of a matrix: the inputs of outputs, and their weights."""
 
-    def __init__(self, description: Description, call: SimpleNamespace) -> None:
+    def __init__(self, description: LineDescription, call: SimpleNamespace) -> None:
         self.description, self.call = description, call
         self.method: Method = method_of(description.method)
         self.inputs = call.inputs.to("float64")

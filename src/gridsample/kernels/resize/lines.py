@@ -4,10 +4,10 @@ A table of weights is many times as long as a line, and takes many times as long
 Where there are few lines that share it, weights are therefore computed in registers, by the
 formulas of `gridsample.definitions.tables`, and nothing is stored.
 
-    gathered    lanes are outputs, each of which reads its own inputs
-    averaged    lanes are the inputs of one output, of which there are many
-    scattered   the transpose: lanes are rows of the matrix, whose products are added to columns
-    spread      the transpose with many columns in each row: lanes are these
+    OutputLanes    lanes are outputs, each of which reads its own inputs
+    InputLanes     lanes are the inputs of one output, of which there are many
+    RowLanes       the transpose: lanes are rows of the matrix, whose products are added to columns
+    ColumnLanes    the transpose with many columns in each row: lanes are these
 
 A task is a part of a line's outputs.  The transposes add up in scratch memory, in the type of sums.
 """
@@ -32,7 +32,7 @@ from gridsample.definitions.tables import (
 )
 from gridsample.kernels.memory import addresses_of
 from gridsample.kernels.resize import periodic
-from gridsample.kernels.resize.formulas import Description, Rows, Taps
+from gridsample.kernels.resize.formulas import LineDescription, MatrixRows, Taps
 from gridsample.kernels.run import Launch, entry
 from gridsample.kernels.vector import (
     Function,
@@ -50,11 +50,16 @@ from gridsample.kernels.vector import (
 
 Array = np.ndarray[Any, Any]
 
-# A line is long if it has so many pixels, and lines are few if a place of all has fewer numbers.
-LONG, FEW = 1024, 16
-# The outputs of a task; inputs of an output from which on lanes are inputs; and the registers of
-# them that are summed in the type of sums.
-PART, MANY, BLOCK = 1 << 13, 64, 256
+# A line is long if it has so many pixels.
+LONG = 1024
+# Lines are few if a place of all of them has fewer numbers.
+FEW = 16
+# The outputs of a task.
+PART = 1 << 13
+# Inputs of an output from which on lanes are inputs.
+MANY_INPUTS = 64
+# The registers of inputs that are summed in the type of sums.
+BLOCK = 256
 # The numbers that are worth a thread.
 WORTH = 1 << 18
 
@@ -70,14 +75,14 @@ SETTINGS = Record(
 
 
 @functools.lru_cache(maxsize=256)
-def compiled(description: Description) -> Program:
+def compiled(description: LineDescription) -> Program:
     """Compile the program for a description."""
     name = f"lines_{description.kind}_{description.source}_{description.target}"
     function = Function(name, host().lanes(description.sums), "float64")
     arrays = {"source": description.source, "target": description.target}
     write = {
-        (False, False): Gathered, (False, True): Averaged,
-        (True, False): Scattered, (True, True): Spread,
+        (False, False): OutputLanes, (False, True): InputLanes,
+        (True, False): RowLanes, (True, True): ColumnLanes,
     }[description.transposed, description.many]  # fmt: skip
     with entry(function, arrays, SETTINGS) as (task, call):
         line = task // call.parts
@@ -92,10 +97,12 @@ def compiled(description: Description) -> Program:
 class Line:
     """Writes a task: a part of a line's outputs."""
 
-    def __init__(self, function: Function, description: Description, call: SimpleNamespace) -> None:
+    def __init__(
+        self, function: Function, description: LineDescription, call: SimpleNamespace
+    ) -> None:
         self.function, self.description, self.call = function, description, call
         self.lanes, self.sums = function.lanes, kind_named(description.sums)
-        self.rows = Rows(description, call)
+        self.rows = MatrixRows(description, call)
 
     def write(self, line: Value, part: Value, begin: Value) -> None:
         """Write the task of a line and of its part, which begins at ``begin``."""
@@ -126,7 +133,7 @@ def divided(total: Value, weight: Value) -> Value:
     return total / (weight == 0).select(1.0, weight).to(total.kind)
 
 
-class Gathered(Line):
+class OutputLanes(Line):
     """Lanes are outputs, each of which reads its own inputs."""
 
     def write(self, line: Value, part: Value, begin: Value) -> None:
@@ -207,7 +214,7 @@ class Gathered(Line):
         return divided(total, sum_of_weights) if taps.divides else total
 
 
-class Averaged(Line):
+class InputLanes(Line):
     """Lanes are the inputs of one output."""
 
     def write(self, line: Value, part: Value, begin: Value) -> None:
@@ -285,7 +292,7 @@ class Transposed(Line):
         raise NotImplementedError
 
 
-class Scattered(Transposed):
+class RowLanes(Transposed):
     """Lanes are rows, whose products are added one by one."""
 
     def add_rows(self, source: Pointer, start: Value, stop: Value) -> None:
@@ -340,7 +347,7 @@ class Scattered(Transposed):
             cell.store(cell.load() + numbers.load(lane))
 
 
-class Spread(Transposed):
+class ColumnLanes(Transposed):
     """Lanes are the columns of one row."""
 
     def add_rows(self, source: Pointer, start: Value, stop: Value) -> None:
@@ -430,12 +437,12 @@ def prepare(
         most = min(axis.inputs, math.ceil(2 * reach) + 2)
     elif kind == "interpolated":
         reach = 2.0 * len(tap_offsets(method))
-    many = most >= MANY
+    many = most >= MANY_INPUTS
     n, size = (axis.inputs, max(PART, 2 * most)) if transposed else (axis.outputs, PART)
     part = min(n, size if transposed or not many else max(1, PART * 8 // most))
     parts = -(-n // part)
     low, high = rows_of_parts(axis, step, reach + 2, part, parts)
-    description = Description(
+    description = LineDescription(
         kind, axis.method, axis.align_corners, transposed, many, inner == 1, *kinds, sums
     )
     settings = SETTINGS.pack(

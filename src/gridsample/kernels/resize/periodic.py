@@ -31,9 +31,10 @@ from gridsample.kernels.vector import kind_of as kind_named
 
 Array = np.ndarray[Any, Any]
 
-# Registers of outputs in the short axis, and those before its period; the greatest window in
-# registers, and the greatest number of taps.
-SHORT, HEAD, WINDOW, TAPS = 12, 4, 6, 16
+# Registers of outputs in the short axis, and those before its period.
+SHORT, HEAD = 12, 4
+# The greatest window, in registers, and the greatest number of taps.
+WINDOW, MOST_TAPS = 6, 16
 # Single precision, in which nearest pixels are computed, is exact up to this size.
 EXACT = 1 << 22
 
@@ -48,7 +49,7 @@ SETTINGS = Record(
 )  # fmt: skip
 
 
-class Description(NamedTuple):
+class PeriodDescription(NamedTuple):
     """What a program is compiled for.
 
     Attributes:
@@ -73,8 +74,8 @@ class Period(NamedTuple):
 
     Attributes:
         band: the band of the short axis.
-        places: see `Description`.
-        taps: see `Description`.
+        places: see `PeriodDescription`.
+        taps: see `PeriodDescription`.
         step: the inputs of a period of outputs.
         origin: the first input of the window that output 0 would have.
     """
@@ -117,13 +118,13 @@ def period_of(axis: Axis, transposed: bool, lanes: int) -> Period | None:
     first_of_period, taps = first[begin : begin + lanes], int(count[begin])
     places = tuple([int(k) for k in first_of_period - first_of_period[0]])
     window = max(places[-1] + taps, lanes)
-    if not repeats or not 0 < taps <= TAPS or not window <= min(WINDOW * lanes, HEAD * step):
+    if not repeats or not 0 < taps <= MOST_TAPS or not window <= min(WINDOW * lanes, HEAD * step):
         return None
     return Period(band, places, taps, step, int(first_of_period[0]) - HEAD * step)
 
 
 @functools.lru_cache(maxsize=256)
-def compiled(description: Description) -> Program:
+def compiled(description: PeriodDescription) -> Program:
     """Compile the program for a description."""
     name = f"periodic_{description.source}_{description.target}"
     function = Function(name, len(description.places), description.sums)
@@ -137,7 +138,9 @@ def compiled(description: Description) -> Program:
 class Periods:
     """Writes a task: a part of a line, which begins with a register of outputs."""
 
-    def __init__(self, function: Function, description: Description, call: SimpleNamespace) -> None:
+    def __init__(
+        self, function: Function, description: PeriodDescription, call: SimpleNamespace
+    ) -> None:
         self.function, self.description, self.call = function, description, call
         self.lanes, self.sums = function.lanes, kind_named(description.sums)
 
@@ -217,5 +220,5 @@ def prepare(
         period=np.ascontiguousarray(band.weights[begin : begin + lanes, : period.taps].T),
     )  # fmt: skip
     copies = kind_of(axis) == "copies" and not transposed and kinds[0] == kinds[1]
-    description = Description(period.places, period.taps, copies, *kinds, sums)
+    description = PeriodDescription(period.places, period.taps, copies, *kinds, sums)
     return Launch(compiled(description), settings, lines * parts)

@@ -19,24 +19,31 @@ from gridsample.kernels.vector import host, kind_of, side_by_side
 Array = np.ndarray[Any, Any]
 Shape = tuple[int, ...]
 
-# The maximum size of a piece between two axes, in numbers; what is worth a task; and the minimum
-# number of rows per tap in a piece: rows at the edges of pieces are computed twice.
-PIECE, SHARE, ROWS_PER_TAP = 1 << 16, 1 << 14, 6
+# The maximum size of a piece between two axes, in numbers.
+PIECE = 1 << 16
+# The numbers that are worth a task.
+SHARE = 1 << 14
+# The minimum number of rows per tap in a piece: rows at the edges of pieces are computed twice.
+ROWS_PER_TAP = 6
 # Products, or copies, that are worth a thread: a tenth of a millisecond.
 WORTH = 1 << 20
 # The number of taps from which the leading axis is resized first if a piece of so many rows would
 # otherwise be larger than two pieces.
-WIDE = 16
+MANY_TAPS = 16
 # The cost of transposing a number, in products.
 TRANSPOSITION = 3.0
-# Lines from which on they are transposed; the outputs between two transpositions, at most and
-# at least; these are fewer only if they need more than so many bytes.
-LINES, CHUNK, LEAST, NEAR, FAR = 4, 64, 16, 1 << 16, 1 << 19
+# Lines from which on they are transposed.
+FEWEST_LINES = 4
+# The outputs between two transpositions, at most.  They are halved while their inputs need more
+# bytes than a near cache has; once they are few, only while they need more than a far one has.
+MOST_OUTPUTS, LEAST_OUTPUTS = 64, 16
+NEAR_CACHE, FAR_CACHE = 1 << 16, 1 << 19
 # The greatest number of inputs for which a stage is compiled.
-FEW = 4
-# The steps for which regular outputs are summed without transposing, the registers that a line of
-# them has at least, and how many outputs at its ends may be others.
-STEPS, LONG, EDGES = (2, 4), 4, 16
+FEW_TAPS = 4
+# The steps for which regular outputs are summed without transposing.
+STEPS = (2, 4)
+# The fewest registers of a line of regular outputs, and the most other outputs at its ends.
+LEAST_REGISTERS, MOST_AT_ENDS = 4, 16
 
 
 # Numbers ------------------------------------------------------------------------------------------
@@ -122,7 +129,7 @@ def order_of(bands: tuple[Band, ...], shape: Shape, numbers: Numbers) -> list[in
     if numbers.rounding != "exact":
         sizes = [band.inputs for band in bands], [band.outputs for band in bands]
         return [axis for axis in rounded_order(*sizes, numbers.rounding) if axis in order]
-    if 0 in order and bands[0].taps > WIDE:
+    if 0 in order and bands[0].taps > MANY_TAPS:
         rows = min(bands[0].outputs, ROWS_PER_TAP * bands[0].taps)
         if rows * between(bands, order, shape) // bands[0].outputs > 2 * PIECE:
             order.sort(key=bool)
@@ -205,23 +212,23 @@ def regular(band: Band, inner: int, lanes: int) -> tuple[int, int, int] | None:
 
     The step is a power of two, and there are so many outputs that their ends do not matter.
     """
-    if inner > FEW or band.outputs * inner < LONG * lanes:
+    if inner > FEW_TAPS or band.outputs * inner < LEAST_REGISTERS * lanes:
         return None
     middle = band.outputs // 2
     step = int(band.first[middle + 1] - band.first[middle])
-    if step not in STEPS or band.count[middle] > FEW:
+    if step not in STEPS or band.count[middle] > FEW_TAPS:
         return None
     alike = (band.count == band.count[middle]) & (band.weights == band.weights[middle]).all(axis=1)
     alike &= band.first == band.first[middle] + step * (np.arange(band.outputs) - middle)
     others = np.flatnonzero(~alike)
     start = int(others[others < middle].max(initial=-1)) + 1
     stop = int(others[others > middle].min(initial=band.outputs))
-    return (start, stop, step) if start + band.outputs - stop <= EDGES else None
+    return (start, stop, step) if start + band.outputs - stop <= MOST_AT_ENDS else None
 
 
 def even_taps(band: Band) -> int:
     """Return the number of inputs of each output if it is the same for all, and small."""
-    return band.taps if band.taps <= FEW and (band.count == band.taps).all() else 0
+    return band.taps if band.taps <= FEW_TAPS and (band.count == band.taps).all() else 0
 
 
 def plan_stage(
@@ -239,21 +246,23 @@ def plan_stage(
         "shift": numbers.shift(band), "start": 0, "stop": 0, "chunk": 1, "before": 0, "after": 0,
     }  # fmt: skip
     first, count = band.first, band.count
-    few = band.taps if band.taps <= FEW else 0
+    few = band.taps if band.taps <= FEW_TAPS else 0
     if inner >= lanes:
         stage = Stage("rows", axis == 0, few)
     elif pattern := regular(band, inner, lanes):
         start, stop, step = pattern
         stage = Stage("strided", axis == 0, int(count[start]), inner, step=step)
         fields |= {"start": start, "stop": stop}
-    elif lines >= LINES and 1 < inner <= FEW and band.taps <= inner:
+    elif lines >= FEWEST_LINES and 1 < inner <= FEW_TAPS and band.taps <= inner:
         stage = Stage("pixels", axis == 0, few, inner)
-    elif lines >= LINES:
+    elif lines >= FEWEST_LINES:
         registers = 2 if inner == 1 and lines >= 2 * lanes else 1
-        stage = Stage("transposed", axis == 0, few, inner if inner <= FEW else 0, registers)
+        stage = Stage("transposed", axis == 0, few, inner if inner <= FEW_TAPS else 0, registers)
         wide, size = inner * registers * lanes, np.dtype(numbers.sums).itemsize
-        chunk = min(CHUNK, band.outputs)
-        while chunk > 1 and reach(band, chunk) * wide * size > (NEAR if chunk > LEAST else FAR):
+        chunk = min(MOST_OUTPUTS, band.outputs)
+        while chunk > 1 and reach(band, chunk) * wide * size > (
+            NEAR_CACHE if chunk > LEAST_OUTPUTS else FAR_CACHE
+        ):
             chunk //= 2
         fields |= {
             "chunk": chunk,

@@ -170,7 +170,8 @@ def average_backward(
     if any(sweep.needs):
         places = addresses_of((image, grid, values, sums, gradient, dropped, least, *others))
         for launch in plan_derivatives("mean backward", plan, (0,) * len(plan.spatial), sweep):
-            launch.run(places, count)
+            # A sweep for the grid alone takes no sums for weights, which come last.
+            launch.run(places[: len(launch.program.arrays)], count)
     if gradient is not None and affine:
         gradient = gradient.sum(1).astype(plan.real)
     elif gradient is not None:

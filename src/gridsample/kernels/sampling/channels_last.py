@@ -23,8 +23,10 @@ from gridsample.kernels.vector import Function, Record, compile, host, transpose
 
 Array = np.ndarray[Any, Any]
 
-# The fewest channels that are made neighbours, and the bytes of images that are copied at a time.
-LEAST, AT_ONCE = 8, 1 << 20
+# The fewest channels that are made neighbours.
+LEAST = 8
+# The bytes of images that are copied at a time.
+AT_ONCE = 1 << 20
 # The largest image that is copied, in bytes.
 LARGEST = 1 << 25
 
