@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import difflib
 import functools
-import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -82,13 +81,6 @@ BOUNDARIES = {
         # -b -a 0 | a b c d | 0 -d -c
         Boundary("dst1", axis.REFLECTION, edge=2, odd=True),
     )
-}
-
-# The even boundary that folds like an odd one, of each that has one.
-EVEN = {
-    odd.name: even.name
-    for odd, even in itertools.product(BOUNDARIES.values(), repeat=2)
-    if odd.odd and not even.odd and (odd.code, odd.edge) == (even.code, even.edge)
 }
 
 # The name of the boundary under which what is outside counts for nothing.  Sampling with missing
