@@ -183,9 +183,7 @@ class Plan:
     @functools.cached_property
     def _hash(self) -> int:
         sizes = (self.spatial, self.image_items, self.grid_items, self.channels, self.out)
-        options = (
-            self.boundaries, self.align_corners, self.coords, self.margin, self.footprint
-        )  # fmt: skip
+        options = self.boundaries, self.align_corners, self.coords, self.margin, self.footprint
         return hash((self.methods, options, sizes, self.dtype))
 
     @property
@@ -319,9 +317,7 @@ def find_method(name: str | Method, resizing: bool = False) -> Method:
     if method is not None and (resizing or method.samples):
         return method
     method_name = method.name if method else str(name)
-    accepted = [
-        accepted_name for accepted_name in METHODS if resizing or METHODS[accepted_name].samples
-    ]
+    accepted = [known for known in METHODS if resizing or METHODS[known].samples]
     remark = f"only resizes, in {RESIZERS}" if method else ""
     raise unknown("mode", method_name, [*accepted, *ALIASES], remark)
 
