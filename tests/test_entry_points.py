@@ -206,7 +206,7 @@ def test_flags_are_flags(name: str) -> None:
         if ours and isinstance(parameter.default, bool):
             named = flag == "extrapolate"  # the end of an image may also have a name
             message = (
-                "'no' is not known; accepted: 'edges'"
+                "'no' is neither True, False nor a name; accepted: 'edges'"
                 if named
                 else "must be True or False, got 'no'"
             )

@@ -389,7 +389,9 @@ def find_end(extrapolate: Any, coords: str, align_corners: bool) -> str | None:
     """
     if isinstance(extrapolate, str):
         if extrapolate not in MARGINS:
-            raise unknown("extrapolate", extrapolate, [*MARGINS])
+            raise unknown(
+                "extrapolate", extrapolate, [*MARGINS], "is neither True, False nor a name"
+            )
         return extrapolate
     if not isinstance(extrapolate, (bool, np.bool_)):
         names = ", ".join(map(repr, MARGINS))
