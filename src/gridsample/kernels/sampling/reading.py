@@ -311,8 +311,11 @@ def read_singles(plane: Pointer, offsets: Value) -> Value:
 
 
 def load_offsets(memory: Pointer, count: int) -> list[Value]:
-    """Read offsets as indices."""
-    return [memory.load(k).to("int64") for k in range(count)]
+    """Read offsets, an even number of them, as indices; two short ones are one load."""
+    if memory.kind.bits == 64:
+        return [memory.load(k) for k in range(count)]
+    words = [memory.cast("int64").load(k) for k in range(count // 2)]
+    return [offset for word in words for offset in (word << 32 >> 32, word >> 32)]
 
 
 class SingleSums:
