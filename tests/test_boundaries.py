@@ -194,13 +194,28 @@ def test_the_fill_value_has_the_sign_of_a_pixel(odd: str, mode: str) -> None:
     )
     column = gridsample.grid_sample(ones[..., 0], y[None, :, None], mode, odd, coords="pixel")
     np.testing.assert_allclose(filled, 7 * column, rtol=0, atol=1e-13)
-    # Along a third axis, "missing" makes a difference.
-    cube = np.ones((1, 1, 5, 5, 5))
-    at = np.array([[[2.0, 20, -2]]])
-    for other, expected in (("border", -7), ("missing", 7)):
-        names = (other, "constant", "antisymmetric")
-        found = gridsample.grid_sample(cube, at, "linear", names, coords="pixel", fill_value=7)
-        assert found.item() == expected
+
+
+@pytest.mark.parametrize("odd", ["antisymmetric", "antimirror"])
+@pytest.mark.parametrize("mode", ["linear", "cubic"])
+def test_the_fill_value_keeps_that_sign_beside_missing(odd: str, mode: str) -> None:
+    """Ones are as if extended along an axis with `missing`, in values and in gradients."""
+    rng = np.random.default_rng(5)
+    ones, points = np.ones((1, 1, 5, 5, 5)), rng.uniform(-4, 9, (1, 200, 3))
+    points[..., 0] = rng.uniform(0, 4, 200)  # some tap is in the image
+    upstream = rng.standard_normal((1, 1, 200))
+    expected, result = (
+        (
+            gridsample.grid_sample(ones, points, mode, names, coords="pixel", fill_value=7),
+            gridsample.grid_sample_vjp(
+                upstream, ones, points, mode, names, coords="pixel", fill_value=7
+            )[1],
+        )
+        for names in ((other, "constant", odd) for other in ("border", "missing"))
+    )
+    assert (expected[0] < -6.9).any() and (expected[0] > 6.9).any()
+    for actual, wanted in zip(result, expected, strict=True):
+        np.testing.assert_allclose(actual, wanted, rtol=0, atol=1e-11)
 
 
 def test_where_the_image_ends_without_extrapolation() -> None:

@@ -48,11 +48,13 @@ class Terms(NamedTuple):
         sums: images whose samples are, one after the other, the sums of m v and m.
         share: two images of ones; the difference of their samples is the share of each point's
             weight that is on known numbers outside, if that takes samples of its own.
+        signed_share: the same with the signs of odd boundaries, which fill values have, too.
         fill: the known number outside of each channel, for ``share``.
     """
 
     sums: Sequence[Term]
     share: Sequence[Term] = ()
+    signed_share: Sequence[Term] = ()
     fill: Sequence[Any] = ()
 
 
@@ -90,19 +92,21 @@ def terms_of(
         return Term(image, points.resolve_options(back(backend, image, last), term_options))
 
     if MISSING in dropping:
-        share: Sequence[Term] = ()
+        share, signed_share = list[Term](), list[Term]()
+        odd = bool({*boundaries} & EVEN.keys())
         if len(dropping) > 1:  # what is dropped along one axis is known, along another it is not
             ones = backend.full((1, 1, *both.shape[2:]), 1, parts.mask.dtype, both)
-            share = (
-                term(ones, zeros="border", constant="border", missing="zeros", **EVEN),
-                term(ones, constant="zeros", missing="zeros", **EVEN),
-            )
+            extended = {"zeros": "border", "constant": "border", "missing": "zeros"}
+            dropped = {"constant": "zeros", "missing": "zeros"}
+            share = [term(ones, **names, **EVEN) for names in (extended, dropped)]
+            if odd and any(fills):
+                signed_share = [term(ones, **names) for names in (extended, dropped)]
         names = {"constant": "zeros", "missing": "zeros"}
-        if not {*boundaries} & EVEN.keys():
-            return Terms([term(both, **names)], share, fills)
+        if not odd:
+            return Terms([term(both, **names)], share, signed_share, fills)
         mask = backend.xp.real(both[:, channels:])
         sums = [term(both[:, :channels], **names), term(mask, **names, **EVEN)]
-        return Terms(sums, share, fills)
+        return Terms(sums, share, signed_share, fills)
     known = [1] * masks if dropping or not options.extrapolates() else []
     # Under "zeros", fills are of positions outside, not of dropped taps.  Values change their sign
     # outside where weights do not.  And where it is not known whether any pixel is missing, values
@@ -171,20 +175,19 @@ def sums_of(
         parts = [parts[0][:, :channels], parts[0][:, channels:]]
     above, below = parts[0], backend.xp.real(parts[1])
     if terms.share:
-        share = share_of(backend, points, terms)
+        share = share_of(backend, points, terms.share)
+        signed = share_of(backend, points, terms.signed_share) if terms.signed_share else share
         below = backend.xp.add(below, share)
         above = backend.xp.add(
-            above, backend.xp.multiply(numbers(backend, terms.fill, above), share)
+            above, backend.xp.multiply(numbers(backend, terms.fill, above), signed)
         )
     return above, below
 
 
-def share_of(backend: Backend, points: SamplePoints, terms: Terms) -> Array:
-    """Compute the share of each point's weight that is on known numbers outside."""
+def share_of(backend: Backend, points: SamplePoints, terms: Sequence[Term]) -> Array:
+    """Compute the share of each point's weight that is on known numbers outside; see `Terms`."""
     xp = backend.xp
-    first, second = [
-        points.gather(term.image, term.options, term.image.dtype) for term in terms.share
-    ]
+    first, second = [points.gather(term.image, term.options, term.image.dtype) for term in terms]
     share = xp.subtract(first, second)
     # Both are rounded: what remains of equal shares is none.
     unit = np.finfo(backend.type_name(share.dtype)).eps
@@ -323,18 +326,16 @@ def swept(
         images.append(first)
         by_points.append(second)
     if terms.share and needed[1]:
-        share = share_of(backend, points, terms)
         fill = numbers(backend, terms.fill, of_values)
-        by_share = xp.add(
-            xp.sum(xp.real(xp.multiply(xp.conj(of_values), fill)), 1)[:, None],
-            xp.sum(xp.real(of_mask), 1)[:, None],
-        )
-        by_share = xp.where(share == 0, 0, by_share)
-        for term, sign in zip(terms.share, (xp.positive, xp.negative), strict=True):
-            gradients = points.backward(
-                sign(by_share), term.image, term.options, (False, True), term.image.dtype
-            )
-            by_points.append(gradients[1])
+        by_fill = xp.sum(xp.real(xp.multiply(xp.conj(of_values), fill)), 1)[:, None]
+        by_share = xp.sum(xp.real(of_mask), 1)[:, None]
+        inside = xp.equal(share_of(backend, points, terms.share), 0)
+        if terms.signed_share:
+            by_fill = xp.where(inside, 0, by_fill)
+            by_points += share_backward(points, terms.signed_share, by_fill, xp)
+        else:
+            by_share = xp.add(by_fill, by_share)
+        by_points += share_backward(points, terms.share, xp.where(inside, 0, by_share), xp)
     total = by_points[0]
     for other in by_points[1:]:
         total = xp.add(total, other)
@@ -343,6 +344,18 @@ def swept(
     if len(images) == 1:
         images = [images[0][:, :channels], images[0][:, channels:]]
     return images[0], images[1], total
+
+
+def share_backward(
+    points: SamplePoints, terms: Sequence[Term], upstream: Array, xp: Any
+) -> list[Array]:
+    """Compute the gradient of `share_of` with respect to the points, as two summands."""
+    return [
+        points.backward(sign(upstream), term.image, term.options, (False, True), term.image.dtype)[
+            1
+        ]
+        for term, sign in zip(terms, (xp.positive, xp.negative), strict=True)
+    ]
 
 
 def summed(backend: Backend, gradient: Array, shape: Shape) -> Array:
