@@ -1,5 +1,6 @@
 """One axis of W points: from coordinates to positions, and to the taps' offsets and weights.
 
+W is the number of lanes of a register: each value below holds a number of each of W points.
 The formulas are those of `gridsample.definitions.axis`, applied to values of the vector language.
 """
 
@@ -57,7 +58,7 @@ class AxisRule(NamedTuple):
         return float(max(abs(first), abs(last)) + 2)
 
     @property
-    def pairs(self) -> bool:
+    def allows_pairs(self) -> bool:
         """Whether the taps are two neighbouring pixels of the image wherever the point is.
 
         This holds for linear interpolation if the position is folded, or taps outside count for 0.
@@ -275,7 +276,7 @@ class Axis:
         base = place.position.floor().minimum(self.last - 1.0).maximum(0.0)
         return base.to(self.index), place.position - base
 
-    def pair(
+    def taps_of_pair(
         self, distance: Value, slope: Value, derivatives: int = 0, partition: bool = False
     ) -> list[Tap]:
         """Compute the two taps from the distance of the position to the first pixel.

@@ -50,7 +50,7 @@ class FootprintLabels(OverFootprints, Labels):
             tie = call.tie.to(function.real) * footprint.total
             winner = self.list.winner(loop.carried[0], (footprint.total > 1.0).select(tie, 0.0))
             target = call.out.at(call.out_planes.load(plane.index))
-            contiguous = self.description.layout.contiguous
+            contiguous = self.description.known.contiguous
             self.points.store_values(group, target, self.stored(winner), contiguous)
 
     def add_samples(

@@ -88,7 +88,7 @@ class Sides:
         call, real = self.call, self.function.real
         base = self.points.coordinates(group)
         neighbours = list[tuple[Value, Value]]()
-        if self.points.source.layout == AFFINE:
+        if self.points.source.point_order == AFFINE:
             sides = self.sides_of_maps(group, base)
         else:
             sides, neighbours = self.differences(group)
@@ -441,7 +441,7 @@ class FootprintMeans(SumsOverFootprints, Gather):
     def store_planes(self, group: Group, footprint: Footprint, planes: tuple[Value, Value]) -> None:
         """Store the means of some planes."""
         function, call, points = self.function, self.call, self.points
-        contiguous = self.description.layout.contiguous
+        contiguous = self.description.known.contiguous
         floating = kind_of(self.description.values).family in ("float", "half")
         in_level = footprint.total > 0.0
         with function.loop(*planes) as plane:

@@ -86,7 +86,7 @@ class Labels(Gather):
 
     def keys_of_cells(self, cells: State, source: Pointer) -> list[Value]:
         """Read the pixels at the corners of each point's cell, x fastest."""
-        function, beside = self.function, self.description.layout.beside
+        function, beside = self.function, self.description.known.beside
         strides, keys = self.call.strides, []
         assert cells.begin is not None
         begins = function.spill(cells.begin)

@@ -127,9 +127,9 @@ class MeanSums:
         self, runs: Runs, function: Function, description: Description, call: SimpleNamespace
     ) -> None:
         self.runs, self.function, self.description = runs, function, description
-        self.ignores, drops = description.counts
+        self.ignores, drops = description.ignores, description.drops
         self.counts = Counts(function, description, call, self.ignores, drops)
-        self.separate = bool(description.weights) and not description.layout.shared
+        self.separate = bool(description.pixel_weight_kind) and not description.known.shared
         self.folds = description.folds and not self.separate
 
     def counting(self, state: State, item: Value | None, plane: Value) -> TapCounting | None:
@@ -145,7 +145,7 @@ class MeanSums:
         weights, run = None, self.runs.run
         if self.separate and plane is not None:
             weights = ChannelWeights(self.counts, run, taps, plane, points)
-        parts = self.description.layout.parts
+        parts = self.description.known.parts
         return CountedPixels(self.ignores, self.folds, parts, weights)
 
     def sums(
@@ -235,7 +235,7 @@ class MeanRuns(GatherRuns):
     def __init__(self, function: Function, description: Description, call: SimpleNamespace) -> None:
         super().__init__(function, description, call)
         self.sums = MeanSums(self.runs, function, description, call)
-        self.shares = description.needs[2]
+        (self.shares,) = description.needs
 
     def run(self, task: Value) -> None:
         """Process one task."""
@@ -293,7 +293,7 @@ class MeanBackwardRuns(BackwardRuns):
     def __init__(self, function: Function, description: Description, call: SimpleNamespace) -> None:
         super().__init__(function, description, call)
         self.means = MeanSums(self.runs, function, description, call)
-        self.need_weights = description.needs[2]
+        _, _, self.need_weights = description.needs
         self.listed = [self.value_order, *(self.orders if self.need_grid else [])]
         if self.need_weights:
             self.sums_of_weights = Image(call.sums_of_weights, call.sums_item, call.sums_planes)
@@ -317,7 +317,7 @@ class MeanBackwardRuns(BackwardRuns):
 
     @property
     def need_products(self) -> bool:
-        """Whether moments are multiplied by upstream values: what is scattered depends on them."""
+        """Whether tap_sums are multiplied by upstream values: what is scattered depends on them."""
         return True
 
     def scatter_run(
@@ -335,7 +335,7 @@ class MeanBackwardRuns(BackwardRuns):
         self.scatter(runs, group, state, kept)
 
     def products_of(self, part: PartOfRun, taps: TapList, upstream: Sequence[Value]) -> Registers:
-        """Multiply moments by upstream values, and keep the gradients of both sums."""
+        """Multiply tap_sums by upstream values, and keep the gradients of both sums."""
         run, plane = part.run, part.run.plane + part.block.first
         weights = self.means.counts.plane(self.item, plane)
         sums = self.means.sums(taps, self.listed, part.source, part.lane, part.dropped, weights)

@@ -1,6 +1,7 @@
 """Where W points come from: a grid's memory or affine maps; and where their results go.
 
-Points are processed W at a time.  A *group* of W points is either contiguous along the output's
+Points are processed W at a time, where W is the number of lanes of a register.  A *group* of W
+points is either contiguous along the output's
 last axis, or, where there are few points in each item, a list of points of any items.  The last
 group of a row overlaps the group before it, and the last group of a list repeats its last point, so
 that every group is full.
@@ -28,7 +29,7 @@ RANGE = ("item", "item_end", "row", "row_end", "column", "column_end", "plane", 
 
 
 class Group(NamedTuple):
-    """W points.
+    """W points that are processed together.
 
     Attributes:
         item: the item of all points, an int64; for a list, of each point.
@@ -49,13 +50,13 @@ class PointSource(NamedTuple):
     """What a program is compiled for where points come from.
 
     Attributes:
-        layout: how coordinates lie in memory.
+        point_order: how coordinates lie in memory.
         kind: the name of their kind.
         listed: whether groups are lists of points of any items.
         wide: whether distances between points of a list need int64.
     """
 
-    layout: str
+    point_order: str
     kind: str
     listed: bool
     wide: bool
@@ -139,7 +140,7 @@ class Points:
 
     def coordinates(self, group: Group) -> list[Value]:
         """Read or compute the coordinates of a group's points along each axis."""
-        if self.source.layout == AFFINE:
+        if self.source.point_order == AFFINE:
             return self.mapped(group)
         stored = self.stored(group)
         lines = [line.to(self.function.real) for line in stored]
@@ -151,14 +152,14 @@ class Points:
 
     def stored(self, group: Group) -> list[Value]:
         """Read a group's coordinates as they are stored."""
-        call, lanes, rank, layout = self.call, self.lanes, self.rank, self.source.layout
+        call, lanes, rank, order = self.call, self.lanes, self.rank, self.source.point_order
         if group.listed:
             return self.scattered(group, call.grid, call.grid_item, call.grid_point, call.grid_axis)
         item = call.grid.at(group.item * call.grid_item)
-        if layout == PLANAR:
+        if order == PLANAR:
             lines = [item.at(call.grid_axis * a) for a in range(rank)]
             return [self.load_line(line, group.place, group.below) for line in lines]
-        if layout == INTERLEAVED:
+        if order == INTERLEAVED:
             first = item.at(group.place * rank)
             below = group.below * rank
             return deinterleave([self.load_line(first, k * lanes, below) for k in range(rank)])

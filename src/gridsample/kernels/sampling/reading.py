@@ -1,12 +1,14 @@
-"""Ways to read the pixels of W points, from the most general to the fastest.
+"""Ways to read the pixels of a group: tap by tap, or in pairs; and sums over taps.
 
-Every reader has a method `row`, which returns the pixels of all taps along x, for one tap along
-each of the other axes, as real numbers.  `moments` sums them over all taps:
+A group has W points, as many as a register has lanes.  Every `Reader` has a method `row`, which
+returns the pixels of all taps along x, for one tap along each of the other axes, as real numbers.
+`sum_over_taps` sums them over all taps:
 
-    moment of order n = sum over taps of pixel * product over axes a of w_a^(n_a)
+    tap sum of order n = sum over taps of pixel * product over axes a of w_a^(n_a)
 
-where w^(n) is the n-th derivative of a tap's weight.  The moment of order 0 is the sample; its
-derivatives along the grid are the other moments.
+where w^(n) is the n-th derivative of a tap's weight.  The tap sum of order 0 is the sample; its
+derivatives along the grid are the others.  `rows` has the fastest way for more than two taps, with
+a sum of its own.
 """
 
 from __future__ import annotations
@@ -18,11 +20,16 @@ from typing import Any, NamedTuple, Protocol, Self
 from gridsample.kernels.sampling.axes import Tap
 from gridsample.kernels.vector import Function, Kind, Pointer, Value, joined, kind_of
 
-# How pixels are read; see also `sampler`.
-PAIRS = "pairs"
+# How the pixels of a call are read.  `reading_for` (calls) chooses; `Sampler.way` follows it.
+# COPIES: one pixel is copied to each point.
+# SINGLES: every tap is read by itself, which is always possible.
+# ROWS: if all taps of a group are in the image, neighbours along x are read at once, as rows or, if
+#   there are two taps along x and no more along others, as pairs; otherwise taps are read singly.
+# PAIRS: two neighbours along each axis, which are in the image wherever the points are.
+COPIES, SINGLES, ROWS, PAIRS = "copies", "singles", "rows", "pairs"
 # For each axis, x first.  If pixels are several numbers, the number comes before the axes.
 Orders = Sequence[tuple[int, ...]]
-Moments = dict[tuple[int, ...], Value]
+TapSums = dict[tuple[int, ...], Value]
 # The numbers of a pixel, if they are several.
 Numbers = tuple[Value, ...]
 
@@ -108,12 +115,12 @@ def tabulate(taps: Sequence[Sequence[Tap]]) -> list[Taps]:
     return result
 
 
-def moments(reader: Reader, taps: Sequence[Taps], orders: Orders) -> Moments:
+def sum_over_taps(reader: Reader, taps: Sequence[Taps], orders: Orders) -> TapSums:
     """Sum over the product of all axes' taps, x first, for several orders of derivatives."""
     if not reader.filled:
         return sum_over(reader, taps, (), tuple(orders))
     # Which dropped taps count depends on the order: see `Fill.at`.
-    totals: Moments = {}
+    totals: TapSums = {}
     for order in dict.fromkeys(order[-len(taps) :] for order in orders):
         alike = [numbered for numbered in orders if numbered[-len(taps) :] == order]
         totals |= sum_over(reader.of_order(order), taps, (), alike)
@@ -122,13 +129,13 @@ def moments(reader: Reader, taps: Sequence[Taps], orders: Orders) -> Moments:
 
 def sum_over(
     reader: Reader, taps: Sequence[Taps], outer: tuple[Tap, ...], orders: Orders
-) -> Moments:
+) -> TapSums:
     """Sum over the taps of the axes that ``outer`` has no tap of."""
     axis = len(taps) - 1 - len(outer)
     along = taps[axis]
     if isinstance(along, TapTable):
         return sum_in_loop(reader, taps, outer, orders, along)
-    totals: Moments = {}
+    totals: TapSums = {}
 
     def add(order: tuple[int, ...], term: Value) -> None:
         totals[order] = totals[order] + term if order in totals else term
@@ -149,7 +156,7 @@ def sum_over(
 
 def sum_in_loop(
     reader: Reader, taps: Sequence[Taps], outer: tuple[Tap, ...], orders: Orders, table: TapTable
-) -> Moments:
+) -> TapSums:
     """Sum over the taps of a table, in a loop of the program."""
     weights = table.weights[0]
     function = weights.function
@@ -165,8 +172,8 @@ def sum_in_loop(
     return dict(zip(orders, loop.carried, strict=True))
 
 
-def scatter(writer: Writer, taps: Sequence[Taps], outer: tuple[Tap, ...], shares: Moments) -> None:
-    """Add to the taps' pixels what `moments` would read from them: the transpose of `sum_over`.
+def scatter(writer: Writer, taps: Sequence[Taps], outer: tuple[Tap, ...], shares: TapSums) -> None:
+    """Add to the taps' pixels what `sum_over` would read from them: its transpose.
 
     Args:
         writer: adds to pixels.
@@ -187,9 +194,9 @@ def scatter(writer: Writer, taps: Sequence[Taps], outer: tuple[Tap, ...], shares
             scatter(writer, taps, (*outer, tap), weighted(shares, tap))
 
 
-def weighted(shares: Moments, tap: Tap) -> Moments:
+def weighted(shares: TapSums, tap: Tap) -> TapSums:
     """Multiply shares by the weights of a tap along the last axis of their orders."""
-    result: Moments = {}
+    result: TapSums = {}
     for order, share in shares.items():
         term = share * tap.weights[order[-1]]
         inner = order[:-1]
@@ -274,14 +281,14 @@ class SinglePixels(Filled):
         plane: Pointer,
         begin: Value | None,
         dropped: Value,
-        few: bool,
+        compact: bool,
         converted: Callable[[Value], Value] | None = None,
     ) -> None:
         self.plane, self.begin = plane, begin
         self.converted = converted or (lambda pixels: pixels.to(plane.function.real))
         self.dropped = Fill(dropped if converted is None else converted(dropped))
         # A gather instruction is no faster, but shorter, and there is none for narrow elements.
-        self.gathers = few and plane.kind.bits >= 32 and not plane.kind.packed
+        self.gathers = compact and plane.kind.bits >= 32 and not plane.kind.packed
 
     def row(self, outer: tuple[Tap, ...], taps: Sequence[Tap]) -> list[Value]:
         """Read the pixels of all taps along x."""

@@ -1,7 +1,8 @@
-"""What happens to W points between their coordinates and their sums.
+"""What happens to a group of points between their coordinates and their sums.
 
+A group has W points, as many as a register has lanes.
 A sampler has two steps.  `Sampler.locate` turns coordinates into a *state*: a few values for each
-point that all planes share.  `Sampler.moments` reads the pixels of one plane at these points and
+point that all planes share.  `Sampler.tap_sums` reads the pixels of one plane at these points and
 sums them.  Between the two, states wait in scratch memory (`States`) while the planes take turns.
 """
 
@@ -19,9 +20,12 @@ from gridsample.kernels.sampling.axes import Axis, AxisRule, Place, Tap
 from gridsample.kernels.sampling.counting import Counting
 from gridsample.kernels.sampling.points import STRIP, Group, PointSource, index_kind
 from gridsample.kernels.sampling.reading import (
+    COPIES,
     PAIRS,
-    Moments,
+    ROWS,
+    SINGLES,
     Orders,
+    TapSums,
     both,
     tabulate,
 )
@@ -29,9 +33,6 @@ from gridsample.kernels.sampling.rows import Weights, row_length
 from gridsample.kernels.sampling.ways import Anywhere, Either, InPairs, InRows, Way
 from gridsample.kernels.vector import Function, Pointer, Value, kind_of
 
-# How pixels are read: copied; as pairs, which are in the image wherever the points are; one by one;
-# as rows, or pairs, where all taps of a group are in the image.
-COPIES, SINGLES, ROWS = "copies", "singles", "rows"
 # The most taps of a point that are added to from scratch memory at once.
 MOST_SPILLED = 64
 
@@ -77,9 +78,13 @@ class Description(NamedTuple):
         values: the name of the kind of the results, or of the upstream gradients.
         real: the name of the kind of positions, weights and sums.
         reading: how pixels are read.
-        layout: what is known of strides.
+        known: what is known of strides.
         filled: whether there is a fill value other than 0.
-        needs: what a sweep computes, if it has a choice.
+        ignores: whether NaN counts for nothing, in means.
+        drops: whether dropped taps count for nothing, in means.
+        needs: what a sweep computes, if it has a choice: sums of weights ("means"); the gradients
+            of the image, of the grid, and of weights ("mean backward") or of values, of which there
+            may be upstream gradients ("double backward").
     """
 
     sweep: str
@@ -89,27 +94,21 @@ class Description(NamedTuple):
     values: str
     real: str
     reading: str
-    layout: KnownStrides
+    known: KnownStrides
     filled: bool
+    ignores: bool = False
+    drops: bool = False
     needs: tuple[bool, ...] = ()
 
     @property
-    def weights(self) -> str:
+    def pixel_weight_kind(self) -> str:
         """The name of the kind of the weights of pixels, or empty if there are none."""
-        return self.layout.weights
-
-    @property
-    def counts(self) -> tuple[bool, bool]:
-        """Whether NaN counts for nothing, and whether dropped taps do."""
-        if self.sweep not in ("means", "mean backward"):
-            return False, False
-        ignores, drops = self.needs[:2] if self.sweep == "means" else self.needs[3:5]
-        return ignores, drops
+        return self.known.pixel_weight_kind
 
     @property
     def folds(self) -> bool:
         """Whether taps count differently: by the weights of pixels, or because they are dropped."""
-        return bool(self.weights) or self.counts[1]
+        return bool(self.pixel_weight_kind) or self.drops
 
 
 class KnownStrides(NamedTuple):
@@ -123,7 +122,7 @@ class KnownStrides(NamedTuple):
         channels: how many channels, which are neighbours in memory, are processed together: all, or
             a multiple of the lanes.
         parts: whether channels are the parts of complex numbers.
-        weights: the name of the kind of the weights of pixels, or empty if there are none.
+        pixel_weight_kind: the name of the kind of pixels' weights, or empty if there are none.
         shared: whether all channels of a run share the weights of pixels, or several planes, which
             are all of an item.
     """
@@ -133,12 +132,12 @@ class KnownStrides(NamedTuple):
     wide: bool
     channels: int = 1
     parts: bool = False
-    weights: str = ""
+    pixel_weight_kind: str = ""
     shared: bool = False
 
 
 class Stencil(NamedTuple):
-    """The taps of W points along one axis, wherever their pixels are.
+    """The taps of a group along one axis, wherever their pixels are.
 
     Attributes:
         along: the axis.
@@ -175,7 +174,7 @@ def all_inside(stencils: Sequence[Stencil], widths: Sequence[int]) -> Value:
 
 
 class Sampler:
-    """Writes how W points are sampled.
+    """Writes how the points of a group are sampled.
 
     Attributes:
         axes: the axes, x first.
@@ -183,20 +182,20 @@ class Sampler:
 
     def __init__(self, function: Function, description: Description, call: SimpleNamespace) -> None:
         self.function, self.description, self.call = function, description, call
-        layout = description.layout
-        self.index = index_kind(layout.wide)
+        known = description.known
+        self.index = index_kind(known.wide)
         self.real = kind_of(description.real)
         self.axes = [
             Axis(function, rule, call.sizes[a], call.strides[a], self.index)
             for a, rule in enumerate(description.axes)
         ]
-        self.axes[0].unit_stride = layout.beside and layout.channels == 1
-        if description.weights:
+        self.axes[0].unit_stride = known.beside and known.channels == 1
+        if description.pixel_weight_kind:
             for along, stride in zip(self.axes, call.weights_strides, strict=True):
                 along.counting = stride.to(self.index).splat(function.lanes)
         # Upstream values of points without taps count for nothing; means of none are not divided;
         # runs of none are not read, point by point.
-        if self.scatters or description.sweep == "means" or layout.channels > 1:
+        if self.scatters or description.sweep == "means" or known.channels > 1:
             for along in self.axes:
                 zeros = along.rule.boundary.code == formulas.ZEROS
                 along.notes_missed |= zeros and along.rule.constant
@@ -215,7 +214,7 @@ class Sampler:
         if group.listed:
             item = group.item.to(self.index)
             state = state._replace(begin=item * self.call.image_item.to(self.index))
-            if self.description.weights:
+            if self.description.pixel_weight_kind:
                 state = state._replace(weights_begin=item * self.call.weights_item.to(self.index))
         if self.differentiates:
             folds = [along.rule.folds for along in self.axes]
@@ -276,20 +275,20 @@ class Sampler:
         With ``counting``, the weights of all taps sum to one, those of dropped taps included.
         """
         if self.description.reading == PAIRS:
-            taps = self.pairs(state, derivatives, counting is not None)
+            taps = self.pair_taps(state, derivatives, counting is not None)
             assert state.begins is not None
             return InPairs(taps, state.begins, self.call.strides[1:], counting)
         stencils = self.stencils(state, derivatives)
 
         def anywhere() -> Way:
-            few = self.description.reading == ROWS
+            compact = self.description.reading == ROWS
             taps = tabulate([stencil.folded() for stencil in stencils])
-            return Anywhere(taps, state.begin, few, counting)
+            return Anywhere(taps, state.begin, compact, counting)
 
         if self.description.reading == SINGLES:
             return anywhere()
         widths = [len(stencil.weights) for stencil in stencils]
-        row = widths[0] if self.paired else row_length(widths[0])
+        row = widths[0] if self.rows_are_pairs else row_length(widths[0])
         return Either(
             all_inside(stencils, [row, *widths[1:]]),
             lambda: self.in_rows(state, stencils, counting),
@@ -297,11 +296,11 @@ class Sampler:
             math.prod(widths) <= MOST_SPILLED,
         )
 
-    def pairs(self, state: State, derivatives: int, partition: bool) -> list[list[Tap]]:
-        """Return the taps of pairs along each axis; see `Axis.pair`."""
+    def pair_taps(self, state: State, derivatives: int, partition: bool) -> list[list[Tap]]:
+        """Return the taps of pairs along each axis; see `Axis.taps_of_pair`."""
         slopes = self.slopes(state)
         return [
-            along.pair(distance, slope, derivatives, partition)
+            along.taps_of_pair(distance, slope, derivatives, partition)
             for along, distance, slope in zip(self.axes, state.distances, slopes, strict=True)
         ]
 
@@ -333,7 +332,7 @@ class Sampler:
         """Return the taps of a state along each axis, with the derivatives of weights."""
         if self.description.reading == PAIRS:
             averages = self.description.sweep in ("means", "mean backward")
-            pairs = self.pairs(state, derivatives, averages)
+            pairs = self.pair_taps(state, derivatives, averages)
             return [
                 [*map(along.placed, pair)] for along, pair in zip(self.axes, pairs, strict=True)
             ]
@@ -351,7 +350,7 @@ class Sampler:
         return [stencil.neighbours() for stencil in stencils], inside
 
     @property
-    def paired(self) -> bool:
+    def rows_are_pairs(self) -> bool:
         """Whether rows are pairs: there are two taps along x, and at most two along others."""
         widths = [along.rule.method.taps for along in self.axes]
         return widths[0] == 2 and max(widths) == 2
@@ -365,19 +364,19 @@ class Sampler:
         if counting is not None:
             counting = counting._replace(begin=state.weights_begin, begins=None)
         weights = [stencil.weights for stencil in stencils]
-        if not self.paired:
+        if not self.rows_are_pairs:
             return InRows(weights, begins, self.call.strides, counting)
         zero = self.function.constant(0, self.index, self.function.lanes)
         taps = [[Tap(zero, None, w, k) for k, w in enumerate(pair)] for pair in weights]
         return InPairs(taps, begins, self.call.strides[1:], counting)
 
-    def moments(self, way: Way, plane: Pointer, dropped: Value, orders: Orders) -> Moments:
+    def tap_sums(self, way: Way, plane: Pointer, dropped: Value, orders: Orders) -> TapSums:
         """Sum the taps of one plane, for several orders of derivatives; some may vanish."""
         orders = [order for order in orders if not self.vanishes(order)]
-        return way.moments(plane, dropped, orders) if orders else {}
+        return way.tap_sums(plane, dropped, orders) if orders else {}
 
-    def scatter(self, way: Way, plane: Pointer, shares: Moments) -> None:
-        """Add to the taps of one plane; the transpose of `moments`."""
+    def scatter(self, way: Way, plane: Pointer, shares: TapSums) -> None:
+        """Add to the taps of one plane; the transpose of `tap_sums`."""
         shares = {order: share for order, share in shares.items() if not self.vanishes(order)}
         if shares:
             way.scatter(plane, shares)

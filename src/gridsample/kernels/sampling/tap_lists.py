@@ -1,4 +1,7 @@
-"""The taps of W points, listed in memory, so that each point can be processed by itself."""
+"""The taps of a group of W points, listed in memory, so that each can be processed by itself.
+
+W is the number of lanes of a register.
+"""
 
 from __future__ import annotations
 
@@ -91,12 +94,12 @@ class TapCounting(NamedTuple):
 
 def list_bytes(description: Description, lanes: int, orders: int) -> int:
     """Return the bytes of a list of taps with weights for so many orders of derivatives."""
-    layout = description.layout
-    if layout.channels == 1:
+    known = description.known
+    if known.channels == 1:
         return 0
     taps = math.prod(rule.method.taps for rule in description.axes)
-    separate = bool(layout.weights) and not layout.shared
-    places = (8 if layout.wide else 4) * (1 + separate)
+    separate = bool(known.pixel_weight_kind) and not known.shared
+    places = (8 if known.wide else 4) * (1 + separate)
     return taps * lanes * (kind_of(description.real).bits // 8 * orders + places)
 
 
