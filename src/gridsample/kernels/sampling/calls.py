@@ -75,7 +75,7 @@ Array = np.ndarray[Any, Any]
 Order = tuple[int, ...]
 
 
-# What is done with the pixels of W points.
+# What is done with the pixels of a group of points.
 BODIES: dict[str, type[Gather] | type[Backward]] = {
     "gather": Gather,
     "labels": Labels,

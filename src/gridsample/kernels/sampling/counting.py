@@ -80,7 +80,7 @@ class Counting(NamedTuple):
             return Counted(pixels, Ones(self.outside), self)
         dropped = pixels.dropped.value.like(self.outside)
         weights = SinglePixels(self.plane, self.begin, dropped, pixels.gathers)
-        weights.counting = True
+        weights.reads_pixel_weights = True
         return Counted(pixels, weights, self)
 
     def pairs(self, pixels: PixelPairs) -> Counted:
@@ -248,11 +248,9 @@ class Counts:
         outside: the weight of dropped taps.
     """
 
-    def __init__(
-        self, function: Function, description: Description, call: SimpleNamespace,
-        ignores: bool, drops: bool,
-    ) -> None:  # fmt: skip
-        self.call, self.ignores, self.outside = call, ignores, float(not drops)
+    def __init__(self, function: Function, description: Description, call: SimpleNamespace) -> None:
+        self.call, self.ignores = call, description.ignores
+        self.outside = float(not description.drops)
         self.weights, self.doubt, self.kept = None, None, None
         self.taps = 1 << len(description.axes)
         if description.pixel_weight_kind:

@@ -318,7 +318,7 @@ class DoubleBackward(Backward):
     def store_result(self, group: Group, memory: Pointer, value: Value) -> None:
         """Write the gradient of upstream values, which is contiguous in memory."""
         if not group.listed:
-            memory.at(group.item * self.call.result_item).store(value, group.place)
+            memory.at(group.item * self.call.result_item).store(value, group.point)
             return
         numbers = self.function.spill(value)
         for lane, place in enumerate(self.places_of_results(group)):
@@ -329,7 +329,7 @@ class DoubleBackward(Backward):
         item = self.call.result_item
         if group.listed:
             return self.points.offsets_of_points(group, item, self.function.constant(1, "int64"))
-        first = group.item * item + group.place
+        first = group.item * item + group.point
         return [first + lane for lane in range(self.function.lanes)]
 
 

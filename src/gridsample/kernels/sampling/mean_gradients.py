@@ -29,10 +29,9 @@ class MeanBackward(Backward):
     def __init__(self, function: Function, description: Description, call: SimpleNamespace) -> None:
         super().__init__(function, description, call)
         _, _, self.need_weights = description.needs
-        ignores, drops = description.ignores, description.drops
-        self.counts = Counts(function, description, call, ignores, drops)
+        self.counts = Counts(function, description, call)
         # Whether a plain sample tells if anything is missing.
-        self.tries = ignores and not (drops or description.pixel_weight_kind)
+        self.tries = description.ignores and not description.weighs_taps
         if self.need_weights:
             self.sums_of_weights = Image(call.sums_of_weights, call.sums_item, call.sums_planes)
 

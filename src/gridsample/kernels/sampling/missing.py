@@ -25,11 +25,10 @@ class Means(Gather):
 
     def __init__(self, function: Function, description: Description, call: SimpleNamespace) -> None:
         super().__init__(function, description, call)
-        ignores, self.drops = description.ignores, description.drops
         (self.shares,) = description.needs
-        self.counts = Counts(function, description, call, ignores, self.drops)
+        self.counts = Counts(function, description, call)
         # Only if nothing but NaN is missing does a plain sample tell whether anything is.
-        self.tries = ignores and not description.pixel_weight_kind
+        self.tries = description.ignores and not description.pixel_weight_kind
         self.tried = function.scratch("int32", 1)
 
     @classmethod
@@ -86,7 +85,7 @@ class Means(Gather):
     def fills(self, plane: Value) -> dict[str, Value]:
         """Read the numbers of a plane."""
         fills = super().fills(plane)
-        if self.drops and not self.tries:  # what is dropped has no weight
+        if self.description.drops and not self.tries:  # what is dropped has no weight
             fills["dropped"] = fills["dropped"].like(0.0)
         return fills
 

@@ -67,9 +67,9 @@ class TapTable:
         self.count, self.lanes = len(taps), lanes
         self.drops = any(tap.present is not None for tap in taps)
         self.offsets = function.scratch(first.offset.kind, len(taps), lanes)
-        self.counting = None
-        if first.counting is not None:
-            self.counting = function.scratch(first.offset.kind, len(taps), lanes)
+        self.pixel_weight_offsets = None
+        if first.pixel_weight_offset is not None:
+            self.pixel_weight_offsets = function.scratch(first.offset.kind, len(taps), lanes)
         self.weights = [function.scratch(weight.kind, len(taps), lanes) for weight in first.weights]
         self.dropped = no_pixel(first.offset.kind)
         for k, tap in enumerate(taps):
@@ -77,8 +77,8 @@ class TapTable:
             if tap.present is not None:
                 offset = tap.present.select(offset, self.dropped)
             self.offsets.store(offset, k * lanes, aligned=True)
-            if self.counting is not None and tap.counting is not None:
-                self.counting.store(tap.counting, k * lanes, aligned=True)
+            if self.pixel_weight_offsets is not None and tap.pixel_weight_offset is not None:
+                self.pixel_weight_offsets.store(tap.pixel_weight_offset, k * lanes, aligned=True)
             for memory, weight in zip(self.weights, tap.weights, strict=True):
                 memory.store(weight.splat(lanes), k * lanes, aligned=True)
 
@@ -87,13 +87,13 @@ class TapTable:
         place = k * self.lanes
         offset = self.offsets.load(place, self.lanes, aligned=True)
         weights = tuple(memory.load(place, self.lanes, aligned=True) for memory in self.weights)
-        counting = None
-        if self.counting is not None:
-            counting = self.counting.load(place, self.lanes, aligned=True)
+        weight_offset = None
+        if self.pixel_weight_offsets is not None:
+            weight_offset = self.pixel_weight_offsets.load(place, self.lanes, aligned=True)
         if not self.drops:
-            return Tap(offset, None, weights, counting=counting)
+            return Tap(offset, None, weights, pixel_weight_offset=weight_offset)
         present = offset != self.dropped
-        return Tap(present.select(offset, 0), present, weights, counting=counting)
+        return Tap(present.select(offset, 0), present, weights, pixel_weight_offset=weight_offset)
 
 
 def no_pixel(kind: Kind) -> int:
@@ -109,9 +109,9 @@ WRITTEN_OUT = 16
 def tabulate(taps: Sequence[Sequence[Tap]]) -> list[Taps]:
     """Put taps into tables, x and what is written out excepted."""
     written, result = len(taps[0]), list[Taps](taps[:1])
-    for along in taps[1:]:
-        written *= len(along)
-        result.append(along if written <= WRITTEN_OUT else TapTable(along))
+    for axis_taps in taps[1:]:
+        written *= len(axis_taps)
+        result.append(axis_taps if written <= WRITTEN_OUT else TapTable(axis_taps))
     return result
 
 
@@ -132,22 +132,22 @@ def sum_over(
 ) -> TapSums:
     """Sum over the taps of the axes that ``outer`` has no tap of."""
     axis = len(taps) - 1 - len(outer)
-    along = taps[axis]
-    if isinstance(along, TapTable):
-        return sum_in_loop(reader, taps, outer, orders, along)
+    axis_taps = taps[axis]
+    if isinstance(axis_taps, TapTable):
+        return sum_in_loop(reader, taps, outer, orders, axis_taps)
     totals: TapSums = {}
 
     def add(order: tuple[int, ...], term: Value) -> None:
         totals[order] = totals[order] + term if order in totals else term
 
     if axis == 0:
-        for pixel, tap in zip(reader.row(outer, along), along, strict=True):
+        for pixel, tap in zip(reader.row(outer, axis_taps), axis_taps, strict=True):
             for order in orders:
                 number = pixel[order[0]] if isinstance(pixel, tuple) else pixel
                 add(order, number * tap.weights[order[-1]])
         return totals
     inner_orders = [*dict.fromkeys(order[:-1] for order in orders)]
-    for tap in along:
+    for tap in axis_taps:
         inner = sum_over(reader, taps, (*outer, tap), inner_orders)
         for order in orders:
             add(order, inner[order[:-1]] * tap.weights[order[-1]])
@@ -181,16 +181,16 @@ def scatter(writer: Writer, taps: Sequence[Taps], outer: tuple[Tap, ...], shares
         outer: a tap for each of the outermost axes that are done.
         shares: for each order of derivatives, the factor of the weights' product.
     """
-    along = taps[len(taps) - 1 - len(outer)]
+    axis_taps = taps[len(taps) - 1 - len(outer)]
     if len(outer) == len(taps) - 1:
-        assert not isinstance(along, TapTable)
-        writer.add_row(outer, along, [weighted(shares, tap)[()] for tap in along])
-    elif isinstance(along, TapTable):
-        with along.offsets.function.loop(0, along.count) as loop:
-            tap = along.read(loop.index)
+        assert not isinstance(axis_taps, TapTable)
+        writer.add_row(outer, axis_taps, [weighted(shares, tap)[()] for tap in axis_taps])
+    elif isinstance(axis_taps, TapTable):
+        with axis_taps.offsets.function.loop(0, axis_taps.count) as loop:
+            tap = axis_taps.read(loop.index)
             scatter(writer, taps, (*outer, tap), weighted(shares, tap))
     else:
-        for tap in along:
+        for tap in axis_taps:
             scatter(writer, taps, (*outer, tap), weighted(shares, tap))
 
 
@@ -229,8 +229,8 @@ class Fill(NamedTuple):
         if not self.varies:
             return value
         taps = [*outer, tap]
-        for along, order in zip(taps, reversed(self.order or (0,) * len(taps)), strict=True):
-            value = (along.weights[order] == 0.0).select(0.0, value)
+        for each, order in zip(taps, reversed(self.order or (0,) * len(taps)), strict=True):
+            value = (each.weights[order] == 0.0).select(0.0, value)
         return value
 
 
@@ -271,10 +271,10 @@ class SinglePixels(Filled):
         dropped: the value of dropped taps.
         gathers: whether to use gather instructions.
         converted: converts pixels to what is summed.
-        counting: whether the plane has weights of pixels, rather than pixels.
+        reads_pixel_weights: whether the plane has weights of pixels, rather than pixels.
     """
 
-    counting = False
+    reads_pixel_weights = False
 
     def __init__(
         self,
@@ -294,22 +294,27 @@ class SinglePixels(Filled):
         """Read the pixels of all taps along x."""
         offset, present = self.begin, None
         for tap in outer:
-            place = self.place(tap)
-            offset = place if offset is None else offset + place
+            step = self.offset_of(tap)
+            offset = step if offset is None else offset + step
             present = both(present, tap.present)
         read = Pointer.gather if self.gathers else read_singles
         row = []
         for tap in taps:
-            place = self.place(tap) if offset is None else offset + self.place(tap)
-            pixels, here = self.converted(read(self.plane, place)), both(present, tap.present)
+            step = self.offset_of(tap)
+            offsets = step if offset is None else offset + step
+            pixels, here = self.converted(read(self.plane, offsets)), both(present, tap.present)
             if here is not None:
                 pixels = here.select(pixels, self.dropped.at(outer, tap))
             row.append(pixels)
         return row
 
-    def place(self, tap: Tap) -> Value:
+    def offset_of(self, tap: Tap) -> Value:
         """Return the offset of a tap."""
-        return tap.counting if self.counting and tap.counting is not None else tap.offset
+        return (
+            tap.pixel_weight_offset
+            if self.reads_pixel_weights and tap.pixel_weight_offset is not None
+            else tap.offset
+        )
 
 
 def read_singles(plane: Pointer, offsets: Value) -> Value:
@@ -342,16 +347,16 @@ class SingleSums:
         function = self.plane.function
         # Other threads may add to other items: what is dropped is added to the point's own, as 0.
         own: Any = 0 if self.begin is None else self.begin
-        places, numbers = [], []
+        offsets, numbers = [], []
         for tap, share in zip(taps, shares, strict=True):
-            place, number = tap.offset if offset is None else offset + tap.offset, share
+            total, number = tap.offset if offset is None else offset + tap.offset, share
             here = both(present, tap.present)
             if here is not None:
-                place, number = here.select(place, own), here.select(number, 0.0)
-            places.append(function.spill(place))
+                total, number = here.select(total, own), here.select(number, 0.0)
+            offsets.append(function.spill(total))
             numbers.append(function.spill(number))
         with function.loop(0, function.lanes) as loop:
-            for begins, spilled in zip(places, numbers, strict=True):
+            for begins, spilled in zip(offsets, numbers, strict=True):
                 pixel = self.plane.at(begins.load(loop.index).to("int64"))
                 pixel.store(pixel.load() + spilled.load(loop.index))
 

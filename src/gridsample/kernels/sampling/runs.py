@@ -5,7 +5,7 @@ for all.  Pixels with few channels share a register:
 
     register, lane (p, c):  channel c of point p
 
-The taps of W points are first listed in memory (`TapList`).  If all of them are in the image, and
+The taps of a group are first listed in memory (`TapList`).  If all of them are in the image, and
 reading a whole number of lanes touches nothing else, the points are then taken several at a time,
 otherwise one by one.
 """
@@ -239,7 +239,7 @@ def run_for(description: Description, lanes: int) -> Run:
     joins = description.known.beside and len(description.axes) > 1
     joins &= description.reading != COPIES and channels * taps <= lanes
     # Weights of pixels belong to taps, not to rows.
-    joins &= not description.folds
+    joins &= not description.weighs_taps
     return Run(channels, lanes, taps if joins else 1)
 
 

@@ -16,7 +16,7 @@ from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 from gridsample.definitions import axis as formulas
-from gridsample.kernels.sampling.axes import Axis, AxisRule, Place, Tap
+from gridsample.kernels.sampling.axes import Axis, AxisPosition, AxisRule, Tap
 from gridsample.kernels.sampling.counting import Counting
 from gridsample.kernels.sampling.points import STRIP, Group, PointSource, index_kind
 from gridsample.kernels.sampling.reading import (
@@ -49,7 +49,7 @@ class State(NamedTuple):
         begin: the offset to add to those of the taps, or of the first pixel of a pair.
         weights_begin: the same in the weights of pixels.
         tangents: the directions in which points move, for second derivatives.
-        along: the places of a sample along its footprint's sides.
+        fractions: where a sample is along each of its footprint's sides, from -1/2 to 1/2.
         begins: where `begin` is in memory, once the state has been loaded.
         weights_begins: where `weights_begin` is.
     """
@@ -62,7 +62,7 @@ class State(NamedTuple):
     begin: Value | None = None
     weights_begin: Value | None = None
     tangents: tuple[Value, ...] = ()
-    along: tuple[Value, ...] = ()
+    fractions: tuple[Value, ...] = ()
     begins: Pointer | None = None
     weights_begins: Pointer | None = None
 
@@ -106,7 +106,7 @@ class Description(NamedTuple):
         return self.known.pixel_weight_kind
 
     @property
-    def folds(self) -> bool:
+    def weighs_taps(self) -> bool:
         """Whether taps count differently: by the weights of pixels, or because they are dropped."""
         return bool(self.pixel_weight_kind) or self.drops
 
@@ -140,34 +140,34 @@ class Stencil(NamedTuple):
     """The taps of a group along one axis, wherever their pixels are.
 
     Attributes:
-        along: the axis.
+        axis: the axis.
         base: the base indices.
         weights: of each tap, its weight and the derivatives of that.
     """
 
-    along: Axis
+    axis: Axis
     base: Value
     weights: Weights
 
     @property
     def first(self) -> Value:
         """The index of the first tap."""
-        return self.base + self.along.rule.method.first
+        return self.base + self.axis.rule.method.first
 
     def folded(self) -> list[Tap]:
         """Return the taps, with boundaries."""
-        return self.along.folded(self.base, self.weights)
+        return self.axis.folded(self.base, self.weights)
 
     def neighbours(self) -> list[Tap]:
         """Return the taps if all of their pixels are in the image."""
-        offsets = [self.along.offset(self.first + k) for k in range(len(self.weights))]
+        offsets = [self.axis.offset(self.first + k) for k in range(len(self.weights))]
         return [Tap(offsets[k], None, w, k) for k, w in enumerate(self.weights)]
 
 
 def all_inside(stencils: Sequence[Stencil], widths: Sequence[int]) -> Value:
     """Whether so many pixels along each axis are in the image, for all points; one lane."""
     inside = [
-        stencil.along.inside(stencil.base, width)
+        stencil.axis.inside(stencil.base, width)
         for stencil, width in zip(stencils, widths, strict=True)
     ]
     return functools.reduce(operator.and_, inside).all()
@@ -191,25 +191,24 @@ class Sampler:
         ]
         self.axes[0].unit_stride = known.beside and known.channels == 1
         if description.pixel_weight_kind:
-            for along, stride in zip(self.axes, call.weights_strides, strict=True):
-                along.counting = stride.to(self.index).splat(function.lanes)
+            for axis, stride in zip(self.axes, call.weights_strides, strict=True):
+                axis.pixel_weight_stride = stride.to(self.index).splat(function.lanes)
         # Upstream values of points without taps count for nothing; means of none are not divided;
         # runs of none are not read, point by point.
         if self.scatters or description.sweep == "means" or known.channels > 1:
-            for along in self.axes:
-                zeros = along.rule.boundary.code == formulas.ZEROS
-                along.notes_missed |= zeros and along.rule.constant
+            for axis in self.axes:
+                zeros = axis.rule.boundary.code == formulas.ZEROS
+                axis.notes_missed |= zeros and axis.rule.constant
 
     # First step -----------------------------------------------------------------------------------
 
     def locate(self, coordinates: Sequence[Value], group: Group) -> State:
         """Convert the coordinates of a group to its state."""
-        places = [
-            along.place(coordinate)
-            for along, coordinate in zip(self.axes, coordinates, strict=True)
+        axis_positions = [
+            axis.locate(coordinate) for axis, coordinate in zip(self.axes, coordinates, strict=True)
         ]
-        valid = functools.reduce(operator.and_, [place.valid for place in places])
-        outside = [place.outside for place in places if place.outside is not None]
+        valid = functools.reduce(operator.and_, [located.valid for located in axis_positions])
+        outside = [located.outside for located in axis_positions if located.outside is not None]
         state = State(valid, functools.reduce(operator.or_, outside) if outside else None)
         if group.listed:
             item = group.item.to(self.index)
@@ -217,14 +216,14 @@ class Sampler:
             if self.description.pixel_weight_kind:
                 state = state._replace(weights_begin=item * self.call.weights_item.to(self.index))
         if self.differentiates:
-            folds = [along.rule.folds for along in self.axes]
-            slopes = [p.slope if f else None for p, f in zip(places, folds, strict=True)]
+            folds = [axis.rule.folds for axis in self.axes]
+            slopes = [p.slope if f else None for p, f in zip(axis_positions, folds, strict=True)]
             state = state._replace(slopes=tuple(slopes))
         if self.description.reading == COPIES:
-            return self.locate_pixel(places, state)
+            return self.locate_pixel(axis_positions, state)
         if self.description.reading == PAIRS:
-            return self.locate_pairs(places, state)
-        return state._replace(positions=tuple(place.position for place in places))
+            return self.locate_pairs(axis_positions, state)
+        return state._replace(positions=tuple(located.position for located in axis_positions))
 
     @property
     def differentiates(self) -> bool:
@@ -236,11 +235,11 @@ class Sampler:
         """Whether the sweep computes gradients."""
         return self.description.sweep.endswith("backward")
 
-    def locate_pixel(self, places: Sequence[Place], state: State) -> State:
+    def locate_pixel(self, axis_positions: Sequence[AxisPosition], state: State) -> State:
         """Add the offset of the pixel that each point copies, and which points copy none."""
         offset, present = None, None
-        for along, place in zip(self.axes, places, strict=True):
-            (tap,) = along.taps(place)
+        for axis, located in zip(self.axes, axis_positions, strict=True):
+            (tap,) = axis.taps(located)
             offset = tap.offset if offset is None else offset + tap.offset
             present = both(present, tap.present)
         assert offset is not None
@@ -251,21 +250,22 @@ class Sampler:
             state = state._replace(outside=missed)
         return state._replace(begin=offset if state.begin is None else offset + state.begin)
 
-    def locate_pairs(self, places: Sequence[Place], state: State) -> State:
+    def locate_pairs(self, axis_positions: Sequence[AxisPosition], state: State) -> State:
         """Add the offset of each point's first pixel, and the distances to it."""
         distances = list[Value]()
-        for along, place in zip(self.axes, places, strict=True):
-            index, distance = along.first_of_pair(place)
+        for axis, located in zip(self.axes, axis_positions, strict=True):
+            index, distance = axis.first_of_pair(located)
             distances.append(distance)
-            state = self.moved(state, along, index)
+            state = self.moved(state, axis, index)
         return state._replace(distances=tuple(distances))
 
-    def moved(self, state: State, along: Axis, index: Value) -> State:
+    def moved(self, state: State, axis: Axis, index: Value) -> State:
         """Return a state that begins some pixels further, in the image and in the weights."""
-        state = state._replace(begin=added(state.begin, along.offset(index)))
-        if along.counting is None:
+        state = state._replace(begin=added(state.begin, axis.offset(index)))
+        stride = axis.pixel_weight_stride
+        if stride is None:
             return state
-        return state._replace(weights_begin=added(state.weights_begin, index * along.counting))
+        return state._replace(weights_begin=added(state.weights_begin, index * stride))
 
     # Second step ----------------------------------------------------------------------------------
 
@@ -300,32 +300,32 @@ class Sampler:
         """Return the taps of pairs along each axis; see `Axis.taps_of_pair`."""
         slopes = self.slopes(state)
         return [
-            along.taps_of_pair(distance, slope, derivatives, partition)
-            for along, distance, slope in zip(self.axes, state.distances, slopes, strict=True)
+            axis.taps_of_pair(distance, slope, derivatives, partition)
+            for axis, distance, slope in zip(self.axes, state.distances, slopes, strict=True)
         ]
 
     def slopes(self, state: State) -> list[Value]:
         """Return the derivatives of positions along each axis with respect to coordinates."""
         slopes = state.slopes or [None] * len(self.axes)
         return [
-            along.pixels_per_unit() if slope is None else slope
-            for along, slope in zip(self.axes, slopes, strict=True)
+            axis.pixels_per_unit() if slope is None else slope
+            for axis, slope in zip(self.axes, slopes, strict=True)
         ]
 
-    def places(self, state: State) -> list[Place]:
-        """Return the places of a state's points along each axis, if there are positions."""
+    def axis_positions(self, state: State) -> list[AxisPosition]:
+        """Return where a state's points are along each axis, if there are positions."""
         slopes = self.slopes(state)
         return [
-            Place(position, state.valid, None, slope)
+            AxisPosition(position, state.valid, None, slope)
             for position, slope in zip(state.positions, slopes, strict=True)
         ]
 
     def stencils(self, state: State, derivatives: int) -> list[Stencil]:
         """Return the taps of a state along each axis, wherever their pixels are."""
         stencils = list[Stencil]()
-        for along, place in zip(self.axes, self.places(state), strict=True):
-            base, t = along.split(place)
-            stencils.append(Stencil(along, base, along.weights(t, place.slope, derivatives)))
+        for axis, located in zip(self.axes, self.axis_positions(state), strict=True):
+            base, t = axis.split(located)
+            stencils.append(Stencil(axis, base, axis.weights(t, located.slope, derivatives)))
         return stencils
 
     def taps(self, state: State, derivatives: int) -> list[list[Tap]]:
@@ -333,9 +333,7 @@ class Sampler:
         if self.description.reading == PAIRS:
             averages = self.description.sweep in ("means", "mean backward")
             pairs = self.pair_taps(state, derivatives, averages)
-            return [
-                [*map(along.placed, pair)] for along, pair in zip(self.axes, pairs, strict=True)
-            ]
+            return [[*map(axis.placed, pair)] for axis, pair in zip(self.axes, pairs, strict=True)]
         return [stencil.folded() for stencil in self.stencils(state, derivatives)]
 
     def neighbours(self, state: State, derivatives: int) -> tuple[list[list[Tap]], Value]:
@@ -352,13 +350,13 @@ class Sampler:
     @property
     def rows_are_pairs(self) -> bool:
         """Whether rows are pairs: there are two taps along x, and at most two along others."""
-        widths = [along.rule.method.taps for along in self.axes]
+        widths = [axis.rule.method.taps for axis in self.axes]
         return widths[0] == 2 and max(widths) == 2
 
     def in_rows(self, state: State, stencils: Sequence[Stencil], counting: Counting | None) -> Way:
         """Prepare taps that are neighbouring pixels of the image."""
         for stencil in stencils:
-            state = self.moved(state, stencil.along, stencil.first)
+            state = self.moved(state, stencil.axis, stencil.first)
         assert state.begin is not None
         begins = self.function.spill(state.begin)
         if counting is not None:
@@ -384,8 +382,8 @@ class Sampler:
     def vanishes(self, order: tuple[int, ...]) -> bool:
         """Whether the weights' derivatives of an order are all zero."""
         return any(
-            along.rule.order + n >= along.rule.method.powers > 0 and along.rule.order + n > 0
-            for along, n in zip(self.axes, order[-len(self.axes) :], strict=True)
+            axis.rule.order + n >= axis.rule.method.powers > 0 and axis.rule.order + n > 0
+            for axis, n in zip(self.axes, order[-len(self.axes) :], strict=True)
         )
 
 

@@ -118,8 +118,8 @@ class InRows(NamedTuple):
         """Add to the taps of one plane."""
         zero = plane.function.constant(0, "int32", plane.function.lanes)
         taps = [
-            [Tap(zero, None, weights, k) for k, weights in enumerate(along)]
-            for along in self.weights
+            [Tap(zero, None, weights, k) for k, weights in enumerate(axis_weights)]
+            for axis_weights in self.weights
         ]
         sums = RowSums(plane, self.begins, self.steps[1:])
         scatter(sums, taps, (), shares)
