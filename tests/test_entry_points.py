@@ -205,7 +205,11 @@ def test_flags_are_flags(name: str) -> None:
     for flag, parameter in inspect.signature(function).parameters.items():
         if ours and isinstance(parameter.default, bool):
             named = flag == "extrapolate"  # the end of an image may also have a name
-            message = "'no' is neither True, False" if named else "must be True or False, got 'no'"
+            message = (
+                "'no' is neither True, False nor a name; accepted: 'edges'"
+                if named
+                else "must be True or False, got 'no'"
+            )
             with pytest.raises(ValueError if named else TypeError, match=f"{flag} {message}"):
                 function(**arguments, **{flag: "no"})
 

@@ -72,7 +72,7 @@ def test_points_outside_have_the_fill_value_unless_the_image_is_extended() -> No
     np.testing.assert_array_equal(result, expected)
     assert (result == 7).any()
     record = Options(
-        mode=names[0], padding_mode=names[1], fill_value=(7.0,), extrapolate=False,
+        mode=names[0], padding_mode=names[1], fill_value=(7.0,), extrapolate="edges",
         order=(0, 0), footprint=Footprint(),
     )  # fmt: skip
     other = footprints.vote(derivatives.gather, torch.tensor(labels), torch.tensor(grid), record)

@@ -13,11 +13,11 @@ from gridsample import methods
 from gridsample.definitions.plan import (
     BOUNDARIES,
     COORDS,
-    EVEN,
     FOREIGN_BOUNDARIES,
     Plan,
     make_plan,
 )
+from gridsample.ops.quotients import EVEN
 
 IMAGE, GRID = np.zeros((2, 3, 5, 7), np.float32), np.zeros((1, 4, 6, 2), np.float32)
 

@@ -61,11 +61,8 @@ class Namespace:
 
 def as_reference(options: Any) -> tuple[Any, dict[str, Any]]:
     assert options.footprint is None  # the toy samples points
-    names = (
-        [find_method(name).name for name in options.mode],
-        options.padding_mode,
-        options.align_corners,
-    )
+    modes = [find_method(name).name for name in options.mode]
+    names = modes, options.padding_mode, options.align_corners
     return names, {"coords": options.coords, "extrapolate": options.extrapolate}
 
 
@@ -74,11 +71,8 @@ class ToyBackend(Backend):
 
     xp, is_host = Namespace(), False
 
-    def asarrays(self, **given: Any) -> Any:
-        return [
-            array if isinstance(array, Toy) else Toy(as_array(array, k))
-            for k, array in given.items()
-        ]
+    def asarrays(self, **arrays: Any) -> Any:
+        return [x if isinstance(x, Toy) else Toy(as_array(x, k)) for k, x in arrays.items()]
 
     type_name = staticmethod(lambda dtype, name="input": dtype.name)
     type = as_dtype = staticmethod(np.dtype)
@@ -102,9 +96,8 @@ class ToyBackend(Backend):
 
     def scatter(self, values: Toy, grid: Toy, spatial: Any, options: Any, dtype: Any) -> Toy:
         names, more = as_reference(options)
-        result = reference.scatter(
-            values.numbers, grid.numbers, spatial, *names, options.order, **more
-        )
+        names = (*names, options.order)
+        result = reference.scatter(values.numbers, grid.numbers, spatial, *names, **more)
         return Toy(result.astype(dtype))
 
     def backward(self, values: Toy, image: Toy, grid: Toy, options: Any, *rest: Any) -> Any:
@@ -133,14 +126,9 @@ class ToyBackend(Backend):
         result = image.numbers
         for axis, (n, m) in enumerate(zip(image.shape[2:], options.size, strict=True)):
             ends = (m, n) if transposed else (n, m)
-            method_options = (
-                options.methods[axis : axis + 1],
-                options.align_corners,
-                options.antialias,
-            )
-            maps = tables.axis_maps(
-                ends[:1], ends[1:], *method_options, options.scales[axis : axis + 1]
-            )
+            methods, scales = (x[axis : axis + 1] for x in (options.methods, options.scales))
+            flags = options.align_corners, options.antialias
+            maps = tables.axis_maps(ends[:1], ends[1:], methods, *flags, scales)
             dense = maps[0].dense()
             result = along(result, axis + 2, dense.T if transposed else dense)
         return stored(result, image.dtype)

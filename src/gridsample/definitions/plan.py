@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import difflib
 import functools
-import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -82,13 +81,6 @@ BOUNDARIES = {
         # -b -a 0 | a b c d | 0 -d -c
         Boundary("dst1", axis.REFLECTION, edge=2, odd=True),
     )
-}
-
-# The even boundary that folds like an odd one, of each that has one.
-EVEN = {
-    odd.name: even.name
-    for odd, even in itertools.product(BOUNDARIES.values(), repeat=2)
-    if odd.odd and not even.odd and (odd.code, odd.edge) == (even.code, even.edge)
 }
 
 # The name of the boundary under which what is outside counts for nothing.  Sampling with missing
@@ -191,9 +183,7 @@ class Plan:
     @functools.cached_property
     def _hash(self) -> int:
         sizes = (self.spatial, self.image_items, self.grid_items, self.channels, self.out)
-        options = (
-            self.boundaries, self.align_corners, self.coords, self.margin, self.footprint
-        )  # fmt: skip
+        options = self.boundaries, self.align_corners, self.coords, self.margin, self.footprint
         return hash((self.methods, options, sizes, self.dtype))
 
     @property
@@ -327,9 +317,7 @@ def find_method(name: str | Method, resizing: bool = False) -> Method:
     if method is not None and (resizing or method.samples):
         return method
     method_name = method.name if method else str(name)
-    accepted = [
-        accepted_name for accepted_name in METHODS if resizing or METHODS[accepted_name].samples
-    ]
+    accepted = [known for known in METHODS if resizing or METHODS[known].samples]
     remark = f"only resizes, in {RESIZERS}" if method else ""
     raise unknown("mode", method_name, [*accepted, *ALIASES], remark)
 
@@ -401,7 +389,9 @@ def find_end(extrapolate: Any, coords: str, align_corners: bool) -> str | None:
     """
     if isinstance(extrapolate, str):
         if extrapolate not in MARGINS:
-            raise unknown("extrapolate", extrapolate, [*MARGINS])
+            raise unknown(
+                "extrapolate", extrapolate, [*MARGINS], "is neither True, False nor a name"
+            )
         return extrapolate
     if not isinstance(extrapolate, (bool, np.bool_)):
         names = ", ".join(map(repr, MARGINS))

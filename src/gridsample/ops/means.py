@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from gridsample.backends import Backend
 from gridsample.definitions.options import Averaging, Options, fill_numbers
-from gridsample.definitions.plan import BOUNDARIES, EVEN, MISSING, find_method, per_axis
+from gridsample.definitions.plan import BOUNDARIES, MISSING, find_method, per_axis
 from gridsample.ops.arrays import (
     Array,
     back,
@@ -39,6 +39,7 @@ from gridsample.ops.missing import (
 )
 from gridsample.ops.points import SamplePoints, gradients_at
 from gridsample.ops.quotients import (
+    EVEN,
     Call,
     Terms,
     gradients,

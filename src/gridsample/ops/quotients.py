@@ -9,6 +9,7 @@ follow.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -17,10 +18,18 @@ import numpy as np
 
 from gridsample.backends import Backend
 from gridsample.definitions.options import Options
-from gridsample.definitions.plan import BOUNDARIES, EVEN, MISSING, Shape, per_axis
+from gridsample.definitions.plan import BOUNDARIES, MISSING, Shape, per_axis
 from gridsample.ops.arrays import Array, back
 from gridsample.ops.missing import Planes, Rule, numbers, stacked
 from gridsample.ops.points import SamplePoints
+
+# The even boundary that folds like an odd one, of each that has one.
+EVEN = {
+    odd.name: even.name
+    for odd, even in itertools.product(BOUNDARIES.values(), repeat=2)
+    if odd.odd and not even.odd and (odd.code, odd.edge) == (even.code, even.edge)
+}
+
 
 # The boundaries of both images --------------------------------------------------------------------
 

@@ -11,7 +11,17 @@ from gridsample.registration.verdict import Verdict
 
 
 class RegistrationWarning(UserWarning):
-    """A registration failed: the images do not agree at the transform that was found."""
+    """A registration failed: the images do not agree at the transform that was found.
+
+    Example:
+        Make failures errors:
+
+        >>> import warnings
+        >>> from gridsample.registration import RegistrationWarning
+        >>> with warnings.catch_warnings():
+        ...     warnings.simplefilter("error", RegistrationWarning)
+        ...     # gridsample.register(fixed, moving)
+    """
 
 
 @dataclass(frozen=True)
