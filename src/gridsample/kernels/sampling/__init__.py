@@ -36,8 +36,8 @@ from gridsample.kernels.sampling.averages import average_backward as average_bac
 from gridsample.kernels.sampling.averages import averages as averages
 from gridsample.kernels.sampling.calls import (
     parts_of_maps,
-    plan_derivatives,
-    plan_gather,
+    prepare_derivatives,
+    prepare_gather,
 )
 from gridsample.kernels.sampling.channels_last import (
     backward_channels_last,
@@ -118,7 +118,7 @@ def gather(
         return
     grid = as_maps(grid, plan) if affine else even(grid)
     layouts = layout_of(image), layout_of(grid), layout_of(out)
-    launch = plan_gather(plan, order, *layouts, affine, fill is not None)
+    launch = prepare_gather(plan, order, *layouts, affine, fill is not None)
     outside = numbers_of_planes(plan, order, image.dtype, fill, None)
     launch.run(addresses_of((image, grid, out, *outside)), count)
 
@@ -191,7 +191,7 @@ def ready_gather(
     special = None if means is None else Averages(means)
     if pays_channels_last(plan, image, out, True) or (means and means.shares):
         return None
-    launch = plan_gather(plan, order, image, grid, out, False, False, special)
+    launch = prepare_gather(plan, order, image, grid, out, False, False, special)
     outside = numbers_of_planes(plan, order, image[2], None, means)
     return Ready((launch,), threads, addresses_of(outside), tuple(outside))
 
@@ -220,7 +220,7 @@ def ready_backward(
     if pays_channels_last(plan, image, values, False):
         return None
     sweep = Sweep(image, grid, values, False, False, needed, threads)
-    launches = plan_derivatives("backward", plan, order, sweep)
+    launches = prepare_derivatives("backward", plan, order, sweep)
     kept = (dropped_of(plan, None),)
     return Ready(launches, threads, addresses_of(kept), kept, like.shape, like.back)
 
@@ -278,7 +278,7 @@ def backward(
         if plan.footprint is not None:
             sides = antialiasing.run("footprint backward", plan, sweep, places)
         else:
-            for launch in plan_derivatives("backward", plan, order, sweep):
+            for launch in prepare_derivatives("backward", plan, order, sweep):
                 launch.run(addresses_of(places.values()), count)
     if affine and gradient is not None:
         gradient = gradient.sum(1).astype(plan.real)
@@ -415,7 +415,7 @@ def backward_twice(
             sides = antialiasing.run("footprint double backward", plan, sweep, places)
             antialiasing.add_sides(sides, grid, gradient, count)
         else:
-            for launch in plan_derivatives("double backward", plan, order, sweep):
+            for launch in prepare_derivatives("double backward", plan, order, sweep):
                 launch.run(addresses_of(places.values()), count)
     if results is not None and parts:
         results = np.ascontiguousarray(np.moveaxis(results, 2, -1)).view(kind)[..., 0]

@@ -20,7 +20,7 @@ from gridsample.kernels.memory import (
     layout_of,
     plain,
 )
-from gridsample.kernels.sampling.calls import parts_of_maps, plan_derivatives, plan_gather
+from gridsample.kernels.sampling.calls import parts_of_maps, prepare_derivatives, prepare_gather
 from gridsample.kernels.sampling.channels_last import (
     backward_channels_last,
     empty_channels_last,
@@ -85,7 +85,7 @@ def average(
     layouts = layout_of(image), layout_of(grid), layout_of(out)
     means = Averages(averaging, None if weights is None else layout_of(weights))
     order, filled = (0,) * len(plan.spatial), arrays.fill is not None
-    launch = plan_gather(plan, order, *layouts, affine, filled, means)
+    launch = prepare_gather(plan, order, *layouts, affine, filled, means)
     outside = numbers_of_planes(plan, (), image.dtype, arrays.fill, averaging)
     wrong = np.zeros(1, np.int64)
     others = [] if weights is None else [weights, wrong]
@@ -169,7 +169,7 @@ def average_backward(
     )  # fmt: skip
     if any(sweep.needs):
         places = addresses_of((image, grid, values, sums, gradient, dropped, least, *others))
-        for launch in plan_derivatives("mean backward", plan, (0,) * len(plan.spatial), sweep):
+        for launch in prepare_derivatives("mean backward", plan, (0,) * len(plan.spatial), sweep):
             # A sweep for the grid alone takes no sums for weights, which come last.
             launch.run(places[: len(launch.program.arrays)], count)
     if gradient is not None and affine:

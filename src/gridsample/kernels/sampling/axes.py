@@ -1,5 +1,6 @@
 """One axis of W points: from coordinates to positions, and to the taps' offsets and weights.
 
+W is the number of lanes of a register: each value below holds a number of each of W points.
 The formulas are those of `gridsample.definitions.axis`, applied to values of the vector language.
 """
 
@@ -9,7 +10,7 @@ import functools
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from gridsample.definitions import axis
+from gridsample.definitions import axis as formulas
 from gridsample.definitions.methods import Method
 from gridsample.definitions.plan import BOUNDARIES, Boundary, Plan
 from gridsample.kernels.vector import Function, Kind, Value
@@ -48,7 +49,7 @@ class AxisRule(NamedTuple):
     @property
     def drops(self) -> bool:
         """Whether taps outside the image are dropped."""
-        return self.boundary.code == axis.ZEROS or self.edge == 2
+        return self.boundary.code == formulas.ZEROS or self.edge == 2
 
     @property
     def reach(self) -> float:
@@ -57,13 +58,13 @@ class AxisRule(NamedTuple):
         return float(max(abs(first), abs(last)) + 2)
 
     @property
-    def pairs(self) -> bool:
+    def allows_pairs(self) -> bool:
         """Whether the taps are two neighbouring pixels of the image wherever the point is.
 
         This holds for linear interpolation if the position is folded, or taps outside count for 0.
         """
         linear = self.method.table == ((1.0, -1.0), (0.0, 1.0)) and self.method.first == 0
-        drops = self.boundary.code == axis.ZEROS
+        drops = self.boundary.code == formulas.ZEROS
         return linear and not self.method.votes and (self.folds or drops)
 
 
@@ -90,7 +91,7 @@ def rules_of(plan: Plan, order: tuple[int, ...], filled: bool) -> tuple[AxisRule
     )
 
 
-class Place(NamedTuple):
+class AxisPosition(NamedTuple):
     """Where W points are along one axis.
 
     Attributes:
@@ -116,14 +117,14 @@ class Tap(NamedTuple):
         present: whether it is not dropped (a bool); None if no tap is ever dropped.
         weights: its weight, or the derivatives of several orders of it.
         number: its number along its axis.
-        counting: the distance of its entry in the weights of pixels, if they have weights.
+        pixel_weight_offset: the same in the weights of pixels, if they have weights.
     """
 
     offset: Value
     present: Value | None
     weights: tuple[Value, ...]
     number: int = 0
-    counting: Value | None = None
+    pixel_weight_offset: Value | None = None
 
 
 class Axis:
@@ -132,10 +133,11 @@ class Axis:
     Attributes:
         rule: what it is compiled for.
         index: the kind of offsets: int32, or int64 for large images.
-        counting: the distance of neighbours in the weights of pixels, or None if there are none.
+        pixel_weight_stride: the distance of neighbours in the weights of pixels, or None if there
+            are none.
     """
 
-    counting: Value | None = None
+    pixel_weight_stride: Value | None = None
 
     def __init__(
         self, function: Function, rule: AxisRule, size: Value, stride: Value, index: Kind
@@ -146,41 +148,41 @@ class Axis:
         self.stride = stride.to(index).splat(lanes)
         self.last = (size - 1).to(function.real).splat(lanes)
         self.unit_stride = False  # whether the stride is known to be 1
-        # Whether points whose taps are all dropped are outside, which `place` then notes.
+        # Whether points whose taps are all dropped are outside, which `locate` then notes.
         self.notes_missed = rule.backed
 
     # Positions ------------------------------------------------------------------------------------
 
-    def place(self, coordinate: Value) -> Place:
+    def locate(self, coordinate: Value) -> AxisPosition:
         """Convert coordinates to positions."""
         rule, last = self.rule, self.last
         # Fused, like PyTorch's: at a pixel's centre, rounding decides which neighbour is the next.
         position = self.unnormalize(coordinate)
         with self.function.exactly():
             code = rule.boundary.code
-            valid = axis.known(position, code if rule.margin is None else axis.ZEROS)
+            valid = formulas.known(position, code if rule.margin is None else formulas.ZEROS)
             outside = self.outside(position)
             usable = valid if outside is None else valid & ~outside
             position = usable.select(position, 0.0)
             sign: Any = 1.0
             if rule.folds:
-                position, sign = axis.fold(position, last, rule.reach, code, rule.edge)
+                position, sign = formulas.fold(position, last, rule.reach, code, rule.edge)
             else:
-                position = axis.confine(position, last, rule.reach, code, rule.edge)
-        return Place(position, valid, outside, self.pixels_per_unit() * sign)
+                position = formulas.confine(position, last, rule.reach, code, rule.edge)
+        return AxisPosition(position, valid, outside, self.pixels_per_unit() * sign)
 
     def unnormalize(self, coordinate: Value) -> Value:
         """Convert coordinates to positions that may be anywhere."""
         if self.rule.units in (PIXELS, DISPLACEMENT):
             return coordinate
-        position: Value = axis.position(coordinate, self.last, self.rule.units == CENTRES)
+        position: Value = formulas.position(coordinate, self.last, self.rule.units == CENTRES)
         return position
 
     def pixels_per_unit(self) -> Any:
         """The derivative of the position with respect to the coordinate, before any fold."""
         if self.rule.units in (PIXELS, DISPLACEMENT):
             return self.function.constant(1.0, self.function.real, self.function.lanes)
-        return axis.slope(self.last, self.rule.units == CENTRES)
+        return formulas.slope(self.last, self.rule.units == CENTRES)
 
     def outside(self, position: Value) -> Value | None:
         """Whether the result is the fill value, because no tap counts."""
@@ -189,16 +191,16 @@ class Axis:
             return (position < -rule.margin) | (position > self.last + rule.margin)
         if not self.notes_missed:
             return None
-        base, _ = axis.split(position, method.rounding)
+        base, _ = formulas.split(position, method.rounding)
         first, last = base + float(method.first), base + float(method.first + method.taps - 1)
         missed: Value = (last < 0.0) | (first > self.last)
         return missed
 
     # Taps -----------------------------------------------------------------------------------------
 
-    def split(self, place: Place) -> tuple[Value, Value]:
+    def split(self, located: AxisPosition) -> tuple[Value, Value]:
         """Split positions into base indices, as integers, and fractions."""
-        base, t = axis.split(place.position, self.rule.method.rounding)
+        base, t = formulas.split(located.position, self.rule.method.rounding)
         return base.to(self.index), t
 
     def weights(self, t: Value, slope: Value, derivatives: int) -> list[tuple[Value, ...]]:
@@ -214,23 +216,23 @@ class Axis:
             columns.append(column if factor is None else [weight * factor for weight in column])
         return [*zip(*columns, strict=True)]
 
-    def taps(self, place: Place, derivatives: int = 0) -> list[Tap]:
+    def taps(self, located: AxisPosition, derivatives: int = 0) -> list[Tap]:
         """Compute all taps of W points, wherever the points are."""
-        base, t = self.split(place)
-        return self.folded(base, self.weights(t, place.slope, derivatives))
+        base, t = self.split(located)
+        return self.folded(base, self.weights(t, located.slope, derivatives))
 
     def folded(self, base: Value, weights: Sequence[tuple[Value, ...]]) -> list[Tap]:
         """Find the pixel of each tap, wherever the points are, given base indices and weights."""
-        rule, taps = self.rule, []
+        rule, weight_stride, taps = self.rule, self.pixel_weight_stride, []
         code = rule.boundary.code
         for k, magnitudes in enumerate(weights):
             index, signed = base + (rule.method.first + k), magnitudes
             pixel, present = self.pixel(index, rule.folds and k > 0)
             if rule.boundary.odd:
-                sign = axis.fold_sign(index, self.size, code, rule.edge)
+                sign = formulas.fold_sign(index, self.size, code, rule.edge)
                 signed = tuple(weight * sign for weight in magnitudes)
-            counting = None if self.counting is None else pixel * self.counting
-            taps.append(Tap(self.offset(pixel), present, signed, k, counting))
+            weight_offset = None if weight_stride is None else pixel * weight_stride
+            taps.append(Tap(self.offset(pixel), present, signed, k, weight_offset))
         return taps
 
     def pixel(self, index: Value, beyond: bool = False) -> tuple[Value, Value | None]:
@@ -240,12 +242,12 @@ class Axis:
         has been folded onto the last pixel: its weight is 0, and a pixel in its place may be NaN.
         """
         rule = self.rule
-        if rule.boundary.code == axis.ZEROS or beyond:
+        if rule.boundary.code == formulas.ZEROS or beyond:
             # An index is not negative, and less than the size, if its bits are: one comparison.
             bits = f"uint{self.index.bits}"
             present = index.bitcast(bits) < self.size.bitcast(bits)
             return present.select(index, 0), present
-        pixel = axis.fold_index(index, self.size, rule.boundary.code, rule.edge)
+        pixel = formulas.fold_index(index, self.size, rule.boundary.code, rule.edge)
         if not rule.drops:
             return pixel, None
         present = pixel >= 0
@@ -264,18 +266,19 @@ class Axis:
 
     def placed(self, tap: Tap) -> Tap:
         """Return a tap of a pair with its offset from the first pixel of the pair."""
-        counting = None if self.counting is None else self.counting * tap.number
-        return tap._replace(offset=self.stride * tap.number, counting=counting)
+        weight_stride = self.pixel_weight_stride
+        weight_offset = None if weight_stride is None else weight_stride * tap.number
+        return tap._replace(offset=self.stride * tap.number, pixel_weight_offset=weight_offset)
 
-    def first_of_pair(self, place: Place) -> tuple[Value, Value]:
+    def first_of_pair(self, located: AxisPosition) -> tuple[Value, Value]:
         """Return the index of the first of two pixels, both in the image, and the distance to it.
 
         The distance of the position is in [0, 1] if it is between the two pixels.
         """
-        base = place.position.floor().minimum(self.last - 1.0).maximum(0.0)
-        return base.to(self.index), place.position - base
+        base = located.position.floor().minimum(self.last - 1.0).maximum(0.0)
+        return base.to(self.index), located.position - base
 
-    def pair(
+    def taps_of_pair(
         self, distance: Value, slope: Value, derivatives: int = 0, partition: bool = False
     ) -> list[Tap]:
         """Compute the two taps from the distance of the position to the first pixel.
@@ -330,5 +333,5 @@ def polynomial(t: Value, coefficients: Sequence[float]) -> Value:
         coefficients.pop()
     if len(coefficients) == 1:
         return t.function.constant(coefficients[0], t.kind, t.lanes)
-    weight: Value = axis.weight(t, coefficients, len(coefficients))
+    weight: Value = formulas.weight(t, coefficients, len(coefficients))
     return weight

@@ -59,14 +59,11 @@ from gridsample.kernels.sampling.points import (
     STRIP,
     PointSource,
 )
-from gridsample.kernels.sampling.reading import PAIRS
+from gridsample.kernels.sampling.reading import COPIES, PAIRS, ROWS, SINGLES
 from gridsample.kernels.sampling.rows import row_length
 from gridsample.kernels.sampling.run_gradients import BackwardRuns
 from gridsample.kernels.sampling.runs import GatherRuns, run_for
 from gridsample.kernels.sampling.sampler import (
-    COPIES,
-    ROWS,
-    SINGLES,
     Description,
     KnownStrides,
 )
@@ -78,7 +75,7 @@ Array = np.ndarray[Any, Any]
 Order = tuple[int, ...]
 
 
-# What is done with the pixels of W points.
+# What is done with the pixels of a group of points.
 BODIES: dict[str, type[Gather] | type[Backward]] = {
     "gather": Gather,
     "labels": Labels,
@@ -104,7 +101,7 @@ RUNS: dict[str, type[Gather] | type[Backward]] = {
 @functools.lru_cache(maxsize=512)
 def program_for(description: Description) -> Program:
     """Write and compile the program of a description."""
-    body = (RUNS if description.layout.channels > 1 else BODIES)[description.sweep]
+    body = (RUNS if description.known.channels > 1 else BODIES)[description.sweep]
     name, real = description.sweep.replace(" ", "_"), description.real
     function = Function(name, host().lanes(real), real)
     settings = settings_of(len(description.axes), body.footprints)
@@ -124,16 +121,16 @@ def describe_source(
         return PointSource(AFFINE, kind, outputs.listed, wide), (rank * (rank + 1), 0, 0)
     spaces = spacing(grid)
     assert spaces is not None
-    item, point, along = spaces
+    item, point, axis = spaces
     item = item if plan.grid_items > 1 else 0
-    layout = STRIDED
+    point_order = STRIDED
     if outputs.listed:
         pass
-    elif point == rank and (along == 1 or rank == 1):
-        layout = INTERLEAVED
+    elif point == rank and (axis == 1 or rank == 1):
+        point_order = INTERLEAVED
     elif point == 1:
-        layout = PLANAR
-    return PointSource(layout, element(grid[2]), outputs.listed, wide), (item, point, along)
+        point_order = PLANAR
+    return PointSource(point_order, element(grid[2]), outputs.listed, wide), (item, point, axis)
 
 
 class Frame(NamedTuple):
@@ -200,15 +197,15 @@ def rows_of_blocks(outputs: Outputs, planes: int) -> dict[str, int]:
 
 
 def weighted(
-    description: Description, frame: Frame, plan: Plan, layout: Layout | None, channels: int
-) -> tuple[Description, Frame]:
+    known: KnownStrides, frame: Frame, plan: Plan, layout: Layout | None, channels: int
+) -> tuple[KnownStrides, Frame]:
     """Return the same for pixels that have weights of a layout, or do not if that is None.
 
     ``channels`` are those of a run.
     """
     if layout is None:
-        return description, frame
-    weights, known = planes_of(layout, plan.items, plan.grid_items), description.layout
+        return known, frame
+    weights = planes_of(layout, plan.items, plan.grid_items)
     starts = frozen(weights.starts.repeat(2 if plan.dtype.kind == "c" else 1))
     settings = {
         "weights_strides": weights.strides,
@@ -218,13 +215,11 @@ def weighted(
     wide = extent_of(plan, weights, frame.outputs) >= (1 << 31) - 2
     alike = starts.reshape(-1, len(starts) if known.channels == 1 else channels)
     shared = alike.shape[1] > 1 and not np.ptp(alike, 1).any()
-    known = known._replace(wide=known.wide or wide, weights=weights.kind, shared=shared)
-    reading, together = description.reading, known.channels > 1
-    if not together and (kind_of(weights.kind).packed or weights.strides[0] != 1):
-        # Pixels and weights are read alike.
-        reading, known = SINGLES, known._replace(beside=False)
-    frame = frame._replace(settings={**frame.settings, **settings})
-    return description._replace(layout=known, reading=reading), frame
+    known = known._replace(wide=known.wide or wide, pixel_weight_kind=weights.kind, shared=shared)
+    if known.channels == 1 and (kind_of(weights.kind).packed or weights.strides[0] != 1):
+        # Pixels and weights are read alike: one by one.
+        known = known._replace(beside=False)
+    return known, frame._replace(settings={**frame.settings, **settings})
 
 
 def bits_of(kind: str) -> str:
@@ -233,7 +228,7 @@ def bits_of(kind: str) -> str:
     return f"{order} uint{kind_of(kind).bits}".lstrip()
 
 
-def layout_for(
+def known_strides(
     plan: Plan, source: Planes, outputs: Outputs, out: Layout, channels: int = 1
 ) -> KnownStrides:
     """Describe the strides of a call to its program.
@@ -268,15 +263,21 @@ def run_settings(
     return {"channels": channels, "image_last": end - length}
 
 
-def reading_for(plan: Plan, rules: Sequence[AxisRule], layout: KnownStrides) -> str:
-    """Choose how pixels are read to be summed."""
-    together = layout.channels > 1
-    pairs = min(plan.spatial) >= 2 and all(rule.pairs for rule in rules)
+def reading_for(
+    plan: Plan, rules: Sequence[AxisRule], known: KnownStrides, copies: bool = False
+) -> str:
+    """Choose how pixels are read; ``copies`` says that each point has one tap, of weight 1."""
+    if copies:
+        return COPIES
+    if plan.votes:
+        return SINGLES
+    together = known.channels > 1
+    pairs = min(plan.spatial) >= 2 and all(rule.allows_pairs for rule in rules)
     # The first pixel of a pair is bounded as a real number, which must be exact.
     exact = max(plan.spatial) <= 1 << (24 if plan.real.itemsize == 4 else 53)
-    if pairs and exact and (layout.beside or together):
+    if pairs and exact and (known.beside or together):
         return PAIRS
-    if together or not layout.beside:
+    if together or not known.beside:
         return SINGLES
     widths = [rule.method.taps for rule in rules]
     length = row_length(widths[0])
@@ -301,7 +302,7 @@ def launch_for(
 
 
 @functools.lru_cache(maxsize=256)
-def plan_gather(
+def prepare_gather(
     plan: Plan,
     order: Order,
     image: Layout,
@@ -321,7 +322,10 @@ def plan_gather(
     channels = 1
     if not plan.votes:
         channels = channels_with_weights(means.weights if means else None, image, out)
-    layout = layout_for(plan, source, frame.outputs, out, block_of(channels, lanes_of(plan)))
+    known = known_strides(plan, source, frame.outputs, out, block_of(channels, lanes_of(plan)))
+    if means:
+        known, frame = weighted(known, frame, plan, means.weights, channels)
+    averaging = means.averaging if means else None
     bits = bits_of(source.kind)
     stored = storage_of(target.kind) if plan.votes else target.kind
     description = Description(
@@ -331,15 +335,13 @@ def plan_gather(
         image=bits if copies else storage_of(source.kind),
         values=kind_of(bits).loaded.name if copies else stored,
         real=element(plan.real),
-        reading=COPIES if copies else reading_for(plan, rules, layout),
-        layout=layout,
-        filled=filled or (means is not None and means.averaging.drops),
+        reading=reading_for(plan, rules, known, copies),
+        known=known,
+        filled=filled or (averaging is not None and averaging.drops),
+        ignores=averaging is not None and averaging.ignores,
+        drops=averaging is not None and averaging.drops,
+        needs=(averaging.shares,) if averaging else (),
     )
-    if means:
-        averaging = means.averaging
-        needs = averaging.ignores, averaging.drops, averaging.shares
-        description = description._replace(needs=needs)
-        description, frame = weighted(description, frame, plan, means.weights, channels)
     ranges = divide(plan, frame.outputs, len(target.starts))
     settings = run_settings(plan, source, frame.outputs, description, channels)
     scratch = list_bytes(description, lanes_of(plan), 1)
@@ -350,7 +352,7 @@ def plan_gather(
 
 
 @functools.lru_cache(maxsize=256)
-def plan_derivatives(name: str, plan: Plan, order: Order, sweep: Sweep) -> tuple[Launch, ...]:
+def prepare_derivatives(name: str, plan: Plan, order: Order, sweep: Sweep) -> tuple[Launch, ...]:
     """Prepare the gradients of gather ("backward"), or of these ("double backward")."""
     rules = rules_of(plan, order, sweep.filled)
     return tuple(
@@ -376,7 +378,8 @@ def launch_backward(
     if name in RUNS:
         channels = channels_with_weights(weights, sweep.image, like, sweep.values)
     block = block_of(channels, lanes_of(plan))
-    layout = layout_for(plan, source, frame.outputs, sweep.values, block)
+    known = known_strides(plan, source, frame.outputs, sweep.values, block)
+    known, frame = weighted(known, frame, plan, weights, channels)
     description = Description(
         sweep=name,
         axes=rules,
@@ -384,15 +387,13 @@ def launch_backward(
         image=storage_of(image.kind) if reads else element(plan.real),
         values=storage_of(target.kind),
         real=element(plan.real),
-        reading=reading_for(plan, rules, layout),
-        layout=layout,
+        reading=reading_for(plan, rules, known),
+        known=known,
         filled=sweep.filled and plan.filled,
-        needs=sweep.needs,
+        ignores=means is not None and means.averaging.ignores,
+        drops=means is not None and means.averaging.drops,
+        needs=(*sweep.needs, means.need_weights and need_image) if means else sweep.needs,
     )
-    if means:
-        needs = means.need_weights and need_image, means.averaging.ignores, means.averaging.drops
-        description = description._replace(needs=(*sweep.needs, *needs))
-        description, frame = weighted(description, frame, plan, weights, channels)
     planes = len(target.starts)
     results = contiguous_planes(plan, target)
     if need_image:
@@ -401,7 +402,7 @@ def launch_backward(
     else:
         ranges = divide(plan, frame.outputs, planes)
     scratch = list_bytes(description, lanes_of(plan), len(plan.spatial) + (means is not None))
-    if means and layout.channels > 1:
+    if means and known.channels > 1:
         scratch += 2 * channels * lanes_of(plan) * plan.real.itemsize
     return launch_for(
         description, plan, frame, ranges, scratch,

@@ -80,7 +80,7 @@ class Counting(NamedTuple):
             return Counted(pixels, Ones(self.outside), self)
         dropped = pixels.dropped.value.like(self.outside)
         weights = SinglePixels(self.plane, self.begin, dropped, pixels.gathers)
-        weights.counting = True
+        weights.reads_pixel_weights = True
         return Counted(pixels, weights, self)
 
     def pairs(self, pixels: PixelPairs) -> Counted:
@@ -248,28 +248,26 @@ class Counts:
         outside: the weight of dropped taps.
     """
 
-    def __init__(
-        self, function: Function, description: Description, call: SimpleNamespace,
-        ignores: bool, drops: bool,
-    ) -> None:  # fmt: skip
-        self.call, self.ignores, self.outside = call, ignores, float(not drops)
+    def __init__(self, function: Function, description: Description, call: SimpleNamespace) -> None:
+        self.call, self.ignores = call, description.ignores
+        self.outside = float(not description.drops)
         self.weights, self.doubt, self.kept = None, None, None
         self.taps = 1 << len(description.axes)
-        if description.weights:
+        if description.pixel_weight_kind:
             self.weights = Image(call.weights, call.weights_item, call.weights_planes)
-        layout = description.layout
-        if layout.shared and layout.channels == 1 and description.reading == PAIRS:
+        known = description.known
+        if known.shared and known.channels == 1 and description.reading == PAIRS:
             groups = STRIP // function.lanes
             self.kept = function.scratch(function.real, groups * self.taps, function.lanes)
-        if kind_of(description.weights or "bool").family not in ("bool", "unsigned"):
+        if kind_of(description.pixel_weight_kind or "bool").family not in ("bool", "unsigned"):
             self.doubt = Doubt(function)
 
     @staticmethod
     def arrays(description: Description) -> dict[str, str]:
         """Return the kinds of the arrays of weights, by name."""
-        if not description.weights:
+        if not description.pixel_weight_kind:
             return {}
-        return {"weights": storage_of(description.weights), "doubtful": "int64"}
+        return {"weights": storage_of(description.pixel_weight_kind), "doubtful": "int64"}
 
     @contextlib.contextmanager
     def watch(self) -> Iterator[None]:
@@ -309,7 +307,7 @@ class Counts:
         counting, memory = self.of(state, plane), self.home(self.kept, number)
         assert plane is not None and state.weights_begins is not None
         reader = counting.weights_of_pairs(plane, state.weights_begins)
-        *others, across = reversed(sampler.pairs(state, 0, True))
+        *others, across = reversed(sampler.pair_taps(state, 0, True))
         for outer in itertools.product(*others):
             weights = reader.row(outer, across)
             if self.doubt is not None:

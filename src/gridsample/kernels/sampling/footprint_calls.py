@@ -17,8 +17,8 @@ from gridsample.kernels.run import Launch
 from gridsample.kernels.sampling.axes import rules_of
 from gridsample.kernels.sampling.calls import (
     frame_of,
+    known_strides,
     launch_for,
-    layout_for,
     output_axes,
     reading_for,
 )
@@ -26,7 +26,7 @@ from gridsample.kernels.sampling.division import divide, lanes_of, taps_of
 from gridsample.kernels.sampling.footprints import SHRINKS
 from gridsample.kernels.sampling.halving import Halves
 from gridsample.kernels.sampling.layouts import element, planes_of, storage_of
-from gridsample.kernels.sampling.sampler import SINGLES, Description
+from gridsample.kernels.sampling.sampler import Description
 
 Array = np.ndarray[Any, Any]
 # Bytes of a label and of the sum of its weights, at most.
@@ -34,7 +34,7 @@ LABEL = 16
 
 
 @functools.lru_cache(maxsize=256)
-def plan_footprints(
+def prepare_footprints(
     plan: Plan,
     number: int,
     image: Layout,
@@ -50,7 +50,7 @@ def plan_footprints(
     source = planes_of(image, plan.items, plan.grid_items)
     target = planes_of(out, plan.items, plan.grid_items)
     frame = frame_of(plan, source, target, grid, out, affine)
-    layout = layout_for(smaller, source, frame.outputs, out)
+    known = known_strides(smaller, source, frame.outputs, out)
     description = Description(
         sweep="footprint labels" if plan.votes else "footprints",
         axes=rules,
@@ -58,8 +58,8 @@ def plan_footprints(
         image=storage_of(source.kind),
         values=storage_of(target.kind) if plan.votes else target.kind,
         real=element(plan.real),
-        reading=SINGLES if plan.votes else reading_for(smaller, rules, layout),
-        layout=layout,
+        reading=reading_for(smaller, rules, known),
+        known=known,
         filled=filled,
     )
     ranges, scratch = divide(plan, frame.outputs, len(target.starts)), 0
@@ -161,7 +161,7 @@ def run_level(
     """Sample the points of one level; return the bits that tasks report."""
     affine, filled, threads = options
     layouts = tuple(layout_of(array) for array in arrays)
-    launch = plan_footprints(plan, level, *layouts, affine, filled)
+    launch = prepare_footprints(plan, level, *layouts, affine, filled)
     return run_reporting(launch, (*arrays, *numbers), threads)
 
 

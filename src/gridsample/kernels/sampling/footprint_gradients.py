@@ -3,7 +3,7 @@
 The samples of a point are its base plus multiples of its sides, and the result is their mean.  So
 the upstream gradient of each sample is that of the point, divided by the number of samples.  The
 slopes of the samples, which are the gradients of their coordinates, sum up to that of the base;
-with the places along a side as weights, they sum up to that of the side.  Base and sides are
+with the fractions of a side as weights, they sum up to that of the side.  Base and sides are
 differences of the grid's points: `Sides.transposed` leads back to these.
 """
 
@@ -13,7 +13,12 @@ import functools
 from collections.abc import Mapping
 from types import SimpleNamespace
 
-from gridsample.kernels.sampling.footprints import Footprint, SumsOverFootprints, Vectors, at_places
+from gridsample.kernels.sampling.footprints import (
+    Footprint,
+    SumsOverFootprints,
+    Vectors,
+    at_fractions,
+)
 from gridsample.kernels.sampling.gradients import (
     Backward,
     DoubleBackward,
@@ -59,11 +64,11 @@ class FootprintBackward(SumsOverFootprints, Backward):
             self.store_slopes(group, footprint, samples)
 
     def state_of_sample(
-        self, group: Group, footprint: Footprint, along: Vectors, waits: Value
+        self, group: Group, footprint: Footprint, fractions: Vectors, waits: Value
     ) -> State:
         """Return the state of a sample; one that does not exist is not valid."""
-        state = self.state_at(at_places(footprint.base, footprint.sides, along), group)
-        return state._replace(valid=state.valid & ~waits, along=tuple(along))
+        state = self.state_at(at_fractions(footprint.base, footprint.sides, fractions), group)
+        return state._replace(valid=state.valid & ~waits, fractions=tuple(fractions))
 
     def add_samples(
         self, group: Group, footprint: Footprint, samples: tuple[Value, Value],
@@ -89,8 +94,8 @@ class FootprintBackward(SumsOverFootprints, Backward):
             state = self.states.load(sample.index)
             slopes = self.slopes_of(sample.index)
             self.slopes.add(0, slopes)
-            for a, place in enumerate(state.along):
-                self.slopes.add(1 + a, [x * place for x in slopes])
+            for a, fraction in enumerate(state.fractions):
+                self.slopes.add(1 + a, [x * fraction for x in slopes])
 
     def store_slopes(self, group: Group, footprint: Footprint, samples: Value) -> None:
         """Store the gradients of a group's points and sides, or add them to those of maps."""
@@ -150,11 +155,11 @@ class FootprintDoubleBackward(FootprintBackward, DoubleBackward):
         super().process(group, footprint, samples, part)
 
     def state_of_sample(
-        self, group: Group, footprint: Footprint, along: Vectors, waits: Value
+        self, group: Group, footprint: Footprint, fractions: Vectors, waits: Value
     ) -> State:
         """Return the state of a sample, and its direction."""
-        state = super().state_of_sample(group, footprint, along, waits)
-        return state._replace(tangents=tuple(at_places(*self.directions, along)))
+        state = super().state_of_sample(group, footprint, fractions, waits)
+        return state._replace(tangents=tuple(at_fractions(*self.directions, fractions)))
 
     def store_planes(self, group: Group, footprint: Footprint, planes: tuple[Value, Value]) -> None:
         """Store the gradient of upstream values."""

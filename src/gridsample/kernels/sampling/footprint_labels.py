@@ -1,9 +1,9 @@
 """Labels over footprints: the label with the greatest sum of weights over all samples wins.
 
-The taps of all samples of a point vote.  Each of W points has a list of the labels that have votes,
-and their sums.  The lists are in scratch memory and grow together: entry k of all points is one
-vector of labels and one of sums.  Where a point needs no new entry and another does, it gets one
-that no vote is added to, because an earlier one has the same label.
+The taps of all samples of a point vote.  Each point of a group has a list of the labels that have
+votes, and their sums.  The lists are in scratch memory and grow together: entry k of all points is
+one vector of labels and one of sums.  Where a point needs no new entry and another does, it gets
+one that no vote is added to, because an earlier one has the same label.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class FootprintLabels(OverFootprints, Labels):
             tie = call.tie.to(function.real) * footprint.total
             winner = self.list.winner(loop.carried[0], (footprint.total > 1.0).select(tie, 0.0))
             target = call.out.at(call.out_planes.load(plane.index))
-            contiguous = self.description.layout.contiguous
+            contiguous = self.description.known.contiguous
             self.points.store_values(group, target, self.stored(winner), contiguous)
 
     def add_samples(
@@ -96,16 +96,16 @@ class FootprintLabels(OverFootprints, Labels):
         self, state: State, source: Pointer, dropped: Value
     ) -> tuple[Sequence[Value], Sequence[Value]]:
         """Read the labels of a sample's taps; return them and their weights."""
-        places = self.sampler.places(state)
+        axis_positions = self.sampler.axis_positions(state)
         if not self.all_vote:
-            return self.single_votes(state, places, source, dropped)
-        cells = self.sampler.locate_pairs(places, state)
+            return self.single_votes(state, axis_positions, source, dropped)
+        cells = self.sampler.locate_pairs(axis_positions, state)
 
         def by_cells() -> list[Value]:
             return [*self.keys_of_cells(cells, source), *weights_in_cells(cells.distances)]
 
         def by_singles() -> list[Value]:
-            keys, weights = self.single_votes(state, places, source, dropped)
+            keys, weights = self.single_votes(state, axis_positions, source, dropped)
             return [*keys, *weights]
 
         inside = self.all_in_cells(cells.distances)
@@ -114,7 +114,7 @@ class FootprintLabels(OverFootprints, Labels):
 
 
 class LabelList:
-    """The labels that have votes, for each of W points, and the sums of their weights."""
+    """The labels that have votes, for each point of a group, and the sums of their weights."""
 
     def __init__(self, function: Function, memory: Pointer, key: Kind) -> None:
         self.function, self.memory, self.key = function, memory, key

@@ -2,7 +2,7 @@
 
 The footprint of an output point is the parallelogram that the differences of the grid along the
 output's axes span.  Its samples are spread evenly over it, n_k = ceil(length - 1/64) along side k,
-with the length in pixels.  W points take as many samples as the one of them with the most needs.
+with the length in pixels.  All points of a group take as many samples as the one with the most.
 Sample k of each point is located and read as a point of plain sampling is, and added to the point's
 sum; points that have fewer wait.
 
@@ -88,7 +88,7 @@ class Sides:
         call, real = self.call, self.function.real
         base = self.points.coordinates(group)
         neighbours = list[tuple[Value, Value]]()
-        if self.points.source.layout == AFFINE:
+        if self.points.source.point_order == AFFINE:
             sides = self.sides_of_maps(group, base)
         else:
             sides, neighbours = self.differences(group)
@@ -146,15 +146,15 @@ class Sides:
 
         def read_each() -> Vectors:
             table = Table(call.grid, call.grid_item, call.grid_point, call.grid_axis)
-            return self.read_each(group, exist.select(step.to(group.place.kind), 0), table)
+            return self.read_each(group, exist.select(step.to(group.point.kind), 0), table)
 
         def read_group() -> Vectors:
-            return points.stored(group._replace(place=group.place + step))
+            return points.stored(group._replace(point=group.point + step))
 
         if group.listed:
             lines = read_each()
         else:
-            begin = group.place + step
+            begin = group.point + step
             fits = (begin >= 0) & (begin + lanes <= self.call.points)
             lines = function.choose(fits, read_group, read_each, likely=True)
         lines = [line.to(function.real) for line in lines]
@@ -163,7 +163,7 @@ class Sides:
 
     def read_each(self, group: Group, steps: Value, table: Table) -> Vectors:
         """Read the vectors of the points that are some steps further, one by one."""
-        index = (group.place + steps).to("int64")
+        index = (group.point + steps).to("int64")
         if not group.listed:
             index = index + self.function.vector(range(self.function.lanes), "int64")
         offsets = index * table.point + group.item.to("int64") * table.item
@@ -191,7 +191,7 @@ class Sides:
         table = Table(memory, self.call.points * rank, rank, self.function.constant(1, "int64"))
         base, sides = self.points.vectors(group, memory), []
         for step, exist in zip(self.steps(), footprint.neighbours, strict=True):
-            steps = (offset.to(group.place.kind) for offset in (-step, step))
+            steps = (offset.to(group.point.kind) for offset in (-step, step))
             before, after = (
                 self.read_each(group, exists.select(offset, 0), table)
                 for exists, offset in zip(exist, steps, strict=True)
@@ -342,20 +342,20 @@ class OverFootprints:
         with self.function.loop(*samples, carry=numbers) as sample:
             waits = sample.index.to(self.function.real) >= footprint.total
             with self.function.exactly():
-                along = [
+                fractions = [
                     waits.select(0.0, (number + 0.5) * by - 0.5)
                     for number, by in zip(sample.carried, inverse, strict=True)
                 ]
-            state = self.state_of_sample(group, footprint, along, waits)
+            state = self.state_of_sample(group, footprint, fractions, waits)
             self.states.save(sample.index - samples[0], state)
             sample.carry(*next_numbers(sample.carried, footprint.counts))
         return sample.carried
 
     def state_of_sample(
-        self, group: Group, footprint: Footprint, along: Vectors, waits: Value
+        self, group: Group, footprint: Footprint, fractions: Vectors, waits: Value
     ) -> State:
-        """Return the state of a sample at some places along the sides, from -1/2 to 1/2."""
-        return self.sampler.locate(at_places(footprint.base, footprint.sides, along), group)
+        """Return the state of a sample at some fractions of the sides, from -1/2 to 1/2."""
+        return self.sampler.locate(at_fractions(footprint.base, footprint.sides, fractions), group)
 
     def first_numbers(self) -> Vectors:
         """Return the numbers of the first sample along the sides."""
@@ -441,7 +441,7 @@ class FootprintMeans(SumsOverFootprints, Gather):
     def store_planes(self, group: Group, footprint: Footprint, planes: tuple[Value, Value]) -> None:
         """Store the means of some planes."""
         function, call, points = self.function, self.call, self.points
-        contiguous = self.description.layout.contiguous
+        contiguous = self.description.known.contiguous
         floating = kind_of(self.description.values).family in ("float", "half")
         in_level = footprint.total > 0.0
         with function.loop(*planes) as plane:
@@ -459,11 +459,11 @@ class FootprintMeans(SumsOverFootprints, Gather):
                     target.store(values[lane], places[lane])
 
 
-def at_places(base: Vectors, sides: list[Vectors], along: Vectors) -> Vectors:
-    """Return the vectors at places along the sides."""
+def at_fractions(base: Vectors, sides: list[Vectors], fractions: Vectors) -> Vectors:
+    """Return the base plus fractions of the sides."""
     vectors = []
     for d, start in enumerate(base):
-        terms = (part * side[d] for part, side in zip(along[::-1], sides[::-1], strict=True))
+        terms = (part * side[d] for part, side in zip(fractions[::-1], sides[::-1], strict=True))
         vectors.append(functools.reduce(operator.add, terms, start))
     return vectors
 

@@ -6,8 +6,8 @@ from types import SimpleNamespace
 
 from gridsample.kernels.sampling.layouts import storage_of
 from gridsample.kernels.sampling.points import Points, Strip
-from gridsample.kernels.sampling.reading import Image, load_offsets, splat_of
-from gridsample.kernels.sampling.sampler import COPIES, Description, Sampler, State, States
+from gridsample.kernels.sampling.reading import COPIES, Image, load_offsets, splat_of
+from gridsample.kernels.sampling.sampler import Description, Sampler, State, States
 from gridsample.kernels.vector import Function, Pointer, Value, kind_of
 
 
@@ -79,7 +79,7 @@ class Gather:
         with self.points.groups(strip) as (number, group):
             value = self.value(self.states.load(number), source, fills)
             self.points.store_values(
-                group, target, self.stored(value), self.description.layout.contiguous
+                group, target, self.stored(value), self.description.known.contiguous
             )
 
     def fills(self, plane: Value) -> dict[str, Value]:
@@ -107,7 +107,7 @@ class Gather:
         """Sum the taps of a group in one plane."""
         order = (0,) * len(self.description.axes)
         way = self.sampler.way(state)
-        return self.sampler.moments(way, source, fills["dropped"], [order])[order]
+        return self.sampler.tap_sums(way, source, fills["dropped"], [order])[order]
 
     def stored(self, value: Value) -> Value:
         """Convert sums to the kind of the results."""

@@ -3,15 +3,15 @@
 With upstream values g, weights w of a point's taps and pixels v, gather has the gradients
 
     of the image    g w, added to each tap's pixel
-    of the grid     along axis a: sum over planes of g * (moment of v with the order of a raised)
+    of the grid     along axis a: sum over planes of g * (tap sum of v with the order of a raised)
 
 Given upstream gradients u of the image and d of the grid, these two have the gradients
 
-    of g            (moment of u) + sum over a of d_a * (moment of v with a raised)
+    of g            (tap sum of u) + sum over a of d_a * (moment of v with a raised)
     of the image    sum over a of g d_a w_a, added to each tap's pixel; w_a is w with a raised
     of the grid     along b: sum over planes of g * (
-                        (moment of u with b raised)
-                        + sum over a of d_a * (moment of v with a and b raised))
+                        (tap sum of u with b raised)
+                        + sum over a of d_a * (tap sum of v with a and b raised))
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from types import SimpleNamespace
 
 from gridsample.kernels.sampling.points import AFFINE, STRIP, Group, Points, Strip
-from gridsample.kernels.sampling.reading import Image, Moments, splat_of
+from gridsample.kernels.sampling.reading import Image, TapSums, splat_of
 from gridsample.kernels.sampling.sampler import Description, Sampler, State, States
 from gridsample.kernels.sampling.ways import Way
 from gridsample.kernels.vector import Function, Kind, Pointer, Value, kind_of
@@ -68,7 +68,7 @@ class Backward:
 
     def __init__(self, function: Function, description: Description, call: SimpleNamespace) -> None:
         self.function, self.description, self.call = function, description, call
-        self.need_image, self.need_grid = description.needs[:2]
+        self.need_image, self.need_grid, *_ = description.needs
         self.rank = len(description.axes)
         self.points = Points(function, description.points, description.axes, call)
         self.sampler = Sampler(function, description, call)
@@ -76,7 +76,7 @@ class Backward:
         self.sums = Image(call.sums, call.sums_item, call.sums_planes)
         self.states = States(function)
         self.totals = Totals(function, STRIP // function.lanes, self.rank, function.real)
-        self.maps = description.points.layout == AFFINE
+        self.maps = description.points.point_order == AFFINE
         if self.maps:
             self.map_totals = Totals(function, 1, self.rank * (self.rank + 1), kind_of("float64"))
         self.value_order = (0,) * self.rank
@@ -91,7 +91,7 @@ class Backward:
             "grid": description.points.kind,
             "values": description.values,
             "sums": real,
-            "gradient": "float64" if description.points.layout == AFFINE else real,
+            "gradient": "float64" if description.points.point_order == AFFINE else real,
             "dropped": real,
         }
 
@@ -153,7 +153,7 @@ class Backward:
 
     def upstream(self, group: Group, memory: SimpleNamespace) -> Value:
         """Read the upstream values of a group."""
-        contiguous = self.description.layout.contiguous
+        contiguous = self.description.known.contiguous
         values = self.points.load_values(group, memory.upstream, contiguous)
         return values.to(self.function.real)
 
@@ -167,18 +167,18 @@ class Backward:
         g = state.valid.select(g, 0.0)
         way = self.sampler.way(state, derivatives=int(self.need_grid))
         if self.need_grid:
-            moments = self.sampler.moments(way, memory.source, memory.dropped, self.raised)
-            self.totals.add(number, [self.product(g, moments, o) for o in self.raised])
+            tap_sums = self.sampler.tap_sums(way, memory.source, memory.dropped, self.raised)
+            self.totals.add(number, [self.product(g, tap_sums, o) for o in self.raised])
         if self.need_image:
             share = group.fresh.select(g, 0.0)
             self.sampler.scatter(way, memory.sums, {self.value_order: share})
         return []
 
-    def product(self, g: Value, moments: Moments, order: Order) -> Value:
-        """Multiply a moment by ``g``; it is 0 if it vanishes."""
-        if order not in moments:
+    def product(self, g: Value, tap_sums: TapSums, order: Order) -> Value:
+        """Multiply a tap sum by ``g``; it is 0 if it vanishes."""
+        if order not in tap_sums:
             return self.function.constant(0.0, self.function.real, self.function.lanes)
-        return g * moments[order]
+        return g * tap_sums[order]
 
     def finish(self, strip: Strip) -> None:
         """Store the gradient of the grid or the maps at the points of a strip."""
@@ -280,11 +280,11 @@ class DoubleBackward(Backward):
         g, tangents = state.valid.select(g, 0.0), state.tangents
         way = self.sampler.way(state, derivatives=2 if self.need_grid else 1)
         if self.need_values or self.need_grid:
-            moments = self.directional(way, memory.source, memory.other, tangents)
+            tap_sums = self.directional(way, memory.source, memory.other, tangents)
             if self.need_values:
-                results = [state.valid.select(moments[self.value_order], 0.0)]
+                results = [state.valid.select(tap_sums[self.value_order], 0.0)]
             if self.need_grid:
-                self.totals.add(number, [self.product(g, moments, o) for o in self.raised])
+                self.totals.add(number, [self.product(g, tap_sums, o) for o in self.raised])
         if self.need_image:
             share = group.fresh.select(g, 0.0)
             shares = {o: share * d for o, d in zip(self.raised, tangents, strict=True)}
@@ -293,8 +293,8 @@ class DoubleBackward(Backward):
 
     def directional(
         self, way: Way, source: Pointer, other: Pointer, tangents: Sequence[Value]
-    ) -> Moments:
-        """Compute (moment of u) + sum over a of d_a * (moment of v with a raised).
+    ) -> TapSums:
+        """Compute (tap sum of u) + sum over a of d_a * (moment of v with a raised).
 
         For the order 0, and, if the grid's gradient is needed, with the order of each axis raised.
         """
@@ -303,14 +303,14 @@ class DoubleBackward(Backward):
         orders += self.raised if self.need_grid else []
         pairs = {order: [plus(order, raised) for raised in self.raised] for order in orders}
         needed = [*dict.fromkeys(order for some in pairs.values() for order in some)]
-        moments = self.sampler.moments(way, source, zero, needed)
+        tap_sums = self.sampler.tap_sums(way, source, zero, needed)
         totals = {}
         if self.has_upstream:
-            totals = self.sampler.moments(way, other, zero, orders)
+            totals = self.sampler.tap_sums(way, other, zero, orders)
         for order, some in pairs.items():
             for raised, tangent in zip(some, tangents, strict=True):
-                if raised in moments:
-                    term = moments[raised] * tangent
+                if raised in tap_sums:
+                    term = tap_sums[raised] * tangent
                     totals[order] = totals[order] + term if order in totals else term
             totals.setdefault(order, zero)
         return totals
@@ -318,7 +318,7 @@ class DoubleBackward(Backward):
     def store_result(self, group: Group, memory: Pointer, value: Value) -> None:
         """Write the gradient of upstream values, which is contiguous in memory."""
         if not group.listed:
-            memory.at(group.item * self.call.result_item).store(value, group.place)
+            memory.at(group.item * self.call.result_item).store(value, group.point)
             return
         numbers = self.function.spill(value)
         for lane, place in enumerate(self.places_of_results(group)):
@@ -329,7 +329,7 @@ class DoubleBackward(Backward):
         item = self.call.result_item
         if group.listed:
             return self.points.offsets_of_points(group, item, self.function.constant(1, "int64"))
-        first = group.item * item + group.place
+        first = group.item * item + group.point
         return [first + lane for lane in range(self.function.lanes)]
 
 

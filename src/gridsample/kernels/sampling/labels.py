@@ -16,7 +16,7 @@ import itertools
 import operator
 from collections.abc import Sequence
 
-from gridsample.kernels.sampling.axes import Place
+from gridsample.kernels.sampling.axes import AxisPosition
 from gridsample.kernels.sampling.gather import Gather
 from gridsample.kernels.sampling.reading import SinglePixels, read_pairs
 from gridsample.kernels.sampling.sampler import Description, State
@@ -41,15 +41,15 @@ class Labels(Gather):
 
     def winner(self, state: State, source: Pointer, dropped: Value) -> Value:
         """Hold the votes of a group's points."""
-        places = self.sampler.places(state)
+        axis_positions = self.sampler.axis_positions(state)
 
         def by_singles() -> list[Value]:
-            return [elect(*self.single_votes(state, places, source, dropped))]
+            return [elect(*self.single_votes(state, axis_positions, source, dropped))]
 
         if not self.all_vote:
             return by_singles()[0]
         # A cell has a pixel and its neighbour along each axis.
-        cells = self.sampler.locate_pairs(places, state)
+        cells = self.sampler.locate_pairs(axis_positions, state)
         choose, distances = self.function.choose, cells.distances
 
         def by_cells() -> list[Value]:
@@ -86,7 +86,7 @@ class Labels(Gather):
 
     def keys_of_cells(self, cells: State, source: Pointer) -> list[Value]:
         """Read the pixels at the corners of each point's cell, x fastest."""
-        function, beside = self.function, self.description.layout.beside
+        function, beside = self.function, self.description.known.beside
         strides, keys = self.call.strides, []
         assert cells.begin is not None
         begins = function.spill(cells.begin)
@@ -103,15 +103,18 @@ class Labels(Gather):
         return keys
 
     def single_votes(
-        self, state: State, places: Sequence[Place], source: Pointer, dropped: Value
+        self, state: State, axis_positions: Sequence[AxisPosition], source: Pointer, dropped: Value
     ) -> tuple[list[Value], list[Value]]:
         """Read the pixel of every tap by itself; return keys and weights, x fastest."""
-        taps = [axis.taps(place) for axis, place in zip(self.sampler.axes, places, strict=True)]
+        taps = [
+            axis.taps(located)
+            for axis, located in zip(self.sampler.axes, axis_positions, strict=True)
+        ]
         reader = SinglePixels(source, state.begin, dropped, True, as_key)
         keys: list[Value] = []
         for outer in itertools.product(*reversed(taps[1:])):
             keys += reader.row(outer, taps[0])
-        shares = [tuple(tap.weights[0] for tap in along) for along in taps]
+        shares = [tuple(tap.weights[0] for tap in axis_taps) for axis_taps in taps]
         return keys, products(self.function, shares)
 
 
@@ -137,8 +140,8 @@ def products(function: Function, shares: Sequence[Sequence[Value]]) -> list[Valu
     """
     with function.exactly():
         weights = [*shares[0]]
-        for along in shares[1:]:
-            weights = [weight * share for share in along for weight in weights]
+        for axis_shares in shares[1:]:
+            weights = [weight * share for share in axis_shares for weight in weights]
     return weights
 
 

@@ -28,10 +28,10 @@ class MeanBackward(Backward):
 
     def __init__(self, function: Function, description: Description, call: SimpleNamespace) -> None:
         super().__init__(function, description, call)
-        self.need_weights, ignores, drops = description.needs[2:]
-        self.counts = Counts(function, description, call, ignores, drops)
+        _, _, self.need_weights = description.needs
+        self.counts = Counts(function, description, call)
         # Whether a plain sample tells if anything is missing.
-        self.tries = ignores and not (drops or description.weights)
+        self.tries = description.ignores and not description.weighs_taps
         if self.need_weights:
             self.sums_of_weights = Image(call.sums_of_weights, call.sums_item, call.sums_planes)
 
@@ -40,7 +40,8 @@ class MeanBackward(Backward):
         """Return the kinds of the arrays, by name."""
         arrays = super().arrays(description) | {"least": description.real}
         arrays |= Counts.arrays(description)
-        return arrays | {"sums_of_weights": description.real} if description.needs[2] else arrays
+        _, _, need_weights = description.needs
+        return arrays | {"sums_of_weights": description.real} if need_weights else arrays
 
     def run(self, task: Value) -> None:
         """Process one task."""
@@ -75,20 +76,20 @@ class MeanBackward(Backward):
         orders = [self.value_order, *(self.raised if self.need_grid else [])]
         numbered = [(n, *order) for n in (COUNTED, WEIGHT) for order in orders]
         numbered += [(PIXEL, *self.value_order)] * self.tries
-        moments = self.sampler.moments(way, memory.source, memory.dropped, numbered)
+        tap_sums = self.sampler.tap_sums(way, memory.source, memory.dropped, numbered)
 
-        above, below = (moments[n, *self.value_order] for n in (COUNTED, WEIGHT))
+        above, below = (tap_sums[n, *self.value_order] for n in (COUNTED, WEIGHT))
         onto_above = (below > memory.least).select(g / below, 0.0)
         onto_below = (below > memory.least).select(-(onto_above * (above / below)), 0.0)
         if self.tries:
             # Nothing is missing, and weights sum to one.
-            plain = moments[PIXEL, *self.value_order]
+            plain = tap_sums[PIXEL, *self.value_order]
             onto_above = (plain == plain).select(g, onto_above)
             onto_below = (plain == plain).select(0.0, onto_below)
         if self.need_grid:
             # One after the other, so that the second does not change the first where it is 0.
             for share, n in ((onto_above, COUNTED), (onto_below, WEIGHT)):
-                terms = [self.product(share, moments, (n, *order)) for order in self.raised]
+                terms = [self.product(share, tap_sums, (n, *order)) for order in self.raised]
                 self.totals.add(number, terms)
         if self.need_image:
             share = group.fresh.select(onto_above, 0.0)

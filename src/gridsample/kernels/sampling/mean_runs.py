@@ -76,14 +76,14 @@ class CountedPixels(NamedTuple):
 
     Attributes:
         ignores: whether NaN counts for nothing.
-        folds: whether the weights of taps are NaN where a tap does not count.
+        weighs_taps: whether the weights of taps are NaN where a tap does not count.
         parts: whether channels are the parts of complex numbers.
         weights: the weights of pixels, if each channel has its own.
         numbers: what is summed of a pixel.
     """
 
     ignores: bool
-    folds: bool
+    weighs_taps: bool
     parts: bool
     weights: ChannelWeights | None = None
     numbers: Sequence[Order] = NUMBERS
@@ -98,7 +98,7 @@ class CountedPixels(NamedTuple):
         terms: Registers = {number: [] for number in self.numbers}
         for value, own in zip(values, weights, strict=True):
             amount = weight if own is None else weight * own
-            counts = [weight == weight] if self.folds else []
+            counts = [weight == weight] if self.weighs_taps else []
             counts += [] if own is None else [own > 0.0]
             counts += [self.known(value)] if self.ignores else []
             present = functools.reduce(operator.and_, counts)
@@ -127,14 +127,13 @@ class MeanSums:
         self, runs: Runs, function: Function, description: Description, call: SimpleNamespace
     ) -> None:
         self.runs, self.function, self.description = runs, function, description
-        self.ignores, drops = description.counts
-        self.counts = Counts(function, description, call, self.ignores, drops)
-        self.separate = bool(description.weights) and not description.layout.shared
-        self.folds = description.folds and not self.separate
+        self.counts = Counts(function, description, call)
+        self.separate = bool(description.pixel_weight_kind) and not description.known.shared
+        self.weighs_taps = description.weighs_taps and not self.separate
 
     def counting(self, state: State, item: Value | None, plane: Value) -> TapCounting | None:
         """Return how taps are listed."""
-        if not (self.folds or self.separate):
+        if not (self.weighs_taps or self.separate):
             return None
         begin, counts = state.weights_begin, self.counts
         weights = counts.plane(item, plane)
@@ -145,8 +144,8 @@ class MeanSums:
         weights, run = None, self.runs.run
         if self.separate and plane is not None:
             weights = ChannelWeights(self.counts, run, taps, plane, points)
-        parts = self.description.layout.parts
-        return CountedPixels(self.ignores, self.folds, parts, weights)
+        parts = self.description.known.parts
+        return CountedPixels(self.description.ignores, self.weighs_taps, parts, weights)
 
     def sums(
         self, taps: TapList, orders: Sequence[Order], source: Pointer, lane: Value,
@@ -172,8 +171,8 @@ class MeanSums:
 
         if self.separate:
             return self.by_order(numbered, counted())
-        plain = pixels._replace(ignores=False, numbers=NUMBERS[:1]) if self.folds else None
-        prefix = (COUNTED,) if self.folds else ()
+        plain = pixels._replace(ignores=False, numbers=NUMBERS[:1]) if self.weighs_taps else None
+        prefix = (COUNTED,) if self.weighs_taps else ()
         found = runs.sum(
             taps, [(*prefix, *order) for order in orders], source, lane, dropped, plain
         )
@@ -185,7 +184,7 @@ class MeanSums:
                 *found[*prefix, *order], *self.sums_of_weights(taps, order, lane, first)
             )
         ]  # fmt: skip
-        if not self.ignores:
+        if not self.description.ignores:
             return self.by_order(numbered, whole)
 
         def where_known() -> list[Value]:
@@ -203,7 +202,7 @@ class MeanSums:
         self, taps: TapList, order: Order, lane: Value, like: Sequence[Value]
     ) -> list[Value]:
         """Return the sums of the weights of taps, where all pixels are numbers."""
-        if not self.folds:
+        if not self.weighs_taps:
             return [register.like(0.0 if any(order) else 1.0) for register in like]
         points = like[0].lanes // self.runs.run.length
         return [self.runs.run.spread(taps.sums[order], lane, points)] * len(like)
@@ -235,7 +234,7 @@ class MeanRuns(GatherRuns):
     def __init__(self, function: Function, description: Description, call: SimpleNamespace) -> None:
         super().__init__(function, description, call)
         self.sums = MeanSums(self.runs, function, description, call)
-        self.shares = description.needs[2]
+        (self.shares,) = description.needs
 
     def run(self, task: Value) -> None:
         """Process one task."""
@@ -293,7 +292,7 @@ class MeanBackwardRuns(BackwardRuns):
     def __init__(self, function: Function, description: Description, call: SimpleNamespace) -> None:
         super().__init__(function, description, call)
         self.means = MeanSums(self.runs, function, description, call)
-        self.need_weights = description.needs[2]
+        _, _, self.need_weights = description.needs
         self.listed = [self.value_order, *(self.orders if self.need_grid else [])]
         if self.need_weights:
             self.sums_of_weights = Image(call.sums_of_weights, call.sums_item, call.sums_planes)
@@ -317,7 +316,7 @@ class MeanBackwardRuns(BackwardRuns):
 
     @property
     def need_products(self) -> bool:
-        """Whether moments are multiplied by upstream values: what is scattered depends on them."""
+        """Whether tap_sums are multiplied by upstream values: what is scattered depends on them."""
         return True
 
     def scatter_run(
@@ -335,7 +334,7 @@ class MeanBackwardRuns(BackwardRuns):
         self.scatter(runs, group, state, kept)
 
     def products_of(self, part: PartOfRun, taps: TapList, upstream: Sequence[Value]) -> Registers:
-        """Multiply moments by upstream values, and keep the gradients of both sums."""
+        """Multiply tap_sums by upstream values, and keep the gradients of both sums."""
         run, plane = part.run, part.run.plane + part.block.first
         weights = self.means.counts.plane(self.item, plane)
         sums = self.means.sums(taps, self.listed, part.source, part.lane, part.dropped, weights)

@@ -25,10 +25,10 @@ class Means(Gather):
 
     def __init__(self, function: Function, description: Description, call: SimpleNamespace) -> None:
         super().__init__(function, description, call)
-        ignores, self.drops, self.shares = description.needs
-        self.counts = Counts(function, description, call, ignores, self.drops)
+        (self.shares,) = description.needs
+        self.counts = Counts(function, description, call)
         # Only if nothing but NaN is missing does a plain sample tell whether anything is.
-        self.tries = ignores and not description.weights
+        self.tries = description.ignores and not description.pixel_weight_kind
         self.tried = function.scratch("int32", 1)
 
     @classmethod
@@ -39,7 +39,7 @@ class Means(Gather):
     @classmethod
     def others(cls, description: Description) -> dict[str, str]:
         """Return the kinds of further arrays, by name."""
-        _, _, shares = description.needs
+        (shares,) = description.needs
         arrays = Counts.arrays(description)
         return arrays | {"shares": description.real} if shares else arrays
 
@@ -68,7 +68,7 @@ class Means(Gather):
         where = None if self.description.points.listed else strip.item, plane
         source = self.image.plane(*where)
         begin = call.out_planes.load(plane)
-        contiguous = self.description.layout.contiguous
+        contiguous = self.description.known.contiguous
         fills, weights = self.fills(plane), self.counts.plane(*where)
         with self.points.groups(strip) as (number, group):
             state = self.states.load(number)
@@ -85,7 +85,7 @@ class Means(Gather):
     def fills(self, plane: Value) -> dict[str, Value]:
         """Read the numbers of a plane."""
         fills = super().fills(plane)
-        if self.drops and not self.tries:  # what is dropped has no weight
+        if self.description.drops and not self.tries:  # what is dropped has no weight
             fills["dropped"] = fills["dropped"].like(0.0)
         return fills
 
@@ -122,7 +122,7 @@ class Means(Gather):
         order = (0,) * len(self.description.axes)
         orders = [(number, *order) for number in (COUNTED, WEIGHT, PIXEL)]
         way = self.sampler.way(state, counting=counting)
-        sums = self.sampler.moments(way, source, fills["dropped"], orders[: 2 + self.tries])
+        sums = self.sampler.tap_sums(way, source, fills["dropped"], orders[: 2 + self.tries])
         above, below = sums[orders[0]], sums[orders[1]]
         mean = (below > fills["least"]).select(above / below, fills["absent"])
         return mean, below, sums.get(orders[2], mean)

@@ -1,6 +1,7 @@
 """Where W points come from: a grid's memory or affine maps; and where their results go.
 
-Points are processed W at a time.  A *group* of W points is either contiguous along the output's
+Points are processed W at a time, where W is the number of lanes of a register.  A *group* of W
+points is either contiguous along the output's
 last axis, or, where there are few points in each item, a list of points of any items.  The last
 group of a row overlaps the group before it, and the last group of a list repeats its last point, so
 that every group is full.
@@ -28,18 +29,18 @@ RANGE = ("item", "item_end", "row", "row_end", "column", "column_end", "plane", 
 
 
 class Group(NamedTuple):
-    """W points.
+    """W points that are processed together.
 
     Attributes:
         item: the item of all points, an int64; for a list, of each point.
-        place: the first point's index within its item, an int64; for a list, of each point.
+        point: the first point's index within its item, an int64; for a list, of each point.
         fresh: whether no earlier lane or group has the same point, for each lane (a bool).
         listed: whether the points are a list.
         below: the distance to the places of the next group of points, 0 if that is not known.
     """
 
     item: Value
-    place: Value
+    point: Value
     fresh: Value
     listed: bool
     below: Value | int = 0
@@ -49,13 +50,13 @@ class PointSource(NamedTuple):
     """What a program is compiled for where points come from.
 
     Attributes:
-        layout: how coordinates lie in memory.
+        point_order: how coordinates lie in memory.
         kind: the name of their kind.
         listed: whether groups are lists of points of any items.
         wide: whether distances between points of a list need int64.
     """
 
-    layout: str
+    point_order: str
     kind: str
     listed: bool
     wide: bool
@@ -87,10 +88,10 @@ class Points:
         """Loop over the strips of a range: along blocks of rows, downwards, then over blocks."""
         function, length = self.function, self.call.strip
         if self.source.listed:
-            with function.loop(part.column, part.column_end, length) as along:
-                end = (along.index + length).minimum(part.column_end)
+            with function.loop(part.column, part.column_end, length) as column:
+                end = (column.index + length).minimum(part.column_end)
                 zero = function.constant(0, "int64")
-                yield Strip(zero, zero, along.index, end)
+                yield Strip(zero, zero, column.index, end)
             return
         with (
             function.loop(part.item, part.item_end) as item,
@@ -99,9 +100,9 @@ class Points:
         ):
             block_end = (block.index + self.call.block).minimum(part.column_end)
             below = (row.index + 1 < part.row_end).select(self.call.below, 0)
-            with function.loop(block.index, block_end, length) as along:
-                end = (along.index + length).minimum(block_end)
-                yield Strip(item.index, row.index, along.index, end, below)
+            with function.loop(block.index, block_end, length) as column:
+                end = (column.index + length).minimum(block_end)
+                yield Strip(item.index, row.index, column.index, end, below)
 
     @contextlib.contextmanager
     def groups(self, strip: Strip) -> Iterator[tuple[Value, Group]]:
@@ -121,11 +122,11 @@ class Points:
             return Group(strip.item, index, fresh, False, strip.below)
         lane = self.function.vector(range(self.lanes), self.index)
         last = (self.call.columns - 1).to(self.index)
-        place = lane + column.to(self.index)
-        fresh, place = place <= last, place.minimum(last)
+        number = lane + column.to(self.index)
+        fresh, number = number <= last, number.minimum(last)
         each = self.call.points.to(self.index)
-        item = place // each
-        return Group(item, place - item * each, fresh, True)
+        item = number // each
+        return Group(item, number - item * each, fresh, True)
 
     def number_of_strip(self, strip: Strip) -> Value:
         """Return the number of a strip among those of all rows of all items."""
@@ -139,7 +140,7 @@ class Points:
 
     def coordinates(self, group: Group) -> list[Value]:
         """Read or compute the coordinates of a group's points along each axis."""
-        if self.source.layout == AFFINE:
+        if self.source.point_order == AFFINE:
             return self.mapped(group)
         stored = self.stored(group)
         lines = [line.to(self.function.real) for line in stored]
@@ -151,18 +152,18 @@ class Points:
 
     def stored(self, group: Group) -> list[Value]:
         """Read a group's coordinates as they are stored."""
-        call, lanes, rank, layout = self.call, self.lanes, self.rank, self.source.layout
+        call, lanes, rank, order = self.call, self.lanes, self.rank, self.source.point_order
         if group.listed:
             return self.scattered(group, call.grid, call.grid_item, call.grid_point, call.grid_axis)
         item = call.grid.at(group.item * call.grid_item)
-        if layout == PLANAR:
+        if order == PLANAR:
             lines = [item.at(call.grid_axis * a) for a in range(rank)]
-            return [self.load_line(line, group.place, group.below) for line in lines]
-        if layout == INTERLEAVED:
-            first = item.at(group.place * rank)
+            return [self.load_line(line, group.point, group.below) for line in lines]
+        if order == INTERLEAVED:
+            first = item.at(group.point * rank)
             below = group.below * rank
             return deinterleave([self.load_line(first, k * lanes, below) for k in range(rank)])
-        point = item.at(group.place * call.grid_point)
+        point = item.at(group.point * call.grid_point)
         begins = [call.grid_point * lane for lane in range(lanes)]
         return [point.at(call.grid_axis * a).load_each(begins) for a in range(rank)]
 
@@ -189,7 +190,7 @@ class Points:
 
     def spilled_offsets(self, group: Group, item: Value, point: Value) -> Pointer:
         """Return memory with the place of each point of a list."""
-        offset = group.item * item.to(self.index) + group.place * point.to(self.index)
+        offset = group.item * item.to(self.index) + group.point * point.to(self.index)
         return self.function.spill(offset)
 
     def vectors(self, group: Group, memory: Pointer) -> list[Value]:
@@ -199,7 +200,7 @@ class Points:
         if group.listed:
             stride = self.function.constant(rank, "int64")
             return self.scattered(group, memory, item, stride, 1)
-        first = memory.at(group.item * item + group.place * rank)
+        first = memory.at(group.item * item + group.point * rank)
         return deinterleave([first.load(k * lanes, lanes) for k in range(rank)])
 
     def store_vectors(self, group: Group, memory: Pointer, vectors: Sequence[Value]) -> None:
@@ -207,7 +208,7 @@ class Points:
         lanes, rank = self.lanes, self.rank
         item = self.call.points * rank
         if not group.listed:
-            first = memory.at(group.item * item + group.place * rank)
+            first = memory.at(group.item * item + group.point * rank)
             for k, mixed in enumerate(interleave(vectors)):
                 first.store(mixed, k * lanes)
             return
@@ -222,7 +223,7 @@ class Points:
         rank, item = self.rank, self.call.points * self.rank
         if group.listed:
             return self.offsets_of_points(group, item, self.function.constant(rank, "int64"))
-        first = group.item * item + group.place * rank
+        first = group.item * item + group.point * rank
         return [first + rank * lane for lane in range(self.lanes)]
 
     def output_index(self, group: Group) -> list[Value]:
@@ -234,8 +235,8 @@ class Points:
         sizes = [call.out_sizes[a].to(self.index) for a in range(self.rank)]
         lane = self.function.vector(range(lanes), self.index)
         if group.listed:
-            return split_index(group.place, sizes)
-        first = group.place.to(self.index)
+            return split_index(group.point, sizes)
+        first = group.point.to(self.index)
         # A group in rows that are no shorter than itself touches two of them at most.
         return self.function.choose(
             sizes[0] >= lanes,
@@ -291,13 +292,13 @@ class Points:
     def load_values(self, group: Group, memory: Pointer, contiguous: bool) -> Value:
         """Read a number of each point: those of an output's plane; see `store_values`."""
         if not group.listed and contiguous:
-            return memory.at(group.item * self.call.out_item).load(group.place, self.lanes)
+            return memory.at(group.item * self.call.out_item).load(group.point, self.lanes)
         return memory.load_each(self.places_of_values(group))
 
     def store_values(self, group: Group, memory: Pointer, value: Value, contiguous: bool) -> None:
         """Write a number for each point to the plane of an output that begins at ``memory``."""
         if not group.listed and contiguous:
-            memory.at(group.item * self.call.out_item).store(value, group.place)
+            memory.at(group.item * self.call.out_item).store(value, group.point)
             return
         numbers = self.function.spill(value)
         for lane, place in enumerate(self.places_of_values(group)):
@@ -314,7 +315,7 @@ class Points:
         if group.listed:
             memory = self.spilled_offsets(group, call.out_item, call.out_point)
             return lambda lane: memory.load(lane).to("int64")
-        first = group.item * call.out_item + group.place * call.out_point
+        first = group.item * call.out_item + group.point * call.out_point
         return lambda lane: first + call.out_point * lane
 
 
@@ -338,24 +339,24 @@ class Strip(NamedTuple):
 
 def split_index(index: Value, sizes: Sequence[Value]) -> list[Value]:
     """Split the indices of points into those along axes of these sizes, x first."""
-    along = []
+    indices = []
     for size in sizes:
         quotient = index // size.splat(index.lanes)
-        along.append(index - quotient * size)
+        indices.append(index - quotient * size)
         index = quotient
-    return along
+    return indices
 
 
 def split_neighbours(first: Value, beyond: Value, sizes: Sequence[Value]) -> list[Value]:
     """Split the indices first + beyond likewise, where ``beyond`` is at most the first size."""
-    along = []
+    indices = []
     for size in sizes:
         quotient = first // size
-        place = beyond + (first - quotient * size)
-        wraps = place >= size
-        along.append(wraps.select(place - size, place))
-        first, beyond = quotient, wraps.to(place.kind)
-    return along
+        index = beyond + (first - quotient * size)
+        wraps = index >= size
+        indices.append(wraps.select(index - size, index))
+        first, beyond = quotient, wraps.to(index.kind)
+    return indices
 
 
 def deinterleave(mixed: Sequence[Value]) -> list[Value]:

@@ -1,12 +1,14 @@
-"""Ways to read the pixels of W points, from the most general to the fastest.
+"""Ways to read the pixels of a group: tap by tap, or in pairs; and sums over taps.
 
-Every reader has a method `row`, which returns the pixels of all taps along x, for one tap along
-each of the other axes, as real numbers.  `moments` sums them over all taps:
+A group has W points, as many as a register has lanes.  Every `Reader` has a method `row`, which
+returns the pixels of all taps along x, for one tap along each of the other axes, as real numbers.
+`sum_over_taps` sums them over all taps:
 
-    moment of order n = sum over taps of pixel * product over axes a of w_a^(n_a)
+    tap sum of order n = sum over taps of pixel * product over axes a of w_a^(n_a)
 
-where w^(n) is the n-th derivative of a tap's weight.  The moment of order 0 is the sample; its
-derivatives along the grid are the other moments.
+where w^(n) is the n-th derivative of a tap's weight.  The tap sum of order 0 is the sample; its
+derivatives along the grid are the others.  `rows` has the fastest way for more than two taps, with
+a sum of its own.
 """
 
 from __future__ import annotations
@@ -18,11 +20,16 @@ from typing import Any, NamedTuple, Protocol, Self
 from gridsample.kernels.sampling.axes import Tap
 from gridsample.kernels.vector import Function, Kind, Pointer, Value, joined, kind_of
 
-# How pixels are read; see also `sampler`.
-PAIRS = "pairs"
+# How the pixels of a call are read.  `reading_for` (calls) chooses; `Sampler.way` follows it.
+# COPIES: one pixel is copied to each point.
+# SINGLES: every tap is read by itself, which is always possible.
+# ROWS: if all taps of a group are in the image, neighbours along x are read at once, as rows or, if
+#   there are two taps along x and no more along others, as pairs; otherwise taps are read singly.
+# PAIRS: two neighbours along each axis, which are in the image wherever the points are.
+COPIES, SINGLES, ROWS, PAIRS = "copies", "singles", "rows", "pairs"
 # For each axis, x first.  If pixels are several numbers, the number comes before the axes.
 Orders = Sequence[tuple[int, ...]]
-Moments = dict[tuple[int, ...], Value]
+TapSums = dict[tuple[int, ...], Value]
 # The numbers of a pixel, if they are several.
 Numbers = tuple[Value, ...]
 
@@ -60,9 +67,9 @@ class TapTable:
         self.count, self.lanes = len(taps), lanes
         self.drops = any(tap.present is not None for tap in taps)
         self.offsets = function.scratch(first.offset.kind, len(taps), lanes)
-        self.counting = None
-        if first.counting is not None:
-            self.counting = function.scratch(first.offset.kind, len(taps), lanes)
+        self.pixel_weight_offsets = None
+        if first.pixel_weight_offset is not None:
+            self.pixel_weight_offsets = function.scratch(first.offset.kind, len(taps), lanes)
         self.weights = [function.scratch(weight.kind, len(taps), lanes) for weight in first.weights]
         self.dropped = no_pixel(first.offset.kind)
         for k, tap in enumerate(taps):
@@ -70,8 +77,8 @@ class TapTable:
             if tap.present is not None:
                 offset = tap.present.select(offset, self.dropped)
             self.offsets.store(offset, k * lanes, aligned=True)
-            if self.counting is not None and tap.counting is not None:
-                self.counting.store(tap.counting, k * lanes, aligned=True)
+            if self.pixel_weight_offsets is not None and tap.pixel_weight_offset is not None:
+                self.pixel_weight_offsets.store(tap.pixel_weight_offset, k * lanes, aligned=True)
             for memory, weight in zip(self.weights, tap.weights, strict=True):
                 memory.store(weight.splat(lanes), k * lanes, aligned=True)
 
@@ -80,13 +87,13 @@ class TapTable:
         place = k * self.lanes
         offset = self.offsets.load(place, self.lanes, aligned=True)
         weights = tuple(memory.load(place, self.lanes, aligned=True) for memory in self.weights)
-        counting = None
-        if self.counting is not None:
-            counting = self.counting.load(place, self.lanes, aligned=True)
+        weight_offset = None
+        if self.pixel_weight_offsets is not None:
+            weight_offset = self.pixel_weight_offsets.load(place, self.lanes, aligned=True)
         if not self.drops:
-            return Tap(offset, None, weights, counting=counting)
+            return Tap(offset, None, weights, pixel_weight_offset=weight_offset)
         present = offset != self.dropped
-        return Tap(present.select(offset, 0), present, weights, counting=counting)
+        return Tap(present.select(offset, 0), present, weights, pixel_weight_offset=weight_offset)
 
 
 def no_pixel(kind: Kind) -> int:
@@ -102,18 +109,18 @@ WRITTEN_OUT = 16
 def tabulate(taps: Sequence[Sequence[Tap]]) -> list[Taps]:
     """Put taps into tables, x and what is written out excepted."""
     written, result = len(taps[0]), list[Taps](taps[:1])
-    for along in taps[1:]:
-        written *= len(along)
-        result.append(along if written <= WRITTEN_OUT else TapTable(along))
+    for axis_taps in taps[1:]:
+        written *= len(axis_taps)
+        result.append(axis_taps if written <= WRITTEN_OUT else TapTable(axis_taps))
     return result
 
 
-def moments(reader: Reader, taps: Sequence[Taps], orders: Orders) -> Moments:
+def sum_over_taps(reader: Reader, taps: Sequence[Taps], orders: Orders) -> TapSums:
     """Sum over the product of all axes' taps, x first, for several orders of derivatives."""
     if not reader.filled:
         return sum_over(reader, taps, (), tuple(orders))
     # Which dropped taps count depends on the order: see `Fill.at`.
-    totals: Moments = {}
+    totals: TapSums = {}
     for order in dict.fromkeys(order[-len(taps) :] for order in orders):
         alike = [numbered for numbered in orders if numbered[-len(taps) :] == order]
         totals |= sum_over(reader.of_order(order), taps, (), alike)
@@ -122,25 +129,25 @@ def moments(reader: Reader, taps: Sequence[Taps], orders: Orders) -> Moments:
 
 def sum_over(
     reader: Reader, taps: Sequence[Taps], outer: tuple[Tap, ...], orders: Orders
-) -> Moments:
+) -> TapSums:
     """Sum over the taps of the axes that ``outer`` has no tap of."""
     axis = len(taps) - 1 - len(outer)
-    along = taps[axis]
-    if isinstance(along, TapTable):
-        return sum_in_loop(reader, taps, outer, orders, along)
-    totals: Moments = {}
+    axis_taps = taps[axis]
+    if isinstance(axis_taps, TapTable):
+        return sum_in_loop(reader, taps, outer, orders, axis_taps)
+    totals: TapSums = {}
 
     def add(order: tuple[int, ...], term: Value) -> None:
         totals[order] = totals[order] + term if order in totals else term
 
     if axis == 0:
-        for pixel, tap in zip(reader.row(outer, along), along, strict=True):
+        for pixel, tap in zip(reader.row(outer, axis_taps), axis_taps, strict=True):
             for order in orders:
                 number = pixel[order[0]] if isinstance(pixel, tuple) else pixel
                 add(order, number * tap.weights[order[-1]])
         return totals
     inner_orders = [*dict.fromkeys(order[:-1] for order in orders)]
-    for tap in along:
+    for tap in axis_taps:
         inner = sum_over(reader, taps, (*outer, tap), inner_orders)
         for order in orders:
             add(order, inner[order[:-1]] * tap.weights[order[-1]])
@@ -149,7 +156,7 @@ def sum_over(
 
 def sum_in_loop(
     reader: Reader, taps: Sequence[Taps], outer: tuple[Tap, ...], orders: Orders, table: TapTable
-) -> Moments:
+) -> TapSums:
     """Sum over the taps of a table, in a loop of the program."""
     weights = table.weights[0]
     function = weights.function
@@ -165,8 +172,8 @@ def sum_in_loop(
     return dict(zip(orders, loop.carried, strict=True))
 
 
-def scatter(writer: Writer, taps: Sequence[Taps], outer: tuple[Tap, ...], shares: Moments) -> None:
-    """Add to the taps' pixels what `moments` would read from them: the transpose of `sum_over`.
+def scatter(writer: Writer, taps: Sequence[Taps], outer: tuple[Tap, ...], shares: TapSums) -> None:
+    """Add to the taps' pixels what `sum_over` would read from them: its transpose.
 
     Args:
         writer: adds to pixels.
@@ -174,22 +181,22 @@ def scatter(writer: Writer, taps: Sequence[Taps], outer: tuple[Tap, ...], shares
         outer: a tap for each of the outermost axes that are done.
         shares: for each order of derivatives, the factor of the weights' product.
     """
-    along = taps[len(taps) - 1 - len(outer)]
+    axis_taps = taps[len(taps) - 1 - len(outer)]
     if len(outer) == len(taps) - 1:
-        assert not isinstance(along, TapTable)
-        writer.add_row(outer, along, [weighted(shares, tap)[()] for tap in along])
-    elif isinstance(along, TapTable):
-        with along.offsets.function.loop(0, along.count) as loop:
-            tap = along.read(loop.index)
+        assert not isinstance(axis_taps, TapTable)
+        writer.add_row(outer, axis_taps, [weighted(shares, tap)[()] for tap in axis_taps])
+    elif isinstance(axis_taps, TapTable):
+        with axis_taps.offsets.function.loop(0, axis_taps.count) as loop:
+            tap = axis_taps.read(loop.index)
             scatter(writer, taps, (*outer, tap), weighted(shares, tap))
     else:
-        for tap in along:
+        for tap in axis_taps:
             scatter(writer, taps, (*outer, tap), weighted(shares, tap))
 
 
-def weighted(shares: Moments, tap: Tap) -> Moments:
+def weighted(shares: TapSums, tap: Tap) -> TapSums:
     """Multiply shares by the weights of a tap along the last axis of their orders."""
-    result: Moments = {}
+    result: TapSums = {}
     for order, share in shares.items():
         term = share * tap.weights[order[-1]]
         inner = order[:-1]
@@ -222,8 +229,8 @@ class Fill(NamedTuple):
         if not self.varies:
             return value
         taps = [*outer, tap]
-        for along, order in zip(taps, reversed(self.order or (0,) * len(taps)), strict=True):
-            value = (along.weights[order] == 0.0).select(0.0, value)
+        for each, order in zip(taps, reversed(self.order or (0,) * len(taps)), strict=True):
+            value = (each.weights[order] == 0.0).select(0.0, value)
         return value
 
 
@@ -264,45 +271,50 @@ class SinglePixels(Filled):
         dropped: the value of dropped taps.
         gathers: whether to use gather instructions.
         converted: converts pixels to what is summed.
-        counting: whether the plane has weights of pixels, rather than pixels.
+        reads_pixel_weights: whether the plane has weights of pixels, rather than pixels.
     """
 
-    counting = False
+    reads_pixel_weights = False
 
     def __init__(
         self,
         plane: Pointer,
         begin: Value | None,
         dropped: Value,
-        few: bool,
+        compact: bool,
         converted: Callable[[Value], Value] | None = None,
     ) -> None:
         self.plane, self.begin = plane, begin
         self.converted = converted or (lambda pixels: pixels.to(plane.function.real))
         self.dropped = Fill(dropped if converted is None else converted(dropped))
         # A gather instruction is no faster, but shorter, and there is none for narrow elements.
-        self.gathers = few and plane.kind.bits >= 32 and not plane.kind.packed
+        self.gathers = compact and plane.kind.bits >= 32 and not plane.kind.packed
 
     def row(self, outer: tuple[Tap, ...], taps: Sequence[Tap]) -> list[Value]:
         """Read the pixels of all taps along x."""
         offset, present = self.begin, None
         for tap in outer:
-            place = self.place(tap)
-            offset = place if offset is None else offset + place
+            step = self.offset_of(tap)
+            offset = step if offset is None else offset + step
             present = both(present, tap.present)
         read = Pointer.gather if self.gathers else read_singles
         row = []
         for tap in taps:
-            place = self.place(tap) if offset is None else offset + self.place(tap)
-            pixels, here = self.converted(read(self.plane, place)), both(present, tap.present)
+            step = self.offset_of(tap)
+            offsets = step if offset is None else offset + step
+            pixels, here = self.converted(read(self.plane, offsets)), both(present, tap.present)
             if here is not None:
                 pixels = here.select(pixels, self.dropped.at(outer, tap))
             row.append(pixels)
         return row
 
-    def place(self, tap: Tap) -> Value:
+    def offset_of(self, tap: Tap) -> Value:
         """Return the offset of a tap."""
-        return tap.counting if self.counting and tap.counting is not None else tap.offset
+        return (
+            tap.pixel_weight_offset
+            if self.reads_pixel_weights and tap.pixel_weight_offset is not None
+            else tap.offset
+        )
 
 
 def read_singles(plane: Pointer, offsets: Value) -> Value:
@@ -338,16 +350,16 @@ class SingleSums:
         function = self.plane.function
         # Other threads may add to other items: what is dropped is added to the point's own, as 0.
         own: Any = 0 if self.begin is None else self.begin
-        places, numbers = [], []
+        offsets, numbers = [], []
         for tap, share in zip(taps, shares, strict=True):
-            place, number = tap.offset if offset is None else offset + tap.offset, share
+            total, number = tap.offset if offset is None else offset + tap.offset, share
             here = both(present, tap.present)
             if here is not None:
-                place, number = here.select(place, own), here.select(number, 0.0)
-            places.append(function.spill(place))
+                total, number = here.select(total, own), here.select(number, 0.0)
+            offsets.append(function.spill(total))
             numbers.append(function.spill(number))
         with function.loop(0, function.lanes) as loop:
-            for begins, spilled in zip(places, numbers, strict=True):
+            for begins, spilled in zip(offsets, numbers, strict=True):
                 pixel = self.plane.at(begins.load(loop.index).to("int64"))
                 pixel.store(pixel.load() + spilled.load(loop.index))
 

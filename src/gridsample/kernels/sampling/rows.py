@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
-from gridsample.kernels.sampling.reading import Moments, Orders
+from gridsample.kernels.sampling.reading import Orders, TapSums
 from gridsample.kernels.vector import Function, Pointer, Value, joined
 
 Weights = Sequence[tuple[Value, ...]]
@@ -95,7 +95,7 @@ class PixelRows(NamedTuple):
         """L, the pixels of a row."""
         return row_length(len(self.weights[0]))
 
-    def moments(self, orders: Orders) -> Moments:
+    def tap_sums(self, orders: Orders) -> TapSums:
         """Sum over all taps, for several orders of derivatives."""
         x = len(orders[0]) - len(self.weights)
         outer = [*dict.fromkeys(order[:x] + order[x + 1 :] for order in orders)]

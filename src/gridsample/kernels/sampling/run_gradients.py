@@ -102,17 +102,17 @@ class BackwardRuns(Backward):
 
     @property
     def need_products(self) -> bool:
-        """Whether moments are multiplied by upstream values."""
+        """Whether tap_sums are multiplied by upstream values."""
         return self.need_grid and bool(self.orders)
 
     # The gradient of the grid ---------------------------------------------------------------------
 
     def multiply(self, run: RunOfPlanes, group: Group, state: State, places: SamplePoints) -> None:
-        """Multiply the moments of a group by the upstream values, and keep the products."""
+        """Multiply the tap_sums of a group by the upstream values, and keep the products."""
         function, length = self.function, self.runs.run.length
         item = None if self.description.points.listed else group.item
         taps = self.runs.taps(state, self.listed, self.counting(state, item, run.plane))
-        packed = self.description.layout.contiguous and not group.listed
+        packed = self.description.known.contiguous and not group.listed
 
         def process(listed: TapList, points: int, alone: bool) -> list[Value]:
             with function.loop(0, function.lanes, points) as loop:
@@ -144,11 +144,11 @@ class BackwardRuns(Backward):
         return None
 
     def products_of(self, part: PartOfRun, taps: TapList, upstream: Sequence[Value]) -> Registers:
-        """Multiply the moments of a part by upstream values."""
-        moments = self.runs.sum(taps, self.listed, part.source, part.lane, part.dropped)
+        """Multiply the tap_sums of a part by upstream values."""
+        tap_sums = self.runs.sum(taps, self.listed, part.source, part.lane, part.dropped)
         return {
             order: [a * b for a, b in zip(registers, upstream, strict=True)]
-            for order, registers in moments.items()
+            for order, registers in tap_sums.items()
         }
 
     def add_products(self, products: Registers, counted: Value | None, begin: Value) -> None:

@@ -5,7 +5,7 @@ for all.  Pixels with few channels share a register:
 
     register, lane (p, c):  channel c of point p
 
-The taps of W points are first listed in memory (`TapList`).  If all of them are in the image, and
+The taps of a group are first listed in memory (`TapList`).  If all of them are in the image, and
 reading a whole number of lanes touches nothing else, the points are then taken several at a time,
 otherwise one by one.
 """
@@ -22,8 +22,8 @@ from typing import NamedTuple, Protocol
 from gridsample.kernels.sampling.axes import Tap
 from gridsample.kernels.sampling.gather import Gather
 from gridsample.kernels.sampling.points import Strip
-from gridsample.kernels.sampling.reading import WRITTEN_OUT, load_words, no_pixel
-from gridsample.kernels.sampling.sampler import COPIES, Description, Sampler, State
+from gridsample.kernels.sampling.reading import COPIES, WRITTEN_OUT, load_words, no_pixel
+from gridsample.kernels.sampling.sampler import Description, Sampler, State
 from gridsample.kernels.sampling.tap_lists import TapCounting, TapList, inside, list_taps
 from gridsample.kernels.vector import Function, Pointer, Value, joined, kind_of
 
@@ -235,11 +235,11 @@ class Choice(NamedTuple):
 
 def run_for(description: Description, lanes: int) -> Run:
     """Return how runs fill the registers of a program."""
-    channels, taps = description.layout.channels, description.axes[0].method.taps
-    joins = description.layout.beside and len(description.axes) > 1
+    channels, taps = description.known.channels, description.axes[0].method.taps
+    joins = description.known.beside and len(description.axes) > 1
     joins &= description.reading != COPIES and channels * taps <= lanes
     # Weights of pixels belong to taps, not to rows.
-    joins &= not description.folds
+    joins &= not description.weighs_taps
     return Run(channels, lanes, taps if joins else 1)
 
 
@@ -456,7 +456,7 @@ class GatherRuns(Gather):
         function, call, run = self.function, self.call, self.runs.run
         source = self.image.plane(None if self.description.points.listed else strip.item, plane)
         begin = call.out_planes.load(plane)
-        contiguous = self.description.layout.contiguous
+        contiguous = self.description.known.contiguous
         with self.points.groups(strip) as (number, group):
             state = self.states.load(number)
             taps = self.runs.taps(state, self.orders, self.counting(state, strip.item, plane))

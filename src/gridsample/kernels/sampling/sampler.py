@@ -1,7 +1,8 @@
-"""What happens to W points between their coordinates and their sums.
+"""What happens to a group of points between their coordinates and their sums.
 
+A group has W points, as many as a register has lanes.
 A sampler has two steps.  `Sampler.locate` turns coordinates into a *state*: a few values for each
-point that all planes share.  `Sampler.moments` reads the pixels of one plane at these points and
+point that all planes share.  `Sampler.tap_sums` reads the pixels of one plane at these points and
 sums them.  Between the two, states wait in scratch memory (`States`) while the planes take turns.
 """
 
@@ -15,13 +16,16 @@ from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 from gridsample.definitions import axis as formulas
-from gridsample.kernels.sampling.axes import Axis, AxisRule, Place, Tap
+from gridsample.kernels.sampling.axes import Axis, AxisPosition, AxisRule, Tap
 from gridsample.kernels.sampling.counting import Counting
 from gridsample.kernels.sampling.points import STRIP, Group, PointSource, index_kind
 from gridsample.kernels.sampling.reading import (
+    COPIES,
     PAIRS,
-    Moments,
+    ROWS,
+    SINGLES,
     Orders,
+    TapSums,
     both,
     tabulate,
 )
@@ -29,9 +33,6 @@ from gridsample.kernels.sampling.rows import Weights, row_length
 from gridsample.kernels.sampling.ways import Anywhere, Either, InPairs, InRows, Way
 from gridsample.kernels.vector import Function, Pointer, Value, kind_of
 
-# How pixels are read: copied; as pairs, which are in the image wherever the points are; one by one;
-# as rows, or pairs, where all taps of a group are in the image.
-COPIES, SINGLES, ROWS = "copies", "singles", "rows"
 # The most taps of a point that are added to from scratch memory at once.
 MOST_SPILLED = 64
 
@@ -48,7 +49,7 @@ class State(NamedTuple):
         begin: the offset to add to those of the taps, or of the first pixel of a pair.
         weights_begin: the same in the weights of pixels.
         tangents: the directions in which points move, for second derivatives.
-        along: the places of a sample along its footprint's sides.
+        fractions: where a sample is along each of its footprint's sides, from -1/2 to 1/2.
         begins: where `begin` is in memory, once the state has been loaded.
         weights_begins: where `weights_begin` is.
     """
@@ -61,7 +62,7 @@ class State(NamedTuple):
     begin: Value | None = None
     weights_begin: Value | None = None
     tangents: tuple[Value, ...] = ()
-    along: tuple[Value, ...] = ()
+    fractions: tuple[Value, ...] = ()
     begins: Pointer | None = None
     weights_begins: Pointer | None = None
 
@@ -77,9 +78,13 @@ class Description(NamedTuple):
         values: the name of the kind of the results, or of the upstream gradients.
         real: the name of the kind of positions, weights and sums.
         reading: how pixels are read.
-        layout: what is known of strides.
+        known: what is known of strides.
         filled: whether there is a fill value other than 0.
-        needs: what a sweep computes, if it has a choice.
+        ignores: whether NaN counts for nothing, in means.
+        drops: whether dropped taps count for nothing, in means.
+        needs: what a sweep computes, if it has a choice: sums of weights ("means"); the gradients
+            of the image, of the grid, and of weights ("mean backward") or of values, of which there
+            may be upstream gradients ("double backward").
     """
 
     sweep: str
@@ -89,27 +94,21 @@ class Description(NamedTuple):
     values: str
     real: str
     reading: str
-    layout: KnownStrides
+    known: KnownStrides
     filled: bool
+    ignores: bool = False
+    drops: bool = False
     needs: tuple[bool, ...] = ()
 
     @property
-    def weights(self) -> str:
+    def pixel_weight_kind(self) -> str:
         """The name of the kind of the weights of pixels, or empty if there are none."""
-        return self.layout.weights
+        return self.known.pixel_weight_kind
 
     @property
-    def counts(self) -> tuple[bool, bool]:
-        """Whether NaN counts for nothing, and whether dropped taps do."""
-        if self.sweep not in ("means", "mean backward"):
-            return False, False
-        ignores, drops = self.needs[:2] if self.sweep == "means" else self.needs[3:5]
-        return ignores, drops
-
-    @property
-    def folds(self) -> bool:
+    def weighs_taps(self) -> bool:
         """Whether taps count differently: by the weights of pixels, or because they are dropped."""
-        return bool(self.weights) or self.counts[1]
+        return bool(self.pixel_weight_kind) or self.drops
 
 
 class KnownStrides(NamedTuple):
@@ -123,7 +122,7 @@ class KnownStrides(NamedTuple):
         channels: how many channels, which are neighbours in memory, are processed together: all, or
             a multiple of the lanes.
         parts: whether channels are the parts of complex numbers.
-        weights: the name of the kind of the weights of pixels, or empty if there are none.
+        pixel_weight_kind: the name of the kind of pixels' weights, or empty if there are none.
         shared: whether all channels of a run share the weights of pixels, or several planes, which
             are all of an item.
     """
@@ -133,49 +132,49 @@ class KnownStrides(NamedTuple):
     wide: bool
     channels: int = 1
     parts: bool = False
-    weights: str = ""
+    pixel_weight_kind: str = ""
     shared: bool = False
 
 
 class Stencil(NamedTuple):
-    """The taps of W points along one axis, wherever their pixels are.
+    """The taps of a group along one axis, wherever their pixels are.
 
     Attributes:
-        along: the axis.
+        axis: the axis.
         base: the base indices.
         weights: of each tap, its weight and the derivatives of that.
     """
 
-    along: Axis
+    axis: Axis
     base: Value
     weights: Weights
 
     @property
     def first(self) -> Value:
         """The index of the first tap."""
-        return self.base + self.along.rule.method.first
+        return self.base + self.axis.rule.method.first
 
     def folded(self) -> list[Tap]:
         """Return the taps, with boundaries."""
-        return self.along.folded(self.base, self.weights)
+        return self.axis.folded(self.base, self.weights)
 
     def neighbours(self) -> list[Tap]:
         """Return the taps if all of their pixels are in the image."""
-        offsets = [self.along.offset(self.first + k) for k in range(len(self.weights))]
+        offsets = [self.axis.offset(self.first + k) for k in range(len(self.weights))]
         return [Tap(offsets[k], None, w, k) for k, w in enumerate(self.weights)]
 
 
 def all_inside(stencils: Sequence[Stencil], widths: Sequence[int]) -> Value:
     """Whether so many pixels along each axis are in the image, for all points; one lane."""
     inside = [
-        stencil.along.inside(stencil.base, width)
+        stencil.axis.inside(stencil.base, width)
         for stencil, width in zip(stencils, widths, strict=True)
     ]
     return functools.reduce(operator.and_, inside).all()
 
 
 class Sampler:
-    """Writes how W points are sampled.
+    """Writes how the points of a group are sampled.
 
     Attributes:
         axes: the axes, x first.
@@ -183,49 +182,48 @@ class Sampler:
 
     def __init__(self, function: Function, description: Description, call: SimpleNamespace) -> None:
         self.function, self.description, self.call = function, description, call
-        layout = description.layout
-        self.index = index_kind(layout.wide)
+        known = description.known
+        self.index = index_kind(known.wide)
         self.real = kind_of(description.real)
         self.axes = [
             Axis(function, rule, call.sizes[a], call.strides[a], self.index)
             for a, rule in enumerate(description.axes)
         ]
-        self.axes[0].unit_stride = layout.beside and layout.channels == 1
-        if description.weights:
-            for along, stride in zip(self.axes, call.weights_strides, strict=True):
-                along.counting = stride.to(self.index).splat(function.lanes)
+        self.axes[0].unit_stride = known.beside and known.channels == 1
+        if description.pixel_weight_kind:
+            for axis, stride in zip(self.axes, call.weights_strides, strict=True):
+                axis.pixel_weight_stride = stride.to(self.index).splat(function.lanes)
         # Upstream values of points without taps count for nothing; means of none are not divided;
         # runs of none are not read, point by point.
-        if self.scatters or description.sweep == "means" or layout.channels > 1:
-            for along in self.axes:
-                zeros = along.rule.boundary.code == formulas.ZEROS
-                along.notes_missed |= zeros and along.rule.constant
+        if self.scatters or description.sweep == "means" or known.channels > 1:
+            for axis in self.axes:
+                zeros = axis.rule.boundary.code == formulas.ZEROS
+                axis.notes_missed |= zeros and axis.rule.constant
 
     # First step -----------------------------------------------------------------------------------
 
     def locate(self, coordinates: Sequence[Value], group: Group) -> State:
         """Convert the coordinates of a group to its state."""
-        places = [
-            along.place(coordinate)
-            for along, coordinate in zip(self.axes, coordinates, strict=True)
+        axis_positions = [
+            axis.locate(coordinate) for axis, coordinate in zip(self.axes, coordinates, strict=True)
         ]
-        valid = functools.reduce(operator.and_, [place.valid for place in places])
-        outside = [place.outside for place in places if place.outside is not None]
+        valid = functools.reduce(operator.and_, [located.valid for located in axis_positions])
+        outside = [located.outside for located in axis_positions if located.outside is not None]
         state = State(valid, functools.reduce(operator.or_, outside) if outside else None)
         if group.listed:
             item = group.item.to(self.index)
             state = state._replace(begin=item * self.call.image_item.to(self.index))
-            if self.description.weights:
+            if self.description.pixel_weight_kind:
                 state = state._replace(weights_begin=item * self.call.weights_item.to(self.index))
         if self.differentiates:
-            folds = [along.rule.folds for along in self.axes]
-            slopes = [p.slope if f else None for p, f in zip(places, folds, strict=True)]
+            folds = [axis.rule.folds for axis in self.axes]
+            slopes = [p.slope if f else None for p, f in zip(axis_positions, folds, strict=True)]
             state = state._replace(slopes=tuple(slopes))
         if self.description.reading == COPIES:
-            return self.locate_pixel(places, state)
+            return self.locate_pixel(axis_positions, state)
         if self.description.reading == PAIRS:
-            return self.locate_pairs(places, state)
-        return state._replace(positions=tuple(place.position for place in places))
+            return self.locate_pairs(axis_positions, state)
+        return state._replace(positions=tuple(located.position for located in axis_positions))
 
     @property
     def differentiates(self) -> bool:
@@ -237,11 +235,11 @@ class Sampler:
         """Whether the sweep computes gradients."""
         return self.description.sweep.endswith("backward")
 
-    def locate_pixel(self, places: Sequence[Place], state: State) -> State:
+    def locate_pixel(self, axis_positions: Sequence[AxisPosition], state: State) -> State:
         """Add the offset of the pixel that each point copies, and which points copy none."""
         offset, present = None, None
-        for along, place in zip(self.axes, places, strict=True):
-            (tap,) = along.taps(place)
+        for axis, located in zip(self.axes, axis_positions, strict=True):
+            (tap,) = axis.taps(located)
             offset = tap.offset if offset is None else offset + tap.offset
             present = both(present, tap.present)
         assert offset is not None
@@ -252,21 +250,22 @@ class Sampler:
             state = state._replace(outside=missed)
         return state._replace(begin=offset if state.begin is None else offset + state.begin)
 
-    def locate_pairs(self, places: Sequence[Place], state: State) -> State:
+    def locate_pairs(self, axis_positions: Sequence[AxisPosition], state: State) -> State:
         """Add the offset of each point's first pixel, and the distances to it."""
         distances = list[Value]()
-        for along, place in zip(self.axes, places, strict=True):
-            index, distance = along.first_of_pair(place)
+        for axis, located in zip(self.axes, axis_positions, strict=True):
+            index, distance = axis.first_of_pair(located)
             distances.append(distance)
-            state = self.moved(state, along, index)
+            state = self.moved(state, axis, index)
         return state._replace(distances=tuple(distances))
 
-    def moved(self, state: State, along: Axis, index: Value) -> State:
+    def moved(self, state: State, axis: Axis, index: Value) -> State:
         """Return a state that begins some pixels further, in the image and in the weights."""
-        state = state._replace(begin=added(state.begin, along.offset(index)))
-        if along.counting is None:
+        state = state._replace(begin=added(state.begin, axis.offset(index)))
+        stride = axis.pixel_weight_stride
+        if stride is None:
             return state
-        return state._replace(weights_begin=added(state.weights_begin, index * along.counting))
+        return state._replace(weights_begin=added(state.weights_begin, index * stride))
 
     # Second step ----------------------------------------------------------------------------------
 
@@ -276,20 +275,20 @@ class Sampler:
         With ``counting``, the weights of all taps sum to one, those of dropped taps included.
         """
         if self.description.reading == PAIRS:
-            taps = self.pairs(state, derivatives, counting is not None)
+            taps = self.pair_taps(state, derivatives, counting is not None)
             assert state.begins is not None
             return InPairs(taps, state.begins, self.call.strides[1:], counting)
         stencils = self.stencils(state, derivatives)
 
         def anywhere() -> Way:
-            few = self.description.reading == ROWS
+            compact = self.description.reading == ROWS
             taps = tabulate([stencil.folded() for stencil in stencils])
-            return Anywhere(taps, state.begin, few, counting)
+            return Anywhere(taps, state.begin, compact, counting)
 
         if self.description.reading == SINGLES:
             return anywhere()
         widths = [len(stencil.weights) for stencil in stencils]
-        row = widths[0] if self.paired else row_length(widths[0])
+        row = widths[0] if self.rows_are_pairs else row_length(widths[0])
         return Either(
             all_inside(stencils, [row, *widths[1:]]),
             lambda: self.in_rows(state, stencils, counting),
@@ -297,46 +296,44 @@ class Sampler:
             math.prod(widths) <= MOST_SPILLED,
         )
 
-    def pairs(self, state: State, derivatives: int, partition: bool) -> list[list[Tap]]:
-        """Return the taps of pairs along each axis; see `Axis.pair`."""
+    def pair_taps(self, state: State, derivatives: int, partition: bool) -> list[list[Tap]]:
+        """Return the taps of pairs along each axis; see `Axis.taps_of_pair`."""
         slopes = self.slopes(state)
         return [
-            along.pair(distance, slope, derivatives, partition)
-            for along, distance, slope in zip(self.axes, state.distances, slopes, strict=True)
+            axis.taps_of_pair(distance, slope, derivatives, partition)
+            for axis, distance, slope in zip(self.axes, state.distances, slopes, strict=True)
         ]
 
     def slopes(self, state: State) -> list[Value]:
         """Return the derivatives of positions along each axis with respect to coordinates."""
         slopes = state.slopes or [None] * len(self.axes)
         return [
-            along.pixels_per_unit() if slope is None else slope
-            for along, slope in zip(self.axes, slopes, strict=True)
+            axis.pixels_per_unit() if slope is None else slope
+            for axis, slope in zip(self.axes, slopes, strict=True)
         ]
 
-    def places(self, state: State) -> list[Place]:
-        """Return the places of a state's points along each axis, if there are positions."""
+    def axis_positions(self, state: State) -> list[AxisPosition]:
+        """Return where a state's points are along each axis, if there are positions."""
         slopes = self.slopes(state)
         return [
-            Place(position, state.valid, None, slope)
+            AxisPosition(position, state.valid, None, slope)
             for position, slope in zip(state.positions, slopes, strict=True)
         ]
 
     def stencils(self, state: State, derivatives: int) -> list[Stencil]:
         """Return the taps of a state along each axis, wherever their pixels are."""
         stencils = list[Stencil]()
-        for along, place in zip(self.axes, self.places(state), strict=True):
-            base, t = along.split(place)
-            stencils.append(Stencil(along, base, along.weights(t, place.slope, derivatives)))
+        for axis, located in zip(self.axes, self.axis_positions(state), strict=True):
+            base, t = axis.split(located)
+            stencils.append(Stencil(axis, base, axis.weights(t, located.slope, derivatives)))
         return stencils
 
     def taps(self, state: State, derivatives: int) -> list[list[Tap]]:
         """Return the taps of a state along each axis, with the derivatives of weights."""
         if self.description.reading == PAIRS:
             averages = self.description.sweep in ("means", "mean backward")
-            pairs = self.pairs(state, derivatives, averages)
-            return [
-                [*map(along.placed, pair)] for along, pair in zip(self.axes, pairs, strict=True)
-            ]
+            pairs = self.pair_taps(state, derivatives, averages)
+            return [[*map(axis.placed, pair)] for axis, pair in zip(self.axes, pairs, strict=True)]
         return [stencil.folded() for stencil in self.stencils(state, derivatives)]
 
     def neighbours(self, state: State, derivatives: int) -> tuple[list[list[Tap]], Value]:
@@ -351,33 +348,33 @@ class Sampler:
         return [stencil.neighbours() for stencil in stencils], inside
 
     @property
-    def paired(self) -> bool:
+    def rows_are_pairs(self) -> bool:
         """Whether rows are pairs: there are two taps along x, and at most two along others."""
-        widths = [along.rule.method.taps for along in self.axes]
+        widths = [axis.rule.method.taps for axis in self.axes]
         return widths[0] == 2 and max(widths) == 2
 
     def in_rows(self, state: State, stencils: Sequence[Stencil], counting: Counting | None) -> Way:
         """Prepare taps that are neighbouring pixels of the image."""
         for stencil in stencils:
-            state = self.moved(state, stencil.along, stencil.first)
+            state = self.moved(state, stencil.axis, stencil.first)
         assert state.begin is not None
         begins = self.function.spill(state.begin)
         if counting is not None:
             counting = counting._replace(begin=state.weights_begin, begins=None)
         weights = [stencil.weights for stencil in stencils]
-        if not self.paired:
+        if not self.rows_are_pairs:
             return InRows(weights, begins, self.call.strides, counting)
         zero = self.function.constant(0, self.index, self.function.lanes)
         taps = [[Tap(zero, None, w, k) for k, w in enumerate(pair)] for pair in weights]
         return InPairs(taps, begins, self.call.strides[1:], counting)
 
-    def moments(self, way: Way, plane: Pointer, dropped: Value, orders: Orders) -> Moments:
+    def tap_sums(self, way: Way, plane: Pointer, dropped: Value, orders: Orders) -> TapSums:
         """Sum the taps of one plane, for several orders of derivatives; some may vanish."""
         orders = [order for order in orders if not self.vanishes(order)]
-        return way.moments(plane, dropped, orders) if orders else {}
+        return way.tap_sums(plane, dropped, orders) if orders else {}
 
-    def scatter(self, way: Way, plane: Pointer, shares: Moments) -> None:
-        """Add to the taps of one plane; the transpose of `moments`."""
+    def scatter(self, way: Way, plane: Pointer, shares: TapSums) -> None:
+        """Add to the taps of one plane; the transpose of `tap_sums`."""
         shares = {order: share for order, share in shares.items() if not self.vanishes(order)}
         if shares:
             way.scatter(plane, shares)
@@ -385,8 +382,8 @@ class Sampler:
     def vanishes(self, order: tuple[int, ...]) -> bool:
         """Whether the weights' derivatives of an order are all zero."""
         return any(
-            along.rule.order + n >= along.rule.method.powers > 0 and along.rule.order + n > 0
-            for along, n in zip(self.axes, order[-len(self.axes) :], strict=True)
+            axis.rule.order + n >= axis.rule.method.powers > 0 and axis.rule.order + n > 0
+            for axis, n in zip(self.axes, order[-len(self.axes) :], strict=True)
         )
 
 

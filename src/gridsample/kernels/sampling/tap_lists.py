@@ -1,4 +1,7 @@
-"""The taps of W points, listed in memory, so that each point can be processed by itself."""
+"""The taps of a group of W points, listed in memory, so that each can be processed by itself.
+
+W is the number of lanes of a register.
+"""
 
 from __future__ import annotations
 
@@ -72,16 +75,17 @@ class TapCounting(NamedTuple):
     doubt: Doubt | None
     separate: bool
 
-    def place(self, tap: Tap) -> Value:
+    def offset_of(self, tap: Tap) -> Value:
         """Return the place of a tap of each point in the weights of pixels."""
-        assert tap.counting is not None
-        return tap.counting if self.begin is None else self.begin + tap.counting
+        offset = tap.pixel_weight_offset
+        assert offset is not None
+        return offset if self.begin is None else self.begin + offset
 
     def weight(self, tap: Tap) -> Value:
         """Read the weight of the pixel of a tap of each point."""
         weight: Value = tap.weights[0].like(1.0)
         if self.plane is not None:
-            weight = read_singles(self.plane, self.place(tap)).to(weight.kind)
+            weight = read_singles(self.plane, self.offset_of(tap)).to(weight.kind)
         if tap.present is not None:
             weight = tap.present.select(weight, self.outside)
         if self.doubt is not None:
@@ -91,12 +95,12 @@ class TapCounting(NamedTuple):
 
 def list_bytes(description: Description, lanes: int, orders: int) -> int:
     """Return the bytes of a list of taps with weights for so many orders of derivatives."""
-    layout = description.layout
-    if layout.channels == 1:
+    known = description.known
+    if known.channels == 1:
         return 0
     taps = math.prod(rule.method.taps for rule in description.axes)
-    separate = bool(layout.weights) and not layout.shared
-    places = (8 if layout.wide else 4) * (1 + separate)
+    separate = bool(known.pixel_weight_kind) and not known.shared
+    places = (8 if known.wide else 4) * (1 + separate)
     return taps * lanes * (kind_of(description.real).bits // 8 * orders + places)
 
 
@@ -127,7 +131,7 @@ def list_taps(
         sums = {order: function.scratch(function.real, 1, lanes) for order in orders}
         for total in sums.values():
             total.store(function.constant(0.0, function.real, lanes), aligned=True)
-    tables = [TapTable(along) for along in taps[1:]]
+    tables = [TapTable(axis_taps) for axis_taps in taps[1:]]
 
     def list_rows(axis: int, number: Value | int, row: Tap, shares: dict[Order, Value]) -> None:
         if axis:
@@ -145,7 +149,7 @@ def list_taps(
             offsets.store(offset, place, aligned=True)
             products = {o: times(shares.get(o[1:]), tap, o[0]).splat(lanes) for o in orders}
             if places is not None and counting is not None:
-                places.store(counting.place(both_taps), place, aligned=True)
+                places.store(counting.offset_of(both_taps), place, aligned=True)
             elif counting is not None:
                 pixel = counting.weight(both_taps._replace(weights=tap.weights))
                 products = {order: product * pixel for order, product in products.items()}
@@ -161,7 +165,7 @@ def list_taps(
         return [*dict.fromkeys(order[axis:] for order in orders)]
 
     zero = function.constant(0, kind, lanes)
-    first = Tap(begin if begin is not None else zero, None, (), counting=zero)
+    first = Tap(begin if begin is not None else zero, None, (), pixel_weight_offset=zero)
     list_rows(len(taps) - 1, 0, first, {})
     return TapList(
         count // len(taps[0]), len(taps[0]), offsets, weights, inside(begin, taps, last, function),
@@ -176,19 +180,22 @@ def times(share: Value | None, tap: Tap, order: int) -> Value:
 
 def combined(row: Tap, tap: Tap) -> Tap:
     """Combine taps of different axes."""
-    counting = None
-    if row.counting is not None and tap.counting is not None:
-        counting = row.counting + tap.counting
-    return Tap(row.offset + tap.offset, both(row.present, tap.present), (), counting=counting)
+    weight_offset = None
+    if row.pixel_weight_offset is not None and tap.pixel_weight_offset is not None:
+        weight_offset = row.pixel_weight_offset + tap.pixel_weight_offset
+    offset, present = row.offset + tap.offset, both(row.present, tap.present)
+    return Tap(offset, present, (), pixel_weight_offset=weight_offset)
 
 
 def inside(
     begin: Value | None, taps: Sequence[Sequence[Tap]], last: Value | None, function: Function
 ) -> Value:
     """Whether all taps are present, and none has an offset beyond the last."""
-    conditions = [tap.present for along in taps for tap in along if tap.present is not None]
+    conditions = [tap.present for axis_taps in taps for tap in axis_taps if tap.present is not None]
     if last is not None:
-        greatest = [functools.reduce(Value.maximum, [t.offset for t in along]) for along in taps]
+        greatest = [
+            functools.reduce(Value.maximum, [t.offset for t in axis_taps]) for axis_taps in taps
+        ]
         greatest += [] if begin is None else [begin]
         conditions.append(functools.reduce(operator.add, greatest) <= last)
     if not conditions:

@@ -1,6 +1,8 @@
-"""Ways to sum over the taps of W points, or to add to them: the choice that decides the speed.
+"""Ways to sum over the taps of a group, or to add to them.
 
-A *way* holds the taps of W points, ready for any plane.  Its verbs are `moments` and `scatter`.
+A *way* holds the taps of a group, which has W points, as many as a register has lanes, ready for
+any plane.  Its verbs are `tap_sums` and `scatter`.  `Sampler.way` prepares the way of a program's
+reading, on which the speed depends; `reading_for` (calls) chooses that reading.
 """
 
 from __future__ import annotations
@@ -11,16 +13,16 @@ from typing import NamedTuple, Protocol
 from gridsample.kernels.sampling.axes import Tap
 from gridsample.kernels.sampling.counting import Counting
 from gridsample.kernels.sampling.reading import (
-    Moments,
     Orders,
     PixelPairs,
     RowSums,
     SinglePixels,
     SingleSums,
     Taps,
+    TapSums,
     load_offsets,
-    moments,
     scatter,
+    sum_over_taps,
 )
 from gridsample.kernels.sampling.rows import PixelRows, RowInMemory, Weights
 from gridsample.kernels.vector import Pointer, Value
@@ -29,11 +31,11 @@ from gridsample.kernels.vector import Pointer, Value
 class Way(Protocol):
     """How taps are summed."""
 
-    def moments(self, plane: Pointer, dropped: Value, orders: Orders) -> Moments:
+    def tap_sums(self, plane: Pointer, dropped: Value, orders: Orders) -> TapSums:
         """Sum the taps of one plane, for several orders of derivatives."""
 
-    def scatter(self, plane: Pointer, shares: Moments) -> None:
-        """Add to the taps of one plane; the transpose of `moments`."""
+    def scatter(self, plane: Pointer, shares: TapSums) -> None:
+        """Add to the taps of one plane; the transpose of `tap_sums`."""
 
 
 class Anywhere(NamedTuple):
@@ -42,22 +44,22 @@ class Anywhere(NamedTuple):
     Attributes:
         taps: the taps of each axis, x first.
         begin: the offset to add to those of the taps, or None.
-        few: whether few groups are summed in this way, so that code should be short.
+        compact: whether code should be short, as few groups are summed in this way.
         counting: how pixels count, if not all alike.
     """
 
     taps: Sequence[Taps]
     begin: Value | None
-    few: bool
+    compact: bool
     counting: Counting | None = None
 
-    def moments(self, plane: Pointer, dropped: Value, orders: Orders) -> Moments:
+    def tap_sums(self, plane: Pointer, dropped: Value, orders: Orders) -> TapSums:
         """Sum the taps of one plane."""
-        reader = SinglePixels(plane, self.begin, dropped, self.few)
+        reader = SinglePixels(plane, self.begin, dropped, self.compact)
         counted = reader if self.counting is None else self.counting.singles(reader)
-        return moments(counted, self.taps, orders)
+        return sum_over_taps(counted, self.taps, orders)
 
-    def scatter(self, plane: Pointer, shares: Moments) -> None:
+    def scatter(self, plane: Pointer, shares: TapSums) -> None:
         """Add to the taps of one plane."""
         scatter(SingleSums(plane, self.begin), self.taps, (), shares)
 
@@ -77,13 +79,13 @@ class InPairs(NamedTuple):
     steps: Sequence[Value]
     counting: Counting | None = None
 
-    def moments(self, plane: Pointer, dropped: Value, orders: Orders) -> Moments:
+    def tap_sums(self, plane: Pointer, dropped: Value, orders: Orders) -> TapSums:
         """Sum the taps of one plane."""
         reader = PixelPairs(plane, self.begins, self.steps, dropped)
         counted = reader if self.counting is None else self.counting.pairs(reader)
-        return moments(counted, self.taps, orders)
+        return sum_over_taps(counted, self.taps, orders)
 
-    def scatter(self, plane: Pointer, shares: Moments) -> None:
+    def scatter(self, plane: Pointer, shares: TapSums) -> None:
         """Add to the taps of one plane."""
         sums = RowSums(plane, self.begins, self.steps)
         scatter(sums, self.taps, (), shares)
@@ -105,19 +107,19 @@ class InRows(NamedTuple):
     steps: Sequence[Value]
     counting: Counting | None = None
 
-    def moments(self, plane: Pointer, dropped: Value, orders: Orders) -> Moments:
+    def tap_sums(self, plane: Pointer, dropped: Value, orders: Orders) -> TapSums:
         """Sum the taps of one plane; none is dropped."""
         lanes = plane.function.lanes
         first = RowInMemory(plane, load_offsets(self.begins, lanes), self.steps)
         counted = first if self.counting is None else self.counting.rows(first)
-        return PixelRows(counted, self.weights).moments(orders)
+        return PixelRows(counted, self.weights).tap_sums(orders)
 
-    def scatter(self, plane: Pointer, shares: Moments) -> None:
+    def scatter(self, plane: Pointer, shares: TapSums) -> None:
         """Add to the taps of one plane."""
         zero = plane.function.constant(0, "int32", plane.function.lanes)
         taps = [
-            [Tap(zero, None, weights, k) for k, weights in enumerate(along)]
-            for along in self.weights
+            [Tap(zero, None, weights, k) for k, weights in enumerate(axis_weights)]
+            for axis_weights in self.weights
         ]
         sums = RowSums(plane, self.begins, self.steps[1:])
         scatter(sums, taps, (), shares)
@@ -125,7 +127,7 @@ class InRows(NamedTuple):
 
 
 class Either(NamedTuple):
-    """One way if all taps of W points are in the image, otherwise another.
+    """One way if all taps of a group are in the image, otherwise another.
 
     Attributes:
         inside: whether all taps are in the image, a condition with one lane.
@@ -139,17 +141,17 @@ class Either(NamedTuple):
     general: Callable[[], Way]
     scatters_quickly: bool
 
-    def moments(self, plane: Pointer, dropped: Value, orders: Orders) -> Moments:
+    def tap_sums(self, plane: Pointer, dropped: Value, orders: Orders) -> TapSums:
         """Sum the taps of one plane."""
         results = plane.function.choose(
             self.inside,
-            lambda: [*self.quick().moments(plane, dropped, orders).values()],
-            lambda: [*self.general().moments(plane, dropped, orders).values()],
+            lambda: [*self.quick().tap_sums(plane, dropped, orders).values()],
+            lambda: [*self.general().tap_sums(plane, dropped, orders).values()],
             likely=True,
         )
         return dict(zip(orders, results, strict=True))
 
-    def scatter(self, plane: Pointer, shares: Moments) -> None:
+    def scatter(self, plane: Pointer, shares: TapSums) -> None:
         """Add to the taps of one plane."""
 
         def scattered(way: Callable[[], Way]) -> list[Value]:
