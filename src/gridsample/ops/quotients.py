@@ -329,7 +329,7 @@ def swept(
         fill = numbers(backend, terms.fill, of_values)
         by_fill = xp.sum(xp.real(xp.multiply(xp.conj(of_values), fill)), 1)[:, None]
         by_share = xp.sum(xp.real(of_mask), 1)[:, None]
-        inside = xp.equal(share_of(backend, points, terms.share), 0)
+        inside = share_of(backend, points, terms.share) == 0
         if terms.signed_share:
             by_fill = xp.where(inside, 0, by_fill)
             by_points += share_backward(points, terms.signed_share, by_fill, xp)
