@@ -471,7 +471,7 @@ def newton(
     # Each step of a recorded iteration improves the derivatives, too.
     may_stop = backend.inspects(size) and not getattr(size, "requires_grad", False)
     for _ in range(iterations):
-        if may_stop and not bool((size > enough * enough).any()):
+        if may_stop and not bool(xp.any(size > enough * enough)):
             break
         slopes = slopes_at(field, solution, mode, padding)
         steps = solve(backend, slopes, components(residual, rank))
