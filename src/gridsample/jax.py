@@ -78,10 +78,10 @@ def map_coordinates(
 ) -> Array:
     """Sample an image at coordinates by splines, like `jax.scipy.ndimage.map_coordinates`.
 
-    Output p is the sum over pixels i of c[i] times the product over axes k of
-    b(coordinates[k][p] - i[k]), where b is the B-spline of the order, and c are the image's
-    coefficients: the image itself for order 0 and 1, and otherwise those with which the spline
-    meets the pixels.
+    An output at the position x, which has one of the coordinates for each axis k, is the sum over
+    pixels i of c(i) times the product over axes of b(x_k - i_k), where b is the B-spline of the
+    order, and c are the image's coefficients: the image itself for order 0 and 1, and otherwise
+    those with which the spline meets the pixels.
 
     Args:
         input: the image, with one to three axes, of any dtype.
