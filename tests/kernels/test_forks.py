@@ -16,7 +16,7 @@ import pytest
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 
 TESTS = Path(__file__).parents[1]
-SECONDS = 200
+SECONDS = 60
 
 BEGIN = """
 import os, sys, threading, traceback, warnings
@@ -129,6 +129,51 @@ for module, work in works.items():
     thread.join()
 """
 
+# Another thread is inside a cache, where it compares keys or computes a property.
+IN_A_CACHE = """
+from gridsample.definitions.caches import cached_by_size, cached_property
+entered, leave = threading.Event(), threading.Event()
+
+class Key:
+    def __init__(self, waits):
+        self.waits = waits
+    def __hash__(self):
+        return 0
+    def __eq__(self, other):
+        if self.waits or other.waits:
+            entered.set()
+            leave.wait()
+        return True
+
+@cached_by_size(100, lambda result: 1)
+def cache(key):
+    return "kept"
+
+class Record:
+    waits = True
+    @cached_property
+    def value(self):
+        if self.waits:
+            entered.set()
+            leave.wait()
+        return "computed"
+
+cache(Key(False))
+record = Record()
+def read(waits):
+    record.waits = waits
+    return record.value
+for work in (lambda waits: cache(Key(waits)), read):
+    entered.clear()
+    leave.clear()
+    thread = threading.Thread(target=work, args=(True,))
+    thread.start()
+    entered.wait()
+    in_child(lambda: print(work(False), flush=True))
+    leave.set()
+    thread.join()
+"""
+
 # A compilation without end in another thread.
 TOO_LONG = """
 from gridsample.kernels import forks
@@ -188,6 +233,10 @@ def test_a_child_of_a_fork_while_llvmlite_is_imported_works() -> None:
 
 def test_a_child_of_a_fork_at_the_first_use_works() -> None:
     assert run(AT_THE_FIRST_USE) == "held\n"
+
+
+def test_a_child_of_a_fork_while_another_thread_is_in_a_cache_works() -> None:
+    assert run(IN_A_CACHE) == "kept\ncomputed\n"
 
 
 @pytest.mark.slow

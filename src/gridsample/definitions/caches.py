@@ -1,21 +1,39 @@
-"""Results that are kept for later calls, up to a number of bytes.
+"""Results that are kept for later calls, up to a number of bytes, and properties that are kept.
 
 Tables differ in size by a factor of a million, so that a number of tables would say nothing about
 memory.
+
+Neither waits in a forked child for a thread that only the parent has.
 """
 
 from __future__ import annotations
 
 import functools
+import os
+import sys
 import threading
 from collections import OrderedDict
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 Result = TypeVar("Result")
 
 # The results that no call needed for a long time are dropped beyond so many of one function.
 MOST = 512
+
+if TYPE_CHECKING or sys.version_info >= (3, 12):
+    cached_property = functools.cached_property
+else:
+
+    class cached_property(functools.cached_property[Result]):
+        """A property that is computed once, without the lock that Python 3.11 holds meanwhile."""
+
+        def __get__(self, instance: Any, owner: type[Any] | None = None) -> Any:
+            """Compute the value and store it in the instance, where it hides this property."""
+            if instance is None:
+                return self
+            value = instance.__dict__[self.attrname] = self.func(instance)
+            return value
 
 
 def cached_by_size(
@@ -40,6 +58,14 @@ def cached_by_size(
             with lock:
                 results.clear()
                 total = 0
+
+        def clear_in_child() -> None:
+            nonlocal lock
+            lock = threading.Lock()  # a thread that exists no more may hold the other one
+            clear()
+
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=clear_in_child)
 
         @functools.wraps(function)
         def cached(*arguments: Any) -> Result:

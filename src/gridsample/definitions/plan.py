@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from gridsample.definitions import axis
+from gridsample.definitions.caches import cached_property
 from gridsample.definitions.checks import check_extent
 from gridsample.definitions.footprints import Footprint
 from gridsample.definitions.labels import check_labels
@@ -180,7 +181,7 @@ class Plan:
         """The hash, which is computed only once because plans are keys of many caches."""
         return self._hash
 
-    @functools.cached_property
+    @cached_property
     def _hash(self) -> int:
         sizes = (self.spatial, self.image_items, self.grid_items, self.channels, self.out)
         options = self.boundaries, self.align_corners, self.coords, self.margin, self.footprint
@@ -191,7 +192,7 @@ class Plan:
         """N of the output."""
         return self.grid_items if self.image_items == 1 else self.image_items
 
-    @functools.cached_property
+    @cached_property
     def points(self) -> int:
         """The number of points of one item."""
         return math.prod(self.out)
@@ -201,18 +202,18 @@ class Plan:
         """The shape of the output, with channels first."""
         return (self.items, self.channels, *self.out)
 
-    @functools.cached_property
+    @cached_property
     def nearest(self) -> bool:
         """Whether every point copies one pixel."""
         copies = all(method.taps == 1 and method.normalized for method in self.methods)
         return copies and not any(BOUNDARIES[name].odd for name in self.boundaries)
 
-    @functools.cached_property
+    @cached_property
     def votes(self) -> bool:
         """Whether the taps vote for the values of their pixels, which are labels."""
         return any(method.votes for method in self.methods)
 
-    @functools.cached_property
+    @cached_property
     def sums_to_one(self) -> bool:
         """Whether the weights of all taps sum to one.
 
@@ -222,17 +223,17 @@ class Plan:
         odd = any(BOUNDARIES[name].odd for name in self.boundaries)
         return all(method.normalized for method in self.methods) and not odd
 
-    @functools.cached_property
+    @cached_property
     def prefilters(self) -> bool:
         """Whether the method of some axis needs the prefilter."""
         return any(method.prefilter > 1 for method in self.methods)
 
-    @functools.cached_property
+    @cached_property
     def edges(self) -> tuple[int, ...]:
         """The place of each axis's mirrors (`Boundary.edge`), in x, y, z order."""
         return tuple(BOUNDARIES[name].edge_for(self.align_corners) for name in self.boundaries)
 
-    @functools.cached_property
+    @cached_property
     def folds(self) -> tuple[bool, ...]:
         """Whether each axis folds the position instead of each tap's index."""
         return tuple(

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gridsample.definitions.axis import split, weight
-from gridsample.definitions.caches import cached_by_size
+from gridsample.definitions.caches import cached_by_size, cached_property
 from gridsample.definitions.methods import Method
 from gridsample.definitions.plan import method_of
 from gridsample.definitions.weights import bspline_table, lanczos_taps
@@ -53,22 +53,22 @@ class Band:
         """The number of rows."""
         return len(self.first)
 
-    @functools.cached_property
+    @cached_property
     def taps(self) -> int:
         """The greatest count."""
         return int(self.count.max(initial=0))
 
-    @functools.cached_property
+    @cached_property
     def copies(self) -> bool:
         """Whether every output is a copy of one input."""
         return bool(self.taps == 1 and self.count.all() and (self.weights == 1).all())
 
-    @functools.cached_property
+    @cached_property
     def gain(self) -> float:
         """The largest sum of a row's absolute weights: how far an output can exceed the inputs."""
         return float(np.abs(self.weights).sum(axis=1).max(initial=0))
 
-    @functools.cached_property
+    @cached_property
     def is_identity(self) -> bool:
         """Whether every output equals the input of the same index."""
         if self.inputs != self.outputs or not self.count.all():
@@ -223,7 +223,7 @@ class AxisMap:
             return self.band.outputs
         return self.axis.inputs if self.transposed else self.axis.outputs
 
-    @functools.cached_property
+    @cached_property
     def is_identity(self) -> bool:
         """Whether every output equals the input of the same index."""
         if self.before or self.after or self.inputs != self.outputs:

@@ -9,10 +9,10 @@ differences of the grid's points: `Sides.transposed` leads back to these.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Mapping
 from types import SimpleNamespace
 
+from gridsample.definitions.caches import cached_property
 from gridsample.kernels.sampling.footprints import (
     Footprint,
     SumsOverFootprints,
@@ -32,7 +32,7 @@ from gridsample.kernels.vector import Pointer, Value
 class FootprintBackward(SumsOverFootprints, Backward):
     """Writes the loops over the footprints of points that compute first derivatives."""
 
-    @functools.cached_property
+    @cached_property
     def slopes(self) -> Totals:
         """The gradients of a group's base, and of its sides."""
         return Totals(self.function, 1 + self.rank, self.rank, self.function.real)

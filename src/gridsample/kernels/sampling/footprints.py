@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterator, Sequence
 from types import SimpleNamespace
 from typing import NamedTuple
 
+from gridsample.definitions.caches import cached_property
 from gridsample.definitions.footprints import SLACK
 from gridsample.kernels.sampling.axes import DISPLACEMENT
 from gridsample.kernels.sampling.gather import Gather
@@ -286,7 +287,7 @@ class OverFootprints:
     sampler: Sampler
     states: States
 
-    @functools.cached_property
+    @cached_property
     def sides(self) -> Sides:
         """The sides of footprints."""
         return Sides(self.points, self.call)
@@ -366,7 +367,7 @@ class OverFootprints:
 class SumsOverFootprints(OverFootprints):
     """Writes the loops of bodies that sum samples."""
 
-    @functools.cached_property
+    @cached_property
     def planes(self) -> Pointer:
         """Sums in some planes."""
         return self.function.scratch(self.function.real, TOGETHER, self.function.lanes)
