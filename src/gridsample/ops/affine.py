@@ -5,21 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from gridsample.backends import Backend, backend_of, overridable
-from gridsample.backends.maps import through_grid
+from gridsample.backends import backend_of, overridable
 from gridsample.definitions.footprints import ATTACH, MOST, as_footprint
-from gridsample.definitions.options import Averaging, Options
-from gridsample.definitions.plan import GRID_TYPES, Mode, Shape, check_flag
-from gridsample.definitions.sizes import check_output, check_theta
-from gridsample.ops import means
-from gridsample.ops.arrays import (
-    Array,
-    back,
-    filtered,
-    planes,
-)
-from gridsample.ops.missing import Rule, as_rule
-from gridsample.ops.vjps import sample_vjp
+from gridsample.definitions.options import Options
+from gridsample.definitions.plan import Mode, check_flag
+from gridsample.definitions.sizes import check_output
+from gridsample.ops.arrays import named_arrays
+from gridsample.ops.missing import as_rule
+from gridsample.ops.sampling import sample, sample_vjp
 
 
 @overridable(arrays=2)
@@ -106,9 +99,9 @@ def affine_sample(
         footprint=as_footprint(antialias, max_samples, footprint),
     )  # fmt: skip
     rule = as_rule(missing, weights, min_weight, return_weight, padding_mode)
-    optional = {} if weights is None else {"weights": weights}
-    backend = backend_of(input=input, theta=theta, **optional)
-    return sample(backend, input, theta, size, options, rule)
+    arrays = named_arrays(weights, input=input, theta=theta)
+    backend = backend_of(**arrays)
+    return sample(backend, arrays, options, rule, size=check_output(size, 3, 5))
 
 
 @overridable(arrays=3)
@@ -198,17 +191,13 @@ def affine_sample_vjp(
         prefilter=prefilter, channel_axis=channel_axis, threads=threads,
         footprint=as_footprint(antialias, max_samples, footprint),
     )  # fmt: skip
-    optional = {} if weights is None else {"weights": weights}
-    backend = backend_of(grad_output=grad_output, input=input, theta=theta, **optional)
+    arrays = named_arrays(weights, grad_output=grad_output, input=input, theta=theta)
+    backend = backend_of(**arrays)
     flags = {"need_input": need_input, "need_theta": need_theta, "need_weights": need_weights}
     first, second, third = [check_flag(flag, name) for name, flag in flags.items()]
     rule = as_rule(missing, weights, min_weight, False, padding_mode)
-    arrays = {"grad_output": grad_output, "input": input, "theta": theta}
-
-    def place(maps: Array) -> AffinePoints:
-        return AffinePoints(backend, maps, size)
-
-    return sample_vjp(backend, arrays, place, options, rule, (first, second, third))
+    shape = check_output(size, 3, 5)
+    return sample_vjp(backend, arrays, options, rule, (first, second, third), shape)
 
 
 # Arguments ----------------------------------------------------------------------------------------
@@ -219,100 +208,3 @@ def check_map_coords(coords: Any) -> str:
     if coords not in ("normalized", "pixel"):
         raise ValueError(f"coords must be 'normalized' or 'pixel', got {coords!r}")
     return str(coords)
-
-
-def check_maps(backend: Backend, theta: Array, size: Sequence[int]) -> Shape:
-    """Return the spatial shape of the output, or raise an error if the maps do not match it."""
-    shape = check_output(size, 3, 5)
-    check_theta(backend.shape(theta), shape)
-    if backend.type_name(theta.dtype, "theta") not in GRID_TYPES:
-        raise TypeError(
-            f"theta has dtype {theta.dtype}; accepted: float16, float32, float64, and bfloat16 "
-            "for tensors"
-        )
-    return shape[2:]
-
-
-# Over a backend -----------------------------------------------------------------------------------
-
-
-class AffinePoints:
-    """The points of affine maps (`gridsample.ops.points.SamplePoints`)."""
-
-    def __init__(self, backend: Backend, theta: Array, size: Sequence[int]) -> None:
-        self.backend, self.array, self.size = backend, theta, size
-        self.out = check_maps(backend, theta, size)
-        items, rank, _ = backend.shape(theta)
-        self.points = (items, *self.out, rank)
-
-    def at(self, array: Array) -> AffinePoints:
-        """Return the points of other maps."""
-        return AffinePoints(self.backend, array, self.size)
-
-    def average(
-        self, arrays: Sequence[Array], options: Options, averaging: Averaging
-    ) -> tuple[Array, Array | None, bool]:
-        """Compute means over the pixels that count."""
-        return self.backend.average(arrays, options, averaging, self.out)
-
-    def average_backward(
-        self, values: Array, arrays: Sequence[Array], options: Options, averaging: Averaging,
-        needed: tuple[bool, bool, bool],
-    ) -> tuple[Array | None, Array | None, Array | None, bool]:  # fmt: skip
-        """Compute the needed gradients of means."""
-        return self.backend.average_backward(values, arrays, options, averaging, needed, self.out)
-
-    def resolve_options(self, image: Array, options: Options) -> Options:
-        """Return the checked options, for the grid that the maps represent."""
-        backend, theta = self.backend, self.array
-        dtype = backend.type(backend.type_name(theta.dtype, "theta"))
-        stand_in = backend.full(self.points, 0, dtype, theta)  # takes no memory
-        return backend.resolve_options(image, stand_in, options)
-
-    def gather(self, image: Array, options: Options, dtype: Any) -> Array:
-        """Sample an image, without a grid if the backend can."""
-        result = self.backend.affine(image, self.array, self.out, options, dtype)
-        if result is None:
-            points = through_grid(self.backend, self.array, self.out, options)
-            result = points.cut(self.backend.gather(image, points.grid(), points.options, dtype))
-        return result
-
-    def backward(
-        self, values: Array, image: Array, options: Options, needed: tuple[bool, bool], dtype: Any
-    ) -> tuple[Array | None, Array | None]:
-        """Compute the needed gradients of image and maps, without a grid if the backend can."""
-        backend, theta, out = self.backend, self.array, self.out
-        gradients = backend.affine_backward(values, image, theta, out, options, needed, dtype)
-        if gradients is None:
-            points = through_grid(backend, theta, out, options)
-            upstream = points.extend(values)
-            gradients = backend.backward(
-                upstream, image, points.grid(), points.options, needed, dtype
-            )
-            if needed[1]:
-                gradients = gradients[0], points.gradient(gradients[1])
-        return gradients
-
-
-def sample(
-    backend: Backend, input: Any, theta: Any, size: Sequence[int], options: Options,
-    rule: Rule | None,
-) -> Any:  # fmt: skip
-    """Compute the result of `affine_sample`."""
-    optional = {} if rule is None or rule.weights is None else {"weights": rule.weights}
-    image, maps, *weights = backend.to_device(input=input, theta=theta, **optional)
-    points = AffinePoints(backend, maps, size)
-    if rule is not None:
-        mean, weight, resolved = means.sample(
-            backend, points, image, weights[0] if weights else None, options, rule
-        )
-        last = resolved.channels_last()
-        result = backend.restore(back(backend, mean, last), input)
-        if weight is None:
-            return result
-        return result, backend.restore(back(backend, weight, last), input)
-    resolved = points.resolve_options(image, options)
-    last = resolved.channel_axis == -1
-    pixels = planes(backend, image, last)
-    source = filtered(backend, pixels, maps, resolved) if resolved.prefilter else pixels
-    return backend.restore(back(backend, points.gather(source, resolved, image.dtype), last), input)

@@ -16,6 +16,11 @@ Array = Any
 UPSTREAM_TYPES = (*GRID_TYPES, "complex64", "complex128")
 
 
+def named_arrays(weights: Any, **arrays: Any) -> dict[str, Any]:
+    """Return the arrays of a call by name, with the weights of pixels if there are any."""
+    return arrays if weights is None else {**arrays, "weights": weights}
+
+
 # Channels -----------------------------------------------------------------------------------------
 
 

@@ -8,7 +8,8 @@ from gridsample.backends import Backend, backend_of, overridable
 from gridsample.definitions.labels import has_labels, without_labels
 from gridsample.definitions.options import Options
 from gridsample.definitions.plan import Mode
-from gridsample.ops.arrays import as_grid, back, filtered, planes
+from gridsample.ops.arrays import back, planes
+from gridsample.ops.points import coefficients_at, points_of
 
 
 @overridable(arrays=2)
@@ -140,19 +141,18 @@ def grid_hessian(
 
 def derivatives(backend: Backend, input: Any, grid: Any, options: Options, degree: int) -> Any:
     """Compute all derivatives of one degree along the coordinates, on ``degree`` extra axes."""
-    image, points = backend.to_device(input=input, grid=grid)
-    points = as_grid(backend, points, options)
-    resolved = backend.resolve_options(image, points, options)
+    image, array = backend.to_device(input=input, grid=grid)
+    points = points_of(backend, array, options)
+    resolved = points.resolve_options(image, options)
     last, rank = resolved.channel_axis == -1, len(resolved.mode)
     if has_labels(resolved.mode):  # which jump, so that the derivatives are those of nearest: 0
         resolved = resolved.changed(mode=without_labels(resolved.mode, "nearest"))
-    pixels = planes(backend, image, last)
-    source = filtered(backend, pixels, points, resolved) if resolved.prefilter else pixels
+    source = coefficients_at(points, planes(backend, image, last), resolved)
     single = [(a,) for a in range(rank)]
     directions: Any = single if degree == 1 else [(*j, *k) for j in single for k in single]
     # Before torch 2.9, torch.compile supports neither a tuple's count nor itertools.product.
     orders = [tuple([sum([a == k for a in axes]) for k in range(rank)]) for axes in directions]
-    dtype = backend.promote(image.dtype, points.dtype)
-    results = backend.gathers(source, points, resolved, orders, dtype)
+    dtype = backend.promote(image.dtype, points.array.dtype)
+    results = backend.gathers(source, points.array, resolved, orders, dtype)
     result = results.reshape(*results.shape[:-1], *(rank,) * degree)
     return backend.restore(back(backend, result, last, degree), input)

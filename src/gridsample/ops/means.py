@@ -21,7 +21,6 @@ from gridsample.ops.arrays import (
     check_differentiable,
     check_upstream,
     coefficient_type,
-    filtered,
     is_differentiable,
     out_shape,
     planes,
@@ -37,7 +36,7 @@ from gridsample.ops.missing import (
     stored,
     without_missing,
 )
-from gridsample.ops.points import SamplePoints, gradients_at
+from gridsample.ops.points import SamplePoints, coefficients_at, gradients_at
 from gridsample.ops.quotients import (
     EVEN,
     Call,
@@ -164,7 +163,7 @@ def sample(
     call = prepared(backend, points, image, weights, options, rule)
     pixels, resolved = call.image, call.options
     if call.parts is None:
-        source = filtered(backend, pixels, points.array, resolved) if resolved.prefilter else pixels
+        source = coefficients_at(points, pixels, resolved)
         result = points.gather(source, resolved, image.dtype)
         weight = weight_of_all_taps(backend, points, call) if rule.weighted else None
     else:
@@ -301,7 +300,7 @@ def sample_vjp(
     """
     checked = check_call(backend, points, image, weights, options, rule)
     last = checked.last
-    shape = out_shape(backend.shape(image), points.points, last)
+    shape = out_shape(backend.shape(image), points.shape(), last)
     upstream = planes(backend, check_upstream(backend, upstream, image, shape), last)
     if needed[0]:
         check_differentiable(backend, image)
@@ -309,7 +308,7 @@ def sample_vjp(
     if gradients_found is None:
         call = prepared(backend, points, image, weights, options, rule)
         if call.parts is None:
-            pair = gradients_at(backend, points, upstream, call.image, call.options, needed[:2])
+            pair = gradients_at(points, upstream, call.image, call.options, needed[:2])
             gradients_found = *pair, None
         else:
             gradients_found = gradients(backend, points, call, rule, upstream, needed)

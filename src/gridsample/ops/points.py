@@ -1,112 +1,125 @@
-"""Where images are sampled, for operations that serve both grids and affine maps."""
+"""Where images are sampled: at the points of a grid, or of affine maps."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any
 
 from gridsample.backends import Backend
+from gridsample.backends.maps import through_grid
 from gridsample.definitions.labels import has_labels, without_labels
 from gridsample.definitions.options import Averaging, Options
-from gridsample.definitions.plan import Shape
-from gridsample.ops.arrays import Array, coefficient_type, filtered
+from gridsample.definitions.plan import GRID_TYPES, Shape
+from gridsample.definitions.sizes import check_theta
+from gridsample.ops.arrays import Array, as_grid, coefficient_type, filtered
 
 
-class SamplePoints(Protocol):
+class SamplePoints:
     """Points at which images are sampled.
 
     Attributes:
-        array: a grid or affine maps.
-        points: the shape of the grid, (N, *out, D), also of one that maps represent.
+        backend: the backend of the arrays.
+        array: a grid, (N, *out, D), or affine maps, (N, D, D + 1).
+        out: the spatial shape of the output if there are maps, otherwise None.
     """
 
-    array: Array
-    points: Shape
-
-    def resolve_options(self, image: Array, options: Options) -> Options:
-        """Check the options for an image in the caller's layout."""
-        ...
-
-    def gather(self, image: Array, options: Options, dtype: Any) -> Array:
-        """Sample an image (N, C, *spatial)."""
-        ...
+    def __init__(self, backend: Backend, array: Array, out: Shape | None = None) -> None:
+        self.backend, self.array, self.out = backend, array, out
 
     def at(self, array: Array) -> SamplePoints:
-        """Return the points of another array."""
-        ...
+        """Return the points of another grid, or of other maps."""
+        return SamplePoints(self.backend, array, self.out)
+
+    def shape(self) -> Shape:
+        """The shape of the grid, (N, *out, D), also of one that maps represent."""
+        shape = self.backend.shape(self.array)
+        return shape if self.out is None else (shape[0], *self.out, shape[1])
+
+    def resolve_options(self, image: Array, options: Options) -> Options:
+        """Return the checked options for an image in the caller's layout."""
+        backend, grid = self.backend, self.array
+        if self.out is not None:
+            dtype = backend.type(backend.type_name(grid.dtype, "theta"))
+            grid = backend.full(self.shape(), 0, dtype, grid)  # takes no memory
+        return backend.resolve_options(image, grid, options)
+
+    def gather(
+        self, image: Array, options: Options, dtype: Any, result: Array | None = None
+    ) -> Array:
+        """Sample an image (N, C, *spatial); a ``result`` to write to is for grids only."""
+        backend, out = self.backend, self.out
+        if out is None:
+            return backend.gather(image, self.array, options, dtype, result)
+        samples = backend.affine(image, self.array, out, options, dtype)
+        if samples is None:
+            grid = through_grid(backend, self.array, out, options)
+            samples = grid.cut(backend.gather(image, grid.grid(), grid.options, dtype))
+        return samples
+
+    def backward(
+        self, values: Array, image: Array, options: Options, needed: tuple[bool, bool], dtype: Any
+    ) -> tuple[Array | None, Array | None]:
+        """Compute the needed gradients of gather with respect to the image and the points."""
+        backend, array, out = self.backend, self.array, self.out
+        if out is None:
+            return backend.backward(values, image, array, options, needed, dtype)
+        gradients = backend.affine_backward(values, image, array, out, options, needed, dtype)
+        if gradients is not None:
+            return gradients
+        grid = through_grid(backend, array, out, options)
+        upstream = grid.extend(values)
+        first, second = backend.backward(upstream, image, grid.grid(), grid.options, needed, dtype)
+        return first, grid.gradient(second) if needed[1] else second
 
     def average(
         self, arrays: Sequence[Array], options: Options, averaging: Averaging
     ) -> tuple[Array, Array | None, bool]:
         """Compute means over the pixels that count: see `Backend.average`."""
-        ...
+        return self.backend.average(arrays, options, averaging, self.out)
 
     def average_backward(
         self, values: Array, arrays: Sequence[Array], options: Options, averaging: Averaging,
         needed: tuple[bool, bool, bool],
     ) -> tuple[Array | None, Array | None, Array | None, bool]:  # fmt: skip
         """Compute the needed gradients of `average`: see `Backend.average_backward`."""
-        ...
-
-    def backward(
-        self, values: Array, image: Array, options: Options, needed: tuple[bool, bool], dtype: Any
-    ) -> tuple[Array | None, Array | None]:
-        """Compute the needed gradients of gather with respect to the image and the points."""
-        ...
+        return self.backend.average_backward(values, arrays, options, averaging, needed, self.out)
 
 
-class GridPoints:
-    """The points of a grid."""
+def points_of(
+    backend: Backend, array: Array, options: Options, size: Shape | None = None
+) -> SamplePoints:
+    """Return the points of a grid or, if there is a size (N, C, *out), of affine maps to it.
 
-    def __init__(self, backend: Backend, grid: Array) -> None:
-        self.backend, self.array, self.points = backend, grid, backend.shape(grid)
+    Raises:
+        TypeError: maps have a dtype that is not accepted.
+        ValueError: maps do not match the size.
+    """
+    if size is None:
+        return SamplePoints(backend, as_grid(backend, array, options))
+    check_theta(backend.shape(array), size)
+    if backend.type_name(array.dtype, "theta") not in GRID_TYPES:
+        raise TypeError(
+            f"theta has dtype {array.dtype}; accepted: float16, float32, float64, and bfloat16 "
+            "for tensors"
+        )
+    return SamplePoints(backend, array, size[2:])
 
-    def resolve_options(self, image: Array, options: Options) -> Options:
-        """Check the options."""
-        return self.backend.resolve_options(image, self.array, options)
 
-    def at(self, array: Array) -> GridPoints:
-        """Return the points of another grid."""
-        return GridPoints(self.backend, array)
-
-    def average(
-        self, arrays: Sequence[Array], options: Options, averaging: Averaging
-    ) -> tuple[Array, Array | None, bool]:
-        """Compute means over the pixels that count."""
-        return self.backend.average(arrays, options, averaging, None)
-
-    def average_backward(
-        self, values: Array, arrays: Sequence[Array], options: Options, averaging: Averaging,
-        needed: tuple[bool, bool, bool],
-    ) -> tuple[Array | None, Array | None, Array | None, bool]:  # fmt: skip
-        """Compute the needed gradients of means."""
-        return self.backend.average_backward(values, arrays, options, averaging, needed, None)
-
-    def gather(self, image: Array, options: Options, dtype: Any) -> Array:
-        """Sample an image."""
-        return self.backend.gather(image, self.array, options, dtype)
-
-    def backward(
-        self, values: Array, image: Array, options: Options, needed: tuple[bool, bool], dtype: Any
-    ) -> tuple[Array | None, Array | None]:
-        """Compute the needed gradients of image and grid."""
-        return self.backend.backward(values, image, self.array, options, needed, dtype)
+def coefficients_at(points: SamplePoints, image: Array, options: Options) -> Array:
+    """Return what is sampled: the spline coefficients of an image if that is prefiltered."""
+    return filtered(points.backend, image, points.array, options) if options.prefilter else image
 
 
 def gradients_at(
-    backend: Backend, points: SamplePoints, upstream: Array, image: Array, options: Options,
-    needed: tuple[bool, bool],
-) -> tuple[Array | None, Array | None]:  # fmt: skip
+    points: SamplePoints, upstream: Array, image: Array, options: Options, needed: tuple[bool, bool]
+) -> tuple[Array | None, Array | None]:
     """Compute the needed gradients of sampling an image (N, C, *spatial) at the points.
 
     They include the prefilter's, and the image's gradient has its dtype.  Only the gradient of the
     points depends on the values of the image.
     """
-    source = (
-        filtered(backend, image, points.array, options)
-        if options.prefilter and needed[1]
-        else image
-    )
+    backend = points.backend
+    source = coefficients_at(points, image, options) if needed[1] else image
     dtype = coefficient_type(backend, image, points.array) if options.prefilter else image.dtype
     if has_labels(options.mode):  # which jump, so that the gradient is that of nearest: 0
         options = options.changed(mode=without_labels(options.mode, "nearest"))

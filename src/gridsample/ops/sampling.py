@@ -2,26 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from gridsample.backends import Backend, backend_of, overridable
 from gridsample.definitions.footprints import ATTACH, MOST, as_footprint
 from gridsample.definitions.labels import without_labels
 from gridsample.definitions.options import Options
-from gridsample.definitions.plan import Mode, check_flag, check_grid_gradient
+from gridsample.definitions.plan import Mode, Shape, check_flag, check_grid_gradient
 from gridsample.ops import means
 from gridsample.ops.arrays import (
     Array,
-    as_grid,
     back,
-    filtered,
+    check_differentiable,
+    check_upstream,
+    named_arrays,
     out_shape,
     planes,
     sum_type,
 )
 from gridsample.ops.missing import Rule, as_rule
-from gridsample.ops.points import GridPoints
-from gridsample.ops.vjps import sample_vjp
+from gridsample.ops.points import SamplePoints, coefficients_at, gradients_at, points_of
 
 
 @overridable(arrays=2)
@@ -210,18 +211,15 @@ def grid_sample(
         channel_axis=channel_axis, threads=threads,
         footprint=as_footprint(antialias, max_samples, footprint),
     )  # fmt: skip
-    optional = {} if weights is None else {"weights": weights}
-    backend = backend_of(input=input, grid=grid, **optional)
+    arrays = named_arrays(weights, input=input, grid=grid)
+    backend = backend_of(**arrays)
     masked = check_flag(return_mask, "return_mask")
     rule = as_rule(missing, weights, min_weight, return_weight, padding_mode)
-    if rule is not None:
-        return sample_by_rule(backend, input, grid, options, masked, out, rule)
-    if out is None and not masked:
+    if rule is None and out is None and not masked:
         shortcut = backend.fast_path(input, grid, options)
         if shortcut is not None:
             return shortcut
-    result, mask = sample(backend, input, grid, options, masked, out)
-    return (result, mask) if masked else result
+    return sample(backend, arrays, options, rule, masked=masked, out=out)
 
 
 @overridable(arrays=3)
@@ -319,81 +317,127 @@ def grid_sample_vjp(
         channel_axis=channel_axis, threads=threads,
         footprint=as_footprint(antialias, max_samples, footprint),
     )  # fmt: skip
-    optional = {} if weights is None else {"weights": weights}
-    backend = backend_of(grad_output=grad_output, input=input, grid=grid, **optional)
+    arrays = named_arrays(weights, grad_output=grad_output, input=input, grid=grid)
+    backend = backend_of(**arrays)
     flags = {"need_input": need_input, "need_grid": need_grid, "need_weights": need_weights}
     first, second, third = [check_flag(flag, name) for name, flag in flags.items()]
     rule = as_rule(missing, weights, min_weight, False, padding_mode)
-    arrays = {"grad_output": grad_output, "input": input, "grid": grid}
-
-    def place(points: Array) -> GridPoints:
-        result = as_grid(backend, points, options)
-        check_grid_gradient(points.dtype, second and result is not points)
-        return GridPoints(backend, result)
-
-    return sample_vjp(backend, arrays, place, options, rule, (first, second, third))
+    return sample_vjp(backend, arrays, options, rule, (first, second, third))
 
 
 # Over a backend -----------------------------------------------------------------------------------
 
 
 def sample(
-    backend: Backend, input: Any, grid: Any, options: Options, masked: bool, out: Any
-) -> tuple[Any, Any]:
-    """Compute the result of `grid_sample`, and the mask if ``masked``, otherwise None."""
-    image, points = backend.to_device(input=input, grid=grid)
-    points = as_grid(backend, points, options)
-    resolved = backend.resolve_options(image, points, options)
+    backend: Backend, arrays: Mapping[str, Any], options: Options, rule: Rule | None, *,
+    size: Shape | None = None, masked: bool = False, out: Any = None,
+) -> Any:  # fmt: skip
+    """Compute the result of `grid_sample` or `affine_sample`.
+
+    Args:
+        backend: the backend.
+        arrays: input, grid or theta, and weights if there are any, by name and in this order.
+        options: the options of sampling.
+        rule: the rule for missing pixels and weights, or None.
+        size: the output's shape (N, C, *out) for affine maps; None for a grid.
+        masked: whether the mask is also returned.
+        out: an array for the result, or None.
+    """
+    image, array, *weights = backend.to_device(**arrays)
+    points = points_of(backend, array, options, size)
+    if rule is None:
+        result, resolved = plain_sample(points, image, options, out)
+        weight = None
+    else:
+        mean = means.sample(backend, points, image, weights[0] if weights else None, options, rule)
+        result, weight, resolved = mean
+        if out is not None:
+            result = back(backend, result, resolved.channels_last())
+            backend.check_out(out, backend.shape(result), image, points.array)
+            out[...] = result
+    last, like = resolved.channels_last(), arrays["input"]
+    results = [out if out is not None else backend.restore(back(backend, result, last), like)]
+    if masked:
+        mask = share_inside(points, planes(backend, image, last), resolved)
+        results.append(backend.restore(mask, like))
+    if weight is not None:
+        results.append(backend.restore(back(backend, weight, last), like))
+    return tuple(results) if len(results) > 1 else results[0]
+
+
+def plain_sample(
+    points: SamplePoints, image: Array, options: Options, out: Any
+) -> tuple[Array, Options]:
+    """Sample an image of which all pixels count: (N, C, *out), and the checked options."""
+    backend = points.backend
+    resolved = points.resolve_options(image, options)
     last = resolved.channel_axis == -1
     if out is not None:
-        shape = out_shape(backend.shape(image), backend.shape(points), last)
-        backend.check_out(out, shape, image, points)
-    pixels = planes(backend, image, last)
-    source = filtered(backend, pixels, points, resolved) if resolved.prefilter else pixels
-    if out is None:
-        samples = backend.gather(source, points, resolved, image.dtype)
-        result = backend.restore(back(backend, samples, last), input)
-    else:
-        backend.gather(source, points, resolved, image.dtype, planes(backend, out, last))
-        result = out
-    mask = share_inside(backend, pixels, points, resolved) if masked else None
-    return result, backend.restore(mask, input)
+        shape = out_shape(backend.shape(image), points.shape(), last)
+        backend.check_out(out, shape, image, points.array)
+        out = planes(backend, out, last)
+    source = coefficients_at(points, planes(backend, image, last), resolved)
+    return points.gather(source, resolved, image.dtype, out), resolved
 
 
-def sample_by_rule(
-    backend: Backend, input: Any, grid: Any, options: Options, masked: bool, out: Any, rule: Rule
-) -> Any:
-    """Compute the result of `grid_sample` with missing pixels, weights, or a returned weight."""
-    optional = {} if rule.weights is None else {"weights": rule.weights}
-    image, points, *weights = backend.to_device(input=input, grid=grid, **optional)
-    points = as_grid(backend, points, options)
-    sample_points = GridPoints(backend, points)
-    samples, weight, resolved = means.sample(
-        backend, sample_points, image, weights[0] if weights else None, options, rule
-    )
-    last = resolved.channels_last()
-    result = back(backend, samples, last)
-    if out is None:
-        result = backend.restore(result, input)
-    else:
-        backend.check_out(out, backend.shape(result), image, points)
-        out[...] = result
-        result = out
-    results = [result]
-    if masked:
-        mask = share_inside(backend, planes(backend, image, last), points, resolved)
-        results.append(backend.restore(mask, input))
-    if weight is not None:
-        results.append(backend.restore(back(backend, weight, last), input))
-    return tuple(results) if len(results) > 1 else result
-
-
-def share_inside(backend: Backend, image: Array, grid: Array, options: Options) -> Array:
+def share_inside(points: SamplePoints, image: Array, options: Options) -> Array:
     """Compute the mask: a sample of an image of ones surrounded by zeros."""
-    dtype = sum_type(backend, image, grid)
+    backend = points.backend
+    dtype = sum_type(backend, image, points.array)
     mode = without_labels(options.mode, "linear")
     options = options.changed(mode=mode, padding_mode=("constant",) * len(mode), fill_value=())
     ones = backend.full((1, 1, *image.shape[2:]), 1, dtype, image)
-    mask = backend.gather(ones, grid, options, dtype)
+    mask = points.gather(ones, options, dtype)
     mask = backend.xp.where(backend.xp.isnan(mask), 0, mask)  # NaN coordinates
     return back(backend, mask, options.channel_axis == -1)
+
+
+def sample_vjp(
+    backend: Backend, arrays: Mapping[str, Any], options: Options, rule: Rule | None,
+    needed: tuple[bool, bool, bool], size: Shape | None = None,
+) -> tuple[Any, ...]:  # fmt: skip
+    """Compute the result of `grid_sample_vjp` or `affine_sample_vjp`.
+
+    Args:
+        backend: the backend.
+        arrays: grad_output, and those of `sample`, by name and in this order.
+        options: the options of sampling.
+        rule: the rule for missing pixels and weights, or None.
+        needed: whether the gradients of the image, the points and the weights are needed.
+        size: the output's shape (N, C, *out) for affine maps; None for a grid.
+
+    Returns:
+        The gradients of the image, of the points, and of the weights if there are any, like the
+        arguments; None in place of those that are not needed.
+    """
+    upstream, image, array, *weights = backend.to_device(**arrays)
+    points = points_of(backend, array, options, size)
+    check_grid_gradient(array.dtype, needed[1] and points.array is not array)
+    gradients: tuple[Array | None, ...]
+    if rule is None:
+        gradients = plain_vjp(points, upstream, image, options, needed[:2])
+    else:
+        weighted = weights[0] if weights else None
+        gradients = means.sample_vjp(
+            backend, points, upstream, image, weighted, options, rule, needed
+        )
+    _, *likes = arrays.values()
+    return tuple(
+        backend.restore(gradient, like) for gradient, like in zip(gradients, likes, strict=False)
+    )
+
+
+def plain_vjp(
+    points: SamplePoints, upstream: Array, image: Array, options: Options, needed: tuple[bool, bool]
+) -> tuple[Array | None, Array | None]:
+    """Compute the gradients of image and points, in the caller's layout, if all pixels count."""
+    backend = points.backend
+    resolved = points.resolve_options(image, options)
+    last = resolved.channel_axis == -1
+    shape = out_shape(backend.shape(image), points.shape(), last)
+    upstream = check_upstream(backend, upstream, image, shape)
+    if needed[0]:
+        check_differentiable(backend, image)
+    values, pixels = planes(backend, upstream, last), planes(backend, image, last)
+    first, second = gradients_at(points, values, pixels, resolved, needed)
+    return None if first is None else back(backend, first, last), second

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from gridsample.backends import Backend, backend_of, overridable
@@ -25,6 +26,7 @@ from gridsample.ops.arrays import (
     coefficient_type,
     filtered,
     is_differentiable,
+    named_arrays,
     planes,
     sum_type,
 )
@@ -133,11 +135,11 @@ def splat(
         channel_axis=channel_axis, threads=threads,
         footprint=as_footprint(antialias, max_samples, footprint),
     )  # fmt: skip
-    optional = {} if weights is None else {"weights": weights}
-    backend = backend_of(values=values, grid=grid, **optional)
+    arrays = named_arrays(weights, values=values, grid=grid)
+    backend = backend_of(**arrays)
     normalized = check_flag(normalize, "normalize")
     rule = as_rule(missing, weights, 0, return_weight)
-    return scatter_values(backend, values, grid, size, options, normalized, rule)
+    return scatter_values(backend, arrays, size, options, normalized, rule)
 
 
 @overridable(arrays=1)
@@ -198,13 +200,12 @@ def splat_count(
 
 
 def scatter_values(
-    backend: Backend, values: Any, grid: Any, size: Any, options: Options, normalize: bool,
+    backend: Backend, arrays: Mapping[str, Any], size: Any, options: Options, normalize: bool,
     rule: Rule | None,
 ) -> Any:  # fmt: skip
     """Compute the result of `splat`."""
     refuse_labels(options.mode, "labels cannot be added to pixels" + OTHERS)
-    weighed = {} if rule is None or rule.weights is None else {"weights": rule.weights}
-    numbers, points, *weights = backend.to_device(values=values, grid=grid, **weighed)
+    numbers, points, *weights = backend.to_device(**arrays)
     points = as_grid(backend, points, options)
     spatial = check_size(size, backend.shape(points))
     last = channels_last(options.channel_axis, len(spatial) + 2)
@@ -237,11 +238,12 @@ def scatter_values(
         weight = transpose(backend, mask, points, spatial, resolved, real)
     if normalize:
         result = backend.ratio(result, weight)
-    result = backend.restore(back(backend, backend.astype(result, dtype), last), values)
+    like = arrays["values"]
+    result = backend.restore(back(backend, backend.astype(result, dtype), last), like)
     if weight is None or rule is None or not rule.weighted:
         return result
     weight = widened(backend, weight, (items, channels))
-    return result, backend.restore(back(backend, weight, last), values)
+    return result, backend.restore(back(backend, weight, last), like)
 
 
 def count_weights(backend: Backend, grid: Any, size: Any, options: Options) -> Any:
