@@ -10,6 +10,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from gridsample.definitions.options import Options, checked, plan_of
+from gridsample.definitions.plan import Plan
+
 Array = np.ndarray[Any, Any]
 
 MODES = ("nearest", "linear", "cubic")
@@ -97,6 +100,15 @@ def coordinates(positions: Array, spatial: Sequence[int], align_corners: bool) -
     if align_corners:
         return 2 * positions / np.maximum(size - 1, 1) - 1
     return (2 * positions + 1) / size - 1
+
+
+def plan_for(
+    image: tuple[int, ...], dtype: Any, grid: tuple[int, ...], grid_type: Any, *names: Any,
+    **options: Any,
+) -> Plan:  # fmt: skip
+    """The plan of a call with these shapes and dtypes; names are mode, padding_mode and so on."""
+    resolved = checked(Options(*names, **options), image, grid)
+    return plan_of(image, dtype, grid, grid_type, resolved)
 
 
 def positions(grid: Array, spatial: Sequence[int], align_corners: bool) -> Array:

@@ -16,7 +16,6 @@ from torch import Tensor
 pytest.importorskip("triton")
 
 from gridsample.definitions.methods import keys
-from gridsample.definitions.plan import make_plan
 from gridsample.kernels import gpu, reference
 
 SIZES = {1: (7,), 2: (5, 6), 3: (3, 4, 5)}
@@ -62,9 +61,9 @@ def check(
     modes = tuple(mode) if isinstance(mode, tuple | list) else (mode,) * rank
     names = modes, oracles.per_axis(boundary, rank)
     arrays = image.numpy(), grid.numpy(), values.numpy()
-    plan = make_plan(
+    plan = cases.plan_for(
         tuple(image.shape), arrays[0].dtype, tuple(grid.shape), arrays[1].dtype,
-        tuple(map(method, modes)), names[1], corners, False, **counts,
+        tuple(map(method, modes)), names[1], corners, **counts,
     )  # fmt: skip
     flat = grid.reshape(grid.shape[0], -1, rank)
     order = (0,) * rank

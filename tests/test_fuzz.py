@@ -152,12 +152,12 @@ def run(code, **environment):
 LARGER = """
 import dataclasses
 import numpy as np
+from cases import plan_for
 from gridsample.kernels import sampling
-from gridsample.definitions.plan import make_plan
 
 image, grid, out = make((1, 1, 4, 5)), make((1, 7, 2)), make((1, 1, 7))
 grid[...] = 1
-plan = make_plan(image.shape, image.dtype, grid.shape, grid.dtype, "linear", "border", True, False)
+plan = plan_for(image.shape, image.dtype, grid.shape, grid.dtype, "linear", "border", True)
 sampling.gather(plan, image, grid, out)
 print("as it should be", flush=True)
 sampling.gather(dataclasses.replace(plan, spatial=(5, 5)), image, grid, out)

@@ -5,17 +5,18 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import cases
 import numpy as np
 import pytest
 
 import gridsample
 from gridsample import methods
+from gridsample.definitions.options import make_plan
 from gridsample.definitions.plan import (
     BOUNDARIES,
     COORDS,
     FOREIGN_BOUNDARIES,
     Plan,
-    make_plan,
 )
 from gridsample.ops.quotients import EVEN
 
@@ -23,7 +24,7 @@ IMAGE, GRID = np.zeros((2, 3, 5, 7), np.float32), np.zeros((1, 4, 6, 2), np.floa
 
 
 def plan(mode: object = "bilinear", padding: object = "zeros", align: bool = False) -> Plan:
-    return make_plan(IMAGE.shape, IMAGE.dtype, GRID.shape, GRID.dtype, mode, padding, align, False)  # type: ignore[arg-type]
+    return cases.plan_for(IMAGE.shape, IMAGE.dtype, GRID.shape, GRID.dtype, mode, padding, align)
 
 
 def test_a_plan_tells_what_the_call_is() -> None:
@@ -73,9 +74,7 @@ def test_a_plan_cannot_be_changed() -> None:
     ],
 )
 def test_sums_are_made_in_a_type_that_holds_them(image: str, grid: str, real: str) -> None:
-    made = make_plan(
-        IMAGE.shape, np.dtype(image), GRID.shape, np.dtype(grid), "linear", "zeros", False, False
-    )
+    made = cases.plan_for(IMAGE.shape, np.dtype(image), GRID.shape, np.dtype(grid))
     assert made.real == real
     assert made.dtype == image
 
@@ -91,10 +90,9 @@ def test_planning_loads_numpy_alone() -> None:
 
 
 def made_with(image: tuple[int, ...] = IMAGE.shape, **changes: object) -> Plan:
-    given = {"mode": "linear", "padding_mode": "zeros", "align_corners": False, **changes}
     grid = (1, 4, 6, len(image) - 2)
     real = np.dtype(np.float32)
-    return make_plan(image, real, grid, real, last=False, **given)  # type: ignore[arg-type]
+    return cases.plan_for(image, real, grid, real, **changes)
 
 
 def test_a_method_is_a_mode() -> None:

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 from oracles import assert_close
 
-from gridsample.definitions.plan import make_plan
 from gridsample.kernels import reference, sampling
 
 ALIGN = pytest.mark.parametrize("align_corners", [False, True], ids=["edges", "centres"])
@@ -17,8 +16,8 @@ ITEMS = pytest.mark.parametrize(("items", "grid_items"), [(2, 2), (1, 3), (3, 1)
 
 
 def plan_of(image, grid, modes, boundaries, align_corners):
-    return make_plan(
-        *(image.shape, image.dtype, grid.shape, grid.dtype), modes, boundaries, align_corners, False
+    return cases.plan_for(
+        *(image.shape, image.dtype, grid.shape, grid.dtype), modes, boundaries, align_corners
     )
 
 

@@ -19,7 +19,6 @@ from guarded import Guarded, maker
 import gridsample
 from gridsample.definitions.footprints import Footprint
 from gridsample.definitions.options import Averaging
-from gridsample.definitions.plan import make_plan
 from gridsample.kernels import reference, sampling
 from gridsample.kernels.reference import footprints, labels
 
@@ -70,9 +69,9 @@ class Case(NamedTuple):
         """Sample with the programs, on guarded arrays."""
         means, footprint = options.get("means"), options.get("footprint")
         weights = options.get("weights")
-        plan = make_plan(
+        plan = cases.plan_for(
             self.image.shape, self.image.dtype, self.grid.shape, self.grid.dtype, mode,
-            self.boundary, self.aligned, False, coords=self.coords, extrapolate=not self.inside,
+            self.boundary, self.aligned, coords=self.coords, extrapolate=not self.inside,
             footprint=footprint,
         )  # fmt: skip
         arrays = [zeros(a.shape, a.dtype) for a in (self.image, self.grid)]
@@ -101,9 +100,9 @@ class Case(NamedTuple):
         needed: tuple[bool, bool, bool],
     ) -> tuple[Array | None, ...]:  # fmt: skip
         """Compute gradients of means with the programs, on guarded arrays."""
-        plan = make_plan(
+        plan = cases.plan_for(
             self.image.shape, self.image.dtype, self.grid.shape, self.grid.dtype, mode,
-            self.boundary, self.aligned, False, coords=self.coords, extrapolate=not self.inside,
+            self.boundary, self.aligned, coords=self.coords, extrapolate=not self.inside,
         )  # fmt: skip
         numbers = [values, self.image, self.grid, *([] if weights is None else [weights])]
         arrays = [zeros(a.shape, a.dtype) for a in numbers]

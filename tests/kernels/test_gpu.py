@@ -17,7 +17,7 @@ pytest.importorskip("triton")
 from interpreted import DOUBLE, SINGLE, check, inputs, rolled, spaced
 
 from gridsample.backends.torch import cuda, schemas
-from gridsample.definitions.plan import COORDS, make_plan
+from gridsample.definitions.plan import COORDS
 from gridsample.kernels import gpu, reference
 from gridsample.kernels.reference import BOUNDARIES, MODES
 from gridsample.kernels.reference.labels import vote
@@ -225,7 +225,7 @@ def test_affine_maps_are_as_their_grids(rank: int, corners: bool) -> None:
 
     kind = np.dtype(float)
     names = ("linear",) * rank, ("border",) * rank
-    plan = make_plan(tuple(image.shape), kind, tuple(grid.shape), kind, *names, corners, False)
+    plan = cases.plan_for(tuple(image.shape), kind, tuple(grid.shape), kind, *names, corners)
     how = gpu.LaunchOptions(affine=True, interpreted=True)
     out = torch.full((2, 3, plan.points), torch.nan, dtype=torch.float64)
     gpu.gather(plan, image, theta.detach(), out, (0,) * rank, options=how)

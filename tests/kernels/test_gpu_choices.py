@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import cases
 import numpy as np
 
-from gridsample.definitions.plan import make_plan
 from gridsample.kernels.gpu import choices
 from gridsample.kernels.gpu.choices import Choices, describe
 
@@ -17,6 +17,6 @@ def test_constants_are_the_places_of_fields() -> None:
 
 def test_an_axis_that_an_image_lacks_is_described_like_any_other() -> None:
     dtype = np.dtype("float32")
-    plan = make_plan((1, 1, 1), dtype, (1, 1, 1), dtype, "nearest", "zeros", False, False)
+    plan = cases.plan_for((1, 1, 1), dtype, (1, 1, 1), dtype, "nearest")
     # Its position is not computed: it is where its only pixel is.
     assert describe(plan, 0, 0)._replace(coords=choices.IN_PIXELS) == choices.ALONE

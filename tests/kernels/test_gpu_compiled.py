@@ -33,7 +33,6 @@ from interpreted import deterministic, inputs, rolled
 from benchmarks import registers
 from gridsample.backends.torch import cuda
 from gridsample.definitions.footprints import Footprint
-from gridsample.definitions.plan import make_plan
 from gridsample.kernels import gpu
 
 # Of the interpreter: NumPy's, where a GPU's arithmetic is silent.
@@ -136,7 +135,7 @@ def test_calls_lead_to_kernels_as_they_would_on_a_gpu(
     image = rolled(image) if last else image
     dtype = np.dtype("float32")
     names = oracles.per_axis("linear", 2), oracles.per_axis("border", 2)
-    plan = make_plan(tuple(image.shape), dtype, tuple(grid.shape), dtype, *names, False, False)
+    plan = cases.plan_for(tuple(image.shape), dtype, tuple(grid.shape), dtype, *names)
     out = rolled(torch.empty_like(values)) if last else torch.empty_like(values)
     launch, sums = gpu.LaunchOptions(wrap=Warmed), cuda.exact_sums(plan, image)
     gpu.gather(plan, image, grid, out, (0, 0), options=launch)
@@ -168,8 +167,8 @@ def test_calls_over_footprints_lead_to_one_kernel_for_all_levels_and_sizes(
     image, grid, values = (t.float() for t in inputs(1))
     dtype, launch = np.dtype("float32"), gpu.LaunchOptions(wrap=Warmed)
     for size, most in ((7, 2), (6, 16)):
-        plan = make_plan(
-            (2, 3, size), dtype, tuple(grid.shape), dtype, ("linear",), ("border",), False, False,
+        plan = cases.plan_for(
+            (2, 3, size), dtype, tuple(grid.shape), dtype, "linear", "border",
             footprint=Footprint(most),
         )  # fmt: skip
         gpu.measure_footprints(plan, grid, torch.zeros(2, dtype=torch.int32), options=launch)

@@ -17,7 +17,7 @@ pytest.importorskip("triton")
 from interpreted import DOUBLE, SINGLE, inputs, operator_options
 
 from gridsample.backends.torch import cuda, derivatives, operators, schemas
-from gridsample.definitions.plan import BFLOAT16, make_plan
+from gridsample.definitions.plan import BFLOAT16
 from gridsample.kernels import reference
 
 # Of the interpreter: NumPy's, where a GPU's arithmetic is silent.
@@ -78,8 +78,8 @@ def test_the_fill_in_types_of_storage(name: str, mode: str, extrapolate: bool) -
     numbers = (image.float() if name == "bfloat16" else image).numpy()
     names = (mode,) * 2, ("border" if not extrapolate else "constant",) * 2
     kind = np.dtype("float32") if name == "bfloat16" else numbers.dtype
-    plan = make_plan(
-        tuple(image.shape), kind, tuple(grid.shape), np.dtype("float32"), *names, False, False,
+    plan = cases.plan_for(
+        tuple(image.shape), kind, tuple(grid.shape), np.dtype("float32"), *names,
         extrapolate=extrapolate,
     )  # fmt: skip
     if name == "bfloat16":
@@ -117,9 +117,9 @@ def test_the_backward_of_backward_is_the_reference_s(
     image, grid, values = inputs(1, 9)
     grid = grid if coords == "normalized" else 5 * grid + 2
     fill, counts = 1.5, {"coords": coords, "extrapolate": extrapolate}
-    plan = make_plan(
+    plan = cases.plan_for(
         tuple(image.shape), np.dtype(float), tuple(grid.shape), np.dtype(float), (mode,),
-        (boundary,), False, False, **counts,
+        (boundary,), **counts,
     )  # fmt: skip
     rng = cases.generator("directions", mode)
     u, m = (cases.pixels(rng, shape) for shape in (image.shape, grid.shape))

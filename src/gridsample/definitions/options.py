@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple, TypeVar
 
+import numpy as np
+
 from gridsample.definitions.checks import as_array, check_constant, check_dense
 from gridsample.definitions.footprints import Footprint, check_footprint
-from gridsample.definitions.labels import check_label_fill, has_labels
+from gridsample.definitions.labels import check_label_fill, check_labels, has_labels
 from gridsample.definitions.plan import (
     BOUNDARIES,
+    MARGINS,
+    WIDE_TYPES,
+    Plan,
     Shape,
     channels_last,
     check_boundaries,
     check_coords,
     check_flag,
+    check_grid_type,
+    check_image_type,
     check_shapes,
     check_threads,
-    find_coords,
     find_end,
     find_method,
     hashable,
@@ -157,10 +164,6 @@ def keyed(options: Options) -> Options:
     Raises:
         TypeError: an option is not hashable and therefore not valid.
     """
-    if type(options.coords) is not str:
-        find_coords(options.coords)
-    if options.threads is not None:
-        check_threads(options.threads)
     if type(options.mode) is type(options.padding_mode) is str:
         return options if type(options.fill_value) is int else options._replace(fill_value=0)
     mode, padding_mode = hashable(options.mode), hashable(options.padding_mode)
@@ -204,6 +207,52 @@ def checked(options: Options, image: Shape, grid: Shape) -> Options:
         threads=options.threads,
         footprint=check_footprint(options.footprint, rank, grid),
         order=(0,) * rank,
+    )
+
+
+def plan_of(
+    image: Shape, dtype: np.dtype[Any], grid: Shape, grid_type: np.dtype[Any], options: Options,
+    last: bool = False,
+) -> Plan:  # fmt: skip
+    """Create the plan of checked options; ``last`` means that the image's channels come last.
+
+    Raises:
+        TypeError: a dtype is not supported.
+        ValueError: the options do not go with labels.
+    """
+    key = options._replace(
+        fill_value=(), prefilter=False, channel_axis=1, threads=None, order=(), plan=None
+    )
+    return make_plan(image, dtype, grid, grid_type, key, last)
+
+
+@functools.lru_cache(maxsize=1024)
+def make_plan(
+    image: Shape, dtype: np.dtype[Any], grid: Shape, grid_type: np.dtype[Any], options: Options,
+    last: bool,
+) -> Plan:  # fmt: skip
+    """Do the same as `plan_of` for options that have only what a plan depends on."""
+    check_image_type(dtype)
+    check_grid_type(grid_type)
+    methods = tuple([find_method(name) for name in options.mode])
+    odd = [name for name in options.padding_mode if BOUNDARIES[name].odd]
+    summed = not check_labels(methods, dtype, dtype.kind in "biu", odd)
+    wide = grid_type.name == "float64" or (dtype.name in WIDE_TYPES and summed)
+    end = options.extrapolate
+    return Plan(
+        methods=methods,
+        boundaries=options.padding_mode,
+        align_corners=options.align_corners,
+        spatial=image[1:-1] if last else image[2:],
+        image_items=image[0],
+        grid_items=grid[0],
+        channels=image[-1] if last else image[1],
+        out=grid[1:-1],
+        dtype=dtype.newbyteorder("="),
+        real=np.dtype(np.float64 if wide else np.float32),
+        coords=options.coords,
+        margin=MARGINS[end] if isinstance(end, str) else None,
+        footprint=options.footprint,
     )
 
 

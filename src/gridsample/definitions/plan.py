@@ -1,8 +1,8 @@
 """The plan of a call: its validated description, without arrays.
 
-A plan is created from shapes, dtypes and options.  It contains no array, does not depend on a
-framework, and is cached, so that repeated calls are validated only once.  Most errors in arguments
-are raised here.
+A plan is created from shapes, dtypes and checked options (`gridsample.definitions.options`).  It
+contains no array, does not depend on a framework, and is cached.  The functions here check single
+arguments; most errors are raised by them.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ from gridsample.definitions import axis
 from gridsample.definitions.caches import cached_property
 from gridsample.definitions.checks import check_extent
 from gridsample.definitions.footprints import Footprint
-from gridsample.definitions.labels import check_labels
 from gridsample.definitions.links import about
 from gridsample.definitions.methods import ALIASES, METHODS, Method
 from gridsample.definitions.sizes import as_whole
@@ -528,55 +527,6 @@ def check_values(values: Shape, grid: Shape, last: bool) -> int:
             f"{values[0]} in values shape {values} and N = {grid[0]} in grid shape {grid}"
         )
     return grid[0] if values[0] == 1 else values[0]
-
-
-@functools.lru_cache(maxsize=1024)
-def make_plan(
-    image_shape: Shape,
-    image_type: np.dtype[Any],
-    grid_shape: Shape,
-    grid_type: np.dtype[Any],
-    mode: Mode,
-    padding_mode: Mode,
-    align_corners: bool,
-    last: bool,
-    *,
-    coords: str = "normalized",
-    extrapolate: bool | str = True,
-    footprint: Footprint | None = None,
-) -> Plan:
-    """Validate a call and plan it; ``last`` means that channels are the image's last axis.
-
-    Raises:
-        TypeError: a dtype is not supported, or an option has the wrong type.
-        ValueError: the shapes do not match, or a name is unknown or ambiguous.
-    """
-    check_image_type(image_type)
-    check_grid_type(grid_type)
-    rank = check_shapes(image_shape, grid_shape, last)
-    methods = tuple(find_method(name) for name in per_axis(mode, rank, "mode"))
-    boundaries = check_boundaries(per_axis(padding_mode, rank, "padding_mode"))
-    odd = [name for name in boundaries if BOUNDARIES[name].odd]
-    coords = check_coords(coords, rank, grid_shape[1:-1])
-    aligned = check_flag(align_corners, "align_corners")
-    end = find_end(extrapolate, coords, aligned)
-    summed = not check_labels(methods, image_type, image_type.kind in "biu", odd)
-    wide = grid_type.name == "float64" or (image_type.name in WIDE_TYPES and summed)
-    return Plan(
-        methods=methods,
-        boundaries=boundaries,
-        align_corners=aligned,
-        spatial=image_shape[1:-1] if last else image_shape[2:],
-        image_items=image_shape[0],
-        grid_items=grid_shape[0],
-        channels=image_shape[-1] if last else image_shape[1],
-        out=grid_shape[1:-1],
-        dtype=image_type.newbyteorder("="),
-        real=np.dtype(np.float64 if wide else np.float32),
-        coords=coords,
-        margin=None if end is None else MARGINS[end],
-        footprint=footprint,
-    )
 
 
 def hashable(value: Mode) -> Mode:

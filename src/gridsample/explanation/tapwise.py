@@ -21,14 +21,12 @@ from gridsample.definitions.checks import as_array, check_constant
 from gridsample.definitions.footprints import MOST
 from gridsample.definitions.labels import has_labels
 from gridsample.definitions.methods import Method
+from gridsample.definitions.options import Options, checked, plan_of
 from gridsample.definitions.plan import (
     AXES,
     BOUNDARIES,
     Mode,
     Plan,
-    check_flag,
-    hashable,
-    make_plan,
 )
 from gridsample.definitions.sizes import as_whole
 from gridsample.explanation.records import (
@@ -142,22 +140,16 @@ def _explain(
     dtype = real if image is None else as_array(image, "image").dtype
     if image is None and has_labels(mode):
         dtype = np.dtype(np.int64)
-    plan = make_plan(
-        (1, 1, *sizes[::-1]),
-        dtype if has_labels(mode) else real,
-        (1, *ones, len(sizes)),
-        real,
-        hashable(mode),
-        hashable(padding_mode),
-        align_corners,
-        False,
-        coords=coords,
-        extrapolate=extrapolate,
-    )
+    options = Options(
+        mode=mode, padding_mode=padding_mode, align_corners=align_corners, coords=coords,
+        extrapolate=extrapolate, prefilter=prefilter,
+    )  # fmt: skip
+    shape, grid = (1, 1, *sizes[::-1]), (1, *ones, len(sizes))
+    resolved = checked(options, shape, grid)
+    plan = plan_of(shape, dtype if has_labels(mode) else real, grid, real, resolved)
     output_index = _check_index(index, plan)
     fill = _check_fill(fill_value, plan)
     orders = tuple(method.prefilter if prefilter else 0 for method in plan.methods)
-    check_flag(prefilter, "prefilter")
     pixels = None if image is None else _check_image(image, sizes)
     with np.errstate(all="ignore"):  # a distant coordinate may overflow, as in a kernel
         axes = tuple(

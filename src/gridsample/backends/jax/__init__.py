@@ -22,6 +22,7 @@ from gridsample.backends.jax.taps import Call
 from gridsample.backends.maps import grid_along
 from gridsample.definitions.checks import check_dense, check_extent
 from gridsample.definitions.options import Options, Resizing, checked, fill_numbers
+from gridsample.definitions.options import plan_of as plan_of_shapes
 from gridsample.definitions.plan import (
     NARROW_TYPES,
     WIDE_TYPES,
@@ -29,7 +30,6 @@ from gridsample.definitions.plan import (
     Shape,
     check_image_type,
     coordinates,
-    make_plan,
 )
 from gridsample.definitions.splines import extension
 
@@ -39,11 +39,7 @@ DType = np.dtype[Any]
 
 def plan_of(image: Shape, kind: DType, grid: Array, options: Options) -> Plan:
     """Create the plan for an image (N, C, *spatial) that is sampled in a dtype."""
-    return make_plan(
-        image, kind, tuple(grid.shape), grid.dtype, options.mode, options.padding_mode,
-        options.align_corners, False, coords=options.coords, extrapolate=options.extrapolate,
-        footprint=options.footprint,
-    )  # fmt: skip
+    return plan_of_shapes(image, kind, tuple(grid.shape), grid.dtype, options)
 
 
 class Jax(Backend):

@@ -34,7 +34,7 @@ from gridsample.backends.torch.internals import dispatch_key, is_overheard
 from gridsample.backends.torch.schemas import SAMPLING, on_record, record
 from gridsample.definitions.footprints import Footprint
 from gridsample.definitions.methods import Method
-from gridsample.definitions.options import Averaging, Options
+from gridsample.definitions.options import Averaging, Options, checked, plan_of
 from gridsample.definitions.plan import (
     BFLOAT16,
     Plan,
@@ -42,7 +42,6 @@ from gridsample.definitions.plan import (
     check_grid_type,
     check_image_type,
     check_shapes,
-    make_plan,
     method_of,
 )
 from gridsample.kernels import on_cpu
@@ -222,11 +221,12 @@ def find_call(
     image_kind, grid_kind = numpy_type(image_type, "input"), numpy_type(grid_type, "grid")
     # Displacements are relative to the last axes of the output, which may have more axes.
     displaced = coords == "displacement" and len(grid_shape) > len(size)
-    methods = tuple(map(method_of, mode))
-    plan = make_plan(
-        size, image_kind, grid_shape, grid_kind, methods, padding, corners, False,
-        coords="pixel" if displaced else coords, extrapolate=extrapolate, footprint=footprint,
+    options = Options(
+        mode=tuple(map(method_of, mode)), padding_mode=padding, align_corners=corners,
+        coords="pixel" if displaced else coords, extrapolate=extrapolate,
     )  # fmt: skip
+    options = checked(options, size, grid_shape).changed(footprint=footprint)
+    plan = plan_of(size, image_kind, grid_shape, grid_kind, options)
     plan = replace(plan, coords=coords) if displaced else plan
     if len(order) != len(plan.methods) or min(order) < 0:
         raise ValueError(
