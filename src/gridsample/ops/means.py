@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from gridsample.backends import Backend
 from gridsample.definitions.options import Averaging, Options, fill_numbers
 from gridsample.definitions.plan import BOUNDARIES, MISSING, find_method, per_axis
 from gridsample.ops.arrays import (
@@ -39,37 +38,55 @@ from gridsample.ops.missing import (
 from gridsample.ops.points import SamplePoints, coefficients_at, gradients_at
 from gridsample.ops.quotients import (
     EVEN,
-    Call,
-    Terms,
-    gradients,
+    Quotient,
+    mean_gradients,
     mean_of,
     terms_of,
     widened,
 )
+
+# Of the image, the points and the weights.
+Gradients = tuple[Array | None, Array | None, Array | None]
 
 
 class CheckedCall(NamedTuple):
     """A call of sampling with a rule, after the checks of its options.
 
     Attributes:
-        image: the image, (N, C, *spatial).
+        points: the points.
+        image: the image in the caller's layout.
         weights: the weights of pixels, (N or 1, 1 or C, *spatial), or None.
-        options: the checked options of plain sampling.
+        requested: the options as the caller gave them.
+        rule: the rule.
+        options: the checked options of plain sampling, without a fill value.
         ignore: whether pixels may be missing.
         fill: the fill value: one number, one per channel, or empty for 0.
         filled: whether the outside may have it.
         absent: the number of missing results, or one per channel; empty for NaN.
-        last: whether the caller's channels come last.
     """
 
+    points: SamplePoints
     image: Array
     weights: Array | None
+    requested: Options
+    rule: Rule
     options: Options
     ignore: bool
     fill: Sequence[Any]
     filled: bool
     absent: Sequence[Any]
-    last: bool
+
+    def last(self) -> bool:
+        """Whether the caller's channels come last."""
+        return self.options.channels_last()
+
+    def pixels(self) -> Array:
+        """The image as (N, C, *spatial)."""
+        return planes(self.points.backend, self.image, self.last())
+
+    def counts_all(self) -> bool:
+        """Whether all pixels of any image, and what is outside, count alike."""
+        return not self.ignore and self.weights is None and self.rule.missing is None
 
 
 def is_plain(options: Options, rule: Rule) -> bool:
@@ -78,10 +95,22 @@ def is_plain(options: Options, rule: Rule) -> bool:
 
 
 def check_call(
-    backend: Backend, points: SamplePoints, image: Array, weights: Array | None, options: Options,
-    rule: Rule,
-) -> CheckedCall:  # fmt: skip
-    """Check the options of a call; the arguments are those of `prepared`."""
+    points: SamplePoints, image: Array, weights: Array | None, options: Options, rule: Rule
+) -> CheckedCall:
+    """Check the options of a call of sampling with a rule.
+
+    Args:
+        points: the points.
+        image: the image in the caller's layout.
+        weights: the weights in the caller's layout, or None.
+        options: the options as the caller gave them.
+        rule: the rule.
+
+    Raises:
+        TypeError: an option or the weights have the wrong type.
+        ValueError: an option is not valid, or does not go with the rule.
+    """
+    backend = points.backend
     plain = options if is_plain(options, rule) else options.changed(
         padding_mode=without_missing(options.padding_mode, "border"), fill_value=0
     )  # fmt: skip
@@ -107,88 +136,72 @@ def check_call(
         check_weights(backend, weights, shape, max(shape[0], items), last)
         weights = planes(backend, weights, last)
     return CheckedCall(
-        planes(backend, image, last), weights, resolved, ignore, fill, filled, absent, last
+        points, image, weights, options, rule, resolved, ignore, fill, filled, absent
     )
 
 
-def prepared(
-    backend: Backend, points: SamplePoints, image: Array, weights: Array | None, options: Options,
-    rule: Rule,
-) -> Call:  # fmt: skip
-    """Check a call of sampling with a rule, and lay out its image.
-
-    Args:
-        backend: the backend.
-        points: the points.
-        image: the image in the caller's layout.
-        weights: the weights in the caller's layout, or None.
-        options: the options as the caller gave them.
-        rule: the rule.
+def quotient_of(call: CheckedCall) -> Quotient | None:
+    """Lay the image of a call out as m v and m; None if sampling is plain, as no pixel is missing.
 
     Raises:
-        TypeError: an option or the weights have the wrong type.
-        ValueError: an option is not valid, does not go with the rule, or the weights are not valid.
+        ValueError: a weight is negative or not finite.
     """
-    checked = check_call(backend, points, image, weights, options, rule)
-    pixels, resolved, last = checked.image, checked.options, checked.last
-    weights = checked.weights
+    points, weights, rule = call.points, call.weights, call.rule
+    backend = points.backend
     if weights is not None:
         check_entries(backend, weights)
-    unweighted = weights is None and rule.missing is None
-    if unweighted and (not checked.ignore or has_no_nan(backend, image)):
-        if checked.fill and checked.filled:
-            resolved = points.resolve_options(image, options)
-        return Call(pixels, resolved, None, Terms(()), (), last)
-    dtype = pixels.dtype
+    elif rule.missing is None and (not call.ignore or has_no_nan(backend, call.image)):
+        return None
+    dtype = call.image.dtype
     if backend.type_name(dtype) not in ("float32", "float64", "complex64", "complex128"):
-        dtype = coefficient_type(backend, image, points.array)
-    parts = laid_out(backend, pixels, weights, checked.ignore, dtype)
-    terms = terms_of(backend, points, parts, options, rule, checked.fill, last)
-    return Call(pixels, resolved, parts, terms, checked.absent, last)
+        dtype = coefficient_type(backend, call.image, points.array)
+    parts = laid_out(backend, call.pixels(), weights, call.ignore, dtype)
+    terms = terms_of(points, parts, call.requested, rule, call.fill, call.last())
+    return Quotient(points, parts, terms, rule, call.absent)
+
+
+def plain_options(call: CheckedCall) -> Options:
+    """Return the checked options of plain sampling, with the fill value if that is used."""
+    if call.fill and call.filled:
+        return call.points.resolve_options(call.image, call.requested)
+    return call.options
 
 
 def sample(
-    backend: Backend, points: SamplePoints, image: Array, weights: Array | None, options: Options,
-    rule: Rule,
-) -> tuple[Array, Array | None, Options]:  # fmt: skip
-    """Sample an image with a rule; the arguments are those of `prepared`.
+    points: SamplePoints, image: Array, weights: Array | None, options: Options, rule: Rule
+) -> tuple[Array, Array | None, Options]:
+    """Sample an image with a rule; the arguments are those of `check_call`.
 
     Returns:
         The result (N, C, *out) in the image's dtype; the sum of weights, (N, C, *out), if the rule
         asks for it, else None; and the checked options of plain sampling.
     """
-    averages = averaged(backend, points, image, weights, options, rule)
+    call, backend = check_call(points, image, weights, options, rule), points.backend
+    averages = averaged(call)
     if averages is not None:
-        return averages
-    call = prepared(backend, points, image, weights, options, rule)
-    pixels, resolved = call.image, call.options
-    if call.parts is None:
-        source = coefficients_at(points, pixels, resolved)
+        return *averages, call.options
+    quotient = quotient_of(call)
+    if quotient is None:
+        resolved = plain_options(call)
+        source = coefficients_at(points, call.pixels(), resolved)
         result = points.gather(source, resolved, image.dtype)
-        weight = weight_of_all_taps(backend, points, call) if rule.weighted else None
+        weight = weight_of_all_taps(call) if rule.weighted else None
     else:
-        mean = mean_of(backend, points, call, rule)
-        result, weight = stored(backend, mean.result, image.dtype, call.fill), mean.weight
+        mean = mean_of(quotient)
+        result, weight = stored(backend, mean.result, image.dtype, call.absent), mean.weight
     if not rule.weighted:
-        return result, None, resolved
-    return result, widened(backend, weight, result.shape), resolved
+        return result, None, call.options
+    return result, widened(backend, weight, result.shape), call.options
 
 
-def averaged(
-    backend: Backend, points: SamplePoints, image: Array, weights: Array | None, options: Options,
-    rule: Rule,
-) -> tuple[Array, Array | None, Options] | None:  # fmt: skip
-    """Do the same as `sample` by one kernel; None if the backend has none."""
-    checked = check_call(backend, points, image, weights, options, rule)
-    resolution = resolve_averaging(backend, points, image, checked, options, rule)
+def averaged(call: CheckedCall) -> tuple[Array, Array | None] | None:
+    """Compute the result and the sum of weights by one kernel; None if the backend has none."""
+    points, rule, backend = call.points, call.rule, call.points.backend
+    resolution = resolve_averaging(call)
     if resolution is None:
         return None
     resolved, averaging = resolution
-    arrays = [
-        checked.image,
-        points.array,
-        *([] if checked.weights is None else [checked.weights]),
-    ]
+    arrays = arrays_of(call)
     if not backend.averages(arrays, resolved, rule.weighted):
         return None
 
@@ -204,65 +217,58 @@ def averaged(
     def differentiate(
         upstream: Array, needed: Sequence[bool], arrays: Sequence[Array]
     ) -> Sequence[Array | None]:
-        values, *inputs = [back(backend, array, checked.last) for array in (upstream, *arrays[::2])]
+        last, weighted = call.last(), len(arrays) > 2
+        values, *inputs = [back(backend, array, last) for array in (upstream, *arrays[::2])]
         gradients = sample_vjp(
-            backend, points.at(arrays[1]), values, inputs[0], inputs[1] if inputs[1:] else None,
-            options, rule, (needed[0], needed[1], needed[-1] and bool(inputs[1:])),
+            points.at(arrays[1]), values, inputs[0], inputs[1] if weighted else None,
+            call.requested, rule, (needed[0], needed[1], needed[-1] and weighted),
         )  # fmt: skip
-        first, second, third = gradients
-        results = [first, second, third][: len(arrays)]
         return [
-            gradient if gradient is None or k == 1 else planes(backend, gradient, checked.last)
-            for k, gradient in enumerate(results)
+            gradient if gradient is None or k == 1 else planes(backend, gradient, last)
+            for k, gradient in enumerate(gradients[: len(arrays)])
         ]
 
     if rule.weighted:
-        return *mean(arrays), checked.options
-    return backend.custom_vjp(compute, differentiate, arrays), None, checked.options
+        return mean(arrays)
+    return backend.custom_vjp(compute, differentiate, arrays), None
 
 
-def resolve_averaging(
-    backend: Backend,
-    points: SamplePoints,
-    image: Array,
-    checked: CheckedCall,
-    options: Options,
-    rule: Rule,
-) -> tuple[Options, Averaging] | None:
+def arrays_of(call: CheckedCall) -> list[Array]:
+    """Return the image, the points and, if there are any, the weights, as kernels take them."""
+    return [call.pixels(), call.points.array, *([] if call.weights is None else [call.weights])]
+
+
+def resolve_averaging(call: CheckedCall) -> tuple[Options, Averaging] | None:
     """Return the options of one kernel for a call, or None if none can do what it asks for."""
-    resolved, drops = checked.options, rule.missing is not None
+    resolved, requested, rule = call.options, call.requested, call.rule
+    drops = rule.missing is not None
     names = per_axis(rule.missing, len(resolved.mode), "padding_mode") if drops else ()
     # What is dropped is either known or not.
     mixed = any([name != MISSING and BOUNDARIES[name].drops for name in names])
-    plain = not checked.ignore and checked.weights is None and not drops
-    if plain or mixed or any([number != number for number in checked.fill]):
+    if call.counts_all() or mixed or any([number != number for number in call.fill]):
         return None
-    if not is_plain(options, rule):
-        resolved = points.resolve_options(image, options.changed(
-            padding_mode=without_missing(options.padding_mode, "constant"),
-            fill_value=options.fill_value if checked.filled and not drops else 0,
+    if not is_plain(requested, rule):
+        resolved = call.points.resolve_options(call.image, requested.changed(
+            padding_mode=without_missing(requested.padding_mode, "constant"),
+            fill_value=requested.fill_value if call.filled and not drops else 0,
         ))  # fmt: skip
-    least, absent = rule.least, tuple(checked.absent)
-    return resolved, Averaging(least, absent, drops, checked.ignore, rule.weighted)
+    averaging = Averaging(rule.least, tuple(call.absent), drops, call.ignore, rule.weighted)
+    return resolved, averaging
 
 
 def averaged_vjp(
-    backend: Backend, points: SamplePoints, upstream: Array, image: Array, checked: CheckedCall,
-    options: Options, rule: Rule, needed: tuple[bool, bool, bool],
-) -> tuple[Array | None, Array | None, Array | None] | None:  # fmt: skip
+    call: CheckedCall, upstream: Array, needed: tuple[bool, bool, bool]
+) -> Gradients | None:
     """Compute the gradients of `averaged` by one kernel; None if the backend has none."""
-    resolution = resolve_averaging(backend, points, image, checked, options, rule)
+    points, backend = call.points, call.points.backend
+    resolution = resolve_averaging(call)
     if resolution is None or 0 in upstream.shape:
         return None
     resolved, averaging = resolution
-    arrays = [
-        checked.image,
-        points.array,
-        *([] if checked.weights is None else [checked.weights]),
-    ]
+    arrays = arrays_of(call)
     if not backend.averages([*arrays, upstream], resolved, True):
         return None
-    if len(arrays) == 2 and not averaging.drops and has_no_nan(backend, image):
+    if len(arrays) == 2 and not averaging.drops and has_no_nan(backend, call.image):
         return None  # plain gradients are faster
     needed = needed[0], needed[1], needed[2] and len(arrays) > 2
     *gradients, doubtful = points.average_backward(upstream, arrays, resolved, averaging, needed)
@@ -272,47 +278,49 @@ def averaged_vjp(
     return first, second, third
 
 
-def weight_of_all_taps(backend: Backend, points: SamplePoints, call: Call) -> Array:
+def weight_of_all_taps(call: CheckedCall) -> Array:
     """Sum the weights of all taps, known numbers outside included: 1 for most methods."""
-    image, resolved = call.image, call.options
-    boundaries = [BOUNDARIES[name] for name in resolved.padding_mode]
+    points, options, backend = call.points, call.options, call.points.backend
+    boundaries = [BOUNDARIES[name] for name in options.padding_mode]
     names = ["constant" if one.drops else EVEN.get(one.name, one.name) for one in boundaries]
-    fill = 1 if "constant" in names or not resolved.extrapolates() else 0
-    ones = backend.full((1, 1, *image.shape[2:]), 1, sum_type(backend, image, points.array), image)
-    resolved = points.resolve_options(
-        back(backend, ones, call.last),
-        resolved.changed(padding_mode=tuple(names), fill_value=fill, prefilter=False),
+    fill = 1 if "constant" in names or not options.extrapolates() else 0
+    real = sum_type(backend, call.image, points.array)
+    ones = backend.full((1, 1, *call.pixels().shape[2:]), 1, real, call.image)
+    options = points.resolve_options(
+        back(backend, ones, call.last()),
+        options.changed(padding_mode=tuple(names), fill_value=fill, prefilter=False),
     )
-    return points.gather(ones, resolved, ones.dtype)
+    return points.gather(ones, options, real)
 
 
 # Gradients ----------------------------------------------------------------------------------------
 
 
 def sample_vjp(
-    backend: Backend, points: SamplePoints, upstream: Array, image: Array, weights: Array | None,
-    options: Options, rule: Rule, needed: tuple[bool, bool, bool],
-) -> tuple[Array | None, Array | None, Array | None]:  # fmt: skip
+    points: SamplePoints, upstream: Array, image: Array, weights: Array | None, options: Options,
+    rule: Rule, needed: tuple[bool, bool, bool],
+) -> Gradients:  # fmt: skip
     """Compute the vector-Jacobian product of `sample` with an upstream gradient.
 
     Returns:
         The needed gradients of the image, the points and the weights, in the caller's layout.
     """
-    checked = check_call(backend, points, image, weights, options, rule)
-    last = checked.last
+    call, backend = check_call(points, image, weights, options, rule), points.backend
+    last = call.last()
     shape = out_shape(backend.shape(image), points.shape(), last)
     upstream = planes(backend, check_upstream(backend, upstream, image, shape), last)
     if needed[0]:
         check_differentiable(backend, image)
-    gradients_found = averaged_vjp(backend, points, upstream, image, checked, options, rule, needed)
-    if gradients_found is None:
-        call = prepared(backend, points, image, weights, options, rule)
-        if call.parts is None:
-            pair = gradients_at(points, upstream, call.image, call.options, needed[:2])
-            gradients_found = *pair, None
+    gradients = averaged_vjp(call, upstream, needed)
+    if gradients is None:
+        quotient = quotient_of(call)
+        if quotient is None:
+            resolved = plain_options(call)
+            pair = gradients_at(points, upstream, call.pixels(), resolved, needed[:2])
+            gradients = *pair, None
         else:
-            gradients_found = gradients(backend, points, call, rule, upstream, needed)
-    first, second, third = gradients_found
+            gradients = mean_gradients(quotient, upstream, call.pixels().shape, needed)
+    first, second, third = gradients
     if first is not None:
         first = back(backend, backend.astype(first, image.dtype), last)
     if third is not None and weights is not None:

@@ -59,15 +59,14 @@ class Terms(NamedTuple):
 
 
 def terms_of(
-    backend: Backend, points: SamplePoints, parts: Planes, options: Options, rule: Rule,
-    fill: Sequence[Any], last: bool,
+    points: SamplePoints, parts: Planes, options: Options, rule: Rule, fill: Sequence[Any],
+    last: bool,
 ) -> Terms:  # fmt: skip
     """Decide how both images continue outside, and whether one sweep can sample them.
 
     A weight has no sign to change, so m continues as under an even boundary.
 
     Args:
-        backend: the backend.
         points: the points.
         parts: both images.
         options: the options as the caller gave them.
@@ -75,6 +74,7 @@ def terms_of(
         fill: the fill value: one number, one per channel, or empty for 0.
         last: whether the caller's channels come last.
     """
+    backend = points.backend
     both, channels = stacked(backend, parts), parts.values.shape[1]
     masks = parts.mask.shape[1]
     boundaries = per_axis(options.padding_mode if rule.missing is None else rule.missing,
@@ -135,48 +135,43 @@ class Mean(NamedTuple):
     known: Array
 
 
-class Call(NamedTuple):
-    """A call of sampling with a rule, after all checks.
+class Quotient(NamedTuple):
+    """The means of an image at points, as quotients of sums.
 
     Attributes:
-        image: the image, (N, C, *spatial).
-        options: the checked options of plain sampling.
-        parts: the planes; None if nothing is missing or weighted, and sampling is plain.
+        points: the points.
+        parts: the images m v and m.
         terms: what is sampled.
+        rule: the rule.
         fill: the number of missing results, or one per channel; empty for NaN.
-        last: whether the caller's channels come last.
     """
 
-    image: Array
-    options: Options
-    parts: Planes | None
+    points: SamplePoints
+    parts: Planes
     terms: Terms
+    rule: Rule
     fill: Sequence[Any]
-    last: bool
 
 
-def mean_of(backend: Backend, points: SamplePoints, call: Call, rule: Rule) -> Mean:
-    """Compute the means of a call that is not plain."""
-    parts, terms = call.parts, call.terms
-    assert parts is not None
-    above, below = sums_of(backend, points, terms, parts.values.shape[1])
+def mean_of(quotient: Quotient) -> Mean:
+    """Compute the means."""
+    points, parts, terms, rule, fill = quotient
+    above, below = sums_of(points, terms, parts.values.shape[1])
     unweighted = parts.weights is None and rule.missing is None
-    return divided(
-        backend, above, below, rule, call.fill, parts.any_missing if unweighted else True
-    )
+    always = parts.any_missing if unweighted else True
+    return divided(points.backend, above, below, rule, fill, always)
 
 
-def sums_of(
-    backend: Backend, points: SamplePoints, terms: Terms, channels: int
-) -> tuple[Array, Array]:
+def sums_of(points: SamplePoints, terms: Terms, channels: int) -> tuple[Array, Array]:
     """Sample both images: sum(w m v), (N, C, *out), and sum(w m), (N, 1 or C, *out)."""
+    backend = points.backend
     parts = [points.gather(term.image, term.options, term.image.dtype) for term in terms.sums]
     if len(parts) == 1:
         parts = [parts[0][:, :channels], parts[0][:, channels:]]
     above, below = parts[0], backend.xp.real(parts[1])
     if terms.share:
-        share = share_of(backend, points, terms.share)
-        signed = share_of(backend, points, terms.signed_share) if terms.signed_share else share
+        share = share_of(points, terms.share)
+        signed = share_of(points, terms.signed_share) if terms.signed_share else share
         below = backend.xp.add(below, share)
         above = backend.xp.add(
             above, backend.xp.multiply(numbers(backend, terms.fill, above), signed)
@@ -184,9 +179,9 @@ def sums_of(
     return above, below
 
 
-def share_of(backend: Backend, points: SamplePoints, terms: Sequence[Term]) -> Array:
+def share_of(points: SamplePoints, terms: Sequence[Term]) -> Array:
     """Compute the share of each point's weight that is on known numbers outside; see `Terms`."""
-    xp = backend.xp
+    backend, xp = points.backend, points.backend.xp
     first, second = [points.gather(term.image, term.options, term.image.dtype) for term in terms]
     share = xp.subtract(first, second)
     # Both are rounded: what remains of equal shares is none.
@@ -233,11 +228,10 @@ def widened(backend: Backend, weight: Array, shape: Shape) -> Array:
 # Gradients ----------------------------------------------------------------------------------------
 
 
-def gradients(
-    backend: Backend, points: SamplePoints, call: Call, rule: Rule, upstream: Array,
-    needed: tuple[bool, bool, bool],
-) -> tuple[Array | None, Array | None, Array | None]:  # fmt: skip
-    """Compute the needed gradients of the means of a call that is not plain.
+def mean_gradients(
+    quotient: Quotient, upstream: Array, shape: Shape, needed: tuple[bool, bool, bool]
+) -> tuple[Array | None, Array | None, Array | None]:
+    """Compute the needed gradients of means.
 
     With n and d the sums of m v and m, the quotient rule gives the gradients of both,
 
@@ -246,25 +240,22 @@ def gradients(
     and sampling's own gradients take them on to m v, m and the points.
 
     Args:
-        backend: the backend.
-        points: the points.
-        call: the call.
-        rule: the rule.
+        quotient: the means.
         upstream: the upstream gradient g, (N, C, *out), real for a real image.
+        shape: the shape of the image, (N, C, *spatial).
         needed: whether the gradients of the image, the points and the weights are needed.
 
     Returns:
         The gradients of the image (N, C, *spatial), the points, and the weights
         (N or 1, 1 or C, *spatial).
     """
-    parts = call.parts
-    assert parts is not None
-    mean = mean_of(backend, points, call, rule)
-    of_values, of_mask = of_sums(backend, parts, mean, rule, upstream)
+    points, parts, terms, rule, _ = quotient
+    backend = points.backend
+    of_values, of_mask = of_sums(backend, parts, mean_of(quotient), rule, upstream)
     by_values, by_mask, by_points = swept(
-        backend, points, call.terms, of_values, of_mask, (needed[0] or needed[2], needed[1])
+        points, terms, of_values, of_mask, (needed[0] or needed[2], needed[1])
     )
-    pair = by_pixels(backend, parts, by_values, by_mask, call.image.shape, (needed[0], needed[2]))
+    pair = by_pixels(backend, parts, by_values, by_mask, shape, (needed[0], needed[2]))
     return pair[0], by_points, pair[1]
 
 
@@ -309,11 +300,11 @@ def by_pixels(
 
 
 def swept(
-    backend: Backend, points: SamplePoints, terms: Terms, of_values: Array, of_mask: Array,
-    needed: tuple[bool, bool],
-) -> tuple[Array | None, Array | None, Array | None]:  # fmt: skip
+    points: SamplePoints, terms: Terms, of_values: Array, of_mask: Array, needed: tuple[bool, bool]
+) -> tuple[Array | None, Array | None, Array | None]:
     """Compute the gradients of m v, m and the points from those of the samples of both images."""
-    xp, channels, by_points = backend.xp, of_values.shape[1], []
+    backend, channels, by_points = points.backend, of_values.shape[1], []
+    xp = backend.xp
     if len(terms.sums) == 1:
         upstreams = [xp.concatenate([of_values, of_mask], 1)]
     else:
@@ -329,7 +320,7 @@ def swept(
         fill = numbers(backend, terms.fill, of_values)
         by_fill = xp.sum(xp.real(xp.multiply(xp.conj(of_values), fill)), 1)[:, None]
         by_share = xp.sum(xp.real(of_mask), 1)[:, None]
-        inside = share_of(backend, points, terms.share) == 0
+        inside = share_of(points, terms.share) == 0
         if terms.signed_share:
             by_fill = xp.where(inside, 0, by_fill)
             by_points += share_backward(points, terms.signed_share, by_fill, xp)

@@ -349,7 +349,7 @@ def sample(
         result, resolved = plain_sample(points, image, options, out)
         weight = None
     else:
-        mean = means.sample(backend, points, image, weights[0] if weights else None, options, rule)
+        mean = means.sample(points, image, weights[0] if weights else None, options, rule)
         result, weight, resolved = mean
         if out is not None:
             result = back(backend, result, resolved.channels_last())
@@ -418,9 +418,7 @@ def sample_vjp(
         gradients = plain_vjp(points, upstream, image, options, needed[:2])
     else:
         weighted = weights[0] if weights else None
-        gradients = means.sample_vjp(
-            backend, points, upstream, image, weighted, options, rule, needed
-        )
+        gradients = means.sample_vjp(points, upstream, image, weighted, options, rule, needed)
     _, *likes = arrays.values()
     return tuple(
         backend.restore(gradient, like) for gradient, like in zip(gradients, likes, strict=False)
