@@ -10,9 +10,10 @@ from gridsample.definitions.footprints import ATTACH, MOST, as_footprint
 from gridsample.definitions.options import Options
 from gridsample.definitions.plan import Mode, check_flag
 from gridsample.definitions.sizes import check_output
-from gridsample.ops.arrays import named_arrays
+from gridsample.ops.arrays import back, named_arrays
 from gridsample.ops.missing import as_rule
-from gridsample.ops.sampling import sample, sample_vjp
+from gridsample.ops.points import SamplePoints
+from gridsample.ops.sampling import plain_sample, sample, sample_vjp
 
 
 @overridable(arrays=2)
@@ -198,6 +199,28 @@ def affine_sample_vjp(
     rule = as_rule(missing, weights, min_weight, False, padding_mode)
     shape = check_output(size, 3, 5)
     return sample_vjp(backend, arrays, options, rule, (first, second, third), shape)
+
+
+def projective_sample(input: Any, maps: Any, size: Sequence[int], **options: Any) -> Any:
+    """Sample host arrays under projective maps of pixels, without a grid or derivatives.
+
+    The position of the output pixel with index (x, y, z) is (maps[:, :D] @ (x, y, z, 1)) divided by
+    maps[:, D] @ (x, y, z, 1), or 0 where that is 0.
+
+    Args:
+        input: the image, (N, C, *spatial), or with channels last.
+        maps: (N, D + 1, D + 1), float32 or float64.
+        size: the output's shape, (N, C, *out).
+        options: `Options` except for antialiasing.
+
+    Returns:
+        (N, C, *out), or (N, *out, C) for channel_axis=-1, with the input's dtype.
+    """
+    backend = backend_of(input=input, maps=maps)
+    image, matrices = backend.to_device(input=input, maps=maps)
+    points = SamplePoints(backend, matrices, tuple(size[2:]))
+    samples, resolved = plain_sample(points, image, Options(coords="pixel", **options))
+    return backend.restore(back(backend, samples, resolved.channels_last()), input)
 
 
 # Arguments ----------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Where images are sampled: at the points of a grid, or of affine maps."""
+"""Where images are sampled: at the points of a grid, or of maps."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ class SamplePoints:
 
     Attributes:
         backend: the backend of the arrays.
-        array: a grid, (N, *out, D), or affine maps, (N, D, D + 1).
+        array: a grid, (N, *out, D); affine maps, (N, D, D + 1); or projective ones,
+            (N, D + 1, D + 1), which have no gradient.
         out: the spatial shape of the output if there are maps, otherwise None.
     """
 
@@ -33,7 +34,7 @@ class SamplePoints:
     def shape(self) -> Shape:
         """The shape of the grid, (N, *out, D), also of one that maps represent."""
         shape = self.backend.shape(self.array)
-        return shape if self.out is None else (shape[0], *self.out, shape[1])
+        return shape if self.out is None else (shape[0], *self.out, shape[2] - 1)
 
     def resolve_options(self, image: Array, options: Options) -> Options:
         """Return the checked options for an image in the caller's layout."""

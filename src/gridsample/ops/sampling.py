@@ -366,7 +366,7 @@ def sample(
 
 
 def plain_sample(
-    points: SamplePoints, image: Array, options: Options, out: Any
+    points: SamplePoints, image: Array, options: Options, out: Any = None
 ) -> tuple[Array, Options]:
     """Sample an image of which all pixels count: (N, C, *out), and the checked options."""
     backend = points.backend
