@@ -23,7 +23,8 @@ from typing import Any
 import numpy as np
 
 from gridsample.definitions.footprints import Footprint
-from gridsample.definitions.plan import Plan, make_plan
+from gridsample.definitions.options import Options, checked, plan_of
+from gridsample.definitions.plan import Plan
 from gridsample.kernels import gpu
 from gridsample.kernels.gpu import parts
 from gridsample.kernels.gpu.build import kernels
@@ -58,11 +59,12 @@ class Build:
         image = (2, channels, *SPATIAL[: self.rank])
         spread = self.spread or self.coords == "displacement"
         out = (10, 10, 10)[: self.rank] if spread else (1000,)
-        return make_plan(
-            image, stored, (2, *out, self.rank), real, self.mode, self.boundary, False, False,
-            coords=self.coords, extrapolate=self.extrapolate,
-            footprint=Footprint() if self.spread else None,
+        options = Options(
+            mode=self.mode, padding_mode=self.boundary, coords=self.coords,
+            extrapolate=self.extrapolate, footprint=Footprint() if self.spread else None,
         )  # fmt: skip
+        grid = (2, *out, self.rank)
+        return plan_of(image, stored, grid, real, checked(options, image, grid))
 
     @property
     def visits(self) -> int:
