@@ -13,6 +13,8 @@ SESSION = re.compile(r"^>>> .*(?:\n.+)*", re.MULTILINE)
 
 # Where the text on the result begins.  Griffe would take what is before a colon there as the type.
 RETURNS = re.compile(r"^Returns:\n +", re.MULTILINE)
+# Several arguments that are described together.
+TOGETHER = re.compile(r"^( +)(\w+(?:,\s+\w+)+): +(as\s+in\s+`\w+`\.)$", re.MULTILINE)
 # A table of two columns between lines of "=", whose first column holds names.
 TABLE = re.compile(r"^=+  =+\n((?:.+\n)+?)=+  =+$", re.MULTILINE)
 
@@ -30,10 +32,18 @@ def as_list(found: re.Match[str]) -> str:
     return "\n".join(items)
 
 
+def one_by_one(found: re.Match[str]) -> str:
+    """Return arguments that are described together as one item each."""
+    indent, names, text = found.groups()
+    text = " ".join(text.split())
+    return "\n".join([f"{indent}{name}: {text}" for name in re.split(r",\s+", names)])
+
+
 def mend(obj: griffe.Object) -> None:
-    """Mark the examples of a docstring as such, make lists of tables, and give results a type."""
+    """Mark examples as such, separate arguments, make lists of tables, and give results a type."""
     if obj.docstring is not None:
         text = EXAMPLE.sub("Examples:", TABLE.sub(as_list, obj.docstring.value))
+        text = TOGETHER.sub(one_by_one, text)
         if obj.is_function and obj.annotation is not None:
             text = RETURNS.sub(lambda found: f"{found[0]}{obj.annotation}: ", text)
         obj.docstring.value = SESSION.sub(lambda found: f"```pycon\n{found[0]}\n```", text)

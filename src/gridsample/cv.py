@@ -418,13 +418,11 @@ def warpAffine(
     if M is singular, every output pixel is the source's corner pixel (0, 0).
 
     Args:
-        src: the image, as in `remap`.
         M: (2, 3) matrix, applied to columns (x, y, 1).
         dsize: the output's (width, height).
-        dst: an array for the result, as in `remap`.
         flags: an interpolation as in `remap`, and optionally WARP_INVERSE_MAP.
-        borderMode: the boundary, as in `remap`.
-        borderValue: the value outside for BORDER_CONSTANT, as in `remap`.
+        src: the image, as in `remap`.
+        dst, borderMode, borderValue: as in `remap`.
 
     Returns:
         (height, width) or (height, width, C), of the image's dtype.
@@ -460,13 +458,11 @@ def warpPerspective(
     singular, w is 0 everywhere.
 
     Args:
-        src: the image, as in `remap`.
         M: (3, 3) matrix, applied to columns (x, y, 1).
         dsize: the output's (width, height).
-        dst: an array for the result, as in `remap`.
         flags: an interpolation as in `remap`, and optionally WARP_INVERSE_MAP.
-        borderMode: the boundary, as in `remap`.
-        borderValue: the value outside for BORDER_CONSTANT, as in `remap`.
+        src: the image, as in `remap`.
+        dst, borderMode, borderValue: as in `remap`.
 
     Returns:
         (height, width) or (height, width, C), of the image's dtype.
@@ -507,8 +503,8 @@ def resize(
     it is linear, with edges as sharp as the factor allows.
 
     Args:
-        src: the image, as in `remap`.
         dsize: the output's (width, height); None for the size times ``fx`` and ``fy``, rounded.
+        src: the image, as in `remap`.
         dst: an array for the result, as in `remap`.
         fx: output width divided by source width, if dsize is None.
         fy: output height divided by source height, if dsize is None.

@@ -310,18 +310,15 @@ def sample(
         image: `(H, W, C)` or `(D, H, W, C)`, of any dtype that `grid_sample` accepts.
         grid_at: Returns the grid `(rows, ..., D)` for a slice of the output's leading axis.
         shape: The output's spatial shape, leading axis first.
-        mode: The interpolation method, as in `grid_sample`.
-        padding_mode: The boundary, as in `grid_sample`.
         align_corners: The convention of the grid's coordinates, as in `grid_sample`.
-        fill_value: The value outside, as in `grid_sample`.
         missing: "propagate" or "ignore", as in `grid_sample`; missing results are NaN, whatever the
             fill value. Only a floating-point or complex image has missing pixels.
-        antialias: Whether a result is the mean over its pixel's footprint, or its most frequent
-            label, as in `grid_sample`.
         alpha: The alpha channel, if colours (of the image and of the fill) are to be multiplied by
             it before sampling and divided by it afterwards; see `gridsample.alpha`. Nearest always
             copies whole pixels, and labels are no colours: neither uses it.
-        threads: The number of threads, as in `grid_sample`.
+        antialias: Whether a result is the mean over its pixel's footprint, or its most frequent
+            label, as in `grid_sample`.
+        mode, padding_mode, fill_value, threads: as in `grid_sample`.
         progress: Called after each band with the share of the work that is done, up to 1.0.
 
     Returns:

@@ -183,21 +183,8 @@ def resample_vjp(
         grad_output: the upstream gradient, of the shape of the result.
         image: as in `resample`; floating-point or complex.
         affine: as in `resample`.
-        like: as in `resample`.
-        transform: as in `resample`.
-        mode: as in `resample`.
-        padding_mode: as in `resample`.
-        axes: as in `resample`.
-        fill_value: as in `resample`.
-        extrapolate: as in `resample`.
-        prefilter: as in `resample`.
-        antialias: as in `resample`.
-        max_samples: as in `resample`.
-        footprint: as in `resample`.
-        missing: as in `resample`.
-        weights: as in `resample`.
-        min_weight: as in `resample`.
-        threads: as in `resample`.
+        like, transform, mode, padding_mode, axes, fill_value, extrapolate, prefilter, antialias,
+            max_samples, footprint, missing, weights, min_weight, threads: as in `resample`.
 
     Returns:
         grad_image, of the image's shape and dtype.  If weights are given, (grad_image,
@@ -239,9 +226,7 @@ def world_grid(
 
     Args:
         affine: as in `resample`.
-        like: as in `resample`.
-        transform: as in `resample`.
-        axes: as in `resample`.
+        like, transform, axes: as in `resample`.
 
     Returns:
         (N, *shape, D): positions in voxels of the image for ``grid_sample(image, grid,

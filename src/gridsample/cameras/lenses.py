@@ -134,8 +134,7 @@ def undistort_grid(
         new_intrinsics: (3, 3), (3, 4) or with a leading axis N, of the ideal camera; None for those
             of the distorted camera.  ``stereoRectify`` calls it P1 or P2; its fourth column is not
             read.
-        model: "opencv" or "fisheye", as in `distort_points`.
-        max_angle: the largest angle from the viewing direction, as in `distort_points`.
+        model, max_angle: as in `distort_points`.
 
     Returns:
         (N, height, width, 2) pixels of the distorted image, x first; N is 1 without a leading

@@ -117,13 +117,8 @@ def plane_sweep_vjp(
 
     Args:
         grad_output: the upstream gradient, of the shape of the result.
-        reference: as in `plane_sweep`.
-        sources: as in `plane_sweep`.
-        cameras: as in `plane_sweep`.
-        depths: as in `plane_sweep`.
         reduce: "variance", "mean" or "none".
-        axes: "opencv" or "opengl", as in `plane_sweep`.
-        mode: the interpolation method, as in `plane_sweep`.
+        reference, sources, cameras, depths, axes, mode: as in `plane_sweep`.
         threads: the maximum number of threads, as in `gridsample.grid_sample`.
 
     Returns:

@@ -209,9 +209,7 @@ def sample_views_vjp(
         features: as in `sample_views`; or None.
         intrinsics: (V, 3, 3), as in `sample_views`.
         poses: (V, 4, 4) or (V, 3, 4), as in `sample_views`.
-        axes: "opencv" or "opengl", as in `sample_views`.
-        mode: the interpolation method, as in `sample_views`.
-        align_corners: how features cover an image, as in `sample_views`.
+        axes, mode, align_corners: as in `sample_views`.
         threads: the maximum number of threads, as in `gridsample.grid_sample`.
 
     Returns:

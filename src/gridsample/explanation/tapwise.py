@@ -70,15 +70,10 @@ def explain(
     Args:
         size: the image's size in x, y, z order: (W,), (W, H) or (W, H, D), each at least 1.
         at: the coordinate along each axis, in the same order; NaN and infinity are accepted.
-        mode: the interpolation method, as in `grid_sample`.
-        padding_mode: the boundary, as in `grid_sample`.
-        align_corners: the meaning of -1 and 1, as in `grid_sample`.
-        coords: the units of coordinates, as in `grid_sample`.
         index: the index of the output pixel, in x, y, z order, to which coords="displacement" is
             relative; None for the first pixel.
         fill_value: the value outside, a number.
-        extrapolate: whether to extend the image, as in `grid_sample`.
-        prefilter: whether to prefilter splines, as in `grid_sample`.
+        mode, padding_mode, align_corners, coords, extrapolate, prefilter: as in `grid_sample`.
         image: the image, (W,), (H, W) or (D, H, W); bool, any integer dtype or floating-point,
             converted to float64.  If it is None, the pixels are numbered 0, 1, 2, ... row by row:
             the value increases by 1 per pixel to the right and by W per pixel down.

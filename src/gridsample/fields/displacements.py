@@ -111,9 +111,7 @@ def compose_vjp(
         grad_output: the upstream gradient, of the shape of the composition.
         outer: as in `compose`.
         inner: as in `compose`.
-        mode: as in `compose`.
-        padding_mode: as in `compose`.
-        coords: as in `compose`.
+        mode, padding_mode, coords: as in `compose`.
 
     Returns:
         (grad_outer, grad_inner), with the shapes of the fields.
@@ -170,11 +168,10 @@ def invert(
     Args:
         field: (N, *spatial, D) in pixels, components in x, y, z order, D = 1 to 3.
         mode: the method that interpolates the displacements, as in `grid_sample`.
-        padding_mode: the boundary that extends the displacements, as in `compose`.
         iterations: the maximum number of steps.  They end when every residual is below a hundredth
             of the tolerance, but for tensors that record derivatives, are traced, or are on a GPU.
         tolerance: the largest residual, in pixels, at which a point counts as converged.
-        coords: what the field and its inverse hold, as in `compose`.
+        padding_mode, coords: as in `compose`.
 
     Returns:
         The inverse, the residual and whether it converged, as an `Inverse`.  For tensors, the
@@ -229,9 +226,7 @@ def invert_vjp(
         grad_output: the upstream gradient of the inverse, (N, *spatial, D).
         field: as in `invert`.
         inverse: the inverse, as found by `invert`.
-        mode: as in `invert`.
-        padding_mode: as in `invert`.
-        coords: as in `invert`.
+        mode, padding_mode, coords: as in `invert`.
 
     Returns:
         The gradient of the field, (N, *spatial, D).
@@ -327,9 +322,7 @@ def exp_vjp(
     Args:
         grad_output: the upstream gradient, (N, *spatial, D).
         velocity: as in `exp`.
-        steps: as in `exp`.
-        mode: as in `exp`.
-        padding_mode: as in `exp`.
+        steps, mode, padding_mode: as in `exp`.
 
     Returns:
         The gradient of the velocity, (N, *spatial, D).

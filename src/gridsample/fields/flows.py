@@ -51,13 +51,10 @@ def flow_warp(
         input: the image, (N, C, *spatial), as in `grid_sample`.
         flow: (N, *spatial, D) in pixels, components in x, y, z order.  A flow whose components come
             second, as most networks return it, is passed as ``flow.movedim(1, -1)``.
-        mode: the interpolation method, as in `grid_sample`.
-        padding_mode: the boundary, as in `grid_sample`.
         coords: what the flow holds, as in `compose`.
-        fill_value: the value outside, as in `grid_sample`.
         return_mask: whether to also return the share of each point's weight that is on the image,
             as in `grid_sample`.
-        channel_axis: 1, or -1 for channels-last input and output, as in `grid_sample`.
+        mode, padding_mode, fill_value, channel_axis: as in `grid_sample`.
 
     Returns:
         (N, C, *spatial) in the input's dtype, or a tuple of that and the mask.

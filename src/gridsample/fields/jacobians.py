@@ -98,9 +98,7 @@ def jacobian_determinant(
 
     Args:
         field: as in `jacobian`.
-        mode: as in `jacobian`.
-        padding_mode: as in `jacobian`.
-        coords: as in `jacobian`.
+        mode, padding_mode, coords: as in `jacobian`.
 
     Returns:
         (N, *spatial) in the field's dtype.

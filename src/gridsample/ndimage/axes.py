@@ -43,11 +43,8 @@ def shift(
     Args:
         input: an image of any rank.
         shift: the shift in pixels, a number or one per axis.
-        output: an array for the result, or its dtype, as in `map_coordinates`.
         order: the order of the spline, as in `map_coordinates`.
-        mode: the boundary, as in `map_coordinates`.
-        cval: the value outside, as in `map_coordinates`.
-        prefilter: whether to prefilter, as in `map_coordinates`.
+        output, mode, cval, prefilter: as in `map_coordinates`.
 
     Returns:
         An array of the input's shape, or ``output``.  For tensors, it is differentiable in the
@@ -94,11 +91,8 @@ def zoom(
     Args:
         input: an image of any rank.
         zoom: a factor, or one per axis.
-        output: an array for the result, or its dtype, as in `map_coordinates`.
         order: the order of the spline, as in `map_coordinates`.
-        mode: the boundary, as in `map_coordinates`.
-        cval: the value outside, as in `map_coordinates`.
-        prefilter: whether to prefilter, as in `map_coordinates`.
+        output, mode, cval, prefilter: as in `map_coordinates`.
         grid_mode: whether the outer edges of the corner pixels stay in place, see above.
 
     Returns:

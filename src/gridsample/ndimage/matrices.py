@@ -53,11 +53,8 @@ def affine_transform(
             (rank + 1, rank + 1), whose last column is the offset.
         offset: a number, or one per axis of the input.
         output_shape: the output's shape; None for that of ``output``, or the input's.
-        output: an array for the result, or its dtype, as in `map_coordinates`.
         order: the order of the spline, as in `map_coordinates`.
-        mode: the boundary, as in `map_coordinates`.
-        cval: the value outside, as in `map_coordinates`.
-        prefilter: whether to prefilter, as in `map_coordinates`.
+        output, mode, cval, prefilter: as in `map_coordinates`.
 
     Returns:
         An array of ``output_shape``, or ``output``.  For tensors, it is differentiable in the
@@ -126,11 +123,8 @@ def rotate(
         angle: the angle in degrees.
         axes: the two axes of the plane.
         reshape: whether to enlarge the output so that it contains the whole input.
-        output: an array for the result, or its dtype, as in `map_coordinates`.
         order: the order of the spline, as in `map_coordinates`.
-        mode: the boundary, as in `map_coordinates`.
-        cval: the value outside, as in `map_coordinates`.
-        prefilter: whether to prefilter, as in `map_coordinates`.
+        output, mode, cval, prefilter: as in `map_coordinates`.
 
     Returns:
         The rotated image, or ``output``.

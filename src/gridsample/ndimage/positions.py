@@ -127,11 +127,8 @@ def geometric_transform(
             coordinates in the input as a sequence.  Calls with a `scipy.LowLevelCallable` are
             passed to SciPy.
         output_shape: the output's shape; None for the input's.
-        output: an array for the result, or its dtype, as in `map_coordinates`.
         order: the order of the spline, as in `map_coordinates`.
-        mode: the boundary, as in `map_coordinates`.
-        cval: the value outside, as in `map_coordinates`.
-        prefilter: whether to prefilter, as in `map_coordinates`.
+        output, mode, cval, prefilter: as in `map_coordinates`.
         extra_arguments: additional positional arguments of the function.
         extra_keywords: additional keyword arguments of the function.
 

@@ -31,8 +31,7 @@ def spline_filter(
     Args:
         input: the image, as in `spline_filter1d`.
         order: the order of the spline, 2 to 5.
-        output: an array for the result, or its dtype, as in `spline_filter1d`.
-        mode: the boundary, as in `spline_filter1d`.
+        output, mode: as in `spline_filter1d`.
 
     Returns:
         An array of the input's shape, or ``output``.

@@ -56,25 +56,16 @@ def affine_sample(
             may be 1 here or in the input.
         size: the output's shape, (N, C, *out) with D axes after the first two, as in
             `affine_grid`.  N is theta's, and C is not used.
-        mode: the interpolation method, as in `grid_sample`.
-        padding_mode: the boundary, as in `grid_sample`.
         align_corners: the meaning of -1 and 1, as in `grid_sample`, also for the output's
             coordinates.
         coords: "normalized", or "pixel" for maps from the indices x, y, z of output pixels to
             positions in pixels.
-        fill_value: the value outside, as in `grid_sample`.
-        extrapolate: whether to extend the image, as in `grid_sample`.
-        prefilter: whether to prefilter splines, as in `grid_sample`.
         antialias: whether footprints are sampled, as in `grid_sample`.  Their sides are the columns
             of the map, times the distance between neighbours along the output's axes.
-        max_samples: the maximum number of samples along a side, as in `grid_sample`.
-        footprint: "attach" or "detach", as in `grid_sample`.
-        missing: "propagate" or "ignore", as in `grid_sample`.
-        weights: weights of pixels, as in `grid_sample`.
-        min_weight: the least share of weights, as in `grid_sample`.
         return_weight: whether to also return the weight of each result, as in `grid_sample`.
         channel_axis: 1, or -1 for channels-last input and output.
-        threads: the maximum number of threads, as in `grid_sample`.
+        mode, padding_mode, fill_value, extrapolate, prefilter, max_samples, footprint, missing,
+            weights, min_weight, threads: as in `grid_sample`.
 
     Returns:
         (N, C, *out), or (N, *out, C) for channel_axis=-1, with the input's dtype.  With
@@ -144,19 +135,10 @@ def affine_sample_vjp(
         input: the image, as in `affine_sample`.
         theta: the maps, as in `affine_sample`.
         size: the output's shape, as in `affine_sample`.
-        mode: the interpolation method, as in `grid_sample`.
-        padding_mode: the boundary, as in `grid_sample`.
-        align_corners: the meaning of -1 and 1, as in `affine_sample`.
-        coords: "normalized" or "pixel", as in `affine_sample`.
-        fill_value: the value outside, as in `grid_sample`.
-        extrapolate: whether to extend the image, as in `grid_sample`.
-        prefilter: whether to prefilter splines, as in `grid_sample`.
-        antialias: whether footprints are sampled, as in `affine_sample`.
-        max_samples: the maximum number of samples along a side, as in `grid_sample`.
-        footprint: "attach" or "detach", as in `grid_sample`.
-        missing: "propagate" or "ignore", as in `grid_sample_vjp`.
-        weights: weights of pixels, as in `grid_sample`.
-        min_weight: the least share of weights, as in `grid_sample_vjp`.
+        align_corners, coords, antialias: as in `affine_sample`.
+        mode, padding_mode, fill_value, extrapolate, prefilter, max_samples, footprint, weights: as
+            in `grid_sample`.
+        missing, min_weight: as in `grid_sample_vjp`.
         need_input: whether to compute grad_input; an integer input has none.
         need_theta: whether to compute grad_theta.
         need_weights: whether to compute grad_weights, if there are weights.

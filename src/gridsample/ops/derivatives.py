@@ -43,15 +43,10 @@ def grid_gradient(
         grid: the coordinates, as in `grid_sample`.
         mode: the interpolation method, as in `grid_sample`; the gradients of "nearest"
             and "label" are 0.
-        padding_mode: the boundary, as in `grid_sample`.
-        align_corners: the meaning of -1 and 1, as in `grid_sample`.
-        coords: the units of coordinates, as in `grid_sample`.
-        fill_value: the value outside, as in `grid_sample`.
         extrapolate: whether to extend the image, as in `grid_sample`; the gradient of the fill
             value is 0.
-        prefilter: whether to prefilter splines, as in `grid_sample`.
         channel_axis: 1 or -1, as in `grid_sample`; the axis of x, y, z comes after the channels.
-        threads: the maximum number of threads, as in `grid_sample`.
+        padding_mode, align_corners, coords, fill_value, prefilter, threads: as in `grid_sample`.
 
     Returns:
         (N, C, *out, D), or (N, *out, C, D) for channel_axis=-1, with the last axis in x, y, z
@@ -102,15 +97,9 @@ def grid_hessian(
     Args:
         input: the image, as in `grid_sample`.
         grid: the coordinates, as in `grid_sample`.
-        mode: the interpolation method, as in `grid_sample`.
-        padding_mode: the boundary, as in `grid_sample`.
-        align_corners: the meaning of -1 and 1, as in `grid_sample`.
-        coords: the units of coordinates, as in `grid_sample`.
-        fill_value: the value outside, as in `grid_sample`.
-        extrapolate: whether to extend the image, as in `grid_gradient`.
-        prefilter: whether to prefilter splines, as in `grid_sample`.
-        channel_axis: 1 or -1, as in `grid_gradient`.
-        threads: the maximum number of threads, as in `grid_sample`.
+        extrapolate, channel_axis: as in `grid_gradient`.
+        mode, padding_mode, align_corners, coords, fill_value, prefilter, threads: as in
+            `grid_sample`.
 
     Returns:
         (N, C, *out, D, D), or (N, *out, C, D, D) for channel_axis=-1, with the dtype of

@@ -54,9 +54,7 @@ def footprint(
         grid: the coordinates, (N, *out, D), as in `grid_sample`, with as many axes in ``out`` as
             the image has.
         size: the spatial shape of the image, such as (height, width); a number for one axis.
-        align_corners: the meaning of -1 and 1, as in `grid_sample`.
-        coords: the units of coordinates, as in `grid_sample`.
-        max_samples: the maximum number of samples along a side, as in `grid_sample`.
+        align_corners, coords, max_samples: as in `grid_sample`.
 
     Returns:
         A named tuple with ``lengths`` in pixels (N, *out, D), in the dtype of the grid, float32 for

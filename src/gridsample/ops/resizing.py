@@ -359,18 +359,13 @@ def interpolate_vjp(
         input: the image, as in `interpolate`; its values are only used if pixels may be missing or
             weighted.
         size: the output's spatial shape, as in `interpolate`.
-        scale_factor: outputs per input, as in `interpolate`.
-        mode: the method, as in `interpolate`.
         align_corners: whether the centres of the corner pixels stay in place, as in `interpolate`.
-        recompute_scale_factor: whether the step follows from the sizes, as in `interpolate`.
-        antialias: whether to stretch the weights, as in `interpolate`.
         missing: "propagate" or "ignore", as in `interpolate`.  A missing pixel has the gradient 0.
-        weights: weights of pixels, as in `interpolate`.
-        min_weight: the least share of weights, as in `interpolate`.
         need_input: whether to compute the gradient of the input.
         need_weights: whether to compute the gradient of the weights, if there are weights.
         channel_axis: 1 or -1, as in `interpolate`; it also applies to grad_output and the result.
-        threads: the maximum number of threads, as in `interpolate`.
+        scale_factor, mode, recompute_scale_factor, antialias, weights, min_weight, threads: as in
+            `interpolate`.
 
     Returns:
         The gradient, with the input's shape and dtype.  If weights are given, a tuple of that and
@@ -458,12 +453,9 @@ def resize_rows(
             (end - begin, ..., C).  It is called with overlapping bands from top to bottom.
         shape: the image's shape, (H, W, C) or (D, H, W, C).
         size: the output's spatial shape, as in `interpolate`.
-        scale_factor: outputs per input, as in `interpolate`.
-        mode: the method, as in `interpolate`.
         align_corners: whether the centres of the corner pixels stay in place, as in `interpolate`.
-        antialias: whether to stretch the weights, as in `interpolate`.
         rows: the number of output rows per band; 0 for bands of a few million numbers.
-        threads: the maximum number of threads, as in `interpolate`.
+        scale_factor, mode, antialias, threads: as in `interpolate`.
 
     Yields:
         The output's rows from first to last, one band at a time: (rows, ..., C).

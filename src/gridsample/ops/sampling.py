@@ -267,18 +267,10 @@ def grid_sample_vjp(
         input: the image, as in `grid_sample`.
         grid: the coordinates, as in `grid_sample`.  A point with a NaN coordinate contributes
             nothing to grad_input, and its grad_grid is 0.
-        mode: the interpolation method, as in `grid_sample`.
-        padding_mode: the boundary, as in `grid_sample`.
-        align_corners: the meaning of -1 and 1, as in `grid_sample`.
         coords: the units of coordinates, as in `grid_sample`; grad_grid is per unit.
-        fill_value: the value outside, as in `grid_sample`.
-        extrapolate: whether to extend the image, as in `grid_sample`.
-        prefilter: whether to prefilter splines, as in `grid_sample`.
-        antialias: whether footprints are sampled, as in `grid_sample`.
-        max_samples: the maximum number of samples along a side, as in `grid_sample`.
-        footprint: "attach" or "detach", as in `grid_sample`.
         missing: "propagate" or "ignore", as in `grid_sample`.  A missing pixel has the gradient 0.
-        weights: weights of pixels, as in `grid_sample`.
+        mode, padding_mode, align_corners, fill_value, extrapolate, prefilter, antialias,
+            max_samples, footprint, weights: as in `grid_sample`.
         min_weight: the least share of weights, as in `grid_sample`.  A missing result contributes
             nothing to any gradient.
         need_input: whether to compute grad_input; an integer input has none.

@@ -87,16 +87,11 @@ def splat(
         mode: the interpolation method, as in `grid_sample`, but not "label".
         padding_mode: the boundary, as in `grid_sample`, which folds values outside into the image.
             Under "zeros", "constant" and "missing", they are dropped.
-        align_corners: the meaning of -1 and 1, as in `grid_sample`.
-        coords: the units of coordinates, as in `grid_sample`.
-        extrapolate: False, "edges" or "centers" to drop values whose position itself is outside
-            the image, as in `grid_sample`.
         prefilter: whether to apply the transpose of the prefilter; False adds to the coefficients
             of a spline.
         antialias: whether each value is spread evenly over the footprint of its point, as in
             `grid_sample`, so that an enlarged image has no gaps.
-        max_samples: the maximum number of samples along a side, as in `grid_sample`.
-        footprint: "attach" or "detach", as in `grid_sample`.
+        align_corners, coords, extrapolate, max_samples, footprint: as in `grid_sample`.
         missing: how NaN values are treated: "propagate", or "ignore" to add nothing for them, and
             not to count them for ``normalize``.
         weights: how much each value counts, (N or 1, C or 1, *out), in the layout of the values:
@@ -165,16 +160,10 @@ def splat_count(
     Args:
         grid: the coordinates of the points, (N, *out, D), as in `grid_sample`.
         size: the spatial shape of the result, as in `splat`.
-        mode: the interpolation method, as in `grid_sample`.
-        padding_mode: the boundary, as in `splat`.
-        align_corners: the meaning of -1 and 1, as in `grid_sample`.
-        coords: the units of coordinates, as in `grid_sample`.
-        extrapolate: False to drop points outside the image, as in `splat`.
         prefilter: whether to apply the transpose of the prefilter, as in `splat`.
-        antialias: whether footprints are splatted, as in `splat`.
-        max_samples: the maximum number of samples along a side, as in `grid_sample`.
+        padding_mode, extrapolate, antialias: as in `splat`.
         channel_axis: 1, or -1 for (N, *size, 1).
-        threads: the maximum number of threads, as in `grid_sample`.
+        mode, align_corners, coords, max_samples, threads: as in `grid_sample`.
 
     Returns:
         (N, 1, *size), float64 for a float64 grid and float32 otherwise.

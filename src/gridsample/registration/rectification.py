@@ -84,8 +84,7 @@ def grid_distance_vjp(
         grid: as in `grid_distance`.
         target: as in `grid_distance`.
         size: as in `grid_distance`.
-        align_corners: as in `grid_distance`.
-        coords: as in `grid_distance`.
+        align_corners, coords: as in `grid_distance`.
 
     Returns:
         The gradient, in the shape and dtype of ``grid``; 0 at points that do not count.
@@ -134,10 +133,7 @@ def rectified_distance(
         image: (N, C, *spatial), floating-point.
         grid: (N, *out, D), as in `grid_sample`.
         target: the grid to compare with, with the same number of points.
-        mode: the interpolation method, as in `grid_sample`.
-        padding_mode: the boundary, as in `grid_sample`.
-        align_corners: the meaning of -1 and 1, as in `grid_sample`.
-        coords: the units of both grids, as in `grid_sample`.
+        mode, padding_mode, align_corners, coords: as in `grid_sample`.
 
     Returns:
         A number, in squared units of the image: a 0-dimensional array or tensor.  For tensors, it
@@ -183,10 +179,7 @@ def rectified_distance_vjp(
         image: as in `rectified_distance`.
         grid: as in `rectified_distance`.
         target: as in `rectified_distance`.
-        mode: as in `rectified_distance`.
-        padding_mode: as in `rectified_distance`.
-        align_corners: as in `rectified_distance`.
-        coords: as in `rectified_distance`.
+        mode, padding_mode, align_corners, coords: as in `rectified_distance`.
 
     Returns:
         The gradient, in the shape and dtype of ``grid``; 0 at points that do not count.

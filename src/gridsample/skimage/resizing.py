@@ -121,11 +121,7 @@ def rescale(
         image: the image, as in `resize`.
         scale: the factor, or one per axis without that of channels.
         order: the order of the spline, as in `resize`.
-        mode: the boundary, as in `resize`.
-        cval: the value outside, as in `resize`.
-        clip: whether to clip, as in `resize`.
-        preserve_range: whether integers keep their values, as in `resize`.
-        anti_aliasing: whether to smooth the image before, as in `resize`.
+        mode, cval, clip, preserve_range, anti_aliasing: as in `resize`.
         anti_aliasing_sigma: the standard deviation of the Gaussian, as in `resize`.
         channel_axis: the axis of channels, which is not resized; None if there is none.
 

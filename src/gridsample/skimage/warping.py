@@ -161,10 +161,7 @@ def rotate(
         resize: whether the output's shape is such that it contains the whole image.
         center: (column, row) of the point; None for the image's centre.
         order: the order of the interpolation, as in `warp`.
-        mode: the boundary, as in `warp`.
-        cval: the value outside, as in `warp`.
-        clip: whether to clip, as in `warp`.
-        preserve_range: whether integers keep their values, as in `warp`.
+        mode, cval, clip, preserve_range: as in `warp`.
 
     Returns:
         The rotated image, as in `warp`.
