@@ -160,12 +160,13 @@ def overridable(arrays: int) -> Callable[[Callable[P, R]], Callable[P, R]]:
 
 def torchs_check() -> Callable[[Sequence[Any]], bool]:
     """Return torch's `has_torch_function`: whether an array or a mode overrides a call."""
-    if CHECK and not is_traced():
+    traced = is_traced()  # first: a program that depended on CHECK would be compiled again
+    if not traced and CHECK:
         return CHECK[0]
     ready_for_torch()
     from gridsample.backends.torch import internals
 
-    if not is_traced():
+    if not traced:
         CHECK.append(internals.has_torch_function)
     return internals.has_torch_function
 
