@@ -31,7 +31,7 @@ from gridsample.definitions.plan import (
     coordinates,
     make_plan,
 )
-from gridsample.kernels.spline.recursions import extension
+from gridsample.definitions.splines import extension
 
 Array = Any
 DType = np.dtype[Any]

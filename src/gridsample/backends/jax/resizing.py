@@ -13,9 +13,10 @@ import numpy as np
 from gridsample.backends.jax import filtering
 from gridsample.backends.jax.sampling import is_complex, is_integer, saturated
 from gridsample.definitions import tables
+from gridsample.definitions.bands import Band
 from gridsample.definitions.options import Resizing
 from gridsample.definitions.plan import WIDE_TYPES
-from gridsample.definitions.tables import AxisMap, Band
+from gridsample.definitions.tables import AxisMap
 
 Array = Any
 # More taps than these are summed by a loop.
