@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, TypeVar
 from gridsample.definitions.checks import as_array, check_constant, check_dense
 from gridsample.definitions.footprints import Footprint, check_footprint
 from gridsample.definitions.labels import check_label_fill, has_labels
+from gridsample.definitions.methods import Method
 from gridsample.definitions.plan import (
     BOUNDARIES,
     Shape,
@@ -24,6 +25,7 @@ from gridsample.definitions.plan import (
     hashable,
     per_axis,
 )
+from gridsample.definitions.zooming import Zoom
 
 Record = TypeVar("Record", bound=tuple[Any, ...])
 
@@ -122,7 +124,7 @@ class Resizing(NamedTuple):
 
     Attributes:
         size: the output's spatial shape.
-        methods: the method of each axis, as `gridsample.definitions.methods.spell` writes it.
+        methods: the method of each axis, or how it is zoomed.
         align_corners: whether the centres of the corner pixels stay in place.
         antialias: whether weights are stretched along axes that shrink.
         scales: outputs per input along each axis; 0 if positions follow from the sizes.
@@ -132,7 +134,7 @@ class Resizing(NamedTuple):
     """
 
     size: Shape
-    methods: tuple[str, ...]
+    methods: tuple[Method | Zoom, ...]
     align_corners: bool
     antialias: bool
     scales: tuple[float, ...]
