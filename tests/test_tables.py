@@ -12,8 +12,10 @@ import torch
 from PIL import Image
 from torch.nn import functional
 
+from gridsample.definitions.bands import Band
 from gridsample.definitions.methods import METHODS, Method
-from gridsample.definitions.tables import Axis, Band, Prefilter, aligns, axis_map, window
+from gridsample.definitions.splines import Prefilter
+from gridsample.definitions.tables import Axis, aligns, axis_map, window
 from gridsample.definitions.weights import keys_cubic
 from gridsample.kernels.spline import filter_axis
 

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 import torch
 
+from gridsample.definitions.splines import cardinal
 from gridsample.definitions.tables import Axis
 from gridsample.definitions.zooming import (
     Zoom,
-    cardinal,
     full_band,
     needed,
     picked,

@@ -31,9 +31,10 @@ from gridsample.definitions.plan import (
     coordinates,
     type_name,
 )
+from gridsample.definitions.splines import extension
 from gridsample.kernels import of_labels, of_resizing, on_cpu
 from gridsample.kernels.memory import as_float, converted
-from gridsample.kernels.spline import coefficients, extension
+from gridsample.kernels.spline import coefficients
 
 Array = np.ndarray[Any, Any]
 DType = np.dtype[Any]

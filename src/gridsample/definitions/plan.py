@@ -62,6 +62,10 @@ class Boundary:
         """The place of the mirrors, which is `edge` resolved for a value of align_corners."""
         return int(not align_corners) if self.edge is None else self.edge
 
+    def fold_index(self, index: Any, size: Any, align_corners: bool = False) -> Any:
+        """The index of the pixel that a tap reads, or DROPPED; see `axis.fold_index`."""
+        return axis.fold_index(index, size, self.code, self.edge_for(align_corners))
+
 
 # The comments show three pixels to the left and to the right of an image a b c d.
 BOUNDARIES = {

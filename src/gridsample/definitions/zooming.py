@@ -9,34 +9,23 @@ spline at once, and the image is read as it is.  A Gaussian before it only widen
 
 from __future__ import annotations
 
-import functools
-import math
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from gridsample.definitions.axis import split
+from gridsample.definitions.axis import DROPPED, split
+from gridsample.definitions.bands import KEPT, Band, chosen, collect
 from gridsample.definitions.caches import cached_by_size
 from gridsample.definitions.methods import METHODS
-from gridsample.definitions.tables import (
-    KEPT,
-    ZOOM,
-    Axis,
-    Band,
-    chosen,
-    clamp,
-    collect,
-    mirror,
-    reflect,
-)
+from gridsample.definitions.plan import BOUNDARIES
+from gridsample.definitions.splines import cardinal, decay
+from gridsample.definitions.tables import ZOOM, Axis
 
 Array = np.ndarray[Any, Any]
 
-# The largest pole of the splines of order 2 to 5.
-POLES = {2: 0.1716, 3: 0.2680, 4: 0.3613, 5: 0.4306}
 # SciPy computes coefficients of a line with so many pixels more at each end, where it has no exact
-# recursion for a boundary.
-PAD = 12
+# recursion for a boundary.  That line is filtered under another boundary.
+PAD, FILTERS = 12, {"constant": "mirror", "border": "symmetric"}
 # Standard deviations after which SciPy cuts off a Gaussian.
 TRUNCATE = 4.0
 
@@ -74,7 +63,7 @@ class Zoom(NamedTuple):
     @property
     def reach(self) -> int:
         """The distance from a coefficient at which pixels no longer count."""
-        return math.ceil(self.digits / -math.log10(POLES[self.order])) if self.order > 1 else 0
+        return decay(self.order, 10.0**-self.digits) if self.order > 1 else 0
 
     @property
     def is_identity(self) -> bool:
@@ -175,37 +164,22 @@ def around(zoom: Zoom) -> tuple[Array, Array]:
     return base.astype(np.int64)[:, np.newaxis] + offsets, weights
 
 
-@functools.lru_cache
-def cardinal(order: int, reach: int) -> Array:
-    """The coefficients, up to a distance, of the spline that is 1 at one pixel and 0 at others."""
-    half = order // 2
-    values = METHODS[f"spline{order}"].weights(np.zeros(1))[0][: 2 * half + 1]
-    n = 2 * (reach + 48) + 1  # the ends are too far away to count
-    matrix = sum(np.diag(np.full(n - abs(k), values[k + half]), k) for k in range(-half, half + 1))
-    line = np.linalg.solve(matrix, np.arange(n) == n // 2)
-    coefficients: Array = line[n // 2 - reach : n // 2 + reach + 1]
-    return coefficients
-
-
 def folded(index: Array, weights: Array, zoom: Zoom, padded: bool = False) -> tuple[Band, Array]:
     """Fold indices (rows, taps) by the boundary, add the weights of equal ones, and sum all.
 
     ``padded`` means that the line ends `PAD` pixels after the image, where it is reflected.
     """
-    n, pad = zoom.inputs, PAD if padded else 0
+    n, ones = zoom.inputs, np.ones(len(index))
     if zoom.boundary == "wrap":
-        return collect(index, weights, n), np.ones(len(index))
-    if zoom.boundary == "constant":
-        if pad:
-            index = mirror(index + pad, n + 2 * pad) - pad
-        inside = (index >= 0) & (index < n)
-        share = np.where(inside.all(axis=1), 1.0, (weights * inside).sum(axis=1))
-        return collect(clamp(index, n), weights * inside, n), share
-    if zoom.boundary == "border":
-        index = clamp(reflect(index + pad, n + 2 * pad) - pad if pad else index, n)
-    else:
-        index = (mirror if zoom.boundary == "mirror" else reflect)(index, n)
-    return collect(index, weights, n), np.ones(len(index))
+        return collect(index, weights, n), ones
+    if padded and zoom.boundary in FILTERS:
+        line = BOUNDARIES[FILTERS[zoom.boundary]]
+        index = line.fold_index(index + PAD, n + 2 * PAD) - PAD
+    if zoom.boundary != "constant":
+        return collect(BOUNDARIES[zoom.boundary].fold_index(index, n), weights, n), ones
+    inside = BOUNDARIES["constant"].fold_index(index, n) != DROPPED
+    share = np.where(inside.all(axis=1), 1.0, (weights * inside).sum(axis=1))
+    return collect(BOUNDARIES["border"].fold_index(index, n), weights * inside, n), share
 
 
 def composed(after: Band, before: Band, low: int) -> Band:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from gridsample.backends import Backend, backend_of, hand_over, is_overridden
+from gridsample.backends import Backend, backend_of, overridable
 from gridsample.backends.maps import through_grid
 from gridsample.definitions.footprints import ATTACH, MOST, as_footprint
 from gridsample.definitions.options import Averaging, Options
@@ -22,6 +22,7 @@ from gridsample.ops.missing import Rule, as_rule
 from gridsample.ops.vjps import sample_vjp
 
 
+@overridable(arrays=2)
 def affine_sample(
     input: Any,
     theta: Any,
@@ -98,8 +99,6 @@ def affine_sample(
         array([[[[10.,  0.],
                  [30., 20.]]]])
     """
-    if is_overridden(input, theta):
-        return hand_over(affine_sample, locals(), input, theta)
     options = Options(
         mode=mode, padding_mode=padding_mode, align_corners=align_corners,
         coords=check_map_coords(coords), fill_value=fill_value, extrapolate=extrapolate,
@@ -112,6 +111,7 @@ def affine_sample(
     return sample(backend, input, theta, size, options, rule)
 
 
+@overridable(arrays=3)
 def affine_sample_vjp(
     grad_output: Any,
     input: Any,
@@ -192,8 +192,6 @@ def affine_sample_vjp(
         >>> grad_theta.shape
         (1, 1, 2)
     """
-    if is_overridden(grad_output, input, theta):
-        return hand_over(affine_sample_vjp, locals(), grad_output, input, theta)  # type: ignore[no-any-return]
     options = Options(
         mode=mode, padding_mode=padding_mode, align_corners=align_corners,
         coords=check_map_coords(coords), fill_value=fill_value, extrapolate=extrapolate,

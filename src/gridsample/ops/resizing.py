@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from gridsample.backends import backend_of, hand_over, is_overridden
+from gridsample.backends import backend_of, overridable
 from gridsample.backends.numpy import channels_second, real_type
 from gridsample.definitions import tables
 from gridsample.definitions.checks import check_extent
@@ -179,6 +179,7 @@ def check_image(shape: Sequence[int], channel_axis: int, threads: int | None) ->
 # The public functions -----------------------------------------------------------------------------
 
 
+@overridable(arrays=1)
 def interpolate(
     input: Any,
     size: int | Sequence[int] | None = None,
@@ -305,8 +306,6 @@ def interpolate(
         >>> gridsample.interpolate(image, size=(1, 2), mode="area", missing="ignore")
         array([[[[8., 8.]]]])
     """
-    if is_overridden(input):
-        return hand_over(interpolate, locals(), input)
     rule = as_rule(missing, weights, min_weight, return_weight)
     arrays = {"input": input} if weights is None else {"input": input, "weights": weights}
     backend = backend_of(**arrays)
@@ -329,6 +328,7 @@ def interpolate(
     return tuple(results) if rule.weighted else results[0]
 
 
+@overridable(arrays=2)
 def interpolate_vjp(
     grad_output: Any,
     input: Any,
@@ -389,8 +389,6 @@ def interpolate_vjp(
         >>> gridsample.interpolate_vjp(np.ones((1, 1, 5)), image, 5, mode="linear")
         array([[[1.6, 1.8, 1.6]]])
     """
-    if is_overridden(grad_output, input):
-        return hand_over(interpolate_vjp, locals(), grad_output, input)
     refuse_labels(mode, "labels have no gradient")
     rule = as_rule(missing, weights, min_weight, False)
     needed = check_flag(need_input, "need_input"), check_flag(need_weights, "need_weights")

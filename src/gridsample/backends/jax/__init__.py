@@ -29,7 +29,7 @@ from gridsample.definitions.plan import (
     check_image_type,
     coordinates,
 )
-from gridsample.kernels.spline.recursions import extension
+from gridsample.definitions.splines import extension
 
 Array = Any
 DType = np.dtype[Any]

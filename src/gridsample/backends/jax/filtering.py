@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from gridsample.kernels.spline.recursions import Design, design, tiny
+from gridsample.definitions.splines import Design, design, tiny
 
 Array = Any
 
@@ -63,8 +63,8 @@ def coefficients(
 ) -> Array:
     """Compute the spline coefficients of a floating-point or complex array, or the transpose.
 
-    extended: the boundary for each of the axes, as `gridsample.kernels.spline.extension` returns
-        it.
+    extended: the boundary for each of the axes, as `gridsample.definitions.splines.extension`
+        returns it.
     """
     if order < 2 or 0 in image.shape:
         return image

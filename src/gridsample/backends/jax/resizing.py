@@ -14,9 +14,10 @@ from gridsample.backends.jax import filtering
 from gridsample.backends.jax.labels import elect
 from gridsample.backends.jax.sampling import is_complex, is_integer, joined, parted, saturated
 from gridsample.definitions import tables
+from gridsample.definitions.bands import Band
 from gridsample.definitions.options import Resizing
 from gridsample.definitions.plan import WIDE_TYPES
-from gridsample.definitions.tables import AxisMap, Band, Prefilter
+from gridsample.definitions.tables import AxisMap, Prefilter
 
 Array = Any
 # More taps than these are summed by a loop.

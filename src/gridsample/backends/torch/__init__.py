@@ -43,8 +43,8 @@ from gridsample.definitions.options import (
     looked_up,
 )
 from gridsample.definitions.plan import Shape, type_name
+from gridsample.definitions.splines import extension
 from gridsample.kernels import on_cpu
-from gridsample.kernels.spline import extension
 
 # The dtypes by name, and the names by dtype.
 NAMED = {type_name(array): dtype for dtype, array in TYPES.items()}

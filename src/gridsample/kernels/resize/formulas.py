@@ -9,13 +9,12 @@ from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
-from gridsample.definitions.axis import REFLECTION, fold_index, split
+from gridsample.definitions.axis import BORDER, split
 from gridsample.definitions.methods import Method
-from gridsample.definitions.plan import method_of
+from gridsample.definitions.plan import BOUNDARIES, method_of
 from gridsample.definitions.tables import (
-    Axis,
+    boundary_of,
     covered,
-    fold_of,
     follows_formula,
     position,
     tap_offsets,
@@ -130,12 +129,11 @@ class MatrixRows:
 
     def folded(self, index: Value) -> Value:
         """Return the input to which an index outside is folded."""
-        axis = Axis(0, 0, self.description.method, self.description.align_corners)
-        fold, size = fold_of(axis), self.call.inputs
-        if fold == "clamp":
-            return index.maximum(0).minimum(size - 1)
-        folded: Value = fold_index(index, size, REFLECTION, int(fold == "reflect"))
-        return folded.maximum(0).minimum(size - 1)
+        boundary = BOUNDARIES[boundary_of(self.method, self.description.align_corners)]
+        folded: Value = boundary.fold_index(index, self.call.inputs)
+        if boundary.code == BORDER:
+            return folded
+        return folded.maximum(0).minimum(self.call.inputs - 1)
 
     def smoothed(self, i: Value) -> Taps:
         """The inputs under a stretched kernel."""

@@ -15,7 +15,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gridsample.definitions.tables import Axis, Band, band_of, kind_of
+from gridsample.definitions.bands import Band
+from gridsample.definitions.tables import Axis, band_of, kind_of
 from gridsample.kernels.run import Launch, entry
 from gridsample.kernels.vector import (
     Function,

@@ -413,13 +413,6 @@ def launch_backward(
     )  # fmt: skip
 
 
-def parts_of_maps(plan: Plan) -> tuple[int, int, int, int]:
-    """Return the shape of what strips of points add to the gradient of affine maps."""
-    outputs, rank = divide_points(plan, lanes_of(plan)), len(plan.spatial)
-    strips = plan.points if outputs.listed else outputs.rows * -(-outputs.columns // STRIP)
-    return plan.grid_items, strips, rank, rank + 1
-
-
 def contiguous_planes(plan: Plan, target: Planes) -> Array:
     """Return the places of planes (N, C, points) that are contiguous in memory."""
     return frozen(np.arange(len(target.starts), dtype=np.int64) * plan.points)
