@@ -17,7 +17,8 @@ from gridsample.definitions import tables
 from gridsample.definitions.bands import Band
 from gridsample.definitions.options import Resizing
 from gridsample.definitions.plan import WIDE_TYPES
-from gridsample.definitions.tables import AxisMap, Prefilter
+from gridsample.definitions.splines import Prefilter
+from gridsample.definitions.tables import AxisMap
 
 Array = Any
 # More taps than these are summed by a loop.
