@@ -24,7 +24,7 @@ from gridsample.cv_area import resize_by_area, summed_in
 from gridsample.definitions.checks import as_array, as_reals, check_constant, check_dense
 from gridsample.definitions.integers import saturated
 from gridsample.definitions.options import Resizing
-from gridsample.definitions.plan import NARROW_TYPES
+from gridsample.definitions.plan import NARROW_TYPES, find_method
 from gridsample.ops.affine import affine_sample, projective_sample
 from gridsample.ops.sampling import grid_sample
 
@@ -551,8 +551,8 @@ def resize(
 
 def resized(image: Array, size: tuple[int, int], mode: str, factors: Sequence[float]) -> Array:
     """Resize by a method of `gridsample.interpolate`; the factors determine the positions."""
-    planes = image.transpose(2, 0, 1)[np.newaxis]
-    options = Resizing(size, (mode, mode), False, False, tuple(factors), channel_axis=-1)
+    planes, method = image.transpose(2, 0, 1)[np.newaxis], find_method(mode, resizing=True)
+    options = Resizing(size, (method, method), False, False, tuple(factors), channel_axis=-1)
     result: Array = backend_of(src=planes).resize(planes, options, False)[0]
     return np.moveaxis(result, 0, -1)
 

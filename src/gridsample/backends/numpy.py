@@ -341,11 +341,6 @@ class NumPy(Backend):
             by_points = converted(by_points, points.dtype.newbyteorder("="))
         return gradients.image, by_points, gradients.weights, gradients.doubtful
 
-    def fill(self, image: Array, options: Options) -> Array:
-        """The fill value as an array that broadcasts over an image."""
-        numbers = np.array(options.fill_value, image.dtype)
-        return numbers.reshape(1, -1, *(1,) * (image.ndim - 2))
-
     def prefilter(
         self, image: Array, order: int, boundaries: Sequence[str], axes: Sequence[int],
         align_corners: bool, adjoint: bool, threads: int | None,

@@ -12,6 +12,7 @@ import numpy as np
 from gridsample.definitions.checks import as_array, check_constant, check_dense
 from gridsample.definitions.footprints import Footprint, check_footprint
 from gridsample.definitions.labels import check_label_fill, check_labels, has_labels
+from gridsample.definitions.methods import Method
 from gridsample.definitions.plan import (
     BOUNDARIES,
     MARGINS,
@@ -31,6 +32,7 @@ from gridsample.definitions.plan import (
     hashable,
     per_axis,
 )
+from gridsample.definitions.zooming import Zoom
 
 Record = TypeVar("Record", bound=tuple[Any, ...])
 
@@ -129,7 +131,7 @@ class Resizing(NamedTuple):
 
     Attributes:
         size: the output's spatial shape.
-        methods: the method of each axis, as `gridsample.definitions.methods.spell` writes it.
+        methods: the method of each axis, or how it is zoomed.
         align_corners: whether the centres of the corner pixels stay in place.
         antialias: whether weights are stretched along axes that shrink.
         scales: outputs per input along each axis; 0 if positions follow from the sizes.
@@ -139,7 +141,7 @@ class Resizing(NamedTuple):
     """
 
     size: Shape
-    methods: tuple[str, ...]
+    methods: tuple[Method | Zoom, ...]
     align_corners: bool
     antialias: bool
     scales: tuple[float, ...]
@@ -310,3 +312,10 @@ def fill_numbers(options: Options, filled: bool, dtype: Any, channels: int) -> t
     if has_labels(options.mode):
         check_label_fill(entries, dtype)
     return tuple(entries)
+
+
+def fill_array(
+    numbers: Sequence[Any], dtype: np.dtype[Any], dimensions: int
+) -> np.ndarray[Any, Any]:
+    """Convert the fill value of a checked record to an array that broadcasts over (N, C, ...)."""
+    return np.array(numbers or (0,)).astype(dtype).reshape(1, -1, *(1,) * (dimensions - 2))

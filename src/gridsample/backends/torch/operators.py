@@ -42,7 +42,6 @@ from gridsample.definitions.plan import (
     check_grid_type,
     check_image_type,
     check_shapes,
-    method_of,
 )
 from gridsample.kernels import on_cpu
 
@@ -222,7 +221,7 @@ def find_call(
     # Displacements are relative to the last axes of the output, which may have more axes.
     displaced = coords == "displacement" and len(grid_shape) > len(size)
     options = Options(
-        mode=tuple(map(method_of, mode)), padding_mode=padding, align_corners=corners,
+        mode=mode, padding_mode=padding, align_corners=corners,
         coords="pixel" if displaced else coords, extrapolate=extrapolate,
     )  # fmt: skip
     options = checked(options, size, grid_shape).changed(footprint=footprint)
