@@ -109,10 +109,10 @@ def as_grid(backend: Backend, grid: Array, options: Options) -> Array:
 
     8- and 16-bit integers become float32, which represents them exactly; others become float64.
     """
-    name, coords = backend.type_name(grid.dtype, "grid"), options.coords
-    if name.startswith(("int", "uint")) and isinstance(coords, str) and coords == "pixel":
-        return backend.astype(grid, sum_type(backend, grid))
-    return grid
+    if not isinstance(options.coords, str) or options.coords != "pixel":
+        return grid
+    is_integer = backend.type_name(grid.dtype, "grid").startswith(("int", "uint"))
+    return backend.astype(grid, sum_type(backend, grid)) if is_integer else grid
 
 
 # Differences --------------------------------------------------------------------------------------
@@ -150,7 +150,7 @@ def filtered(
     Under "constant", the coefficients also contain a part of the fill value, which does not depend
     on the image; see `add_fill`.
     """
-    if backend.type_name(grid.dtype) == "float64":
+    if backend.type_name(grid.dtype, "grid") == "float64":
         image = backend.astype(image, coefficient_type(backend, image, grid))
     splines, n = options.splines(), len(image.shape)
     for order in sorted({*splines} - {0, 1}):
