@@ -16,13 +16,14 @@ from gridsample.ops.arrays import (
     back,
     check_differentiable,
     check_upstream,
+    filtered,
     named_arrays,
     out_shape,
     planes,
     sum_type,
 )
 from gridsample.ops.missing import Rule, as_rule
-from gridsample.ops.points import SamplePoints, coefficients_at, gradients_at, points_of
+from gridsample.ops.points import SamplePoints, gradients_at, points_of
 
 
 @overridable(arrays=2)
@@ -348,13 +349,16 @@ def sample(
             backend.check_out(out, backend.shape(result), image, points.array)
             out[...] = result
     last, like = resolved.channels_last(), arrays["input"]
-    results = [out if out is not None else backend.restore(back(backend, result, last), like)]
+    result = out if out is not None else backend.restore(back(backend, result, last), like)
+    if not masked and weight is None:
+        return result
+    results = [result]
     if masked:
         mask = share_inside(points, planes(backend, image, last), resolved)
         results.append(backend.restore(mask, like))
     if weight is not None:
         results.append(backend.restore(back(backend, weight, last), like))
-    return tuple(results) if len(results) > 1 else results[0]
+    return tuple(results)
 
 
 def plain_sample(
@@ -368,7 +372,9 @@ def plain_sample(
         shape = out_shape(backend.shape(image), points.shape(), last)
         backend.check_out(out, shape, image, points.array)
         out = planes(backend, out, last)
-    source = coefficients_at(points, planes(backend, image, last), resolved)
+    source = planes(backend, image, last)
+    if resolved.prefilter:
+        source = filtered(backend, source, points.array, resolved)
     return points.gather(source, resolved, image.dtype, out), resolved
 
 
