@@ -11,7 +11,7 @@ import pytest
 
 import gridsample
 from gridsample import methods
-from gridsample.definitions.options import make_plan
+from gridsample.definitions.options import plan_of
 from gridsample.definitions.plan import (
     BOUNDARIES,
     COORDS,
@@ -48,10 +48,10 @@ def test_equal_calls_have_equal_plans() -> None:
 
 def test_the_same_call_twice_is_planned_once() -> None:
     gridsample.grid_sample(IMAGE, GRID)
-    before = make_plan.cache_info()
+    before = plan_of.cache_info()
     for _ in range(3):
         gridsample.grid_sample(IMAGE, GRID)
-    assert make_plan.cache_info().misses == before.misses
+    assert plan_of.cache_info().misses == before.misses
 
 
 def test_a_plan_cannot_be_changed() -> None:

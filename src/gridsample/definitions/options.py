@@ -212,6 +212,7 @@ def checked(options: Options, image: Shape, grid: Shape) -> Options:
     )
 
 
+@functools.lru_cache(maxsize=1024)
 def plan_of(
     image: Shape, dtype: np.dtype[Any], grid: Shape, grid_type: np.dtype[Any], options: Options,
     last: bool = False,
@@ -222,18 +223,6 @@ def plan_of(
         TypeError: a dtype is not supported.
         ValueError: the options do not go with labels.
     """
-    key = options._replace(
-        fill_value=(), prefilter=False, channel_axis=1, threads=None, order=(), plan=None
-    )
-    return make_plan(image, dtype, grid, grid_type, key, last)
-
-
-@functools.lru_cache(maxsize=1024)
-def make_plan(
-    image: Shape, dtype: np.dtype[Any], grid: Shape, grid_type: np.dtype[Any], options: Options,
-    last: bool,
-) -> Plan:  # fmt: skip
-    """Do the same as `plan_of` for options that have only what a plan depends on."""
     check_image_type(dtype)
     check_grid_type(grid_type)
     methods = tuple([find_method(name) for name in options.mode])

@@ -28,6 +28,8 @@ def spell(method: str | Method | Zoom) -> str:
     if isinstance(method, Zoom):
         return ZOOM + ",".join(map(str, method))
     known = METHODS.get(method.name)
+    if known is method:  # without a text, which torch.compile cannot write
+        return method.name
     return method.name if known is not None and known.text == method.text else method.text
 
 
