@@ -18,7 +18,7 @@ from gridsample.backends.numpy import channels_second, real_type
 from gridsample.definitions import tables
 from gridsample.definitions.checks import check_extent
 from gridsample.definitions.labels import check_labels, refuse_labels
-from gridsample.definitions.methods import METHODS, spell
+from gridsample.definitions.methods import METHODS, Method, spell
 from gridsample.definitions.options import Resizing, changed
 from gridsample.definitions.plan import (
     Mode,
@@ -45,9 +45,16 @@ ROUNDINGS = ("exact", "pillow", "torch")
 # Arguments ----------------------------------------------------------------------------------------
 
 
-def find_methods(mode: Mode, rank: int, antialias: bool) -> tuple[str, ...]:
+def methods_of(mode: Mode, rank: int) -> list[Method]:
+    """Return the method of each axis in x, y, z order."""
+    if type(mode) is str:
+        return [find_method(mode, resizing=True)] * rank
+    return [find_method(entry, resizing=True) for entry in per_axis(mode, rank, "mode")]
+
+
+def spell_methods(mode: Mode, rank: int, antialias: bool) -> tuple[str, ...]:
     """Return the method of each axis in the array's order, in the spelling of `tables.Axis`."""
-    methods = [find_method(entry, resizing=True) for entry in per_axis(mode, rank, "mode")[::-1]]
+    methods = methods_of(mode, rank)[::-1]
     for method in methods:
         if antialias and not method.stretches:
             raise ValueError(
@@ -109,7 +116,7 @@ def plan_resizing(
     """Validate a call, by PyTorch's rules; ``spatial`` is the image's shape."""
     rank = len(spatial)
     smooths = check_flag(antialias, "antialias")
-    methods = find_methods(mode, rank, smooths)
+    methods = spell_methods(mode, rank, smooths)
     if align_corners is not None and not any(tables.aligns(method) for method in methods):
         raise ValueError(
             f"align_corners has no meaning for mode {mode!r}; leave it out (None), or choose one "
@@ -150,8 +157,7 @@ def plan_resizing(
 
 def check_types(mode: Mode, rank: int, dtype: Any, is_integer: bool) -> bool:
     """Return whether pixels vote, or raise an error if the dtype of an image does not allow it."""
-    methods = [find_method(entry, resizing=True) for entry in per_axis(mode, rank, "mode")]
-    return check_labels(methods, dtype, is_integer)
+    return check_labels(methods_of(mode, rank), dtype, is_integer)
 
 
 def check_rounding(rounding: Any) -> str:
