@@ -101,6 +101,10 @@ class Method:
         if self.table or not self.formula:
             self._check_table()
 
+    def __hash__(self) -> int:
+        """The hash, which takes no time because methods are keys of many caches."""
+        return hash(self.name)
+
     def _check_table(self) -> None:
         """Reject a table that is malformed, does not sum to one or does not match the formula."""
         powers = {len(row) for row in self.table}
@@ -331,6 +335,10 @@ def lanczos(a: int) -> Method:
     return Method(f"lanczos{a}", lanczos_table(a), first=1 - a, formula=("lanczos", a))
 
 
+# These only resize.
+NEAREST_EXACT = Method("nearest-exact", (), first=0, formula=("box",))
+AREA = Method("area", (), first=0, formula=("box",))
+
 NEAREST = Method(
     "nearest", ((1.0,),), first=0, rounds=True, folds_position=True, formula=("box",)
 )  # fmt: skip
@@ -354,10 +362,9 @@ METHODS = {
         *(bspline(order) for order in range(2, 8)),
         *(lanczos(a) for a in (2, 3, 4)),
         LABEL,
-        # These only resize.
-        Method("nearest-exact", (), first=0, formula=("box",)),
-        Method("area", (), first=0, formula=("box",)),
-        Method("gaussian", (), first=0, formula=("gaussian",)),
+        NEAREST_EXACT,
+        AREA,
+        Method("gaussian", (), first=0, formula=("gaussian",)),  # it only resizes, too
     )
 }
 
@@ -377,15 +384,3 @@ ALIASES = {
 def sampling_names() -> tuple[str, ...]:
     """The names of the methods that can sample points."""
     return tuple([name for name, method in METHODS.items() if method.samples])
-
-
-def spell(method: str | Method) -> str:
-    """Describe a method as a string: its name, or its complete definition.
-
-    The schemas of torch's operators can hold strings, and strings are cheap to compare.  An
-    exported program thus contains the definition of a custom method.
-    """
-    if isinstance(method, str):
-        return method
-    known = METHODS.get(method.name)
-    return method.name if known is not None and known.text == method.text else method.text

@@ -332,16 +332,6 @@ def find_method(name: str | Method, resizing: bool = False) -> Method:
 RESIZERS = "interpolate, gridsample.nn's Upsample and Downsample and 'gridsample resize'"
 
 
-@functools.lru_cache(maxsize=1024)
-def method_of(spelling: str | Method) -> Method:
-    """Find the method of a name or of a string from `spell`, including those that only resize."""
-    if isinstance(spelling, Method):
-        return spelling
-    if spelling.startswith("["):
-        return Method.of_text(spelling)
-    return find_method(spelling, resizing=True)
-
-
 def check_boundary(name: str, argument: str = "padding_mode") -> str:
     """Return the name of a boundary, or raise an error if it is unknown."""
     if name not in BOUNDARIES:

@@ -18,7 +18,7 @@ from gridsample.backends.numpy import channels_second, real_type
 from gridsample.definitions import tables
 from gridsample.definitions.checks import check_extent
 from gridsample.definitions.labels import check_labels, refuse_labels
-from gridsample.definitions.methods import METHODS, Method, spell
+from gridsample.definitions.methods import METHODS, Method
 from gridsample.definitions.options import Resizing, changed
 from gridsample.definitions.plan import (
     Mode,
@@ -45,16 +45,9 @@ ROUNDINGS = ("exact", "pillow", "torch")
 # Arguments ----------------------------------------------------------------------------------------
 
 
-def methods_of(mode: Mode, rank: int) -> list[Method]:
-    """Return the method of each axis in x, y, z order."""
-    if type(mode) is str:
-        return [find_method(mode, resizing=True)] * rank
-    return [find_method(entry, resizing=True) for entry in per_axis(mode, rank, "mode")]
-
-
-def spell_methods(mode: Mode, rank: int, antialias: bool) -> tuple[str, ...]:
-    """Return the method of each axis in the array's order, in the spelling of `tables.Axis`."""
-    methods = methods_of(mode, rank)[::-1]
+def find_methods(mode: Mode, rank: int, antialias: bool) -> tuple[Method, ...]:
+    """Return the method of each axis in the array's order."""
+    methods = [find_method(entry, resizing=True) for entry in per_axis(mode, rank, "mode")[::-1]]
     for method in methods:
         if antialias and not method.stretches:
             raise ValueError(
@@ -63,7 +56,7 @@ def spell_methods(mode: Mode, rank: int, antialias: bool) -> tuple[str, ...]:
                 "antialias=False, or one of "
                 + ", ".join(repr(name) for name, method in METHODS.items() if method.stretches)
             )
-    return tuple([spell(method) for method in methods])
+    return tuple(methods)
 
 
 def one_each(value: Any, rank: int, name: str) -> tuple[Any, ...]:
@@ -116,11 +109,11 @@ def plan_resizing(
     """Validate a call, by PyTorch's rules; ``spatial`` is the image's shape."""
     rank = len(spatial)
     smooths = check_flag(antialias, "antialias")
-    methods = spell_methods(mode, rank, smooths)
+    methods = find_methods(mode, rank, smooths)
     if align_corners is not None and not any(tables.aligns(method) for method in methods):
         raise ValueError(
             f"align_corners has no meaning for mode {mode!r}; leave it out (None), or choose one "
-            f"of {', '.join(repr(name) for name in METHODS if tables.aligns(name))}"
+            f"of {', '.join(repr(name) for name in METHODS if tables.aligns(METHODS[name]))}"
         )
     recompute = check_flag(recompute_scale_factor, "recompute_scale_factor")
     if (size is None) == (scale_factor is None):
@@ -153,11 +146,6 @@ def plan_resizing(
         channel_axis=channel_axis,
         threads=threads,
     )
-
-
-def check_types(mode: Mode, rank: int, dtype: Any, is_integer: bool) -> bool:
-    """Return whether pixels vote, or raise an error if the dtype of an image does not allow it."""
-    return check_labels(methods_of(mode, rank), dtype, is_integer)
 
 
 def check_rounding(rounding: Any) -> str:
@@ -324,7 +312,7 @@ def interpolate(
     )  # fmt: skip
     name = backend.type_name(image.dtype)
     integer = name == "bool" or name.startswith(("int", "uint"))
-    check_types(mode, len(resizing.size), image.dtype, integer)
+    check_labels(resizing.methods[::-1], image.dtype, integer)
     if rule is None:
         return backend.restore(back(backend, backend.resize(pixels, resizing, False), last), input)
     means = resized_means.resize(backend, image, others[0] if others else None, resizing, rule)
@@ -498,17 +486,17 @@ def resize_rows(
         resizing.antialias,
         resizing.scales[1:],
     )
-    name = resizing.methods[0]
+    method = resizing.methods[0]
     leading = tables.Axis(
-        spatial[0], resizing.size[0], name,
-        resizing.align_corners and tables.aligns(name), resizing.antialias, resizing.scales[0],
+        spatial[0], resizing.size[0], method,
+        resizing.align_corners and tables.aligns(method), resizing.antialias, resizing.scales[0],
     )  # fmt: skip
     row_in, row_out = math.prod(shape[1:]), math.prod(resizing.size[1:]) * shape[-1]
     rows = rows or max(1, int(BAND_NUMBERS / max(row_out, row_in * spatial[0] / resizing.size[0])))
     for begin in range(0, resizing.size[0], rows):
         part = tables.window(leading, slice(begin, min(begin + rows, resizing.size[0])))
         band = read(part.inputs.start, part.inputs.stop)
-        votes = check_types(mode, len(spatial), band.dtype, band.dtype.kind in "biu")
+        votes = check_labels(resizing.methods[::-1], band.dtype, band.dtype.kind in "biu")
         result = np.empty((1, part.map.band.outputs, *resizing.size[1:], shape[-1]), band.dtype)
         maps, ends = (
             [part.map, *others],

@@ -81,7 +81,8 @@ def gather(
     """Sample the image at the grid's points, into ``out``: see `gridsample.kernels`.
 
     If ``affine``, the grid contains affine maps (N, D, D + 1), which map every point of the output
-    to its coordinates.
+    to its coordinates, or projective ones, (N, D + 1, D + 1), whose last row is that of the divisor
+    (coordinates are 0 where it is).
     """
     if plan.footprint is not None:
         if gather_footprints(plan, image, grid, out, fill, affine, threads):
