@@ -148,6 +148,12 @@ def plan_resizing(
     )
 
 
+def check_types(mode: Mode, rank: int, dtype: Any, is_integer: bool) -> bool:
+    """Return whether pixels vote, or raise an error if the dtype of an image does not allow it."""
+    methods = [find_method(entry, resizing=True) for entry in per_axis(mode, rank, "mode")]
+    return check_labels(methods, dtype, is_integer)
+
+
 def check_rounding(rounding: Any) -> str:
     """Return ``rounding``, or raise an error if it is not a known name."""
     if not isinstance(rounding, str):
@@ -312,7 +318,7 @@ def interpolate(
     )  # fmt: skip
     name = backend.type_name(image.dtype)
     integer = name == "bool" or name.startswith(("int", "uint"))
-    check_labels(resizing.methods[::-1], image.dtype, integer)
+    check_types(mode, len(resizing.size), image.dtype, integer)
     if rule is None:
         return backend.restore(back(backend, backend.resize(pixels, resizing, False), last), input)
     means = resized_means.resize(backend, image, others[0] if others else None, resizing, rule)
@@ -496,7 +502,7 @@ def resize_rows(
     for begin in range(0, resizing.size[0], rows):
         part = tables.window(leading, slice(begin, min(begin + rows, resizing.size[0])))
         band = read(part.inputs.start, part.inputs.stop)
-        votes = check_labels(resizing.methods[::-1], band.dtype, band.dtype.kind in "biu")
+        votes = check_types(mode, len(spatial), band.dtype, band.dtype.kind in "biu")
         result = np.empty((1, part.map.band.outputs, *resizing.size[1:], shape[-1]), band.dtype)
         maps, ends = (
             [part.map, *others],
