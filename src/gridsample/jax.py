@@ -239,7 +239,7 @@ def zoom(
     places = [
         resized_positions(n, m, bool(grid_mode)) for n, m in zip(image.shape, sizes, strict=True)
     ]
-    return store(separable(image, places, spline), image.dtype)
+    return separable(image, places, spline, image.dtype)
 
 
 def resize(

@@ -23,7 +23,7 @@ from gridsample.ndimage.arrays import (
     store,
 )
 from gridsample.ndimage.modes import Spline, spline_of
-from gridsample.ndimage.prefilter import prepared
+from gridsample.ndimage.prefilter import BAND, prepared
 from gridsample.ndimage.scipys import goes_to_scipy, scipy_function
 from gridsample.ops.sampling import grid_sample
 
@@ -90,8 +90,9 @@ def map_coordinates(
         return elsewhere(image, positions, output, order, mode, cval, prefilter)
     result = new_output(output, image, shape)
 
-    def sampled(source: Any) -> Any:
-        grid = np.moveaxis(spline.padded(positions.astype(np.float64, copy=False)), 0, -1)
+    def sampled(source: Any, rows: slice) -> Any:
+        here = positions[:, rows].astype(np.float64, copy=False)
+        grid = np.moveaxis(spline.padded(here), 0, -1)
         return grid_sample(
             source, grid[np.newaxis, ..., ::-1], coords="pixel", **spline.options, **spline.beyond
         )
@@ -211,15 +212,16 @@ def transform(
 
 
 def transform_whole(
-    image: Any, sampled: Callable[[Any], Any], positions: Positions, shape: tuple[int, ...],
+    image: Any, sampled: Callable[[Any, slice], Any], positions: Positions, shape: tuple[int, ...],
     spline: Spline, output: Any, fresh: bool, finite: bool,
 ) -> Any:  # fmt: skip
     """Sample an image in one piece by ``sampled`` if possible, otherwise by `transform_plain`.
 
     This is possible if the positions need no changes.  ``sampled`` takes the coefficients
-    (1, 1, *spatial).  If a result is NaN, `transform_plain` computes everything again, because it
-    treats NaN positions as outside.  It is also used if positions are not ``finite`` in a mode in
-    which the results would not show it.  ``fresh`` means that the caller does not own the output.
+    (1, 1, *spatial) and a range of output rows: all, or a few if the result has another dtype.  If
+    a result is NaN, `transform_plain` computes everything again, because it treats NaN positions as
+    outside.  It is also used if positions are not ``finite`` in a mode in which the results would
+    not show it.  ``fresh`` means that the caller does not own the output.
     """
     unchanged = backend_of(image=image).is_host and not spline.mode.folds and finite
     empty = 0 in image.shape or 0 in shape
@@ -227,10 +229,17 @@ def transform_whole(
         return transform_plain(image, positions, shape, spline, output)
     keeps_dtype = output.dtype == image.dtype
     source = prepared(image[..., np.newaxis], range(image.ndim), spline, keeps_dtype)[..., 0]
-    values = sampled(source[np.newaxis, np.newaxis])[0, 0]
-    if spline.mode.fills and may_be_no_number(values):
-        return transform_plain(image, positions, shape, spline, output)
-    return values if fresh and values.dtype == output.dtype else store(values, output)
+    whole = not fresh or source.dtype == output.dtype
+    rows = shape[0] if whole else max(1, BAND // math.prod(shape[1:]))
+    for first in range(0, shape[0], rows):
+        here = slice(first, first + rows)
+        values = sampled(source[np.newaxis, np.newaxis], here)[0, 0]
+        if spline.mode.fills and may_be_no_number(values):
+            return transform_plain(image, positions, shape, spline, output)
+        if fresh and values.dtype == output.dtype and rows >= shape[0]:
+            return values
+        store(values, output[here])
+    return output
 
 
 def may_be_no_number(values: Any) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import math
 import operator
 from collections.abc import Sequence
 from typing import Any
@@ -19,6 +21,9 @@ from gridsample.ndimage.arrays import (
 )
 from gridsample.ndimage.modes import Spline, check_order, find_mode
 from gridsample.ops.filtering import spline_filter as coefficients
+
+# The numbers of an array that are converted, filtered or sampled at a time.
+BAND = 1 << 20
 
 
 def spline_filter(
@@ -101,10 +106,32 @@ def spline_filter1d(
 
 def prepared(image: Any, axes: Sequence[int], spline: Spline, keeps_dtype: bool = False) -> Any:
     """Pad an image and compute its coefficients along some axes, if the spline needs them."""
-    image = working(padded(image, axes, spline), spline, keeps_dtype)
-    if spline.filters:
-        image = coefficients(image, spline.order, spline.mode.prefilter, tuple(axes))
-    return image
+    pixels = working(padded(image, axes, spline), spline, keeps_dtype)
+    if not spline.filters:
+        return pixels
+    filter_axes = functools.partial(
+        coefficients, order=spline.order, boundary=spline.mode.prefilter
+    )
+    fresh = backend_of(input=pixels).is_host and not np.may_share_memory(pixels, image)
+    if not fresh or pixels.size <= BAND:
+        return filter_axes(pixels, axes=tuple(axes))
+    for axis in axes:
+        for band in bands(pixels.shape, axis):
+            pixels[band] = filter_axes(pixels[band], axes=(axis,))
+    return pixels
+
+
+def bands(shape: Sequence[int], axis: int) -> list[tuple[slice, ...]]:
+    """Divide an array into bands of about `BAND` numbers, which have all of an axis."""
+    others = [k for k in range(len(shape)) if k != axis]
+    if not others:
+        return [()]
+    longest = max(others, key=lambda k: shape[k])
+    width = max(1, BAND * shape[longest] // max(1, math.prod(shape)))
+    return [
+        (*(slice(None),) * longest, slice(first, first + width))
+        for first in range(0, shape[longest], width)
+    ]
 
 
 def working(image: Any, spline: Spline, keeps_dtype: bool) -> Any:
