@@ -16,6 +16,7 @@ from gridsample.ndimage.arrays import (
     as_like,
     as_numbers,
     as_real,
+    bands,
     check_rank,
     new_output,
     one_each,
@@ -24,7 +25,7 @@ from gridsample.ndimage.arrays import (
 )
 from gridsample.ndimage.modes import Spline, spline_of
 from gridsample.ndimage.positions import constant
-from gridsample.ndimage.prefilter import bands, prepared, working
+from gridsample.ndimage.prefilter import prepared, working
 
 
 def shift(

@@ -20,10 +20,11 @@ from gridsample.ndimage.arrays import (
     kind_of_dtype,
     new_output,
     restored,
+    rows_of_bands,
     store,
 )
 from gridsample.ndimage.modes import Spline, spline_of
-from gridsample.ndimage.prefilter import BAND, prepared
+from gridsample.ndimage.prefilter import prepared
 from gridsample.ndimage.scipys import goes_to_scipy, scipy_function
 from gridsample.ops.sampling import grid_sample
 
@@ -230,15 +231,13 @@ def transform_whole(
     keeps_dtype = output.dtype == image.dtype
     source = prepared(image[..., np.newaxis], range(image.ndim), spline, keeps_dtype)[..., 0]
     whole = not fresh or source.dtype == output.dtype
-    rows = shape[0] if whole else max(1, BAND // math.prod(shape[1:]))
-    for first in range(0, shape[0], rows):
-        here = slice(first, first + rows)
-        values = sampled(source[np.newaxis, np.newaxis], here)[0, 0]
+    for rows in [slice(None)] if whole else rows_of_bands(shape):
+        values = sampled(source[np.newaxis, np.newaxis], rows)[0, 0]
         if spline.mode.fills and may_be_no_number(values):
             return transform_plain(image, positions, shape, spline, output)
-        if fresh and values.dtype == output.dtype and rows >= shape[0]:
+        if fresh and whole:
             return values
-        store(values, output[here])
+        store(values, output[rows])
     return output
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import math
 import operator
 from collections.abc import Sequence
 from typing import Any
@@ -14,6 +13,7 @@ from gridsample.backends import backend_of
 from gridsample.ndimage.arrays import (
     as_image,
     as_like,
+    bands,
     kind_of_dtype,
     new_output,
     restored,
@@ -21,9 +21,6 @@ from gridsample.ndimage.arrays import (
 )
 from gridsample.ndimage.modes import Spline, check_order, find_mode
 from gridsample.ops.filtering import spline_filter as coefficients
-
-# The numbers of an array that are converted, filtered or sampled at a time.
-BAND = 1 << 20
 
 
 def spline_filter(
@@ -113,25 +110,13 @@ def prepared(image: Any, axes: Sequence[int], spline: Spline, keeps_dtype: bool 
         coefficients, order=spline.order, boundary=spline.mode.prefilter
     )
     fresh = backend_of(input=pixels).is_host and not np.may_share_memory(pixels, image)
-    if not fresh or pixels.size <= BAND:
+    divided = [(axis, bands(pixels.shape, axis)) for axis in axes]
+    if not fresh or all(len(some) == 1 for _, some in divided):
         return filter_axes(pixels, axes=tuple(axes))
-    for axis in axes:
-        for band in bands(pixels.shape, axis):
+    for axis, some in divided:
+        for band in some:
             pixels[band] = filter_axes(pixels[band], axes=(axis,))
     return pixels
-
-
-def bands(shape: Sequence[int], axis: int) -> list[tuple[slice, ...]]:
-    """Divide an array into bands of about `BAND` numbers, which have all of an axis."""
-    others = [k for k in range(len(shape)) if k != axis]
-    if not others:
-        return [()]
-    longest = max(others, key=lambda k: shape[k])
-    width = max(1, BAND * shape[longest] // max(1, math.prod(shape)))
-    return [
-        (*(slice(None),) * longest, slice(first, first + width))
-        for first in range(0, shape[longest], width)
-    ]
 
 
 def working(image: Any, spline: Spline, keeps_dtype: bool) -> Any:
