@@ -56,6 +56,7 @@ from gridsample.kernels.sampling.points import (
     AFFINE,
     INTERLEAVED,
     PLANAR,
+    PROJECTIVE,
     STRIDED,
     STRIP,
     PointSource,
@@ -118,8 +119,10 @@ def describe_source(
     rank = len(plan.spatial)
     wide = outputs.listed and (extent >= 1 << 31)
     if affine:
-        kind = element(plan.real)
-        return PointSource(AFFINE, kind, outputs.listed, wide), (rank * (rank + 1), 0, 0)
+        rows = grid[0][1]
+        order = AFFINE if rows == rank else PROJECTIVE
+        source = PointSource(order, element(plan.real), outputs.listed, wide)
+        return source, (rows * (rank + 1), 0, 0)
     spaces = spacing(grid)
     assert spaces is not None
     item, point, axis = spaces
@@ -433,13 +436,6 @@ def launch_backward(
         strip=STRIP, **rows_of_blocks(frame.outputs, 2 * planes), result_item=planes * plan.points,
         result_planes=results, **settings,
     )  # fmt: skip
-
-
-def parts_of_maps(plan: Plan) -> tuple[int, int, int, int]:
-    """Return the shape of what strips of points add to the gradient of affine maps."""
-    outputs, rank = divide_points(plan, lanes_of(plan)), len(plan.spatial)
-    strips = plan.points if outputs.listed else outputs.rows * -(-outputs.columns // STRIP)
-    return plan.grid_items, strips, rank, rank + 1
 
 
 def contiguous_planes(plan: Plan, target: Planes) -> Array:
