@@ -184,7 +184,7 @@ def test_bands_do_not_show(numbers, monkeypatch):
         ("zoom", (0.5,), "float32", 1, 2),
         ("zoom", (0.5,), "float32", 3, 2),
         ("shift", (3.3,), "float32", 3, 2),
-        ("rotate", (30, (1, 0), False), "float32", 1, 0),
+        ("rotate", (30, (1, 0), False), "float32", 1, 1),  # the new output, which is not touched
         ("map_coordinates", (), "float32", 3, 2),
         ("map_coordinates", (), "uint8", 1, 8),  # coefficients in double precision
     ],
