@@ -92,7 +92,7 @@ def affine_transform(
             for name, each in (("matrix", matrix), ("offset", offset))
         )
         positions = [scaled(*each) for each in zip(shape, matrix, offset, strict=True)]
-        return restored(store(separable(image, positions, spline), result), input)
+        return restored(separable(image, positions, spline, result), input)
     matrix, offset = as_real(matrix, image), [as_real(numbers, image) for numbers in offset]
     if goes_to_scipy(image):
         elsewhere = scipy_function("affine_transform", "an input with more than three axes")
@@ -157,6 +157,14 @@ def rotate(
     bounds = np.ptp(matrix @ [[0, 0, y, y], [0, x, 0, x]], axis=1)
     new = (bounds + 0.5).astype(int) if reshape else sizes
     offset = (sizes - 1) / 2 - matrix @ ((new - 1) / 2)
+    affine = as_real(matrix, image), as_real(offset, image), tuple(new.tolist()), spline
+    if image.ndim == 2:
+        fresh = not isinstance(output, np.ndarray)
+        values = as_channel(
+            lambda pixels, place: transform_affine(pixels, *affine, place),
+            image, new_output(output, image, affine[2]), fresh,
+        )  # fmt: skip
+        return restored(values, input)
     others = [axis for axis in range(image.ndim) if axis not in plane]
     shape = tuple(int(new[plane.index(k)]) if k in plane else n for k, n in enumerate(image.shape))
     result = new_output(output, image, shape)
@@ -165,9 +173,7 @@ def rotate(
     backend = backend_of(input=image)
     moved = backend.permute(image, to)
     flat = moved.reshape(*moved.shape[:2], -1)
-    values = transform_affine(
-        flat, as_real(matrix, image), as_real(offset, image), tuple(new.tolist()), spline
-    )
+    values = transform_affine(flat, *affine)
     values = backend.permute(values.reshape(*values.shape[:2], *moved.shape[2:]), back)
     return restored(store(values, result), input)
 

@@ -20,6 +20,7 @@ from gridsample.ndimage.arrays import (
     kind_of_dtype,
     new_output,
     restored,
+    rows_of_bands,
     store,
 )
 from gridsample.ndimage.modes import Spline, spline_of
@@ -91,8 +92,9 @@ def map_coordinates(
         return elsewhere(image, positions, output, order, mode, cval, prefilter)
     result = new_output(output, image, shape)
 
-    def sampled(source: Any) -> Any:
-        points = spline.padded(positions.astype(np.float64, copy=False))[::-1, np.newaxis]
+    def sampled(source: Any, rows: slice) -> Any:
+        here = positions[:, rows].astype(np.float64, copy=False)
+        points = spline.padded(here)[::-1, np.newaxis]
         grid = points.transpose(*range(1, points.ndim), 0)  # faster than `np.moveaxis`
         return grid_sample(source, grid, coords="pixel", **spline.options, **spline.beyond)
 
@@ -211,15 +213,16 @@ def transform(
 
 
 def transform_whole(
-    image: Any, sampled: Callable[[Any], Any], positions: Positions, shape: tuple[int, ...],
+    image: Any, sampled: Callable[[Any, slice], Any], positions: Positions, shape: tuple[int, ...],
     spline: Spline, output: Any, fresh: bool, finite: bool,
 ) -> Any:  # fmt: skip
     """Sample an image in one piece by ``sampled`` if possible, otherwise by `transform_plain`.
 
     This is possible if the positions need no changes.  ``sampled`` takes the coefficients
-    (1, 1, *spatial).  If a result is NaN, `transform_plain` computes everything again, because it
-    treats NaN positions as outside.  It is also used if positions are not ``finite`` in a mode in
-    which the results would not show it.  ``fresh`` means that the caller does not own the output.
+    (1, 1, *spatial) and a range of output rows: all, or a few if the result has another dtype.  If
+    a result is NaN, `transform_plain` computes everything again, because it treats NaN positions as
+    outside.  It is also used if positions are not ``finite`` in a mode in which the results would
+    not show it.  ``fresh`` means that the caller does not own the output.
     """
     unchanged = backend_of(image=image).is_host and not spline.mode.folds and finite
     empty = 0 in image.shape or 0 in shape
@@ -227,11 +230,16 @@ def transform_whole(
         return transform_plain(image, positions, shape, spline, output)
     keeps_dtype = output.dtype == image.dtype
     source = prepared(image[..., np.newaxis], range(image.ndim), spline, keeps_dtype)[..., 0]
-    values = sampled(source[np.newaxis, np.newaxis])[0, 0]
-    least = values.min() if spline.mode.fills else 0  # NaN if any value is
-    if least != least:
-        return transform_plain(image, positions, shape, spline, output)
-    return values if fresh and values.dtype == output.dtype else store(values, output)
+    whole = not fresh or source.dtype == output.dtype
+    for rows in [slice(None)] if whole else rows_of_bands(shape):
+        values = sampled(source[np.newaxis, np.newaxis], rows)[0, 0]
+        least = values.min() if spline.mode.fills else 0  # NaN if any value is
+        if least != least:
+            return transform_plain(image, positions, shape, spline, output)
+        if fresh and whole:
+            return values
+        store(values, output[rows])
+    return output
 
 
 def meets_tie(
