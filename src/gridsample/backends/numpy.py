@@ -89,9 +89,9 @@ def has_channels_last(array: Array) -> bool:
 
 
 def stand_in(theta: Array, out: Shape) -> Array:
-    """Create a broadcast view with the shape and dtype of the grid that affine maps represent."""
+    """Create a broadcast view with the shape and dtype of the grid that maps represent."""
     zero = np.zeros((), theta.dtype.newbyteorder("="))
-    return np.broadcast_to(zero, (len(theta), *out, theta.shape[1]))
+    return np.broadcast_to(zero, (len(theta), *out, theta.shape[2] - 1))
 
 
 # The backend --------------------------------------------------------------------------------------
@@ -263,7 +263,7 @@ class NumPy(Backend):
     def affine(
         self, image: Array, theta: Array, out: Shape, options: Options, dtype: DType
     ) -> Array:
-        """Sample an image under affine maps."""
+        """Sample an image under affine maps, or projective ones (N, D + 1, D + 1)."""
         plan = plan_for(image, stand_in(theta, out), options, dtype)
         result = empty(plan.shape, plan.dtype, options.channels_last())
         if result.size:

@@ -11,6 +11,7 @@ import numpy as np
 from gridsample.definitions.checks import as_array, check_constant, check_dense
 from gridsample.definitions.footprints import Footprint, check_footprint
 from gridsample.definitions.labels import check_label_fill, has_labels
+from gridsample.definitions.methods import Method
 from gridsample.definitions.plan import (
     BOUNDARIES,
     Plan,
@@ -28,6 +29,7 @@ from gridsample.definitions.plan import (
     make_plan,
     per_axis,
 )
+from gridsample.definitions.zooming import Zoom
 
 Record = TypeVar("Record", bound=tuple[Any, ...])
 
@@ -126,7 +128,7 @@ class Resizing(NamedTuple):
 
     Attributes:
         size: the output's spatial shape.
-        methods: the method of each axis, as `gridsample.definitions.methods.spell` writes it.
+        methods: the method of each axis, or how it is zoomed.
         align_corners: whether the centres of the corner pixels stay in place.
         antialias: whether weights are stretched along axes that shrink.
         scales: outputs per input along each axis; 0 if positions follow from the sizes.
@@ -136,7 +138,7 @@ class Resizing(NamedTuple):
     """
 
     size: Shape
-    methods: tuple[str, ...]
+    methods: tuple[Method | Zoom, ...]
     align_corners: bool
     antialias: bool
     scales: tuple[float, ...]

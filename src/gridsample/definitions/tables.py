@@ -18,10 +18,11 @@ import numpy as np
 from gridsample.definitions.axis import split, weight
 from gridsample.definitions.bands import KEPT, Band, chosen, collect
 from gridsample.definitions.caches import cached_by_size, cached_property
-from gridsample.definitions.methods import Method
-from gridsample.definitions.plan import BOUNDARIES, method_of
+from gridsample.definitions.methods import AREA, NEAREST, NEAREST_EXACT, Method
+from gridsample.definitions.plan import BOUNDARIES
 from gridsample.definitions.splines import Prefilter, reach
 from gridsample.definitions.weights import lanczos_taps
+from gridsample.definitions.zooming import Zoom, zoomed
 
 Array = np.ndarray[Any, Any]
 
@@ -35,13 +36,12 @@ FEW = 16
 class Axis(NamedTuple):
     """An axis to resize.
 
-    ``method`` is a string, as `gridsample.definitions.methods.spell` writes it.  ``scale`` is the
-    factor that determines the positions, or 0 if they follow from the sizes.
+    ``scale`` is the factor that determines the positions, or 0 if they follow from the sizes.
     """
 
     inputs: int
     outputs: int
-    method: str
+    method: Method | Zoom
     align_corners: bool = False
     antialias: bool = False
     scale: float = 0.0
@@ -109,9 +109,9 @@ class AxisMap:
         """Whether every output equals the input of the same index."""
         if self.before or self.after or self.inputs != self.outputs:
             return False
-        if self.axis is None or is_zoom(self.axis.method):
+        if self.axis is None or isinstance(self.axis.method, Zoom):
             return self.band.is_identity
-        if self.axis.method != "area" and self.axis.inputs > 1 and self.axis.step != 1:
+        if self.axis.method != AREA and self.axis.inputs > 1 and self.axis.step != 1:
             return False
         few = min(self.axis.inputs, FEW)
         return band_of(self.axis._replace(inputs=few, outputs=few), False).is_identity
@@ -133,27 +133,17 @@ class AxisMap:
 
 
 # Methods for which align_corners has no meaning.
-UNALIGNED = ("nearest", "nearest-exact", "area")
+UNALIGNED = (NEAREST, NEAREST_EXACT, AREA)
 
 
-def aligns(method: str) -> bool:
-    """Whether align_corners has a meaning for a method, in the spelling of `Axis.method`."""
+def aligns(method: Method | Zoom) -> bool:
+    """Whether align_corners has a meaning for a method."""
     return method not in UNALIGNED
 
 
-@functools.lru_cache
-def votes(methods: tuple[str, ...]) -> bool:
-    """Whether inputs vote, by the methods of all axes in the spelling of `Axis.method`."""
-    return any([not is_zoom(method) and method_of(method).votes for method in methods])
-
-
-# How the spelling of a `gridsample.definitions.zooming.Zoom` begins.
-ZOOM = "zoom:"
-
-
-def is_zoom(method: str) -> bool:
-    """Whether a method's spelling is that of a `gridsample.definitions.zooming.Zoom`."""
-    return method.startswith(ZOOM)
+def votes(methods: Sequence[Method | Zoom]) -> bool:
+    """Whether inputs vote, by the methods of all axes."""
+    return any([isinstance(method, Method) and method.votes for method in methods])
 
 
 @functools.lru_cache(maxsize=512)
@@ -162,7 +152,8 @@ def axis_map(axis: Axis, transposed: bool = False) -> AxisMap:
     if transposed:
         return axis_map(axis).transpose()
     before = after = None
-    if not is_zoom(axis.method) and (method := method_of(axis.method)).prefilter > 1:
+    method = axis.method
+    if isinstance(method, Method) and method.prefilter > 1:
         if axis.antialias and axis.step > 1:
             after = prefilter_of(method, axis.outputs, axis.align_corners)
         else:
@@ -175,16 +166,14 @@ def band_of(axis: Axis, transposed: bool) -> Band:
     """Compute the tables of an axis's band, or of its transpose."""
     if transposed:
         return band_of(axis, False).transpose()
-    if is_zoom(axis.method):
-        from gridsample.definitions import zooming  # which is written in terms of this module
-
-        return zooming.zoomed(axis)
+    if isinstance(axis.method, Zoom):
+        return zoomed(axis.method, axis.inputs, axis.outputs)
     formula = kind_of(axis)
     if formula == "copies":
         return copies(axis)
     if formula == "averages":
         return averages(axis)
-    band = (smoothed if formula == "smoothed" else interpolated)(axis, method_of(axis.method))
+    band = (smoothed if formula == "smoothed" else interpolated)(axis, axis.method)
     if band.is_identity:  # drop the zeros next to the ones
         band = chosen(np.arange(axis.outputs), axis.inputs)
     return band
@@ -202,26 +191,25 @@ def picked(axis: Axis) -> tuple[Array, AxisMap]:
 
 def skips(axis_map: AxisMap) -> bool:
     """Whether an axis reads at most a quarter of its inputs."""
-    if (
-        axis_map.axis is None
-        or axis_map.transposed
-        or axis_map.before
-        or is_zoom(axis_map.axis.method)
-    ):
+    axis = axis_map.axis
+    if axis is None or axis_map.transposed or axis_map.before or isinstance(axis.method, Zoom):
         return False
-    formula, method = kind_of(axis_map.axis), method_of(axis_map.axis.method)
-    taps = {"copies": 1, "interpolated": len(tap_offsets(method))}.get(formula, axis_map.inputs)
+    formula, offsets = kind_of(axis), tap_offsets(axis.method)
+    taps = {"copies": 1, "interpolated": len(offsets)}.get(formula, axis_map.inputs)
     return 4 * taps * axis_map.outputs <= axis_map.inputs
 
 
 def kind_of(axis: Axis) -> str:
-    """Return by which formulas an axis is resized: the name of one of the following functions."""
-    method = method_of(axis.method)
-    if axis.method == "area":
+    """Return by which formulas an axis is resized: the name of one of the following functions.
+
+    The axis has a method, and is not zoomed.
+    """
+    method: Any = axis.method
+    if method == AREA:
         return "averages"
     if axis.antialias and (method.prefilter <= 1 or axis.step > 1):
         return "smoothed"
-    return "copies" if axis.method in ("nearest", "nearest-exact") else "interpolated"
+    return "copies" if method in (NEAREST, NEAREST_EXACT) else "interpolated"
 
 
 def copies(axis: Axis) -> Band:
@@ -230,7 +218,7 @@ def copies(axis: Axis) -> Band:
     The product is computed in single precision, as in PyTorch.  Otherwise the results would differ
     where it is nearly an integer.
     """
-    middle = np.float32(0.5 if axis.method == "nearest-exact" else 0)
+    middle = np.float32(0.5 if axis.method == NEAREST_EXACT else 0)
     index = np.arange(axis.outputs, dtype=np.float32) + middle
     first = np.floor(index * np.float32(axis.step)).astype(np.int64)
     return chosen(np.clip(first, 0, axis.inputs - 1), axis.inputs)
@@ -352,7 +340,7 @@ def prefilter_of(method: Method, n: int, align_corners: bool) -> Prefilter | Non
 def axis_maps(
     inputs: Sequence[int],
     outputs: Sequence[int],
-    methods: Sequence[str],
+    methods: Sequence[Method | Zoom],
     align_corners: bool,
     antialias: bool,
     scales: Sequence[float],
@@ -360,8 +348,8 @@ def axis_maps(
 ) -> list[AxisMap]:
     """Compute the matrices of some axes, or their transposes, which map outputs to inputs."""
     return [
-        axis_map(Axis(n, m, name, align_corners and aligns(name), antialias, scale), transposed)
-        for n, m, name, scale in zip(inputs, outputs, methods, scales, strict=True)
+        axis_map(Axis(n, m, method, align_corners and aligns(method), antialias, scale), transposed)
+        for n, m, method, scale in zip(inputs, outputs, methods, scales, strict=True)
     ]
 
 
@@ -391,7 +379,7 @@ def window(axis: Axis, rows: slice) -> Window:
     """Compute the part of an axis that some neighbouring outputs need."""
     full = axis_map(axis)
     before, band, after = full.before, full.band, full.after
-    method = method_of(axis.method)
+    method: Any = axis.method
     margin = reach(method.prefilter, np.dtype(float)) if before or after else 0
     around = margin if after else 0
     begin, end = max(0, rows.start - around), min(axis.outputs, rows.stop + around)

@@ -19,7 +19,6 @@ from gridsample.definitions.caches import cached_by_size
 from gridsample.definitions.methods import METHODS
 from gridsample.definitions.plan import BOUNDARIES
 from gridsample.definitions.splines import cardinal, decay
-from gridsample.definitions.tables import ZOOM, Axis
 
 Array = np.ndarray[Any, Any]
 
@@ -56,10 +55,6 @@ class Zoom(NamedTuple):
     low: int = 0
     begin: int = 0
 
-    def spelled(self) -> str:
-        """Write it as a method, in the spelling of `gridsample.definitions.tables.Axis`."""
-        return ZOOM + ",".join(map(str, self))
-
     @property
     def reach(self) -> int:
         """The distance from a coefficient at which pixels no longer count."""
@@ -77,21 +72,14 @@ class Zoom(NamedTuple):
         return self._replace(low=0, begin=0)
 
 
-def zoom_of(method: str) -> Zoom:
-    """Read what `Zoom.spelled` wrote."""
-    order, boundary, sigma, *numbers = method.removeprefix(ZOOM).split(",")
-    return Zoom(int(order), boundary, float(sigma), *map(int, numbers))
-
-
-def zoomed(axis: Axis) -> Band:
-    """Compute the band of an axis whose method is a `Zoom`; its sizes are those of the part."""
-    zoom = zoom_of(axis.method)
+def zoomed(zoom: Zoom, inputs: int, outputs: int) -> Band:
+    """Compute the band of the part of an axis with these sizes."""
     band, _ = full_band(zoom.uncut)
-    rows = slice(zoom.begin, zoom.begin + axis.outputs)
+    rows = slice(zoom.begin, zoom.begin + outputs)
     first, count = band.first[rows] - zoom.low, band.count[rows]
-    if len(first) and not (first.min() >= 0 and (first + count).max() <= axis.inputs):
-        raise ValueError(f"{axis.inputs} inputs from {zoom.low} do not suffice for {zoom}")
-    return Band(axis.inputs, first, count, band.weights[rows])
+    if len(first) and not (first.min() >= 0 and (first + count).max() <= inputs):
+        raise ValueError(f"{inputs} inputs from {zoom.low} do not suffice for {zoom}")
+    return Band(inputs, first, count, band.weights[rows])
 
 
 def needed(zoom: Zoom, rows: slice) -> slice:

@@ -10,8 +10,8 @@ from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 from gridsample.definitions.axis import BORDER, split
-from gridsample.definitions.methods import Method
-from gridsample.definitions.plan import BOUNDARIES, method_of
+from gridsample.definitions.methods import NEAREST_EXACT, Method
+from gridsample.definitions.plan import BOUNDARIES
 from gridsample.definitions.tables import (
     boundary_of,
     covered,
@@ -28,7 +28,7 @@ class LineDescription(NamedTuple):
 
     Attributes:
         kind: by which formulas weights are computed; see `gridsample.definitions.tables.kind_of`.
-        method: the spelling of the method.
+        method: the method.
         align_corners: whether the centres of the corner pixels stay in place.
         transposed: whether the matrix is transposed.
         many: whether lanes are the inputs of an output, because there are many.
@@ -39,7 +39,7 @@ class LineDescription(NamedTuple):
     """
 
     kind: str
-    method: str
+    method: Method
     align_corners: bool
     transposed: bool
     many: bool
@@ -70,7 +70,7 @@ class MatrixRows:
 
     def __init__(self, description: LineDescription, call: SimpleNamespace) -> None:
         self.description, self.call = description, call
-        self.method: Method = method_of(description.method)
+        self.method = description.method
         self.inputs = call.inputs.to("float64")
         # Some kernels end abruptly, so that positions are those of tables to the last bit.
         self.exactly = self.inputs.function.exactly
@@ -82,7 +82,7 @@ class MatrixRows:
 
     def copies(self, i: Value) -> Taps:
         """One input; see `gridsample.definitions.tables.copies`."""
-        middle = 0.5 if self.description.method == "nearest-exact" else 0.0
+        middle = 0.5 if self.method == NEAREST_EXACT else 0.0
         index = ((i.to("float32") + middle) * self.call.step.to("float32")).floor()
         index = index.to("int64").maximum(0).minimum(self.call.inputs - 1)
         return Taps(1, 1, lambda _: (index, i.to("float64") * 0.0 + 1.0))
