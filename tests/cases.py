@@ -42,12 +42,18 @@ def cover(
     sets = [shown(row) for row in rows]
     left = set().union(*sets).difference(*(sets[i] for i in taken))
     chosen = list(taken)
+    # What each row adds becomes less with every row chosen, so it is counted again only where the
+    # last count was enough.
+    adds = [len(shows & left) for shows in sets]
     # The rows that show most come first, as far as one pass over them tells.
-    for new in range(max(map(len, sets), default=0), 0, -1):
+    for new in range(max(adds, default=0), 0, -1):
         for i, shows in enumerate(sets):
-            if len(shows & left) >= new:
-                left -= shows
-                chosen.append(i)
+            if adds[i] >= new:
+                adds[i] = len(shows & left)
+                if adds[i] >= new:
+                    left -= shows
+                    adds[i] = 0
+                    chosen.append(i)
     return sorted(chosen)
 
 

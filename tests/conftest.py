@@ -13,6 +13,9 @@ import pytest
 
 # No window opens, whatever draws.
 os.environ["MPLBACKEND"] = "Agg"
+# Threads that wait for work leave the processors to the other process of the tests: torch's do so
+# if they are told, and OpenBLAS's cannot be told.
+os.environ["OMP_WAIT_POLICY"], os.environ["OPENBLAS_NUM_THREADS"] = "passive", "1"
 # Programs that torch kept call operators as another version of the library declared them.
 os.environ["TORCHINDUCTOR_FX_GRAPH_CACHE"] = os.environ["TORCHINDUCTOR_AUTOGRAD_CACHE"] = "0"
 

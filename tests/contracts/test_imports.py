@@ -80,8 +80,8 @@ PUBLIC = {
 }
 
 
-def imports(code: str, package: str = "") -> Iterator[tuple[str, bool]]:
-    """Every module that ``code`` imports, in full, and whether merely loading the code imports it.
+def imports(tree: ast.Module, package: str = "") -> Iterator[tuple[str, bool]]:
+    """Every module that a file imports, in full, and whether merely loading the file imports it.
 
     ``package`` is what relative imports start from.  What only type checkers import is left out.
     """
@@ -98,17 +98,23 @@ def imports(code: str, package: str = "") -> Iterator[tuple[str, bool]]:
                 for child in node.orelse:
                     yield from walk(child, on_load)
             case _:
-                inside = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
+                inside = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
                 for child in ast.iter_child_nodes(node):
-                    yield from walk(child, on_load and not inside)
+                    if not isinstance(child, ast.expr):  # most of a tree, with no import in it
+                        yield from walk(child, on_load and not inside)
 
-    yield from walk(ast.parse(code), True)
+    yield from walk(tree, True)
+
+
+@functools.cache
+def tree_of(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
 
 
 @functools.cache
 def imports_of(path: Path) -> list[tuple[str, bool]]:
     package = ".".join(["gridsample", *path.relative_to(SOURCE).parent.parts])
-    return list(imports(path.read_text(encoding="utf-8"), package))
+    return list(imports(tree_of(path), package))
 
 
 # Modules of compilers that may change with any version: their changes are met in one file.
@@ -122,7 +128,7 @@ def test_internals_of_compilers_are_used_in_one_file(path: Path) -> None:
     touched = [name for name, _ in imports_of(path) if name.startswith(INTERNALS)]
     assert not touched
     if path.is_relative_to(SOURCE / "kernels"):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for node in ast.walk(tree_of(path)):
             if isinstance(node, ast.Attribute) and re.match("_[a-z]", node.attr):
                 owner = ast.unparse(node.value)
                 known = owner in ("self", "cls") or node.attr in ("_replace", "_fields", "_asdict")
@@ -182,7 +188,7 @@ try:
 except ImportError:
     pass
 """
-    found = list(imports(code, "p.q"))
+    found = list(imports(ast.parse(code), "p.q"))
     assert [name for name, on_load in found if on_load] == [
         "typing",
         "typing.TYPE_CHECKING",

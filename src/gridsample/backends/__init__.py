@@ -95,8 +95,6 @@ def register(package: str, loader: Loader) -> None:
 
 def library(array: Any) -> str:
     """The package of an array's type, if it has a backend or is foreign; otherwise "numpy"."""
-    if type(array) is np.ndarray:
-        return "numpy"
     for cls in type(array).__mro__:
         name: str = cls.__module__.partition(".")[0]
         if name in LOADERS or name in FOREIGN:
@@ -106,6 +104,8 @@ def library(array: Any) -> str:
 
 def is_foreign(array: Any) -> bool:
     """Whether an array is from a known library that has no backend, so that `backend_of` fails."""
+    if type(array) is np.ndarray:
+        return False
     name = library(array)
     return name in FOREIGN and name not in LOADERS
 
@@ -118,6 +118,8 @@ def backend_of(**arrays: Any) -> Backend:
     """
     package = "numpy"
     for name, array in arrays.items():
+        if type(array) is np.ndarray:
+            continue  # quickly
         source = library(array)
         if source in LOADERS:
             package = source

@@ -7,7 +7,6 @@ are raised here.
 
 from __future__ import annotations
 
-import difflib
 import functools
 import math
 from collections.abc import Sequence
@@ -302,6 +301,8 @@ def listed(mode: Mode) -> Sequence[Any]:
 
 def unknown(name: str, name_given: str, accepted: Sequence[str], remark: str = "") -> ValueError:
     """Create the error for an unknown name; it suggests the most similar accepted name."""
+    import difflib  # which only errors need
+
     close = difflib.get_close_matches(name_given.lower(), accepted, n=1)
     hint = f"; did you mean {close[0]!r}?" if close and not remark else ""
     end = f"{', '.join(map(repr, accepted))}{hint}{about(name)}"

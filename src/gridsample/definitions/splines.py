@@ -82,8 +82,8 @@ def poles(order: int) -> tuple[float, ...]:
     """
     values = [row[0] for row in bspline_table(order)]
     values = values if order % 2 == 0 else values[:-1]  # the last value is 0 for odd orders
-    roots = np.roots([float(value) for value in values])
-    polynomial = np.polynomial.Polynomial([float(value) for value in values])
+    roots = np.roots(values)
+    polynomial = np.polynomial.Polynomial(values)
     inner = sorted(root.real for root in roots if abs(root) < 1)
     slope = polynomial.deriv()
     for _ in range(3):  # Newton's method removes rounding errors
@@ -136,7 +136,7 @@ def at_pixels(order: int, n: int, extended: str) -> Array:
         if boundary.odd:
             sign = fold_sign(pixels + k, n, boundary.code, boundary.edge)
         read = tap != DROPPED
-        np.add.at(matrix, (pixels[read], tap[read]), float(row[0]) * sign[read])
+        np.add.at(matrix, (pixels[read], tap[read]), row[0] * sign[read])
     return matrix
 
 

@@ -81,7 +81,8 @@ def gather(
     """Sample the image at the grid's points, into ``out``: see `gridsample.kernels`.
 
     If ``affine``, the grid contains affine maps (N, D, D + 1), which map every point of the output
-    to its coordinates.
+    to its coordinates, or projective ones, (N, D + 1, D + 1), whose last row is that of the divisor
+    (coordinates are 0 where it is).
     """
     if plan.footprint is not None:
         if gather_footprints(plan, image, grid, out, fill, affine, threads):
@@ -155,7 +156,7 @@ class Ready(NamedTuple):
         outside: the addresses of the values outside the image.
         kept: the arrays at these addresses.
         shape: the shape of the image's gradient, slowest axis first; empty if there is none.
-        back: the permutation from those axes to the image's.
+        back: the permutation from those axes to the image's; empty if they are in its order.
     """
 
     launches: tuple[Launch, ...]
@@ -219,7 +220,8 @@ def ready_backward(
     sweep = Sweep(image, grid, values, False, False, needed, threads)
     launches = prepare_derivatives("backward", plan, order, sweep)
     kept = (dropped_of(plan, None),)
-    return Ready(launches, threads, addresses_of(kept), kept, like.shape, like.back)
+    back = () if [*like.back] == sorted(like.back) else like.back
+    return Ready(launches, threads, addresses_of(kept), kept, like.shape, back)
 
 
 def backward(

@@ -55,6 +55,7 @@ from gridsample.kernels.sampling.points import (
     AFFINE,
     INTERLEAVED,
     PLANAR,
+    PROJECTIVE,
     STRIDED,
     STRIP,
     PointSource,
@@ -117,8 +118,10 @@ def describe_source(
     rank = len(plan.spatial)
     wide = outputs.listed and (extent >= 1 << 31)
     if affine:
-        kind = element(plan.real)
-        return PointSource(AFFINE, kind, outputs.listed, wide), (rank * (rank + 1), 0, 0)
+        rows = grid[0][1]
+        order = AFFINE if rows == rank else PROJECTIVE
+        source = PointSource(order, element(plan.real), outputs.listed, wide)
+        return source, (rows * (rank + 1), 0, 0)
     spaces = spacing(grid)
     assert spaces is not None
     item, point, axis = spaces

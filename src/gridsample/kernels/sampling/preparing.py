@@ -25,7 +25,8 @@ class Samples(NamedTuple):
 
     Attributes:
         image: the image, (N, C, *spatial).
-        grid: the grid, (N, *out, D), or affine maps, (N, D, D + 1).
+        grid: the grid, (N, *out, D), or affine maps, (N, D, D + 1); or projective ones,
+            (N, D + 1, D + 1), which have no gradient.
         values: the array of the samples, (N, C, *out), or their upstream gradient.
         weights: how much pixels count, (N or 1, 1 or C, *spatial), or None.
         shares: the array of the sums of weights, (N, C, *out), in the dtype of sums, with the
@@ -97,7 +98,7 @@ def dropped_of(plan: Plan, fill: Array | None) -> Array:
 
 
 def as_maps(theta: Array, plan: Plan) -> Array:
-    """Return affine maps (N, D, D + 1) in the form that programs take."""
+    """Return maps (N, D, D + 1) or (N, D + 1, D + 1) in the form that programs take."""
     return np.ascontiguousarray(theta, plan.real)
 
 
