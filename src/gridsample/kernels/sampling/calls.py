@@ -28,6 +28,7 @@ from gridsample.kernels.sampling.division import (
     strip_length,
     with_own_grids,
 )
+from gridsample.kernels.sampling.folded_rows import allows_folded_rows
 from gridsample.kernels.sampling.footprint_gradients import (
     FootprintBackward,
     FootprintDoubleBackward,
@@ -267,15 +268,23 @@ def run_settings(
 
 
 def reading_for(
-    plan: Plan, rules: Sequence[AxisRule], known: KnownStrides, copies: bool = False
+    plan: Plan, rules: Sequence[AxisRule], known: KnownStrides, plain: bool, copies: bool = False
 ) -> str:
-    """Choose how pixels are read; ``copies`` says that each point has one tap, of weight 1."""
+    """Choose how pixels are read.
+
+    Args:
+        plan: the plan.
+        rules: the rules of its axes.
+        known: the strides.
+        plain: whether all pixels count alike, and dropped taps are 0.
+        copies: whether each point has one tap, of weight 1.
+    """
     if copies:
         return COPIES
     if plan.votes:
         return SINGLES
     together = known.channels > 1
-    pairs = min(plan.spatial) >= 2 and all(rule.allows_pairs for rule in rules)
+    pairs = plan.spatial[-1] >= 2 and all(rule.allows_pairs for rule in rules)
     # The first pixel of a pair is bounded as a real number, which must be exact.
     exact = max(plan.spatial) <= 1 << (24 if plan.real.itemsize == 4 else 53)
     if pairs and exact and (known.beside or together):
@@ -284,8 +293,15 @@ def reading_for(
         return SINGLES
     widths = [rule.method.taps for rule in rules]
     length = row_length(widths[0])
-    fits = widths[0] <= length <= lanes_of(plan) and plan.spatial[-1] >= length
+    fits = plan.spatial[-1] >= length or allows_folded_rows(rules, plain)
+    fits &= widths[0] <= length <= lanes_of(plan)
     return ROWS if fits and max(widths) > 1 else SINGLES
+
+
+def width_for(plan: Plan, reading: str) -> int:
+    """Return the number of pixels along x if they are fewer than rows have, otherwise 0."""
+    n, length = plan.spatial[-1], row_length(plan.methods[0].taps)
+    return n if reading == ROWS and n < length else 0
 
 
 def launch_for(
@@ -329,6 +345,8 @@ def prepare_gather(
     if means:
         known, frame = weighted(known, frame, plan, means.weights, channels)
     averaging = means.averaging if means else None
+    filled = filled or (averaging is not None and averaging.drops)
+    reading = reading_for(plan, rules, known, not filled and means is None, copies)
     bits = bits_of(source.kind)
     stored = storage_of(target.kind) if plan.votes else target.kind
     description = Description(
@@ -338,12 +356,13 @@ def prepare_gather(
         image=bits if copies else storage_of(source.kind),
         values=kind_of(bits).loaded.name if copies else stored,
         real=element(plan.real),
-        reading=reading_for(plan, rules, known, copies),
+        reading=reading,
         known=known,
-        filled=filled or (averaging is not None and averaging.drops),
+        filled=filled,
         ignores=averaging is not None and averaging.ignores,
         drops=averaging is not None and averaging.drops,
         needs=(averaging.shares,) if averaging else (),
+        width=width_for(plan, reading),
     )
     ranges = divide(plan, frame.outputs, len(target.starts))
     settings = run_settings(plan, source, frame.outputs, description, channels)
@@ -383,6 +402,8 @@ def launch_backward(
     block = block_of(channels, lanes_of(plan))
     known = known_strides(plan, source, frame.outputs, sweep.values, block)
     known, frame = weighted(known, frame, plan, weights, channels)
+    filled = sweep.filled and plan.filled
+    reading = reading_for(plan, rules, known, not filled and means is None)
     description = Description(
         sweep=name,
         axes=rules,
@@ -390,12 +411,13 @@ def launch_backward(
         image=storage_of(image.kind) if reads else element(plan.real),
         values=storage_of(target.kind),
         real=element(plan.real),
-        reading=reading_for(plan, rules, known),
+        reading=reading,
         known=known,
-        filled=sweep.filled and plan.filled,
+        filled=filled,
         ignores=means is not None and means.averaging.ignores,
         drops=means is not None and means.averaging.drops,
         needs=(*sweep.needs, means.need_weights and need_image) if means else sweep.needs,
+        width=width_for(plan, reading),
     )
     planes = len(target.starts)
     results = contiguous_planes(plan, target)
