@@ -185,7 +185,7 @@ def transform_affine(
     """Sample an image at matrix @ index + offset; positions are computed as they are sampled."""
     rank, is_host = image.ndim - 1, backend_of(image=image).is_host
     finite = is_host and bool(np.isfinite(matrix).all() and np.isfinite(offset).all())
-    fused = finite and len(shape) == rank and not spline.mode.folds
+    fused = finite and len(shape) == rank and not spline.mode.fold
     positions, empty = linear_positions(matrix, offset, shape), 0 in image.shape or 0 in shape
     if not fused or empty or meets_tie(positions, shape, image.shape[:rank], spline):
         return transform(image, positions, shape, spline, output, finite)

@@ -23,7 +23,7 @@ from gridsample.ndimage.arrays import (
     rows_of_bands,
     store,
 )
-from gridsample.ndimage.modes import Spline, spline_of
+from gridsample.ndimage.modes import Spline, is_tie, spline_of
 from gridsample.ndimage.prefilter import prepared
 from gridsample.ndimage.scipys import goes_to_scipy, scipy_function
 from gridsample.ops.sampling import grid_sample
@@ -202,7 +202,7 @@ def transform(
 
     def sampled_positions(first: int, last: int) -> list[Any]:
         lines = zip(positions(first, last), source.shape, strict=False)
-        if finite and spline.order and not spline.mode.folds:
+        if finite and not (spline.mode.fold or spline.has_ties):
             return [spline.padded(x) for x, _ in lines]
         return [spline.sampled_positions(backend.xp, x, n) for x, n in lines]
 
@@ -224,7 +224,7 @@ def transform_whole(
     outside.  It is also used if positions are not ``finite`` in a mode in which the results would
     not show it.  ``fresh`` means that the caller does not own the output.
     """
-    unchanged = backend_of(image=image).is_host and not spline.mode.folds and finite
+    unchanged = backend_of(image=image).is_host and not spline.mode.fold and finite
     empty = 0 in image.shape or 0 in shape
     if not unchanged or empty or meets_tie(positions, shape, image.shape, spline):
         return transform_plain(image, positions, shape, spline, output)
@@ -245,23 +245,12 @@ def transform_whole(
 def meets_tie(
     positions: Positions, shape: Sequence[int], sizes: Sequence[int], spline: Spline
 ) -> bool:
-    """Whether a position is halfway between the last pixel of an axis and its mirror image.
-
-    At such a tie, SciPy selects the mirror image, although it mirrors positions, and thereby all
-    other ties.
-    """
-    if spline.order or spline.mode.fills or spline.mode.boundary != "mirror":
+    """Whether a position is a tie that SciPy breaks differently; see `is_tie`."""
+    if not spline.has_ties:
         return False
-
-    def among(x: Any, n: int) -> bool:
-        beyond = float(x.max()) - (n - 0.5)
-        if n == 1 or beyond < 0:
-            return False
-        return bool((np.fmod(x - (n - 0.5), 2 * n - 2) == 0 if beyond >= n else x == n - 0.5).any())
-
     rows = max(1, POINTS // max(1, math.prod(shape[1:])))
     return any(
-        among(x, n)
+        float(x.max()) >= n - 0.5 and bool(is_tie(np, x, n).any())
         for first in range(0, shape[0], rows)
         for x, n in zip(positions(first, min(first + rows, shape[0])), sizes, strict=True)
     )
