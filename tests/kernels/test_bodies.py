@@ -21,7 +21,7 @@ HERE = pathlib.Path(__file__).parent
 @pytest.mark.parametrize(
     ("side", "processor", "every"),
     cases.slow_after(
-        1, [("before", "", 4), ("before", "", 1), ("after", "x86-64-v3", 1), ("after", "x86-64", 1)]
+        1, [("before", "", 8), ("before", "", 1), ("after", "x86-64-v3", 1), ("after", "x86-64", 1)]
     ),
 )
 def test_bodies_meet_the_reference_and_touch_nothing_else(
