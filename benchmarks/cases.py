@@ -29,11 +29,13 @@ class Case:
     Attributes:
         shape: the image, (N, C, *spatial); channels first or last in memory as ``last`` says.
         operation: "sample" (`grid_sample`), "affine" (`affine_sample`: no grid in memory), "resize"
-            (`interpolate`); "remap" and "warpAffine" (`gridsample.cv`); "map_coordinates",
-            "affine_transform" and "zoom" (`gridsample.ndimage`); "skimage"
+            (`interpolate`); "remap", "warpAffine" and "warpPerspective" (`gridsample.cv`);
+            "map_coordinates", "affine_transform" and "zoom" (`gridsample.ndimage`); "skimage"
             (`gridsample.skimage.resize`).
-        mode: "nearest", "linear", "cubic", or "spline3" with its prefilter.
-        grid: "rotation" (smooth), "noisy" (that, and up to two pixels of noise) or "random".
+        mode: "nearest", "linear", "cubic", "lanczos4", or "spline3" with its prefilter.
+        boundary: as `padding_mode`; of "sample" only.
+        grid: "rotation" (smooth), "noisy" (that, and up to two pixels of noise), "outside" (the
+            rotation, shrunk so that three of four points are outside the image) or "random".
         direction: "forward"; "input", "grid" or "both": those gradients alone; "step": forward and
             both gradients; "double": the derivatives of both; "jvp": forward mode.
         dtype: of the image, and of a floating image's grid.
@@ -53,6 +55,7 @@ class Case:
     tensors: bool = False
     points: int = 0
     factor: float = 1.0
+    boundary: str = "zeros"
 
     @property
     def rank(self) -> int:
@@ -64,7 +67,7 @@ class Case:
         """A short name, the same in every run."""
         words = [self.operation, "x".join(map(str, self.shape))]
         words += ["channels-last"] * self.last + [self.dtype] * (self.dtype != "float32")
-        words += [self.mode]
+        words += [self.mode] + [self.boundary] * (self.boundary != "zeros")
         words += [f"x{self.factor:g}"] if self.factor != 1 else [self.grid]
         words += [f"{self.points} points"] * bool(self.points) + ["tensors"] * self.tensors
         return " ".join([*words, self.direction])
@@ -121,8 +124,8 @@ def make_inputs(case: Case) -> Inputs:
     real = case.real if case.real != "bfloat16" else "float32"
 
     def numbers(shape: Shape, dtype: str) -> Array:
-        if dtype == "uint8":
-            return rng.integers(0, 256, shape, np.uint8)
+        if np.dtype(dtype).kind == "u":
+            return rng.integers(0, np.iinfo(dtype).max, shape, dtype, endpoint=True)
         return exact(rng.random(shape, np.float32).astype(dtype), case)
 
     image, upstream = numbers(case.shape, stored), numbers(out, real)
@@ -150,6 +153,8 @@ def make_grid(case: Case, rng: np.random.Generator) -> Array:
     grid = cases.rotation(spatial, False, items)
     if case.grid == "noisy":
         grid += rng.uniform(-2, 2, grid.shape) * 2 / np.array(spatial[::-1])
+    if case.grid == "outside":
+        grid *= 4 ** (1 / case.rank)
     # Away from ties between pixels, at which the two sides of an edge are both right.
     return grid * 0.999
 
@@ -200,6 +205,11 @@ def pixel_matrix(case: Case, given: Inputs) -> Array:
     return np.concatenate([linear, shift[:, np.newaxis]], axis=1)
 
 
+def perspective(case: Case, given: Inputs) -> Array:
+    """The rotation in pixels, (3, 3), with the far end of each axis a little smaller."""
+    return np.concatenate([pixel_matrix(case, given), [[2e-5, 1e-5, 1.0]]])
+
+
 def touched(case: Case, given: Inputs) -> int:
     """Bytes of input, grid and output, and of gradients where they are asked for, each once."""
     image, grid = math.prod(case.shape), given.grid.size
@@ -222,6 +232,11 @@ def touched(case: Case, given: Inputs) -> int:
 def item_size(dtype: str) -> int:
     """Bytes of a number."""
     return 2 if dtype == "bfloat16" else np.dtype(dtype).itemsize
+
+
+def highest(dtype: str) -> int:
+    """The largest number in an image of a case."""
+    return {"uint8": 255, "uint16": 65535}.get(dtype, 1)
 
 
 # The tables ---------------------------------------------------------------------------------------
@@ -272,6 +287,10 @@ def forward() -> Iterator[Case]:
     ):
         yield Case(SIGNAL, mode=mode, grid=grid)
     for shape in (PHOTO, FEATURES, VOLUME):
+        for mode in ("nearest", "linear"):
+            for boundary in ("zeros", "border", "reflection"):
+                yield Case(shape, mode=mode, grid="outside", boundary=boundary)
+    for shape in (PHOTO, FEATURES, VOLUME):
         yield Case(shape, dtype="float64")
     yield Case(PHOTO, mode="cubic", dtype="float64")
     for tensor in (False, True):
@@ -317,9 +336,12 @@ def pictures() -> Iterator[Case]:
         for dtype in ("uint8", "float32"):
             for grid in ("rotation", "random"):
                 yield Case(PHOTO, mode=mode, grid=grid, dtype=dtype, last=True)
-            for operation in ("remap", "warpAffine"):
-                yield Case(PHOTO, operation, mode, dtype=dtype, last=True)
         yield Case(gray, mode=mode, dtype="uint8")
+    for operation in ("remap", "warpAffine", "warpPerspective"):
+        for mode in ("nearest", "linear", "cubic", "lanczos4"):
+            for dtype in ("uint8", "uint16", "float32"):
+                for shape in (PHOTO, gray):
+                    yield Case(shape, operation, mode, dtype=dtype, last=shape == PHOTO)
 
 
 def fused() -> Iterator[Case]:
@@ -339,7 +361,8 @@ def scipy_names() -> Iterator[Case]:
             for operation in ("map_coordinates", "affine_transform"):
                 yield Case(shape, operation, mode, dtype="float64")
             yield Case(shape, "zoom", mode, dtype="float64", factor=factor)
-            yield Case(shape, "map_coordinates", mode)
+            for dtype in ("float32", "uint8"):
+                yield Case(shape, "map_coordinates", mode, dtype=dtype)
 
 
 def skimage_names() -> Iterator[Case]:

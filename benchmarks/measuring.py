@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.base import Base
-from benchmarks.cases import Case, Inputs, make_inputs, touched
+from benchmarks.cases import Case, Inputs, highest, make_inputs, touched
 from benchmarks.peers import PEERS, Arrays, Contender, Missing, ours, ties, truth
 from benchmarks.timing import extra_memory, ratio, rounds, timer
 
@@ -57,7 +57,7 @@ def errors(result: Arrays, true: np.ndarray[Any, Any] | None, case: Case) -> Row
     """Root mean square and maximum of what is off the truth, relative to the image's range."""
     if true is None:
         return None
-    difference = np.abs(result[0] - true) / (255 if case.dtype == "uint8" else 1)
+    difference = np.abs(result[0] - true) / highest(case.dtype)
     return {"rms": float(np.sqrt(np.square(difference).mean())), "max": float(difference.max())}
 
 

@@ -16,12 +16,14 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.cases import TINY, Case, Inputs, pixel_matrix, positions
+from benchmarks.cases import TINY, Case, Inputs, highest, perspective, pixel_matrix, positions
 from tests import cases
 
 Array = np.ndarray[Any, Any]
 Arrays = tuple[Array, ...]
 Call = Callable[[], Any]
+
+OPENCV_NAMES = ("remap", "warpAffine", "warpPerspective")
 
 
 class Missing(Exception):
@@ -62,8 +64,10 @@ def rounding(case: Case) -> float:
     A value changes by at most the image's range from one pixel to the next, by more with cubic
     weights; and then it is rounded to what it is stored as.
     """
-    stored = {"uint8": 1 / 255, "float16": 2.0**-10, "bfloat16": 2.0**-7}.get(case.dtype, 0.0)
-    steepness = 4 if case.mode in ("cubic", "spline3") else 1
+    stored = {"uint8": 1 / 255, "uint16": 1 / 65535, "float16": 2.0**-10, "bfloat16": 2.0**-7}.get(
+        case.dtype, 0.0
+    )
+    steepness = 1 if case.mode in ("nearest", "linear") else 4
     return misplaced(case) * steepness + 1.01 * stored
 
 
@@ -128,18 +132,17 @@ def skimage_call(module: Any, case: Case, given: Inputs) -> Contender:
 
 
 def opencv_call(module: Any, case: Case, given: Inputs) -> Contender:
-    """`remap` or `warpAffine` of a module with OpenCV's names."""
+    """`remap`, `warpAffine` or `warpPerspective` of a module with OpenCV's names."""
     picture, (height, width) = picture_of(case, given), case.out
-    names = {"nearest": "INTER_NEAREST", "linear": "INTER_LINEAR", "cubic": "INTER_CUBIC"}
-    how = getattr(module, names[case.mode])
-    if case.operation == "warpAffine":
-        matrix, how = pixel_matrix(case, given), how | module.WARP_INVERSE_MAP
-        return Contender(
-            lambda: module.warpAffine(picture, matrix, (width, height), flags=how), read_picture
-        )
+    flags = getattr(module, f"INTER_{case.mode.upper()}")
+    if case.operation in ("warpAffine", "warpPerspective"):
+        perspective_warp = case.operation == "warpPerspective"
+        matrix = perspective(case, given) if perspective_warp else pixel_matrix(case, given)
+        warp, flags = getattr(module, case.operation), flags | module.WARP_INVERSE_MAP
+        return Contender(lambda: warp(picture, matrix, (width, height), flags=flags), read_picture)
     places = positions(case, given)[0].astype(np.float32)
     x, y = np.ascontiguousarray(places[..., 0]), np.ascontiguousarray(places[..., 1])
-    return Contender(lambda: module.remap(picture, x, y, how), read_picture)
+    return Contender(lambda: module.remap(picture, x, y, flags), read_picture)
 
 
 def scipy_call(module: Any, case: Case, given: Inputs) -> Contender:
@@ -224,7 +227,7 @@ def ours(case: Case, given: Inputs, threads: int) -> Contender:
     """
     import gridsample
 
-    if case.operation in ("remap", "warpAffine"):
+    if case.operation in OPENCV_NAMES:
         from gridsample import cv
 
         return opencv_call(cv, case, given)
@@ -251,7 +254,9 @@ def ours(case: Case, given: Inputs, threads: int) -> Contender:
                 case, image, theta, given, lambda i, t: function(i, t, size, mode=case.mode)
             )
         grid = as_tensor(given.grid, case)
-        return tensor_call(case, image, grid, given, lambda i, g: function(i, g, case.mode))
+        return tensor_call(
+            case, image, grid, given, lambda i, g: function(i, g, case.mode, case.boundary)
+        )
     return our_arrays(case, given, threads, function)
 
 
@@ -266,7 +271,7 @@ def our_arrays(case: Case, given: Inputs, threads: int, function: Any) -> Conten
     mode, grid, theta = case.mode, given.grid, given.theta
     size = (*case.shape[:2], *case.out)
     calls: dict[str, Call] = {
-        "sample": lambda: function(image, grid, mode, **options),
+        "sample": lambda: function(image, grid, mode, case.boundary, **options),
         "affine": lambda: function(image, theta, size, mode=mode),
         "resize": lambda: function(image, case.out, mode=mode, **options),
     }
@@ -275,7 +280,9 @@ def our_arrays(case: Case, given: Inputs, threads: int, function: Any) -> Conten
         needs = {"need_input": case.direction != "grid", "need_grid": case.direction != "input"}
 
         def call() -> Any:
-            return gridsample.grid_sample_vjp(upstream, image, grid, mode, **needs, **options)
+            return gridsample.grid_sample_vjp(
+                upstream, image, grid, mode, case.boundary, **needs, **options
+            )
 
     return Contender(call, read_arrays(case))
 
@@ -310,7 +317,7 @@ def torchs(case: Case, given: Inputs, threads: int) -> Contender | None:
     def sample(image: Any, where: Any) -> Any:
         if case.operation == "affine":
             where = functional.affine_grid(where, size, align_corners=False)
-        return functional.grid_sample(image, where, mode=mode, align_corners=False)
+        return functional.grid_sample(image, where, mode, case.boundary, align_corners=False)
 
     def sample_as_single(image: Any, where: Any) -> Any:
         out = sample(image.float(), where.float())
@@ -352,25 +359,25 @@ def ours_of_torch(case: Case, given: Inputs, results: Arrays) -> Arrays:
 
 
 def opencvs(case: Case, given: Inputs, threads: int) -> Contender | None:
-    """OpenCV: one picture of up to four channels, of bytes or floats."""
+    """OpenCV: one picture of up to four channels."""
     import cv2
 
     picture = case.rank == 2 and case.shape[0] == 1 and case.shape[1] <= 4 and not case.points
     interleaved = case.last or case.shape[1] == 1
-    known = case.operation in ("sample", "remap", "warpAffine") and case.dtype in (
-        "uint8",
-        "float32",
+    operation = case.operation in OPENCV_NAMES or (
+        case.operation == "sample" and case.boundary == "zeros"
     )
+    known = operation and case.dtype in ("uint8", "uint16", "float32")
     if not (picture and interleaved and known) or case.tensors or case.direction != "forward":
         return None
     cv2.setNumThreads(threads)
     contender = opencv_call(cv2, case, given)
-    if int(cv2.__version__.split(".")[0]) >= 5:
+    if int(cv2.__version__.split(".")[0]) >= 5 and case.mode != "lanczos4":
         return Contender(contender.call, contender.read, rounding(case))
-    # Each of two fractions is off by up to 1/64; cubic weights are up to 1.6 times as steep.
-    coarse = 0.0 if case.mode == "nearest" else 2 / 64 * (1.6 if case.mode == "cubic" else 1)
+    # Each of two fractions is off by up to 1/64; other weights are up to 1.6 times as steep.
+    coarse = {"nearest": 0.0, "linear": 2 / 64}.get(case.mode, 1.6 * 2 / 64)
     odd = 4 / 64 if case.mode == "nearest" else 0.0
-    why = "before OpenCV 5 fractions are rounded to 1/32 of a pixel"
+    why = "fractions are rounded to 1/32 of a pixel, by OpenCV 5 under Lanczos only"
     return Contender(contender.call, contender.read, rounding(case) + coarse, odd, why)
 
 
@@ -380,7 +387,7 @@ def scipys(case: Case, given: Inputs, threads: int) -> Contender | None:
 
     if case.operation in ("map_coordinates", "affine_transform", "zoom"):
         contender = scipy_call(ndimage, case, given)
-        tolerance = rounding(case) if case.dtype == "float32" else 1e-9
+        tolerance = 1e-9 if case.dtype == "float64" else rounding(case)
         return Contender(contender.call, contender.read, tolerance)
     if not plain_sampling(case) or case.direction != "forward" or case.dtype == "uint8":
         return None
@@ -402,6 +409,7 @@ def plain_sampling(case: Case) -> bool:
     """Few channels of one image of two or three axes, nearest or linear: what everybody has."""
     few = case.shape[0] == 1 and case.shape[1] <= 3 and case.rank > 1
     sampled = case.operation == "sample" and case.mode in ("nearest", "linear")
+    sampled = sampled and case.boundary == "zeros"
     return few and sampled and not case.last and not case.tensors and case.shape != TINY
 
 
@@ -480,6 +488,7 @@ def interpols(case: Case, given: Inputs, threads: int) -> Contender | None:
     sampled = case.operation == "sample" and case.mode in ("nearest", "linear") and case.rank > 1
     sampled = (
         sampled
+        and case.boundary == "zeros"
         and not (case.last or case.tensors or case.points)
         and case.direction in ("forward", "both")
     )
@@ -567,7 +576,7 @@ def truth(case: Case, given: Inputs) -> Array | None:
     image = image.unsqueeze(2) if case.rank == 1 else image
     mode = {"linear": "bilinear", "cubic": "bicubic"}.get(case.mode, case.mode)
     out = torch.nn.functional.grid_sample(
-        image, torch.from_numpy(grid), mode=mode, align_corners=False
+        image, torch.from_numpy(grid), mode, case.boundary, align_corners=False
     )
     result: Array = out.numpy().reshape(given.upstream.shape)
-    return result.clip(0, 255) if case.dtype == "uint8" else result
+    return result.clip(0, highest(case.dtype)) if case.dtype.startswith("uint") else result

@@ -9,6 +9,7 @@ from matplotlib.figure import Figure
 
 import gridsample
 from gridsample.definitions import tables
+from gridsample.definitions.methods import LINEAR
 
 INK, BLUE, ORANGE = "#1e293b", "#2563eb", "#ea580c"
 Array = np.ndarray[Any, Any]
@@ -49,7 +50,7 @@ def align_corners(folder: Path) -> None:
         top[k].set_xlim(-0.5, 1.5)
         top[k].set_ylim(1.5, -0.5)
         top[k].set_title(f"8 x 8, align_corners={aligned}")
-        axis = tables.Axis(2, 8, "linear", aligned)
+        axis = tables.Axis(2, 8, LINEAR, aligned)
         values = gridsample.interpolate(line[None, None], 8, mode="linear", align_corners=aligned)
         ax = bottom[k]
         ax.plot((0, 1), (0, 3), "s", ms=13, mfc="none", mec=INK, label="inputs")
@@ -126,7 +127,7 @@ def modes(folder: Path) -> None:
         axes[0, k].set_title(name, fontsize=10)
         bare(axes[0, k])
         fine = gridsample.interpolate(single, 9 * 40, mode=name)[0, 0]
-        places = tables.Axis(9, 360, "linear").positions()
+        places = tables.Axis(9, 360, LINEAR).positions()
         axes[1, k].axhline(0, color="#c3cddb", lw=0.8)
         axes[1, k].plot(places, fine, color=BLUE)
         axes[1, k].plot(np.arange(9), single[0, 0], "o", color=ORANGE, ms=3)

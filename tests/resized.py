@@ -9,6 +9,7 @@ import numpy as np
 
 import gridsample
 from gridsample.definitions import tables
+from gridsample.definitions.plan import find_method
 from gridsample.definitions.tables import Axis, axis_map
 
 Array = np.ndarray[Any, Any]
@@ -38,15 +39,21 @@ def dense(image: Array, matrices: Sequence[Array]) -> Array:
     return out
 
 
+def described(inputs: int, outputs: int, mode: Any, *options: Any, **more: Any) -> Axis:
+    """An axis to resize by a method, or by its name."""
+    return Axis(inputs, outputs, find_method(mode, resizing=True), *options, **more)
+
+
 def matrices(
     spatial: Sequence[int], size: Sequence[int], method: str, align: bool, smooth: bool
 ) -> list[Array]:
-    align = align and tables.aligns(method)
+    align = align and tables.aligns(find_method(method, resizing=True))
     return [
-        axis_map(Axis(n, m, method, align, smooth)).dense()
+        axis_map(described(n, m, method, align, smooth)).dense()
         for n, m in zip(spatial, size, strict=True)
     ]
 
 
 def corners(method: str, align: bool) -> dict[str, Any]:
-    return {"align_corners": align} if tables.aligns(method) else {}
+    aligns = tables.aligns(find_method(method, resizing=True))
+    return {"align_corners": align} if aligns else {}

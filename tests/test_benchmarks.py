@@ -272,8 +272,8 @@ def test_targets_are_judged_by_mean_and_worst() -> None:
         rows = [a_row(case, 1, ratio) for case, ratio in zip(some, ratios, strict=True)]
         return next(iter(outcomes(rows, 2)))
 
-    assert forward(5.0, 2.0).reached
-    assert not forward(2.4, 2.5).reached and forward(2.4, 2.5).short == {}
+    assert forward(7.0, 2.0).reached
+    assert not forward(3.4, 3.5).reached and forward(3.4, 3.5).short == {}
     slow = forward(100.0, 0.99)
     assert not slow.reached and slow.worst[1] == 0.99 and len(slow.short) == 1
     assert geometric_mean([2.0, 8.0]) == pytest.approx(4)

@@ -209,6 +209,26 @@ def test_warps_are_remaps():
         np.testing.assert_allclose(result, expected, rtol=0, atol=1e-11)
 
 
+@pytest.mark.covering
+@pytest.mark.parametrize("channels", [1, 3])
+@pytest.mark.parametrize("size", [(2, 1), (3, 70), (150, 4)])
+@pytest.mark.parametrize("dtype", ["uint8", "int16", "float32", "float64"])
+@pytest.mark.parametrize("border", [cv.BORDER_CONSTANT, cv.BORDER_REFLECT_101, cv.BORDER_WRAP])
+def test_projective_maps_need_no_positions(channels, size, dtype, border):
+    """Few points, many, and rows; positions in float32 and float64."""
+    rng = np.random.default_rng(5)
+    image = rng.integers(0, 100, (9, 12, channels)).astype(dtype)
+    matrix = np.array([[0.0625, 0.05, -1.5], [-0.01, 0.11, 0.5], [1e-3, -2e-3, 1.1]])
+    rows, columns = np.indices(size[::-1])
+    u, v, w = np.tensordot(matrix, [columns, rows, np.ones_like(rows)], 1)
+    options = {"borderMode": border, "borderValue": 7}
+    expected = cv.remap(image, u / w, v / w, cv.INTER_LINEAR, **options)
+    flags = cv.INTER_LINEAR | cv.WARP_INVERSE_MAP
+    result = cv.warpPerspective(image, matrix, size, flags=flags, **options)
+    tolerance = {"float64": 1e-11, "float32": 1e-3}.get(dtype, 1)  # positions, or a rounded tie
+    np.testing.assert_allclose(result.astype(float), expected.astype(float), rtol=0, atol=tolerance)
+
+
 def test_a_line_at_infinity_reads_the_corner():
     matrix = np.array([[1, 0, 0], [0, 1, 0], [1, 0, -2.0]])
     image = np.arange(1.0, 13).reshape(3, 4)

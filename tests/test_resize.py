@@ -13,12 +13,12 @@ import cases
 import numpy as np
 import pytest
 import torch
-from resized import METHODS, SHAPES, corners, dense, matrices, scale_of
+from resized import METHODS, SHAPES, corners, dense, described, matrices, scale_of
 from torch.nn import functional
 
 import gridsample
 from gridsample.definitions.methods import Method
-from gridsample.definitions.tables import Axis, axis_map
+from gridsample.definitions.tables import axis_map
 
 # The kernels ------------------------------------------------------------------------------------
 
@@ -64,7 +64,7 @@ def test_every_dtype(
     exact = dense(image, matrices(spatial, size, method, False, False))
     if method == "nearest":
         rows, columns = (
-            axis_map(Axis(n, m, method)).band.first for n, m in zip(spatial, size, strict=True)
+            axis_map(described(n, m, method)).band.first for n, m in zip(spatial, size, strict=True)
         )
         np.testing.assert_array_equal(out, image[:, :, rows[:, np.newaxis], columns])
     elif kind.kind in "fc":
@@ -122,7 +122,7 @@ def test_modes_for_each_axis_are_in_x_y_z_order() -> None:
     image = cases.pixels(cases.generator("axes"), (1, 1, 4, 5, 6))
     out = gridsample.interpolate(image, (7, 3, 9), mode=("nearest", "cubic", "area"))
     pairs = zip(("area", "cubic", "nearest"), (4, 5, 6), (7, 3, 9), strict=True)
-    expected = dense(image, [axis_map(Axis(n, m, name)).dense() for name, n, m in pairs])
+    expected = dense(image, [axis_map(described(n, m, name)).dense() for name, n, m in pairs])
     np.testing.assert_allclose(out, expected, rtol=0, atol=1e-13)
 
 
@@ -132,7 +132,7 @@ def test_nothing_outside_a_window_is_read_into_a_sum() -> None:
     for method, smooth, reach in (("linear", False, 1), ("cubic", True, 2), ("area", False, 0.5)):
         out = gridsample.interpolate(image, (17, 17), mode=method, antialias=smooth)
         spoiled = np.isnan(out[0, 0]).any(axis=0)
-        matrix = axis_map(Axis(40, 17, method, False, smooth)).band
+        matrix = axis_map(described(40, 17, method, False, smooth)).band
         uses = (matrix.first <= 20) & (matrix.first + matrix.count > 20)
         np.testing.assert_array_equal(spoiled, uses)
         assert uses.sum() <= 2 * reach * max(1, 17 / 40) + 2
@@ -178,7 +178,9 @@ def test_resizing_is_sampling_at_its_positions(mode: str | Method) -> None:
         align = bool((i + first) % 2)
         image = cases.pixels(cases.generator(spatial), (2, 3, *spatial))
         out = gridsample.interpolate(image, size, mode=mode, align_corners=align)
-        y, x = (Axis(n, m, "", align).positions() for n, m in zip(spatial, size, strict=True))
+        y, x = (
+            described(n, m, "linear", align).positions() for n, m in zip(spatial, size, strict=True)
+        )
         grid = np.stack(np.meshgrid(x, y), axis=-1)[np.newaxis]
         outside = ("mirror" if align else "symmetric") if method.prefilter else "border"
         sampled = gridsample.grid_sample(image, grid, mode, outside, coords="pixel")
@@ -205,7 +207,7 @@ def test_methods_without_a_name_are_their_matrices_and_transposes(mode: Method) 
     image, values = cases.pixels(rng, (2, 1, *spatial)), cases.pixels(rng, (2, 1, *size))
     for smooth in (False, True)[: 1 + mode.stretches]:
         each = [
-            axis_map(Axis(n, m, mode.text, False, smooth)).dense()
+            axis_map(described(n, m, mode, False, smooth)).dense()
             for n, m in zip(spatial, size, strict=True)
         ]
         how: dict[str, Any] = {"mode": (mode, mode), "antialias": smooth}

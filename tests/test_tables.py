@@ -10,10 +10,14 @@ import pytest
 import scipy.ndimage
 import torch
 from PIL import Image
+from resized import described
 from torch.nn import functional
 
+from gridsample.definitions.bands import Band
 from gridsample.definitions.methods import METHODS, Method
-from gridsample.definitions.tables import Axis, Band, Prefilter, aligns, axis_map, window
+from gridsample.definitions.plan import find_method
+from gridsample.definitions.splines import Prefilter
+from gridsample.definitions.tables import aligns, axis_map, window
 from gridsample.definitions.weights import keys_cubic
 from gridsample.kernels.spline import filter_axis
 
@@ -44,7 +48,7 @@ def test_matrices_are_those_of_torch(method: str) -> None:
     mode, *corners = TORCH[method]
     for n, m in PAIRS:
         for align in corners or [None]:
-            mine = axis_map(Axis(n, m, method, bool(align))).dense()
+            mine = axis_map(described(n, m, method, bool(align))).dense()
             theirs = torchs(n, m, mode, **({} if align is None else {"align_corners": align}))
             np.testing.assert_allclose(mine, theirs, rtol=0, atol=ROUNDING, err_msg=f"{n} {m}")
 
@@ -56,7 +60,7 @@ def test_matrices_are_those_of_torch(method: str) -> None:
 def test_smoothed_matrices_are_those_of_torch(method: str, align: bool) -> None:
     mode = {"linear": "bilinear", "cubic": "bicubic", "lanczos3": "lanczos"}[method]
     for n, m in PAIRS:
-        mine = axis_map(Axis(n, m, method, align, True)).dense()
+        mine = axis_map(described(n, m, method, align, True)).dense()
         theirs = torchs(n, m, mode, align_corners=align, antialias=True)
         np.testing.assert_allclose(mine, theirs, rtol=0, atol=ROUNDING, err_msg=f"{n} {m}")
 
@@ -71,7 +75,7 @@ def test_a_scale_that_does_not_divide_sets_the_positions(method: str) -> None:
             rows = functional.interpolate(
                 units, scale_factor=(1, scale), mode=mode, antialias=smooth
             )
-            mine = axis_map(Axis(n, m, method, antialias=smooth, scale=scale)).dense()
+            mine = axis_map(described(n, m, method, antialias=smooth, scale=scale)).dense()
             np.testing.assert_allclose(mine, rows[:, 0, 0].numpy().T, rtol=0, atol=ROUNDING)
 
 
@@ -79,7 +83,7 @@ def test_boxes_are_those_of_pillow() -> None:
     for n, m in PAIRS:
         units = np.eye(n, dtype=np.float32)
         theirs = np.array(Image.fromarray(units).resize((m, n), Image.Resampling.BOX)).T
-        mine = axis_map(Axis(n, m, "nearest", antialias=True)).dense()
+        mine = axis_map(described(n, m, "nearest", antialias=True)).dense()
         np.testing.assert_allclose(mine, theirs, rtol=0, atol=2e-7)
 
 
@@ -93,7 +97,7 @@ def test_splines_are_those_of_scipy(align: bool, mode: str) -> None:
                 scipy.ndimage.zoom(unit, m / n, order=3, mode=mode, grid_mode=not align)
                 for unit in np.eye(n)
             ]
-            mine = axis_map(Axis(n, m, "spline3", align)).dense()
+            mine = axis_map(described(n, m, "spline3", align)).dense()
             np.testing.assert_allclose(mine, np.stack(zoomed).T, rtol=0, atol=ROUNDING)
 
 
@@ -106,7 +110,7 @@ def test_splines_of_other_orders_are_those_of_scipy(order: int, align: bool, mod
             scipy.ndimage.zoom(unit, m / n, order=order, mode=mode, grid_mode=not align)
             for unit in np.eye(n)
         ]
-        mine = axis_map(Axis(n, m, f"spline{order}", align)).dense()
+        mine = axis_map(described(n, m, f"spline{order}", align)).dense()
         np.testing.assert_allclose(mine, np.stack(zoomed).T, rtol=0, atol=4 * ROUNDING)
 
 
@@ -146,7 +150,7 @@ def kernel(method: str, s: float) -> float:
 @pytest.mark.parametrize("align", [False, True])
 def test_other_matrices_are_their_formulas(method: str, align: bool) -> None:
     for n, m in ((1, 3), (2, 7), (5, 3), (7, 16), (16, 5)):
-        mine = axis_map(Axis(n, m, method, align)).dense()
+        mine = axis_map(described(n, m, method, align)).dense()
         for i in range(m):
             position = i * (n - 1) / max(m - 1, 1) if align else (i + 0.5) * n / m - 0.5
             row = np.zeros(n)
@@ -158,7 +162,7 @@ def test_other_matrices_are_their_formulas(method: str, align: bool) -> None:
 @pytest.mark.parametrize("method", ["mitchell", "catmull-rom", "lanczos4", "gaussian"])
 def test_other_smoothed_matrices_are_their_formulas(method: str) -> None:
     for n, m in ((16, 5), (9, 4), (5, 9)):
-        mine, step = axis_map(Axis(n, m, method, antialias=True)).dense(), n / m
+        mine, step = axis_map(described(n, m, method, antialias=True)).dense(), n / m
         stretch = max(step, 1)
         for i in range(m):
             centre = (i + 0.5) * step - 0.5
@@ -169,9 +173,9 @@ def test_other_smoothed_matrices_are_their_formulas(method: str) -> None:
 @pytest.mark.parametrize("method", ["spline2", "spline3", "spline5"])
 def test_a_smoothed_spline_stretches_the_cardinal_spline(method: str) -> None:
     n, m = 120, 40
-    spline = axis_map(Axis(m, 6 * m, method)).dense()  # sampled 6 times as densely
+    spline = axis_map(described(m, 6 * m, method)).dense()  # sampled 6 times as densely
     cardinal = spline[:, m // 2]
-    mine = axis_map(Axis(n, m, method, antialias=True)).dense()[m // 2]
+    mine = axis_map(described(n, m, method, antialias=True)).dense()[m // 2]
     # Output m/2 lies at 3 (m/2 + 1/2) - 1/2 = 61 in pixels; a pixel is a third of a step.
     centre = 6 * (m // 2) + 2.5
     offsets = (np.arange(n) - 61) * 2 + centre
@@ -184,8 +188,8 @@ def test_a_table_of_ones_own_is_stretched_as_its_formula_would_be() -> None:
     own = Method("own-catmull-rom", keys_cubic(-0.5), first=-1)
     for n, m in ((16, 5), (9, 4), (5, 9), (7, 7)):
         for smooth in (False, True):
-            mine = axis_map(Axis(n, m, own.text, antialias=smooth)).dense()
-            named = axis_map(Axis(n, m, "catmull-rom", antialias=smooth)).dense()
+            mine = axis_map(described(n, m, own, antialias=smooth)).dense()
+            named = axis_map(described(n, m, "catmull-rom", antialias=smooth)).dense()
             np.testing.assert_allclose(mine, named, rtol=0, atol=ROUNDING)
 
 
@@ -194,8 +198,8 @@ def test_a_table_of_ones_own_is_stretched_as_its_formula_would_be() -> None:
 @pytest.mark.parametrize("smooth", [False, True])
 def test_every_matrix_keeps_a_constant_and_has_its_transpose(method: str, smooth: bool) -> None:
     for n, m in PAIRS:
-        for align in (False, True)[: 1 + aligns(method)]:
-            axis = Axis(n, m, method, align, smooth)
+        for align in (False, True)[: 1 + aligns(find_method(method, resizing=True))]:
+            axis = described(n, m, method, align, smooth)
             mine = axis_map(axis)
             matrix = mine.dense()
             assert matrix.shape == (m, n)
@@ -208,22 +212,22 @@ def test_every_matrix_keeps_a_constant_and_has_its_transpose(method: str, smooth
 
 def test_area_knows_what_averages_are() -> None:
     np.testing.assert_array_equal(
-        axis_map(Axis(3, 2, "area")).dense(), [[0.5, 0.5, 0], [0, 0.5, 0.5]]
+        axis_map(described(3, 2, "area")).dense(), [[0.5, 0.5, 0], [0, 0.5, 0.5]]
     )
 
 
 def test_same_size_is_the_identity_without_neighbours() -> None:
     for method in ("nearest", "linear", "cubic", "area", "lanczos3"):
-        band = axis_map(Axis(9, 9, method)).band
+        band = axis_map(described(9, 9, method)).band
         assert band.is_identity
         assert band.taps == 1
-    assert not axis_map(Axis(9, 9, "mitchell")).band.is_identity
+    assert not axis_map(described(9, 9, "mitchell")).band.is_identity
 
 
 def test_bands_are_what_they_write_out() -> None:
     band = Band(3, np.array([0, 2]), np.array([2, 1]), np.array([[1.0, 2.0], [3.0, 0.0]]))
     np.testing.assert_array_equal(band.dense(), [[1, 2, 0], [0, 0, 3]])
-    gap = axis_map(Axis(9, 2, "nearest"), transposed=True).band
+    gap = axis_map(described(9, 2, "nearest"), transposed=True).band
     np.testing.assert_array_equal(gap.count, [1, 0, 0, 0, 1, 0, 0, 0, 0])
 
 
@@ -232,7 +236,7 @@ def test_bands_are_what_they_write_out() -> None:
 @pytest.mark.parametrize("smooth", [False, True])
 @pytest.mark.parametrize(("n", "m"), [(200, 77), (90, 200)])
 def test_windows_are_parts_of_the_matrix(method: str, smooth: bool, n: int, m: int) -> None:
-    axis = Axis(n, m, method, antialias=smooth)
+    axis = described(n, m, method, antialias=smooth)
     whole = axis_map(axis).dense()
     for rows in (slice(0, 10), slice(33, 34), slice(40, 77), slice(0, m)):
         part = window(axis, rows)

@@ -24,8 +24,8 @@ from gridsample.cv_area import resize_by_area, summed_in
 from gridsample.definitions.checks import as_array, as_reals, check_constant, check_dense
 from gridsample.definitions.integers import saturated
 from gridsample.definitions.options import Resizing
-from gridsample.definitions.plan import NARROW_TYPES
-from gridsample.ops.affine import affine_sample
+from gridsample.definitions.plan import NARROW_TYPES, find_method
+from gridsample.ops.affine import affine_sample, projective_sample
 from gridsample.ops.sampling import grid_sample
 
 Array = np.ndarray[Any, Any]
@@ -257,19 +257,30 @@ def at_points(grid: Array) -> Sampler:
     return sampler
 
 
-def under_map(theta: Array, size: tuple[int, int]) -> Sampler:
-    """Samples where a (2, 3) matrix sends columns (x, y, 1) of the output's pixels."""
+def under_map(matrix: Array, size: tuple[int, int]) -> Sampler:
+    """Samples where a (2, 3) or projective (3, 3) matrix sends the output's pixels (x, y, 1)."""
 
     def sampler(image: Array, out: Array | None, **options: Any) -> Array:
+        if len(matrix) == 3 and options.pop("antialias", False):
+            return at_points(projected(matrix, size))(image, out, antialias=True, **options)
         small = max(*size, *image.shape[:2]) <= SMALL and image.dtype.name in NARROW_TYPES
-        maps = theta[np.newaxis].astype(np.float32 if small else np.float64)
-        shape = (1, image.shape[2], *size)
-        values: Array = affine_sample(
-            image[np.newaxis], maps, shape, coords="pixel", channel_axis=-1, **options
-        )[0]
-        return values
+        maps = matrix[np.newaxis].astype(np.float32 if small else np.float64)
+        shape, options = (1, image.shape[2], *size), options | {"channel_axis": -1}
+        if len(matrix) == 3:
+            values = projective_sample(image[np.newaxis], maps, shape, **options)
+        else:
+            values = affine_sample(image[np.newaxis], maps, shape, coords="pixel", **options)
+        return np.asarray(values[0])
 
     return sampler
+
+
+def projected(matrix: Array, size: tuple[int, int]) -> Array:
+    """The positions (h, w, 2) in float64 to which a (3, 3) matrix sends the output's pixels."""
+    columns, rows = np.arange(size[1]), np.arange(size[0])[:, np.newaxis]
+    u, v, w = ((a * columns + c) + b * rows for a, b, c in matrix)
+    scale = np.divide(1.0, w, out=np.zeros_like(w), where=w != 0)
+    return np.stack([u * scale, v * scale], -1)
 
 
 def remap(
@@ -471,17 +482,8 @@ def warpPerspective(
         >>> cv.warpPerspective(image, np.diag([2.0, 1.0, 1.0]), (5, 1), flags=cv.INTER_NEAREST)
         array([[1, 1, 2, 3, 3]], dtype=uint8)
     """
-    matrix = inverse(M, 3, flags)
-    size = as_size(dsize)
-    columns = np.arange(size[1])
-
-    def positions(first: int, last: int) -> list[Any]:
-        rows = np.arange(first, last)[:, np.newaxis]
-        u, v, w = ((a * columns + c) + b * rows for a, b, c in matrix)
-        scale = np.divide(1.0, w, out=np.zeros_like(w), where=w != 0)
-        return [v * scale, u * scale]
-
-    return warp(src, at_positions(positions, size), size, flags, borderMode, borderValue, dst)
+    matrix, size = inverse(M, 3, flags), as_size(dsize)
+    return warp(src, under_map(matrix, size), size, flags, borderMode, borderValue, dst)
 
 
 # ---- resizing ------------------------------------------------------------------------------------
@@ -553,8 +555,8 @@ def resize(
 
 def resized(image: Array, size: tuple[int, int], mode: str, factors: Sequence[float]) -> Array:
     """Resize by a method of `gridsample.interpolate`; the factors determine the positions."""
-    planes = image.transpose(2, 0, 1)[np.newaxis]
-    options = Resizing(size, (mode, mode), False, False, tuple(factors), channel_axis=-1)
+    planes, method = image.transpose(2, 0, 1)[np.newaxis], find_method(mode, resizing=True)
+    options = Resizing(size, (method, method), False, False, tuple(factors), channel_axis=-1)
     result: Array = backend_of(src=planes).resize(planes, options, False)[0]
     return np.moveaxis(result, 0, -1)
 

@@ -22,6 +22,7 @@ modes of these names have names of their own:
 
 from __future__ import annotations
 
+import functools
 import operator
 from collections.abc import Sequence
 from typing import Any
@@ -111,22 +112,19 @@ def map_coordinates(
     """
     (image,) = as_images(input=input)
     spline = spline_of(order, mode, cval, prefilter)
-    places = [one for (one,) in [as_images(coordinates=one) for one in coordinates]]
-    if len(places) != image.ndim:
+    positions = as_reals("coordinates", [as_images(coordinates=line)[0] for line in coordinates])
+    if len(positions) != image.ndim:
         raise ValueError(
             f"coordinates must have one array for each of the input's {image.ndim} axes, "
-            f"got {len(places)}"
+            f"got {len(positions)}"
         )
-    kind = backend_of(input=image).promote(jnp.float32, *[one.dtype for one in places])
-    if not jnp.issubdtype(kind, jnp.floating):
-        raise TypeError(f"coordinates must be real numbers, got dtype {kind}")
-    given = jnp.broadcast_arrays(*[one.astype(kind) for one in places])
-    shape = given[0].shape
-    flat = [one.reshape(-1) for one in given]
-    found = transform_plain(
-        image, lambda a, b: [one[a:b] for one in flat], flat[0].shape, spline, image.dtype
-    )
-    return found.reshape(shape)
+    positions = jnp.broadcast_arrays(*positions)
+    lines = [axis_positions.reshape(-1) for axis_positions in positions]
+    samples = transform_plain(
+        image, lambda first, last: [line[first:last] for line in lines], lines[0].shape, spline,
+        image.dtype,
+    )  # fmt: skip
+    return samples.reshape(positions[0].shape)
 
 
 def affine_transform(
@@ -170,7 +168,7 @@ def affine_transform(
     """
     (image,) = as_images(input=input)
     spline = spline_of(order, mode, cval, prefilter)
-    linear, shift = as_images(matrix=matrix, offset=offset)
+    linear, shift = as_reals("matrix and offset", as_images(matrix=matrix, offset=offset))
     rank = image.ndim
     if linear.shape not in ((rank, rank), (rank, rank + 1)):
         raise ValueError(
@@ -184,12 +182,9 @@ def affine_transform(
     shape = image.shape if output_shape is None else tuple(map(operator.index, output_shape))
     if len(shape) != rank:
         raise ValueError(f"output_shape must have {rank} entries, got {output_shape!r}")
-    kind = backend_of(input=image).promote(jnp.float32, linear.dtype, shift.dtype)
-    shift = jnp.broadcast_to(shift.astype(kind), (rank,))
-    found = transform_affine(
-        image[..., np.newaxis], linear.astype(kind), list(shift), shape, spline
-    )
-    return store(found[..., 0], image.dtype)
+    shifts = list(jnp.broadcast_to(shift, (rank,)))
+    samples = transform_affine(image[..., np.newaxis], linear, shifts, shape, spline)
+    return store(samples[..., 0], image.dtype)
 
 
 def zoom(
@@ -236,10 +231,10 @@ def zoom(
         )
     factors = np.broadcast_to(factors, (image.ndim,))
     sizes = [round(n * factor) for n, factor in zip(image.shape, factors.tolist(), strict=True)]
-    places = [
+    positions = [
         resized_positions(n, m, bool(grid_mode)) for n, m in zip(image.shape, sizes, strict=True)
     ]
-    return store(separable(image, places, spline), image.dtype)
+    return store(separable(image, positions, spline), image.dtype)
 
 
 def resize(
@@ -281,8 +276,8 @@ def resize(
         raise TypeError(f"method must be a string or a jax.image.ResizeMethod, got {method!r}")
     if name not in RESIZERS:
         raise unknown("method", name, list(RESIZERS))
-    chosen = RESIZERS[name]
-    if chosen != "nearest-exact" and not jnp.issubdtype(pixels.dtype, jnp.inexact):
+    mode = RESIZERS[name]
+    if mode != "nearest-exact" and not jnp.issubdtype(pixels.dtype, jnp.inexact):
         pixels = pixels.astype(jnp.promote_types(pixels.dtype, jnp.float32))
     axes = [k for k, (n, m) in enumerate(zip(pixels.shape, size, strict=True)) if n != m]
     if not axes:
@@ -293,29 +288,40 @@ def resize(
     planes = pixels.transpose(*others, *axes)
     rest, spatial = planes.shape[: len(others)], planes.shape[len(others) :]
     # Antialiasing leaves out pixels that are outside, and changes nothing else along other axes.
-    cuts = bool(antialias) or all(size[k] > pixels.shape[k] for k in axes)
-    made = interpolate(
-        planes.reshape(1, -1, *spatial), tuple(size[k] for k in axes), mode=chosen,
-        antialias=cuts and chosen != "nearest-exact",
+    drops = bool(antialias) or all(size[k] > pixels.shape[k] for k in axes)
+    resized = interpolate(
+        planes.reshape(1, -1, *spatial), tuple(size[k] for k in axes), mode=mode,
+        antialias=drops and mode != "nearest-exact",
     )  # fmt: skip
-    made = made.reshape(*rest, *made.shape[2:])
-    return made.transpose([*np.argsort([*others, *axes])])
+    resized = resized.reshape(*rest, *resized.shape[2:])
+    return resized.transpose([*np.argsort([*others, *axes])])
 
 
 # Arguments ----------------------------------------------------------------------------------------
 
 
-def as_images(**given: Any) -> list[Array]:
+def as_images(**arguments: Any) -> list[Array]:
     """Convert arguments to JAX arrays; lists and numbers are accepted.
 
     Raises:
         TypeError: an argument is not an array.
     """
-    found = {}
-    for name, one in given.items():
-        listed = isinstance(one, (list, tuple, int, float))
-        found[name] = jnp.asarray(one) if listed else one
-    return list(backend_of(like=jnp.zeros(())).asarrays(**found))
+    for name, argument in arguments.items():
+        if isinstance(argument, (list, tuple, int, float)):
+            arguments[name] = jnp.asarray(argument)
+    return list(backend_of(like=jnp.zeros(())).asarrays(**arguments))
+
+
+def as_reals(name: str, arrays: Sequence[Array]) -> list[Array]:
+    """Convert arrays to one floating-point dtype, float32 or wider.
+
+    Raises:
+        TypeError: an array is complex.
+    """
+    dtype = functools.reduce(jnp.promote_types, [array.dtype for array in arrays], jnp.float32)
+    if not jnp.issubdtype(dtype, jnp.floating):
+        raise TypeError(f"{name} must be real numbers, got dtype {dtype}")
+    return [array.astype(dtype) for array in arrays]
 
 
 def spline_of(order: Any, mode: Any, cval: Any, prefilter: Any) -> Spline:

@@ -30,7 +30,7 @@ except ModuleNotFoundError as error:
     ) from error
 
 from gridsample import fields
-from gridsample.backends import hand_over
+from gridsample.backends import overridable
 from gridsample.backends.torch import internals
 from gridsample.backends.torch.internals import torchs
 from gridsample.backends.torch.operators import is_plain
@@ -57,24 +57,26 @@ SMOOTHED = ("bilinear", "bicubic")
 # Coordinates above which positions overflow in torch, in float32 or as 32-bit counts of folds.
 FAR = 1e9
 
+# The ``stacklevel`` of the caller of torch's or our function, for warnings of `check_corners`.
+CALLER = 5
+
 
 class PatchOptions(NamedTuple):
     """How a function replaces torch's.
 
     Attributes:
         strict: whether to accept and return exactly what torch does.
-        level: the ``stacklevel`` of the caller, for warnings.
         most: the maximum number of samples along a side of a footprint; 0 to sample points.
     """
 
     strict: bool
-    level: int
     most: int = 0
 
 
 # The functions ------------------------------------------------------------------------------------
 
 
+@overridable(arrays=2)
 def grid_sample(
     input: Tensor,
     grid: Tensor,
@@ -105,11 +107,10 @@ def grid_sample(
         RuntimeError: the tensors are not compatible.
         TypeError: an argument is not a tensor.
     """
-    if has_torch_function_variadic(input, grid):
-        return hand_over(grid_sample, locals(), input, grid)  # type: ignore[no-any-return]
-    return sample(PatchOptions(strict, 4), input, grid, mode, padding_mode, align_corners)
+    return sample(PatchOptions(strict), input, grid, mode, padding_mode, align_corners)
 
 
+@overridable(arrays=1)
 def affine_grid(
     theta: Tensor, size: Sequence[int], align_corners: bool | None = None, *, strict: bool = False
 ) -> Tensor:
@@ -130,11 +131,10 @@ def affine_grid(
         NotImplementedError: size has too few or too many entries.
         TypeError: theta is not a tensor, or size does not consist of integers.
     """
-    if has_torch_function_unary(theta):
-        return hand_over(affine_grid, locals(), theta)  # type: ignore[no-any-return]
-    return make_grid(PatchOptions(strict, 4), theta, size, align_corners)
+    return make_grid(PatchOptions(strict), theta, size, align_corners)
 
 
+@overridable(arrays=1)
 def interpolate(
     input: Tensor,
     size: Size | None = None,
@@ -169,8 +169,6 @@ def interpolate(
             each other.
         TypeError: the input is not a tensor, or the size does not consist of integers.
     """
-    if has_torch_function_unary(input):
-        return hand_over(interpolate, locals(), input)  # type: ignore[no-any-return]
     options = size, scale_factor, mode, align_corners, recompute_scale_factor, antialias
     return resized(input, options, strict)
 
@@ -212,7 +210,7 @@ class patch:
         if strict and footprint is not None:
             raise ValueError("strict=True accepts what torch does, which has no antialias=True")
         most = 0 if footprint is None else footprint.most
-        self.before = internals.install(StandIns(PatchOptions(bool(strict), 5, most)))
+        self.before = internals.install(StandIns(PatchOptions(bool(strict), most)))
 
     def undo(self) -> None:
         """Restore the previous functions."""
@@ -275,7 +273,7 @@ def sample(
     tensors = isinstance(input, Tensor) and isinstance(grid, Tensor)
     if not tensors or internals.is_tracing():
         return theirs(align_corners)
-    corners = check_corners(align_corners, patch_options)
+    corners = check_corners(align_corners)
     image, points = as_autocast(input, grid)
     if patch_options.strict and not torch_samples(image, points, mode, padding_mode):
         return theirs(corners)
@@ -298,7 +296,7 @@ def make_grid(patch_options: PatchOptions, theta: Any, size: Any, align_corners:
     theirs = functools.partial(torchs.affine_grid, theta, size)
     if not isinstance(theta, Tensor) or internals.is_tracing():
         return theirs(align_corners)
-    corners = check_corners(align_corners, patch_options)
+    corners = check_corners(align_corners)
     if patch_options.strict and not isinstance(size, (tuple, list)):
         return theirs(corners)
     try:
@@ -311,7 +309,7 @@ def make_grid(patch_options: PatchOptions, theta: Any, size: Any, align_corners:
     if not patch_options.strict:
         return grid
     if corners and any(n == 1 for n in size[2:]):
-        warnings.warn(words_for_one_pixel(), stacklevel=patch_options.level - 1)
+        warnings.warn(words_for_one_pixel(), stacklevel=CALLER - 1)
     device_type = theta.device.type
     if device_type in ("cpu", "cuda") and torch.is_autocast_enabled(device_type):
         narrow = theta.dtype != torch.float64
@@ -433,9 +431,9 @@ def words_for_one_pixel() -> str:
     return internals.words_of(lambda: torchs.affine_grid(torch.zeros(1, 2, 3), (1, 1, 1, 1), True))
 
 
-def check_corners(align_corners: Any, patch_options: PatchOptions) -> bool:
+def check_corners(align_corners: Any) -> bool:
     """Return ``align_corners``; None becomes False, with torch's warning."""
     if align_corners is None:
-        warnings.warn(words_for_corners(), stacklevel=patch_options.level)
+        warnings.warn(words_for_corners(), stacklevel=CALLER)
         return False
     return align_corners  # type: ignore[no-any-return]

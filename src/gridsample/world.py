@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gridsample.backends import Backend, backend_of, hand_over, is_overridden
+from gridsample.backends import Backend, backend_of, overridable
 from gridsample.backends.maps import grid_along
 from gridsample.definitions.footprints import ATTACH, MOST
 from gridsample.definitions.plan import GRID_TYPES, Mode
@@ -49,6 +49,7 @@ class Displacement(NamedTuple):
     affine: Any
 
 
+@overridable(arrays=2)
 def resample(
     image: Any,
     affine: Any,
@@ -137,8 +138,6 @@ def resample(
         >>> gridsample.resample(image, affine, each_mm, transform=[[1.0, -1.0], [0.0, 1.0]])
         array([ 0.,  5., 10., 15.])
     """
-    if is_overridden(image, affine):
-        return hand_over(resample, locals(), image, affine)
     call = prepared(image, affine, like, transform, axes, {"weights": weights})
     options = {
         "mode": mode, "padding_mode": padding_mode, "coords": "pixel", "fill_value": fill_value,
@@ -156,6 +155,7 @@ def resample(
     return call.restored(result, image)
 
 
+@overridable(arrays=3)
 def resample_vjp(
     grad_output: Any,
     image: Any,
@@ -213,8 +213,6 @@ def resample_vjp(
         >>> gridsample.resample_vjp(np.ones(4), np.zeros(3), affine, each_mm)
         array([0.5, 2. , 1.5])
     """
-    if is_overridden(grad_output, image, affine):
-        return hand_over(resample_vjp, locals(), grad_output, image, affine)
     others = {"grad_output": grad_output, "weights": weights}
     call = prepared(image, affine, like, transform, axes, others)
     options = {
@@ -233,6 +231,7 @@ def resample_vjp(
     return call.restored(gradients[0], image), call.restored(gradients[2], weights)
 
 
+@overridable(arrays=1)
 def world_grid(
     affine: Any, like: tuple[Sequence[int], Any], transform: Any = None, *, axes: str = "ijk"
 ) -> Any:
@@ -260,8 +259,6 @@ def world_grid(
         >>> world_grid(two, ((4, 1), one))[0, :, 0].tolist()  # (x, y): i is along y
         [[0.0, 0.0], [0.0, 0.5], [0.0, 1.0], [0.0, 1.5]]
     """
-    if is_overridden(affine):
-        return hand_over(world_grid, locals(), affine)
     named, order = arguments(affine, like, transform), check_name(axes, AXES, "axes")
     backend, arrays = collected(named)
     kinds = [backend.type_name(array.dtype) for array in arrays.values()]

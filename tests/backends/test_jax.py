@@ -6,7 +6,6 @@ import itertools
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from typing import Any
 
 import cases
@@ -20,21 +19,12 @@ jnp = jax.numpy
 
 from jax.test_util import check_grads  # noqa: E402
 
+pytestmark = pytest.mark.usefixtures("quick_jax")
 SLOW = pytest.mark.slow
 BOUNDARIES = (
     *("zeros", "constant", "border", "reflection", "symmetric", "mirror", "wrap"),
     *("antisymmetric", "antimirror", "dst1"),
 )
-
-
-@pytest.fixture(autouse=True)
-def settings() -> Iterator[None]:
-    """Double precision, and programs that are compiled quickly."""
-    jax.config.update("jax_enable_x64", True)
-    jax.config.update("jax_disable_most_optimizations", True)
-    yield
-    jax.config.update("jax_enable_x64", False)
-    jax.config.update("jax_disable_most_optimizations", False)
 
 
 def as_jax(one: Any) -> Any:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import cases
@@ -19,21 +18,12 @@ from jax.test_util import check_grads  # noqa: E402
 
 import gridsample.jax as names  # noqa: E402
 
+pytestmark = pytest.mark.usefixtures("quick_jax")
 # SciPy's name of each mode.
 MODES = {
     "constant": "grid-constant", "nearest": "nearest", "wrap": "grid-wrap", "mirror": "mirror",
     "reflect": "reflect", "scipy-constant": "constant", "scipy-wrap": "wrap",
 }  # fmt: skip
-
-
-@pytest.fixture(autouse=True)
-def settings() -> Iterator[None]:
-    """Double precision, and programs that are compiled quickly."""
-    jax.config.update("jax_enable_x64", True)
-    jax.config.update("jax_disable_most_optimizations", True)
-    yield
-    jax.config.update("jax_enable_x64", False)
-    jax.config.update("jax_disable_most_optimizations", False)
 
 
 @pytest.mark.covering(ordinary=1, slow=2)

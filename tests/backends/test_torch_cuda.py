@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 import gridsample
-from gridsample.backends.torch import cuda, schemas
+from gridsample.backends.torch import BACKEND, affine, schemas
 from gridsample.definitions.methods import sampling_names
 from gridsample.definitions.plan import BOUNDARIES, COORDS
 
@@ -140,10 +140,12 @@ def test_affine_maps(rank: int, last: bool) -> None:
     size = (2, 5, *(40, 30, 9)[:rank])
     options = ("linear",) * rank, ("border",) * rank, False
     results = []
-    for affine in (True, False):
+    for by_maps in (True, False):
         leaves = [t.cuda().requires_grad_() for t in (image, theta.reshape(2, rank, rank + 1))]
-        if affine:
-            out = cuda.affine(*leaves, size, schemas.record(*options, (0,) * rank))
+        if by_maps:
+            record = schemas.record(*options, (0,) * rank)
+            call = affine.call_of_maps(BACKEND, *leaves, size[2:], record)
+            out = affine.sample(call, *leaves)
         else:
             grid = gridsample.affine_grid(leaves[1], size)
             out = gridsample.grid_sample(leaves[0], grid, *options)

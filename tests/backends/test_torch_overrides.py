@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -92,6 +93,8 @@ def test_our_functions_are_heard_of_as_torchs_are(name: str) -> None:
         func, count, keywords = function(*given, **options)
         assert (func, count) == (function, len(tensors))
         assert keywords.items() >= options.items()
+        by_name = dict(zip(inspect.signature(function).parameters, given, strict=False))
+        assert function(**by_name, **options) == (func, count, keywords)
     torch.testing.assert_close(heard, plain)
 
 

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import inspect
+from dataclasses import replace
 
 import pytest
 import torch
 
 from gridsample.backends.torch import schemas
-from gridsample.definitions.methods import Method
+from gridsample.definitions.methods import AREA, LINEAR, METHODS, Method, keys
 from gridsample.definitions.options import Options, Resizing
-from gridsample.definitions.plan import method_of
+from gridsample.definitions.zooming import Zoom
 
 OPERATORS = torch.ops.gridsample
 
@@ -28,11 +29,13 @@ def test_the_order_of_resizings_fields_is_the_schemas() -> None:
 
 def test_records_come_back_whole() -> None:
     how = Options(
-        mode=("linear", "spline3"), padding_mode=("border", "wrap"), align_corners=True,
+        mode=(LINEAR, METHODS["spline3"]), padding_mode=("border", "wrap"), align_corners=True,
         coords="pixel", fill_value=(1.5, -2.0), extrapolate="edges", threads=3, order=(1, 0),
     )  # fmt: skip
     assert schemas.record(*schemas.flat(how)) == how
-    resizing = Resizing((3, 4), ("linear", "area"), True, True, (0.5, 0.0), "torch", threads=2)
+    zoom = Zoom(3, "border", 1.5, 17, 40, 25, 3, 7)
+    methods, scales = (LINEAR, AREA, zoom), (0.5, 0.0, 0.0)
+    resizing = Resizing((3, 4, 5), methods, True, True, scales, "torch", threads=2)
     assert schemas.resizing_of(*schemas.flat_resizing(resizing, True)) == (resizing, True)
 
 
@@ -40,4 +43,13 @@ def test_a_method_of_ones_own_is_written_out() -> None:
     own = Method("own", ((1.0, -1.0), (0.0, 1.0)), 0)
     how = Options(mode=(own,), padding_mode=("zeros",), fill_value=(), order=(0,))
     (mode,) = schemas.record(*schemas.flat(how)).mode
-    assert method_of(mode).text == own.text
+    assert mode == own and mode is not own
+
+
+@pytest.mark.parametrize(
+    "method", [*METHODS.values(), keys(-0.2), replace(LINEAR, folds_position=False)]
+)
+def test_a_spelling_is_a_name_or_all_of_a_method(method: Method) -> None:
+    spelled = schemas.spell(method)
+    assert (spelled == method.name) == (method in METHODS.values())
+    assert schemas.read(spelled) == method

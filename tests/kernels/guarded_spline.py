@@ -11,7 +11,8 @@ import sys
 import numpy as np
 from guarded import maker
 
-from gridsample.kernels.spline import coefficients, recursions
+from gridsample.definitions import splines
+from gridsample.kernels.spline import coefficients
 
 SHAPES = [(1, 1), (2, 3), (3, 67), (67, 3), (17, 16), (5, 33), (33, 5), (140, 65), (900, 3)]
 
@@ -22,7 +23,7 @@ def main(side: str, every: str) -> None:
     kinds = ["bool", "uint8", "int64", "float16", "float32", "float64"]
     for shape, axis, dtype in [*itertools.product(SHAPES, (0, 1), kinds)][:: int(every)]:
         pixels = rng.integers(0, 2 if dtype == "bool" else 100, shape).astype(dtype)
-        matrix = recursions.at_pixels(3, shape[axis], "zeros")
+        matrix = splines.at_pixels(3, shape[axis], "zeros")
         expected = np.linalg.solve(matrix, np.moveaxis(pixels.astype(float), axis, 0))
         expected = np.moveaxis(expected, 0, axis)
         for source_order, target_order, adjoint in itertools.product("CF", "CF", (False, True)):

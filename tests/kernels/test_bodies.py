@@ -19,13 +19,19 @@ HERE = pathlib.Path(__file__).parent
 
 @pytest.mark.skipif(os.name != "posix", reason="needs mprotect")
 @pytest.mark.parametrize(
-    ("side", "processor", "every"),
+    ("script", "side", "processor", "every"),
     cases.slow_after(
-        1, [("before", "", 8), ("before", "", 1), ("after", "x86-64-v3", 1), ("after", "x86-64", 1)]
+        2,
+        [
+            *(("bodies", "before", "", 8), ("edges", "before", "", 16)),
+            *(("bodies", "before", "", 1), ("edges", "before", "", 1)),
+            *(("bodies", "after", "x86-64-v3", 1), ("edges", "after", "x86-64-v3", 1)),
+            *(("bodies", "after", "x86-64", 1), ("edges", "after", "x86-64", 3)),
+        ],
     ),
 )
 def test_bodies_meet_the_reference_and_touch_nothing_else(
-    side: str, processor: str, every: int
+    script: str, side: str, processor: str, every: int
 ) -> None:
     """On this processor, and as for others, whose registers are shorter; or a few of the calls."""
     if processor and platform.machine() not in ("x86_64", "AMD64"):
@@ -33,7 +39,7 @@ def test_bodies_meet_the_reference_and_touch_nothing_else(
     path = os.pathsep.join([str(HERE.parent), os.environ.get("PYTHONPATH", "")])
     environment = {**os.environ, "PYTHONPATH": path, "GRIDSAMPLE_CPU": processor}
     done = subprocess.run(
-        [sys.executable, str(HERE / "guarded_bodies.py"), side, str(every)],
+        [sys.executable, str(HERE / f"guarded_{script}.py"), side, str(every)],
         env=environment, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr

@@ -16,7 +16,7 @@ pytest.importorskip("triton")
 
 from interpreted import DOUBLE, SINGLE, check, inputs, rolled, spaced
 
-from gridsample.backends.torch import cuda, schemas
+from gridsample.backends.torch import BACKEND, affine, cuda, schemas
 from gridsample.definitions.plan import COORDS, make_plan
 from gridsample.kernels import gpu, reference
 from gridsample.kernels.reference import BOUNDARIES, MODES
@@ -259,9 +259,11 @@ def test_the_affine_function_and_its_derivatives(name: str) -> None:
     size, options = (2, 2, 3, 4), (("cubic", "linear"), ("border", "zeros"), True)
     grid = gridsample.affine_grid(theta, size, True)
     upstream = torch.from_numpy(cases.pixels(rng, size, name)).requires_grad_()
-    leaves = image, theta
+    leaves, out = (image, theta), size[2:]
+    call = affine.call_of_maps(BACKEND, image, theta, out, schemas.record(*options, (0, 0)))
+    call = call._replace(on_gpu=True)
     outs = [
-        cuda.affine(image, theta, size, schemas.record(*options, (0, 0))),
+        affine.sample(call, image, theta),
         gridsample.grid_sample(image, grid, *options),
     ]  # fmt: skip
     firsts = [torch.autograd.grad(out, leaves, upstream, retain_graph=True) for out in outs]
@@ -276,14 +278,6 @@ def test_the_affine_function_and_its_derivatives(name: str) -> None:
         total = sum(one.abs().square().sum() for one in first)
         seconds.append(torch.autograd.grad(total, (*leaves, upstream)))
     torch.testing.assert_close(seconds[0], seconds[1], rtol=1e-10, atol=1e-10)
-
-
-def test_the_affine_function_refuses_what_does_not_go_together() -> None:
-    image, theta = torch.zeros(1, 1, 4, 4), torch.zeros(2, 2, 3)
-    how = schemas.record(["linear"] * 2, ["zeros"] * 2, False, (0, 0))
-    for bad, size in ((theta, (1, 1, 3, 3)), (theta[:, :, :2], (2, 1, 3, 3)), (theta, (2, 1, 3))):
-        with pytest.raises(ValueError, match="theta"):
-            cuda.affine(image, bad, size, how)
 
 
 # Labels -------------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from torch import Tensor
 pytest.importorskip("triton")
 
 import gridsample
-from gridsample.backends.torch import cuda, operators
+from gridsample.backends.torch import BACKEND, affine, cuda, operators
 from gridsample.definitions.footprints import Footprint
 from gridsample.definitions.options import Options
 
@@ -238,7 +238,8 @@ def test_affine_maps_have_the_columns_as_sides(given: Any) -> None:
     values = torch.from_numpy(rng.standard_normal((2, 2, *out)))
     case = Case(rank, "linear", "zeros", coords, corners, most, attached)
     image.requires_grad_(), theta.requires_grad_()
-    ours = cuda.affine(image, theta, values.shape, case.options)
+    call = affine.call_of_maps(BACKEND, image, theta, out, case.options)
+    ours = affine.sample(call._replace(on_gpu=True), image, theta)
     theirs = gridsample.affine_sample(
         image, theta, values.shape, "linear", "zeros", corners, coords=coords, antialias=True,
         max_samples=most, footprint="attach" if attached else "detach",

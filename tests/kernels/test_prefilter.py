@@ -13,9 +13,9 @@ import scipy.ndimage
 
 import gridsample
 from gridsample.definitions.plan import BOUNDARIES
+from gridsample.definitions.splines import at_pixels, bspline_table, poles, reach
 from gridsample.kernels import reference
 from gridsample.kernels.reference import splines
-from gridsample.kernels.spline import recursions
 
 ORDERS = (2, 3, 4, 5, 6, 7)
 NAMES = tuple(name for name in BOUNDARIES if name != "reflection")  # it is one of two others
@@ -66,11 +66,11 @@ def test_solves_the_dense_system(order: int, boundary: str) -> None:
 @pytest.mark.parametrize("order", ORDERS)
 def test_long_lines_are_corrected_as_short_ones(order: int, boundary: str) -> None:
     """Beyond some length, the correction of one end is that of a shorter line."""
-    least = 2 * recursions.reach(order, np.dtype(float))
+    least = 2 * reach(order, np.dtype(float))
     for n in (least - 1, least, least + 1, 300):
         line = cases.pixels(cases.generator(order, boundary, n), (1, n))
         result = gridsample.spline_filter(line, order, boundary, 1)
-        again = recursions.at_pixels(order, n, boundary) @ result[0]
+        again = at_pixels(order, n, boundary) @ result[0]
         np.testing.assert_allclose(again, line[0], rtol=0, atol=1e-13 * np.abs(result).max())
 
 
@@ -193,11 +193,11 @@ def test_a_constant_stays_constant() -> None:
 
 @pytest.mark.parametrize("order", ORDERS)
 def test_poles_are_roots(order: int) -> None:
-    values = [float(row[0]) for row in recursions.bspline_table(order)]
-    for z in recursions.poles(order):
+    values = [float(row[0]) for row in bspline_table(order)]
+    for z in poles(order):
         assert -1 < z < 0
         assert abs(np.polyval(values, z)) <= 8 * EPS * max(values)
-    assert len(recursions.poles(order)) == order // 2
+    assert len(poles(order)) == order // 2
 
 
 BAD: list[tuple[dict[str, Any], type[Exception], list[str]]] = [

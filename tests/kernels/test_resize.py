@@ -11,8 +11,9 @@ from pathlib import Path
 import cases
 import numpy as np
 import pytest
+from resized import described
 
-from gridsample.definitions.tables import Axis, axis_map
+from gridsample.definitions.tables import axis_map
 from gridsample.kernels.resize import program
 from gridsample.kernels.resize.planning import best_order
 
@@ -46,7 +47,7 @@ def test_nothing_outside_of_arrays_is_touched(side: str, dtype: str, every: int)
 def test_the_cheapest_axis_comes_first() -> None:
     def order(spatial: tuple[int, ...], size: tuple[int, ...], inner: int = 1) -> tuple[int, ...]:
         pairs = zip(spatial, size, strict=True)
-        return best_order(tuple(axis_map(Axis(n, m, "linear")).band for n, m in pairs), inner)
+        return best_order(tuple(axis_map(described(n, m, "linear")).band for n, m in pairs), inner)
 
     assert order((64, 64), (128, 128)) == (1, 0)  # enlarged: the dear axis while there is little
     assert order((64, 64), (16, 16)) == (0, 1)  # made smaller: the dear axis when little is left

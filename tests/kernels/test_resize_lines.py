@@ -9,10 +9,12 @@ import cases
 import numpy as np
 import pytest
 import resized
+from resized import described
 
 import gridsample
+from gridsample.definitions.bands import KEPT
 from gridsample.definitions.caches import cached_by_size
-from gridsample.definitions.tables import KEPT, Axis, axis_map, band_of
+from gridsample.definitions.tables import axis_map, band_of
 from gridsample.kernels.resize import lines, periodic, planning
 from gridsample.kernels.vector import host
 
@@ -56,7 +58,7 @@ def check(method: str, n: int, m: int, align: bool, smooth: bool, dtype: str = "
 def test_a_line_is_multiplied_by_its_matrix(method: str, smooth: bool) -> None:
     assert not (smooth and method == "area") or matrix(9, 4, method, False, True).shape == (4, 9)
     for n, m in SIZES:
-        assert lines.is_long(axis_map(Axis(n, m, method, antialias=smooth)), 2)
+        assert lines.is_long(axis_map(described(n, m, method, antialias=smooth)), 2)
         check(method, n, m, False, smooth)
 
 
@@ -73,7 +75,7 @@ def test_weights_repeat_for_simple_factors(method: str) -> None:
     lanes = host().lanes("float32")
     for n, m in FACTORS:
         for smooth in (False, True):
-            axis = Axis(n, m, method, antialias=smooth)
+            axis = described(n, m, method, antialias=smooth)
             if method in ("linear", "cubic") and m != 400:
                 assert periodic.period_of(axis, False, lanes)
             check(method, n, m, False, smooth)
@@ -81,10 +83,13 @@ def test_weights_repeat_for_simple_factors(method: str) -> None:
 
 def test_factors_that_are_rounded_do_not_repeat() -> None:
     lanes = host().lanes("float32")
-    for axis in (Axis(1000, 1500, "linear"), Axis(2000, 2600, "linear", scale=1.3)):
+    for axis in (
+        described(1000, 1500, "linear"),
+        described(2000, 2600, "linear", scale=1.3),
+    ):
         for transposed in (False, True):
             assert periodic.period_of(axis, transposed, lanes) is None
-    assert periodic.period_of(Axis(2001, 4003, "linear", scale=2.0), False, lanes)
+    assert periodic.period_of(described(2001, 4003, "linear", scale=2.0), False, lanes)
 
 
 @pytest.mark.parametrize("scale", [2.0, 0.5, 1.3, 0.37])
@@ -92,7 +97,7 @@ def test_a_scale_sets_the_positions(scale: float) -> None:
     image = cases.pixels(cases.generator(scale), (1, 1, 2501), "float64")
     how: dict[str, Any] = {"scale_factor": scale, "mode": "linear"}
     result = gridsample.interpolate(image, **how)
-    dense = axis_map(Axis(2501, result.shape[-1], "linear", scale=scale)).dense()
+    dense = axis_map(described(2501, result.shape[-1], "linear", scale=scale)).dense()
     # Positions of a few thousand have twelve bits less than weights.
     atol = 2501 * np.finfo(float).eps * np.abs(image).max()
     np.testing.assert_allclose(result, image @ dense.T, rtol=0, atol=atol)
@@ -237,7 +242,7 @@ def test_small_images_are_worth_one_thread() -> None:
     numbers = planning.Numbers("float32", "float32")
     kinds = "float32", "float32"
     for n, threads in ((64, 1), (2048, 8)):
-        maps = (axis_map(Axis(n, n // 2, "linear")),) * 2
+        maps = (axis_map(described(n, n // 2, "linear")),) * 2
         launch = planning.prepare(maps, (1, 1, n, n, 1), None, kinds, numbers, 8, planning.PIECE)
         assert min(8, launch.threads) == threads
 

@@ -7,10 +7,12 @@ this package depends on the library of an array.
 
 from __future__ import annotations
 
+import functools
 import importlib
+import inspect
 import sys
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
@@ -18,9 +20,11 @@ from gridsample.backends.base import Backend
 from gridsample.backends.numpy import BACKEND as NUMPY
 from gridsample.kernels import forks
 
-__all__ = ["Backend", "backend_of", "hand_over", "is_foreign", "is_overridden", "register"]
+__all__ = ["Backend", "backend_of", "is_foreign", "overridable", "register"]
 
 Loader = Callable[[], Backend]
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 def load_torch() -> Backend:
@@ -91,8 +95,6 @@ def register(package: str, loader: Loader) -> None:
 
 def library(array: Any) -> str:
     """The package of an array's type, if it has a backend or is foreign; otherwise "numpy"."""
-    if type(array) is np.ndarray:
-        return "numpy"
     for cls in type(array).__mro__:
         name: str = cls.__module__.partition(".")[0]
         if name in LOADERS or name in FOREIGN:
@@ -102,6 +104,8 @@ def library(array: Any) -> str:
 
 def is_foreign(array: Any) -> bool:
     """Whether an array is from a known library that has no backend, so that `backend_of` fails."""
+    if type(array) is np.ndarray:
+        return False
     name = library(array)
     return name in FOREIGN and name not in LOADERS
 
@@ -114,6 +118,8 @@ def backend_of(**arrays: Any) -> Backend:
     """
     package = "numpy"
     for name, array in arrays.items():
+        if type(array) is np.ndarray:
+            continue  # quickly
         source = library(array)
         if source in LOADERS:
             package = source
@@ -126,30 +132,52 @@ def backend_of(**arrays: Any) -> Backend:
     return NUMPY if package == "numpy" else LOADERS[package]()
 
 
-def is_overridden(*arrays: Any) -> bool:
-    """Whether a `__torch_function__`, of an argument or of a mode, overrides a call."""
-    for array in arrays:
-        if type(array) is not np.ndarray and hasattr(type(array), "__torch_function__"):
-            if is_traced() or not CHECK:
-                ready_for_torch()
-                from gridsample.backends.torch import internals
-
-                if is_traced():
-                    return bool(internals.has_torch_function(arrays))
-                CHECK.append(internals.has_torch_function)
-            return CHECK[0](arrays)
-    return False
-
-
-def hand_over(function: Callable[..., Any], arguments: dict[str, Any], *arrays: Any) -> Any:
-    """Pass a call of a public function to `__torch_function__`.
+def overridable(arrays: int) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Make a decorator of public functions, whose calls a `__torch_function__` may override.
 
     Args:
-        function: the public function.
-        arguments: its arguments by name, in order; the value of ``locals()`` at its beginning.
-        arrays: its first arguments, which may override the function.
+        arrays: how many of the function's first arguments are arrays; their classes, and torch's
+            modes, may override a call.
     """
+
+    def decorate(function: Callable[P, R]) -> Callable[P, R]:
+        names = [*inspect.signature(function).parameters][:arrays]
+
+        @functools.wraps(function)
+        def call(*args: P.args, **kwargs: P.kwargs) -> R:
+            # For NumPy arrays, this loop is all that a call costs.
+            for array in args[:arrays] if len(args) >= arrays else (*args, *kwargs.values()):
+                if type(array) is not np.ndarray and hasattr(type(array), "__torch_function__"):
+                    named = [kwargs[name] for name in names if name in kwargs]
+                    if torchs_check()((*args[:arrays], *named)):
+                        result: R = hand_over(call, args, kwargs, names)
+                        return result
+                    break
+            return function(*args, **kwargs)
+
+        return call
+
+    return decorate
+
+
+def torchs_check() -> Callable[[Sequence[Any]], bool]:
+    """Return torch's `has_torch_function`: whether an array or a mode overrides a call."""
+    if CHECK and not is_traced():
+        return CHECK[0]
+    ready_for_torch()
     from gridsample.backends.torch import internals
 
-    options = [*arguments.items()][len(arrays) :]
-    return internals.handle_torch_function(function, arrays, *arrays, **dict(options))
+    if not is_traced():
+        CHECK.append(internals.has_torch_function)
+    return internals.has_torch_function
+
+
+def hand_over(function: Any, args: Any, kwargs: dict[str, Any], names: Sequence[str]) -> Any:
+    """Pass a call to `__torch_function__`: the arrays of these names in order, the rest by name."""
+    from gridsample.backends.torch import internals
+
+    bound = inspect.signature(function).bind(*args, **kwargs)
+    bound.apply_defaults()
+    options = dict(bound.arguments)
+    arrays = [options.pop(name) for name in names]
+    return internals.handle_torch_function(function, arrays, *arrays, **options)

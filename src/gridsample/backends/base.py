@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Protocol
 
-from gridsample.definitions.options import Averaging, Options, checked, fill_numbers
+from gridsample.definitions.options import Averaging, Options, checked, fill_array, fill_numbers
 from gridsample.definitions.plan import Shape
 
 # An array of the backend's library, and a dtype as the library represents it.
@@ -286,13 +286,12 @@ class Backend(Protocol):
         """
         raise TypeError(f"{type(self).__name__} has no kernels that average")
 
-    @abstractmethod
     def fill(self, image: Array, options: Options) -> Array:
         """The fill value in an image's dtype, (1, C or 1, 1, ...), so that it broadcasts over it.
 
         It is only called if there is a fill value, and for floating-point or complex images.
         """
-        ...
+        return self.asarray(fill_array(options.fill_value, image.dtype, image.ndim), image)
 
     @abstractmethod
     def prefilter(

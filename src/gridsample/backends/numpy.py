@@ -20,6 +20,7 @@ from gridsample.definitions.options import (
     fill_numbers,
     keyed,
     looked_up,
+    plan_of,
 )
 from gridsample.definitions.plan import (
     BFLOAT16,
@@ -28,12 +29,12 @@ from gridsample.definitions.plan import (
     Shape,
     check_image_type,
     coordinates,
-    make_plan,
     type_name,
 )
+from gridsample.definitions.splines import extension
 from gridsample.kernels import of_labels, of_resizing, on_cpu
 from gridsample.kernels.memory import as_float, converted
-from gridsample.kernels.spline import coefficients, extension
+from gridsample.kernels.spline import coefficients
 
 Array = np.ndarray[Any, Any]
 DType = np.dtype[Any]
@@ -48,18 +49,9 @@ def resolve(
 ) -> Options:
     """Compute the checked options, without a fill value, and their plan."""
     checked_options = checked(Options._make(options), image, grid)
-    size = (image[0], image[-1], *image[1:-1]) if checked_options.channels_last() else image
-    return checked_options._replace(
-        plan=plan_of(size, image_type, grid, grid_type, checked_options)
-    )
-
-
-def plan_of(size: Shape, dtype: DType, grid: Shape, grid_type: DType, options: Options) -> Plan:
-    """Create the plan for an image (N, C, *spatial) that is sampled in a dtype."""
-    return make_plan(
-        size, dtype, grid, grid_type, options.mode, options.padding_mode, options.align_corners,
-        False, coords=options.coords, extrapolate=options.extrapolate, footprint=options.footprint,
-    )  # fmt: skip
+    last = checked_options.channels_last()
+    plan = plan_of(image, image_type, grid, grid_type, checked_options, last)
+    return checked_options._replace(plan=plan)
 
 
 def plan_for(image: Array, grid: Array, options: Options, dtype: DType) -> Plan:
@@ -97,9 +89,9 @@ def has_channels_last(array: Array) -> bool:
 
 
 def stand_in(theta: Array, out: Shape) -> Array:
-    """Create a broadcast view with the shape and dtype of the grid that affine maps represent."""
+    """Create a broadcast view with the shape and dtype of the grid that maps represent."""
     zero = np.zeros((), theta.dtype.newbyteorder("="))
-    return np.broadcast_to(zero, (len(theta), *out, theta.shape[1]))
+    return np.broadcast_to(zero, (len(theta), *out, theta.shape[2] - 1))
 
 
 # The backend --------------------------------------------------------------------------------------
@@ -271,7 +263,7 @@ class NumPy(Backend):
     def affine(
         self, image: Array, theta: Array, out: Shape, options: Options, dtype: DType
     ) -> Array:
-        """Sample an image under affine maps."""
+        """Sample an image under affine maps, or projective ones (N, D + 1, D + 1)."""
         plan = plan_for(image, stand_in(theta, out), options, dtype)
         result = empty(plan.shape, plan.dtype, options.channels_last())
         if result.size:
@@ -348,11 +340,6 @@ class NumPy(Backend):
         if by_points is not None:
             by_points = converted(by_points, points.dtype.newbyteorder("="))
         return gradients.image, by_points, gradients.weights, gradients.doubtful
-
-    def fill(self, image: Array, options: Options) -> Array:
-        """The fill value as an array that broadcasts over an image."""
-        numbers = np.array(options.fill_value, image.dtype)
-        return numbers.reshape(1, -1, *(1,) * (image.ndim - 2))
 
     def prefilter(
         self, image: Array, order: int, boundaries: Sequence[str], axes: Sequence[int],

@@ -7,7 +7,8 @@ Every function accepts a single value or an array, and is written once for all t
 only arithmetic, comparisons, ``where``, ``floor``, ``rint``, ``minimum``, ``maximum``,
 ``remainder``, and ``if`` on flags that are known in advance (``aligned``, ``boundary``, ``edge``,
 ``rounding``).  In this module, these names are NumPy's, which values of the vector language
-(`gridsample.kernels.vector`) accept, too; `gridsample.kernels.gpu.build` binds them to Triton's.
+(`gridsample.kernels.vector`) accept, too; `bound` binds them to another library's, and
+`gridsample.kernels.gpu.build` to Triton's.
 
 An axis of ``size`` pixels is described by ``last = size - 1``, which float32 represents exactly for
 one more pixel than ``size``.  ``edge`` determines where the mirrors are: at -edge / 2 and
@@ -18,6 +19,7 @@ mirror is at a pixel of 0 next to the image.  Under an odd boundary, each tap al
 
 from __future__ import annotations
 
+import types
 from typing import Any
 
 import numpy as np
@@ -155,3 +157,17 @@ def weight(t: Any, coefficients: Any, powers: int) -> Any:
     for back in range(2, powers + 1):
         total = total * t + coefficients[powers - back]
     return total
+
+
+def bound(namespace: Any) -> types.SimpleNamespace:
+    """Copy the functions of this module; the copies call ``where`` and so on of a namespace.
+
+    A formula cannot be used if the namespace lacks a function that it calls.
+    """
+    names = dict(globals())
+    for name in ("floor", "rint", "where", "minimum", "maximum", "remainder"):
+        names[name] = getattr(namespace, name, None)
+    for name, formula in globals().items():
+        if isinstance(formula, types.FunctionType):
+            names[name] = types.FunctionType(formula.__code__, names, name)
+    return types.SimpleNamespace(**names)

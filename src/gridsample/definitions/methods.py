@@ -13,12 +13,13 @@ from __future__ import annotations
 
 import ast
 import math
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
 
 from gridsample.definitions import axis
+from gridsample.definitions.caches import cached_property
 from gridsample.definitions.weights import (
     FAMILIES,
     Array,
@@ -59,9 +60,6 @@ class Method:
         stretched: the kernel that antialiasing stretches, if it differs from ``formula``.
         votes: whether the taps vote, so that the result is one of the pixels' values: the one with
             the largest sum of weights.  Otherwise the pixels are blended.
-        text: all of the above as a string, from which `of_text` restores the method.
-        by_distance: whether a weight depends only on the distance between a tap and the position.
-            It follows from the table.
 
     Raises:
         ValueError: the table is empty, ragged, or not finite, its weights do not sum to one, or the
@@ -86,8 +84,6 @@ class Method:
     formula: Formula = ()
     stretched: Formula = ()
     votes: bool = False
-    text: str = field(init=False, repr=False, compare=False)
-    by_distance: bool = field(init=False, repr=False, compare=False)
 
     @classmethod
     def of_text(cls, text: str) -> Method:
@@ -95,7 +91,7 @@ class Method:
         return cls(*ast.literal_eval(text))
 
     def __post_init__(self) -> None:
-        """Validate the table and the formulas, and compute the derived fields."""
+        """Validate the table and the formulas."""
         for formula in filter(None, (self.formula, self.stretched)):
             if formula[0] not in FAMILIES:
                 raise ValueError(
@@ -104,13 +100,10 @@ class Method:
                 )
         if self.table or not self.formula:
             self._check_table()
-        table = tuple(tuple(float(c) for c in row) for row in self.table)
-        formulas = [
-            (*formula[:1], *map(float, formula[1:])) for formula in (self.formula, self.stretched)
-        ]
-        others = [getattr(self, field.name) for field in fields(self) if field.init][2:-3]
-        object.__setattr__(self, "text", str([self.name, table, *others, *formulas, self.votes]))
-        object.__setattr__(self, "by_distance", self._mirrors())
+
+    def __hash__(self) -> int:
+        """The hash, which takes no time because methods are keys of many caches."""
+        return hash(self.name)
 
     def _check_table(self) -> None:
         """Reject a table that is malformed, does not sum to one or does not match the formula."""
@@ -132,7 +125,8 @@ class Method:
         if self.formula:
             t = np.array([0.0, 0.3, 0.45])
             weights = kernel(self.formula)[1](self.offsets - t[:, np.newaxis])
-            off = weights - self.weights(t) * weights.sum(axis=1, keepdims=True)
+            ours = np.vander(t, self.powers, increasing=True) @ np.array(self.table).T
+            off = weights - ours * weights.sum(axis=1, keepdims=True)
             if np.abs(off).max() > 1e-6 * np.abs(weights).max():
                 raise ValueError(
                     f"method {self.name!r}: the table's weights are not those of the formula "
@@ -179,7 +173,18 @@ class Method:
             table = tuple((*(p * row[p] for p in range(1, len(row))), 0.0) for row in table)
         return table
 
-    def _mirrors(self) -> bool:
+    @cached_property
+    def text(self) -> str:
+        """All of the method as a string, from which `of_text` restores it."""
+        table = tuple(tuple(float(c) for c in row) for row in self.table)
+        formulas = [
+            (*formula[:1], *map(float, formula[1:])) for formula in (self.formula, self.stretched)
+        ]
+        others = [getattr(self, field.name) for field in fields(self)][2:-3]
+        return str([self.name, table, *others, *formulas, self.votes])
+
+    @cached_property
+    def by_distance(self) -> bool:
         """Whether taps at the same distance on both sides of a position have the same weight."""
         if not self.table:
             return True
@@ -291,7 +296,7 @@ def bspline(order: int) -> Method:
     check_whole("order", order, 2, 7)
     return Method(
         f"spline{order}",
-        tuple(tuple(map(float, row)) for row in bspline_table(order)),
+        bspline_table(order),
         first=-(order // 2),
         rounds=order % 2 == 0,
         prefilter=order,
@@ -330,6 +335,10 @@ def lanczos(a: int) -> Method:
     return Method(f"lanczos{a}", lanczos_table(a), first=1 - a, formula=("lanczos", a))
 
 
+# These only resize.
+NEAREST_EXACT = Method("nearest-exact", (), first=0, formula=("box",))
+AREA = Method("area", (), first=0, formula=("box",))
+
 NEAREST = Method(
     "nearest", ((1.0,),), first=0, rounds=True, folds_position=True, formula=("box",)
 )  # fmt: skip
@@ -353,10 +362,9 @@ METHODS = {
         *(bspline(order) for order in range(2, 8)),
         *(lanczos(a) for a in (2, 3, 4)),
         LABEL,
-        # These only resize.
-        Method("nearest-exact", (), first=0, formula=("box",)),
-        Method("area", (), first=0, formula=("box",)),
-        Method("gaussian", (), first=0, formula=("gaussian",)),
+        NEAREST_EXACT,
+        AREA,
+        Method("gaussian", (), first=0, formula=("gaussian",)),  # it only resizes, too
     )
 }
 
@@ -376,15 +384,3 @@ ALIASES = {
 def sampling_names() -> tuple[str, ...]:
     """The names of the methods that can sample points."""
     return tuple([name for name, method in METHODS.items() if method.samples])
-
-
-def spell(method: str | Method) -> str:
-    """Describe a method as a string: its name, or its complete definition.
-
-    The schemas of torch's operators can hold strings, and strings are cheap to compare.  An
-    exported program thus contains the definition of a custom method.
-    """
-    if isinstance(method, str):
-        return method
-    known = METHODS.get(method.name)
-    return method.name if known is not None and known.text == method.text else method.text

@@ -6,11 +6,15 @@ import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple, TypeVar
 
+import numpy as np
+
 from gridsample.definitions.checks import as_array, check_constant, check_dense
 from gridsample.definitions.footprints import Footprint, check_footprint
 from gridsample.definitions.labels import check_label_fill, has_labels
+from gridsample.definitions.methods import Method
 from gridsample.definitions.plan import (
     BOUNDARIES,
+    Plan,
     Shape,
     channels_last,
     check_boundaries,
@@ -22,8 +26,10 @@ from gridsample.definitions.plan import (
     find_end,
     find_method,
     hashable,
+    make_plan,
     per_axis,
 )
+from gridsample.definitions.zooming import Zoom
 
 Record = TypeVar("Record", bound=tuple[Any, ...])
 
@@ -122,7 +128,7 @@ class Resizing(NamedTuple):
 
     Attributes:
         size: the output's spatial shape.
-        methods: the method of each axis, as `gridsample.definitions.methods.spell` writes it.
+        methods: the method of each axis, or how it is zoomed.
         align_corners: whether the centres of the corner pixels stay in place.
         antialias: whether weights are stretched along axes that shrink.
         scales: outputs per input along each axis; 0 if positions follow from the sizes.
@@ -132,7 +138,7 @@ class Resizing(NamedTuple):
     """
 
     size: Shape
-    methods: tuple[str, ...]
+    methods: tuple[Method | Zoom, ...]
     align_corners: bool
     antialias: bool
     scales: tuple[float, ...]
@@ -207,6 +213,17 @@ def checked(options: Options, image: Shape, grid: Shape) -> Options:
     )
 
 
+def plan_of(
+    image: Shape, dtype: np.dtype[Any], grid: Shape, grid_type: np.dtype[Any], options: Options,
+    last: bool = False,
+) -> Plan:  # fmt: skip
+    """Create the plan of checked options; ``last`` means that the image's channels come last."""
+    return make_plan(
+        image, dtype, grid, grid_type, options.mode, options.padding_mode, options.align_corners,
+        last, coords=options.coords, extrapolate=options.extrapolate, footprint=options.footprint,
+    )  # fmt: skip
+
+
 def fill_numbers(options: Options, filled: bool, dtype: Any, channels: int) -> tuple[Any, ...]:
     """Compute the fill value of a checked record: () for 0, one number, or one per channel.
 
@@ -261,3 +278,10 @@ def fill_numbers(options: Options, filled: bool, dtype: Any, channels: int) -> t
     if has_labels(options.mode):
         check_label_fill(entries, dtype)
     return tuple(entries)
+
+
+def fill_array(
+    numbers: Sequence[Any], dtype: np.dtype[Any], dimensions: int
+) -> np.ndarray[Any, Any]:
+    """Convert the fill value of a checked record to an array that broadcasts over (N, C, ...)."""
+    return np.array(numbers or (0,)).astype(dtype).reshape(1, -1, *(1,) * (dimensions - 2))

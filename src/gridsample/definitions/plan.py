@@ -7,7 +7,6 @@ are raised here.
 
 from __future__ import annotations
 
-import difflib
 import functools
 import math
 from collections.abc import Sequence
@@ -61,6 +60,10 @@ class Boundary:
     def edge_for(self, align_corners: bool) -> int:
         """The place of the mirrors, which is `edge` resolved for a value of align_corners."""
         return int(not align_corners) if self.edge is None else self.edge
+
+    def fold_index(self, index: Any, size: Any, align_corners: bool = False) -> Any:
+        """The index of the pixel that a tap reads, or DROPPED; see `axis.fold_index`."""
+        return axis.fold_index(index, size, self.code, self.edge_for(align_corners))
 
 
 # The comments show three pixels to the left and to the right of an image a b c d.
@@ -298,6 +301,8 @@ def listed(mode: Mode) -> Sequence[Any]:
 
 def unknown(name: str, name_given: str, accepted: Sequence[str], remark: str = "") -> ValueError:
     """Create the error for an unknown name; it suggests the most similar accepted name."""
+    import difflib  # which only errors need
+
     close = difflib.get_close_matches(name_given.lower(), accepted, n=1)
     hint = f"; did you mean {close[0]!r}?" if close and not remark else ""
     end = f"{', '.join(map(repr, accepted))}{hint}{about(name)}"
@@ -325,16 +330,6 @@ def find_method(name: str | Method, resizing: bool = False) -> Method:
 
 # The functions that accept every method, for messages.
 RESIZERS = "interpolate, gridsample.nn's Upsample and Downsample and 'gridsample resize'"
-
-
-@functools.lru_cache(maxsize=1024)
-def method_of(spelling: str | Method) -> Method:
-    """Find the method of a name or of a string from `spell`, including those that only resize."""
-    if isinstance(spelling, Method):
-        return spelling
-    if spelling.startswith("["):
-        return Method.of_text(spelling)
-    return find_method(spelling, resizing=True)
 
 
 def check_boundary(name: str, argument: str = "padding_mode") -> str:

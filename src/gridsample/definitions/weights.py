@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -104,8 +103,8 @@ def substitute(coefficients: tuple[float, ...], start: float, factor: float) -> 
     return result
 
 
-def bspline_table(order: int) -> tuple[tuple[Fraction, ...], ...]:
-    """The exact weights of the B-spline of an order.
+def bspline_table(order: int) -> Table:
+    """The weights of the B-spline of an order, each coefficient rounded once.
 
     The B-spline on [0, n + 1] is a sum of one-sided powers,
 
@@ -118,8 +117,8 @@ def bspline_table(order: int) -> tuple[tuple[Fraction, ...], ...]:
 
     Example:
         >>> from gridsample.definitions.weights import bspline_table
-        >>> print(*bspline_table(3)[0])  # (1 - t)^3 / 6
-        1/6 -1/2 1/2 -1/6
+        >>> [round(6 * c) for c in bspline_table(3)[0]]  # (1 - t)^3 / 6
+        [1, -3, 3, -1]
     """
     n, table = order, []
     for k in range(n + 1):
@@ -128,7 +127,7 @@ def bspline_table(order: int) -> tuple[tuple[Fraction, ...], ...]:
             sign, start = (-1) ** j * math.comb(n + 1, j), 2 * (n - k - j) + 1 - n % 2
             for power in range(n + 1):  # of (start / 2 + t)^n
                 row[power] += sign * math.comb(n, power) * start ** (n - power) * 2**power
-        table.append(tuple(Fraction(number, 2**n * math.factorial(n)) for number in row))
+        table.append(tuple(number / (2**n * math.factorial(n)) for number in row))
     return tuple(table)
 
 

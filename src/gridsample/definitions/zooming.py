@@ -9,34 +9,22 @@ spline at once, and the image is read as it is.  A Gaussian before it only widen
 
 from __future__ import annotations
 
-import functools
-import math
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from gridsample.definitions.axis import split
+from gridsample.definitions.axis import DROPPED, split
+from gridsample.definitions.bands import KEPT, Band, chosen, collect
 from gridsample.definitions.caches import cached_by_size
 from gridsample.definitions.methods import METHODS
-from gridsample.definitions.tables import (
-    KEPT,
-    ZOOM,
-    Axis,
-    Band,
-    chosen,
-    clamp,
-    collect,
-    mirror,
-    reflect,
-)
+from gridsample.definitions.plan import BOUNDARIES
+from gridsample.definitions.splines import cardinal, decay
 
 Array = np.ndarray[Any, Any]
 
-# The largest pole of the splines of order 2 to 5.
-POLES = {2: 0.1716, 3: 0.2680, 4: 0.3613, 5: 0.4306}
 # SciPy computes coefficients of a line with so many pixels more at each end, where it has no exact
-# recursion for a boundary.
-PAD = 12
+# recursion for a boundary.  That line is filtered under another boundary.
+PAD, FILTERS = 12, {"constant": "mirror", "border": "symmetric"}
 # Standard deviations after which SciPy cuts off a Gaussian.
 TRUNCATE = 4.0
 
@@ -67,14 +55,10 @@ class Zoom(NamedTuple):
     low: int = 0
     begin: int = 0
 
-    def spelled(self) -> str:
-        """Write it as a method, in the spelling of `gridsample.definitions.tables.Axis`."""
-        return ZOOM + ",".join(map(str, self))
-
     @property
     def reach(self) -> int:
         """The distance from a coefficient at which pixels no longer count."""
-        return math.ceil(self.digits / -math.log10(POLES[self.order])) if self.order > 1 else 0
+        return decay(self.order, 10.0**-self.digits) if self.order > 1 else 0
 
     @property
     def is_identity(self) -> bool:
@@ -88,21 +72,14 @@ class Zoom(NamedTuple):
         return self._replace(low=0, begin=0)
 
 
-def zoom_of(method: str) -> Zoom:
-    """Read what `Zoom.spelled` wrote."""
-    order, boundary, sigma, *numbers = method.removeprefix(ZOOM).split(",")
-    return Zoom(int(order), boundary, float(sigma), *map(int, numbers))
-
-
-def zoomed(axis: Axis) -> Band:
-    """Compute the band of an axis whose method is a `Zoom`; its sizes are those of the part."""
-    zoom = zoom_of(axis.method)
+def zoomed(zoom: Zoom, inputs: int, outputs: int) -> Band:
+    """Compute the band of the part of an axis with these sizes."""
     band, _ = full_band(zoom.uncut)
-    rows = slice(zoom.begin, zoom.begin + axis.outputs)
+    rows = slice(zoom.begin, zoom.begin + outputs)
     first, count = band.first[rows] - zoom.low, band.count[rows]
-    if len(first) and not (first.min() >= 0 and (first + count).max() <= axis.inputs):
-        raise ValueError(f"{axis.inputs} inputs from {zoom.low} do not suffice for {zoom}")
-    return Band(axis.inputs, first, count, band.weights[rows])
+    if len(first) and not (first.min() >= 0 and (first + count).max() <= inputs):
+        raise ValueError(f"{inputs} inputs from {zoom.low} do not suffice for {zoom}")
+    return Band(inputs, first, count, band.weights[rows])
 
 
 def needed(zoom: Zoom, rows: slice) -> slice:
@@ -175,37 +152,22 @@ def around(zoom: Zoom) -> tuple[Array, Array]:
     return base.astype(np.int64)[:, np.newaxis] + offsets, weights
 
 
-@functools.lru_cache
-def cardinal(order: int, reach: int) -> Array:
-    """The coefficients, up to a distance, of the spline that is 1 at one pixel and 0 at others."""
-    half = order // 2
-    values = METHODS[f"spline{order}"].weights(np.zeros(1))[0][: 2 * half + 1]
-    n = 2 * (reach + 48) + 1  # the ends are too far away to count
-    matrix = sum(np.diag(np.full(n - abs(k), values[k + half]), k) for k in range(-half, half + 1))
-    line = np.linalg.solve(matrix, np.arange(n) == n // 2)
-    coefficients: Array = line[n // 2 - reach : n // 2 + reach + 1]
-    return coefficients
-
-
 def folded(index: Array, weights: Array, zoom: Zoom, padded: bool = False) -> tuple[Band, Array]:
     """Fold indices (rows, taps) by the boundary, add the weights of equal ones, and sum all.
 
     ``padded`` means that the line ends `PAD` pixels after the image, where it is reflected.
     """
-    n, pad = zoom.inputs, PAD if padded else 0
+    n, ones = zoom.inputs, np.ones(len(index))
     if zoom.boundary == "wrap":
-        return collect(index, weights, n), np.ones(len(index))
-    if zoom.boundary == "constant":
-        if pad:
-            index = mirror(index + pad, n + 2 * pad) - pad
-        inside = (index >= 0) & (index < n)
-        share = np.where(inside.all(axis=1), 1.0, (weights * inside).sum(axis=1))
-        return collect(clamp(index, n), weights * inside, n), share
-    if zoom.boundary == "border":
-        index = clamp(reflect(index + pad, n + 2 * pad) - pad if pad else index, n)
-    else:
-        index = (mirror if zoom.boundary == "mirror" else reflect)(index, n)
-    return collect(index, weights, n), np.ones(len(index))
+        return collect(index, weights, n), ones
+    if padded and zoom.boundary in FILTERS:
+        line = BOUNDARIES[FILTERS[zoom.boundary]]
+        index = line.fold_index(index + PAD, n + 2 * PAD) - PAD
+    if zoom.boundary != "constant":
+        return collect(BOUNDARIES[zoom.boundary].fold_index(index, n), weights, n), ones
+    inside = BOUNDARIES["constant"].fold_index(index, n) != DROPPED
+    share = np.where(inside.all(axis=1), 1.0, (weights * inside).sum(axis=1))
+    return collect(BOUNDARIES["border"].fold_index(index, n), weights * inside, n), share
 
 
 def composed(after: Band, before: Band, low: int) -> Band:

@@ -5,11 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from html import escape
+from typing import TYPE_CHECKING
 
 from gridsample.definitions import html
 from gridsample.explanation.parts import NEGATIVE, POINT, POSITIVE, window
-from gridsample.explanation.records import Explanation, Tap
 from gridsample.explanation.table import decimals, show
+
+if TYPE_CHECKING:  # whose _repr_html_ is `as_html`
+    from gridsample.explanation.records import Explanation, Tap
 
 CELL = 44  # of a pixel, in the drawing's units
 MOST_TAPS = 32  # rows of the table

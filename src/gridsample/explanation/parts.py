@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from gridsample.explanation.records import AxisSteps, Explanation
-
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+    from gridsample.explanation.records import AxisSteps, Explanation
 
 INK, GREY, PALE = "#1e293b", "#8592a6", "#c3cddb"
 LOW, HIGH = (0.95, 0.965, 0.985), (0.72, 0.79, 0.88)  # the smallest and the largest pixel

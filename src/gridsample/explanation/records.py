@@ -16,6 +16,8 @@ import numpy as np
 from gridsample.definitions import axis
 from gridsample.definitions.footprints import SLACK, pixels_per_unit
 from gridsample.definitions.methods import Method
+from gridsample.explanation.notebook import as_html
+from gridsample.explanation.table import page
 
 Array = np.ndarray[Any, Any]
 
@@ -243,14 +245,10 @@ class Explanation:
 
         It has less than 100 columns unless the image has a billion pixels.
         """
-        from gridsample.explanation.table import page
-
         return "\n".join(line.rstrip() for line in page(self))
 
     def _repr_html_(self) -> str:
         """Show tables, and in 1-D and 2-D a drawing, in a notebook."""
-        from gridsample.explanation.notebook import as_html
-
         return as_html(self)
 
 

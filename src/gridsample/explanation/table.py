@@ -5,12 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
 from gridsample.definitions import axis
 from gridsample.definitions.plan import BOUNDARIES
-from gridsample.explanation.records import AxisSteps, Explanation, corners
-from gridsample.explanation.tapwise import FEW_FOLDS
 
+if TYPE_CHECKING:  # whose __str__ is `page`
+    from gridsample.explanation.records import AxisSteps, Explanation
+
+# More folds than this are shown as one step.
+FEW_FOLDS = 4
 # The maximum width of a polynomial; if it is longer, only its value is shown.
 WIDEST = 40
 # One column: the text before each of its cells, its header, its alignment, and its cells.
@@ -149,8 +153,7 @@ def _whereabouts(steps: AxisSteps) -> str:
     """Describe the position in words."""
     if steps.nowhere:
         return "nowhere" if math.isnan(steps.position) else "nowhere: the folds never end"
-    low, high = corners(steps.size, align_corners=False)
-    return "" if low <= steps.position <= high else "outside the image"
+    return "" if -0.5 <= steps.position <= steps.size - 0.5 else "outside the image"
 
 
 def _fold_rows(steps: AxisSteps) -> Iterator[Row]:

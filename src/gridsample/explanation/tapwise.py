@@ -41,12 +41,10 @@ from gridsample.explanation.records import (
     read,
     winner,
 )
+from gridsample.explanation.table import FEW_FOLDS
 from gridsample.ops.filtering import spline_filter
 
 Array = np.ndarray[Any, Any]
-
-# More folds than this are shown as one step.
-FEW_FOLDS = 4
 
 
 def explain(

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from gridsample.backends import Backend, hand_over, is_overridden
+from gridsample.backends import Backend, overridable
 from gridsample.backends.maps import grid_along
 from gridsample.definitions.plan import COORDS, check_flag
 from gridsample.fields.arrays import (
@@ -32,6 +32,7 @@ CONVENTIONS = ("opencv", "skimage", "scipy", "pixel")
 # Coordinates --------------------------------------------------------------------------------------
 
 
+@overridable(arrays=1)
 def to_pixel(
     grid: Any,
     size: Sequence[int] | None = None,
@@ -69,12 +70,11 @@ def to_pixel(
         >>> to_pixel(np.array([[-1.0, 0.0]]), (4, 6))
         array([[-0.5,  1.5]])
     """
-    if is_overridden(grid):
-        return hand_over(to_pixel, locals(), grid)
     backend, (array,) = as_wide_arrays(grid=grid)
     return restore_dtype(backend, pixels_of(backend, array, size, align_corners, coords), grid)
 
 
+@overridable(arrays=1)
 def to_normalized(
     grid: Any,
     size: Sequence[int],
@@ -114,8 +114,6 @@ def to_normalized(
         array([[-0.5, -0.5],
                [ 0.5, -0.5]])
     """
-    if is_overridden(grid):
-        return hand_over(to_normalized, locals(), grid)
     backend, (array,) = as_wide_arrays(grid=grid)
     corners = check_flag(align_corners, "align_corners")
     rank = rank_of(backend, array)
@@ -126,6 +124,7 @@ def to_normalized(
     return restore_dtype(backend, normalized_of(backend, positions, spatial, corners), grid)
 
 
+@overridable(arrays=1)
 def to_displacement(
     grid: Any,
     size: Sequence[int] | None = None,
@@ -156,8 +155,6 @@ def to_displacement(
         >>> float(abs(to_displacement(identity, (2, 3))).max())
         0.0
     """
-    if is_overridden(grid):
-        return hand_over(to_displacement, locals(), grid)
     backend, (array,) = as_wide_arrays(grid=grid)
     check_field(backend, array, "grid")
     positions = pixels_of(backend, array, size, align_corners, coords)
@@ -167,6 +164,7 @@ def to_displacement(
 # Matrices -----------------------------------------------------------------------------------------
 
 
+@overridable(arrays=1)
 def theta_from_matrix(
     matrix: Any,
     input_size: Sequence[int],
@@ -214,8 +212,6 @@ def theta_from_matrix(
         >>> gridsample.grid_sample(image, gridsample.affine_grid(theta, image.shape))
         array([[[[0., 1., 2., 3.]]]])
     """
-    if is_overridden(matrix):
-        return hand_over(theta_from_matrix, locals(), matrix)
     backend, (array,) = as_wide_arrays(matrix=matrix)
     source, target = checked_sizes(input_size, output_size)
     corners = check_flag(align_corners, "align_corners")
@@ -226,6 +222,7 @@ def theta_from_matrix(
     return restore_dtype(backend, theta, matrix)
 
 
+@overridable(arrays=1)
 def matrix_from_theta(
     theta: Any,
     input_size: Sequence[int],
@@ -262,8 +259,6 @@ def matrix_from_theta(
                [0., 1., 0.],
                [0., 0., 1.]])
     """
-    if is_overridden(theta):
-        return hand_over(matrix_from_theta, locals(), theta)
     backend, (array,) = as_wide_arrays(theta=theta)
     source, target = checked_sizes(input_size, output_size)
     corners = check_flag(align_corners, "align_corners")
@@ -274,6 +269,7 @@ def matrix_from_theta(
     return restore_dtype(backend, as_pixel_map(backend, pixel, convention, "theta"), theta)
 
 
+@overridable(arrays=1)
 def invert_theta(theta: Any) -> Any:
     """Invert affine maps: where theta maps output to input, the result maps input to output.
 
@@ -296,8 +292,6 @@ def invert_theta(theta: Any) -> Any:
         >>> invert_theta(np.array([[[2.0, 1.0]]]))
         array([[[ 0.5, -0.5]]])
     """
-    if is_overridden(theta):
-        return hand_over(invert_theta, locals(), theta)
     backend, (array,) = as_wide_arrays(theta=theta)
     shape = backend.shape(array)
     rank = shape[-1] - 1 if len(shape) in (2, 3) else 0
@@ -305,6 +299,7 @@ def invert_theta(theta: Any) -> Any:
     return restore_dtype(backend, inverse(backend, square, "theta")[:, :rank], theta)
 
 
+@overridable(arrays=1)
 def theta_from_grid(grid: Any, align_corners: bool = False) -> Any:
     """Find the theta of which a grid is the `affine_grid`, or the closest to it.
 
@@ -330,8 +325,6 @@ def theta_from_grid(grid: Any, align_corners: bool = False) -> Any:
         >>> float(abs(found - theta).max().round(12))
         0.0
     """
-    if is_overridden(grid):
-        return hand_over(theta_from_grid, locals(), grid)
     backend, (array,) = as_wide_arrays(grid=grid)
     spatial = check_field(backend, array, "grid")
     corners, rank = check_flag(align_corners, "align_corners"), len(spatial)
@@ -347,6 +340,7 @@ def theta_from_grid(grid: Any, align_corners: bool = False) -> Any:
     return restore_dtype(backend, xp.stack(columns, -1), grid)
 
 
+@overridable(arrays=1)
 def homography_grid(
     matrix: Any,
     input_size: Sequence[int],
@@ -387,8 +381,6 @@ def homography_grid(
         >>> homography_grid(tilt, (1, 3), (1, 3), convention="pixel", coords="pixel")[0, 0, :, 0]
         array([0.        , 0.66666667, 1.        ])
     """
-    if is_overridden(matrix):
-        return hand_over(homography_grid, locals(), matrix)
     backend, (array,) = as_wide_arrays(matrix=matrix)
     source, target = checked_sizes(input_size, output_size)
     corners = check_flag(align_corners, "align_corners")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from gridsample.backends import Backend, hand_over, is_overridden
+from gridsample.backends import Backend, overridable
 from gridsample.definitions.plan import Mode
 from gridsample.fields.arrays import (
     Array,
@@ -47,6 +47,7 @@ class Inverse(NamedTuple):
 # Composition --------------------------------------------------------------------------------------
 
 
+@overridable(arrays=2)
 def compose(
     outer: Any,
     inner: Any,
@@ -89,13 +90,12 @@ def compose(
         >>> compose(left, right)[0, :, 0]
         array([0., 0., 0.])
     """
-    if is_overridden(outer, inner):
-        return hand_over(compose, locals(), outer, inner)
     backend, (second, first) = as_pair(coords, outer=outer, inner=inner)
     result = composed(second, first, mode, padding_mode)
     return restore_dtype(backend, from_displacements(backend, result, coords), outer, inner)
 
 
+@overridable(arrays=3)
 def compose_vjp(
     grad_output: Any,
     outer: Any,
@@ -130,8 +130,6 @@ def compose_vjp(
         >>> grad_outer[0, :, 0], grad_inner[0, :, 0]
         (array([1., 1., 1.]), array([1., 1., 1.]))
     """
-    if is_overridden(grad_output, outer, inner):
-        return hand_over(compose_vjp, locals(), grad_output, outer, inner)  # type: ignore[no-any-return]
     backend, (upstream, second, first) = as_wide_arrays(
         grad_output=grad_output, outer=outer, inner=inner
     )
@@ -148,6 +146,7 @@ def compose_vjp(
 # Inversion ----------------------------------------------------------------------------------------
 
 
+@overridable(arrays=1)
 def invert(
     field: Any,
     mode: Mode = "bilinear",
@@ -195,8 +194,6 @@ def invert(
         >>> bool(converged.all())
         True
     """
-    if is_overridden(field):
-        return hand_over(invert, locals(), field)  # type: ignore[no-any-return]
     count, limit = check_count(iterations, "iterations"), check_positive(tolerance, "tolerance")
     backend, (array,) = as_wide_arrays(field=field)
     check_field(backend, array, "field")
@@ -212,6 +209,7 @@ def invert(
     )
 
 
+@overridable(arrays=3)
 def invert_vjp(
     grad_output: Any,
     field: Any,
@@ -249,8 +247,6 @@ def invert_vjp(
         >>> invert_vjp(ones, shift, invert(shift).field)[0, :, 0]  # the inverse is -f(q - 1)
         array([-2., -1.,  0.])
     """
-    if is_overridden(grad_output, field, inverse):
-        return hand_over(invert_vjp, locals(), grad_output, field, inverse)
     backend, (upstream, array, undone) = as_wide_arrays(
         grad_output=grad_output, field=field, inverse=inverse
     )
@@ -272,6 +268,7 @@ def invert_vjp(
 # Exponentials -------------------------------------------------------------------------------------
 
 
+@overridable(arrays=1)
 def exp(
     velocity: Any,
     steps: int = 7,
@@ -306,8 +303,6 @@ def exp(
         >>> exp(growth)[0, 7:10, 0].round(4)
         array([-1.,  0.,  1.])
     """
-    if is_overridden(velocity):
-        return hand_over(exp, locals(), velocity)
     count = check_count(steps, "steps")
     backend, (array,) = as_wide_arrays(velocity=velocity)
     check_field(backend, array, "velocity")
@@ -317,6 +312,7 @@ def exp(
     return restore_dtype(backend, result, velocity)
 
 
+@overridable(arrays=2)
 def exp_vjp(
     grad_output: Any,
     velocity: Any,
@@ -348,8 +344,6 @@ def exp_vjp(
         >>> exp_vjp(np.ones((1, 3, 1)), np.zeros((1, 3, 1)))[0, :, 0]
         array([1., 1., 1.])
     """
-    if is_overridden(grad_output, velocity):
-        return hand_over(exp_vjp, locals(), grad_output, velocity)
     count = check_count(steps, "steps")
     backend, (upstream, array) = as_wide_arrays(grad_output=grad_output, velocity=velocity)
     check_field(backend, array, "velocity")

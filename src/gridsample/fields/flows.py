@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from gridsample.backends import hand_over, is_overridden
+from gridsample.backends import overridable
 from gridsample.definitions.plan import Mode
 from gridsample.fields.arrays import (
     check_field_coords,
@@ -80,6 +80,7 @@ def flow_warp(
     )  # fmt: skip
 
 
+@overridable(arrays=2)
 def consistency(
     forward: Any,
     backward: Any,
@@ -123,8 +124,6 @@ def consistency(
         >>> consistent  # the last pixel leaves the image
         array([[ True,  True,  True, False]])
     """
-    if is_overridden(forward, backward):
-        return hand_over(consistency, locals(), forward, backward)  # type: ignore[no-any-return]
     backend, (there, back) = as_pair(coords, forward=forward, backward=backward)
     rank = backend.shape(there)[-1]
     returned = sampled(back, there, mode, "border")

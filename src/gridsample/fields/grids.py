@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from gridsample.backends import backend_of, hand_over, is_overridden
+from gridsample.backends import backend_of, overridable
 from gridsample.definitions.plan import GRID_TYPES, check_flag, coordinates
 from gridsample.definitions.sizes import check_output, check_theta
 
@@ -52,6 +52,7 @@ def identity_grid(
     return np.broadcast_to(grid, (batch, *grid.shape))
 
 
+@overridable(arrays=1)
 def affine_grid(theta: Any, size: Sequence[int], align_corners: bool = False) -> Any:
     """Make the grid of an affine map, which is applied to each output pixel's coordinates.
 
@@ -79,8 +80,6 @@ def affine_grid(theta: Any, size: Sequence[int], align_corners: bool = False) ->
         array([[[[-0.25,  0.  ],
                  [ 0.75,  0.  ]]]])
     """
-    if is_overridden(theta):
-        return hand_over(affine_grid, locals(), theta)
     corners = check_flag(align_corners, "align_corners")
     backend = backend_of(theta=theta)
     (maps,) = backend.asarrays(theta=theta)

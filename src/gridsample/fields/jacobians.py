@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple
 
-from gridsample.backends import Backend, hand_over, is_overridden
+from gridsample.backends import Backend, overridable
 from gridsample.definitions.plan import Mode
 from gridsample.fields.arrays import (
     Array,
@@ -39,6 +39,7 @@ class Regularity(NamedTuple):
     bending: Any
 
 
+@overridable(arrays=1)
 def jacobian(
     field: Any,
     mode: Mode | None = None,
@@ -78,12 +79,11 @@ def jacobian(
         array([[1. , 0.5],
                [0. , 1. ]])
     """
-    if is_overridden(field):
-        return hand_over(jacobian, locals(), field)
     backend, cells = cells_of_map(field, mode, padding_mode, coords)
     return restore_dtype(backend, assembled(backend, cells), field)
 
 
+@overridable(arrays=1)
 def jacobian_determinant(
     field: Any,
     mode: Mode | None = None,
@@ -116,12 +116,11 @@ def jacobian_determinant(
         >>> jacobian_determinant(stretch)
         array([[1.5, 1.5, 1.5, 1.5]])
     """
-    if is_overridden(field):
-        return hand_over(jacobian_determinant, locals(), field)
     backend, cells = cells_of_map(field, mode, padding_mode, coords)
     return restore_dtype(backend, determinant(cells), field)
 
 
+@overridable(arrays=1)
 def regularity(field: Any, *, coords: str = "displacement") -> Regularity:
     """Measure how smooth a field is: folding, the range of determinants, bending.
 
@@ -151,8 +150,6 @@ def regularity(field: Any, *, coords: str = "displacement") -> Regularity:
         >>> regularity(fold).folded  # the two in the middle
         array([0.5])
     """
-    if is_overridden(field):
-        return hand_over(regularity, locals(), field)  # type: ignore[no-any-return]
     backend, cells = cells_of_map(field, None, "border", coords)
     (array,) = as_wide_arrays(field=field)[1]
     moved = as_displacements(backend, array, coords)

@@ -18,9 +18,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from gridsample.definitions.bands import KEPT, Band, chosen
 from gridsample.definitions.caches import cached_by_size
 from gridsample.definitions.plan import type_name
-from gridsample.definitions.tables import KEPT, AxisMap, Band, chosen
+from gridsample.definitions.tables import AxisMap
 from gridsample.kernels import threads as pool
 from gridsample.kernels.memory import Layout, addresses_of, layout_of, plain
 from gridsample.kernels.resize import is_packed, pick_pixels, planning

@@ -10,6 +10,7 @@ computed once and cached, so that a later call with arrays of the same layouts f
 
 from __future__ import annotations
 
+import ctypes
 import functools
 import itertools
 from collections.abc import Iterable
@@ -25,9 +26,32 @@ Shape = tuple[int, ...]
 Layout = tuple[Shape, Shape, np.dtype[Any]]
 
 
+# An array object is the head of every object, and then the address of its first entry: compiled
+# extensions read it there, too (`PyArrayObject_fields` in NumPy's C interface).  Python's ways to
+# ask for it build a dictionary or an object first, which takes as long as sampling a few points.
+HEAD_BYTES = object.__basicsize__
+_read_address = ctypes.c_ssize_t.from_address
+
+
+def address_of(array: Array) -> int:
+    """Return the address of an array's first entry."""
+    return _read_address(id(array) + HEAD_BYTES).value
+
+
+def asked_address(array: Array) -> int:
+    """Return the address of an array's first entry, as NumPy tells it."""
+    address: int = array.__array_interface__["data"][0]
+    return address
+
+
+_probe = np.empty(1)
+if address_of(_probe) != asked_address(_probe):  # an interpreter whose objects begin otherwise
+    address_of = asked_address
+
+
 def addresses_of(arrays: Iterable[Array | None]) -> list[int]:
     """Return the addresses of arrays; 0 for None."""
-    return [0 if array is None else array.__array_interface__["data"][0] for array in arrays]
+    return [0 if array is None else address_of(array) for array in arrays]
 
 
 def layout_of(array: Array) -> Layout:

@@ -14,9 +14,9 @@ such a program: it reads the record and takes one task after the other, until no
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import sys
 import threading
+from array import array
 from collections.abc import Iterator, Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any, NamedTuple
@@ -24,6 +24,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gridsample.kernels import threads as pool
+from gridsample.kernels.memory import address_of
 from gridsample.kernels.vector import Function, Pointer, Program, Record, StoredRecord, Value
 
 Array = np.ndarray[Any, Any]
@@ -98,18 +99,17 @@ class Launch(NamedTuple):
         if len(addresses) != len(self.program.arrays):
             names = ", ".join(self.program.arrays)
             raise TypeError(f"the program takes {names}; got {len(addresses)} addresses")
-        settings = self.settings.address
+        settings, worker = self.settings.address, (self.program.address, self.program.call)
         scratch_bytes = -(-self.scratch // LINE) * LINE
-        kind = ctypes.c_int64 * (len(HEAD) + len(addresses))
-        worker = self.program.address, self.program.call
         threads = min(threads, self.threads)
         batch = BATCH * threads
         for first in range(0, self.tasks, batch):
             last = min(first + batch, self.tasks)
             count = min(threads, last - first)
             scratch = lend_scratch(scratch_bytes * count) if scratch_bytes else 0
-            record = kind(0, 0, first, last, settings, scratch, scratch_bytes, *addresses)
-            pool.work(worker, ctypes.addressof(record), count)
+            head = 0, 0, first, last, settings, scratch, scratch_bytes  # see `HEAD`
+            record = array("q", (*head, *addresses))
+            pool.work(worker, record.buffer_info()[0], count)
 
 
 _lent = threading.local()
@@ -125,6 +125,6 @@ def lend_scratch(size: int) -> int:
     if getattr(_lent, "size", 0) < size:
         _lent.size = 0  # if this is interrupted
         _lent.memory = memory = np.empty(size + LINE, np.uint8)
-        _lent.size, _lent.address = size, -(-memory.ctypes.data // LINE) * LINE
+        _lent.size, _lent.address = size, -(-address_of(memory) // LINE) * LINE
         address = _lent.address
     return address

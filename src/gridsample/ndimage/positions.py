@@ -70,7 +70,8 @@ def map_coordinates(
     """
     spline = spline_of(order, mode, cval, prefilter)
     image, positions = as_image(input), as_image(coordinates, "coordinates")
-    if backend_of(input=image).is_host and not backend_of(coordinates=positions).is_host:
+    is_host = backend_of(input=image).is_host
+    if is_host and not backend_of(coordinates=positions).is_host:
         raise TypeError(
             "coordinates is a tensor, but input is not; both must be from one library; convert it: "
             "input = torch.as_tensor(input, device=coordinates.device)"
@@ -91,13 +92,12 @@ def map_coordinates(
     result = new_output(output, image, shape)
 
     def sampled(source: Any) -> Any:
-        grid = np.moveaxis(spline.padded(positions.astype(np.float64, copy=False)), 0, -1)
-        return grid_sample(
-            source, grid[np.newaxis, ..., ::-1], coords="pixel", **spline.options, **spline.beyond
-        )
+        points = spline.padded(positions.astype(np.float64, copy=False))[::-1, np.newaxis]
+        grid = points.transpose(*range(1, points.ndim), 0)  # faster than `np.moveaxis`
+        return grid_sample(source, grid, coords="pixel", **spline.options, **spline.beyond)
 
     fresh = not isinstance(output, np.ndarray)
-    finite = spline.order > 0 or not backend_of(input=image).is_host or all_finite(positions)
+    finite = spline.order > 0 or not is_host or all_finite(positions)
     values = transform_whole(
         image, sampled, lambda a, b: positions[:, a:b], shape, spline, result, fresh, finite
     )
@@ -228,15 +228,10 @@ def transform_whole(
     keeps_dtype = output.dtype == image.dtype
     source = prepared(image[..., np.newaxis], range(image.ndim), spline, keeps_dtype)[..., 0]
     values = sampled(source[np.newaxis, np.newaxis])[0, 0]
-    if spline.mode.fills and may_be_no_number(values):
+    least = values.min() if spline.mode.fills else 0  # NaN if any value is
+    if least != least:
         return transform_plain(image, positions, shape, spline, output)
     return values if fresh and values.dtype == output.dtype else store(values, output)
-
-
-def may_be_no_number(values: Any) -> bool:
-    """Whether some values may be NaN; infinite values can also make the result True."""
-    with np.errstate(all="ignore"):
-        return bool(np.isnan(values.sum()))
 
 
 def meets_tie(

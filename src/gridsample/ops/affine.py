@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from gridsample.backends import Backend, backend_of, hand_over, is_overridden
+from gridsample.backends import Backend, backend_of, overridable
 from gridsample.backends.maps import through_grid
 from gridsample.definitions.footprints import ATTACH, MOST, as_footprint
 from gridsample.definitions.options import Averaging, Options
@@ -22,6 +22,7 @@ from gridsample.ops.missing import Rule, as_rule
 from gridsample.ops.vjps import sample_vjp
 
 
+@overridable(arrays=2)
 def affine_sample(
     input: Any,
     theta: Any,
@@ -98,8 +99,6 @@ def affine_sample(
         array([[[[10.,  0.],
                  [30., 20.]]]])
     """
-    if is_overridden(input, theta):
-        return hand_over(affine_sample, locals(), input, theta)
     options = Options(
         mode=mode, padding_mode=padding_mode, align_corners=align_corners,
         coords=check_map_coords(coords), fill_value=fill_value, extrapolate=extrapolate,
@@ -112,6 +111,7 @@ def affine_sample(
     return sample(backend, input, theta, size, options, rule)
 
 
+@overridable(arrays=3)
 def affine_sample_vjp(
     grad_output: Any,
     input: Any,
@@ -192,8 +192,6 @@ def affine_sample_vjp(
         >>> grad_theta.shape
         (1, 1, 2)
     """
-    if is_overridden(grad_output, input, theta):
-        return hand_over(affine_sample_vjp, locals(), grad_output, input, theta)  # type: ignore[no-any-return]
     options = Options(
         mode=mode, padding_mode=padding_mode, align_corners=align_corners,
         coords=check_map_coords(coords), fill_value=fill_value, extrapolate=extrapolate,
@@ -211,6 +209,27 @@ def affine_sample_vjp(
         return AffinePoints(backend, maps, size)
 
     return sample_vjp(backend, arrays, place, options, rule, (first, second, third))
+
+
+def projective_sample(input: Any, maps: Any, size: Sequence[int], **options: Any) -> Any:
+    """Sample host arrays under projective maps of pixels, without a grid or derivatives.
+
+    The position of the output pixel with index (x, y, z) is (maps[:, :D] @ (x, y, z, 1)) divided by
+    maps[:, D] @ (x, y, z, 1), or 0 where that is 0.
+
+    Args:
+        input: the image, (N, C, *spatial), or with channels last.
+        maps: (N, D + 1, D + 1), float32 or float64.
+        size: the output's shape, (N, C, *out).
+        options: `Options` except for antialiasing.
+
+    Returns:
+        (N, C, *out), or (N, *out, C) for channel_axis=-1, with the input's dtype.
+    """
+    backend = backend_of(input=input, maps=maps)
+    return sample(
+        backend, input, maps, size, Options(coords="pixel", **options), None, ProjectivePoints
+    )
 
 
 # Arguments ----------------------------------------------------------------------------------------
@@ -296,14 +315,23 @@ class AffinePoints:
         return gradients
 
 
+class ProjectivePoints(AffinePoints):
+    """The points of projective maps (N, D + 1, D + 1), which have no gradient."""
+
+    def __init__(self, backend: Backend, maps: Array, size: Sequence[int]) -> None:
+        """Take maps that match an output's shape."""
+        self.backend, self.array, self.size, self.out = backend, maps, size, tuple(size[2:])
+        self.points = (len(maps), *self.out, maps.shape[2] - 1)
+
+
 def sample(
     backend: Backend, input: Any, theta: Any, size: Sequence[int], options: Options,
-    rule: Rule | None,
+    rule: Rule | None, points_of: type[AffinePoints] = AffinePoints,
 ) -> Any:  # fmt: skip
     """Compute the result of `affine_sample`."""
     optional = {} if rule is None or rule.weights is None else {"weights": rule.weights}
     image, maps, *weights = backend.to_device(input=input, theta=theta, **optional)
-    points = AffinePoints(backend, maps, size)
+    points = points_of(backend, maps, size)
     if rule is not None:
         mean, weight, resolved = means.sample(
             backend, points, image, weights[0] if weights else None, options, rule

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from gridsample.backends import Backend, backend_of, hand_over, is_overridden
+from gridsample.backends import Backend, backend_of, overridable
 from gridsample.definitions.labels import has_labels, without_labels
 from gridsample.definitions.options import Options
 from gridsample.definitions.plan import Mode
 from gridsample.ops.arrays import as_grid, back, filtered, planes
 
 
+@overridable(arrays=2)
 def grid_gradient(
     input: Any,
     grid: Any,
@@ -66,8 +67,6 @@ def grid_gradient(
         >>> gridsample.grid_gradient(image, np.array([[[0.5, 0.5]]]), coords="pixel")
         array([[[[10., 20.]]]])
     """
-    if is_overridden(input, grid):
-        return hand_over(grid_gradient, locals(), input, grid)
     options = Options(
         mode=mode, padding_mode=padding_mode, align_corners=align_corners, coords=coords,
         fill_value=fill_value, extrapolate=extrapolate, prefilter=prefilter,
@@ -76,6 +75,7 @@ def grid_gradient(
     return derivatives(backend_of(input=input, grid=grid), input, grid, options, 1)
 
 
+@overridable(arrays=2)
 def grid_hessian(
     input: Any,
     grid: Any,
@@ -127,8 +127,6 @@ def grid_hessian(
         ... ).round(12)
         array([[[[[2.]]]]])
     """
-    if is_overridden(input, grid):
-        return hand_over(grid_hessian, locals(), input, grid)
     options = Options(
         mode=mode, padding_mode=padding_mode, align_corners=align_corners, coords=coords,
         fill_value=fill_value, extrapolate=extrapolate, prefilter=prefilter,

@@ -6,10 +6,11 @@ import operator
 from collections.abc import Sequence
 from typing import Any
 
-from gridsample.backends import backend_of, hand_over, is_overridden
+from gridsample.backends import backend_of, overridable
 from gridsample.definitions.plan import check_boundary, check_flag, check_threads
 
 
+@overridable(arrays=1)
 def spline_filter(
     input: Any,
     order: int = 3,
@@ -68,8 +69,6 @@ def spline_filter(
         >>> (5 * c[:1] + c[1:2]) / 6  # the spline at the first pixel, with c[0] outside
         array([6.])
     """
-    if is_overridden(input):
-        return hand_over(spline_filter, locals(), input)
     backend = backend_of(input=input)
     (image,) = backend.to_device(input=input)
     check_threads(threads)

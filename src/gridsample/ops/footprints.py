@@ -6,7 +6,7 @@ import functools
 import operator
 from typing import Any, NamedTuple
 
-from gridsample.backends import Backend, backend_of, hand_over, is_overridden
+from gridsample.backends import Backend, backend_of, overridable
 from gridsample.definitions import footprints as definitions
 from gridsample.definitions.options import Options
 from gridsample.definitions.plan import (
@@ -35,6 +35,7 @@ class Footprints(NamedTuple):
     levels: Any
 
 
+@overridable(arrays=1)
 def footprint(
     grid: Any,
     size: Any,
@@ -72,8 +73,6 @@ def footprint(
         >>> footprints.lengths[0, 0, 0], footprints.counts[0, 0, 0]
         (array([2., 2.]), array([2, 2]))
     """
-    if is_overridden(grid):
-        return hand_over(footprint, locals(), grid)  # type: ignore[no-any-return]
     backend = backend_of(grid=grid)
     (array,) = backend.to_device(grid=grid)
     options = Options(coords=coords)

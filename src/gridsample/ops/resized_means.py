@@ -8,9 +8,10 @@ Outside the image, both continue with their edge pixels.
 
 from __future__ import annotations
 
+from typing import Any
+
 from gridsample.backends import Backend
 from gridsample.definitions.options import Resizing, changed
-from gridsample.definitions.plan import method_of
 from gridsample.ops.arrays import Array, coefficient_type, is_differentiable, planes, sum_type
 from gridsample.ops.missing import (
     Planes,
@@ -47,8 +48,7 @@ def prepared(
     real = is_differentiable(backend, image)
     ignore = rule.ignore and real
     if ignore or weights is not None:
-        # Without its cache, of which `torch.compile` would warn.
-        methods = [method_of.__wrapped__(method) for method in resizing.methods[::-1]]
+        methods: list[Any] = list(resizing.methods[::-1])
         check_rule(methods, (), any([method.prefilter > 1 for method in methods]))
     if weights is None and (not ignore or has_no_nan(backend, image)):
         return None

@@ -13,12 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from gridsample.backends import backend_of, hand_over, is_overridden
+from gridsample.backends import backend_of, overridable
 from gridsample.backends.numpy import channels_second, real_type
 from gridsample.definitions import tables
 from gridsample.definitions.checks import check_extent
 from gridsample.definitions.labels import check_labels, refuse_labels
-from gridsample.definitions.methods import METHODS, spell
+from gridsample.definitions.methods import METHODS, Method
 from gridsample.definitions.options import Resizing, changed
 from gridsample.definitions.plan import (
     Mode,
@@ -45,8 +45,8 @@ ROUNDINGS = ("exact", "pillow", "torch")
 # Arguments ----------------------------------------------------------------------------------------
 
 
-def find_methods(mode: Mode, rank: int, antialias: bool) -> tuple[str, ...]:
-    """Return the method of each axis in the array's order, in the spelling of `tables.Axis`."""
+def find_methods(mode: Mode, rank: int, antialias: bool) -> tuple[Method, ...]:
+    """Return the method of each axis in the array's order."""
     methods = [find_method(entry, resizing=True) for entry in per_axis(mode, rank, "mode")[::-1]]
     for method in methods:
         if antialias and not method.stretches:
@@ -56,7 +56,7 @@ def find_methods(mode: Mode, rank: int, antialias: bool) -> tuple[str, ...]:
                 "antialias=False, or one of "
                 + ", ".join(repr(name) for name, method in METHODS.items() if method.stretches)
             )
-    return tuple([spell(method) for method in methods])
+    return tuple(methods)
 
 
 def one_each(value: Any, rank: int, name: str) -> tuple[Any, ...]:
@@ -113,7 +113,7 @@ def plan_resizing(
     if align_corners is not None and not any(tables.aligns(method) for method in methods):
         raise ValueError(
             f"align_corners has no meaning for mode {mode!r}; leave it out (None), or choose one "
-            f"of {', '.join(repr(name) for name in METHODS if tables.aligns(name))}"
+            f"of {', '.join(repr(name) for name in METHODS if tables.aligns(METHODS[name]))}"
         )
     recompute = check_flag(recompute_scale_factor, "recompute_scale_factor")
     if (size is None) == (scale_factor is None):
@@ -179,6 +179,7 @@ def check_image(shape: Sequence[int], channel_axis: int, threads: int | None) ->
 # The public functions -----------------------------------------------------------------------------
 
 
+@overridable(arrays=1)
 def interpolate(
     input: Any,
     size: int | Sequence[int] | None = None,
@@ -305,8 +306,6 @@ def interpolate(
         >>> gridsample.interpolate(image, size=(1, 2), mode="area", missing="ignore")
         array([[[[8., 8.]]]])
     """
-    if is_overridden(input):
-        return hand_over(interpolate, locals(), input)
     rule = as_rule(missing, weights, min_weight, return_weight)
     arrays = {"input": input} if weights is None else {"input": input, "weights": weights}
     backend = backend_of(**arrays)
@@ -329,6 +328,7 @@ def interpolate(
     return tuple(results) if rule.weighted else results[0]
 
 
+@overridable(arrays=2)
 def interpolate_vjp(
     grad_output: Any,
     input: Any,
@@ -389,8 +389,6 @@ def interpolate_vjp(
         >>> gridsample.interpolate_vjp(np.ones((1, 1, 5)), image, 5, mode="linear")
         array([[[1.6, 1.8, 1.6]]])
     """
-    if is_overridden(grad_output, input):
-        return hand_over(interpolate_vjp, locals(), grad_output, input)
     refuse_labels(mode, "labels have no gradient")
     rule = as_rule(missing, weights, min_weight, False)
     needed = check_flag(need_input, "need_input"), check_flag(need_weights, "need_weights")
@@ -494,10 +492,10 @@ def resize_rows(
         resizing.antialias,
         resizing.scales[1:],
     )
-    name = resizing.methods[0]
+    method = resizing.methods[0]
     leading = tables.Axis(
-        spatial[0], resizing.size[0], name,
-        resizing.align_corners and tables.aligns(name), resizing.antialias, resizing.scales[0],
+        spatial[0], resizing.size[0], method,
+        resizing.align_corners and tables.aligns(method), resizing.antialias, resizing.scales[0],
     )  # fmt: skip
     row_in, row_out = math.prod(shape[1:]), math.prod(resizing.size[1:]) * shape[-1]
     rows = rows or max(1, int(BAND_NUMBERS / max(row_out, row_in * spatial[0] / resizing.size[0])))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gridsample.backends import Backend, backend_of, hand_over, is_overridden
+from gridsample.backends import Backend, backend_of, overridable
 from gridsample.definitions.footprints import ATTACH, MOST, as_footprint
 from gridsample.definitions.labels import without_labels
 from gridsample.definitions.options import Options
@@ -24,6 +24,7 @@ from gridsample.ops.points import GridPoints
 from gridsample.ops.vjps import sample_vjp
 
 
+@overridable(arrays=2)
 def grid_sample(
     input: Any,
     grid: Any,
@@ -203,8 +204,6 @@ def grid_sample(
         >>> gridsample.grid_sample(image, grid, padding_mode="missing", missing="ignore")
         array([[[[20., nan, 30.]]]])
     """
-    if is_overridden(input, grid):
-        return hand_over(grid_sample, locals(), input, grid)
     options = Options(
         mode=mode, padding_mode=padding_mode, align_corners=align_corners, coords=coords,
         fill_value=fill_value, extrapolate=extrapolate, prefilter=prefilter,
@@ -225,6 +224,7 @@ def grid_sample(
     return (result, mask) if masked else result
 
 
+@overridable(arrays=3)
 def grid_sample_vjp(
     grad_output: Any,
     input: Any,
@@ -313,8 +313,6 @@ def grid_sample_vjp(
         >>> grad_grid  # 10 a pixel to the right, 20 down; a pixel is 1 in coordinates
         array([[[[10., 20.]]]])
     """
-    if is_overridden(grad_output, input, grid):
-        return hand_over(grid_sample_vjp, locals(), grad_output, input, grid)  # type: ignore[no-any-return]
     options = Options(
         mode=mode, padding_mode=padding_mode, align_corners=align_corners, coords=coords,
         fill_value=fill_value, extrapolate=extrapolate, prefilter=prefilter,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gridsample.backends import Backend, backend_of, hand_over, is_overridden
+from gridsample.backends import Backend, backend_of, overridable
 from gridsample.definitions.footprints import ATTACH, MOST, as_footprint
 from gridsample.definitions.labels import refuse_labels
 from gridsample.definitions.options import Options
@@ -42,6 +42,7 @@ from gridsample.ops.quotients import widened
 OTHERS = "; splat each label's (values == label) by itself, or use 'nearest' or 'bilinear'"
 
 
+@overridable(arrays=2)
 def splat(
     values: Any,
     grid: Any,
@@ -126,8 +127,6 @@ def splat(
         >>> gridsample.splat(values, grid, 4, coords="pixel", missing="ignore")
         array([[[0., 0., 1., 0.]]])
     """
-    if is_overridden(values, grid):
-        return hand_over(splat, locals(), values, grid)
     options = Options(
         mode=mode, padding_mode=without_missing(padding_mode, "constant"),
         align_corners=align_corners, coords=coords, extrapolate=extrapolate, prefilter=prefilter,
@@ -141,6 +140,7 @@ def splat(
     return scatter_values(backend, values, grid, size, options, normalized, rule)
 
 
+@overridable(arrays=1)
 def splat_count(
     grid: Any,
     size: Any,
@@ -186,8 +186,6 @@ def splat_count(
         >>> gridsample.splat_count(np.array([[[0.25], [2.0]]]), 4, coords="pixel")
         array([[[0.75, 0.25, 1.  , 0.  ]]])
     """
-    if is_overridden(grid):
-        return hand_over(splat_count, locals(), grid)
     options = Options(
         mode=mode, padding_mode=padding_mode, align_corners=align_corners, coords=coords,
         extrapolate=extrapolate, prefilter=prefilter, channel_axis=channel_axis, threads=threads,

@@ -133,7 +133,7 @@ def zoom_group(
     last = channels > 1
     resizing = Resizing(
         size=tuple(size[first:end]),
-        methods=tuple([zoom.spelled() for zoom in zooms[first:end]]),
+        methods=tuple(zooms[first:end]),
         align_corners=False,
         antialias=False,
         scales=(0.0,) * rank,

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from gridsample.backends import Backend, backend_of, hand_over, is_overridden
+from gridsample.backends import Backend, backend_of, overridable
 from gridsample.definitions.footprints import pixels_per_unit
 from gridsample.definitions.plan import COORDS, Mode, check_flag
 from gridsample.fields.arrays import (
@@ -22,6 +22,7 @@ from gridsample.fields.arrays import (
 from gridsample.ops.sampling import grid_sample, grid_sample_vjp
 
 
+@overridable(arrays=2)
 def grid_distance(
     grid: Any,
     target: Any,
@@ -59,8 +60,6 @@ def grid_distance(
         >>> float(grid_distance(grid, grid + [3.0, 4.0], coords="pixel"))
         25.0
     """
-    if is_overridden(grid, target):
-        return hand_over(grid_distance, locals(), grid, target)
     backend, (points, targets) = as_wide_arrays(grid=grid, target=target)
     factors = pixel_factors(backend, points, targets, size, align_corners, coords)
     distances, count = differences(backend, points, targets, factors)
@@ -68,6 +67,7 @@ def grid_distance(
     return restore_dtype(backend, total / count, grid)
 
 
+@overridable(arrays=3)
 def grid_distance_vjp(
     grad_output: Any,
     grid: Any,
@@ -102,8 +102,6 @@ def grid_distance_vjp(
         array([[[0., 0.],
                 [1., 0.]]])
     """
-    if is_overridden(grid, target):
-        return hand_over(grid_distance_vjp, locals(), grad_output, grid, target)
     backend, (points, targets) = as_wide_arrays(grid=grid, target=target)
     factors = pixel_factors(backend, points, targets, size, align_corners, coords)
     distances, count = differences(backend, points, targets, factors)
@@ -115,6 +113,7 @@ def grid_distance_vjp(
     return restore_dtype(backend, summed_to(backend, gradient, points), grid)
 
 
+@overridable(arrays=3)
 def rectified_distance(
     image: Any,
     grid: Any,
@@ -156,8 +155,6 @@ def rectified_distance(
         >>> float(rectified_distance(ramp, grid, grid + [0.25, 0.0], padding_mode="border"))
         0.8125
     """
-    if is_overridden(image, grid, target):
-        return hand_over(rectified_distance, locals(), image, grid, target)
     options = (mode, padding_mode, align_corners)
     sample, wanted = (
         grid_sample(image, points, *options, coords=coords) for points in (grid, target)
@@ -167,6 +164,7 @@ def rectified_distance(
     return restore_dtype(backend, backend.xp.sum(wide * wide) / count, sample)
 
 
+@overridable(arrays=4)
 def rectified_distance_vjp(
     grad_output: Any,
     image: Any,
@@ -205,8 +203,6 @@ def rectified_distance_vjp(
         >>> rectified_distance_vjp(1.0, ramp, grid, grid - 1.0, coords="pixel")[0, :, 0]
         array([1., 1.])
     """
-    if is_overridden(image, grid, target):
-        return hand_over(rectified_distance_vjp, locals(), grad_output, image, grid, target)
     options = (mode, padding_mode, align_corners)
     sample, wanted = (
         grid_sample(image, points, *options, coords=coords) for points in (grid, target)

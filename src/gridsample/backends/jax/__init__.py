@@ -21,29 +21,18 @@ from gridsample.backends.jax import filtering, footprints, resizing, sampling
 from gridsample.backends.jax.taps import Call
 from gridsample.backends.maps import grid_along
 from gridsample.definitions.checks import check_dense, check_extent
-from gridsample.definitions.options import Options, Resizing, checked, fill_numbers
+from gridsample.definitions.options import Options, Resizing, checked, fill_numbers, plan_of
 from gridsample.definitions.plan import (
     NARROW_TYPES,
     WIDE_TYPES,
-    Plan,
     Shape,
     check_image_type,
     coordinates,
-    make_plan,
 )
-from gridsample.kernels.spline.recursions import extension
+from gridsample.definitions.splines import extension
 
 Array = Any
 DType = np.dtype[Any]
-
-
-def plan_of(image: Shape, kind: DType, grid: Array, options: Options) -> Plan:
-    """Create the plan for an image (N, C, *spatial) that is sampled in a dtype."""
-    return make_plan(
-        image, kind, tuple(grid.shape), grid.dtype, options.mode, options.padding_mode,
-        options.align_corners, False, coords=options.coords, extrapolate=options.extrapolate,
-        footprint=options.footprint,
-    )  # fmt: skip
 
 
 class Jax(Backend):
@@ -54,42 +43,42 @@ class Jax(Backend):
 
     # Arrays and types
 
-    def asarrays(self, **given: Any) -> list[Array]:
+    def asarrays(self, **arguments: Any) -> list[Array]:
         """Convert each argument to a JAX array; NumPy arrays and numbers are accepted."""
-        return [as_jax(one, name) for name, one in given.items()]
+        return [as_jax(argument, name) for name, argument in arguments.items()]
 
     to_device = asarrays
 
     def type_name(self, dtype: Any, name: str = "input") -> str:
         """NumPy's name of a dtype, or "bfloat16"."""
-        found = str(dtype)
-        if found not in WIDE_TYPES and found not in NARROW_TYPES:
+        dtype_name = str(dtype)
+        if dtype_name not in WIDE_TYPES and dtype_name not in NARROW_TYPES:
             accepted = ", ".join(NARROW_TYPES + WIDE_TYPES)
-            raise TypeError(f"{name} has dtype {found}; accepted: {accepted}")
-        return found
+            raise TypeError(f"{name} has dtype {dtype_name}; accepted: {accepted}")
+        return dtype_name
 
-    def as_dtype(self, given: Any) -> DType | None:
+    def as_dtype(self, dtype: Any) -> DType | None:
         """Convert a dtype or a name to a dtype; None for an array."""
-        if isinstance(given, str):
-            return self.type(given)
-        scalar = isinstance(given, type) or isinstance(getattr(given, "dtype", None), np.dtype)
-        if isinstance(given, np.dtype) or (scalar and not hasattr(given, "shape")):
-            return jax.dtypes.canonicalize_dtype(given)
+        if isinstance(dtype, str):
+            return self.type(dtype)
+        scalar = isinstance(dtype, type) or isinstance(getattr(dtype, "dtype", None), np.dtype)
+        if isinstance(dtype, np.dtype) or (scalar and not hasattr(dtype, "shape")):
+            return jax.dtypes.canonicalize_dtype(dtype)
         return None
 
-    def asarray(self, given: Any, like: Array) -> Array:
+    def asarray(self, array: Any, like: Array) -> Array:
         """Convert to a JAX array."""
-        return jnp.asarray(given)
+        return jnp.asarray(array)
 
     def type(self, name: str) -> DType:
         """The dtype of a name, with 32 bits where JAX is configured without 64."""
-        found: DType = jax.dtypes.canonicalize_dtype(jnp.dtype(name))
-        return found
+        dtype: DType = jax.dtypes.canonicalize_dtype(jnp.dtype(name))
+        return dtype
 
     def promote(self, *types: Any) -> DType:
         """The dtype of a product."""
-        found: DType = functools.reduce(jnp.promote_types, types)
-        return found
+        dtype: DType = functools.reduce(jnp.promote_types, types)
+        return dtype
 
     def astype(self, array: Array, dtype: Any) -> Array:
         """Convert an array to another dtype."""
@@ -128,7 +117,7 @@ class Jax(Backend):
         arrays: Sequence[Array],
     ) -> Array:
         """Compute a function, and again for its derivatives."""
-        return jax.checkpoint(lambda *given: compute(given, False))(*arrays)
+        return jax.checkpoint(lambda *arrays: compute(arrays, False))(*arrays)
 
     def checkpoint(self, function: Callable[..., Array], arrays: Sequence[Array]) -> Array:
         """Compute a function, and again for its derivatives."""
@@ -139,12 +128,11 @@ class Jax(Backend):
     def resolve_options(self, image: Array, grid: Array, options: Options) -> Options:
         """Return the checked options, with the fill value."""
         shape = self.shape(image)
-        resolved = checked(options, shape, self.shape(grid))
-        last = resolved.channels_last()
-        size = (shape[0], shape[-1], *shape[1:-1]) if last else shape
+        resolved = checked(options, shape, grid.shape)
         self.type_name(image.dtype)
         self.type_name(grid.dtype, "grid")
-        plan = plan_of(size, image.dtype, grid, resolved)
+        last = resolved.channels_last()
+        plan = plan_of(shape, image.dtype, grid.shape, grid.dtype, resolved, last)
         fill = fill_numbers(options, plan.filled, image.dtype, plan.channels)
         return resolved.changed(fill_value=fill)
 
@@ -152,8 +140,8 @@ class Jax(Backend):
         self, image: Array, grid: Array, options: Options, dtype: Any, out: Array | None = None
     ) -> Array:
         """Sample an image."""
-        plan = plan_of(self.shape(image), np.dtype(dtype), grid, options)
-        return sampling.gather(image, grid, call_of(plan, grid, options), np.dtype(dtype))
+        call = call_of(image.shape, grid, options, dtype)
+        return sampling.gather(image, grid, call, np.dtype(dtype))
 
     def scatter(
         self, values: Array, grid: Array, spatial: Shape, options: Options, dtype: Any
@@ -161,8 +149,7 @@ class Jax(Backend):
         """Apply the transpose of gather."""
         size = (*self.shape(values)[:2], *spatial)
         check_extent("the result", size, np.dtype(dtype).itemsize)
-        plan = plan_of(size, np.dtype(dtype), grid, options)
-        call = call_of(plan, grid, options)._replace(fill=())
+        call = call_of(size, grid, options.linear(), dtype)
         return sampling.scatter(values, grid, call, np.dtype(dtype))
 
     def backward(
@@ -170,15 +157,9 @@ class Jax(Backend):
         dtype: Any,
     ) -> tuple[Array | None, Array | None]:  # fmt: skip
         """Compute both gradients of gather."""
-        plan = plan_of(self.shape(image), np.dtype(dtype), grid, options)
-        call = call_of(plan, grid, options)
-        found = sampling.backward(values, image, grid, call, needed, np.dtype(dtype))
-        return found[0], found[1]
-
-    def fill(self, image: Array, options: Options) -> Array:
-        """The fill value as an array that broadcasts over an image."""
-        numbers = np.array(options.fill_value).astype(image.dtype)
-        return jnp.asarray(numbers).reshape(1, -1, *(1,) * (image.ndim - 2))
+        call = call_of(image.shape, grid, options, dtype)
+        first, second = sampling.backward(values, image, grid, call, needed, np.dtype(dtype))
+        return first, second
 
     def prefilter(
         self, image: Array, order: int, boundaries: Sequence[str], axes: Sequence[int],
@@ -188,9 +169,10 @@ class Jax(Backend):
         self.type_name(image.dtype)
         check_image_type(image.dtype)
         real = resizing.sum_type(image.dtype)
-        kind = jnp.promote_types(real, np.complex64) if sampling.is_complex(image.dtype) else real
-        extended = tuple(extension(one, align_corners) for one in boundaries) if order > 1 else ()
-        return filtering.coefficients(image.astype(kind), order, extended, tuple(axes), adjoint)
+        dtype = jnp.promote_types(real, np.complex64) if sampling.is_complex(image.dtype) else real
+        names = boundaries if order > 1 else ()
+        extended = tuple(extension(name, align_corners) for name in names)
+        return filtering.coefficients(image.astype(dtype), order, extended, tuple(axes), adjoint)
 
     def resize(self, image: Array, options: Resizing, transposed: bool) -> Array:
         """Resize by one matrix per axis, or by their transposes."""
@@ -202,8 +184,9 @@ class Jax(Backend):
 BACKEND = Jax()
 
 
-def call_of(plan: Plan, grid: Array, options: Options) -> Call:
-    """Describe a call."""
+def call_of(image: Shape, grid: Array, options: Options, dtype: Any) -> Call:
+    """Describe a call for an image (N, C, *spatial) that is sampled in a dtype."""
+    plan = plan_of(image, np.dtype(dtype), grid.shape, grid.dtype, options)
     call = Call(plan, tuple(options.order), tuple(options.fill_value))
     if plan.footprint is None:
         return call
@@ -213,20 +196,20 @@ def call_of(plan: Plan, grid: Array, options: Options) -> Call:
 # Arrays -------------------------------------------------------------------------------------------
 
 
-def as_jax(given: Any, name: str) -> Array:
+def as_jax(argument: Any, name: str) -> Array:
     """Convert an argument to a JAX array.
 
     Raises:
         TypeError: it is neither an array of JAX or NumPy nor a number.
     """
-    if isinstance(given, jax.Array):
-        return given
-    check_dense(**{name: given})
-    if isinstance(given, (np.ndarray, np.generic, bool, int, float, complex)):
-        return jnp.asarray(given)
-    kind = type(given)
+    if isinstance(argument, jax.Array):
+        return argument
+    check_dense(**{name: argument})
+    if isinstance(argument, (np.ndarray, np.generic, bool, int, float, complex)):
+        return jnp.asarray(argument)
+    cls = type(argument)
     raise TypeError(
-        f"{name} is a {kind.__module__}.{kind.__qualname__}, and other arguments are JAX arrays; "
+        f"{name} is a {cls.__module__}.{cls.__qualname__}, and other arguments are JAX arrays; "
         f"accepted: arrays of JAX and NumPy; convert it: {name} = jax.numpy.asarray({name})"
     )
 
@@ -235,6 +218,6 @@ def is_known(array: Array) -> bool:
     """Whether the values of an array can be inspected: it is on a CPU, and nothing is traced."""
     # Within jit, what is computed from constants is traced, too.
     computed = jax.lax.neg(np.float32(0))
-    if any(isinstance(one, jax.core.Tracer) for one in (array, computed)):
+    if isinstance(array, jax.core.Tracer) or isinstance(computed, jax.core.Tracer):
         return False
-    return all(one.platform == "cpu" for one in array.devices())
+    return all(device.platform == "cpu" for device in array.devices())

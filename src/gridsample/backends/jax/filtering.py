@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from gridsample.kernels.spline.recursions import Design, design, tiny
+from gridsample.definitions.splines import Design, design, tiny
 
 Array = Any
 
@@ -34,9 +34,9 @@ def recursion(line: Array, z: float, forward: bool) -> Array:
 def weighted(line: Array, filter_: Design, number: int) -> Array:
     """One of the filter's sums of a line's entries (..., n): (..., 1)."""
     sums = filter_.sums
-    some = slice(sums.bounds[number], sums.bounds[number + 1])
-    weights = sums.weights[some].astype(line.real.dtype)
-    return jnp.sum(line[..., sums.places[some]] * weights, -1, keepdims=True)
+    terms = slice(sums.bounds[number], sums.bounds[number + 1])
+    weights = sums.weights[terms].astype(line.real.dtype)
+    return jnp.sum(line[..., sums.places[terms]] * weights, -1, keepdims=True)
 
 
 def filtered(line: Array, order: int, extended: str) -> Array:
@@ -50,11 +50,10 @@ def filtered(line: Array, order: int, extended: str) -> Array:
     line = line * filter_.gain
     for k, root in enumerate(filter_.poles):
         z = float(root)
-        there = recursion(
-            jnp.concatenate([weighted(line, filter_, 2 * k), line[..., 1:]], -1), z, True
-        )
-        end = weighted(there, filter_, 2 * k + 1)
-        line = recursion(jnp.concatenate([-z * there[..., :-1], end], -1), z, False)
+        line = jnp.concatenate([weighted(line, filter_, 2 * k), line[..., 1:]], -1)
+        line = recursion(line, z, True)
+        end = weighted(line, filter_, 2 * k + 1)
+        line = recursion(jnp.concatenate([-z * line[..., :-1], end], -1), z, False)
     return line
 
 
@@ -64,21 +63,21 @@ def coefficients(
 ) -> Array:
     """Compute the spline coefficients of a floating-point or complex array, or the transpose.
 
-    extended: the boundary for each of the axes, as `gridsample.kernels.spline.extension` returns
-        it.
+    extended: the boundary for each of the axes, as `gridsample.definitions.splines.extension`
+        returns it.
     """
     if order < 2 or 0 in image.shape:
         return image
     if jnp.issubdtype(image.dtype, jnp.complexfloating):
-        parts = [
-            coefficients(one, order, extended, axes, adjoint)
-            for one in (jnp.real(image), jnp.imag(image))
-        ]
-        return jax.lax.complex(*parts)
+        options = order, extended, axes, adjoint
+        return jax.lax.complex(
+            coefficients(jnp.real(image), *options), coefficients(jnp.imag(image), *options)
+        )
     if adjoint:
-        _, transposed = jax.vjp(lambda one: coefficients(one, order, extended, axes, False), image)
-        (found,) = transposed(image)
-        return found
+        transpose = jax.linear_transpose(
+            lambda image: coefficients(image, order, extended, axes, False), image
+        )
+        return transpose(image)[0]
     for name, axis in zip(extended, axes, strict=True):
         image = jnp.moveaxis(filtered(jnp.moveaxis(image, axis, -1), order, name), -1, axis)
     return image

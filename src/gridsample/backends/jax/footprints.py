@@ -1,9 +1,9 @@
 """Antialiased sampling on JAX arrays: a loop over the samples of all points' footprints.
 
-The samples of all points with the same place in their footprints form a grid.  A loop visits the
-places that some footprint has, and derivatives compute a sample again instead of keeping it, so
+The samples of all points with the same indices in their footprints form a grid.  A loop visits the
+indices that some footprint has, and derivatives compute a sample again instead of keeping it, so
 that memory is that of a few grids.  The numbers of samples depend on the values of the grid: a
-trace, where these are not known, visits every place that is possible.
+trace, where these are not known, visits all indices that are possible.
 """
 
 from __future__ import annotations
@@ -11,14 +11,27 @@ from __future__ import annotations
 import dataclasses
 import functools
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from gridsample.backends.jax.taps import Array, Call, copied, points_of, real_type, summed
+from gridsample.backends.jax.labels import elect
+from gridsample.backends.jax.taps import (
+    Array,
+    Call,
+    accumulate,
+    axes_of,
+    copied,
+    output_shape,
+    own_index,
+    points_of,
+    real_type,
+    summed,
+    unnormalize,
+)
 from gridsample.definitions import footprints as definitions
 from gridsample.definitions.axis import HALF
 from gridsample.definitions.methods import METHODS
@@ -40,7 +53,8 @@ class Footprints(NamedTuple):
     """The footprints of all points.
 
     Attributes:
-        grid: the coordinates, (N, *out, D), in the dtype of sums.
+        grid: the coordinates, (N, *out, D), in the dtype of sums; displacements are added to the
+            output points' own indices.
         sides: the sides, which are such arrays.
         counts: the number of samples along each side, (N, *out).
         level: how often the image is halved for a point, (N, *out).
@@ -71,7 +85,7 @@ def sides_of(grid: Array, call: Call) -> list[Array]:
     """The sides of all footprints: differences between neighbours that are finite."""
     rank = grid.shape[-1]
     finite = jnp.isfinite(jax.lax.stop_gradient(grid)).all(-1, keepdims=True)
-    found = []
+    sides = []
     for k in range(rank):
         axis = grid.ndim - 1 - rank + k
         before, after = (finite & neighbour(finite, axis, by, False) for by in (-1, 1))
@@ -81,8 +95,8 @@ def sides_of(grid: Array, call: Call) -> list[Array]:
         if call.plan.coords == "displacement":
             unit = np.eye(rank, dtype=grid.dtype)[rank - 1 - k]
             side = side + (before | after).astype(grid.dtype) * unit
-        found.append(side.astype(grid.dtype))
-    return found
+        sides.append(side.astype(grid.dtype))
+    return sides
 
 
 def footprints_of(grid: Array, call: Call) -> Footprints:
@@ -99,14 +113,16 @@ def footprints_of(grid: Array, call: Call) -> Footprints:
     ]
     longest = functools.reduce(jnp.maximum, lengths)
     level = jnp.zeros(longest.shape, np.int32)
-    for n in range(deepest_of(call)):
+    for n in range(deepest_level(call)):
         level = level + (longest * 0.5**n - definitions.SLACK > most)
     scale = jnp.exp2(-level.astype(grid.dtype))
     counts = [jnp.clip(jnp.ceil(n * scale - definitions.SLACK), 1, most) for n in lengths]
+    if plan.coords == "displacement":
+        grid = grid + jnp.stack([own_index(grid[..., k], k) for k in range(grid.shape[-1])], -1)
     return Footprints(grid, sides, counts, level, 1 / functools.reduce(jnp.multiply, counts))
 
 
-def deepest_of(call: Call) -> int:
+def deepest_level(call: Call) -> int:
     """How often an image may be halved; labels never are."""
     return 0 if call.plan.votes else definitions.deepest(call.plan.spatial)
 
@@ -114,10 +130,9 @@ def deepest_of(call: Call) -> int:
 @functools.partial(jax.jit, static_argnums=1)
 def measured(grid: Array, call: Call) -> tuple[Array, Array]:
     """The largest number of samples along each side, and the deepest level."""
-    feet = footprints_of(grid, call)
-    return jnp.stack([jnp.max(one, initial=1) for one in feet.counts]), jnp.max(
-        feet.level, initial=0
-    )
+    footprints = footprints_of(grid, call)
+    most = jnp.stack([jnp.max(count, initial=1) for count in footprints.counts])
+    return most, jnp.max(footprints.level, initial=0)
 
 
 def bounds_of(grid: Array, call: Call, known: bool) -> Bounds:
@@ -128,78 +143,68 @@ def bounds_of(grid: Array, call: Call, known: bool) -> Bounds:
     footprint = call.plan.footprint
     assert footprint is not None
     if not known:
-        return Bounds((footprint.most,) * grid.shape[-1], deepest_of(call))
-    counts, level = measured(grid, call)
-    rounded = [1 << (int(n) - 1).bit_length() for n in np.asarray(counts)]
+        return Bounds((footprint.most,) * grid.shape[-1], deepest_level(call))
+    most, level = measured(grid, call)
+    rounded = [1 << (int(n) - 1).bit_length() for n in np.asarray(most)]
     return Bounds(tuple(min(n, footprint.most) for n in rounded), int(level))
 
 
-def looped(total: Any, places: Array, body: Callable[[Any, Array], Any]) -> Any:
-    """Add to a total at each of some places."""
-    if len(places) == 1:
-        return body(total, places[0])
-
-    @jax.checkpoint
-    def step(total: Any, place: Array) -> tuple[Any, None]:
-        return body(total, place), None
-
-    return jax.lax.scan(step, total, places)[0]
-
-
-def coordinates(feet: Footprints, place: Array) -> tuple[Array, Array]:
-    """The coordinates of the samples at a place of all footprints, and which points have them."""
-    here, grid = jnp.ones(feet.level.shape, bool), feet.grid
-    for k, (count, side) in enumerate(zip(feet.counts, feet.sides, strict=True)):
-        here = here & (count > place[k])
-        along = (place[k] + HALF) / count - HALF
+def coordinates(footprints: Footprints, index: Sequence[Any]) -> tuple[Array, Array]:
+    """The coordinates of the samples with an index along each side, and where they exist."""
+    exists, grid = jnp.ones(footprints.level.shape, bool), footprints.grid
+    for k, (count, side) in enumerate(zip(footprints.counts, footprints.sides, strict=True)):
+        exists = exists & (count > index[k])
+        along = (index[k] + HALF) / count - HALF
         # A point with one sample keeps its bits.
         grid = grid + jnp.where((count > 1)[..., np.newaxis], along[..., np.newaxis] * side, 0)
-    return grid, here
-
-
-def own_indices(grid: Array) -> Array:
-    """The indices of the output points, x first, to which displacements are relative."""
-    rank = grid.shape[-1]
-    every = [
-        jax.lax.broadcasted_iota(grid.dtype, grid.shape[:-1], grid.ndim - 2 - k)
-        for k in range(rank)
-    ]
-    return jnp.stack(every, -1)
+    return grid, exists
 
 
 def mean(image: Array, grid: Array, call: Call) -> Array:
     """Compute the means of a real image's samples over footprints, in the dtype of sums."""
-    plan, real, feet = call.plan, real_type(call), footprints_of(grid, call)
-    if plan.coords == "displacement":
-        feet = feet._replace(grid=feet.grid + own_indices(feet.grid))
-    items = grid.shape[0] if image.shape[0] == 1 else image.shape[0]
-    total: Any = jnp.zeros((items, image.shape[1], *grid.shape[1:-1]), real)
-    places = jnp.asarray(list(itertools.product(*map(range, call.bounds.most))), np.int32)
+    plan, footprints = call.plan, footprints_of(grid, call)
+    total = jnp.zeros(output_shape(image, grid.shape[:-1]), footprints.grid.dtype)
     levels = definitions.levels(plan.spatial, plan.coords, plan.align_corners, call.bounds.deepest)
     for n, level in enumerate(levels):
         if n:
-            image = halved(image.astype(real))
-        single = call._replace(
-            plan=dataclasses.replace(
-                plan, spatial=level.spatial, coords=level.coords, footprint=None
-            )
-        )
-        gain, shift = (np.array(one, real) for one in (level.gain, level.shift))
-
-        def add(total: Array, place: Array, image: Array = image, n: int = n,
-                single: Call = single, gain: Any = gain, shift: Any = shift) -> Array:  # fmt: skip
-            points, here = coordinates(feet, place)
-            here = here & (feet.level == n)
-            points = gain * points + shift if n else points
-
-            def sampled() -> Array:
-                found = summed(image, points_of(points, single, real), single, real)
-                return jnp.where(here[:, np.newaxis], found, 0) * feet.share[:, np.newaxis]
-
-            return jax.lax.cond(jnp.any(here), lambda: total + sampled(), lambda: total)
-
-        total = looped(total, places, add)
+            image = halved(image.astype(total.dtype))
+        at_level = footprints.level == n
+        plan = dataclasses.replace(plan, spatial=level.spatial, coords=level.coords, footprint=None)
+        transform = (level.gain, level.shift) if n else ()
+        total = add_level(total, image, footprints, at_level, call._replace(plan=plan), transform)
     return total
+
+
+def add_level(
+    total: Array, image: Array, footprints: Footprints, at_level: Array, call: Call,
+    transform: Sequence[Any],
+) -> Array:  # fmt: skip
+    """Add all samples of the points ``at_level`` to a total, by a call of plain sampling.
+
+    ``transform`` has the gain and the shift of coordinates, or is empty.
+    """
+    real = total.dtype
+
+    def add(total: Array, index: Sequence[Any]) -> Array:
+        points, exists = coordinates(footprints, index)
+        exists = exists & at_level
+        if transform:
+            gain, shift = (np.array(numbers, real) for numbers in transform)
+            points = gain * points + shift
+
+        def sampled() -> Array:
+            samples = summed(image, points_of(points, call, real), call, real)
+            shares = footprints.share[:, np.newaxis]
+            return total + jnp.where(exists[:, np.newaxis], samples, 0) * shares
+
+        return jax.lax.cond(jnp.any(exists), sampled, lambda: total)
+
+    return accumulate(add, total, indices_of(call.bounds.most), 1)
+
+
+def indices_of(counts: Sequence[int]) -> list[tuple[int, ...]]:
+    """All indices along axes of some numbers of entries."""
+    return list(itertools.product(*map(range, counts)))
 
 
 def halved(image: Array) -> Array:
@@ -224,88 +229,63 @@ def vote(image: Array, grid: Array, call: Call) -> Array:
     A round over all samples sums the weights of one label per point, and finds the point's next
     greater label.  There are as many rounds as a footprint has different labels, and one more.
     """
-    plan, real, feet = call.plan, real_type(call), footprints_of(grid, call)
-    if plan.coords == "displacement":
-        feet = feet._replace(grid=feet.grid + own_indices(feet.grid))
-    items = grid.shape[0] if image.shape[0] == 1 else image.shape[0]
-    shape = (items, image.shape[1], *grid.shape[1:-1])
-    voting = [k for k, method in enumerate(plan.methods) if method.votes]
-    bits = list(itertools.product((0, 1), repeat=len(voting)))
-    places = jnp.asarray(
-        [(*place, *corner) for place in itertools.product(*map(range, call.bounds.most))
-         for corner in bits], np.int32,
-    )  # fmt: skip
+    plan, real, footprints = call.plan, real_type(call), footprints_of(grid, call)
+    shape = output_shape(image, grid.shape[:-1])
+    axes = [k for k, method in enumerate(plan.methods) if method.votes]
+    corners = indices_of((*call.bounds.most, *(2,) * len(axes)))
     margin = definitions.tie(plan.spatial, float(np.finfo(real).eps))
-    margins = jnp.where(feet.share < 1, margin, 0.0).astype(real)[:, np.newaxis]
-    nearest = tuple([METHODS["nearest"] if one.votes else one for one in plan.methods])
-    single = call._replace(
-        plan=dataclasses.replace(plan, methods=nearest, coords="pixel", margin=None, footprint=None)
-    )
+    margins = jnp.where(footprints.share < 1, margin, 0.0).astype(real)[:, np.newaxis]
 
-    def ballot(place: Array) -> tuple[Array, Array]:
-        points, here = coordinates(feet, place)
-        at = in_pixels(points, call)
-        share = feet.share * here
-        corners = []
-        for k in range(at.shape[-1]):
-            x, known = at[..., k], jnp.isfinite(at[..., k])
-            if k in voting:
-                upper = place[len(feet.sides) + voting.index(k)]
-                base = jnp.where(known, jnp.floor(x), x)
-                t = jnp.where(known, x - base, 0)
-                share = share * jnp.where(upper == 1, t, 1 - t)
-                x = base + upper
-            corners.append(x)
-        return labels_at(image, jnp.stack(corners, -1), single), share[:, np.newaxis]
+    def ballot(index: Sequence[Any]) -> tuple[Array, Array]:
+        """The labels of a neighbour of each sample, and their weights."""
+        points, exists = coordinates(footprints, index)
+        positions, share = positions_of(points, call), footprints.share * exists
+        for k, upper in zip(axes, index[len(footprints.sides) :], strict=True):
+            position, known = positions[k], jnp.isfinite(positions[k])
+            base = jnp.where(known, jnp.floor(position), position)
+            t = jnp.where(known, position - base, 0)
+            share = share * jnp.where(upper == 1, t, 1 - t)
+            positions[k] = base + upper
+        return labels_at(image, jnp.stack(positions, -1), call), share[:, np.newaxis]
 
-    def round_of(key: Array, first: Array) -> tuple[Array, Array, Array]:
-        """The total of a label, whether there is a greater one, and the next greater."""
+    def weigh(label: Array | None) -> tuple[Array, Array, Array]:
+        """The weights of labels, where there is a greater label, and the next greater one.
+
+        If there are no labels, the last are the smallest ones.
+        """
+
+        def add(state: Any, index: Sequence[Any]) -> Any:
+            total, has_next, following = state
+            other, weight = ballot(index)
+            above = weight > 0
+            if label is not None:
+                total = total + jnp.where(other == label, weight, 0)
+                above = above & (other > label)
+            better = above & (~has_next | (other < following))
+            return total, has_next | above, jnp.where(better, other, following)
+
         start = jnp.zeros(shape, real), jnp.zeros(shape, bool), jnp.zeros(shape, image.dtype)
+        total, has_next, following = accumulate(add, start, corners, 1)
+        return total, has_next, following
 
-        def add(state: Any, place: Array) -> Any:
-            total, more, following = state
-            label, weight = ballot(place)
-            total = total + jnp.where(~first & (label == key), weight, 0)
-            above = (weight > 0) & (first | (label > key))
-            better = above & (~more | (label < following))
-            return total, more | above, jnp.where(better, label, following)
-
-        found: tuple[Array, Array, Array] = looped(start, places, add)
-        return found
-
-    def step(state: Any) -> Any:
-        key, winner, most, _ = state
-        total, more, following = round_of(key, jnp.zeros((), bool))
-        wins = total > most + margins
-        return (
-            jnp.where(more, following, key),
-            jnp.where(wins, key, winner),
-            jnp.where(wins, total, most),
-            jnp.any(more),
-        )
-
-    key = jnp.zeros(shape, image.dtype)
-    _, _, key = round_of(key, jnp.ones((), bool))
-    state = key, key, jnp.full(shape, -1, real), jnp.ones((), bool)
-    found = jax.lax.while_loop(lambda state: state[-1], step, state)
-    return found[1]
+    return elect(weigh(None)[-1], weigh, shape, margins)
 
 
-def labels_at(image: Array, points: Array, call: Call) -> Array:
-    """Read the labels at pixels."""
-    return copied(image, points_of(points, call, points.dtype), call)
+def labels_at(image: Array, positions: Array, call: Call) -> Array:
+    """Read the labels of pixels."""
+    methods = tuple([METHODS["nearest"] if m.votes else m for m in call.plan.methods])
+    plan = dataclasses.replace(
+        call.plan, methods=methods, coords="pixel", margin=None, footprint=None
+    )
+    call = call._replace(plan=plan)
+    return copied(image, points_of(positions, call, positions.dtype), call)
 
 
-def in_pixels(points: Array, call: Call) -> Array:
-    """The positions of samples, (N, *out, D); NaN where a sample has no taps."""
-    plan = call.plan
-    sizes = np.array(plan.spatial[::-1], points.dtype)
-    if plan.coords == "normalized":
-        shifted = points + 1
-        points = shifted * (sizes - 1) * HALF if plan.align_corners else (
-            (shifted * sizes - 1) * HALF
-        )  # fmt: skip
-    if plan.margin is None:
-        return points
-    inside = ((points >= -plan.margin) & (points <= sizes - 1 + plan.margin)).all(-1, keepdims=True)
-    return jnp.where(inside, points, jnp.nan)
+def positions_of(points: Array, call: Call) -> list[Array]:
+    """The positions of samples along each axis, x first; NaN where a sample has no taps."""
+    positions, inside = [], jnp.ones((), bool)
+    for k, axis in enumerate(axes_of(call)):
+        position, axis_inside = unnormalize(points[..., k], axis)
+        positions.append(position)
+        inside = inside & axis_inside
+    return [jnp.where(inside, position, jnp.nan) for position in positions]

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 
 from gridsample.backends.jax.taps import (
     Array,
     Call,
-    fills_of,
+    fill_of,
     points_of,
     read,
     real_type,
@@ -21,11 +22,11 @@ from gridsample.backends.jax.taps import (
 
 def vote(image: Array, grid: Array, call: Call) -> Array:
     """Return the label with the largest weight among the taps of each point: (N, C, *out)."""
-    points, fill = points_of(grid, call, real_type(call)), fills_of(call, image.dtype)
+    points, fill = points_of(grid, call, real_type(call)), fill_of(call, image.dtype)
     dropped = fill if call.plan.filled else jnp.zeros_like(fill)
     ballots = []
-    for places in rows_of(points):
-        for pixels, kept, weights in row_of(points, places):
+    for numbers in rows_of(points):
+        for pixels, kept, weights in row_of(points, numbers):
             label = jnp.where(kept[:, jnp.newaxis], read(image, pixels), dropped)
             ballots.append((label, weights[:, jnp.newaxis]))
     winner = ballots[0][0]
@@ -34,7 +35,7 @@ def vote(image: Array, grid: Array, call: Call) -> Array:
         total = weight_of(label, ballots)
         wins = (total > most) | ((total == most) & (label < winner))
         winner, most = jnp.where(wins, label, winner), jnp.where(wins, total, most)
-    return jnp.where((points.valid & points.within)[:, jnp.newaxis], winner, fill)
+    return jnp.where((points.valid & points.inside)[:, jnp.newaxis], winner, fill)
 
 
 def weight_of(label: Array, ballots: Sequence[tuple[Array, Array]]) -> Array:
@@ -43,3 +44,34 @@ def weight_of(label: Array, ballots: Sequence[tuple[Array, Array]]) -> Array:
     for other, weight in ballots:
         total = total + jnp.where(other == label, weight, 0)
     return total
+
+
+def elect(
+    first: Array, weigh: Callable[[Array], tuple[Array, Array, Array]], shape: Sequence[int],
+    margin: Array,
+) -> Array:  # fmt: skip
+    """Weigh one label after the other, from the smallest; return the one with the largest weight.
+
+    Args:
+        first: the smallest labels.
+        weigh: a function of labels that returns their weights, where there is a greater label, and
+            the next greater one.
+        shape: the shape of the result.
+        margin: how much more than that of a smaller label a weight must be.
+    """
+
+    def step(state: Any) -> Any:
+        label, winner, most, _ = state
+        weight, has_next, following = weigh(label)
+        wins = weight > most + margin
+        return (
+            jnp.where(has_next, following, label),
+            jnp.where(wins, label, winner),
+            jnp.where(wins, weight, most),
+            jnp.any(has_next),
+        )
+
+    winner, most = jnp.broadcast_to(first, shape), jnp.full(shape, -1, margin.dtype)
+    state = first, winner, most, jnp.ones((), bool)
+    elected: Array = jax.lax.while_loop(lambda state: state[-1], step, state)[1]
+    return elected

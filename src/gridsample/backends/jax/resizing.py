@@ -11,11 +11,14 @@ import jax.numpy as jnp
 import numpy as np
 
 from gridsample.backends.jax import filtering
-from gridsample.backends.jax.sampling import is_complex, is_integer, saturated
+from gridsample.backends.jax.labels import elect
+from gridsample.backends.jax.sampling import is_complex, is_integer, joined, parted, saturated
 from gridsample.definitions import tables
+from gridsample.definitions.bands import Band
 from gridsample.definitions.options import Resizing
 from gridsample.definitions.plan import WIDE_TYPES
-from gridsample.definitions.tables import AxisMap, Band
+from gridsample.definitions.splines import Prefilter
+from gridsample.definitions.tables import AxisMap
 
 Array = Any
 # More taps than these are summed by a loop.
@@ -30,20 +33,14 @@ def resize(image: Array, options: Resizing, transposed: bool) -> Array:
     if 0 in image.shape:
         return jnp.zeros((*image.shape[:2], *options.size), image.dtype)
     if is_complex(image.dtype):
-        parts = [resize(one, options, transposed) for one in (jnp.real(image), jnp.imag(image))]
-        return jax.lax.complex(*parts)
+        return joined(resize(parted(image), options, transposed))
     inputs, outputs = tuple(image.shape[2:]), tuple(options.size)
     if transposed:
         inputs, outputs = outputs, inputs
     maps = tables.axis_maps(
-        inputs,
-        outputs,
-        options.methods,
-        options.align_corners,
-        options.antialias,
-        options.scales,
-        transposed,
-    )
+        inputs, outputs, options.methods, options.align_corners, options.antialias,
+        options.scales, transposed,
+    )  # fmt: skip
     if tables.votes(options.methods):
         return vote(image, maps)
     if options.rounding != "exact" and is_integer(image.dtype):
@@ -59,8 +56,7 @@ def applied(image: Array, axes: Sequence[int], maps: Sequence[AxisMap]) -> Array
     """Apply the maps of some axes, and convert the result to the image's dtype."""
     axes = [axis for axis in axes if not maps[axis].is_identity]
     dtype = image.dtype
-    copies = all(one.before is one.after is None and one.band.copies for one in
-                 [maps[axis] for axis in axes])  # fmt: skip
+    copies = all(maps[k].before is maps[k].after is None and maps[k].band.copies for k in axes)
     if not copies:
         image = image.astype(sum_type(dtype))
     for axis in axes:
@@ -72,19 +68,22 @@ def applied(image: Array, axes: Sequence[int], maps: Sequence[AxisMap]) -> Array
 
 def sum_type(dtype: Any) -> Any:
     """The dtype of sums over an image."""
-    wide = np.dtype(dtype).name in WIDE_TYPES
-    return jax.dtypes.canonicalize_dtype(np.float64 if wide else np.float32)
+    is_wide = np.dtype(dtype).name in WIDE_TYPES
+    return jax.dtypes.canonicalize_dtype(np.float64 if is_wide else np.float32)
 
 
-def mapped(image: Array, axis: int, one: AxisMap) -> Array:
+def mapped(image: Array, axis: int, axis_map: AxisMap) -> Array:
     """Apply the map of an axis: after @ band @ before."""
-    for prefilter, step in ((one.before, 0), (one.after, 1)):
-        if step:
-            image = banded(image, axis, one.band)
-        if prefilter is not None:
-            order, extended, adjoint = prefilter.options
-            image = filtering.coefficients(image, order, (extended,), (axis,), adjoint)
-    return image
+    image = prefiltered(image, axis, axis_map.before)
+    return prefiltered(banded(image, axis, axis_map.band), axis, axis_map.after)
+
+
+def prefiltered(image: Array, axis: int, prefilter: Prefilter | None) -> Array:
+    """Apply a prefilter to an axis, if there is one."""
+    if prefilter is None:
+        return image
+    order, extended, adjoint = prefilter.options
+    return filtering.coefficients(image, order, (extended,), (axis,), adjoint)
 
 
 def banded(image: Array, axis: int, band: Band) -> Array:
@@ -120,27 +119,12 @@ def vote(image: Array, maps: Sequence[AxisMap]) -> Array:
 
     One label of the image is weighed after the other.
     """
-    shape = (*image.shape[:2], *[one.outputs for one in maps])
+    shape = (*image.shape[:2], *[axis_map.outputs for axis_map in maps])
     axes, real = range(len(maps)), jax.dtypes.canonicalize_dtype(np.float64)
-    tie = TIE * float(np.finfo(real).eps)
 
-    def weight(label: Array) -> Array:
-        return applied((image == label).astype(real), axes, maps)
-
-    def step(state: Any) -> Any:
-        label, winner, most, _ = state
-        total = weight(label)
-        wins = total > most + tie
+    def weigh(label: Array) -> tuple[Array, Array, Array]:
         greater = image > label
         following = jnp.min(jnp.where(greater, image, jnp.max(image)))
-        return (
-            following,
-            jnp.where(wins, label, winner),
-            jnp.where(wins, total, most),
-            jnp.any(greater),
-        )
+        return applied((image == label).astype(real), axes, maps), jnp.any(greater), following
 
-    first = jnp.min(image)
-    state = first, jnp.full(shape, first), jnp.full(shape, -1, real), jnp.ones((), bool)
-    winner = jax.lax.while_loop(lambda state: state[-1], step, state)[1]
-    return winner
+    return elect(jnp.min(image), weigh, shape, jnp.asarray(TIE * np.finfo(real).eps, real))

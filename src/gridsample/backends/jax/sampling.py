@@ -14,21 +14,22 @@ from gridsample.backends.jax.taps import (
     Array,
     Call,
     copied,
-    fills_of,
+    fill_of,
+    output_shape,
     points_of,
     real_type,
     summed,
 )
 
 
-def is_complex(kind: Any) -> bool:
+def is_complex(dtype: Any) -> bool:
     """Whether a dtype is complex."""
-    return bool(jnp.issubdtype(kind, jnp.complexfloating))
+    return bool(jnp.issubdtype(dtype, jnp.complexfloating))
 
 
-def is_integer(kind: Any) -> bool:
+def is_integer(dtype: Any) -> bool:
     """Whether a dtype is bool or an integer dtype."""
-    return bool(jnp.issubdtype(kind, jnp.integer)) or kind == np.bool_
+    return bool(jnp.issubdtype(dtype, jnp.integer)) or dtype == np.bool_
 
 
 def parted(array: Array) -> Array:
@@ -47,38 +48,35 @@ def parts_of(call: Call) -> Call:
     if not call.fill:
         return call
     numbers = call.fill if len(call.fill) > 1 else call.fill * call.plan.channels
-    numbers = tuple(complex(one) for one in numbers)
-    fill = (*[one.real for one in numbers], *[one.imag for one in numbers])
-    return call._replace(fill=fill)
+    reals = [complex(number).real for number in numbers]
+    return call._replace(fill=(*reals, *[complex(number).imag for number in numbers]))
 
 
 @functools.partial(jax.jit, static_argnums=(2, 3))
 def gather(image: Array, grid: Array, call: Call, dtype: Any) -> Array:
     """Sample an image (N, C, *spatial) at a grid's points: (N, C, *out) in a dtype."""
     real = real_type(call)
-    items = grid.shape[0] if image.shape[0] == 1 else image.shape[0]
-    shape = (items, image.shape[1], *grid.shape[1:-1])
+    shape = output_shape(image, grid.shape[:-1])
     if 0 in shape:
         return jnp.zeros(shape, dtype)
     if is_complex(image.dtype):
-        found = gather(parted(image), grid, parts_of(call), real)
-        return joined(found).astype(dtype)
-    plain = call.plan.footprint is None
+        return joined(gather(parted(image), grid, parts_of(call), real)).astype(dtype)
     if call.plan.votes:
-        return labels.vote(image, grid, call) if plain else footprints.vote(image, grid, call)
-    if plain and image.dtype == dtype and is_integer(dtype) and call.plan.nearest:
-        return copied(image, points_of(grid, call, real), call)
-    if plain:
-        found = summed(image, points_of(grid, call, real), call, real)
+        module = footprints if call.plan.footprint else labels
+        return module.vote(image, grid, call)
+    if call.plan.footprint:
+        samples = footprints.mean(image, grid, call)
     else:
-        found = footprints.mean(image, grid, call)
-    return as_integers(found, dtype, call) if is_integer(dtype) else found.astype(dtype)
+        points = points_of(grid, call, real)
+        if image.dtype == dtype and is_integer(dtype) and call.plan.nearest:
+            return copied(image, points, call)
+        samples = summed(image, points, call, real)
+    return as_integers(samples, dtype, call) if is_integer(dtype) else samples.astype(dtype)
 
 
 def as_integers(values: Array, dtype: Any, call: Call) -> Array:
     """Round values half to even, and saturate them; the fill value replaces NaN."""
-    whole = saturated(values, dtype)
-    return jnp.where(jnp.isnan(values), fills_of(call, dtype), whole)
+    return jnp.where(jnp.isnan(values), fill_of(call, dtype), saturated(values, dtype))
 
 
 def saturated(values: Array, dtype: Any) -> Array:
@@ -86,23 +84,21 @@ def saturated(values: Array, dtype: Any) -> Array:
     if dtype == np.bool_:
         return jnp.rint(values) > 0
     limits, values = np.iinfo(dtype), jnp.rint(values)
-    low, high = (np.array(float(one), values.dtype) for one in (limits.min, limits.max))
+    low, high = (np.array(float(limit), values.dtype) for limit in (limits.min, limits.max))
     # The largest integer may not be a number of the sums' dtype, which is then larger.
     below = np.nextafter(high, low) if int(high) > limits.max else high
-    whole = jnp.clip(jnp.nan_to_num(values), low, below).astype(dtype)
-    return jnp.where(values >= high, np.array(limits.max, dtype), whole)
+    integers = jnp.clip(jnp.nan_to_num(values), low, below).astype(dtype)
+    return jnp.where(values >= high, np.array(limits.max, dtype), integers)
 
 
 @functools.partial(jax.jit, static_argnums=(2, 3))
 def scatter(values: Array, grid: Array, call: Call, dtype: Any) -> Array:
-    """Apply the transpose of `gather`, without the fill value: (N, C, *spatial)."""
+    """Apply the transpose of `gather`, for a call without a fill value: (N, C, *spatial)."""
     real = real_type(call)
-    kind = jnp.promote_types(real, np.complex64) if is_complex(values.dtype) else real
-    call = call._replace(fill=())
-    shape = (*values.shape[:2], *call.plan.spatial)
-    _, transposed = jax.vjp(lambda image: gather(image, grid, call, kind), jnp.zeros(shape, kind))
-    (found,) = transposed(values.astype(kind))
-    return found.astype(dtype)
+    sum_type = jnp.promote_types(real, np.complex64) if is_complex(values.dtype) else real
+    image = jnp.zeros((*values.shape[:2], *call.plan.spatial), sum_type)
+    _, transpose = jax.vjp(lambda image: gather(image, grid, call, sum_type), image)
+    return transpose(values.astype(sum_type))[0].astype(dtype)
 
 
 @functools.partial(jax.jit, static_argnums=(3, 4, 5))
@@ -122,7 +118,7 @@ def backward(
         source = arrays[0] if needed[0] else image.astype(real)
         return gather(source, arrays[-1] if needed[1] else grid, call, real)
 
-    _, transposed = jax.vjp(sampled, *arrays)
-    found = transposed(values.astype(real))
-    first = found[0].astype(dtype) if needed[0] else None
-    return first, found[-1] if needed[1] else None
+    _, transpose = jax.vjp(sampled, *arrays)
+    gradients = transpose(values.astype(real))
+    first = gradients[0].astype(dtype) if needed[0] else None
+    return first, gradients[-1] if needed[1] else None

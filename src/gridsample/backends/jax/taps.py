@@ -17,11 +17,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from gridsample.backends.jax.formulas import AXIS
-from gridsample.definitions.axis import ZEROS
+from gridsample.definitions.axis import ZEROS, bound
+from gridsample.definitions.options import fill_array
 from gridsample.definitions.plan import BOUNDARIES, Plan
 
 Array = Any
+# The formulas of one axis, over `jax.numpy`.
+AXIS = bound(jnp)
 
 
 class Call(NamedTuple):
@@ -78,13 +80,13 @@ class Position(NamedTuple):
         axis: the axis.
         base: the base indices.
         t: the fractions, as functions of the coordinates.
-        steep: d position / d coordinate.
+        slope: d position / d coordinate.
     """
 
     axis: Axis
     base: Array
     t: Array
-    steep: Array
+    slope: Array
 
 
 class Tap(NamedTuple):
@@ -107,12 +109,12 @@ class Points(NamedTuple):
     Attributes:
         axes: the positions along each axis, x first.
         valid: where all coordinates have positions.
-        within: where a point has taps.
+        inside: where a point has taps.
     """
 
     axes: list[Position]
     valid: Array
-    within: Array
+    inside: Array
 
 
 # One axis -----------------------------------------------------------------------------------------
@@ -135,45 +137,53 @@ def axes_of(call: Call) -> list[Axis]:
     ]  # fmt: skip
 
 
+def unnormalize(coordinate: Array, axis: Axis) -> tuple[Array, Array]:
+    """Return the positions of coordinates, and where they are in the image."""
+    position, last = coordinate, float(axis.size - 1)
+    if axis.aligned is not None:
+        position = AXIS.position(coordinate, last, axis.aligned)
+    if axis.margin is None:
+        return position, AXIS.known(position, axis.boundary)
+    return position, AXIS.inside(position, last, axis.margin)
+
+
 def locate(coordinate: Array, axis: Axis) -> tuple[Array, Array, Array, Array, Array]:
     """Return base indices, fractions, slopes, and where points are valid and have taps."""
     last, reach = float(axis.size - 1), float(len(axis.table) + 1)
-    position, steep = coordinate, jnp.ones((), coordinate.dtype)
+    position, inside = unnormalize(coordinate, axis)
+    valid = inside if axis.margin is None else AXIS.known(position, ZEROS)
+    slope = jnp.ones((), coordinate.dtype)
     if axis.aligned is not None:
-        position = AXIS.position(coordinate, last, axis.aligned)
-        steep = steep * AXIS.slope(last, axis.aligned)
-    bounded = axis.margin is not None
-    valid = AXIS.known(position, ZEROS if bounded else axis.boundary)
-    within = AXIS.inside(position, last, axis.margin) if bounded else valid
-    position = jnp.where(within, position, 0)
-    where = axis.boundary, float(axis.edge)
+        slope = slope * AXIS.slope(last, axis.aligned)
+    position = jnp.where(inside, position, 0)
+    mirrors = axis.boundary, float(axis.edge)
     if axis.folds:
-        position, sign = AXIS.fold(position, last, reach, *where)
-        steep = steep * sign
+        position, sign = AXIS.fold(position, last, reach, *mirrors)
+        slope = slope * sign
     else:
-        position = AXIS.confine(position, last, reach, *where)
+        position = AXIS.confine(position, last, reach, *mirrors)
     base, t = AXIS.split(position, axis.rounding)
-    return base.astype(np.int32), t, steep, valid, within
+    return base.astype(np.int32), t, slope, valid, inside
 
 
 @jax.custom_jvp
-def fraction(coordinate: Array, t: Array, steep: Array) -> Array:
-    """Return t, as a function of the coordinate whose derivative is ``steep``."""
+def fraction(coordinate: Array, t: Array, slope: Array) -> Array:
+    """Return t, as a function of the coordinate whose derivative is ``slope``."""
     return t
 
 
 @fraction.defjvp
-def fraction_along(primals: Any, tangents: Any) -> Any:
+def fraction_jvp(primals: Any, tangents: Any) -> Any:
     """Differentiate `fraction`; its value can be differentiated again."""
-    steep = primals[-1]
-    return fraction(*primals), tangents[0] * steep
+    slope = primals[-1]
+    return fraction(*primals), tangents[0] * slope
 
 
 def position_of(coordinate: Array, axis: Axis) -> tuple[Position, Array, Array]:
     """Find the positions along an axis, and where points are valid and have taps."""
-    base, t, steep, valid, within = locate(jax.lax.stop_gradient(coordinate), axis)
-    steep = jnp.broadcast_to(steep, t.shape)
-    return Position(axis, base, fraction(coordinate, t, steep), steep), valid, within
+    base, t, slope, valid, inside = locate(jax.lax.stop_gradient(coordinate), axis)
+    slope = jnp.broadcast_to(slope, t.shape)
+    return Position(axis, base, fraction(coordinate, t, slope), slope), valid, inside
 
 
 def tap_of(position: Position, number: Any) -> Tap:
@@ -181,19 +191,19 @@ def tap_of(position: Position, number: Any) -> Tap:
 
     The weights are polynomials in t, so that JAX differentiates them.
     """
-    axis, base, t, steep = position
-    at = base + (axis.first + number)
-    index = AXIS.fold_index(at, axis.size, ZEROS if axis.folds else axis.boundary, axis.edge)
+    axis, base, t, slope = position
+    index = base + (axis.first + number)
+    pixel = AXIS.fold_index(index, axis.size, ZEROS if axis.folds else axis.boundary, axis.edge)
     table = np.array(axis.table, t.dtype)
     powers = table.shape[1]
     row = table[number] if isinstance(number, int) else jnp.asarray(table)[number]
     weights = AXIS.weight(t, [row[k] for k in range(powers)], powers)
     if axis.order:
-        weights = weights * steep**axis.order
+        weights = weights * slope**axis.order
     if axis.odd:
-        weights = weights * AXIS.fold_sign(at, axis.size, axis.boundary, axis.edge)
-    weights = jnp.broadcast_to(weights, at.shape).astype(t.dtype)
-    return Tap([jnp.maximum(index, 0)], index >= 0, weights)
+        weights = weights * AXIS.fold_sign(index, axis.size, axis.boundary, axis.edge)
+    weights = jnp.broadcast_to(weights, index.shape).astype(t.dtype)
+    return Tap([jnp.maximum(pixel, 0)], pixel >= 0, weights)
 
 
 # All axes -----------------------------------------------------------------------------------------
@@ -202,16 +212,20 @@ def tap_of(position: Position, number: Any) -> Tap:
 def points_of(grid: Array, call: Call, real: Any) -> Points:
     """Find the taps of a grid's points (N, *out, D)."""
     coordinates = grid.astype(real)
-    axes, valid, within = [], jnp.ones((), bool), jnp.ones((), bool)
+    axes, valid, inside = [], jnp.ones((), bool), jnp.ones((), bool)
     for k, axis in enumerate(axes_of(call)):
         coordinate = coordinates[..., k]
         if call.plan.coords == "displacement":
-            own = jax.lax.broadcasted_iota(real, coordinate.shape, coordinate.ndim - 1 - k)
-            coordinate = coordinate + own
-        position, here, there = position_of(coordinate, axis)
+            coordinate = coordinate + own_index(coordinate, k)
+        position, axis_valid, axis_inside = position_of(coordinate, axis)
         axes.append(position)
-        valid, within = valid & here, within & there
-    return Points(axes, valid, within)
+        valid, inside = valid & axis_valid, inside & axis_inside
+    return Points(axes, valid, inside)
+
+
+def own_index(coordinate: Array, k: int) -> Array:
+    """The output points' own indices along axis k, x first, as displacements (N, *out) have."""
+    return jax.lax.broadcasted_iota(coordinate.dtype, coordinate.shape, coordinate.ndim - 1 - k)
 
 
 # Rows of taps that are summed one by one in the program; more of them are summed by a loop.
@@ -220,7 +234,9 @@ UNROLLED = 4
 
 def rows_of(points: Points) -> list[tuple[int, ...]]:
     """The rows of taps along x: the number of each among the taps of the other axes."""
-    return list(itertools.product(*[range(len(one.axis.table)) for one in points.axes[1:]]))
+    return list(
+        itertools.product(*[range(len(position.axis.table)) for position in points.axes[1:]])
+    )
 
 
 def row_of(points: Points, numbers: Sequence[Any]) -> list[Tap]:
@@ -236,25 +252,27 @@ def row_of(points: Points, numbers: Sequence[Any]) -> list[Tap]:
         tap = tap_of(position, number)
         pixels = [*tap.pixels, *pixels]
         kept, weights = kept & tap.kept, weights * tap.weights
-    along = [tap_of(x, k) for k in range(len(x.axis.table))]
-    return [Tap([*pixels, *one.pixels], kept & one.kept, weights * one.weights) for one in along]
+    row = [tap_of(x, k) for k in range(len(x.axis.table))]
+    return [Tap([*pixels, *tap.pixels], kept & tap.kept, weights * tap.weights) for tap in row]
 
 
-def added(points: Points, total: Any, add: Callable[[Any, Tap], Any]) -> Any:
-    """Add all taps to a total."""
+def accumulate(
+    add: Callable[[Any, Sequence[Any]], Any], total: Any, terms: Sequence[Sequence[int]],
+    unrolled: int,
+) -> Any:  # fmt: skip
+    """Add each of some terms, which integers describe, to a total.
 
-    def add_row(total: Any, numbers: Sequence[Any]) -> Any:
-        return functools.reduce(add, row_of(points, numbers), total)
-
-    rows = rows_of(points)
-    if len(rows) <= UNROLLED:
-        return functools.reduce(add_row, rows, total)
+    If there are more than ``unrolled``, a loop adds them, which computes each term again for
+    derivatives instead of keeping it.
+    """
+    if len(terms) <= unrolled:
+        return functools.reduce(add, terms, total)
 
     @jax.checkpoint
-    def step(total: Any, numbers: Array) -> tuple[Any, None]:
-        return add_row(total, [*numbers]), None
+    def step(total: Any, term: Array) -> tuple[Any, None]:
+        return add(total, [*term]), None
 
-    return jax.lax.scan(step, total, np.array(rows, np.int32))[0]
+    return jax.lax.scan(step, total, np.array(terms, np.int32))[0]
 
 
 def read(image: Array, pixels: Sequence[Array]) -> Array:
@@ -263,10 +281,10 @@ def read(image: Array, pixels: Sequence[Array]) -> Array:
     Each is found by one number, because XLA fuses such reads with the sums of their results.
     """
     spatial, size = image.shape[2:], math.prod(image.shape[2:])
-    wide = jnp.promote_types(np.int64 if size > np.iinfo(np.int32).max else np.int32, np.int32)
+    index_type = jnp.dtype(np.int64 if size > np.iinfo(np.int32).max else np.int32)
     index: Any = 0
-    for n, along in zip(spatial, pixels, strict=True):
-        index = index * n + along.astype(wide)
+    for n, axis_index in zip(spatial, pixels, strict=True):
+        index = index * n + axis_index.astype(index_type)
     planes = image.reshape(*image.shape[:2], size)
 
     def read_item(planes: Array, index: Array) -> Array:
@@ -279,51 +297,58 @@ def read(image: Array, pixels: Sequence[Array]) -> Array:
     return jax.vmap(read_item, (0, None))(planes, index[0])
 
 
-def fills_of(call: Call, kind: Any) -> Array:
+def fill_of(call: Call, dtype: Any) -> Array:
     """The fill value as an array that broadcasts over (N, C, *out)."""
-    numbers = np.array(call.fill or (0,))
-    return jnp.asarray(numbers.astype(kind)).reshape(1, -1, *(1,) * len(call.plan.out))
+    return jnp.asarray(fill_array(call.fill, dtype, 2 + len(call.plan.out)))
+
+
+def output_shape(image: Array, points: Sequence[int]) -> tuple[int, ...]:
+    """The shape (N, C, *out) of samples of an image at points (N, *out)."""
+    return (points[0] if image.shape[0] == 1 else image.shape[0], image.shape[1], *points[1:])
 
 
 def summed(image: Array, points: Points, call: Call, real: Any) -> Array:
     """Sum the taps of all points of a real image: (N, C, *out) in the dtype of sums."""
     blends, zero = bool(call.fill) and call.plan.filled, jnp.zeros((), image.dtype)
-    plain, fill = not any(call.order), fills_of(call, real)
+    fill = fill_of(call, real)
+    outside, invalid = (0, 0) if any(call.order) else (fill, math.nan)
 
     def add(sums: Any, tap: Tap) -> Any:
-        total, share, some = sums
+        total, share, any_kept = sums
         kept, weights = tap.kept[:, np.newaxis], tap.weights[:, np.newaxis]
         values = jnp.where(kept, read(image, tap.pixels), zero).astype(real)
         total = total + values * weights
         if blends:
             share = share + jnp.where(kept, 0, weights)
-            some = some | kept
-        return total, share, some
+            any_kept = any_kept | kept
+        return total, share, any_kept
+
+    def add_row(sums: Any, numbers: Sequence[Any]) -> Any:
+        return functools.reduce(add, row_of(points, numbers), sums)
 
     shape = points.valid.shape
-    items = shape[0] if image.shape[0] == 1 else image.shape[0]
-    alone = (shape[0], 1, *shape[1:])
+    one_channel = (shape[0], 1, *shape[1:])
     start = (
-        jnp.zeros((items, image.shape[1], *shape[1:]), real),
-        jnp.zeros(alone, real), jnp.zeros(alone, bool),
+        jnp.zeros(output_shape(image, shape), real),
+        jnp.zeros(one_channel, real), jnp.zeros(one_channel, bool),
     )  # fmt: skip
-    total, share, some = added(points, start, add)
+    total, share, any_kept = accumulate(add_row, start, rows_of(points), UNROLLED)
     if blends:
         total = total + share * jnp.where(share == 0, 0, fill)
         if call.plan.sums_to_one:  # no tap is on the image: exactly the fill value
-            total = jnp.where(some, total, fill if plain else 0)
+            total = jnp.where(any_kept, total, outside)
     if not call.plan.extrapolate:
-        total = jnp.where(points.within[:, np.newaxis], total, fill if plain else 0)
-    return jnp.where(points.valid[:, np.newaxis], total, math.nan if plain else 0)
+        total = jnp.where(points.inside[:, np.newaxis], total, outside)
+    return jnp.where(points.valid[:, np.newaxis], total, invalid)
 
 
 def copied(image: Array, points: Points, call: Call) -> Array:
     """Copy the pixel of each point, which is exact for integers of any size."""
     (tap,) = row_of(points, [0] * (len(points.axes) - 1))
-    fill = fills_of(call, image.dtype)
-    zero = fill if call.plan.filled else jnp.zeros((), image.dtype)
-    values = jnp.where(tap.kept[:, np.newaxis], read(image, tap.pixels), zero)
-    return jnp.where((points.within & points.valid)[:, np.newaxis], values, fill)
+    fill = fill_of(call, image.dtype)
+    dropped = fill if call.plan.filled else jnp.zeros((), image.dtype)
+    values = jnp.where(tap.kept[:, np.newaxis], read(image, tap.pixels), dropped)
+    return jnp.where((points.inside & points.valid)[:, np.newaxis], values, fill)
 
 
 def real_type(call: Call) -> Any:

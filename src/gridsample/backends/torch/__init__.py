@@ -43,8 +43,8 @@ from gridsample.definitions.options import (
     looked_up,
 )
 from gridsample.definitions.plan import Shape, type_name
+from gridsample.definitions.splines import extension
 from gridsample.kernels import on_cpu
-from gridsample.kernels.spline import extension
 
 # The dtypes by name, and the names by dtype.
 NAMED = {type_name(array): dtype for dtype, array in TYPES.items()}
@@ -226,7 +226,7 @@ class Torch(Backend):
 
     def affine_grid(self, theta: Tensor, out: Sequence[Any], align_corners: bool | None) -> Tensor:
         """Create the grid of affine maps, recorded as a single operation."""
-        return affine.grid(theta, out, align_corners)
+        return affine.grid(self, theta, out, align_corners)
 
     # Sampling
 
@@ -333,7 +333,8 @@ class Torch(Backend):
         """Sample under affine maps if a kernel can compute the coordinates, otherwise None."""
         if not affine.can_fuse(image, theta, options, dtype):
             return None
-        return affine.sample(image, theta, out, options).to(dtype)
+        call = affine.call_of_maps(self, image, theta, out, options)
+        return affine.sample(call, image, theta).to(dtype)
 
     def affine_backward(
         self, values: Tensor, image: Tensor, theta: Tensor, out: Shape, options: Options,
@@ -346,7 +347,8 @@ class Torch(Backend):
         source = image.to(dtype) if needed[0] else image
         if not affine.can_fuse_gradients(values, source, theta, options):
             return None
-        return affine.gradients(values, source, theta, out, options, needed)
+        call = affine.call_of_maps(self, source, theta, out, options.changed())
+        return affine.gradients(call, values, source, theta, needed)
 
     def averages(self, arrays: Sequence[Tensor], options: Options, bare: bool) -> bool:
         """Whether tensors are plain, and the kernels average."""

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 from torch.autograd import Function
 
 from gridsample.backends import maps
+from gridsample.backends.base import Backend
 from gridsample.backends.torch import cuda, derivatives, operators
 from gridsample.backends.torch.operators import (
     Call,
@@ -45,43 +46,23 @@ def line(n: Any, align_corners: bool | None) -> Tensor:
     return torch.div(steps, last.clamp(min=1) if isinstance(last, Tensor) else max(last, 1))
 
 
-def grid(theta: Tensor, out: Size, align_corners: bool | None) -> Tensor:
+def grid(backend: Backend, theta: Tensor, out: Size, align_corners: bool | None) -> Tensor:
     """Create the grid of affine maps, (N, *out, D); ``out`` may be symbolic."""
-    return linear(Grid, maps.grid_along, theta, out, align_corners)
+    return linear(Grid, maps.grid_along, theta, backend, out, align_corners)
 
 
-def gradient(by_grid: Tensor, out: Size, align_corners: bool | None) -> Tensor:
+def gradient(backend: Backend, by_grid: Tensor, out: Size, align_corners: bool | None) -> Tensor:
     """Compute the gradient of maps from that of their grid: the transpose of `grid`."""
-    return linear(GridGradient, maps.gradient_along, by_grid, out, align_corners)
+    return linear(GridGradient, maps.gradient_along, by_grid, backend, out, align_corners)
 
 
-def linear(rule: Any, compute: Any, array: Tensor, out: Size, align_corners: bool | None) -> Tensor:
+def linear(
+    rule: Any, compute: Any, array: Tensor, backend: Backend, out: Size, align_corners: bool | None
+) -> Tensor:
     """Call a linear function; autograd records the rule, or elsewhere the single operations."""
-    from gridsample.backends.torch import BACKEND
-
     if derivatives.has_record(array) and operators.is_plain_anywhere(array):
-        return rule.apply(array, tuple(out), align_corners)  # type: ignore[no-any-return]
-    return compute(BACKEND, array, out, align_corners)  # type: ignore[no-any-return]
-
-
-def sample(image: Tensor, theta: Tensor, out: Size, options: Options) -> Tensor:
-    """Sample an image under affine maps; ``out`` is the output's spatial shape."""
-    if image.device.type == "cpu":
-        call = options.plan or find_call(image, theta, out, options)
-        result: Tensor = Affine.apply(image, theta, tuple(out), options, call)  # type: ignore[no-untyped-call]
-        return result
-    return cuda.affine(image, theta, (len(theta), image.shape[1], *out), options)
-
-
-def gradients(
-    values: Tensor, image: Tensor, theta: Tensor, out: Size, options: Options,
-    needed: tuple[bool, bool],
-) -> tuple[Tensor | None, Tensor | None]:  # fmt: skip
-    """Compute the needed gradients, which can be differentiated again."""
-    call = find_call(image, theta, out, options)
-    check_values(values, call.plan, "grad_output")
-    first, second = both_gradients(call, values, image, theta, out, options, *needed)
-    return first if needed[0] else None, second if needed[1] else None
+        return rule.apply(array, backend, tuple(out), align_corners)  # type: ignore[no-any-return]
+    return compute(backend, array, out, align_corners)  # type: ignore[no-any-return]
 
 
 def can_fuse(image: Tensor, theta: Tensor, options: Options, dtype: torch.dtype) -> bool:
@@ -100,63 +81,106 @@ def can_fuse_gradients(values: Tensor, image: Tensor, theta: Tensor, options: Op
     return operators.is_plain_anywhere(values) and can_fuse(image, theta, options, image.dtype)
 
 
-def find_call(image: Tensor, theta: Tensor, out: Size, options: Options) -> Call:
-    """Find the call for the grid that maps represent; only the shape of the grid is used."""
-    grid = theta.new_empty(()).expand(len(theta), *out, theta.shape[1])
-    return call_for(image.shape, image, grid, options)
+class AffineCall(NamedTuple):
+    """Sampling under affine maps, for tensors of known shapes and dtypes.
 
-
-def both_gradients(
-    call: Call, values: Tensor, image: Tensor, theta: Tensor, out: Size, options: Options,
-    need_image: bool, need_theta: bool,
-) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """Compute the needed gradients; a gradient that is not needed is empty."""
-    tensors = values, image, theta
-    if operators.is_plain(*tensors) and not derivatives.has_record(*tensors):
-        return run_backward(call, values, image, theta, options, need_image, need_theta)
-    if image.device.type in cuda.DEVICES and not derivatives.has_record(*tensors):
-        needed = need_image, need_theta
-        first, second = cuda.run_affine_backward(call, *tensors, needed, options.fill_value)
-        return image.new_empty(0) if first is None else first, second
-    return gradients_by_grid(*tensors, out, options, need_image, need_theta)
-
-
-def gradients_by_grid(
-    values: Tensor, image: Tensor, theta: Tensor, out: Size, options: Options, need_image: bool,
-    need_theta: bool,
-) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """Compute the needed gradients by way of a grid, with operators that are differentiable.
-
-    This also works for tensors that are not plain, and for symbolic sizes.
+    Attributes:
+        backend: the backend of tensors.
+        out: the output's spatial shape.
+        options: the options.
+        call: the call for the grid that the maps represent.
+        on_gpu: whether the GPU kernels are used.
     """
-    from gridsample.backends.torch import BACKEND
 
-    points = maps.through_grid(BACKEND, theta, out, options)
-    first, second = derivatives.backward(
-        points.extend(values), image, points.grid(), need_image, need_theta, points.options
-    )
-    return first, points.gradient(second) if need_theta else second
+    backend: Backend
+    out: Size
+    options: Options
+    call: Call
+    on_gpu: bool
+
+    def sample(self, image: Tensor, theta: Tensor) -> Tensor:
+        """Sample an image, without derivatives."""
+        call, fill = self.call, self.options.fill_value
+        result = empty(call.plan.shape, image, call.dtype)
+        if not result.numel():
+            return result
+        if self.on_gpu:
+            cuda.run_affine(call, image, theta, result, fill)
+        else:
+            on_cpu().gather(
+                call.plan, memory(image), memory(theta.to(real_type(theta))), memory(result),
+                fill=fill_of(fill, call.plan), affine=True, threads=count(self.options.threads),
+            )  # fmt: skip
+        return result
+
+    def gradients(
+        self, values: Tensor, image: Tensor, theta: Tensor, needed: tuple[bool, bool]
+    ) -> tuple[Tensor | None, Tensor | None]:
+        """Compute the needed gradients; by way of a grid if they will be differentiated again."""
+        tensors = values, image, theta
+        if derivatives.has_record(*tensors) or not operators.is_plain_anywhere(*tensors):
+            both = self.gradients_by_grid(*tensors, needed)
+        elif self.on_gpu:
+            both = cuda.run_affine_backward(self.call, *tensors, needed, self.options.fill_value)
+        else:
+            both = self.gradients_on_cpu(*tensors, needed)
+        return both[0] if needed[0] else None, both[1] if needed[1] else None
+
+    def gradients_by_grid(
+        self, values: Tensor, image: Tensor, theta: Tensor, needed: tuple[bool, bool]
+    ) -> tuple[Tensor | None, Tensor | None]:
+        """Compute the needed gradients with operators that are differentiable.
+
+        This also works for tensors that are not plain.
+        """
+        points = maps.through_grid(self.backend, theta, self.out, self.options)
+        first, second = derivatives.backward(
+            points.extend(values), image, points.grid(), *needed, points.options
+        )
+        return first, points.gradient(second) if needed[1] else None
+
+    def gradients_on_cpu(
+        self, values: Tensor, image: Tensor, theta: Tensor, needed: tuple[bool, bool]
+    ) -> tuple[Tensor | None, Tensor | None]:
+        """Compute both gradients of CPU tensors in one sweep."""
+        if not values.numel():
+            return image.new_zeros(image.shape), theta.new_zeros(theta.shape)
+        cpu, plan = on_cpu(), self.call.plan
+        maps, fill = memory(theta.to(real_type(theta))), fill_of(self.options.fill_value, plan)
+        samples = cpu.Samples(memory(image), maps, memory(values), fill=fill)
+        grad_image, grad_theta, *_ = cpu.backward(
+            plan, samples, cpu.Needs(*needed, dtype=plan.dtype), affine=True,
+            threads=count(self.options.threads),
+        )  # fmt: skip
+        return (
+            None if grad_image is None else tensor_of(grad_image, image.dtype, image),
+            None if grad_theta is None else tensor_of(grad_theta, theta.dtype),
+        )
 
 
-def run_backward(
-    call: Call, values: Tensor, image: Tensor, theta: Tensor, options: Options, need_image: bool,
-    need_theta: bool,
-) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """Compute both gradients of CPU tensors in one sweep."""
-    if not values.numel():
-        shapes = (image.shape if need_image else (0,)), (theta.shape if need_theta else (0,))
-        return image.new_zeros(shapes[0]), theta.new_zeros(shapes[1])
-    cpu, fill = on_cpu(), fill_of(options.fill_value, call.plan)
-    maps = memory(theta.to(real_type(theta)))
-    samples = cpu.Samples(memory(image), maps, memory(values), fill=fill)
-    needs = cpu.Needs(need_image, need_theta, dtype=call.plan.dtype)
-    grad_image, gradient, *_ = cpu.backward(
-        call.plan, samples, needs, affine=True, threads=count(options.threads)
-    )
-    return (
-        image.new_empty(0) if grad_image is None else tensor_of(grad_image, image.dtype, image),
-        theta.new_empty(0) if gradient is None else tensor_of(gradient, theta.dtype),
-    )
+def call_of_maps(
+    backend: Backend, image: Tensor, theta: Tensor, out: Size, options: Options
+) -> AffineCall:
+    """Describe a call; of the grid that the maps represent, only the shape is used."""
+    call = options.plan
+    if call is None:
+        grid = theta.new_empty(()).expand(len(theta), *out, theta.shape[1])
+        call = call_for(image.shape, image, grid, options)
+    return AffineCall(backend, tuple(out), options, call, image.device.type != "cpu")
+
+
+def sample(call: AffineCall, image: Tensor, theta: Tensor) -> Tensor:
+    """Sample an image under affine maps; the result has derivatives of any order."""
+    result: Tensor = Affine.apply(image, theta, call)  # type: ignore[no-untyped-call]
+    return result
+
+
+def gradients(
+    call: AffineCall, values: Tensor, image: Tensor, theta: Tensor, needed: tuple[bool, bool]
+) -> tuple[Tensor | None, Tensor | None]:
+    """Compute the needed gradients, which can be differentiated again."""
+    check_values(values, call.call.plan, "grad_output")
+    return call.gradients(values, image, theta, needed)
 
 
 def real_type(theta: Tensor) -> torch.dtype:
@@ -165,38 +189,22 @@ def real_type(theta: Tensor) -> torch.dtype:
 
 
 class Affine(Function):
-    """The derivatives of sampling under affine maps, for plain CPU tensors."""
+    """The derivatives of sampling under affine maps, for plain tensors."""
 
     @staticmethod
-    def forward(
-        ctx: Any, image: Tensor, theta: Tensor, out: Size, options: Options, call: Call
-    ) -> Any:
+    def forward(ctx: Any, image: Tensor, theta: Tensor, call: AffineCall) -> Any:
         """Sample the image."""
         ctx.save_for_backward(image, theta)
         ctx.set_materialize_grads(False)
-        ctx.arguments = out, options, call
-        result = empty(call.plan.shape, image, call.dtype)
-        if result.numel():
-            on_cpu().gather(
-                call.plan, memory(image), memory(theta.to(real_type(theta))), memory(result),
-                fill=fill_of(options.fill_value, call.plan), affine=True,
-                threads=count(options.threads),
-            )  # fmt: skip
-        return result
+        ctx.call = call
+        return call.sample(image, theta)
 
     @staticmethod
     def backward(ctx: Any, upstream: Tensor | None) -> Any:
-        """Compute both gradients; by way of a grid if they will be differentiated again."""
+        """Compute both gradients."""
         if upstream is None:
-            return (None,) * 5
-        image, theta = ctx.saved_tensors
-        out, options, call = ctx.arguments
-        needed = ctx.needs_input_grad[:2]
-        results = both_gradients(call, upstream, image, theta, out, options, *needed)
-        gradients = (
-            gradient if need else None for gradient, need in zip(results, needed, strict=True)
-        )
-        return (*gradients, None, None, None)
+            return (None,) * 3
+        return *ctx.call.gradients(upstream, *ctx.saved_tensors, ctx.needs_input_grad[:2]), None
 
 
 class Grid(Function):
@@ -207,27 +215,31 @@ class Grid(Function):
     """
 
     @staticmethod
-    def forward(ctx: Any, theta: Tensor, out: Size, align_corners: bool | None) -> Any:
+    def forward(
+        ctx: Any, theta: Tensor, backend: Backend, out: Size, align_corners: bool | None
+    ) -> Any:
         """Create the grid."""
-        ctx.arguments = out, align_corners
-        return grid(theta, out, align_corners)
+        ctx.backend, ctx.arguments = backend, (out, align_corners)
+        return grid(backend, theta, out, align_corners)
 
     @staticmethod
     def backward(ctx: Any, upstream: Tensor) -> Any:
         """Compute the gradient of the maps."""
-        return gradient(upstream, *ctx.arguments), None, None
+        return gradient(ctx.backend, upstream, *ctx.arguments), None, None, None
 
 
 class GridGradient(Function):
     """The derivatives of `gradient` for plain tensors."""
 
     @staticmethod
-    def forward(ctx: Any, by_grid: Tensor, out: Size, align_corners: bool | None) -> Any:
+    def forward(
+        ctx: Any, by_grid: Tensor, backend: Backend, out: Size, align_corners: bool | None
+    ) -> Any:
         """Compute the gradient of the maps."""
-        ctx.arguments = out, align_corners
-        return gradient(by_grid, out, align_corners)
+        ctx.backend, ctx.arguments = backend, (out, align_corners)
+        return gradient(backend, by_grid, out, align_corners)
 
     @staticmethod
     def backward(ctx: Any, upstream: Tensor) -> Any:
         """Create the grid of the gradient."""
-        return grid(upstream, *ctx.arguments), None, None
+        return grid(ctx.backend, upstream, *ctx.arguments), None, None, None

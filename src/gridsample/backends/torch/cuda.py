@@ -506,77 +506,9 @@ for name, compute in (
 # Affine maps without a grid -----------------------------------------------------------------------
 
 
-def affine(image: Tensor, theta: Tensor, size: Sequence[int], options: Options) -> Tensor:
-    """Sample at the points of the grid `gridsample.affine_grid`, without storing the grid.
-
-    Args:
-        image: (N, C, *spatial), where N may be 1, of any supported dtype.
-        theta: the maps, (N, D, D + 1), where N may be 1, float16 to float64.
-        size: the output's shape, (N, C, *out); N is theta's.
-        options: checked options with normalized or pixel coordinates.
-
-    Returns:
-        (N, C, *out) with the image's dtype.  It has derivatives of any order in image and theta;
-        first derivatives need no grid either.
-
-    Raises:
-        TypeError: a dtype is not supported.
-        ValueError: the shapes do not match, or a name is unknown.
-    """
-    result: Tensor = Affine.apply(  # type: ignore[no-untyped-call]
-        image, theta, tuple(size), options
-    )
-    return result
-
-
-def call_of_maps(image: Tensor, theta: Tensor, size: Sequence[int], options: Options) -> Call:
-    """Find the call for the grid that maps represent."""
-    rank = image.dim() - 2
-    if theta.shape[1:] != (rank, rank + 1) or len(size) != rank + 2 or size[0] != len(theta):
-        raise ValueError(
-            f"theta must be (N, {rank}, {rank + 1}) and size (N, C, *out) with {rank} numbers in "
-            f"out, for an input of shape {tuple(image.shape)}; "
-            f"got theta {tuple(theta.shape)} and size {tuple(size)}"
-        )
-    shape = (len(theta), *size[2:], rank)
-    grid = torch.empty(shape, dtype=theta.dtype, device="meta")
-    return call_for(image.shape, image, grid, options)
-
-
-class Affine(torch.autograd.Function):
-    """The derivatives of `affine`."""
-
-    @staticmethod
-    def forward(
-        ctx: Any, image: Tensor, theta: Tensor, size: Sequence[int], options: Options
-    ) -> Tensor:
-        """Sample the image."""
-        call = call_of_maps(image, theta, size, options)
-        ctx.save_for_backward(image, theta)
-        ctx.call, ctx.size, ctx.options = call, size, options
-        out = empty(call.plan.shape, image, call.dtype)
-        if out.numel():
-            launch = launch_options(image, affine=True)
-            sample_into(call, image, theta.detach(), out, options.fill_value, launch)
-        return out
-
-    @staticmethod
-    def backward(ctx: Any, upstream: Tensor) -> Any:
-        """Compute both gradients; by way of a grid if they will be differentiated again."""
-        image, theta = ctx.saved_tensors
-        need_image, need_theta = ctx.needs_input_grad[:2]
-        first: Tensor | None
-        if torch.is_grad_enabled():
-            from gridsample.backends.torch import affine as by_grid
-
-            first, second = by_grid.gradients_by_grid(
-                upstream, image, theta, ctx.size[2:], ctx.options, need_image, need_theta
-            )
-        else:
-            first, second = run_affine_backward(
-                ctx.call, upstream, image, theta, (need_image, need_theta), ctx.options.fill_value
-            )
-        return first if need_image else None, second if need_theta else None, None, None
+def run_affine(call: Call, image: Tensor, theta: Tensor, out: Tensor, fill: Fill) -> None:
+    """Sample at the points of affine maps (N, D, D + 1), without storing their grid."""
+    sample_into(call, image, theta.detach(), out, fill, launch_options(image, affine=True))
 
 
 def run_affine_backward(

@@ -99,7 +99,8 @@ def backward(
         return None
     grad_image = gradient = None
     if needed[0]:
-        grad_image = torch.zeros(ready.shape, dtype=image.dtype).permute(ready.back)
+        grad_image = torch.zeros(ready.shape, dtype=image.dtype)
+        grad_image = grad_image.permute(ready.back) if ready.back else grad_image
     if needed[1]:
         gradient = torch.zeros(grid.shape, dtype=grid.dtype)
     addresses = [0 if tensor is None else tensor.data_ptr() for tensor in (grad_image, gradient)]

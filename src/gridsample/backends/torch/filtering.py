@@ -29,6 +29,7 @@ from gridsample.backends.torch.operators import (
 )
 from gridsample.backends.torch.traced import traceable
 from gridsample.definitions.plan import WIDE_TYPES, check_image_type, type_name
+from gridsample.kernels.spline import coefficients
 
 LIBRARY.define(
     "prefilter(Tensor input, int order, str[] extended, int[] axes, bool adjoint, "
@@ -59,8 +60,6 @@ def cpu_prefilter(
     threads: int | None = None,
 ) -> Tensor:  # fmt: skip
     """Prefilter CPU tensors."""
-    from gridsample.kernels.spline import coefficients
-
     result = fake_prefilter(image)
     coefficients(
         memory(image), order, extended, axes, memory(result),

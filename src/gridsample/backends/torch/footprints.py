@@ -24,12 +24,15 @@ from torch import Tensor
 
 from gridsample.backends.torch import internals
 from gridsample.definitions import footprints as definitions
+from gridsample.definitions.axis import bound
 from gridsample.definitions.labels import has_labels, without_labels
 from gridsample.definitions.options import Options
 from gridsample.definitions.plan import MARGINS
 
 Maybe = Tensor | None
 Size = Sequence[Any]
+# The formulas of one axis, over torch.
+AXIS = bound(torch)
 
 
 class Sample(NamedTuple):
@@ -438,18 +441,12 @@ def of_keys(keys: Tensor, dtype: torch.dtype) -> Tensor:
 
 def in_pixels(sample: Sample, footprints: Footprints) -> Tensor:
     """The positions of samples in the image, (N, *out, D); NaN where a sample has no taps."""
-    sizes, corners = (
-        sample.grid.new_tensor(footprints.spatial[::-1]),
-        footprints.options.align_corners,
-    )
-    normalized = sample.options.coords == "normalized"
-    positions = sample.grid
-    if normalized and corners:
-        positions = (positions + 1) * 0.5 * (sizes - 1)
-    elif normalized:
-        positions = ((positions + 1) * sizes - 1) * 0.5
-    if footprints.options.extrapolates():
+    options, last = footprints.options, sample.grid.new_tensor(footprints.spatial[::-1]) - 1
+    positions: Tensor = sample.grid
+    if sample.options.coords == "normalized":
+        positions = AXIS.position(positions, last, options.align_corners)
+    if options.extrapolates():
         return positions
-    margin = MARGINS[str(footprints.options.extrapolate)]
-    inside = ((positions >= -margin) & (positions <= sizes - 1 + margin)).all(-1, keepdim=True)
+    margin = MARGINS[str(options.extrapolate)]
+    inside = AXIS.inside(positions, last, margin).all(-1, keepdim=True)
     return torch.where(inside, positions, torch.nan)

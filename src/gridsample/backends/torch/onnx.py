@@ -16,7 +16,7 @@ from torch import Tensor
 
 from gridsample.backends.torch.schemas import record
 from gridsample.definitions.options import Options
-from gridsample.definitions.plan import check_boundary, check_shapes, method_of
+from gridsample.definitions.plan import check_boundary, check_shapes, find_method
 
 # The names of modes in opset 16; the exporter renames them for later opsets.
 OPSET = 16
@@ -31,7 +31,7 @@ def exporting() -> bool:
 def check_expressible(image: Tensor, grid: Tensor, options: Options) -> tuple[str, str]:
     """Return ONNX's names of the mode and the boundary, or raise an error if there are none."""
     rank = check_shapes(tuple(image.shape), tuple(grid.shape), False)
-    methods = {method_of(name).name for name in options.mode}
+    methods = {find_method(name).name for name in options.mode}
     boundaries = {check_boundary(name) for name in options.padding_mode}
     if not (
         len(methods) == len(boundaries) == 1

@@ -17,27 +17,28 @@ from torch.nn import functional
 
 from gridsample.backends.torch.onnx import node
 from gridsample.backends.torch.schemas import resizing_of
+from gridsample.definitions.methods import AREA, CUBIC, LINEAR, NEAREST, NEAREST_EXACT, Method
 from gridsample.definitions.options import Resizing
-from gridsample.definitions.plan import method_of
-from gridsample.definitions.tables import Axis, aligns, copies, is_zoom, rounded_order
+from gridsample.definitions.tables import Axis, aligns, copies, rounded_order
+from gridsample.definitions.zooming import Zoom
 
 # Resize supports antialiasing since this opset; the exporter converts it to others.
 OPSET = 18
-NEAREST = ("nearest", "nearest-exact")
+COPYING = {NEAREST, NEAREST_EXACT}
 # Torch's positions and weights, which are also ours, as attributes of Resize.
-ATTRIBUTES: dict[str, dict[str, Any]] = {
-    "nearest": {
+ATTRIBUTES: dict[Method | Zoom, dict[str, Any]] = {
+    NEAREST: {
         "mode": "nearest",
         "coordinate_transformation_mode": "asymmetric",
         "nearest_mode": "floor",
     },
-    "nearest-exact": {
+    NEAREST_EXACT: {
         "mode": "nearest",
         "coordinate_transformation_mode": "half_pixel",
         "nearest_mode": "round_prefer_ceil",
     },
-    "linear": {"mode": "linear"},
-    "cubic": {"mode": "cubic", "cubic_coeff_a": -0.75},
+    LINEAR: {"mode": "linear"},
+    CUBIC: {"mode": "cubic", "cubic_coeff_a": -0.75},
 }
 # The dtypes that float32 represents exactly, because runtimes resize in float32.
 CARRIED = (
@@ -56,15 +57,10 @@ def check_expressible(image: Tensor, resizing: Resizing, transposed: bool) -> No
         raise ValueError("ONNX has no operator for the gradient of resizing, only for resizing")
     methods, smooths = set(resizing.methods), resizing.antialias
     aligned = resizing.align_corners and any(map(aligns, methods))
-    known = methods <= ATTRIBUTES.keys() and not (smooths and (aligned or methods & set(NEAREST)))
+    known = methods <= ATTRIBUTES.keys() and not (smooths and (aligned or methods & COPYING))
     if not (known or is_pooling(image, resizing)) or image.dtype not in CARRIED:
         names = ", ".join(str(dtype).removeprefix("torch.") for dtype in CARRIED)
-        names_given = tuple(
-            [
-                method if is_zoom(method) else method_of(method).name
-                for method in resizing.methods[::-1]
-            ]
-        )
+        names_given = tuple([str(getattr(m, "name", m)) for m in resizing.methods[::-1]])
         raise ValueError(
             "ONNX's Resize has the modes nearest, nearest-exact, linear and cubic, and antialias "
             "for linear and cubic without align_corners; area must divide fixed sizes; and "
@@ -78,7 +74,7 @@ def check_expressible(image: Tensor, resizing: Resizing, transposed: bool) -> No
 def is_pooling(image: Tensor, resizing: Resizing) -> bool:
     """Whether each output is the mean of pixels that belong to no other output."""
     sizes: list[tuple[Any, Any]] = list(zip(image.shape[2:], resizing.size, strict=True))
-    return set(resizing.methods) == {"area"} and all(
+    return set(resizing.methods) == {AREA} and all(
         isinstance(n, int) and isinstance(m, int) and n % m == 0 for n, m in sizes
     )
 
@@ -89,7 +85,7 @@ def stages(image: Tensor, resizing: Resizing) -> list[tuple[int, ...]]:
     if resizing.rounding != "exact" or len(methods) > 1:
         order = rounded_order(image.shape[2:], resizing.size, resizing.rounding)
         return [(axis,) for axis in order]
-    if methods == {"cubic"} and rank == 3:
+    if methods == {CUBIC} and rank == 3:
         return [(1, 2), (0,)]
     return [tuple(range(rank))]
 
@@ -105,7 +101,7 @@ def resize_as_node(image: Tensor, *options: Any) -> Tensor:
         values = resize_axes(values, axes, resizing)
         if resizing.rounding != "exact":
             values = rounded_to(values, image.dtype, halves_up=image.dtype == torch.uint8)
-    copied = set(resizing.methods) <= set(NEAREST)
+    copied = set(resizing.methods) <= COPYING
     if is_integer and not copied and resizing.rounding == "exact":
         values = rounded_to(values, image.dtype)
     return values.to(image.dtype)
@@ -120,20 +116,20 @@ def rounded_to(values: Tensor, dtype: torch.dtype, halves_up: bool = False) -> T
 
 def resize_axes(values: Tensor, axes: Sequence[int], resizing: Resizing) -> Tensor:
     """Resize adjacent axes of (N, C, *spatial) with the same method."""
-    name, shape = resizing.methods[axes[0]], list(values.shape)
-    if name == "area":
+    method, shape = resizing.methods[axes[0]], list(values.shape)
+    if method == AREA:
         pool = (functional.avg_pool1d, functional.avg_pool2d, functional.avg_pool3d)
         rank = len(resizing.methods)
         steps = [shape[k + 2] // resizing.size[k] if k in axes else 1 for k in range(rank)]
         pooled: Tensor = pool[rank - 1](values, steps, steps)
         return pooled
-    if name in NEAREST and not all(
+    if method in COPYING and not all(
         runtimes_agree(axis, shape[axis + 2], resizing) for axis in axes
     ):
         for axis in axes:
             values = select(values, axis, resizing)
         return values
-    if len(axes) == len(resizing.methods) and (name != "cubic" or len(axes) == 2):
+    if len(axes) == len(resizing.methods) and (method != CUBIC or len(axes) == 2):
         return resize_node(values, axes, resizing)
     # Two axes, or one axis and all those after it, become the height and width of planes.
     first, end = axes[0] + 2, axes[-1] + 3
@@ -145,16 +141,16 @@ def resize_axes(values: Tensor, axes: Sequence[int], resizing: Resizing) -> Tens
 
 def resize_node(values: Tensor, axes: Sequence[int], resizing: Resizing) -> Tensor:
     """Add a node that resizes axes of an image from the third on; later axes are unchanged."""
-    name, shape, end = resizing.methods[axes[0]], list(values.shape), 2 + len(axes)
+    method, shape, end = resizing.methods[axes[0]], list(values.shape), 2 + len(axes)
     size = [*shape[:2], *(resizing.size[axis] for axis in axes), *shape[end:]]
-    attributes = dict(ATTRIBUTES[name])
-    if name not in NEAREST:
+    attributes = dict(ATTRIBUTES[method])
+    if method not in COPYING:
         where = "align_corners" if resizing.align_corners else "half_pixel"
         attributes["coordinate_transformation_mode"] = where
     if resizing.antialias:
         # Weights outside the image are left out, and the others are normalised to sum to one.
         attributes |= {"antialias": 1, "exclude_outside": 1}
-        if name == "cubic":
+        if method == CUBIC:
             attributes["cubic_coeff_a"] = -0.5
     scales = [resizing.scales[axis] for axis in axes]
     ends: tuple[Tensor | None, Tensor | None]
@@ -207,7 +203,7 @@ def runtimes_agree(axis: int, inputs: Any, resizing: Resizing) -> bool:
         return True
     scale = single(factor, inputs, outputs) if factor else np.float32(outputs / inputs)
     index = np.arange(outputs, dtype=np.float32)
-    if method == "nearest":
+    if method == NEAREST:
         theirs = np.floor(index / scale)
     else:
         half = np.float32(0.5)

@@ -42,8 +42,8 @@ from gridsample.definitions.plan import (
     check_grid_type,
     check_image_type,
     check_shapes,
+    find_method,
     make_plan,
-    method_of,
 )
 from gridsample.kernels import on_cpu
 
@@ -222,7 +222,7 @@ def find_call(
     image_kind, grid_kind = numpy_type(image_type, "input"), numpy_type(grid_type, "grid")
     # Displacements are relative to the last axes of the output, which may have more axes.
     displaced = coords == "displacement" and len(grid_shape) > len(size)
-    methods = tuple(map(method_of, mode))
+    methods = tuple(map(find_method, mode))
     plan = make_plan(
         size, image_kind, grid_shape, grid_kind, methods, padding, corners, False,
         coords="pixel" if displaced else coords, extrapolate=extrapolate, footprint=footprint,

@@ -17,7 +17,7 @@ from torch import Tensor
 from gridsample.backends.torch import cuda, onnx
 from gridsample.backends.torch.internals import constant_in_graphs, has_kernel
 from gridsample.definitions.options import Options
-from gridsample.definitions.plan import check_boundary, method_of
+from gridsample.definitions.plan import check_boundary, find_method
 
 # The types of devices that have kernels; tensors on "meta" have a shape but no data.
 HERE = ("cpu", "meta", *cuda.DEVICES)
@@ -117,7 +117,7 @@ def grid_sample(image: Tensor, grid: Tensor, options: Options) -> Tensor | None:
 def torchs_numbers(image: Tensor, grid: Tensor, options: Options) -> tuple[int, int] | None:
     """Return torch's codes of a mode and a boundary, or None if torch does not support the call."""
     rank = len(options.mode)
-    methods = {method_of(name).name for name in options.mode}
+    methods = {find_method(name).name for name in options.mode}
     boundaries = {check_boundary(name) for name in options.padding_mode}
     if not (
         len(methods) == len(boundaries) == 1

@@ -29,7 +29,7 @@ from gridsample.backends.torch.operators import (
     numpy_type,
 )
 from gridsample.backends.torch.other_devices import by_cpu, try_torchs
-from gridsample.backends.torch.schemas import RESIZING, flat_resizing, resizing_of
+from gridsample.backends.torch.schemas import RESIZING, flat_resizing, resizing_of, spell
 from gridsample.backends.torch.traced import traceable
 from gridsample.definitions import tables
 from gridsample.definitions.options import Resizing, changed
@@ -73,8 +73,8 @@ def resize_as_torch(image: Tensor, resizing: Resizing) -> Tensor | None:
     """Resize with torch's own operator; None if that does not support the call."""
     size, methods, scales = list(resizing.size), resizing.methods, list(resizing.scales)
     rank = len(size)
-    name = TORCH_NAMES.get(methods[0], {}).get(rank)
-    smooths = resizing.antialias and methods[0] != "area"
+    name = TORCH_NAMES.get(spell(methods[0]), {}).get(rank)
+    smooths = resizing.antialias and name != "area"
     if (
         name is None
         or len(set(methods)) > 1

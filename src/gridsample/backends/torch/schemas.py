@@ -1,6 +1,8 @@
 """Conversion of records to arguments of torch's operators, and back.
 
-The schemas of operators cannot contain records.  Only this module knows the order of the arguments.
+The schemas of operators cannot contain records.  Only this module knows the order of the arguments,
+and how methods are written as strings: a name, or the complete definition, which an exported
+program thus contains.
 """
 
 from __future__ import annotations
@@ -10,8 +12,38 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from gridsample.definitions.footprints import Footprint
-from gridsample.definitions.methods import spell
+from gridsample.definitions.methods import METHODS, Method
 from gridsample.definitions.options import Options, Resizing
+from gridsample.definitions.plan import find_method
+from gridsample.definitions.zooming import Zoom
+
+# How the spelling of a `Zoom` begins.
+ZOOM = "zoom:"
+
+
+def spell(method: str | Method | Zoom) -> str:
+    """Describe a method as a string: its name, or its complete definition."""
+    if isinstance(method, str):
+        return method
+    if isinstance(method, Zoom):
+        return ZOOM + ",".join(map(str, method))
+    known = METHODS.get(method.name)
+    return method.name if known is not None and known.text == method.text else method.text
+
+
+@functools.lru_cache(maxsize=1024)
+def read(spelling: str) -> Method | Zoom:
+    """Find the method that `spell` described, which may be one that only resizes."""
+    if spelling.startswith("["):
+        return Method.of_text(spelling)
+    if spelling.startswith(ZOOM):
+        order, boundary, sigma, *numbers = spelling.removeprefix(ZOOM).split(",")
+        return Zoom(int(order), boundary, float(sigma), *map(int, numbers))
+    return find_method(spelling, resizing=True)
+
+
+# Sampling -----------------------------------------------------------------------------------------
+
 
 # The arguments of all sampling operators after their tensors: fields of `Options`.
 SAMPLING = (
@@ -55,7 +87,7 @@ def record(
     of samples along a side of a footprint, or 0 for none.
     """
     return Options(
-        mode=tuple(mode),
+        mode=tuple([read(name) for name in mode]),
         padding_mode=tuple(padding_mode),
         align_corners=align_corners,
         coords=coords,
@@ -85,6 +117,8 @@ def on_record(name: str, compute: Callable[..., Any], more: int = 0) -> Callable
     return call
 
 
+# Resizing -----------------------------------------------------------------------------------------
+
 # The arguments of `resize` after the image: fields of `Resizing`, and ``transposed``.
 RESIZING = (
     "SymInt[] size, str[] method, bool align_corners, bool antialias, "
@@ -95,8 +129,9 @@ RESIZING = (
 def flat_resizing(resizing: Resizing, transposed: bool) -> tuple[Any, ...]:
     """Convert a record to the arguments of `resize`."""
     return (
-        list(resizing.size), list(resizing.methods), resizing.align_corners, resizing.antialias,
-        list(resizing.scales), transposed, resizing.threads, resizing.rounding,
+        list(resizing.size), [spell(method) for method in resizing.methods],
+        resizing.align_corners, resizing.antialias, list(resizing.scales), transposed,
+        resizing.threads, resizing.rounding,
     )  # fmt: skip
 
 
@@ -113,7 +148,7 @@ def resizing_of(
     """Convert the arguments of `resize`, the last ones optional, to a record and ``transposed``."""
     resizing = Resizing(
         size=tuple(size),
-        methods=tuple(method),
+        methods=tuple([read(name) for name in method]),
         align_corners=align_corners,
         antialias=antialias,
         scales=tuple(scale),

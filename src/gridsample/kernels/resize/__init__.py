@@ -28,6 +28,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gridsample.definitions import tables
+from gridsample.definitions.methods import NEAREST
 from gridsample.definitions.plan import type_name
 from gridsample.definitions.tables import Axis, AxisMap, picked, rounded_order, skips
 from gridsample.kernels import threads as pool
@@ -263,7 +264,7 @@ def run_stepwise(
 
 def unchanged(n: int) -> AxisMap:
     """Return the identity map of an axis."""
-    return tables.axis_map(Axis(n, n, "nearest"))
+    return tables.axis_map(Axis(n, n, NEAREST))
 
 
 def prefiltered(maps: Sequence[AxisMap], source: Array, real: np.dtype[Any], threads: int) -> Array:

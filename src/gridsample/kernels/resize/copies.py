@@ -13,8 +13,9 @@ from typing import Any
 
 import numpy as np
 
+from gridsample.definitions.bands import KEPT
 from gridsample.definitions.caches import cached_by_size
-from gridsample.definitions.tables import KEPT, AxisMap
+from gridsample.definitions.tables import AxisMap
 from gridsample.kernels.memory import addresses_of
 from gridsample.kernels.resize import planning
 from gridsample.kernels.run import Launch, entry

@@ -9,13 +9,12 @@ from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
-from gridsample.definitions.axis import REFLECTION, fold_index, split
-from gridsample.definitions.methods import Method
-from gridsample.definitions.plan import method_of
+from gridsample.definitions.axis import BORDER, split
+from gridsample.definitions.methods import NEAREST_EXACT, Method
+from gridsample.definitions.plan import BOUNDARIES
 from gridsample.definitions.tables import (
-    Axis,
+    boundary_of,
     covered,
-    fold_of,
     follows_formula,
     position,
     tap_offsets,
@@ -29,7 +28,7 @@ class LineDescription(NamedTuple):
 
     Attributes:
         kind: by which formulas weights are computed; see `gridsample.definitions.tables.kind_of`.
-        method: the spelling of the method.
+        method: the method.
         align_corners: whether the centres of the corner pixels stay in place.
         transposed: whether the matrix is transposed.
         many: whether lanes are the inputs of an output, because there are many.
@@ -40,7 +39,7 @@ class LineDescription(NamedTuple):
     """
 
     kind: str
-    method: str
+    method: Method
     align_corners: bool
     transposed: bool
     many: bool
@@ -71,7 +70,7 @@ class MatrixRows:
 
     def __init__(self, description: LineDescription, call: SimpleNamespace) -> None:
         self.description, self.call = description, call
-        self.method: Method = method_of(description.method)
+        self.method = description.method
         self.inputs = call.inputs.to("float64")
         # Some kernels end abruptly, so that positions are those of tables to the last bit.
         self.exactly = self.inputs.function.exactly
@@ -83,7 +82,7 @@ class MatrixRows:
 
     def copies(self, i: Value) -> Taps:
         """One input; see `gridsample.definitions.tables.copies`."""
-        middle = 0.5 if self.description.method == "nearest-exact" else 0.0
+        middle = 0.5 if self.method == NEAREST_EXACT else 0.0
         index = ((i.to("float32") + middle) * self.call.step.to("float32")).floor()
         index = index.to("int64").maximum(0).minimum(self.call.inputs - 1)
         return Taps(1, 1, lambda _: (index, i.to("float64") * 0.0 + 1.0))
@@ -130,12 +129,11 @@ class MatrixRows:
 
     def folded(self, index: Value) -> Value:
         """Return the input to which an index outside is folded."""
-        axis = Axis(0, 0, self.description.method, self.description.align_corners)
-        fold, size = fold_of(axis), self.call.inputs
-        if fold == "clamp":
-            return index.maximum(0).minimum(size - 1)
-        folded: Value = fold_index(index, size, REFLECTION, int(fold == "reflect"))
-        return folded.maximum(0).minimum(size - 1)
+        boundary = BOUNDARIES[boundary_of(self.method, self.description.align_corners)]
+        folded: Value = boundary.fold_index(index, self.call.inputs)
+        if boundary.code == BORDER:
+            return folded
+        return folded.maximum(0).minimum(self.call.inputs - 1)
 
     def smoothed(self, i: Value) -> Taps:
         """The inputs under a stretched kernel."""

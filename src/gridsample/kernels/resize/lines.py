@@ -22,14 +22,15 @@ from typing import Any
 
 import numpy as np
 
-from gridsample.definitions.plan import method_of, type_name
+from gridsample.definitions.methods import Method
+from gridsample.definitions.plan import type_name
 from gridsample.definitions.tables import (
     Axis,
     AxisMap,
-    is_zoom,
     kind_of,
     tap_offsets,
 )
+from gridsample.definitions.zooming import Zoom
 from gridsample.kernels.memory import addresses_of
 from gridsample.kernels.resize import periodic
 from gridsample.kernels.resize.formulas import LineDescription, MatrixRows, Taps
@@ -387,13 +388,13 @@ def is_long(axis_map: AxisMap, others: int) -> bool:
     axis = axis_map.axis
     if axis is None or others >= FEW or max(axis.inputs, axis.outputs) < LONG:
         return False
-    return not (is_zoom(axis.method) or axis_map.is_identity)
+    return not (isinstance(axis.method, Zoom) or axis_map.is_identity)
 
 
 def copies(axis_map: AxisMap) -> bool:
     """Whether the formulas of an axis copy pixels."""
     axis = axis_map.axis
-    if axis is None or axis_map.transposed or is_zoom(axis.method):
+    if axis is None or axis_map.transposed or isinstance(axis.method, Zoom):
         return False
     return kind_of(axis) == "copies"
 
@@ -425,7 +426,8 @@ def prepare(
         launch = periodic.prepare(axis, transposed, lines, kinds, sums, PART)
         if launch is not None:
             return launch._replace(threads=threads)
-    kind, method = kind_of(axis), method_of(axis.method)
+    kind, method = kind_of(axis), axis.method
+    assert isinstance(method, Method)
     step, stretch, reach, most = axis.step, 1.0, 1.0, 1
     if kind == "averages":
         step = axis.inputs / axis.outputs
@@ -443,7 +445,7 @@ def prepare(
     parts = -(-n // part)
     low, high = rows_of_parts(axis, step, reach + 2, part, parts)
     description = LineDescription(
-        kind, axis.method, axis.align_corners, transposed, many, inner == 1, *kinds, sums
+        kind, method, axis.align_corners, transposed, many, inner == 1, *kinds, sums
     )
     settings = SETTINGS.pack(
         inputs=axis.inputs, outputs=axis.outputs, inner=inner, part=part, parts=parts, most=most,

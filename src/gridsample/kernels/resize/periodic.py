@@ -15,7 +15,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gridsample.definitions.tables import Axis, Band, band_of, kind_of
+from gridsample.definitions.bands import Band
+from gridsample.definitions.methods import AREA
+from gridsample.definitions.tables import Axis, band_of, kind_of
 from gridsample.kernels.run import Launch, entry
 from gridsample.kernels.vector import (
     Function,
@@ -91,7 +93,7 @@ class Period(NamedTuple):
 def period_of(axis: Axis, transposed: bool, lanes: int) -> Period | None:
     """Return the period of an axis, or None if it has none that fills a register."""
     n, m = axis.inputs, axis.outputs
-    ratio = Fraction(n, m) if axis.method == "area" else Fraction(axis.step)
+    ratio = Fraction(n, m) if axis.method == AREA else Fraction(axis.step)
     exact = ratio * (m - 1) == n - 1 if axis.align_corners else axis.scale or ratio * m == n
     if not exact or not ratio:  # positions are rounded, and do not repeat
         return None

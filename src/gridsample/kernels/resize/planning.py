@@ -9,8 +9,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from gridsample.definitions.bands import KEPT, Band
 from gridsample.definitions.caches import cached_by_size
-from gridsample.definitions.tables import KEPT, AxisMap, Band, rounded_order
+from gridsample.definitions.tables import AxisMap, rounded_order
 from gridsample.kernels.resize.forms import Stage
 from gridsample.kernels.resize.program import SETTINGS, Description, compiled, stage_record
 from gridsample.kernels.run import LINE, Launch

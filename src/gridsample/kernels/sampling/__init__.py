@@ -34,11 +34,7 @@ from gridsample.kernels.sampling import antialiasing, footprint_calls
 from gridsample.kernels.sampling.averages import average as average
 from gridsample.kernels.sampling.averages import average_backward as average_backward
 from gridsample.kernels.sampling.averages import averages as averages
-from gridsample.kernels.sampling.calls import (
-    parts_of_maps,
-    prepare_derivatives,
-    prepare_gather,
-)
+from gridsample.kernels.sampling.calls import prepare_derivatives, prepare_gather
 from gridsample.kernels.sampling.channels_last import (
     backward_channels_last,
     gather_channels_last,
@@ -53,12 +49,13 @@ from gridsample.kernels.sampling.preparing import (
     as_maps,
     dropped_of,
     even_values,
+    grid_gradient,
+    grid_sums,
     in_order,
     is_readable,
     numbers_of_planes,
     own_grids,
     readable,
-    sum_of_grids,
     vanishes,
 )
 
@@ -84,7 +81,8 @@ def gather(
     """Sample the image at the grid's points, into ``out``: see `gridsample.kernels`.
 
     If ``affine``, the grid contains affine maps (N, D, D + 1), which map every point of the output
-    to its coordinates.
+    to its coordinates, or projective ones, (N, D + 1, D + 1), whose last row is that of the divisor
+    (coordinates are 0 where it is).
     """
     if plan.footprint is not None:
         if gather_footprints(plan, image, grid, out, fill, affine, threads):
@@ -158,7 +156,7 @@ class Ready(NamedTuple):
         outside: the addresses of the values outside the image.
         kept: the arrays at these addresses.
         shape: the shape of the image's gradient, slowest axis first; empty if there is none.
-        back: the permutation from those axes to the image's.
+        back: the permutation from those axes to the image's; empty if they are in its order.
     """
 
     launches: tuple[Launch, ...]
@@ -222,7 +220,8 @@ def ready_backward(
     sweep = Sweep(image, grid, values, False, False, needed, threads)
     launches = prepare_derivatives("backward", plan, order, sweep)
     kept = (dropped_of(plan, None),)
-    return Ready(launches, threads, addresses_of(kept), kept, like.shape, like.back)
+    back = () if [*like.back] == sorted(like.back) else like.back
+    return Ready(launches, threads, addresses_of(kept), kept, like.shape, back)
 
 
 def backward(
@@ -261,11 +260,7 @@ def backward(
     grad_image = None if like is None else like.zeros()
     needed, shared = (needs.image, needs.grid and not plan.nearest), plan
     plan, grid = own_grids(plan, arrays.grid, affine)
-    gradient, sides = None, list[Array]()
-    if needs.grid and affine:
-        gradient = np.zeros(parts_of_maps(plan))
-    elif needs.grid:
-        gradient = np.zeros((plan.grid_items, *plan.out, len(plan.spatial)), plan.real)
+    gradient, sides = grid_sums(plan, affine) if needs.grid else None, list[Array]()
     if any(needed) and not vanishes(plan, order):
         grid = as_maps(grid, plan) if affine else even(grid)
         values = even_values(values)
@@ -280,11 +275,9 @@ def backward(
         else:
             for launch in prepare_derivatives("backward", plan, order, sweep):
                 launch.run(addresses_of(places.values()), count)
-    if affine and gradient is not None:
-        gradient = gradient.sum(1).astype(plan.real)
-    elif gradient is not None:
+    if gradient is not None:
         antialiasing.add_sides(sides, grid, gradient, count)
-        gradient = sum_of_grids(gradient, shared)
+        gradient = grid_gradient(gradient, shared, affine)
     return Gradients(grad_image, gradient)
 
 
@@ -395,7 +388,7 @@ def backward_twice(
         results = np.zeros((*plan.shape[:2], *parts, *plan.out), plan.real)
     grad_image, shared = like.zeros() if needs.image else None, plan
     plan, grid = own_grids(plan, grid, False)
-    gradient = np.zeros((plan.grid_items, *plan.out, len(plan.spatial)), plan.real)
+    gradient = grid_sums(plan, False)
     if not (vanishes(plan, order) or plan.nearest):
         image, grid = in_order(image, like), even(grid)
         tangents = np.broadcast_to(converted(grid_tangent, plan.real), grid.shape)
@@ -419,4 +412,4 @@ def backward_twice(
                 launch.run(addresses_of(places.values()), count)
     if results is not None and parts:
         results = np.ascontiguousarray(np.moveaxis(results, 2, -1)).view(kind)[..., 0]
-    return results, grad_image, sum_of_grids(gradient, shared) if needs.grid else None
+    return results, grad_image, grid_gradient(gradient, shared, False) if needs.grid else None

@@ -20,14 +20,14 @@ from gridsample.kernels.memory import (
     layout_of,
     plain,
 )
-from gridsample.kernels.sampling.calls import parts_of_maps, prepare_derivatives, prepare_gather
+from gridsample.kernels.sampling.calls import prepare_derivatives, prepare_gather
 from gridsample.kernels.sampling.channels_last import (
     backward_channels_last,
     empty_channels_last,
     gather_channels_last,
     pays_channels_last,
 )
-from gridsample.kernels.sampling.division import Averages, Sweep
+from gridsample.kernels.sampling.division import Averages, Sweep, reads_of
 from gridsample.kernels.sampling.layouts import channels_together, complex_of, gradient_layout
 from gridsample.kernels.sampling.preparing import (
     Gradients,
@@ -36,12 +36,12 @@ from gridsample.kernels.sampling.preparing import (
     as_maps,
     dropped_of,
     even_values,
+    grid_gradient,
+    grid_sums,
     in_order,
     numbers_of_planes,
     own_grids,
     readable,
-    reads_of,
-    sum_of_grids,
 )
 
 Array = np.ndarray[Any, Any]
@@ -151,10 +151,7 @@ def average_backward(
     shared = plan
     plan, grid = own_grids(plan, arrays.grid, affine)
     grid = as_maps(grid, plan) if affine else even(grid)
-    gradient = None
-    if needs.grid:
-        points = (plan.grid_items, *plan.out, len(plan.spatial))
-        gradient = np.zeros(parts_of_maps(plan)) if affine else np.zeros(points, plan.real)
+    gradient = grid_sums(plan, affine) if needs.grid else None
     sums = like.zeros() if needs.image or needs.weights else None
     of_weights = like.zeros() if needs.weights else None
     dropped, doubtful = dropped_of(plan, arrays.fill), np.zeros(1, np.int64)
@@ -172,10 +169,8 @@ def average_backward(
         for launch in prepare_derivatives("mean backward", plan, (0,) * len(plan.spatial), sweep):
             # A sweep for the grid alone takes no sums for weights, which come last.
             launch.run(places[: len(launch.program.arrays)], count)
-    if gradient is not None and affine:
-        gradient = gradient.sum(1).astype(plan.real)
-    elif gradient is not None:
-        gradient = sum_of_grids(gradient, shared)
+    if gradient is not None:
+        gradient = grid_gradient(gradient, shared, affine)
     known = None
     if averaging.ignores and image.dtype.kind not in "biu" and sums is not None:
         known = mask_of_known(image, plan.real)

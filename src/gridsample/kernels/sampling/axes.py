@@ -292,7 +292,9 @@ class Axis:
         zero = self.function.constant(0, self.index, self.function.lanes)
         present: tuple[Value | None, Value | None] = None, None
         if self.rule.drops:
-            present = (d >= -1.0) & (d < 1.0), (d >= 0.0) & (d < 2.0)
+            # An axis of one pixel has no second one.
+            second = (d >= 0.0) & (d < 2.0) & (self.last > 0.0)
+            present = (d >= -1.0) & (d < 1.0), second
         elif order + derivatives == 0:
             # On the last pixel, the one before is no tap: it may be NaN.
             present = d < 1.0, None

@@ -28,6 +28,7 @@ from gridsample.kernels.sampling.division import (
     strip_length,
     with_own_grids,
 )
+from gridsample.kernels.sampling.folded_rows import allows_folded_rows
 from gridsample.kernels.sampling.footprint_gradients import (
     FootprintBackward,
     FootprintDoubleBackward,
@@ -55,6 +56,7 @@ from gridsample.kernels.sampling.points import (
     AFFINE,
     INTERLEAVED,
     PLANAR,
+    PROJECTIVE,
     STRIDED,
     STRIP,
     PointSource,
@@ -117,8 +119,10 @@ def describe_source(
     rank = len(plan.spatial)
     wide = outputs.listed and (extent >= 1 << 31)
     if affine:
-        kind = element(plan.real)
-        return PointSource(AFFINE, kind, outputs.listed, wide), (rank * (rank + 1), 0, 0)
+        rows = grid[0][1]
+        order = AFFINE if rows == rank else PROJECTIVE
+        source = PointSource(order, element(plan.real), outputs.listed, wide)
+        return source, (rows * (rank + 1), 0, 0)
     spaces = spacing(grid)
     assert spaces is not None
     item, point, axis = spaces
@@ -264,15 +268,23 @@ def run_settings(
 
 
 def reading_for(
-    plan: Plan, rules: Sequence[AxisRule], known: KnownStrides, copies: bool = False
+    plan: Plan, rules: Sequence[AxisRule], known: KnownStrides, plain: bool, copies: bool = False
 ) -> str:
-    """Choose how pixels are read; ``copies`` says that each point has one tap, of weight 1."""
+    """Choose how pixels are read.
+
+    Args:
+        plan: the plan.
+        rules: the rules of its axes.
+        known: the strides.
+        plain: whether all pixels count alike, and dropped taps are 0.
+        copies: whether each point has one tap, of weight 1.
+    """
     if copies:
         return COPIES
     if plan.votes:
         return SINGLES
     together = known.channels > 1
-    pairs = min(plan.spatial) >= 2 and all(rule.allows_pairs for rule in rules)
+    pairs = plan.spatial[-1] >= 2 and all(rule.allows_pairs for rule in rules)
     # The first pixel of a pair is bounded as a real number, which must be exact.
     exact = max(plan.spatial) <= 1 << (24 if plan.real.itemsize == 4 else 53)
     if pairs and exact and (known.beside or together):
@@ -281,8 +293,15 @@ def reading_for(
         return SINGLES
     widths = [rule.method.taps for rule in rules]
     length = row_length(widths[0])
-    fits = widths[0] <= length <= lanes_of(plan) and plan.spatial[-1] >= length
+    fits = plan.spatial[-1] >= length or allows_folded_rows(rules, plain)
+    fits &= widths[0] <= length <= lanes_of(plan)
     return ROWS if fits and max(widths) > 1 else SINGLES
+
+
+def width_for(plan: Plan, reading: str) -> int:
+    """Return the number of pixels along x if they are fewer than rows have, otherwise 0."""
+    n, length = plan.spatial[-1], row_length(plan.methods[0].taps)
+    return n if reading == ROWS and n < length else 0
 
 
 def launch_for(
@@ -326,6 +345,8 @@ def prepare_gather(
     if means:
         known, frame = weighted(known, frame, plan, means.weights, channels)
     averaging = means.averaging if means else None
+    filled = filled or (averaging is not None and averaging.drops)
+    reading = reading_for(plan, rules, known, not filled and means is None, copies)
     bits = bits_of(source.kind)
     stored = storage_of(target.kind) if plan.votes else target.kind
     description = Description(
@@ -335,12 +356,13 @@ def prepare_gather(
         image=bits if copies else storage_of(source.kind),
         values=kind_of(bits).loaded.name if copies else stored,
         real=element(plan.real),
-        reading=reading_for(plan, rules, known, copies),
+        reading=reading,
         known=known,
-        filled=filled or (averaging is not None and averaging.drops),
+        filled=filled,
         ignores=averaging is not None and averaging.ignores,
         drops=averaging is not None and averaging.drops,
         needs=(averaging.shares,) if averaging else (),
+        width=width_for(plan, reading),
     )
     ranges = divide(plan, frame.outputs, len(target.starts))
     settings = run_settings(plan, source, frame.outputs, description, channels)
@@ -380,6 +402,8 @@ def launch_backward(
     block = block_of(channels, lanes_of(plan))
     known = known_strides(plan, source, frame.outputs, sweep.values, block)
     known, frame = weighted(known, frame, plan, weights, channels)
+    filled = sweep.filled and plan.filled
+    reading = reading_for(plan, rules, known, not filled and means is None)
     description = Description(
         sweep=name,
         axes=rules,
@@ -387,12 +411,13 @@ def launch_backward(
         image=storage_of(image.kind) if reads else element(plan.real),
         values=storage_of(target.kind),
         real=element(plan.real),
-        reading=reading_for(plan, rules, known),
+        reading=reading,
         known=known,
-        filled=sweep.filled and plan.filled,
+        filled=filled,
         ignores=means is not None and means.averaging.ignores,
         drops=means is not None and means.averaging.drops,
         needs=(*sweep.needs, means.need_weights and need_image) if means else sweep.needs,
+        width=width_for(plan, reading),
     )
     planes = len(target.starts)
     results = contiguous_planes(plan, target)
@@ -411,13 +436,6 @@ def launch_backward(
         strip=STRIP, **rows_of_blocks(frame.outputs, 2 * planes), result_item=planes * plan.points,
         result_planes=results, **settings,
     )  # fmt: skip
-
-
-def parts_of_maps(plan: Plan) -> tuple[int, int, int, int]:
-    """Return the shape of what strips of points add to the gradient of affine maps."""
-    outputs, rank = divide_points(plan, lanes_of(plan)), len(plan.spatial)
-    strips = plan.points if outputs.listed else outputs.rows * -(-outputs.columns // STRIP)
-    return plan.grid_items, strips, rank, rank + 1
 
 
 def contiguous_planes(plan: Plan, target: Planes) -> Array:

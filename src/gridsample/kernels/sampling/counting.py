@@ -184,8 +184,8 @@ class CountedRow(NamedTuple):
         counting: how they count.
     """
 
-    pixels: RowInMemory
-    weights: RowInMemory | None
+    pixels: Row
+    weights: Row | None
     counting: Counting
 
     @property

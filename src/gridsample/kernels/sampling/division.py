@@ -102,10 +102,14 @@ def cost_of(plan: Plan) -> int:
     return taps_of(plan) * (1 if plan.footprint is None else FOOTPRINT)
 
 
+def reads_of(plan: Plan) -> int:
+    """Return the number of pixels that a call reads, counted as often as it reads them."""
+    return plan.items * plan.channels * plan.points * cost_of(plan)
+
+
 def worthwhile_threads(plan: Plan, threads: int) -> int:
     """Return the number of threads that pays for a plan."""
-    cost = plan.items * plan.channels * plan.points * cost_of(plan)
-    return max(1, min(threads, cost // FEW))
+    return max(1, min(threads, reads_of(plan) // FEW))
 
 
 def divide(plan: Plan, outputs: Outputs, planes: int) -> Array:

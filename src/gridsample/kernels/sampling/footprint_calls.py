@@ -21,6 +21,7 @@ from gridsample.kernels.sampling.calls import (
     launch_for,
     output_axes,
     reading_for,
+    width_for,
 )
 from gridsample.kernels.sampling.division import divide, lanes_of, taps_of
 from gridsample.kernels.sampling.footprints import SHRINKS
@@ -51,6 +52,7 @@ def prepare_footprints(
     target = planes_of(out, plan.items, plan.grid_items)
     frame = frame_of(plan, source, target, grid, out, affine)
     known = known_strides(smaller, source, frame.outputs, out)
+    reading = reading_for(smaller, rules, known, not filled)
     description = Description(
         sweep="footprint labels" if plan.votes else "footprints",
         axes=rules,
@@ -58,9 +60,10 @@ def prepare_footprints(
         image=storage_of(source.kind),
         values=storage_of(target.kind) if plan.votes else target.kind,
         real=element(plan.real),
-        reading=reading_for(smaller, rules, known),
+        reading=reading,
         known=known,
         filled=filled,
+        width=width_for(smaller, reading),
     )
     ranges, scratch = divide(plan, frame.outputs, len(target.starts)), 0
     if plan.votes:

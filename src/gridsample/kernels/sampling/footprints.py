@@ -173,13 +173,11 @@ class Sides:
     def sides_of_maps(self, group: Group, base: Vectors) -> list[Vectors]:
         """Return the columns of each point's map, times the distance between points."""
         rank, function = self.rank, self.function
-        row = self.call.grid.at(group.item * (rank * (rank + 1))) if not group.listed else None
+        read = self.points.entries_of_maps(group, rank * (rank + 1))
         usable, sides = finite(base), []
         for a in range(rank):
             spacing = self.call.spacing[a].to(function.real)
-            entries = [
-                self.points.entry_of_map(group, row, d * (rank + 1) + a) for d in range(rank)
-            ]
+            entries = [read(d * (rank + 1) + a) for d in range(rank)]
             side = [entry * spacing for entry in entries]
             sides.append([(usable & (x - x == 0.0)).select(x, 0.0) for x in side])
         return sides

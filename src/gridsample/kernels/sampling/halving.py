@@ -9,8 +9,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from gridsample.definitions.bands import Band, collect
 from gridsample.definitions.footprints import halving
-from gridsample.definitions.tables import AxisMap, Band, collect
+from gridsample.definitions.tables import AxisMap
 from gridsample.kernels import forks
 from gridsample.kernels.sampling.layouts import complex_of
 

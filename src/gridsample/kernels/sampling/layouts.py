@@ -65,7 +65,9 @@ def planes_of(layout: Layout, items: int, grids: int) -> Planes:
     if grids == 1:
         starts = np.arange(items, dtype=np.int64)[:, None, None] * item + starts
         item = 0
-    return Planes(kind, item, frozen(starts.reshape(-1)), tuple(rest[::-1]))
+    # Along an axis of one pixel, other than x, it is its own neighbour.
+    steps = [0 if n == 1 else step for n, step in zip(shape[2:-1], rest[:-1], strict=True)]
+    return Planes(kind, item, frozen(starts.reshape(-1)), (*rest[-1:], *steps[::-1]))
 
 
 def reach_of(shape: Sequence[int], strides: Sequence[int]) -> int:

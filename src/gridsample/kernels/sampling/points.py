@@ -1,4 +1,4 @@
-"""Where W points come from: a grid's memory or affine maps; and where their results go.
+"""Where W points come from: a grid's memory or maps; and where their results go.
 
 Points are processed W at a time, where W is the number of lanes of a register.  A *group* of W
 points is either contiguous along the output's
@@ -14,12 +14,13 @@ from collections.abc import Callable, Iterator, Sequence
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
-from gridsample.kernels.sampling.axes import DISPLACEMENT, AxisRule
+from gridsample.kernels.sampling.axes import DISPLACEMENT, PIXELS, AxisRule
 from gridsample.kernels.vector import Function, Kind, Pointer, Value, kind_of
 
 # How a grid's coordinates lie in memory: x, y, z of a point side by side; one axis after the other;
-# or at any distance.  Affine maps have no grid.
-INTERLEAVED, PLANAR, STRIDED, AFFINE = "interleaved", "planar", "strided", "affine"
+# or at any distance.  Affine and projective maps have no grid.
+INTERLEAVED, PLANAR, STRIDED = "interleaved", "planar", "strided"
+AFFINE, PROJECTIVE = "affine", "projective"
 
 # Points of a strip, at most: one plane of the image is sampled at all of them before the next.
 STRIP, SHORT_STRIP = 256, 64
@@ -140,7 +141,7 @@ class Points:
 
     def coordinates(self, group: Group) -> list[Value]:
         """Read or compute the coordinates of a group's points along each axis."""
-        if self.source.point_order == AFFINE:
+        if self.source.point_order in (AFFINE, PROJECTIVE):
             return self.mapped(group)
         stored = self.stored(group)
         lines = [line.to(self.function.real) for line in stored]
@@ -250,25 +251,32 @@ class Points:
         return [index.to(self.function.real) for index in self.output_index(group)]
 
     def mapped(self, group: Group) -> list[Value]:
-        """Compute coordinates by the affine map of the group's item."""
-        call, rank = self.call, self.rank
-        own = self.output_coordinates(group)
-        row = call.grid.at(group.item * (rank * (rank + 1))) if not group.listed else None
-        lines = []
-        for a in range(rank):
-            entries = [self.entry_of_map(group, row, a * (rank + 1) + k) for k in range(rank + 1)]
+        """Compute coordinates by the map of the group's item."""
+        rank, projective = self.rank, self.source.point_order == PROJECTIVE
+        own, lines = self.output_coordinates(group), []
+        read = self.entries_of_maps(group, (rank + projective) * (rank + 1))
+        for a in range(rank + projective):
+            entries = [read(a * (rank + 1) + k) for k in range(rank + 1)]
             total = entries[rank]
             with self.function.exactly():  # in the order in which a grid would be made
                 for factor, coordinate in reversed([*zip(entries, own, strict=False)]):
                     total = total + factor * coordinate
             lines.append(total)
-        return lines
+        if not projective:
+            return lines
+        divisor = lines.pop()
+        scale = (divisor == 0.0).select(0.0, 1.0 / divisor)
+        return [line * scale for line in lines]
 
-    def entry_of_map(self, group: Group, row: Pointer | None, k: int) -> Value:
-        """Read an entry of the affine maps of a group."""
-        if row is not None:
-            return row.load(k).to(self.function.real)
-        size = self.rank * (self.rank + 1)
+    def entries_of_maps(self, group: Group, size: int) -> Callable[[int], Value]:
+        """Return what reads an entry of the maps of a group, which have so many each."""
+        if not group.listed:
+            row = self.call.grid.at(group.item * size)
+            return lambda k: row.load(k).to(self.function.real)
+        return lambda k: self.entry_of_each(group, size, k)
+
+    def entry_of_each(self, group: Group, size: int, k: int) -> Value:
+        """Read an entry of the map of each point of a list."""
         places = self.function.spill(group.item * size + k)
         begins = [places.load(lane).to("int64") for lane in range(self.lanes)]
         entries: Value = self.call.grid.load_each(begins)
@@ -277,6 +285,8 @@ class Points:
     def output_coordinates(self, group: Group) -> list[Value]:
         """Return the points' own coordinates, in the units of the grid."""
         real, call = self.function.real, self.call
+        if self.rules[0].units == PIXELS:
+            return self.output_position(group)
         steps, starts, gaps = (
             [number.to(real) for number in numbers]
             for numbers in (call.out_step, call.out_start, call.out_gap)

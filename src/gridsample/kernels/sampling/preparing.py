@@ -12,8 +12,9 @@ from gridsample.definitions.options import Averaging
 from gridsample.definitions.plan import Plan
 from gridsample.kernels.memory import Layout, is_even, is_plain, layout_of, plain
 from gridsample.kernels.outside import bits_outside, means_outside, numbers_outside
-from gridsample.kernels.sampling.division import cost_of, with_own_grids
+from gridsample.kernels.sampling.division import divide_points, lanes_of, reads_of, with_own_grids
 from gridsample.kernels.sampling.layouts import GradientLayout
+from gridsample.kernels.sampling.points import STRIP
 
 Array = np.ndarray[Any, Any]
 Order = tuple[int, ...]
@@ -24,7 +25,8 @@ class Samples(NamedTuple):
 
     Attributes:
         image: the image, (N, C, *spatial).
-        grid: the grid, (N, *out, D), or affine maps, (N, D, D + 1).
+        grid: the grid, (N, *out, D), or affine maps, (N, D, D + 1); or projective ones,
+            (N, D + 1, D + 1), which have no gradient.
         values: the array of the samples, (N, C, *out), or their upstream gradient.
         weights: how much pixels count, (N or 1, 1 or C, *spatial), or None.
         shares: the array of the sums of weights, (N, C, *out), in the dtype of sums, with the
@@ -96,7 +98,7 @@ def dropped_of(plan: Plan, fill: Array | None) -> Array:
 
 
 def as_maps(theta: Array, plan: Plan) -> Array:
-    """Return affine maps (N, D, D + 1) in the form that programs take."""
+    """Return maps (N, D, D + 1) or (N, D + 1, D + 1) in the form that programs take."""
     return np.ascontiguousarray(theta, plan.real)
 
 
@@ -106,14 +108,25 @@ def own_grids(plan: Plan, grid: Array, affine: bool) -> tuple[Plan, Array]:
     return own, grid if own is plan else np.broadcast_to(grid, shape)
 
 
-def sum_of_grids(gradient: Array, plan: Plan) -> Array:
-    """Return the gradient of a plan's grid, given that of `own_grids`."""
-    if len(gradient) == plan.grid_items:
-        return gradient
-    numbers = gradient.reshape(len(gradient), -1)
-    lines = np.ascontiguousarray(numbers.T, np.float64)  # which are summed faster than columns
-    total: Array = lines.sum(1).astype(gradient.dtype).reshape(1, *gradient.shape[1:])
-    return total
+def grid_sums(plan: Plan, affine: bool) -> Array:
+    """Return zeros, to which sweeps add the gradient of the grid, or of affine maps by strips."""
+    if affine:
+        outputs, rank = divide_points(plan, lanes_of(plan)), len(plan.spatial)
+        strips = plan.points if outputs.listed else outputs.rows * -(-outputs.columns // STRIP)
+        return np.zeros((plan.grid_items, strips, rank, rank + 1))
+    return np.zeros((plan.grid_items, *plan.out, len(plan.spatial)), plan.real)
+
+
+def grid_gradient(sums: Array, plan: Plan, affine: bool) -> Array:
+    """Return the gradient of a plan's grid or affine maps, given the `grid_sums` of `own_grids`."""
+    if affine:
+        gradient: Array = sums.sum(1)
+        return gradient.astype(plan.real)
+    if len(sums) == plan.grid_items:
+        return sums
+    lines = np.ascontiguousarray(sums.reshape(len(sums), -1).T, np.float64)  # faster than columns
+    total: Array = lines.sum(1)
+    return total.astype(sums.dtype).reshape(1, *sums.shape[1:])
 
 
 def readable(plan: Plan, image: Array) -> Array:
@@ -131,11 +144,6 @@ def is_readable(plan: Plan, image: Layout) -> bool:
     shape, strides, dtype = image
     pixels = math.prod([n for n, stride in zip(shape, strides, strict=True) if stride])
     return is_plain(strides, dtype) or reads_of(plan) <= pixels
-
-
-def reads_of(plan: Plan) -> int:
-    """Return the number of pixels that a call reads, counted as often as it reads them."""
-    return plan.items * plan.channels * plan.points * cost_of(plan)
 
 
 def vanishes(plan: Plan, order: Order) -> bool:

@@ -80,10 +80,12 @@ class PixelRows(NamedTuple):
     Attributes:
         first: the row of each point's first tap.
         weights: the weights of each axis's taps, for each order of derivatives.
+        touched: the pixels of the row that are taps, one bit for each, unless they are the first.
     """
 
     first: Row
     weights: Sequence[Weights]
+    touched: Value | None = None
 
     @property
     def function(self) -> Function:
@@ -112,7 +114,7 @@ class PixelRows(NamedTuple):
         if axis == 0:
             return row.blocks(self.length)
         weights = self.weights[axis]
-        if axis == 2:
+        if axis == 2 or self.touched is not None:
             return self.sum_in_loop(axis, row, orders)
         totals: Blocks = {}
         for k, tap_weights in enumerate(weights):
@@ -144,50 +146,57 @@ class PixelRows(NamedTuple):
         self, totals: Blocks, blocks: Blocks, orders: Orders, weights: tuple[Value, ...]
     ) -> None:
         """Add blocks, multiplied by the weights of a tap, to the totals of each order."""
-        spread = {n: self.spread(weights[n]) for n in {order[-1] for order in orders}}
+        tap_weights = {n: spread(weights[n], self.length) for n in {order[-1] for order in orders}}
         for order in orders:
             terms = [
                 block * weight
-                for block, weight in zip(blocks[order[:-1]], spread[order[-1]], strict=True)
+                for block, weight in zip(blocks[order[:-1]], tap_weights[order[-1]], strict=True)
             ]
             if order in totals:
                 terms = [a + b for a, b in zip(totals[order], terms, strict=True)]
             totals[order] = terms
 
-    def spread(self, weight: Value) -> list[Value]:
-        """Repeat each point's weight for its lanes in the blocks."""
-        lanes, length = self.function.lanes, self.length
-        if weight.uniform:
-            return [weight.splat(lanes)] * length
-        each = lanes // length
-        return [
-            weight.shuffle([b * each + j for j in range(each) for _ in range(length)])
-            for b in range(length)
-        ]
-
     # Along x --------------------------------------------------------------------------------------
 
     def sum_along_x(self, blocks: Sequence[Value], order: int) -> Value:
         """Multiply blocks by the weights along x, and sum the lanes of each point."""
-        function, lanes, length = self.function, self.function.lanes, self.length
-        taps, each = len(self.weights[0]), lanes // length
-        counted = function.vector(
-            [pixel < taps for _ in range(each) for pixel in range(length)], "bool"
-        )
-        products = []
-        for b, block in enumerate(blocks):
-            # What is beyond the last tap may be NaN.
-            pixels = block if taps == length else counted.select(block, 0.0)
-            products.append(pixels * self.weights_of_block(b, order))
-        return sum_neighbours(products)
+        weights = blocks_of([tap_weights[order] for tap_weights in self.weights[0]], self.length)
+        # What is not a tap may be NaN.
+        pixels = [self.counted(b, block) for b, block in enumerate(blocks)]
+        return sum_neighbours([p * w for p, w in zip(pixels, weights, strict=True)])
 
-    def weights_of_block(self, b: int, order: int) -> Value:
-        """Put the weights along x of a block's points side by side."""
-        function, lanes, length = self.function, self.function.lanes, self.length
-        each = lanes // length
-        zero = function.constant(0.0, function.real, lanes)
-        columns = [weights[order].splat(lanes) for weights in self.weights[0]]
-        columns += [zero] * (length - len(columns))
+    def counted(self, b: int, block: Value) -> Value:
+        """Return a block with 0 in place of what is not a tap."""
+        function, length, taps = self.function, self.length, len(self.weights[0])
+        if self.touched is not None:
+            return bits_in_blocks(self.touched, length)[b].select(block, 0.0)
+        if taps == length:
+            return block
+        each = function.lanes // length
+        counts = [pixel < taps for _ in range(each) for pixel in range(length)]
+        return function.vector(counts, "bool").select(block, 0.0)
+
+
+def spread(numbers: Value, length: int) -> list[Value]:
+    """Repeat each point's number for its lanes in the blocks."""
+    lanes = numbers.function.lanes
+    if numbers.uniform:
+        return [numbers.splat(lanes)] * length
+    each = lanes // length
+    return [
+        numbers.shuffle([b * each + j for j in range(each) for _ in range(length)])
+        for b in range(length)
+    ]
+
+
+def blocks_of(columns: Sequence[Value], length: int) -> list[Value]:
+    """Put the numbers of some pixels of each point side by side, and zeros after them."""
+    lanes = columns[0].function.lanes
+    each = lanes // length
+    columns = [column.splat(lanes) for column in columns]
+    columns += [columns[0].like(0)] * (length - len(columns))
+    blocks = []
+    for b in range(length):
         rest: list[int | None] = [None] * (lanes - each)
         parts = [
             column.shuffle([*(b * each + j for j in range(each)), *rest]) for column in columns
@@ -204,7 +213,15 @@ class PixelRows(NamedTuple):
                 p.shuffle([*picked, *rest], q) for p, q in zip(parts[::2], parts[1::2], strict=True)
             ]
             width *= 2
-        return parts[0]
+        blocks.append(parts[0])
+    return blocks
+
+
+def bits_in_blocks(bits: Value, length: int) -> list[Value]:
+    """Return whether the bit of each pixel is set in the number of its point."""
+    each = bits.lanes // length
+    place = bits.function.vector([1 << k for _ in range(each) for k in range(length)], bits.kind)
+    return [(numbers & place) != 0 for numbers in spread(bits, length)]
 
 
 def sum_neighbours(blocks: Sequence[Value]) -> Value:

@@ -1,8 +1,9 @@
 """The B-spline prefilter of arrays, forward and transposed, along any axes and in any layout.
 
-    recursions  the filter as numbers
     planning    how the lines of an array are grouped
     program     the program that filters lines
+
+`gridsample.definitions.splines` defines the filter as numbers.
 
 Each line is filtered by itself, with the same operations in the same order.  So the result depends
 neither on the memory layout nor on the number of threads.
@@ -17,12 +18,9 @@ import numpy as np
 
 from gridsample.kernels import threads as pool
 from gridsample.kernels.memory import addresses_of, as_float, layout_of
-from gridsample.kernels.spline.recursions import extension
 
 if TYPE_CHECKING:  # the compiler is imported on first use
     from gridsample.kernels.spline.planning import Pass
-
-__all__ = ["coefficients", "extension", "filter_axis"]
 
 Array = np.ndarray[Any, Any]
 
@@ -39,7 +37,7 @@ def coefficients(
 ) -> None:
     """Compute the coefficients of an image's interpolating spline, or the adjoint.
 
-    extended: the boundary for each of ``axes``, as `extension` returns it.  The axes are
+    extended: the boundary for each of ``axes``, as `splines.extension` returns it.  The axes are
         nonnegative and all different.
     out: stores the result: an array of the image's shape in any layout, which shares no memory with
         it.  Its dtype is that of the sums, float32 or float64, or complex if the image is.

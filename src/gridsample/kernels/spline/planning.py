@@ -10,10 +10,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gridsample.definitions.plan import type_name
+from gridsample.definitions.splines import Design, at_pixels, design, reach
 from gridsample.kernels.memory import Layout
 from gridsample.kernels.run import Launch
 from gridsample.kernels.spline import program
-from gridsample.kernels.spline.recursions import Design, at_pixels, design, reach
 from gridsample.kernels.vector import host
 
 Array = np.ndarray[Any, Any]
@@ -35,7 +35,7 @@ class Filter(NamedTuple):
 
     Attributes:
         axis: the axis, nonnegative.
-        extended: the boundary, as `gridsample.kernels.spline.extension` returns it.
+        extended: the boundary, as `gridsample.definitions.splines.extension` returns it.
         order: the order of the spline.
         adjoint: whether it is transposed.
     """

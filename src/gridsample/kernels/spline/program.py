@@ -68,7 +68,7 @@ def settings(real: str) -> Record:
         source_step="int64", target_step="int64",  # between the entries of a line
         source_window="int64", target_window="int64",  # between windows of a line
         axes="int64", strides="*int64",  # the other axes: (size, source stride, target stride)
-        gain="float64", before="float64", after="float64",  # see `recursions.Design`
+        gain="float64", before="float64", after="float64",  # see `splines.Design`
         poles="int64", roots=f"*{real}",
         bounds="*int64", places="*int64", weights=f"*{real}",
         corrected="int64", corrected_after="int64", changed="*int64",
@@ -170,7 +170,7 @@ class Group:
                 self.set_row(k, self.row(k) * factor)
 
     def sum(self, number: Value, first: Value) -> Value:
-        """Add the weighted sum of this number (`recursions.Sums`) to some values."""
+        """Add the weighted sum of this number (`splines.Sums`) to some values."""
         call = self.call
         start, stop = call.bounds.load(number), call.bounds.load(number + 1)
         with self.function.loop(start, stop, carry=[first]) as term:

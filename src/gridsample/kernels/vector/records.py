@@ -1,17 +1,19 @@
 """Records: the arguments of a program, by name, in memory.
 
-A record is a row of 8-byte slots.  Its layout follows from the names and kinds of its fields, for
+A record is a row of slots.  Its layout follows from the names and kinds of its fields, for
 the program that reads it and for Python, which writes it.
 """
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Sequence
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from gridsample.kernels.memory import address_of
 from gridsample.kernels.vector.kinds import KINDS, PACKED, kind_of
 
 if TYPE_CHECKING:
@@ -19,24 +21,21 @@ if TYPE_CHECKING:
 
 Array = np.ndarray[Any, Any]
 
+SLOT = 8  # bytes
 
-class StoredRecord(NamedTuple):
+
+class StoredRecord:
     """A record in memory, or several, one after the other.
 
     Attributes:
         slots: the slots.
         arrays: what fields point to: arrays and other records.
+        address: where the record is in memory.
     """
 
-    slots: Array
-    arrays: tuple[Any, ...]
-
-    @property
-    def address(self) -> int:
-        """Where the record is in memory."""
-        # This is faster than `ctypes.data`.
-        address: int = self.slots.__array_interface__["data"][0]
-        return address
+    def __init__(self, slots: Array, arrays: tuple[Any, ...]) -> None:
+        self.slots, self.arrays = slots, arrays
+        self.address = address_of(slots)
 
     @property
     def nbytes(self) -> int:
@@ -92,26 +91,22 @@ class Record:
         if values.keys() != self.slots.keys():
             wrong = sorted(values.keys() ^ self.slots.keys())
             raise TypeError(f"the record has the fields {', '.join(self.slots)}; check {wrong}")
-        row, arrays = np.zeros(self.size, np.int64), list[Any]()
-        reals = row.view(np.float64)
-        for name, value in values.items():
-            slot, kind, count = self.slots[name]
-            entries = [value] if count is None else value
+        row, arrays = bytearray(self.size * SLOT), list[Any]()
+        for name, (slot, kind, count) in self.slots.items():
+            entries = [values[name]] if count is None else values[name]
+            if len(entries) != (count or 1):
+                raise ValueError(f"{name} has {count or 1} numbers, got {len(entries)}")
             if kind.startswith("*"):
                 arrays += [
                     entry for entry in entries if isinstance(entry, (np.ndarray, StoredRecord))
                 ]
-                entries = [address_of(entry, name, kind[1:]) for entry in entries]
-            numbers = np.asarray(entries)
-            if numbers.shape != (count or 1,):
-                raise ValueError(f"{name} has {count or 1} numbers, got {numbers.size}")
-            if kind == "float64":
-                reals[slot : slot + numbers.size] = numbers
-            elif numbers.dtype.kind in "iub" or not numbers.size:
-                row[slot : slot + numbers.size] = numbers
-            else:
-                raise TypeError(f"{name} is int64, got {value}")
-        return StoredRecord(row, tuple(arrays))
+                entries = [address_for(entry, name, kind[1:]) for entry in entries]
+            form = f"{len(entries)}{'d' if kind == 'float64' else 'q'}"
+            try:
+                struct.pack_into(form, row, slot * SLOT, *entries)
+            except struct.error:
+                raise TypeError(f"{name} is {kind}, got {values[name]}") from None
+        return StoredRecord(np.frombuffer(row, np.int64), tuple(arrays))
 
     def read(self, memory: Pointer) -> SimpleNamespace:
         """Write the instructions that read all fields; a pointer becomes a `Pointer`."""
@@ -122,7 +117,7 @@ class Record:
         return SimpleNamespace(**fields)
 
 
-def address_of(pointer: Any, name: str, kind: str) -> Any:
+def address_for(pointer: Any, name: str, kind: str) -> Any:
     """Return the address of an array or a record for a field that points to a kind."""
     if isinstance(pointer, StoredRecord):
         return pointer.address
@@ -132,7 +127,7 @@ def address_of(pointer: Any, name: str, kind: str) -> Any:
         raise TypeError(f"{name} points to {kind}, got an array of {pointer.dtype.name}")
     if not pointer.flags.c_contiguous:
         raise ValueError(f"{name} points to a contiguous array, got strides {pointer.strides}")
-    return pointer.ctypes.data
+    return address_of(pointer)
 
 
 def load(memory: Pointer, slot: int, kind: str) -> Any:

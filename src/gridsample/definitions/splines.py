@@ -1,6 +1,6 @@
-"""The B-spline prefilter as numbers: poles, starts of the recursions, and corrections.
+"""B-splines and their inverse as numbers: values at pixels, poles, recursions and corrections.
 
-It converts pixels to the coefficients of the interpolating spline.
+The inverse, called the prefilter, converts pixels to the coefficients of the interpolating spline.
 
 A spline of order n is a sum of B-splines b, one for each pixel, with coefficients c.  At the pixels
 it is the convolution of c with the few values of b there, and the prefilter inverts that
@@ -35,11 +35,12 @@ from __future__ import annotations
 
 import functools
 import math
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from gridsample.definitions.axis import DROPPED, ZEROS, fold_index, fold_sign
+from gridsample.definitions.axis import DROPPED, ZEROS, fold_sign
 from gridsample.definitions.plan import BOUNDARIES
 from gridsample.definitions.weights import bspline_table
 
@@ -75,14 +76,14 @@ def poles(order: int) -> tuple[float, ...]:
     """Return the roots z, -1 < z < 0, of the polynomial with b's values as coefficients.
 
     Example:
-        >>> from gridsample.kernels.spline.recursions import poles
+        >>> from gridsample.definitions.splines import poles
         >>> [round(z, 12) for z in poles(3)]  # sqrt(3) - 2
         [-0.267949192431]
     """
     values = [row[0] for row in bspline_table(order)]
     values = values if order % 2 == 0 else values[:-1]  # the last value is 0 for odd orders
-    roots = np.roots([float(value) for value in values])
-    polynomial = np.polynomial.Polynomial([float(value) for value in values])
+    roots = np.roots(values)
+    polynomial = np.polynomial.Polynomial(values)
     inner = sorted(root.real for root in roots if abs(root) < 1)
     slope = polynomial.deriv()
     for _ in range(3):  # Newton's method removes rounding errors
@@ -123,7 +124,7 @@ def at_pixels(order: int, n: int, extended: str) -> Array:
     """The matrix (pixel, coefficient) of a spline's values at the n pixels of a line.
 
     Example:
-        >>> from gridsample.kernels.spline.recursions import at_pixels
+        >>> from gridsample.definitions.splines import at_pixels
         >>> 6 * at_pixels(3, 3, "border")
         array([[5., 1., 0.],
                [1., 4., 1.],
@@ -131,11 +132,11 @@ def at_pixels(order: int, n: int, extended: str) -> Array:
     """
     boundary, matrix, pixels = BOUNDARIES[extended], np.zeros((n, n)), np.arange(n)
     for k, row in enumerate(bspline_table(order), start=-(order // 2)):
-        fold = (pixels + k, n, boundary.code, boundary.edge)
-        sign = fold_sign(*fold) if boundary.odd else np.ones(n)
-        tap = fold_index(*fold)
+        tap, sign = boundary.fold_index(pixels + k, n), np.ones(n)
+        if boundary.odd:
+            sign = fold_sign(pixels + k, n, boundary.code, boundary.edge)
         read = tap != DROPPED
-        np.add.at(matrix, (pixels[read], tap[read]), float(row[0]) * sign[read])
+        np.add.at(matrix, (pixels[read], tap[read]), row[0] * sign[read])
     return matrix
 
 
@@ -152,14 +153,72 @@ def correction(order: int, n: int, extended: str) -> tuple[Array, Array]:
     return changed, added
 
 
+@functools.lru_cache
+def cardinal(order: int, distance: int) -> Array:
+    """The coefficients, up to a distance, of the spline that is 1 at one pixel and 0 at others."""
+    n = 2 * (distance + 48) + 1  # the ends are too far away to count
+    line = np.linalg.solve(at_pixels(order, n, "zeros"), np.arange(n) == n // 2)
+    coefficients: Array = line[n // 2 - distance : n // 2 + distance + 1]
+    return coefficients
+
+
+@dataclass(frozen=True)
+class Prefilter:
+    """The map from pixels to the coefficients of a spline of any order, or its transpose.
+
+    The spline is a sum of B-splines b times coefficients c, which solve
+
+        sum over k of b(k) c[i + k] = pixel[i];    for the cubic, b is 1/6, 4/6, 1/6.
+
+    Attributes:
+        order: the order of the spline.
+        n: the number of pixels along the axis.
+        extended: the boundary: "mirror" about the last centres, or "symmetric" about the outer
+            edges.
+        adjoint: whether this is the transpose.
+    """
+
+    order: int
+    n: int
+    extended: str
+    adjoint: bool = False
+
+    @property
+    def options(self) -> tuple[int, str, bool]:
+        """The order, the boundary, and whether it is transposed."""
+        return self.order, self.extended, self.adjoint
+
+    def dense(self) -> Array:
+        """The dense matrix, which is the inverse of the spline's values at the pixels."""
+        inverse: Array = np.linalg.inv(at_pixels(self.order, self.n, self.extended))
+        return inverse.T if self.adjoint else inverse
+
+    def transpose(self) -> Prefilter:
+        """The transpose."""
+        return replace(self, adjoint=not self.adjoint)
+
+
 def tiny(real: np.dtype[Any]) -> float:
     """Return the factor below which a term is lost in the rounding of a sum."""
     return float(np.finfo(real).eps) / 64
 
 
+def decay(order: int, factor: float) -> int:
+    """The distance, in pixels, over which a spline's coefficients decrease by a factor.
+
+    They decrease by the largest pole from pixel to pixel.
+
+    Example:
+        >>> from gridsample.definitions.splines import decay
+        >>> [decay(order, 1e-8) for order in (2, 3, 4, 5)]
+        [11, 14, 19, 22]
+    """
+    return math.ceil(math.log(factor) / math.log(abs(poles(order)[0])))
+
+
 def reach(order: int, real: np.dtype[Any]) -> int:
     """The number of entries at an end of a line that influence the end, above rounding."""
-    return math.ceil(math.log(tiny(real)) / math.log(abs(poles(order)[0]))) + order
+    return decay(order, tiny(real)) + order
 
 
 class Sums(NamedTuple):
