@@ -10,6 +10,8 @@ import json
 import sys
 from pathlib import Path
 
+from site_formulas import formulas
+
 from gridsample import methods
 from gridsample.definitions.plan import BOUNDARIES
 
@@ -50,6 +52,7 @@ def page() -> str:
     script = [
         f"const TABLES = {data};",
         f'const PHOTO = "data:image/jpeg;base64,{photo}";',
+        formulas(),
         *((PARTS / name).read_text(encoding="utf-8") for name in ("core.js", "page.js")),
     ]
     text = (PARTS / "explorer.html").read_text(encoding="utf-8")

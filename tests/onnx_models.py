@@ -18,7 +18,9 @@ def export(model: Any, arguments: tuple[Tensor, ...] = (), **options: Any) -> on
 
 
 def run(model: onnx.ModelProto, arguments: tuple[Tensor, ...]) -> list[Tensor]:
-    session = onnxruntime.InferenceSession(model.SerializeToString())
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1  # several wait for work without a pause
+    session = onnxruntime.InferenceSession(model.SerializeToString(), options)
     names = [entry.name for entry in session.get_inputs()]
     results = session.run(None, dict(zip(names, (t.numpy() for t in arguments), strict=True)))
     return [torch.from_numpy(result) for result in results]

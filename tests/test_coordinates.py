@@ -27,7 +27,7 @@ def line(pixels, xs, mode, boundary, align_corners=False, dtype=float, grid_type
 # Not a number, and infinite ---------------------------------------------------------------------
 
 
-@pytest.mark.covering(ordinary=1, slow=3)
+@pytest.mark.covering(ordinary=1, slow=2)
 @RANK
 @ALIGN
 @BOUNDARY

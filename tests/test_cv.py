@@ -372,6 +372,7 @@ class TestOpenCV:
         theirs, ours = cv2.resize(image, **options), cv.resize(image, **options)
         np.testing.assert_allclose(ours.astype(float), theirs, rtol=0, atol=pixel_type[2])
 
+    @pytest.mark.covering
     @pytest.mark.parametrize("interpolation", range(7))
     @pytest.mark.parametrize("size", [(31, 23), (62, 46), (15, 11), (10, 8), (20, 40), (93, 69)])
     def test_resize_agrees(self, cv2, pixel_type, interpolation, size):

@@ -70,8 +70,8 @@ def test_every_block_can_be_seen(page: Path) -> None:
     assert len(marks) == sum(block.reason is not None for block in page_blocks)
 
 
-# They register images and export models.
-LONG = ("docs/registration.md", "docs/onnx.md")
+# They register images, export models, and compile JAX's.
+LONG = ("docs/registration.md", "docs/onnx.md", "docs/jax.md")
 
 
 @pytest.mark.parametrize(

@@ -117,7 +117,7 @@ def test_any_strides_and_options(call):
 
 EVERY_KIND = pytest.mark.parametrize(
     ("image_type", "grid_type", "mode", "boundary", "channel_axis"),
-    cases.covering(cases.DTYPES, cases.REALS, cases.MODES, cases.BOUNDARIES, (1, -1), strength=3),
+    cases.covering(cases.DTYPES, cases.REALS, cases.MODES, cases.BOUNDARIES, (1, -1)),
 )
 
 

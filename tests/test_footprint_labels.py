@@ -79,6 +79,20 @@ def test_points_outside_have_the_fill_value_unless_the_image_is_extended() -> No
     np.testing.assert_array_equal(other.numpy(), expected)
 
 
+def test_infinite_coordinates_along_a_single_pixel() -> None:
+    # If corners are aligned, every coordinate of such an axis has the position 0.
+    labels = np.array([3, 1, 1, 2]).reshape(1, 1, 4, 1)
+    grid = np.array([[[0, -0.9], [np.inf, 0.2]], [[0, 0.5], [-np.inf, 1]]])[np.newaxis]
+    names: Any = ("label",) * 2, ("border",) * 2, True
+    expected = reference.vote(labels, grid, *names)
+    assert expected.ravel().tolist() == [3, 1, 1, 2]
+    result = gridsample.grid_sample(labels, grid, "label", "border", True, antialias=True)
+    np.testing.assert_array_equal(result, expected)
+    record = Options(*names, order=(0, 0), footprint=Footprint())
+    other = footprints.vote(derivatives.gather, torch.tensor(labels), torch.tensor(grid), record)
+    np.testing.assert_array_equal(other.numpy(), expected)
+
+
 @pytest.mark.parametrize(
     ("dtype", "small", "large"),
     [

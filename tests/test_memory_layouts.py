@@ -445,7 +445,7 @@ FORMS: dict[str, Callable[[Array], Array]] = {
 }
 
 
-@pytest.mark.covering(slow=3)
+@pytest.mark.covering(ordinary=1, slow=2)
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("kind", ["float16", "float32", "float64", "uint16", "int64", "complex64"])
 @pytest.mark.parametrize("mode", ["nearest", "linear", "cubic", "lanczos4", "label"])

@@ -4,6 +4,7 @@ import itertools
 import os
 import subprocess
 import sys
+import tracemalloc
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,7 @@ import pytest
 
 from gridsample import ndimage
 from gridsample.chunked import strips
+from gridsample.ndimage import arrays
 
 scipy_ndimage = pytest.importorskip("scipy.ndimage")
 
@@ -160,6 +162,46 @@ def test_strips_do_not_show(points, monkeypatch):
     np.testing.assert_allclose(result, expected, rtol=0, atol=TOLERANCE)
     matrix = np.array([[0.9, 0.1, 0], [0.2, 0.8, 0.1], [0, 0.3, 1]])
     agree("affine_transform", image, matrix, [0.5, 0, -1], (5, 6, 4))
+
+
+@pytest.mark.parametrize("numbers", [1, 50])
+def test_bands_do_not_show(numbers, monkeypatch):
+    monkeypatch.setattr(arrays, "BAND", numbers)
+    for dtype, mode in itertools.product(("uint8", "float64"), ("constant", "nearest", "mirror")):
+        image = np.abs(image_of((9, 23, 4))).astype(dtype)
+        agree("zoom", image, (1.4, 0.6, 1), mode=mode, cval=3)
+        agree("shift", image, (-1.5, 0.3, 2), mode=mode, cval=3)
+        agree("rotate", image, 33, mode=mode, cval=3)
+        agree("rotate", image[..., 0], 33, mode=mode, cval=3)
+        agree("spline_filter", image, mode="mirror")
+        places = np.random.default_rng(1).uniform(-1, 9, (3, 7, 5))
+        agree("map_coordinates", image, places, mode=mode, cval=3)
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "dtype", "order", "allowed"),
+    [
+        ("zoom", (0.5,), "float32", 1, 2),
+        ("zoom", (0.5,), "float32", 3, 2),
+        ("shift", (3.3,), "float32", 3, 2),
+        ("rotate", (30, (1, 0), False), "float32", 1, 1),  # the new output, which is not touched
+        ("map_coordinates", (), "float32", 3, 2),
+        ("map_coordinates", (), "uint8", 1, 8),  # coefficients in double precision
+    ],
+)
+def test_copies_are_no_larger_than_some_images(name, arguments, dtype, order, allowed, monkeypatch):
+    image = np.abs(image_of((800, 810))).astype(dtype)
+    if name == "map_coordinates":
+        arguments = (np.indices(image.shape) + 0.3,)
+    monkeypatch.setattr(arrays, "BAND", 10000)
+    call = getattr(ndimage, name)
+    call(image[:20, :20], *(a[:, :20, :20] if isinstance(a, np.ndarray) else a for a in arguments))
+    tracemalloc.start()
+    result = call(image, *arguments, order=order)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    slack = 50 * arrays.BAND + 200_000
+    assert peak <= result.nbytes + allowed * image.nbytes + slack
 
 
 def test_rotation_of_planes_and_more():

@@ -23,7 +23,7 @@ from gridsample.definitions.tables import axis_map
 # The kernels ------------------------------------------------------------------------------------
 
 
-@pytest.mark.covering(ordinary=1, slow=3)
+@pytest.mark.covering(ordinary=1, slow=2)
 @pytest.mark.parametrize("rank", [1, 2, 3])
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("smooth", [False, True])

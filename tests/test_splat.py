@@ -19,7 +19,7 @@ BOUNDARIES = tuple(reference.BOUNDARIES)
 # The transpose ------------------------------------------------------------------------------------
 
 
-@pytest.mark.covering(ordinary=1, slow=3)
+@pytest.mark.covering(ordinary=1, slow=2)
 @pytest.mark.parametrize(
     "more",
     [{}, {"extrapolate": False}, {"prefilter": False}, {"coords": "pixel"}],

@@ -1,15 +1,8 @@
 "use strict";
-// The arithmetic of one sample, as in definitions/axis.py and explanation/tapwise.py.  TABLES holds
-// the methods and boundaries of the package.
+// One sample, as in explanation/tapwise.py.  The formulas of an axis come from definitions/axis.py
+// (docs/site_formulas.py); TABLES holds the methods and boundaries of the package.
 
-const ZEROS = 0, BORDER = 1, REFLECTION = 2, WRAP = 3;
-const HALF_EVEN = 1, HALF_UP = 2;
 const FEW_FOLDS = 4;
-
-function position(x, size, aligned) {
-  if (!aligned) return ((x + 1) * size - 1) / 2;
-  return size > 1 ? ((x + 1) / 2) * (size - 1) : 0;
-}
 
 function coordinate(p, size, aligned) {
   if (!aligned) return (2 * p + 1) / size - 1;
@@ -20,60 +13,7 @@ function edgeOf(boundary, aligned) {
   return boundary.edge === null ? (aligned ? 0 : 1) : boundary.edge;
 }
 
-// The position in the image, and the sign of the slope: 1, -1, or 0 at and beyond a clamp.
-function fold(p, last, code, edge) {
-  let sign = 1;
-  if (code === REFLECTION) {
-    const low = -edge / 2, span = last + edge, period = Math.max(2 * span, 1);
-    const shifted = p - low, distance = Math.abs(shifted);
-    const phase = distance - Math.floor(distance / period) * period, falling = phase > span;
-    sign = shifted < 0 !== falling ? -1 : 1;
-    p = (falling ? period - phase : phase) + low;
-  }
-  return [Math.min(Math.max(p, 0), last), p > 0 && p < last ? sign : 0];
-}
-
-// A distant position, moved close to the image without changing the pixels of its taps.
-function confine(p, last, reach, code, edge) {
-  if (code < REFLECTION) return Math.min(Math.max(p, -reach), last + reach);
-  const period = code === WRAP ? last + 1 : Math.max(2 * (last + edge), 1);
-  const turns = Math.floor(Math.abs(p) / period) * period;
-  return p < 0 ? p + turns : p - turns;
-}
-
-function split(p, rounding) {
-  if (rounding === HALF_UP) return Math.floor(p + 0.5);
-  if (rounding !== HALF_EVEN) return Math.floor(p);
-  const low = Math.floor(p), rest = p - low;
-  return low + (rest > 0.5 || (rest === 0.5 && low % 2 !== 0) ? 1 : 0);
-}
-
-const modulo = (i, n) => ((i % n) + n) % n;
-
-// The pixel that a tap reads, or -1 if it is dropped.
-function foldIndex(i, size, code, edge) {
-  if (code === ZEROS) return i >= 0 && i < size ? i : -1;
-  if (code === WRAP) return modulo(i, size);
-  if (code === BORDER) return Math.min(Math.max(i, 0), size - 1);
-  const period = Math.max(2 * (size - 1 + edge), 1);
-  i = modulo(i < 0 ? period - edge - i : i, period);
-  if (i >= size) i = period - edge - i;
-  return i >= 0 && i < size ? i : -1;
-}
-
-function foldSign(i, size, edge) {
-  const period = Math.max(2 * (size - 1 + edge), 1), turned = modulo(i, period);
-  if (edge === 2 && (turned === size || turned === period - 1)) return 0;
-  return turned < size ? 1 : -1;
-}
-
-function horner(row, t) {
-  let total = 0;
-  for (let k = row.length - 1; k >= 0; k--) total = total * t + row[k];
-  return total;
-}
-
-const differentiated = (row) => row.slice(1).map((c, k) => c * (k + 1));
+const differentiated = (row) => [...row.slice(1).map((c, k) => c * (k + 1)), 0];
 
 // An axis: `size` pixels, a method and a boundary by their names.
 function makeAxis(size, method, boundary, aligned) {
@@ -107,18 +47,18 @@ function trace(axis, p, end) {
 
 // All steps from a position in pixels to the taps of an axis.
 function follow(axis, p) {
-  const last = axis.size - 1, { method, boundary, edge, size } = axis;
+  const last = axis.size - 1, reach = axis.method.table.length + 1, { method, boundary, edge, size } = axis;
   let code = boundary.code, end, sign = 1;
   if (axis.folds && code !== ZEROS) {
-    [end, sign] = fold(p, last, code, edge);
+    [end, sign] = fold(p, last, reach, code, edge);
     code = ZEROS;
-  } else end = confine(p, last, method.table.length + 1, code, edge);
-  const [path, folds] = trace(axis, p, end), base = split(end, method.rounding), t = end - base;
+  } else end = confine(p, last, reach, code, edge);
+  const [path, folds] = trace(axis, p, end), [base, t] = split(end, method.rounding);
   const taps = method.table.map((row, k) => {
-    const index = base + method.first + k, odd = boundary.odd ? foldSign(index, size, edge) : 1;
+    const index = base + method.first + k, odd = boundary.odd ? fold_sign(index, size, boundary.code, edge) : 1;
     return {
-      index, pixel: foldIndex(index, size, code, edge),
-      weight: odd * horner(row, t), derivative: odd * horner(axis.slopes[k], t),
+      index, pixel: fold_index(index, size, code, edge),
+      weight: odd * weight(t, row, row.length), derivative: odd * weight(t, axis.slopes[k], row.length),
     };
   });
   return { position: p, path, folds, sign, base, t, taps, slope: sign * axis.scale };
@@ -146,8 +86,8 @@ function splineMatrix(axis) {
   const matrix = Array.from({ length: size }, () => new Array(size).fill(0));
   for (let i = 0; i < size; i++) {
     method.table.forEach((row, k) => {
-      const index = i + method.first + k, pixel = foldIndex(index, size, boundary.code, edge);
-      const odd = boundary.odd ? foldSign(index, size, edge) : 1;
+      const index = i + method.first + k, pixel = fold_index(index, size, boundary.code, edge);
+      const odd = boundary.odd ? fold_sign(index, size, boundary.code, edge) : 1;
       if (pixel >= 0) matrix[i][pixel] += odd * row[0];
     });
   }
@@ -183,7 +123,7 @@ function explain(image, at, options) {
   const { method, boundary, aligned, fill } = options;
   const sizes = [image[0].length, image.length];
   const axes = sizes.map((size) => makeAxis(size, method, boundary, aligned));
-  const steps = axes.map((axis, a) => follow(axis, position(at[a], axis.size, aligned)));
+  const steps = axes.map((axis, a) => follow(axis, position(at[a], axis.size - 1, aligned)));
   const values = weighed(image, axes, fill), outside = axes[0].boundary.filled ? fill : 0;
   const taps = [];
   let value = 0, perX = 0, perY = 0;
@@ -216,14 +156,14 @@ function sampler(planes, options) {
     const { method, size, edge, boundary } = axis;
     let code = boundary.code, end;
     if (axis.folds && code !== ZEROS) {
-      end = fold(p, size - 1, code, edge)[0];
+      end = fold(p, size - 1, count + 1, code, edge)[0];
       code = ZEROS;
     } else end = confine(p, size - 1, count + 1, code, edge);
-    const base = split(end, method.rounding), t = end - base;
+    const [base, t] = split(end, method.rounding);
     for (let k = 0; k < count; k++) {
       const index = base + method.first + k;
-      pixels[k] = foldIndex(index, size, code, edge);
-      weights[k] = horner(method.table[k], t) * (boundary.odd ? foldSign(index, size, edge) : 1);
+      pixels[k] = fold_index(index, size, code, edge);
+      weights[k] = weight(t, method.table[k], method.table[k].length) * (boundary.odd ? fold_sign(index, size, boundary.code, edge) : 1);
     }
   }
 

@@ -123,8 +123,8 @@ function drawView(one, given) {
   const canvas = $("view"), g = canvas.getContext("2d"), f = frame(canvas, MARGIN), c = colours();
   const axes = [f.w, f.h].map((size) => makeAxis(size, given.method, given.boundary, given.aligned));
   const extended = (axis, i) => {
-    const pixel = foldIndex(i, axis.size, axis.boundary.code, axis.edge);
-    return [pixel, axis.boundary.odd ? foldSign(i, axis.size, axis.edge) : 1];
+    const pixel = fold_index(i, axis.size, axis.boundary.code, axis.edge);
+    return [pixel, axis.boundary.odd ? fold_sign(i, axis.size, axis.boundary.code, axis.edge) : 1];
   };
   g.clearRect(0, 0, canvas.width, canvas.height);
   g.textAlign = "center";
@@ -280,7 +280,7 @@ onDrag($("paint"), (event) => {
   paint(number("brush"));
 });
 onArrows($("paint"), (dx, dy) => {
-  cursor = [modulo(cursor[0] + dx, image[0].length), modulo(cursor[1] + dy, image.length)];
+  cursor = [remainder(cursor[0] + dx, image[0].length), remainder(cursor[1] + dy, image.length)];
   showImage(tell());
 }, (key) => {
   if (key === " ") paint(number("brush"));

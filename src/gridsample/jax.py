@@ -234,7 +234,7 @@ def zoom(
     positions = [
         resized_positions(n, m, bool(grid_mode)) for n, m in zip(image.shape, sizes, strict=True)
     ]
-    return store(separable(image, positions, spline), image.dtype)
+    return separable(image, positions, spline, image.dtype)
 
 
 def resize(

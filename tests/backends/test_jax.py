@@ -27,30 +27,30 @@ BOUNDARIES = (
 )
 
 
-def as_jax(one: Any) -> Any:
-    return jnp.asarray(one) if isinstance(one, np.ndarray) else one
+def as_jax(value: Any) -> Any:
+    return jnp.asarray(value) if isinstance(value, np.ndarray) else value
 
 
-def close(found: Any, expected: Any, tolerance: float = 1e-12) -> None:
+def close(result: Any, expected: Any, tolerance: float = 1e-12) -> None:
     """A result is like NumPy's, whose largest number is the unit of the tolerance."""
     if expected is None:
-        assert found is None
+        assert result is None
         return
-    assert isinstance(found, jax.Array)
-    assert (found.shape, found.dtype) == (expected.shape, expected.dtype)
+    assert isinstance(result, jax.Array)
+    assert (result.shape, result.dtype) == (expected.shape, expected.dtype)
     range_ = max(1.0, float(np.nanmax(np.abs(expected), initial=0)))
-    np.testing.assert_allclose(found, expected, rtol=0, atol=tolerance * range_)
+    np.testing.assert_allclose(result, expected, rtol=0, atol=tolerance * range_)
 
 
 def pair(function: str, *arrays: Any, tolerance: float = 1e-12, **options: Any) -> None:
     """A function gives for JAX arrays what it gives for NumPy's."""
     call = getattr(gridsample, function)
     expected = call(*arrays, **options)
-    found = call(*map(as_jax, arrays), **{name: as_jax(one) for name, one in options.items()})
+    result = call(*map(as_jax, arrays), **{k: as_jax(option) for k, option in options.items()})
     if not isinstance(expected, tuple):
-        expected, found = (expected,), (found,)
-    for mine, other in zip(found, expected, strict=True):
-        close(mine, other, tolerance)
+        expected, result = (expected,), (result,)
+    for ours, numpys in zip(result, expected, strict=True):
+        close(ours, numpys, tolerance)
 
 
 # Values -------------------------------------------------------------------------------------------
@@ -115,7 +115,7 @@ def test_missing_pixels_and_weights() -> None:
 
 @pytest.mark.parametrize(
     "dtype",
-    ["uint8", "int64", *[pytest.param(one, marks=SLOW) for one in ("bool", "int16", "uint64")]],
+    ["uint8", "int64", *[pytest.param(name, marks=SLOW) for name in ("bool", "int16", "uint64")]],
 )
 def test_integers_and_labels(dtype: str) -> None:
     rng = cases.generator("jax", dtype)
@@ -126,27 +126,27 @@ def test_integers_and_labels(dtype: str) -> None:
     if dtype not in ("int64", "uint64"):  # whose sums are rounded
         pair("grid_sample", image, grid, "cubic", **fill)
         pair("interpolate", image, (3, 7), mode="cubic", antialias=True)
-    few = image if dtype == "bool" else image % 3
-    pair("grid_sample", few, grid, "label", **fill)
-    pair("grid_sample", few, grid, "label", antialias=True, max_samples=2)
-    pair("interpolate", few, (3, 7), mode="label")
+    labels = image if dtype == "bool" else image % 3
+    pair("grid_sample", labels, grid, "label", **fill)
+    pair("grid_sample", labels, grid, "label", antialias=True, max_samples=2)
+    pair("interpolate", labels, (3, 7), mode="label")
 
 
 @pytest.mark.parametrize("dtype", ["float16", "float32", "complex64", "complex128", "bfloat16"])
 def test_precisions(dtype: str) -> None:
     rng = cases.generator("jax", dtype)
     image, grid = cases.pixels(rng, (2, 1, 4, 5)), rng.uniform(-1.3, 1.3, (2, 3, 2, 2))
-    kind = jnp.dtype(dtype)
-    if kind.kind == "c":
+    image_type = jnp.dtype(dtype)
+    if image_type.kind == "c":
         image = image + 1j * image[::-1]
     sample = gridsample.grid_sample
-    found = sample(jnp.asarray(image, kind), jnp.asarray(grid), "cubic", "mirror")
-    expected = sample(np.asarray(jnp.asarray(image, kind)).astype(image.dtype), grid, "cubic",
+    result = sample(jnp.asarray(image, image_type), jnp.asarray(grid), "cubic", "mirror")
+    expected = sample(np.asarray(jnp.asarray(image, image_type)).astype(image.dtype), grid, "cubic",
                       "mirror")  # fmt: skip
-    assert found.dtype == kind
-    eps = float(jnp.finfo(kind).eps)
+    assert result.dtype == image_type
+    eps = float(jnp.finfo(image_type).eps)
     np.testing.assert_allclose(
-        np.asarray(found).astype(image.dtype), expected, rtol=0, atol=16 * eps
+        np.asarray(result).astype(image.dtype), expected, rtol=0, atol=16 * eps
     )
 
 
@@ -182,9 +182,9 @@ def test_prefilter(adjoint: bool, order: int, axes: tuple[int, ...], boundary: s
 def test_footprints_in_a_trace() -> None:
     rng = cases.generator("jax", "footprints")
     image, grid = cases.pixels(rng, (1, 1, 9, 8)), rng.uniform(-1.3, 1.3, (1, 2, 2, 2))
-    few = {"antialias": True, "max_samples": 2}
-    traced = jax.jit(lambda image, grid: gridsample.grid_sample(image, grid, **few))
-    close(traced(image, grid), gridsample.grid_sample(image, grid, **few))
+    antialiasing = {"antialias": True, "max_samples": 2}
+    traced = jax.jit(lambda image, grid: gridsample.grid_sample(image, grid, **antialiasing))
+    close(traced(image, grid), gridsample.grid_sample(image, grid, **antialiasing))
 
 
 @pytest.mark.slow
@@ -193,12 +193,12 @@ def test_footprints() -> None:
     image, grid = cases.pixels(rng, (1, 1, 21, 20)), rng.uniform(-1.3, 1.3, (2, 3, 2, 2))
     grid[0, 0, 0] = np.nan
     values = cases.pixels(rng, (2, 1, 3, 2))
-    few = {"antialias": True, "max_samples": 3}
-    pair("grid_sample", image, grid, "linear", "border", **few)
-    pair("grid_sample_vjp", values, image, grid, **few)
+    antialiasing = {"antialias": True, "max_samples": 3}
+    pair("grid_sample", image, grid, "linear", "border", **antialiasing)
+    pair("grid_sample_vjp", values, image, grid, **antialiasing)
     detached = {"coords": "displacement", "footprint": "detach"}
-    pair("grid_sample_vjp", values, image, 8 * grid, **detached, **few)
-    pair("splat", values, grid, (21, 20), **few)
+    pair("grid_sample_vjp", values, image, 8 * grid, **detached, **antialiasing)
+    pair("splat", values, grid, (21, 20), **antialiasing)
 
 
 # Transforms ---------------------------------------------------------------------------------------
@@ -244,22 +244,23 @@ def test_transforms() -> None:
     def sampled(image: Any, grid: Any) -> Any:
         return gridsample.grid_sample(image, grid, "linear", "border")
 
-    each = jnp.stack([sampled(image, one) for one in grids])
-    close(jax.jit(jax.vmap(sampled, (None, 0)))(image, grids), np.asarray(each))
+    expected = jnp.stack([sampled(image, grid) for grid in grids])
+    close(jax.jit(jax.vmap(sampled, (None, 0)))(image, grids), np.asarray(expected))
     images = jnp.stack([image, 2 * image, 3 * image])
-    twice = jax.vmap(jax.vmap(sampled, (None, 0)), (0, None))(images, grids)
-    close(twice[2], 3 * np.asarray(each))
+    batches = jax.vmap(jax.vmap(sampled, (None, 0)), (0, None))(images, grids)
+    close(batches[2], 3 * np.asarray(expected))
 
     def add(total: Any, grid: Any) -> Any:
         return total + sampled(image, grid).sum(), None
 
     total, _ = jax.lax.scan(add, 0.0, grids)
-    np.testing.assert_allclose(total, each.sum(), rtol=1e-12)
+    np.testing.assert_allclose(total, expected.sum(), rtol=1e-12)
     forward = jax.jacfwd(sampled, 1)(image, grids[0])
     np.testing.assert_allclose(forward, jax.jacrev(sampled, 1)(image, grids[0]), atol=1e-12)
-    again = jax.checkpoint(lambda grid: sampled(image, grid).sum())
+    checkpointed = jax.checkpoint(lambda grid: sampled(image, grid).sum())
     np.testing.assert_allclose(
-        jax.grad(again)(grids[0]), jax.grad(lambda grid: sampled(image, grid).sum())(grids[0])
+        jax.grad(checkpointed)(grids[0]),
+        jax.grad(lambda grid: sampled(image, grid).sum())(grids[0]),
     )
     assert jax.eval_shape(sampled, image, grids[0]).shape == (2, 2, 3, 2)
 
@@ -268,7 +269,7 @@ def test_a_program_is_exported_for_any_batch() -> None:
     rng = cases.generator("jax", "export")
     image, grid = cases.pixels(rng, (3, 1, 4, 5)), rng.uniform(-1, 1, (3, 2, 2))
     (n,) = jax.export.symbolic_shape("n")
-    shapes = [jax.ShapeDtypeStruct((n, *one.shape[1:]), one.dtype) for one in (image, grid)]
+    shapes = [jax.ShapeDtypeStruct((n, *a.shape[1:]), a.dtype) for a in (image, grid)]
     exported = jax.export.export(jax.jit(gridsample.grid_sample))(*shapes)
     close(exported.call(image, grid), gridsample.grid_sample(image, grid))
 
@@ -276,23 +277,23 @@ def test_a_program_is_exported_for_any_batch() -> None:
 def test_constants_in_a_trace() -> None:
     # Their values are there, but what is computed from them is traced.
     image, grid = jnp.array([[[1.0, jnp.nan, 3.0]]]), jnp.array([[[0.0], [0.5]]])
-    found = jax.jit(lambda: gridsample.grid_sample(image, grid, missing="ignore"))()
-    close(found, gridsample.grid_sample(np.asarray(image), np.asarray(grid), missing="ignore"))
+    result = jax.jit(lambda: gridsample.grid_sample(image, grid, missing="ignore"))()
+    close(result, gridsample.grid_sample(np.asarray(image), np.asarray(grid), missing="ignore"))
 
 
 def test_single_precision() -> None:
     jax.config.update("jax_enable_x64", False)
     rng = cases.generator("jax", "single")
     image, grid = cases.pixels(rng, (1, 1, 4, 5), "int32"), rng.uniform(-1, 1, (1, 3, 2))
-    found = gridsample.grid_sample(jnp.asarray(image), jnp.asarray(grid), "nearest", "border")
+    result = gridsample.grid_sample(jnp.asarray(image), jnp.asarray(grid), "nearest", "border")
     np.testing.assert_array_equal(
-        found, gridsample.grid_sample(image, grid.astype("f4"), "nearest", "border")
+        result, gridsample.grid_sample(image, grid.astype("f4"), "nearest", "border")
     )
     real = image / 2**31
-    found = gridsample.grid_sample(jnp.asarray(real), jnp.asarray(grid), "spline3", "mirror")
-    assert found.dtype == np.float32
+    result = gridsample.grid_sample(jnp.asarray(real), jnp.asarray(grid), "spline3", "mirror")
+    assert result.dtype == np.float32
     expected = gridsample.grid_sample(real.astype("f4"), grid.astype("f4"), "spline3", "mirror")
-    np.testing.assert_allclose(found, expected, atol=2e-6)
+    np.testing.assert_allclose(result, expected, atol=2e-6)
 
 
 THREADS = """
@@ -328,8 +329,8 @@ def nested(image):
     return jax.pure_callback(back, shape, image) + call(image, grid)
 
 threads = [threading.Thread(target=work) for _ in range(8)]
-[one.start() for one in threads]
-[one.join() for one in threads]
+[thread.start() for thread in threads]
+[thread.join() for thread in threads]
 assert len(done) == 8
 assert nested(np.asarray(image)).reshape(-1).tolist() == [11, 35]
 """
@@ -367,5 +368,5 @@ def test_empty_arrays() -> None:
 
 def test_mixed_arrays() -> None:
     image, grid = np.ones((1, 1, 3, 3)), np.zeros((1, 2, 2))
-    for some in itertools.product((image, jnp.asarray(image)), (grid, jnp.asarray(grid))):
-        assert (gridsample.grid_sample(*some) == 1).all()
+    for arrays in itertools.product((image, jnp.asarray(image)), (grid, jnp.asarray(grid))):
+        assert (gridsample.grid_sample(*arrays) == 1).all()

@@ -36,12 +36,12 @@ def test_map_coordinates_is_scipys(prefilter: bool, order: int, mode: str, rank:
     # SciPy's "reflect" prefilter is inexact for short lines.
     image = cases.pixels(rng, ((22, 23, 22) if mode == "reflect" else (6, 7, 5))[:rank])
     at = [rng.uniform(-3, n + 3, (2, 5)) for n in image.shape]
-    found = names.map_coordinates(jnp.asarray(image), at, order, mode, 2.5, prefilter=prefilter)
+    result = names.map_coordinates(jnp.asarray(image), at, order, mode, 2.5, prefilter=prefilter)
     expected = scipy.ndimage.map_coordinates(
         image, at, order=order, mode=MODES[mode], cval=2.5, prefilter=prefilter
     )
-    assert found.dtype == expected.dtype
-    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-11 * (1 + abs(expected).max()))
+    assert result.dtype == expected.dtype
+    np.testing.assert_allclose(result, expected, rtol=0, atol=1e-11 * (1 + abs(expected).max()))
 
 
 @pytest.mark.covering(ordinary=0)
@@ -54,10 +54,10 @@ def test_map_coordinates_is_that_of_jax(order: int, mode: str, dtype: str) -> No
     if dtype != "float32":
         image = image % 100
     at = [jnp.asarray(rng.uniform(-4, 10, 9), "f4") for _ in range(2)]
-    found = names.map_coordinates(image, at, order, mode, 3)
+    result = names.map_coordinates(image, at, order, mode, 3)
     expected = jax.scipy.ndimage.map_coordinates(image, at, order, mode, 3)
-    assert found.dtype == expected.dtype
-    np.testing.assert_allclose(found, expected, rtol=0, atol=2e-5)
+    assert result.dtype == expected.dtype
+    np.testing.assert_allclose(result, expected, rtol=0, atol=2e-5)
 
 
 @pytest.mark.covering(ordinary=0)
@@ -65,14 +65,14 @@ def test_map_coordinates_is_that_of_jax(order: int, mode: str, dtype: str) -> No
 @pytest.mark.parametrize("order", [6, 7])
 def test_splines_of_high_orders_meet_pixels(order: int, mode: str) -> None:
     image = cases.pixels(cases.generator("jax", mode), (9,))
-    found = names.map_coordinates(jnp.asarray(image), [np.arange(9.0)], order, mode)
-    np.testing.assert_allclose(found, image, rtol=0, atol=1e-11)
+    result = names.map_coordinates(jnp.asarray(image), [np.arange(9.0)], order, mode)
+    np.testing.assert_allclose(result, image, rtol=0, atol=1e-11)
     # Between pixels, a spline of coefficients is a sum of B-splines.
     impulse = jnp.zeros(19).at[9].set(1)
-    found = names.map_coordinates(impulse, [jnp.array([9.25])], order, mode, prefilter=False)
+    result = names.map_coordinates(impulse, [jnp.array([9.25])], order, mode, prefilter=False)
     weights = np.array(bspline(order).table) @ 0.25 ** np.arange(order + 1)
     near = weights[-bspline(order).first] if not order % 2 else weights[order // 2]
-    np.testing.assert_allclose(found, [near], rtol=1e-12)
+    np.testing.assert_allclose(result, [near], rtol=1e-12)
 
 
 @pytest.mark.slow
@@ -92,20 +92,19 @@ def test_affine_transform_and_zoom_are_scipys(order: int) -> None:
     expected = scipy.ndimage.affine_transform(
         image, matrix, (0.5, -1), (5, 4), mode="mirror", **options
     )
-    given = [jnp.asarray(one) for one in (image, matrix, (0.5, -1))]
-    found = names.affine_transform(*given, (5, 4), mode="mirror", **options)
-    np.testing.assert_allclose(found, expected, atol=1e-11)
-    joined = jnp.concatenate([given[1], given[2][:, None]], 1)
-    again = names.affine_transform(given[0], joined, 7.0, (5, 4), mode="mirror", **options)
-    np.testing.assert_array_equal(again, found)
+    arrays = [jnp.asarray(numbers) for numbers in (image, matrix, (0.5, -1))]
+    result = names.affine_transform(*arrays, (5, 4), mode="mirror", **options)
+    np.testing.assert_allclose(result, expected, atol=1e-11)
+    with_offset = jnp.concatenate([arrays[1], arrays[2][:, None]], 1)
+    again = names.affine_transform(arrays[0], with_offset, 7.0, (5, 4), mode="mirror", **options)
+    np.testing.assert_array_equal(again, result)
     for grid_mode in (False, True):
         expected = scipy.ndimage.zoom(
             image, (1.5, 0.7), mode="grid-constant", grid_mode=grid_mode, **options
         )
-        found = jax.jit(lambda one, how=grid_mode: names.zoom(
-            one, (1.5, 0.7), mode="constant", grid_mode=how, **options
-        ))(image)  # fmt: skip
-        np.testing.assert_allclose(found, expected, atol=1e-11)
+        zoomed = jax.jit(names.zoom, static_argnames=("zoom", "order", "mode", "cval", "grid_mode"))
+        result = zoomed(image, (1.5, 0.7), mode="constant", grid_mode=grid_mode, **options)
+        np.testing.assert_allclose(result, expected, atol=1e-11)
 
 
 METHODS = ["nearest", "linear", "cubic", "lanczos3", "lanczos5"]
@@ -131,13 +130,13 @@ def test_resize_without_antialias(method: str) -> None:
 
 def resized(image: Any, shape: tuple[int, ...], method: str, antialias: bool) -> None:
     """An image is resized like by JAX."""
-    found = names.resize(image, shape, method, antialias)
+    result = names.resize(image, shape, method, antialias)
     expected = jax.image.resize(image, shape, method, antialias)
-    assert found.dtype == expected.dtype
-    tolerance = 1e-12 if found.dtype == np.float64 else 2e-6 * (1 + abs(expected).max())
-    np.testing.assert_allclose(found, expected, rtol=0, atol=tolerance)
+    assert result.dtype == expected.dtype
+    tolerance = 1e-12 if result.dtype == np.float64 else 2e-6 * (1 + abs(expected).max())
+    np.testing.assert_allclose(result, expected, rtol=0, atol=tolerance)
     by_name = names.resize(image, shape, jax.image.ResizeMethod.from_string(method), antialias)
-    np.testing.assert_array_equal(by_name, found)
+    np.testing.assert_array_equal(by_name, result)
 
 
 def test_errors() -> None:

@@ -32,7 +32,7 @@ def inner(a, b):
     return np.sum(a * b), np.sum(abs(a * b))
 
 
-@pytest.mark.covering(ordinary=1, slow=3)
+@pytest.mark.covering(ordinary=1, slow=2)
 @ITEMS
 @pytest.mark.parametrize("rank", [1, 2, 3])
 @ALIGN

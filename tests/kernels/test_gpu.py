@@ -33,6 +33,7 @@ EDGES = ("zeros", "border", "reflection")
 
 # 64 taps are slow in the interpreter: once is enough, and the rest is among the slow ones.
 ONES = [*itertools.product([1, 2, 3], cases.MODES, [False, True])]
+ONES[ONES.index((3, "cubic", False))] = pytest.param(3, "cubic", False, marks=pytest.mark.slow)
 ONES.remove((3, "cubic", True))
 
 

@@ -69,9 +69,7 @@ REST = [OTHERS[i] for i in cases.cover([dataclasses.astuple(build) for build in 
     cases.slow_after(
         4,
         [
-            *zip(FEW[::2], itertools.cycle([80, 90]), strict=False),
-            *zip(FEW[::2], itertools.cycle([90, 80]), strict=False),
-            *itertools.product(FEW[1::2], [80, 90]),
+            *zip((*FEW[::2], *FEW[1::2]), itertools.cycle([80, 90]), strict=False),
             *zip(REST, itertools.cycle([80, 90]), strict=False),
         ],
     ),

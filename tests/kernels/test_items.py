@@ -188,7 +188,7 @@ def test_runs_give_what_planes_give(boundary, mode, channels):
         np.testing.assert_allclose(out, np.concatenate(planes, 1), rtol=eps, atol=eps * 4)
 
 
-@pytest.mark.covering(ordinary=1, slow=3)
+@pytest.mark.covering(ordinary=1, slow=2)
 @pytest.mark.parametrize("boundary", ["zeros", "constant", "border", "reflection"])
 @pytest.mark.parametrize("mode", ["bilinear", "bicubic", ("nearest", "cubic")])
 @pytest.mark.parametrize(("channels", "items", "odd"), [(6, 1, 0), (9, 2, 1), (37, 3, 0)])

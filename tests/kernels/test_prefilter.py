@@ -30,6 +30,7 @@ def sampled_at_pixels(line: np.ndarray, order: int, boundary: str) -> np.ndarray
     return reference.gather(line[:, np.newaxis], grid, *options, coords="pixel")[:, 0]
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("n", [1, 2, 3, 4, 5, 8, 30, 63])
 @pytest.mark.parametrize("boundary", NAMES)
 @pytest.mark.parametrize("order", ORDERS)

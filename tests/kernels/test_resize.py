@@ -26,7 +26,7 @@ HERE = Path(__file__).parent
     cases.slow_after(
         1,
         [
-            ("after", "float32", 11),
+            ("after", "float32", 23),
             *itertools.product(
                 ("before", "after"), ("float32", "float64", "uint8", "float16"), (3,)
             ),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import os
 import platform
 import subprocess
@@ -123,18 +124,25 @@ def test_threads_do_not_change_a_bit(shape: tuple[int, ...]) -> None:
     np.testing.assert_array_equal(alone, together)
 
 
-@pytest.mark.covering(ordinary=0, slow=2)
 @pytest.mark.skipif(os.name != "posix", reason="needs mprotect")
-@pytest.mark.parametrize("processor", ["", "x86-64-v3", "x86-64"])
-@pytest.mark.parametrize("side", ["before", "after"])
-def test_nothing_outside_of_arrays_is_touched(side: str, processor: str) -> None:
-    """On this processor, and as for others, whose registers are shorter."""
+@pytest.mark.parametrize(
+    ("side", "processor", "every"),
+    cases.slow_after(
+        1,
+        [
+            ("before", "", 5),
+            *itertools.product(("before", "after"), ("", "x86-64-v3", "x86-64"), (1,)),
+        ],
+    ),
+)
+def test_nothing_outside_of_arrays_is_touched(side: str, processor: str, every: int) -> None:
+    """On this processor, and as for others, whose registers are shorter; or a few of the calls."""
     if processor and platform.machine() not in ("x86_64", "AMD64"):
         return
     path = os.pathsep.join([str(HERE.parent), os.environ.get("PYTHONPATH", "")])
     environment = {**os.environ, "PYTHONPATH": path, "GRIDSAMPLE_CPU": processor}
     done = subprocess.run(
-        [sys.executable, str(HERE / "guarded_spline.py"), side],
+        [sys.executable, str(HERE / "guarded_spline.py"), side, str(every)],
         env=environment, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr

@@ -8,6 +8,7 @@ import itertools
 import json
 import re
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ TOLERANCE = {"rtol": 0, "atol": 1e-6}
 
 def explorer() -> str:
     """The page, as the site has it."""
+    sys.path.insert(0, str(ROOT / "docs"))  # for the modules that it imports
     spec = importlib.util.spec_from_file_location("site_explorer", ROOT / "docs/site_explorer.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)

@@ -43,7 +43,7 @@ def zeros(planes: int, kind: np.dtype[Any]) -> Array:
 def numbers_outside(plan: Plan, fill: Array | None, differentiated: bool = False) -> Outside:
     """Return the values for sums: the fill (of a derivative, 0), and NaN where it is possible."""
     invalid_value = math.nan if is_differentiable(plan.dtype) and not differentiated else None
-    return surround(plan, as_parts(fill, plan), invalid_value, differentiated)
+    return surround(plan, fill_of_planes(fill, plan), invalid_value, differentiated)
 
 
 def means_outside(plan: Plan, fill: Array | None, means: Averaging) -> tuple[Outside, MeansOutside]:
@@ -85,7 +85,7 @@ def surround(plan: Plan, fill: Array, invalid_value: Any, differentiated: bool) 
     )
 
 
-def as_parts(fill: Array | None, plan: Plan) -> Array:
+def fill_of_planes(fill: Array | None, plan: Plan) -> Array:
     """Return the fill of each plane in the dtype of the sums; zeros if there is no fill."""
     parts = 2 if plan.dtype.kind == "c" else 1
     if fill is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Sequence
 from typing import Any
@@ -12,6 +13,9 @@ from gridsample.backends import Backend, backend_of, is_foreign
 from gridsample.chunked.strips import POINTS
 from gridsample.definitions.checks import as_array, as_reals, check_dense
 from gridsample.definitions.integers import float_limits
+
+# The numbers of an array that are converted, filtered or sampled at a time.
+BAND = 1 << 20
 
 
 def check_rank(*shapes: Sequence[int]) -> None:
@@ -118,6 +122,25 @@ def store(values: Any, output: Any) -> Any:
     else:
         output[...] = as_type(backend, values, output.dtype)
     return output
+
+
+def bands(shape: Sequence[int], axis: int) -> list[tuple[slice, ...]]:
+    """Divide an array into bands of about `BAND` numbers, which have all of an axis."""
+    others = [k for k in range(len(shape)) if k != axis]
+    if not others:
+        return [()]
+    longest = max(others, key=lambda k: shape[k])
+    width = max(1, BAND * shape[longest] // max(1, math.prod(shape)))
+    return [
+        (*(slice(None),) * longest, slice(first, first + width))
+        for first in range(0, shape[longest], width)
+    ]
+
+
+def rows_of_bands(shape: Sequence[int]) -> list[slice]:
+    """Divide the rows of an array into bands of about `BAND` numbers."""
+    height = max(1, BAND // max(1, math.prod(shape[1:])))
+    return [slice(first, first + height) for first in range(0, shape[0], height)]
 
 
 def as_type(backend: Backend, values: Any, dtype: Any) -> Any:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from gridsample.backends import Backend, backend_of
+from gridsample.backends import backend_of
 from gridsample.chunked.strips import sample_axis
 from gridsample.definitions.checks import as_reals
 from gridsample.ndimage.arrays import (
@@ -16,6 +16,7 @@ from gridsample.ndimage.arrays import (
     as_like,
     as_numbers,
     as_real,
+    bands,
     check_rank,
     new_output,
     one_each,
@@ -24,7 +25,7 @@ from gridsample.ndimage.arrays import (
 )
 from gridsample.ndimage.modes import Spline, spline_of
 from gridsample.ndimage.positions import constant
-from gridsample.ndimage.prefilter import prepared
+from gridsample.ndimage.prefilter import prepared, working
 
 
 def shift(
@@ -66,7 +67,7 @@ def shift(
     result = new_output(output, image, tuple(image.shape))
     steps = zip(shifts, image.shape, strict=True)
     positions = [as_like(np.arange(n), by) - by for by, n in steps]
-    return restored(store(separable(image, positions, spline), result), input)
+    return restored(separable(image, positions, spline, result), input)
 
 
 def zoom(
@@ -123,39 +124,116 @@ def zoom(
         resized_positions(n, outputs, bool(grid_mode))
         for n, outputs in zip(image.shape, shape, strict=True)
     ]
-    return restored(store(separable(image, positions, spline), result), input)
+    return restored(separable(image, positions, spline, result), input)
 
 
-def separable(image: Any, positions: Sequence[Any], spline: Spline) -> Any:
-    """Sample an image of any rank at the product of separate positions along each axis."""
-    backend, outside = backend_of(image=image), []
-    shape = tuple(len(place) for place in positions)
+class Step(NamedTuple):
+    """What sampling does along one axis.
+
+    Attributes:
+        axis: the axis.
+        positions: the positions that are sampled.
+        span: their part of the output's axis; elsewhere, positions are outside.
+        beyond: which of the positions are outside; None if the mode extends the image.
+    """
+
+    axis: int
+    positions: Any
+    span: slice
+    beyond: Any
+
+    def sample(self, values: Any, spline: Spline) -> Any:
+        """Sample an array of any rank along the axis."""
+        source = prepared(values, (self.axis,), spline)
+        return sample_axis(source, self.axis, self.positions, **spline.options)
+
+
+def step_along(axis: int, place: Any, image: Any, spline: Spline) -> Step | None:
+    """Return the step along an axis; None if every pixel is copied."""
+    n, x, backend = image.shape[axis], as_real(place, image), backend_of(image=image)
+    if at_rest(place, n) and (spline.filters or spline.order < 2):
+        return None
+    whole, beyond = slice(0, len(place)), None
+    if spline.mode.fills:
+        inside = spline.inside(x, n)
+        if backend.is_host:
+            whole = span(inside)
+            x, inside = x[whole], inside[whole]
+        beyond = ~inside
+    return Step(axis, spline.sampled_positions(backend.xp, x, n + 2 * spline.pad), whole, beyond)
+
+
+def separable(image: Any, positions: Sequence[Any], spline: Spline, output: Any) -> Any:
+    """Sample an image of any rank at the product of separate positions along each axis.
+
+    The result is stored in ``output``, as `store` does.
+    """
+    backend, shape = backend_of(image=image), tuple(len(place) for place in positions)
     if 0 in image.shape or 0 in shape:
-        return constant(shape, spline, image)
-    values, inner = image, [slice(0, n) for n in shape]
-    for axis, place in enumerate(positions):
-        n, x = image.shape[axis], as_real(place, image)
-        if at_rest(place, n) and (spline.filters or spline.order < 2):
-            continue  # every pixel of the axis is copied
-        source = prepared(values, (axis,), spline)
-        if spline.mode.fills:
-            inside = spline.inside(x, n)
-            if backend.is_host:
-                inner[axis] = span(inside)
-                x, inside = x[inner[axis]], inside[inner[axis]]
-            outside.append((axis, ~inside))
-        sampled_positions = spline.sampled_positions(backend.xp, x, source.shape[axis])
-        values = sample_axis(source, axis, sampled_positions, **spline.options)
-    if values is image:
-        return values
-    for axis, beyond in outside:
-        values = filled(backend, values, axis, beyond, spline.cval)
-    if tuple(values.shape) == shape:
-        return values
-    result = np.empty(shape, values.dtype)
-    result[...] = spline.cval
-    result[tuple(inner)] = values
-    return result
+        return store(constant(shape, spline, image), output)
+    each = (step_along(axis, place, image, spline) for axis, place in enumerate(positions))
+    steps = [step for step in each if step is not None]
+    if not steps:
+        return store(image, output)
+    if backend.is_host:
+        return sample_host(image, steps, spline, output)
+    values = image
+    for step in steps:
+        values = step.sample(values, spline)
+    for step in steps:
+        if step.beyond is not None:
+            one_axis = [-1 if k == step.axis else 1 for k in range(values.ndim)]
+            outside = backend.full((), spline.cval, values.dtype, values)
+            values = backend.xp.where(step.beyond.reshape(one_axis), outside, values)
+    return store(values, output)
+
+
+def sample_host(image: Any, steps: Sequence[Step], spline: Spline, output: Any) -> Any:
+    """Sample along some axes; what is between two of them is the only array as large as these."""
+    shared = np.may_share_memory(image, output)
+    target = np.empty(output.shape, output.dtype) if shared else output
+    spans = [slice(None)] * image.ndim
+    for step in steps:
+        spans[step.axis] = step.span
+    inner, values = target[tuple(spans)], image
+    for step in steps[:-1]:
+        values = sample_bands(values, step, spline, None)
+    sample_bands(values, steps[-1], spline, inner)
+    if spline.mode.fills:
+        outside = np.empty(1, values_type(image, spline))
+        outside[...] = spline.cval
+        fill_beyond(target, steps, store(outside, np.empty(1, target.dtype))[0])
+    if shared:
+        output[...] = target
+    return output
+
+
+def sample_bands(values: Any, step: Step, spline: Spline, out: Any) -> Any:
+    """Sample along one axis, in bands of another, so that copies stay small.
+
+    The result is stored in ``out``, or a new array if that is None.
+    """
+    shape = list(values.shape)
+    shape[step.axis] = len(step.positions)
+    if out is None:
+        out = np.empty(shape, values_type(values, spline))
+    for band in bands(shape, step.axis):
+        store(step.sample(values[band], spline), out[band])
+    return out
+
+
+def values_type(image: Any, spline: Spline) -> Any:
+    """Return the dtype in which an array is sampled along an axis."""
+    return working(image[(slice(0, 1),) * image.ndim], spline, False).dtype.newbyteorder("=")
+
+
+def fill_beyond(target: Any, steps: Sequence[Step], number: Any) -> None:
+    """Write a number to all places whose positions are outside."""
+    for step in steps:
+        outside = np.ones(target.shape[step.axis], bool)
+        outside[step.span] = step.beyond
+        if outside.any():
+            target[(slice(None),) * step.axis + (outside,)] = number
 
 
 def span(inside: Any) -> slice:
@@ -167,17 +245,6 @@ def span(inside: Any) -> slice:
 def at_rest(x: Any, n: int) -> bool:
     """Whether positions are those of the pixels, and need no derivatives."""
     return backend_of(x=x).is_host and len(x) == n and bool((x == np.arange(n)).all())
-
-
-def filled(backend: Backend, values: Any, axis: int, beyond: Any, cval: Any) -> Any:
-    """Replace values by ``cval`` where the position along an axis is outside (``beyond``)."""
-    if backend.is_host:
-        if beyond.any():
-            values[(slice(None),) * axis + (beyond,)] = cval
-        return values
-    shape = [-1 if k == axis else 1 for k in range(values.ndim)]
-    outside = backend.full((), cval, values.dtype, values)
-    return backend.xp.where(beyond.reshape(shape), outside, values)
 
 
 def resized_positions(n: int, outputs: int, edges: bool) -> Any:

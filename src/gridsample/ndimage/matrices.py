@@ -89,7 +89,7 @@ def affine_transform(
             for name, each in (("matrix", matrix), ("offset", offset))
         )
         positions = [scaled(*each) for each in zip(shape, matrix, offset, strict=True)]
-        return restored(store(separable(image, positions, spline), result), input)
+        return restored(separable(image, positions, spline, result), input)
     matrix, offset = as_real(matrix, image), [as_real(numbers, image) for numbers in offset]
     if goes_to_scipy(image):
         elsewhere = scipy_function("affine_transform", "an input with more than three axes")
@@ -151,6 +151,14 @@ def rotate(
     bounds = np.ptp(matrix @ [[0, 0, y, y], [0, x, 0, x]], axis=1)
     new = (bounds + 0.5).astype(int) if reshape else sizes
     offset = (sizes - 1) / 2 - matrix @ ((new - 1) / 2)
+    affine = as_real(matrix, image), as_real(offset, image), tuple(new.tolist()), spline
+    if image.ndim == 2:
+        fresh = not isinstance(output, np.ndarray)
+        values = as_channel(
+            lambda pixels, place: transform_affine(pixels, *affine, place),
+            image, new_output(output, image, affine[2]), fresh,
+        )  # fmt: skip
+        return restored(values, input)
     others = [axis for axis in range(image.ndim) if axis not in plane]
     shape = tuple(int(new[plane.index(k)]) if k in plane else n for k, n in enumerate(image.shape))
     result = new_output(output, image, shape)
@@ -159,9 +167,7 @@ def rotate(
     backend = backend_of(input=image)
     moved = backend.permute(image, to)
     flat = moved.reshape(*moved.shape[:2], -1)
-    values = transform_affine(
-        flat, as_real(matrix, image), as_real(offset, image), tuple(new.tolist()), spline
-    )
+    values = transform_affine(flat, *affine)
     values = backend.permute(values.reshape(*values.shape[:2], *moved.shape[2:]), back)
     return restored(store(values, result), input)
 
@@ -173,7 +179,7 @@ def transform_affine(
     """Sample an image at matrix @ index + offset; positions are computed as they are sampled."""
     rank, is_host = image.ndim - 1, backend_of(image=image).is_host
     finite = is_host and bool(np.isfinite(matrix).all() and np.isfinite(offset).all())
-    fused = finite and len(shape) == rank and not spline.mode.folds
+    fused = finite and len(shape) == rank and not spline.mode.fold
     positions, empty = linear_positions(matrix, offset, shape), 0 in image.shape or 0 in shape
     if not fused or empty or meets_tie(positions, shape, image.shape[:rank], spline):
         return transform(image, positions, shape, spline, output, finite)

@@ -17,37 +17,13 @@ from gridsample.definitions.methods import NEAREST
 PAD, FAR = 12, 60
 
 
-# Each function folds positions x into a line of n pixels.  Positions inside do not change.  At the
-# end of a period, the result is that of SciPy's arithmetic.
+def is_tie(xp: Any, x: Any, n: int) -> Any:
+    """Whether positions are halfway between the last pixel of n and its mirror image.
 
-
-def stay(xp: Any, x: Any, n: int) -> Any:
-    """Return positions unchanged, because taps are folded instead."""
-    return x
-
-
-def clamp(xp: Any, x: Any, n: int) -> Any:
-    """Clamp positions to the nearest end."""
-    return xp.clip(x, 0, n - 1)
-
-
-def reflect(xp: Any, x: Any, n: int) -> Any:
-    """Mirror positions about -1/2 and n - 1/2."""
-    x = xp.fmod(x, 2 * n)
-    below = xp.where(x < -n, x + 2 * n, -1 - x)
-    above = xp.where(x >= n, 2 * n - 1 - x, x)
-    return xp.where(x < 0, below, above)
-
-
-def mirror(xp: Any, x: Any, n: int) -> Any:
-    """Mirror positions about 0 and n - 1."""
-    if n == 1:
-        return x * 0
-    period = 2 * n - 2
-    x = xp.fmod(x, period)
-    below = xp.where(x <= 1 - n, x + period, -x)
-    above = xp.where(x >= n, period - x, x)
-    return xp.where(x < 0, below, above)
+    Under "mirror", SciPy then selects the mirror image, although it mirrors positions, and thereby
+    all other ties.
+    """
+    return xp.fmod(x, 2 * n - 2) == n - 0.5 if n > 1 else x != x  # none of a single pixel
 
 
 def wrap_between_centres(xp: Any, x: Any, n: int) -> Any:
@@ -65,32 +41,28 @@ class Mode(NamedTuple):
     Attributes:
         boundary: the boundary of taps, a ``padding_mode`` of `gridsample.grid_sample`.
         prefilter: the boundary of the prefilter, a ``boundary`` of `gridsample.spline_filter`.
-        fold: the function that folds positions outside for order 0.
-        folds: whether positions are folded for every order.
+        fold: a function that folds positions outside, under a boundary that `grid_sample` lacks.
         fills: whether a position outside gives ``cval`` regardless of its taps.
         pad: how the image is padded before the prefilter, a mode of `numpy.pad`.
     """
 
     boundary: str
     prefilter: str
-    fold: Callable[[Any, Any, int], Any]
-    folds: bool = False
+    fold: Callable[[Any, Any, int], Any] | None = None
     fills: bool = False
     pad: str = ""
 
 
 # The comments show the pixels outside an image a b c d.
 MODES = {
-    "reflect": Mode("symmetric", "symmetric", reflect),  # c b a | a b c d | d c b
-    "grid-mirror": Mode("symmetric", "symmetric", reflect),
-    "constant": Mode("mirror", "mirror", stay, fills=True),  # v v v | a b c d | v v v
-    "grid-constant": Mode("constant", "mirror", stay, pad="constant"),  # the same, tap by tap
-    "nearest": Mode("border", "symmetric", clamp, pad="edge"),  # a a a | a b c d | d d d
-    "mirror": Mode("mirror", "mirror", mirror),  # d c b | a b c d | c b a
-    "grid-wrap": Mode("wrap", "wrap", stay),  # b c d | a b c d | a b c
-    "wrap": Mode(
-        "mirror", "mirror", wrap_between_centres, folds=True
-    ),  # b c d | a b c d | b c d: d is a
+    "reflect": Mode("symmetric", "symmetric"),  # c b a | a b c d | d c b
+    "grid-mirror": Mode("symmetric", "symmetric"),
+    "constant": Mode("mirror", "mirror", fills=True),  # v v v | a b c d | v v v
+    "grid-constant": Mode("constant", "mirror", pad="constant"),  # the same, tap by tap
+    "nearest": Mode("border", "symmetric", pad="edge"),  # a a a | a b c d | d d d
+    "mirror": Mode("mirror", "mirror"),  # d c b | a b c d | c b a
+    "grid-wrap": Mode("wrap", "wrap"),  # b c d | a b c d | a b c
+    "wrap": Mode("mirror", "mirror", wrap_between_centres),  # b c d | a b c d | b c d: d is a
 }
 
 # SciPy rounds ties up, not to the even pixel.
@@ -138,6 +110,12 @@ class Spline(NamedTuple):
         """Further options of `grid_sample`, for modes in which positions outside give ``cval``."""
         return {"fill_value": self.cval, "extrapolate": False} if self.mode.fills else {}
 
+    @property
+    def has_ties(self) -> bool:
+        """Whether SciPy and `grid_sample` break some ties differently; see `is_tie`."""
+        mode = self.mode
+        return self.order == 0 and mode.boundary == "mirror" and not (mode.fills or mode.fold)
+
     def padded(self, x: Any) -> Any:
         """Convert positions, or an offset of positions, to positions in the padded image."""
         return x + self.pad if self.pad else x
@@ -146,10 +124,10 @@ class Spline(NamedTuple):
         """Convert positions along an axis to those that are sampled; n includes padded pixels."""
         x = self.padded(x)
         inside = self.inside(x, n)
-        if self.mode.folds or self.order == 0:
+        if self.mode.fold:
             x = self.mode.fold(xp, x, n)
-        if self.order == 0:
-            x = xp.floor(x + 0.5)
+        elif self.has_ties:
+            x = xp.where(is_tie(xp, x, n), x + 0.5, x)
         # NaN counts as outside, and so do positions that rounding moved inside.
         return xp.where(inside, x, -1.0) if self.mode.fills else x
 

@@ -20,9 +20,10 @@ from gridsample.ndimage.arrays import (
     kind_of_dtype,
     new_output,
     restored,
+    rows_of_bands,
     store,
 )
-from gridsample.ndimage.modes import Spline, spline_of
+from gridsample.ndimage.modes import Spline, is_tie, spline_of
 from gridsample.ndimage.prefilter import prepared
 from gridsample.ndimage.scipys import goes_to_scipy, scipy_function
 from gridsample.ops.sampling import grid_sample
@@ -91,8 +92,9 @@ def map_coordinates(
         return elsewhere(image, positions, output, order, mode, cval, prefilter)
     result = new_output(output, image, shape)
 
-    def sampled(source: Any) -> Any:
-        points = spline.padded(positions.astype(np.float64, copy=False))[::-1, np.newaxis]
+    def sampled(source: Any, rows: slice) -> Any:
+        here = positions[:, rows].astype(np.float64, copy=False)
+        points = spline.padded(here)[::-1, np.newaxis]
         grid = points.transpose(*range(1, points.ndim), 0)  # faster than `np.moveaxis`
         return grid_sample(source, grid, coords="pixel", **spline.options, **spline.beyond)
 
@@ -197,7 +199,7 @@ def transform(
 
     def sampled_positions(first: int, last: int) -> list[Any]:
         lines = zip(positions(first, last), source.shape, strict=False)
-        if finite and spline.order and not spline.mode.folds:
+        if finite and not (spline.mode.fold or spline.has_ties):
             return [spline.padded(x) for x, _ in lines]
         return [spline.sampled_positions(backend.xp, x, n) for x, n in lines]
 
@@ -208,49 +210,44 @@ def transform(
 
 
 def transform_whole(
-    image: Any, sampled: Callable[[Any], Any], positions: Positions, shape: tuple[int, ...],
+    image: Any, sampled: Callable[[Any, slice], Any], positions: Positions, shape: tuple[int, ...],
     spline: Spline, output: Any, fresh: bool, finite: bool,
 ) -> Any:  # fmt: skip
     """Sample an image in one piece by ``sampled`` if possible, otherwise by `transform_plain`.
 
     This is possible if the positions need no changes.  ``sampled`` takes the coefficients
-    (1, 1, *spatial).  If a result is NaN, `transform_plain` computes everything again, because it
-    treats NaN positions as outside.  It is also used if positions are not ``finite`` in a mode in
-    which the results would not show it.  ``fresh`` means that the caller does not own the output.
+    (1, 1, *spatial) and a range of output rows: all, or a few if the result has another dtype.  If
+    a result is NaN, `transform_plain` computes everything again, because it treats NaN positions as
+    outside.  It is also used if positions are not ``finite`` in a mode in which the results would
+    not show it.  ``fresh`` means that the caller does not own the output.
     """
-    unchanged = backend_of(image=image).is_host and not spline.mode.folds and finite
+    unchanged = backend_of(image=image).is_host and not spline.mode.fold and finite
     empty = 0 in image.shape or 0 in shape
     if not unchanged or empty or meets_tie(positions, shape, image.shape, spline):
         return transform_plain(image, positions, shape, spline, output)
     keeps_dtype = output.dtype == image.dtype
     source = prepared(image[..., np.newaxis], range(image.ndim), spline, keeps_dtype)[..., 0]
-    values = sampled(source[np.newaxis, np.newaxis])[0, 0]
-    least = values.min() if spline.mode.fills else 0  # NaN if any value is
-    if least != least:
-        return transform_plain(image, positions, shape, spline, output)
-    return values if fresh and values.dtype == output.dtype else store(values, output)
+    whole = not fresh or source.dtype == output.dtype
+    for rows in [slice(None)] if whole else rows_of_bands(shape):
+        values = sampled(source[np.newaxis, np.newaxis], rows)[0, 0]
+        least = values.min() if spline.mode.fills else 0  # NaN if any value is
+        if least != least:
+            return transform_plain(image, positions, shape, spline, output)
+        if fresh and whole:
+            return values
+        store(values, output[rows])
+    return output
 
 
 def meets_tie(
     positions: Positions, shape: Sequence[int], sizes: Sequence[int], spline: Spline
 ) -> bool:
-    """Whether a position is halfway between the last pixel of an axis and its mirror image.
-
-    At such a tie, SciPy selects the mirror image, although it mirrors positions, and thereby all
-    other ties.
-    """
-    if spline.order or spline.mode.fills or spline.mode.boundary != "mirror":
+    """Whether a position is a tie that SciPy breaks differently; see `is_tie`."""
+    if not spline.has_ties:
         return False
-
-    def among(x: Any, n: int) -> bool:
-        beyond = float(x.max()) - (n - 0.5)
-        if n == 1 or beyond < 0:
-            return False
-        return bool((np.fmod(x - (n - 0.5), 2 * n - 2) == 0 if beyond >= n else x == n - 0.5).any())
-
     rows = max(1, POINTS // max(1, math.prod(shape[1:])))
     return any(
-        among(x, n)
+        float(x.max()) >= n - 0.5 and bool(is_tie(np, x, n).any())
         for first in range(0, shape[0], rows)
         for x, n in zip(positions(first, min(first + rows, shape[0])), sizes, strict=True)
     )

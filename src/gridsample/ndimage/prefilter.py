@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import operator
 from collections.abc import Sequence
 from typing import Any
@@ -12,6 +13,7 @@ from gridsample.backends import backend_of
 from gridsample.ndimage.arrays import (
     as_image,
     as_like,
+    bands,
     kind_of_dtype,
     new_output,
     restored,
@@ -100,10 +102,20 @@ def spline_filter1d(
 
 def prepared(image: Any, axes: Sequence[int], spline: Spline, keeps_dtype: bool = False) -> Any:
     """Pad an image and compute its coefficients along some axes, if the spline needs them."""
-    image = working(padded(image, axes, spline), spline, keeps_dtype)
-    if spline.filters:
-        image = coefficients(image, spline.order, spline.mode.prefilter, tuple(axes))
-    return image
+    pixels = working(padded(image, axes, spline), spline, keeps_dtype)
+    if not spline.filters:
+        return pixels
+    filter_axes = functools.partial(
+        coefficients, order=spline.order, boundary=spline.mode.prefilter
+    )
+    fresh = backend_of(input=pixels).is_host and not np.may_share_memory(pixels, image)
+    divided = [(axis, bands(pixels.shape, axis)) for axis in axes]
+    if not fresh or all(len(some) == 1 for _, some in divided):
+        return filter_axes(pixels, axes=tuple(axes))
+    for axis, some in divided:
+        for band in some:
+            pixels[band] = filter_axes(pixels[band], axes=(axis,))
+    return pixels
 
 
 def working(image: Any, spline: Spline, keeps_dtype: bool) -> Any:

@@ -214,7 +214,8 @@ def points_of(grid: Array, call: Call, real: Any) -> Points:
     coordinates = grid.astype(real)
     axes, valid, inside = [], jnp.ones((), bool), jnp.ones((), bool)
     for k, axis in enumerate(axes_of(call)):
-        coordinate = coordinates[..., k]
+        # Of a single item, so that XLA reads arrays that the caller has stacked, and not the stack.
+        coordinate = coordinates[..., k] if grid.shape[0] != 1 else coordinates[0][..., k][None]
         if call.plan.coords == "displacement":
             coordinate = coordinate + own_index(coordinate, k)
         position, axis_valid, axis_inside = position_of(coordinate, axis)
@@ -281,7 +282,9 @@ def read(image: Array, pixels: Sequence[Array]) -> Array:
     Each is found by one number, because XLA fuses such reads with the sums of their results.
     """
     spatial, size = image.shape[2:], math.prod(image.shape[2:])
-    index_type = jnp.dtype(np.int64 if size > np.iinfo(np.int32).max else np.int32)
+    # Unsigned, because JAX lets negative indices count from the end, which takes time.
+    is_large = size > np.iinfo(np.int32).max
+    index_type = jax.dtypes.canonicalize_dtype(np.uint64 if is_large else np.uint32)
     index: Any = 0
     for n, axis_index in zip(spatial, pixels, strict=True):
         index = index * n + axis_index.astype(index_type)

@@ -111,12 +111,13 @@ def torchs_operator(name: str, rank: int, smooths: bool) -> str:
 
 def cpu_resize(image: Tensor, *options: Any) -> Tensor:
     """Resize CPU tensors; the operator."""
+    check_target()
     return resize_on_cpu(image, *resizing_of(*options))
 
 
 def resize_on_cpu(image: Tensor, resizing: Resizing, transposed: bool) -> Tensor:
     """Resize CPU tensors."""
-    out = fake_resize(image, resizing.size)
+    out = empty_resize(image, resizing.size)
     if out.numel():
         ends = tuple(image.shape[2:]), tuple(resizing.size)
         maps = tables.axis_maps(
@@ -137,6 +138,11 @@ def resize_on_cpu(image: Tensor, resizing: Resizing, transposed: bool) -> Tensor
 def fake_resize(image: Tensor, size: Sequence[int], *options: Any) -> Tensor:
     """Allocate the output of resize, for tensors without data."""
     check_target()
+    return empty_resize(image, size)
+
+
+def empty_resize(image: Tensor, size: Sequence[int]) -> Tensor:
+    """Allocate the output of resize."""
     check_image_type(numpy_type(image.dtype, "input"))
     return empty((*image.shape[:2], *size), image, image.dtype, has_fastest_channels(image))
 

@@ -268,7 +268,7 @@ def run_settings(
 
 
 def reading_for(
-    plan: Plan, rules: Sequence[AxisRule], known: KnownStrides, plain: bool, copies: bool = False
+    plan: Plan, rules: Sequence[AxisRule], known: KnownStrides, filled: bool, copies: bool = False
 ) -> str:
     """Choose how pixels are read.
 
@@ -276,7 +276,7 @@ def reading_for(
         plan: the plan.
         rules: the rules of its axes.
         known: the strides.
-        plain: whether all pixels count alike, and dropped taps are 0.
+        filled: whether dropped taps may have another value than 0.
         copies: whether each point has one tap, of weight 1.
     """
     if copies:
@@ -293,7 +293,7 @@ def reading_for(
         return SINGLES
     widths = [rule.method.taps for rule in rules]
     length = row_length(widths[0])
-    fits = plan.spatial[-1] >= length or allows_folded_rows(rules, plain)
+    fits = plan.spatial[-1] >= length or allows_folded_rows(rules, filled)
     fits &= widths[0] <= length <= lanes_of(plan)
     return ROWS if fits and max(widths) > 1 else SINGLES
 
@@ -346,7 +346,7 @@ def prepare_gather(
         known, frame = weighted(known, frame, plan, means.weights, channels)
     averaging = means.averaging if means else None
     filled = filled or (averaging is not None and averaging.drops)
-    reading = reading_for(plan, rules, known, not filled and means is None, copies)
+    reading = reading_for(plan, rules, known, filled, copies)
     bits = bits_of(source.kind)
     stored = storage_of(target.kind) if plan.votes else target.kind
     description = Description(
@@ -403,7 +403,7 @@ def launch_backward(
     known = known_strides(plan, source, frame.outputs, sweep.values, block)
     known, frame = weighted(known, frame, plan, weights, channels)
     filled = sweep.filled and plan.filled
-    reading = reading_for(plan, rules, known, not filled and means is None)
+    reading = reading_for(plan, rules, known, filled)
     description = Description(
         sweep=name,
         axes=rules,

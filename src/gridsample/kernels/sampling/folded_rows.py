@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from gridsample.definitions import axis as formulas
 from gridsample.kernels.sampling.axes import Axis, AxisRule, Tap
-from gridsample.kernels.sampling.counting import CountedRow, Counting
+from gridsample.kernels.sampling.counting import WEIGHT, CountedRow, Counting
 from gridsample.kernels.sampling.reading import (
     Orders,
     TapSums,
@@ -38,12 +38,9 @@ from gridsample.kernels.sampling.rows import (
 from gridsample.kernels.vector import Function, Pointer, Value, joined
 
 
-def allows_folded_rows(rules: Sequence[AxisRule], plain: bool) -> bool:
-    """Whether taps can be read as folded rows: dropped ones must be 0, and count like others.
-
-    They may have a fill value, or count differently, unless sampling is ``plain``.
-    """
-    return plain or not any(rule.drops for rule in rules)
+def allows_folded_rows(rules: Sequence[AxisRule], filled: bool) -> bool:
+    """Whether taps can be read as folded rows: dropped ones must not have a fill value."""
+    return not filled or not any(rule.drops for rule in rules)
 
 
 class Window(NamedTuple):
@@ -110,7 +107,7 @@ class FoldedRow(NamedTuple):
     """A row of neighbouring pixels of each point, at some taps of the other axes.
 
     Attributes:
-        plane: the memory of a plane.
+        plane: the memory of a plane; None if all pixels are 1.
         begin: the offset of each point's first pixel.
         outer: the taps of the other axes, y first.
         width: the number of pixels.
@@ -118,7 +115,7 @@ class FoldedRow(NamedTuple):
         present: whether the row is not dropped; None if no row ever is.
     """
 
-    plane: Pointer
+    plane: Pointer | None
     begin: Value
     outer: Sequence[TapTable]
     width: int
@@ -128,7 +125,7 @@ class FoldedRow(NamedTuple):
     @property
     def function(self) -> Function:
         """The function that reads."""
-        return self.plane.function
+        return self.begin.function
 
     def at(self, axis: int, k: int | Value) -> FoldedRow:
         """Return the row at tap ``k`` of another axis than x."""
@@ -143,9 +140,14 @@ class FoldedRow(NamedTuple):
     def blocks(self, length: int) -> Blocks:
         """Read the blocks of the row; pixels beyond its end, and those of dropped rows, are 0."""
         function, each = self.function, self.function.lanes // length
-        begins = load_offsets(function.spill(self.begin), function.lanes)
-        parts = [widened(self.plane.load(begin, self.width), length) for begin in begins]
-        blocks = [joined(parts[b * each : (b + 1) * each]).to(function.real) for b in range(length)]
+        if self.plane is None:
+            blocks = [function.constant(1.0, function.real, function.lanes)] * length
+        else:
+            begins = load_offsets(function.spill(self.begin), function.lanes)
+            parts = [widened(self.plane.load(begin, self.width), length) for begin in begins]
+            blocks = [
+                joined(parts[b * each : (b + 1) * each]).to(function.real) for b in range(length)
+            ]
         if self.present is not None:
             present = spread(self.present.to(f"int{function.real.bits}"), length)
             blocks = [(p != 0).select(block, 0.0) for p, block in zip(present, blocks, strict=True)]
@@ -158,28 +160,50 @@ class InFoldedRows(NamedTuple):
     Attributes:
         windows: the windows along x.
         outer: the taps of the other axes, y first, in memory.
-        weights: their weights.
+        taps: the taps of all axes, x first.
         begin: the offset to add to those of the taps, or None.
         counting: how pixels count, if not all alike.
     """
 
     windows: Sequence[Window]
     outer: Sequence[TapTable]
-    weights: Sequence[Weights]
+    taps: Sequence[Sequence[Tap]]
     begin: Value | None
     counting: Counting | None = None
 
     def tap_sums(self, plane: Pointer, dropped: Value, orders: Orders) -> TapSums:
         """Sum the taps of one plane; dropped taps are 0."""
         totals: TapSums = {}
+        weights = [[tap.weights for tap in axis_taps] for axis_taps in self.taps[1:]]
         for window in self.windows:
             first = self.row(plane, window)
             rows = PixelRows(
-                self.counted(first, window), [window.weights, *self.weights], window.touched
+                self.counted(first, window), [window.weights, *weights], window.touched
             )
             for order, total in rows.tap_sums(orders).items():
                 totals[order] = totals[order] + total if order in totals else total
-        return totals
+        if self.counting is None or not self.counting.outside:
+            return totals
+        return {
+            (n, *order): total + self.dropped(order) if n == WEIGHT else total
+            for (n, *order), total in totals.items()
+        }
+
+    def dropped(self, order: Sequence[int]) -> Value:
+        """Return the sum of the weights of dropped taps: 0 exactly where none is."""
+        whole, present = [], []
+        for axis_taps, n in zip(self.taps, order, strict=True):
+            weights = [tap.weights[n] for tap in axis_taps]
+            whole.append(functools.reduce(operator.add, weights))
+            here = [
+                weight if tap.present is None else tap.present.select(weight, 0.0)
+                for tap, weight in zip(axis_taps, weights, strict=True)
+            ]
+            present.append(functools.reduce(operator.add, here))
+        with whole[0].function.exactly():
+            every, kept = (functools.reduce(operator.mul, sums) for sums in (whole, present))
+            share: Value = every - kept
+        return share
 
     def row(self, plane: Pointer, window: Window) -> FoldedRow:
         """Return the row of a window, before the taps of the other axes."""
@@ -192,7 +216,7 @@ class InFoldedRows(NamedTuple):
         if counting is None:
             return pixels
         if counting.plane is None:
-            return CountedRow(pixels, None, counting)
+            return CountedRow(pixels, pixels._replace(plane=None), counting)
         weights = self.row(counting.plane, window)
         begin = window.begin if counting.begin is None else window.begin + counting.begin
         return CountedRow(pixels, weights._replace(begin=begin, weighs=True), counting)
@@ -227,7 +251,8 @@ class WindowSums:
 
     def add(self, row: FoldedRow, shares: TapSums) -> None:
         """Add to a row, point after point; ``shares`` are the factors of the weights along x."""
-        function, length = row.function, self.length
+        function, length, plane = row.function, self.length, row.plane
+        assert plane is not None
         lanes = function.lanes
         terms = []
         for (n,), share in shares.items():
@@ -241,7 +266,7 @@ class WindowSums:
             numbers.store(block, b * lanes, aligned=True)
         begins = function.spill(row.begin)
         with function.loop(0, lanes) as loop:
-            pixels = row.plane.at(begins.load(loop.index).to("int64"))
+            pixels = plane.at(begins.load(loop.index).to("int64"))
             number = numbers.load(loop.index * length, self.width)
             pixels.store(pixels.load(0, self.width) + number)
 

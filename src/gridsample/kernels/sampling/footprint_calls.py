@@ -52,7 +52,7 @@ def prepare_footprints(
     target = planes_of(out, plan.items, plan.grid_items)
     frame = frame_of(plan, source, target, grid, out, affine)
     known = known_strides(smaller, source, frame.outputs, out)
-    reading = reading_for(smaller, rules, known, not filled)
+    reading = reading_for(smaller, rules, known, filled)
     description = Description(
         sweep="footprint labels" if plan.votes else "footprints",
         axes=rules,

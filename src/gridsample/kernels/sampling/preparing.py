@@ -11,7 +11,12 @@ import numpy as np
 from gridsample.definitions.options import Averaging
 from gridsample.definitions.plan import Plan
 from gridsample.kernels.memory import Layout, is_even, is_plain, layout_of, plain
-from gridsample.kernels.outside import bits_outside, means_outside, numbers_outside
+from gridsample.kernels.outside import (
+    bits_outside,
+    fill_of_planes,
+    means_outside,
+    numbers_outside,
+)
 from gridsample.kernels.sampling.division import divide_points, lanes_of, reads_of, with_own_grids
 from gridsample.kernels.sampling.layouts import GradientLayout
 from gridsample.kernels.sampling.points import STRIP
@@ -93,8 +98,9 @@ def numbers_of_planes(
 
 def dropped_of(plan: Plan, fill: Array | None) -> Array:
     """Return the value of each plane's dropped taps, in the dtype of sums."""
+    numbers = fill_of_planes(fill if plan.filled else None, plan)
     times = plan.items if plan.grid_items == 1 else 1
-    return np.tile(numbers_outside(plan, fill).dropped, times)
+    return numbers if times == 1 else np.tile(numbers, times)
 
 
 def as_maps(theta: Array, plan: Plan) -> Array:

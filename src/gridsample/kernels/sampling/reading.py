@@ -24,7 +24,8 @@ from gridsample.kernels.vector import Function, Kind, Pointer, Value, joined, ki
 # COPIES: one pixel is copied to each point.
 # SINGLES: every tap is read by itself, which is always possible.
 # ROWS: if all taps of a group are in the image, neighbours along x are read at once, as rows or, if
-#   there are two taps along x and no more along others, as pairs; otherwise taps are read singly.
+#   there are two taps along x and no more along others, as pairs.  Otherwise rows are folded (see
+#   `folded_rows`), or taps are read singly if dropped ones have a value.
 # PAIRS: two neighbours along each axis, which are in the image wherever the points are.
 COPIES, SINGLES, ROWS, PAIRS = "copies", "singles", "rows", "pairs"
 # For each axis, x first.  If pixels are several numbers, the number comes before the axes.

@@ -381,9 +381,7 @@ class Sampler:
     @property
     def folds_rows(self) -> bool:
         """Whether taps are read as rows wherever they are."""
-        description = self.description
-        plain = not description.filled and description.sweep not in ("means", "mean backward")
-        return allows_folded_rows(description.axes, plain)
+        return allows_folded_rows(self.description.axes, self.description.filled)
 
     def in_folded_rows(
         self, state: State, taps: Sequence[Sequence[Tap]], counting: Counting | None
@@ -394,8 +392,7 @@ class Sampler:
         length = width or row_length(len(across))
         places = windows(self.axes[0], across, length, narrow=bool(width))
         tables = [TapTable(axis_taps) for axis_taps in outer]
-        weights = [[tap.weights for tap in axis_taps] for axis_taps in outer]
-        return InFoldedRows(places, tables, weights, state.begin, counting)
+        return InFoldedRows(places, tables, taps, state.begin, counting)
 
     def tap_sums(self, way: Way, plane: Pointer, dropped: Value, orders: Orders) -> TapSums:
         """Sum the taps of one plane, for several orders of derivatives; some may vanish."""
