@@ -25,7 +25,9 @@ class SamplePoints:
     """
 
     def __init__(self, backend: Backend, array: Array, out: Shape | None = None) -> None:
-        self.backend, self.array, self.out = backend, array, out
+        self.backend = backend
+        self.array = array
+        self.out = out
 
     def at(self, array: Array) -> SamplePoints:
         """Return the points of another grid, or of other maps."""
@@ -38,19 +40,20 @@ class SamplePoints:
 
     def resolve_options(self, image: Array, options: Options) -> Options:
         """Return the checked options for an image in the caller's layout."""
-        backend, grid = self.backend, self.array
-        if self.out is not None:
-            dtype = backend.type(backend.type_name(grid.dtype, "theta"))
-            grid = backend.full(self.shape(), 0, dtype, grid)  # takes no memory
+        if self.out is None:
+            return self.backend.resolve_options(image, self.array, options)
+        backend, maps = self.backend, self.array
+        dtype = backend.type(backend.type_name(maps.dtype, "theta"))
+        grid = backend.full(self.shape(), 0, dtype, maps)  # takes no memory
         return backend.resolve_options(image, grid, options)
 
     def gather(
         self, image: Array, options: Options, dtype: Any, result: Array | None = None
     ) -> Array:
         """Sample an image (N, C, *spatial); a ``result`` to write to is for grids only."""
+        if self.out is None:
+            return self.backend.gather(image, self.array, options, dtype, result)
         backend, out = self.backend, self.out
-        if out is None:
-            return backend.gather(image, self.array, options, dtype, result)
         samples = backend.affine(image, self.array, out, options, dtype)
         if samples is None:
             grid = through_grid(backend, self.array, out, options)

@@ -348,7 +348,7 @@ def sample(
             result = back(backend, result, resolved.channels_last())
             backend.check_out(out, backend.shape(result), image, points.array)
             out[...] = result
-    last, like = resolved.channels_last(), arrays["input"]
+    last, like = resolved.channel_axis == -1, arrays["input"]
     result = out if out is not None else backend.restore(back(backend, result, last), like)
     if not masked and weight is None:
         return result
