@@ -78,8 +78,9 @@ def volume(folder: Path) -> None:
     z, y, x = np.meshgrid(*[np.linspace(-1, 1, 120)] * 3, indexing="ij")
     shells = 0.5 + 0.5 * np.sin(125 * np.sqrt(x**2 + y**2 + 0.6 * z**2))
     turn = np.deg2rad(25)
-    matrix = np.array([[np.cos(turn), 0, -np.sin(turn), 0], [0, 1, 0, 0],
-                       [np.sin(turn), 0, np.cos(turn), 0]])[None]  # fmt: skip
+    matrix = np.array(
+        [[np.cos(turn), 0, -np.sin(turn), 0], [0, 1, 0, 0], [np.sin(turn), 0, np.cos(turn), 0]]
+    )[None]
     figure = Figure((9, 3.4), layout="constrained")
     drawing = figure.subplots(1, 3)
     shown: dict[str, Any] = {"cmap": "gray", "vmin": 0, "vmax": 1, "interpolation": "nearest"}

@@ -95,9 +95,7 @@ def distort_points(
         array = signed(backend, array, axes, -1)
     if matrix is not None:
         check_shape(backend, "intrinsics", matrix, (3, 3))
-    check_batches(
-        backend, points=(array, 2), distortion=(coefficients, 1), intrinsics=(matrix, 2)
-    )  # fmt: skip
+    check_batches(backend, points=(array, 2), distortion=(coefficients, 1), intrinsics=(matrix, 2))
     single = len(array.shape) == 1
     pixels = distorted(backend, array[None] if single else array, coefficients, model, max_angle)
     if matrix is not None:

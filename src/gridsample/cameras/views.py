@@ -95,9 +95,7 @@ def project(
     check_shape(backend, "points", positions, (3,))
     check_shape(backend, "intrinsics", matrix, (3, 3))
     check_shape(backend, "world_to_camera", pose, (4, 4), (3, 4))
-    check_batches(
-        backend, points=(positions, 2), intrinsics=(matrix, 2), world_to_camera=(pose, 2)
-    )  # fmt: skip
+    check_batches(backend, points=(positions, 2), intrinsics=(matrix, 2), world_to_camera=(pose, 2))
     single = len(positions.shape) == 1
     in_view = in_camera(
         backend, positions[None] if single else positions, rigid(backend, pose, axes)

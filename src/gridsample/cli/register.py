@@ -99,9 +99,10 @@ def add_arguments(command: Any) -> None:
         "--save-transform", type=Path, metavar="FILE", help="write the transform, see below"
     )
     command.add_argument(
-        "--volume", action="store_true",
+        "--volume",
+        action="store_true",
         help="treat the pages of a TIFF input as slices, and a 3-D .npy input as (D, H, W)",
-    )  # fmt: skip
+    )
     command.add_argument(
         "--force", action="store_true", help="replace the files to write if they exist"
     )

@@ -75,8 +75,9 @@ def suffix_of(data: bytes) -> str:
         return ".nii.gz" if packed else ".nii"
     if packed:
         return ".mgz"
-    raise io.FileError("standard input holds no file of a known format" if data else
-                       "standard input is empty")  # fmt: skip
+    raise io.FileError(
+        "standard input holds no file of a known format" if data else "standard input is empty"
+    )
 
 
 def _written_suffix(path: Path | None) -> str:

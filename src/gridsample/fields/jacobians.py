@@ -178,8 +178,9 @@ def cells_of_map(
             moved, still, mode, padding_mode, coords="displacement", channel_axis=-1
         )
         cells = cells_of(slopes, rank)
-    return backend, [[cell + 1 if i == j else cell for j, cell in enumerate(row)]
-                     for i, row in enumerate(cells)]  # fmt: skip
+    return backend, [
+        [cell + 1 if i == j else cell for j, cell in enumerate(row)] for i, row in enumerate(cells)
+    ]
 
 
 def bending(backend: Backend, field: Array) -> Array:

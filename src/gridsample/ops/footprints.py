@@ -107,7 +107,7 @@ def measured(
     counts = [xp.clip(xp.ceil(n * scale - definitions.SLACK), 1, most) for n in lengths]
     return Footprints(
         xp.stack(lengths, -1), backend.astype(xp.stack(counts, -1), integer_type), levels
-    )  # fmt: skip
+    )
 
 
 def side_of(backend: Backend, grid: Array, k: int, displaced: bool) -> Array:

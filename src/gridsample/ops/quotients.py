@@ -87,8 +87,9 @@ def terms_of(
     def term(image: Array, fills: Sequence[Any] = (), **names: str) -> Term:
         term_options = options.changed(
             padding_mode=tuple([names.get(name, name) for name in boundaries]),
-            fill_value=list(fills) if any([fill != 0 for fill in fills]) else 0, prefilter=False,
-        )  # fmt: skip
+            fill_value=list(fills) if any([fill != 0 for fill in fills]) else 0,
+            prefilter=False,
+        )
         return Term(image, points.resolve_options(back(backend, image, last), term_options))
 
     if MISSING in dropping:
