@@ -109,10 +109,11 @@ def as_grid(backend: Backend, grid: Array, options: Options) -> Array:
 
     8- and 16-bit integers become float32, which represents them exactly; others become float64.
     """
-    if not isinstance(options.coords, str) or options.coords != "pixel":
-        return grid
+    in_pixels = isinstance(options.coords, str) and options.coords == "pixel"
+    if backend.is_host and not in_pixels:
+        return grid  # quickly: every dtype has a name, and plans check it
     is_integer = backend.type_name(grid.dtype, "grid").startswith(("int", "uint"))
-    return backend.astype(grid, sum_type(backend, grid)) if is_integer else grid
+    return backend.astype(grid, sum_type(backend, grid)) if in_pixels and is_integer else grid
 
 
 # Differences --------------------------------------------------------------------------------------
