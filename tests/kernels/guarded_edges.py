@@ -17,7 +17,6 @@ from missing_images import without_kernels
 from oracles import assert_close, reference_gradients, reference_output
 
 import gridsample
-from gridsample.definitions.plan import make_plan
 from gridsample.kernels import sampling
 
 Array = np.ndarray[Any, Any]
@@ -66,7 +65,7 @@ class Call:
     def plan(self) -> Any:
         """Return the plan of the call."""
         image, grid = self.image, self.grid
-        return make_plan(image.shape, image.dtype, grid.shape, grid.dtype, *self.options, False)
+        return cases.plan_for(image.shape, image.dtype, grid.shape, grid.dtype, *self.options)
 
     def differentiate(self) -> None:
         """Compute first derivatives; some are NaN."""

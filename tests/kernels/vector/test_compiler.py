@@ -237,7 +237,8 @@ def test_code_lives_as_long_as_its_function() -> None:
     gc.collect()
     compile(counter())  # frees what is unused
     out = np.ones(1, np.int64)
-    call(COUNT.pack(out=out, amount=2).address)
+    record = COUNT.pack(out=out, amount=2)
+    call(record.address)
     assert out[0] == 7
 
 

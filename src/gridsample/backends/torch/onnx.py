@@ -31,7 +31,8 @@ def exporting() -> bool:
 def check_expressible(image: Tensor, grid: Tensor, options: Options) -> tuple[str, str]:
     """Return ONNX's names of the mode and the boundary, or raise an error if there are none."""
     rank = check_shapes(tuple(image.shape), tuple(grid.shape), False)
-    methods = {find_method(name).name for name in options.mode}
+    names = tuple([find_method(method).name for method in options.mode])
+    methods = set(names)
     boundaries = {check_boundary(name) for name in options.padding_mode}
     if not (
         len(methods) == len(boundaries) == 1
@@ -50,7 +51,7 @@ def check_expressible(image: Tensor, grid: Tensor, options: Options) -> tuple[st
             "ONNX's GridSample has one mode (nearest, linear or cubic) and one padding_mode "
             "(zeros, border or reflection) for all axes, two or three of them, cubic in two, and a "
             "floating input, at normalized coordinates, extrapolated, not antialiased; got mode "
-            f"{tuple(options.mode)}, padding_mode {tuple(options.padding_mode)}, {axes}, input "
+            f"{names}, padding_mode {tuple(options.padding_mode)}, {axes}, input "
             f"{image.dtype}, grid {grid.dtype}, derivative order {tuple(options.order)}, coords "
             f"{options.coords!r}, extrapolate={options.extrapolate}, "
             f"antialias={options.footprint is not None}"
