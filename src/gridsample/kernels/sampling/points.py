@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
-from gridsample.kernels.sampling.axes import DISPLACEMENT, PIXELS, AxisRule
+from gridsample.kernels.sampling.axes import DISPLACEMENT, AxisRule
 from gridsample.kernels.vector import Function, Kind, Pointer, Value, kind_of
 
 # How a grid's coordinates lie in memory: x, y, z of a point side by side; one axis after the other;
@@ -285,8 +285,6 @@ class Points:
     def output_coordinates(self, group: Group) -> list[Value]:
         """Return the points' own coordinates, in the units of the grid."""
         real, call = self.function.real, self.call
-        if self.rules[0].units == PIXELS:
-            return self.output_position(group)
         steps, starts, gaps = (
             [number.to(real) for number in numbers]
             for numbers in (call.out_step, call.out_start, call.out_gap)
