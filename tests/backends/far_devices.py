@@ -22,6 +22,7 @@ import gridsample
 from gridsample import torch_compat
 from gridsample.backends.torch import other_devices, resizing
 from gridsample.definitions.options import Resizing
+from gridsample.definitions.plan import find_method
 
 ATEN = torch.library.Library("aten", "IMPL")
 CALLS: list[str] = []  # operators that were called with tensors that are far
@@ -214,7 +215,8 @@ def test_torchs_own_resizing_is_used(rank: int) -> None:
                 continue
             CALLS.clear()
             x = Far(image.clone()).requires_grad_()
-            options = Resizing((3,) * rank, (method,) * rank, False, smooth, (0.0,) * rank)
+            methods = (find_method(method, resizing=True),) * rank
+            options = Resizing((3,) * rank, methods, False, smooth, (0.0,) * rank)
             result = resizing.resize(x, options, False)
             result.sum().backward()
             name = f"aten::{resizing.torchs_operator(names[rank], rank, smooth)}"

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import ast
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
@@ -191,9 +192,13 @@ class Method:
         middle = 0 if self.rounds else 1  # taps k and middle - k mirror each other about t = 0, 1/2
         if 2 * self.first + self.taps - 1 != middle:
             return False
-        t = np.linspace(0, 1, 2 * self.powers + 1) - (0.5 if self.rounds else 0)
-        weights, mirrored = self.weights(t), self.weights(middle - t)[:, ::-1]
-        return bool(np.abs(weights - mirrored).max() <= 1e-9 * np.abs(weights).max())
+        start, steps = (-0.5 if self.rounds else 0.0), 2 * self.powers
+        points = [start + k / steps for k in range(steps + 1)]
+        # Numbers of Python, which torch.compile can follow.
+        weights = [polynomial(row, t) for t in points for row in self.table]
+        mirrored = [polynomial(row, middle - t) for t in points for row in self.table[::-1]]
+        off = max([abs(a - b) for a, b in zip(weights, mirrored, strict=True)])
+        return off <= 1e-9 * max(map(abs, weights))
 
     @property
     def stretches(self) -> bool:
@@ -216,6 +221,14 @@ class Method:
         if formula:
             return kernel(formula)
         return self.taps / 2, pieces(self.table, self.first, self.rounds)
+
+
+def polynomial(coefficients: Sequence[float], t: float) -> float:
+    """The value of a polynomial, whose constant comes first, at ``t``."""
+    value = 0.0
+    for coefficient in reversed(coefficients):
+        value = value * t + coefficient
+    return value
 
 
 def keys(a: float) -> Method:
