@@ -255,9 +255,13 @@ def interpreted(case: Case) -> Callable[[Tensor, Tensor], Tensor]:
     """What the binding does for CUDA tensors, for others."""
     import torch
 
-    from gridsample.backends.torch import cuda
+    from gridsample.backends.torch import BACKEND, affine, cuda
     from gridsample.backends.torch.schemas import flat, record
     from gridsample.definitions.footprints import Footprint
+
+    def under_maps(image: Tensor, maps: Tensor) -> Tensor:
+        call = affine.call_of_maps(BACKEND, image, maps, case.out, options)
+        return affine.sample(call._replace(on_gpu=True), image, maps)
 
     rank = len(case.shape) - 2
     names = (case.mode,) * rank, (case.boundary,) * rank
@@ -265,8 +269,7 @@ def interpreted(case: Case) -> Callable[[Tensor, Tensor], Tensor]:
     if case.shrink > 1:
         options = record(*arguments)._replace(footprint=Footprint())
         if case.affine:
-            size = (*case.shape[:2], *case.out)
-            return lambda image, maps: cuda.affine(image, maps, size, options)
+            return under_maps
         arguments = (*names, *flat(options)[2:])
 
     class Back(torch.autograd.Function):
