@@ -386,7 +386,8 @@ def inverse(matrix: Any, rows: int, flags: int) -> Array:
             [d * h - e * g, b * g - a * h, a * e - b * d],
         ]
     )
-    return cofactors * (1 / determinant)
+    inverted: Array = cofactors * (1 / determinant)
+    return inverted
 
 
 def warpAffine(
