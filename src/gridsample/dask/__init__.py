@@ -8,6 +8,7 @@ the image, in float64.  See `docs/dask.md`.
 
 from gridsample.dask.grids import coordinate_bounds, grid_sample, map_coordinates
 from gridsample.dask.maps import affine_sample, affine_transform, resample
+from gridsample.dask.resizing import interpolate, zoom
 from gridsample.dask.sampling import Points
 from gridsample.dask.splines import spline_filter
 
@@ -17,7 +18,9 @@ __all__ = [
     "affine_transform",
     "coordinate_bounds",
     "grid_sample",
+    "interpolate",
     "map_coordinates",
     "resample",
     "spline_filter",
+    "zoom",
 ]
