@@ -10,6 +10,7 @@ from gridsample.dask.grids import coordinate_bounds, grid_sample, map_coordinate
 from gridsample.dask.maps import affine_sample, affine_transform, resample
 from gridsample.dask.resizing import interpolate, zoom
 from gridsample.dask.sampling import Points
+from gridsample.dask.splatting import splat
 from gridsample.dask.splines import spline_filter
 
 __all__ = [
@@ -21,6 +22,7 @@ __all__ = [
     "interpolate",
     "map_coordinates",
     "resample",
+    "splat",
     "spline_filter",
     "zoom",
 ]

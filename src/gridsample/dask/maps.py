@@ -286,6 +286,7 @@ def resample(
             "or a function, sample with gridsample.dask.grid_sample"
         )
     call = prepared(stand_in, affine, like, transform, axes, {})
+    assert call.theta is not None
     front = (np.newaxis,) * (2 - call.lead)
     pixels = array[front]
     shares = None if weights is None else as_dask(weights, "weights")[front]

@@ -496,8 +496,8 @@ def resize_rows(
         band = read(part.inputs.start, part.inputs.stop)
         check_types(mode, len(spatial), band.dtype, band.dtype.kind in "biu")
         result = np.empty((1, part.map.band.outputs, *resizing.size[1:], shape[-1]), band.dtype)
-        ends = [channels_second(array) for array in (band[np.newaxis], result)]
-        resize_by([part.map, *others], *ends, resizing._replace(threads=threads))
+        source, target = channels_second(band[np.newaxis]), channels_second(result)
+        resize_by([part.map, *others], source, target, resizing._replace(threads=threads))
         yield result[0, part.keep]
 
 
