@@ -59,7 +59,7 @@ def coordinates(
     return grid[np.newaxis].astype(np.float32)
 
 
-@pytest.mark.covering
+@pytest.mark.covering(ordinary=1, slow=2)
 @pytest.mark.parametrize("rank", [1, 2, 3])
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("boundary", [*BOUNDARIES, "missing"])
@@ -96,7 +96,7 @@ def test_samples_at_a_grid_have_the_bits_of_the_whole(
     np.testing.assert_array_equal(result.compute(), whole)
 
 
-@pytest.mark.covering
+@pytest.mark.covering(ordinary=1, slow=2)
 @pytest.mark.parametrize("rank", [1, 2, 3])
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("boundary", [*BOUNDARIES])
