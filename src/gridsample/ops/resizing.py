@@ -494,17 +494,55 @@ def resize_rows(
     for begin in range(0, resizing.size[0], rows):
         part = tables.window(leading, slice(begin, min(begin + rows, resizing.size[0])))
         band = read(part.inputs.start, part.inputs.stop)
-        votes = check_types(mode, len(spatial), band.dtype, band.dtype.kind in "biu")
+        check_types(mode, len(spatial), band.dtype, band.dtype.kind in "biu")
         result = np.empty((1, part.map.band.outputs, *resizing.size[1:], shape[-1]), band.dtype)
-        maps, ends = (
-            [part.map, *others],
-            [channels_second(array) for array in (band[np.newaxis], result)],
-        )
-        if votes:
-            of_labels().resize(maps, *ends, threads)
-        else:
-            of_resizing().resize(maps, *ends, real_type(band.dtype), threads)
+        source, target = channels_second(band[np.newaxis]), channels_second(result)
+        resize_by([part.map, *others], source, target, resizing._replace(threads=threads))
         yield result[0, part.keep]
+
+
+def resize_by(
+    maps: Sequence[tables.AxisMap], image: Array, result: Array, resizing: Resizing
+) -> None:
+    """Resize a NumPy array (N, C, *spatial) by a map for each axis, into a result."""
+    if tables.votes(resizing.methods):
+        of_labels().resize(maps, image, result, resizing.threads)
+    else:
+        real = real_type(image.dtype)
+        of_resizing().resize(maps, image, result, real, resizing.threads, resizing.rounding)
+
+
+# A block at a time --------------------------------------------------------------------------------
+
+
+def windows_of(
+    resizing: Resizing, spatial: Sequence[int], block: Sequence[slice]
+) -> list[tables.Window]:
+    """Return what a block of the result needs along each axis of an image of some shape."""
+    return [
+        tables.window(
+            tables.Axis(
+                n, resizing.size[k], method, resizing.align_corners and tables.aligns(method),
+                resizing.antialias, resizing.scales[k],
+            ),
+            block[k],
+        )
+        for k, (n, method) in enumerate(zip(spatial, resizing.methods, strict=True))
+    ]  # fmt: skip
+
+
+def resize_block(image: Array, windows: Sequence[tables.Window], resizing: Resizing) -> Array:
+    """Compute a block of the result from the inputs of its windows, (N, C, *inputs).
+
+    The block has the bits of the whole result, except for splines, of which it is within rounding.
+    """
+    maps = [window.map for window in windows]
+    shape = (*image.shape[:2], *[axis_map.outputs for axis_map in maps])
+    result = np.empty(shape, image.dtype.newbyteorder("="))
+    if result.size:
+        resize_by(maps, image, result, resizing)
+    kept: Array = result[(slice(None), slice(None), *[window.keep for window in windows])]
+    return kept
 
 
 # The number of values in a band of rows of the input or the output.
