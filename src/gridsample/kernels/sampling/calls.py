@@ -447,10 +447,15 @@ def output_axes(plan: Plan) -> dict[str, list[int]]:
     """Return the settings of the output's last axes, for displacements and affine maps."""
     rank, normalized = len(plan.spatial), plan.coords == "normalized"
     sizes = [*plan.out[: -rank - 1 : -1]] if len(plan.out) >= rank else [1] * rank
-    gaps = [max(n - plan.align_corners, 1) for n in sizes]
+    whole = [*plan.whole[: -rank - 1 : -1]] if plan.block else sizes
+    firsts = plan.block.first[: -rank - 1 : -1] if plan.block else [0] * rank
+    gaps = [max(n - plan.align_corners, 1) for n in whole]
     return {
         "out_sizes": sizes,
         "out_step": [2 if normalized else 1] * rank,
-        "out_start": [1 - n if normalized else 0 for n in sizes],
+        "out_start": [
+            2 * first + 1 - n if normalized else first
+            for first, n in zip(firsts, whole, strict=True)
+        ],
         "out_gap": gaps if normalized else [1] * rank,
     }

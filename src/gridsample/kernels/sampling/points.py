@@ -147,7 +147,9 @@ class Points:
         lines = [line.to(self.function.real) for line in stored]
         if any(rule.units == DISPLACEMENT for rule in self.rules):
             own = self.output_position(group)
+            starts = [start.to(self.function.real) for start in self.call.out_start]
             with self.function.exactly():
+                own = [index + start for index, start in zip(own, starts, strict=True)]
                 lines = [line + index for line, index in zip(lines, own, strict=True)]
         return lines
 
