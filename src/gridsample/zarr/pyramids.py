@@ -1,66 +1,29 @@
-"""Warping, resizing and pyramids of images in Zarr stores, which may be larger than memory.
-
-Input and output are folders with Zarr arrays or OME-Zarr images, of Zarr version 2 or 3, with
-shards or without.  The output is computed chunk by chunk, or shard by shard, by several threads.
-It appears at its path when it is complete.  A call that was ended, even by `kill -9`, continues
-when it is repeated: what is finished is not computed again.
-"""
+"""Pyramids: an image and its halved copies."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from gridsample._version import __version__
 from gridsample.definitions.plan import check_threads, find_method
-from gridsample.io.image import FileError, require
-from gridsample.io.omezarr import (
-    Multiscale,
-    blocks_affine,
-    create_array,
-    halved,
-    moved,
-    read_multiscale,
-    write_metadata,
-)
-from gridsample.io.stores import (
-    ChunkReader,
-    Region,
-    Traffic,
-    count_files,
-    counting_store,
-    fill,
-    resumable,
-)
+from gridsample.io.omezarr import Multiscale, blocks_affine, halved, moved, write_metadata
+from gridsample.io.stores import ChunkReader, Region, Traffic
 from gridsample.ops.resizing import interpolate
-
-__all__ = ["Traffic", "pyramid"]
-
-Progress = Callable[[float], None]
-
-
-class Layout(NamedTuple):
-    """How an output is stored.
-
-    Attributes:
-        chunks: the shape of a chunk, for the spatial axes or for all; None for the input's.
-        shards: the shape of a shard, in the same way; None for no shards, or for the input's if
-            chunks are the input's.
-        zarr_format: 2 or 3; None for the input's.
-    """
-
-    chunks: Sequence[int] | None = None
-    shards: Sequence[int] | None = None
-    zarr_format: int | None = None
-
-
-AS_INPUT = Layout()
+from gridsample.zarr.layouts import (
+    AS_INPUT,
+    Layout,
+    Progress,
+    from_planes,
+    opened,
+    planes_of,
+    stored_as,
+    written,
+)
 
 
 def pyramid(
@@ -129,41 +92,26 @@ def pyramid(
     halving = halved_axes(image, halve)
     stored = stored_as(base, image.spatial, layout)
     shapes, factors = level_shapes(base.shape, halving, stored.chunks, levels)
-    recipe = {
-        "command": "pyramid", "version": __version__, "source": described(source, base),
-        "mode": mode, "missing": missing, "shapes": shapes, "layout": stored._asdict(),
-    }  # fmt: skip
-    with resumable(Path(output), recipe, overwrite=overwrite) as folder:
-        group, arrays = created(folder, image, shapes, base.dtype, stored, traffic)
-        report = reporter(arrays, traffic, progress)
-        workers = threads or os.cpu_count() or 1
-        reader = ChunkReader(base)
-        for level, array in enumerate(arrays):
-            if level == 0:
-                fill(array, folder, reader.__getitem__, traffic, workers, report)
-                continue
-            steps = [b // a for a, b in zip(factors[level - 1], factors[level], strict=True)]
-            finer = ChunkReader(arrays[level - 1])
-
-            halve_region = partial(
-                halved_region, finer=finer, steps=steps, spatial=image.spatial, mode=mode,
-                missing=missing, shares=last_shares(base.shape, factors[level - 1]),
-            )  # fmt: skip
-            fill(array, folder, halve_region, traffic, workers, report)
+    recipe = {"command": "pyramid", "mode": mode, "missing": missing}
+    spatial = image.spatial
+    with written(
+        output, image, shapes, stored, traffic, recipe, threads, overwrite, progress
+    ) as out:
+        out.fill(0, ChunkReader(base).__getitem__)
+        for level in range(1, len(shapes)):
+            finer, factor = ChunkReader(out.arrays[level - 1]), factors[level - 1]
+            steps = [b // a for a, b in zip(factor, factors[level], strict=True)]
+            shares = last_shares(base.shape, factor)
+            out.fill(level, partial(
+                halved_region, finer=finer, steps=steps, spatial=spatial, mode=mode,
+                missing=missing, shares=shares,
+            ))  # fmt: skip
         affines = [
-            moved(image.affines[0], blocks_affine([each[k] for k in image.spatial]), image.spatial)
-            for each in factors
+            moved(image.affines[0], blocks_affine([factor[k] for k in spatial]), spatial)
+            for factor in factors
         ]
-        write_metadata(group, image.axes, affines, image.extras, image.name, mode)
+        write_metadata(out.group, image.axes, affines, image.extras, image.name, mode)
     return traffic
-
-
-def opened(source: Path | str, axes: str | None, traffic: Traffic) -> Multiscale:
-    """Open an image whose reads are counted."""
-    path = Path(source)
-    if not path.is_dir():
-        raise FileError(f"there is no folder {path}")
-    return read_multiscale(path, axes, counting_store(path, traffic, read_only=True))
 
 
 def check_halving(mode: str) -> None:
@@ -240,9 +188,8 @@ def halved_region(
     )
     odd = [(0, a.stop - b.stop) for a, b in zip(whole, inside, strict=True)]
     pixels = np.pad(finer[inside], odd, mode="edge")
-    order = [k for k in range(pixels.ndim) if k not in spatial] + list(spatial)
-    planes = pixels.transpose(order)
-    lead, tail = planes.shape[: -len(spatial)], planes.shape[-len(spatial) :]
+    planes = planes_of(pixels, spatial)
+    tail = planes.shape[2:]
     weights = None
     if find_method(mode).name != "label" and any(
         whole[k].stop >= sizes[k] and (odd[k][1] or shares[k] < 1) for k in spatial
@@ -252,86 +199,9 @@ def halved_region(
             line = np.moveaxis(weights, axis, -1)
             line[..., sizes[k] - whole[k].start :] = 0
             line[..., sizes[k] - 1 - whole[k].start :][..., :1] *= shares[k]
-    size = [region[k].stop - region[k].start for k in spatial]
+    shape = [part.stop - part.start for part in region]
     result = interpolate(
-        planes.reshape(-1, 1, *tail), size, mode=mode, align_corners=False, missing=missing,
+        planes, [shape[k] for k in spatial], mode=mode, align_corners=False, missing=missing,
         weights=weights, threads=1,
     )  # fmt: skip
-    return result.reshape(*lead, *size).transpose(np.argsort(order))
-
-
-# Outputs ------------------------------------------------------------------------------------------
-
-
-def stored_as(array: Any, spatial: Sequence[int], layout: Layout) -> Layout:
-    """Return a layout with a number for each axis, and everything that it leaves open."""
-    chunks, shards, zarr_format = layout
-    if shards is None and chunks is None:
-        shards = array.shards
-    full = each_axis(chunks, array.chunks, spatial, "chunks")
-    if shards is not None:
-        shards = each_axis(shards, [1] * array.ndim, spatial, "shards")
-        uneven = [n % m for n, m in zip(shards, full, strict=True)]
-        if any(uneven):
-            raise ValueError(f"shards must be multiples of chunks, got {shards} and {full}")
-    chosen = zarr_format or array.metadata.zarr_format
-    if chosen not in (2, 3):
-        raise ValueError(f"zarr_format must be 2 or 3, got {zarr_format!r}")
-    if chosen == 2 and layout.shards is None:
-        shards = None
-    return Layout(full, shards, chosen)
-
-
-def each_axis(
-    numbers: Sequence[int] | None, others: Sequence[int], spatial: Sequence[int], name: str
-) -> tuple[int, ...]:
-    """Complete numbers for the spatial axes by those of the other axes."""
-    full = list(others)
-    if numbers is None:
-        return tuple(full)
-    if len(numbers) not in (len(spatial), len(full)) or min(numbers) < 1:
-        raise ValueError(
-            f"{name} must be a positive number for each of the {len(spatial)} spatial axes, or of "
-            f"all {len(full)}, got {tuple(numbers)}"
-        )
-    axes = spatial if len(numbers) == len(spatial) else range(len(full))
-    for k, n in zip(axes, numbers, strict=True):
-        full[k] = int(n)
-    return tuple(full)
-
-
-def described(source: Path | str, array: Any) -> dict[str, Any]:
-    """Describe an input array, so that a call is continued only for the same one."""
-    path = Path(source).resolve()
-    return {"path": str(path), "shape": array.shape, "dtype": str(array.dtype)}
-
-
-def created(
-    folder: Path,
-    image: Multiscale,
-    shapes: Sequence[tuple[int, ...]],
-    dtype: Any,
-    layout: Layout,
-    traffic: Traffic,
-) -> tuple[Any, list[Any]]:
-    """Create the group of an output and its arrays, or open what an ended call has created."""
-    zarr = require("zarr", "zarr")
-    store = counting_store(folder, traffic, read_only=False)
-    group = zarr.open_group(store, mode="a", zarr_format=layout.zarr_format)
-    names = [axis["name"] for axis in image.axes]
-    arrays = []
-    for level, shape in enumerate(shapes):
-        if str(level) in group:
-            array = group[str(level)].with_config({"write_empty_chunks": True})
-        else:
-            array = create_array(
-                group, str(level), shape, dtype, layout.chunks or shape, layout.shards, names
-            )
-        arrays.append(array)
-    return group, arrays
-
-
-def reporter(arrays: Sequence[Any], traffic: Traffic, progress: Progress) -> Callable[[], None]:
-    """Return a function that reports the share of an output's files that are done."""
-    total = sum(count_files(array.shape, array.shards or array.chunks) for array in arrays)
-    return lambda: progress(min(1.0, (traffic.done + traffic.done_before) / total))
+    return from_planes(result, shape, spatial)
