@@ -6,6 +6,8 @@ point is missed.
 
 from __future__ import annotations
 
+import bisect
+import functools
 import itertools
 import math
 from collections.abc import Iterator, Sequence
@@ -85,21 +87,27 @@ class Region(NamedTuple):
         return math.prod(sum(stop - start for start, stop in pieces) for pieces in self.axes)
 
 
-def overlapping(pieces: Intervals, sizes: Sequence[int]) -> list[int]:
-    """Return the chunks of an axis that overlap intervals."""
-    ends = np.cumsum(sizes)
-    found = set[int]()
-    for start, stop in pieces:
-        first, last = np.searchsorted(ends, (start, stop - 1), side="right")
-        found.update(range(int(first), int(last) + 1))
-    return sorted(found)
+def overlapping(pieces: Intervals, sizes: Sequence[int]) -> Sequence[int]:
+    """Return the chunks of an axis that overlap intervals, in order."""
+    ends = ends_of(tuple(sizes))
+    overlaps = [
+        range(bisect.bisect_right(ends, start), bisect.bisect_right(ends, stop - 1) + 1)
+        for start, stop in pieces
+    ]
+    return overlaps[0] if len(overlaps) == 1 else sorted(set().union(*overlaps))
+
+
+@functools.lru_cache(maxsize=64)
+def ends_of(sizes: Shape) -> Shape:
+    """Return where chunks of these sizes end."""
+    return tuple(itertools.accumulate(sizes))
 
 
 def sampling_of(
     image: Shape,
     out: Shape,
     mode: Mode = "bilinear",
-    padding_mode: Mode = "zeros",
+    padding_mode: str | Sequence[str] = "zeros",
     align_corners: bool = False,
     *,
     real: Any = np.float32,
@@ -157,23 +165,49 @@ def real_type(image: np.dtype[Any], coordinates: np.dtype[Any]) -> np.dtype[Any]
 # Bounds of coordinates ----------------------------------------------------------------------------
 
 
+class Extent(NamedTuple):
+    """What the points of a block add to the coordinates of maps, (N, D) each.
+
+    Attributes:
+        low: the least.
+        high: the greatest.
+        size: the greatest absolute value, which rounding is relative to.
+    """
+
+    low: Array
+    high: Array
+    size: Array
+
+
+def extent_along(call: Sampling, theta: Array, k: int, part: slice) -> Extent:
+    """Bound what the indices ``part`` of the result's axis ``k`` add to coordinates."""
+    n, aligned = call.out[k], call.options.align_corners
+    ends = np.array([part.start, max(part.stop - 1, part.start)], np.float64)
+    step = 1.0
+    if call.options.coords != "pixel":
+        step = 2 / max(n - aligned, 1)
+        ends = (2 * ends + 1 - n) / max(n - aligned, 1)
+    column = theta[..., len(call.out) - 1 - k, np.newaxis].astype(np.float64)
+    terms = column * ends
+    low, high = terms.min(-1), terms.max(-1)
+    if call.options.footprint is not None:
+        reach = np.abs(column[..., 0]) * step / 2
+        low, high = low - reach, high + reach
+    return Extent(low, high, np.maximum(np.abs(low), np.abs(high)))
+
+
 def bounds_of_maps(call: Sampling, theta: Array, block: Block) -> Bounds:
     """Bound the coordinates of affine maps (N, D, D + 1) at the points of a block."""
-    rank, corners = len(call.out), call.options.align_corners
-    pixel = call.options.coords == "pixel"
-    low = high = magnitude = theta[..., rank].astype(np.float64)
-    reach = np.zeros_like(low)
-    for k, (part, n) in enumerate(zip(block, call.out, strict=True)):
-        ends = np.array([part.start, max(part.stop - 1, part.start)], np.float64)
-        ends = ends if pixel else (2 * ends + 1 - n) / max(n - corners, 1)
-        step = 1.0 if pixel else 2 / max(n - corners, 1)
-        terms = theta[..., rank - 1 - k, np.newaxis].astype(np.float64) * ends
-        low, high = low + terms.min(-1), high + terms.max(-1)
-        magnitude = np.abs(magnitude) + np.abs(terms).max(-1)
-        reach = reach + np.abs(theta[..., rank - 1 - k]) * step / 2
-    if call.options.footprint is not None:
-        low, high = low - reach, high + reach
-    error = 4 * call.epsilon * magnitude
+    extents = [extent_along(call, theta, k, part) for k, part in enumerate(block)]
+    return bounds_of_extents(call, theta, extents)
+
+
+def bounds_of_extents(call: Sampling, theta: Array, extents: Sequence[Extent]) -> Bounds:
+    """Bound the coordinates of affine maps, given the extents of a block along each axis."""
+    shift = theta[..., len(call.out)].astype(np.float64)
+    low = sum((extent.low for extent in extents), shift)
+    high = sum((extent.high for extent in extents), shift)
+    error = 4 * call.epsilon * sum((extent.size for extent in extents), np.abs(shift))
     return Bounds((low - error).min(0), (high + error).max(0))
 
 
