@@ -74,9 +74,9 @@ files:
 {alpha}
 
 {stores}
-  With --like, another OME-Zarr image, and --transform, RFC-5's coordinate transformations (.json, or
-  a Zarr group), the warp is in the units of the metadata. The output has the spacing of the input,
-  or of --like.
+  With --like, another OME-Zarr image, and --transform, RFC-5's coordinate transformations (.json,
+  or a Zarr group), the warp is in the units of the metadata. The output has the spacing of the
+  input, or of --like.
 
 examples:
   gridsample warp photo.jpg turned.png --rotate 30 --scale 0.8
@@ -155,7 +155,8 @@ def _notes(text: str, names: Iterable[str] = (*BOUNDARIES, MISSING)) -> str:
     )
     return text.format(
         modes=modes.format(sampled), boundaries=f"boundaries:\n{boundaries}",
-        resizing=modes.format(resized), alpha=_ALPHA_NOTES, missing=_MISSING_NOTES, stores=zarrs.STORES,
+        resizing=modes.format(resized), alpha=_ALPHA_NOTES, missing=_MISSING_NOTES,
+        stores=zarrs.STORES,
     )  # fmt: skip
 
 
@@ -206,24 +207,6 @@ def _run(arguments_given: Sequence[str]) -> int:
 
 
 # ---- the commands -------------------------------------------------------------------------------
-
-
-def _warp(arguments: argparse.Namespace) -> None:
-    """Warp a file or a Zarr store."""
-    if zarrs.is_store(arguments.input):
-        zarrs.warp_store(arguments)
-    else:
-        zarrs.refuse_stores(arguments)
-        warp_file(arguments)
-
-
-def _resize(arguments: argparse.Namespace) -> None:
-    """Resize a file or a Zarr store."""
-    if zarrs.is_store(arguments.input):
-        zarrs.resize_store(arguments)
-    else:
-        zarrs.refuse_stores(arguments)
-        resize_file(arguments)
 
 
 def _info(arguments: argparse.Namespace) -> None:
@@ -310,7 +293,7 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     _add_warp(commands)
     _add_resize(commands)
-    _add_pyramid(commands)
+    zarrs.add(commands)
     _add_flow(commands)
     _add_undistort(commands)
     _add_panorama(commands)
@@ -325,7 +308,8 @@ def _add_warp(commands: Any) -> None:
     command = commands.add_parser(
         "warp", help="warp a picture or volume", description=_WARP_HELP, epilog=_notes(_WARP_NOTES)
     )
-    command.set_defaults(run=_warp, steps=[], transform=[])
+    run = zarrs.or_file(zarrs.warp_store, warp_file)
+    command.set_defaults(run=run, steps=[], transform=[])
     command.add_argument("input", type=Path, metavar="INPUT", help="the file to read")
     command.add_argument("output", type=Path, metavar="OUTPUT", help="the file to write")
     command.add_argument(
@@ -439,7 +423,7 @@ def _add_resize(commands: Any) -> None:
         description=_RESIZE_HELP,
         epilog=_notes(_RESIZE_NOTES),
     )
-    command.set_defaults(run=_resize)
+    command.set_defaults(run=zarrs.or_file(zarrs.resize_store, resize_file))
     command.add_argument("input", type=Path, metavar="INPUT", help="the file to read")
     command.add_argument("output", type=Path, metavar="OUTPUT", help="the file to write")
     command.add_argument(
@@ -470,16 +454,6 @@ def _add_resize(commands: Any) -> None:
     _add_missing(command)
     _add_how(command)
     zarrs.add_store(command)
-
-
-def _add_pyramid(commands: Any) -> None:
-    command = commands.add_parser(
-        "pyramid",
-        help="write a Zarr image with halved copies",
-        description=zarrs.HELP,
-        epilog=zarrs.NOTES.format(stores=zarrs.STORES),
-    )
-    zarrs.add_pyramid(command)
 
 
 def _add_missing(command: Any) -> None:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
-import textwrap
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,7 +14,7 @@ from gridsample.cli import words
 from gridsample.cli.files import resized
 from gridsample.cli.maps import canvas_of
 from gridsample.cli.terminal import progress_bar
-from gridsample.io.omezarr import Multiscale, read_multiscale
+from gridsample.io.omezarr import Multiscale, is_store, read_multiscale
 from gridsample.io.output import size_text
 from gridsample.io.rfc5 import read_transformations
 
@@ -47,8 +45,14 @@ Zarr:
   named t and c are time and channels; all others are spatial, and x is the last one."""
 
 
-def add_pyramid(command: argparse.ArgumentParser) -> None:
-    """Add the arguments of `gridsample pyramid`."""
+def add(commands: Any) -> None:
+    """Add the command `gridsample pyramid`."""
+    command = commands.add_parser(
+        "pyramid",
+        help="write a Zarr image with halved copies",
+        description=HELP,
+        epilog=NOTES.format(stores=STORES),
+    )
     command.set_defaults(run=pyramid)
     command.add_argument("input", type=Path, metavar="INPUT", help="the Zarr store to read")
     command.add_argument("output", type=Path, metavar="OUTPUT.zarr", help="the store to write")
@@ -193,13 +197,6 @@ def run(
 # What the commands share --------------------------------------------------------------------------
 
 
-def is_store(path: Path) -> bool:
-    """Whether a path is a folder with a Zarr array or group."""
-    from gridsample.io.omezarr import MARKERS
-
-    return path.is_dir() and any((path / marker).exists() for marker in MARKERS)
-
-
 def refuse(arguments: argparse.Namespace, *names: str) -> None:
     """Raise an error if an option is given that has no meaning for Zarr stores."""
     for name in names:
@@ -207,13 +204,22 @@ def refuse(arguments: argparse.Namespace, *names: str) -> None:
             raise ValueError(f"--{name.replace('_', '-')} is not accepted for Zarr stores")
 
 
-def refuse_stores(arguments: argparse.Namespace) -> None:
-    """Raise an error if an option is given that has a meaning only for Zarr stores."""
-    for name in ("chunks", "shards", "zarr_format", "axes"):
-        if getattr(arguments, name, None):
-            raise ValueError(
-                f"--{name.replace('_', '-')} is for Zarr stores, but {arguments.input} is none"
-            )
+def or_file(
+    of_store: Callable[[argparse.Namespace], None], of_file: Callable[[argparse.Namespace], None]
+) -> Callable[[argparse.Namespace], None]:
+    """Return a command that processes Zarr stores in one way and files in another."""
+
+    def either(arguments: argparse.Namespace) -> None:
+        if is_store(arguments.input):
+            return of_store(arguments)
+        for name in ("chunks", "shards", "zarr_format", "axes"):
+            if getattr(arguments, name):
+                raise ValueError(
+                    f"--{name.replace('_', '-')} is for Zarr stores, but {arguments.input} is none"
+                )
+        return of_file(arguments)
+
+    return either
 
 
 def image_of(arguments: argparse.Namespace) -> Multiscale:
@@ -229,7 +235,8 @@ def size_of(image: Multiscale) -> tuple[int, ...]:
 def options_of(arguments: argparse.Namespace) -> dict[str, Any]:
     """Return the options that all commands have."""
     chunks, shards = (
-        None if numbers is None else numbers[::-1] for numbers in (arguments.chunks, arguments.shards)
+        None if numbers is None else numbers[::-1]
+        for numbers in (arguments.chunks, arguments.shards)
     )
     return {
         "layout": zarr.Layout(chunks, shards, arguments.zarr_format),
@@ -253,8 +260,6 @@ def describe(path: Path) -> list[tuple[str, str]]:
         shards = f" in shards {array.shards}" if array.shards else ""
         text = f"{array.shape}, chunks {array.chunks}{shards}"
         if image.is_ome:
-            with contextlib.suppress(io.FileError):
-                affine = image.spatial_affine(level)
-            text += "\n" + textwrap.indent(np.array2string(affine[:-1], precision=6), "")
+            text += "\n" + np.array2string(affine[:-1], precision=6)
         facts.append((f"level {level}", text))
     return facts

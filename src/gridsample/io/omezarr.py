@@ -87,10 +87,8 @@ def spatial_part(affine: Affine, spatial: Sequence[int]) -> Affine:
 
 
 def is_store(path: Path) -> bool:
-    """Whether a path is a folder with a Zarr array or group, or would become one by its name."""
-    if path.is_dir():
-        return any((path / marker).exists() for marker in MARKERS)
-    return path.suffix.lower() == ".zarr" and not path.exists()
+    """Whether a path is a folder with a Zarr array or group."""
+    return path.is_dir() and any((path / marker).exists() for marker in MARKERS)
 
 
 # Reading ------------------------------------------------------------------------------------------

@@ -32,6 +32,7 @@ from gridsample.io.stores import ChunkReader, Region, Traffic
 from gridsample.ops.affine import affine_sample
 from gridsample.ops.sampling import grid_sample
 from gridsample.world import Displacement
+from gridsample.zarr.coefficients import Coefficients, lines_of
 from gridsample.zarr.layouts import (
     AS_INPUT,
     Layout,
@@ -135,7 +136,12 @@ def warp(
     with written(
         output, image, [tuple(shape)], stored, traffic, recipe, threads, overwrite, progress
     ) as out:
-        out.fill(0, Warped(call, way, ChunkReader(base), spatial))
+        reader = ChunkReader(base)
+        lines = lines_of(call, spatial) if call.options.prefilter else []
+        if lines:
+            wide = np.complex128 if reader.dtype.kind == "c" else np.float64
+            reader = ChunkReader(Coefficients(reader, lines, np.dtype(wide)))
+        out.fill(0, Warped(call, way, reader, spatial, np.dtype(base.dtype).newbyteorder("=")))
         write_metadata(out.group, image.axes, [way.affine], image.extras, image.name)
     return traffic
 
@@ -278,14 +284,16 @@ class Warped(NamedTuple):
     Attributes:
         call: the call of the whole image.
         way: from the output to the image.
-        reader: reads the image.
+        reader: reads the image, or its coefficients.
         spatial: which axes are spatial.
+        dtype: the dtype of the image.
     """
 
     call: Sampling
     way: Way
     reader: ChunkReader
     spatial: tuple[int, ...]
+    dtype: np.dtype[Any]
 
     def __call__(self, region: Region) -> Array:
         """Compute a region of the output, with all axes."""
@@ -294,14 +302,14 @@ class Warped(NamedTuple):
         if len(self.way.steps) == 1:
             theta = theta_of(self.way.steps[0])
             window = self.window(bounds_of_maps(self.call, theta, block), region)
-            planes = sample_maps(self.call, window, theta, block)
+            planes = sample_maps(self.call, window, theta, block, dtype=self.dtype)
         else:
             grid = self.positions(with_neighbours(self.call, block))
             if self.call.options.footprint is not None:
                 sides = [np.diff(grid, axis=1 + k) for k in range(len(block))]
                 check_sides(self.call, longest_side(self.call, sides))
             window = self.window(bounds_of_grid(self.call, grid), region)
-            planes = sample_grid(self.call, window, grid, block)
+            planes = sample_grid(self.call, window, grid, block, dtype=self.dtype)
         return from_planes(planes, shape, self.spatial)
 
     def window(self, bounds: Any, region: Region) -> Window:
@@ -348,11 +356,13 @@ def applied(matrix: Affine, points: Array) -> Array:
 
 def displacements(step: Displacement, points: Array) -> Array:
     """Interpolate a displacement field at points of the world; beyond its voxels, it is 0."""
-    vectors = np.asarray(step.vectors, np.float64)
+    # With channels first, the bits of a point do not depend on the points beside it.
+    vectors = np.ascontiguousarray(np.moveaxis(np.asarray(step.vectors, np.float64), -1, 0))
     positions = applied(np.linalg.inv(np.asarray(step.affine, np.float64)), points)
     grid = np.ascontiguousarray(positions.reshape(1, -1, positions.shape[-1])[..., ::-1])
-    sampled: Array = grid_sample(
-        vectors[np.newaxis], grid, "linear", "border", coords="pixel", channel_axis=-1, threads=1,
+    sampled = grid_sample(
+        vectors[np.newaxis], grid, "linear", "border", coords="pixel", threads=1,
         extrapolate="edges",
-    ).reshape(points.shape)  # fmt: skip
-    return sampled
+    )  # fmt: skip
+    result: Array = np.moveaxis(sampled[0], 0, -1).reshape(points.shape)
+    return result
