@@ -46,6 +46,8 @@ ROOMS = {
     "tifffile": [],
     "nibabel": [],
     "SimpleITK": [],
+    "xarray": [],
+    "zarr": [],
     "PIL": [],
     "rich": [],
 }

@@ -147,13 +147,12 @@ def of_steps(image: Multiscale, arguments: argparse.Namespace) -> dict[str, Any]
 
 def resize_store(arguments: argparse.Namespace) -> None:
     """Resize a Zarr store."""
-    refuse(arguments, "nodata", "straight_alpha", "volume")
+    refuse(arguments, "nodata", "straight_alpha", "volume", "missing")
     size = resized(arguments, size_of(image_of(arguments)))
     options = {
         **options_of(arguments),
         "align_corners": arguments.align_corners,
         "antialias": arguments.antialias,
-        "missing": arguments.missing or "propagate",
         "mode": arguments.mode,
         "size": size[::-1],
     }

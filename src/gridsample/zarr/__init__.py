@@ -9,6 +9,7 @@ when it is repeated: what is finished is not computed again.
 from gridsample.io.stores import Traffic
 from gridsample.zarr.layouts import Layout
 from gridsample.zarr.pyramids import pyramid
+from gridsample.zarr.resizing import resize
 from gridsample.zarr.warping import warp
 
-__all__ = ["Layout", "Traffic", "pyramid", "warp"]
+__all__ = ["Layout", "Traffic", "pyramid", "resize", "warp"]
