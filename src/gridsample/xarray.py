@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gridsample.definitions.plan import Mode
+from gridsample.definitions.plan import Mode, listed
 from gridsample.fields.displacements import invert
 from gridsample.ops.sampling import grid_sample
 
@@ -23,9 +23,9 @@ __all__ = ["resample"]
 
 Positions = NDArray[np.float64]
 
-# Pixels to which coordinates are inverted on curvilinear grids, the steps to that, and beyond which
-# residual a point counts as outside.
-PRECISION, STEPS, FAILED = 1e-9, 50, 1e-3
+# Pixels to which coordinates are inverted on curvilinear grids, the steps to that, beyond which
+# residual a point counts as outside, and how near to a pixel it is that pixel.
+PRECISION, STEPS, FAILED, SAME = 1e-9, 50, 1e-3, 1e-7
 
 
 def resample(
@@ -39,7 +39,6 @@ def resample(
     antialias: bool = False,
     missing: str = "propagate",
     threads: int | None = None,
-    **options: Any,
 ) -> xarray.DataArray:
     """Resample a DataArray to the coordinates of another one.
 
@@ -66,7 +65,6 @@ def resample(
         extrapolate: whether there are values beyond the outermost coordinates, as in `grid_sample`:
             "centers" for none, as in xarray, "edges" for half a pixel more, True for all.
         antialias, missing, threads: as in `grid_sample`.
-        options: other options of `grid_sample`, such as ``weights``.
 
     Returns:
         A DataArray with the dtype, name and attributes of the image.  A dimension of ``like``
@@ -99,16 +97,18 @@ def resample(
             f"like's coordinates have the dimensions {sorted(map(str, common))}, which the image "
             "keeps; rename them in like"
         )
+    is_filled = extrapolate is not True or "constant" in listed(padding_mode)
     if fill_value is None:
-        fill_value = np.nan if image.dtype.kind in "fc" else 0
+        fill_value = np.nan if image.dtype.kind in "fc" and is_filled else 0
     order = arranged(list(image.dims), sampled, new)
     values = sampled_values(
-        image.transpose(*kept, *sampled).data,
-        [axis_array(positions[dim], new) for dim in sampled],
+        image.transpose(*kept, *sampled),
+        {dim: axis_array(positions[dim], new) for dim in sampled},
+        new,
         {
             "mode": mode, "padding_mode": padding_mode, "fill_value": fill_value,
             "extrapolate": extrapolate, "antialias": antialias, "missing": missing,
-            "threads": threads, **options,
+            "threads": threads,
         },
     )  # fmt: skip
     coordinates = {
@@ -270,6 +270,8 @@ def curvilinear(
             break
         shifted = shifted + residual
     found = np.where((np.abs(residual) <= FAILED).all(-1, keepdims=True), found, np.nan)
+    # The coordinates of a pixel at the edge are not outside.
+    found = np.where(np.abs(found - np.rint(found)) < SAME, np.rint(found), found)
     positions = found.reshape(goal.shape)[..., ::-1]
     return {
         dim: wanted[0].copy(data=positions[..., k]).reset_coords(drop=True)
@@ -326,11 +328,55 @@ def axis_array(positions: xarray.DataArray, new: Sequence[Hashable]) -> Position
     return values.reshape([positions.sizes.get(dim, 1) for dim in new])
 
 
-def sampled_values(data: Any, positions: Sequence[Positions], options: dict[str, Any]) -> Any:
-    """Sample the last axes of an array at positions in pixels, one array for each axis."""
-    rank = len(positions)
+def sampled_values(
+    image: xarray.DataArray,
+    positions: Mapping[Hashable, Positions],
+    new: Sequence[Hashable],
+    options: dict[str, Any],
+) -> Any:
+    """Sample the last dimensions of an image at positions in pixels.
+
+    Args:
+        image: the image, whose last dimensions are those of ``positions``, in this order.
+        positions: for each dimension, the positions of all outputs.
+        new: the dimensions of the outputs.
+        options: options of `grid_sample`.
+    """
+    data, rank = image.data, len(positions)
     lead, spatial = data.shape[: data.ndim - rank], data.shape[data.ndim - rank :]
-    grid = np.stack(np.broadcast_arrays(*positions[::-1]), -1)[np.newaxis]
+    shape = np.broadcast_shapes(*(each.shape for each in positions.values()))
+    lines = [np.broadcast_to(each, shape) for each in positions.values()][::-1]
     planes = data.reshape(1, -1, *spatial)
-    result = grid_sample(planes, grid, coords="pixel", **options)
-    return result.reshape(*lead, *grid.shape[1:-1])
+    if image.chunks is None:
+        grid = np.stack(lines, -1)[np.newaxis]
+        result = grid_sample(planes, grid, coords="pixel", **options)
+    else:
+        result = sampled_chunks(image, planes, lines, new, options)
+    return result.reshape(*lead, *shape)
+
+
+def sampled_chunks(
+    image: xarray.DataArray,
+    planes: Any,
+    lines: Sequence[Positions],
+    new: Sequence[Hashable],
+    options: dict[str, Any],
+) -> Any:
+    """Sample a Dask array; the grid is made chunk by chunk, in chunks of about the image's size."""
+    import dask.array as da
+
+    from gridsample import dask
+
+    sizes = dict(zip(image.dims, image.data.chunksize, strict=True))
+    others = [sizes[dim] for dim in image.dims[-len(lines) :]]
+    wanted = [sizes.get(dim, others[min(k, len(others) - 1)]) for k, dim in enumerate(new)]
+    chunks = da.core.normalize_chunks(
+        [min(n, m) for n, m in zip(wanted, lines[0].shape, strict=True)], lines[0].shape
+    )
+    grid = da.stack([da.from_array(line, chunks, name=False) for line in lines], -1)[np.newaxis]
+    bounds = dask.coordinate_bounds(grid, coords="pixel", antialias=options["antialias"]).compute(
+        scheduler="sync"
+    )
+    if options["threads"] is None:
+        options = {name: value for name, value in options.items() if name != "threads"}
+    return dask.grid_sample(planes, grid, coords="pixel", bounds=bounds, **options)
