@@ -37,7 +37,7 @@ ROOMS = {
         "torch_compat.py",
     ],
     "jax": ["backends/jax", "jax.py"],
-    "dask": ["backends/dask"],
+    "dask": ["dask/"],
     "cupy": ["backends/cupy"],
     "scipy": [],
     "skimage": [],

@@ -73,13 +73,13 @@ class Region(NamedTuple):
             yield tuple(slice(start, stop) for start, stop in box)
 
     def chunks(self, chunks: Sequence[Sequence[int]]) -> Iterator[Shape]:
-        """Yield the indices of an image's chunks that overlap the region.
+        """Return the indices of an image's chunks that overlap the region, as an iterator.
 
         Args:
             chunks: the sizes of the chunks along each axis.
         """
-        yield from itertools.product(
-            *(overlapping(pieces, sizes) for pieces, sizes in zip(self.axes, chunks, strict=True))
+        return itertools.product(
+            *[overlapping(pieces, sizes) for pieces, sizes in zip(self.axes, chunks, strict=True)]
         )
 
     def size(self) -> int:
@@ -90,11 +90,14 @@ class Region(NamedTuple):
 def overlapping(pieces: Intervals, sizes: Sequence[int]) -> Sequence[int]:
     """Return the chunks of an axis that overlap intervals, in order."""
     ends = ends_of(tuple(sizes))
+    if len(pieces) == 1:
+        start, stop = pieces[0]
+        return range(bisect.bisect_right(ends, start), bisect.bisect_right(ends, stop - 1) + 1)
     overlaps = [
         range(bisect.bisect_right(ends, start), bisect.bisect_right(ends, stop - 1) + 1)
         for start, stop in pieces
     ]
-    return overlaps[0] if len(overlaps) == 1 else sorted(set().union(*overlaps))
+    return sorted(set().union(*overlaps))
 
 
 @functools.lru_cache(maxsize=64)
@@ -203,8 +206,13 @@ def bounds_of_maps(call: Sampling, theta: Array, block: Block) -> Bounds:
 
 
 def bounds_of_extents(call: Sampling, theta: Array, extents: Sequence[Extent]) -> Bounds:
-    """Bound the coordinates of affine maps, given the extents of a block along each axis."""
+    """Bound the coordinates of affine maps, given the extents of a block along each axis.
+
+    Extents may have axes of blocks between N and D, which the result then has before D.
+    """
     shift = theta[..., len(call.out)].astype(np.float64)
+    axes = extents[0].low.ndim - shift.ndim if extents else 0
+    shift = shift.reshape(len(shift), *(1,) * axes, -1)
     low = sum((extent.low for extent in extents), shift)
     high = sum((extent.high for extent in extents), shift)
     error = 4 * call.epsilon * sum((extent.size for extent in extents), np.abs(shift))

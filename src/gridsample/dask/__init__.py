@@ -8,7 +8,9 @@ the image, in float64.  See `docs/dask.md`.
 
 from gridsample.dask.grids import coordinate_bounds, grid_sample, map_coordinates
 from gridsample.dask.maps import affine_sample, affine_transform, resample
+from gridsample.dask.resizing import interpolate, zoom
 from gridsample.dask.sampling import Points
+from gridsample.dask.splatting import splat
 from gridsample.dask.splines import spline_filter
 
 __all__ = [
@@ -17,7 +19,10 @@ __all__ = [
     "affine_transform",
     "coordinate_bounds",
     "grid_sample",
+    "interpolate",
     "map_coordinates",
     "resample",
+    "splat",
     "spline_filter",
+    "zoom",
 ]

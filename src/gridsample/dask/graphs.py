@@ -135,7 +135,7 @@ def array_of_tasks(
 def entry(array: Any, k: int, chunks: Chunks, dtype: Any) -> Any:
     """Return entry ``k`` of an array whose chunks are tuples; axes may have fewer chunks."""
     name = f"{array.name}-{k}"
-    layer = {
+    layer: dict[Any, Any] = {
         (name, *place): (operator.getitem, (array.name, *place), k)
         for place in itertools.product(*(range(len(sizes)) for sizes in chunks))
     }

@@ -21,10 +21,10 @@ from gridsample.chunked.regions import (
     sampling_of,
 )
 from gridsample.dask.graphs import Chunks, Source, array_of_tasks, as_dask, blocks_of, chunks_for
+from gridsample.dask.maps import scipy_source
 from gridsample.dask.sampling import Call, Points, dry_run, held, sampled
 from gridsample.dask.splines import coefficients
 from gridsample.definitions.plan import Mode, Shape
-from gridsample.ndimage.modes import spline_of
 
 
 def grid_sample(
@@ -87,8 +87,26 @@ def grid_sample(
         >>> result[0, 0, 0].compute()
         array([ 0.,  4.,  8., 12.])
     """
-    image = as_dask(input, "input")
-    last = -1 if options.get("channel_axis", 1) == -1 else 1
+    return at_grid(
+        as_dask(input, "input"), grid, coords, bounds, chunks, size, weights,
+        mode=mode, padding_mode=padding_mode, align_corners=align_corners,
+        **{"threads": 1, **options},
+    )  # fmt: skip
+
+
+def at_grid(
+    image: Any,
+    grid: Any,
+    coords: str,
+    bounds: Any,
+    chunks: Any,
+    size: Sequence[int] | None = None,
+    weights: Any = None,
+    source: Any = None,
+    **keywords: Any,
+) -> Any:
+    """Make the array of `grid_sample`; ``source`` are coefficients of the image."""
+    last = -1 if keywords.get("channel_axis", 1) == -1 else 1
     points, grid = (grid, None) if isinstance(grid, Points) else (None, grid)
     if points is not None:
         out, items, kind = out_of_points(size), 1, real_type(image.dtype, np.dtype(np.float32))
@@ -96,11 +114,9 @@ def grid_sample(
         out, items, kind = tuple(grid.shape[1:-1]), grid.shape[0], np.dtype(grid.dtype)
         if kind.kind in "iu":
             kind = np.dtype(np.float32 if kind.itemsize < 4 else np.float64)
-    keywords = {"coords": coords, "threads": 1, **options}
     sampling = sampling_of(
-        image.shape, out, mode, padding_mode, align_corners,
-        real=real_type(image.dtype, kind), **keywords,
-    )  # fmt: skip
+        image.shape, out, coords=coords, real=real_type(image.dtype, kind), **keywords
+    )
     spatial = image.chunks[1:-1] if last == -1 else image.chunks[2:]
     if isinstance(grid, da.Array):
         grid = grid.rechunk({0: -1, grid.ndim - 1: -1})
@@ -122,7 +138,7 @@ def grid_sample(
         weights=None if shares is None else Source.of(shares, last),
     )  # fmt: skip
     dry_run(call, image.shape[last], items)
-    source = image
+    source = image if source is None else source
     if sampling.options.prefilter:
         source = coefficients(image, sampling, kind == np.float64)
     return sampled(source, call, outs, limits, items, grid, shares)
@@ -291,9 +307,6 @@ def map_coordinates(
         array([2., 7.])
     """
     array = as_dask(image, "image")
-    spline = spline_of(order, mode, cval, prefilter)
-    if spline.mode.fold is not None:
-        raise ValueError("mode 'wrap' is not supported in chunks; accepted: 'grid-wrap' and others")
     if not isinstance(coordinates, da.Array):
         coordinates = np.asarray(coordinates)
     if coordinates.shape[0] != array.ndim:
@@ -301,8 +314,14 @@ def map_coordinates(
             f"coordinates must have {array.ndim} entries along the first axis, one for each axis "
             f"of the image, got shape {coordinates.shape}"
         )
-    keywords = {**spline.options, **spline.beyond, "prefilter": spline.filters}
-    return grid_sample(
-        array[np.newaxis, np.newaxis], as_points(coordinates), coords="pixel", bounds=bounds,
-        chunks=chunks, threads=threads, **keywords,
-    )[0, 0]  # fmt: skip
+    source = scipy_source(array, order, mode, cval, prefilter)
+    limits = bounds
+    if source.pad and bounds is not None:
+        limits = np.asarray(bounds, np.float64) + source.pad
+    if chunks is None and coordinates.ndim - 1 == array.ndim:
+        chunks = chunks_for(None, coordinates.shape[1:], array.chunks, array.dtype)
+    result = at_grid(
+        source.pixels, as_points(coordinates) + source.pad, "pixel", limits, chunks,
+        source=source.coefficients, threads=threads, **source.options,
+    )  # fmt: skip
+    return result[0, 0]

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
+import dask.array as da
 import numpy as np
 
 from gridsample.chunked.blocks import check_sides, longest_side
 from gridsample.chunked.regions import Sampling, real_type, sampling_of
 from gridsample.dask.graphs import Source, as_dask, chunks_for
 from gridsample.dask.sampling import Call, bounds_under, dry_run, sampled
-from gridsample.dask.splines import coefficients
+from gridsample.dask.splines import coefficients, filtered, type_of_coefficients
 from gridsample.definitions.plan import Mode, Shape
 from gridsample.definitions.sizes import check_output, check_theta
 from gridsample.ndimage.modes import spline_of
@@ -70,8 +71,15 @@ def affine_sample(
     return under_maps(image, maps, sampling, chunks, weights)
 
 
-def under_maps(image: Any, theta: Any, sampling: Sampling, chunks: Any, weights: Any) -> Any:
-    """Make the array of a checked call with maps."""
+def under_maps(
+    image: Any,
+    theta: Any,
+    sampling: Sampling,
+    chunks: Any,
+    weights: Any = None,
+    source: Any = None,
+) -> Any:
+    """Make the array of a checked call with maps; ``source`` are coefficients of the image."""
     last = -1 if sampling.options.channels_last() else 1
     lead = 1 if last == -1 else 2
     spatial = image.chunks[lead : lead + len(sampling.spatial)]
@@ -82,7 +90,7 @@ def under_maps(image: Any, theta: Any, sampling: Sampling, chunks: Any, weights:
     )  # fmt: skip
     check_sides(sampling, longest_side(sampling, steps_of(theta, sampling)))
     dry_run(call, image.shape[last], len(theta))
-    source = image
+    source = image if source is None else source
     if sampling.options.prefilter:
         source = coefficients(image, sampling, theta.dtype == np.float64)
     outs = chunks_for(chunks, sampling.out, spatial, image.dtype)
@@ -117,8 +125,8 @@ def affine_transform(
 
     Output pixel o is the input at ``matrix @ o + offset``, in pixels and in the order of the
     array's axes, as in `scipy.ndimage.affine_transform`.  The results are those of
-    `gridsample.ndimage.affine_transform`.  Splines are exact for all modes; SciPy pads the image
-    for "nearest" and "grid-constant", which leaves an error of about 1e-7.
+    `gridsample.ndimage.affine_transform`, except that with order=0 and mode="mirror", positions
+    half a pixel beyond the last centre take the last pixel.
 
     Args:
         image: an array of 1 to 3 axes: a dask array, or an array with chunks.
@@ -148,22 +156,67 @@ def affine_transform(
     """
     array = as_dask(image, "image")
     rank = array.ndim
-    spline = spline_of(order, mode, cval, prefilter)
-    if spline.mode.fold is not None:
-        raise ValueError("mode 'wrap' is not supported in chunks; accepted: 'grid-wrap' and others")
     matrix, shift = pixel_matrix(matrix, offset, rank)
-    theta = np.concatenate([matrix, shift[:, np.newaxis]], 1)
-    theta[:, :rank] = theta[::-1, :rank][:, ::-1]
-    theta[:, rank] = theta[::-1, rank]
     shape = tuple(array.shape if output_shape is None else output_shape)
     if len(shape) != rank:
         raise ValueError(f"output_shape must have {rank} axes, as the image, got {shape}")
-    keywords = {**spline.options, **spline.beyond, "prefilter": spline.filters}
-    pixels = array[np.newaxis, np.newaxis]
+    source = scipy_source(array, order, mode, cval, prefilter)
+    theta = np.concatenate([matrix, shift[:, np.newaxis] + source.pad], 1)
+    # From z, y, x to x, y, z.
+    theta = np.concatenate([theta[::-1, :rank][:, ::-1], theta[::-1, rank:]], 1)
     sampling = sampling_of(
-        pixels.shape, shape, coords="pixel", real=np.float64, threads=threads, **keywords
+        source.pixels.shape, shape, coords="pixel", real=np.float64, threads=threads,
+        **source.options,
+    )  # fmt: skip
+    chunks = chunks_for(output_chunks, shape, array.chunks, array.dtype)
+    result = under_maps(
+        source.pixels, theta[np.newaxis], sampling, chunks, source=source.coefficients
     )
-    return under_maps(pixels, theta[np.newaxis], sampling, output_chunks, None)[0, 0]
+    return result[0, 0]
+
+
+class ScipySource(NamedTuple):
+    """An image as SciPy's functions sample it.
+
+    Attributes:
+        pixels: the image with the pixels that SciPy adds, (1, 1, *spatial).
+        coefficients: what is sampled.
+        pad: the number of pixels that are added at each end.
+        options: the options of `gridsample.grid_sample`.
+    """
+
+    pixels: Any
+    coefficients: Any
+    pad: int
+    options: dict[str, Any]
+
+
+def scipy_source(array: Any, order: int, mode: str, cval: float, prefilter: bool) -> ScipySource:
+    """Prepare a dask array (*spatial) for one of SciPy's modes.
+
+    Raises:
+        RuntimeError: the order or the mode is unknown.
+        ValueError: the mode is "wrap".
+    """
+    spline = spline_of(order, mode, cval, prefilter)
+    if spline.mode.fold is not None:
+        raise ValueError("mode 'wrap' is not supported in chunks; accepted: 'grid-wrap' and others")
+    if spline.pad:
+        values = {"constant_values": cval} if spline.mode.pad == "constant" else {}
+        padded = da.pad(array, spline.pad, mode=spline.mode.pad, **values)
+        array = padded.rechunk(tuple([joined(sizes, spline.pad) for sizes in array.chunks]))
+    pixels = array[np.newaxis, np.newaxis]
+    coefficients = pixels
+    if spline.filters:
+        axes, dtype = range(2, pixels.ndim), type_of_coefficients(array.dtype, wide=True)
+        names = [spline.mode.prefilter] * len(axes)
+        coefficients = filtered(pixels, order, names, axes, dtype)
+    return ScipySource(pixels, coefficients, spline.pad, {**spline.options, **spline.beyond})
+
+
+def joined(sizes: Sequence[int], pad: int) -> tuple[int, ...]:
+    """Return chunks of which the first and the last are longer by some pixels."""
+    return tuple([n + pad * (k == 0) + pad * (k == len(sizes) - 1) for k, n in enumerate(sizes)])
 
 
 def pixel_matrix(matrix: Any, offset: Any, rank: int) -> tuple[Any, Any]:
@@ -233,6 +286,7 @@ def resample(
             "or a function, sample with gridsample.dask.grid_sample"
         )
     call = prepared(stand_in, affine, like, transform, axes, {})
+    assert call.theta is not None
     front = (np.newaxis,) * (2 - call.lead)
     pixels = array[front]
     shares = None if weights is None else as_dask(weights, "weights")[front]

@@ -6,6 +6,7 @@ A task samples one chunk of the result.  It depends on the chunks of the image t
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
@@ -17,6 +18,7 @@ from gridsample.chunked.regions import (
     Array,
     Block,
     Bounds,
+    Extent,
     Region,
     Sampling,
     bounds_of_extents,
@@ -219,19 +221,29 @@ def some(region: Region) -> Region:
     return Region(tuple([((0, 1),)] * len(region.axes)))
 
 
-def bounds_under(sampling: Sampling, theta: Array, chunks: Chunks) -> Any:
-    """Return the function of `sampled` for maps."""
-    parts = [parts_of(sizes) for sizes in chunks]
-    extents = [
-        [extent_along(sampling, theta, k, part) for part in axis_parts]
-        for k, axis_parts in enumerate(parts)
+def bounds_under(
+    sampling: Sampling, theta: Array, chunks: Chunks
+) -> Callable[[Shape, Block, slice], Bounds]:
+    """Return the function of `sampled` for maps, which looks bounds up in a table."""
+    lines = [
+        [extent_along(sampling, theta, k, part) for part in parts_of(sizes)]
+        for k, sizes in enumerate(chunks)
     ]
 
+    @functools.lru_cache(maxsize=1)
+    def table(first: int | None, last: int | None) -> Bounds:
+        items, extents = slice(first, last), list[Extent]()
+        for k, line in enumerate(lines):
+            numbers = [np.stack(arrays)[:, items] for arrays in zip(*line, strict=True)]
+            # (blocks along axis k, N, D), with N before the axes of blocks.
+            shape = [-1 if axis == k else 1 for axis in range(len(lines))]
+            extents.append(Extent(*[np.moveaxis(x, 1, 0) for x in numbers]))
+            extents[-1] = Extent(*[x.reshape(len(x), *shape, x.shape[-1]) for x in extents[-1]])
+        return bounds_of_extents(sampling, theta[items], extents)
+
     def bounds(place: Shape, block: Block, items: slice) -> Bounds:
-        own = [axis_extents[k] for axis_extents, k in zip(extents, place, strict=True)]
-        if items != slice(None):
-            own = [type(extent)(*[array[items] for array in extent]) for extent in own]
-        return bounds_of_extents(sampling, theta[items], own)
+        found = table(items.start, items.stop)
+        return Bounds(found.low[place], found.high[place])
 
     return bounds
 

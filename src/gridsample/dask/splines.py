@@ -55,9 +55,16 @@ def spline_filter(
     corners = check_flag(align_corners, "align_corners")
     if check_order(order) < 2:
         return image
-    dtype = type_of_coefficients(image.dtype)
-    for axis, name in zip(chosen, check_names(boundary, chosen), strict=True):
-        image = filtered_along(image, Line(axis, order, extension(name, corners), dtype))
+    names = [extension(name, corners) for name in check_names(boundary, chosen)]
+    return filtered(image, order, names, chosen, type_of_coefficients(image.dtype))
+
+
+def filtered(
+    image: Any, order: int, boundaries: Sequence[str], axes: Sequence[int], dtype: Any
+) -> Any:
+    """Filter a dask array along some axes."""
+    for axis, boundary in zip(axes, boundaries, strict=True):
+        image = filtered_along(image, Line(axis, order, boundary, dtype))
     return image
 
 

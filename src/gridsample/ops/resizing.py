@@ -494,80 +494,56 @@ def resize_rows(
     for begin in range(0, resizing.size[0], rows):
         part = tables.window(leading, slice(begin, min(begin + rows, resizing.size[0])))
         band = read(part.inputs.start, part.inputs.stop)
-        votes = check_types(mode, len(spatial), band.dtype, band.dtype.kind in "biu")
+        check_types(mode, len(spatial), band.dtype, band.dtype.kind in "biu")
         result = np.empty((1, part.map.band.outputs, *resizing.size[1:], shape[-1]), band.dtype)
-        maps, ends = (
-            [part.map, *others],
-            [channels_second(array) for array in (band[np.newaxis], result)],
-        )
-        if votes:
-            of_labels().resize(maps, *ends, threads)
-        else:
-            of_resizing().resize(maps, *ends, real_type(band.dtype), threads)
+        source, target = channels_second(band[np.newaxis]), channels_second(result)
+        resize_by([part.map, *others], source, target, resizing._replace(threads=threads))
         yield result[0, part.keep]
+
+
+def resize_by(
+    maps: Sequence[tables.AxisMap], image: Array, result: Array, resizing: Resizing
+) -> None:
+    """Resize a NumPy array (N, C, *spatial) by a map for each axis, into a result."""
+    if tables.votes(resizing.methods):
+        of_labels().resize(maps, image, result, resizing.threads)
+    else:
+        real = real_type(image.dtype)
+        of_resizing().resize(maps, image, result, real, resizing.threads, resizing.rounding)
+
+
+# A block at a time --------------------------------------------------------------------------------
+
+
+def windows_of(
+    resizing: Resizing, spatial: Sequence[int], block: Sequence[slice]
+) -> list[tables.Window]:
+    """Return what a block of the result needs along each axis of an image of some shape."""
+    return [
+        tables.window(
+            tables.Axis(
+                n, resizing.size[k], method, resizing.align_corners and tables.aligns(method),
+                resizing.antialias, resizing.scales[k],
+            ),
+            block[k],
+        )
+        for k, (n, method) in enumerate(zip(spatial, resizing.methods, strict=True))
+    ]  # fmt: skip
+
+
+def resize_block(image: Array, windows: Sequence[tables.Window], resizing: Resizing) -> Array:
+    """Compute a block of the result from the inputs of its windows, (N, C, *inputs).
+
+    The block has the bits of the whole result, except for splines, of which it is within rounding.
+    """
+    maps = [window.map for window in windows]
+    shape = (*image.shape[:2], *[axis_map.outputs for axis_map in maps])
+    result = np.empty(shape, image.dtype.newbyteorder("="))
+    if result.size:
+        resize_by(maps, image, result, resizing)
+    kept: Array = result[(slice(None), slice(None), *[window.keep for window in windows])]
+    return kept
 
 
 # The number of values in a band of rows of the input or the output.
 BAND_NUMBERS = 1 << 23
-
-
-def resize_block(
-    read: Callable[[tuple[slice, ...]], Array],
-    spatial: Sequence[int],
-    resizing: Resizing,
-    block: Sequence[slice],
-) -> Array:
-    """Compute a block of a resized image from those pixels that it needs.
-
-    Axes are resized one after the other, those that become shorter first, with nothing rounded
-    between them.  So blocks do not depend on each other, and are the whole result apart from the
-    rounding of sums.
-
-    Args:
-        read: a function that returns a part of the image, (N, C, *part).
-        spatial: the image's spatial shape.
-        resizing: the call, of `plan_resizing`.
-        block: the outputs along each axis.
-
-    Returns:
-        The block, (N, C, *block), in the image's dtype.
-
-    Example:
-        >>> import numpy as np
-        >>> from gridsample.ops.resizing import plan_resizing, resize_block
-        >>> image = np.arange(6.0).reshape(1, 1, 6)
-        >>> resizing = plan_resizing((6,), 3, None, "linear", False, None, False)
-        >>> resize_block(lambda part: image[:, :, *part], (6,), resizing, [slice(1, 3)])
-        array([[[2.5, 4.5]]])
-    """
-    aligned, smooths = resizing.align_corners, resizing.antialias
-    axes = [
-        tables.Axis(n, m, method, aligned and tables.aligns(method), smooths, scale)
-        for n, m, method, scale in zip(
-            spatial, resizing.size, resizing.methods, resizing.scales, strict=True
-        )
-    ]
-    parts = [tables.window(axis, rows) for axis, rows in zip(axes, block, strict=True)]
-    values = read(tuple(part.inputs for part in parts))
-    dtype, maps = values.dtype, [part.map for part in parts]
-    votes = tables.votes(resizing.methods)
-    if votes or all(not (each.before or each.after) and each.band.copies for each in maps):
-        shape = (*values.shape[:2], *(each.band.outputs for each in maps))
-        result = np.empty(shape, dtype)
-        if votes:
-            of_labels().resize(maps, values, result, resizing.threads)
-        else:
-            of_resizing().resize(maps, values, result, real_type(dtype), resizing.threads)
-        return result[:, :, *(part.keep for part in parts)]
-    real = real_type(dtype)
-    between = np.result_type(dtype, real) if dtype.kind in "fc" else real
-    order = sorted(range(len(maps)), key=lambda k: resizing.size[k] / spatial[k])
-    for k in order:
-        single = [tables.axis_map(tables.Axis(n, n, METHODS["nearest"])) for n in values.shape[2:]]
-        single[k] = maps[k]
-        shape = list(values.shape)
-        shape[k + 2] = maps[k].band.outputs
-        result = np.empty(shape, dtype if k == order[-1] else between)
-        of_resizing().resize(single, values, result, real, resizing.threads)
-        values = result[(slice(None),) * (k + 2) + (parts[k].keep,)]
-    return values

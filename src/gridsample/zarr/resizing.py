@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from gridsample.definitions.plan import Mode, check_threads
 from gridsample.io.omezarr import moved, write_metadata
 from gridsample.io.stores import ChunkReader, Region, Traffic
-from gridsample.ops.resizing import interpolate, plan_resizing, resize_block
+from gridsample.ops.resizing import interpolate, plan_resizing, resize_block, windows_of
 from gridsample.warp import fitted
 from gridsample.zarr.layouts import (
     AS_INPUT,
@@ -41,9 +41,8 @@ def resize(
 ) -> Traffic:
     """Resize an image of a Zarr store, and write the result to another store.
 
-    The results are those of `gridsample.interpolate` for the whole image in memory, apart from the
-    rounding of sums, because axes are always resized one after the other, in the same order.
-    Copies (mode="nearest") and labels are equal.
+    The results are those of `gridsample.interpolate` for the whole image in memory, bit for bit;
+    splines differ by rounding.
 
     Args:
         source: the folder of a Zarr array or of an OME-Zarr image, whose finest level is read.
@@ -88,13 +87,11 @@ def resize(
     stored = stored_as(base, spatial, layout)
 
     def block(region: Region) -> NDArray[np.generic]:
-        def read(part: tuple[slice, ...]) -> NDArray[np.generic]:
-            whole = list(region)
-            for k, each in zip(spatial, part, strict=True):
-                whole[k] = each
-            return planes_of(reader[tuple(whole)], spatial)
-
-        planes = resize_block(read, inputs, resizing, [region[k] for k in spatial])
+        windows = windows_of(resizing, inputs, [region[k] for k in spatial])
+        whole = list(region)
+        for k, window in zip(spatial, windows, strict=True):
+            whole[k] = window.inputs
+        planes = resize_block(planes_of(reader[tuple(whole)], spatial), windows, resizing)
         return from_planes(planes, [part.stop - part.start for part in region], spatial)
 
     recipe = {
