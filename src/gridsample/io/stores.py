@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from gridsample.io.image import FileError, require
 
 Region = tuple[slice, ...]
-CACHE_BYTES = 1 << 28
+CACHE_BYTES = 1 << 30
 """The bytes of decoded chunks that a source keeps, at most."""
 
 
@@ -183,14 +183,31 @@ def resumable(path: Path, recipe: Mapping[str, Any], *, overwrite: bool) -> Iter
 
 
 def files_of(array: Any) -> Iterator[tuple[str, Region]]:
-    """Yield the key and the region of each file of an array: its shards, or else its chunks."""
+    """Yield the key and the region of each file of an array: its shards, or else its chunks.
+
+    They are in Morton order: cubes of 2, 4, 8, ... neighbours along each axis are finished one
+    after the other, whose pixels come from the same chunks of a source.
+    """
     shape = array.shards or array.chunks
     counts = [-(-size // n) for size, n in zip(array.shape, shape, strict=True)]
-    for index in itertools.product(*map(range, counts)):
+    for index in sorted(itertools.product(*map(range, counts)), key=morton):
         sizes = zip(index, shape, array.shape, strict=True)
         region = tuple(slice(k * n, min((k + 1) * n, size)) for k, n, size in sizes)
         key = array.metadata.encode_chunk_key(index)
         yield f"{array.path}/{key}".strip("/"), region
+
+
+def morton(index: Sequence[int]) -> int:
+    """Return the place of an index in Morton order, by the bits of its numbers in turn.
+
+    >>> sorted([(0, 0), (0, 1), (0, 2), (1, 0), (1, 1)], key=morton)
+    [(0, 0), (0, 1), (1, 0), (1, 1), (0, 2)]
+    """
+    place, rank = 0, len(index)
+    for bit in range(max(index, default=0).bit_length()):
+        for axis, k in enumerate(reversed(index)):
+            place |= (k >> bit & 1) << (bit * rank + axis)
+    return place
 
 
 def fill(
