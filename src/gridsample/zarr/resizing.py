@@ -91,7 +91,7 @@ def resize(
         whole = list(region)
         for k, window in zip(spatial, windows, strict=True):
             whole[k] = window.inputs
-        planes = resize_block(planes_of(reader[tuple(whole)], spatial), windows, resizing)
+        planes = resize_block(planes_of(reader[tuple(whole)], spatial), windows, resizing, inputs)
         return from_planes(planes, [part.stop - part.start for part in region], spatial)
 
     recipe = {
