@@ -57,6 +57,7 @@ def read_transformations(path: Path | str, name: str | None = None) -> list[Any]
         OSError: the file does not exist.
     """
     path = Path(path)
+    path.stat()  # a file that does not exist is an OSError
     with one_line(f"cannot read {path} as coordinate transformations"):
         if path.is_dir():
             group: Any = require("zarr", "zarr").open_group(str(path), mode="r")
