@@ -255,7 +255,8 @@ def curvilinear(
     fit, *_ = np.linalg.lstsq(design, indices.reshape(-1, len(dims)), rcond=None)
 
     def near(values: Positions) -> Positions:
-        return values @ fit[:-1] + fit[-1]
+        result: Positions = values @ fit[:-1] + fit[-1]
+        return result
 
     # Components in x, y order, as fields have them.
     field = (near(sources) - indices)[..., ::-1][np.newaxis]

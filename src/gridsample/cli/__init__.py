@@ -23,6 +23,7 @@ from gridsample.cli.files import resize_file, warp_file
 from gridsample.cli.streams import streamed
 from gridsample.cli.terminal import Terminated, ending_cleanly, quiet_libraries
 from gridsample.definitions.plan import BOUNDARIES, MISSING
+from gridsample.io.omezarr import is_store
 from gridsample.methods import names as method_names
 from gridsample.ops.missing import RULES
 
@@ -217,7 +218,7 @@ def _info(arguments: argparse.Namespace) -> None:
         facts = fields.describe_field(fields.read_field(arguments.file))
         _print_facts([("file", str(arguments.file)), *facts])
         return
-    if zarrs.is_store(arguments.file):
+    if is_store(arguments.file):
         _print_facts([("file", str(arguments.file)), *zarrs.describe(arguments.file)])
         return
     with io.pages(arguments.file, volume=arguments.volume) as pages:

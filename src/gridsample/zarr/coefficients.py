@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from gridsample.chunked.regions import Sampling
+from gridsample.chunked.regions import Intervals, Sampling
 from gridsample.chunked.splines import filter_part, part_of_line
 from gridsample.definitions.plan import BOUNDARIES
 from gridsample.definitions.splines import extension
@@ -77,7 +77,7 @@ class Coefficients:
     def __getitem__(self, region: Region) -> Array:
         """Compute the coefficients of a region."""
         parts = {}
-        pieces = [((part.start, part.stop),) for part in region]
+        pieces: list[Intervals] = [((part.start, part.stop),) for part in region]
         real = np.finfo(self.dtype).dtype
         for line in self.lines:
             ends = region[line.axis]

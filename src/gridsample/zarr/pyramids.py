@@ -91,7 +91,7 @@ def pyramid(
     base = image.arrays[0]
     halving = halved_axes(image, halve)
     stored = stored_as(base, image.spatial, layout)
-    shapes, factors = level_shapes(base.shape, halving, stored.chunks, levels)
+    shapes, factors = level_shapes(base.shape, halving, stored.chunks or base.chunks, levels)
     recipe = {"command": "pyramid", "mode": mode, "missing": missing}
     spatial = image.spatial
     with written(

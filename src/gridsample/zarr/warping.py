@@ -141,7 +141,8 @@ def warp(
         if lines:
             wide = np.complex128 if reader.dtype.kind == "c" else np.float64
             reader = ChunkReader(Coefficients(reader, lines, np.dtype(wide)))
-        out.fill(0, Warped(call, way, reader, spatial, np.dtype(base.dtype).newbyteorder("=")))
+        dtype = np.dtype(base.dtype).newbyteorder("=")
+        out.fill(0, Warped(call, way, reader, spatial, dtype).compute)
         write_metadata(out.group, image.axes, [way.affine], image.extras, image.name)
     return traffic
 
@@ -295,7 +296,7 @@ class Warped(NamedTuple):
     spatial: tuple[int, ...]
     dtype: np.dtype[Any]
 
-    def __call__(self, region: Region) -> Array:
+    def compute(self, region: Region) -> Array:
         """Compute a region of the output, with all axes."""
         block: Block = tuple(region[k] for k in self.spatial)
         shape = [part.stop - part.start for part in region]
