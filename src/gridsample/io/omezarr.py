@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +53,7 @@ class Multiscale:
         extras: the other metadata of OME-Zarr, such as "omero" and "image-label".
         name: the name of the image.
         is_ome: whether the store has OME-Zarr's metadata; otherwise it is a plain array.
+        path: the folder of the store.
     """
 
     axes: tuple[AxisRecord, ...]
@@ -61,6 +62,7 @@ class Multiscale:
     extras: Mapping[str, Any] = field(default_factory=dict)
     name: str = ""
     is_ome: bool = True
+    path: Path = Path()
 
     @property
     def spatial(self) -> tuple[int, ...]:
@@ -122,7 +124,7 @@ def read_multiscale(path: Path | str, axes: str | None = None, store: Any = None
     with one_line(f"cannot read {path} as a Zarr store"):
         opened = zarr.open(store=store or str(path), mode="r")
         if isinstance(opened, zarr.Array):
-            return _plain(opened, axes)
+            return replace(_plain(opened, axes), path=path)
         attributes = opened.attrs.asdict()
         ome = attributes.get("ome", attributes)
         if not ome.get("multiscales"):
@@ -130,7 +132,7 @@ def read_multiscale(path: Path | str, axes: str | None = None, store: Any = None
                 f"{path} is a Zarr group without multiscales; name one of its images or arrays: "
                 + (", ".join(sorted(opened.keys())) or "it has none")
             )
-        return _multiscale(opened, ome, axes)
+        return replace(_multiscale(opened, ome, axes), path=path)
 
 
 def _plain(array: Any, names: str | None) -> Multiscale:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from gridsample._version import __version__
 from gridsample.io.image import FileError, require
-from gridsample.io.omezarr import Multiscale, create_array, read_multiscale
+from gridsample.io.omezarr import MARKERS, Multiscale, create_array, read_multiscale
 from gridsample.io.stores import (
     Region,
     Traffic,
@@ -163,7 +163,7 @@ def written(
     base = image.arrays[0]
     whole = {
         **recipe, "version": __version__, "shapes": shapes, "layout": layout._asdict(),
-        "source": [str(base.store_path), base.shape, str(base.dtype)],
+        "axes": [dict(axis) for axis in image.axes], "source": identity(image),
     }  # fmt: skip
     with resumable(Path(path), whole, overwrite=overwrite) as folder:
         group, arrays = created(folder, image, shapes, base.dtype, layout, traffic)
@@ -173,6 +173,14 @@ def written(
             progress(min(1.0, (traffic.done + traffic.done_before) / total))
 
         yield Output(group, arrays, folder, traffic, threads or os.cpu_count() or 1, report)
+
+
+def identity(image: Multiscale) -> list[Any]:
+    """Describe an input, so that a call is continued only for the same one: where and when."""
+    array = image.arrays[0]
+    folder = Path(image.path, array.path)
+    times = [(folder / name).stat().st_mtime_ns for name in MARKERS if (folder / name).exists()]
+    return [str(folder.resolve()), array.shape, str(array.dtype), times]
 
 
 def planes_of(array: NDArray[Any], spatial: Sequence[int]) -> NDArray[Any]:
