@@ -110,7 +110,7 @@ def test_files_come_back(tmp_path: Path) -> None:
         np.testing.assert_array_equal(again[0], matrix)
     np.testing.assert_array_equal(again[1].vectors, vectors)
     np.testing.assert_array_equal(again[1].affine, place)
-    record = zarr.open(str(tmp_path / "many")).attrs["ome"]
+    record = zarr.open(str(tmp_path / "many")).attrs["ome"]["scene"]
     (whole,) = record["coordinateTransformations"]
     assert whole["input"] == {"name": "fixed"} and whole["output"] == {"name": "moving"}
     assert [step["type"] for step in whole["transformations"]] == [

@@ -25,8 +25,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from gridsample._version import __version__
 from gridsample.io.image import FileError, one_line, require
-from gridsample.io.rfc5 import affine_of, as_json
+from gridsample.io.rfc5 import affine_of, as_json, as_one, is_matrix
 
 Affine = NDArray[np.float64]
 AxisRecord = Mapping[str, Any]
@@ -176,8 +177,11 @@ def _multiscale(group: Any, ome: Mapping[str, Any], names: str | None) -> Multis
             f"the image has {rank} axes ({', '.join(axis['name'] for axis in axes)}), but arrays "
             f"with {', '.join(str(array.ndim) for array in arrays)}"
         )
-    # Before RFC-5, transformations of the image follow those of each level.
-    common = [] if systems else first.get("coordinateTransformations", [])
+    # Transformations of the image follow those of each level.  In RFC-5 there may be several, to
+    # different coordinate systems, of which the first one that is a matrix is taken.
+    common = first.get("coordinateTransformations", [])
+    if systems:
+        common = next(([each] for each in common if is_matrix(each)), [])
     affines = tuple(
         affine_of([*dataset.get("coordinateTransformations", []), *common], rank, group)
         for dataset in first["datasets"]
@@ -193,9 +197,9 @@ def _multiscale(group: Any, ome: Mapping[str, Any], names: str | None) -> Multis
 
 def write_metadata(
     group: Any,
-    axes: Sequence[AxisRecord],
-    affines: Sequence[Affine],
-    extras: Mapping[str, Any],
+    image: Multiscale,
+    affine: Affine,
+    levels: Sequence[Affine] = (),
     name: str = "",
     method: str | None = None,
 ) -> None:
@@ -203,37 +207,47 @@ def write_metadata(
 
     Args:
         group: the group, of Zarr version 2 or 3.
-        axes, affines, extras, name: as in `Multiscale`.
+        image: an image whose axes and other metadata are copied.
+        affine: the map from indices of the first level to the world, as in `Multiscale`.
+        levels: for each level, scales and shifts from its indices to those of the first level; none
+            if there is only one level.
+        name: the name of an image that has none.
         method: how levels are made of each other; None if there is only one.
 
     Raises:
         FileError: the group is of Zarr version 2, and voxels are not aligned with the world's axes.
     """
-    aligned = all(_is_aligned(affine) for affine in affines)
-    if group.metadata.zarr_format == 2 and not aligned:
+    scales = list(levels) or [np.eye(len(affine))]
+    axes, form = [dict(axis) for axis in image.axes], group.metadata.zarr_format
+    record: dict[str, Any] = {"name": image.name or name}
+    if _is_aligned(affine):
+        record["axes"] = axes
+        steps = [as_json(affine @ scale) for scale in scales]
+    elif form == 2:
         raise FileError(
             "OME-Zarr 0.4 cannot store voxels that are rotated or sheared; write Zarr version 3"
         )
-    systems: dict[str, Any] = {"axes": [dict(axis) for axis in axes]}
-    if not aligned:
-        systems = {"coordinateSystems": [{"name": "world", **systems}]}
-    datasets = []
-    for level, affine in enumerate(affines):
-        dataset: dict[str, Any] = {"path": str(level)}
-        if aligned:
-            dataset["coordinateTransformations"] = as_json(affine)
-        else:
-            steps = {"input": {"path": str(level)}, "output": {"name": "world"}}
-            dataset["coordinateTransformations"] = [{**as_json(affine)[0], **steps}]
-        datasets.append(dataset)
-    image = {**({"name": name} if name else {}), **systems, "datasets": datasets}
-    if method:
-        image["type"] = method
-    if group.metadata.zarr_format == 2:
-        group.attrs.update({**extras, "multiscales": [{"version": "0.4", **image}]})
     else:
-        version = "0.5" if aligned else "0.6"
-        group.attrs.update({"ome": {**extras, "version": version, "multiscales": [image]}})
+        # Levels have scales and shifts only, relative to pixels of the first one.
+        pixels, world = {"name": "pixels"}, {"name": "world"}
+        record["coordinateSystems"] = [{**pixels, "axes": axes}, {**world, "axes": axes}]
+        (whole,) = as_json(affine)
+        record["coordinateTransformations"] = [{**whole, "input": pixels, "output": world}]
+        steps = [
+            [{**as_one(as_json(scale)), "input": {"path": str(level)}, "output": pixels}]
+            for level, scale in enumerate(scales)
+        ]
+    record["datasets"] = [
+        {"path": str(level), "coordinateTransformations": each} for level, each in enumerate(steps)
+    ]
+    if method:
+        record["type"] = method
+    record["metadata"] = {"method": "gridsample", "version": __version__}
+    if form == 2:
+        group.attrs.update({**image.extras, "multiscales": [{"version": "0.4", **record}]})
+    else:
+        version = "0.5" if "axes" in record else "0.6"
+        group.attrs.update({"ome": {**image.extras, "version": version, "multiscales": [record]}})
 
 
 def _is_aligned(affine: Affine) -> bool:

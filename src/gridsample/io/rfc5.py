@@ -43,8 +43,8 @@ def read_transformations(path: Path | str, name: str | None = None) -> list[Any]
 
     Args:
         path: a JSON file with a transformation, a list of them, or metadata that have the entry
-            "coordinateTransformations"; or the folder of a Zarr group whose attributes do.  Paths
-            of arrays are relative to the folder.
+            "coordinateTransformations"; or the folder of a Zarr group whose attributes do, such as
+            a scene.  Paths of arrays are relative to the folder.
         name: which of several transformations of a group; None if there is one.
 
     Returns:
@@ -67,6 +67,7 @@ def read_transformations(path: Path | str, name: str | None = None) -> list[Any]
             document = json.loads(path.read_text(encoding="utf-8"))
         if isinstance(document, Mapping):
             document = document.get("ome", document)
+            document = document.get("scene", document)
             document = document.get("coordinateTransformations", document)
         if isinstance(document, list) and path.is_dir():
             document = _chosen(document, name)
@@ -127,6 +128,15 @@ def affine_of(document: Any, rank: int, group: Any = None) -> Affine:
             raise FileError(f"a transformation has {len(step) - 1} axes, but the image {rank}")
         affine = step @ affine
     return affine
+
+
+def is_matrix(document: Json) -> bool:
+    """Whether a transformation is a matrix, or several."""
+    kind = document.get("type")
+    if kind in ("sequence", "byDimension"):
+        parts = [each.get("transformation", each) for each in document["transformations"]]
+        return all(map(is_matrix, parts))
+    return kind in ("identity", "scale", "translation", "affine", "rotation", "mapAxis")
 
 
 def _product(document: Any, group: Any, rank: int | None) -> Affine:
@@ -247,6 +257,13 @@ def as_json(affine: Affine) -> list[dict[str, Any]]:
     return written
 
 
+def as_one(written: Sequence[Json]) -> dict[str, Any]:
+    """Write several transformations as one: a sequence, unless there is only one."""
+    if len(written) == 1:
+        return dict(written[0])
+    return {"type": "sequence", "transformations": list(written)}
+
+
 def write_transformations(
     path: Path | str,
     steps: Sequence[Any],
@@ -289,15 +306,15 @@ def write_transformations(
                 written.append({"type": "displacements", "path": f"displacements/{k}"})
             else:
                 written += as_json(np.asarray(step, np.float64))
-        whole = (
-            written[0] if len(written) == 1 else {"type": "sequence", "transformations": written}
-        )
+        whole = as_one(written)
         group.attrs["ome"] = {
             "version": "0.6",
-            "coordinateSystems": [{"name": name, "axes": records} for name in systems],
-            "coordinateTransformations": [
-                {**whole, "input": {"name": systems[0]}, "output": {"name": systems[1]}}
-            ],
+            "scene": {
+                "coordinateSystems": [{"name": name, "axes": records} for name in systems],
+                "coordinateTransformations": [
+                    {**whole, "input": {"name": systems[0]}, "output": {"name": systems[1]}}
+                ],
+            },
         }
 
 
@@ -310,9 +327,7 @@ def _write_field(group: Any, name: str, step: Displacement, records: list[dict[s
     full[np.ix_(keep, keep)] = affine
     array = group.create_array(name, data=vectors)
     component = {"name": "d", "type": "displacement", "discrete": True}
-    (transformation, *others) = as_json(full)
-    if others:
-        transformation = {"type": "sequence", "transformations": [transformation, *others]}
+    transformation = as_one(as_json(full))
     ends = {"input": {"path": name}, "output": {"name": "world"}}
     array.attrs["ome"] = {
         "coordinateSystems": [{"name": "world", "axes": [*records, component]}],

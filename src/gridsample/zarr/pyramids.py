@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gridsample.definitions.plan import check_threads, find_method
-from gridsample.io.omezarr import Multiscale, blocks_affine, halved, moved, write_metadata
+from gridsample.io.omezarr import Multiscale, blocks_affine, halved, write_metadata
 from gridsample.io.stores import ChunkReader, Region, Traffic
 from gridsample.ops.resizing import interpolate
 from gridsample.zarr.layouts import (
@@ -106,11 +106,9 @@ def pyramid(
                 halved_region, finer=finer, steps=steps, spatial=spatial, mode=mode,
                 missing=missing, shares=shares,
             ))  # fmt: skip
-        affines = [
-            moved(image.affines[0], blocks_affine([factor[k] for k in spatial]), spatial)
-            for factor in factors
-        ]
-        write_metadata(out.group, image.axes, affines, image.extras, image.name, mode)
+        levels = [blocks_affine(factor) for factor in factors]
+        name = Path(output).stem
+        write_metadata(out.group, image, image.affines[0], levels, name, mode)
     return traffic
 
 

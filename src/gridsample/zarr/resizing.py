@@ -103,5 +103,5 @@ def resize(
         out.fill(0, block)
         voxels = fitted(tuple(inputs), resizing.size, bool(align_corners))
         affine = moved(image.affines[0], voxels, spatial)
-        write_metadata(out.group, image.axes, [affine], image.extras, image.name)
+        write_metadata(out.group, image, affine, name=Path(output).stem)
     return traffic

@@ -143,7 +143,7 @@ def warp(
             reader = ChunkReader(Coefficients(reader, lines, np.dtype(wide)))
         dtype = np.dtype(base.dtype).newbyteorder("=")
         out.fill(0, Warped(call, way, reader, spatial, dtype).compute)
-        write_metadata(out.group, image.axes, [way.affine], image.extras, image.name)
+        write_metadata(out.group, image, way.affine, name=Path(output).stem)
     return traffic
 
 
