@@ -28,6 +28,7 @@ from numpy.typing import NDArray
 from gridsample.io.image import FileError, require
 
 Region = tuple[slice, ...]
+METADATA = (".json", ".zarray", ".zgroup", ".zattrs", ".zmetadata")
 CACHE_BYTES = 1 << 30
 """The bytes of decoded chunks that a source keeps, at most."""
 
@@ -39,7 +40,7 @@ class Traffic:
     Attributes:
         read: bytes of chunks as they are stored, that is compressed, and metadata.
         written: the same.
-        reads: how often a chunk, or a part of a shard, was read.
+        reads: how often a chunk was read.
         done: the chunks, or shards, that were written.
         done_before: those that an earlier run had written.
     """
@@ -61,6 +62,7 @@ class Traffic:
 def counting_store(path: Path, traffic: Traffic, read_only: bool) -> Any:
     """Return a Zarr store for a local folder whose reads and writes are counted."""
     storage = require("zarr.storage", "zarr")
+    suffix = require("zarr.abc.store", "zarr").SuffixByteRequest
 
     class Counting(storage.WrapperStore):  # type: ignore[misc,name-defined]
         async def get(self, key: str, *options: Any, **named: Any) -> Any:

@@ -106,9 +106,9 @@ def pyramid(
                 halved_region, finer=finer, steps=steps, spatial=spatial, mode=mode,
                 missing=missing, shares=shares,
             ))  # fmt: skip
-        levels = [blocks_affine(factor) for factor in factors]
+        scales = [blocks_affine(factor) for factor in factors]
         name = Path(output).stem
-        write_metadata(out.group, image, image.affines[0], levels, name, mode)
+        write_metadata(out.group, image, image.affines[0], scales, name, mode)
     return traffic
 
 
