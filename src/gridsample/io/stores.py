@@ -65,12 +65,12 @@ def counting_store(path: Path, traffic: Traffic, read_only: bool) -> Any:
     suffix = require("zarr.abc.store", "zarr").SuffixByteRequest
 
     class Counting(storage.WrapperStore):  # type: ignore[misc,name-defined]
-        async def get(self, key: str, *options: Any, **named: Any) -> Any:
-            value = await super().get(key, *options, **named)
+        async def get(self, key: str, prototype: Any, byte_range: Any = None) -> Any:
+            value = await super().get(key, prototype, byte_range)
             if value is not None:
-                traffic.add(
-                    read=len(value), reads=not key.endswith((".json", ".zarray", ".zattrs"))
-                )
+                # The index of a shard is at its end.
+                is_chunk = not key.endswith(METADATA) and not isinstance(byte_range, suffix)
+                traffic.add(read=len(value), reads=is_chunk)
             return value
 
         async def set(self, key: str, value: Any) -> None:
