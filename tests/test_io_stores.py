@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -96,6 +97,12 @@ def test_outputs_are_complete_or_hidden(tmp_path: Path) -> None:
     ):
         pass
     with resumable(path, {"a": 1}, overwrite=False) as folder:
+        if os.name == "posix":
+            with (
+                pytest.raises(FileError, match="another process is writing"),
+                resumable(path, {"a": 1}, overwrite=False),
+            ):
+                pass
         assert [each.name for each in folder.iterdir()] == ["x"]
     assert [each.name for each in tmp_path.iterdir()] == ["out.zarr"]
     with pytest.raises(FileError, match="exists"), resumable(path, {"a": 1}, overwrite=False):

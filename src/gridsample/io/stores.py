@@ -161,27 +161,57 @@ def resumable(path: Path, recipe: Mapping[str, Any], *, overwrite: bool) -> Iter
         raise FileError(f"{path} exists; --force replaces it (in Python, overwrite=True)")
     path = path.resolve()
     beside = path.with_name(f".{path.name}.unfinished")
-    store, note = beside / "store", beside / "recipe.json"
-    text = json.dumps(recipe, sort_keys=True, indent=1)
-    if store.exists() and (not note.exists() or note.read_text(encoding="utf-8") != text):
+    beside.mkdir(exist_ok=True)
+    with locked(beside):
+        store = prepared(beside, json.dumps(recipe, sort_keys=True, indent=1), overwrite)
+        yield store
+        if path.exists():
+            shutil.rmtree(beside / "replaced", ignore_errors=True)
+            os.replace(path, beside / "replaced")
+        os.replace(store, path)
+        shutil.rmtree(beside)
+
+
+def prepared(folder: Path, recipe: str, overwrite: bool) -> Path:
+    """Return the store in a hidden folder, with what an ended call of the same recipe has left."""
+    store, note = folder / "store", folder / "recipe.json"
+    if store.exists() and (not note.exists() or note.read_text(encoding="utf-8") != recipe):
         if not overwrite:
             raise FileError(
-                f"{beside} is the unfinished result of another command; finish that, or discard it "
+                f"{folder} is the unfinished result of another command; finish that, or discard it "
                 "by --force (in Python, overwrite=True)"
             )
-        shutil.rmtree(beside)
-    store.mkdir(parents=True, exist_ok=True)
+        shutil.rmtree(store)
+    store.mkdir(exist_ok=True)
     for half_written in store.rglob("*.partial"):
         half_written.unlink()
     draft = note.with_suffix(".draft")
-    draft.write_text(text, encoding="utf-8")
+    draft.write_text(recipe, encoding="utf-8")
     os.replace(draft, note)
-    yield store
-    if path.exists():
-        old = beside / "replaced"
-        os.replace(path, old)
-    os.replace(store, path)
-    shutil.rmtree(beside)
+    return store
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Keep other processes from writing to a folder; the system unlocks it when this one ends.
+
+    Raises:
+        FileError: another process is writing to it.
+    """
+    try:
+        import fcntl
+    except ImportError:  # Windows
+        yield
+        return
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        raise FileError(f"another process is writing to {folder}") from None
+    else:
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def files_of(array: Any) -> Iterator[tuple[str, Region]]:
