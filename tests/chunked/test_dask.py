@@ -324,7 +324,8 @@ def test_chunks_read_the_pixels_under_them_and_nothing_before() -> None:
     result = gridsample.dask.affine_sample(
         source, half, (1, 1, 40, 40), "cubic", coords="pixel", chunks=20
     )
-    assert store.read == []
+    assert all(place == (0, 0, 0, 0) for place in store.read)  # dask looks for the kind of array
+    store.read.clear()
     # Positions of the first chunk: x from 20.2 to 29.7, y from 41.2 to 50.7; taps from -1 to 2.
     result[..., :20, :20].compute()
     assert {place[2:] for place in store.read} == {*itertools.product((40, 50), (10, 20, 30))}

@@ -211,7 +211,10 @@ def scipy_source(array: Any, order: int, mode: str, cval: float, prefilter: bool
         axes, dtype = range(2, pixels.ndim), type_of_coefficients(array.dtype, wide=True)
         names = [spline.mode.prefilter] * len(axes)
         coefficients = filtered(pixels, order, names, axes, dtype)
-    return ScipySource(pixels, coefficients, spline.pad, {**spline.options, **spline.beyond})
+    options = {**spline.options, **spline.beyond}
+    if spline.mode.fills and order == 1:
+        options["padding_mode"] = "border"  # positions inside have no taps outside: it is faster
+    return ScipySource(pixels, coefficients, spline.pad, options)
 
 
 def joined(sizes: Sequence[int], pad: int) -> tuple[int, ...]:
