@@ -318,7 +318,8 @@ def map_coordinates(
     limits = bounds
     if source.pad and bounds is not None:
         limits = np.asarray(bounds, np.float64) + source.pad
-    if chunks is None and coordinates.ndim - 1 == array.ndim:
+    lazy = isinstance(coordinates, da.Array)
+    if chunks is None and not lazy and coordinates.ndim - 1 == array.ndim:
         chunks = chunks_for(None, coordinates.shape[1:], array.chunks, array.dtype)
     result = at_grid(
         source.pixels, as_points(coordinates) + source.pad, "pixel", limits, chunks,
