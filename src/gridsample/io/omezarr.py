@@ -29,6 +29,8 @@ from gridsample._version import __version__
 from gridsample.io.image import FileError, one_line, require
 from gridsample.io.rfc5 import affine_of, as_json, as_one, is_matrix
 
+__all__ = ["Multiscale", "read_multiscale", "write_metadata"]
+
 Affine = NDArray[np.float64]
 AxisRecord = Mapping[str, Any]
 

@@ -26,6 +26,8 @@ from numpy.typing import NDArray
 from gridsample.io.image import FileError, one_line, require
 from gridsample.world import Displacement
 
+__all__ = ["read_transformations", "write_transformations"]
+
 Affine = NDArray[np.float64]
 Json = Mapping[str, Any]
 
