@@ -125,7 +125,7 @@ def resize_chunk(call: Call, need: Need, chunks: Sequence[Array]) -> Array:
     windows = windows_of(call.resizing, spatial, need.block)
     held = call.source.read(need.region, chunks, chunks[0].shape[:2], chunks[0].dtype)
     pixels = held.array[held.at(tuple([window.inputs for window in windows]))]
-    return resize_block(pixels, windows, call.resizing)
+    return resize_block(pixels, windows, call.resizing, spatial)
 
 
 def zoom(

@@ -7,6 +7,7 @@ operation with the transposed matrices.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -531,18 +532,52 @@ def windows_of(
     ]  # fmt: skip
 
 
-def resize_block(image: Array, windows: Sequence[tables.Window], resizing: Resizing) -> Array:
+def resize_block(
+    image: Array, windows: Sequence[tables.Window], resizing: Resizing, spatial: Sequence[int]
+) -> Array:
     """Compute a block of the result from the inputs of its windows, (N, C, *inputs).
 
     The block has the bits of the whole result, except for splines, of which it is within rounding.
+    To that end, axes are resized one after the other, in the order in which the whole image is.
     """
-    maps = [window.map for window in windows]
-    shape = (*image.shape[:2], *[axis_map.outputs for axis_map in maps])
-    result = np.empty(shape, image.dtype.newbyteorder("="))
+    maps, dtype = [window.map for window in windows], image.dtype.newbyteorder("=")
+    order = order_of(resizing, tuple(spatial), dtype)
+    if len(order) < 2 or 0 in image.shape or tables.votes(resizing.methods):
+        return kept_of(image, maps, [window.keep for window in windows], resizing, dtype)
+    real = real_type(dtype)
+    between = np.result_type(dtype, real) if dtype.kind in "fc" else real
+    for k in order:
+        single = [tables.axis_map(tables.Axis(n, n, METHODS["nearest"])) for n in image.shape[2:]]
+        single[k] = maps[k]
+        keep = [slice(None)] * len(single)
+        keep[k] = windows[k].keep
+        image = kept_of(image, single, keep, resizing, dtype if k == order[-1] else between)
+    return image
+
+
+def kept_of(
+    image: Array,
+    maps: Sequence[tables.AxisMap],
+    keep: Sequence[slice],
+    resizing: Resizing,
+    dtype: np.dtype[Any],
+) -> Array:
+    """Resize an image by maps, and return the part of the result that is needed."""
+    result = np.empty((*image.shape[:2], *[axis_map.outputs for axis_map in maps]), dtype)
     if result.size:
         resize_by(maps, image, result, resizing)
-    kept: Array = result[(slice(None), slice(None), *[window.keep for window in windows])]
+    kept: Array = result[(slice(None), slice(None), *keep)]
     return kept
+
+
+@functools.lru_cache(maxsize=64)
+def order_of(resizing: Resizing, spatial: tuple[int, ...], dtype: np.dtype[Any]) -> tuple[int, ...]:
+    """Return the order in which the axes of a whole image are resized, those that change."""
+    maps = tables.axis_maps(
+        spatial, resizing.size, resizing.methods, resizing.align_corners, resizing.antialias,
+        resizing.scales,
+    )  # fmt: skip
+    return tuple(of_resizing().order_of_axes(maps, dtype, real_type(dtype)))
 
 
 # The number of values in a band of rows of the input or the output.
