@@ -4,7 +4,6 @@ rows      `inner` is long: lanes are neighbours in a row, and all have the same 
 strided   neighbouring outputs read inputs a fixed step apart: lanes are neighbours in a line
 pixels    `inner` is that of pixels with few channels: lanes are the pixels of a few lines
 transposed   `inner` is short: lanes are lines, which are transposed before and after
-gathered  there are few lines, too: lanes are outputs, each of which reads its own inputs
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ class Stage(NamedTuple):
     """What a stage is compiled for.
 
     Attributes:
-        form: "rows", "strided", "pixels", "transposed" or "gathered".
+        form: "rows", "strided", "pixels" or "transposed".
         leading: whether it resizes the first axis, of which a piece may have a part.
         taps: the number of inputs of most outputs if it is small, otherwise 0.
         inner: the contiguous numbers at each place of the axis if they are few, otherwise 0.
@@ -367,51 +366,9 @@ class TransposedForm(Form):
                 transposing.write_block(memory, offsets, rows)
 
 
-class GatheredForm(Form):
-    """Lanes are outputs; tables have an entry for each number of a line of outputs."""
-
-    def write(self) -> None:
-        """Sum a few outputs of each line together."""
-        function, work, inner = self.function, self.work, self.fields.inner
-        begin, end = work.begin * inner, work.end * inner
-        whole = begin + (end - begin) // self.lanes * self.lanes
-        with function.loop(0, work.outer) as line:
-            source = work.source.at((line.index * work.n - work.base) * inner)
-            target = work.target.at(line.index * (end - begin) - begin)
-            for start, stop, lanes in ((begin, whole, self.lanes), (whole, end, 1)):
-                with function.loop(start, stop, lanes) as loop:
-                    target.store(self.stored(self.sum(source, loop.index, lanes)), loop.index)
-
-    def sum(self, source: Pointer, k: Value, lanes: int) -> Value:
-        """Return the weighted sums of some outputs' inputs."""
-        function, fields, taps = self.function, self.fields, self.stage.taps
-        zero = function.constant(0, self.sums, lanes)
-        first = fields.first.load(k, lanes)
-        if taps:
-            places = function.spill(first)
-            total = zero
-            for t in range(taps):
-                place = [places.load(lane) + fields.inner * t for lane in range(lanes)]
-                total = total + self.term(source.load_each(place), k, total, t)
-            return total
-        count = fields.count.load(k, lanes)
-        with function.loop(0, fields.most, carry=[zero]) as tap:
-            taken = count > tap.index
-            numbers = source.gather(first + tap.index * fields.inner, taken)
-            total = tap.carried[0] + self.term(numbers, k, zero, tap.index)
-            tap.carry(taken.select(total, tap.carried[0]))
-        return tap.carried[0]
-
-    def term(self, numbers: Value, k: Value, none: Value, tap: Any) -> Value:
-        """Return the numbers of a tap times its weights."""
-        weights: Value = self.fields.weights.load(k + self.fields.taps * tap, none.lanes)
-        return numbers.to(self.sums) * weights
-
-
 FORMS = {
     "rows": RowForm,
     "strided": StridedForm,
     "pixels": PixelForm,
     "transposed": TransposedForm,
-    "gathered": GatheredForm,
 }

@@ -33,8 +33,6 @@ WORTH = 1 << 20
 MANY_TAPS = 16
 # The cost of transposing a number, in products.
 TRANSPOSITION = 3.0
-# Lines from which on they are transposed.
-FEWEST_LINES = 4
 # The outputs between two transpositions, at most.  They are halved while their inputs need more
 # bytes than a near cache has; once they are few, only while they need more than a far one has.
 MOST_OUTPUTS, LEAST_OUTPUTS = 64, 16
@@ -227,11 +225,6 @@ def regular(band: Band, inner: int, lanes: int) -> tuple[int, int, int] | None:
     return (start, stop, step) if start + band.outputs - stop <= MOST_AT_ENDS else None
 
 
-def even_taps(band: Band) -> int:
-    """Return the number of inputs of each output if it is the same for all, and small."""
-    return band.taps if band.taps <= FEW_TAPS and (band.count == band.taps).all() else 0
-
-
 def plan_stage(
     axis: int, band: Band, shape: Sequence[int], lines: int, numbers: Numbers, memory: Memory
 ) -> Planned:
@@ -246,17 +239,16 @@ def plan_stage(
         "outputs": band.outputs, "inner": inner, "taps": weights.shape[1], "most": band.taps,
         "shift": numbers.shift(band), "start": 0, "stop": 0, "chunk": 1, "before": 0, "after": 0,
     }  # fmt: skip
-    first, count = band.first, band.count
     few = band.taps if band.taps <= FEW_TAPS else 0
     if inner >= lanes:
         stage = Stage("rows", axis == 0, few)
     elif pattern := regular(band, inner, lanes):
         start, stop, step = pattern
-        stage = Stage("strided", axis == 0, int(count[start]), inner, step=step)
+        stage = Stage("strided", axis == 0, int(band.count[start]), inner, step=step)
         fields |= {"start": start, "stop": stop}
-    elif lines >= FEWEST_LINES and 1 < inner <= FEW_TAPS and band.taps <= inner:
+    elif 1 < inner <= FEW_TAPS and band.taps <= inner:
         stage = Stage("pixels", axis == 0, few, inner)
-    elif lines >= FEWEST_LINES:
+    else:
         registers = 2 if inner == 1 and lines >= 2 * lanes else 1
         stage = Stage("transposed", axis == 0, few, inner if inner <= FEW_TAPS else 0, registers)
         wide, size = inner * registers * lanes, np.dtype(numbers.sums).itemsize
@@ -270,15 +262,9 @@ def plan_stage(
             "before": memory.reserve(reach(band, chunk) * wide, numbers.sums),
             "after": memory.reserve(chunk * wide, numbers.sums),
         }
-    else:
-        stage = Stage("gathered", axis == 0, even_taps(band))
-        first = (first[:, np.newaxis] * inner + np.arange(inner)).reshape(-1)
-        count = np.repeat(count, inner)
-        weights = np.repeat(weights.T, inner, axis=1)
-        fields["taps"] = weights.shape[1]
     return Planned(stage, fields | {
-        "first": np.ascontiguousarray(first, np.int64),
-        "count": np.ascontiguousarray(count, np.int64),
+        "first": np.ascontiguousarray(band.first, np.int64),
+        "count": np.ascontiguousarray(band.count, np.int64),
         "weights": np.ascontiguousarray(weights),
     })  # fmt: skip
 

@@ -69,7 +69,7 @@ def stage_record(sums: str) -> Record:
         middle="int64",  # lines in a row
         n="int64", outputs="int64", inner="int64",
         first="*int64", count="*int64", weights=f"*{sums}",
-        taps="int64",  # the distance of weights: of neighbouring outputs, or if gathered, of taps
+        taps="int64",  # the distance of the weights of neighbouring outputs
         most="int64",  # the greatest count
         shift="int64",  # the bits of fixed point that are dropped from sums
         start="int64", stop="int64",  # the outputs that are regular
