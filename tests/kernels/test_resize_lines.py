@@ -77,7 +77,7 @@ def test_weights_repeat_for_simple_factors(method: str) -> None:
         for smooth in (False, True):
             axis = described(n, m, method, antialias=smooth)
             if method in ("linear", "cubic") and m != 400:
-                assert periodic.period_of(axis, False, lanes)
+                assert periodic.periods_of(axis, False, lanes)
             check(method, n, m, False, smooth)
 
 
@@ -88,8 +88,8 @@ def test_factors_that_are_rounded_do_not_repeat() -> None:
         described(2000, 2600, "linear", scale=1.3),
     ):
         for transposed in (False, True):
-            assert periodic.period_of(axis, transposed, lanes) is None
-    assert periodic.period_of(described(2001, 4003, "linear", scale=2.0), False, lanes)
+            assert periodic.periods_of(axis, transposed, lanes) is None
+    assert periodic.periods_of(described(2001, 4003, "linear", scale=2.0), False, lanes)
 
 
 @pytest.mark.parametrize("scale", [2.0, 0.5, 1.3, 0.37])

@@ -10,7 +10,7 @@ with an `AxisMap` for each spatial axis.  The adjoint uses the adjoint maps in t
     copies    methods that copy pixels
     lines     a few long lines, whose weights are computed and not read from tables
     formulas  their inputs and weights
-    periodic  the same by simple factors, whose weights repeat
+    periodic  axes with simple factors, whose weights repeat
 
 A piece passes through all axes before the next piece is started, so that intermediate results stay
 in cache and need little memory.  No two pieces write to the same place, and results do not depend

@@ -30,8 +30,9 @@ from gridsample.definitions.tables import (
 )
 from gridsample.definitions.zooming import Zoom
 from gridsample.kernels.memory import addresses_of
-from gridsample.kernels.resize import periodic
 from gridsample.kernels.resize.formulas import LineDescription, Matrix, Taps
+from gridsample.kernels.resize.periodic import periods_of
+from gridsample.kernels.resize.planning import prepare_periods
 from gridsample.kernels.run import Launch, entry
 from gridsample.kernels.vector import (
     Function,
@@ -320,8 +321,10 @@ def prepare(
     """Prepare the resizing of lines of an axis, whose places have ``inner`` numbers."""
     threads = max(1, lines * inner * (axis.inputs + axis.outputs) // WORTH)
     if inner == 1 and divides:
-        launch = periodic.prepare(axis, transposed, lines, kinds, sums, PART)
-        if launch is not None:
+        periods = periods_of(axis, transposed, host().lanes(sums))
+        if periods is not None:
+            copied = kind_of(axis) == "copies" and not transposed and kinds[0] == kinds[1]
+            launch = prepare_periods(periods, lines, PART, kinds, sums, copied)
             return launch._replace(threads=threads)
     step = axis.inputs / axis.outputs if kind_of(axis) == "averages" else axis.step
     numbers, rate = reach_of(axis, step), 1 / step if step else 0.0
@@ -353,7 +356,7 @@ def resize_lines(
     axis, transposed = axis_map.axis, axis_map.transposed
     assert axis is not None
     lines, inner = math.prod(source.shape[:axis_index]), math.prod(source.shape[axis_index + 1 :])
-    repeats = inner == 1 and periodic.period_of(axis, transposed, host().lanes(real))
+    repeats = inner == 1 and periods_of(axis, transposed, host().lanes(real))
     if transposed and kind_of(axis) == "smoothed" and not repeats:
         source = normalized(axis, source.reshape(lines, -1, inner), real, threads)
     kinds = type_name(source.dtype), type_name(target.dtype)
