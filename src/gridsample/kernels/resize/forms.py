@@ -234,23 +234,25 @@ class PeriodForm(Form):
         stride = pixels // period  # of registers, in periods
         skipped = ((work.begin - fields.start).maximum(0) + (period - 1)) // period
         begin = (fields.start + skipped * period).minimum(work.end)
-        # A register reads its whole window, and stores whole pixels or more.
-        room = (work.base + work.n - fields.origin) * inner - self.stage.window
-        windows = (room.maximum(0) // (fields.step * inner) - skipped).maximum(-1) + 1
+        # A register stores whole pixels, or a part of the next one, too.
         end = (work.end - 1 if self.lanes % inner else work.end).minimum(fields.stop)
-        windows = windows.minimum(((end - begin - pixels + period).maximum(0)) // period)
-        windows = (room >= 0).select(windows, work.n * 0)
-        middle = begin + (windows > 0).select((windows - 1) * period + pixels, 0)
-        last = (windows > 0).select(windows + (stride - 1), 0)
+        most = (end - begin - (pixels - period)).maximum(0) // period
         with function.loop(0, work.outer) as line:
             source = work.source.at((line.index * work.n - work.base) * inner)
             outputs = work.end - work.begin
             target = work.target.at((line.index * outputs - work.begin) * inner)
+            # It also reads its whole window, perhaps beyond the line.
+            numbers = work.base + (work.outer - line.index) * work.n - fields.origin
+            room = numbers * inner - self.stage.window
+            windows = (room.maximum(0) // (fields.step * inner) - skipped).maximum(-1) + 1
+            windows = (room >= 0).select(windows.minimum(most), 0)
+            last = (windows > 0).select(windows + (stride - 1), 0)
             with function.loop(0, last, stride) as loop:
                 number = loop.index.minimum(windows - 1)
                 window = (skipped + number) * fields.step + fields.origin
                 total = self.sum_window(source.at(window * inner))
                 target.store(total, (begin + number * period) * inner)
+            middle = begin + (windows > 0).select((windows - 1) * period + pixels, 0)
             for outputs_at_end in ((work.begin, begin), (middle, work.end)):
                 with function.loop(*outputs_at_end) as loop:
                     self.sum_numbers(source, target, loop.index)

@@ -182,4 +182,5 @@ class Matrix:
 
 def within(k: Any, count: Value) -> Value:
     """Whether there is an entry k among so many."""
-    return (count > k) & (k >= count.like(0))
+    known: Value = (count > k) & (k >= count.like(0))
+    return known

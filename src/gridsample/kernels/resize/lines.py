@@ -326,6 +326,7 @@ def prepare(
             copied = kind_of(axis) == "copies" and not transposed and kinds[0] == kinds[1]
             launch = prepare_periods(periods, lines, PART, kinds, sums, copied)
             return launch._replace(threads=threads)
+    assert isinstance(axis.method, Method)
     step = axis.inputs / axis.outputs if kind_of(axis) == "averages" else axis.step
     numbers, rate = reach_of(axis, step), 1 / step if step else 0.0
     # Positions of nearest pixels are rounded to single precision.

@@ -64,7 +64,7 @@ def pattern_of(band: Band, inner: int, lanes: int) -> Pattern | None:
     for period in (np.flatnonzero(alike) + 1).tolist():
         step = int(first[middle + period] - first[middle])
         start, stop = repeating(band, middle, period, step)
-        if start + band.outputs - stop <= SHARE_AT_ENDS * band.outputs:
+        if step > 0 and start + band.outputs - stop <= SHARE_AT_ENDS * band.outputs:
             break
     else:
         return None
