@@ -32,7 +32,6 @@ class LineDescription(NamedTuple):
         align_corners: whether the centres of the corner pixels stay in place.
         transposed: whether the matrix is transposed.
         many: whether lanes are the inputs of an output, because there are many.
-        divides: whether sums are divided by those of weights that need it.
         single: whether there is a single number at each place of a line.
         source: the type of the image.
         target: the type of the result.
@@ -44,7 +43,6 @@ class LineDescription(NamedTuple):
     align_corners: bool
     transposed: bool
     many: bool
-    divides: bool
     single: bool
     source: str
     target: str
@@ -52,25 +50,23 @@ class LineDescription(NamedTuple):
 
 
 class Taps(NamedTuple):
-    """The entries of some rows of a matrix, or of some columns.
+    """The inputs of some outputs.
 
     Attributes:
-        first: the index of the first entry, an int64.
-        count: how many there are: a number for all rows, or a value.
+        count: how many there are: a number for all outputs, or a value.
         most: the bound of a loop over them.
-        tap: returns the weight of entry k (float32 or float64), and whether there is one.
+        tap: returns the input (int64) and the weight (float32 or float64) of a tap.
         divides: whether the sum must be divided by that of the weights.
     """
 
-    first: Value
     count: Any
     most: Any
     tap: Callable[[Any], tuple[Value, Value]]
     divides: bool = False
 
 
-class Matrix:
-    """The entries of a matrix, by rows, which are outputs, and by columns."""
+class MatrixRows:
+    """The rows of a matrix: the inputs of outputs, and their weights."""
 
     def __init__(self, description: LineDescription, call: SimpleNamespace) -> None:
         self.description, self.call = description, call
@@ -79,55 +75,24 @@ class Matrix:
         # Some kernels end abruptly, so that positions are those of tables to the last bit.
         self.exactly = self.inputs.function.exactly
 
-    def taps(self, k: Value) -> Taps:
-        """Return the entries of rows k, or of columns k if the matrix is transposed."""
-        return self.columns(k) if self.description.transposed else self.rows(k)
-
-    def rows(self, i: Value) -> Taps:
+    def taps(self, i: Value) -> Taps:
         """Return the inputs of outputs i, an int64."""
         taps: Taps = getattr(self, self.description.kind)(i)
         return taps
-
-    def columns(self, j: Value) -> Taps:
-        """Return the outputs that read inputs j, an int64: those whose centres are near."""
-        call = self.call
-        distance = j.to("float64") - call.offset
-        low = -((call.radius - distance) * call.rate + call.margin).floor()
-        end = ((distance + call.radius) * call.rate + call.margin).floor() + 1.0
-        first, end = low.maximum(0.0).to("int64"), end.to("int64").minimum(call.outputs)
-
-        def tap(k: Any) -> tuple[Value, Value]:
-            weight, known = self.entry(first + k, j)
-            return weight, known & (end - first > k)
-
-        return Taps(first, end - first, call.most, tap)
-
-    def entry(self, i: Value, j: Value) -> tuple[Value, Value]:
-        """Return the weights in rows i and columns j, and where output i reads input j."""
-        row = self.rows(i)
-        if not isinstance(row.count, int):
-            return row.tap(j - row.first)
-        hits = [self.folded(row.first + t) == j for t in range(row.count)]
-        weights = [row.tap(t)[0].to("float64") for t in range(row.count)]
-        total, known = weights[0].like(0.0), hits[0]
-        for hit, weight in zip(hits, weights, strict=True):
-            total, known = hit.select(total + weight, total), known | hit
-        return total, known
 
     def copies(self, i: Value) -> Taps:
         """One input; see `gridsample.definitions.tables.copies`."""
         middle = 0.5 if self.method == NEAREST_EXACT else 0.0
         index = ((i.to("float32") + middle) * self.call.step.to("float32")).floor()
         index = index.to("int64").maximum(0).minimum(self.call.inputs - 1)
-        return Taps(index, 1, 1, lambda _: (i.to("float64") * 0.0 + 1.0, i == i))
+        return Taps(1, 1, lambda _: (index, i.to("float64") * 0.0 + 1.0))
 
     def averages(self, i: Value) -> Taps:
         """The inputs that an output overlaps; see `gridsample.definitions.tables.averages`."""
         call = self.call
         first, end = self.quotient(i, 0), self.quotient(i + 1, call.outputs - 1)
-        count = end - first
-        share = 1.0 / count.to("float64")
-        return Taps(first, count, call.most, lambda k: (share, within(k, count)))
+        share = 1.0 / (end - first).to("float64")
+        return Taps(end - first, call.most, lambda tap: (first + tap, share))
 
     def quotient(self, i: Value, addend: Any) -> Value:
         """(i * inputs + more) // outputs.
@@ -144,19 +109,23 @@ class Matrix:
         return quotient
 
     def interpolated(self, i: Value) -> Taps:
-        """The inputs around a position; those outside are `folded`."""
+        """The inputs around a position."""
         call, method = self.call, self.method
         with self.exactly():
             position_of = position(i.to("float64"), call.step, self.description.align_corners)
         if method.folds_position:
             position_of = position_of.maximum(0.0).minimum(self.inputs - 1.0)
         base, t = split(position_of, method.rounding)
+        base, offsets = base.to("int64"), tap_offsets(method)
         # A kernel may end abruptly; only polynomials and quotients of them may be rounded.
         if not follows_formula(method) or method.formula[0] == "lanczos":
             t = t.to(self.description.sums)
-        offsets, weights = tap_offsets(method), tap_weights(method, t)
-        first, count = base.to("int64") + int(offsets[0]), len(offsets)
-        return Taps(first, count, count, lambda k: (weights[k], i == i))
+        weights = tap_weights(method, t)
+
+        def tap(k: int) -> tuple[Value, Value]:
+            return base + int(offsets[k]), weights[k]
+
+        return Taps(len(offsets), len(offsets), tap)
 
     def folded(self, index: Value) -> Value:
         """Return the input to which an index outside is folded."""
@@ -171,16 +140,10 @@ class Matrix:
         call, kernel = self.call, self.method.kernel(antialias=True)[1]
         with self.exactly():
             centre, first, end = covered(i.to("float64"), call.step, call.reach, self.inputs)
-        start, count = first.to("int64"), (end - first).to("int64")
 
-        def tap(k: Value) -> tuple[Value, Value]:
-            weight: Any = kernel((first + k.to("float64") - centre + 0.5) / call.stretch)
-            return weight, within(k, count)
+        def tap(k: Any) -> tuple[Value, Value]:
+            index = first + (k.to("float64") if isinstance(k, Value) else float(k))
+            weight: Any = kernel((index - centre + 0.5) / call.stretch)
+            return index.to("int64"), weight
 
-        return Taps(start, count, call.most, tap, self.description.divides)
-
-
-def within(k: Any, count: Value) -> Value:
-    """Whether there is an entry k among so many."""
-    known: Value = (count > k) & (k >= count.like(0))
-    return known
+        return Taps((end - first).to("int64"), call.most, tap, True)

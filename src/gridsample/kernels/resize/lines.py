@@ -6,8 +6,10 @@ formulas of `gridsample.definitions.tables`, and nothing is stored.
 
     OutputLanes    lanes are outputs, each of which reads its own inputs
     InputLanes     lanes are the inputs of one output, of which there are many
+    RowLanes       the transpose: lanes are rows of the matrix, whose products are added to columns
+    ColumnLanes    the transpose with many columns in each row: lanes are these
 
-A task is a part of a line's outputs.  The outputs of the transpose are columns of the matrix.
+A task is a part of a line's outputs.  The transposes add up in scratch memory, in the type of sums.
 """
 
 from __future__ import annotations
@@ -16,11 +18,11 @@ import functools
 import math
 from collections.abc import Sequence
 from types import SimpleNamespace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from gridsample.definitions.methods import NEAREST_EXACT, Method
+from gridsample.definitions.methods import Method
 from gridsample.definitions.plan import type_name
 from gridsample.definitions.tables import (
     Axis,
@@ -30,7 +32,7 @@ from gridsample.definitions.tables import (
 )
 from gridsample.definitions.zooming import Zoom
 from gridsample.kernels.memory import addresses_of
-from gridsample.kernels.resize.formulas import LineDescription, Matrix, Taps
+from gridsample.kernels.resize.formulas import LineDescription, MatrixRows, Taps
 from gridsample.kernels.resize.periodic import periods_of
 from gridsample.kernels.resize.planning import prepare_periods
 from gridsample.kernels.run import Launch, entry
@@ -70,8 +72,7 @@ SETTINGS = Record(
     most="int64",  # a bound of the inputs of an output
     share="float64",  # 1 / outputs
     step="float64", reach="float64", stretch="float64",  # of a smoothed axis
-    # For the transpose: output i is at i / rate + offset, and reads inputs up to a radius away.
-    offset="float64", radius="float64", rate="float64", margin="float64",
+    low="*int64", high="*int64",  # for the transpose: the rows whose products reach a part
 )  # fmt: skip
 
 
@@ -81,10 +82,14 @@ def compiled(description: LineDescription) -> Program:
     name = f"lines_{description.kind}_{description.source}_{description.target}"
     function = Function(name, host().lanes(description.sums), "float64")
     arrays = {"source": description.source, "target": description.target}
-    write = InputLanes if description.many else OutputLanes
+    write = {
+        (False, False): OutputLanes, (False, True): InputLanes,
+        (True, False): RowLanes, (True, True): ColumnLanes,
+    }[description.transposed, description.many]  # fmt: skip
     with entry(function, arrays, SETTINGS) as (task, call):
         line = task // call.parts
-        write(function, description, call).write(line, (task - line * call.parts) * call.part)
+        begin = (task - line * call.parts) * call.part
+        write(function, description, call).write(line, task - line * call.parts, begin)
     return compile(function)
 
 
@@ -99,22 +104,10 @@ class Line:
     ) -> None:
         self.function, self.description, self.call = function, description, call
         self.lanes, self.sums = function.lanes, kind_named(description.sums)
-        self.matrix = Matrix(description, call)
-        self.inputs, self.outputs = call.inputs, call.outputs
-        if description.transposed:
-            self.inputs, self.outputs = self.outputs, self.inputs
+        self.rows = MatrixRows(description, call)
 
-    def write(self, line: Value, begin: Value) -> None:
-        """Write the part of a line that begins at ``begin``."""
-        function, call, step = self.function, self.call, 1 if self.description.many else self.lanes
-        source = call.source.at(line * (self.inputs * call.inner))
-        target = call.target.at(line * (self.outputs * call.inner))
-        stop = (begin + call.part).minimum(self.outputs) * call.inner
-        with function.loop(begin * call.inner, stop, step) as loop:
-            self.write_outputs(source, target, loop.index, stop)
-
-    def write_outputs(self, source: Pointer, target: Pointer, first: Value, stop: Value) -> None:
-        """Write some of the numbers from ``first`` to ``stop`` of a line."""
+    def write(self, line: Value, part: Value, begin: Value) -> None:
+        """Write the task of a line and of its part, which begins at ``begin``."""
         raise NotImplementedError
 
     def split(self, offsets: Value) -> tuple[Value, Value]:
@@ -145,23 +138,27 @@ def divided(total: Value, weight: Value) -> Value:
 class OutputLanes(Line):
     """Lanes are outputs, each of which reads its own inputs."""
 
-    def write_outputs(self, source: Pointer, target: Pointer, first: Value, stop: Value) -> None:
-        """Write a register of outputs."""
-        function, lanes = self.function, self.lanes
-        i, component = self.split((self.lane() + first).minimum(stop - 1))
-        result = self.result(source, i, component).round_to(target.kind)
-        with function.when(first + lanes <= stop):
-            target.store(result, first)
-        with function.when(first + lanes > stop, rare=True):
-            memory = function.spill(result)
-            with function.loop(first, stop) as rest:
-                target.store(memory.load(rest.index - first), rest.index)
+    def write(self, line: Value, part: Value, begin: Value) -> None:
+        """Sum a register of outputs at a time."""
+        function, call, lanes = self.function, self.call, self.lanes
+        source = call.source.at(line * (call.inputs * call.inner))
+        target = call.target.at(line * (call.outputs * call.inner))
+        stop = (begin + call.part).minimum(call.outputs) * call.inner
+        with function.loop(begin * call.inner, stop, lanes) as loop:
+            i, component = self.split((self.lane() + loop.index).minimum(stop - 1))
+            result = self.result(source, i, component).round_to(target.kind)
+            with function.when(loop.index + lanes <= stop):
+                target.store(result, loop.index)
+            with function.when(loop.index + lanes > stop, rare=True):
+                memory = function.spill(result)
+                with function.loop(loop.index, stop) as rest:
+                    target.store(memory.load(rest.index - loop.index), rest.index)
 
     def result(self, source: Pointer, i: Value, component: Value) -> Value:
         """Return the numbers of outputs i."""
-        taps = self.matrix.taps(i)
-        if self.description.kind == "copies" and not self.description.transposed:
-            return self.read(source, self.offset(taps.first, component))
+        taps = self.rows.taps(i)
+        if self.description.kind == "copies":
+            return self.read(source, self.offset(taps.tap(0)[0], component))
         if isinstance(taps.count, int):
             return self.sum_few(source, component, taps)
         return self.sum_any(source, component, taps)
@@ -173,8 +170,9 @@ class OutputLanes(Line):
 
     def sum_few(self, source: Pointer, component: Value, taps: Taps) -> Value:
         """Return the sums over the inputs around positions."""
-        weights = [self.factor(taps.tap(t)[0]) for t in range(taps.count)]
-        inside = (taps.first >= 0) & (taps.first + taps.count <= self.inputs)
+        pairs = [taps.tap(t) for t in range(taps.count)]
+        indices, weights = [index for index, _ in pairs], [self.factor(w) for _, w in pairs]
+        inside = (indices[0] >= 0) & (indices[-1] < self.call.inputs)
 
         def total(numbers: Sequence[Value]) -> list[Value]:
             terms = [n.to(self.sums) * w for n, w in zip(numbers, weights, strict=True)]
@@ -184,11 +182,11 @@ class OutputLanes(Line):
             return [result]
 
         def neighbours() -> list[Value]:
-            return total(self.neighbours(source, self.offset(taps.first, component), taps.count))
+            return total(self.neighbours(source, self.offset(indices[0], component), len(pairs)))
 
         def folded() -> list[Value]:
-            indices = [self.matrix.folded(taps.first + t) for t in range(taps.count)]
-            return total([source.gather(self.offset(index, component)) for index in indices])
+            numbers = [self.offset(self.rows.folded(index), component) for index in indices]
+            return total([source.gather(offsets) for offsets in numbers])
 
         return self.function.choose(inside.all(), neighbours, folded, likely=True)[0]
 
@@ -207,8 +205,9 @@ class OutputLanes(Line):
         zeros = [self.function.constant(0, kind, self.lanes) for kind in (self.sums, "float64")]
         with self.function.loop(0, taps.most, carry=zeros) as loop:
             total, sum_of_weights = loop.carried
-            weight, taken = taps.tap(loop.index)
-            numbers = source.gather(self.offset(taps.first + loop.index, component), taken)
+            taken = taps.count > loop.index
+            index, weight = taps.tap(loop.index)
+            numbers = source.gather(self.offset(index, component), taken)
             added = total + numbers.to(self.sums) * self.factor(weight)
             loop.carry(
                 taken.select(added, total), taken.select(sum_of_weights + weight, sum_of_weights)
@@ -220,19 +219,23 @@ class OutputLanes(Line):
 class InputLanes(Line):
     """Lanes are the inputs of one output."""
 
-    def write_outputs(self, source: Pointer, target: Pointer, first: Value, stop: Value) -> None:
-        """Write one output."""
-        function, length = self.function, BLOCK * self.lanes
-        i, component = self.split(first)
-        taps = self.matrix.taps(i)
-        zeros = [function.constant(0, "float64")] * 2
-        with function.loop(0, taps.count, length, carry=zeros) as block:
-            end = (block.index + length).minimum(taps.count)
-            sums = self.sum_block(source, component, taps, block.index, end)
-            block.carry(*[a + b for a, b in zip(block.carried, sums, strict=True)])
-        total, weight = block.carried
-        total = divided(total, weight) if taps.divides else total
-        target.store(total.round_to(target.kind), first)
+    def write(self, line: Value, part: Value, begin: Value) -> None:
+        """Sum one output after the other."""
+        function, call = self.function, self.call
+        source = call.source.at(line * (call.inputs * call.inner))
+        target = call.target.at(line * (call.outputs * call.inner))
+        stop = (begin + call.part).minimum(call.outputs) * call.inner
+        with function.loop(begin * call.inner, stop) as loop:
+            i, component = self.split(loop.index)
+            taps = self.rows.taps(i)
+            zeros = [function.constant(0, "float64")] * 2
+            with function.loop(0, taps.count, BLOCK * self.lanes, carry=zeros) as block:
+                end = (block.index + BLOCK * self.lanes).minimum(taps.count)
+                sums = self.sum_block(source, component, taps, block.index, end)
+                block.carry(*[a + b for a, b in zip(block.carried, sums, strict=True)])
+            total, weight = block.carried
+            total = divided(total, weight) if taps.divides else total
+            target.store(total.round_to(target.kind), loop.index)
 
     def sum_block(
         self, source: Pointer, component: Value, taps: Taps, begin: Value, end: Value
@@ -244,16 +247,138 @@ class InputLanes(Line):
         for start, stop, full in ((begin, whole, True), (whole, end, False)):
             with function.loop(start, stop, lanes, carry=carry) as loop:
                 tap = self.lane() + loop.index
-                weight, taken = taps.tap(tap)
+                index, weight = taps.tap(tap)
+                number = self.offset(index, component)
                 if full and self.description.single:
-                    numbers = source.load(taps.first + loop.index, lanes)
+                    numbers, taken = source.load(number[0], lanes), tap >= 0
                 else:
-                    numbers = source.gather(self.offset(taps.first + tap, component), taken)
+                    taken = tap < end
+                    numbers = source.gather(number, taken)
                 weight = taken.select(weight.splat(lanes), 0.0)
                 total = loop.carried[0] + numbers.to(self.sums) * self.factor(weight)
                 loop.carry(taken.select(total, loop.carried[0]), loop.carried[1] + weight)
             carry = loop.carried
         return [total.to("float64").sum() for total in carry]
+
+
+class Transposed(Line):
+    """Adds up the columns of a part in scratch memory.
+
+    There, a column has a place for each of a line's numbers, and these places are ``plane`` apart.
+    Place 0 takes what belongs to other parts, and those after the last column are not used, either.
+    """
+
+    def write(self, line: Value, part: Value, begin: Value) -> None:
+        """Add rows to the columns from ``begin`` on, and store them."""
+        function, call = self.function, self.call
+        source = call.source.at(line * (call.outputs * call.inner))
+        target = call.target.at((line * call.inputs + begin) * call.inner)
+        self.plane = call.part + (1 + self.lanes)
+        self.begin, self.end = begin, (begin + call.part).minimum(call.inputs)
+        self.memory = call.scratch.cast(self.sums)
+        zero = function.constant(0, self.sums)
+        self.memory.fill(zero, self.plane * call.inner, self.lanes)
+        self.add_rows(source, call.low.load(part) * call.inner, call.high.load(part) * call.inner)
+        count = self.end - begin
+        whole = count // self.lanes * self.lanes if self.description.single else count * 0
+        with function.loop(0, whole, self.lanes) as loop:
+            totals = self.memory.load(loop.index + 1, self.lanes)
+            target.store(totals.round_to(target.kind), loop.index)
+        with function.loop(whole * call.inner, count * call.inner) as loop:
+            index, component = self.split(loop.index)
+            total = self.memory.load(component * self.plane + index + 1)
+            target.store(total.round_to(target.kind), loop.index)
+
+    def add_rows(self, source: Pointer, start: Value, stop: Value) -> None:
+        """Add the products of the rows to which some numbers of a line belong."""
+        raise NotImplementedError
+
+
+class RowLanes(Transposed):
+    """Lanes are rows, whose products are added one by one."""
+
+    def add_rows(self, source: Pointer, start: Value, stop: Value) -> None:
+        """Add a register of rows at a time."""
+        function, lanes = self.function, self.lanes
+        with function.loop(start, stop, lanes) as loop:
+            numbers = self.lane() + loop.index
+            known = numbers < stop
+            i, component = self.split(numbers.minimum(stop - 1))
+            values = function.choose(
+                loop.index + lanes <= stop,
+                lambda: [source.load(loop.index, lanes)],
+                lambda: [source.gather(numbers, known)],
+                likely=True,
+            )[0].to(self.sums)
+            taps = self.rows.taps(i)
+            if isinstance(taps.count, int):
+                self.add_few(values, component, taps, known)
+            else:
+                self.add_any(values, component, taps, known)
+
+    def add_few(self, values: Value, component: Value, taps: Taps, known: Value) -> None:
+        """Add rows to the inputs around their positions."""
+        for t in range(taps.count):
+            index, weight = taps.tap(t)
+            self.add(values * self.factor(weight), self.rows.folded(index), component, known)
+
+    def add_any(self, values: Value, component: Value, taps: Taps, known: Value) -> None:
+        """Add rows to any number of inputs."""
+        if taps.divides:
+            values = divided(values, self.total(taps))
+        with self.function.loop(0, taps.most) as tap:
+            index, weight = taps.tap(tap.index)
+            taken = known & (taps.count > tap.index)
+            self.add(values * self.factor(weight), index, component, taken)
+
+    def total(self, taps: Taps) -> Value:
+        """Return the sum of the weights of each row."""
+        zero = self.function.constant(0, "float64", self.lanes)
+        with self.function.loop(0, taps.most, carry=[zero]) as loop:
+            total = loop.carried[0] + taps.tap(loop.index)[1]
+            loop.carry((taps.count > loop.index).select(total, loop.carried[0]))
+        return loop.carried[0]
+
+    def add(self, products: Value, index: Value, component: Value, taken: Value) -> None:
+        """Add products to the columns of a tap."""
+        taken = taken & (index >= self.begin) & (index < self.end)
+        cells = taken.select(index - self.begin + 1, index.like(0)) + component * self.plane
+        offsets, numbers = self.function.spill(cells), self.function.spill(products)
+        for lane in range(self.lanes):
+            cell = self.memory.at(offsets.load(lane))
+            cell.store(cell.load() + numbers.load(lane))
+
+
+class ColumnLanes(Transposed):
+    """Lanes are the columns of one row."""
+
+    def add_rows(self, source: Pointer, start: Value, stop: Value) -> None:
+        """Add one row after the other."""
+        function, lanes = self.function, self.lanes
+        with function.loop(start, stop) as loop:
+            i, component = self.split(loop.index)
+            taps = self.rows.taps(i)
+            value = source.load(loop.index).to(self.sums)
+            if taps.divides:
+                value = divided(value, self.total(taps))
+            first = taps.tap(function.as_index(0))[0]
+            begin = (self.begin - first).maximum(0)
+            end = (self.end - first).minimum(taps.count)
+            memory = self.memory.at(component * self.plane + first - self.begin + 1)
+            with function.loop(begin, end, lanes) as columns:
+                tap = self.lane() + columns.index
+                product = value * self.factor(taps.tap(tap)[1])
+                product = (tap < end).select(product, 0.0)
+                memory.store(memory.load(columns.index, lanes) + product, columns.index)
+
+    def total(self, taps: Taps) -> Value:
+        """Return the sum of a row's weights."""
+        zero = self.function.constant(0, "float64", self.lanes)
+        with self.function.loop(0, taps.count, self.lanes, carry=[zero]) as loop:
+            tap = self.lane() + loop.index
+            weight = (tap < taps.count).select(taps.tap(tap)[1], 0.0)
+            loop.carry(loop.carried[0] + weight)
+        return loop.carried[0].sum()
 
 
 # Calls --------------------------------------------------------------------------------------------
@@ -275,102 +400,75 @@ def copies(axis_map: AxisMap) -> bool:
     return kind_of(axis) == "copies"
 
 
-class Reach(NamedTuple):
-    """Which inputs the outputs of an axis read, in numbers.
-
-    Attributes:
-        most: a bound of the inputs of an output.
-        reach, stretch: of a smoothed axis: that of its kernel, and the factor that stretches it.
-        offset: the position of output 0 among the inputs; others are a step apart.
-        radius: the greatest distance of an input.
-    """
-
-    most: int
-    reach: float
-    stretch: float
-    offset: float
-    radius: float
-
-
-def reach_of(axis: Axis, step: float) -> Reach:
-    """Return which inputs the outputs of an axis read, whose outputs are a step apart."""
-    kind, method = kind_of(axis), axis.method
-    assert isinstance(method, Method)
-    middle = step / 2 - 0.5
-    if kind == "copies":
-        return Reach(1, 0.0, 1.0, middle if method == NEAREST_EXACT else -0.5, 0.5)
-    if kind == "averages":
-        whole, rest = divmod(axis.inputs, axis.outputs)
-        most = whole + 2 if rest and axis.outputs % axis.inputs else max(1, whole)
-        return Reach(most, 0.0, 1.0, middle, 0.5 + step / 2)
-    if kind == "smoothed":
-        stretch = max(step, 1.0)
-        reach = method.kernel(antialias=True)[0] * stretch
-        return Reach(min(axis.inputs, math.ceil(2 * reach) + 2), reach, stretch, middle, reach + 1)
-    offsets = tap_offsets(method)
-    # Positions half a pixel outside are folded to the edge.
-    radius = max(1 - offsets[0], offsets[-1], 1) + 0.5 * method.folds_position
-    return Reach(len(offsets), 0.0, 1.0, 0.0 if axis.align_corners else middle, radius)
+def rows_of_parts(
+    axis: Axis, step: float, margin: float, part: int, parts: int
+) -> tuple[Array, Array]:
+    """Return the rows that reach the columns of each part, and a few more."""
+    if step == 0:
+        return np.zeros(parts, np.int64), np.full(parts, axis.outputs, np.int64)
+    begin = np.arange(parts) * part
+    low, high = (begin - margin) / step, (begin + part + margin) / step
+    # Nearest pixels are computed in single precision, whose error grows with the position.
+    low, high = (
+        np.clip(end + sign * (4 + 1e-6 * np.abs(end)), 0, axis.outputs).astype(np.int64)
+        for end, sign in ((low, -1), (high, 1))
+    )
+    high[-1] = axis.outputs
+    return low, high
 
 
 @functools.lru_cache(maxsize=128)
 def prepare(
-    axis: Axis, transposed: bool, lines: int, inner: int, kinds: tuple[str, str], sums: str,
-    divides: bool = True,
-) -> Launch:  # fmt: skip
+    axis: Axis, transposed: bool, lines: int, inner: int, kinds: tuple[str, str], sums: str
+) -> Launch:
     """Prepare the resizing of lines of an axis, whose places have ``inner`` numbers."""
     threads = max(1, lines * inner * (axis.inputs + axis.outputs) // WORTH)
-    if inner == 1 and divides:
+    if inner == 1:
         periods = periods_of(axis, transposed, host().lanes(sums))
         if periods is not None:
             copied = kind_of(axis) == "copies" and not transposed and kinds[0] == kinds[1]
             launch = prepare_periods(periods, lines, PART, kinds, sums, copied)
             return launch._replace(threads=threads)
-    assert isinstance(axis.method, Method)
-    step = axis.inputs / axis.outputs if kind_of(axis) == "averages" else axis.step
-    numbers, rate = reach_of(axis, step), 1 / step if step else 0.0
-    # Positions of nearest pixels are rounded to single precision.
-    margin = (1e-3 + 2e-7 * axis.outputs) if step else axis.outputs
-    most, outputs = numbers.most, axis.outputs
-    if transposed:
-        most = min(outputs, math.ceil(2 * (numbers.radius * rate + margin)) + 1)
-        outputs = axis.inputs
+    kind, method = kind_of(axis), axis.method
+    assert isinstance(method, Method)
+    step, stretch, reach, most = axis.step, 1.0, 1.0, 1
+    if kind == "averages":
+        step = axis.inputs / axis.outputs
+        whole, rest = divmod(axis.inputs, axis.outputs)
+        most = whole + 2 if rest and axis.outputs % axis.inputs else max(1, whole)
+    elif kind == "smoothed":
+        stretch = max(step, 1.0)
+        reach = method.kernel(antialias=True)[0] * stretch
+        most = min(axis.inputs, math.ceil(2 * reach) + 2)
+    elif kind == "interpolated":
+        reach = 2.0 * len(tap_offsets(method))
     many = most >= MANY_INPUTS
-    part = min(outputs, max(1, PART * 8 // most) if many else PART)
-    parts = -(-outputs // part)
+    n, size = (axis.inputs, max(PART, 2 * most)) if transposed else (axis.outputs, PART)
+    part = min(n, size if transposed or not many else max(1, PART * 8 // most))
+    parts = -(-n // part)
+    low, high = rows_of_parts(axis, step, reach + 2, part, parts)
     description = LineDescription(
-        kind_of(axis), axis.method, axis.align_corners, transposed, many, divides, inner == 1,
-        *kinds, sums,
-    )  # fmt: skip
+        kind, method, axis.align_corners, transposed, many, inner == 1, *kinds, sums
+    )
     settings = SETTINGS.pack(
         inputs=axis.inputs, outputs=axis.outputs, inner=inner, part=part, parts=parts, most=most,
-        share=1 / axis.outputs, step=step, reach=numbers.reach, stretch=numbers.stretch,
-        offset=numbers.offset, radius=numbers.radius, rate=rate, margin=margin,
+        share=1 / axis.outputs, step=step, reach=reach, stretch=stretch,
+        low=low, high=high,
     )  # fmt: skip
-    return Launch(compiled(description), settings, lines * parts, threads=threads)
+    scratch = (part + 1 + host().lanes(sums)) * inner * np.dtype(sums).itemsize
+    return Launch(
+        compiled(description), settings, lines * parts, scratch if transposed else 0, threads,
+    )  # fmt: skip
 
 
 def resize_lines(
     axis_map: AxisMap, axis_index: int, source: Array, target: Array, real: str, threads: int
 ) -> None:
     """Resize the axis at ``place`` of packed planes, all other axes of which stay as they are."""
-    axis, transposed = axis_map.axis, axis_map.transposed
-    assert axis is not None
+    assert axis_map.axis is not None
     lines, inner = math.prod(source.shape[:axis_index]), math.prod(source.shape[axis_index + 1 :])
-    repeats = inner == 1 and periods_of(axis, transposed, host().lanes(real))
-    if transposed and kind_of(axis) == "smoothed" and not repeats:
-        source = normalized(axis, source.reshape(lines, -1, inner), real, threads)
     kinds = type_name(source.dtype), type_name(target.dtype)
     if copies(axis_map) and source.dtype == target.dtype:
         kinds = (f"uint{8 * source.itemsize}",) * 2
-    launch = prepare(axis, transposed, lines, inner, kinds, real)
+    launch = prepare(axis_map.axis, axis_map.transposed, lines, inner, kinds, real)
     launch.run(addresses_of((source, target)), threads)
-
-
-def normalized(axis: Axis, source: Array, real: str, threads: int) -> Array:
-    """Divide outputs (lines, n, inner) of an axis by the sums of their weights."""
-    ones, sums = np.ones(axis.inputs, np.float32), np.empty(axis.outputs)
-    launch = prepare(axis, False, 1, 1, ("float32", "float64"), "float64", False)
-    launch.run(addresses_of((ones, sums)), threads)
-    sums[sums == 0] = 1
-    return (source / sums[:, np.newaxis]).astype(real)
