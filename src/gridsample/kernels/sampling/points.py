@@ -26,8 +26,6 @@ AFFINE, PROJECTIVE = "affine", "projective"
 
 # Points of a strip, at most: one plane of the image is sampled at all of them before the next.
 STRIP = 256
-# The share of the cache that a row of points touches from which it is cut into blocks.
-CUT = 1.5
 
 # The fields of a range, which is a task's part of the work.
 RANGE = ("item", "item_end", "row", "row_end", "column", "column_end", "plane", "plane_end")
@@ -41,7 +39,7 @@ class Group(NamedTuple):
         point: the first point's index within its item, an int64; for a list, of each point.
         fresh: whether no earlier lane or group has the same point, for each lane (a bool).
         listed: whether the points are a list.
-        below: the distance to the places of the next group of points, 0 if that is not known.
+        below: the distance to the group in the row below if that is processed next in time, or 0.
         column: the first point's index within its row; None for a list.
         outer: see `Strip`.
     """
@@ -129,7 +127,7 @@ class Points:
 
         def measured() -> list[Value]:
             share = self.share_of_row(item, part)
-            cut = share > CUT  # not so if the row ends in NaN
+            cut = share > 1.0  # not so if the row ends in NaN
             length = (columns.to("float64") / cut.select(share, 1.0)).to("int64") // STRIP * STRIP
             return [cut.select(length.maximum(STRIP), columns)]
 
@@ -145,8 +143,9 @@ class Points:
             group = self.group(Strip(item, part.row, column, column, 0, outer), column)
             ends = [line[0].to("float64") for line in self.coordinates(group)]
             end.carry(*(new - old for new, old in zip(ends, end.carried, strict=True)))
-        shares = zip(end.carried, self.call.cached_share, strict=True)
-        return functools.reduce(operator.add, [step.abs() * share for step, share in shares])
+        steps = zip(end.carried, self.call.cached_share, strict=True)
+        shares: list[Value] = [step.abs() * share for step, share in steps]
+        return functools.reduce(operator.add, shares)
 
     @contextlib.contextmanager
     def groups(self, strip: Strip) -> Iterator[tuple[Value, Group]]:
@@ -397,7 +396,7 @@ class Strip(NamedTuple):
         row: their row.
         begin: the first column.
         end: the end of the columns.
-        below: the distance to the points of the next strip, 0 if there is none.
+        below: the distance to the strip in the row below if rows are cut into blocks, or 0.
         outer: the index of the row along the output's axes, x excluded, if programs need it.
     """
 
