@@ -18,6 +18,9 @@ from strategies import examples
 import gridsample
 import gridsample.dask
 from gridsample import ndimage
+from gridsample.chunked.blocks import sample_maps
+from gridsample.chunked.regions import Region, sampling_of
+from gridsample.chunked.windows import Window
 from gridsample.definitions.plan import BOUNDARIES
 
 Array = np.ndarray[Any, Any]
@@ -125,6 +128,13 @@ def test_samples_under_maps_have_the_bits_of_the_whole(
     np.testing.assert_array_equal(result.compute(), whole)
 
 
+def is_halved(grid: Array, image: Array, options: dict[str, Any]) -> bool:
+    """Whether footprints are so long that memory has a halved copy of the image."""
+    names = ("align_corners", "coords", "max_samples")
+    known = {name: options[name] for name in names if name in options}
+    return bool(gridsample.footprint(grid, image.shape[2:], **known).levels.any())
+
+
 @st.composite
 def calls(draw: st.DrawFn) -> tuple[Array, Array, dict[str, Any], Any, Any]:
     """An image, maps, options, and the chunks of the image and of the result."""
@@ -165,6 +175,10 @@ def test_any_chunks_of_image_grid_and_result_give_the_bits_of_the_whole(call: An
     whole = gridsample.grid_sample(image, grid, **options)
     result = gridsample.dask.grid_sample(source, grid, chunks=chunks, **options)
     assert result.dtype == whole.dtype and result.shape == whole.shape
+    if options["antialias"] and is_halved(grid, image, options):
+        with pytest.raises(ValueError, match="max_samples=64"):
+            result.compute()
+        return
     np.testing.assert_array_equal(result.compute(), whole)
     steep = np.abs(theta).max() * 2 * max(image.shape[2:])
     if options["antialias"] and steep > 32:
@@ -380,6 +394,94 @@ def test_functions_of_pixels_are_evaluated_in_chunks_and_their_bounds_checked() 
         result.compute()
 
 
+# Long footprints ----------------------------------------------------------------------------------
+
+
+def steep_grid(coords: str, kind: str) -> Array:
+    """Coordinates in an image of 300 by 400 pixels, (1, 40, 50, 2)."""
+    y, x = np.indices((40, 50)).astype(np.float64)
+    if kind == "everywhere":
+        grid = np.stack([x * 20, y * 20], -1)
+    else:
+        grid = np.stack([x * 4, y * 4], -1)
+        if kind != "nowhere":  # a point and its neighbours
+            grid[17, 23] = np.nan if kind == "missing" else 390
+    if coords == "normalized":
+        grid = (2 * grid + 1) / (400, 300) - 1
+    if coords == "displacement":
+        grid -= np.stack([x, y], -1)
+    return grid[np.newaxis].astype(np.float32)
+
+
+@pytest.mark.parametrize("coords", ["normalized", "pixel", "displacement"])
+@pytest.mark.parametrize("kind", ["everywhere", "point", "missing", "nowhere"])
+def test_a_grid_whose_footprints_are_too_long_is_an_error(coords: str, kind: str) -> None:
+    rng = cases.generator("steep", coords, kind)
+    image, grid = picture((300, 400), np.float32, rng), steep_grid(coords, kind)
+    options: Any = {"coords": coords, "antialias": True, "padding_mode": "border"}
+    source = da.from_array(image, chunks=(1, 1, 100, 100))
+    lazy = da.from_array(grid, chunks=(1, 16, 16, 2))
+    bounds = gridsample.dask.coordinate_bounds(lazy, coords=coords, antialias=True).compute()
+    results = [
+        gridsample.dask.grid_sample(source, grid, chunks=16, **options),
+        gridsample.dask.grid_sample(source, lazy, bounds=bounds, **options),
+    ]
+    steep = kind in ("everywhere", "point")
+    assert steep == is_halved(grid, image, options)
+    for result in results:
+        if steep:
+            side = np.max(gridsample.footprint(grid, (300, 400), coords=coords).lengths)
+            longest = "20" if kind == "everywhere" else f"{side:.4g}"
+            with pytest.raises(ValueError, match=f"max_samples=16 .* {longest} pixels long; .* 64"):
+                result.compute()
+        else:
+            whole = gridsample.grid_sample(image, grid, **options)
+            np.testing.assert_array_equal(result.compute(), whole)
+
+
+def test_chunks_beside_long_footprints_are_computed() -> None:
+    """A step between two points belongs to both; the points beyond these are not affected."""
+    image = picture((300, 400), np.float32, cases.generator("beside"))
+    grid = steep_grid("pixel", "nowhere")
+    grid[:, :, 32:, 0] += 100
+    whole = gridsample.grid_sample(image, grid, coords="pixel", antialias=True)
+    source = da.from_array(image, chunks=(1, 1, 100, 100))
+    result = gridsample.dask.grid_sample(
+        source, grid, coords="pixel", antialias=True, chunks=((40,), (31, 2, 17))
+    )
+    for part in (slice(0, 31), slice(33, 50)):
+        np.testing.assert_array_equal(result[..., part].compute(), whole[..., part])
+    with pytest.raises(ValueError, match="54 pixels long"):
+        result[..., 31].compute()
+
+
+def test_long_footprints_of_labels_have_no_copies() -> None:
+    image = picture((300, 400), np.uint8, cases.generator("labels"))
+    source = da.from_array(image, chunks=(1, 1, 100, 100))
+    grid = steep_grid("pixel", "everywhere")
+    options: Any = {"mode": "label", "coords": "pixel", "antialias": True, "max_samples": 3}
+    whole = gridsample.grid_sample(image, grid, **options)
+    result = gridsample.dask.grid_sample(source, grid, chunks=16, **options)
+    np.testing.assert_array_equal(result.compute(), whole)
+    theta = np.array([[[20.0, 0, 0], [0, 20, 0]]])
+    result = gridsample.dask.affine_sample(source, theta, (1, 2, 40, 50), chunks=16, **options)
+    np.testing.assert_array_equal(result.compute(), whole)
+    with pytest.raises(ValueError, match="max_samples=3"):  # masks are no labels
+        gridsample.dask.grid_sample(source, grid, return_mask=True, **options)[1].compute()
+
+
+def test_windows_have_no_halved_copies() -> None:
+    """Whatever a caller forgets to check, only the window's own pixels are read."""
+    spatial = (1 << 20, 1 << 20)  # a copy would have 2**38 pixels
+    call = sampling_of((1, 1, *spatial), (2, 2), coords="pixel", antialias=True)
+    region = Region((((5, 9),), ((5, 9),)))
+    window = Window(region, (1, 1, *spatial), np.float32)
+    window.write((slice(5, 9), slice(5, 9)), 3.0)
+    theta = np.array([[[40.0, 0, 7], [0, 40, 7]]], np.float32)
+    part = sample_maps(call, window, theta, (slice(0, 1), slice(0, 1)))
+    assert part.shape == (1, 1, 1, 1) and np.isfinite(part).all()
+
+
 # Errors -------------------------------------------------------------------------------------------
 
 
@@ -393,6 +495,9 @@ def test_errors_are_raised_before_anything_is_computed() -> None:
         functions.grid_sample(source, grid, bounds=np.zeros((3, 2)))
     with pytest.raises(ValueError, match="max_samples=16"):
         functions.affine_sample(source, theta, size, coords="pixel", antialias=True)
+    maps = np.concatenate([theta, theta * np.nan])
+    with pytest.raises(ValueError, match="max_samples=16"):
+        functions.affine_sample(source, maps, (2, 1, 8, 8), coords="pixel", antialias=True)
     with pytest.raises(ValueError, match="not supported in chunks with antialias"):
         functions.affine_sample(source, theta / 60, size, antialias=True, missing="ignore")
     with pytest.raises(ValueError, match="'grid-wrap'"):

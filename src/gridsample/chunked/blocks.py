@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from gridsample.backends import backend_of
-from gridsample.chunked.regions import Array, Block, Sampling
+from gridsample.chunked.regions import Array, Block, Sampling, least_and_greatest
 from gridsample.chunked.windows import Window
 from gridsample.definitions import plan as definitions
-from gridsample.definitions.footprints import ATTACH, MOST, SLACK, as_footprint, pixels_per_unit
+from gridsample.definitions.footprints import (
+    ATTACH,
+    LIMIT,
+    MOST,
+    SLACK,
+    as_footprint,
+    pixels_per_unit,
+)
+from gridsample.definitions.labels import has_labels
 from gridsample.definitions.options import Options
 from gridsample.definitions.plan import Shape
-from gridsample.ops.arrays import back, named_arrays, planes
+from gridsample.ops.arrays import as_grid, back, named_arrays, planes
+from gridsample.ops.footprints import measured
 from gridsample.ops.missing import RULES, as_rule
 from gridsample.ops.points import points_of
 from gridsample.ops.sampling import sample, share_inside
@@ -59,13 +69,14 @@ def sample_grid(
 
     Returns:
         What `gridsample.grid_sample` returns for the block: an array, or a tuple.
+
+    Raises:
+        ValueError: footprints are too long; see `check_footprints`.
     """
+    check_footprints(call, grid, block)
     wide = with_neighbours(call, block)
     results = computed(call, window, grid, wide, None, dtype, weights)
-    inner = tuple(
-        slice(part.start - more.start, part.stop - more.start)
-        for part, more in zip(block, wide, strict=True)
-    )
+    inner = within(block, wide)
     lead = (slice(None),) * (1 if call.options.channels_last() else 2)
     parts = [result[(*lead, *inner)] for result in results]
     return parts[0] if len(parts) == 1 else tuple(parts)
@@ -80,7 +91,10 @@ def sample_maps(
     dtype: Any = None,
     weights: Window | None = None,
 ) -> Any:
-    """Sample the points of a block under affine maps (N, D, D + 1); see `sample_grid`."""
+    """Sample the points of a block under affine maps (N, D, D + 1); see `sample_grid`.
+
+    Whether footprints are too long is the caller's to check, once for all blocks: `check_sides`.
+    """
     size = tuple(part.stop - part.start for part in block)
     results = computed(call, window, theta, block, size, dtype, weights)
     return results[0] if len(results) == 1 else tuple(results)
@@ -107,6 +121,9 @@ def computed(
         keywords.pop("antialias", False), keywords.pop("max_samples", MOST),
         keywords.pop("footprint", ATTACH),
     )  # fmt: skip
+    if footprint is not None:
+        # A halved copy would be made from all of the image's shape, of which little is in memory.
+        footprint = footprint._replace(halves=False)
     first = definitions.Block(tuple(part.start for part in block), call.out)
     options = Options(**keywords, footprint=footprint, block=first)
     image = window.array
@@ -129,27 +146,95 @@ def computed(
     return results
 
 
+def within(block: Block, wide: Block) -> Block:
+    """Return the place of a block in a larger one."""
+    return tuple(
+        slice(part.start - more.start, part.stop - more.start)
+        for part, more in zip(block, wide, strict=True)
+    )
+
+
+# The lengths of footprints ------------------------------------------------------------------------
+
+
 def longest_side(call: Sampling, steps: Sequence[Array]) -> float:
     """Return the length in pixels of the longest side of footprints.
 
     Args:
         call: the call.
-        steps: for each axis of the result, differences of coordinates (..., D).
+        steps: for each axis of the result, differences of coordinates (..., D).  Those that are not
+            finite count as 0.
     """
     unit = pixels_per_unit(call.spatial, call.options.coords, call.options.align_corners)
-    lengths = [np.sqrt(((step * unit) ** 2).sum(-1)).max(initial=0.0) for step in steps]
+    with np.errstate(over="ignore"):
+        lengths = [
+            np.linalg.norm(np.where(np.isfinite(step), step, 0.0) * unit, axis=-1).max(initial=0.0)
+            for step in steps
+        ]
     return float(max(lengths, default=0.0))
 
 
 def check_sides(call: Sampling, longest: float) -> None:
-    """Raise an error if footprints need halved copies of the image, which blocks do not have."""
-    footprint = call.options.footprint
-    if footprint is not None and longest - SLACK > footprint.most:
+    """Raise an error if footprints need halved copies of the image, which blocks do not have.
+
+    Args:
+        call: the call.
+        longest: the length of their longest side in pixels.
+
+    Raises:
+        ValueError: it is greater than ``max_samples``.
+    """
+    limit = limit_of_sides(call)
+    if longest - SLACK > limit:
         raise ValueError(
-            f"antialias=True in chunks takes up to max_samples={footprint.most} samples a side, "
-            f"but footprints are {longest:.4g} pixels long; accepted: a greater max_samples (up to "
-            "64), or an image that is first made smaller by interpolate(antialias=True)"
+            f"antialias=True in chunks takes up to max_samples={limit} samples a side, but "
+            f"footprints are {longest:.4g} pixels long; accepted: a greater max_samples (up to "
+            f"{LIMIT}), or an image that is first made smaller by interpolate(antialias=True)"
         )
 
 
-__all__ = ["check_sides", "sample_grid", "sample_maps", "with_neighbours"]
+def check_footprints(call: Sampling, grid: Array, block: Block) -> None:
+    """Raise an error if the footprints of a block's points are too long: see `check_sides`.
+
+    Args:
+        call: the call.
+        grid: the coordinates of the points `with_neighbours` of the block, (N, *points, D).
+        block: the block.
+    """
+    options, limit = call.options, limit_of_sides(call)
+    if math.isinf(limit) or bound_of_sides(call, grid) <= limit:
+        return
+    backend = backend_of(grid=grid)
+    units = options.coords, options.align_corners
+    with backend.quiet():  # coordinates may be infinite
+        points = as_grid(backend, grid, options)
+        lengths = measured(backend, points, call.spatial, units, int(limit)).lengths
+    inner = within(block, with_neighbours(call, block))
+    check_sides(call, float(lengths[(slice(None), *inner)].max(initial=0.0)))
+
+
+def limit_of_sides(call: Sampling) -> float:
+    """Return how many pixels a side may have without a halved copy, of which labels have none."""
+    options = call.options
+    labels = has_labels(options.mode) and not call.keywords.get("return_mask")
+    if options.footprint is None or labels or max(call.spatial) == 1:
+        return math.inf
+    return options.footprint.most
+
+
+def bound_of_sides(call: Sampling, grid: Array) -> float:
+    """Return a length in pixels that no side of a footprint exceeds; quicker than `measured`."""
+    rank, displaced = len(call.spatial), call.options.coords == "displacement"
+    steps = np.zeros((rank, rank))
+    with np.errstate(invalid="ignore", over="ignore"):
+        for d in range(rank):
+            line = grid[..., d].astype(np.float64)
+            for k in range(rank):
+                low, high = least_and_greatest(np.diff(line, axis=1 + k))
+                steps[k, d] = np.fmax(0.0, max(-low, high))  # NaN where no number is known
+                steps[k, d] += displaced and d == rank - 1 - k
+        unit = pixels_per_unit(call.spatial, call.options.coords, call.options.align_corners)
+        return float(np.linalg.norm(steps * unit, axis=1).max())
+
+
+__all__ = ["check_footprints", "check_sides", "sample_grid", "sample_maps", "with_neighbours"]

@@ -37,10 +37,13 @@ class Footprint(NamedTuple):
             copy of the image.
         attached: whether the gradient of the grid includes that of the footprint's sides, which
             are differences of grid points.  The numbers of samples count as constants.
+        halves: whether there are smaller copies.  There are none of the windows of
+            `gridsample.chunked`, which are NumPy arrays; a longer side then has ``most`` samples.
     """
 
     most: int = MOST
     attached: bool = True
+    halves: bool = True
 
 
 class Level(NamedTuple):

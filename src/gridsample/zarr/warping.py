@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gridsample.chunked.blocks import (
+    check_footprints,
     check_sides,
     longest_side,
     sample_grid,
@@ -306,9 +307,7 @@ class Warped(NamedTuple):
             planes = sample_maps(self.call, window, theta, block, dtype=self.dtype)
         else:
             grid = self.positions(with_neighbours(self.call, block))
-            if self.call.options.footprint is not None:
-                sides = [np.diff(grid, axis=1 + k) for k in range(len(block))]
-                check_sides(self.call, longest_side(self.call, sides))
+            check_footprints(self.call, grid, block)  # before much of the image is read
             window = self.window(bounds_of_grid(self.call, grid), region)
             planes = sample_grid(self.call, window, grid, block, dtype=self.dtype)
         return from_planes(planes, shape, self.spatial)

@@ -82,6 +82,7 @@ def settings_at(plan: Plan, number: int) -> dict[str, Any]:
     """Return the settings of footprints for the image of a level."""
     assert plan.footprint is not None
     level = definitions.levels(plan.spatial, plan.coords, plan.align_corners, number)[number]
+    halves = plan.footprint.halves and not plan.votes
     return {
         "sizes": level.spatial[::-1],
         **output_axes(plan),  # maps and grids are in units of level 0
@@ -90,7 +91,7 @@ def settings_at(plan: Plan, number: int) -> dict[str, Any]:
         "gain": level.gain,
         "shift": level.shift,
         "most": plan.footprint.most,
-        "levels": 0 if plan.votes else definitions.deepest(plan.spatial),
+        "levels": definitions.deepest(plan.spatial) if halves else 0,
         "level": number,
         "attached": plan.footprint.attached,
         "tie": definitions.tie(plan.spatial, float(np.finfo(plan.real).eps)),
