@@ -177,6 +177,17 @@ def test_the_output_has_the_place_of_its_canvas(tmp_path: Path) -> None:
     assert affine.tolist() == [[2, 0, 7], [0, 0.5, 1.5], [0, 0, 1]]
 
 
+def test_a_field_with_long_footprints_is_an_error_beside_missing_vectors(tmp_path: Path) -> None:
+    source = stored_image(tmp_path / "in.zarr", noise(60, 90), [1.0, 1.0], [0, 0])
+    vectors = np.zeros((60, 90, 2))
+    vectors[4, 6], vectors[40, 50] = np.nan, 70.0
+    step, whole = Displacement(vectors, np.eye(3)), Layout((60, 90))
+    options: Any = {"transform": [step], "antialias": True, "layout": whole}
+    with pytest.raises(ValueError, match="max_samples=16"):
+        gridsample.zarr.warp(source, tmp_path / "out", **options)
+    gridsample.zarr.warp(source, tmp_path / "out", max_samples=64, overwrite=True, **options)
+
+
 def test_rotated_voxels_are_written_as_rfc5(tmp_path: Path) -> None:
     """An output that is placed like a rotated image is rotated, too."""
     source = stored_image(tmp_path / "in.zarr", noise(8, 9), [1.0, 1.0], [0, 0])

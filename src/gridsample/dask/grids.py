@@ -72,7 +72,8 @@ def grid_sample(
     Raises:
         TypeError, ValueError: as in `gridsample.grid_sample`; or a dask array comes without bounds,
             a function without a size, or missing pixels are combined with antialias or an odd
-            boundary.
+            boundary.  With antialias, computing the result raises a ValueError if the side of a
+            footprint is longer than ``max_samples`` pixels.
 
     Example:
         >>> import dask.array as da, numpy as np, gridsample.dask
