@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from doctor import projects
 from doctor.snippets import HEAD, RIGHT, WRONG
 
 from gridsample import explain
@@ -238,3 +239,16 @@ def test_it_runs_nothing_and_loads_no_framework(tmp_path: Path) -> None:
         [sys.executable, "-c", script], capture_output=True, text=True, check=True
     )
     assert done.stdout.split("\n")[:2] == ["1", "[]"]
+
+
+@pytest.mark.parametrize("name", projects.WRONG)
+def test_mistakes_of_public_projects_get_the_right_fix(name: str) -> None:
+    code, fix, source = projects.WRONG[name]
+    findings = examine(HEAD + source).findings
+    assert [finding.code for finding in findings] == [code]
+    assert fix in findings[0].fix
+
+
+@pytest.mark.parametrize("name", projects.RIGHT)
+def test_public_projects_that_are_right_are_left_alone(name: str) -> None:
+    assert codes(projects.RIGHT[name]) == set()

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gridsample.doctor.findings import RULES, Finding, Rule
-from gridsample.doctor.names import Module, read_module, wrappers_of
+from gridsample.doctor.names import Module, mentions, read_module, wrappers_of
 from gridsample.doctor.rules import Rules, exports
 from gridsample.doctor.walker import walk
 
@@ -119,13 +119,15 @@ def examine_files(
             errors.append(module)
         else:
             modules.append((module, source))
-    shared = {}
+    shared: dict[tuple[str, str], tuple[str, ...]] = {}
     for module, _ in modules:
         shared.update(wrappers_of(module))
     findings: list[Finding] = []
     calls = 0
     for n, (module, source) in enumerate(modules):
         progress(n / len(modules))
+        if not mentions(source, [name for _, name in shared]):
+            continue
         module.wrappers = shared
         report = _examine(module, source, size)
         findings += [finding for finding in report.findings if not codes or finding.code in codes]
@@ -164,7 +166,7 @@ def _examine(module: Module, source: str, size: int) -> Report:
         walk(module, rules)
     except RecursionError:
         return Report((), (f"{module.path}: cannot be examined: it is nested too deeply",), 1)
-    findings = [*rules.findings.values(), *exports(module, size, bool(rules.calls))]
+    findings = [*rules.report(), *exports(module, size, bool(rules.calls))]
     lines = source.splitlines()
     reported = tuple(sorted(finding for finding in findings if not _ignored(lines, finding)))
     return Report(reported, (), 1, len(rules.calls))

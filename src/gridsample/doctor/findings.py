@@ -90,6 +90,11 @@ class Finding:
         """The rule that was broken."""
         return RULES[self.code]
 
+    @property
+    def certain(self) -> bool:
+        """Whether the code computes something else than intended; see `Rule`."""
+        return self.rule.certain
+
     def __str__(self) -> str:
         return (
             f"{self.path}:{self.line}:{self.column}: {self.code} {self.message}\n"
@@ -104,7 +109,7 @@ class Finding:
             "column": self.column,
             "code": self.code,
             "name": self.rule.name,
-            "certain": self.rule.certain,
+            "certain": self.certain,
             "message": self.message,
             "fix": self.fix,
             "link": self.rule.link,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -27,6 +27,9 @@ KNOWN = {
     "gridsample.torch_compat.affine_grid": ("own affine", ("theta", "size", "align_corners")),
 }
 
+# The last parts of their names, by which files that use none of them are skipped.
+_LAST_NAMES = sorted({name.rpartition(".")[2] for name in KNOWN})
+
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
@@ -39,6 +42,7 @@ class Module:
         tree: its syntax tree.
         imports: the full names that local names stand for.
         functions: the functions at the top of the file.
+        classes: the classes at the top of the file.
         targets: what the file exports to or runs on: "onnx", "tensorrt", "mps".
         wrappers: functions of other files that only call grid_sample: see `wrappers_of`.
     """
@@ -47,8 +51,20 @@ class Module:
     tree: ast.Module
     imports: dict[str, str] = field(default_factory=dict)
     functions: dict[str, Function] = field(default_factory=dict)
+    classes: dict[str, ast.ClassDef] = field(default_factory=dict)
     targets: set[str] = field(default_factory=set)
     wrappers: dict[tuple[str, str], tuple[str, ...]] = field(default_factory=dict)
+
+    def methods(self, name: str, seen: tuple[str, ...] = ()) -> dict[str, Function]:
+        """Return the methods of a class of the file, also those of its bases in the file."""
+        node = self.classes.get(name)
+        if node is None or name in seen:
+            return {}
+        methods: dict[str, Function] = {}
+        for base in reversed(node.bases):
+            if isinstance(base, ast.Name):
+                methods |= self.methods(base.id, (*seen, name))
+        return methods | {part.name: part for part in node.body if isinstance(part, Function)}
 
     def qualify(self, node: ast.expr) -> str:
         """Return the full name of an expression like ``F.grid_sample``, or ""."""
@@ -90,6 +106,9 @@ def read_module(path: str, source: str) -> Module:
                 module.imports[alias.asname or alias.name] = f"{node.module or ''}.{alias.name}"
         module.targets |= set(_targets(node))
     module.functions = {node.name: node for node in module.tree.body if isinstance(node, Function)}
+    module.classes = {
+        node.name: node for node in module.tree.body if isinstance(node, ast.ClassDef)
+    }
     return module
 
 
@@ -110,6 +129,11 @@ def _targets(node: ast.AST) -> Iterator[str]:
             yield "mps"
     if isinstance(node, ast.Attribute) and ast.unparse(node) == "torch.backends.mps":
         yield "mps"
+
+
+def mentions(source: str, names: Iterable[str]) -> bool:
+    """Whether source code has the name of a function that is checked, or one of ``names``."""
+    return any(name in source for name in (*_LAST_NAMES, *names))
 
 
 def wrappers_of(module: Module) -> dict[tuple[str, str], tuple[str, ...]]:

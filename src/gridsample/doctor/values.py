@@ -50,6 +50,7 @@ class Base:
         count: the length of an arange or a line.
         dim: the axis of a mesh along which it varies, or None if it is not known.
         align: the align_corners of affine_grid, as a `Flag`.
+        place: the line and the column of the call of affine_grid.
     """
 
     kind: str
@@ -57,6 +58,7 @@ class Base:
     count: Samples = ()
     dim: int | None = None
     align: Flag | None = None
+    place: tuple[int, int] = (0, 0)
 
 
 @dataclass(frozen=True)
@@ -142,7 +144,20 @@ class Shape:
     start: int = 0
 
 
-Value = Number | Stack | Pack | Shape | Const | None
+@dataclass(frozen=True)
+class Instance:
+    """An object of a class of the file.
+
+    Attributes:
+        name: the name of the class.
+        members: the values of its attributes, by "self.name".
+    """
+
+    name: str
+    members: tuple[tuple[str, Value], ...] = ()
+
+
+Value = Number | Stack | Pack | Shape | Const | Instance | None
 
 
 # Numbers ------------------------------------------------------------------------------------------
@@ -201,14 +216,15 @@ def _common_half(first: Number, second: Number) -> str:
 
 
 def line(start: Number, stop: Number, count: Number, name: str) -> Number | None:
-    """Make the number of a linspace."""
+    """Make the number of a linspace; from 0 in steps of 1, it is that of an arange."""
     if not (start.constant and stop.constant and count.constant) or min(count.offset) <= 1:
         return None
     symbols = start.symbols | stop.symbols | count.symbols
     step = tuple(
         (b - a) / (n - 1) for a, b, n in zip(start.offset, stop.offset, count.offset, strict=True)
     )
-    base = Base("line", name, count.offset)
+    is_arange = not any(start.offset) and close(step, (1.0,) * SAMPLES)
+    base = Base("arange" if is_arange else "line", name, count.offset)
     return Number(start.offset, ((base, step),), symbols)
 
 
@@ -269,6 +285,19 @@ def is_flow(name: str) -> bool:
     if _NOT_PIXELS.search(last.lower()):
         return False
     return bool(_CAMEL_FLOW.match(last) or _FLOW.search(last.lower()))
+
+
+# Names of tuples of sizes.
+_SIZES = re.compile(r"(^|_)(size|sizes|shape|shapes|dims|hw|vol_?size|inshape|resolution)$")
+
+
+def is_sizes(name: str) -> bool:
+    """Whether a name is that of a tuple of sizes.
+
+    >>> is_sizes("self.image_size"), is_sizes("inshape"), is_sizes("points")
+    (True, True, False)
+    """
+    return bool(_SIZES.search(name.rpartition(".")[2].lower()))
 
 
 _X_WORDS = {"x", "xs", "xx", "gx", "xv", "w", "ww", "xgrid", "gridx", "meshx", "col", "cols"}
