@@ -88,14 +88,9 @@ class Module:
         return ("sample", wrapper) if wrapper and full else None
 
 
-def read_module(path: str, source: str) -> Module:
-    """Parse a file.
-
-    Raises:
-        SyntaxError: it cannot be parsed.
-        ValueError: it has null bytes.
-    """
-    module = Module(path, ast.parse(source, path))
+def read_module(path: str, tree: ast.Module) -> Module:
+    """Collect the names of a parsed file."""
+    module = Module(path, tree)
     for node in ast.walk(module.tree):
         if isinstance(node, ast.Import):
             for alias in node.names:
@@ -121,17 +116,15 @@ def _targets(node: ast.AST) -> Iterator[str]:
         names = [node.module or ""]
     if any(name.partition(".")[0] in ("tensorrt", "torch_tensorrt", "torch2trt") for name in names):
         yield "tensorrt"
-    if isinstance(node, ast.Call) and node.args:
-        called = ast.unparse(node.func)
-        first = node.args[0]
-        text = first.value if isinstance(first, ast.Constant) else None
-        if text == "mps" and called.rpartition(".")[2] in ("device", "to"):
+    match node:
+        case ast.Call(func=function, args=[ast.Constant(value="mps"), *_]):
+            if ast.unparse(function).rpartition(".")[2] in ("device", "to"):
+                yield "mps"
+        case ast.Attribute(attr="mps", value=owner) if ast.unparse(owner) == "torch.backends":
             yield "mps"
-    if isinstance(node, ast.Attribute) and ast.unparse(node) == "torch.backends.mps":
-        yield "mps"
 
 
-def mentions(source: str, names: Iterable[str]) -> bool:
+def mentions(source: str, names: Iterable[str] = ()) -> bool:
     """Whether source code has the name of a function that is checked, or one of ``names``."""
     return any(name in source for name in (*_LAST_NAMES, *names))
 
