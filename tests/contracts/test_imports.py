@@ -55,6 +55,7 @@ FRAMEWORKS = {"torch", "jax", "dask", "cupy"}
 PUBLIC = {
     "Explanation",
     "GridCheck",
+    "MisuseWarning",
     "__version__",
     "affine_grid",
     "affine_sample",
@@ -66,6 +67,7 @@ PUBLIC = {
     "grid_hessian",
     "grid_sample",
     "grid_sample_vjp",
+    "help",
     "identity_grid",
     "methods",
     "register",

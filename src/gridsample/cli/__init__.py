@@ -225,6 +225,12 @@ def _explain(arguments: argparse.Namespace) -> None:
     """Print one sample tap by tap, and draw it if --plot is given."""
     import gridsample
 
+    if arguments.topic is not None:
+        gridsample.help(arguments.topic)
+        return
+    if arguments.size is None or arguments.at is None:
+        missing = "--size" if arguments.size is None else "--at"
+        raise ValueError(f"{missing} is required (see gridsample explain --help)")
     if arguments.plot:
         io.check_output(arguments.plot, overwrite=arguments.force)
     explanation = gridsample.explain(
@@ -506,15 +512,16 @@ def _add_explain(commands: Any) -> None:
         "--size",
         type=words.size,
         metavar="WxH",
-        required=True,
         help="size of the image: W, WxH or WxHxD",
     )
     command.add_argument(
         "--at",
         type=words.numbers,
         metavar="X,Y",
-        required=True,
         help="coordinate, x first",
+    )
+    command.add_argument(
+        "--topic", metavar="NAME", help="print the page on a topic instead, such as align_corners"
     )
     _add_sampling(command)
     _add_align_corners(command)

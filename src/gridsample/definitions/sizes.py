@@ -38,10 +38,8 @@ def check_output(size: Any, fewest: int, most: int) -> Shape:
         raise ValueError(f"size must not hold negative sizes, got {shape}")
     if not fewest <= len(shape) <= most:
         hint = f"; for one image of this size: {(1, 1, *shape)}" if len(shape) < fewest else ""
-        raise ValueError(
-            f"size must be the output's shape (N, C, *out), with {fewest} to {most} entries, got "
-            f"{len(shape)}: {shape}{hint}"
-        )
+        layouts = f"(N, C, H, W), or (N, C, *out) with {fewest - 2} to {most - 2} spatial axes"
+        raise ValueError(f"size must be the output's shape {layouts}, got {shape}{hint}")
     return shape
 
 
@@ -50,6 +48,12 @@ def check_theta(theta: Shape, size: Shape) -> None:
     rank = len(size) - 2
     expected = (size[0], rank, rank + 1)
     if theta != expected:
+        hints = {
+            (*expected[:1], rank + 1, rank + 1): f"theta[:, :{rank}]",
+            (rank + 1, rank + 1): f"theta[None, :{rank}]",
+            expected[1:]: "theta[None]",
+        }
+        hint = f"; pass {hints[theta]}" if theta in hints else ""
         raise ValueError(
-            f"theta must be (N, D, D + 1) = {expected} for size {size}, got shape {theta}"
+            f"theta must be (N, D, D + 1) = {expected} for size {size}, got shape {theta}{hint}"
         )

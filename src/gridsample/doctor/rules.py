@@ -319,6 +319,9 @@ class Rules:
             return
         if "antialias" in arguments and arguments["antialias"] != Const(False):
             return
+        image = argument(node, "input", 0)
+        if image is not None and v.is_field(ast.unparse(image)):
+            return  # a flow is smooth, and a mean over an edge of it is no motion at all
         factor = self.factor_of(node, arguments)
         if factor is not None and factor < 0.5 - 1e-6 and mode.value != "linear":
             self.add_shrinking(node, factor)

@@ -64,9 +64,10 @@ def one_each(value: Any, rank: int, name: str) -> tuple[Any, ...]:
     if not isinstance(value, (tuple, list)):
         return (value,) * rank
     if len(value) != rank:
+        axes = ", ".join(("depth", "height", "width")[-rank:])
         raise ValueError(
-            f"{name} needs one number for all spatial axes of the input, or one for each of its "
-            f"{rank} (depth, height, width), got {len(value)}: {tuple(value)}"
+            f"{name} needs one number for all spatial axes of the input, or one for each: "
+            f"({axes}{',' * (rank == 1)}), got {len(value)}: {tuple(value)}"
         )
     return tuple(value)
 

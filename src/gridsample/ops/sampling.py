@@ -23,6 +23,7 @@ from gridsample.ops.arrays import (
     sum_type,
 )
 from gridsample.ops.missing import Rule, as_rule
+from gridsample.ops.misuse import check_use
 from gridsample.ops.points import SamplePoints, gradients_at, points_of
 
 
@@ -216,6 +217,7 @@ def grid_sample(
     backend = backend_of(**arrays)
     masked = check_flag(return_mask, "return_mask")
     rule = as_rule(missing, weights, min_weight, return_weight, padding_mode)
+    check_use(backend, input, grid, options)
     if rule is None and out is None and not masked:
         shortcut = backend.fast_path(input, grid, options)
         if shortcut is not None:
