@@ -1,4 +1,4 @@
-"""Follows the statements of a file, function by function, and keeps what names are worth."""
+"""Follows the statements of a file, function by function, and keeps the values of names."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def definitions(body: Sequence[ast.stmt]) -> Iterator[Function | ast.ClassDef]:
 
 
 def prepare(scope: Scope, function: Function, passed: dict[str, Value]) -> None:
-    """Give the parameters of a function their values: arguments, defaults, or what is said."""
+    """Give the parameters of a function the values of arguments and defaults."""
     names, arguments = scope.names, function.args
     parameters = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
     for parameter in parameters:
@@ -396,7 +396,7 @@ def index_of(place: int) -> ast.expr:
 
 
 def named(name: str, value: Value, line: int) -> Value:
-    """Return what a name is worth after an assignment: a flow may be recognized by its name."""
+    """Return the value of a name after an assignment: a flow may be recognized by its name."""
     axis = v.size_axis(name) if len(name.rpartition(".")[2]) > 1 else ""
     if axis and (value is None or is_opaque(value)):
         return v.size(Symbol(f"{name}@{line}", axis))
