@@ -15,12 +15,15 @@ from gridsample.doctor.names import Function, Module
 from gridsample.doctor.operations import (
     as_int,
     binary,
+    bind_names,
     cast_by,
     entries,
+    entry_key,
     flag_of,
     flipped,
     has_flow,
     indices,
+    is_static,
     keeps_order,
     moved,
     piece,
@@ -32,6 +35,7 @@ from gridsample.doctor.values import (
     Const,
     Flag,
     Instance,
+    Local,
     Number,
     Pack,
     Shape,
@@ -171,7 +175,8 @@ class Scope:
                 self.names = {key: value for key, value in outer.items() if key not in hidden}
                 self.value(body)
                 self.names = outer
-                return None
+                function = ast.FunctionDef("<lambda>", arguments, [ast.Return(body)], [])
+                return Local(ast.copy_location(function, node))
         for child in ast.iter_child_nodes(node):
             if isinstance(child, ast.expr):
                 self.value(child)
@@ -377,9 +382,12 @@ class Scope:
             return UNKNOWN
         arguments_by_name = dict(zip(names, arguments, strict=False))
         arguments_by_name |= {key: value for key, value in keywords.items() if key}
-        passed = {key: value for key, value in arguments_by_name.items() if value is not None}
-        outer = dict(self.file.names) | members
+        passed: dict[str, Value] = {k: x for k, x in arguments_by_name.items() if x is not None}
+        is_local = isinstance(node.func, ast.Name) and node.func.id in self.names
+        outer = dict(self.names if is_local else self.file.names) | members
         scope = Scope(self.file, outer, function, owner, self.depth + 1, self.silent)
+        if is_local:  # it may use any name around it
+            return self.file.run(scope, function, passed)
         result, after = self.remembered(scope, function, passed)
         text = ast.unparse(node.func)
         if function.name == "__init__" and text in self.module.classes:
@@ -393,7 +401,8 @@ class Scope:
     ) -> tuple[Value, dict[str, Value]]:
         """Run a function once for the same arguments; return its result and what self is then."""
         before = frozenset((k, value) for k, value in scope.names.items() if k.startswith("self."))
-        key = (function.lineno, frozenset(passed.items()), before, self.silent)
+        place = (function.lineno, function.col_offset)
+        key = (place, frozenset(passed.items()), before, self.silent)
         results = self.file.results
         if key not in results:
             results[key] = None, {}  # for a function that calls itself
@@ -405,6 +414,8 @@ class Scope:
     def callee(self, node: ast.expr) -> tuple[Function | None, str, dict[str, Value]]:
         """Return the function of the file that is called, its class, and what self is there."""
         module, own = self.module, {}
+        if isinstance(node, ast.Name) and isinstance(local := self.names.get(node.id), Local):
+            return local.function, "", {}
         if isinstance(node, ast.Name) and node.id not in self.names:
             if node.id in module.functions:
                 return module.functions[node.id], "", {}
@@ -481,34 +492,3 @@ class Scope:
         if name in ("add", "sub", "mul", "div", "subtract", "multiply", "divide") and arguments:
             return library.evaluate(Call(node, name, [owner, *arguments], keywords))
         return self.opaque(node, [owner, *arguments])
-
-
-# Syntax -------------------------------------------------------------------------------------------
-
-
-def entry_key(node: ast.Subscript) -> str:
-    """Return a name for an entry of a dictionary: parts of the key that vary are left out.
-
-    >>> entry_key(ast.parse("outputs['warped', frame, 0]", mode="eval").body)
-    "outputs['warped', _, 0]"
-    """
-    parts = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
-    words = [repr(part.value) if isinstance(part, ast.Constant) else "_" for part in parts]
-    return f"{ast.unparse(node.value)}[{', '.join(words)}]"
-
-
-def is_static(function: Function) -> bool:
-    """Whether a method has no ``self``."""
-    return any(ast.unparse(node) == "staticmethod" for node in function.decorator_list)
-
-
-def bind_names(names: dict[str, Value], target: ast.expr, value: Value) -> None:
-    """Assign a value to the name, or the names, that an iteration binds."""
-    if isinstance(target, ast.Name):
-        names.pop(target.id, None)
-        if value is not None:
-            names[target.id] = value
-    elif isinstance(target, ast.Tuple):
-        items = value.items if isinstance(value, Pack) else ()
-        for n, part in enumerate(target.elts):
-            bind_names(names, part, items[n] if n < len(items) else None)

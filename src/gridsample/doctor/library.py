@@ -56,8 +56,8 @@ def evaluate(call: Call) -> Value:
     """Return what a function of an array library or of Python returns; UNKNOWN if it is unknown."""
     name = call.name.rpartition(".")[2]
     function = FUNCTIONS.get(name.rstrip("_"))
-    result = UNKNOWN if function is None else function(call)
-    if isinstance(result, Number | Stack) and result is not UNKNOWN:
+    result: Value = UNKNOWN if function is None else function(call)
+    if isinstance(result, Number | Stack):
         return cast(result, call.keywords.get("dtype"))
     return result
 

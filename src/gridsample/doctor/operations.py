@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from gridsample.doctor import values as v
+from gridsample.doctor.names import Function
 from gridsample.doctor.values import (
     Base,
     Const,
@@ -338,3 +339,31 @@ def keeps_order(arguments: Sequence[ast.expr]) -> bool:
         return False
     usual = ([0, 2, 3, 1], [1, 2, 0], [0, 2, 3, 4, 1], [1, 2, 3, 0], [0, 3, 1, 2], [2, 0, 1])
     return axes in usual
+
+
+def entry_key(node: ast.Subscript) -> str:
+    """Return a name for an entry of a dictionary: parts of the key that vary are left out.
+
+    >>> entry_key(ast.parse("outputs['warped', frame, 0]", mode="eval").body)
+    "outputs['warped', _, 0]"
+    """
+    parts = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+    words = [repr(part.value) if isinstance(part, ast.Constant) else "_" for part in parts]
+    return f"{ast.unparse(node.value)}[{', '.join(words)}]"
+
+
+def is_static(function: Function) -> bool:
+    """Whether a method has no ``self``."""
+    return any(ast.unparse(node) == "staticmethod" for node in function.decorator_list)
+
+
+def bind_names(names: dict[str, Value], target: ast.expr, value: Value) -> None:
+    """Assign a value to the name, or the names, that an iteration binds."""
+    if isinstance(target, ast.Name):
+        names.pop(target.id, None)
+        if value is not None:
+            names[target.id] = value
+    elif isinstance(target, ast.Tuple):
+        items = value.items if isinstance(value, Pack) else ()
+        for n, part in enumerate(target.elts):
+            bind_names(names, part, items[n] if n < len(items) else None)

@@ -7,6 +7,7 @@ sizes: the scale of ``2 * x / (W - 1)`` is 2 / (n - 1) at all of them, however i
 
 from __future__ import annotations
 
+import ast
 import math
 import re
 import zlib
@@ -157,7 +158,14 @@ class Instance:
     members: tuple[tuple[str, Value], ...] = ()
 
 
-Value = Number | Stack | Pack | Shape | Const | Instance | None
+@dataclass(frozen=True)
+class Local:
+    """A function that is defined inside another one, or a lambda."""
+
+    function: ast.FunctionDef
+
+
+Value = Number | Stack | Pack | Shape | Const | Instance | Local | None
 
 
 # Numbers ------------------------------------------------------------------------------------------

@@ -9,10 +9,28 @@ from copy import deepcopy
 from dataclasses import replace
 
 from gridsample.doctor import values as v
-from gridsample.doctor.evaluator import ABSENT, DICTIONARY, Checker, File, Scope, entry_key
+from gridsample.doctor.evaluator import ABSENT, DICTIONARY, Checker, File, Scope
 from gridsample.doctor.names import Function, Module
-from gridsample.doctor.operations import binary, component, is_plain, moved, piece
-from gridsample.doctor.values import Const, Instance, Number, Pack, Shape, Stack, Symbol, Value
+from gridsample.doctor.operations import (
+    as_int,
+    binary,
+    component,
+    entry_key,
+    is_plain,
+    moved,
+    piece,
+)
+from gridsample.doctor.values import (
+    Const,
+    Instance,
+    Local,
+    Number,
+    Pack,
+    Shape,
+    Stack,
+    Symbol,
+    Value,
+)
 
 NOTHING = Const(None)
 # Methods that change an array in place and return it.
@@ -192,6 +210,8 @@ class Walker:
             case ast.Match():
                 self.scope.value(node.subject)
                 return self.bodies([case.body for case in node.cases], node.lineno)
+            case ast.FunctionDef() if self.scope.function is not None:
+                self.scope.names[node.name] = Local(node)
             case ast.Assert(test=test):
                 self.scope.value(test)
         return False
@@ -340,6 +360,11 @@ class Walker:
             is_known = isinstance(value, Number | Stack | Pack | Instance)
             self.scope.names[key] = value if is_known else v.unknown(key, "mixed")
             return
+        item = as_int(target.slice)
+        if isinstance(before, Pack) and item is not None and 0 <= item < len(before.items):
+            items = (*before.items[:item], value, *before.items[item + 1 :])
+            self.scope.names[name] = Pack(items)
+            return
         place = component(target.slice)
         if place is not None and place >= 0 and isinstance(before, Number | Stack):
             count = max(2, place + 1, len(before.parts) if isinstance(before, Stack) else 0)
@@ -457,4 +482,22 @@ def either(first: Value, second: Value, name: str) -> Value:
     """
     if first == second or second in (ABSENT, NOTHING):
         return first
-    return second if first in (ABSENT, NOTHING) else v.unknown(name, "mixed")
+    if first in (ABSENT, NOTHING) or (outline(first) and outline(first) == outline(second)):
+        return second
+    return v.unknown(name, "mixed")
+
+
+def outline(value: Value) -> object:
+    """Describe a mesh without the sizes that it was made for; None for other values."""
+    parts = value.parts if isinstance(value, Stack) else (value,)
+    lines = []
+    for part in parts:
+        if not isinstance(part, Number) or not part.terms:
+            return None
+        for base, scale in part.terms:
+            if base.kind not in ("arange", "line"):
+                return None
+            spans = [round(s * (n - 1), 4) for s, n in zip(scale, base.count, strict=True)]
+            span = 1.0 if v.close(scale, [1.0] * v.SAMPLES) else tuple(spans)
+            lines.append((base.kind, base.dim, span, part.offset))
+    return tuple(lines)
