@@ -38,7 +38,7 @@ WRONG: dict[str, tuple[str, tuple[Any, ...], dict[str, Any]]] = {
 RIGHT: dict[str, tuple[tuple[Any, ...], dict[str, Any]]] = {
     "an image": ((IMAGE, GRID), {}),
     "channels last": ((PHOTO, GRID), {"channel_axis": -1}),
-    "features of few columns": ((np.zeros((1, 256, 8, 4), np.float32), GRID), {}),
+    "features of few columns": ((np.zeros((1, 256, 12, 4), np.float32), GRID), {}),
     "a signal as an image": ((np.zeros((1, 64, 100, 1), np.float32), GRID), {}),
     "lists of points": ((IMAGE, SCATTERED), {}),
     "pixels by name": ((IMAGE, PIXELS), {"coords": "pixel"}),
@@ -65,6 +65,17 @@ def test_mistakes_are_named_with_the_line_that_mends_them(name: str, convert: An
 def test_nothing_is_said_about_what_is_right(name: str, convert: Any) -> None:
     arrays, options = RIGHT[name]
     gridsample.grid_sample(*map(convert, arrays), **options)
+
+
+@pytest.mark.parametrize("convert", [np.asarray, torch.from_numpy], ids=["numpy", "torch"])
+def test_photos_are_named_where_there_is_no_grid(convert: Any) -> None:
+    photo, theta = convert(PHOTO), convert(np.eye(2, 3, dtype=np.float32)[np.newaxis])
+    with pytest.warns(MisuseWarning, match="channel_axis=-1") as caught:
+        gridsample.interpolate(photo, (24, 32))
+        gridsample.affine_sample(photo, theta, (1, 1, 24, 32))
+    assert [warning.filename for warning in caught] == [__file__] * 2
+    gridsample.interpolate(photo, (24, 32), channel_axis=-1)
+    gridsample.affine_sample(photo, theta, (1, 1, 24, 32), channel_axis=-1)
 
 
 def test_other_grids_of_the_same_shape_are_looked_at() -> None:

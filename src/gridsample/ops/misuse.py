@@ -28,11 +28,16 @@ MOST_LOOKS = 16
 class MisuseWarning(UserWarning):
     """A call succeeds, but its arguments are probably not what the caller means.
 
-    `gridsample.grid_sample` warns about an image that seems to have its channels last without
-    ``channel_axis=-1``, about a grid without a batch axis whose rows are taken for a batch, and
-    about a grid in pixels without ``coords="pixel"``.  It looks at shapes, and at a few points of
-    grids in host memory; of tensors, only in the first calls with the same shapes.  It never warns
-    inside `torch.compile` or under ``gridsample.torch_compat.patch(strict=True)``.
+    `gridsample.grid_sample` warns about
+
+    * an image that seems to have its channels last, without ``channel_axis=-1``, as
+      `gridsample.affine_sample` and `gridsample.interpolate` do;
+    * a grid without a batch axis, whose rows are read as a batch;
+    * a grid that seems to be in pixels, without ``coords="pixel"``.
+
+    It looks at shapes, and at a few points of grids in host memory; of tensors, only in the first
+    calls with the same shapes.  It never warns inside `torch.compile` or under
+    ``gridsample.torch_compat.patch(strict=True)``.
 
     Example:
         >>> import warnings, gridsample
@@ -84,17 +89,13 @@ def warned(image: Shape, grid: Shape, values: Any, options: Options, level: int)
     spatial = image[1:-1] if last else image[2:]
     messages = []
     if not last and has_channels_last(image):
-        messages.append(
-            f"input has shape {image}, which is read as C = {image[1]} channels of "
-            f"{' x '.join(map(str, image[2:]))} pixels; if its channels are last, pass "
-            "channel_axis=-1"
-        )
+        messages.append(layout_message(image))
     if options.coords == "normalized" and lacks_batch(image, grid, spatial, values):
         messages.append(
             f"grid has shape {grid}, which is read as N = {grid[0]} lists of points for one image; "
             "if it is a single grid, pass grid[None]"
         )
-    if options.coords == "normalized" and options.padding_mode != "wrap" and is_far_away(values):
+    if options.coords == "normalized" and not repeats(options) and is_far_away(values):
         messages.append(
             "most points of the grid are more than 10 units away from the image, which is from -1 "
             f'to 1; if they are in pixels, pass coords="pixel"{about("coords")}'
@@ -104,14 +105,40 @@ def warned(image: Shape, grid: Shape, values: Any, options: Options, level: int)
     return bool(messages)
 
 
+def check_layout(backend: Backend, image: Any, last: bool) -> None:
+    """Warn about an image without a grid whose channels seem to be last, although they are not."""
+    if last or (not backend.is_host and is_traced()):
+        return
+    shape = backend.shape(image)
+    if has_channels_last(shape) and backend.is_concrete(image):
+        level = user_level()
+        if level:
+            warnings.warn(layout_message(shape), MisuseWarning, stacklevel=level - 1)
+
+
 def has_channels_last(image: Shape) -> bool:
     """Whether an image that is read as (N, C, *spatial) looks like (N, *spatial, C).
 
-    The last axis of (N, C, L, 1) is not taken for channels: it makes a signal an image.
+    The last axis of (N, C, L, 1) is not taken for channels: it makes a signal an image.  The map of
+    features (N, C, 12, 4) is not rare.
     """
     least = 1 if len(image) == 5 else 2
-    rest = min(image[1:-1])
-    return len(image) > 3 and least <= image[-1] <= MOST_CHANNELS and rest > 2 * image[-1]
+    if not 4 <= len(image) <= 5 or not least <= image[-1] <= MOST_CHANNELS:
+        return False
+    return min(image[1:-1]) > 4 * image[-1]
+
+
+def layout_message(image: Shape) -> str:
+    """Say how an image is read whose channels seem to be last."""
+    return (
+        f"input has shape {image}, which is read as C = {image[1]} channels of "
+        f"{' x '.join(map(str, image[2:]))} pixels; if its channels are last, pass channel_axis=-1"
+    )
+
+
+def repeats(options: Options) -> bool:
+    """Whether the image is periodic along some axis, so that far points are meant."""
+    return "wrap" in options.padding_mode
 
 
 def lacks_batch(image: Shape, grid: Shape, spatial: Shape, values: Any) -> bool:

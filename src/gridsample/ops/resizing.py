@@ -34,6 +34,7 @@ from gridsample.kernels import of_labels, of_resizing
 from gridsample.ops import resized_means
 from gridsample.ops.arrays import back, is_differentiable, planes
 from gridsample.ops.missing import as_rule
+from gridsample.ops.misuse import check_layout
 
 Array = np.ndarray[Any, Any]
 Factor = float | Sequence[float]
@@ -312,6 +313,7 @@ def interpolate(
     backend = backend_of(**arrays)
     image, *others = backend.asarrays(**arrays)
     last = check_image(backend.shape(image), channel_axis, threads)
+    check_layout(backend, image, last)
     pixels = planes(backend, image, last)
     resizing = plan_resizing(
         pixels.shape[2:], size, scale_factor, mode, align_corners, recompute_scale_factor,
