@@ -1,4 +1,4 @@
-"""Idioms that many projects share, each with a mistake.
+"""Idioms that many projects share, with mistakes and without.
 
 Written in our own words; see `doctor.projects`.
 """
@@ -6,6 +6,7 @@ Written in our own words; see `doctor.projects`.
 from __future__ import annotations
 
 WRONG: dict[str, tuple[str, str, str]] = {}
+RIGHT: dict[str, str] = {}
 
 TRUE, FALSE = "align_corners=True)", "align_corners=False)"
 
@@ -349,3 +350,120 @@ def warp(x, flow):
     return F.grid_sample(x, torch.stack([gx, gy], 3))
 """,
 )
+RIGHT["a scale that other methods change"] = """
+class Encoder(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("latent_scaling", torch.empty(2, dtype=torch.float32))
+    def index(self, uv, image_size=()):
+        if len(image_size) > 0:
+            scale = self.latent_scaling / image_size
+            uv = uv * scale - 1.0
+        uv = uv.unsqueeze(2)
+        return F.grid_sample(self.latent, uv, align_corners=True, padding_mode="border")
+    def forward(self, x):
+        self.latent = self.net(x)
+        self.latent_scaling[0] = self.latent.shape[-1]
+        self.latent_scaling[1] = self.latent.shape[-2]
+        self.latent_scaling = self.latent_scaling / (self.latent_scaling - 1) * 2.0
+        return self.latent
+"""
+RIGHT["both formulas by an attribute"] = """
+class W(nn.Module):
+    def __init__(self, align_corners=True):
+        super().__init__()
+        self.align_corners = align_corners
+    def norm(self, p, h, w):
+        if self.align_corners:
+            return torch.stack((2 * p[..., 0] / (w - 1) - 1, 2 * p[..., 1] / (h - 1) - 1), -1)
+        return torch.stack(((2 * p[..., 0] + 1) / w - 1, (2 * p[..., 1] + 1) / h - 1), -1)
+    def forward(self, img, p):
+        h, w = img.shape[-2:]
+        return F.grid_sample(img, self.norm(p, h, w), align_corners=self.align_corners)
+"""
+RIGHT["an affine grid and a scaled flow"] = """
+class A(nn.Module):
+    def forward(self, img, flow):
+        b, _, h, w = img.shape
+        theta = torch.eye(2, 3).repeat(b, 1, 1)
+        base = F.affine_grid(theta, (b, 1, h, w), align_corners=True)
+        step = torch.stack((flow[:, 0] * 2 / (w - 1), flow[:, 1] * 2 / (h - 1)), -1)
+        return F.grid_sample(img, base + step, align_corners=True)
+"""
+RIGHT["boxes as shares of the size"] = """
+def roi(feat, boxes, n):
+    H, W = feat.shape[-2:]
+    ys = (torch.arange(n) + 0.5) / n
+    x1, y1, x2, y2 = boxes.unbind(-1)
+    px = x1[:, None] + (x2 - x1)[:, None] * ys
+    py = y1[:, None] + (y2 - y1)[:, None] * ys
+    gx = px / W * 2 - 1
+    gy = py / H * 2 - 1
+    grid = torch.stack((gx[:, None, :].expand(-1, n, -1), gy[:, :, None].expand(-1, -1, n)), -1)
+    return F.grid_sample(feat, grid, align_corners=False)
+"""
+RIGHT["(z, y, x) points, flipped"] = """
+def sample(vol, zyx):
+    D, H, W = vol.shape[-3:]
+    norm = 2 * zyx / torch.tensor([D - 1, H - 1, W - 1]) - 1
+    return F.grid_sample(vol, norm.flip(-1)[:, None, None], align_corners=True)
+"""
+RIGHT["a helper with a flag for both"] = """
+def base_grid(h, w, align):
+    if align:
+        xs, ys = torch.linspace(-1, 1, w), torch.linspace(-1, 1, h)
+    else:
+        xs, ys = (torch.arange(w) * 2 + 1) / w - 1, (torch.arange(h) * 2 + 1) / h - 1
+    gy, gx = torch.meshgrid(ys, xs, indexing="ij")
+    return torch.stack((gx, gy), -1)
+def a(img):
+    return F.grid_sample(img, base_grid(*img.shape[-2:], True)[None], align_corners=True)
+def b(img):
+    return F.grid_sample(img, base_grid(*img.shape[-2:], False)[None], align_corners=False)
+"""
+RIGHT["shares of another size"] = """
+def sample(fmap, pts2d, img_w, img_h):
+    x = pts2d[..., 0] / img_w
+    y = pts2d[..., 1] / img_h
+    return F.grid_sample(fmap, torch.stack([x, y], -1) * 2 - 1, align_corners=False)
+"""
+RIGHT["a loop over levels"] = """
+class Pyr:
+    def __call__(self, coords):
+        out = []
+        for i in range(self.n):
+            corr = self.pyramid[i]
+            h, w = corr.shape[-2:]
+            c = coords / 2**i
+            x, y = c.split([1, 1], -1)
+            g = torch.cat([2 * x / (w - 1) - 1, 2 * y / (h - 1) - 1], -1)
+            out.append(F.grid_sample(corr, g, align_corners=True))
+        return torch.cat(out, 1)
+"""
+RIGHT["a dictionary that is defined below"] = """
+def warp(x, flow):
+    B, C, H, W = x.shape
+    if (H, W) not in CACHE:
+        mesh = torch.meshgrid(torch.arange(W), torch.arange(H), indexing='xy')
+        CACHE[(H, W)] = torch.stack(mesh, 0).float()
+    v = CACHE[(H, W)].to(x) + flow
+    v = 2 * v / v.new_tensor([W - 1, H - 1]).view(1, 2, 1, 1) - 1
+    return F.grid_sample(x, v.permute(0, 2, 3, 1), align_corners=True)
+CACHE = {}
+"""
+RIGHT["a flow that is resized first"] = """
+def warp(x, flow):
+    flow = F.interpolate(flow, x.shape[-2:], mode='bilinear', align_corners=True)
+    h, w = x.shape[-2:]
+    g = torch.stack(torch.meshgrid(torch.arange(w), torch.arange(h), indexing='xy'), -1)
+    p = g + flow.permute(0, 2, 3, 1)
+    n = torch.stack((p[..., 0] / (w - 1), p[..., 1] / (h - 1)), -1) * 2 - 1
+    return F.grid_sample(x, n, align_corners=True)
+"""
+RIGHT["polar coordinates"] = """
+def polar(img, n, m):
+    t = torch.linspace(0, 2 * np.pi, n)
+    r = torch.linspace(0, 1, m)
+    rr, tt = torch.meshgrid(r, t, indexing='ij')
+    return F.grid_sample(img, torch.stack((rr * tt.cos(), rr * tt.sin()), -1)[None], align_corners=False)
+"""

@@ -9,4 +9,4 @@ from doctor import flow, geometry, idioms, points
 
 # (project and idiom): (code, part of the fix, source)
 WRONG = geometry.WRONG | flow.WRONG | points.WRONG | idioms.WRONG
-RIGHT = geometry.RIGHT | flow.RIGHT | points.RIGHT
+RIGHT = geometry.RIGHT | flow.RIGHT | points.RIGHT | idioms.RIGHT
