@@ -465,5 +465,6 @@ def polar(img, n, m):
     t = torch.linspace(0, 2 * np.pi, n)
     r = torch.linspace(0, 1, m)
     rr, tt = torch.meshgrid(r, t, indexing='ij')
-    return F.grid_sample(img, torch.stack((rr * tt.cos(), rr * tt.sin()), -1)[None], align_corners=False)
+    grid = torch.stack((rr * tt.cos(), rr * tt.sin()), -1)[None]
+    return F.grid_sample(img, grid, align_corners=False)
 """
