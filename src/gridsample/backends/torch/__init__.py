@@ -233,8 +233,8 @@ class Torch(Backend):
         return operators.is_plain_anywhere(*arrays)
 
     def host_view(self, array: Tensor) -> Any:
-        """View a tensor in host memory as a NumPy array; None for others, also while tracing."""
-        if array.__class__ is not Tensor or not array.is_cpu or internals.is_tracing():
+        """View a tensor in host memory as a NumPy array; None if something observes operations."""
+        if internals.is_overheard() or array.__class__ is not Tensor or not array.is_cpu:
             return None
         try:
             return (array.detach() if array.requires_grad else array).numpy()
