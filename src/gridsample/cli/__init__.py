@@ -228,9 +228,13 @@ def _explain(arguments: argparse.Namespace) -> None:
     if arguments.topic is not None:
         gridsample.help(arguments.topic)
         return
-    if arguments.size is None or arguments.at is None:
-        missing = "--size" if arguments.size is None else "--at"
-        raise ValueError(f"{missing} is required (see gridsample explain --help)")
+    needed = {"--size": arguments.size, "--at": arguments.at}
+    missing = [name for name, value in needed.items() if value is None]
+    if missing:
+        raise ValueError(
+            f"the following arguments are required: {', '.join(missing)} "
+            "(see gridsample explain --help)"
+        )
     if arguments.plot:
         io.check_output(arguments.plot, overwrite=arguments.force)
     explanation = gridsample.explain(
