@@ -38,8 +38,10 @@ def check_output(size: Any, fewest: int, most: int) -> Shape:
         raise ValueError(f"size must not hold negative sizes, got {shape}")
     if not fewest <= len(shape) <= most:
         hint = f"; for one image of this size: {(1, 1, *shape)}" if len(shape) < fewest else ""
-        layouts = f"(N, C, H, W), or (N, C, *out) with {fewest - 2} to {most - 2} spatial axes"
-        raise ValueError(f"size must be the output's shape {layouts}, got {shape}{hint}")
+        raise ValueError(
+            f"size must be the output's shape (N, C, H, W), or (N, C, *out), with {fewest} to "
+            f"{most} entries, got {len(shape)}: {shape}{hint}"
+        )
     return shape
 
 
