@@ -21,6 +21,7 @@ TOPICS = {
     "channel_axis": ("fields", "Units, axes, signs"),
     "coords": ("coordinates", "Three units"),
     "cv": ("cv", ""),
+    "dask": ("dask", ""),
     "displacement": ("fields", "Displacement fields"),
     "doctor": ("doctor", ""),
     "flow": ("flow", ""),
