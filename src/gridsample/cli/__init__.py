@@ -245,10 +245,8 @@ def _explain(arguments: argparse.Namespace) -> None:
     needed = {"--size": arguments.size, "--at": arguments.at}
     missing = [name for name, value in needed.items() if value is None]
     if missing:
-        raise ValueError(
-            f"the following arguments are required: {', '.join(missing)} "
-            "(see gridsample explain --help)"
-        )
+        words = f"the following arguments are required: {', '.join(missing)}"
+        raise ValueError(f"{words} (see gridsample explain --help)")
     if arguments.plot:
         io.check_output(arguments.plot, overwrite=arguments.force)
     explanation = gridsample.explain(
@@ -531,10 +529,7 @@ def _add_explain(commands: Any) -> None:
     )
     command.set_defaults(run=_explain)
     command.add_argument(
-        "--size",
-        type=words.size,
-        metavar="WxH",
-        help="size of the image: W, WxH or WxHxD",
+        "--size", type=words.size, metavar="WxH", help="size of the image: W, WxH or WxHxD"
     )
     command.add_argument(
         "--at",
