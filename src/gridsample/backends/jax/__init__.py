@@ -1,15 +1,18 @@
 """JAX arrays: every operation on every device, under every transform of JAX.
 
-Operations are composed of those of `jax.numpy`, which JAX differentiates, batches and compiles:
-`taps` has the taps of points and their sums, `sampling` gather and its transpose, `footprints` and
-`labels` their variants, `filtering` the prefilter, `resizing` the products with bands of weights.
-Each is compiled once for each shape, dtype and choice of options.
+Sampling and the prefilter are primitives of JAX (`primitives`, `batching`, `filtering`).  On the
+CPU, XLA runs the programs of `gridsample.kernels` for them: `handler` is the machine code that it
+calls, `programs` the prepared calls, `sharding` says what each device computes.  Elsewhere, they
+are operations of `jax.numpy` (`plain`, from the taps in `taps`), as are means over footprints
+(`footprints`) and resizing (`resizing`) on every device.  Each call is compiled once for each
+shape, dtype and choice of options.
 """
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import jax
@@ -17,7 +20,6 @@ import jax.numpy as jnp
 import numpy as np
 
 from gridsample.backends.base import Backend
-from gridsample.backends.jax import filtering, footprints, resizing, sampling
 from gridsample.backends.jax.taps import Call
 from gridsample.backends.maps import grid_along
 from gridsample.definitions.checks import check_dense, check_extent
@@ -30,9 +32,21 @@ from gridsample.definitions.plan import (
     coordinates,
 )
 from gridsample.definitions.splines import extension
+from gridsample.kernels import forks
 
 Array = Any
 DType = np.dtype[Any]
+
+
+@functools.cache
+def operations() -> Any:
+    """Return the modules that compute, which are imported on first use."""
+    with forks.held():
+        from gridsample.backends.jax import filtering, footprints, resizing, sampling
+
+    return SimpleNamespace(
+        filtering=filtering, footprints=footprints, resizing=resizing, sampling=sampling
+    )
 
 
 class Jax(Backend):
@@ -141,7 +155,7 @@ class Jax(Backend):
     ) -> Array:
         """Sample an image."""
         call = call_of(image.shape, grid, options, dtype)
-        return sampling.gather(image, grid, call, np.dtype(dtype))
+        return operations().sampling.gather(image, grid, call, np.dtype(dtype))
 
     def scatter(
         self, values: Array, grid: Array, spatial: Shape, options: Options, dtype: Any
@@ -150,7 +164,7 @@ class Jax(Backend):
         size = (*self.shape(values)[:2], *spatial)
         check_extent("the result", size, np.dtype(dtype).itemsize)
         call = call_of(size, grid, options.linear(), dtype)
-        return sampling.scatter(values, grid, call, np.dtype(dtype))
+        return operations().sampling.scatter(values, grid, call, np.dtype(dtype))
 
     def backward(
         self, values: Array, image: Array, grid: Array, options: Options, needed: tuple[bool, bool],
@@ -158,7 +172,9 @@ class Jax(Backend):
     ) -> tuple[Array | None, Array | None]:  # fmt: skip
         """Compute both gradients of gather."""
         call = call_of(image.shape, grid, options, dtype)
-        first, second = sampling.backward(values, image, grid, call, needed, np.dtype(dtype))
+        first, second = operations().sampling.backward(
+            values, image, grid, call, needed, np.dtype(dtype)
+        )
         return first, second
 
     def prefilter(
@@ -168,17 +184,20 @@ class Jax(Backend):
         """Compute B-spline coefficients, or the transpose."""
         self.type_name(image.dtype)
         check_image_type(image.dtype)
-        real = resizing.sum_type(image.dtype)
-        dtype = jnp.promote_types(real, np.complex64) if sampling.is_complex(image.dtype) else real
+        real = operations().resizing.sum_type(image.dtype)
+        is_complex = jnp.issubdtype(image.dtype, jnp.complexfloating)
+        dtype = jnp.promote_types(real, np.complex64) if is_complex else real
         names = boundaries if order > 1 else ()
         extended = tuple(extension(name, align_corners) for name in names)
-        return filtering.coefficients(image.astype(dtype), order, extended, tuple(axes), adjoint)
+        return operations().filtering.coefficients(
+            image.astype(dtype), order, extended, tuple(axes), adjoint
+        )
 
     def resize(self, image: Array, options: Resizing, transposed: bool) -> Array:
         """Resize by one matrix per axis, or by their transposes."""
         self.type_name(image.dtype)
         check_extent("the result", (*image.shape[:2], *options.size), image.dtype.itemsize)
-        return resizing.resize(image, options._replace(threads=None), transposed)
+        return operations().resizing.resize(image, options._replace(threads=None), transposed)
 
 
 BACKEND = Jax()
@@ -190,7 +209,7 @@ def call_of(image: Shape, grid: Array, options: Options, dtype: Any) -> Call:
     call = Call(plan, tuple(options.order), tuple(options.fill_value))
     if plan.footprint is None:
         return call
-    return call._replace(bounds=footprints.bounds_of(grid, call, is_known(grid)))
+    return call._replace(bounds=operations().footprints.bounds_of(grid, call, is_known(grid)))
 
 
 # Arrays -------------------------------------------------------------------------------------------

@@ -12,7 +12,8 @@ import numpy as np
 
 from gridsample.backends.jax import filtering
 from gridsample.backends.jax.labels import elect
-from gridsample.backends.jax.sampling import is_complex, is_integer, joined, parted, saturated
+from gridsample.backends.jax.plain import is_integer, saturated
+from gridsample.backends.jax.sampling import is_complex, joined, parted
 from gridsample.definitions import tables
 from gridsample.definitions.bands import Band
 from gridsample.definitions.options import Resizing
