@@ -142,6 +142,7 @@ class Jax(Backend):
     def resolve_options(self, image: Array, grid: Array, options: Options) -> Options:
         """Return the checked options, with the fill value."""
         shape = self.shape(image)
+        check_sizes("input", shape, image.dtype)
         resolved = checked(options, shape, grid.shape)
         self.type_name(image.dtype)
         self.type_name(grid.dtype, "grid")
@@ -162,7 +163,7 @@ class Jax(Backend):
     ) -> Array:
         """Apply the transpose of gather."""
         size = (*self.shape(values)[:2], *spatial)
-        check_extent("the result", size, np.dtype(dtype).itemsize)
+        check_sizes("the result", size, np.dtype(dtype))
         call = call_of(size, grid, options.linear(), dtype)
         return operations().sampling.scatter(values, grid, call, np.dtype(dtype))
 
@@ -196,7 +197,8 @@ class Jax(Backend):
     def resize(self, image: Array, options: Resizing, transposed: bool) -> Array:
         """Resize by one matrix per axis, or by their transposes."""
         self.type_name(image.dtype)
-        check_extent("the result", (*image.shape[:2], *options.size), image.dtype.itemsize)
+        check_sizes("input", image.shape, image.dtype)
+        check_sizes("the result", (*image.shape[:2], *options.size), image.dtype)
         return operations().resizing.resize(image, options._replace(threads=None), transposed)
 
 
@@ -231,6 +233,21 @@ def as_jax(argument: Any, name: str) -> Array:
         f"{name} is a {cls.__module__}.{cls.__qualname__}, and other arguments are JAX arrays; "
         f"accepted: arrays of JAX and NumPy; convert it: {name} = jax.numpy.asarray({name})"
     )
+
+
+def check_sizes(name: str, shape: Sequence[Any], dtype: DType) -> None:
+    """Raise an error if an array (N, C, *spatial) is too large, or has a spatial axis of any size.
+
+    Raises:
+        TypeError: a spatial axis is symbolic, as `jax.export` allows it for the others.
+    """
+    if not all(isinstance(n, int) for n in shape[2:]):
+        raise TypeError(
+            f"{name} must have spatial axes of known sizes, got shape {tuple(shape)}; the number "
+            "of items and those of output points may be symbolic"
+        )
+    if all(isinstance(n, int) for n in shape):
+        check_extent(name, shape, dtype.itemsize)
 
 
 def is_known(array: Array) -> bool:

@@ -46,9 +46,8 @@ def repeated(array: Array, axis: Any, size: int, items: int) -> Array:
 
 def size_of(arrays: Sequence[Array], axes: Sequence[Any]) -> int:
     """The size of the batch."""
-    return next(
-        array.shape[axis] for array, axis in zip(arrays, axes, strict=True) if axis is not None
-    )
+    pairs = zip(arrays, axes, strict=True)
+    return int(next(array.shape[axis] for array, axis in pairs if axis is not None))
 
 
 def gather_batch(arrays: Sequence[Array], axes: Sequence[Any], *, call: Call, dtype: Any,

@@ -84,7 +84,6 @@ def coefficients(
 prefilter_p = Primitive("gridsample_prefilter")
 
 
-@prefilter_p.def_abstract_eval
 def prefilter_shape(image: Any, **options: Any) -> Any:
     """The coefficients."""
     return like(image)
@@ -115,6 +114,7 @@ def batch(arrays: Sequence[Array], batches: Sequence[int], *, devices: Any, **op
     return bind(prefilter_p, jnp.moveaxis(arrays[0], batches[0], 0), axes=axes, **options), 0
 
 
+prefilter_p.def_abstract_eval(prefilter_shape)
 ad.deflinear2(prefilter_p, transpose)
 batching.primitive_batchers[prefilter_p] = batch
 lower(prefilter_p, programs.prefilter, plain, programs.prefilters)

@@ -115,13 +115,11 @@ backward_p = Primitive("gridsample_backward")
 backward_p.multiple_results = True
 
 
-@gather_p.def_abstract_eval
 def gather_shape(image: Any, grid: Any, *, dtype: Any, **_: Any) -> Any:
     """The samples (N, C, *out)."""
     return like(image, shape=output_shape(image, grid.shape[:-1]), dtype=dtype)
 
 
-@scatter_p.def_abstract_eval
 def scatter_shape(values: Any, grid: Any, *, call: Call, **_: Any) -> Any:
     """The image's gradient."""
     plan = call.plan
@@ -129,14 +127,12 @@ def scatter_shape(values: Any, grid: Any, *, call: Call, **_: Any) -> Any:
     return like(values, shape=shape, dtype=real_type(call))
 
 
-@tangent_p.def_abstract_eval
 def tangent_shape(image: Any, grid: Any, *tangents: Any, dtype: Any, **parameters: Any) -> Any:
     """The tangent of the samples."""
     shape = output_shape(image, grid.shape[:-1])
     return like(image, shape=shape, dtype=dtype)
 
 
-@backward_p.def_abstract_eval
 def backward_shape(
     values: Any, image: Any, grid: Any, *, call: Call, needed: tuple[bool, bool], **_: Any
 ) -> Any:
@@ -146,12 +142,20 @@ def backward_shape(
     return [like(values, shape=array.shape, dtype=real) for array in arrays]
 
 
+gather_p.def_abstract_eval(gather_shape)
+scatter_p.def_abstract_eval(scatter_shape)
+tangent_p.def_abstract_eval(tangent_shape)
+backward_p.def_abstract_eval(backward_shape)
+
+
 # Derivatives --------------------------------------------------------------------------------------
+
+Zero: Any = ad.Zero
 
 
 def is_zero(tangent: Any) -> bool:
     """Whether a tangent is known to be 0, as those of integers are."""
-    return type(tangent) is ad.Zero
+    return type(tangent) is Zero
 
 
 def gather_jvp(primals: Any, tangents: Any, *, call: Call, dtype: Any, **_: Any) -> Any:
@@ -160,7 +164,7 @@ def gather_jvp(primals: Any, tangents: Any, *, call: Call, dtype: Any, **_: Any)
     samples = bind(gather_p, image, grid, call=call, dtype=dtype)
     nonzero = [tangent for tangent in tangents if not is_zero(tangent)]
     if not nonzero or not jnp.issubdtype(dtype, jnp.floating):
-        return samples, ad.Zero.from_primal_value(samples)
+        return samples, Zero.from_primal_value(samples)
     needed = not is_zero(tangents[0]), not is_zero(tangents[1])
     tangent = bind(tangent_p, image, grid, *nonzero, call=call, dtype=dtype, needed=needed)
     return samples, tangent
@@ -170,7 +174,7 @@ def gather_transpose(ct: Any, image: Any, grid: Array, *, call: Call, dtype: Any
     """Transpose gather along the image."""
     aval = image.aval
     if is_zero(ct):
-        return ad.Zero(aval), None
+        return Zero(aval), None
     return scatter(ct, grid, call).astype(aval.dtype), None
 
 
@@ -183,7 +187,7 @@ def tangent_transpose(ct: Any, image: Array, grid: Array, *tangents: Any, call: 
         )
     avals = [tangent.aval for tangent in tangents]
     if is_zero(ct):
-        return None, None, *map(ad.Zero, avals)
+        return None, None, *map(Zero, avals)
     gradients = bind(backward_p, ct, image, grid, call=call, needed=needed)
     return (
         None,
@@ -201,7 +205,7 @@ def scatter_jvp(primals: Any, tangents: Any, *, call: Call, **_: Any) -> Any:
     if not is_zero(grid_tangent):
         points, wide = grid_tangent.astype(image.dtype), values.astype(image.dtype)
         terms.append(raised_sum(lambda k, call: scatter(wide * along(points, k), grid, call), call))
-    tangent = functools.reduce(jnp.add, terms) if terms else ad.Zero.from_primal_value(image)
+    tangent = functools.reduce(jnp.add, terms) if terms else Zero.from_primal_value(image)
     return image, tangent
 
 
@@ -209,7 +213,7 @@ def scatter_transpose(ct: Any, values: Any, grid: Array, *, call: Call, **_: Any
     """Transpose scatter along the values."""
     aval = values.aval
     if is_zero(ct):
-        return ad.Zero(aval), None
+        return Zero(aval), None
     return gather(ct, grid, call, aval.dtype), None
 
 

@@ -65,7 +65,7 @@ def gather_step(call: Call, image: Form, grid: Form, out: Form) -> Step:
     outside = numbers_of_planes(plan, call.order, image[1], fill, None)
     if call.tangent:
         outside = tuple(np.zeros_like(numbers) for numbers in outside)
-    places = [Place(ARGUMENT, 0), Place(ARGUMENT, 1), Place(RESULT, 0), *outside]
+    places: list[Any] = [Place(ARGUMENT, 0), Place(ARGUMENT, 1), Place(RESULT, 0), *outside]
     return Step(launch, places, {})
 
 
