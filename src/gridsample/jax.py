@@ -278,7 +278,7 @@ def resize(
         raise unknown("method", name, list(RESIZERS))
     mode = RESIZERS[name]
     if mode != "nearest-exact" and not jnp.issubdtype(pixels.dtype, jnp.inexact):
-        pixels = pixels.astype(jnp.promote_types(pixels.dtype, jnp.float32))
+        pixels = pixels.astype(promoted(pixels.dtype, jnp.float32))
     axes = [k for k, (n, m) in enumerate(zip(pixels.shape, size, strict=True)) if n != m]
     if not axes:
         return pixels
@@ -318,10 +318,16 @@ def as_reals(name: str, arrays: Sequence[Array]) -> list[Array]:
     Raises:
         TypeError: an array is complex.
     """
-    dtype = functools.reduce(jnp.promote_types, [array.dtype for array in arrays], jnp.float32)
+    dtype = promoted(jnp.float32, *[array.dtype for array in arrays])
     if not jnp.issubdtype(dtype, jnp.floating):
         raise TypeError(f"{name} must be real numbers, got dtype {dtype}")
     return [array.astype(dtype) for array in arrays]
+
+
+def promoted(*dtypes: Any) -> Any:
+    """The dtype of a product, also where JAX is told to promote none by itself."""
+    with jax.numpy_dtype_promotion("standard"):
+        return functools.reduce(jnp.promote_types, dtypes)
 
 
 def spline_of(order: Any, mode: Any, cval: Any, prefilter: Any) -> Spline:

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import scipy.ndimage
 
+import gridsample
 from gridsample.definitions.methods import bspline
 
 jax = pytest.importorskip("jax")
@@ -137,6 +138,21 @@ def resized(image: Any, shape: tuple[int, ...], method: str, antialias: bool) ->
     np.testing.assert_allclose(result, expected, rtol=0, atol=tolerance)
     by_name = names.resize(image, shape, jax.image.ResizeMethod.from_string(method), antialias)
     np.testing.assert_array_equal(by_name, result)
+
+
+def test_dtypes_are_mixed_where_jax_promotes_none() -> None:
+    image, at = jnp.arange(12.0, dtype="f4").reshape(3, 4), [jnp.array([0.5, 1.5])] * 2
+    whole = image.astype(int)
+    with jax.numpy_dtype_promotion("strict"):
+        for array in (image, whole):
+            result = names.map_coordinates(array, at, 1)
+            np.testing.assert_allclose(result, [2.5, 7.5] if array is image else [3, 8])
+        names.map_coordinates(image, at, 3, "mirror")
+        assert names.resize(whole, (3, 2), "linear").dtype == np.float64
+        loss = lambda image, grid: gridsample.grid_sample(image, grid, "cubic").sum()  # noqa: E731
+        arrays = image[None, None], jnp.zeros((1, 2, 2))
+        first, second = jax.grad(loss, (0, 1))(*arrays)
+    assert (first.dtype, second.dtype) == (np.float32, np.float64)
 
 
 def test_errors() -> None:

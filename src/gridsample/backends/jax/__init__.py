@@ -90,8 +90,9 @@ class Jax(Backend):
         return dtype
 
     def promote(self, *types: Any) -> DType:
-        """The dtype of a product."""
-        dtype: DType = functools.reduce(jnp.promote_types, types)
+        """The dtype of a product, also where JAX is told to promote none by itself."""
+        with jax.numpy_dtype_promotion("standard"):
+            dtype: DType = functools.reduce(jnp.promote_types, types)
         return dtype
 
     def astype(self, array: Array, dtype: Any) -> Array:
@@ -187,7 +188,7 @@ class Jax(Backend):
         check_image_type(image.dtype)
         real = operations().resizing.sum_type(image.dtype)
         is_complex = jnp.issubdtype(image.dtype, jnp.complexfloating)
-        dtype = jnp.promote_types(real, np.complex64) if is_complex else real
+        dtype = np.result_type(real, np.complex64) if is_complex else real
         names = boundaries if order > 1 else ()
         extended = tuple(extension(name, align_corners) for name in names)
         return operations().filtering.coefficients(

@@ -2,7 +2,7 @@
 
     gather_p      samples of an image at a grid's points
     scatter_p     its transpose: the image's gradient
-    tangent_p     the derivative of gather along tangents of the image, the grid, or both
+    tangent_p     the derivative of gather along tangents of the grid, or of image and grid
     backward_p    the transpose of that: both gradients, in one sweep
 
 The derivatives are those of `gridsample.kernels`: along the image, gather is itself; along the
@@ -75,17 +75,14 @@ def along(points: Array, axis: int) -> Array:
 
 def tangent_formula(image: Array, grid: Array, *tangents: Array, call: Call, dtype: Any,
                     needed: tuple[bool, bool]) -> Array:  # fmt: skip
-    """The derivative of gather along tangents of the image and the grid."""
+    """The derivative of gather along tangents of the grid, and of the image if it is needed."""
     real = real_type(call)
     total: Any = 0
     if needed[0]:
-        total = gather(tangents[0], grid, linear(call), dtype if not needed[1] else real)
-    if needed[1]:
-        points = tangents[-1].astype(real)
-        total = total + raised_sum(
-            lambda k, call: gather(image, grid, call, real) * along(points, k), call
-        )
-    return total.astype(dtype)
+        total = gather(tangents[0], grid, linear(call), real)
+    points = tangents[-1].astype(real)
+    slopes = raised_sum(lambda k, call: gather(image, grid, call, real) * along(points, k), call)
+    return (total + slopes).astype(dtype)
 
 
 def backward_formula(values: Array, image: Array, grid: Array, *, call: Call,
@@ -166,6 +163,8 @@ def gather_jvp(primals: Any, tangents: Any, *, call: Call, dtype: Any, **_: Any)
     if not nonzero or not jnp.issubdtype(dtype, jnp.floating):
         return samples, Zero.from_primal_value(samples)
     needed = not is_zero(tangents[0]), not is_zero(tangents[1])
+    if not needed[1]:  # then the gradient needs no image
+        return samples, gather(nonzero[0], grid, linear(call), dtype)
     tangent = bind(tangent_p, image, grid, *nonzero, call=call, dtype=dtype, needed=needed)
     return samples, tangent
 

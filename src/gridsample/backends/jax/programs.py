@@ -10,7 +10,7 @@ import functools
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -40,20 +40,40 @@ def layout_of(form: Form) -> Layout:
     return shape, tuple(steps), dtype
 
 
-def launched(steps: Sequence[Step], arrays: Sequence[Array], results: Sequence[Form]) -> list[Any]:
-    """Call the handler; one more result is scratch memory, if it is needed."""
-    size = handler.scratch_of(steps)
-    forms = [*results, ((size,), np.dtype(np.uint8))] if size else results
-    address = handler.stored(steps, len(results))
-    call = jax.ffi.ffi_call(handler.NAME, [jax.ShapeDtypeStruct(*form) for form in forms])
-    return list(call(*arrays, launch=np.int64(address)))[: len(results)]
+class Prepared(NamedTuple):
+    """Launches that are stored for ever, because XLA's programs have their address.
+
+    Attributes:
+        address: the address of the first.
+        results: the forms of the results; that of scratch memory, if it is needed, comes last.
+        count: the number of results without scratch memory.
+    """
+
+    address: int
+    results: tuple[Form, ...]
+    count: int
+
+    def call(self, *arrays: Array) -> list[Array]:
+        """Call the handler."""
+        types = [jax.ShapeDtypeStruct(*form) for form in self.results]
+        call = jax.ffi.ffi_call(handler.NAME, types)
+        return list(call(*arrays, launch=np.int64(self.address)))[: self.count]
+
+
+def prepared(steps: Sequence[Step], *results: Form) -> Prepared:
+    """Store steps, which share scratch memory."""
+    size, count = handler.scratch_of(steps), len(results)
+    scratch = ((size,), np.dtype(np.uint8))
+    return Prepared(
+        handler.stored(steps, count), (*results, scratch) if size else tuple(results), count
+    )
 
 
 # Gather -------------------------------------------------------------------------------------------
 
 
 @functools.cache
-def gather_step(call: Call, image: Form, grid: Form, out: Form) -> Step:
+def gather_step(call: Call, image: Form, grid: Form, out: Form) -> Prepared:
     """Prepare a gather."""
     from gridsample.kernels.sampling.calls import prepare_gather
     from gridsample.kernels.sampling.preparing import numbers_of_planes
@@ -66,7 +86,7 @@ def gather_step(call: Call, image: Form, grid: Form, out: Form) -> Step:
     if call.tangent:
         outside = tuple(np.zeros_like(numbers) for numbers in outside)
     places: list[Any] = [Place(ARGUMENT, 0), Place(ARGUMENT, 1), Place(RESULT, 0), *outside]
-    return Step(launch, places, {})
+    return prepared([Step(launch, places, {})], out)
 
 
 def fill_numbers(call: Call) -> np.ndarray[Any, Any] | None:
@@ -84,8 +104,7 @@ def gather(image: Array, grid: Array, call: Call, dtype: Any) -> Array:
     def sample(image: Array, grid: Array) -> list[Array]:
         part = with_sizes(call, image.shape, grid.shape)
         form = part.plan.shape, np.dtype(dtype)
-        step = gather_step(part, form_of(image), form_of(grid), form)
-        return launched([step], (image, grid), [form])
+        return gather_step(part, form_of(image), form_of(grid), form).call(image, grid)
 
     of_image, of_grid, of_values, whole = axes_of(call)
     axes = Axes((of_image, of_grid), (of_values,), whole)
@@ -113,8 +132,8 @@ def axes_of(call: Call) -> tuple[Names, Names, Names, Names]:
 @functools.cache
 def backward_steps(
     call: Call, image: Form, grid: Form, values: Form, needed: tuple[bool, bool]
-) -> tuple[tuple[Step, ...], tuple[Form, ...]]:
-    """Prepare the gradients of gather: steps, and the forms of the needed results."""
+) -> Prepared:
+    """Prepare the needed gradients of gather; of the image's alone, the image is no argument."""
     from gridsample.kernels.sampling.calls import prepare_derivatives
     from gridsample.kernels.sampling.division import Sweep, with_own_grids
     from gridsample.kernels.sampling.preparing import dropped_of
@@ -129,15 +148,16 @@ def backward_steps(
         layout_of(image), grid_layout, layout_of(values), False, fill is not None, needed, threads
     )
     launches = prepare_derivatives("backward", plan, call.order, sweep)
+    reads = needed[1]
     places = [
-        Place(ARGUMENT, 0), Place(ARGUMENT, 1), Place(ARGUMENT, 2),
+        Place(ARGUMENT, 2) if reads else None, Place(ARGUMENT, 1), Place(ARGUMENT, 0),
         Place(RESULT, 0) if needed[0] else None,
         Place(RESULT, int(needed[0])) if needed[1] else None,
         dropped_of(plan, fill),
     ]  # fmt: skip
     cleared = {k: math.prod(form[0]) * form[1].itemsize for k, form in enumerate(results)}
     steps = [Step(launch, places, {} if k else cleared) for k, launch in enumerate(launches)]
-    return tuple(steps), results
+    return prepared(steps, *results)
 
 
 def backward(
@@ -148,8 +168,7 @@ def backward(
     def differentiate(values: Array, image: Array, grid: Array) -> list[Array]:
         part = with_sizes(call, image.shape, grid.shape)
         forms = form_of(image), form_of(grid), form_of(values)
-        steps, results = backward_steps(part, *forms, needed)
-        gradients = launched(steps, (image, grid, values), results)
+        gradients = backward_steps(part, *forms, needed).call(values, grid, image)
         if needed[1] and gradients[-1].shape[0] != grid.shape[0]:
             gradients[-1] = gradients[-1].sum(0, keepdims=True)
         return gradients
@@ -168,15 +187,10 @@ def scatter(values: Array, grid: Array, call: Call) -> Array:
         shape = items, values.shape[1], *call.plan.spatial
         part = with_sizes(call, shape, grid.shape)
         image: Form = shape, np.dtype(real_type(call))  # which is not read
-        steps, results = backward_steps(part, image, form_of(grid), form_of(values), (True, False))
-        unread = [
-            step._replace(places=[None, Place(ARGUMENT, 1), Place(ARGUMENT, 0), *step.places[3:]])
-            for step in steps
-        ]
-        return launched(unread, (values, grid), results)
+        forms = image, form_of(grid), form_of(values)
+        return backward_steps(part, *forms, (True, False)).call(values, grid)
 
     of_image, of_grid, of_values, whole = axes_of(call)
-    # An image that is the sum over all items has an axis of its own for them.
     axes = Axes((of_values, of_grid), (of_image,), whole)
     return partitioned(add, axes, (values, grid))[0]
 
@@ -195,7 +209,7 @@ def serves(*avals: Any, call: Call, **parameters: Any) -> bool:
 @functools.cache
 def prefilter_steps(
     image: Form, order: int, extended: Sequence[str], axes: Sequence[int], adjoint: bool
-) -> tuple[Step, ...] | None:
+) -> Prepared | None:
     """Prepare the prefilter along some axes; None if it is not a row of launches."""
     with forks.held():
         from gridsample.kernels.spline.planning import Filter, passes
@@ -211,15 +225,15 @@ def prefilter_steps(
             return None
         source = Place(RESULT, 0) if k else Place(ARGUMENT, 0)
         steps.append(Step(step.launch, [source, Place(RESULT, 0)], {}))
-    return tuple(steps) or None
+    return prepared(steps, image) if steps else None
 
 
 def prefilter(image: Array, **options: Any) -> Array:
     """Compute B-spline coefficients, or the transpose, of a real array in the dtype of sums."""
 
     def compute(image: Array) -> list[Array]:
-        form = form_of(image)
-        return launched(prefilter_steps(form, **options) or (), [image], [form])
+        steps = prefilter_steps(form_of(image), **options)
+        return [image] if steps is None else steps.call(image)
 
     names = tuple(f"a{k}" for k in range(image.ndim))
     whole = tuple(names[k] for k in sorted(options["axes"]))

@@ -66,7 +66,7 @@ def gather(image: Array, grid: Array, call: Call, dtype: Any) -> Array:
 def scatter(values: Array, grid: Array, call: Call, dtype: Any) -> Array:
     """Apply the transpose of `gather`, for a call without a fill value: (N, C, *spatial)."""
     real = real_type(call)
-    sum_type = jnp.promote_types(real, np.complex64) if is_complex(values.dtype) else real
+    sum_type = np.result_type(real, np.complex64) if is_complex(values.dtype) else real
     image = jax.ShapeDtypeStruct((*values.shape[:2], *call.plan.spatial), sum_type)
     transpose = jax.linear_transpose(lambda image: gather(image, grid, call, sum_type), image)
     return transpose(values.astype(sum_type))[0].astype(dtype)
