@@ -7,7 +7,6 @@ import logging
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from typing import Any
 
 import cases
@@ -41,15 +40,6 @@ def cubic(image: Any, grid: Any) -> Any:
 def calls_programs(function: Any, *arrays: Any) -> bool:
     """Whether XLA's program calls the handler."""
     return handler.NAME in jax.jit(function).lower(*arrays).as_text()
-
-
-@pytest.fixture
-def without_programs(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Compute with operations of `jax.numpy`."""
-    monkeypatch.setattr(handler, "is_available", lambda: False)
-    jax.clear_caches()
-    yield
-    jax.clear_caches()
 
 
 # The handler --------------------------------------------------------------------------------------
