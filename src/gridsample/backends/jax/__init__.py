@@ -20,7 +20,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from gridsample.backends.base import Backend
-from gridsample.backends.jax.taps import Call
+from gridsample.backends.jax.taps import Call, with_promotion
 from gridsample.backends.maps import grid_along
 from gridsample.definitions.checks import check_dense, check_extent
 from gridsample.definitions.options import Options, Resizing, checked, fill_numbers, plan_of
@@ -90,10 +90,9 @@ class Jax(Backend):
         return dtype
 
     def promote(self, *types: Any) -> DType:
-        """The dtype of a product, also where JAX is told to promote none by itself."""
-        with jax.numpy_dtype_promotion("standard"):
-            dtype: DType = functools.reduce(jnp.promote_types, types)
-        return dtype
+        """The dtype of a product."""
+        promoted: DType = with_promotion(functools.reduce)(jnp.promote_types, types)
+        return promoted
 
     def astype(self, array: Array, dtype: Any) -> Array:
         """Convert an array to another dtype."""

@@ -19,6 +19,7 @@ from jax.interpreters import ad, batching
 
 from gridsample.backends.jax import programs
 from gridsample.backends.jax.lowering import bind, like, lower
+from gridsample.backends.jax.taps import with_promotion
 from gridsample.definitions.splines import Design, design, tiny
 
 Array = Any
@@ -61,6 +62,7 @@ def filtered(line: Array, order: int, extended: str) -> Array:
     return line
 
 
+@with_promotion
 @functools.partial(jax.jit, static_argnums=(1, 2, 3, 4))
 def coefficients(
     image: Array, order: int, extended: Sequence[str], axes: Sequence[int], adjoint: bool

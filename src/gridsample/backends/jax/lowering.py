@@ -14,6 +14,7 @@ from jax.interpreters import mlir
 from jax.sharding import NamedSharding, PartitionSpec
 
 from gridsample.backends.jax import handler, sharding
+from gridsample.backends.jax.taps import with_promotion
 
 
 def lower(
@@ -40,9 +41,11 @@ def lower(
         known = all(isinstance(n, int) and n for n in sizes)
         exported = getattr(context.module_context.lowering_parameters, "for_export", False)
         uses_program = known and not exported and serves(*context.avals_in, **parameters)
-        function = program if uses_program and handler.is_available() else plain
+        chosen = program if uses_program and handler.is_available() else plain
+        function = with_promotion(chosen)
         return mlir.lower_fun(function, multiple_results=multiple)(context, *operands, **parameters)
 
+    @with_promotion
     def compute(*arrays: Any, devices: Any = None, **parameters: Any) -> Any:
         return plain(*arrays, **parameters)
 

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from gridsample.backends.jax import batching, footprints, plain, primitives
-from gridsample.backends.jax.taps import Array, Call, output_shape, real_type
+from gridsample.backends.jax.taps import Array, Call, output_shape, real_type, with_promotion
 
 batching.register()
 
@@ -46,6 +46,7 @@ def parts_of(call: Call) -> Call:
     return call._replace(fill=(*reals, *[complex(number).imag for number in numbers]))
 
 
+@with_promotion
 @functools.partial(jax.jit, static_argnums=(2, 3))
 def gather(image: Array, grid: Array, call: Call, dtype: Any) -> Array:
     """Sample an image (N, C, *spatial) at a grid's points: (N, C, *out) in a dtype."""
@@ -62,6 +63,7 @@ def gather(image: Array, grid: Array, call: Call, dtype: Any) -> Array:
     return plain.stored(footprints.mean(image, grid, call), dtype, call)
 
 
+@with_promotion
 @functools.partial(jax.jit, static_argnums=(2, 3))
 def scatter(values: Array, grid: Array, call: Call, dtype: Any) -> Array:
     """Apply the transpose of `gather`, for a call without a fill value: (N, C, *spatial)."""
@@ -72,6 +74,7 @@ def scatter(values: Array, grid: Array, call: Call, dtype: Any) -> Array:
     return transpose(values.astype(sum_type))[0].astype(dtype)
 
 
+@with_promotion
 @functools.partial(jax.jit, static_argnums=(3, 4, 5))
 def backward(
     values: Array, image: Array, grid: Array, call: Call, needed: tuple[bool, bool], dtype: Any

@@ -12,7 +12,7 @@ import itertools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar, cast
 
 import jax
 import jax.numpy as jnp
@@ -25,6 +25,20 @@ from gridsample.definitions.plan import BOUNDARIES, Plan
 Array = Any
 # The formulas of one axis, over `jax.numpy`.
 AXIS = bound(jnp)
+
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def with_promotion(function: Function) -> Function:
+    """Let a function promote dtypes and ranks, also where JAX is told to promote none by itself."""
+
+    @functools.wraps(function)
+    def call(*args: Any, **options: Any) -> Any:
+        with jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):
+            return function(*args, **options)
+
+    return cast(Function, call)
 
 
 class Call(NamedTuple):
