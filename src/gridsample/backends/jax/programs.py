@@ -46,18 +46,18 @@ class Prepared(NamedTuple):
     Attributes:
         address: the address of the first.
         results: the forms of the results; that of scratch memory, if it is needed, comes last.
-        count: the number of results without scratch memory.
+        number: how many results there are without scratch memory.
     """
 
     address: int
     results: tuple[Form, ...]
-    count: int
+    number: int
 
     def call(self, *arrays: Array) -> list[Array]:
         """Call the handler."""
         types = [jax.ShapeDtypeStruct(*form) for form in self.results]
         call = jax.ffi.ffi_call(handler.NAME, types)
-        return list(call(*arrays, launch=np.int64(self.address)))[: self.count]
+        return list(call(*arrays, launch=np.int64(self.address)))[: self.number]
 
 
 def prepared(steps: Sequence[Step], *results: Form) -> Prepared:
