@@ -68,6 +68,11 @@ def test_many_tasks_run_on_threads_of_xla() -> None:
         np.testing.assert_allclose(gradient, reference, rtol=0, atol=1e-12 * abs(reference).max())
 
 
+def test_the_backend_is_light_to_import() -> None:
+    script = "import sys, jax, gridsample.backends.jax; sys.exit('llvmlite' in sys.modules)"
+    subprocess.run([sys.executable, "-c", script], check=True)
+
+
 HEADER = """
 #define XLA_FFI_API_MAJOR 0
 #define XLA_FFI_API_MINOR 2
