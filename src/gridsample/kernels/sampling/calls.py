@@ -109,7 +109,7 @@ def program_for(description: Description) -> Program:
     function = Function(name, host().lanes(real), real)
     settings = settings_of(len(description.axes), body.footprints)
     with entry(function, body.arrays(description), settings) as (task, call):
-        body(function, description, call).run(task)
+        body(function, description, call).write(task)
     return compile(function)
 
 

@@ -39,7 +39,7 @@ class Group(NamedTuple):
         point: the first point's index within its item, an int64; for a list, of each point.
         fresh: whether no earlier lane or group has the same point, for each lane (a bool).
         listed: whether the points are a list.
-        below: the distance to the places of the next group of points, 0 if that is not known.
+        below: the distance to the group in the row below if that is processed next in time, or 0.
         column: the first point's index within its row; None for a list.
         outer: see `Strip`.
     """
@@ -396,7 +396,7 @@ class Strip(NamedTuple):
         row: their row.
         begin: the first column.
         end: the end of the columns.
-        below: the distance to the points of the next strip, 0 if there is none.
+        below: the distance to the strip in the row below if rows are cut into blocks, or 0.
         outer: the index of the row along the output's axes, x excluded, if programs need it.
     """
 

@@ -17,7 +17,7 @@ def settings_of(rank: int, footprints: bool = False) -> Record:
         ranges="*int64",  # of each task; see `points.RANGE`
         columns="int64",  # points of a row, or of a list
         points="int64",  # of an item
-        # Of the cache: that points touch per unit of each coordinate.
+        # The share of the cache that is read where a coordinate changes by 1; see `division`.
         cached_share=("float64", rank),
         sizes=("int64", rank),  # of the image, x first
         strides=("int64", rank),
