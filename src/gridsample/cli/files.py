@@ -107,7 +107,7 @@ def resize_file(arguments: argparse.Namespace) -> None:
         raise ValueError("give either --size or --scale")
     io.check_output(arguments.output, overwrite=arguments.force)
     with io.pages(arguments.input, volume=arguments.volume) as pages:
-        sizes = [possible(_resized(arguments, page.image.size), page.image) for page in pages]
+        sizes = [possible(resized(arguments, page.image.size), page.image) for page in pages]
         results = [
             with_nodata(
                 _result(
@@ -177,7 +177,7 @@ def _resized_bands(
     return bands()
 
 
-def _resized(arguments: argparse.Namespace, size: tuple[int, ...]) -> tuple[int, ...]:
+def resized(arguments: argparse.Namespace, size: tuple[int, ...]) -> tuple[int, ...]:
     """Return the size of the output, x first."""
     if arguments.size:
         return canvas_of(arguments.size, size)

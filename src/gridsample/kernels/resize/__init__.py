@@ -262,6 +262,24 @@ def run_stepwise(
         source = result
 
 
+def order_of_axes(maps: Sequence[AxisMap], dtype: Any, real: np.dtype[Any]) -> list[int]:
+    """Return the order in which the axes of an image are resized whose channels do not come last.
+
+    Axes that do not change are left out.
+
+    Args:
+        maps: the map of each axis.
+        dtype: the dtype of the image.
+        real: the dtype of sums.
+    """
+    changing = [k for k, axis_map in enumerate(maps) if not axis_map.is_identity]
+    if len(changing) < 2:
+        return changing
+    shape = (1, *(axis_map.inputs for axis_map in maps), 2 if dtype.kind == "c" else 1)
+    bands = tuple(axis_map.band for axis_map in maps)
+    return planning.order_of(bands, shape, Numbers(*[type_name(real)] * 2))
+
+
 def unchanged(n: int) -> AxisMap:
     """Return the identity map of an axis."""
     return tables.axis_map(Axis(n, n, NEAREST))

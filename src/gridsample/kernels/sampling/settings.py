@@ -39,7 +39,7 @@ def settings_of(rank: int, footprints: bool = False) -> Record:
         sums_planes="*int64",
         result_item="int64",  # of the gradient of upstream values
         result_planes="*int64",
-        # A point's own coordinate is (index * step + start) / gap.
+        # A point's own coordinate is (index * step + start) / gap; its index is + start, too.
         out_step=("float64", rank),
         out_start=("float64", rank),
         out_gap=("float64", rank),
