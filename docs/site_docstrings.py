@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import importlib
 import re
 from typing import Any
 
@@ -49,12 +51,24 @@ def mend(obj: griffe.Object) -> None:
         obj.docstring.value = SESSION.sub(lambda found: f"```pycon\n{found[0]}\n```", text)
 
 
+def evaluate(function: griffe.Function) -> None:
+    """Replace defaults that are names of constants by their values."""
+    for parameter in function.parameters:
+        name = str(parameter.default)
+        if re.fullmatch(r"(\w+\.)*[A-Z][A-Z_]*", name):
+            scope: Any = importlib.import_module(function.module.path)
+            value = functools.reduce(getattr, name.split("."), scope)
+            parameter.default = repr(value)
+
+
 class Examples(griffe.Extension):
     """Examples become code, in sections named "Example:" and in plain text alike."""
 
     def on_object(self, *, obj: griffe.Object, **_: Any) -> None:
-        """Mend the docstring of a class, a function or an attribute."""
+        """Mend the docstring of a class, a function or an attribute, and show defaults' values."""
         mend(obj)
+        if obj.is_function:
+            evaluate(obj)
 
     def on_package(self, *, pkg: griffe.Module, **_: Any) -> None:
         """Mend the docstring of the package, which is none of the objects."""
