@@ -41,6 +41,13 @@ def one_by_one(found: re.Match[str]) -> str:
     return "\n".join([f"{indent}{name}: {text}" for name in re.split(r",\s+", names)])
 
 
+# Functions that other docstrings name, and that no other module has a namesake of.
+LINKED = re.compile(
+    r"`(?:gridsample\.)?(grid_sample|affine_sample|grid_sample_vjp|affine_sample_vjp|splat|interpolate"
+    r"|grid_gradient|grid_hessian|check_grid)`"
+)
+
+
 def mend(obj: griffe.Object) -> None:
     """Mark examples as such, separate arguments, make lists of tables, and give results a type."""
     if obj.docstring is not None:
@@ -48,6 +55,8 @@ def mend(obj: griffe.Object) -> None:
         text = TOGETHER.sub(one_by_one, text)
         if obj.is_function and obj.annotation is not None:
             text = RETURNS.sub(lambda found: f"{found[0]}{obj.annotation}: ", text)
+        if not obj.path.startswith("gridsample.backends"):
+            text = LINKED.sub(r"[`\1`][gridsample.\1]", text)
         obj.docstring.value = SESSION.sub(lambda found: f"```pycon\n{found[0]}\n```", text)
 
 

@@ -12,6 +12,8 @@ import textwrap
 from pathlib import Path
 from typing import Any
 
+import site_gallery
+
 DOCS = Path(__file__).parent
 ROOT = DOCS.parent
 MODULE = re.compile(r"^## `(gridsample[\w.]*)`$", re.MULTILINE)
@@ -95,7 +97,9 @@ def constants(module: str) -> str:
 
 def members(module: str, names: list[str]) -> str:
     """The docstrings of some names of a module, without the module's own."""
-    lines = [f"::: {module}.{name}\n    options:\n      show_root_heading: true\n" for name in names]
+    lines = [
+        f"::: {module}.{name}\n    options:\n      show_root_heading: true\n" for name in names
+    ]
     return "\n".join(lines)
 
 
@@ -107,11 +111,18 @@ def overview(module: str) -> str:
         item = next((item for item in items(module) if f"`{topic[0]}`" in item), "")
         text = " ".join(item.partition(": ")[2].split()).split(". `")[0].rstrip(".")
         text = text.replace("](", "](../")
-        names = ", ".join(
-            f"[`{name}`]({module}.{topic[0]}.md#{module}.{name})" for name in topic
-        )
+        names = ", ".join(f"[`{name}`]({module}.{topic[0]}.md#{module}.{name})" for name in topic)
         lines.append(f"| {names} | {text} |")
     return "\n".join(lines) + f"\n\n{constants(module)}"
+
+
+def used(names: list[str]) -> str:
+    """The cards of the gallery that call one of some functions, four at most."""
+    calls = re.compile(rf"\b(?:{'|'.join(names)})\(")
+    cards = [site_gallery.card(name) for part in site_gallery.SECTIONS.values() for name in part]
+    using = [card for card in cards if calls.search(card.code)][:4]
+    links = " · ".join(f"[{card.title}](../gallery/{card.name}.md)" for card in using)
+    return f" In the gallery: {links}" if links else ""
 
 
 def pages() -> dict[str, str]:
@@ -127,6 +138,6 @@ def pages() -> dict[str, str]:
         made[start] = overview(module)
         for topic in topics(module):
             title = ", ".join(f"`{name}`" for name in topic[:3]) + " ..." * (len(topic) > 3)
-            parts = f"# {title}\n\nOf [`{module}`]({module}.md).\n\n"
+            parts = f"# {title}\n\nPart of [`{module}`]({module}.md).{used(topic)}\n\n"
             made[place(module, topic)] = parts + members(module, topic)
     return made

@@ -1,8 +1,8 @@
 """Shrink without patterns that are not there
 
-The wall, turned and shrunk to an eighth. Plain sampling reads four pixels of the 64 that an output
-pixel covers, and shows moiré. `antialias=True` averages over the footprint of each output pixel, with
-exact gradients.
+The wall, turned and shrunk to an eighth. Plain sampling reads four pixels of the 64 that an
+output pixel covers, and shows moiré. `antialias=True` averages over the footprint of each output
+pixel, with exact gradients.
 """
 
 import matplotlib.pyplot as plt

@@ -1,7 +1,7 @@
 """Beyond the edge: six boundaries
 
-One grid, twice as large as the image, with `zeros`, `border`, `reflection` and `wrap`. A tuple sets a
-boundary for each axis, x first: `("wrap", "border")` and `("zeros", "mirror")`.
+One grid, twice as large as the image, with `zeros`, `border`, `reflection` and `wrap`. A tuple
+sets a boundary for each axis, x first: `("wrap", "border")` and `("zeros", "mirror")`.
 """
 
 import matplotlib.pyplot as plt

@@ -1,8 +1,8 @@
 """Elastic deformation, for the image and its labels
 
 Smooth random displacements are the usual augmentation of training data. `fields.exp` makes them
-invertible, so nothing folds. The photo is sampled with `bicubic`, its segmentation with `label`: no
-label is invented, and the outlines stay aligned.
+invertible, so nothing folds. The photo is sampled with `bicubic`, its segmentation with `label`:
+no label is invented, and the outlines stay aligned.
 """
 
 import matplotlib.pyplot as plt

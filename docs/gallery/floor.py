@@ -1,7 +1,8 @@
 """A floor in perspective
 
-Towards the horizon, a pixel covers more and more of the texture, and more along one axis than along
-the other. The footprint of each pixel is a parallelogram, and antialiasing samples all of it.
+Towards the horizon, a pixel covers more and more of the texture, and more along one axis than
+along the other. The footprint of each pixel is a parallelogram, and antialiasing samples all of
+it.
 """
 
 import matplotlib.pyplot as plt

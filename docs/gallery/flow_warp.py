@@ -1,8 +1,8 @@
 """Warp a frame by an optical flow
 
 The disparity of a stereo camera is an optical flow along x: it says where each pixel of the left
-view lies in the right one. Sampling the right view there reconstructs the left one, except where the
-flow is unknown (grey).
+view lies in the right one. Sampling the right view there reconstructs the left one, except where
+the flow is unknown (grey).
 """
 
 import matplotlib.pyplot as plt

@@ -1,8 +1,8 @@
 """Resize a segmentation
 
 A quarter of the size. `bilinear` invents labels between its neighbours', and `nearest` reads one
-pixel in sixteen. With `label`, the pixels that an output pixel covers vote: every label in the result
-is one of the image, and the noise is gone.
+pixel in sixteen. With `label`, the pixels that an output pixel covers vote: every label in the
+result is one of the image, and the noise is gone.
 """
 
 import matplotlib.pyplot as plt

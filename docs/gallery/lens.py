@@ -1,8 +1,8 @@
 """Remove the distortion of a lens
 
-The matrix and the coefficients are those of OpenCV's calibration. `undistort_grid` gives, for each
-pixel of the straight picture, the pixel of the photo that shows the same ray. The photo on the left
-was bent by the same model; the bricks are straight again on the right.
+The matrix and the coefficients are those of OpenCV's calibration. `undistort_grid` gives, for
+each pixel of the straight picture, the pixel of the photo that shows the same ray. The photo on
+the left was bent by the same model; the bricks are straight again on the right.
 """
 
 import matplotlib.pyplot as plt

@@ -1,8 +1,8 @@
 """Panorama, cube map, little planet
 
-`convert_panorama` reads across the edges of a panorama, so no seam appears where it closes. A little
-planet is its stereographic picture: four lines, because any formula is a grid. The sky is the Hubble
-deep field, the ground is gravel.
+`convert_panorama` reads across the edges of a panorama, so no seam appears where it closes. A
+little planet is its stereographic picture: four lines, because any formula is a grid. The sky is
+the Hubble deep field, the ground is gravel.
 """
 
 import matplotlib.pyplot as plt
@@ -17,7 +17,9 @@ x, y, z = np.moveaxis(cameras.panorama_rays(sphere)[0], -1, 0)  # y points down
 down = np.maximum(y, 1e-3)
 ground = data.gravel()[None, None] / 255.0
 at = 80 * np.stack([x / down, z / down], -1)[None]
-ground = gridsample.grid_sample(ground, at, padding_mode="reflection", coords="pixel", antialias=True)
+ground = gridsample.grid_sample(
+    ground, at, padding_mode="reflection", coords="pixel", antialias=True
+)
 stars = data.hubble_deep_field()[:300, :600].transpose(2, 0, 1)[None] / 255.0
 fog = np.exp(-0.4 / down)
 scene = np.where(y > 0, fog * ground + (1 - fog) * 0.5, stars + 0.4 * np.exp(8 * y.clip(max=0)))

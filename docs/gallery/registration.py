@@ -1,7 +1,8 @@
 """Align two photos
 
-`register` finds the transform between two images without a first guess. Here one of them is turned by
-50 degrees, shrunk, shifted and darkened. The checkerboard shows both photos after the alignment.
+`register` finds the transform between two images without a first guess. Here one of them is
+turned by 50 degrees, shrunk, shifted and darkened. The checkerboard shows both photos after the
+alignment.
 """
 
 import matplotlib.pyplot as plt

@@ -1,7 +1,7 @@
 """In place of SciPy: map_coordinates
 
-`import gridsample.ndimage as ndimage` is the only line that changes. Results agree with SciPy's to
-1e-10, and tensors and JAX arrays are accepted and differentiable.
+`import gridsample.ndimage as ndimage` is the only line that changes. Results agree with SciPy's
+to 1e-10, and tensors and JAX arrays are accepted and differentiable.
 """
 
 import matplotlib.pyplot as plt

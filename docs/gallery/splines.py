@@ -1,7 +1,7 @@
 """Twelve rotations, with little blur
 
-Turn the photo by 30 degrees twelve times, and compare it with the original. Each bilinear step blurs;
-a spline of order five through the pixels keeps the details. A tensor or an array, both are
+Turn the photo by 30 degrees twelve times, and compare it with the original. Each bilinear step
+blurs; a spline of order five through the pixels keeps the details. A tensor or an array, both are
 differentiable.
 """
 

@@ -15,7 +15,8 @@ from gridsample import cameras
 left, right, disparity = (image[::2, ::2] for image in data.stereo_motorcycle())
 focal, baseline, offset = 994.978 / 2, 0.193, 31.086 / 2  # in pixels, metres, pixels
 intrinsics = np.array([[focal, 0, 155.6], [0, focal, 127], [0, 0, 1]])
-intrinsics = np.stack([intrinsics, intrinsics + [[0, 0, offset], [0] * 3, [0] * 3]])
+intrinsics = np.stack([intrinsics, intrinsics])
+intrinsics[1, 0, 2] += offset
 poses = np.stack([np.eye(4), np.eye(4)])
 poses[1, 0, 3] = -baseline  # the right camera
 depths = focal * baseline / (np.linspace(5, 30, 48) + offset)

@@ -1,7 +1,7 @@
 """Swirl
 
-A rotation whose angle decreases with the distance from the centre. The grid is in pixels; adding the
-centre at the end keeps the formula short.
+A rotation whose angle decreases with the distance from the centre. The grid is in pixels; adding
+the centre at the end keeps the formula short.
 """
 
 import matplotlib.pyplot as plt
@@ -13,7 +13,9 @@ import gridsample
 photo = data.coffee()[:, 100:500]
 y, x = np.mgrid[-199.5:200, -199.5:200]
 angle = 4 * np.exp(-np.hypot(x, y) / 70)
-turned = np.stack([x * np.cos(angle) - y * np.sin(angle), x * np.sin(angle) + y * np.cos(angle)], -1)
+turned = np.stack(
+    [x * np.cos(angle) - y * np.sin(angle), x * np.sin(angle) + y * np.cos(angle)], -1
+)
 (swirled,) = gridsample.grid_sample(
     photo[None], turned[None] + 199.5, "bicubic", coords="pixel", channel_axis=-1
 )

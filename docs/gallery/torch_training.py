@@ -1,8 +1,8 @@
 """Learn a displacement by gradient descent
 
-Two frames, and no flow: start from zero displacement, sample, compare, and let torch's Adam follow the
-gradient with respect to the grid. A penalty keeps the field smooth. One line differs from a program
-with `torch.nn.functional.grid_sample`: displacements are in pixels.
+Two frames, and no flow: start from zero displacement, sample, compare, and let torch's Adam
+follow the gradient with respect to the grid. A penalty keeps the field smooth. One line differs
+from a program with `torch.nn.functional.grid_sample`: displacements are in pixels.
 """
 
 import matplotlib.pyplot as plt
@@ -28,5 +28,7 @@ for _ in range(80):
 before, after = (target - photo).abs(), (target - moved).abs().detach()
 assert after.mean() < before.mean() / 5
 field = gridsample.fields.flow_colours(field.detach().numpy()[0], 8)
-panels = [image[0, 0].numpy()[..., None].repeat(3, -1) for image in (photo, target, 4 * before, 4 * after)]
+panels = [
+    image[0, 0].numpy()[..., None].repeat(3, -1) for image in (photo, target, 4 * before, 4 * after)
+]
 plt.imsave("torch_training.png", np.hstack([*panels[:2], field / 255.0, *panels[2:]]).clip(0, 1))

@@ -1,8 +1,8 @@
 """Look at the scene from another place
 
 Points of a plane sweep, as a NeRF or IBRNet samples its rays: `cameras.project` says where each
-camera sees them, and `grid_sample` reads the colours there. Here the known depth of the left view is
-the surface, and the new camera moves to the right in three steps.
+camera sees them, and `grid_sample` reads the colours there. Here the known depth of the left view
+is the surface, and the new camera moves to the right in three steps.
 """
 
 import matplotlib.pyplot as plt

@@ -1,7 +1,7 @@
 """Slice a volume along a tilted plane
 
-A grid of shape (N, H, W, 3) samples a volume on any surface. Left: a slice along the axes. Middle: the
-same slice, tilted. Right: a cylinder, unrolled.
+A grid of shape (N, H, W, 3) samples a volume on any surface. Left: a slice along the axes.
+Middle: the same slice, tilted. Right: a cylinder, unrolled.
 """
 
 import matplotlib.pyplot as plt
@@ -18,4 +18,6 @@ tilted = np.stack([0.5 * v + 0.2 * u, v, u], -1)
 angle = np.pi * u
 cylinder = np.stack([v, 0.55 * np.cos(angle), 0.55 * np.sin(angle)], -1)
 slices = gridsample.grid_sample(head, np.stack([flat, tilted, cylinder])[None], "catmull-rom")
-plt.imsave("volume_slices.png", np.hstack(slices[0, 0]), cmap="gray", vmax=np.percentile(slices, 99.5))
+plt.imsave(
+    "volume_slices.png", np.hstack(slices[0, 0]), cmap="gray", vmax=np.percentile(slices, 99.5)
+)

@@ -205,7 +205,8 @@ def test_the_charts_reach_as_far_as_the_ratios() -> None:
     dots = [float(x) for x in re.findall(r'<circle cx="([\d.]+)"', text)]
     logarithms = [math.log(ratio) for ratio in ratios]
     slopes = [
-        (b - a) / (q - p) for (a, b), (p, q) in zip(pairwise(dots), pairwise(logarithms), strict=True)
+        (b - a) / (q - p)
+        for (a, b), (p, q) in zip(pairwise(dots), pairwise(logarithms), strict=True)
     ]
     assert max(slopes) / min(slopes) < 1.01  # none is drawn elsewhere
 

@@ -106,7 +106,9 @@ def test_the_explorer_by_keyboard_and_ear(site: Path, browser: Browser) -> None:
     for _ in range(30):
         browser.press("Tab", 9)
         order.append(browser.run("document.activeElement.id"))
-    wanted = "view method boundary aligned coords x y width height brush clear dot ramp random paint"
+    wanted = (
+        "view method boundary aligned coords x y width height brush clear dot ramp random paint"
+    )
     wanted += " picture kind corner warp-method warp-boundary plain"
     assert [node for node in order if node] == wanted.split()
     browser.run("document.getElementById('view').focus()")
@@ -158,7 +160,8 @@ def test_the_front_page_shows_the_explorer(site: Path, browser: Browser) -> None
 def test_copied_code_has_no_prompts(site: Path, browser: Browser) -> None:
     browser.open((site / "reference/gridsample.grid_sample.html").as_uri())
     copied = browser.run("""(() => {
-      const code = [...document.querySelectorAll("pre code")].find((one) => one.querySelector(".gp"));
+      const code = [...document.querySelectorAll("pre code")]
+        .find((one) => one.querySelector(".gp"));
       code.setAttribute("data-md-copying", "");
       return code.innerText; })()""")
     assert "import" in copied and ">>>" not in copied and "array(" not in copied

@@ -81,6 +81,7 @@ def test_a_page_is_light_before_it_is_read(browser: Browser, address: str, page:
     browser("Network.setCacheDisabled", cacheDisabled=True)
     browser.open(f"{address}/{page}", 1280)
     loaded = browser.run("""[...performance.getEntriesByType("resource"),
-      ...performance.getEntriesByType("navigation")].map((one) => [one.name, one.encodedBodySize])""")
+      ...performance.getEntriesByType("navigation")]
+      .map((one) => [one.name, one.encodedBodySize])""")
     weight = sum(size for name, size in loaded if "search" not in name)
     assert 50_000 < weight < LIMIT, sorted(loaded, key=lambda one: -one[1])[:5]

@@ -60,7 +60,10 @@ class GeoReference(NamedTuple):
             values = {_SCALE: (a, -d, 0.0), _TIEPOINTS: (0.0, 0.0, 0.0, x, y, 0.0)}
         else:
             values = {_MATRIX: (a, b, 0, x, c, d, 0, y, 0, 0, 0, 0, 0, 0, 0, 1)}
-        return [*((n, 12, len(v), tuple(map(float, v)), True) for n, v in values.items()), *self.keys]
+        return [
+            *((n, 12, len(v), tuple(map(float, v)), True) for n, v in values.items()),
+            *self.keys,
+        ]
 
 
 def read(tags: Mapping[int, Any]) -> GeoReference | None:
