@@ -66,20 +66,25 @@ def test_pixels_that_are_points_keep_theirs(tmp_path: Path) -> None:
     assert place.points and place.spacing == (15, 15)
 
 
-def test_a_rotation_needs_a_matrix(tmp_path: Path) -> None:
+def test_a_warp_moves_the_picture_on_the_ground_that_stays(tmp_path: Path) -> None:
     ground = write(tmp_path / "in.tif", AREA)
-    words = ["warp", tmp_path / "in.tif", tmp_path / "out.tif", "--rotate", "90"]
+    words = ["warp", tmp_path / "in.tif", tmp_path / "out.tif", "--translate", "2,1"]
     assert cli.main([*map(str, words), "--padding", "missing"]) == 0
-    with tifffile.TiffFile(tmp_path / "out.tif") as file:
-        assert 34264 in file.pages[0].tags and 33550 not in file.pages[0].tags
-    place = place_of(tmp_path / "out.tif")
-    # A pixel of the result and the ground that it shows.
+    np.testing.assert_array_equal(place_of(tmp_path / "out.tif").matrix, ground)
     old, new = tifffile.imread(tmp_path / "in.tif"), tifffile.imread(tmp_path / "out.tif")
-    y, x = 5, 7
-    there = np.linalg.solve(ground, place.matrix @ (x + 0.5, y + 0.5, 1))[:2] - 0.5
-    at = np.round(there).astype(int)
-    np.testing.assert_allclose(there, at, atol=1e-9)
-    assert new[y, x] == pytest.approx(old[at[1], at[0]])
+    np.testing.assert_array_equal(new[1:, 2:], old[:-1, :-2])
+    assert (new[0] == NODATA).all()
+
+
+def test_a_rotated_grid_needs_a_matrix(tmp_path: Path) -> None:
+    ground = write(tmp_path / "in.tif", AREA)
+    turn = np.array([[0.0, -1, 11], [1, 0, 0], [0, 0, 1]])  # new to old indices
+    moved = place_of(tmp_path / "in.tif").moved(turn)
+    numbers = {number: value for number, _, _, value, _ in moved.tags()}
+    assert 34264 in numbers and 33550 not in numbers
+    # The centre of the new pixel (3, 2) is that of the old pixel (9, 3).
+    np.testing.assert_allclose(moved.matrix @ (3.5, 2.5, 1), ground @ (9.5, 3.5, 1))
+    assert moved.moved(np.array([[1.0, 0, 0], [0, 1, 0], [0.1, 0, 1]])) is None
 
 
 def test_a_volume_of_one_millimetre(tmp_path: Path) -> None:
