@@ -92,6 +92,7 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
         markdown = markdown.replace("](docs/", "](")
     if uri == "gallery/README.md":
         markdown = markdown.replace(".py)", ".md)")
+    markdown = re.sub(r"\]\((gallery/\w+)\.py\)", r"](\1.md)", markdown)
     page.meta["search"] = {"boost": next(boost for start, boost in BOOSTS if uri.startswith(start))}
     return site_text.typeset(markdown)
 
