@@ -38,6 +38,15 @@ def small(picture: Image.Image) -> Image.Image:
     return picture.resize((WIDEST, height), Image.LANCZOS) if picture.width > WIDEST else picture
 
 
+def thumbnail(picture: Image.Image) -> Image.Image:
+    """The right end of a picture, which shows the result, for the list of cards."""
+    width = min(picture.width, round(picture.height * 1.6))
+    height = round(width / 1.6)
+    top = (picture.height - height) // 2
+    part = picture.crop((picture.width - width, top, picture.width, top + height))
+    return part.resize((320, 200), Image.LANCZOS)
+
+
 def strip(folder: Path, height: int = 220) -> Image.Image:
     """The right ends of four pictures, side by side."""
     parts = []
@@ -60,11 +69,13 @@ def main() -> None:
     options = parser.parse_args()
     os.environ["MPLBACKEND"] = "agg"
     target = site_gallery.FOLDER if options.update else Path(tempfile.mkdtemp())
+    (target / "small").mkdir(exist_ok=True)
     every = [name for names in site_gallery.SECTIONS.values() for name in names]
     for name in options.names or every:
         with tempfile.TemporaryDirectory() as folder:
             picture = small(draw(name, Path(folder)))
         picture.save(target / f"{name}.webp", quality=80, method=6)
+        thumbnail(picture).save(target / "small" / f"{name}.webp", quality=72, method=6)
     (target / "README.md").write_text(site_gallery.index(), encoding="utf-8")
     if not options.update and options.names:
         for path in site_gallery.FOLDER.glob("*.webp"):

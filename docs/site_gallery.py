@@ -1,7 +1,7 @@
 """The gallery: a page for each script in docs/gallery, offered as a script and as a notebook.
 
 A script begins with a docstring: its title, and what it shows.  It writes NAME.png to the current
-folder; `make_gallery.py` keeps a small copy, NAME.webp, beside the script.
+folder; `make_gallery.py` keeps a copy, NAME.webp, beside the script, and a small one in the folder small.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def index() -> str:
         parts += [f"## {section}", '<div class="grid cards gallery" markdown>']
         cards = map(card, names)
         items = (
-            f"* [![{one.title}: the result]({one.name}.webp)]({one.name}.py)\n"
+            f"* [![{one.title}: the result](small/{one.name}.webp)]({one.name}.py)\n"
             f"  [{one.title}]({one.name}.py)"
             for one in cards
         )

@@ -41,7 +41,7 @@ DESCRIPTION = 160
 # How much a page counts in the search: guides more than the reference, and a card least.
 BOOSTS = (("reference/", 0.4), ("gallery/", 0.5), ("changelog", 0.1), ("architecture", 0.2))
 BOOSTS += (("kernels", 0.2), ("contributing", 0.2), ("suites", 0.2), ("benchmarks/", 0.3))
-BOOSTS += (("recipes", 4), ("cheatsheet", 2), ("cite", 4), ("", 2))
+BOOSTS += (("recipes", 4), ("coordinates", 6), ("cheatsheet", 3), ("cite", 4), ("", 2))
 
 
 def pages_of(nav: list[Any]) -> list[str]:
@@ -93,6 +93,9 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
     if uri == "gallery/README.md":
         markdown = markdown.replace(".py)", ".md)")
     markdown = re.sub(r"\]\((gallery/\w+)\.py\)", r"](\1.md)", markdown)
+    if uri.startswith("reference/"):
+        names = re.sub("[`#]", "", markdown.partition("\n")[0]).strip()
+        page.meta["description"] = f"Reference of {names}: arguments, results, errors and examples."
     page.meta["search"] = {"boost": next(boost for start, boost in BOOSTS if uri.startswith(start))}
     return site_text.typeset(markdown)
 

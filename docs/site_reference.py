@@ -73,7 +73,8 @@ def navigation() -> list[Any]:
     for module in modules():
         start = f"reference/{module}.md"
         pages = [{", ".join(topic[:2]): place(module, topic)} for topic in topics(module)]
-        found.append({module: [{"Overview": start}, *pages]} if is_large(module) else start)
+        whole = {f"All of {module}": start}
+        found.append({module: [whole, *pages]} if is_large(module) else start)
     return found
 
 

@@ -144,9 +144,9 @@ function explain(image, at, options) {
     }
   }
   if (ignores && !axes[0].method.votes) {
-    // The gradient of a quotient; nothing is known where no pixel counts.
-    value = sum.w ? value / sum.w : NaN;
-    [perX, perY] = sum.w ? [(perX - value * sum.x) / sum.w, (perY - value * sum.y) / sum.w] : [0, 0];
+    // The gradient of a quotient; nothing is known where no pixel counts, or only negative weights.
+    value = sum.w > 0 ? value / sum.w : NaN;
+    [perX, perY] = sum.w > 0 ? [(perX - value * sum.x) / sum.w, (perY - value * sum.y) / sum.w] : [0, 0];
   }
   const counted = ignores ? taps.filter((tap) => !tap.dropped) : taps;
   if (axes[0].method.votes) [value, perX, perY] = [counted.length ? winner(counted) : fill, 0, 0];
@@ -195,7 +195,7 @@ function sampler(planes, options) {
           counted += weight;
         }
       }
-      if (ignores && !counted) out[c] = NaN;
+      if (ignores && !(counted > 0)) out[c] = NaN;
       else out[c] = votes ? winner(taps) : ignores ? total / counted : total;
     }
     return out;

@@ -103,12 +103,10 @@ def test_the_explorer_by_keyboard_and_ear(site: Path, browser: Browser) -> None:
     said = "document.getElementById('said').textContent"
     assert browser.run(said) == ""  # nothing is said before a control is used
     order = []
-    for _ in range(30):
+    for _ in range(34):
         browser.press("Tab", 9)
         order.append(browser.run("document.activeElement.id"))
-    wanted = (
-        "view method boundary aligned coords x y width height brush clear dot ramp random paint"
-    )
+    wanted = "view method boundary aligned coords x y width height whole brush clear dot ramp random paint"
     wanted += " picture kind corner warp-method warp-boundary plain"
     assert [node for node in order if node] == wanted.split()
     browser.run("document.getElementById('view').focus()")
@@ -164,4 +162,4 @@ def test_copied_code_has_no_prompts(site: Path, browser: Browser) -> None:
         .find((one) => one.querySelector(".gp"));
       code.setAttribute("data-md-copying", "");
       return code.innerText; })()""")
-    assert "import" in copied and ">>>" not in copied and "array(" not in copied
+    assert "import" in copied and ">>>" not in copied and "\narray(" not in copied
