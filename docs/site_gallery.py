@@ -1,7 +1,7 @@
 """The gallery: a page for each script in docs/gallery, offered as a script and as a notebook.
 
 A script begins with a docstring: its title, and what it shows.  It writes NAME.png to the current
-folder; `make_gallery.py` keeps a copy, NAME.webp, beside the script, and a small one in the folder small.
+folder; `make_gallery.py` keeps a copy, NAME.webp, beside the script, and a small one in small/.
 """
 
 from __future__ import annotations

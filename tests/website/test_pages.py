@@ -106,8 +106,10 @@ def test_the_explorer_by_keyboard_and_ear(site: Path, browser: Browser) -> None:
     for _ in range(34):
         browser.press("Tab", 9)
         order.append(browser.run("document.activeElement.id"))
-    wanted = "view method boundary aligned coords x y width height whole brush clear dot ramp random paint"
-    wanted += " picture kind corner warp-method warp-boundary plain"
+    wanted = "view method boundary aligned coords x y width height whole"
+    wanted += (
+        " brush clear dot ramp random paint picture kind corner warp-method warp-boundary plain"
+    )
     assert [node for node in order if node] == wanted.split()
     browser.run("document.getElementById('view').focus()")
     for _ in range(3):
