@@ -19,13 +19,12 @@ from gridsample.kernels.sampling.division import (
     Averages,
     Outputs,
     Sweep,
-    block_length,
+    cached_share,
     divide,
     divide_points,
     divide_sums,
     lanes_of,
     passes,
-    strip_length,
     with_own_grids,
 )
 from gridsample.kernels.sampling.folded_rows import allows_folded_rows
@@ -58,7 +57,6 @@ from gridsample.kernels.sampling.points import (
     PLANAR,
     PROJECTIVE,
     STRIDED,
-    STRIP,
     PointSource,
 )
 from gridsample.kernels.sampling.reading import COPIES, PAIRS, ROWS, SINGLES
@@ -168,8 +166,7 @@ def frame_of(
     settings = {
         "columns": outputs.columns,
         "points": plan.points,
-        "strip": strip_length(len(target.starts)),
-        **rows_of_blocks(outputs, len(target.starts)),
+        "cached_share": cached_share(plan, source, 1),
         "sizes": plan.spatial[::-1],
         "strides": source.strides,
         "channels": 1,
@@ -192,12 +189,6 @@ def frame_of(
         **output_axes(plan),
     }
     return Frame(outputs, points, settings)
-
-
-def rows_of_blocks(outputs: Outputs, planes: int) -> dict[str, int]:
-    """Return the points of a block of a row, and the distance to those below if rows are cut."""
-    block = block_length(planes)
-    return {"block": block, "below": outputs.columns if block < outputs.columns else 0}
 
 
 def weighted(
@@ -257,14 +248,15 @@ def extent_of(plan: Plan, source: Planes, outputs: Outputs) -> int:
 
 def run_settings(
     plan: Plan, source: Planes, outputs: Outputs, description: Description, channels: int
-) -> dict[str, int]:
+) -> dict[str, Any]:
     """Return the settings of programs for runs of so many channels."""
     upward = source._replace(
         item=max(0, source.item), strides=tuple([max(0, stride) for stride in source.strides])
     )
     end = extent_of(plan, upward, outputs) + channels  # of an item's memory
     length = run_for(description, lanes_of(plan)).length
-    return {"channels": channels, "image_last": end - length}
+    share = cached_share(plan, source, channels)
+    return {"channels": channels, "image_last": end - length, "cached_share": share}
 
 
 def reading_for(
@@ -433,8 +425,7 @@ def launch_backward(
         description, plan, frame, ranges, scratch,
         **run_settings(plan, source, frame.outputs, description, channels),
         sums_item=sums.item, sums_planes=sums.starts,
-        strip=STRIP, **rows_of_blocks(frame.outputs, 2 * planes), result_item=planes * plan.points,
-        result_planes=results, **settings,
+        result_item=planes * plan.points, result_planes=results, **settings,
     )  # fmt: skip
 
 

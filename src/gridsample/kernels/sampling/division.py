@@ -9,12 +9,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from gridsample.definitions.footprints import pixels_per_unit
 from gridsample.definitions.options import Averaging
 from gridsample.definitions.plan import Plan
 from gridsample.kernels.memory import Layout
-from gridsample.kernels.sampling.layouts import element, gradient_layout, planes_of
-from gridsample.kernels.sampling.points import SHORT_STRIP, STRIP
-from gridsample.kernels.vector import host
+from gridsample.kernels.sampling.layouts import Planes, element, gradient_layout, planes_of
+from gridsample.kernels.sampling.points import STRIP
+from gridsample.kernels.vector import host, kind_of
 
 Array = np.ndarray[Any, Any]
 
@@ -26,10 +27,11 @@ FOOTPRINT = 8
 LARGE = 1 << 16
 # Points of an item from which groups are contiguous, in registers.
 LISTED = 4
-# Rows of a task, at least, where rows are cut into strips.
-TALL = 256
-# The most planes for which rows are not cut, and a length that no row has.
-FEW_PLANES, WHOLE_ROW = 3, 1 << 62
+# Rows of a task, if there are enough of them for as many tasks: see `cached_share`.
+TALL, BANDS = 128, 16
+# Lines of the processor's first and second cache that hold pixels between two rows of points, and
+# the bytes of a line.
+LINES, MORE_LINES, LINE_BYTES = 320, 8192, 64
 # Points of a row from which rows are processed in strips, one below the other.
 LONG_ROW = 128
 
@@ -57,13 +59,21 @@ def divide_points(plan: Plan, lanes: int) -> Outputs:
     return Outputs(False, 1, plan.points)
 
 
-def block_length(planes: int) -> int:
-    """Return the points of a block of a row, of which so many planes are read or added to.
+def cached_share(plan: Plan, source: Planes, channels: int) -> list[float]:
+    """Return the share of the cache that points touch per unit of each coordinate, x first.
 
-    Whole rows let the processor foresee what is read and written next.  But what many planes have
-    read at the row above should still be in cache, also where the image is turned.
+    The pixels that a row of points reads should still be in cache when the row below reads nearly
+    the same ones.  If a row touches more lines of the cache, as where the image is turned, programs
+    cut rows into blocks, each of which is followed by the block below (`Points.block_length`).
     """
-    return WHOLE_ROW if planes <= FEW_PLANES else STRIP
+    size = kind_of(source.kind).bits // 8
+    most = max(LINE_BYTES, channels * size)  # a pixel of many channels has several lines
+    lines = min(LINES, MORE_LINES * channels // len(source.starts))
+    units = pixels_per_unit(plan.spatial, plan.coords, plan.align_corners)
+    return [
+        unit * min(abs(stride) * size, most) / (LINE_BYTES * max(1, lines))
+        for unit, stride in zip(units, source.strides, strict=True)
+    ]
 
 
 def with_own_grids(plan: Plan, grid: Layout, affine: bool) -> tuple[Plan, Layout]:
@@ -77,14 +87,6 @@ def with_own_grids(plan: Plan, grid: Layout, affine: bool) -> tuple[Plan, Layout
     (_, *shape), (_, *strides), dtype = grid
     own = (plan.items, *shape), (0, *strides), dtype
     return replace(plan, grid_items=plan.items), own
-
-
-def strip_length(planes: int) -> int:
-    """Return the points of a strip, of which so many planes are read.
-
-    While the points of a short strip are converted, the pixels of the one before it arrive.
-    """
-    return SHORT_STRIP if planes <= FEW_PLANES else STRIP
 
 
 def lanes_of(plan: Plan) -> int:
@@ -135,12 +137,11 @@ def divide(plan: Plan, outputs: Outputs, planes: int) -> Array:
             np.int64,
         )
     if rows > 1:
-        # A block's neighbours below read nearly the same pixels.
-        block = min(columns, block_length(planes), max(STRIP, fair // cost // STRIP * STRIP))
-        step = max(TALL if block < columns else 1, fair // (block * cost))
+        length = min(columns, max(STRIP, fair // cost // STRIP * STRIP))
+        step = max(min(TALL, rows // BANDS), fair // (length * cost), 1)
         parts = [
-            (y, min(y + step, rows), x, min(x + block, columns))
-            for x in range(0, columns, block)
+            (y, min(y + step, rows), x, min(x + length, columns))
+            for x in range(0, columns, length)
             for y in range(0, rows, step)
         ]
     else:

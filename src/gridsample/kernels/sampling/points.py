@@ -10,6 +10,8 @@ that every group is full.
 from __future__ import annotations
 
 import contextlib
+import functools
+import operator
 from collections.abc import Callable, Iterator, Sequence
 from types import SimpleNamespace
 from typing import Any, NamedTuple
@@ -23,7 +25,9 @@ INTERLEAVED, PLANAR, STRIDED = "interleaved", "planar", "strided"
 AFFINE, PROJECTIVE = "affine", "projective"
 
 # Points of a strip, at most: one plane of the image is sampled at all of them before the next.
-STRIP, SHORT_STRIP = 256, 64
+STRIP = 256
+# The share of the cache that a row of points touches from which it is cut into blocks.
+CUT = 1.5
 
 # The fields of a range, which is a task's part of the work.
 RANGE = ("item", "item_end", "row", "row_end", "column", "column_end", "plane", "plane_end")
@@ -87,23 +91,54 @@ class Points:
     @contextlib.contextmanager
     def strips(self, part: SimpleNamespace) -> Iterator[Strip]:
         """Loop over the strips of a range: along blocks of rows, downwards, then over blocks."""
-        function, length = self.function, self.call.strip
+        function = self.function
         if self.source.listed:
-            with function.loop(part.column, part.column_end, length) as column:
-                end = (column.index + length).minimum(part.column_end)
+            with function.loop(part.column, part.column_end, STRIP) as column:
+                end = (column.index + STRIP).minimum(part.column_end)
                 zero = function.constant(0, "int64")
                 yield Strip(zero, zero, column.index, end)
             return
-        with (
-            function.loop(part.item, part.item_end) as item,
-            function.loop(part.column, part.column_end, self.call.block) as block,
-            function.loop(part.row, part.row_end) as row,
-        ):
-            block_end = (block.index + self.call.block).minimum(part.column_end)
-            below = (row.index + 1 < part.row_end).select(self.call.below, 0)
-            with function.loop(block.index, block_end, length) as column:
-                end = (column.index + length).minimum(block_end)
-                yield Strip(item.index, row.index, column.index, end, below)
+        with function.loop(part.item, part.item_end) as item:
+            length = self.block_length(item.index, part)
+            cut = length < part.column_end - part.column
+            with (
+                function.loop(part.column, part.column_end, length) as block,
+                function.loop(part.row, part.row_end) as row,
+            ):
+                block_end = (block.index + length).minimum(part.column_end)
+                below = (cut & (row.index + 1 < part.row_end)).select(self.call.columns, 0)
+                with function.loop(block.index, block_end, STRIP) as column:
+                    end = (column.index + STRIP).minimum(block_end)
+                    yield Strip(item.index, row.index, column.index, end, below)
+
+    def block_length(self, item: Value, part: SimpleNamespace) -> Value:
+        """Return the points of a block of a row: as many as touch no more lines than are cached.
+
+        See `division.cached_share`.  How far apart the ends of the first row are tells how many
+        lines a row touches.
+        """
+        function, columns = self.function, part.column_end - part.column
+
+        def measured() -> list[Value]:
+            share = self.share_of_row(item, part)
+            cut = share > CUT  # not so if the row ends in NaN
+            length = (columns.to("float64") / cut.select(share, 1.0)).to("int64") // STRIP * STRIP
+            return [cut.select(length.maximum(STRIP), columns)]
+
+        several = (columns > STRIP) & (part.row + 1 < part.row_end)
+        return function.choose(several, measured, lambda: [columns])[0]
+
+    def share_of_row(self, item: Value, part: SimpleNamespace) -> Value:
+        """Return the share of the cache that the first row of a range touches."""
+        function, span = self.function, part.column_end - part.column - self.lanes
+        zero = function.constant(0.0, "float64")
+        with function.loop(0, 2, carry=[zero] * self.rank) as end:
+            column = part.column + end.index * span
+            group = self.group(Strip(item, part.row, column, column), column)
+            ends = [line[0].to("float64") for line in self.coordinates(group)]
+            end.carry(*(new - old for new, old in zip(ends, end.carried, strict=True)))
+        shares = zip(end.carried, self.call.cached_share, strict=True)
+        return functools.reduce(operator.add, [step.abs() * share for step, share in shares])
 
     @contextlib.contextmanager
     def groups(self, strip: Strip) -> Iterator[tuple[Value, Group]]:

@@ -17,9 +17,8 @@ def settings_of(rank: int, footprints: bool = False) -> Record:
         ranges="*int64",  # of each task; see `points.RANGE`
         columns="int64",  # points of a row, or of a list
         points="int64",  # of an item
-        strip="int64",  # the most points of a strip
-        block="int64",  # points of a row that are followed by those of the next row
-        below="int64",  # the distance to the points below a block, 0 for blocks that are whole rows
+        # Of the cache: that points touch per unit of each coordinate.
+        cached_share=("float64", rank),
         sizes=("int64", rank),  # of the image, x first
         strides=("int64", rank),
         channels="int64",  # that are processed together
