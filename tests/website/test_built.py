@@ -109,7 +109,7 @@ def test_every_page_has_its_own_title_and_description(site: Path) -> None:
     titles, without = [], []
     for path in sorted(site.rglob("*.html")):
         text = path.read_text(encoding="utf-8")
-        titles += re.findall(r"<title>(.+?)</title>", text)
+        titles += re.findall(r"<title>(.+?)</title>", text)[:1]  # charts have others
         if not re.search(r'<meta name="description" content="[^"]{20,200}">', text):
             without.append(path.name)
     assert without == []
