@@ -106,7 +106,8 @@ def lazy(found: re.Match[str], folder: Path) -> str:
     if path.suffix not in (".png", ".webp") or not path.is_file():
         return found[0]
     width, height = site_text.size_of(path)
-    drawing = ' class="drawing"' if path.stem in DRAWINGS else ""
+    drawn = path.stem in DRAWINGS and path.parent.name in ("images", "benchmarks")
+    drawing = ' class="drawing"' if drawn else ""
     return f'{found[1]} width="{width}" height="{height}" loading="lazy"{drawing}'
 
 

@@ -513,6 +513,13 @@ $("coords").addEventListener("input", () => {
   movePoint(...at);
 });
 DARK.addEventListener("change", () => showImage());
+// The page that embeds this one tells which scheme it has.
+addEventListener("message", (event) => {
+  if (event.data !== "dark" && event.data !== "light") return;
+  document.documentElement.dataset.scheme = event.data;
+  showImage();
+});
+if (EMBEDDED) parent.postMessage("scheme?", "*");
 addEventListener("hashchange", () => {
   restore();
   showImage();

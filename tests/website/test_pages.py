@@ -157,6 +157,22 @@ def test_the_front_page_shows_the_explorer(site: Path, browser: Browser) -> None
     assert browser.run(f"{frame}.src.includes('explorer/index.html#embedded')")
 
 
+def test_the_embedded_explorer_has_the_scheme_of_the_page(site: Path, browser: Browser) -> None:
+    browser.open((site / "index.html").as_uri())
+    browser.run("localStorage.clear()")
+    browser.open((site / "index.html").as_uri())
+    # What the page tells the frame is kept in place of the frame.
+    browser.run("""(() => {
+      const told = (window.told = []), frame = document.querySelector("iframe.explorer");
+      Object.defineProperty(frame, "contentWindow", { value: { postMessage: (s) => told.push(s) } });
+      document.querySelector("[data-md-component=palette] label:not([hidden])").click(); })()""")
+    assert wait_for(browser, "window.told.at(-1)") == "dark"
+    browser.open((site / "explorer/index.html").as_uri())
+    scheme = "document.documentElement.dataset.scheme"
+    browser.run("postMessage('dark', '*')")
+    assert wait_for(browser, scheme) == "dark"
+
+
 def test_copied_code_has_no_prompts(site: Path, browser: Browser) -> None:
     browser.open((site / "reference/gridsample.grid_sample.html").as_uri())
     copied = browser.run("""(() => {
