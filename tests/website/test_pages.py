@@ -164,7 +164,8 @@ def test_the_embedded_explorer_has_the_scheme_of_the_page(site: Path, browser: B
     # What the page tells the frame is kept in place of the frame.
     browser.run("""(() => {
       const told = (window.told = []), frame = document.querySelector("iframe.explorer");
-      Object.defineProperty(frame, "contentWindow", { value: { postMessage: (s) => told.push(s) } });
+      const window_ = { postMessage: (scheme) => told.push(scheme) };
+      Object.defineProperty(frame, "contentWindow", { value: window_ });
       document.querySelector("[data-md-component=palette] label:not([hidden])").click(); })()""")
     assert wait_for(browser, "window.told.at(-1)") == "dark"
     browser.open((site / "explorer/index.html").as_uri())
