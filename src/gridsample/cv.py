@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from gridsample.backends import backend_of
-from gridsample.chunked.strips import Positions, joined, sample
+from gridsample.chunked.strips import joined
 from gridsample.cv_area import resize_by_area, summed_in
 from gridsample.definitions.checks import as_array, as_reals, check_constant, check_dense
 from gridsample.definitions.integers import saturated
@@ -140,8 +140,10 @@ def chosen(constant: Any, known: dict[int, str], name: str) -> str:
         raise ValueError(f"{name} is not known: {constant!r}; accepted: {values}") from None
 
 
-def border_values(value: Any, channels: int) -> Array:
+def border_values(value: Any, channels: int) -> Array | int:
     """A number a channel of OpenCV's scalar: four numbers, those not given 0, over and over."""
+    if type(value) is int and value == 0:
+        return 0
     check_constant(borderValue=value)
     numbers = np.atleast_1d(as_array(value, "borderValue"))
     if numbers.ndim != 1 or len(numbers) > 4:  # before a copy, which may not fit into memory
@@ -231,25 +233,11 @@ def write_over(place: Array, image: Array, sampler: Sampler, mode: str) -> None:
     np.copyto(place, values, where=written, casting="unsafe")
 
 
-def at_positions(positions: Positions, size: tuple[int, int], real: Any = np.float64) -> Sampler:
-    """Samples at positions (y, x) in pixels, which are of type ``real``."""
-
-    def sampler(image: Array, out: Array | None, antialias: bool = False, **options: Any) -> Array:
-        if antialias:  # footprints are differences of neighbours, also of those in other strips
-            yx = np.broadcast_arrays(*positions(0, size[0]))
-            grid = np.stack(yx[::-1], -1).astype(np.result_type(real, np.float32))
-            return at_points(grid)(image, out, antialias=True, **options)
-        values: Array = sample(image, positions, size, out, real=real, **options)
-        return values
-
-    return sampler
-
-
-def at_points(grid: Array) -> Sampler:
-    """Samples at points (h, w, 2), positions (x, y) in pixels."""
+def at_points(grid: Array, coords: str = "pixel") -> Sampler:
+    """Samples at points (h, w, 2), positions (x, y) in pixels, or displacements."""
 
     def sampler(image: Array, out: Array | None, **options: Any) -> Array:
-        options |= {"coords": "pixel", "channel_axis": -1}
+        options |= {"coords": coords, "channel_axis": -1}
         place = None if out is None else out[np.newaxis]
         values: Array = grid_sample(image[np.newaxis], grid[np.newaxis], out=place, **options)[0]
         return values
@@ -332,22 +320,11 @@ def remap(
     """
     flags = operator.index(interpolation)
     x, y = split_maps(map1, map2, flags & 7 == INTER_NEAREST)
-    size = x.shape
-    relative = bool(flags & WARP_RELATIVE_MAP)
-
-    def positions(first: int, last: int) -> list[Any]:
-        if relative:
-            rows = np.arange(first, last)[:, np.newaxis]
-            return [y[first:last] + rows, x[first:last] + np.arange(size[1])]
-        return [y[first:last], x[first:last]]
-
-    grid = None if relative else joined(x, y)
-    if grid is not None and not (dst is not None and np.may_share_memory(dst, grid)):
-        sampler = at_points(grid)
-    else:
-        real = np.result_type(x.dtype, y.dtype, np.float32)
-        sampler = at_positions(positions, size, real)
-    return warp(src, sampler, size, flags, borderMode, borderValue, dst)
+    grid = joined(x, y)
+    if grid is None or (dst is not None and np.may_share_memory(dst, grid)):
+        grid = np.stack([x, y], -1)
+    sampler = at_points(grid, "displacement" if flags & WARP_RELATIVE_MAP else "pixel")
+    return warp(src, sampler, x.shape, flags, borderMode, borderValue, dst)
 
 
 def split_maps(map1: Any, map2: Any, nearest: bool) -> tuple[Array, Array]:

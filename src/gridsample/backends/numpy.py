@@ -90,8 +90,15 @@ def has_channels_last(array: Array) -> bool:
 
 def stand_in(theta: Array, out: Shape) -> Array:
     """Create a broadcast view with the shape and dtype of the grid that maps represent."""
-    zero = np.zeros((), theta.dtype.newbyteorder("="))
-    return np.broadcast_to(zero, (len(theta), *out, theta.shape[2] - 1))
+    return repeated(0, theta.dtype, (len(theta), *out, theta.shape[2] - 1))
+
+
+def repeated(number: float, dtype: DType, shape: Sequence[int]) -> Array:
+    """Create a view of one number; `np.broadcast_to` takes longer than small images do."""
+    memory = np.array(number, dtype.newbyteorder("="))
+    view: Array = np.ndarray(tuple(shape), memory.dtype, memory, 0, (0,) * len(shape))
+    view.flags.writeable = False
+    return view
 
 
 # The backend --------------------------------------------------------------------------------------
@@ -143,7 +150,7 @@ class NumPy(Backend):
 
     def full(self, shape: Sequence[int], number: float, dtype: DType, like: Array) -> Array:
         """Create a broadcast view of one number."""
-        return np.broadcast_to(np.array(number, dtype.newbyteorder("=")), tuple(shape))
+        return repeated(number, dtype, shape)
 
     def ratio(self, values: Array, count: Array) -> Array:
         """Compute values / count where count is not 0, in place."""

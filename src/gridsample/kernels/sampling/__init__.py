@@ -89,9 +89,11 @@ def gather(
             return
         plan = replace(plan, footprint=None)
     order, count = order or (0,) * len(plan.spatial), threads or pool.cores()
-    if fill is None and not affine:
+    if affine:
+        grid = as_maps(grid, plan)
+    if fill is None:
         layouts = layout_of(image), layout_of(grid), layout_of(out)
-        ready = ready_gather(plan, order, *layouts, count)
+        ready = ready_gather(plan, order, *layouts, count, affine=affine)
         if ready:
             ready.run(*addresses_of((image, grid, out)))
             return
@@ -114,7 +116,7 @@ def gather(
 
         gather_channels_last(plan, Samples(image, grid, out), compute, count)
         return
-    grid = as_maps(grid, plan) if affine else even(grid)
+    grid = grid if affine else even(grid)
     layouts = layout_of(image), layout_of(grid), layout_of(out)
     launch = prepare_gather(plan, order, *layouts, affine, fill is not None)
     outside = numbers_of_planes(plan, order, image.dtype, fill, None)
@@ -181,15 +183,17 @@ def ready_gather(
     out: Layout,
     threads: int,
     means: Averaging | None = None,
+    affine: bool = False,
 ) -> Ready | None:
     """Prepare a call of gather without a fill, for some layouts; None if a copy is needed."""
-    ready = is_readable(plan, image) and is_plain(*grid[1:]) and is_even_layout(out)
-    if not ready or spacing(grid) is None or vanishes(plan, order) or plan.footprint is not None:
+    even_grid = affine or (is_plain(*grid[1:]) and spacing(grid) is not None)
+    ready = even_grid and is_readable(plan, image) and is_even_layout(out)
+    if not ready or vanishes(plan, order) or plan.footprint is not None:
         return None
     special = None if means is None else Averages(means)
     if pays_channels_last(plan, image, out, True) or (means and means.shares):
         return None
-    launch = prepare_gather(plan, order, image, grid, out, False, False, special)
+    launch = prepare_gather(plan, order, image, grid, out, affine, False, special)
     outside = numbers_of_planes(plan, order, image[2], None, means)
     return Ready((launch,), threads, addresses_of(outside), tuple(outside))
 

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
-from gridsample.kernels.sampling.axes import DISPLACEMENT, AxisRule
+from gridsample.kernels.sampling.axes import DISPLACEMENT, PIXELS, AxisRule
 from gridsample.kernels.vector import Function, Kind, Pointer, Value, kind_of
 
 # How a grid's coordinates lie in memory: x, y, z of a point side by side; one axis after the other;
@@ -42,6 +42,8 @@ class Group(NamedTuple):
         fresh: whether no earlier lane or group has the same point, for each lane (a bool).
         listed: whether the points are a list.
         below: the distance to the places of the next group of points, 0 if that is not known.
+        column: the first point's index within its row; None for a list.
+        outer: see `Strip`.
     """
 
     item: Value
@@ -49,6 +51,8 @@ class Group(NamedTuple):
     fresh: Value
     listed: bool
     below: Value | int = 0
+    column: Value | None = None
+    outer: tuple[Value, ...] = ()
 
 
 class PointSource(NamedTuple):
@@ -82,6 +86,9 @@ class Points:
         self.lanes = function.lanes
         self.rank = len(rules)
         self.index = kind_of("int64" if source.wide else "int32")
+        maps = source.point_order in (AFFINE, PROJECTIVE)
+        # Whether coordinates depend on the indices of points in the output.
+        self.indexed = maps or any(rule.units == DISPLACEMENT for rule in rules)
 
     def range_of(self, task: Value) -> SimpleNamespace:
         """Read the range of a task."""
@@ -107,9 +114,10 @@ class Points:
             ):
                 block_end = (block.index + length).minimum(part.column_end)
                 below = (cut & (row.index + 1 < part.row_end)).select(self.call.columns, 0)
+                outer = self.outer_index(row.index)
                 with function.loop(block.index, block_end, STRIP) as column:
                     end = (column.index + STRIP).minimum(block_end)
-                    yield Strip(item.index, row.index, column.index, end, below)
+                    yield Strip(item.index, row.index, column.index, end, below, outer)
 
     def block_length(self, item: Value, part: SimpleNamespace) -> Value:
         """Return the points of a block of a row: as many as touch no more lines than are cached.
@@ -131,10 +139,10 @@ class Points:
     def share_of_row(self, item: Value, part: SimpleNamespace) -> Value:
         """Return the share of the cache that the first row of a range touches."""
         function, span = self.function, part.column_end - part.column - self.lanes
-        zero = function.constant(0.0, "float64")
+        zero, outer = function.constant(0.0, "float64"), self.outer_index(part.row)
         with function.loop(0, 2, carry=[zero] * self.rank) as end:
             column = part.column + end.index * span
-            group = self.group(Strip(item, part.row, column, column), column)
+            group = self.group(Strip(item, part.row, column, column, 0, outer), column)
             ends = [line[0].to("float64") for line in self.coordinates(group)]
             end.carry(*(new - old for new, old in zip(ends, end.carried, strict=True)))
         shares = zip(end.carried, self.call.cached_share, strict=True)
@@ -155,7 +163,7 @@ class Points:
             index = strip.row * self.call.columns + first
             lane = self.function.vector(range(self.lanes), "int32")
             fresh = lane >= (column - first).to("int32")
-            return Group(strip.item, index, fresh, False, strip.below)
+            return Group(strip.item, index, fresh, False, strip.below, first, strip.outer)
         lane = self.function.vector(range(self.lanes), self.index)
         last = (self.call.columns - 1).to(self.index)
         number = lane + column.to(self.index)
@@ -180,7 +188,7 @@ class Points:
             return self.mapped(group)
         stored = self.stored(group)
         lines = [line.to(self.function.real) for line in stored]
-        if any(rule.units == DISPLACEMENT for rule in self.rules):
+        if self.indexed:
             own = self.output_position(group)
             with self.function.exactly():
                 lines = [line + index for line, index in zip(lines, own, strict=True)]
@@ -270,16 +278,33 @@ class Points:
         lanes, call = self.lanes, self.call
         sizes = [call.out_sizes[a].to(self.index) for a in range(self.rank)]
         lane = self.function.vector(range(lanes), self.index)
-        if group.listed:
+        if group.column is None:
             return split_index(group.point, sizes)
-        first = group.point.to(self.index)
-        # A group in rows that are no shorter than itself touches two of them at most.
+        first, column = group.point.to(self.index), group.column.to(self.index)
+
+        def flattened() -> list[Value]:
+            # A group in rows that are no shorter than itself touches two of them at most.
+            return self.function.choose(
+                sizes[0] >= lanes,
+                lambda: split_neighbours(first, lane, sizes),
+                lambda: split_index(lane + first, sizes),
+            )
+
+        if not self.indexed:
+            return flattened()
         return self.function.choose(
-            sizes[0] >= lanes,
-            lambda: split_neighbours(first, lane, sizes),
-            lambda: split_index(lane + first, sizes),
+            call.columns == call.out_sizes[0],
+            lambda: [lane + column, *(index.splat(lanes) for index in group.outer)],
+            flattened,
             likely=True,
         )
+
+    def outer_index(self, row: Value) -> tuple[Value, ...]:
+        """Return the index of a row along the output's axes, x excluded, if programs need it."""
+        if not self.indexed:
+            return ()
+        sizes = [size.to(self.index) for size in self.call.out_sizes[1 : self.rank]]
+        return tuple(split_index(row.to(self.index), sizes))
 
     def output_position(self, group: Group) -> list[Value]:
         """Return `output_index` as real numbers."""
@@ -320,6 +345,8 @@ class Points:
     def output_coordinates(self, group: Group) -> list[Value]:
         """Return the points' own coordinates, in the units of the grid."""
         real, call = self.function.real, self.call
+        if all(rule.units == PIXELS for rule in self.rules):
+            return self.output_position(group)
         steps, starts, gaps = (
             [number.to(real) for number in numbers]
             for numbers in (call.out_step, call.out_start, call.out_gap)
@@ -371,6 +398,7 @@ class Strip(NamedTuple):
         begin: the first column.
         end: the end of the columns.
         below: the distance to the points of the next strip, 0 if there is none.
+        outer: the index of the row along the output's axes, x excluded, if programs need it.
     """
 
     item: Value
@@ -378,6 +406,7 @@ class Strip(NamedTuple):
     begin: Value
     end: Value
     below: Value | int = 0
+    outer: tuple[Value, ...] = ()
 
 
 def split_index(index: Value, sizes: Sequence[Value]) -> list[Value]:
