@@ -69,6 +69,7 @@ from gridsample.kernels.sampling.sampler import (
 )
 from gridsample.kernels.sampling.settings import settings_of
 from gridsample.kernels.sampling.tap_lists import list_bytes
+from gridsample.kernels.sampling.words import GatherWords, last_word, reads_words
 from gridsample.kernels.vector import Function, Program, compile, host, kind_of
 
 Array = np.ndarray[Any, Any]
@@ -101,7 +102,9 @@ RUNS: dict[str, type[Gather] | type[Backward]] = {
 @functools.lru_cache(maxsize=512)
 def program_for(description: Description) -> Program:
     """Write and compile the program of a description."""
-    body = (RUNS if description.known.channels > 1 else BODIES)[description.sweep]
+    known = description.known
+    body = (RUNS if known.channels > 1 else BODIES)[description.sweep]
+    body = GatherWords if known.words else body
     name, real = description.sweep.replace(" ", "_"), description.real
     function = Function(name, host().lanes(real), real)
     settings = settings_of(len(description.axes), body.footprints)
@@ -339,6 +342,8 @@ def prepare_gather(
     averaging = means.averaging if means else None
     filled = filled or (averaging is not None and averaging.drops)
     reading = reading_for(plan, rules, known, filled, copies)
+    words = means is None and not frame.outputs.listed and reads_words(plan, source, known, reading)
+    known = known._replace(words=words)
     bits = bits_of(source.kind)
     stored = storage_of(target.kind) if plan.votes else target.kind
     description = Description(
@@ -358,6 +363,8 @@ def prepare_gather(
     )
     ranges = divide(plan, frame.outputs, len(target.starts))
     settings = run_settings(plan, source, frame.outputs, description, channels)
+    if words:
+        settings["image_last"] = last_word(plan, source, channels, reading)
     scratch = list_bytes(description, lanes_of(plan), 1)
     return launch_for(description, plan, frame, ranges, scratch, **settings)
 

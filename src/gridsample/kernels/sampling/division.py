@@ -29,9 +29,8 @@ LARGE = 1 << 16
 LISTED = 4
 # Rows of a task, if there are enough of them for as many tasks: see `cached_share`.
 TALL, BANDS = 128, 16
-# Lines of the processor's first and second cache that hold pixels between two rows of points, and
-# the bytes of a line.
-LINES, MORE_LINES, LINE_BYTES = 320, 8192, 64
+# Lines of the cache that may hold pixels between two rows of points, and the bytes of a line.
+LINES, LINE_BYTES = 896, 64
 # Points of a row from which rows are processed in strips, one below the other.
 LONG_ROW = 128
 
@@ -66,12 +65,11 @@ def cached_share(plan: Plan, source: Planes, channels: int) -> list[float]:
     the same ones.  If a row touches more lines of the cache, as where the image is turned, programs
     cut rows into blocks, each of which is followed by the block below (`Points.block_length`).
     """
-    size = kind_of(source.kind).bits // 8
+    size, runs = kind_of(source.kind).bits // 8, len(source.starts) // channels
     most = max(LINE_BYTES, channels * size)  # a pixel of many channels has several lines
-    lines = min(LINES, MORE_LINES * channels // len(source.starts))
     units = pixels_per_unit(plan.spatial, plan.coords, plan.align_corners)
     return [
-        unit * min(abs(stride) * size, most) / (LINE_BYTES * max(1, lines))
+        unit * min(abs(stride) * size, most) * runs / (LINE_BYTES * LINES)
         for unit, stride in zip(units, source.strides, strict=True)
     ]
 

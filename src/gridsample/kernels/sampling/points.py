@@ -26,8 +26,6 @@ AFFINE, PROJECTIVE = "affine", "projective"
 
 # Points of a strip, at most: one plane of the image is sampled at all of them before the next.
 STRIP = 256
-# The share of the cache that a row of points touches from which it is cut into blocks.
-CUT = 1.5
 
 # The fields of a range, which is a task's part of the work.
 RANGE = ("item", "item_end", "row", "row_end", "column", "column_end", "plane", "plane_end")
@@ -129,7 +127,7 @@ class Points:
 
         def measured() -> list[Value]:
             share = self.share_of_row(item, part)
-            cut = share > CUT  # not so if the row ends in NaN
+            cut = share > 1.0  # not so if the row ends in NaN
             length = (columns.to("float64") / cut.select(share, 1.0)).to("int64") // STRIP * STRIP
             return [cut.select(length.maximum(STRIP), columns)]
 
@@ -145,8 +143,9 @@ class Points:
             group = self.group(Strip(item, part.row, column, column, 0, outer), column)
             ends = [line[0].to("float64") for line in self.coordinates(group)]
             end.carry(*(new - old for new, old in zip(ends, end.carried, strict=True)))
-        shares = zip(end.carried, self.call.cached_share, strict=True)
-        return functools.reduce(operator.add, [step.abs() * share for step, share in shares])
+        steps = zip(end.carried, self.call.cached_share, strict=True)
+        shares: list[Value] = [step.abs() * share for step, share in steps]
+        return functools.reduce(operator.add, shares)
 
     @contextlib.contextmanager
     def groups(self, strip: Strip) -> Iterator[tuple[Value, Group]]:

@@ -133,6 +133,7 @@ class KnownStrides(NamedTuple):
         pixel_weight_kind: the name of the kind of pixels' weights, or empty if there are none.
         shared: whether all channels of a run share the weights of pixels, or several planes, which
             are all of an item.
+        words: whether all channels of a run's pixel, or of two, are read as one word.
     """
 
     beside: bool
@@ -142,6 +143,7 @@ class KnownStrides(NamedTuple):
     parts: bool = False
     pixel_weight_kind: str = ""
     shared: bool = False
+    words: bool = False
 
 
 class Stencil(NamedTuple):

@@ -1,0 +1,217 @@
+"""Samples of pixels whose channels fit into a word of the processor, such as RGB in bytes.
+
+One load reads all channels of a pixel or, for linear interpolation, of two neighbours along x:
+
+    bits of a word of eight bytes:   R0 G0 B0 R1 G1 B1 .. ..
+
+Lanes are points, as for single planes, so that weights need not be repeated for channels.  A word
+may be longer than what it is read for.  At the end of the image it is therefore read a few elements
+earlier, and shifted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from gridsample.definitions.plan import Plan
+from gridsample.kernels.sampling.axes import Tap
+from gridsample.kernels.sampling.gather import Gather
+from gridsample.kernels.sampling.layouts import Planes, reach_of
+from gridsample.kernels.sampling.points import Group, Strip
+from gridsample.kernels.sampling.reading import (
+    COPIES,
+    PAIRS,
+    Fill,
+    Filled,
+    both,
+    load_offsets,
+    load_words,
+    row_of,
+    sum_over_taps,
+)
+from gridsample.kernels.sampling.sampler import KnownStrides, State
+from gridsample.kernels.vector import Kind, Pointer, Value, kind_of
+
+# The bits of the longest word.
+MOST = 64
+
+
+def pixels_of_word(reading: str) -> int:
+    """Return how many neighbouring pixels are read as one word; 0 if a reading has no words."""
+    return {COPIES: 1, PAIRS: 2}.get(reading, 0)
+
+
+def word_of(kind: Kind, elements: int) -> Kind:
+    """Return the kind of the shortest word for so many elements."""
+    return kind_of(f"uint{1 << (kind.bits * elements - 1).bit_length()}")
+
+
+def reads_words(plan: Plan, source: Planes, known: KnownStrides, reading: str) -> bool:
+    """Whether the pixels of a run are read as words."""
+    kind, elements = kind_of(source.kind), known.channels * pixels_of_word(reading)
+    fits = known.channels > 1 and 0 < elements * kind.bits <= MOST and not kind.packed
+    if not (fits and known.beside and known.contiguous) or min(source.strides) < 0:
+        return False
+    return last_word(plan, source, known.channels, reading) >= 0
+
+
+def last_word(plan: Plan, source: Planes, channels: int, reading: str) -> int:
+    """Return the last place in an item at which words may be read, in all rows of a point's taps.
+
+    It is negative if the image is too small for words.
+    """
+    pixels = pixels_of_word(reading)
+    end = reach_of(plan.spatial[::-1], source.strides) + channels
+    kind = kind_of(source.kind)
+    last = end - word_of(kind, pixels * channels).bits // kind.bits
+    return last - sum(source.strides[1:]) if pixels == 2 else last
+
+
+class WordPairs(Filled):
+    """Reads one channel of two neighbouring pixels along x, for linear interpolation.
+
+    Attributes:
+        pixels: the elements of both pixels, for each row that has been read.
+        channel: the number of the channel.
+        channels: how many channels a pixel has.
+        dropped: the value of dropped taps.
+    """
+
+    def __init__(self, reader: GatherWords, state: State, source: Pointer) -> None:
+        self.reader, self.source = reader, source
+        assert state.begin is not None
+        last = reader.call.image_last.to(state.begin.kind)
+        first = state.begin.minimum(last)
+        self.begins = reader.function.spill(first)
+        self.late = (state.begin - first).to(reader.word) * reader.kind.bits
+        self.rows: dict[tuple[int, ...], tuple[list[Value], Value | None]] = {}
+
+    def of_channel(self, channel: int, dropped: Value) -> WordPairs:
+        """Choose a channel."""
+        self.channel, self.dropped = channel, Fill(dropped)
+        return self
+
+    def row(self, outer: tuple[Tap, ...], taps: Sequence[Tap]) -> list[Value]:
+        """Read the channel of both pixels in one row."""
+        key = tuple(tap.number for tap in outer)
+        if key not in self.rows:
+            self.rows[key] = self.read(outer)
+        elements, present = self.rows[key]
+        pixels = []
+        for tap in taps:
+            pixel = elements[tap.number * self.reader.channels + self.channel]
+            here = both(present, tap.present)
+            if here is not None:
+                pixel = here.select(pixel, self.dropped.at(outer, tap))
+            pixels.append(pixel)
+        return pixels
+
+    def read(self, outer: tuple[Tap, ...]) -> tuple[list[Value], Value | None]:
+        """Read all channels of both pixels in one row, as real numbers."""
+        reader = self.reader
+        row, present = row_of(self.source, outer, reader.call.strides[1:])
+        begins = load_offsets(self.begins, reader.function.lanes)
+        words = load_words(row, begins, reader.word) >> self.late
+        return [
+            number.to(reader.function.real)
+            for number in elements_of(words, reader.kind, 2 * reader.channels)
+        ], present
+
+
+class GatherWords(Gather):
+    """Writes the loops of a gather that reads words.
+
+    Attributes:
+        kind: the kind of the elements of a pixel.
+        channels: how many elements a pixel has.
+        word: the kind of words that are read.
+    """
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        description = self.description
+        self.kind, self.channels = kind_of(description.image), description.known.channels
+        self.word = word_of(self.kind, self.channels * pixels_of_word(description.reading))
+
+    @property
+    def step(self) -> Value:
+        """The planes that are sampled at a time."""
+        channels: Value = self.call.channels
+        return channels
+
+    def sample(self, strip: Strip, plane: Value) -> None:
+        """Sample the pixels of which a plane is the first channel at the points of a strip."""
+        source = self.image.plane(None if self.description.points.listed else strip.item, plane)
+        target = self.call.out.at(self.call.out_planes.load(plane))
+        fills = [self.fills(plane + c) for c in range(self.channels)]
+        with self.points.groups(strip) as (number, group):
+            state = self.states.load(number)
+            if self.description.reading == COPIES:
+                words = self.copied(state, source, fills)
+            else:
+                words = self.summed(state, source, fills)
+            self.store(group, target, words)
+
+    def copied(self, state: State, source: Pointer, fills: list[dict[str, Value]]) -> Value:
+        """Copy the pixels of a group, as words."""
+        assert state.begin is not None
+        first = state.begin.minimum(self.call.image_last.to(state.begin.kind))
+        begins = load_offsets(self.function.spill(first), self.function.lanes)
+        words = load_words(source, begins, self.word)
+        words = words >> (state.begin - first).to(self.word) * self.kind.bits
+        around = {name: self.packed([fill[name] for fill in fills], self.word) for name in fills[0]}
+        if state.outside is not None:
+            words = state.outside.select(around["outside"], words)
+        return state.valid.select(words, around["invalid"])
+
+    def summed(self, state: State, source: Pointer, fills: list[dict[str, Value]]) -> Value:
+        """Sum the taps of a group, all channels; return the results as words."""
+        taps = self.sampler.pair_taps(state, 0, False)
+        order, results = (0,) * len(self.description.axes), []
+        pairs = WordPairs(self, state, source)
+        for channel, fill in enumerate(fills):
+            reader = pairs.of_channel(channel, fill["dropped"])
+            value = sum_over_taps(reader, taps, [order])[order]
+            if state.outside is not None:
+                value = state.outside.select(fill["outside"], value)
+            results.append(self.stored(state.valid.select(value, fill["invalid"])))
+        return self.packed(results, word_of(results[0].kind, self.channels))
+
+    def packed(self, numbers: Sequence[Value], word: Kind) -> Value:
+        """Combine the channels of pixels to words."""
+        bits, total = numbers[0].kind.bits, None
+        for c, number in enumerate(numbers):
+            part = number.bitcast(f"uint{bits}").to(word) << c * bits
+            total = part if total is None else total | part
+        assert total is not None
+        return total
+
+    def store(self, group: Group, target: Pointer, words: Value) -> None:
+        """Write the channels of a group's points, which are neighbours in memory."""
+        place = group.item * self.call.out_item + group.point * self.call.out_point
+        elements = words.bitcast(target.kind)
+        each = elements.lanes // words.lanes
+        kept = [k for k in range(elements.lanes) if k % each < self.channels]
+        target.store(elements if each == self.channels else elements.shuffle(kept), place)
+
+
+def elements_of(words: Value, kind: Kind, count: int) -> list[Value]:
+    """Split words into their first elements."""
+    halves, bits = [words], kind.bits
+    if words.kind.bits == 64:
+        parts, lanes = words.bitcast("uint32"), words.lanes
+        halves = [parts.shuffle(range(half, 2 * lanes, 2)) for half in range(2)]
+    elements = []
+    for k in range(count):
+        half, place = divmod(k * bits, halves[0].kind.bits)
+        part = halves[half] >> place if place else halves[half]
+        if kind.family == "unsigned":
+            # Conversions of signed numbers are faster, and these are not negative.
+            elements.append((part & (1 << bits) - 1).bitcast(f"int{part.kind.bits}"))
+        else:
+            elements.append(part.to(f"uint{bits}").bitcast(kind))
+    return elements
+
+
+__all__ = ["GatherWords", "last_word", "reads_words"]
