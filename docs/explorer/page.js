@@ -516,7 +516,7 @@ DARK.addEventListener("change", () => showImage());
 // The page that embeds this one tells which scheme it has.
 addEventListener("message", (event) => {
   if (event.data !== "dark" && event.data !== "light") return;
-  document.documentElement.dataset.scheme = event.data;
+  document.documentElement.dataset.scheme = document.documentElement.style.colorScheme = event.data;
   showImage();
 });
 if (EMBEDDED) parent.postMessage("scheme?", "*");
