@@ -251,6 +251,12 @@ def test_a_singular_matrix_reads_the_corner(matrix, flags):
     np.testing.assert_allclose(cv.warpPerspective(image, matrix, (5, 2), flags=flags), 1, rtol=1e-8)
 
 
+def test_a_matrix_that_is_singular_but_for_rounding_is_accepted():
+    matrix = np.array([[2, -3, 2], [0, -1, -2], [4, -4, 8]]) * 1e-3  # a zero pivot, a determinant
+    image = np.ones((3, 4))
+    assert cv.warpPerspective(image, matrix, (5, 2), borderMode=cv.BORDER_REPLICATE).min() == 1
+
+
 def test_a_singular_affine_matrix_reads_the_corner():
     image = np.arange(1.0, 13).reshape(3, 4)
     for matrix in ([[1, 2, 3], [2, 4, 6]], np.zeros((2, 3)), [[1, 0, 1], [0, 0, 1]]):
@@ -345,6 +351,15 @@ class TestOpenCV:
         if np.linalg.det(matrix[:2, :2]) == 0:
             theirs, ours = (m.warpAffine(image, matrix[:2], (5, 4)) for m in (cv2, cv))
             np.testing.assert_allclose(ours.astype(float), theirs, rtol=0, atol=pixel_type[2])
+
+    def test_matrices_are_inverted_to_the_last_bit(self, cv2):
+        """Also those that are nearly singular, in whose inverse nothing else is right."""
+        rng = np.random.default_rng(0)
+        for _ in range(300):
+            matrix = rng.integers(-3, 4, (3, 3)) * rng.choice([1, 0.1, 1e-3, 1 / 3])
+            if rng.random() < 0.5:
+                matrix[2] = rng.integers(-2, 3, 2) @ matrix[:2]
+            np.testing.assert_array_equal(cv.inverse(matrix, 3, 0), cv2.invert(matrix)[1])
 
     @pytest.mark.parametrize("interpolation", [0, 1, 4])  # area differs on purpose
     @pytest.mark.parametrize("dtype", ["uint8", "uint16", "int16", "float32", "float64"])

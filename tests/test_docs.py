@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from gridsample import cli, io
+from gridsample.io.rfc5 import write_transformations
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -97,6 +98,7 @@ def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     tifffile = pytest.importorskip("tifffile")
     nibabel = pytest.importorskip("nibabel")
+    zarr = pytest.importorskip("zarr")
     rng = np.random.default_rng(0)
     photo = rng.integers(0, 256, (48, 64, 3), np.uint8)
     for file in ("photo.jpg", "photo.png"):
@@ -110,6 +112,9 @@ def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     tifffile.imwrite("heights.tif", heights, extratags=tags, photometric="minisblack")
     brain = nibabel.Nifti1Image(rng.normal(size=(9, 8, 7)).astype(np.float32), np.eye(4))
     brain.to_filename("brain.nii.gz")
+    cells = rng.integers(0, 255, (20, 40, 30), dtype=np.uint8)
+    zarr.create_array("cells.zarr", data=cells, chunks=(16, 16, 16))
+    write_transformations("bend.zarr", [np.eye(4)], [{"name": name} for name in "zyx"])
     commands = tmp_path / "commands"
     commands.mkdir()
     for command, words in (("gridsample", "-m gridsample"), ("python", "")):

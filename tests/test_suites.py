@@ -207,3 +207,24 @@ def test_torch_is_replaced(tmp_path: Path) -> None:
     (difference,) = running.compare(plain, ours)
     assert difference.test.endswith("integers_are_refused") and difference.worse
     assert set(ours.calls) == {"affine_grid", "grid_sample", "interpolate"}
+
+
+PICTURES = """
+import cv2
+import numpy as np
+
+def test_borders_are_opencvs():
+    image = np.full((4, 5), 7, np.uint8)
+    options = {"borderMode": cv2.BORDER_CONSTANT, "borderValue": 3}
+    moved = cv2.warpAffine(image, np.array([[1.0, 0, 2], [0, 1, 0]]), (5, 4), **options)
+    assert moved[0].tolist() == [3, 3, 7, 7, 7]
+    assert cv2.GaussianBlur(image, (3, 3), 1, borderType=cv2.BORDER_REPLICATE).min() == 7
+"""
+
+
+@pytest.mark.slow
+def test_opencv_is_replaced_but_for_its_constants(tmp_path: Path) -> None:
+    (tmp_path / "test_made_up.py").write_text(PICTURES)
+    ours = running.run(sys.executable, tmp_path, ["test_made_up.py"], "cv")
+    assert ours.count("passed") == 1, ours.why
+    assert ours.calls == {"warpAffine": 1}

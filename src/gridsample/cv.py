@@ -373,10 +373,20 @@ def inverse(matrix: Any, rows: int, flags: int) -> Array:
     full[:rows] = rows_given
     if flags & WARP_INVERSE_MAP:
         return full
-    # OpenCV's sum, to the last bit, because it decides.
+    # OpenCV's formulas, because rounding decides which matrices are singular, and in the inverse of
+    # one that is nearly so.
     (a, b, c), (d, e, f), (g, h, i) = full.tolist()
     determinant = a * (e * i - f * h) - b * (d * i - f * g) + c * (d * h - e * g)
-    inverted: Array = np.linalg.inv(full) if determinant else np.zeros((3, 3))
+    if not determinant:
+        return np.zeros((3, 3))
+    cofactors = np.array(
+        [
+            [e * i - f * h, c * h - b * i, b * f - c * e],
+            [f * g - d * i, a * i - c * g, c * d - a * f],
+            [d * h - e * g, b * g - a * h, a * e - b * d],
+        ]
+    )
+    inverted: Array = cofactors * (1 / determinant)
     return inverted
 
 

@@ -37,7 +37,7 @@ ROOMS = {
         "torch_compat.py",
     ],
     "jax": ["backends/jax", "jax.py"],
-    "dask": ["backends/dask"],
+    "dask": ["dask/", "xarray.py"],
     "cupy": ["backends/cupy"],
     "scipy": [],
     "skimage": [],
@@ -46,6 +46,8 @@ ROOMS = {
     "tifffile": [],
     "nibabel": [],
     "SimpleITK": [],
+    "xarray": [],
+    "zarr": [],
     "PIL": [],
     "rich": [],
 }

@@ -77,7 +77,7 @@ def test_weights_repeat_for_simple_factors(method: str) -> None:
         for smooth in (False, True):
             axis = described(n, m, method, antialias=smooth)
             if method in ("linear", "cubic") and m != 400:
-                assert periodic.period_of(axis, False, lanes)
+                assert periodic.periods_of(axis, False, lanes)
             check(method, n, m, False, smooth)
 
 
@@ -88,8 +88,21 @@ def test_factors_that_are_rounded_do_not_repeat() -> None:
         described(2000, 2600, "linear", scale=1.3),
     ):
         for transposed in (False, True):
-            assert periodic.period_of(axis, transposed, lanes) is None
-    assert periodic.period_of(described(2001, 4003, "linear", scale=2.0), False, lanes)
+            assert periodic.periods_of(axis, transposed, lanes) is None
+    assert periodic.periods_of(described(2001, 4003, "linear", scale=2.0), False, lanes)
+
+
+def test_outputs_of_the_same_input_do_not_repeat() -> None:
+    """The window of a register must move, because the program divides by its step."""
+    lanes = host().lanes("float32")
+    for n, m in ((1, 1000), (3, 3000)):
+        for method in ("nearest", "linear", "area"):
+            pattern = periodic.pattern_of(axis_map(described(n, m, method)).band, 1, lanes)
+            assert pattern is None or pattern.step > 0
+            check(method, n, m, False, False)
+    image = np.ones((1, 1, 1, 5), np.float32)
+    result = gridsample.interpolate(image, (7, 900), mode="linear")
+    np.testing.assert_array_equal(result, np.ones((1, 1, 7, 900)))
 
 
 @pytest.mark.parametrize("scale", [2.0, 0.5, 1.3, 0.37])

@@ -94,4 +94,60 @@ PROJECTS = {
             "or Upsampl"
         ),
     ),
+    "nilearn": Project(
+        "nilearn pytest",
+        "ndimage",
+        ("nilearn.image", "nilearn.regions"),
+        installed=True,
+    ),
+    "nibabel": Project(
+        "nibabel scipy pytest",
+        "ndimage",
+        ("nibabel.tests.test_processing", "nibabel.tests.test_spaces"),
+        installed=True,
+    ),
+    "reproject": Project(
+        "reproject dask-image pytest pytest-astropy",
+        "ndimage",
+        ("reproject.tests.test_array_utils", "reproject.interpolation", "reproject.healpix"),
+        installed=True,
+    ),
+    "dask-image": Project(
+        "dask-image pytest; a checkout of the same version",
+        "ndimage",
+        ("tests/test_dask_image/test_ndinterp",),
+        options=("-o", "addopts="),  # which needs plugins for style and coverage
+    ),
+    "dipy": Project(
+        "dipy pytest",
+        "ndimage",
+        (
+            "dipy.align.tests.test_reslice",
+            "dipy.align.tests.test_imaffine",
+            "dipy.align.tests.test_vector_fields",
+            "dipy.core.tests.test_interpolation",
+        ),
+        installed=True,
+    ),
+    "batchgenerators": Project(
+        "batchgenerators pytest; a checkout",
+        "ndimage",
+        ("tests",),
+        keyword="not multithreaded",  # whose processes outlive them
+    ),
+    "albumentations": Project(
+        "albumentations pytest pytest-mock scikit-image; a checkout of the same version",
+        "cv",
+        ("tests",),
+        keyword=(
+            "affine or perspective or rotate or resize or scale or distort or elastic or warp "
+            "or remap or grid or zoom or crop or spline or geometric"
+        ),
+    ),
+    "torchio": Project(
+        "torchio>=2 pytest; a checkout of the same version",
+        "torch",
+        ("tests",),
+        keyword="spatial or affine or anisotropy or motion or resize or resample or inverse",
+    ),
 }

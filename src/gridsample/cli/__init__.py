@@ -18,11 +18,12 @@ from typing import Any, NoReturn
 
 from gridsample import io
 from gridsample._version import __version__
-from gridsample.cli import doctor, flow, panorama, register, undistort, words
+from gridsample.cli import doctor, flow, panorama, register, undistort, words, zarrs
 from gridsample.cli.files import resize_file, warp_file
 from gridsample.cli.streams import streamed
 from gridsample.cli.terminal import Terminated, ending_cleanly, quiet_libraries
 from gridsample.definitions.plan import BOUNDARIES, MISSING
+from gridsample.io.omezarr import is_store
 from gridsample.methods import names as method_names
 from gridsample.ops.missing import RULES
 
@@ -73,12 +74,18 @@ files:
 
 {alpha}
 
+{stores}
+  With --like, another OME-Zarr image, and --transform, RFC-5's coordinate transformations (.json,
+  or a Zarr group), the warp is in the units of the metadata. The output has the spacing of the
+  input, or of --like.
+
 examples:
   gridsample warp photo.jpg turned.png --rotate 30 --scale 0.8
   gridsample warp photo.png half.png --scale 0.5 --size 256x256 --antialias
   gridsample warp brain.nii.gz moved.nii.gz --translate -2.5,0,4 --mode bicubic --padding border
   gridsample warp tissue.nii.gz moved.nii.gz --translate -2.5,0,4 --mode label
   gridsample warp brain.nii.gz out.nii.gz --like other.nii.gz --transform brain_to_other.tfm
+  gridsample warp big.zarr turned.zarr --rotate 10 --chunks 128x128x128
 """
 
 _RESIZE_HELP = """\
@@ -99,11 +106,14 @@ files:
 
 {alpha}
 
+{stores}
+
 examples:
   gridsample resize photo.jpg small.png --size 640x480 --antialias
   gridsample resize scan.tif half.tif --scale 0.5 --mode area
   gridsample resize brain.nii.gz fine.nii.gz --scale 2 --mode spline3
   gridsample resize tissue.nii.gz coarse.nii.gz --scale 0.5 --mode label --antialias
+  gridsample resize big.zarr half.zarr --scale 0.5 --antialias
 """
 
 _ALPHA_NOTES = """\
@@ -147,6 +157,7 @@ def _notes(text: str, names: Iterable[str] = (*BOUNDARIES, MISSING)) -> str:
     return text.format(
         modes=modes.format(sampled), boundaries=f"boundaries:\n{boundaries}",
         resizing=modes.format(resized), alpha=_ALPHA_NOTES, missing=_MISSING_NOTES,
+        stores=zarrs.STORES,
     )  # fmt: skip
 
 
@@ -160,7 +171,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         The exit code: 0 for success, 1 if `doctor` found anything or `register` failed to align
         the images, 2 for an error, with one line on stderr, and 128 + n if signal n ended the
         command (130 interrupt, 143 termination, 129 closed terminal).  A partial output file is
-        always removed.
+        always removed; a partial Zarr store remains hidden, until the command is repeated.
 
     >>> main(["--version"])
     gridsample ...
@@ -206,6 +217,9 @@ def _info(arguments: argparse.Namespace) -> None:
     if arguments.field or fields.holds_field(arguments.file):
         facts = fields.describe_field(fields.read_field(arguments.file))
         _print_facts([("file", str(arguments.file)), *facts])
+        return
+    if is_store(arguments.file):
+        _print_facts([("file", str(arguments.file)), *zarrs.describe(arguments.file)])
         return
     with io.pages(arguments.file, volume=arguments.volume) as pages:
         print(f"file      {arguments.file}")
@@ -280,6 +294,7 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     _add_warp(commands)
     _add_resize(commands)
+    zarrs.add(commands)
     _add_flow(commands)
     _add_undistort(commands)
     _add_panorama(commands)
@@ -294,7 +309,8 @@ def _add_warp(commands: Any) -> None:
     command = commands.add_parser(
         "warp", help="warp a picture or volume", description=_WARP_HELP, epilog=_notes(_WARP_NOTES)
     )
-    command.set_defaults(run=warp_file, steps=[], transform=[])
+    run = zarrs.or_file(zarrs.warp_store, warp_file)
+    command.set_defaults(run=run, steps=[], transform=[])
     command.add_argument("input", type=Path, metavar="INPUT", help="the file to read")
     command.add_argument("output", type=Path, metavar="OUTPUT", help="the file to write")
     command.add_argument(
@@ -320,15 +336,15 @@ def _add_warp(commands: Any) -> None:
     command.add_argument(
         "--like",
         type=Path,
-        metavar="FILE.nii.gz",
-        help="resample a NIfTI file to the voxels of another one, see below",
+        metavar="FILE",
+        help="resample a NIfTI file or OME-Zarr image to the voxels of another one, see below",
     )
     command.add_argument(
         "--transform",
         type=Path,
         action="append",
         metavar="FILE",
-        help="transform in millimetres, see below; may be repeated",
+        help="transform in the world's units, see below; may be repeated",
     )
     _add_sampling(command)
     _add_antialias(command)
@@ -336,6 +352,7 @@ def _add_warp(commands: Any) -> None:
     _add_align_corners(command)
     _add_fill(command)
     _add_how(command)
+    zarrs.add_store(command)
 
 
 def _add_flow(commands: Any) -> None:
@@ -407,7 +424,7 @@ def _add_resize(commands: Any) -> None:
         description=_RESIZE_HELP,
         epilog=_notes(_RESIZE_NOTES),
     )
-    command.set_defaults(run=resize_file)
+    command.set_defaults(run=zarrs.or_file(zarrs.resize_store, resize_file))
     command.add_argument("input", type=Path, metavar="INPUT", help="the file to read")
     command.add_argument("output", type=Path, metavar="OUTPUT", help="the file to write")
     command.add_argument(
@@ -444,6 +461,7 @@ def _add_resize(commands: Any) -> None:
     )
     _add_missing(command)
     _add_how(command)
+    zarrs.add_store(command)
 
 
 def _add_missing(command: Any) -> None:

@@ -103,11 +103,12 @@ class _Warped:
 
 def resize_file(arguments: argparse.Namespace) -> None:
     """Resize every page of a file in bands of rows."""
-    if [arguments.size, arguments.scale, arguments.spacing].count(None) != 2:
-        raise ValueError("give one of --size, --scale and --spacing")
     io.check_output(arguments.output, overwrite=arguments.force)
     with io.pages(arguments.input, volume=arguments.volume) as pages:
-        sizes = [possible(_resized(arguments, page.image), page.image) for page in pages]
+        sizes = [
+            possible(resized(arguments, page.image.size, page.image.spacing), page.image)
+            for page in pages
+        ]
         results = [
             with_nodata(
                 _result(
@@ -177,20 +178,22 @@ def _resized_bands(
     return bands()
 
 
-def _resized(arguments: argparse.Namespace, image: io.Image) -> tuple[int, ...]:
-    """Return the size of the output, x first."""
-    size = image.size
+def resized(
+    arguments: argparse.Namespace, size: tuple[int, ...], spacing: tuple[float, ...] | None = None
+) -> tuple[int, ...]:
+    """Return the size of the output, x first, for a size and distances between pixels, if known."""
+    if [arguments.size, arguments.scale, arguments.spacing].count(None) != 2:
+        raise ValueError("give one of --size, --scale and --spacing")
     if arguments.size:
         return canvas_of(arguments.size, size)
     if arguments.scale:
         factors = _for_each_axis("--scale", arguments.scale, len(size))
         return _scaled(size, factors, math.floor)
     wanted = _for_each_axis("--spacing", arguments.spacing, len(size))
-    spacing = image.spacing
     if spacing is None:
         raise ValueError(
-            f"--spacing needs a file with the sizes of its voxels or pixels, such as NIfTI or "
-            f"GeoTIFF; this is {image.format}: give --size or --scale"
+            "--spacing needs a file with the sizes of its voxels or pixels, NIfTI or GeoTIFF; "
+            "give --size or --scale for others"
         )
     return _scaled(size, [s / new for s, new in zip(spacing, wanted, strict=True)], round)
 

@@ -17,6 +17,7 @@ from gridsample.definitions.plan import (
     BOUNDARIES,
     MARGINS,
     WIDE_TYPES,
+    Block,
     Plan,
     Shape,
     channels_last,
@@ -59,6 +60,7 @@ class Options(NamedTuple):
         threads: the maximum number of threads; None for the default.
         footprint: how the footprints of output points are sampled; None to sample points.
         order: the order of the derivative along each axis; only a checked record has it.
+        block: which part of a larger output the points are; None if they are all of it.
         plan: what a backend has computed for arrays of these shapes and types, or None (see
             `Backend.resolve_options`).  It is dropped when a field that it may depend on changes.
     """
@@ -74,6 +76,7 @@ class Options(NamedTuple):
     threads: int | None = None
     footprint: Footprint | None = None
     order: Sequence[int] = ()
+    block: Block | None = None
     plan: Any = None
 
     def changed(self, **fields: Any) -> Options:
@@ -209,6 +212,7 @@ def checked(options: Options, image: Shape, grid: Shape) -> Options:
         threads=options.threads,
         footprint=check_footprint(options.footprint, rank, grid),
         order=(0,) * rank,
+        block=options.block,
     )
 
 
@@ -244,6 +248,7 @@ def plan_of(
         coords=options.coords,
         margin=MARGINS[end] if isinstance(end, str) else None,
         footprint=options.footprint,
+        block=options.block,
     )
 
 

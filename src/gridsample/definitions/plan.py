@@ -11,7 +11,7 @@ import functools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -139,6 +139,18 @@ COORDS = ("normalized", "pixel", "displacement")
 MARGINS = {"edges": 0.5, "centers": 0.0}
 
 
+class Block(NamedTuple):
+    """A part of a larger output, in the order of the output's axes.
+
+    Attributes:
+        first: the index of its first point.
+        whole: the shape of the whole output without N and C.
+    """
+
+    first: Shape
+    whole: Shape
+
+
 @dataclass(frozen=True)
 class Plan:
     """One call of the operator, without its arrays.
@@ -163,6 +175,7 @@ class Plan:
             position outside gives the fill value regardless of its taps; None if every position
             has taps.
         footprint: how the footprints of output points are sampled; None to sample points.
+        block: which part of a larger output `out` is, for displacements and maps; None for all.
     """
 
     methods: tuple[Method, ...]
@@ -178,6 +191,7 @@ class Plan:
     coords: str = "normalized"
     margin: float | None = None
     footprint: Footprint | None = None
+    block: Block | None = None
 
     def __hash__(self) -> int:
         """The hash, which is computed only once because plans are keys of many caches."""
@@ -187,12 +201,17 @@ class Plan:
     def _hash(self) -> int:
         sizes = (self.spatial, self.image_items, self.grid_items, self.channels, self.out)
         options = self.boundaries, self.align_corners, self.coords, self.margin, self.footprint
-        return hash((self.methods, options, sizes, self.dtype))
+        return hash((self.methods, options, sizes, self.dtype, self.block))
 
     @property
     def items(self) -> int:
         """N of the output."""
         return self.grid_items if self.image_items == 1 else self.image_items
+
+    @property
+    def whole(self) -> Shape:
+        """The shape of the output that `out` is all or a part of."""
+        return self.out if self.block is None else self.block.whole
 
     @cached_property
     def points(self) -> int:

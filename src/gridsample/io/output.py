@@ -35,7 +35,7 @@ def check_room(path: Path, size: int) -> None:
     room = shutil.disk_usage(path.parent)
     if room.total and size > room.free:  # some network disks report 0 for everything
         raise FileError(
-            f"{path} would take {_bytes(size)}, but {_bytes(room.free)} are free in "
+            f"{path} would take {size_text(size)}, but {size_text(room.free)} are free in "
             f"{path.parent.resolve()}"
         )
 
@@ -64,10 +64,10 @@ def replacing(path: Path, *, overwrite: bool) -> Iterator[Path]:
         beside.unlink(missing_ok=True)
 
 
-def _bytes(size: int) -> str:
+def size_text(size: int) -> str:
     """Format a number of bytes with a unit.
 
-    >>> _bytes(1_500_000)
+    >>> size_text(1_500_000)
     '1.5 MB'
     """
     units = ["bytes", "kB", "MB", "GB", "TB", "PB", "EB"]

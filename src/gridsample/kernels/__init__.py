@@ -9,12 +9,12 @@ where ``order`` is a derivative order along each axis, x first: order (1, 0) is 
 along x. d gather / d image is scatter; d gather / d grid_k is gather with order k raised by one;
 the same holds for scatter.  `backward` computes both gradients of gather in one sweep:
 
-    backward(plan, values, image, grid, needs, order)
+    backward(plan, arrays, needs, order)              arrays: image, grid and upstream values
 
 `backward_twice` computes the gradients of `backward`, also in one sweep, given the upstream
 gradients of the image and of the grid:
 
-    backward_twice(plan, values, image, grid, upstream, grid_tangent, needs, order)
+    backward_twice(plan, arrays, upstream, grid_tangent, needs, order)
 
 A plan with a ``footprint`` asks for means over the footprints of the grid's points, of order 0: a
 point becomes samples, which are a linear map E of the grid once their numbers are known, and M is

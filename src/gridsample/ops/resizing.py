@@ -7,6 +7,7 @@ operation with the transposed matrices.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -494,17 +495,89 @@ def resize_rows(
     for begin in range(0, resizing.size[0], rows):
         part = tables.window(leading, slice(begin, min(begin + rows, resizing.size[0])))
         band = read(part.inputs.start, part.inputs.stop)
-        votes = check_types(mode, len(spatial), band.dtype, band.dtype.kind in "biu")
+        check_types(mode, len(spatial), band.dtype, band.dtype.kind in "biu")
         result = np.empty((1, part.map.band.outputs, *resizing.size[1:], shape[-1]), band.dtype)
-        maps, ends = (
-            [part.map, *others],
-            [channels_second(array) for array in (band[np.newaxis], result)],
-        )
-        if votes:
-            of_labels().resize(maps, *ends, threads)
-        else:
-            of_resizing().resize(maps, *ends, real_type(band.dtype), threads)
+        source, target = channels_second(band[np.newaxis]), channels_second(result)
+        resize_by([part.map, *others], source, target, resizing._replace(threads=threads))
         yield result[0, part.keep]
+
+
+def resize_by(
+    maps: Sequence[tables.AxisMap], image: Array, result: Array, resizing: Resizing
+) -> None:
+    """Resize a NumPy array (N, C, *spatial) by a map for each axis, into a result."""
+    if tables.votes(resizing.methods):
+        of_labels().resize(maps, image, result, resizing.threads)
+    else:
+        real = real_type(image.dtype)
+        of_resizing().resize(maps, image, result, real, resizing.threads, resizing.rounding)
+
+
+# A block at a time --------------------------------------------------------------------------------
+
+
+def windows_of(
+    resizing: Resizing, spatial: Sequence[int], block: Sequence[slice]
+) -> list[tables.Window]:
+    """Return what a block of the result needs along each axis of an image of some shape."""
+    return [
+        tables.window(
+            tables.Axis(
+                n, resizing.size[k], method, resizing.align_corners and tables.aligns(method),
+                resizing.antialias, resizing.scales[k],
+            ),
+            block[k],
+        )
+        for k, (n, method) in enumerate(zip(spatial, resizing.methods, strict=True))
+    ]  # fmt: skip
+
+
+def resize_block(
+    image: Array, windows: Sequence[tables.Window], resizing: Resizing, spatial: Sequence[int]
+) -> Array:
+    """Compute a block of the result from the inputs of its windows, (N, C, *inputs).
+
+    The block has the bits of the whole result, except for splines, of which it is within rounding.
+    To that end, axes are resized one after the other, in the order in which the whole image is.
+    """
+    maps, dtype = [window.map for window in windows], image.dtype.newbyteorder("=")
+    order = order_of(resizing, tuple(spatial), dtype)
+    if len(order) < 2 or 0 in image.shape or tables.votes(resizing.methods):
+        return kept_of(image, maps, [window.keep for window in windows], resizing, dtype)
+    real = real_type(dtype)
+    between = np.result_type(dtype, real) if dtype.kind in "fc" else real
+    for k in order:
+        single = [tables.axis_map(tables.Axis(n, n, METHODS["nearest"])) for n in image.shape[2:]]
+        single[k] = maps[k]
+        keep = [slice(None)] * len(single)
+        keep[k] = windows[k].keep
+        image = kept_of(image, single, keep, resizing, dtype if k == order[-1] else between)
+    return image
+
+
+def kept_of(
+    image: Array,
+    maps: Sequence[tables.AxisMap],
+    keep: Sequence[slice],
+    resizing: Resizing,
+    dtype: np.dtype[Any],
+) -> Array:
+    """Resize an image by maps, and return the part of the result that is needed."""
+    result = np.empty((*image.shape[:2], *[axis_map.outputs for axis_map in maps]), dtype)
+    if result.size:
+        resize_by(maps, image, result, resizing)
+    kept: Array = result[(slice(None), slice(None), *keep)]
+    return kept
+
+
+@functools.lru_cache(maxsize=64)
+def order_of(resizing: Resizing, spatial: tuple[int, ...], dtype: np.dtype[Any]) -> tuple[int, ...]:
+    """Return the order in which the axes of a whole image are resized, those that change."""
+    maps = tables.axis_maps(
+        spatial, resizing.size, resizing.methods, resizing.align_corners, resizing.antialias,
+        resizing.scales,
+    )  # fmt: skip
+    return tuple(of_resizing().order_of_axes(maps, dtype, real_type(dtype)))
 
 
 # The number of values in a band of rows of the input or the output.

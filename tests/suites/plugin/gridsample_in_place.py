@@ -95,6 +95,17 @@ def for_skimage(strict: bool) -> None:
         setattr(package, name, ours)
 
 
+def for_cv(strict: bool) -> None:
+    """Our functions for the ones of OpenCV's Python module that have their names."""
+    import cv2
+
+    from gridsample import cv
+
+    for name in cv.__all__:
+        if inspect.isfunction(getattr(cv, name)):  # constants stay
+            setattr(cv2, name, counted(getattr(cv, name), name, watched=False))
+
+
 def for_interpol(strict: bool) -> None:
     """Our sampling, splatting, counting and differentiating for torch-interpol's.
 
@@ -167,6 +178,7 @@ SUBSTITUTES: dict[str, Callable[[bool], None]] = {
     "torch": for_torch,
     "ndimage": for_ndimage,
     "skimage": for_skimage,
+    "cv": for_cv,
     "interpol": for_interpol,
 }
 

@@ -10,7 +10,7 @@ with an `AxisMap` for each spatial axis.  The adjoint uses the adjoint maps in t
     copies    methods that copy pixels
     lines     a few long lines, whose weights are computed and not read from tables
     formulas  their inputs and weights
-    periodic  the same by simple factors, whose weights repeat
+    periodic  axes with simple factors, whose weights repeat
 
 A piece passes through all axes before the next piece is started, so that intermediate results stay
 in cache and need little memory.  No two pieces write to the same place, and results do not depend
@@ -186,7 +186,9 @@ def resize_planes(
     elif route.plain and are_fixed(source.dtype, [axis_map.band for axis_map in maps]):
         resize_bands(maps, source, target, Numbers("int32", "uint8", rounding), threads)
     else:
-        run_stepwise(maps, source, target, real, threads, rounding)
+        order = rounded_order(source.shape[2:-1], target.shape[2:-1], rounding)
+        steps = [[axis] for axis in order if not maps[axis].is_identity]
+        resize_in_steps(maps, steps, source, target, (real, target.dtype), threads)
 
 
 def resize_exactly(
@@ -214,10 +216,7 @@ def resize_bands_or_lines(
     maps: Sequence[AxisMap], route: Route, source: Array, target: Array, numbers: Numbers,
     threads: int,
 ) -> None:  # fmt: skip
-    """Apply the bands of maps; along an axis whose lines are long and few, without tables.
-
-    That axis comes first if its lines become shorter, otherwise last.
-    """
+    """Apply the bands of maps; along an axis whose lines are long and few, without tables."""
     k = route.long_axis
     if k is None:
         resize_bands(maps, source, target, numbers, threads)
@@ -225,41 +224,49 @@ def resize_bands_or_lines(
     if all(axis_map.is_identity for j, axis_map in enumerate(maps) if j != k):
         resize_lines(maps[k], k + 2, packed(source), target, numbers.sums, threads)
         return
+    # That axis comes first if its lines become shorter, otherwise last.
+    steps = [[k], [j for j in range(len(maps)) if j != k]]
+    if maps[k].outputs >= maps[k].inputs:
+        steps.reverse()
+    if not route.plain:  # prefilters have been applied, or will be
+        maps = [replace(axis_map, before=None, after=None) for axis_map in maps]
     real = np.dtype(numbers.sums)
-    kind = source.dtype if all(map(only_copies, maps)) else real
-    shorter = maps[k].outputs < maps[k].inputs
-    sizes = [
-        axis_map.outputs if (j == k) == shorter else axis_map.inputs
-        for j, axis_map in enumerate(maps)
-    ]
-    between = np.empty((*source.shape[:2], *sizes, source.shape[-1]), kind)
-    # The prefilters of the other axes have been applied.
-    others = [replace(axis_map, before=None, after=None) for axis_map in maps]
-    others[k] = unchanged(sizes[k])
-    if shorter:
-        resize_lines(maps[k], k + 2, packed(source), between, numbers.sums, threads)
-        resize_planes(others, between, target, real, threads)
-    else:
-        resize_planes(others, source, between, real, threads)
-        resize_lines(maps[k], k + 2, between, target, numbers.sums, threads)
+    between = source.dtype if all(map(only_copies, maps)) else real
+    resize_in_steps(maps, steps, source, target, (real, between), threads)
 
 
-def run_stepwise(
-    maps: Sequence[AxisMap], source: Array, target: Array, real: np.dtype[Any], threads: int,
-    rounding: str,
+def resize_in_steps(
+    maps: Sequence[AxisMap], steps: Sequence[Sequence[int]], source: Array, target: Array,
+    kinds: tuple[np.dtype[Any], np.dtype[Any]], threads: int,
 ) -> None:  # fmt: skip
-    """Resize planes one whole axis after the other, with a separate result for each."""
-    sizes = source.shape[2:-1], target.shape[2:-1]
-    changed = [not axis_map.is_identity for axis_map in maps]
-    axes = [axis for axis in rounded_order(*sizes, rounding) if changed[axis]]
-    for axis in axes:
-        single_axis = [unchanged(n) for n in source.shape[2:-1]]
-        single_axis[axis] = maps[axis]
+    """Resize some axes in each step; ``kinds`` are those of sums, and of results between steps."""
+    real, between = kinds
+    for axes in steps:
         shape = list(source.shape)
-        shape[axis + 2] = maps[axis].outputs
-        result = target if axis == axes[-1] else np.empty(shape, target.dtype)
-        resize_planes(single_axis, source, result, real, threads)
+        step = [unchanged(n) for n in shape[2:-1]]
+        for axis in axes:
+            step[axis], shape[axis + 2] = maps[axis], maps[axis].outputs
+        result = target if axes is steps[-1] else np.empty(shape, between)
+        resize_planes(step, source, result, real, threads)
         source = result
+
+
+def order_of_axes(maps: Sequence[AxisMap], dtype: Any, real: np.dtype[Any]) -> list[int]:
+    """Return the order in which the axes of an image are resized whose channels do not come last.
+
+    Axes that do not change are left out.
+
+    Args:
+        maps: the map of each axis.
+        dtype: the dtype of the image.
+        real: the dtype of sums.
+    """
+    changing = [k for k, axis_map in enumerate(maps) if not axis_map.is_identity]
+    if len(changing) < 2:
+        return changing
+    shape = (1, *(axis_map.inputs for axis_map in maps), 2 if dtype.kind == "c" else 1)
+    bands = tuple(axis_map.band for axis_map in maps)
+    return planning.order_of(bands, shape, Numbers(*[type_name(real)] * 2))
 
 
 def unchanged(n: int) -> AxisMap:

@@ -1,15 +1,13 @@
 """The forms of a stage, which resizes one axis: (outer, n, inner) to (outer, outputs, inner).
 
 rows      `inner` is long: lanes are neighbours in a row, and all have the same weights
-strided   neighbouring outputs read inputs a fixed step apart: lanes are neighbours in a line
-pixels    `inner` is that of pixels with few channels: lanes are the pixels of a few lines
+periods   weights repeat from register to register: lanes are neighbours in a line
+pixels    `inner` is 4, the channels of a pixel: lanes are the pixels of a few lines
 transposed   `inner` is short: lanes are lines, which are transposed before and after
-gathered  there are few lines, too: lanes are outputs, each of which reads its own inputs
 """
 
 from __future__ import annotations
 
-import contextlib
 import functools
 from collections.abc import Callable, Iterator, Sequence
 from types import SimpleNamespace
@@ -28,12 +26,13 @@ class Stage(NamedTuple):
     """What a stage is compiled for.
 
     Attributes:
-        form: "rows", "strided", "pixels", "transposed" or "gathered".
+        form: "rows", "periods", "pixels" or "transposed".
         leading: whether it resizes the first axis, of which a piece may have a part.
-        taps: the number of inputs of most outputs if it is small, otherwise 0.
+        taps: the number of inputs of most outputs if it is small, otherwise 0; of weights that
+            repeat, it is 0 if outputs are copies.
         inner: the contiguous numbers at each place of the axis if they are few, otherwise 0.
         registers: how many registers hold a number of each line that is transposed.
-        step: the distance between the inputs of neighbouring outputs if it is regular.
+        period, places, window: of weights that repeat; see `periodic.Pattern`.
     """
 
     form: str
@@ -41,7 +40,9 @@ class Stage(NamedTuple):
     taps: int
     inner: int = 0
     registers: int = 1
-    step: int = 0
+    period: int = 1
+    places: tuple[int, ...] = ()
+    window: int = 0
 
 
 class Work(NamedTuple):
@@ -148,20 +149,6 @@ class Form:
         with function.when(taps != few):
             sum_blocks(False)
 
-    def sum_numbers(self, i: Value, lines: Sequence[tuple[Pointer, Pointer]]) -> None:
-        """Compute output i of some lines, each a source and a target, number by number."""
-        inner, weights = self.fields.inner, self.weights(i)
-        first, taps = self.fields.first.load(i), self.fields.count.load(i)
-        for source, target in lines:
-            with self.function.loop(0, inner) as k:
-                begin = source.at(first * inner + k.index)
-
-                def read(tap: Any, begin: Pointer = begin) -> list[Value]:
-                    return [begin.load(inner * tap)]
-
-                total = self.sum_any(read, weights, taps, [1])[0]
-                target.store(self.stored(total), i * inner + k.index)
-
 
 class RowForm(Form):
     """Lanes are neighbours in a row, whose length is at least that of a register."""
@@ -198,45 +185,30 @@ class RowForm(Form):
 
 
 class PixelForm(Form):
-    """Lanes are a few lines times the numbers of a pixel, rounded up to a power of two.
-
-    What is stored beside a pixel is overwritten by the next one.  Where there is none, in the image
-    or in the result, numbers are summed one by one.
-    """
+    """Lanes are a few lines times the numbers of a pixel, of which a register has a multiple."""
 
     def write(self) -> None:
         """Sum pixels of a few lines together, for each output."""
-        function, work, fields = self.function, self.work, self.fields
-        outputs = work.end - work.begin
-        wide = 1 << (self.stage.inner - 1).bit_length()
-        exact = wide == self.stage.inner
-        inner, end = fields.inner, work.base + work.n
-        with function.loop(0, work.outer, self.lanes // wide) as group:
-            lines = [(group.index + k).minimum(work.outer - 1) for k in range(self.lanes // wide)]
+        function, work, inner = self.function, self.work, self.stage.inner
+        outputs, rows = work.end - work.begin, self.lanes // inner
+        with function.loop(0, work.outer, rows) as group:
+            lines = [(group.index + k).minimum(work.outer - 1) for k in range(rows)]
             sources = [work.source.at((line * work.n - work.base) * inner) for line in lines]
             targets = [work.target.at((line * outputs - work.begin) * inner) for line in lines]
             with function.loop(work.begin, work.end) as output:
-                i = output.index
-                first, taps = fields.first.load(i), fields.count.load(i)
-                safe = (first + taps < end) & (i + 1 < work.end)
-                with function.when(safe) if not exact else contextlib.nullcontext():
-                    total = self.sum_pixels(i, sources, first * inner, taps, wide)
-                    for k, target in enumerate(targets):
-                        pixel = total.shuffle(range(k * wide, (k + 1) * wide))
-                        target.store(pixel, i * inner)
-                if not exact:
-                    with function.when(~safe, rare=True):
-                        self.sum_numbers(i, list(zip(sources, targets, strict=True)))
+                total = self.sum_pixels(output.index, sources)
+                for k, target in enumerate(targets):
+                    pixel = total.shuffle(range(k * inner, (k + 1) * inner))
+                    target.store(pixel, output.index * inner)
 
-    def sum_pixels(
-        self, i: Value, sources: Sequence[Pointer], first: Value, taps: Value, wide: int
-    ) -> Value:
+    def sum_pixels(self, i: Value, sources: Sequence[Pointer]) -> Value:
         """Return output i of some lines, side by side."""
-        weights = self.weights(i)
+        weights, inner = self.weights(i), self.stage.inner
+        first, taps = self.fields.first.load(i) * inner, self.fields.count.load(i)
 
         def read(tap: Any) -> list[Value]:
-            place = first + self.fields.inner * tap
-            return [joined([source.load(place, wide) for source in sources])]
+            place = first + inner * tap
+            return [joined([source.load(place, inner) for source in sources])]
 
         def by_any() -> list[Value]:
             return self.sum_any(read, weights, taps, [self.lanes])
@@ -248,50 +220,88 @@ class PixelForm(Form):
         return self.stored(self.function.choose(usual, few, by_any, likely=True)[0])
 
 
-class StridedForm(Form):
-    """Lanes are neighbouring numbers of a line whose outputs, but for a few, are a step apart.
+class PeriodForm(Form):
+    """Lanes are neighbouring numbers of a line whose weights repeat from register to register.
 
-    The inputs of a register of numbers lie at the same places in every block of inputs, so that a
-    constant shuffle picks them.
+    The inputs of a register lie at the same places of a window, from which constant shuffles pick
+    them.  The other outputs are summed one by one.
     """
 
     def write(self) -> None:
-        """Sum the regular outputs of each line register by register, and the others one by one."""
+        """Write a line: registers in the middle, and the outputs before and after them."""
         function, work, fields, inner = self.function, self.work, self.fields, self.stage.inner
-        pixels, step = self.lanes // inner, self.stage.step
-        start = work.begin.maximum(fields.start)
-        # A block reads whole registers, and stores one.
-        first = fields.first.load(fields.start) - fields.start * step
-        room = work.base + work.n - fields.most + 1 - -(-step * self.lanes // inner) - first
-        stop = (room // step + pixels).minimum(fields.stop)
-        stop = stop.minimum(work.end - 1 if self.lanes % inner else work.end)
-        stop = ((room >= 0) & (stop - start >= pixels)).select(stop, start)
+        period, pixels = self.stage.period, self.lanes // inner
+        stride = pixels // period  # of registers, in periods
+        skipped = ((work.begin - fields.start).maximum(0) + (period - 1)) // period
+        begin = (fields.start + skipped * period).minimum(work.end)
+        # A register stores whole pixels, or a part of the next one, too.
+        end = (work.end - 1 if self.lanes % inner else work.end).minimum(fields.stop)
+        most = (end - begin - (pixels - period)).maximum(0) // period
         with function.loop(0, work.outer) as line:
             source = work.source.at((line.index * work.n - work.base) * inner)
             outputs = work.end - work.begin
             target = work.target.at((line.index * outputs - work.begin) * inner)
-            with function.loop(start, stop, pixels) as loop:
-                i = loop.index.minimum(stop - pixels)
-                target.store(self.stored(self.sum_block(source, i)), i * inner)
-            for outputs_at_end in ((work.begin, start.minimum(work.end)), (stop, work.end)):
+            # It also reads its whole window, perhaps beyond the line.
+            numbers = work.base + (work.outer - line.index) * work.n - fields.origin
+            room = numbers * inner - self.stage.window
+            windows = (room.maximum(0) // (fields.step * inner) - skipped).maximum(-1) + 1
+            windows = (room >= 0).select(windows.minimum(most), 0)
+            last = (windows > 0).select(windows + (stride - 1), 0)
+            with function.loop(0, last, stride) as loop:
+                number = loop.index.minimum(windows - 1)
+                window = (skipped + number) * fields.step + fields.origin
+                total = self.sum_window(source.at(window * inner))
+                target.store(total, (begin + number * period) * inner)
+            middle = begin + (windows > 0).select((windows - 1) * period + pixels, 0)
+            for outputs_at_end in ((work.begin, begin), (middle, work.end)):
                 with function.loop(*outputs_at_end) as loop:
-                    self.sum_numbers(loop.index, [(source, target)])
+                    self.sum_numbers(source, target, loop.index)
 
-    def sum_block(self, source: Pointer, i: Value) -> Value:
-        """Return the sums of a register of numbers, from output i on."""
-        fields, (inner, step) = self.fields, (self.stage.inner, self.stage.step)
-        lanes = range(self.lanes)
-        places = [
-            min(lane // inner * step * inner + lane % inner, step * self.lanes - 1)
-            for lane in lanes
-        ]
-        begin = source.at(fields.first.load(i) * inner)
+    def sum_window(self, window: Pointer) -> Value:
+        """Return a register of results."""
+        lanes, size = self.lanes, self.stage.window
+        starts = [min(k, size - lanes) for k in range(0, size, lanes)]
+        numbers = [window.load(start, lanes) for start in starts]
+        if not self.stage.taps:
+            return self.picked(numbers, starts, 0)
+        numbers = [register.to(self.sums) for register in numbers]
+        total = numbers[0].like(0)
+        for tap in range(self.stage.taps):
+            weights = self.fields.period.load(tap * lanes, lanes)
+            total = total + self.picked(numbers, starts, tap) * weights
+        return self.stored(total)
 
-        def read(tap: Any) -> list[Value]:
-            numbers = begin.load(inner * tap, step * self.lanes)
-            return [numbers.to(self.sums).shuffle(places)]
+    def picked(self, numbers: list[Value], starts: list[int], tap: int) -> Value:
+        """Return the inputs of a tap, from registers that begin at ``starts`` in the window."""
+        places = [place + tap * self.stage.inner for place in self.stage.places]
+        registers = [place // self.lanes for place in places]
+        low, high = min(registers), max(registers) + 1
+        count = 1 << (high - low - 1).bit_length()
+        joined_numbers = joined([*numbers[low:high], *[numbers[low]] * (count - high + low)])
+        return joined_numbers.shuffle(
+            [
+                (k - low) * self.lanes + place - starts[k]
+                for k, place in zip(registers, places, strict=True)
+            ]
+        )
 
-        return self.sum_few(read, self.weights(i))[0]
+    def sum_numbers(self, source: Pointer, target: Pointer, i: Value) -> None:
+        """Compute output i of a line, number by number."""
+        fields, inner = self.fields, self.stage.inner
+        number = ((i - fields.start).maximum(0) // self.stage.period).minimum(fields.skipped)
+        row = i - number * self.stage.period
+        first = fields.first.load(row) + number * fields.step
+        for k in range(inner):
+            begin = source.at(first * inner + k)
+
+            def read(tap: Any, begin: Pointer = begin) -> list[Value]:
+                return [begin.load(inner * tap)]
+
+            if not self.stage.taps:
+                target.store(begin.load(), i * inner + k)
+                continue
+            total = self.sum_any(read, self.weights(row), fields.count.load(row), [1])[0]
+            target.store(self.stored(total), i * inner + k)
 
 
 class TransposedForm(Form):
@@ -367,51 +377,9 @@ class TransposedForm(Form):
                 transposing.write_block(memory, offsets, rows)
 
 
-class GatheredForm(Form):
-    """Lanes are outputs; tables have an entry for each number of a line of outputs."""
-
-    def write(self) -> None:
-        """Sum a few outputs of each line together."""
-        function, work, inner = self.function, self.work, self.fields.inner
-        begin, end = work.begin * inner, work.end * inner
-        whole = begin + (end - begin) // self.lanes * self.lanes
-        with function.loop(0, work.outer) as line:
-            source = work.source.at((line.index * work.n - work.base) * inner)
-            target = work.target.at(line.index * (end - begin) - begin)
-            for start, stop, lanes in ((begin, whole, self.lanes), (whole, end, 1)):
-                with function.loop(start, stop, lanes) as loop:
-                    target.store(self.stored(self.sum(source, loop.index, lanes)), loop.index)
-
-    def sum(self, source: Pointer, k: Value, lanes: int) -> Value:
-        """Return the weighted sums of some outputs' inputs."""
-        function, fields, taps = self.function, self.fields, self.stage.taps
-        zero = function.constant(0, self.sums, lanes)
-        first = fields.first.load(k, lanes)
-        if taps:
-            places = function.spill(first)
-            total = zero
-            for t in range(taps):
-                place = [places.load(lane) + fields.inner * t for lane in range(lanes)]
-                total = total + self.term(source.load_each(place), k, total, t)
-            return total
-        count = fields.count.load(k, lanes)
-        with function.loop(0, fields.most, carry=[zero]) as tap:
-            taken = count > tap.index
-            numbers = source.gather(first + tap.index * fields.inner, taken)
-            total = tap.carried[0] + self.term(numbers, k, zero, tap.index)
-            tap.carry(taken.select(total, tap.carried[0]))
-        return tap.carried[0]
-
-    def term(self, numbers: Value, k: Value, none: Value, tap: Any) -> Value:
-        """Return the numbers of a tap times its weights."""
-        weights: Value = self.fields.weights.load(k + self.fields.taps * tap, none.lanes)
-        return numbers.to(self.sums) * weights
-
-
 FORMS = {
     "rows": RowForm,
-    "strided": StridedForm,
+    "periods": PeriodForm,
     "pixels": PixelForm,
     "transposed": TransposedForm,
-    "gathered": GatheredForm,
 }

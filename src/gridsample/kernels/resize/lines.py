@@ -32,8 +32,9 @@ from gridsample.definitions.tables import (
 )
 from gridsample.definitions.zooming import Zoom
 from gridsample.kernels.memory import addresses_of
-from gridsample.kernels.resize import periodic
 from gridsample.kernels.resize.formulas import LineDescription, MatrixRows, Taps
+from gridsample.kernels.resize.periodic import periods_of
+from gridsample.kernels.resize.planning import prepare_periods
 from gridsample.kernels.run import Launch, entry
 from gridsample.kernels.vector import (
     Function,
@@ -423,8 +424,10 @@ def prepare(
     """Prepare the resizing of lines of an axis, whose places have ``inner`` numbers."""
     threads = max(1, lines * inner * (axis.inputs + axis.outputs) // WORTH)
     if inner == 1:
-        launch = periodic.prepare(axis, transposed, lines, kinds, sums, PART)
-        if launch is not None:
+        periods = periods_of(axis, transposed, host().lanes(sums))
+        if periods is not None:
+            copied = kind_of(axis) == "copies" and not transposed and kinds[0] == kinds[1]
+            launch = prepare_periods(periods, lines, PART, kinds, sums, copied)
             return launch._replace(threads=threads)
     kind, method = kind_of(axis), axis.method
     assert isinstance(method, Method)

@@ -13,6 +13,7 @@ from gridsample.definitions.bands import KEPT, Band
 from gridsample.definitions.caches import cached_by_size
 from gridsample.definitions.tables import AxisMap, rounded_order
 from gridsample.kernels.resize.forms import Stage
+from gridsample.kernels.resize.periodic import Pattern, Periods, pattern_of
 from gridsample.kernels.resize.program import SETTINGS, Description, compiled, stage_record
 from gridsample.kernels.run import LINE, Launch
 from gridsample.kernels.vector import host, kind_of, side_by_side
@@ -33,18 +34,16 @@ WORTH = 1 << 20
 MANY_TAPS = 16
 # The cost of transposing a number, in products.
 TRANSPOSITION = 3.0
-# Lines from which on they are transposed.
-FEWEST_LINES = 4
 # The outputs between two transpositions, at most.  They are halved while their inputs need more
 # bytes than a near cache has; once they are few, only while they need more than a far one has.
 MOST_OUTPUTS, LEAST_OUTPUTS = 64, 16
 NEAR_CACHE, FAR_CACHE = 1 << 16, 1 << 19
 # The greatest number of inputs for which a stage is compiled.
 FEW_TAPS = 4
-# The steps for which regular outputs are summed without transposing.
-STEPS = (2, 4)
-# The fewest registers of a line of regular outputs, and the most other outputs at its ends.
-LEAST_REGISTERS, MOST_AT_ENDS = 4, 16
+# The registers of a window up to which weights that repeat are worth a form of their own.
+MOST_WINDOW = 4
+# The numbers of a pixel that fit registers and are summed as they are.
+PIXEL = 4
 
 
 # Numbers ------------------------------------------------------------------------------------------
@@ -115,8 +114,9 @@ def best_order(bands: tuple[Band, ...], inner: int, lanes: int = 16) -> tuple[in
             shape[axis] = band.outputs
             work: float = band.outputs * (band.taps + 1)
             line = inner * math.prod(shape[axis + 1 :])
-            if line < lanes and not regular(band, line, lanes):
-                work += TRANSPOSITION * (band.inputs + band.outputs)
+            if line < lanes:
+                repeating = repeats(band, line, lanes)
+                work += band.outputs if repeating else TRANSPOSITION * (band.inputs + band.outputs)
             total += work * math.prod(shape) / band.outputs
         return total
 
@@ -208,28 +208,10 @@ class Planned(NamedTuple):
     settings: dict[str, Any]
 
 
-def regular(band: Band, inner: int, lanes: int) -> tuple[int, int, int] | None:
-    """Return (start, stop, step) if most outputs have the same few weights, a step apart.
-
-    The step is a power of two, and there are so many outputs that their ends do not matter.
-    """
-    if inner > FEW_TAPS or band.outputs * inner < LEAST_REGISTERS * lanes:
-        return None
-    middle = band.outputs // 2
-    step = int(band.first[middle + 1] - band.first[middle])
-    if step not in STEPS or band.count[middle] > FEW_TAPS:
-        return None
-    alike = (band.count == band.count[middle]) & (band.weights == band.weights[middle]).all(axis=1)
-    alike &= band.first == band.first[middle] + step * (np.arange(band.outputs) - middle)
-    others = np.flatnonzero(~alike)
-    start = int(others[others < middle].max(initial=-1)) + 1
-    stop = int(others[others > middle].min(initial=band.outputs))
-    return (start, stop, step) if start + band.outputs - stop <= MOST_AT_ENDS else None
-
-
-def even_taps(band: Band) -> int:
-    """Return the number of inputs of each output if it is the same for all, and small."""
-    return band.taps if band.taps <= FEW_TAPS and (band.count == band.taps).all() else 0
+def repeats(band: Band, inner: int, lanes: int) -> Pattern | None:
+    """Return how weights repeat if that is worth more than other forms."""
+    pattern = pattern_of(band, inner, lanes) if inner <= FEW_TAPS else None
+    return pattern if pattern and pattern.window <= MOST_WINDOW * lanes else None
 
 
 def plan_stage(
@@ -240,46 +222,55 @@ def plan_stage(
     ``shape`` is (*spatial, inner), and its entry for the axis is the number of inputs.
     """
     inner, lanes = math.prod(shape[axis + 1 :]), host().lanes(numbers.sums)
-    weights = numbers.weights(band)
-    fields: dict[str, Any] = {
-        "result": 0, "middle": math.prod(shape[1:axis]), "n": shape[axis],
-        "outputs": band.outputs, "inner": inner, "taps": weights.shape[1], "most": band.taps,
-        "shift": numbers.shift(band), "start": 0, "stop": 0, "chunk": 1, "before": 0, "after": 0,
-    }  # fmt: skip
-    first, count = band.first, band.count
+    fields = fields_of(band, numbers)
+    fields |= {"middle": math.prod(shape[1:axis]), "n": shape[axis], "inner": inner}
     few = band.taps if band.taps <= FEW_TAPS else 0
     if inner >= lanes:
-        stage = Stage("rows", axis == 0, few)
-    elif pattern := regular(band, inner, lanes):
-        start, stop, step = pattern
-        stage = Stage("strided", axis == 0, int(count[start]), inner, step=step)
-        fields |= {"start": start, "stop": stop}
-    elif lines >= FEWEST_LINES and 1 < inner <= FEW_TAPS and band.taps <= inner:
-        stage = Stage("pixels", axis == 0, few, inner)
-    elif lines >= FEWEST_LINES:
-        registers = 2 if inner == 1 and lines >= 2 * lanes else 1
-        stage = Stage("transposed", axis == 0, few, inner if inner <= FEW_TAPS else 0, registers)
-        wide, size = inner * registers * lanes, np.dtype(numbers.sums).itemsize
-        chunk = min(MOST_OUTPUTS, band.outputs)
-        while chunk > 1 and reach(band, chunk) * wide * size > (
-            NEAR_CACHE if chunk > LEAST_OUTPUTS else FAR_CACHE
-        ):
-            chunk //= 2
-        fields |= {
-            "chunk": chunk,
-            "before": memory.reserve(reach(band, chunk) * wide, numbers.sums),
-            "after": memory.reserve(chunk * wide, numbers.sums),
-        }
-    else:
-        stage = Stage("gathered", axis == 0, even_taps(band))
-        first = (first[:, np.newaxis] * inner + np.arange(inner)).reshape(-1)
-        count = np.repeat(count, inner)
-        weights = np.repeat(weights.T, inner, axis=1)
-        fields["taps"] = weights.shape[1]
+        return Planned(Stage("rows", axis == 0, few), fields)
+    if pattern := repeats(band, inner, lanes):
+        return plan_period(axis == 0, Periods(band, pattern, 0), inner, fields)
+    if inner == PIXEL and band.taps <= PIXEL:
+        return Planned(Stage("pixels", axis == 0, few, inner), fields)
+    registers = 2 if inner == 1 and lines >= 2 * lanes else 1
+    wide, size = inner * registers * lanes, np.dtype(numbers.sums).itemsize
+    chunk = min(MOST_OUTPUTS, band.outputs)
+    while chunk > 1 and reach(band, chunk) * wide * size > (
+        NEAR_CACHE if chunk > LEAST_OUTPUTS else FAR_CACHE
+    ):
+        chunk //= 2
+    fields |= {
+        "chunk": chunk,
+        "before": memory.reserve(reach(band, chunk) * wide, numbers.sums),
+        "after": memory.reserve(chunk * wide, numbers.sums),
+    }
+    few_numbers = inner if inner <= FEW_TAPS else 0
+    return Planned(Stage("transposed", axis == 0, few, few_numbers, registers), fields)
+
+
+def fields_of(band: Band, numbers: Numbers) -> dict[str, Any]:
+    """Return the settings of a stage that say which weights it has."""
+    weights = np.ascontiguousarray(numbers.weights(band))
+    return {
+        "result": 0, "middle": 1, "n": band.inputs, "outputs": band.outputs, "inner": 1,
+        "first": np.ascontiguousarray(band.first, np.int64),
+        "count": np.ascontiguousarray(band.count, np.int64),
+        "weights": weights, "taps": weights.shape[1], "shift": numbers.shift(band),
+        "start": 0, "stop": 0, "origin": 0, "step": 1, "skipped": 0, "period": weights,
+        "chunk": 1, "before": 0, "after": 0,
+    }  # fmt: skip
+
+
+def plan_period(
+    leading: bool, periods: Periods, inner: int, fields: dict[str, Any], copies: bool = False
+) -> Planned:
+    """Plan a stage whose weights repeat."""
+    (start, stop, origin, period, step, places, taps, window) = periods.pattern
+    rows = start + np.arange(len(places)) // inner % (len(places) // inner)
+    stage = Stage("periods", leading, 0 if copies else taps, inner, 1, period, places, window)
     return Planned(stage, fields | {
-        "first": np.ascontiguousarray(first, np.int64),
-        "count": np.ascontiguousarray(count, np.int64),
-        "weights": np.ascontiguousarray(weights),
+        "start": start, "stop": stop + periods.skipped * period, "origin": origin, "step": step,
+        "skipped": periods.skipped,
+        "period": np.ascontiguousarray(fields["weights"][rows, :taps].T),
     })  # fmt: skip
 
 
@@ -340,6 +331,18 @@ def source_settings(planes: Shape, strides: Shape | None) -> dict[str, int]:
     }  # fmt: skip
 
 
+def rows_of_pieces(band: Band | None, pieces: Pieces, rows: int) -> tuple[Array, Array]:
+    """Return the image's rows that each piece of a plane needs, if ``band`` resizes them."""
+    begin = np.arange(pieces.bands) * pieces.rows
+    end = np.minimum(begin + pieces.rows, rows)
+    if band is None:
+        return begin, end
+    if pieces.whole:
+        return begin, np.array([band.inputs])
+    low = band.first[begin].astype(np.int64)
+    return low, np.maximum(low, band.first[end - 1] + band.count[end - 1])
+
+
 @cached_by_size(KEPT, kept_bytes)
 def prepare(
     maps: tuple[AxisMap, ...], planes: Shape, strides: Shape | None, kinds: tuple[str, str],
@@ -359,25 +362,52 @@ def prepare(
         rows = rows_of_piece(bands, order, shape, pieces)
         copy = memory.reserve(pieces.planes * rows * row, kinds[0])
     stages = plan_stages(bands, order, shape, pieces, numbers, memory)
-    record = stage_record(numbers.sums)
-    tables = (bands[0].first, bands[0].count) if 0 in order else (np.zeros(1),) * 2
-    first, count = (np.ascontiguousarray(table, np.int64) for table in tables)
-    settings = SETTINGS.pack(
-        outer=shape[0], planes=pieces.planes, outputs=bands[0].outputs, rows=pieces.rows,
-        bands=pieces.bands, inputs=shape[1], row=row,
-        result_row=math.prod([band.outputs for band in bands[1:]]) * shape[-1],
-        first=first, count=count, copy=copy,
-        stages=side_by_side([record.pack(**stage.settings) for stage in stages]),
-        **source_settings(planes, strides),
-    )  # fmt: skip
+    low, high = rows_of_pieces(bands[0] if 0 in order else None, pieces, bands[0].outputs)
+    settings = {
+        "outer": shape[0], "inputs": shape[1], "outputs": bands[0].outputs, "row": row,
+        "result_row": math.prod([band.outputs for band in bands[1:]]) * shape[-1],
+        "low": low, "high": high, "copy": copy, **source_settings(planes, strides),
+    }  # fmt: skip
+    threads = max(1, products_of(bands, order, shape) // WORTH)
     description = Description(
         *kinds, numbers.sums, numbers.between, tuple([stage.stage for stage in stages]),
         strides is not None,
     )  # fmt: skip
-    return Launch(
-        compiled(description),
-        settings,
-        tasks=-(-shape[0] // pieces.planes) * pieces.bands,
-        scratch=memory.size,
-        threads=max(1, products_of(bands, order, shape) // WORTH),
-    )
+    return launch_of(description, stages, pieces, settings, memory.size, threads)
+
+
+def launch_of(
+    description: Description, stages: Sequence[Planned], pieces: Pieces, settings: dict[str, Any],
+    scratch: int, threads: int,
+) -> Launch:  # fmt: skip
+    """Return a program with the settings of its stages and pieces, and all others."""
+    record = stage_record(description.sums)
+    packed = SETTINGS.pack(
+        planes=pieces.planes, rows=pieces.rows, bands=pieces.bands,
+        stages=side_by_side([record.pack(**stage.settings) for stage in stages]), **settings,
+    )  # fmt: skip
+    tasks = -(-settings["outer"] // pieces.planes) * pieces.bands
+    return Launch(compiled(description), packed, tasks, scratch, threads)
+
+
+def prepare_periods(
+    periods: Periods, lines: int, part: int, kinds: tuple[str, str], sums: str, copies: bool
+) -> Launch:
+    """Prepare the resizing of long lines, of which pieces have so many outputs."""
+    band, pattern, skipped = periods
+    period, step = pattern.period, pattern.step
+    inputs, outputs = band.inputs + skipped * step, band.outputs + skipped * period
+    pieces = Pieces(1, part, -(-outputs // part))
+    begin = np.arange(pieces.bands) * part
+    ends = np.stack([begin, np.minimum(begin + part, outputs) - 1])
+    left_out = np.minimum(np.maximum(ends - pattern.start, 0) // period, skipped)
+    first = band.first[ends - left_out * period] + left_out * step
+    high = first[1] + band.count[ends[1] - left_out[1] * period]
+    planned = plan_period(True, periods, 1, fields_of(band, Numbers(sums, sums)), copies)
+    settings = {
+        "outer": lines, "inputs": inputs, "outputs": outputs, "row": 1, "result_row": 1,
+        "low": np.ascontiguousarray(first[0]), "high": np.maximum(high, first[0]), "copy": 0,
+        **source_settings((1, lines, inputs, 1), None),
+    }  # fmt: skip
+    description = Description(*kinds, sums, sums, (planned.stage,))
+    return launch_of(description, [planned], pieces, settings, 0, 1)

@@ -52,7 +52,7 @@ SETTINGS = Record(
     bands="int64",  # the pieces of a plane
     inputs="int64",  # rows of a plane of the image
     row="int64", result_row="int64",  # the numbers in a row of either
-    first="*int64", count="*int64",  # the rows of the image that each row needs
+    low="*int64", high="*int64",  # the rows of the image that each piece of a plane needs
     stages="*int64",  # the record of each stage
     # Of an image that is not contiguous: its strides and sizes, and where its copy begins.
     channels="int64", item_step="int64", channel_step="int64", row_step="int64", line_step="int64",
@@ -69,10 +69,11 @@ def stage_record(sums: str) -> Record:
         middle="int64",  # lines in a row
         n="int64", outputs="int64", inner="int64",
         first="*int64", count="*int64", weights=f"*{sums}",
-        taps="int64",  # the distance of weights: of neighbouring outputs, or if gathered, of taps
-        most="int64",  # the greatest count
+        taps="int64",  # the distance of the weights of neighbouring outputs
         shift="int64",  # the bits of fixed point that are dropped from sums
-        start="int64", stop="int64",  # the outputs that are regular
+        # Of weights that repeat: see `periodic.Pattern`; and the weights of a register.
+        start="int64", stop="int64", origin="int64", step="int64", skipped="int64",
+        period=f"*{sums}",
         chunk="int64",  # outputs between two transpositions
         before="int64", after="int64",  # where transposed lines are in scratch memory
     )  # fmt: skip
@@ -94,10 +95,11 @@ def write_piece(
 ) -> None:
     """Write all stages of a piece."""
     group = task // call.bands
-    plane, begin = group * call.planes, (task - group * call.bands) * call.rows
+    band = task - group * call.bands
+    plane, begin = group * call.planes, band * call.rows
     planes = call.planes.minimum(call.outer - plane)
     end = (begin + call.rows).minimum(call.outputs)
-    low, high = rows_needed(description, call, begin, end)
+    low, high = call.low.load(band), call.high.load(band)
     rows = high - low
     if description.copies:
         data = copied(function, call, (plane, planes), (low, high))
@@ -154,15 +156,3 @@ def copied(
                 value = number.load(row.index * call.row_step)
                 place.store(value, (row.index - low) * step)
     return memory
-
-
-def rows_needed(
-    description: Description, call: SimpleNamespace, begin: Value, end: Value
-) -> tuple[Value, Value]:
-    """Return the range of the image's rows that a range of the result's rows needs."""
-    if not any(stage.leading for stage in description.stages):
-        return begin, end
-    whole = call.bands == 1  # several planes, perhaps
-    low = call.first.load(begin)
-    high = (call.first.load(end - 1) + call.count.load(end - 1)).maximum(low)
-    return whole.select(0, low), whole.select(call.inputs, high)

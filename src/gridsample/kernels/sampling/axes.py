@@ -113,7 +113,9 @@ class Tap(NamedTuple):
     """One tap of W points along one axis, or of all axes.
 
     Attributes:
-        offset: the distance of its pixel from the image's first, in elements; 0 if it is dropped.
+        offset: the distance of its pixel, in elements: from the image's first pixel, where taps may
+            be anywhere (0 if it is dropped); from the first tap's pixel, where taps are neighbours;
+            0 where a pair is read as one, which only needs the number of the tap.
         present: whether it is not dropped (a bool); None if no tap is ever dropped.
         weights: its weight, or the derivatives of several orders of it.
         number: its number along its axis.
@@ -281,11 +283,16 @@ class Axis:
     def taps_of_pair(
         self, distance: Value, slope: Value, derivatives: int = 0, partition: bool = False
     ) -> list[Tap]:
-        """Compute the two taps from the distance of the position to the first pixel.
+        """Compute the two taps from the distance d of the position to the first pixel.
 
-        The position may be up to a pixel away from the two: then one of them is the tap that is in
-        the image, and the other stands for the tap that is not, whose value is the fill value.
-        The weight of the latter is right if the fill value may not be 0, or for a ``partition``.
+        Both pixels are in the image, and the position may be up to a pixel away from them:
+
+            d in [-1, 0)    the first pixel is the right tap; the left one is outside
+            d in [0, 1)     the pixels are the two taps
+            d in [1, 2)     the second pixel is the left tap; the right one is outside
+
+        The pixel that is no tap stands for the tap outside, whose value is the fill value.  Its
+        weight is right if the fill value may not be 0, or for a ``partition``.
         """
         partition = self.rule.boundary.filled or (partition and self.rule.drops)
         order, d = self.rule.order, distance

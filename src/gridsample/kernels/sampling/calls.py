@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gridsample.definitions.plan import Plan
+from gridsample.definitions.plan import Block, Plan
 from gridsample.kernels.memory import Layout, frozen, spacing
 from gridsample.kernels.run import Launch, entry
 from gridsample.kernels.sampling.axes import AxisRule, rules_of
@@ -109,7 +109,7 @@ def program_for(description: Description) -> Program:
     function = Function(name, host().lanes(real), real)
     settings = settings_of(len(description.axes), body.footprints)
     with entry(function, body.arrays(description), settings) as (task, call):
-        body(function, description, call).run(task)
+        body(function, description, call).write(task)
     return compile(function)
 
 
@@ -444,11 +444,19 @@ def contiguous_planes(plan: Plan, target: Planes) -> Array:
 def output_axes(plan: Plan) -> dict[str, list[int]]:
     """Return the settings of the output's last axes, for displacements and affine maps."""
     rank, normalized = len(plan.spatial), plan.coords == "normalized"
-    sizes = [*plan.out[: -rank - 1 : -1]] if len(plan.out) >= rank else [1] * rank
-    gaps = [max(n - plan.align_corners, 1) for n in sizes]
+    sizes, whole, firsts = [1] * rank, [1] * rank, [0] * rank
+    if len(plan.out) >= rank:
+        block = plan.block or Block((0,) * len(plan.out), plan.out)
+        sizes, whole, firsts = (
+            [*numbers[: -rank - 1 : -1]] for numbers in (plan.out, block.whole, block.first)
+        )
+    gaps = [max(n - plan.align_corners, 1) for n in whole]
     return {
         "out_sizes": sizes,
         "out_step": [2 if normalized else 1] * rank,
-        "out_start": [1 - n if normalized else 0 for n in sizes],
+        "out_start": [
+            2 * first + 1 - n if normalized else first
+            for first, n in zip(firsts, whole, strict=True)
+        ],
         "out_gap": gaps if normalized else [1] * rank,
     }

@@ -114,7 +114,7 @@ def spacing_of_points(plan: Plan) -> list[float]:
     # The coordinates -1 and 1 of a single corner pixel are the same place.
     return [
         0.0 if n == 1 and plan.align_corners else 2 / max(n - plan.align_corners, 1)
-        for n in plan.out[: -len(plan.spatial) - 1 : -1]
+        for n in plan.whole[: -len(plan.spatial) - 1 : -1]
     ]
 
 

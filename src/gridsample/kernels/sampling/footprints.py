@@ -295,8 +295,8 @@ class OverFootprints:
         """Return the kinds of further arrays, by name."""
         return {"report": "int64"}
 
-    def run(self, task: Value) -> None:
-        """Process one task."""
+    def write(self, task: Value) -> None:
+        """Write the program of one task."""
         part = self.points.range_of(task)
         with self.points.strips(part) as strip:
             self.begin(strip)

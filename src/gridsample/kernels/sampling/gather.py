@@ -50,8 +50,8 @@ class Gather:
         """Return the kinds of further arrays, by name."""
         return {}
 
-    def run(self, task: Value) -> None:
-        """Process one task."""
+    def write(self, task: Value) -> None:
+        """Write the program of one task."""
         part = self.points.range_of(task)
         with self.points.strips(part) as strip:
             self.locate(strip)

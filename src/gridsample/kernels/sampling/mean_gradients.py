@@ -43,10 +43,10 @@ class MeanBackward(Backward):
         _, _, need_weights = description.needs
         return arrays | {"sums_of_weights": description.real} if need_weights else arrays
 
-    def run(self, task: Value) -> None:
-        """Process one task."""
+    def write(self, task: Value) -> None:
+        """Write the program of one task."""
         with self.counts.watch():
-            super().run(task)
+            super().write(task)
 
     def locate(self, strip: Strip) -> None:
         """Convert the coordinates of a strip to states, and read the weights that planes share."""

@@ -236,10 +236,10 @@ class MeanRuns(GatherRuns):
         self.sums = MeanSums(self.runs, function, description, call)
         (self.shares,) = description.needs
 
-    def run(self, task: Value) -> None:
-        """Process one task."""
+    def write(self, task: Value) -> None:
+        """Write the program of one task."""
         with self.sums.counts.watch():
-            super().run(task)
+            super().write(task)
 
     def counting(self, state: State, item: Value, plane: Value) -> TapCounting | None:
         """Return how the pixels of a run count; None if all count alike."""
@@ -299,10 +299,10 @@ class MeanBackwardRuns(BackwardRuns):
         memory = call.scratch.at(list_bytes(description, function.lanes, len(description.axes) + 1))
         self.onto_above = memory.cast(function.real)
 
-    def run(self, task: Value) -> None:
-        """Process one task."""
+    def write(self, task: Value) -> None:
+        """Write the program of one task."""
         with self.means.counts.watch():
-            super().run(task)
+            super().write(task)
 
     def counting(self, state: State, item: Value | None, plane: Value) -> TapCounting | None:
         """Return how the pixels of a run count; None if all count alike."""

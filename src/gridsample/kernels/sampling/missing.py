@@ -43,11 +43,11 @@ class Means(Gather):
         arrays = Counts.arrays(description)
         return arrays | {"shares": description.real} if shares else arrays
 
-    def run(self, task: Value) -> None:
-        """Process one task."""
+    def write(self, task: Value) -> None:
+        """Write the program of one task."""
         self.note(self.function.constant(0, "int32"))
         with self.counts.watch():
-            super().run(task)
+            super().write(task)
 
     def locate(self, strip: Strip) -> None:
         """Convert the coordinates of a strip to states, and read the weights that planes share."""

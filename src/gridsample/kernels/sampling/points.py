@@ -39,7 +39,7 @@ class Group(NamedTuple):
         point: the first point's index within its item, an int64; for a list, of each point.
         fresh: whether no earlier lane or group has the same point, for each lane (a bool).
         listed: whether the points are a list.
-        below: the distance to the places of the next group of points, 0 if that is not known.
+        below: the distance to the group in the row below if that is processed next in time, or 0.
         column: the first point's index within its row; None for a list.
         outer: see `Strip`.
     """
@@ -188,7 +188,7 @@ class Points:
         stored = self.stored(group)
         lines = [line.to(self.function.real) for line in stored]
         if self.indexed:
-            own = self.output_position(group)
+            own = self.index_in_whole(group)
             with self.function.exactly():
                 lines = [line + index for line, index in zip(lines, own, strict=True)]
         return lines
@@ -309,6 +309,15 @@ class Points:
         """Return `output_index` as real numbers."""
         return [index.to(self.function.real) for index in self.output_index(group)]
 
+    def index_in_whole(self, group: Group) -> list[Value]:
+        """Return `output_position` in the whole of which the output is a block."""
+        starts = [start.to(self.function.real) for start in self.call.out_start]
+        with self.function.exactly():
+            return [
+                index + start
+                for index, start in zip(self.output_position(group), starts, strict=True)
+            ]
+
     def mapped(self, group: Group) -> list[Value]:
         """Compute coordinates by the map of the group's item."""
         rank, projective = self.rank, self.source.point_order == PROJECTIVE
@@ -345,7 +354,7 @@ class Points:
         """Return the points' own coordinates, in the units of the grid."""
         real, call = self.function.real, self.call
         if all(rule.units == PIXELS for rule in self.rules):
-            return self.output_position(group)
+            return self.index_in_whole(group)
         steps, starts, gaps = (
             [number.to(real) for number in numbers]
             for numbers in (call.out_step, call.out_start, call.out_gap)
@@ -396,7 +405,7 @@ class Strip(NamedTuple):
         row: their row.
         begin: the first column.
         end: the end of the columns.
-        below: the distance to the points of the next strip, 0 if there is none.
+        below: the distance to the strip in the row below if rows are cut into blocks, or 0.
         outer: the index of the row along the output's axes, x excluded, if programs need it.
     """
 

@@ -20,7 +20,14 @@ from typing import Any, NamedTuple, Protocol, Self
 from gridsample.kernels.sampling.axes import Tap
 from gridsample.kernels.vector import Function, Kind, Pointer, Value, joined, kind_of
 
-# How the pixels of a call are read.  `reading_for` (calls) chooses; `Sampler.way` follows it.
+# How the pixels of a call are read.  `reading_for` (calls) chooses.  What reads them:
+#
+#             planes (`Gather`)                       runs of channels (`GatherRuns`)
+#   COPIES    `Gather.value`                          a list of one tap; or `GatherWords`
+#   SINGLES   `Anywhere`                              a list of taps, or of rows if all are inside
+#   ROWS      `InRows`, `InPairs` or `InFoldedRows`   -
+#   PAIRS     `InPairs`                               as for SINGLES; or `GatherWords`
+#
 # COPIES: one pixel is copied to each point.
 # SINGLES: every tap is read by itself, which is always possible.
 # ROWS: if all taps of a group are in the image, neighbours along x are read at once, as rows or, if

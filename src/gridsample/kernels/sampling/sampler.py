@@ -174,13 +174,13 @@ class Stencil(NamedTuple):
         return [Tap(offsets[k], None, w, k) for k, w in enumerate(self.weights)]
 
 
-def all_inside(stencils: Sequence[Stencil], widths: Sequence[int]) -> Value:
-    """Whether so many pixels along each axis are in the image, for all points; one lane."""
+def are_inside(stencils: Sequence[Stencil], widths: Sequence[int]) -> Value:
+    """Whether so many pixels along each axis are in the image, for each point."""
     inside = [
         stencil.axis.inside(stencil.base, width)
         for stencil, width in zip(stencils, widths, strict=True)
     ]
-    return functools.reduce(operator.and_, inside).all()
+    return functools.reduce(operator.and_, inside)
 
 
 class Sampler:
@@ -301,9 +301,10 @@ class Sampler:
             return anywhere()
         widths = [len(stencil.weights) for stencil in stencils]
         row = widths[0] if self.rows_are_pairs else row_length(widths[0])
+        inside = are_inside(stencils, [row, *widths[1:]])
         return Either(
-            all_inside(stencils, [row, *widths[1:]]),
-            lambda: self.in_rows(state, stencils, counting),
+            inside,
+            lambda: self.in_rows(state, stencils, counting, inside),
             anywhere,
             math.prod(widths) <= MOST_SPILLED,
         )
@@ -356,8 +357,8 @@ class Sampler:
         if self.description.reading == PAIRS:
             return self.taps(state, derivatives), self.function.constant(True, "bool")
         stencils = self.stencils(state, derivatives)
-        inside = all_inside(stencils, [len(stencil.weights) for stencil in stencils])
-        return [stencil.neighbours() for stencil in stencils], inside
+        inside = are_inside(stencils, [len(stencil.weights) for stencil in stencils])
+        return [stencil.neighbours() for stencil in stencils], inside.all()
 
     @property
     def rows_are_pairs(self) -> bool:
@@ -365,10 +366,20 @@ class Sampler:
         widths = [axis.rule.method.taps for axis in self.axes]
         return widths[0] == 2 and max(widths) == 2
 
-    def in_rows(self, state: State, stencils: Sequence[Stencil], counting: Counting | None) -> Way:
-        """Prepare taps that are neighbouring pixels of the image."""
+    def in_rows(
+        self,
+        state: State,
+        stencils: Sequence[Stencil],
+        counting: Counting | None,
+        inside: Value,
+    ) -> Way:
+        """Prepare taps that are neighbouring pixels of the image, for the points inside.
+
+        Other points read its first pixels.
+        """
         for stencil in stencils:
-            state = self.moved(state, stencil.axis, stencil.first)
+            first = inside.select(stencil.first, 0)
+            state = self.moved(state, stencil.axis, first)
         assert state.begin is not None
         begins = self.function.spill(state.begin)
         if counting is not None:

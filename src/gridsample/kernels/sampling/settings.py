@@ -17,7 +17,7 @@ def settings_of(rank: int, footprints: bool = False) -> Record:
         ranges="*int64",  # of each task; see `points.RANGE`
         columns="int64",  # points of a row, or of a list
         points="int64",  # of an item
-        # Of the cache: that points touch per unit of each coordinate.
+        # The share of the cache that is read where a coordinate changes by 1; see `division`.
         cached_share=("float64", rank),
         sizes=("int64", rank),  # of the image, x first
         strides=("int64", rank),
@@ -39,7 +39,7 @@ def settings_of(rank: int, footprints: bool = False) -> Record:
         sums_planes="*int64",
         result_item="int64",  # of the gradient of upstream values
         result_planes="*int64",
-        # A point's own coordinate is (index * step + start) / gap.
+        # A point's own coordinate is (index * step + start) / gap; its index is + start, too.
         out_step=("float64", rank),
         out_start=("float64", rank),
         out_gap=("float64", rank),

@@ -127,11 +127,14 @@ class InRows(NamedTuple):
 
 
 class Either(NamedTuple):
-    """One way if all taps of a group are in the image, otherwise another.
+    """One way for points whose taps are all in the image, another for the others.
+
+    A group at an edge takes both, so that the bits of a point do not depend on its neighbours.
+    Where gradients are added up, they may: then one way serves all points of a group.
 
     Attributes:
-        inside: whether all taps are in the image, a condition with one lane.
-        quick: prepares the way for points inside.
+        inside: whether all taps of a point are in the image.
+        quick: prepares the way for points inside; others read some pixels of the image.
         general: prepares the way for points anywhere.
         scatters_quickly: whether `scatter` may use the first one, too.
     """
@@ -143,13 +146,22 @@ class Either(NamedTuple):
 
     def tap_sums(self, plane: Pointer, dropped: Value, orders: Orders) -> TapSums:
         """Sum the taps of one plane."""
-        results = plane.function.choose(
-            self.inside,
-            lambda: [*self.quick().tap_sums(plane, dropped, orders).values()],
-            lambda: [*self.general().tap_sums(plane, dropped, orders).values()],
-            likely=True,
+        function = plane.function
+        none = [function.constant(0.0, function.real, function.lanes)] * len(orders)
+
+        def sums(way: Callable[[], Way]) -> list[Value]:
+            return [*way().tap_sums(plane, dropped, orders).values()]
+
+        others = function.choose(
+            self.inside.all(), lambda: none, lambda: sums(self.general), likely=True
         )
-        return dict(zip(orders, results, strict=True))
+        insiders = function.choose(
+            self.inside.any(), lambda: sums(self.quick), lambda: none, likely=True
+        )
+        return {
+            order: self.inside.select(quick, general)
+            for order, quick, general in zip(orders, insiders, others, strict=True)
+        }
 
     def scatter(self, plane: Pointer, shares: TapSums) -> None:
         """Add to the taps of one plane."""
@@ -160,7 +172,7 @@ class Either(NamedTuple):
 
         if self.scatters_quickly:
             plane.function.choose(
-                self.inside,
+                self.inside.all(),
                 lambda: scattered(self.quick),
                 lambda: scattered(self.general),
                 likely=True,

@@ -1,0 +1,155 @@
+"""Blocks of a result, computed from windows of the image: with the bits of the whole result."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from gridsample.backends import backend_of
+from gridsample.chunked.regions import Array, Block, Sampling
+from gridsample.chunked.windows import Window
+from gridsample.definitions import plan as definitions
+from gridsample.definitions.footprints import ATTACH, MOST, SLACK, as_footprint, pixels_per_unit
+from gridsample.definitions.options import Options
+from gridsample.definitions.plan import Shape
+from gridsample.ops.arrays import back, named_arrays, planes
+from gridsample.ops.missing import RULES, as_rule
+from gridsample.ops.points import points_of
+from gridsample.ops.sampling import sample, share_inside
+
+
+def with_neighbours(call: Sampling, block: Block) -> Block:
+    """Return the points whose coordinates a block needs: for footprints, also those beside it.
+
+    Example:
+        >>> from gridsample.chunked.blocks import with_neighbours
+        >>> from gridsample.chunked.regions import sampling_of
+        >>> call = sampling_of((1, 1, 9), (9,), antialias=True)
+        >>> with_neighbours(call, (slice(0, 4),))
+        (slice(0, 5, None),)
+    """
+    if call.options.footprint is None:
+        return block
+    return tuple(
+        slice(max(part.start - 1, 0), min(part.stop + 1, n))
+        for part, n in zip(block, call.out, strict=True)
+    )
+
+
+def sample_grid(
+    call: Sampling,
+    window: Window,
+    grid: Array,
+    block: Block,
+    *,
+    dtype: Any = None,
+    weights: Window | None = None,
+) -> Any:
+    """Sample the points of a block, given their coordinates.
+
+    Args:
+        call: the call.
+        window: the image, or the spline coefficients of it (`gridsample.chunked.splines`).
+        grid: the coordinates of the points `with_neighbours` of the block, (N, *points, D).
+        block: the block.
+        dtype: the dtype of the image, if the window has coefficients.
+        weights: the weights of pixels, as the call has them.
+
+    Returns:
+        What `gridsample.grid_sample` returns for the block: an array, or a tuple.
+    """
+    wide = with_neighbours(call, block)
+    results = computed(call, window, grid, wide, None, dtype, weights)
+    inner = tuple(
+        slice(part.start - more.start, part.stop - more.start)
+        for part, more in zip(block, wide, strict=True)
+    )
+    lead = (slice(None),) * (1 if call.options.channels_last() else 2)
+    parts = [result[(*lead, *inner)] for result in results]
+    return parts[0] if len(parts) == 1 else tuple(parts)
+
+
+def sample_maps(
+    call: Sampling,
+    window: Window,
+    theta: Array,
+    block: Block,
+    *,
+    dtype: Any = None,
+    weights: Window | None = None,
+) -> Any:
+    """Sample the points of a block under affine maps (N, D, D + 1); see `sample_grid`."""
+    size = tuple(part.stop - part.start for part in block)
+    results = computed(call, window, theta, block, size, dtype, weights)
+    return results[0] if len(results) == 1 else tuple(results)
+
+
+def computed(
+    call: Sampling,
+    window: Window,
+    array: Array,
+    block: Block,
+    size: Shape | None,
+    dtype: Any,
+    weights: Window | None,
+) -> Sequence[Array]:
+    """Compute the results of a block's points, of a grid or, if there is a size, of maps."""
+    keywords = dict(call.keywords)
+    masked = keywords.pop("return_mask", False)
+    rule = as_rule(
+        keywords.pop("missing", RULES[0]), None if weights is None else weights.array,
+        keywords.pop("min_weight", 0.0), keywords.pop("return_weight", False),
+        keywords["padding_mode"],
+    )  # fmt: skip
+    footprint = as_footprint(
+        keywords.pop("antialias", False), keywords.pop("max_samples", MOST),
+        keywords.pop("footprint", ATTACH),
+    )  # fmt: skip
+    first = definitions.Block(tuple(part.start for part in block), call.out)
+    options = Options(**keywords, footprint=footprint, block=first)
+    image = window.array
+    arrays = {"theta" if size else "grid": array}
+    backend = backend_of(input=image, **arrays)
+    if rule is not None:
+        named = named_arrays(rule.weights, input=image, **arrays)
+        shape = None if size is None else (len(array), 1, *size)
+        result = sample(backend, named, options, rule, masked=masked, size=shape)
+        return result if isinstance(result, tuple) else (result,)
+    points = points_of(backend, array, options, None if size is None else (len(array), 1, *size))
+    # The plan is that of the image, also where its coefficients are sampled.
+    like = np.broadcast_to(np.zeros((), dtype or image.dtype), image.shape)
+    resolved = points.resolve_options(like, options)
+    last = resolved.channels_last()
+    samples = points.gather(planes(backend, image, last), resolved, like.dtype)
+    results = [back(backend, samples, last)]
+    if masked:
+        results.append(share_inside(points, planes(backend, like, last), resolved))
+    return results
+
+
+def longest_side(call: Sampling, steps: Sequence[Array]) -> float:
+    """Return the length in pixels of the longest side of footprints.
+
+    Args:
+        call: the call.
+        steps: for each axis of the result, differences of coordinates (..., D).
+    """
+    unit = pixels_per_unit(call.spatial, call.options.coords, call.options.align_corners)
+    lengths = [np.sqrt(((step * unit) ** 2).sum(-1)).max(initial=0.0) for step in steps]
+    return float(max(lengths, default=0.0))
+
+
+def check_sides(call: Sampling, longest: float) -> None:
+    """Raise an error if footprints need halved copies of the image, which blocks do not have."""
+    footprint = call.options.footprint
+    if footprint is not None and longest - SLACK > footprint.most:
+        raise ValueError(
+            f"antialias=True in chunks takes up to max_samples={footprint.most} samples a side, "
+            f"but footprints are {longest:.4g} pixels long; accepted: a greater max_samples (up to "
+            "64), or an image that is first made smaller by interpolate(antialias=True)"
+        )
+
+
+__all__ = ["check_sides", "sample_grid", "sample_maps", "with_neighbours"]

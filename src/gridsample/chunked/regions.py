@@ -1,0 +1,345 @@
+"""Which pixels of an image the points of a block read: bounds of coordinates, folded to intervals.
+
+Bounds are a little wider than the coordinates, by the rounding of positions, so that no tap of any
+point is missed.
+"""
+
+from __future__ import annotations
+
+import bisect
+import functools
+import itertools
+import math
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from gridsample.definitions import axis
+from gridsample.definitions.footprints import ATTACH, MOST, as_footprint
+from gridsample.definitions.options import Options, checked
+from gridsample.definitions.plan import (
+    BOUNDARIES,
+    MISSING,
+    WIDE_TYPES,
+    Boundary,
+    Mode,
+    Shape,
+    find_method,
+)
+
+Array = np.ndarray[Any, Any]
+Block = tuple[slice, ...]
+Interval = tuple[int, int]
+Intervals = tuple[Interval, ...]
+
+
+class Sampling(NamedTuple):
+    """What decides which pixels are read.
+
+    Attributes:
+        spatial: the image's spatial shape, in the array's order.
+        out: the shape of the whole result between its channels and its end.
+        options: the checked options, in x, y, z order; boundaries named "missing" are "zeros".
+        epsilon: the relative rounding of positions.
+        keywords: the options of `gridsample.grid_sample`, as the caller gave them.
+    """
+
+    spatial: Shape
+    out: Shape
+    options: Options
+    epsilon: float
+    keywords: dict[str, Any]
+
+
+class Bounds(NamedTuple):
+    """The least and the greatest coordinate of a block's samples along each axis, x first.
+
+    NaN along an axis without any valid coordinate.
+    """
+
+    low: Array
+    high: Array
+
+
+class Region(NamedTuple):
+    """The pixels that a block reads: the product of intervals along the axes, in array order."""
+
+    axes: tuple[Intervals, ...]
+
+    def boxes(self) -> Iterator[Block]:
+        """Yield disjoint boxes that cover the region."""
+        for box in itertools.product(*self.axes):
+            yield tuple(slice(start, stop) for start, stop in box)
+
+    def chunks(self, chunks: Sequence[Sequence[int]]) -> Iterator[Shape]:
+        """Return the indices of an image's chunks that overlap the region, as an iterator.
+
+        Args:
+            chunks: the sizes of the chunks along each axis.
+        """
+        return itertools.product(
+            *[overlapping(pieces, sizes) for pieces, sizes in zip(self.axes, chunks, strict=True)]
+        )
+
+    def size(self) -> int:
+        """The number of pixels."""
+        return math.prod(sum(stop - start for start, stop in pieces) for pieces in self.axes)
+
+
+def overlapping(pieces: Intervals, sizes: Sequence[int]) -> Sequence[int]:
+    """Return the chunks of an axis that overlap intervals, in order."""
+    ends = ends_of(tuple(sizes))
+    if len(pieces) == 1:
+        start, stop = pieces[0]
+        return range(bisect.bisect_right(ends, start), bisect.bisect_right(ends, stop - 1) + 1)
+    overlaps = [
+        range(bisect.bisect_right(ends, start), bisect.bisect_right(ends, stop - 1) + 1)
+        for start, stop in pieces
+    ]
+    return sorted(set().union(*overlaps))
+
+
+@functools.lru_cache(maxsize=64)
+def ends_of(sizes: Shape) -> Shape:
+    """Return where chunks of these sizes end."""
+    return tuple(itertools.accumulate(sizes))
+
+
+def sampling_of(
+    image: Shape,
+    out: Shape,
+    mode: Mode = "bilinear",
+    padding_mode: str | Sequence[str] = "zeros",
+    align_corners: bool = False,
+    *,
+    real: Any = np.float32,
+    **keywords: Any,
+) -> Sampling:
+    """Check the options of a call of sampling.
+
+    Args:
+        image: the shape of the image, (N, C, *spatial), or (N, *spatial, C) for channel_axis=-1.
+        out: the shape of the whole result without N and C.
+        mode, padding_mode, align_corners: as in `gridsample.grid_sample`.
+        real: the dtype of positions: see `real_type`.
+        keywords: other options of `gridsample.grid_sample`.
+
+    Raises:
+        TypeError: the type of an option is not accepted.
+        ValueError: a name is unknown, or the shapes do not match.
+    """
+    last = keywords.get("channel_axis", 1) == -1
+    spatial = tuple(image[1:-1] if last else image[2:])
+    zeros = tuple(
+        "zeros" if name == MISSING else name
+        for name in ([padding_mode] if isinstance(padding_mode, str) else padding_mode)
+    )
+    names = set(Options._fields) - {"footprint"}
+    taken = {name: value for name, value in keywords.items() if name in names}
+    options = Options(
+        mode=mode,
+        padding_mode=zeros[0] if isinstance(padding_mode, str) else zeros,
+        align_corners=align_corners,
+        footprint=as_footprint(
+            keywords.get("antialias", False), keywords.get("max_samples", MOST),
+            keywords.get("footprint", ATTACH),
+        ),
+        **taken,
+    )  # fmt: skip
+    options = checked(options, tuple(image), (image[0], *out, len(spatial)))
+    keywords |= {"mode": mode, "padding_mode": padding_mode, "align_corners": align_corners}
+    return Sampling(spatial, tuple(out), options, float(np.finfo(real).eps), keywords)
+
+
+def real_type(image: np.dtype[Any], coordinates: np.dtype[Any]) -> np.dtype[Any]:
+    """The dtype in which the positions of a call are computed.
+
+    Example:
+        >>> import numpy as np
+        >>> from gridsample.chunked.regions import real_type
+        >>> real_type(np.dtype("uint8"), np.dtype("float32")).name
+        'float32'
+    """
+    wide = coordinates.name in WIDE_TYPES or image.name in WIDE_TYPES
+    return np.dtype(np.float64 if wide else np.float32)
+
+
+# Bounds of coordinates ----------------------------------------------------------------------------
+
+
+class Extent(NamedTuple):
+    """What the points of a block add to the coordinates of maps, (N, D) each.
+
+    Attributes:
+        low: the least.
+        high: the greatest.
+        size: the greatest absolute value, which rounding is relative to.
+    """
+
+    low: Array
+    high: Array
+    size: Array
+
+
+def extent_along(call: Sampling, theta: Array, k: int, part: slice) -> Extent:
+    """Bound what the indices ``part`` of the result's axis ``k`` add to coordinates."""
+    n, aligned = call.out[k], call.options.align_corners
+    ends = np.array([part.start, max(part.stop - 1, part.start)], np.float64)
+    step = 1.0
+    if call.options.coords != "pixel":
+        step = 2 / max(n - aligned, 1)
+        ends = (2 * ends + 1 - n) / max(n - aligned, 1)
+    column = theta[..., len(call.out) - 1 - k, np.newaxis].astype(np.float64)
+    terms = column * ends
+    low, high = terms.min(-1), terms.max(-1)
+    if call.options.footprint is not None:
+        reach = np.abs(column[..., 0]) * step / 2
+        low, high = low - reach, high + reach
+    return Extent(low, high, np.maximum(np.abs(low), np.abs(high)))
+
+
+def bounds_of_maps(call: Sampling, theta: Array, block: Block) -> Bounds:
+    """Bound the coordinates of affine maps (N, D, D + 1) at the points of a block."""
+    extents = [extent_along(call, theta, k, part) for k, part in enumerate(block)]
+    return bounds_of_extents(call, theta, extents)
+
+
+def bounds_of_extents(call: Sampling, theta: Array, extents: Sequence[Extent]) -> Bounds:
+    """Bound the coordinates of affine maps, given the extents of a block along each axis.
+
+    Extents may have axes of blocks between N and D, which the result then has before D.
+    """
+    shift = theta[..., len(call.out)].astype(np.float64)
+    axes = extents[0].low.ndim - shift.ndim if extents else 0
+    shift = shift.reshape(len(shift), *(1,) * axes, -1)
+    low = sum((extent.low for extent in extents), shift)
+    high = sum((extent.high for extent in extents), shift)
+    error = 4 * call.epsilon * sum((extent.size for extent in extents), np.abs(shift))
+    return Bounds((low - error).min(0), (high + error).max(0))
+
+
+def bounds_of_grid(call: Sampling, grid: Array) -> Bounds:
+    """Bound the coordinates of a grid (N, *out, D), displacements included.
+
+    For antialiasing, the grid has the points beside the block, too.
+    """
+    rank = len(call.spatial)
+    low, high = np.full(rank, np.nan), np.full(rank, np.nan)
+    for d in range(rank):
+        line = grid[..., d]
+        low[d], high[d] = least_and_greatest(line)
+        if call.options.footprint is not None:
+            reach = sum(half_step(line, 1 + k) for k in range(rank))
+            if call.options.coords == "displacement":
+                reach += 0.5
+            low[d], high[d] = low[d] - reach, high[d] + reach
+    return Bounds(low, high)
+
+
+def least_and_greatest(line: Array) -> tuple[float, float]:
+    """Return the least and the greatest number of an array; NaN if there is none."""
+    if not line.size:
+        return math.nan, math.nan
+    low, high = float(line.min()), float(line.max())
+    if low == low and high == high:
+        return low, high
+    return float(np.fmin.reduce(line, None)), float(np.fmax.reduce(line, None))
+
+
+def half_step(line: Array, axis: int) -> float:
+    """Return half the greatest difference of neighbours along an axis, of finite numbers."""
+    with np.errstate(invalid="ignore", over="ignore"):
+        steps = np.abs(np.diff(line.astype(np.float64), axis=axis))
+    return float(steps.max(initial=0.0, where=np.isfinite(steps))) / 2
+
+
+# From bounds to pixels ----------------------------------------------------------------------------
+
+
+def region_of(call: Sampling, bounds: Bounds, block: Block | None = None) -> Region:
+    """Return the pixels that points read whose coordinates are within bounds.
+
+    Args:
+        call: the call.
+        bounds: the bounds.
+        block: the block; displacements need it.
+    """
+    rank, intervals = len(call.spatial), list[Intervals]()
+    for k, size in enumerate(call.spatial):
+        a = rank - 1 - k
+        low, high = float(bounds.low[a]), float(bounds.high[a])
+        if call.options.coords == "normalized":
+            low, high = (
+                float(axis.position(x, size - 1.0, call.options.align_corners)) for x in (low, high)
+            )
+        elif call.options.coords == "displacement":
+            assert block is not None
+            low, high = low + block[k].start, high + block[k].stop - 1
+        error = 8 * call.epsilon * (size + max(abs(low), abs(high)))
+        intervals.append(pixels_between(call, a, size, low - error, high + error))
+    if not all(intervals):
+        return Region(((),) * rank)
+    return Region(tuple(intervals))
+
+
+def pixels_between(call: Sampling, a: int, size: int, low: float, high: float) -> Intervals:
+    """Return the pixels that positions between two numbers read along axis ``a`` (0 is x)."""
+    if not (low <= high):
+        return ()  # there is no valid coordinate
+    method = find_method(call.options.mode[a])
+    boundary = BOUNDARIES[call.options.padding_mode[a]]
+    edge = boundary.edge_for(call.options.align_corners)
+    if math.isinf(low) or math.isinf(high):
+        far = 4.0 * (size + method.taps)
+        low, high = max(low, -far), min(high, far + size)
+        if low > high:
+            low = high = min(max(low, -far), far + size)
+    folds = method.folds_position and boundary.folds_position and not boundary.drops
+    if folds and boundary.code == axis.BORDER:
+        low, high = min(max(low, 0.0), size - 1.0), min(max(high, 0.0), size - 1.0)
+    if folds and boundary.code == axis.REFLECTION and not 0 <= low <= high <= size - 1:
+        # Whatever rounding does, a folded position is next to a folded pixel.
+        pieces = folded(math.floor(low), math.ceil(high), size, boundary, edge)
+        last = method.taps  # a clamp may move the position by half a pixel
+        return merged([(max(a - last, 0), min(b + last, size)) for a, b in pieces])
+    if method.rounding == axis.FLOOR:
+        first, final = math.floor(low), math.floor(high)
+    else:
+        first, final = math.ceil(low - 0.5), math.floor(high + 0.5)
+    first, final = first + method.first, final + method.first + method.taps - 1
+    return folded(first, final, size, boundary, edge)
+
+
+def folded(first: int, last: int, size: int, boundary: Boundary, edge: int) -> Intervals:
+    """Return the pixels that the taps with indices from ``first`` to ``last`` read."""
+    if first >= 0 and last < size:
+        return ((first, last + 1),)
+    if boundary.code == axis.ZEROS:
+        start, stop = max(first, 0), min(last + 1, size)
+        return ((start, stop),) if start < stop else ()
+    if boundary.code == axis.BORDER:
+        return ((min(max(first, 0), size - 1), max(min(last, size - 1), 0) + 1),)
+    mirrored = boundary.code == axis.REFLECTION
+    period = max(2 * (size - 1 + edge), 1) if mirrored else size
+    if last - first + 1 >= period:
+        return ((0, size),)
+    pieces = []
+    for turn in range(first // period, last // period + 1):
+        low, high = first - turn * period, last - turn * period
+        pieces.append((max(low, 0), min(high, size - 1)))
+        if mirrored:  # the copy whose pixels are in the opposite order ends before the next period
+            back = period - edge
+            pieces.append((max(back - high, 0), min(back - low, size - 1)))
+    return merged([(start, stop + 1) for start, stop in pieces if start <= stop])
+
+
+def merged(pieces: Sequence[Interval]) -> Intervals:
+    """Merge intervals that overlap or touch."""
+    result: list[Interval] = []
+    for start, stop in sorted(pieces):
+        if result and start <= result[-1][1]:
+            result[-1] = result[-1][0], max(stop, result[-1][1])
+        else:
+            result.append((start, stop))
+    return tuple(result)

@@ -1,0 +1,264 @@
+"""`gridsample warp`, `resize` and `pyramid` of Zarr stores, and what `info` says about them."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from gridsample import io, warp, zarr
+from gridsample.cli import words
+from gridsample.cli.files import resized
+from gridsample.cli.maps import canvas_of
+from gridsample.cli.terminal import progress_bar
+from gridsample.io.omezarr import Multiscale, is_store, read_multiscale
+from gridsample.io.output import size_text
+from gridsample.io.rfc5 import read_transformations
+
+HELP = """\
+Write a Zarr array or OME-Zarr image and its halved copies as an OME-Zarr image.
+"""
+
+NOTES = """\
+levels:
+  Each level has half as many pixels along each spatial axis as the one before, rounded up, until
+  the image fits into one chunk. A pixel is the mean of the two pixels along each axis, as far as
+  they exist, or with --mode label the most frequent of their labels. Every level's scale and
+  translation are exact.
+
+{stores}
+
+examples:
+  gridsample pyramid big.zarr out.zarr --chunks 64x64x64 --shards 512x512x512
+  gridsample pyramid nuclei.zarr out.zarr --mode label
+"""
+
+STORES = """\
+Zarr:
+  An input folder with a Zarr array or an OME-Zarr image (0.4 to 0.6) is processed chunk by chunk,
+  and may be larger than memory; OUTPUT is a new OME-Zarr image, whose name ends in .zarr. Only the
+  finest level is read. A command that was ended, even by kill -9, continues when it is repeated:
+  finished chunks are not computed again. At the end, the bytes read and written are printed. Axes
+  named t and c are time and channels; all others are spatial, and x is the last one."""
+
+
+def add(commands: Any) -> None:
+    """Add the command `gridsample pyramid`."""
+    command = commands.add_parser(
+        "pyramid",
+        help="write a Zarr image with halved copies",
+        description=HELP,
+        epilog=NOTES.format(stores=STORES),
+    )
+    command.set_defaults(run=pyramid)
+    command.add_argument("input", type=Path, metavar="INPUT", help="the Zarr store to read")
+    command.add_argument("output", type=Path, metavar="OUTPUT.zarr", help="the store to write")
+    command.add_argument(
+        "--levels", type=int, metavar="N", help="number of levels, with the first one"
+    )
+    command.add_argument(
+        "--mode",
+        choices=("linear", "label"),
+        help="means or votes (default: label for label images, otherwise linear)",
+    )
+    command.add_argument(
+        "--halve", metavar="AXES", help="axes to halve, such as yx (default: all spatial axes)"
+    )
+    command.add_argument(
+        "--missing", choices=("propagate", "ignore"), default="propagate", help="NaN, as in resize"
+    )
+    add_store(command)
+    command.add_argument(
+        "--threads", type=int, metavar="N", help="number of threads (default: one per core)"
+    )
+    command.add_argument("--force", action="store_true", help="replace OUTPUT if it exists")
+
+
+def add_store(command: Any) -> None:
+    """Add the arguments that say how a Zarr store is read and written."""
+    group = command.add_argument_group("Zarr")
+    for name, what in (("chunks", "a chunk"), ("shards", "a shard, which holds several chunks")):
+        group.add_argument(
+            f"--{name}",
+            type=words.size,
+            metavar="WxHxD",
+            help=f"size of {what} (default: that of the input)",
+        )
+    group.add_argument(
+        "--zarr-format",
+        type=int,
+        choices=(2, 3),
+        help="version of the output: 2 for OME-Zarr 0.4, 3 for 0.5 (default: that of the input)",
+    )
+    group.add_argument(
+        "--axes", metavar="NAMES", help="axes of the input, such as tczyx (default: its metadata)"
+    )
+
+
+# The commands -------------------------------------------------------------------------------------
+
+
+def warp_store(arguments: argparse.Namespace) -> None:
+    """Warp a Zarr store."""
+    refuse(arguments, "grid", "nodata", "straight_alpha", "volume", "align_corners")
+    image = image_of(arguments)
+    options = {
+        **options_of(arguments),
+        "padding_mode": arguments.padding,
+        "missing": arguments.missing or "propagate",
+        "antialias": arguments.antialias,
+    }
+    if arguments.fill is not None:
+        if len(arguments.fill) != 1 or arguments.padding != "constant":
+            raise ValueError("--fill takes one number, and requires --padding constant")
+        options["fill_value"] = arguments.fill[0]
+    if arguments.like or arguments.transform:
+        if arguments.steps or arguments.size:
+            raise ValueError(
+                "--like and --transform determine the whole warp; they accept no steps and no "
+                "--size"
+            )
+        options["like"] = arguments.like
+        options["transform"] = [
+            step for path in arguments.transform for step in read_transformations(path)
+        ]
+    else:
+        options |= of_steps(image, arguments)
+    run(arguments, "warping", lambda **named: zarr.warp(mode=arguments.mode, **named), options)
+
+
+def of_steps(image: Multiscale, arguments: argparse.Namespace) -> dict[str, Any]:
+    """Return the matrix, the size and the place of the canvas that the steps describe."""
+    size = size_of(image)
+    canvas = canvas_of(arguments.size, size)
+    inverse = warp.inverse_map(arguments.steps, size, canvas)
+    if inverse[-1, :-1].any():
+        raise ValueError("--homography is not accepted for Zarr stores")
+    if warp.lands_on_pixels(inverse):
+        arguments.mode = warp.exact_mode(arguments.mode, len(size))
+    order = [*range(len(size) - 1, -1, -1), len(size)]
+    turned = np.ix_(order, order)
+    voxels = warp.window(arguments.steps, size, canvas)
+    return {"matrix": inverse[turned], "size": canvas[::-1], "voxels": voxels[turned]}
+
+
+def resize_store(arguments: argparse.Namespace) -> None:
+    """Resize a Zarr store."""
+    refuse(arguments, "nodata", "straight_alpha", "volume", "missing")
+    size = resized(arguments, size_of(image_of(arguments)))
+    options = {
+        **options_of(arguments),
+        "align_corners": arguments.align_corners,
+        "antialias": arguments.antialias,
+        "mode": arguments.mode,
+        "size": size[::-1],
+    }
+    run(arguments, "resizing", zarr.resize, options)
+
+
+def pyramid(arguments: argparse.Namespace) -> None:
+    """Write the pyramid of a Zarr store."""
+    if not is_store(arguments.input):
+        raise io.FileError(f"{arguments.input} is no folder with a Zarr array or group")
+    options = {
+        **options_of(arguments),
+        "levels": arguments.levels,
+        "mode": arguments.mode,
+        "halve": arguments.halve,
+        "missing": arguments.missing,
+    }
+    run(arguments, "halving", zarr.pyramid, options)
+
+
+def run(
+    arguments: argparse.Namespace,
+    doing: str,
+    function: Callable[..., zarr.Traffic],
+    options: dict[str, Any],
+) -> None:
+    """Call a function, show its progress, and print what it has read and written."""
+    if arguments.output.suffix.lower() != ".zarr":
+        raise io.FileError(f"{arguments.output}: the output of a Zarr store must end in .zarr")
+    with progress_bar(f"{doing} {arguments.input.name}") as progress:
+        traffic = function(
+            source=arguments.input, output=arguments.output, progress=progress, **options
+        )
+    before = f", after {traffic.done_before} of an earlier run" if traffic.done_before else ""
+    print(
+        f"read {size_text(traffic.read)} in {traffic.reads} chunks, wrote "
+        f"{size_text(traffic.written)} in {traffic.done} files{before}"
+    )
+
+
+# What the commands share --------------------------------------------------------------------------
+
+
+def refuse(arguments: argparse.Namespace, *names: str) -> None:
+    """Raise an error if an option is given that has no meaning for Zarr stores."""
+    for name in names:
+        if getattr(arguments, name, None):
+            raise ValueError(f"--{name.replace('_', '-')} is not accepted for Zarr stores")
+
+
+def or_file(
+    of_store: Callable[[argparse.Namespace], None], of_file: Callable[[argparse.Namespace], None]
+) -> Callable[[argparse.Namespace], None]:
+    """Return a command that processes Zarr stores in one way and files in another."""
+
+    def either(arguments: argparse.Namespace) -> None:
+        if is_store(arguments.input):
+            return of_store(arguments)
+        for name in ("chunks", "shards", "zarr_format", "axes"):
+            if getattr(arguments, name):
+                raise ValueError(
+                    f"--{name.replace('_', '-')} is for Zarr stores, but {arguments.input} is none"
+                )
+        return of_file(arguments)
+
+    return either
+
+
+def image_of(arguments: argparse.Namespace) -> Multiscale:
+    """Open the input, whose pixels are not read yet."""
+    return read_multiscale(arguments.input, arguments.axes)
+
+
+def size_of(image: Multiscale) -> tuple[int, ...]:
+    """The spatial size of an image, x first."""
+    return tuple(int(image.arrays[0].shape[k]) for k in image.spatial[::-1])
+
+
+def options_of(arguments: argparse.Namespace) -> dict[str, Any]:
+    """Return the options that all commands have."""
+    chunks, shards = (
+        None if numbers is None else numbers[::-1]
+        for numbers in (arguments.chunks, arguments.shards)
+    )
+    return {
+        "layout": zarr.Layout(chunks, shards, arguments.zarr_format),
+        "axes": arguments.axes,
+        "threads": arguments.threads,
+        "overwrite": arguments.force,
+    }
+
+
+def describe(path: Path) -> list[tuple[str, str]]:
+    """Describe a store, for `gridsample info`."""
+    image = read_multiscale(path)
+    form = image.arrays[0].metadata.zarr_format
+    names = ", ".join(
+        f"{axis['name']} ({axis['unit']})" if axis.get("unit") else str(axis["name"])
+        for axis in image.axes
+    )
+    facts = [("format", f"{'OME-Zarr' if image.is_ome else 'Zarr array'}, Zarr version {form}")]
+    facts += [("axes", names), ("dtype", str(image.arrays[0].dtype))]
+    for level, (array, affine) in enumerate(zip(image.arrays, image.affines, strict=True)):
+        shards = f" in shards {array.shards}" if array.shards else ""
+        text = f"{array.shape}, chunks {array.chunks}{shards}"
+        if image.is_ome:
+            text += "\n" + np.array2string(affine[:-1], precision=6)
+        facts.append((f"level {level}", text))
+    return facts

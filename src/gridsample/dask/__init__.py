@@ -1,0 +1,28 @@
+"""Sampling, resizing and filtering of chunked images that need not fit in memory, with dask.
+
+The functions are lazy: they make dask arrays of one task for each chunk of the result, which reads
+only the chunks of the image that it needs, and compute nothing themselves.  Results have the bits
+of the same call in memory; splines that are filtered in chunks are within 1e-15 of the range of
+the image, in float64.  See `docs/dask.md`.
+"""
+
+from gridsample.dask.grids import coordinate_bounds, grid_sample, map_coordinates
+from gridsample.dask.maps import affine_sample, affine_transform, resample
+from gridsample.dask.resizing import interpolate, zoom
+from gridsample.dask.sampling import Points
+from gridsample.dask.splatting import splat
+from gridsample.dask.splines import spline_filter
+
+__all__ = [
+    "Points",
+    "affine_sample",
+    "affine_transform",
+    "coordinate_bounds",
+    "grid_sample",
+    "interpolate",
+    "map_coordinates",
+    "resample",
+    "splat",
+    "spline_filter",
+    "zoom",
+]

@@ -1,0 +1,167 @@
+"""Graphs of one task for each chunk of a result, which depends on the chunks that it reads."""
+
+from __future__ import annotations
+
+import itertools
+import operator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import dask.array as da
+import numpy as np
+from dask.base import tokenize
+from dask.highlevelgraph import HighLevelGraph
+
+from gridsample.chunked.regions import Array, Block, Region
+from gridsample.chunked.windows import Window
+from gridsample.definitions.plan import Shape
+
+Chunks = tuple[tuple[int, ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """How the spatial axes of an array are divided, as tasks need to know it.
+
+    Attributes:
+        chunks: the sizes of the chunks along each spatial axis.
+        starts: the places of the first pixels of the chunks.
+        channel_axis: 1 or -1.
+    """
+
+    chunks: Chunks
+    starts: Chunks
+    channel_axis: int
+
+    @classmethod
+    def of(cls, array: Any, channel_axis: int = 1) -> Source:
+        """Describe a dask array (N, C, *spatial), or (N, *spatial, C)."""
+        chunks = array.chunks[1:-1] if channel_axis == -1 else array.chunks[2:]
+        return cls(chunks, tuple(starts_of(sizes) for sizes in chunks), channel_axis)
+
+    @property
+    def shape(self) -> Shape:
+        """The spatial shape."""
+        return tuple(sum(sizes) for sizes in self.chunks)
+
+    def keys(self, name: str, region: Region, item: int, channel: int) -> list[Any]:
+        """Return the keys of the chunks that overlap a region, in the order of `read`."""
+        last = self.channel_axis == -1
+        return [
+            (name, item, *place, channel) if last else (name, item, channel, *place)
+            for place in region.chunks(self.chunks)
+        ]
+
+    def read(
+        self, region: Region, chunks: Sequence[Array], lead: tuple[int, int], dtype: Any
+    ) -> Window:
+        """Return a window with a region.
+
+        Args:
+            region: the region.
+            chunks: the chunks that overlap it.
+            lead: N and C of the chunks.
+            dtype: the dtype if there are none.
+        """
+        items, channels = lead
+        last = self.channel_axis == -1
+        shape = (items, *self.shape, channels) if last else (items, channels, *self.shape)
+        window = Window(region, shape, chunks[0].dtype if chunks else dtype, self.channel_axis)
+        for place, chunk in zip(region.chunks(self.chunks), chunks, strict=True):
+            firsts = [starts[k] for starts, k in zip(self.starts, place, strict=True)]
+            sizes = [sizes[k] for sizes, k in zip(self.chunks, place, strict=True)]
+            for box in region.boxes():
+                here, there = common_part(box, firsts, sizes)
+                if all(part.start < part.stop for part in here):
+                    window.write(here, chunk[window.at(there)])
+        return window
+
+
+def starts_of(sizes: Sequence[int]) -> tuple[int, ...]:
+    """Return where chunks of these sizes begin."""
+    return (*itertools.accumulate(sizes[:-1], initial=0),)
+
+
+def common_part(box: Block, firsts: Sequence[int], sizes: Sequence[int]) -> tuple[Block, Block]:
+    """Return what a box and a chunk have in common: as a part of the image, and of the chunk."""
+    here = [
+        slice(max(part.start, first), min(part.stop, first + n))
+        for part, first, n in zip(box, firsts, sizes, strict=True)
+    ]
+    there = [
+        slice(part.start - first, part.stop - first)
+        for part, first in zip(here, firsts, strict=True)
+    ]
+    return tuple(here), tuple(there)
+
+
+def parts_of(sizes: Sequence[int]) -> list[slice]:
+    """Return the chunks of an axis as slices."""
+    return [slice(a, a + n) for a, n in zip(starts_of(sizes), sizes, strict=True)]
+
+
+def blocks_of(chunks: Sequence[Sequence[int]]) -> Iterator[tuple[Shape, Block]]:
+    """Yield the index and the slices of each chunk."""
+    for parts in itertools.product(*(enumerate(parts_of(sizes)) for sizes in chunks)):
+        yield tuple(k for k, _ in parts), tuple(part for _, part in parts)
+
+
+def array_of_tasks(
+    prefix: str,
+    common: Any,
+    tasks: Callable[[str], Iterable[tuple[Shape, Any]]],
+    chunks: Chunks,
+    dtype: Any,
+    inputs: Sequence[Any],
+) -> Any:
+    """Make a dask array of tasks.
+
+    Args:
+        prefix: the beginning of the names of tasks.
+        common: what all tasks share, and their names depend on; it is in the graph once.
+        tasks: yields the index and the task of each chunk, given the key of what is shared.
+        chunks: the sizes of the chunks along each axis.
+        dtype: the dtype of the result.
+        inputs: the dask arrays that tasks read.
+    """
+    name = f"{prefix}-{tokenize(common, chunks, *[array.name for array in inputs])}"
+    layer: dict[Any, Any] = {(name, *place): task for place, task in tasks(f"call-{name}")}
+    layer[f"call-{name}"] = common
+    graph = HighLevelGraph.from_collections(name, layer, dependencies=list(inputs))
+    return da.Array(graph, name, chunks, dtype=dtype)
+
+
+def entry(array: Any, k: int, chunks: Chunks, dtype: Any) -> Any:
+    """Return entry ``k`` of an array whose chunks are tuples; axes may have fewer chunks."""
+    name = f"{array.name}-{k}"
+    layer: dict[Any, Any] = {
+        (name, *place): (operator.getitem, (array.name, *place), k)
+        for place in itertools.product(*(range(len(sizes)) for sizes in chunks))
+    }
+    graph = HighLevelGraph.from_collections(name, layer, dependencies=[array])
+    return da.Array(graph, name, chunks, dtype=dtype)
+
+
+def as_dask(array: Any, name: str) -> Any:
+    """Return a dask array; arrays with chunks of their own, such as Zarr's, keep these.
+
+    Raises:
+        TypeError: it is no array of numbers.
+    """
+    if isinstance(array, da.Array):
+        return array
+    if not hasattr(array, "shape") or not hasattr(array, "dtype"):
+        array = np.asarray(array)
+    if array.dtype == object:
+        raise TypeError(f"{name} must be an array of numbers, got {type(array).__name__}")
+    return da.from_array(array, chunks=getattr(array, "chunks", None) or "auto")
+
+
+def chunks_for(chunks: Any, shape: Shape, like: Chunks, dtype: Any) -> Chunks:
+    """Return the chunks of a result; by default as large as the largest of another array."""
+    if chunks is None:
+        same = len(like) == len(shape)
+        chunks = tuple(max(sizes) for sizes in like) if same else "auto"
+    normalized: Chunks = da.core.normalize_chunks(chunks, shape, dtype=dtype)
+    return normalized

@@ -1,0 +1,328 @@
+"""Sampling of chunked images at grids: in memory, chunked, or functions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import dask.array as da
+import numpy as np
+
+from gridsample.chunked.blocks import with_neighbours
+from gridsample.chunked.regions import (
+    Array,
+    Block,
+    Bounds,
+    Region,
+    Sampling,
+    bounds_of_grid,
+    real_type,
+    sampling_of,
+)
+from gridsample.dask.graphs import Chunks, Source, array_of_tasks, as_dask, blocks_of, chunks_for
+from gridsample.dask.maps import scipy_source
+from gridsample.dask.sampling import Call, Points, dry_run, held, sampled
+from gridsample.dask.splines import coefficients
+from gridsample.definitions.plan import Mode, Shape
+
+
+def grid_sample(
+    input: Any,
+    grid: Any,
+    mode: Mode = "bilinear",
+    padding_mode: Any = "zeros",
+    align_corners: bool = False,
+    *,
+    coords: str = "normalized",
+    bounds: Any = None,
+    size: Sequence[int] | None = None,
+    chunks: Any = None,
+    weights: Any = None,
+    **options: Any,
+) -> Any:
+    """Sample a chunked image at the coordinates of a grid: `gridsample.grid_sample`, with its bits.
+
+    What a chunk of the result reads is known before anything is read.  For a grid in memory, it
+    follows from the coordinates, which are looked through once.  For a chunked grid, compute their
+    bounds first, which is a pass over the grid that keeps two numbers for each chunk and axis:
+
+        bounds = gridsample.dask.coordinate_bounds(grid).compute()
+        result = gridsample.dask.grid_sample(image, grid, bounds=bounds)
+
+    Args:
+        input: the image, (N, C, *spatial): a dask array, or an array with chunks.
+        grid: the coordinates, (N, *out, D), with ``out`` of any rank: an array, a dask array, or a
+            `Points`, a function of output pixels.
+        mode, padding_mode, align_corners, coords: as in `gridsample.grid_sample`.
+        bounds: for a dask array, the result of `coordinate_bounds`; or a pair of the least and the
+            greatest coordinates of the whole grid along each axis, x first, such as
+            ([-20, -20], [20, 20]) for displacements of up to 20 pixels.
+        size: the shape of ``out``, for a function.
+        chunks: the chunks of ``out``; None for the grid's if that is a dask array, otherwise for
+            the size of the image's chunks.
+        weights: the weights of pixels, chunked as the image is or not.
+        options: other options of `gridsample.grid_sample`.  ``threads`` is 1 by default, because
+            workers have threads of their own.
+
+    Returns:
+        A dask array (N, C, *out), or a tuple as in `gridsample.grid_sample`.  N and C have the
+        chunks of the image.
+
+    Raises:
+        TypeError, ValueError: as in `gridsample.grid_sample`; or a dask array comes without bounds,
+            a function without a size, or missing pixels are combined with antialias or an odd
+            boundary.
+
+    Example:
+        >>> import dask.array as da, numpy as np, gridsample.dask
+        >>> image = da.from_array(np.arange(16.0).reshape(1, 1, 4, 4), chunks=(1, 1, 2, 2))
+        >>> grid = np.array([[[[0.0, 0.0], [0.5, 0.5]]]])
+        >>> gridsample.dask.grid_sample(image, grid).compute()
+        array([[[[ 7.5, 12.5]]]])
+        >>> turned = gridsample.dask.Points(
+        ...     lambda x, y: (y, x), lambda low, high: (low[::-1], high[::-1])
+        ... )
+        >>> result = gridsample.dask.grid_sample(image, turned, coords="pixel", size=(4, 4))
+        >>> result[0, 0, 0].compute()
+        array([ 0.,  4.,  8., 12.])
+    """
+    return at_grid(
+        as_dask(input, "input"), grid, coords, bounds, chunks, size, weights,
+        mode=mode, padding_mode=padding_mode, align_corners=align_corners,
+        **{"threads": 1, **options},
+    )  # fmt: skip
+
+
+def at_grid(
+    image: Any,
+    grid: Any,
+    coords: str,
+    bounds: Any,
+    chunks: Any,
+    size: Sequence[int] | None = None,
+    weights: Any = None,
+    source: Any = None,
+    **keywords: Any,
+) -> Any:
+    """Make the array of `grid_sample`; ``source`` are coefficients of the image."""
+    last = -1 if keywords.get("channel_axis", 1) == -1 else 1
+    points, grid = (grid, None) if isinstance(grid, Points) else (None, grid)
+    if points is not None:
+        out, items, kind = out_of_points(size), 1, real_type(image.dtype, np.dtype(np.float32))
+    else:
+        out, items, kind = tuple(grid.shape[1:-1]), grid.shape[0], np.dtype(grid.dtype)
+        if kind.kind in "iu":
+            kind = np.dtype(np.float32 if kind.itemsize < 4 else np.float64)
+    sampling = sampling_of(
+        image.shape, out, coords=coords, real=real_type(image.dtype, kind), **keywords
+    )
+    spatial = image.chunks[1:-1] if last == -1 else image.chunks[2:]
+    if isinstance(grid, da.Array):
+        grid = grid.rechunk({0: -1, grid.ndim - 1: -1})
+        outs = grid.chunks[1:-1]
+        if chunks is not None and chunks_for(chunks, out, outs, kind) != outs:
+            raise ValueError(
+                f"chunks must be None or those of the grid, {outs}, because bounds are those of "
+                f"its chunks; rechunk the grid first; got {chunks!r}"
+            )
+    else:
+        outs = chunks_for(chunks, out, spatial, image.dtype)
+    limits = bounds_function(sampling, grid, points, bounds, outs)
+    if points is None and not isinstance(grid, da.Array):
+        grid = da.from_array(np.asarray(grid), chunks=(-1, *outs, -1))
+    shares = None if weights is None else as_dask(weights, "weights")
+    call = Call(
+        sampling, Source.of(image, last), image.dtype, kind, points,
+        grid=None if grid is None else Source.of(grid, -1),
+        weights=None if shares is None else Source.of(shares, last),
+    )  # fmt: skip
+    dry_run(call, image.shape[last], items)
+    source = image if source is None else source
+    if sampling.options.prefilter:
+        source = coefficients(image, sampling, kind == np.float64)
+    return sampled(source, call, outs, limits, items, grid, shares)
+
+
+def out_of_points(size: Any) -> Shape:
+    """Return the shape of the result of a function."""
+    if size is None:
+        raise ValueError(
+            "size must be the shape of the result's spatial axes for a Points, got None"
+        )
+    return tuple(int(n) for n in size)
+
+
+def bounds_function(
+    sampling: Sampling, grid: Any, points: Points | None, bounds: Any, chunks: Chunks
+) -> Callable[[Shape, Block, slice], Bounds]:
+    """Return the function of `gridsample.dask.sampling.sampled`."""
+    rank = len(sampling.spatial)
+    if points is not None:
+
+        def of_function(place: Shape, block: Block, items: slice) -> Bounds:
+            wide = with_neighbours(sampling, block)
+            first = [part.start for part in wide][::-1]
+            final = [part.stop - 1 for part in wide][::-1]
+            low, high = (np.array(x, np.float64) for x in points.bounds(first, final))
+            reach = (high - low) * (0 if sampling.options.footprint is None else rank / 2)
+            return Bounds(low - reach, high + reach)
+
+        return of_function
+    if not isinstance(grid, da.Array):
+        array = np.asarray(grid)
+
+        def of_array(place: Shape, block: Block, items: slice) -> Bounds:
+            wide = with_neighbours(sampling, block)
+            return bounds_of_grid(sampling, array[(items, *wide)])
+
+        return of_array
+    if bounds is None:
+        raise ValueError(
+            "bounds must be given for a grid that is a dask array: "
+            "gridsample.dask.coordinate_bounds(grid).compute(), or a pair of the least and the "
+            "greatest coordinates along each axis, x first"
+        )
+    blocks = tuple(len(sizes) for sizes in chunks)
+    table = np.asarray(bounds, np.float64)
+    if table.shape == (2, rank):
+        table = np.broadcast_to(table, (*blocks, 2, rank))
+        if sampling.options.footprint is not None:
+            reach = (table[..., 1:, :] - table[..., :1, :]) * rank / 2
+            table = table + reach * np.array([[-1], [1]])
+    if table.shape != (*blocks, 2, rank):
+        raise ValueError(
+            f"bounds must be (2, {rank}) or, from coordinate_bounds, {(*blocks, 2, rank)} for the "
+            f"chunks of this grid, got shape {table.shape}"
+        )
+    return lambda place, block, items: Bounds(*table[place])
+
+
+def coordinate_bounds(
+    grid: Any, *, axis: int = -1, coords: str = "normalized", antialias: bool = False
+) -> Any:
+    """Return the least and the greatest coordinates of each chunk of a grid.
+
+    Args:
+        grid: a dask array: (N, *out, D), or (D, *out) as `map_coordinates` takes it.
+        axis: -1 for a grid; 0 for coordinates of `map_coordinates`.
+        coords: the units of coordinates, as in `grid_sample`.
+        antialias: whether footprints are sampled, which reach beyond the coordinates.
+
+    Returns:
+        A dask array (*blocks, 2, D) of float64, to be computed and given to `grid_sample` or
+        `map_coordinates` as ``bounds``; x is first.  NaN counts for nothing.
+
+    Raises:
+        ValueError: the axis is neither -1 nor 0.
+
+    Example:
+        >>> import dask.array as da, numpy as np, gridsample.dask
+        >>> grid = da.from_array(np.linspace(-1, 1, 6).reshape(1, 6, 1), chunks=(1, 3, 1))
+        >>> gridsample.dask.coordinate_bounds(grid).compute().round(1).tolist()
+        [[[-1.0], [-0.2]], [[0.2], [1.0]]]
+    """
+    if axis not in (-1, 0):
+        raise ValueError(f"axis must be -1 or 0, got {axis!r}")
+    points = as_dask(grid, "grid")
+    points = as_points(points) if axis == 0 else points
+    points = points.rechunk({0: -1, points.ndim - 1: -1})
+    out, rank = tuple(points.shape[1:-1]), points.shape[-1]
+    image = (1, 1, *(out if len(out) == rank else (1,) * rank))
+    sampling = sampling_of(image, out, coords=coords, antialias=antialias)
+    call = Call(
+        sampling, Source(((),) * rank, ((),) * rank, 1), points.dtype, points.dtype,
+        grid=Source.of(points, -1),
+    )  # fmt: skip
+    assert call.grid is not None
+    source = call.grid
+
+    def tasks(common: str) -> Iterator[tuple[Shape, Any]]:
+        for place, block in blocks_of(source.chunks):
+            wide = with_neighbours(sampling, block)
+            region = Region(tuple([((part.start, part.stop),) for part in wide]))
+            keys = source.keys(points.name, region, 0, 0)
+            yield (*place, 0, 0), (bound, common, Wide(wide), keys)
+
+    single = tuple((1,) * len(sizes) for sizes in source.chunks)
+    return array_of_tasks("bounds", call, tasks, (*single, (2,), (rank,)), np.float64, [points])
+
+
+@dataclass(frozen=True, slots=True)
+class Wide:
+    """The points of which a task finds the bounds."""
+
+    block: Block
+
+
+def bound(call: Call, wide: Wide, chunks: Sequence[Array]) -> Array:
+    """Return the bounds of a block of a grid, (1, .., 2, D); what a task runs."""
+    bounds = bounds_of_grid(call.sampling, held(call, wide.block, chunks))
+    return np.stack(bounds).reshape((1,) * len(wide.block) + (2, -1))
+
+
+def as_points(coordinates: Any) -> Any:
+    """Return the coordinates of `map_coordinates`, (D, *out), as a grid (1, *out, D)."""
+    xp = da if isinstance(coordinates, da.Array) else np
+    return xp.moveaxis(coordinates[::-1], 0, -1)[np.newaxis].astype(np.float64)
+
+
+def map_coordinates(
+    image: Any,
+    coordinates: Any,
+    order: int = 1,
+    mode: str = "constant",
+    cval: float = 0.0,
+    prefilter: bool = True,
+    *,
+    bounds: Any = None,
+    chunks: Any = None,
+    threads: int | None = 1,
+) -> Any:
+    """Sample a chunked image at coordinates, like `dask_image.ndinterp.map_coordinates`.
+
+    The results are those of `gridsample.ndimage.map_coordinates`; see `affine_transform` about
+    splines.
+
+    Args:
+        image: an array of 1 to 3 axes: a dask array, or an array with chunks.
+        coordinates: (D, *out), in pixels and in the order of the array's axes: an array, or a dask
+            array, which need not fit in memory.
+        order, mode, cval, prefilter: as in `affine_transform`.
+        bounds: for a dask array, the result of ``coordinate_bounds(coordinates, axis=0)``.
+        chunks: the chunks of ``out``, as in `grid_sample`.
+        threads: the maximum number of threads of each task.
+
+    Returns:
+        A dask array of shape ``out``, with the image's dtype.
+
+    Raises:
+        RuntimeError: an order or a mode is unknown.
+        ValueError: shapes do not match, bounds are missing, or the mode is "wrap".
+
+    Example:
+        >>> import dask.array as da, gridsample.dask
+        >>> image = da.arange(12.0, chunks=12).reshape(4, 3).rechunk(2)
+        >>> gridsample.dask.map_coordinates(image, [[0.5, 2], [0.5, 1]]).compute()
+        array([2., 7.])
+    """
+    array = as_dask(image, "image")
+    if not isinstance(coordinates, da.Array):
+        coordinates = np.asarray(coordinates)
+    if coordinates.shape[0] != array.ndim:
+        raise ValueError(
+            f"coordinates must have {array.ndim} entries along the first axis, one for each axis "
+            f"of the image, got shape {coordinates.shape}"
+        )
+    source = scipy_source(array, order, mode, cval, prefilter)
+    limits = bounds
+    if source.pad and bounds is not None:
+        limits = np.asarray(bounds, np.float64) + source.pad
+    lazy = isinstance(coordinates, da.Array)
+    if chunks is None and not lazy and coordinates.ndim - 1 == array.ndim:
+        chunks = chunks_for(None, coordinates.shape[1:], array.chunks, array.dtype)
+    result = at_grid(
+        source.pixels, as_points(coordinates) + source.pad, "pixel", limits, chunks,
+        source=source.coefficients, threads=threads, **source.options,
+    )  # fmt: skip
+    return result[0, 0]

@@ -1,0 +1,175 @@
+"""Resizing of chunked images."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gridsample.chunked.regions import Array, Block, Region
+from gridsample.dask.graphs import (
+    Source,
+    array_of_tasks,
+    as_dask,
+    blocks_of,
+    chunks_for,
+    parts_of,
+)
+from gridsample.dask.maps import affine_transform
+from gridsample.definitions.options import Resizing
+from gridsample.definitions.plan import Mode, Shape
+from gridsample.ops.resizing import (
+    Factor,
+    check_image,
+    check_types,
+    plan_resizing,
+    resize_block,
+    windows_of,
+)
+
+
+def interpolate(
+    input: Any,
+    size: int | Sequence[int] | None = None,
+    scale_factor: Factor | None = None,
+    mode: Mode = "nearest",
+    align_corners: bool | None = None,
+    recompute_scale_factor: bool | None = None,
+    antialias: bool = False,
+    *,
+    chunks: Any = None,
+    threads: int | None = 1,
+) -> Any:
+    """Resize a chunked image to a size or by a factor: `gridsample.interpolate`.
+
+    Args:
+        input: the image, (N, C, *spatial): a dask array, or an array with chunks.
+        size, scale_factor, mode, align_corners, recompute_scale_factor, antialias: as in
+            `gridsample.interpolate`.
+        chunks: the chunks of the output's spatial axes; None for the size of the image's.
+        threads: the maximum number of threads of each task; workers have threads of their own.
+
+    Returns:
+        A dask array (N, C, *size), with the image's dtype.  N and C have the chunks of the image.
+
+    Raises:
+        TypeError, ValueError: as in `gridsample.interpolate`.
+
+    Example:
+        >>> import dask.array as da, gridsample.dask
+        >>> image = da.from_array([[[0.0, 4.0, 8.0, 12.0]]], chunks=(1, 1, 2))
+        >>> gridsample.dask.interpolate(image, scale_factor=0.5, mode="area").compute()
+        array([[[ 2., 10.]]])
+    """
+    image = as_dask(input, "input")
+    check_image(image.shape, 1, threads)
+    spatial = image.shape[2:]
+    resizing = plan_resizing(
+        spatial, size, scale_factor, mode, align_corners, recompute_scale_factor, antialias,
+        threads=threads,
+    )  # fmt: skip
+    check_types(mode, len(spatial), image.dtype, image.dtype.kind in "biu")
+    outs = chunks_for(chunks, resizing.size, image.chunks[2:], image.dtype)
+    call = Call(resizing, Source.of(image))
+    inputs = [
+        [intervals_along(resizing, spatial, k, part) for part in parts_of(sizes)]
+        for k, sizes in enumerate(outs)
+    ]
+
+    def tasks(common: str) -> Iterator[tuple[Shape, Any]]:
+        for place, block in blocks_of(outs):
+            pieces = [line[k] for line, k in zip(inputs, place, strict=True)]
+            need = Need(block, Region(tuple(pieces)))
+            for n in range(len(image.chunks[0])):
+                for c in range(len(image.chunks[1])):
+                    keys = call.source.keys(image.name, need.region, n, c)
+                    yield (n, c, *place), (resize_chunk, common, need, keys)
+
+    full = (*image.chunks[:2], *outs)
+    return array_of_tasks("interpolate", call, tasks, full, image.dtype, [image])
+
+
+@dataclass(frozen=True)
+class Call:
+    """What all tasks of a call share."""
+
+    resizing: Resizing
+    source: Source
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """What a task computes, and reads."""
+
+    block: Block
+    region: Region
+
+
+def intervals_along(
+    resizing: Resizing, spatial: Shape, k: int, part: slice
+) -> tuple[tuple[int, int], ...]:
+    """Return the inputs of some outputs along an axis."""
+    single = resizing._replace(
+        size=resizing.size[k : k + 1], methods=resizing.methods[k : k + 1],
+        scales=resizing.scales[k : k + 1],
+    )  # fmt: skip
+    (window,) = windows_of(single, spatial[k : k + 1], (part,))
+    return ((window.inputs.start, window.inputs.stop),)
+
+
+def resize_chunk(call: Call, need: Need, chunks: Sequence[Array]) -> Array:
+    """Compute one chunk of a result; what a task runs."""
+    spatial = call.source.shape
+    windows = windows_of(call.resizing, spatial, need.block)
+    held = call.source.read(need.region, chunks, chunks[0].shape[:2], chunks[0].dtype)
+    pixels = held.array[held.at(tuple([window.inputs for window in windows]))]
+    return resize_block(pixels, windows, call.resizing, spatial)
+
+
+def zoom(
+    image: Any,
+    zoom: float | Sequence[float],
+    order: int = 1,
+    mode: str = "constant",
+    cval: float = 0.0,
+    prefilter: bool = True,
+    *,
+    grid_mode: bool = False,
+    output_chunks: Any = None,
+    threads: int | None = 1,
+) -> Any:
+    """Enlarge or shrink a chunked image by a factor, like `scipy.ndimage.zoom`.
+
+    Args:
+        image: an array of 1 to 3 axes: a dask array, or an array with chunks.
+        zoom: the factor, or one per axis; sizes are rounded.
+        order, mode, cval, prefilter, threads: as in `affine_transform`.
+        grid_mode: whether the outer edges of the image stay in place, rather than the centres of
+            the corner pixels.
+        output_chunks: the chunks of the output; None for the size of the image's.
+
+    Returns:
+        A dask array with the image's dtype.
+
+    Raises:
+        RuntimeError, ValueError: as in `affine_transform`.
+
+    Example:
+        >>> import dask.array as da, gridsample.dask
+        >>> gridsample.dask.zoom(da.from_array([0.0, 2.0, 4.0], chunks=2), 5 / 3).compute()
+        array([0., 1., 2., 3., 4.])
+    """
+    array = as_dask(image, "image")
+    factors = np.broadcast_to(np.asarray(zoom, np.float64), (array.ndim,))
+    shape = tuple([round(n * z) for n, z in zip(array.shape, factors.tolist(), strict=True)])
+    steps, shifts = [], []
+    for n, m in zip(array.shape, shape, strict=True):
+        step = n / m if grid_mode else (n - 1) / (m - 1) if m > 1 else 1.0
+        steps.append(step)
+        shifts.append((step - 1) / 2 if grid_mode else 0.0)
+    return affine_transform(
+        array, steps, shifts, shape, order, output_chunks,
+        mode=mode, cval=cval, prefilter=prefilter, threads=threads,
+    )  # fmt: skip

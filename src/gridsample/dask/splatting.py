@@ -1,0 +1,188 @@
+"""Splatting of chunked values to a chunked result."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import dask.array as da
+import numpy as np
+
+from gridsample.chunked.regions import (
+    Array,
+    Block,
+    Sampling,
+    real_type,
+    region_of,
+    sampling_of,
+)
+from gridsample.dask.graphs import array_of_tasks, as_dask, blocks_of, chunks_for
+from gridsample.dask.grids import bounds_function
+from gridsample.definitions import axis
+from gridsample.definitions.plan import Mode, Shape, check_size, check_values, find_method
+from gridsample.ops.splatting import splat as splat_in_memory
+
+
+def splat(
+    values: Any,
+    grid: Any,
+    size: Any,
+    mode: Mode = "bilinear",
+    align_corners: bool = False,
+    *,
+    coords: str = "normalized",
+    bounds: Any = None,
+    chunks: Any = None,
+    threads: int | None = 1,
+) -> Any:
+    """Add chunked values to an image at the coordinates of a grid: `gridsample.splat`.
+
+    Each chunk of the result adds up those of the values whose taps reach it.  What falls outside
+    the image is dropped ("zeros").  The result is that in memory up to the rounding of sums, which
+    are added in another order.
+
+    Args:
+        values: (N, C, *out): a dask array, or an array with chunks.
+        grid: the coordinates, (N, *out, D), as in `grid_sample`; N is that of the values or 1.
+        size: the spatial shape of the result.
+        mode, align_corners, coords: as in `gridsample.splat`, for methods without a prefilter.
+        bounds: for a dask array, the result of `coordinate_bounds` for this grid, or a pair, as in
+            `grid_sample`.
+        chunks: the chunks of the result's spatial axes; None for dask's automatic size.
+        threads: the maximum number of threads of each task; workers have threads of their own.
+
+    Returns:
+        A dask array (N, C, *size), with the dtype of `gridsample.splat`.
+
+    Raises:
+        TypeError, ValueError: as in `gridsample.splat` and `grid_sample`; or the method has a
+            prefilter.
+
+    Example:
+        >>> import dask.array as da, numpy as np, gridsample.dask
+        >>> values = da.ones((1, 1, 3), chunks=(1, 1, 2))
+        >>> grid = np.array([[[0.0], [2.5], [2.5]]])
+        >>> gridsample.dask.splat(values, grid, 4, coords="pixel", chunks=2).compute()
+        array([[[1., 0., 1., 1.]]])
+    """
+    numbers, points = as_dask(values, "values"), grid
+    spatial = check_size(size, tuple(grid.shape))
+    items = check_values(numbers.shape, tuple(grid.shape), False)
+    out = tuple(grid.shape[1:-1])
+    kind = np.dtype(grid.dtype)
+    sampling = sampling_of(
+        (1, 1, *spatial), out, mode, "zeros", align_corners, coords=coords, threads=threads,
+        real=real_type(numbers.dtype, kind),
+    )  # fmt: skip
+    if any(find_method(name).prefilter > 1 for name in sampling.options.mode):
+        raise ValueError(
+            f"mode must have no prefilter in chunks, got {mode!r}; splat with prefilter=False in "
+            "memory, or use another method"
+        )
+    if not isinstance(grid, da.Array):
+        points = da.from_array(np.asarray(grid), chunks=(-1, *numbers.chunks[2:], -1))
+    points = points.rechunk({0: -1, points.ndim - 1: -1})
+    numbers = numbers.rechunk((-1, numbers.chunks[1], *points.chunks[1:-1]))
+    limits = bounds_function(sampling, grid, None, bounds, points.chunks[1:-1])
+    dtype = splat_in_memory(
+        np.zeros((1, 1, *(1,) * len(out)), numbers.dtype),
+        np.zeros((1, *(1,) * len(out), len(spatial)), kind), (1,) * len(spatial), mode,
+        coords="pixel",
+    ).dtype  # fmt: skip
+    call = Call(sampling, numbers.dtype, dtype, items)
+    outs = chunks_for(chunks, spatial, (), dtype)
+    inputs = [
+        (place, block, region_of(sampling, limits(place, block, slice(None)), block).axes)
+        for place, block in blocks_of(points.chunks[1:-1])
+    ]
+
+    def tasks(common: str) -> Iterator[tuple[Shape, Any]]:
+        for target, box in blocks_of(outs):
+            near = [(place, block) for place, block, region in inputs if overlaps(region, box)]
+            need = Need(box, tuple([block for _, block in near]))
+            grids = [(points.name, 0, *place, 0) for place, _ in near]
+            for c, channels in enumerate(numbers.chunks[1]):
+                keys = [(numbers.name, 0, c, *place) for place, _ in near]
+                yield (0, c, *target), (add, common, need, channels, keys, grids)
+
+    full = ((items,), numbers.chunks[1], *outs)
+    return array_of_tasks("splat", call, tasks, full, dtype, [numbers, points])
+
+
+def overlaps(region: Sequence[Sequence[tuple[int, int]]], box: Block) -> bool:
+    """Whether a region has pixels of a box."""
+    return all(
+        any(start < part.stop and stop > part.start for start, stop in pieces)
+        for pieces, part in zip(region, box, strict=True)
+    )
+
+
+@dataclass(frozen=True)
+class Call:
+    """What all tasks of a call share.
+
+    Attributes:
+        sampling: the call of sampling of which this is the transpose.
+        values: the dtype of the values.
+        dtype: that of the result.
+        items: N of the result.
+    """
+
+    sampling: Sampling
+    values: np.dtype[Any]
+    dtype: np.dtype[Any]
+    items: int
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """The chunk of the result that a task computes, and the blocks of values that it adds."""
+
+    box: Block
+    blocks: tuple[Block, ...]
+
+
+def add(
+    call: Call, need: Need, channels: int, values: Sequence[Array], grids: Sequence[Array]
+) -> Array:
+    """Compute one chunk of a result; what a task runs."""
+    options = call.sampling.options
+    methods = [find_method(name) for name in options.mode][::-1]
+    # Taps beyond the chunk fall on a rim, which is cut off.
+    rims = [max(abs(method.first), method.first + method.taps) + 1 for method in methods]
+    sizes = [part.stop - part.start + 2 * rim for part, rim in zip(need.box, rims, strict=True)]
+    total: Array = np.zeros((call.items, channels, *sizes), call.dtype)
+    origins = [part.start - rim for part, rim in zip(need.box, rims, strict=True)]
+    for block, numbers, grid in zip(need.blocks, values, grids, strict=True):
+        points = positions(call.sampling, grid, block)
+        for k, origin in enumerate(origins):
+            points[..., len(origins) - 1 - k] -= origin
+        total += splat_in_memory(
+            numbers, points, tuple(sizes), options.mode, "zeros", coords="pixel",
+            threads=options.threads,
+        )  # fmt: skip
+    inner = [slice(rim, n - rim) for rim, n in zip(rims, sizes, strict=True)]
+    return total[(slice(None), slice(None), *inner)]
+
+
+def positions(sampling: Sampling, grid: Array, block: Block) -> Array:
+    """Return the positions of a block's coordinates in pixels of the whole result."""
+    points = grid.astype(np.float64)
+    if sampling.options.coords == "normalized":
+        for a, n in enumerate(reversed(sampling.spatial)):
+            points[..., a] = axis.position(points[..., a], n - 1.0, sampling.options.align_corners)
+    elif sampling.options.coords == "displacement":
+        for a, index in enumerate(np.ogrid[block][::-1]):
+            points[..., a] += index
+    # Taps at the ends of the image are dropped there, wherever chunks end.
+    return outside_dropped(sampling, points)
+
+
+def outside_dropped(sampling: Sampling, points: Array) -> Array:
+    """Return positions with NaN in place of those whose taps are all outside the image."""
+    for a, n in enumerate(reversed(sampling.spatial)):
+        reach = find_method(sampling.options.mode[a]).taps + 1
+        line = points[..., a]
+        line[(line < -reach) | (line > n + reach)] = np.nan
+    return points

@@ -1,0 +1,294 @@
+"""Zarr stores: reading with a count and a cache, and writing that continues where it ended.
+
+Output is written to a hidden folder beside its path, and moved there when it is complete.  Each
+chunk, or shard where there are some, is a file that Zarr writes under another name and then
+renames.  So a file that exists is complete, whatever ended the process, and the store itself says
+what has been done.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+import os
+import shutil
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gridsample.io.image import FileError, require
+
+Region = tuple[slice, ...]
+METADATA = (".json", ".zarray", ".zgroup", ".zattrs", ".zmetadata")
+CACHE_BYTES = 1 << 30
+"""The bytes of decoded chunks that a source keeps, at most."""
+
+
+@dataclass
+class Traffic:
+    """What was read from and written to stores.
+
+    Attributes:
+        read: bytes of chunks as they are stored, that is compressed, and metadata.
+        written: the same.
+        reads: how often a chunk was read.
+        done: the chunks, or shards, that were written.
+        done_before: those that an earlier run had written.
+    """
+
+    read: int = 0
+    written: int = 0
+    reads: int = 0
+    done: int = 0
+    done_before: int = 0
+    lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
+
+    def add(self, **counts: int) -> None:
+        """Add to counts, from any thread."""
+        with self.lock:
+            for name, count in counts.items():
+                setattr(self, name, getattr(self, name) + count)
+
+
+def counting_store(path: Path, traffic: Traffic, read_only: bool) -> Any:
+    """Return a Zarr store for a local folder whose reads and writes are counted."""
+    storage = require("zarr.storage", "zarr")
+    suffix = require("zarr.abc.store", "zarr").SuffixByteRequest
+
+    class Counting(storage.WrapperStore):  # type: ignore[misc,name-defined]
+        async def get(self, key: str, prototype: Any, byte_range: Any = None) -> Any:
+            value = await super().get(key, prototype, byte_range)
+            if value is not None:
+                # The index of a shard is at its end.
+                is_chunk = not key.endswith(METADATA) and not isinstance(byte_range, suffix)
+                traffic.add(read=len(value), reads=is_chunk)
+            return value
+
+        async def set(self, key: str, value: Any) -> None:
+            await super().set(key, value)
+            traffic.add(written=len(value))
+
+    return Counting(storage.LocalStore(str(path), read_only=read_only))
+
+
+# Reading ------------------------------------------------------------------------------------------
+
+
+class ChunkReader:
+    """Reads regions of a Zarr array chunk by chunk, and keeps the chunks used last, decoded.
+
+    Neighbouring regions need the same chunks.  Several threads may read at once; a chunk that two
+    of them need is read once.
+    """
+
+    def __init__(self, array: Any, cache_bytes: int = CACHE_BYTES) -> None:
+        self.array, self.lock = array, threading.Lock()
+        self.shape, self.chunks = array.shape, array.chunks
+        self.dtype = np.dtype(array.dtype).newbyteorder("=")
+        self.kept: OrderedDict[tuple[int, ...], Future[NDArray[Any]]] = OrderedDict()
+        self.limit = max(1, cache_bytes // (math.prod(self.chunks) * self.dtype.itemsize))
+
+    def __getitem__(self, region: Region) -> NDArray[Any]:
+        """Read a region; every slice has a start and a stop within the array."""
+        out = np.empty([part.stop - part.start for part in region], self.dtype)
+        ranges = [
+            range(part.start // n, -(-part.stop // n))
+            for part, n in zip(region, self.chunks, strict=True)
+        ]
+        for index in itertools.product(*ranges):
+            target, within = [], []
+            for part, k, n in zip(region, index, self.chunks, strict=True):
+                begin, end = max(part.start, k * n), min(part.stop, (k + 1) * n)
+                target.append(slice(begin - part.start, end - part.start))
+                within.append(slice(begin - k * n, end - k * n))
+            out[tuple(target)] = self.chunk(index)[tuple(within)]
+        return out
+
+    def chunk(self, index: tuple[int, ...]) -> NDArray[Any]:
+        """Return a decoded chunk, cut off at the ends of the array."""
+        with self.lock:
+            entry = self.kept.get(index)
+            is_ours = entry is None
+            if entry is None:
+                entry = self.kept[index] = Future()
+                while len(self.kept) > self.limit:
+                    self.kept.popitem(last=False)
+            else:
+                self.kept.move_to_end(index)
+        if is_ours:
+            sizes = zip(index, self.chunks, self.shape, strict=True)
+            region = tuple(slice(k * n, min((k + 1) * n, size)) for k, n, size in sizes)
+            try:
+                entry.set_result(np.asarray(self.array[region]))
+            except BaseException as error:
+                with self.lock:
+                    self.kept.pop(index, None)
+                entry.set_exception(error)
+                raise
+        return entry.result()
+
+
+# Writing ------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def resumable(path: Path, recipe: Mapping[str, Any], *, overwrite: bool) -> Iterator[Path]:
+    """Provide a folder for a store, which becomes ``path`` at the end of the block.
+
+    If the block raises, or the process ends, the folder remains, and is provided again to a call
+    with the same recipe.
+
+    Args:
+        path: where the complete store will be.
+        recipe: everything that determines the content, as JSON.
+        overwrite: whether to replace ``path``, and what another recipe has left behind.
+
+    Raises:
+        FileError: the path exists, has no parent folder, or another recipe's result is unfinished.
+    """
+    if not path.parent.is_dir():
+        raise FileError(f"cannot write {path.name}: there is no folder {path.parent}")
+    if path.exists() and not overwrite:
+        raise FileError(f"{path} exists; --force replaces it (in Python, overwrite=True)")
+    path = path.resolve()
+    beside = path.with_name(f".{path.name}.unfinished")
+    beside.mkdir(exist_ok=True)
+    with locked(beside):
+        store = prepared(beside, json.dumps(recipe, sort_keys=True, indent=1), overwrite)
+        yield store
+        if path.exists():
+            shutil.rmtree(beside / "replaced", ignore_errors=True)
+            os.replace(path, beside / "replaced")
+        os.replace(store, path)
+        shutil.rmtree(beside)
+
+
+def prepared(folder: Path, recipe: str, overwrite: bool) -> Path:
+    """Return the store in a hidden folder, with what an ended call of the same recipe has left."""
+    store, note = folder / "store", folder / "recipe.json"
+    if store.exists() and (not note.exists() or note.read_text(encoding="utf-8") != recipe):
+        if not overwrite:
+            raise FileError(
+                f"{folder} is the unfinished result of another command; finish that, or discard it "
+                "by --force (in Python, overwrite=True)"
+            )
+        shutil.rmtree(store)
+    store.mkdir(exist_ok=True)
+    for half_written in store.rglob("*.partial"):
+        half_written.unlink()
+    draft = note.with_suffix(".draft")
+    draft.write_text(recipe, encoding="utf-8")
+    os.replace(draft, note)
+    return store
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Keep other processes from writing to a folder; the system unlocks it when this one ends.
+
+    Raises:
+        FileError: another process is writing to it.
+    """
+    try:
+        import fcntl
+    except ImportError:  # Windows
+        yield
+        return
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        raise FileError(f"another process is writing to {folder}") from None
+    else:
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def files_of(array: Any) -> Iterator[tuple[str, Region]]:
+    """Yield the key and the region of each file of an array: its shards, or else its chunks.
+
+    They are in Morton order: cubes of 2, 4, 8, ... neighbours along each axis are finished one
+    after the other, whose pixels come from the same chunks of a source.
+    """
+    shape = array.shards or array.chunks
+    counts = [-(-size // n) for size, n in zip(array.shape, shape, strict=True)]
+    for index in sorted(itertools.product(*map(range, counts)), key=morton):
+        sizes = zip(index, shape, array.shape, strict=True)
+        region = tuple(slice(k * n, min((k + 1) * n, size)) for k, n, size in sizes)
+        key = array.metadata.encode_chunk_key(index)
+        yield f"{array.path}/{key}".strip("/"), region
+
+
+def morton(index: Sequence[int]) -> int:
+    """Return the place of an index in Morton order, by the bits of its numbers in turn.
+
+    >>> sorted([(0, 0), (0, 1), (0, 2), (1, 0), (1, 1)], key=morton)
+    [(0, 0), (0, 1), (1, 0), (1, 1), (0, 2)]
+    """
+    place, rank = 0, len(index)
+    for bit in range(max(index, default=0).bit_length()):
+        for axis, k in enumerate(reversed(index)):
+            place |= (k >> bit & 1) << (bit * rank + axis)
+    return place
+
+
+def fill(
+    array: Any,
+    folder: Path,
+    compute: Callable[[Region], NDArray[Any]],
+    traffic: Traffic,
+    workers: int,
+    report: Callable[[], None] = lambda: None,
+) -> None:
+    """Compute and write every file of an array that is not there yet, several at a time.
+
+    Args:
+        array: the Zarr array.
+        folder: the folder of its store.
+        compute: returns the values of a region.
+        traffic: where the files are counted.
+        workers: how many threads compute, read and write.
+        report: called after each file.
+    """
+
+    def write(region: Region) -> None:
+        array[region] = compute(region)
+        traffic.add(done=1)
+
+    missing = []
+    for key, region in files_of(array):
+        if (folder / key).exists():
+            traffic.add(done_before=1)
+        else:
+            missing.append(region)
+    with ThreadPoolExecutor(workers, thread_name_prefix="gridsample-zarr") as pool:
+        running: set[Future[None]] = set()
+        regions = iter(missing)
+        try:
+            while running or missing:
+                for region in itertools.islice(regions, 2 * workers - len(running)):
+                    running.add(pool.submit(write, region))
+                if not running:
+                    break
+                finished, running = wait(running, return_when=FIRST_COMPLETED)
+                for future in finished:
+                    future.result()
+                    report()
+        except BaseException:
+            pool.shutdown(wait=True, cancel_futures=True)
+            raise
+
+
+def count_files(shape: Sequence[int], file_shape: Sequence[int]) -> int:
+    """The number of files of an array."""
+    return math.prod(-(-size // n) for size, n in zip(shape, file_shape, strict=True))

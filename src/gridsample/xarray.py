@@ -1,0 +1,383 @@
+"""Resampling of xarray's DataArrays by their coordinates.
+
+A DataArray goes in and comes out: its name, attributes and all coordinates that are not resampled
+are kept, and the new coordinates are those of ``like``.  Arrays of Dask stay lazy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gridsample.definitions.plan import Mode, listed
+from gridsample.fields.displacements import invert
+from gridsample.ops.sampling import grid_sample
+
+if TYPE_CHECKING:
+    import xarray
+
+__all__ = ["resample"]
+
+Positions = NDArray[np.float64]
+
+# Pixels to which coordinates are inverted on curvilinear grids, the steps to that, beyond which
+# residual a point counts as outside, and how near to a pixel it is that pixel.
+PRECISION, STEPS, FAILED, SAME = 1e-9, 50, 1e-3, 1e-7
+
+
+def resample(
+    image: xarray.DataArray,
+    like: Any,
+    mode: Mode = "linear",
+    padding_mode: Mode = "constant",
+    *,
+    fill_value: Any = None,
+    extrapolate: bool | str = "centers",
+    antialias: bool = False,
+    missing: str = "propagate",
+    threads: int | None = None,
+) -> xarray.DataArray:
+    """Resample a DataArray to the coordinates of another one.
+
+    Every coordinate that ``image`` and ``like`` both have is resampled, as by
+    `xarray.DataArray.interp_like`: an output shows the image where the image's coordinates are
+    those of the output.  Between neighbouring coordinates of the image, positions are interpolated
+    linearly, so coordinates need not be equidistant.
+
+    * A coordinate with one dimension, such as ``lat(lat)``, must increase or decrease throughout.
+    * Coordinates with several dimensions, such as ``lat(y, x)`` and ``lon(y, x)`` of a curvilinear
+      grid, are inverted by `gridsample.fields.invert`.  There must be as many as dimensions, and
+      the grid must not fold.
+    * Those of ``like`` may have any dimensions: along tracks, or curvilinear.
+
+    Args:
+        image: of real or complex numbers, bool or labels, with NumPy or Dask arrays inside.  Up to
+            three dimensions are resampled, the others are kept.
+        like: a DataArray or a Dataset, or a dictionary of coordinates, whose values are arrays with
+            one dimension or DataArrays.
+        mode: the interpolation method, as in `gridsample.grid_sample`; "label" for classes.
+            Several are in the *opposite* order of the image's dimensions, as x, y, z.
+        padding_mode: the boundary, as in `grid_sample`, such as "border" or "wrap".
+        fill_value: the value outside; None for NaN, or 0 for integers.
+        extrapolate: whether there are values beyond the outermost coordinates, as in `grid_sample`:
+            "centers" for none, as in xarray, "edges" for half a pixel more, True for all.
+        antialias, missing, threads: as in `grid_sample`.
+
+    Returns:
+        A DataArray with the dtype, name and attributes of the image.  A dimension of ``like``
+        stands where the image's dimension of that name was, or else where the first resampled one
+        was.
+
+    Raises:
+        TypeError: an argument is not accepted by `grid_sample`, or image is no DataArray.
+        ValueError: there is no common coordinate, or one cannot be inverted.
+
+    Example:
+        >>> import numpy as np, xarray, gridsample.xarray
+        >>> image = xarray.DataArray([0.0, 10.0, 40.0], {"x": [0.0, 1.0, 3.0]})
+        >>> gridsample.xarray.resample(image, {"x": [0.5, 2.0, 4.0]}).values
+        array([ 5., 25., nan])
+    """
+    import xarray
+
+    if not isinstance(image, xarray.DataArray):
+        raise TypeError(f"image must be an xarray.DataArray, got {type(image).__name__}")
+    targets = targets_of(image, like)
+    positions = positions_of(image, targets)
+    sampled = [dim for dim in image.dims if dim in positions]
+    new: list[Hashable] = []
+    for dim in sampled:
+        new += [each for each in positions[dim].dims if each not in new]
+    kept = [dim for dim in image.dims if dim not in positions]
+    if common := set(new) & set(kept):
+        raise ValueError(
+            f"like's coordinates have the dimensions {sorted(map(str, common))}, which the image "
+            "keeps; rename them in like"
+        )
+    is_filled = extrapolate is not True or "constant" in listed(padding_mode)
+    if fill_value is None:
+        fill_value = np.nan if image.dtype.kind in "fc" and is_filled else 0
+    order = arranged(list(image.dims), sampled, new)
+    values = sampled_values(
+        image.transpose(*kept, *sampled),
+        {dim: axis_array(positions[dim], new) for dim in sampled},
+        new,
+        {
+            "mode": mode, "padding_mode": padding_mode, "fill_value": fill_value,
+            "extrapolate": extrapolate, "antialias": antialias, "missing": missing,
+            "threads": threads,
+        },
+    )  # fmt: skip
+    coordinates = {
+        name: coordinate
+        for name, coordinate in image.coords.items()
+        if name not in targets and not set(coordinate.dims) & set(sampled)
+    }
+    coordinates |= new_coordinates(like, targets, new)
+    result = xarray.DataArray(
+        values, coordinates, (*kept, *new), name=image.name, attrs=dict(image.attrs)
+    )
+    return result.transpose(*order)
+
+
+# Coordinates --------------------------------------------------------------------------------------
+
+
+def targets_of(image: xarray.DataArray, like: Any) -> dict[Hashable, xarray.DataArray]:
+    """Return the coordinates of ``like`` that the image also has, by name."""
+    import xarray
+
+    if isinstance(like, Mapping) and not isinstance(like, xarray.Dataset):
+        named = {
+            name: value
+            if isinstance(value, xarray.DataArray)
+            else xarray.DataArray(np.asarray(value), dims=(name,) * np.ndim(value))
+            for name, value in like.items()
+        }
+        unknown = [name for name in named if name not in image.coords]
+        if unknown:
+            raise ValueError(
+                f"like has coordinates {unknown}, but the image has {list(image.coords)}"
+            )
+    elif isinstance(like, (xarray.DataArray, xarray.Dataset)):
+        named = {name: like.coords[name] for name in like.coords if name in image.coords}
+    else:
+        raise TypeError(
+            "like must be a DataArray, a Dataset or a dictionary of coordinates, got "
+            f"{type(like).__name__}"
+        )
+    chosen = {name: value for name, value in named.items() if image.coords[name].ndim > 0}
+    # Names such as "station" are no positions.
+    chosen = {name: value for name, value in chosen.items() if value.dtype.kind in "biufmM"}
+    if not chosen:
+        raise ValueError(
+            f"like has none of the image's coordinates {list(image.coords)} that are numbers or "
+            "times"
+        )
+    return chosen
+
+
+def positions_of(
+    image: xarray.DataArray, targets: Mapping[Hashable, xarray.DataArray]
+) -> dict[Hashable, xarray.DataArray]:
+    """Return the positions in pixels along each dimension that is resampled."""
+    positions: dict[Hashable, xarray.DataArray] = {}
+    groups: dict[tuple[Hashable, ...], list[Hashable]] = {}
+    for name, target in targets.items():
+        groups.setdefault(tuple(image.coords[name].dims), []).append(name)
+        if image.coords[name].dtype.kind != target.dtype.kind and target.dtype.kind in "mM":
+            raise ValueError(f"the coordinate {name!r} is a time in like, but not in the image")
+    for dims, names in groups.items():
+        if len(names) != len(dims) or any(dim in positions for dim in dims):
+            raise ValueError(
+                f"the coordinates {names} have the dimensions {list(dims)}; there must be one "
+                "coordinate for each dimension: leave some out of like, such as by drop_vars"
+            )
+        coordinates = [image.coords[name] for name in names]
+        if len(dims) == 1:
+            source, target = as_numbers(coordinates[0], targets[names[0]])
+            check_monotonic(source.values, names[0])
+            found = target.copy(data=index_of(source.values, target.values))
+            positions[dims[0]] = found.reset_coords(drop=True)
+        else:
+            positions |= curvilinear(coordinates, [targets[name] for name in names], dims)
+    if len(positions) > 3:
+        raise ValueError(
+            f"at most 3 dimensions are resampled at once, got {list(positions)}: resample one "
+            "after the other"
+        )
+    return positions
+
+
+def as_numbers(*arrays: xarray.DataArray) -> list[xarray.DataArray]:
+    """Convert coordinates to float64; times to seconds since the first coordinate's first."""
+    if arrays[0].dtype.kind not in "mM":
+        return [array.astype(np.float64) for array in arrays]
+    start = arrays[0].values.flat[0]
+    return [
+        array.copy(data=(array.values - start) / np.timedelta64(1, "s")).astype(np.float64)
+        for array in arrays
+    ]
+
+
+def check_monotonic(values: Positions, name: Hashable) -> None:
+    """Raise an error unless coordinates increase, or decrease, throughout."""
+    steps = np.diff(values)
+    if not ((steps > 0).all() or (steps < 0).all()):
+        raise ValueError(
+            f"the image's coordinate {name!r} must increase or decrease throughout; sort it by "
+            f"image.sortby({name!r})"
+        )
+
+
+def index_of(values: Positions, targets: Positions) -> Positions:
+    """Return the positions of targets among values, in pixels, also beyond the ends.
+
+    >>> index_of(np.array([0.0, 1.0, 3.0]), np.array([-1.0, 2.0, 3.0, 5.0]))
+    array([-1. ,  1.5,  2. ,  3. ])
+    """
+    if len(values) == 1:  # only the coordinate itself has a position
+        found: Positions = np.where(targets == values[0], 0.0, np.inf)
+        return np.where(np.isnan(targets), np.nan, found)
+    sign = 1.0 if values[-1] > values[0] else -1.0
+    rising, wanted = sign * values, sign * targets
+    left = np.clip(np.searchsorted(rising, wanted, "right") - 1, 0, len(values) - 2)
+    found = left + (wanted - rising[left]) / (rising[left + 1] - rising[left])
+    return found
+
+
+def curvilinear(
+    coordinates: Sequence[xarray.DataArray],
+    targets: Sequence[xarray.DataArray],
+    dims: tuple[Hashable, ...],
+) -> dict[Hashable, xarray.DataArray]:
+    """Invert coordinates with as many dimensions as there are of them.
+
+    An affine map converts coordinates to about the index of their pixel; the rest is a displacement
+    field, which `fields.invert` inverts at every pixel.  From there, q <- q + r corrects the
+    positions of the targets, r being the residual.
+    """
+    import xarray
+
+    pairs = [as_numbers(*pair) for pair in zip(coordinates, targets, strict=True)]
+    sources = np.stack([source.transpose(*dims).values for source, _ in pairs], -1)
+    wanted = xarray.broadcast(*(target for _, target in pairs))
+    shape = sources.shape[:-1]
+    indices = np.stack(np.meshgrid(*map(np.arange, shape), indexing="ij"), -1).astype(np.float64)
+    ones = np.ones((*shape, 1))
+    known = np.isfinite(sources).all(-1)
+    if not known.all():
+        raise ValueError(f"the image's coordinates {[c.name for c in coordinates]} have NaN")
+    design = np.concatenate([sources, ones], -1).reshape(-1, len(dims) + 1)
+    fit, *_ = np.linalg.lstsq(design, indices.reshape(-1, len(dims)), rcond=None)
+
+    def near(values: Positions) -> Positions:
+        result: Positions = values @ fit[:-1] + fit[-1]
+        return result
+
+    # Components in x, y order, as fields have them.
+    field = (near(sources) - indices)[..., ::-1][np.newaxis]
+    backward = invert(field, iterations=50).field
+    goal = near(np.stack([each.values for each in wanted], -1))[..., ::-1]
+    flat = goal.reshape(1, -1, len(dims))
+    shifted, found, residual = flat.copy(), flat, flat
+    for _ in range(STEPS):
+        found = shifted + at(backward, shifted)
+        residual = flat - found - at(field, found)
+        if not (np.abs(residual) > PRECISION).any():
+            break
+        shifted = shifted + residual
+    found = np.where((np.abs(residual) <= FAILED).all(-1, keepdims=True), found, np.nan)
+    # The coordinates of a pixel at the edge are not outside.
+    found = np.where(np.abs(found - np.rint(found)) < SAME, np.rint(found), found)
+    positions = found.reshape(goal.shape)[..., ::-1]
+    return {
+        dim: wanted[0].copy(data=positions[..., k]).reset_coords(drop=True)
+        for k, dim in enumerate(dims)
+    }
+
+
+def at(field: Positions, points: Positions) -> Positions:
+    """Interpolate a displacement field linearly at points (1, n, D) in pixels."""
+    sampled: Positions = grid_sample(
+        field, points, "linear", "border", coords="pixel", channel_axis=-1
+    )
+    return sampled
+
+
+def new_coordinates(
+    like: Any, targets: Mapping[Hashable, xarray.DataArray], new: Sequence[Hashable]
+) -> dict[Hashable, xarray.DataArray]:
+    """Return the coordinates of the result that come from ``like``."""
+    others = getattr(like, "coords", {})
+    along = {
+        name: coordinate
+        for name, coordinate in others.items()
+        if coordinate.dims and set(coordinate.dims) <= set(new)
+    }
+    return {name: value.variable for name, value in {**along, **targets}.items()}
+
+
+# Values -------------------------------------------------------------------------------------------
+
+
+def arranged(
+    dims: Sequence[Hashable], sampled: Sequence[Hashable], new: Sequence[Hashable]
+) -> list[Hashable]:
+    """Return the order of the result's dimensions.
+
+    >>> arranged(["t", "lat", "lon"], ["lat", "lon"], ["lon", "lat"])
+    ['t', 'lat', 'lon']
+    >>> arranged(["lat", "lon", "t"], ["lat", "lon"], ["point"])
+    ['point', 't']
+    """
+    order: list[Hashable] = []
+    for dim in dims:
+        if dim == sampled[0]:
+            order += [each for each in new if each not in sampled]
+        if dim not in sampled or dim in new:
+            order.append(dim)
+    return order
+
+
+def axis_array(positions: xarray.DataArray, new: Sequence[Hashable]) -> Positions:
+    """Return positions with an axis for each new dimension, of length 1 where they are equal."""
+    values: Positions = positions.transpose(*[dim for dim in new if dim in positions.dims]).values
+    return values.reshape([positions.sizes.get(dim, 1) for dim in new])
+
+
+def sampled_values(
+    image: xarray.DataArray,
+    positions: Mapping[Hashable, Positions],
+    new: Sequence[Hashable],
+    options: dict[str, Any],
+) -> Any:
+    """Sample the last dimensions of an image at positions in pixels.
+
+    Args:
+        image: the image, whose last dimensions are those of ``positions``, in this order.
+        positions: for each dimension, the positions of all outputs.
+        new: the dimensions of the outputs.
+        options: options of `grid_sample`.
+    """
+    data, rank = image.data, len(positions)
+    lead, spatial = data.shape[: data.ndim - rank], data.shape[data.ndim - rank :]
+    shape = np.broadcast_shapes(*(each.shape for each in positions.values()))
+    lines = [np.broadcast_to(each, shape) for each in positions.values()][::-1]
+    planes = data.reshape(1, -1, *spatial)
+    if image.chunks is None:
+        grid = np.stack(lines, -1)[np.newaxis]
+        result = grid_sample(planes, grid, coords="pixel", **options)
+    else:
+        result = sampled_chunks(image, planes, lines, new, options)
+    return result.reshape(*lead, *shape)
+
+
+def sampled_chunks(
+    image: xarray.DataArray,
+    planes: Any,
+    lines: Sequence[Positions],
+    new: Sequence[Hashable],
+    options: dict[str, Any],
+) -> Any:
+    """Sample a Dask array; the grid is made chunk by chunk, in chunks of about the image's size."""
+    import dask.array as da
+
+    from gridsample import dask
+
+    sizes = dict(zip(image.dims, image.data.chunksize, strict=True))
+    others = [sizes[dim] for dim in image.dims[-len(lines) :]]
+    wanted = [sizes.get(dim, others[min(k, len(others) - 1)]) for k, dim in enumerate(new)]
+    chunks = da.core.normalize_chunks(
+        [min(n, m) for n, m in zip(wanted, lines[0].shape, strict=True)], lines[0].shape
+    )
+    grid = da.stack([da.from_array(line, chunks, name=False) for line in lines], -1)[np.newaxis]
+    bounds = dask.coordinate_bounds(grid, coords="pixel", antialias=options["antialias"]).compute(
+        scheduler="sync"
+    )
+    if options["threads"] is None:
+        options = {name: value for name, value in options.items() if name != "threads"}
+    return dask.grid_sample(planes, grid, coords="pixel", bounds=bounds, **options)

@@ -1,0 +1,197 @@
+"""How outputs are stored, and what calls on Zarr stores share."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gridsample._version import __version__
+from gridsample.io.image import FileError, require
+from gridsample.io.omezarr import MARKERS, Multiscale, create_array, read_multiscale
+from gridsample.io.stores import (
+    Region,
+    Traffic,
+    count_files,
+    counting_store,
+    fill,
+    resumable,
+)
+
+Progress = Callable[[float], None]
+
+
+class Layout(NamedTuple):
+    """How an output is stored.
+
+    Attributes:
+        chunks: the shape of a chunk, for the spatial axes or for all; None for the input's.
+        shards: the shape of a shard, in the same way; None for no shards, or for the input's if
+            chunks are the input's.
+        zarr_format: 2 or 3; None for the input's.
+    """
+
+    chunks: Sequence[int] | None = None
+    shards: Sequence[int] | None = None
+    zarr_format: int | None = None
+
+
+AS_INPUT = Layout()
+
+
+def opened(source: Path | str, axes: str | None, traffic: Traffic) -> Multiscale:
+    """Open an image whose reads are counted."""
+    path = Path(source)
+    if not path.is_dir():
+        raise FileError(f"there is no folder {path}")
+    return read_multiscale(path, axes, counting_store(path, traffic, read_only=True))
+
+
+def stored_as(array: Any, spatial: Sequence[int], layout: Layout) -> Layout:
+    """Return a layout with a number for each axis, and everything that it leaves open."""
+    chunks, shards, zarr_format = layout
+    if shards is None and chunks is None:
+        shards = array.shards
+    full = each_axis(chunks, array.chunks, spatial, "chunks")
+    if shards is not None:
+        shards = each_axis(shards, [1] * array.ndim, spatial, "shards")
+        uneven = [n % m for n, m in zip(shards, full, strict=True)]
+        if any(uneven):
+            raise ValueError(f"shards must be multiples of chunks, got {shards} and {full}")
+    chosen = zarr_format or array.metadata.zarr_format
+    if chosen not in (2, 3):
+        raise ValueError(f"zarr_format must be 2 or 3, got {zarr_format!r}")
+    if chosen == 2 and layout.shards is None:
+        shards = None
+    return Layout(full, shards, chosen)
+
+
+def each_axis(
+    numbers: Sequence[int] | None, others: Sequence[int], spatial: Sequence[int], name: str
+) -> tuple[int, ...]:
+    """Complete numbers for the spatial axes by those of the other axes."""
+    full = list(others)
+    if numbers is None:
+        return tuple(full)
+    if len(numbers) not in (len(spatial), len(full)) or min(numbers) < 1:
+        raise ValueError(
+            f"{name} must be a positive number for each of the {len(spatial)} spatial axes, or of "
+            f"all {len(full)}, got {tuple(numbers)}"
+        )
+    axes = spatial if len(numbers) == len(spatial) else range(len(full))
+    for k, n in zip(axes, numbers, strict=True):
+        full[k] = int(n)
+    return tuple(full)
+
+
+def created(
+    folder: Path,
+    image: Multiscale,
+    shapes: Sequence[tuple[int, ...]],
+    dtype: Any,
+    layout: Layout,
+    traffic: Traffic,
+) -> tuple[Any, list[Any]]:
+    """Create the group of an output and its arrays, or open what an ended call has created."""
+    zarr = require("zarr", "zarr")
+    store = counting_store(folder, traffic, read_only=False)
+    group = zarr.open_group(store, mode="a", zarr_format=layout.zarr_format)
+    names = [axis["name"] for axis in image.axes]
+    arrays = []
+    for level, shape in enumerate(shapes):
+        if str(level) in group:
+            array = group[str(level)].with_config({"write_empty_chunks": True})
+        else:
+            array = create_array(
+                group, str(level), shape, dtype, layout.chunks or shape, layout.shards, names
+            )
+        arrays.append(array)
+    return group, arrays
+
+
+class Output(NamedTuple):
+    """An output while it is written.
+
+    Attributes:
+        group: the Zarr group.
+        arrays: its levels.
+        folder: the folder of its store.
+        traffic: what is read and written.
+        workers: how many files are computed at a time.
+        report: called after each file.
+    """
+
+    group: Any
+    arrays: list[Any]
+    folder: Path
+    traffic: Traffic
+    workers: int
+    report: Callable[[], None]
+
+    def fill(self, level: int, compute: Callable[[Region], NDArray[Any]]) -> None:
+        """Compute every chunk or shard of a level that is not there yet."""
+        fill(self.arrays[level], self.folder, compute, self.traffic, self.workers, self.report)
+
+
+@contextmanager
+def written(
+    path: Path | str,
+    image: Multiscale,
+    shapes: Sequence[tuple[int, ...]],
+    layout: Layout,
+    traffic: Traffic,
+    recipe: Mapping[str, Any],
+    threads: int | None,
+    overwrite: bool,
+    progress: Progress,
+) -> Iterator[Output]:
+    """Provide an output with empty levels, which is at its path after the block.
+
+    Args:
+        path: the folder to create.
+        image: the image that it is computed from.
+        shapes: the shape of each level.
+        layout: a complete layout, of `stored_as`.
+        recipe: the other arguments that determine the output, as JSON.
+        traffic, threads, overwrite, progress: as in `gridsample.zarr.warp`.
+    """
+    base = image.arrays[0]
+    whole = {
+        **recipe, "version": __version__, "shapes": shapes, "layout": layout._asdict(),
+        "axes": [dict(axis) for axis in image.axes], "source": identity(image),
+    }  # fmt: skip
+    with resumable(Path(path), whole, overwrite=overwrite) as folder:
+        group, arrays = created(folder, image, shapes, base.dtype, layout, traffic)
+        total = sum(count_files(array.shape, array.shards or array.chunks) for array in arrays)
+
+        def report() -> None:
+            progress(min(1.0, (traffic.done + traffic.done_before) / total))
+
+        yield Output(group, arrays, folder, traffic, threads or os.cpu_count() or 1, report)
+
+
+def identity(image: Multiscale) -> list[Any]:
+    """Describe an input, so that a call is continued only for the same one: where and when."""
+    array = image.arrays[0]
+    folder = Path(image.path, array.path)
+    times = [(folder / name).stat().st_mtime_ns for name in MARKERS if (folder / name).exists()]
+    return [str(folder.resolve()), array.shape, str(array.dtype), times]
+
+
+def planes_of(array: NDArray[Any], spatial: Sequence[int]) -> NDArray[Any]:
+    """View an array with all axes as (1, C, *spatial)."""
+    order = [k for k in range(array.ndim) if k not in spatial] + list(spatial)
+    turned = array.transpose(order)
+    return turned.reshape(1, -1, *turned.shape[array.ndim - len(spatial) :])
+
+
+def from_planes(planes: NDArray[Any], shape: Sequence[int], spatial: Sequence[int]) -> NDArray[Any]:
+    """View (1, C, *spatial) as an array with all axes."""
+    order = [k for k in range(len(shape)) if k not in spatial] + list(spatial)
+    turned = planes.reshape([shape[k] for k in order])
+    return turned.transpose(np.argsort(order))

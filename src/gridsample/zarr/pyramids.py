@@ -1,0 +1,205 @@
+"""Pyramids: an image and its halved copies."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gridsample.definitions.plan import check_threads, find_method
+from gridsample.io.omezarr import Multiscale, blocks_affine, halved, write_metadata
+from gridsample.io.stores import ChunkReader, Region, Traffic
+from gridsample.ops.resizing import interpolate
+from gridsample.zarr.layouts import (
+    AS_INPUT,
+    Layout,
+    Progress,
+    from_planes,
+    opened,
+    planes_of,
+    stored_as,
+    written,
+)
+
+
+def pyramid(
+    source: Path | str,
+    output: Path | str,
+    *,
+    levels: int | None = None,
+    mode: str | None = None,
+    axes: str | None = None,
+    halve: str | None = None,
+    missing: str = "propagate",
+    layout: Layout = AS_INPUT,
+    threads: int | None = None,
+    overwrite: bool = False,
+    progress: Progress = lambda share: None,
+) -> Traffic:
+    """Write an image and its halved copies as an OME-Zarr image.
+
+    Each level has half as many pixels along each spatial axis as the one before, rounded up.  A
+    pixel is the mean of two pixels along each axis, or the most frequent of their labels.  At the
+    end of an odd axis there is only one; means weight pixels by the part that is on the image.  So
+    the pixels of level k are the means of blocks of 2**k pixels, as far as these exist, apart from
+    the rounding of integers at each level.  Blocks start at the first pixel: level k has exactly
+    the scale 2**k and the translation (2**k - 1) / 2, in units of the first level's spacing.
+
+    Args:
+        source: the folder of a Zarr array or of an OME-Zarr image, whose finest level is read.
+        output: the folder to create.
+        levels: the number of levels, the first included; None until the image fits into one chunk.
+        mode: "linear" for means, "label" for votes, of which the smallest label wins a tie; None
+            for "label" if the source is marked as a label image, otherwise "linear".
+        axes: the names of the source's axes, such as "cyx"; None for those in its metadata.
+        halve: the names of the axes to halve, such as "yx"; None for all spatial axes.
+        missing: "propagate" or "ignore" NaN, as in `gridsample.interpolate`.
+        layout: chunks, shards and Zarr version of the output.
+        threads: how many chunks are computed at a time; None for one per core.
+        overwrite: whether to replace the output if it exists.
+        progress: called with the share of the work that is done, up to 1.0.
+
+    Returns:
+        What was read and written.
+
+    Raises:
+        FileError: the source is no Zarr store, or the output cannot be written.
+        MissingExtraError: `zarr` is not installed.
+        TypeError: the pixels cannot be averaged, or labels are not integers.
+        ValueError: an argument is not accepted.
+
+    Example:
+        >>> import tempfile
+        >>> import numpy as np, zarr, gridsample.zarr
+        >>> folder = tempfile.mkdtemp()
+        >>> _ = zarr.create_array(folder + "/in", data=np.arange(5.0), chunks=(2,))
+        >>> _ = gridsample.zarr.pyramid(folder + "/in", folder + "/out")
+        >>> [zarr.open(folder + "/out")[level][:].tolist() for level in ("1", "2")]
+        [[0.5, 2.5, 4.0], [1.5, 4.0]]
+    """
+    check_threads(threads)
+    if levels is not None and levels < 1:
+        raise ValueError(f"levels must be at least 1, got {levels}")
+    traffic = Traffic()
+    image = opened(source, axes, traffic)
+    mode = mode or ("label" if "image-label" in image.extras else "linear")
+    check_halving(mode)
+    base = image.arrays[0]
+    halving = halved_axes(image, halve)
+    stored = stored_as(base, image.spatial, layout)
+    shapes, factors = level_shapes(base.shape, halving, stored.chunks or base.chunks, levels)
+    recipe = {"command": "pyramid", "mode": mode, "missing": missing}
+    spatial = image.spatial
+    with written(
+        output, image, shapes, stored, traffic, recipe, threads, overwrite, progress
+    ) as out:
+        out.fill(0, ChunkReader(base).__getitem__)
+        for level in range(1, len(shapes)):
+            finer, factor = ChunkReader(out.arrays[level - 1]), factors[level - 1]
+            steps = [b // a for a, b in zip(factor, factors[level], strict=True)]
+            shares = last_shares(base.shape, factor)
+            out.fill(level, partial(
+                halved_region, finer=finer, steps=steps, spatial=spatial, mode=mode,
+                missing=missing, shares=shares,
+            ))  # fmt: skip
+        scales = [blocks_affine(factor) for factor in factors]
+        name = Path(output).stem
+        write_metadata(out.group, image, image.affines[0], scales, name, mode)
+    return traffic
+
+
+def check_halving(mode: str) -> None:
+    """Raise an error unless a method at half scale reads exactly two pixels along an axis."""
+    if find_method(mode).name not in ("linear", "label"):
+        raise ValueError(f"mode must be 'linear' or 'label' for a pyramid, got {mode!r}")
+
+
+def halved_axes(image: Multiscale, names: str | None) -> tuple[int, ...]:
+    """Return the axes to halve by their names."""
+    known = {image.axes[k]["name"]: k for k in image.spatial}
+    if names is None:
+        return image.spatial
+    unknown = [name for name in names if name not in known]
+    if unknown or not names:
+        raise ValueError(
+            f"halve must name some of the spatial axes {''.join(known)}, got {names!r}"
+        )
+    return tuple(known[name] for name in names)
+
+
+def level_shapes(
+    shape: tuple[int, ...], halving: Sequence[int], chunks: Sequence[int], levels: int | None
+) -> tuple[list[tuple[int, ...]], list[tuple[int, ...]]]:
+    """Return the shape of each level, and the pixels of the first level in one of its pixels.
+
+    >>> level_shapes((1, 9, 5), (1, 2), (1, 4, 4), None)
+    ([(1, 9, 5), (1, 5, 3), (1, 3, 2)], [(1, 1, 1), (1, 2, 2), (1, 4, 4)])
+    """
+    shapes, factors = [shape], [(1,) * len(shape)]
+    while levels is None or len(shapes) < levels:
+        last = shapes[-1]
+        is_small = all(last[k] <= chunks[k] for k in halving)
+        steps = [2 if k in halving and n > 1 else 1 for k, n in enumerate(last)]
+        if max(steps) == 1 or (levels is None and is_small):
+            break
+        shapes.append(halved(last, steps))
+        factors.append(tuple(a * b for a, b in zip(factors[-1], steps, strict=True)))
+    return shapes, factors
+
+
+def last_shares(shape: Sequence[int], factors: Sequence[int]) -> tuple[float, ...]:
+    """Return the part of a level's last pixel that is on the image, along each axis.
+
+    >>> last_shares((5, 8), (4, 4))
+    (0.25, 1.0)
+    """
+    return tuple(((n - 1) % factor + 1) / factor for n, factor in zip(shape, factors, strict=True))
+
+
+def halved_region(
+    region: Region,
+    finer: ChunkReader,
+    steps: Sequence[int],
+    spatial: Sequence[int],
+    mode: str,
+    missing: str,
+    shares: Sequence[float],
+) -> NDArray[Any]:
+    """Halve the part of a level that a region of the next one shows.
+
+    Args:
+        region: the region of the next level.
+        finer: the level.
+        steps: the pixels of the level in a pixel of the next one, 1 or 2, along each axis.
+        spatial: which axes are spatial.
+        mode, missing: as in `pyramid`.
+        shares: see `last_shares`.
+    """
+    whole = [slice(part.start * n, part.stop * n) for part, n in zip(region, steps, strict=True)]
+    sizes = finer.shape
+    inside = tuple(
+        slice(part.start, min(part.stop, n)) for part, n in zip(whole, sizes, strict=True)
+    )
+    odd = [(0, a.stop - b.stop) for a, b in zip(whole, inside, strict=True)]
+    pixels = np.pad(finer[inside], odd, mode="edge")
+    planes = planes_of(pixels, spatial)
+    tail = planes.shape[2:]
+    weights = None
+    if find_method(mode).name != "label" and any(
+        whole[k].stop >= sizes[k] and (odd[k][1] or shares[k] < 1) for k in spatial
+    ):
+        weights = np.ones((1, 1, *tail))
+        for axis, k in enumerate(spatial, 2):
+            line = np.moveaxis(weights, axis, -1)
+            line[..., sizes[k] - whole[k].start :] = 0
+            line[..., sizes[k] - 1 - whole[k].start :][..., :1] *= shares[k]
+    shape = [part.stop - part.start for part in region]
+    result = interpolate(
+        planes, [shape[k] for k in spatial], mode=mode, align_corners=False, missing=missing,
+        weights=weights, threads=1,
+    )  # fmt: skip
+    return from_planes(result, shape, spatial)

@@ -1,0 +1,107 @@
+"""Resizing: each block from the part of the image that its weights reach."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gridsample.definitions.plan import Mode, check_threads
+from gridsample.io.omezarr import moved, write_metadata
+from gridsample.io.stores import ChunkReader, Region, Traffic
+from gridsample.ops.resizing import interpolate, plan_resizing, resize_block, windows_of
+from gridsample.warp import fitted
+from gridsample.zarr.layouts import (
+    AS_INPUT,
+    Layout,
+    Progress,
+    from_planes,
+    opened,
+    planes_of,
+    stored_as,
+    written,
+)
+
+
+def resize(
+    source: Path | str,
+    output: Path | str,
+    size: Sequence[int],
+    mode: Mode = "linear",
+    *,
+    align_corners: bool | None = None,
+    antialias: bool = False,
+    axes: str | None = None,
+    layout: Layout = AS_INPUT,
+    threads: int | None = None,
+    overwrite: bool = False,
+    progress: Progress = lambda share: None,
+) -> Traffic:
+    """Resize an image of a Zarr store, and write the result to another store.
+
+    The results are those of `gridsample.interpolate` for the whole image in memory, bit for bit;
+    splines differ by rounding.
+
+    Args:
+        source: the folder of a Zarr array or of an OME-Zarr image, whose finest level is read.
+        output: the folder to create, an OME-Zarr image with one level.
+        size: the output's size along the spatial axes, in the order of the array.
+        mode: the method, as in `interpolate`; several are in x, y, z order.
+        align_corners: as in `interpolate`.
+        antialias: whether weights are stretched along axes that shrink, as in `interpolate`.
+        axes, layout, threads, overwrite, progress: as in `warp`.
+
+    Returns:
+        What was read and written.
+
+    Raises:
+        FileError: the source is no Zarr store, or the output cannot be written.
+        MissingExtraError: `zarr` is not installed.
+        TypeError: an argument is not accepted.
+        ValueError: an argument is not accepted.
+
+    Example:
+        >>> import tempfile
+        >>> import numpy as np, zarr, gridsample.zarr
+        >>> folder = tempfile.mkdtemp()
+        >>> _ = zarr.create_array(folder + "/in", data=np.arange(6.0), chunks=(2,))
+        >>> _ = gridsample.zarr.resize(folder + "/in", folder + "/out", [3])
+        >>> zarr.open(folder + "/out")["0"][:]
+        array([0.5, 2.5, 4.5])
+    """
+    check_threads(threads)
+    traffic = Traffic()
+    image = opened(source, axes, traffic)
+    base, spatial = image.arrays[0], image.spatial
+    inputs = [base.shape[k] for k in spatial]
+    resizing = plan_resizing(inputs, size, None, mode, align_corners, None, antialias, threads=1)
+    reader = ChunkReader(base)
+    # Errors of the dtype are raised before anything is written.
+    pixel = np.zeros((1, 1) + (1,) * len(spatial), reader.dtype)
+    interpolate(pixel, pixel.shape[2:], mode=mode, align_corners=align_corners, antialias=antialias)
+    shape = list(base.shape)
+    for k, n in zip(spatial, resizing.size, strict=True):
+        shape[k] = n
+    stored = stored_as(base, spatial, layout)
+
+    def block(region: Region) -> NDArray[np.generic]:
+        windows = windows_of(resizing, inputs, [region[k] for k in spatial])
+        whole = list(region)
+        for k, window in zip(spatial, windows, strict=True):
+            whole[k] = window.inputs
+        planes = resize_block(planes_of(reader[tuple(whole)], spatial), windows, resizing, inputs)
+        return from_planes(planes, [part.stop - part.start for part in region], spatial)
+
+    recipe = {
+        "command": "resize", "mode": mode, "align_corners": align_corners, "antialias": antialias
+    }  # fmt: skip
+    with written(
+        output, image, [tuple(shape)], stored, traffic, recipe, threads, overwrite, progress
+    ) as out:
+        out.fill(0, block)
+        voxels = fitted(tuple(inputs), resizing.size, bool(align_corners))
+        affine = moved(image.affines[0], voxels, spatial)
+        write_metadata(out.group, image, affine, name=Path(output).stem)
+    return traffic

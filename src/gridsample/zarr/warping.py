@@ -1,0 +1,369 @@
+"""Warps: sampling an image block by block, each from the part of the image that it shows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gridsample.chunked.blocks import (
+    check_sides,
+    longest_side,
+    sample_grid,
+    sample_maps,
+    with_neighbours,
+)
+from gridsample.chunked.regions import (
+    Block,
+    Sampling,
+    bounds_of_grid,
+    bounds_of_maps,
+    region_of,
+    sampling_of,
+)
+from gridsample.chunked.windows import Window
+from gridsample.definitions.plan import Mode, check_threads
+from gridsample.io.image import FileError
+from gridsample.io.omezarr import Affine, Multiscale, moved, read_multiscale, write_metadata
+from gridsample.io.stores import ChunkReader, Region, Traffic
+from gridsample.ops.affine import affine_sample
+from gridsample.ops.sampling import grid_sample
+from gridsample.world import Displacement
+from gridsample.zarr.coefficients import Coefficients, lines_of
+from gridsample.zarr.layouts import (
+    AS_INPUT,
+    Layout,
+    Progress,
+    from_planes,
+    opened,
+    planes_of,
+    stored_as,
+    written,
+)
+
+Array = NDArray[Any]
+
+
+def warp(
+    source: Path | str,
+    output: Path | str,
+    matrix: Any = None,
+    size: Sequence[int] | None = None,
+    mode: Mode = "linear",
+    padding_mode: Mode = "zeros",
+    *,
+    like: Path | str | None = None,
+    transform: Sequence[Any] = (),
+    voxels: Any = None,
+    axes: str | None = None,
+    layout: Layout = AS_INPUT,
+    threads: int | None = None,
+    overwrite: bool = False,
+    progress: Progress = lambda share: None,
+    **options: Any,
+) -> Traffic:
+    """Sample an image of a Zarr store at new places, and write the result to another store.
+
+    The results are those of `gridsample.affine_sample` or `gridsample.grid_sample` for the whole
+    image in memory, bit for bit; splines differ by rounding.  Each chunk of the output is
+    computed from those chunks of the source that it shows.
+
+    Without ``like`` and ``transform``, the output pixel with the indices v shows the image at the
+    indices ``matrix @ v``.  With them, it shows the image at
+
+        inverse(affine) @ transform(like_affine @ v)
+
+    where the affines are those of the OME-Zarr metadata, as in `gridsample.resample`.
+
+    Args:
+        source: the folder of a Zarr array or of an OME-Zarr image, whose finest level is read.
+        output: the folder to create, an OME-Zarr image with one level.
+        matrix: (D + 1, D + 1) or (D, D + 1) for D spatial axes in the order of the array, z, y, x;
+            None for the identity.
+        size: the output's size along the spatial axes; None for the source's, or that of ``like``.
+        mode: the interpolation method, as in `grid_sample`.
+        padding_mode: the boundary, as in `grid_sample`.
+        like: an image whose pixels the output has: its size, and its position in the world.
+        transform: matrices (D + 1, D + 1) and `gridsample.world.Displacement`s from the output's
+            world to the source's, the first applied first, in the order of the axes, such as
+            `gridsample.io.rfc5.read_transformations` returns.
+        voxels: (D + 1, D + 1), from the output's pixels to pixels of the source, as the metadata of
+            the output shall say; None if both have the same place in the world.
+        axes: the names of the source's axes, such as "cyx"; None for those in its metadata.
+        layout: chunks, shards and Zarr version of the output.
+        threads: how many chunks are computed at a time; None for one per core.
+        overwrite: whether to replace the output if it exists.
+        progress: called with the share of the work that is done, up to 1.0.
+        options: ``fill_value``, ``extrapolate``, ``antialias``, ``max_samples``, ``missing`` and
+            ``prefilter`` of `grid_sample`.
+
+    Returns:
+        What was read and written.
+
+    Raises:
+        FileError: a folder is no Zarr store, or the output cannot be written.
+        MissingExtraError: `zarr` is not installed.
+        TypeError: an argument is not accepted.
+        ValueError: an argument is not accepted.
+
+    Example:
+        >>> import tempfile
+        >>> import numpy as np, zarr, gridsample.zarr
+        >>> folder = tempfile.mkdtemp()
+        >>> _ = zarr.create_array(folder + "/in", data=np.arange(5.0), chunks=(2,))
+        >>> _ = gridsample.zarr.warp(folder + "/in", folder + "/out", [[1.0, 0.5], [0.0, 1.0]])
+        >>> zarr.open(folder + "/out")["0"][:]
+        array([0.5, 1.5, 2.5, 3.5, 2. ])
+    """
+    check_threads(threads)
+    traffic = Traffic()
+    image = opened(source, axes, traffic)
+    way = way_of(image, matrix, size, like, transform, voxels)
+    options |= {"mode": mode, "padding_mode": padding_mode, "threads": 1}
+    base, spatial = image.arrays[0], image.spatial
+    call = call_of(base, spatial, way, options)
+    shape = list(base.shape)
+    for k, n in zip(spatial, way.size, strict=True):
+        shape[k] = n
+    stored = stored_as(base, spatial, layout)
+    recipe = {
+        "command": "warp", "affine": way.affine.tolist(), "options": repr(sorted(options.items())),
+        "steps": [described(step) for step in way.steps],
+    }  # fmt: skip
+    with written(
+        output, image, [tuple(shape)], stored, traffic, recipe, threads, overwrite, progress
+    ) as out:
+        reader = ChunkReader(base)
+        lines = lines_of(call, spatial) if call.options.prefilter else []
+        if lines:
+            wide = np.complex128 if reader.dtype.kind == "c" else np.float64
+            reader = ChunkReader(Coefficients(reader, lines, np.dtype(wide)))
+        dtype = np.dtype(base.dtype).newbyteorder("=")
+        out.fill(0, Warped(call, way, reader, spatial, dtype).compute)
+        write_metadata(out.group, image, way.affine, name=Path(output).stem)
+    return traffic
+
+
+# From the output to the image ---------------------------------------------------------------------
+
+
+class Way(NamedTuple):
+    """How an output's pixels are mapped to those of the image.
+
+    Attributes:
+        size: the output's spatial shape.
+        steps: matrices (D + 1, D + 1) and displacement fields, the first applied first, in the
+            order of the axes; the first starts from pixels of the output.
+        affine: from indices of the output to the world, for all axes.
+    """
+
+    size: tuple[int, ...]
+    steps: tuple[Any, ...]
+    affine: Affine
+
+
+def way_of(
+    image: Multiscale, matrix: Any, size: Any, like: Any, transform: Sequence[Any], voxels: Any
+) -> Way:
+    """Check the arguments that describe a warp."""
+    spatial, rank = image.spatial, len(image.spatial)
+    if rank not in (1, 2, 3):
+        raise FileError(f"the image has {rank} spatial axes; 1 to 3 are accepted")
+    is_world = like is not None or len(transform) > 0
+    if is_world and (matrix is not None or voxels is not None):
+        raise ValueError("give either a matrix of pixels, or like and transform")
+    own = tuple(image.arrays[0].shape[k] for k in spatial)
+    affine = image.affines[0]
+    if like is not None:
+        other = read_multiscale(like)
+        if len(other.spatial) != rank:
+            raise FileError(f"{like} has {len(other.spatial)} spatial axes, but the image {rank}")
+        own = tuple(other.arrays[0].shape[k] for k in other.spatial)
+        keep = [*spatial, len(affine) - 1]
+        affine = affine.copy()
+        affine[np.ix_(keep, keep)] = other.spatial_affine()
+    shape = own if size is None else tuple(int(n) for n in size)
+    if len(shape) != rank or min(shape) < 1:
+        raise ValueError(f"size must be {rank} positive integers, got {size!r}")
+    if not is_world:
+        moving = np.eye(rank + 1) if voxels is None else checked(voxels, rank, "voxels")
+        square = np.eye(rank + 1) if matrix is None else checked(matrix, rank, "matrix")
+        return Way(shape, (square,), moved(affine, moving, spatial))
+    start, end = affine[np.ix_([*spatial, -1], [*spatial, -1])], image.spatial_affine()
+    try:
+        back = np.linalg.inv(end)
+    except np.linalg.LinAlgError:
+        raise FileError("the affine map of the image is singular") from None
+    steps = [start, *transform, back]
+    for step in steps:
+        checked(step.affine if isinstance(step, Displacement) else step, rank, "transform")
+    return Way(shape, joined(steps), affine)
+
+
+def checked(matrix: Any, rank: int, name: str) -> Affine:
+    """Return a matrix as (D + 1, D + 1), or raise an error."""
+    square = np.eye(rank + 1)
+    values = np.asarray(matrix, np.float64)
+    if (
+        values.shape not in ((rank, rank + 1), (rank + 1, rank + 1))
+        or not np.isfinite(values).all()
+    ):
+        raise ValueError(
+            f"{name} must be a matrix of finite numbers, ({rank + 1}, {rank + 1}), for "
+            f"{rank} spatial axes; got the shape {values.shape}"
+        )
+    square[: len(values)] = values
+    if not np.array_equal(square[-1], np.eye(rank + 1)[-1]):
+        raise ValueError(f"{name} must be affine: its last row must be 0 ... 0 1")
+    return square
+
+
+def joined(steps: Sequence[Any]) -> tuple[Any, ...]:
+    """Multiply neighbouring matrices."""
+    result: list[Any] = []
+    for step in steps:
+        is_field = isinstance(step, Displacement)
+        if is_field or not result or isinstance(result[-1], Displacement):
+            result.append(step if is_field else np.asarray(step, np.float64))
+        else:
+            result[-1] = step @ result[-1]
+    return tuple(result)
+
+
+def described(step: Any) -> Any:
+    """Describe a step, so that a warp is continued only with the same ones."""
+    if isinstance(step, Displacement):
+        values = np.ascontiguousarray(step.vectors)
+        return [hash_of(values), np.asarray(step.affine).tolist()]
+    return step.tolist()
+
+
+def hash_of(values: Array) -> str:
+    """Return a number that tells arrays apart."""
+    import hashlib
+
+    return hashlib.sha256(values.tobytes()).hexdigest()
+
+
+# Blocks -------------------------------------------------------------------------------------------
+
+
+def call_of(array: Any, spatial: Sequence[int], way: Way, options: dict[str, Any]) -> Sampling:
+    """Check the options of sampling, for images of an array's dtype."""
+    rank, dtype = len(spatial), np.dtype(array.dtype).newbyteorder("=")
+    size = tuple(array.shape[k] for k in spatial)
+    real = np.float64
+    call = sampling_of((1, 1, *size), way.size, coords="pixel", real=real, **options)
+    # Errors of the dtype, and of combinations, are raised before anything is written.
+    first = np.eye(rank, rank + 1)[np.newaxis]
+    affine_sample(
+        np.zeros((1, 1) + (1,) * rank, dtype),
+        first,
+        (1, 1) + (1,) * rank,
+        coords="pixel",
+        **options,
+    )
+    if len(way.steps) == 1:
+        columns = theta_of(way.steps[0])[0, :, :rank].T
+        check_sides(call, longest_side(call, list(columns)))
+    return call
+
+
+def theta_of(matrix: Affine) -> Array:
+    """Convert a matrix of indices in the order of the axes to one of x, y, z, (1, D, D + 1)."""
+    rank = len(matrix) - 1
+    order = [*range(rank - 1, -1, -1), rank]
+    return np.ascontiguousarray(matrix[np.ix_(order, order)][np.newaxis, :rank])
+
+
+class Warped(NamedTuple):
+    """Computes regions of a warped image.
+
+    Attributes:
+        call: the call of the whole image.
+        way: from the output to the image.
+        reader: reads the image, or its coefficients.
+        spatial: which axes are spatial.
+        dtype: the dtype of the image.
+    """
+
+    call: Sampling
+    way: Way
+    reader: ChunkReader
+    spatial: tuple[int, ...]
+    dtype: np.dtype[Any]
+
+    def compute(self, region: Region) -> Array:
+        """Compute a region of the output, with all axes."""
+        block: Block = tuple(region[k] for k in self.spatial)
+        shape = [part.stop - part.start for part in region]
+        if len(self.way.steps) == 1:
+            theta = theta_of(self.way.steps[0])
+            window = self.window(bounds_of_maps(self.call, theta, block), region)
+            planes = sample_maps(self.call, window, theta, block, dtype=self.dtype)
+        else:
+            grid = self.positions(with_neighbours(self.call, block))
+            if self.call.options.footprint is not None:
+                sides = [np.diff(grid, axis=1 + k) for k in range(len(block))]
+                check_sides(self.call, longest_side(self.call, sides))
+            window = self.window(bounds_of_grid(self.call, grid), region)
+            planes = sample_grid(self.call, window, grid, block, dtype=self.dtype)
+        return from_planes(planes, shape, self.spatial)
+
+    def window(self, bounds: Any, region: Region) -> Window:
+        """Read the pixels that a region needs."""
+        needed = region_of(self.call, bounds)
+        others = [k for k in range(len(region)) if k not in self.spatial]
+        planes = int(np.prod([region[k].stop - region[k].start for k in others], dtype=int))
+        window = Window(needed, (1, planes, *self.call.spatial), self.reader.dtype)
+        for box in needed.boxes():
+            whole = list(region)
+            for k, part in zip(self.spatial, box, strict=True):
+                whole[k] = part
+            window.write(box, planes_of(self.reader[tuple(whole)], self.spatial))
+        return window
+
+    def positions(self, block: Block) -> Array:
+        """Return the grid of a block's points in pixels, (1, *block, D), x first.
+
+        Each point is computed by itself, so that it does not depend on the block.
+        """
+        indices = np.meshgrid(
+            *(np.arange(part.start, part.stop, dtype=np.float64) for part in block), indexing="ij"
+        )
+        points = np.stack(indices, -1)
+        for step in self.way.steps:
+            if isinstance(step, Displacement):
+                points = points + displacements(step, points)
+            else:
+                points = applied(step, points)
+        return np.ascontiguousarray(points[np.newaxis, ..., ::-1])
+
+
+def applied(matrix: Affine, points: Array) -> Array:
+    """Apply a matrix to points (..., D); every sum is taken in the same order."""
+    rank = points.shape[-1]
+    result = np.empty_like(points)
+    for k in range(rank):
+        line = points[..., 0] * matrix[k, 0]
+        for j in range(1, rank):
+            line += points[..., j] * matrix[k, j]
+        result[..., k] = line + matrix[k, rank]
+    return result
+
+
+def displacements(step: Displacement, points: Array) -> Array:
+    """Interpolate a displacement field at points of the world; beyond its voxels, it is 0."""
+    # With channels first, the bits of a point do not depend on the points beside it.
+    vectors = np.ascontiguousarray(np.moveaxis(np.asarray(step.vectors, np.float64), -1, 0))
+    positions = applied(np.linalg.inv(np.asarray(step.affine, np.float64)), points)
+    grid = np.ascontiguousarray(positions.reshape(1, -1, positions.shape[-1])[..., ::-1])
+    sampled = grid_sample(
+        vectors[np.newaxis], grid, "linear", "border", coords="pixel", threads=1,
+        extrapolate="edges",
+    )  # fmt: skip
+    result: Array = np.moveaxis(sampled[0], 0, -1).reshape(points.shape)
+    return result
