@@ -445,6 +445,13 @@ def _add_resize(commands: Any) -> None:
         help="output size divided by input size (rounded down): one factor, or one per axis",
     )
     command.add_argument(
+        "--spacing",
+        type=words.numbers,
+        metavar="S[,S]",
+        help="distance between the output's pixels or voxels, in the units of a NIfTI file or a "
+        "GeoTIFF; the size is rounded, and the extent is kept",
+    )
+    command.add_argument(
         "--mode",
         type=words.names,
         default="bilinear",
