@@ -16,8 +16,9 @@ A ratio is the peer's time divided by ours: the median over rounds, in each of w
 runs once.  Above 1, we are faster.  "Of copy" is the time that a plain copy would need to touch
 input, grid and output once, divided by the measured time.
 
-The figures, a page and a chart (cpu.json, cpu.md, cpu.png) are written to docs/benchmarks.  Those
-of a partial run are written to a temporary folder, unless --out or --resume is given.
+The figures, a page and charts (cpu.json, cpu.md, cpu.png, peers.png) are written to
+docs/benchmarks.  Those of a partial run are written to a temporary folder, unless --out or --resume
+is given.
 """
 
 from __future__ import annotations

@@ -73,7 +73,11 @@ class Record:
                     f"{self.path} holds figures of another {name.rstrip('s')} "
                     f"({'; '.join(differ)}): begin anew, or in another folder (--out)"
                 )
-        self.machine = held["machine"]
+        self.show(held)
+
+    def show(self, held: dict[str, Any]) -> None:
+        """Take over what a file holds, of any machine and any versions."""
+        self.machine, self.versions = held["machine"], held["versions"]
         self.rows = {(row["case"], row["threads"]): row for row in held["rows"]}
         self.bandwidth = {int(key): value for key, value in held["bandwidth"].items()}
 

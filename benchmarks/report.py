@@ -1,10 +1,16 @@
-"""The report of a run: a page with tables, and a chart."""
+"""The report of a run: a page with tables, and charts.
+
+``python -m benchmarks.report [FOLDER]`` writes it again from the figures in docs/benchmarks, or in
+another folder, without measuring.
+"""
 
 from __future__ import annotations
 
+import json
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from benchmarks.cases import HALVES, TINY, Case
 from benchmarks.measuring import Row
@@ -124,51 +130,103 @@ def group_of(case: Case) -> str:
     return next(name for name, holds in GROUPS.items() if holds(case))
 
 
+TICKS = (0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500)
+
+
+class Line(NamedTuple):
+    """A line of a chart: its name, the ratios on it, and their colour."""
+
+    name: str
+    ratios: list[float]
+    color: str
+
+
+def draw(panel: Any, lines: Sequence[Line]) -> None:
+    """A dot for each ratio and a bar for their mean.  The axis reaches as far as the ratios do."""
+    for y, line in enumerate(reversed(lines)):
+        if line.ratios:
+            at = [y] * len(line.ratios)
+            panel.plot(line.ratios, at, "o", color=line.color, alpha=0.45, ms=5, mew=0)
+            panel.plot([geometric_mean(line.ratios)], [y], "|", color="black", ms=13, mew=2)
+    panel.axvline(1, color="black", lw=1)
+    panel.set_xscale("log")
+    panel.set_xlabel("peer's time / ours (right of 1 we are faster; bar: geometric mean)")
+    panel.grid(axis="x", which="both", color="0.9")
+    panel.set_axisbelow(True)
+    low, high = panel.get_xlim()
+    ticks = [tick for tick in TICKS if low <= tick <= high]
+    panel.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
+    panel.set_xticks([], minor=True)
+    panel.set_yticks(range(len(lines)), [line.name for line in reversed(lines)])
+
+
+def save(figure: Any, record: Record, peers: Sequence[str], path: Path) -> None:
+    """Write a chart, with the machine and the versions below it."""
+    named = ", ".join(f"{peer} {record.versions.get(peer, '')}".strip() for peer in peers)
+    words = f"{record.machine['processor']}; {named}"
+    figure.text(0.995, -0.005, words, ha="right", va="top", fontsize=7, color="0.35")
+    figure.savefig(path, dpi=110, bbox_inches="tight")
+
+
+def palette(peers: Sequence[str]) -> dict[str, str]:
+    """A colour for each peer."""
+    from matplotlib import rcParams
+
+    return dict(zip(peers, rcParams["axes.prop_cycle"].by_key()["color"], strict=False))
+
+
 def chart(record: Record, path: Path) -> None:
     """A dot for each ratio, on a line for each group and peer; a panel for each setting."""
-    from matplotlib import rcParams
     from matplotlib.figure import Figure
 
     rows = [row for row in record.rows.values() if row["peers"]]
     if not rows:
         return
     threads = sorted({row["threads"] for row in rows})
-    lines = sorted({(group_of(case_of(row)), peer) for row in rows for peer in row["peers"]})
-    peers = sorted({peer for _, peer in lines})
-    colors = dict(zip(peers, rcParams["axes.prop_cycle"].by_key()["color"], strict=False))
-    figure = Figure(
-        figsize=(5.6 * len(threads) + 2.4, 0.3 * len(lines) + 1.9), layout="constrained"
-    )
+    pairs = sorted({(group_of(case_of(row)), peer) for row in rows for peer in row["peers"]})
+    peers = sorted({peer for _, peer in pairs})
+    colors = palette(peers)
+    size = (5.6 * len(threads) + 2.4, 0.3 * len(pairs) + 1.9)
+    figure = Figure(figsize=size, layout="constrained")
     panels = figure.subplots(1, len(threads), sharey=True, sharex=True, squeeze=False)[0]
     for panel, count in zip(panels, threads, strict=True):
-        for y, (group, peer) in enumerate(reversed(lines)):
-            ratios = ratios_of(rows, count, group, peer)
-            if ratios:
-                panel.plot(
-                    ratios, [y] * len(ratios), "o", color=colors[peer], alpha=0.45, ms=5, mew=0
-                )
-                panel.plot([geometric_mean(ratios)], [y], "|", color="black", ms=13, mew=2)
-        panel.axvline(1, color="black", lw=1)
-        panel.set_xscale("log")
-        panel.set_xlabel("peer's time / ours (right of 1 we are faster; bar: geometric mean)")
+        lines = [
+            Line(f"{group} · {peer}", ratios_of(rows, count, group, peer), colors[peer])
+            for group, peer in pairs
+        ]
+        draw(panel, lines)
         panel.set_title(f"{count} thread{'s' * (count > 1)}")
-        panel.grid(axis="x", which="both", color="0.9")
-        panel.set_axisbelow(True)
-        ticks = (0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500)
-        low, high = panel.get_xlim()
-        panel.set_xticks([t for t in ticks if low <= t <= high], minor=False)
-        panel.set_xticks([], minor=True)
-        panel.set_xticklabels([f"{t:g}" for t in ticks if low <= t <= high])
-        panel.set_yticks(
-            range(len(lines)), [f"{group} · {peer}" for group, peer in reversed(lines)]
-        )
     figure.suptitle("gridsample against its peers, a dot for each case", fontsize=12)
-    machine = record.machine["processor"]
-    named = ", ".join(f"{peer} {record.versions.get(peer, '')}".strip() for peer in peers)
-    figure.text(
-        0.995, -0.005, f"{machine}; {named}", ha="right", va="top", fontsize=7, color="0.35"
-    )
-    figure.savefig(path, dpi=110, bbox_inches="tight")
+    save(figure, record, peers, path)
+
+
+def peer_lines(record: Record, threads: int = 1) -> list[Line]:
+    """All ratios on a number of threads: a line for each peer, and two for torch."""
+    found: dict[str, list[float]] = {}
+    for row in record.rows.values():
+        if row["threads"] != threads:
+            continue
+        direction = "forward" if case_of(row).direction == "forward" else "gradients"
+        for peer, measured in row["peers"].items():
+            name = f"torch, {direction}" if peer == "torch" else peer
+            found.setdefault(name, []).append(measured["ratio"])
+    colors = palette(sorted({name.split(",")[0] for name in found}))
+    return [
+        Line(f"{name} ({len(ratios)} cases)", ratios, colors[name.split(",")[0]])
+        for name, ratios in sorted(found.items(), key=lambda pair: pair[0].lower())
+    ]
+
+
+def overview(record: Record, path: Path) -> None:
+    """All ratios on one thread, on a line for each peer: the chart of README.md."""
+    from matplotlib.figure import Figure
+
+    lines = peer_lines(record)
+    if not lines:
+        return
+    figure = Figure(figsize=(8, 0.34 * len(lines) + 1.1), layout="constrained")
+    draw(figure.subplots(), lines)
+    save(figure, record, sorted({line.name.split(" (")[0].split(",")[0] for line in lines}), path)
 
 
 def ratios_of(rows: Sequence[Row], threads: int, group: str, peer: str) -> list[float]:
@@ -181,6 +239,15 @@ def ratios_of(rows: Sequence[Row], threads: int, group: str, peer: str) -> list[
 
 
 def keep(record: Record) -> None:
-    """Write the page and the chart beside the figures."""
+    """Write the page and the charts beside the figures."""
     record.path.with_suffix(".md").write_text(page(record))
     chart(record, record.path.with_suffix(".png"))
+    overview(record, record.path.with_name("peers.png"))
+
+
+if __name__ == "__main__":
+    default = Path(__file__).parents[1] / "docs/benchmarks"
+    path = Path(sys.argv[1] if len(sys.argv) > 1 else default) / "cpu.json"
+    shown = Record(path, resume=False)
+    shown.show(json.loads(path.read_text(encoding="utf-8")))
+    keep(shown)

@@ -17,7 +17,7 @@ from gridsample.registration import draw_report
 
 
 def reflection(folder: Path) -> None:
-    """A point outside that is folded back along both axes: the command that README.md shows."""
+    """A point outside that is folded back along both axes: the command that index.md shows."""
     words = "explain --size 4x4 --at -1.65,1.35 --padding reflection --force --plot"
     assert cli.main([*words.split(), str(folder / "explain-reflection.png")]) == 0
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import importlib
 import re
 from typing import Any
 
@@ -39,6 +41,13 @@ def one_by_one(found: re.Match[str]) -> str:
     return "\n".join([f"{indent}{name}: {text}" for name in re.split(r",\s+", names)])
 
 
+# Functions that other docstrings name, and that no other module has a namesake of.
+LINKED = re.compile(
+    r"`(?:gridsample\.)?(grid_sample|affine_sample|grid_sample_vjp|affine_sample_vjp|splat|interpolate"
+    r"|grid_gradient|grid_hessian|check_grid)`"
+)
+
+
 def mend(obj: griffe.Object) -> None:
     """Mark examples as such, separate arguments, make lists of tables, and give results a type."""
     if obj.docstring is not None:
@@ -46,15 +55,29 @@ def mend(obj: griffe.Object) -> None:
         text = TOGETHER.sub(one_by_one, text)
         if obj.is_function and obj.annotation is not None:
             text = RETURNS.sub(lambda found: f"{found[0]}{obj.annotation}: ", text)
+        if not obj.path.startswith("gridsample.backends"):
+            text = LINKED.sub(r"[`\1`][gridsample.\1]", text)
         obj.docstring.value = SESSION.sub(lambda found: f"```pycon\n{found[0]}\n```", text)
+
+
+def evaluate(function: griffe.Function) -> None:
+    """Replace defaults that are names of constants by their values."""
+    for parameter in function.parameters:
+        name = str(parameter.default)
+        if re.fullmatch(r"(\w+\.)*[A-Z][A-Z_]*", name):
+            scope: Any = importlib.import_module(function.module.path)
+            value = functools.reduce(getattr, name.split("."), scope)
+            parameter.default = repr(value)
 
 
 class Examples(griffe.Extension):
     """Examples become code, in sections named "Example:" and in plain text alike."""
 
     def on_object(self, *, obj: griffe.Object, **_: Any) -> None:
-        """Mend the docstring of a class, a function or an attribute."""
+        """Mend the docstring of a class, a function or an attribute, and show defaults' values."""
         mend(obj)
+        if obj.is_function:
+            evaluate(obj)
 
     def on_package(self, *, pkg: griffe.Module, **_: Any) -> None:
         """Mend the docstring of the package, which is none of the objects."""

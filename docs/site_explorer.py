@@ -13,7 +13,7 @@ from pathlib import Path
 from site_formulas import formulas
 
 from gridsample import methods
-from gridsample.definitions.plan import BOUNDARIES
+from gridsample.definitions.plan import BOUNDARIES, MISSING
 
 PARTS = Path(__file__).parent / "explorer"
 
@@ -32,16 +32,20 @@ def tables() -> dict[str, object]:
             }
             for name in methods.names()
         },
-        "boundaries": {
-            name: {
-                "code": one.code,
-                "edge": one.edge,
-                "odd": one.odd,
-                "filled": one.filled,
-                "folds": one.folds_position,
-            }
-            for name, one in BOUNDARIES.items()
-        },
+        "boundaries": {name: boundary(name) for name in (*BOUNDARIES, MISSING)},
+    }
+
+
+def boundary(name: str) -> dict[str, object]:
+    """A boundary as data.  Under `missing`, the taps outside are dropped, and do not count."""
+    one = BOUNDARIES["zeros" if name == MISSING else name]
+    return {
+        "code": one.code,
+        "edge": one.edge,
+        "odd": one.odd,
+        "filled": one.filled,
+        "folds": one.folds_position,
+        "ignores": name == MISSING,
     }
 
 

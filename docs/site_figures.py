@@ -21,8 +21,6 @@ TITLES = {
 }
 # Files with fewer figures are listed case by case; cpu.md lists the others.
 FEW = 200
-# The ends of a chart's axis: ratios beyond are drawn at the end.
-LOWEST, HIGHEST = 0.25, 64
 
 
 class Figure(NamedTuple):
@@ -68,32 +66,36 @@ def summary(by: dict[tuple[str, int], list[Figure]]) -> str:
     return "\n".join(lines)
 
 
-def place(ratio: float) -> float:
-    """Where a chart shows a ratio, from 0 to 1."""
-    inside = min(max(ratio, LOWEST), HIGHEST)
-    return math.log(inside / LOWEST) / math.log(HIGHEST / LOWEST)
+def ends(by: dict[tuple[str, int], list[Figure]]) -> tuple[int, int]:
+    """The powers of two between which all ratios lie, and 1."""
+    logarithms = [math.log2(one.ratio) for some in by.values() for one in some]
+    return math.floor(min(0.0, *logarithms)), math.ceil(max(1.0, *logarithms))
 
 
 def chart(title: str, by: dict[tuple[str, int], list[Figure]]) -> str:
     """A dot for each ratio, on a logarithmic axis, in a line for each peer and thread count."""
     left, right, step, bottom = 150, 620, 26, 30
-    height = step * len(by) + bottom
+    height, (low, high) = step * len(by) + bottom, ends(by)
 
     def x(ratio: float) -> str:
-        return f"{left + (right - left) * place(ratio):.1f}"
+        return f"{left + (right - left) * (math.log2(ratio) - low) / (high - low):.1f}"
 
     label = html.escape(title)
     parts = [f'<div class="charts" tabindex="0" role="region" aria-label="{label}">']
     parts.append(f'<svg class="chart" viewBox="0 0 640 {height}" role="img" aria-label="{label}">')
-    for k in range(int(math.log2(LOWEST)), int(math.log2(HIGHEST)) + 1):
+    for k in range(low, high + 1):
         strong = ' class="one"' if k == 0 else ""
         parts.append(f'<line{strong} x1="{x(2.0**k)}" x2="{x(2.0**k)}" y1="0" y2="{height - 20}"/>')
-        parts.append(f'<text x="{x(2.0**k)}" y="{height - 6}" class="tick">{2.0**k:g}</text>')
+        parts.append(f'<text x="{x(2.0**k)}" y="{height - 6}" class="tick">{2.0**k:.3g}</text>')
     for i, ((peer, threads), some) in enumerate(by.items()):
         y = step * i + step / 2
         words = f"{html.escape(peer)}, {threads} thread{'s' * (threads > 1)}"
         parts.append(f'<text x="{left - 12}" y="{y + 4}" class="name">{words}</text>')
-        dots = (f'<circle cx="{x(one.ratio)}" cy="{y}" r="3.5"/>' for one in some)
+        dots = (
+            f'<circle cx="{x(one.ratio)}" cy="{y}" r="3.5">'
+            f"<title>{html.escape(one.case)}: {one.ratio:.2f}</title></circle>"
+            for one in some
+        )
         parts.append("".join(dict.fromkeys(dots)))
         mean = x(statistics.geometric_mean(one.ratio for one in some))
         parts.append(f'<path class="mean" d="M{mean} {y - 9}v18"/>')

@@ -1,17 +1,14 @@
 """What MkDocs calls while it builds the site: pages that are made from other files.
 
 The changelog and the page for contributors lie outside this folder, a page of the reference is made
-for each module that modules.md lists, the figures of the benchmarks are made from their JSON, and
-the explorer from its parts and the package's tables.
+for each topic of each module that modules.md lists, the figures of the benchmarks are made from
+their JSON, the gallery from its scripts, and the explorer from its parts and the package's tables.
 """
 
 from __future__ import annotations
 
-import ast
 import html
-import importlib
 import re
-import struct
 import sys
 import textwrap
 from pathlib import Path
@@ -25,63 +22,26 @@ sys.path.insert(0, str(DOCS))
 
 import site_explorer  # noqa: E402  # of this folder
 import site_figures  # noqa: E402
+import site_gallery  # noqa: E402
+import site_reference  # noqa: E402
+import site_text  # noqa: E402
 
+from gridsample._version import __version__ as VERSION  # noqa: E402
 from gridsample.definitions import links  # noqa: E402
 
 # Pages from the root of the repository, and their names in the site.
 FROM_ROOT = {"CHANGELOG.md": "changelog.md", "CONTRIBUTING.md": "contributing.md"}
+# Pictures of lines on white, which dark mode inverts.
+DRAWINGS = {
+    "boundaries", "explain-align-corners", "explain-reflection", "methods", "peers", "cpu",
+    "antialiasing-footprint", "tutorial-losses", "resizing-align-corners", "resizing-modes",
+}  # fmt: skip
 # The length of a page's description, of which search engines show about as much.
 DESCRIPTION = 160
-MODULE = re.compile(r"^## `(gridsample[\w.]*)`$", re.MULTILINE)
-
-
-def modules() -> list[str]:
-    """The public modules, in the order of modules.md."""
-    return MODULE.findall((DOCS / "modules.md").read_text(encoding="utf-8"))
-
-
-def exported(module: str) -> list[str]:
-    """The names in a module's `__all__`, which is read without importing the module."""
-    path = ROOT / "src" / Path(*module.split("."))
-    path = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
-    for node in ast.parse(path.read_text(encoding="utf-8")).body:
-        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":
-            return [str(name) for name in ast.literal_eval(node.value)]
-    return []
-
-
-def shortened(value: object) -> str:
-    """A value in a cell of a table."""
-    return textwrap.shorten(str(value), 80, placeholder=" ...").replace("|", "\\|")
-
-
-def constants(module: str) -> str:
-    """A table of a module's constants, which have no docstrings."""
-    names = [name for name in exported(module) if name.isupper()]
-    if not names:
-        return ""
-    values = importlib.import_module(module)
-    rows = (
-        f'| <span id="{module}.{name}">`{name}`</span> | `{shortened(getattr(values, name))}` |'
-        for name in names
-    )
-    return "\n".join(["## Constants", "", "| name | value |", "|---|---|", *rows, ""])
-
-
-def in_order(module: str) -> list[str]:
-    """The names of a module in the order of modules.md, then the others."""
-    text = (DOCS / "modules.md").read_text(encoding="utf-8")
-    part = text.partition(f"## `{module}`\n")[2].partition("\n## ")[0]
-    listed = re.findall(r"`(\w+)`", part)
-    names = exported(module) or listed
-    return sorted(names, key=lambda name: listed.index(name) if name in listed else len(listed))
-
-
-def reference(module: str) -> str:
-    """The page of a module."""
-    names = ", ".join(f'"{name}"' for name in in_order(module) if not name.isupper())
-    options = f"    options:\n      members: [{names}]\n"
-    return f"# `{module}`\n\n::: {module}\n{options}\n{constants(module)}"
+# How much a page counts in the search: guides more than the reference, and a card least.
+BOOSTS = (("reference/", 0.4), ("gallery/", 0.5), ("changelog", 0.1), ("architecture", 0.2))
+BOOSTS += (("kernels", 0.2), ("contributing", 0.2), ("suites", 0.2), ("benchmarks/", 0.3))
+BOOSTS += (("recipes", 4), ("coordinates", 6), ("cheatsheet", 3), ("cite", 4), ("", 2))
 
 
 def pages_of(nav: list[Any]) -> list[str]:
@@ -102,7 +62,8 @@ def section(nav: list[Any], title: str) -> list[Any]:
 def on_config(config: Any) -> Any:
     """Set the address, and complete the navigation: the reference, and pages not listed."""
     config.site_url = links.ADDRESS or None
-    section(config.nav, "Reference").extend(f"reference/{module}.md" for module in modules())
+    config.copyright = f"gridsample {VERSION} · MIT licence"
+    section(config.nav, "Reference").extend(site_reference.navigation())
     listed = set(pages_of(config.nav))
     written = (path.relative_to(DOCS).as_posix() for path in sorted(DOCS.rglob("*.md")))
     section(config.nav, "Guides").extend(page for page in written if page not in listed)
@@ -112,7 +73,7 @@ def on_config(config: Any) -> Any:
 def on_files(files: Files, config: Any) -> Files:
     """Add the pages that are not in this folder."""
     made = {page: (ROOT / name).read_text(encoding="utf-8") for name, page in FROM_ROOT.items()}
-    made |= {f"reference/{module}.md": reference(module) for module in modules()}
+    made |= site_reference.pages() | site_gallery.files()
     made["benchmarks/figures.md"] = site_figures.page()
     made["explorer/index.html"] = site_explorer.page()
     for path, content in made.items():
@@ -126,18 +87,28 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
         markdown = markdown.replace(f"](../{name}", f"]({target}").replace(
             f"]({name}", f"]({target}"
         )
-    if page.file.src_uri in FROM_ROOT.values():
+    uri = page.file.src_uri
+    if uri in FROM_ROOT.values():
         markdown = markdown.replace("](docs/", "](")
-    return markdown
+    if uri == "gallery/README.md":
+        markdown = markdown.replace(".py)", ".md)")
+    markdown = re.sub(r"\]\((gallery/\w+)\.py\)", r"](\1.md)", markdown)
+    if uri.startswith("reference/"):
+        names = re.sub("[`#]", "", markdown.partition("\n")[0]).strip()
+        page.meta["description"] = f"Reference of {names}: arguments, results, errors and examples."
+    page.meta["search"] = {"boost": next(boost for start, boost in BOOSTS if uri.startswith(start))}
+    return site_text.typeset(markdown)
 
 
 def lazy(found: re.Match[str], folder: Path) -> str:
     """Load a picture when it comes near the window; its size keeps the text below in place."""
     path = folder / found[2]
-    if path.suffix != ".png" or not path.is_file():
+    if path.suffix not in (".png", ".webp") or not path.is_file():
         return found[0]
-    width, height = struct.unpack(">II", path.read_bytes()[16:24])
-    return f'{found[1]} width="{width}" height="{height}" loading="lazy"'
+    width, height = site_text.size_of(path)
+    drawn = path.stem in DRAWINGS and path.parent.name in ("images", "benchmarks")
+    drawing = ' class="drawing"' if drawn else ""
+    return f'{found[1]} width="{width}" height="{height}" loading="lazy"{drawing}'
 
 
 def on_page_content(content: str, page: Any, **_: Any) -> str:

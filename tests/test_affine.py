@@ -250,3 +250,20 @@ class TestTensors:
         other = gridsample.grid_sample(image, grid, padding_mode="border")
         assert out.dtype == image.dtype
         self.torch.testing.assert_close(out, other)
+
+
+@pytest.mark.parametrize(
+    ("shape", "size", "words"),
+    [
+        ((1, 3, 3), (1, 1, 4, 5), r"pass theta\[:, :2\]"),
+        ((3, 3), (1, 1, 4, 5), r"pass theta\[None, :2\]"),
+        ((2, 3), (1, 1, 4, 5), r"pass theta\[None\]"),
+        ((3, 4), (1, 1, 3, 4, 5), r"pass theta\[None\]"),
+        ((1, 2, 3), (48, 64), r"\(N, C, H, W\).*\(1, 1, 48, 64\)"),
+    ],
+)
+def test_errors_about_shapes_give_the_expression(
+    shape: tuple[int, ...], size: tuple[int, ...], words: str
+) -> None:
+    with pytest.raises(ValueError, match=words):
+        gridsample.affine_grid(np.zeros(shape), size)

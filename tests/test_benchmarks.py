@@ -228,7 +228,8 @@ def test_the_command_in_slices(run: Any, tmp_path: Path, capsys: Any) -> None:
     page = (tmp_path / "cpu.md").read_text()
     assert all(f"| {name} " in page for name in first + rest)
     assert "## Missed targets\n\n* torch, forward, one thread: mean 0." in page
-    assert (tmp_path / "cpu.png").read_bytes().startswith(b"\x89PNG")
+    for name in ("cpu.png", "peers.png"):
+        assert (tmp_path / name).read_bytes().startswith(b"\x89PNG")
     assert run("--resume", "--peer", "torch")[1] == []
 
 

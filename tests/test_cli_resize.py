@@ -146,8 +146,8 @@ def test_extras_stay(monkeypatch):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ([], "give either --size or --scale"),
-        (["--size", "3x3", "--scale", "2"], "give either --size or --scale"),
+        ([], "give one of --size, --scale and --spacing"),
+        (["--size", "3x3", "--scale", "2"], "give one of --size, --scale and --spacing"),
         (["--scale", "0"], "--scale takes one positive number or 2"),
         (["--scale", "1,2,3"], "--scale takes one positive number or 2"),
         (["--size", "3x3x3"], "--size has 3 numbers"),

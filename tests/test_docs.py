@@ -58,7 +58,7 @@ def name(page: Path) -> str:
 
 def test_the_blocks_are_found() -> None:
     assert {name(page) for page in runnable("python")} >= {"README.md", "docs/resizing.md"}
-    assert {name(page) for page in runnable("sh")} >= {"README.md", "docs/files.md"}
+    assert {name(page) for page in runnable("sh")} >= {"docs/index.md", "docs/files.md"}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name)
@@ -105,6 +105,11 @@ def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         io.write(io.Image(photo, "NumPy", has_channel_axis=True), Path(file))
     tifffile.imwrite("scan.tif", photo, photometric="rgb")
     tifffile.imwrite("stack.tif", photo[..., 0].reshape(4, 12, 64), photometric="minisblack")
+    scale = (33550, 12, 3, (30.0, 30.0, 0.0), True)
+    tags = [scale, (33922, 12, 6, (0.0,) * 6, True), (34735, 3, 4, (1, 1, 0, 0), True)]
+    tags.append((42113, 2, 3, b"-1\0", True))
+    heights = photo[..., 0].astype(np.float32)
+    tifffile.imwrite("heights.tif", heights, extratags=tags, photometric="minisblack")
     brain = nibabel.Nifti1Image(rng.normal(size=(9, 8, 7)).astype(np.float32), np.eye(4))
     brain.to_filename("brain.nii.gz")
     cells = rng.integers(0, 255, (20, 40, 30), dtype=np.uint8)
@@ -160,11 +165,11 @@ def test_commands_run(page: Path, workplace: Path, capsys: pytest.CaptureFixture
             assert run_commands(block.code, capsys) == (0, ""), (page, block.line)
 
 
-def test_the_command_of_the_readme_draws_the_picture_below_it(workplace: Path) -> None:
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
+def test_the_command_of_the_front_page_draws_the_picture_below_it(workplace: Path) -> None:
+    text = (ROOT / "docs/index.md").read_text(encoding="utf-8")
     match = re.search(r"^gridsample (explain .*)\n```\n\n!\[.*\]\((.*)\)$", text, re.MULTILINE)
     assert match is not None
-    words, picture = match[1].split(), io.read(ROOT / match[2]).array
+    words, picture = match[1].split(), io.read(ROOT / "docs" / match[2]).array
     assert cli.main(words) == 0
     drawn = io.read(Path(words[-1])).array
     # Another version of Matplotlib may put a line elsewhere by a pixel, but no disc.

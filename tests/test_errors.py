@@ -30,6 +30,20 @@ CASES: list[tuple[str, dict[str, Any], type[Exception], list[str]]] = [
     ("N differs", {"grid": np.zeros((3, 4, 2))}, ValueError, ["N = 2", "N = 3", "(3, 4, 2)"]),
     ("no pixels", {"input": IMAGE[:, :, :0]}, ValueError, ["input", "empty", "(2, 3, 0, 7)"]),
     ("last, no pixels", {"input": IMAGE[:, :0], "channel_axis": -1}, ValueError, ["empty"]),
+    (
+        "a photo",
+        {"input": np.zeros((48, 64, 3))},
+        ValueError,
+        ["input", "(48, 64, 3)", "input[None]", "channel_axis=-1"],
+    ),
+    (
+        "channels, no batch",
+        {"input": np.zeros((3, 48, 64))},
+        ValueError,
+        ["(C, H, W)", "input[None]"],
+    ),
+    ("pixels only", {"input": np.zeros((48, 64))}, ValueError, ["(H, W)", "input[None, None]"]),
+    ("a flow", {"grid": np.zeros((2, 2, 4, 6))}, ValueError, ["movedim(1, -1)", "np.moveaxis"]),
     # Types
     ("objects", {"input": IMAGE.astype(object)}, TypeError, ["input", "object", "float32"]),
     ("text", {"input": np.full((1, 1, 2, 2), "a")}, TypeError, ["input", "<U1", "uint8"]),

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 import gridsample
+from gridsample.definitions.links import TOPICS
 
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
@@ -90,6 +91,7 @@ def test_the_wheel_has_the_package_and_nothing_else(built: tuple[Path, Path]) ->
         metadata = email.message_from_bytes(archive.read(f"{about}/METADATA"))
         commands = archive.read(f"{about}/entry_points.txt").decode()
     expected = {name.removeprefix("src/") for name in tracked("src")}
+    expected |= {f"gridsample/docs/{page}.md" for page, _ in TOPICS.values()}
     parts = "METADATA", "RECORD", "WHEEL", "entry_points.txt", "licenses/LICENSE"
     assert names == expected | {f"{about}/{part}" for part in parts}
     assert wheel.name == f"gridsample-{VERSION}-py3-none-any.whl"

@@ -15,14 +15,14 @@ function edgeOf(boundary, aligned) {
 
 const differentiated = (row) => [...row.slice(1).map((c, k) => c * (k + 1)), 0];
 
-// An axis: `size` pixels, a method and a boundary by their names.
-function makeAxis(size, method, boundary, aligned) {
+// An axis: `size` pixels, a method and a boundary by their names; coordinates may be in pixels.
+function makeAxis(size, method, boundary, aligned, pixels) {
   const m = TABLES.methods[method], b = TABLES.boundaries[boundary];
   return {
     size, aligned, method: m, boundary: b, edge: edgeOf(b, aligned),
     slopes: m.table.map(differentiated),
     folds: m.folds && b.folds,
-    scale: aligned ? (size - 1) / 2 : size / 2,
+    scale: pixels ? 1 : aligned ? (size - 1) / 2 : size / 2,
   };
 }
 
@@ -120,25 +120,36 @@ function winner(taps) {
 
 // One sample of an image (rows of numbers) at a coordinate x, y, and all steps to it.
 function explain(image, at, options) {
-  const { method, boundary, aligned, fill } = options;
+  const { method, boundary, aligned, fill, pixels } = options;
   const sizes = [image[0].length, image.length];
-  const axes = sizes.map((size) => makeAxis(size, method, boundary, aligned));
-  const steps = axes.map((axis, a) => follow(axis, position(at[a], axis.size - 1, aligned)));
+  const axes = sizes.map((size) => makeAxis(size, method, boundary, aligned, pixels));
+  const steps = axes.map((axis, a) => follow(axis, pixels ? at[a] : position(at[a], axis.size - 1, aligned)));
   const values = weighed(image, axes, fill), outside = axes[0].boundary.filled ? fill : 0;
   const taps = [];
   let value = 0, perX = 0, perY = 0;
+  const ignores = axes[0].boundary.ignores, sum = { w: 0, x: 0, y: 0 }; // of the weights that count
   for (const y of steps[1].taps) {
     for (const x of steps[0].taps) {
       const known = x.pixel >= 0 && y.pixel >= 0;
       const tap = { x, y, weight: x.weight * y.weight, value: known ? values[y.pixel][x.pixel] : outside };
       tap.dropped = !known;
       taps.push(tap);
+      if (ignores && tap.dropped) continue;
+      sum.w += tap.weight;
+      sum.x += x.derivative * y.weight;
+      sum.y += x.weight * y.derivative;
       value += tap.weight * tap.value;
       perX += x.derivative * y.weight * tap.value;
       perY += x.weight * y.derivative * tap.value;
     }
   }
-  if (axes[0].method.votes) [value, perX, perY] = [winner(taps), 0, 0];
+  if (ignores && !axes[0].method.votes) {
+    // The gradient of a quotient; nothing is known where no pixel counts, or only negative weights.
+    value = sum.w > 0 ? value / sum.w : NaN;
+    [perX, perY] = sum.w > 0 ? [(perX - value * sum.x) / sum.w, (perY - value * sum.y) / sum.w] : [0, 0];
+  }
+  const counted = ignores ? taps.filter((tap) => !tap.dropped) : taps;
+  if (axes[0].method.votes) [value, perX, perY] = [counted.length ? winner(counted) : fill, 0, 0];
   return { steps, taps, value, gradient: [steps[0].slope * perX, steps[1].slope * perY] };
 }
 
@@ -148,7 +159,7 @@ function sampler(planes, options) {
   const [height, width] = [planes[0].length, planes[0][0].length];
   const axes = [width, height].map((size) => makeAxis(size, method, boundary, aligned));
   const data = planes.map((plane) => Float64Array.from(weighed(plane, axes, fill).flat()));
-  const outside = axes[0].boundary.filled ? fill : 0, votes = axes[0].method.votes;
+  const outside = axes[0].boundary.filled ? fill : 0, { votes } = axes[0].method, { ignores } = axes[0].boundary;
   const count = axes[0].method.table.length, scratch = axes.map(() => [new Int32Array(count), new Float64Array(count)]);
   const out = new Float64Array(planes.length);
 
@@ -171,18 +182,21 @@ function sampler(planes, options) {
     lay(axes[0], x, scratch[0]);
     lay(axes[1], y, scratch[1]);
     for (let c = 0; c < data.length; c++) {
-      let total = 0;
+      let total = 0, counted = 0;
       const taps = votes ? [] : null;
       for (let j = 0; j < count; j++) {
         for (let i = 0; i < count; i++) {
           const known = scratch[0][0][i] >= 0 && scratch[1][0][j] >= 0;
+          if (ignores && !known) continue;
           const value = known ? data[c][scratch[1][0][j] * width + scratch[0][0][i]] : outside;
           const weight = scratch[0][1][i] * scratch[1][1][j];
           if (votes) taps.push({ value, weight });
           else total += weight * value;
+          counted += weight;
         }
       }
-      out[c] = votes ? winner(taps) : total;
+      if (ignores && !(counted > 0)) out[c] = NaN;
+      else out[c] = votes ? winner(taps) : ignores ? total / counted : total;
     }
     return out;
   };

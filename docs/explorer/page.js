@@ -17,6 +17,8 @@ const exact = (v, name) => `<data value="${v}"${name ? ` data-name="${name}"` : 
 
 let image = [[1, 3, 2, 4, 7, 5], [2, 6, 5, 8, 4, 3], [0, 4, 9, 6, 2, 1], [3, 7, 5, 1, 0, 2], [6, 2, 1, 3, 5, 8]];
 let cursor = [0, 0];
+let corners = [[44, 36], [74, 52], [58, 82], [28, 66]];
+const EMBEDDED = location.hash.includes("embedded");
 
 // Screen readers hear one result once the controls rest, and nothing while the page loads.
 let used = false, rest = 0;
@@ -26,26 +28,66 @@ function say(id) {
   if (used) rest = setTimeout(() => ($("said").textContent = $(id).textContent), 500);
 }
 
-const number = (id) => {
-  const v = parseFloat($(id).value);
-  return Number.isFinite(v) ? v : 0;
-};
+// The number in a field, or the last one that was accepted; what is refused stays, with the reason.
+const accepted = {}, refusals = {};
+function number(id) {
+  const field = $(id), v = parseFloat(field.value), whole = field.step === "" && field.type === "number";
+  let why = "";
+  if (!Number.isFinite(v)) why = "is not a number";
+  else if (field.min !== "" && (v < +field.min || v > +field.max)) why = `must be from ${field.min} to ${field.max}`;
+  else if (whole && !Number.isInteger(v)) why = "must be a whole number";
+  if (why === "") accepted[id] = v;
+  refusals[id] = why && `${field.labels[0].textContent} ${why}: ${accepted[id] ?? 0} is used.`;
+  field.setAttribute("aria-invalid", why !== "");
+  $("refused").textContent = Object.values(refusals).filter(Boolean).join(" ");
+  return accepted[id] ?? 0;
+}
 const options = () => ({
-  method: $("method").value, boundary: $("boundary").value,
-  aligned: $("aligned").value === "True", fill: number("fill"),
+  method: $("method").value, boundary: $("boundary").value, aligned: $("aligned").value === "True",
+  pixels: $("coords").value === "pixel", fill: number("fill"),
 });
+
+// The state in the address: every control, the image and the corners of the warp.
+const STATE = ["method", "boundary", "aligned", "coords", "fill", "x", "y", "width", "height", "picture", "kind",
+  "warp-method", "warp-boundary"];
+function keep() {
+  const state = new URLSearchParams(STATE.map((id) => [id, $(id).value]));
+  state.set("image", image.map((row) => row.join(".")).join("_"));
+  state.set("corners", corners.flat().map((v) => +v.toFixed(2)).join("_"));
+  $("whole").href = `#${state}`;
+  if (EMBEDDED) state.set("embedded", "1");
+  if (used) history.replaceState(null, "", `#${state}`);
+}
+
+function restore() {
+  const state = new URLSearchParams(location.hash.slice(1));
+  for (const id of STATE) if (state.has(id)) $(id).value = state.get(id);
+  if (state.has("image")) {
+    const rows = state.get("image").split("_").map((row) => row.split(".").map(Number));
+    const regular = rows.length <= 12 && rows[0].length <= 12 && rows.every((row) => row.length === rows[0].length);
+    if (regular && rows.flat().every((v) => v >= 0 && v <= 9)) image = rows;
+    [$("width").value, $("height").value] = [image[0].length, image.length];
+  }
+  const numbers = (state.get("corners") || "").split("_").map(parseFloat);
+  if (numbers.length === 8 && numbers.every(Number.isFinite)) {
+    corners = [0, 2, 4, 6].map((k) => numbers.slice(k, k + 2));
+  }
+}
 
 // One sample --------------------------------------------------------------------------------------
 
 function showSample() {
   const given = options(), at = [number("x"), number("y")], one = explain(image, at, given);
+  const { votes, prefilter } = TABLES.methods[given.method], { odd, ignores } = TABLES.boundaries[given.boundary];
   $("fill").disabled = !TABLES.boundaries[given.boundary].filled;
-  // A label has no opposite.
+  // A label has no opposite, and the coefficients of a spline depend on every pixel.
   for (const option of $("boundary").options) {
-    option.disabled = TABLES.methods[given.method].votes && TABLES.boundaries[option.value].odd;
+    const other = TABLES.boundaries[option.value];
+    option.disabled = (votes && other.odd) || (prefilter > 1 && other.ignores);
   }
   for (const option of $("method").options) {
-    option.disabled = TABLES.methods[option.value].votes && TABLES.boundaries[given.boundary].odd;
+    const other = TABLES.methods[option.value];
+    option.disabled = (other.votes && odd) || (other.prefilter > 1 && ignores);
   }
   const place = one.steps.map((s) => short(s.position)).join(", ");
   const folds = one.steps[0].folds + one.steps[1].folds;
@@ -58,11 +100,22 @@ function showSample() {
   say("summary");
   showSteps(one, at);
   showTaps(one);
-  const size = `(${image[0].length}, ${image.length})`, words = [`"${given.method}"`, `"${given.boundary}"`];
-  const fill = TABLES.boundaries[given.boundary].filled ? `, fill_value=${given.fill}` : "";
-  const aligned = given.aligned ? "True" : "False";
-  $("python").textContent = `gridsample.explain(${size}, (${at.join(", ")}), ${words.join(", ")}, ${aligned}${fill}, image=image)`;
+  $("python").textContent = python(given, at);
+  keep();
   drawView(one, given);
+}
+
+// The same in Python: it runs as it is.
+function python(given, at) {
+  const rows = image.map((row) => `[${row.join(", ")}]`).join(",\n    ");
+  const dtype = TABLES.methods[given.method].votes ? "int" : "float";
+  const names = `"${given.method}", "${given.boundary}", ${given.aligned ? "True" : "False"}`;
+  const units = given.pixels ? ', coords="pixel"' : "";
+  const fill = TABLES.boundaries[given.boundary].filled ? `, fill_value=${given.fill}` : "";
+  const sample = TABLES.boundaries[given.boundary].ignores
+    ? `points = np.array([[[${at.join(", ")}]]])\nprint(gridsample.grid_sample(image[None, None], points, ${names}${units}))`
+    : `print(gridsample.explain((${image[0].length}, ${image.length}), (${at.join(", ")}), ${names}${units}${fill}, image=image))`;
+  return `import numpy as np\nimport gridsample\n\nimage = np.array([\n    ${rows},\n], ${dtype})\n${sample}\n`;
 }
 
 function showSteps(one, at) {
@@ -121,7 +174,7 @@ function frame(canvas, margin) {
 
 function drawView(one, given) {
   const canvas = $("view"), g = canvas.getContext("2d"), f = frame(canvas, MARGIN), c = colours();
-  const axes = [f.w, f.h].map((size) => makeAxis(size, given.method, given.boundary, given.aligned));
+  const axes = [f.w, f.h].map((size) => makeAxis(size, given.method, given.boundary, given.aligned, given.pixels));
   const extended = (axis, i) => {
     const pixel = fold_index(i, axis.size, axis.boundary.code, axis.edge);
     return [pixel, axis.boundary.odd ? fold_sign(i, axis.size, axis.boundary.code, axis.edge) : 1];
@@ -134,7 +187,9 @@ function drawView(one, given) {
     for (let i = -12; i < f.w + 12; i++) {
       if (f.x(i) < -f.cell || f.y(j) < -f.cell || f.x(i) > canvas.width + f.cell || f.y(j) > canvas.height + f.cell) continue;
       const [[px, sx], [py, sy]] = [extended(axes[0], i), extended(axes[1], j)];
-      const known = px >= 0 && py >= 0, inside = i >= 0 && j >= 0 && i < f.w && j < f.h;
+      const known = px >= 0 && py >= 0;
+      if (!known && axes[0].boundary.ignores) continue;
+      const inside = i >= 0 && j >= 0 && i < f.w && j < f.h;
       const v = known ? sx * sy * image[py][px] : axes[0].boundary.filled ? given.fill : 0;
       g.globalAlpha = inside ? 1 : 0.4;
       g.fillStyle = shade(v);
@@ -220,11 +275,12 @@ function movePoint(x, y) {
 }
 
 onDrag($("view"), (event) => {
-  const [x, y] = frame($("view"), MARGIN).at(event), { aligned } = options();
-  movePoint(coordinate(x, image[0].length, aligned), coordinate(y, image.length, aligned));
+  const [x, y] = frame($("view"), MARGIN).at(event), { aligned, pixels } = options();
+  if (pixels) movePoint(x, y);
+  else movePoint(coordinate(x, image[0].length, aligned), coordinate(y, image.length, aligned));
 });
 onArrows($("view"), (dx, dy, large) => {
-  const step = large ? 0.25 : 0.01;
+  const step = (large ? 0.25 : 0.01) * (options().pixels ? 2 : 1);
   movePoint(number("x") + step * dx, number("y") + step * dy);
 });
 
@@ -291,7 +347,7 @@ onArrows($("paint"), (dx, dy) => {
 
 // The image of a function of x and y, of the size that the controls say.
 function makeImage(value) {
-  const [w, h] = ["width", "height"].map((id) => Math.min(Math.max(Math.round(number(id)), 1), 12));
+  const [w, h] = ["width", "height"].map(number);
   image = Array.from({ length: h }, (_, y) => Array.from({ length: w }, (_, x) => value(x, y, w, h)));
   cursor = [Math.min(cursor[0], w - 1), Math.min(cursor[1], h - 1)];
   showImage(`${w} times ${h} pixels`);
@@ -318,7 +374,6 @@ const PRESETS = {
   shrink: ["affine", [[44, 36], [74, 52], [58, 82], [28, 66]]],
   floor: ["perspective", [[52, 30], [76, 30], [150, 126], [-22, 126]]],
 };
-let corners = PRESETS.shrink[1].map((p) => [...p]);
 let pictures = {}, pending = 0;
 
 const pattern = (value) => [0, 1, 2].map(() =>
@@ -343,6 +398,7 @@ function showWarp() {
     `Antialiasing takes up to ${smooth.samples} sample${smooth.samples > 1 ? "s" : ""} a pixel. ` +
     `The two differ by ${rms} of 255 grey levels, root mean square.`;
   say("warped");
+  keep();
 }
 
 const later = () => {
@@ -447,8 +503,30 @@ fillSelect("boundary", outside, "reflection");
 fillSelect("warp-method", sampling.filter((name) => name !== "label"), "linear");
 fillSelect("warp-boundary", outside, "zeros");
 for (const id of ["x", "y"]) $(id).addEventListener("input", showSample);
-for (const id of ["method", "boundary", "aligned", "fill"]) $(id).addEventListener("input", () => showImage());
+for (const id of ["method", "boundary", "aligned", "coords", "fill"]) $(id).addEventListener("input", () => showImage());
 $("options").addEventListener("submit", (event) => event.preventDefault());
+$("coords").addEventListener("input", () => {
+  // The point stays where it is.
+  const { aligned, pixels } = options(), sizes = [image[0].length, image.length];
+  const at = [number("x"), number("y")].map((v, a) =>
+    pixels ? position(v, sizes[a] - 1, aligned) : coordinate(v, sizes[a], aligned));
+  movePoint(...at);
+});
 DARK.addEventListener("change", () => showImage());
+// The page that embeds this one tells which scheme it has.
+addEventListener("message", (event) => {
+  if (event.data !== "dark" && event.data !== "light") return;
+  document.documentElement.dataset.scheme = document.documentElement.style.colorScheme = event.data;
+  showImage();
+});
+if (EMBEDDED) parent.postMessage("scheme?", "*");
+addEventListener("hashchange", () => {
+  restore();
+  showImage();
+  later();
+});
+document.documentElement.classList.toggle("embedded", EMBEDDED);
+restore();
+for (const id of ["fill", "x", "y", "width", "height"]) number(id);
 showImage();
 loadPhoto();

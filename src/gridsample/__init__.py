@@ -22,10 +22,12 @@ from gridsample._version import __version__
 from gridsample.fields import affine_grid, identity_grid
 from gridsample.kernels.forks import held as _held
 from gridsample.ops.derivatives import grid_gradient, grid_hessian
+from gridsample.ops.misuse import MisuseWarning
 from gridsample.ops.sampling import grid_sample, grid_sample_vjp
 from gridsample.ops.splatting import splat, splat_count
 
 if TYPE_CHECKING:
+    from gridsample.definitions.links import help
     from gridsample.explanation.records import Explanation
     from gridsample.explanation.tapwise import explain
     from gridsample.fields.checking import GridCheck, check_grid
@@ -40,6 +42,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Explanation",
     "GridCheck",
+    "MisuseWarning",
     "__version__",
     "affine_grid",
     "affine_sample",
@@ -51,6 +54,7 @@ __all__ = [
     "grid_hessian",
     "grid_sample",
     "grid_sample_vjp",
+    "help",
     "identity_grid",
     "interpolate",
     "interpolate_vjp",
@@ -73,6 +77,7 @@ _LATER = {
     "explain": "explanation.tapwise",
     "Explanation": "explanation.records",
     "footprint": "ops.footprints",
+    "help": "definitions.links",
     "spline_filter": "ops.filtering",
     "interpolate": "ops.resizing",
     "interpolate_vjp": "ops.resizing",

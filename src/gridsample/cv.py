@@ -6,7 +6,7 @@ Images are (H, W) or (H, W, C) arrays of any real dtype, any number of channels 
 conventions are OpenCV's: sizes are (width, height), matrices map the source to the destination
 unless WARP_INVERSE_MAP is set, and pixel centres have integer coordinates.  Positions and weights
 are floating-point, whereas OpenCV rounds fractions to 1/32 and is limited to 32,767 pixels per
-axis.  docs/cv.md lists the other differences.
+axis.  `gridsample.help("cv")` lists the other differences.
 """
 
 from __future__ import annotations

@@ -24,8 +24,8 @@ from __future__ import annotations
 
 import functools
 import operator
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar, cast
 
 import jax
 import jax.numpy as jnp
@@ -61,13 +61,29 @@ RESIZERS: dict[str, Any] = {
     "nearest": "nearest-exact",
     **{name: "linear" for name in ("linear", "bilinear", "trilinear", "triangle")},
     **{name: "catmull-rom" for name in ("cubic", "bicubic", "tricubic")},
+    **{name: "cubic" for name in ("cubic-pytorch", "bicubic-pytorch")},
     "lanczos3": "lanczos3",
     "lanczos5": lanczos(5),
 }
+# The one that repeats edge pixels if it does not antialias.
+TORCHS = "cubic"
+Function = TypeVar("Function", bound=Callable[..., Any])
 # The highest order of a spline, and the number of axes that can be sampled or resized at once.
 HIGHEST, AXES = 7, 3
 
 
+def with_promotion(function: Function) -> Function:
+    """Let a function promote dtypes and ranks, also where JAX is told to promote none by itself."""
+
+    @functools.wraps(function)
+    def call(*args: Any, **options: Any) -> Any:
+        with jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):
+            return function(*args, **options)
+
+    return cast(Function, call)
+
+
+@with_promotion
 def map_coordinates(
     input: Any,
     coordinates: Sequence[Any],
@@ -127,6 +143,7 @@ def map_coordinates(
     return samples.reshape(positions[0].shape)
 
 
+@with_promotion
 def affine_transform(
     input: Any,
     matrix: Any,
@@ -187,6 +204,7 @@ def affine_transform(
     return store(samples[..., 0], image.dtype)
 
 
+@with_promotion
 def zoom(
     input: Any,
     zoom: Any,
@@ -237,6 +255,7 @@ def zoom(
     return separable(image, positions, spline, image.dtype)
 
 
+@with_promotion
 def resize(
     image: Any,
     shape: Sequence[int],
@@ -248,8 +267,8 @@ def resize(
     Args:
         image: an image with any number of axes, of which at most three change.
         shape: the shape of the result.
-        method: "nearest", "linear", "cubic", "lanczos3", "lanczos5", another of JAX's names or a
-            `jax.image.ResizeMethod`.
+        method: "nearest", "linear", "cubic", "cubic-pytorch", "lanczos3", "lanczos5", another of
+            JAX's names for these, or a `jax.image.ResizeMethod`.
         antialias: whether the weights are stretched along axes that shrink.  If they are not, and
             an axis shrinks, "cubic" and the Lanczos methods repeat the edge pixels outside, where
             JAX leaves pixels out.
@@ -271,7 +290,11 @@ def resize(
     size = tuple(map(operator.index, shape))
     if len(size) != pixels.ndim:
         raise ValueError(f"shape must have {pixels.ndim} entries, one per axis, got {shape!r}")
-    name = method.name.lower() if isinstance(method, jax.image.ResizeMethod) else method
+    name = (
+        method.name.lower().replace("_", "-")
+        if isinstance(method, jax.image.ResizeMethod)
+        else method
+    )
     if not isinstance(name, str):
         raise TypeError(f"method must be a string or a jax.image.ResizeMethod, got {method!r}")
     if name not in RESIZERS:
@@ -279,6 +302,8 @@ def resize(
     mode = RESIZERS[name]
     if mode != "nearest-exact" and not jnp.issubdtype(pixels.dtype, jnp.inexact):
         pixels = pixels.astype(jnp.promote_types(pixels.dtype, jnp.float32))
+    if 0 in size:
+        return jnp.zeros(size, pixels.dtype)
     axes = [k for k, (n, m) in enumerate(zip(pixels.shape, size, strict=True)) if n != m]
     if not axes:
         return pixels
@@ -288,7 +313,8 @@ def resize(
     planes = pixels.transpose(*others, *axes)
     rest, spatial = planes.shape[: len(others)], planes.shape[len(others) :]
     # Antialiasing leaves out pixels that are outside, and changes nothing else along other axes.
-    drops = bool(antialias) or all(size[k] > pixels.shape[k] for k in axes)
+    drops = bool(antialias)
+    drops |= mode != TORCHS and all(size[k] > pixels.shape[k] for k in axes)
     resized = interpolate(
         planes.reshape(1, -1, *spatial), tuple(size[k] for k in axes), mode=mode,
         antialias=drops and mode != "nearest-exact",

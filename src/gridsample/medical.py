@@ -4,7 +4,7 @@
 
 Spacings are in the order of the array's axes, and channels come first.
 `resample_data_or_seg_to_shape` has the signature of nnU-Net's function of that name, so it can
-replace that function.  docs/medical.md compares the two.
+replace that function.  `gridsample.help("medical")` compares the two.
 """
 
 from __future__ import annotations

@@ -30,16 +30,18 @@ except ModuleNotFoundError as error:
     ) from error
 
 from gridsample import fields
-from gridsample.backends import overridable
+from gridsample.backends import backend_of, overridable
 from gridsample.backends.torch import internals
 from gridsample.backends.torch.internals import torchs
 from gridsample.backends.torch.operators import is_plain
 from gridsample.backends.torch.resizing import has_fastest_channels
 from gridsample.definitions.footprints import MOST, as_footprint
+from gridsample.definitions.options import Options
 from gridsample.definitions.plan import Mode
 from gridsample.definitions.sizes import check_output
 from gridsample.ops import resizing as resize
 from gridsample.ops import sampling as api
+from gridsample.ops.misuse import check_use
 
 __all__ = ["patch"]
 
@@ -185,7 +187,8 @@ class patch:
         strict: whether to accept and return exactly what torch does: its errors for integers, mixed
             dtypes and different batch sizes, its memory formats, its dtypes under `torch.autocast`,
             its warnings, and its results where a coordinate is NaN or infinite.  Results then
-            differ only by rounding.  ``docs/torch.md`` lists the differences without ``strict``.
+            differ only by rounding.  ``gridsample.help("torch")`` lists the differences without
+            ``strict``.
         antialias: whether grid_sample takes the mean over the footprint of each point, as in
             `gridsample.grid_sample`, where the grid has as many axes as the image.
         max_samples: the maximum number of samples along a side of a footprint.
@@ -279,6 +282,9 @@ def sample(
         return theirs(corners)
     try:
         averaged = patch_options.most > 0 and points.dim() == image.dim()
+        if not patch_options.strict:
+            used = Options(mode, padding_mode, corners)
+            check_use(backend_of(input=image, grid=points), image, points, used)
         result: Tensor = api.grid_sample(
             image, points, mode, padding_mode, corners, antialias=averaged,
             max_samples=patch_options.most or MOST,

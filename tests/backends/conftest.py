@@ -17,3 +17,15 @@ def quick_jax() -> Iterator[None]:
     yield
     for name in options:
         jax.config.update(name, False)
+
+
+@pytest.fixture
+def without_programs(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Let JAX compute with its own operations, as on devices without programs of ours."""
+    jax = pytest.importorskip("jax")
+    from gridsample.backends.jax import handler
+
+    monkeypatch.setattr(handler, "is_available", lambda: False)
+    jax.clear_caches()
+    yield
+    jax.clear_caches()

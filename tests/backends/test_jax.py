@@ -62,24 +62,32 @@ def pair(function: str, *arrays: Any, tolerance: float = 1e-12, **options: Any) 
 @pytest.mark.parametrize("boundary", BOUNDARIES)
 @pytest.mark.parametrize("mode", ["nearest", "linear", "cubic", "spline3", "spline4", "lanczos3"])
 @pytest.mark.parametrize("rank", [1, 2, 3])
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("programs", [True, False])
 def test_samples_and_gradients(
-    rank: int, mode: str, boundary: str, align_corners: bool, coords: str
-) -> None:
+    programs: bool, dtype: str, rank: int, mode: str, boundary: str, align_corners: bool,
+    coords: str, request: pytest.FixtureRequest,
+) -> None:  # fmt: skip
+    if not programs:  # but operations of `jax.numpy`, as on other devices
+        request.getfixturevalue("without_programs")
     rng = cases.generator("jax", rank, mode, boundary, align_corners, coords)
     spatial = (5, 6, 7)[-rank:]
-    image = cases.pixels(rng, (1, 2, *spatial))
+    image = cases.pixels(rng, (1, 2, *spatial), dtype)
     out = spatial if coords == "displacement" else (3, 4)
     grid = rng.uniform(-1.6, 1.6, (2, *out, rank))
     if coords != "normalized":
         grid = 4 * grid + 2 * (coords == "pixel")
     grid.reshape(-1)[[3, 8]] = np.nan, np.inf
+    grid = grid.astype(dtype)
     options = {
         "mode": mode, "padding_mode": boundary, "align_corners": align_corners, "coords": coords,
         "fill_value": (2.5, -1) if boundary == "constant" else 0,
         "extrapolate": bool(rng.random() < 0.7),
     }  # fmt: skip
-    pair("grid_sample", image, grid, **options)
-    pair("grid_sample_vjp", cases.pixels(rng, (2, 2, *out)), image, grid, **options)
+    tolerance = 1e-12 if dtype == "float64" else 1e-6
+    pair("grid_sample", image, grid, **options, tolerance=tolerance)
+    values = cases.pixels(rng, (2, 2, *out), dtype)
+    pair("grid_sample_vjp", values, image, grid, **options, tolerance=4 * tolerance)
 
 
 def test_derivatives_along_coordinates() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import cases
@@ -9,6 +10,7 @@ import numpy as np
 import pytest
 import scipy.ndimage
 
+import gridsample
 from gridsample.definitions.methods import bspline
 
 jax = pytest.importorskip("jax")
@@ -128,6 +130,17 @@ def test_resize_without_antialias(method: str) -> None:
         resized(image, (3, 4, 9), method, False)
 
 
+def test_resize_like_torch() -> None:
+    image = jnp.asarray(cases.pixels(cases.generator("jax torch"), (7, 9)))
+    for shape, antialias in itertools.product([(4, 5), (12, 11)], [True, False]):
+        result = names.resize(image, shape, "cubic-pytorch", antialias)
+        expected = gridsample.interpolate(
+            np.asarray(image)[None, None], shape, mode="bicubic", antialias=antialias
+        )
+        np.testing.assert_allclose(result, expected[0, 0], rtol=0, atol=1e-12)
+    assert names.resize(image, (0, 9)).shape == (0, 9)
+
+
 def resized(image: Any, shape: tuple[int, ...], method: str, antialias: bool) -> None:
     """An image is resized like by JAX."""
     result = names.resize(image, shape, method, antialias)
@@ -137,6 +150,21 @@ def resized(image: Any, shape: tuple[int, ...], method: str, antialias: bool) ->
     np.testing.assert_allclose(result, expected, rtol=0, atol=tolerance)
     by_name = names.resize(image, shape, jax.image.ResizeMethod.from_string(method), antialias)
     np.testing.assert_array_equal(by_name, result)
+
+
+def test_dtypes_are_mixed_where_jax_promotes_none() -> None:
+    image, at = jnp.arange(12.0, dtype="f4").reshape(3, 4), [jnp.array([0.5, 1.5])] * 2
+    whole = image.astype(int)
+    with jax.numpy_dtype_promotion("strict"), jax.numpy_rank_promotion("raise"):
+        for array in (image, whole):
+            result = names.map_coordinates(array, at, 1)
+            np.testing.assert_allclose(result, [2.5, 7.5] if array is image else [3, 8])
+        names.map_coordinates(image, at, 3, "mirror")
+        assert names.resize(whole, (3, 2), "linear").dtype == np.float32  # as JAX promotes
+        loss = lambda image, grid: gridsample.grid_sample(image, grid, "cubic").sum()  # noqa: E731
+        arrays = image[None, None], jnp.zeros((1, 2, 2))
+        first, second = jax.grad(loss, (0, 1))(*arrays)
+    assert (first.dtype, second.dtype) == (np.float32, np.float64)
 
 
 def test_errors() -> None:

@@ -57,6 +57,7 @@ FRAMEWORKS = {"torch", "jax", "dask", "cupy"}
 PUBLIC = {
     "Explanation",
     "GridCheck",
+    "MisuseWarning",
     "__version__",
     "affine_grid",
     "affine_sample",
@@ -68,6 +69,7 @@ PUBLIC = {
     "grid_hessian",
     "grid_sample",
     "grid_sample_vjp",
+    "help",
     "identity_grid",
     "methods",
     "register",

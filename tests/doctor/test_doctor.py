@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from doctor import projects
 from doctor.snippets import HEAD, RIGHT, WRONG
 
 from gridsample import explain
@@ -132,7 +133,7 @@ def test_names_are_followed_to_what_they_were_imported_from() -> None:
         assert bool(examine(code).findings) == ("as pick" in head)
 
 
-def test_files_that_cannot_be_read_are_named_and_skipped(
+def test_files_that_cannot_be_read_are_named_and_change_the_exit_code(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "a.py").write_text("def f(:\n")
@@ -142,7 +143,7 @@ def test_files_that_cannot_be_read_are_named_and_skipped(
     (tmp_path / "e.py").write_text(HEAD + BAD)
     (tmp_path / ".venv").mkdir()
     (tmp_path / ".venv" / "f.py").write_text(HEAD + BAD)
-    assert main(["doctor", str(tmp_path)]) == 1
+    assert main(["doctor", str(tmp_path)]) == 2
     out, err = capsys.readouterr()
     assert out.splitlines()[0].startswith(f"{tmp_path / 'e.py'}:6:12: GS009 ")
     assert out.splitlines()[-1] == "1 finding: 1 call in 5 files"
@@ -215,8 +216,47 @@ def test_findings_are_written_as_json(tmp_path: Path, capsys: pytest.CaptureFixt
         "GS009",
         False,
     )
-    assert finding["link"] == "docs/doctor.md#gs009"
+    assert finding["link"] == "gridsample doctor --explain GS009"
     assert (report["errors"], report["files"], report["calls"]) == ([], 1, 1)
+
+
+def test_a_finding_says_whether_it_is_certain() -> None:
+    for code in ("split coordinates", "nothing said"):
+        (finding,) = examine(HEAD + WRONG[code][1]).findings
+        assert finding.certain is RULES[finding.code].certain is (finding.code == "GS001")
+
+
+def test_an_argument_that_is_not_given_has_its_default() -> None:
+    code, _, source = projects.WRONG["STN tutorial: a value for one of the two functions"]
+    (finding,) = examine(HEAD + source).findings
+    assert finding.code == code
+    assert "affine_grid has align_corners=False by default" in finding.message
+    assert "None" not in finding.message
+
+
+def test_the_snippets_of_projects_are_enough() -> None:
+    names = {name.partition(":")[0] for name in (*projects.WRONG, *projects.RIGHT)}
+    assert len(projects.WRONG) + len(projects.RIGHT) >= 40 and len(names) >= 20
+
+
+HELPER = """
+def pick(image, grid):
+    return F.grid_sample(image, grid, align_corners=False)
+
+def at_pixels(image, xy):
+    h, w = image.shape[-2:]
+    return pick(image, torch.stack((2 * xy[..., 0] / (w - 1), 2 * xy[..., 1] / (h - 1)), -1) - 1)
+
+def at_centres(image, xy):
+    h, w = image.shape[-2:]
+    return pick(image, torch.stack(((2 * xy[..., 0] + 1) / w, (2 * xy[..., 1] + 1) / h), -1) - 1)
+"""
+
+
+def test_a_fix_suits_every_grid_that_reaches_a_call() -> None:
+    (finding,) = examine(HEAD + HELPER).findings
+    assert (finding.code, finding.line) == ("GS001", 7)
+    assert "True for a grid of" in finding.fix and "False for" in finding.fix
 
 
 def test_every_rule_is_documented() -> None:
@@ -238,3 +278,16 @@ def test_it_runs_nothing_and_loads_no_framework(tmp_path: Path) -> None:
         [sys.executable, "-c", script], capture_output=True, text=True, check=True
     )
     assert done.stdout.split("\n")[:2] == ["1", "[]"]
+
+
+@pytest.mark.parametrize("name", projects.WRONG)
+def test_mistakes_of_public_projects_get_the_right_fix(name: str) -> None:
+    code, fix, source = projects.WRONG[name]
+    findings = examine(HEAD + source).findings
+    assert [finding.code for finding in findings] == [code]
+    assert fix in findings[0].fix
+
+
+@pytest.mark.parametrize("name", projects.RIGHT)
+def test_public_projects_that_are_right_are_left_alone(name: str) -> None:
+    assert codes(projects.RIGHT[name]) == set()

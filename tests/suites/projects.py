@@ -60,6 +60,12 @@ PROJECTS = {
             "tests/skimage/filters/test_window.py",
         ),
     ),
+    "jax": Project(
+        "jax absl-py pillow pytest; a checkout of the same version",
+        "jax",
+        ("tests/scipy_ndimage_test.py", "tests/image_test.py"),
+        keyword="MapCoordinates or ContinuousGradients or Resize",
+    ),
     "torch-interpol": Project(
         "torch-interpol pytest; a checkout",
         "interpol",

@@ -14,7 +14,7 @@
   for (const one of document.querySelectorAll("body *")) {
     const words = [...one.childNodes].some((node) => node.nodeType === 3 && node.textContent.trim());
     const style = getComputedStyle(one);
-    if (!words || !one.getClientRects().length || style.visibility === "hidden" || one.closest(hidden)) continue;
+    if (!words || !one.getClientRects().length || style.visibility !== "visible" || one.closest(hidden)) continue;
     const behind = [];
     let opacity = 1;
     for (let outer = one; outer; outer = outer.parentElement) {

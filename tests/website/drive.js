@@ -1,6 +1,6 @@
 // Runs after the explorer's own scripts: operates its controls, and notes what it shows.
 "use strict";
-const FOUND = { samples: [], warps: [], keys: {}, controls: [], errors: ERRORS };
+const FOUND = { samples: [], missing: [], warps: [], keys: {}, controls: [], errors: ERRORS };
 const shown = (name) => [...document.querySelectorAll(`[data-name="${name}"]`)].map((one) => Number(one.value));
 const words = (name) => [...document.querySelectorAll(`[data-name="${name}"]`)].map((one) => one.textContent);
 const signal = (id, name) => $(id).dispatchEvent(new Event(name, { bubbles: true }));
@@ -22,6 +22,10 @@ for (const one of SETTINGS.warps) {
   const both = [false, true].map((antialias) =>
     warp(planes, Float64Array.from(grid.flat(2)), width, height, one, antialias, 16));
   FOUND.warps.push({ plain: [...both[0].out], smooth: [...both[1].out], samples: both[1].samples });
+}
+for (const one of SETTINGS.missing) {
+  const { value, gradient } = explain(one.image, [one.x, one.y], one);
+  FOUND.missing.push({ value, gradient });
 }
 FOUND.homographies = SETTINGS.homographies.map(([from, to]) => homography(from, to));
 

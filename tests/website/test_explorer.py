@@ -84,8 +84,24 @@ def warps() -> list[dict[str, Any]]:
     return settings
 
 
+def ignoring() -> list[dict[str, Any]]:
+    """Points near and beyond the edges, where nothing counts that is outside."""
+    rng = np.random.default_rng(2)
+    image = rng.integers(0, 10, (5, 4)).tolist()
+    settings = []
+    for method, aligned, pixels in itertools.product(
+        ("nearest", "linear", "cubic", "mitchell"), (False, True), (False, True)
+    ):
+        for x, y in rng.uniform(-1.2, 1.2, (3, 2)):
+            at = {"x": float(x * (3 if pixels else 1)), "y": float(y * (3 if pixels else 1))}
+            options = {"method": method, "boundary": "missing", "aligned": aligned}
+            settings.append({**options, **at, "pixels": pixels, "fill": 0, "image": image})
+    return settings
+
+
 SETTINGS = {
     "samples": samples(),
+    "missing": ignoring(),
     "warps": warps(),
     "homographies": [
         [[[0, 0], [10, 1], [12, 9], [-1, 8]], [[0, 0], [5, 0], [5, 5], [0, 5]]],
@@ -162,6 +178,19 @@ def test_samples_are_those_of_explain(reported: dict[str, Any]) -> None:
         assert shown["index"] == [str(tap.index) for tap in taps], about
         pixels = ["dropped" if tap.pixel is None else str(tap.pixel) for tap in taps]
         assert shown["pixel"] == pixels, about
+
+
+@needs_chromium
+def test_what_is_outside_counts_for_nothing(reported: dict[str, Any]) -> None:
+    for setting, shown in zip(SETTINGS["missing"], reported["missing"], strict=True):
+        image = np.array(setting["image"], float)[None, None]
+        points = np.array([[[setting["x"], setting["y"]]]])
+        options = {"coords": "pixel" if setting["pixels"] else "normalized"}
+        names = setting["method"], "missing", setting["aligned"]
+        value = gridsample.grid_sample(image, points, *names, **options)
+        _, slope = gridsample.grid_sample_vjp(np.ones_like(value), image, points, *names, **options)
+        got = np.array([shown["value"], *shown["gradient"]], float)  # JSON has null for NaN
+        np.testing.assert_allclose(got, [*value.ravel(), *slope.ravel()], **TOLERANCE)
 
 
 @needs_chromium

@@ -61,6 +61,14 @@ class Backend(Protocol):
         """The shape of an array as integers, for checks."""
         return tuple(array.shape)
 
+    def is_concrete(self, *arrays: Array) -> bool:
+        """Whether arrays have numbers for sizes, and no program is being traced."""
+        return True
+
+    def host_view(self, array: Array) -> Any:
+        """View an array in host memory as a NumPy array, without a copy, or return None."""
+        return None
+
     def extents(self, size: Any) -> tuple[Any, Any]:
         """Return a size as numbers for checks, and as values for computations.
 

@@ -239,6 +239,14 @@ def _explain(arguments: argparse.Namespace) -> None:
     """Print one sample tap by tap, and draw it if --plot is given."""
     import gridsample
 
+    if arguments.topic is not None:
+        gridsample.help(arguments.topic)
+        return
+    needed = {"--size": arguments.size, "--at": arguments.at}
+    missing = [name for name, value in needed.items() if value is None]
+    if missing:
+        words = f"the following arguments are required: {', '.join(missing)}"
+        raise ValueError(f"{words} (see gridsample explain --help)")
     if arguments.plot:
         io.check_output(arguments.plot, overwrite=arguments.force)
     explanation = gridsample.explain(
@@ -437,6 +445,13 @@ def _add_resize(commands: Any) -> None:
         help="output size divided by input size (rounded down): one factor, or one per axis",
     )
     command.add_argument(
+        "--spacing",
+        type=words.numbers,
+        metavar="S[,S]",
+        help="distance between the output's pixels or voxels, in the units of a NIfTI file or a "
+        "GeoTIFF; the size is rounded, and the extent is kept",
+    )
+    command.add_argument(
         "--mode",
         type=words.names,
         default="bilinear",
@@ -521,18 +536,16 @@ def _add_explain(commands: Any) -> None:
     )
     command.set_defaults(run=_explain)
     command.add_argument(
-        "--size",
-        type=words.size,
-        metavar="WxH",
-        required=True,
-        help="size of the image: W, WxH or WxHxD",
+        "--size", type=words.size, metavar="WxH", help="size of the image: W, WxH or WxHxD"
     )
     command.add_argument(
         "--at",
         type=words.numbers,
         metavar="X,Y",
-        required=True,
         help="coordinate, x first",
+    )
+    command.add_argument(
+        "--topic", metavar="NAME", help="print the page on a topic instead, such as align_corners"
     )
     _add_sampling(command)
     _add_align_corners(command)

@@ -25,8 +25,8 @@ output:
   why. A comment "# gridsample: ignore[GS001]" on a line of the call hides the finding.
 
 exit code:
-  0 if nothing was found, 1 if anything was, 2 if the command could not run. Files that cannot be
-  read or parsed are named on stderr, and do not affect the exit code.
+  0 if nothing was found, 1 if anything was, 2 if the command could not run, or a file could not be
+  read or parsed; such files are named on stderr.
 
 examples:
   gridsample doctor src
@@ -87,7 +87,7 @@ def run(arguments: argparse.Namespace) -> int:
         for error in report.errors:
             print(f"gridsample: {error}", file=sys.stderr)
         print(summary(report))
-    return 1 if report.findings else 0
+    return 2 if report.errors else int(bool(report.findings))
 
 
 def codes_of(text: str) -> list[str]:

@@ -103,11 +103,12 @@ class _Warped:
 
 def resize_file(arguments: argparse.Namespace) -> None:
     """Resize every page of a file in bands of rows."""
-    if (arguments.size is None) == (arguments.scale is None):
-        raise ValueError("give either --size or --scale")
     io.check_output(arguments.output, overwrite=arguments.force)
     with io.pages(arguments.input, volume=arguments.volume) as pages:
-        sizes = [possible(resized(arguments, page.image.size), page.image) for page in pages]
+        sizes = [
+            possible(resized(arguments, page.image.size, page.image.spacing), page.image)
+            for page in pages
+        ]
         results = [
             with_nodata(
                 _result(
@@ -177,19 +178,43 @@ def _resized_bands(
     return bands()
 
 
-def resized(arguments: argparse.Namespace, size: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the size of the output, x first."""
+def resized(
+    arguments: argparse.Namespace, size: tuple[int, ...], spacing: tuple[float, ...] | None = None
+) -> tuple[int, ...]:
+    """Return the size of the output, x first, for a size and distances between pixels, if known."""
+    if [arguments.size, arguments.scale, arguments.spacing].count(None) != 2:
+        raise ValueError("give one of --size, --scale and --spacing")
     if arguments.size:
         return canvas_of(arguments.size, size)
-    scales = arguments.scale * (len(size) if len(arguments.scale) == 1 else 1)
-    if len(scales) != len(size) or not all(math.isfinite(s) and s > 0 for s in scales):
+    if arguments.scale:
+        factors = _for_each_axis("--scale", arguments.scale, len(size))
+        return _scaled(size, factors, math.floor)
+    wanted = _for_each_axis("--spacing", arguments.spacing, len(size))
+    if spacing is None:
         raise ValueError(
-            f"--scale takes one positive number or {len(size)}, got "
-            + ",".join(f"{scale:g}" for scale in arguments.scale)
+            "--spacing needs a file with the sizes of its voxels or pixels, NIfTI or GeoTIFF; "
+            "give --size or --scale for others"
         )
+    return _scaled(size, [s / new for s, new in zip(spacing, wanted, strict=True)], round)
+
+
+def _for_each_axis(option: str, numbers: Sequence[float], rank: int) -> Sequence[float]:
+    """Return a positive number for each axis."""
+    all_numbers = [*numbers] * (rank if len(numbers) == 1 else 1)
+    if len(all_numbers) != rank or not all(math.isfinite(s) and s > 0 for s in all_numbers):
+        raise ValueError(
+            f"{option} takes one positive number or {rank}, got "
+            + ",".join(f"{number:g}" for number in numbers)
+        )
+    return all_numbers
+
+
+def _scaled(
+    size: Sequence[int], factors: Sequence[float], whole: Callable[[float], int]
+) -> tuple[int, ...]:
+    """Return a size times factors, in whole pixels, at least one."""
     # The limit is larger than any size, but finite.
-    sizes = [math.floor(min(n * s, 1e30)) for n, s in zip(size, scales, strict=True)]
-    return tuple(max(1, n) for n in sizes)
+    return tuple(max(1, whole(min(n * s, 1e30))) for n, s in zip(size, factors, strict=True))
 
 
 def _result(image: io.Image, size: tuple[int, ...], voxels: NDArray[np.float64]) -> io.Image:

@@ -211,9 +211,5 @@ def _colours(image: io.Image, path: Path) -> NDArray[Any]:
 
 
 def _spacing(image: io.Image) -> tuple[float, ...] | None:
-    """The sizes of the voxels of a NIfTI file, in the order of the array's axes."""
-    if "nifti" not in image.extras:
-        return None
-    rank = image.array.ndim - 1
-    zooms = [float(zoom) for zoom in image.extras["nifti"].header.get_zooms()[:rank]]
-    return tuple(zooms[::-1]) if min(zooms) > 0 else None
+    """The distances between pixels, in the order of the array's axes."""
+    return None if image.spacing is None else image.spacing[::-1]

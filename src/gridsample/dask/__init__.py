@@ -3,7 +3,7 @@
 The functions are lazy: they make dask arrays of one task for each chunk of the result, which reads
 only the chunks of the image that it needs, and compute nothing themselves.  Results have the bits
 of the same call in memory; splines that are filtered in chunks are within 1e-15 of the range of
-the image, in float64.  See `docs/dask.md`.
+the image, in float64.  See `gridsample.help("dask")`.
 """
 
 from gridsample.dask.grids import coordinate_bounds, grid_sample, map_coordinates

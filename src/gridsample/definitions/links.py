@@ -1,31 +1,102 @@
-"""Links from messages to the documentation: the only place that knows where its pages are."""
+"""Where messages lead: pages of the documentation, which the package contains.
+
+`gridsample.help` prints a page, or a section of it, so that a message need not name a file that
+only a checkout of the source has.  This is the only module that knows where the pages are.
+"""
 
 from __future__ import annotations
 
-# The address of the published site, with a slash at its end.  There is none yet: messages then name
-# the pages as they are in the source, and `gridsample doctor --explain` needs no page at all.
+import functools
+import importlib.resources
+import re
+from pathlib import Path
+
+# The address of the published site, with a slash at its end; empty if there is none.
 ADDRESS = ""
 
-# The page, and its section, that explains what goes wrong with an argument or a feature.
-TRAPS = {
-    "coords": ("fields", "coordinates"),
-    "displacement": ("fields", "coordinates"),
-    "grid": ("fields", "which-grid-do-i-need"),
-    "label": ("methods", "labels"),
+# The pages, and the headings of sections, by topic.  pyproject.toml lists the pages of the wheel.
+TOPICS = {
+    "align_corners": ("coordinates", ""),
+    "antialias": ("antialiasing", ""),
+    "channel_axis": ("fields", "Units, axes, signs"),
+    "coords": ("coordinates", "Three units"),
+    "cv": ("cv", ""),
+    "dask": ("dask", ""),
+    "displacement": ("fields", "Displacement fields"),
+    "doctor": ("doctor", ""),
+    "flow": ("flow", ""),
+    "gradients": ("gradients", ""),
+    "grid": ("fields", "Which grid do I need?"),
+    "label": ("methods", "Labels"),
+    "medical": ("medical", ""),
     "missing": ("missing", ""),
     "mode": ("methods", ""),
+    "ndimage": ("ndimage", ""),
+    "onnx": ("onnx", ""),
     "padding_mode": ("boundaries", ""),
+    "skimage": ("skimage", ""),
+    "torch": ("torch", ""),
 }
+_RULE = re.compile(r"GS\d\d\d")
 
 
-def page(name: str, anchor: str = "") -> str:
-    """Return the address of a page of the documentation, or of a section of it.
+def help(topic: str | None = None) -> None:  # `gridsample.help`
+    """Print the page of the documentation on a topic, as Markdown.
 
-    >>> page("doctor", "gs001").endswith("#gs001")
-    True
+    Args:
+        topic: a topic, such as "align_corners", or the code of a rule of the doctor, such as
+            "GS001"; None to list the topics.
+
+    Raises:
+        ValueError: there is no such topic.
+
+    Example:
+        >>> import gridsample
+        >>> gridsample.help("GS009")  # doctest: +ELLIPSIS
+        ### GS009
+        <BLANKLINE>
+        **align_corners is not given.** torch then warns and uses False; before ...
     """
-    place = f"{ADDRESS}{name}.html" if ADDRESS else f"docs/{name}.md"
-    return place + (f"#{anchor}" if anchor else "")
+    print(f"topics: {', '.join(TOPICS)}, GS001, ..." if topic is None else text_of(topic))
+
+
+def text_of(topic: str) -> str:
+    """Return the page, or the section, on a topic or a rule of the doctor, without its links.
+
+    Raises:
+        ValueError: there is no such topic.
+    """
+    if _RULE.fullmatch(topic):
+        name, heading = "doctor", topic
+    elif topic in TOPICS:
+        name, heading = TOPICS[topic]
+    else:
+        from gridsample.definitions.plan import unknown  # which imports this module
+
+        raise unknown("topic", topic, list(TOPICS))
+    text = read_page(name)
+    if not heading:
+        return text.strip()
+    match = re.search(rf"^(#+) {re.escape(heading)}\n", text, re.MULTILINE)
+    if match is None:
+        raise ValueError(f"topic {topic!r} has no text; accepted: {', '.join(TOPICS)}")
+    rest = text[match.end() :]
+    # The section ends at the next heading that is not below its own.
+    end = re.search(rf"^#{{1,{len(match[1])}}} ", rest, re.MULTILINE)
+    return (match[0] + (rest[: end.start()] if end else rest)).strip()
+
+
+@functools.cache
+def read_page(name: str) -> str:
+    """Read a page without its pictures and links, which lead nowhere in a terminal."""
+    # From the wheel, which may be in a zip archive, or from the checkout that is installed.
+    place = importlib.resources.files("gridsample").joinpath("docs", f"{name}.md")
+    if not place.is_file():
+        place = Path(__file__).parents[3] / "docs" / f"{name}.md"
+    text = place.read_text(encoding="utf-8")
+    text = re.sub(r"^!\[[^\]]*\]\([^)]+\)\n+", "", text, flags=re.MULTILINE)
+    text = re.sub(r"^<!--.*?-->\n", "", text, flags=re.MULTILINE)
+    return re.sub(r"\[([^\]]+)\]\([^)\s]+\)", r"\1", text)
 
 
 def explanation(code: str) -> str:
@@ -37,10 +108,15 @@ def explanation(code: str) -> str:
     return f"gridsample doctor --explain {code}"
 
 
-def about(trap: str) -> str:
-    """Return the end of an error about one of `TRAPS`; for others, nothing.
+def link(code: str) -> str:
+    """Return the address of the section on a rule of the doctor; the command if there is none."""
+    return f"{ADDRESS}doctor.html#{code.lower()}" if ADDRESS else explanation(code)
 
-    >>> "boundaries" in about("padding_mode"), about("threads")
-    (True, '')
+
+def about(topic: str) -> str:
+    """Return the end of an error about one of `TOPICS`; for others, nothing.
+
+    >>> about("padding_mode"), about("threads")
+    (' (see gridsample.help("padding_mode"))', '')
     """
-    return f" (see {page(*TRAPS[trap])})" if trap in TRAPS else ""
+    return f' (see gridsample.help("{topic}"))' if topic in TOPICS else ""

@@ -478,17 +478,23 @@ def channels_last(channel_axis: Any, dimensions: int) -> bool:
 def check_shapes(image: Shape, grid: Shape, last: bool) -> int:
     """Return the spatial rank, or raise an error if the shapes do not match."""
     layout = "(N, *spatial, C)" if last else "(N, C, *spatial)"
+    unbatched = image_hint(image, grid)
     if not 3 <= len(image) <= 5:
         raise ValueError(
             f"input must have 3 to 5 dimensions, {layout} with 1 to 3 spatial axes, "
-            f"got {len(image)} in shape {image}"
+            f"got {len(image)} in shape {image}{unbatched}"
         )
     rank = len(image) - 2
     if len(grid) < 2 or grid[-1] != rank:
+        if unbatched:
+            raise ValueError(f"input must be {layout}, got shape {image}{unbatched}")
+        second = len(grid) == rank + 2 and grid[1] == rank
+        hint = "; its components come second: pass grid.movedim(1, -1)" if second else ""
+        hint += ", or np.moveaxis(grid, 1, -1) for an array" if second else ""
         raise ValueError(
             f"grid must be (N, *out, {rank}) for an input with {rank} spatial "
             f"{'axis' if rank == 1 else 'axes'}: its last axis holds {', '.join(AXES[:rank])}; "
-            f"got grid shape {grid} for input shape {image}{about('grid')}"
+            f"got grid shape {grid} for input shape {image}{hint}{about('grid')}"
         )
     if image[0] != grid[0] and 1 not in (image[0], grid[0]):
         raise ValueError(
@@ -501,6 +507,19 @@ def check_shapes(image: Shape, grid: Shape, last: bool) -> int:
             f"input has an empty spatial axis: shape {image}, {layout}; there is nothing to sample"
         )
     return rank
+
+
+def image_hint(image: Shape, grid: Shape) -> str:
+    """Say how to pass an image without a batch that is meant by a grid of points (x, y)."""
+    if not grid or grid[-1] != 2:
+        return ""
+    if len(image) == 2:
+        return "; an image (H, W) is given as input[None, None]"
+    if len(image) == 3 and image[-1] <= 4 < min(image[:2]):
+        return "; a colour image (H, W, C) is given as input[None], with channel_axis=-1"
+    if len(image) == 3 and image[0] <= 4 < min(image[1:]):
+        return "; an image (C, H, W) is given as input[None]"
+    return ""
 
 
 def check_size(size: Any, grid: Shape) -> Shape:

@@ -39,8 +39,8 @@ def check_output(size: Any, fewest: int, most: int) -> Shape:
     if not fewest <= len(shape) <= most:
         hint = f"; for one image of this size: {(1, 1, *shape)}" if len(shape) < fewest else ""
         raise ValueError(
-            f"size must be the output's shape (N, C, *out), with {fewest} to {most} entries, got "
-            f"{len(shape)}: {shape}{hint}"
+            f"size must be the output's shape (N, C, H, W), or (N, C, *out), with {fewest} to "
+            f"{most} entries, got {len(shape)}: {shape}{hint}"
         )
     return shape
 
@@ -50,6 +50,12 @@ def check_theta(theta: Shape, size: Shape) -> None:
     rank = len(size) - 2
     expected = (size[0], rank, rank + 1)
     if theta != expected:
+        hints = {
+            (*expected[:1], rank + 1, rank + 1): f"theta[:, :{rank}]",
+            (rank + 1, rank + 1): f"theta[None, :{rank}]",
+            expected[1:]: "theta[None]",
+        }
+        hint = f"; pass {hints[theta]}" if theta in hints else ""
         raise ValueError(
-            f"theta must be (N, D, D + 1) = {expected} for size {size}, got shape {theta}"
+            f"theta must be (N, D, D + 1) = {expected} for size {size}, got shape {theta}{hint}"
         )

@@ -15,6 +15,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -22,7 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gridsample.doctor.findings import RULES, Finding, Rule
-from gridsample.doctor.names import Module, read_module, wrappers_of
+from gridsample.doctor.names import Module, mentions, read_module, wrappers_of
 from gridsample.doctor.rules import Rules, exports
 from gridsample.doctor.walker import walk
 
@@ -65,10 +66,10 @@ def examine(source: str, path: str = "<string>", *, size: int = 256) -> Report:
         >>> examine("def f(:", "new.py").errors
         ('new.py:1: cannot be parsed: invalid syntax',)
     """
-    module = _parse(source, path)
-    if isinstance(module, str):
-        return Report(errors=(module,), files=1)
-    return _examine(module, source, size)
+    tree = _parse(source, path)
+    if isinstance(tree, str):
+        return Report(errors=(tree,), files=1)
+    return _examine(read_module(path, tree), source, size)
 
 
 def examine_files(
@@ -106,7 +107,10 @@ def examine_files(
     for code in codes:
         if code not in RULES:
             raise ValueError(f"no rule has the code {code!r}; accepted: {', '.join(RULES)}")
-    modules, errors = [], []
+    parsed: list[tuple[str, str]] = []
+    modules: dict[str, Module] = {}  # of files with calls; the trees of all would be large
+    errors: list[str] = []
+    shared: dict[tuple[str, str], tuple[str, ...]] = {}
     for path in _files(paths):
         try:
             source = path.read_bytes().decode("utf-8-sig")
@@ -114,23 +118,28 @@ def examine_files(
             reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
             errors.append(f"{path}: cannot be read: {reason}")
             continue
-        module = _parse(source, str(path))
-        if isinstance(module, str):
-            errors.append(module)
-        else:
-            modules.append((module, source))
-    shared = {}
-    for module, _ in modules:
-        shared.update(wrappers_of(module))
+        tree = _parse(source, str(path))
+        if isinstance(tree, str):
+            errors.append(tree)
+            continue
+        parsed.append((str(path), source))
+        if mentions(source):
+            modules[str(path)] = read_module(str(path), tree)
+            shared |= wrappers_of(modules[str(path)])
     findings: list[Finding] = []
-    calls = 0
-    for n, (module, source) in enumerate(modules):
-        progress(n / len(modules))
+    unparsed = len(errors)
+    calls, wrappers = 0, [name for _, name in shared]
+    for n, (name, source) in enumerate(parsed):
+        progress(n / len(parsed))
+        if not mentions(source, wrappers):
+            continue
+        module = modules.pop(name, None) or read_module(name, ast.parse(source, name))
         module.wrappers = shared
         report = _examine(module, source, size)
+        errors += report.errors
         findings += [finding for finding in report.findings if not codes or finding.code in codes]
         calls += report.calls
-    return Report(tuple(sorted(findings)), tuple(errors), len(modules) + len(errors), calls)
+    return Report(tuple(sorted(findings)), tuple(errors), len(parsed) + unparsed, calls)
 
 
 def _files(paths: Iterable[Path | str]) -> Iterator[Path]:
@@ -147,11 +156,11 @@ def _files(paths: Iterable[Path | str]) -> Iterator[Path]:
                 yield path
 
 
-def _parse(source: str, path: str) -> Module | str:
+def _parse(source: str, path: str) -> ast.Module | str:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of strings in the code, such as "\d"
-            return read_module(path, source)
+            return ast.parse(source, path)
     except SyntaxError as error:
         return f"{path}:{error.lineno or 1}: cannot be parsed: {error.msg}"
     except (ValueError, RecursionError, MemoryError) as error:
@@ -164,7 +173,7 @@ def _examine(module: Module, source: str, size: int) -> Report:
         walk(module, rules)
     except RecursionError:
         return Report((), (f"{module.path}: cannot be examined: it is nested too deeply",), 1)
-    findings = [*rules.findings.values(), *exports(module, size, bool(rules.calls))]
+    findings = [*rules.report(), *exports(module, size, bool(rules.calls))]
     lines = source.splitlines()
     reported = tuple(sorted(finding for finding in findings if not _ignored(lines, finding)))
     return Report(reported, (), 1, len(rules.calls))

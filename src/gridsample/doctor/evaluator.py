@@ -1,51 +1,65 @@
-"""What expressions of a file are worth: see `values`."""
+"""The values of expressions, names and calls of a file; see `values`."""
 
 from __future__ import annotations
 
 import ast
 import operator
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
+from gridsample.doctor import library
 from gridsample.doctor import values as v
-from gridsample.doctor.names import Module
+from gridsample.doctor.library import UNKNOWN, Call
+from gridsample.doctor.names import Function, Module
 from gridsample.doctor.operations import (
-    arithmetic,
     as_int,
-    cast,
+    binary,
+    bind_names,
     cast_by,
-    component,
-    components_of,
+    entries,
+    entry_key,
     flag_of,
+    flipped,
     has_flow,
     indices,
-    is_plain,
-    is_reversal,
+    is_static,
     keeps_order,
-    meshgrid,
-    part_of,
-    rename,
+    moved,
+    piece,
     split,
-    stack,
     with_half,
 )
-from gridsample.doctor.values import Base, Const, Flag, Number, Pack, Shape, Stack, Symbol, Value
+from gridsample.doctor.values import (
+    Base,
+    Const,
+    Flag,
+    Instance,
+    Local,
+    Number,
+    Pack,
+    Shape,
+    Stack,
+    Symbol,
+    Value,
+)
 
 # Methods that change neither the values nor the order of components.
 KEEPING = frozenset((
     "clone", "contiguous", "detach", "repeat", "expand", "expand_as", "unsqueeze", "squeeze", "cpu",
     "cuda", "copy", "clamp", "clip", "requires_grad_", "to", "type", "type_as", "astype", "float",
-    "double", "half", "bfloat16", "view_as", "permute",
+    "double", "half", "bfloat16", "view_as", "permute", "pin_memory", "share_memory", "numpy",
+    "requires_grad", "nan_to_num", "movedim",
+    "moveaxis",
 ))  # fmt: skip
 # Methods after which it is not known along which axes the indices of a mesh vary.
 MOVING = frozenset(("view", "reshape", "flatten", "transpose", "swapaxes", "t", "ravel"))
 CASTS = {"float": "", "double": "", "half": "float16", "bfloat16": "bfloat16"}
-LIBRARIES = ("torch", "numpy", "cupy", "jax", "einops", "mindspore", "paddle")
-# How deep calls of functions of the same file are followed.
-DEPTH = 3
-# What is returned for a function that is not known.
-UNKNOWN = Const("a function that is not known")
+LIBRARIES = ("torch", "numpy", "cupy", "jax", "einops", "mindspore", "paddle", "kornia")
+# How deep calls of functions of the same file are followed, and how many of a file.
+DEPTH, MOST_CALLS = 4, 4000
+# A dictionary, and an entry of it that nothing was assigned to.
+DICTIONARY, ABSENT = Const("a dictionary"), Const("an entry that was not assigned")
 
 
 class Checker(Protocol):
@@ -57,30 +71,54 @@ class Checker(Protocol):
         """Check a call."""
 
 
-class Scope:
-    """The names of a function and what they are worth; evaluates expressions.
+@dataclass
+class File:
+    """What all scopes of a file share.
 
     Attributes:
-        module: the file.
+        module: the parsed file.
+        check: is told of calls.
+        run: runs the body of a function, and returns what it returns.
+        names: the values of names at the top of the file.
+        results: what functions returned, by function and arguments.
+    """
+
+    module: Module
+    check: Checker
+    run: Callable[[Scope, Function, dict[str, Value]], Value]
+    names: dict[str, Value] = field(default_factory=dict)
+    results: dict[object, tuple[Value, dict[str, Value]]] = field(default_factory=dict)
+
+
+class Scope:
+    """The names of a function and their values; evaluates expressions.
+
+    Attributes:
+        file: what all scopes of the file share.
         names: values by name; attributes as "self.name".
-        check: is told of calls, or None.
-        run: runs the body of a function of the file, and returns what it returns.
         function: the function, or None at the top of the file.
+        owner: the name of the class whose method it is, or "".
         depth: how many calls deep it is.
-        resized: align_corners of each interpolate of an image in the function that says it.
+        silent: whether calls are not checked.
+        guarded: whether the code is one of several for different versions of a library.
+        loops: how many loops the statement is in.
+        resized: align_corners of each interpolate of an image in the function that gives it.
     """
 
     def __init__(
         self,
-        module: Module,
+        file: File,
         names: dict[str, Value],
-        check: Checker | None,
-        run: Callable[[Scope, ast.FunctionDef, dict[str, Value]], Value],
         function: ast.AST | None = None,
+        owner: str = "",
         depth: int = 0,
+        silent: bool = False,
     ) -> None:
-        self.module, self.names, self.check, self.run = module, names, check, run
-        self.function, self.depth = function, depth
+        self.file, self.names = file, names
+        self.module = file.module
+        self.function, self.owner, self.depth, self.silent = function, owner, depth, silent
+        self.guarded = False
+        self.loops = 0
         self.resized: list[tuple[ast.Call, Flag]] = []
 
     # Names ----------------------------------------------------------------------------------------
@@ -110,12 +148,14 @@ class Scope:
             case ast.Attribute():
                 return self.attribute(node)
             case ast.Tuple(elts=elements) | ast.List(elts=elements):
-                return Pack(tuple(self.value(element) for element in elements))
+                return Pack(tuple(self.items(elements)))
+            case ast.Dict(values=[]):
+                return DICTIONARY
             case ast.UnaryOp(op=ast.USub(), operand=operand):
                 result = self.value(operand)
                 return v.change(result, lambda n: v.scaled(n, v.constant(-1), operator.mul))
             case ast.BinOp():
-                return self.binary(node.op, self.value(node.left), self.value(node.right), node)
+                return binary(node.op, self.value(node.left), self.value(node.right), node)
             case ast.Subscript():
                 return self.subscript(node)
             case ast.Call():
@@ -127,155 +167,159 @@ class Scope:
             case ast.NamedExpr(target=ast.Name(id=name)):
                 self.names[name] = self.value(node.value)
                 return self.names[name]
+            case ast.ListComp(generators=[_]) | ast.GeneratorExp(generators=[_]):
+                return self.comprehension(node)
             case ast.Lambda(args=arguments, body=body):
                 outer = self.names
                 hidden = {parameter.arg for parameter in arguments.args}
                 self.names = {key: value for key, value in outer.items() if key not in hidden}
                 self.value(body)
                 self.names = outer
-                return None
+                function = ast.FunctionDef("<lambda>", arguments, [ast.Return(body)], [])
+                return Local(ast.copy_location(function, node))
         for child in ast.iter_child_nodes(node):
             if isinstance(child, ast.expr):
                 self.value(child)
             elif isinstance(child, ast.comprehension):
                 self.value(child.iter)
-        return None
+        return DICTIONARY if isinstance(node, ast.Dict | ast.DictComp) else None
+
+    def items(self, elements: Sequence[ast.expr]) -> Iterator[Value]:
+        """Evaluate the elements of a list or of arguments, and unpack those with a star."""
+        for element in elements:
+            if isinstance(element, ast.Starred):
+                value = self.value(element.value)
+                if isinstance(value, Shape):
+                    value = flipped(flipped(value))
+                yield from value.items if isinstance(value, Pack) else [value]
+            else:
+                yield self.value(element)
 
     def attribute(self, node: ast.Attribute) -> Value:
         """Evaluate ``x.shape``, ``torch.float16``, ``self.width`` and the like."""
         text = ast.unparse(node)
+        if text in self.names:
+            return self.names[text]
         if node.attr == "shape":
             return Shape(ast.unparse(node.value))
         if node.attr in ("T", "mT"):
-            return self.moved(self.value(node.value))
+            return moved(self.value(node.value))
         if node.attr == "data":
             return self.value(node.value)
         full = self.module.qualify(node)
         if full.partition(".")[0] in LIBRARIES:
             return Const(full)
+        owner = self.names.get(ast.unparse(node.value))
+        if isinstance(owner, Instance):
+            return dict(owner.members).get(f"self.{node.attr}", self.look_up(text))
         return self.look_up(text)
 
-    # Arithmetic -----------------------------------------------------------------------------------
-
-    def binary(self, op: ast.operator, left: Value, right: Value, node: ast.AST) -> Value:
-        """Evaluate an operation on two values; what is not linear becomes unknown."""
-        if isinstance(left, Stack) or isinstance(right, Stack):
-            return self.componentwise(op, left, right, node)
-        if isinstance(left, Number) and isinstance(right, Number):
-            result = arithmetic(op, left, right)
-            if result is not None:
-                return result
-        if isinstance(left, Pack) and isinstance(right, Pack) and isinstance(op, ast.Add):
-            return Pack((*left.items, *right.items))
-        return v.unknown(ast.unparse(node), "mixed")
-
-    def componentwise(self, op: ast.operator, left: Value, right: Value, node: ast.AST) -> Value:
-        """Evaluate an operation on each component."""
-        count = max(len(operand.parts) for operand in (left, right) if isinstance(operand, Stack))
-        parts: list[Number | None] = []
-        for i in range(count):
-            pair = [part_of(operand, i) for operand in (left, right)]
-            result = None
-            if pair[0] is not None and pair[1] is not None:
-                result = arithmetic(op, pair[0], pair[1])
-            parts.append(result)
-        names = next(operand.names for operand in (left, right) if isinstance(operand, Stack))
-        return Stack(tuple(parts), names)
-
-    # Subscripts -----------------------------------------------------------------------------------
+    # Subscripts and loops -------------------------------------------------------------------------
 
     def subscript(self, node: ast.Subscript) -> Value:
         """Evaluate ``x.shape[-1]``, ``grid[..., 0]``, ``np.mgrid[0:H, 0:W]`` and the like."""
         value = self.value(node.value)
         index = node.slice
+        key = entry_key(node)
+        if key in self.names:
+            return self.names[key]
+        if value == DICTIONARY:
+            return ABSENT
         if isinstance(node.value, ast.Attribute) and node.value.attr == "mgrid":
             return self.mgrid(index)
         if isinstance(value, Shape):
-            return self.entry(value, index)
+            return entries(value, index)
         if isinstance(value, Pack):
-            if is_reversal(index):
-                return Pack(value.items[::-1])
             place = as_int(index)
             if place is not None and -len(value.items) <= place < len(value.items):
                 return value.items[place]
+            if isinstance(index, ast.Slice):
+                bounds = [as_int(bound) for bound in (index.lower, index.upper, index.step)]
+                return Pack(value.items[slice(*bounds)])
             return None
         if isinstance(value, Number | Stack):
-            return self.piece(value, index, node)
+            return piece(value, index, node)
         return None
-
-    def piece(self, value: Number | Stack, index: ast.expr, node: ast.Subscript) -> Value:
-        """Return a component of an array, its components reversed, or the array itself."""
-        place = component(index)
-        if place is not None:
-            if isinstance(value, Stack):
-                return value.parts[place] if -len(value.parts) <= place < len(value.parts) else None
-            if any(base.kind in ("arange", "line") for base, _ in value.terms):
-                return v.unknown(ast.unparse(node))
-            return rename(value, f"[{place}]")
-        entries = index.elts if isinstance(index, ast.Tuple) else [index]
-        if any(is_reversal(entry) for entry in entries):
-            if isinstance(value, Stack):
-                return Stack(value.parts[::-1], value.names[::-1])
-            return rename(value, "[::-1]")
-        if all(is_plain(entry) for entry in entries):
-            return value
-        return v.unknown(ast.unparse(node))
-
-    def entry(self, shape: Shape, index: ast.expr) -> Value:
-        """Return an entry of a shape as a size, or the end of a shape."""
-        if isinstance(index, ast.Slice):
-            if is_reversal(index):
-                sizes = [self.entry(shape, ast.Constant(n)) for n in (-1, -2)]
-                return Pack(tuple(sizes))
-            start = as_int(index.lower)
-            tail = index.upper is None and start in (-2, 2)
-            head = index.lower is None and as_int(index.upper) == 2
-            return Shape(shape.owner, -2) if tail or head else Shape(shape.owner, -3)
-        place = as_int(index)
-        text = ast.unparse(index) if place is None else str(place)
-        axes: dict[int | None, str] = {-1: "x", -2: "y", 2: "y", 3: "x"}
-        if "grid" in shape.owner.lower() or "coord" in shape.owner.lower():
-            axes = {1: "y", 2: "x"}
-        if shape.start == -2:
-            axes = {0: "y", 1: "x", -1: "x", -2: "y"}
-        key = f"{shape.owner}.shape[{shape.start}][{text}]"
-        return v.size(Symbol(key, axes.get(place, ""), shape.owner))
 
     def mgrid(self, index: ast.expr) -> Value:
         """Evaluate ``np.mgrid[0:H, 0:W]``."""
-        entries = index.elts if isinstance(index, ast.Tuple) else [index]
+        parts = index.elts if isinstance(index, ast.Tuple) else [index]
         components: list[Value] = []
-        for dim, entry in enumerate(entries):
-            upper = self.value(entry.upper) if isinstance(entry, ast.Slice) else None
-            fits = (
-                isinstance(entry, ast.Slice) and not entry.step and as_int(entry.lower) in (0, None)
-            )
+        for dim, part in enumerate(parts):
+            upper = self.value(part.upper) if isinstance(part, ast.Slice) else None
+            fits = isinstance(part, ast.Slice) and not part.step and as_int(part.lower) in (0, None)
             if not fits or not isinstance(upper, Number) or not upper.constant:
                 return None
             components.append(indices(upper, f"mgrid {dim}", dim))
         return Pack(tuple(components))
 
+    def each(self, node: ast.expr, target: ast.expr) -> list[Value]:
+        """Return the items of what is iterated over, or a single value that stands for any item."""
+        match node:
+            case ast.Call(func=ast.Name(id="enumerate"), args=[inner, *_]):
+                inner_target = target.elts[-1] if isinstance(target, ast.Tuple) else target
+                return [Pack((None, item)) for item in self.each(inner, inner_target)]
+            case ast.Call(func=ast.Name(id="zip"), args=parts) if isinstance(target, ast.Tuple):
+                if len(parts) == len(target.elts):
+                    lists = [self.each(*pair) for pair in zip(parts, target.elts, strict=True)]
+                    return [Pack(items) for items in zip(*lists, strict=False)]
+        value, text = self.value(node), ast.unparse(node)
+        if isinstance(value, Pack):
+            return list(value.items[:4])
+        if isinstance(value, Shape) or (isinstance(target, ast.Name) and v.is_sizes(text)):
+            owner = value.owner if isinstance(value, Shape) else ""
+            return [v.size(Symbol(f"{ast.unparse(target)} of {text}", "", owner))]
+        return [None]
+
+    def comprehension(self, node: ast.ListComp | ast.GeneratorExp) -> Value:
+        """Evaluate a comprehension: a list, or one number that stands for any of its items."""
+        (generator,) = node.generators
+        outer, results = dict(self.names), []
+        items = self.each(generator.iter, generator.target)
+        for item in items:
+            bind_names(self.names, generator.target, item)
+            results.append(self.value(node.elt))
+        self.names = outer
+        if len(results) == 1 and isinstance(results[0], Number):
+            return results[0]
+        return Pack(tuple(results)) if len(results) > 1 else None
+
     # Calls ----------------------------------------------------------------------------------------
 
     def call(self, node: ast.Call) -> Value:
         """Evaluate a call, and have it checked."""
-        arguments = [self.value(argument) for argument in node.args]
+        arguments = list(self.items(node.args))
         keywords = {keyword.arg: self.value(keyword.value) for keyword in node.keywords}
         known = self.module.known(node.func)
         if known is not None:
             return self.known_call(node, known, arguments, keywords)
-        name = node.func.attr if isinstance(node.func, ast.Attribute) else ""
-        full = self.module.qualify(node.func)
-        if full.partition(".")[0] in LIBRARIES or (isinstance(node.func, ast.Name) and not name):
-            result = self.library_call(full.rpartition(".")[2], node, arguments, keywords)
-            if result is not UNKNOWN:
-                return result
+        self.register(node, arguments)
         inlined = self.local_call(node, arguments, keywords)
         if inlined is not UNKNOWN:
             return inlined
+        full = self.module.qualify(node.func)
+        if full.partition(".")[0] in LIBRARIES or isinstance(node.func, ast.Name):
+            if full in ("dict", "defaultdict", "OrderedDict") and not arguments:
+                return DICTIONARY
+            result = library.evaluate(Call(node, full, arguments, keywords))
+            if result is not UNKNOWN:
+                return result
         if isinstance(node.func, ast.Attribute) and full.partition(".")[0] not in LIBRARIES:
             return self.method(node, self.value(node.func.value), arguments, keywords)
         return self.opaque(node, arguments)
+
+    def register(self, node: ast.Call, arguments: Sequence[Value]) -> None:
+        """Note what ``self.register_buffer("grid", grid)`` and ``setattr`` assign."""
+        match node:
+            case ast.Call(
+                func=ast.Attribute(attr="register_buffer" | "register_parameter", value=owner),
+                args=[ast.Constant(value=str(name)), _, *_],
+            ):
+                self.names[f"{ast.unparse(owner)}.{name}"] = arguments[1]
+            case ast.Call(
+                func=ast.Name(id="setattr"), args=[owner, ast.Constant(value=str(name)), _]
+            ):
+                self.names[f"{ast.unparse(owner)}.{name}"] = arguments[2]
 
     def opaque(self, node: ast.Call, arguments: Sequence[Value]) -> Value:
         """Make the result of an unknown function; "mixed" if it may change the units of a flow."""
@@ -301,8 +345,10 @@ class Scope:
         if hidden:
             arguments_by_name.setdefault("align_corners", None)
             arguments_by_name.setdefault("antialias", None)
-        if self.check is not None:
-            self.check(node, function_kind, arguments_by_name, self)
+        if self.guarded:
+            arguments_by_name.setdefault("align_corners", None)
+        if not self.silent:
+            self.file.check(node, function_kind, arguments_by_name, self)
         align = flag_of(arguments_by_name)
         if function_kind == "resize":
             field = v.is_field(ast.unparse(node.args[0] if node.args else node))
@@ -314,101 +360,89 @@ class Scope:
             result = image if isinstance(image, Number) else v.unknown(ast.unparse(node))
             return replace(result, resized=align)
         if function_kind.endswith("affine"):
-            base = Base("affine", ast.unparse(node), align=align)
+            place = (node.lineno, node.col_offset)
+            base = Base("affine", ast.unparse(node), align=align, place=place)
             return Number((0.0,) * v.SAMPLES, ((base, (1.0,) * v.SAMPLES),))
         return v.unknown(ast.unparse(node), "mixed")
-
-    def library_call(
-        self,
-        name: str,
-        node: ast.Call,
-        arguments: list[Value],
-        keywords: dict[str | None, Value],
-    ) -> Value:
-        """Evaluate a function of an array library, or of Python."""
-        numbers = [argument for argument in arguments if isinstance(argument, Number)]
-        all_numbers = len(numbers) == len(arguments)
-        result: Value = UNKNOWN
-        if name in ("arange", "range"):
-            result = self.arange(numbers) if all_numbers else None
-        elif name == "linspace":
-            ends = [*arguments, *(keywords.get(k) for k in ("steps", "num") if k in keywords)]
-            numbers_of_line = [end for end in ends[:3] if isinstance(end, Number)]
-            result = (
-                v.line(
-                    numbers_of_line[0], numbers_of_line[1], numbers_of_line[2], ast.unparse(node)
-                )
-                if len(numbers_of_line) == 3
-                else None
-            )
-        elif name == "meshgrid":
-            result = meshgrid(arguments, keywords, self.module.qualify(node.func))
-        elif name in ("stack", "cat", "concat", "concatenate", "dstack"):
-            components = arguments[0] if arguments else keywords.get("tensors")
-            result = stack(components, node)
-        elif name in ("max", "min") and len(numbers) == 2 and all(n.constant for n in numbers):
-            choose = max if name == "max" else min
-            pair = zip(numbers[0].offset, numbers[1].offset, strict=True)
-            offset = tuple(choose(a, b) for a, b in pair)
-            result = Number(offset, symbols=numbers[0].symbols | numbers[1].symbols)
-        elif name in ("flip", "flipud", "fliplr") and arguments:
-            result = self.flipped(arguments[0], node)
-        elif name in (
-            "tensor", "as_tensor", "Tensor", "FloatTensor", "array", "asarray", "from_numpy",
-            "float", "int", "float32", "float64", "Variable", "Parameter", "clone", "tuple",
-            "list", "ascontiguousarray", "reversed", "round", "clamp", "clip", "unsqueeze",
-        ) and arguments:  # fmt: skip
-            result = components_of(arguments[0])
-            if name in ("tuple", "list", "reversed") and isinstance(arguments[0], Pack):
-                result = Pack(arguments[0].items[:: -1 if name == "reversed" else 1])
-        elif name in ("rearrange", "permute", "transpose", "reshape", "repeat") and arguments:
-            result = self.moved(arguments[0])
-        elif name in ("chunk", "split", "unbind") and arguments:
-            result = split(arguments[0])
-        elif name in ("add", "sub", "subtract", "mul", "multiply", "div", "divide", "true_divide"):
-            result = self.operation(name, node, arguments)
-        if isinstance(result, Number | Stack):
-            return cast(result, keywords.get("dtype"))
-        return result
-
-    def operation(self, name: str, node: ast.Call, arguments: Sequence[Value]) -> Value:
-        """Evaluate ``torch.mul(a, b)`` or ``a.mul(b)``."""
-        operators = {"add": ast.Add(), "sub": ast.Sub(), "mul": ast.Mult(), "div": ast.Div()}
-        operators |= {"subtract": ast.Sub(), "true_divide": ast.Div(), "divide": ast.Div()}
-        operators |= {"multiply": ast.Mult()}
-        if len(arguments) != 2:
-            return v.unknown(ast.unparse(node), "mixed")
-        return self.binary(operators[name], arguments[0], arguments[1], node)
-
-    def arange(self, numbers: list[Number]) -> Value:
-        """Evaluate arange for a stop, or a start and a stop."""
-        if len(numbers) == 1:
-            return indices(numbers[0], f"arange {len(self.names)}")
-        if len(numbers) == 2 and numbers[0].constant:
-            count = v.add(numbers[1], numbers[0], -1.0)
-            return v.add(indices(count, f"arange {len(self.names)}"), numbers[0])
-        return None
 
     def local_call(
         self, node: ast.Call, arguments: list[Value], keywords: dict[str | None, Value]
     ) -> Value:
-        """Run a function of the same file, if it is called by its name."""
-        if not isinstance(node.func, ast.Name) or self.depth >= DEPTH:
+        """Run a function, a method or a constructor of the same file."""
+        function, owner, members = self.callee(node.func)
+        hidden = None in keywords or any(isinstance(part, ast.Starred) for part in node.args)
+        if function is None or function is self.function or hidden or function.args.vararg:
             return UNKNOWN
-        function = self.module.functions.get(node.func.id)
-        if not isinstance(function, ast.FunctionDef) or function is self.function:
+        if self.depth >= DEPTH or len(self.file.results) > MOST_CALLS:
             return UNKNOWN
-        names = [parameter.arg for parameter in function.args.args]
-        if None in keywords or len(arguments) > len(names) or function.args.vararg:
+        names = [parameter.arg for parameter in (*function.args.posonlyargs, *function.args.args)]
+        if owner and not is_static(function):
+            names = names[1:]
+        if len(arguments) > len(names):
             return UNKNOWN
         arguments_by_name = dict(zip(names, arguments, strict=False))
         arguments_by_name |= {key: value for key, value in keywords.items() if key}
-        result = self.run(
-            self,
-            function,
-            {k: value for k, value in arguments_by_name.items() if value is not None},
-        )
+        passed: dict[str, Value] = {k: x for k, x in arguments_by_name.items() if x is not None}
+        is_local = isinstance(node.func, ast.Name) and node.func.id in self.names
+        outer = dict(self.names if is_local else self.file.names) | members
+        scope = Scope(self.file, outer, function, owner, self.depth + 1, self.silent)
+        if is_local:  # it may use any name around it
+            return self.file.run(scope, function, passed)
+        result, after = self.remembered(scope, function, passed)
+        text = ast.unparse(node.func)
+        if function.name == "__init__" and text in self.module.classes:
+            return Instance(text, tuple(sorted(after.items(), key=lambda pair: pair[0])))
+        if text.startswith("self."):
+            self.names |= after
         return self.opaque(node, arguments) if result is None else result
+
+    def remembered(
+        self, scope: Scope, function: Function, passed: dict[str, Value]
+    ) -> tuple[Value, dict[str, Value]]:
+        """Run a function once for the same arguments; return its result and what self is then."""
+        before = frozenset((k, value) for k, value in scope.names.items() if k.startswith("self."))
+        place = (function.lineno, function.col_offset)
+        key = (place, frozenset(passed.items()), before, self.silent)
+        results = self.file.results
+        if key not in results:
+            results[key] = None, {}  # for a function that calls itself
+            result = self.file.run(scope, function, passed)
+            after = {k: value for k, value in scope.names.items() if k.startswith("self.")}
+            results[key] = result, after
+        return results[key]
+
+    def callee(self, node: ast.expr) -> tuple[Function | None, str, dict[str, Value]]:
+        """Return the function of the file that is called, its class, and what self is there."""
+        module, own = self.module, {}
+        if isinstance(node, ast.Name) and isinstance(local := self.names.get(node.id), Local):
+            return local.function, "", {}
+        if isinstance(node, ast.Name) and node.id not in self.names:
+            if node.id in module.functions:
+                return module.functions[node.id], "", {}
+            return module.methods(node.id).get("__init__"), node.id, {}
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+            if node.value.id == "self" and self.owner:
+                method = module.methods(self.owner).get(node.attr)
+                own = {k: value for k, value in self.names.items() if k.startswith("self.")}
+                if method is not None:
+                    return method, self.owner, own
+            if node.value.id in module.classes:
+                method = module.methods(node.value.id).get(node.attr)
+                return (method if method and is_static(method) else None), node.value.id, {}
+        if isinstance(node, ast.Name | ast.Attribute | ast.Subscript):
+            called = self.value(node) if not isinstance(node, ast.Attribute) else None
+            if isinstance(node, ast.Attribute):
+                called = self.names.get(ast.unparse(node))
+            if isinstance(called, Instance):
+                methods = module.methods(called.name)
+                method = methods.get("forward") or methods.get("__call__")
+                return method, called.name, dict(called.members)
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name | ast.Attribute):
+            owner = self.names.get(ast.unparse(node.value))
+            if isinstance(owner, Instance):
+                method = module.methods(owner.name).get(node.attr)
+                return method, owner.name, dict(owner.members)
+        return None, "", {}
 
     def method(
         self,
@@ -419,44 +453,42 @@ class Scope:
     ) -> Value:
         """Evaluate a method of a value."""
         assert isinstance(node.func, ast.Attribute)
-        name, base = node.func.attr, node.func.value
+        name, base = node.func.attr.rstrip("_"), node.func.value
         if name == "size":
             shape = Shape(ast.unparse(base))
-            return self.entry(shape, node.args[0]) if node.args else shape
+            return entries(shape, node.args[0]) if node.args else shape
+        if name in ("get", "setdefault") and node.args:
+            key = entry_key(ast.Subscript(base, node.args[0]))
+            if key in self.names or owner == DICTIONARY:
+                assigned = self.names.get(key, arguments[1] if len(arguments) > 1 else ABSENT)
+                return assigned
+        if name == "append" and isinstance(owner, Pack) and len(arguments) == 1:
+            item = arguments[0]
+            grown = item if self.loops and not owner.items else Pack((*owner.items, item))
+            self.names[ast.unparse(base)] = grown
+            return Const(None)
+        if name == "new_tensor":
+            return library.evaluate(Call(node, name, arguments, keywords))
         if not isinstance(owner, Number | Stack):
-            if isinstance(owner, Pack) and name == "flip":
-                return self.flipped(owner, node)
+            if name == "flip":
+                return flipped(owner)
+            if isinstance(owner, Pack) and name in KEEPING:
+                return owner
             return self.opaque(node, [owner, *arguments])
         if name in KEEPING:
-            receiver = owner
             if name == "permute" and not keeps_order(node.args):
-                return self.moved(owner)
+                return moved(owner)
             if name in CASTS:
-                return with_half(receiver, CASTS[name])
+                return with_half(owner, CASTS[name])
             if name in ("to", "type", "astype", "type_as"):
-                return cast_by(receiver, [*arguments, keywords.get("dtype")], name)
-            return receiver
+                return cast_by(owner, [*arguments, keywords.get("dtype")], name)
+            return owner
         if name in MOVING:
-            return self.moved(owner)
+            return moved(owner)
         if name == "flip":
-            return self.flipped(owner, node)
+            return flipped(owner)
         if name in ("split", "chunk", "unbind"):
             return split(owner)
-        base_name = name.rstrip("_")
-        if base_name in ("add", "sub", "mul", "div") and arguments:
-            return self.operation(base_name, node, [owner, arguments[0]])
+        if name in ("add", "sub", "mul", "div", "subtract", "multiply", "divide") and arguments:
+            return library.evaluate(Call(node, name, [owner, *arguments], keywords))
         return self.opaque(node, [owner, *arguments])
-
-    def moved(self, value: Value) -> Value:
-        """Forget along which axes of a mesh the indices vary."""
-        return v.change(value, lambda n: v.along(n, None))
-
-    def flipped(self, value: Value, node: ast.Call) -> Value:
-        """Reverse the components of a stack, if an axis of components is flipped."""
-        if isinstance(value, Shape):
-            return self.entry(value, ast.Slice(step=ast.UnaryOp(ast.USub(), ast.Constant(1))))
-        if isinstance(value, Stack):
-            return Stack(value.parts[::-1], value.names[::-1])
-        if isinstance(value, Number):
-            return v.unknown(ast.unparse(node))
-        return None

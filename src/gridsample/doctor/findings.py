@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import functools
-import importlib.resources
-import re
 from dataclasses import dataclass
 
-from gridsample.definitions.links import explanation, page
+from gridsample.definitions.links import explanation, link, text_of
 
 
 @dataclass(frozen=True)
@@ -27,22 +24,13 @@ class Rule:
 
     @property
     def link(self) -> str:
-        """The section of the documentation on this rule."""
-        return page("doctor", self.code.lower())
+        """The address of the section on this rule, or the command that prints it."""
+        return link(self.code)
 
     @property
     def explanation(self) -> str:
         """That section itself, as Markdown: what happens, why, and how to fix it."""
-        return _explanations()[self.code]
-
-
-@functools.cache
-def _explanations() -> dict[str, str]:
-    """Read the explanation of each rule from a file that docs/make_rules.py writes."""
-    # Which may be in a zip archive.
-    text = importlib.resources.files(__package__).joinpath("rules.md").read_text(encoding="utf-8")
-    parts = re.split(r"^### (GS\d+)\n", text, flags=re.MULTILINE)
-    return {code: part.strip() for code, part in zip(parts[1::2], parts[2::2], strict=True)}
+        return text_of(self.code).partition("\n")[2].strip()
 
 
 RULES = {
@@ -90,6 +78,11 @@ class Finding:
         """The rule that was broken."""
         return RULES[self.code]
 
+    @property
+    def certain(self) -> bool:
+        """Whether the code computes something else than intended; see `Rule`."""
+        return self.rule.certain
+
     def __str__(self) -> str:
         return (
             f"{self.path}:{self.line}:{self.column}: {self.code} {self.message}\n"
@@ -104,7 +97,7 @@ class Finding:
             "column": self.column,
             "code": self.code,
             "name": self.rule.name,
-            "certain": self.rule.certain,
+            "certain": self.certain,
             "message": self.message,
             "fix": self.fix,
             "link": self.rule.link,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -27,6 +27,9 @@ KNOWN = {
     "gridsample.torch_compat.affine_grid": ("own affine", ("theta", "size", "align_corners")),
 }
 
+# The last parts of their names, by which files that use none of them are skipped.
+_LAST_NAMES = sorted({name.rpartition(".")[2] for name in KNOWN})
+
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
@@ -39,6 +42,7 @@ class Module:
         tree: its syntax tree.
         imports: the full names that local names stand for.
         functions: the functions at the top of the file.
+        classes: the classes at the top of the file.
         targets: what the file exports to or runs on: "onnx", "tensorrt", "mps".
         wrappers: functions of other files that only call grid_sample: see `wrappers_of`.
     """
@@ -47,8 +51,20 @@ class Module:
     tree: ast.Module
     imports: dict[str, str] = field(default_factory=dict)
     functions: dict[str, Function] = field(default_factory=dict)
+    classes: dict[str, ast.ClassDef] = field(default_factory=dict)
     targets: set[str] = field(default_factory=set)
     wrappers: dict[tuple[str, str], tuple[str, ...]] = field(default_factory=dict)
+
+    def methods(self, name: str, seen: tuple[str, ...] = ()) -> dict[str, Function]:
+        """Return the methods of a class of the file, also those of its bases in the file."""
+        node = self.classes.get(name)
+        if node is None or name in seen:
+            return {}
+        methods: dict[str, Function] = {}
+        for base in reversed(node.bases):
+            if isinstance(base, ast.Name):
+                methods |= self.methods(base.id, (*seen, name))
+        return methods | {part.name: part for part in node.body if isinstance(part, Function)}
 
     def qualify(self, node: ast.expr) -> str:
         """Return the full name of an expression like ``F.grid_sample``, or ""."""
@@ -72,14 +88,9 @@ class Module:
         return ("sample", wrapper) if wrapper and full else None
 
 
-def read_module(path: str, source: str) -> Module:
-    """Parse a file.
-
-    Raises:
-        SyntaxError: it cannot be parsed.
-        ValueError: it has null bytes.
-    """
-    module = Module(path, ast.parse(source, path))
+def read_module(path: str, tree: ast.Module) -> Module:
+    """Collect the names of a parsed file."""
+    module = Module(path, tree)
     for node in ast.walk(module.tree):
         if isinstance(node, ast.Import):
             for alias in node.names:
@@ -90,6 +101,9 @@ def read_module(path: str, source: str) -> Module:
                 module.imports[alias.asname or alias.name] = f"{node.module or ''}.{alias.name}"
         module.targets |= set(_targets(node))
     module.functions = {node.name: node for node in module.tree.body if isinstance(node, Function)}
+    module.classes = {
+        node.name: node for node in module.tree.body if isinstance(node, ast.ClassDef)
+    }
     return module
 
 
@@ -102,14 +116,17 @@ def _targets(node: ast.AST) -> Iterator[str]:
         names = [node.module or ""]
     if any(name.partition(".")[0] in ("tensorrt", "torch_tensorrt", "torch2trt") for name in names):
         yield "tensorrt"
-    if isinstance(node, ast.Call) and node.args:
-        called = ast.unparse(node.func)
-        first = node.args[0]
-        text = first.value if isinstance(first, ast.Constant) else None
-        if text == "mps" and called.rpartition(".")[2] in ("device", "to"):
+    match node:
+        case ast.Call(func=function, args=[ast.Constant(value="mps"), *_]):
+            if ast.unparse(function).rpartition(".")[2] in ("device", "to"):
+                yield "mps"
+        case ast.Attribute(attr="mps", value=owner) if ast.unparse(owner) == "torch.backends":
             yield "mps"
-    if isinstance(node, ast.Attribute) and ast.unparse(node) == "torch.backends.mps":
-        yield "mps"
+
+
+def mentions(source: str, names: Iterable[str] = ()) -> bool:
+    """Whether source code has the name of a function that is checked, or one of ``names``."""
+    return any(name in source for name in (*_LAST_NAMES, *names))
 
 
 def wrappers_of(module: Module) -> dict[tuple[str, str], tuple[str, ...]]:

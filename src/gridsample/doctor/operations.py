@@ -8,7 +8,18 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from gridsample.doctor import values as v
-from gridsample.doctor.values import Base, Const, Flag, Number, Pack, Shape, Stack, Value
+from gridsample.doctor.names import Function
+from gridsample.doctor.values import (
+    Base,
+    Const,
+    Flag,
+    Number,
+    Pack,
+    Shape,
+    Stack,
+    Symbol,
+    Value,
+)  # fmt: skip
 
 HALVES = {"float16": "float16", "half": "float16", "bfloat16": "bfloat16"}
 HALVES |= {"HalfTensor": "float16", "BFloat16Tensor": "bfloat16"}
@@ -32,6 +43,33 @@ def arithmetic(op: ast.operator, left: Number, right: Number) -> Number | None:
         case ast.FloorDiv() if right.constant and left.constant:
             return v.scaled(left, right, operator.floordiv)
     return None
+
+
+def binary(op: ast.operator, left: Value, right: Value, node: ast.AST) -> Value:
+    """Evaluate an operation on two values; what is not linear becomes unknown."""
+    if isinstance(left, Stack) or isinstance(right, Stack):
+        return componentwise(op, left, right)
+    if isinstance(left, Number) and isinstance(right, Number):
+        result = arithmetic(op, left, right)
+        if result is not None:
+            return result
+    if isinstance(left, Pack) and isinstance(right, Pack) and isinstance(op, ast.Add):
+        return Pack((*left.items, *right.items))
+    return v.unknown(ast.unparse(node), "mixed")
+
+
+def componentwise(op: ast.operator, left: Value, right: Value) -> Value:
+    """Evaluate an operation on each component."""
+    count = max(len(operand.parts) for operand in (left, right) if isinstance(operand, Stack))
+    parts: list[Number | None] = []
+    for i in range(count):
+        pair = [part_of(operand, i) for operand in (left, right)]
+        result = None
+        if pair[0] is not None and pair[1] is not None:
+            result = arithmetic(op, pair[0], pair[1])
+        parts.append(result)
+    names = next(operand.names for operand in (left, right) if isinstance(operand, Stack))
+    return Stack(tuple(parts), names)
 
 
 def part_of(value: Value, i: int) -> Number | None:
@@ -66,11 +104,13 @@ def rename(number: Number, suffix: str) -> Number:
 
 def components_of(value: Value) -> Value:
     """Make an array of a list of numbers; other values stay as they are."""
+    if isinstance(value, Shape):
+        value = Pack(tuple(entry(value, n) for n in (0, 1))) if value.start == -2 else None
     if isinstance(value, Pack):
+        if len(value.items) == 1 and isinstance(value.items[0], Pack | Shape):
+            return components_of(value.items[0])
         if value.items and all(isinstance(item, Number) for item in value.items):
             return Stack(tuple(item for item in value.items if isinstance(item, Number)))
-        return None
-    if isinstance(value, Shape):
         return None
     return value
 
@@ -90,6 +130,8 @@ def meshgrid(arguments: list[Value], keywords: dict[str | None, Value], full: st
     lines = arguments
     if len(arguments) == 1 and isinstance(arguments[0], Pack):
         lines = list(arguments[0].items)
+    elif len(arguments) == 1 and isinstance(arguments[0], Number):
+        return moved(arguments[0])  # one of each axis, in a list
     indexing = keywords.get("indexing", Const("ij" if full.startswith("torch") else "xy"))
     if not isinstance(indexing, Const):
         return Pack(tuple(v.change(line, lambda n: v.along(n, None)) for line in lines))
@@ -104,7 +146,7 @@ def meshgrid(arguments: list[Value], keywords: dict[str | None, Value], full: st
 
 def stack(components: Value, node: ast.Call) -> Value:
     """Evaluate stack and cat of components."""
-    if isinstance(components, Stack):
+    if isinstance(components, Stack | Number):
         return components
     if not isinstance(components, Pack) or not 2 <= len(components.items) <= 3:
         return None
@@ -128,6 +170,74 @@ def first_name(node: ast.expr) -> str:
         else:
             return ""
     return node.id
+
+
+def entry(shape: Shape, place: int | None, text: str = "") -> Number:
+    """Return an entry of a shape as a size; ``text`` identifies an entry whose place is unknown."""
+    axes: dict[int | None, str] = {-1: "x", -2: "y", 2: "y", 3: "x"}
+    if "grid" in shape.owner.lower() or "coord" in shape.owner.lower():
+        axes = {1: "y", 2: "x"}
+    if shape.start == -2:
+        axes = {0: "y", 1: "x", -1: "x", -2: "y"}
+    key = f"{shape.owner}.shape[{shape.start}][{text or place}]"
+    return v.size(Symbol(key, axes.get(place, ""), shape.owner))
+
+
+def entries(shape: Shape, index: ast.expr) -> Value:
+    """Return an entry of a shape, or a slice of it."""
+    if not isinstance(index, ast.Slice):
+        place = as_int(index)
+        return entry(shape, place, ast.unparse(index) if place is None else "")
+    if is_reversal(index):
+        return reversed_shape(shape)
+    start, stop = as_int(index.lower), as_int(index.upper)
+    if start == -1 and stop == -3 and as_int(index.step) == -1:
+        return reversed_shape(shape)
+    tail = index.upper is None and start in (-2, 2)
+    head = index.lower is None and stop == 2
+    return Shape(shape.owner, -2) if tail or head else Shape(shape.owner, -3)
+
+
+def reversed_shape(shape: Shape) -> Pack:
+    """Return the last two entries of a shape, the width first."""
+    return Pack((entry(shape, -1), entry(shape, -2)))
+
+
+def piece(value: Number | Stack, index: ast.expr, node: ast.Subscript) -> Value:
+    """Return a component of an array, its components reversed, or the array itself."""
+    place = component(index)
+    if place is not None:
+        if isinstance(value, Stack):
+            return value.parts[place] if -len(value.parts) <= place < len(value.parts) else None
+        if any(base.kind in ("arange", "line") for base, _ in value.terms):
+            return v.unknown(ast.unparse(node))
+        return rename(value, f"[{place}]")
+    parts = index.elts if isinstance(index, ast.Tuple) else [index]
+    if any(is_reversal(part) for part in parts):
+        return flipped(value)
+    others = [part for part in parts[1:] if not is_plain(part)]
+    each = len(others) == 1 and isinstance(others[0], ast.Name) and is_plain(parts[0])
+    if each and isinstance(value, Number):
+        return value  # any of its components
+    if all(is_plain(part) for part in parts):
+        return value
+    return v.unknown(ast.unparse(node))
+
+
+def moved(value: Value) -> Value:
+    """Forget along which axes of a mesh the indices vary."""
+    return v.change(value, lambda n: v.along(n, None))
+
+
+def flipped(value: Value) -> Value:
+    """Reverse the components of a stack, if an axis of components is flipped."""
+    if isinstance(value, Shape):
+        return reversed_shape(value)
+    if isinstance(value, Stack):
+        return Stack(value.parts[::-1], value.names[::-1])
+    if isinstance(value, Pack):
+        return Pack(value.items[::-1])
+    return moved(value)
 
 
 def split(value: Value) -> Value:
@@ -229,3 +339,31 @@ def keeps_order(arguments: Sequence[ast.expr]) -> bool:
         return False
     usual = ([0, 2, 3, 1], [1, 2, 0], [0, 2, 3, 4, 1], [1, 2, 3, 0], [0, 3, 1, 2], [2, 0, 1])
     return axes in usual
+
+
+def entry_key(node: ast.Subscript) -> str:
+    """Return a name for an entry of a dictionary: parts of the key that vary are left out.
+
+    >>> entry_key(ast.parse("outputs['warped', frame, 0]", mode="eval").body)
+    "outputs['warped', _, 0]"
+    """
+    parts = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+    words = [repr(part.value) if isinstance(part, ast.Constant) else "_" for part in parts]
+    return f"{ast.unparse(node.value)}[{', '.join(words)}]"
+
+
+def is_static(function: Function) -> bool:
+    """Whether a method has no ``self``."""
+    return any(ast.unparse(node) == "staticmethod" for node in function.decorator_list)
+
+
+def bind_names(names: dict[str, Value], target: ast.expr, value: Value) -> None:
+    """Assign a value to the name, or the names, that an iteration binds."""
+    if isinstance(target, ast.Name):
+        names.pop(target.id, None)
+        if value is not None:
+            names[target.id] = value
+    elif isinstance(target, ast.Tuple):
+        items = value.items if isinstance(value, Pack) else ()
+        for n, part in enumerate(target.elts):
+            bind_names(names, part, items[n] if n < len(items) else None)

@@ -6,18 +6,37 @@ import ast
 import copy
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 
 from gridsample.doctor import values as v
+from gridsample.doctor.conventions import (
+    ONES,
+    convention,
+    covers,
+    dim_of,
+    normalized,
+    order_of,
+    parts_of,
+    shift,
+)
 from gridsample.doctor.evaluator import Scope
 from gridsample.doctor.findings import Finding
 from gridsample.doctor.names import Module
 from gridsample.doctor.operations import as_int, first_name, flag_of
-from gridsample.doctor.values import Base, Const, Flag, Number, Pack, Stack, Value
+from gridsample.doctor.values import Const, Flag, Number, Pack, Stack, Value
 
-ONES = (1.0,) * v.SAMPLES
+# The formulas that belong to the values of align_corners, for a position p in pixels.
+CORNERS, EDGES = "2 * p / (size - 1) - 1", "(2 * p + 1) / size - 1"
+BOTH = f"True for a grid of {CORNERS}, False for {EDGES}"
 LINEAR = ("linear", "bilinear", "bicubic", "trilinear")
+MISSING = "torch warns, and uses False (True before 1.3): a difference of 0.5 px at the edges"
+# The rules on what a grid was divided by.
+CONVENTION = ("GS001", "GS002", "GS003")
 # The largest rounding error of a coordinate near 1, by dtype.
 ROUNDING = {"float16": 2.0**-12, "bfloat16": 2.0**-9}
+
+
+Place = tuple[int, int]
 
 
 class Rules:
@@ -28,12 +47,18 @@ class Rules:
         size: the width of the image in messages, in pixels.
         findings: what was found so far.
         calls: the places of the calls that were seen.
+        conventions: what the grids that reach each call were divided by.
+        affine: the calls of affine_grid, by their places.
+        readers: the align_corners of the calls that read the grid of each of them.
     """
 
     def __init__(self, module: Module, size: int) -> None:
         self.module, self.size = module, size
-        self.findings: dict[tuple[int, int, str], Finding] = {}
-        self.calls: set[tuple[int, int]] = set()
+        self.findings: dict[tuple[Place, str], Finding] = {}
+        self.calls: set[Place] = set()
+        self.conventions: dict[Place, set[str]] = {}
+        self.affine: dict[Place, ast.Call] = {}
+        self.readers: dict[Place, set[bool]] = {}
 
     def __call__(
         self, node: ast.Call, function_kind: str, arguments: dict[str, Value], scope: Scope
@@ -44,27 +69,52 @@ class Rules:
             self.check_resize(node, arguments)
             return
         align = flag_of(arguments)
-        has_findings = False
-        if function_kind.endswith("sample"):
-            has_findings = self.check_sample(node, arguments, align, scope)
-            self.check_targets(node, arguments)
-        if (
-            not has_findings
-            and not function_kind.startswith("own")
-            and align.value is None
-            and align.known
-        ):
-            self.check_missing(node, align)
+        if function_kind.endswith("affine"):
+            self.affine[place_of(node)] = node
+            missing = align.state == "missing" and not function_kind.startswith("own")
+            if missing:
+                self.add(node, "GS009", MISSING, "")  # see `report`
+            return
+        has_findings = self.check_sample(node, arguments, align, scope)
+        self.check_targets(node, arguments, align)
+        if not has_findings and not function_kind.startswith("own") and align.state == "missing":
+            self.add(node, "GS009", MISSING, self.value_for(node, arguments))
 
     def add(self, node: ast.Call, code: str, message: str, fix: str) -> bool:
         """Add a finding, once for each place."""
-        place = (node.lineno, node.col_offset, code)
-        if place not in self.findings:
-            self.findings[place] = Finding(
+        if (place_of(node), code) not in self.findings:
+            self.findings[place_of(node), code] = Finding(
                 self.module.path, node.lineno, node.col_offset + 1, code, message, fix,
                 node.end_lineno or node.lineno,
             )  # fmt: skip
         return True
+
+    def report(self) -> list[Finding]:
+        """Return all findings, with fixes that suit every grid that reaches a call."""
+        reported = []
+        for (place, code), finding in self.findings.items():
+            fix = finding.fix
+            if code == "GS009" and place in self.affine:
+                values = self.readers.get(place, set())
+                fix = "affine_grid(..., align_corners=...), with the value that grid_sample has"
+                if len(values) == 1:
+                    fix = with_align(self.affine[place], *values)
+            elif code == "GS009" and any((place, other) in self.findings for other in CONVENTION):
+                continue
+            elif code in CONVENTION and len(self.conventions[place]) > 1:
+                fix = f"the same formula for all grids that get here; align_corners={BOTH}"
+            reported.append(replace(finding, fix=fix))
+        return reported
+
+    def value_for(self, node: ast.Call, arguments: dict[str, Value]) -> str:
+        """Return the call with the align_corners that its grid needs: both if it is not known."""
+        parts = parts_of(arguments.get("grid"))
+        owner = owner_of(argument(node, "input", 0))
+        kinds = {convention(number, owner) for number in parts}
+        affine = any(base.kind == "affine" for number in parts for base, _ in number.terms)
+        if affine or kinds & {"edges", "steps"}:
+            return with_align(node, False)
+        return f"{with_align(node, True)} for a grid of {CORNERS}; align_corners=False for {EDGES}"
 
     # grid_sample ----------------------------------------------------------------------------------
 
@@ -78,8 +128,8 @@ class Rules:
         parts = parts_of(grid)
         owner = owner_of(argument(node, "input", 0))
         has_findings = self.check_half(node, parts)
-        has_findings = self.check_units(node, parts) or has_findings
-        if not has_findings:
+        has_findings = self.check_units(node, parts, align) or has_findings
+        if not has_findings and not handed_on(node, scope):
             has_findings = self.check_convention(node, parts, align, owner)
         has_findings = self.check_order(node, grid) or has_findings
         self.check_shrinking(node, parts, owner)
@@ -96,29 +146,36 @@ class Rules:
         if len(kinds) != 1:
             return False
         (convention_found,) = kinds
+        self.conventions.setdefault(place_of(node), set()).add(convention_found)
         aligned = align.value is True
         first, last = (shift(convention_found, aligned, p, self.size) for p in (0, self.size - 1))
         offsets = (
             f"at width {self.size}, positions are off by {first:+.3g} px at the first pixel and "
             f"{last:+.3g} px at the last"
         )
-        remark = "by default" if align.state in ("missing", "default") else ""
-        value = f"align_corners={align.value or False}{' ' + remark if remark else ''}"
+        value = f"align_corners={shown(align)}"
         if convention_found == "corners" and not aligned:
             message = f"coordinates are divided by size - 1, but {value}: {offsets}"
             return self.add(node, "GS001", message, with_align(node, True))
         if convention_found in ("edges", "steps", "indices") and aligned:
             message = f"coordinates are divided by the size, but {value}: {offsets}"
-            return self.add(node, "GS002", message, with_align(node, False))
+            fix = {
+                "edges": with_align(node, False),
+                "indices": f"2 * index / (size - 1) - 1, or {EDGES} with align_corners=False",
+                "steps": f"{CORNERS} for p from the centre of the first pixel; "
+                "align_corners=False for p from its outer edge",
+            }[convention_found]
+            return self.add(node, "GS002", message, fix)
         if convention_found == "indices" and not aligned:
             return self.add(
                 node, "GS003", f"the pixel at index i has its centre at i + 0.5: {offsets}",
-                "2 * (index + 0.5) / size - 1",
+                "2 * (index + 0.5) / size - 1, with align_corners=False",
             )  # fmt: skip
         return False
 
-    def check_units(self, node: ast.Call, parts: list[Number]) -> bool:
+    def check_units(self, node: ast.Call, parts: list[Number], align: Flag) -> bool:
         """Find pixels in a grid that should be normalized."""
+        size = "(size - 1)" if align.value is True else "size"
         for number in parts:
             bases = {base.kind: scale for base, scale in number.terms}
             flow = bases.get("flow")
@@ -128,7 +185,8 @@ class Rules:
                     "the grid is normalized, the flow in pixels: a flow of 1 px moves by "
                     f"{self.size / 2:g} px at width {self.size}"
                 )
-                fix = "grid + flow * 2 / size, or grid_sample(..., coords='displacement')"
+                own = "gridsample.grid_sample(image, flow, coords='displacement')"
+                fix = f"grid + flow * 2 / {size}, or {own} with the flow on the last axis"
                 return self.add(node, "GS005", message, fix)
         scales = [
             scale
@@ -141,7 +199,8 @@ class Rules:
                 "the grid holds pixels, and all but those from -1 to 1 are outside: at width "
                 f"{self.size}, {self.size - 2} of {self.size} columns"
             )
-            fix = "2 * (pixel + 0.5) / size - 1, or gridsample.grid_sample(..., coords='pixel')"
+            formula = CORNERS if align.value is True else EDGES
+            fix = f"{formula}, or gridsample.grid_sample(..., coords='pixel')"
             return self.add(node, "GS011", message, fix)
         return False
 
@@ -176,6 +235,8 @@ class Rules:
         else:
             message = f"{call} takes (x, y), x along the width, and the grid holds (y, x)"
             fix = f"grid.flip(-1){', or stack the components in (x, y) order' * bool(grid.names)}"
+            if not known_order(grid):  # only the sizes say it
+                fix += "; or, if the first component is x, divide it by the width"
         return self.add(node, "GS004", f"{message} (shifts of up to the whole image)", fix)
 
     def check_shrinking(self, node: ast.Call, parts: list[Number], owner: str) -> None:
@@ -218,46 +279,36 @@ class Rules:
         for number in parts:
             for base, _ in number.terms:
                 grid_align = base.align
-                if (
-                    base.kind == "affine"
-                    and grid_align
-                    and grid_align.known
-                    and (grid_align.value is True) != mine
-                ):
+                if base.kind != "affine" or grid_align is None or not grid_align.known:
+                    continue
+                self.readers.setdefault(base.place, set()).add(mine)
+                if (grid_align.value is True) != mine:
                     message = (
-                        f"affine_grid has align_corners={grid_align.value}, "
-                        f"{ast.unparse(node.func)} has {align.value}: "
+                        f"affine_grid has align_corners={shown(grid_align)}, "
+                        f"{ast.unparse(node.func)} has {shown(align)}: "
                         "positions are off by up to 0.5 px at the edges"
                     )
-                    return self.add(
-                        node, "GS008", message, with_align(node, grid_align.value is True)
-                    )
+                    fix = with_align(node, grid_align.value is True)
+                    if grid_align.state == "missing" and base.place in self.affine:
+                        self.findings.pop((base.place, "GS009"), None)
+                        fix = with_align(self.affine[base.place], mine)
+                    return self.add(node, "GS008", message, fix)
         pixels = any(convention(number, "") for number in parts)
         if pixels or align.state != "given" or align.value is None:
             return False
         image = arguments.get("input")
-        linked = isinstance(image, Number) and image.resized and image.resized.known
-        others = [flag for _, flag in scope.resized]
-        if linked and isinstance(image, Number) and image.resized is not None:
-            others.append(image.resized)
-        for other in others:
+        others = [(with_align(call, mine), flag) for call, flag in scope.resized]
+        if isinstance(image, Number) and image.resized is not None and image.resized.known:
+            others.append((f"interpolate(..., align_corners={mine})", image.resized))
+        for fix, other in others:
             if (other.value is True) != mine:
                 message = (
-                    f"interpolate has align_corners={other.value or False} here, and "
-                    f"{ast.unparse(node.func)} has {align.value}: the results are misaligned by "
+                    f"interpolate has align_corners={shown(other)} here, and "
+                    f"{ast.unparse(node.func)} has {shown(align)}: the results are misaligned by "
                     "up to 0.5 px of the coarser image at the edges"
                 )
-                return self.add(node, "GS008", message, with_align(node, other.value is True))
+                return self.add(node, "GS008", message, fix)  # the grid decides, not the resizing
         return False
-
-    def check_missing(self, node: ast.Call, align: Flag) -> None:
-        """Find calls of torch that warn because align_corners is not given."""
-        if align.state == "default":
-            return
-        message = (
-            "torch warns, and uses False (True before 1.3): a difference of 0.5 px at the edges"
-        )
-        self.add(node, "GS009", message, with_align(node, False))
 
     # interpolate, and what targets lack -----------------------------------------------------------
 
@@ -268,6 +319,9 @@ class Rules:
             return
         if "antialias" in arguments and arguments["antialias"] != Const(False):
             return
+        image = argument(node, "input", 0)
+        if image is not None and v.is_field(ast.unparse(image)):
+            return  # a flow is smooth, and a mean over an edge of it is no motion at all
         factor = self.factor_of(node, arguments)
         if factor is not None and factor < 0.5 - 1e-6 and mode.value != "linear":
             self.add_shrinking(node, factor)
@@ -287,7 +341,7 @@ class Rules:
             return None
         return max(a / b for a, b in zip(last.offset, symbol.samples, strict=True))
 
-    def check_targets(self, node: ast.Call, arguments: dict[str, Value]) -> None:
+    def check_targets(self, node: ast.Call, arguments: dict[str, Value], align: Flag) -> None:
         """Find options that the targets of the file do not support."""
         padding, mode = arguments.get("padding_mode"), arguments.get("mode")
         grid = arguments.get("grid")
@@ -295,136 +349,33 @@ class Rules:
         if "mps" in self.module.targets:
             if isinstance(padding, Const) and padding.value == "border":
                 message = "MPS: torch before 2.13 raises an error for padding_mode='border'"
-                self.add(node, "GS010", message, "grid.clamp(-1, 1), with padding_mode='zeros' "
-                         "and align_corners=True")  # fmt: skip
+                limits = "-1, 1" if align.value is True else "1 / size - 1, 1 - 1 / size"
+                fix = f"padding_mode='zeros', with each coordinate of the grid .clamp({limits})"
+                self.add(node, "GS010", message, fix)
             elif isinstance(mode, Const) and mode.value == "bicubic":
                 message = "MPS: torch raises an error for mode='bicubic' in many versions"
-                self.add(node, "GS010", message, with_keyword(node, "mode", "bilinear"))
+                fix = f"{with_keyword(node, 'mode', 'bilinear')}, or the same call on the CPU"
+                self.add(node, "GS010", message, fix)
         if "tensorrt" in self.module.targets and volume:
             message = "TensorRT: its grid sample layer takes 4-D inputs only, no volumes"
             self.add(node, "GS010", message, "sample slices, or use a plugin")
 
 
-# Conventions --------------------------------------------------------------------------------------
+def known_order(grid: Stack) -> bool:
+    """Whether the order of components follows from a mesh or from their names."""
+    return bool(grid.names) or any(dim_of(number) is not None for number in grid.parts)
 
 
-def parts_of(grid: Value) -> list[Number]:
-    """Return the known components of a grid; a number is its own component."""
-    if isinstance(grid, Stack):
-        return [number for number in grid.parts if number is not None]
-    return [grid] if isinstance(grid, Number) and grid.terms else []
+def shown(align: Flag) -> str:
+    """Return the value of align_corners for messages."""
+    default = " by default" if align.state in ("missing", "default") else ""
+    return f"{align.value is True}{default}"
 
 
-def position_terms(number: Number) -> list[tuple[Base, v.Samples]]:
-    """Return the terms of a coordinate that are positions, and not displacements."""
-    return [
-        (base, scale)
-        for base, scale in number.terms
-        if base.kind in ("arange", "line", "", "call", "mixed") and max(map(abs, scale)) < 0.5
-    ]
-
-
-def convention(number: Number, owner: str) -> str:
-    """Tell what a coordinate was divided by.
-
-    Args:
-        number: the coordinate.
-        owner: the name of the image, or "".
-
-    Returns:
-        "corners" (size - 1), "edges" (size, with the half pixel), "steps" (size, without it),
-        "indices" (the same of indices of pixels), or "".
-    """
-    flows = any(base.kind == "flow" for base, _ in number.terms)
-    for base, scale in position_terms(number):
-        counts = [(base.count, None)] if base.count else []
-        samples_of_sizes = [*((s.samples, s) for s in number.symbols), *counts]
-        for n, symbol in samples_of_sizes:
-            half = [0.5 * s for s in scale]
-            if v.close([h * (m - 1) for h, m in zip(half, n, strict=True)], ONES):
-                lined = base.kind == "line" and not flows
-                if not v.close(number.offset, [-1.0] * v.SAMPLES):
-                    continue
-                if lined and not (symbol and owner and symbol.owner == owner):
-                    continue
-                return "corners"
-            if v.close([h * m for h, m in zip(half, n, strict=True)], ONES):
-                if base.kind == "line" and symbol is None:
-                    continue
-                if v.close(
-                    [o * m for o, m in zip(number.offset, n, strict=True)], [1 - m for m in n]
-                ):
-                    return "edges"
-                if v.close([o * m for o, m in zip(number.offset, n, strict=True)], [-m for m in n]):
-                    return "indices" if base.kind == "arange" else "steps"
-    return ""
-
-
-def normalized(number: Number) -> bool:
-    """Whether a coordinate has a term that covers -1 to 1."""
-    return any(
-        base.kind in ("arange", "line") and covers(base, scale) and not v.close(scale, ONES)
-        and all(abs(o + 1) < 0.1 for o in number.offset)
-        for base, scale in number.terms
-    )  # fmt: skip
-
-
-def covers(base: Base, scale: v.Samples) -> bool:
-    """Whether a term covers a range of about 2 or more."""
-    return all(s * n > 1.9 for s, n in zip(scale, base.count, strict=True))
-
-
-def shift(convention_name: str, aligned: bool, pixel: float, n: int) -> float:
-    """Return by how many pixels the position of a pixel is off."""
-    coordinate = {
-        "corners": 2 * pixel / max(n - 1, 1) - 1,
-        "edges": (2 * pixel + 1) / n - 1,
-        "steps": 2 * pixel / n - 1,
-        "indices": 2 * pixel / n - 1,
-    }[convention_name]
-    position = (coordinate + 1) / 2 * (n - 1) if aligned else ((coordinate + 1) * n - 1) / 2
-    return position - pixel
-
-
-# Order --------------------------------------------------------------------------------------------
-
-
-def order_of(grid: Stack) -> str:
-    """Return "xy", "yx", "rows" (x along the rows of the grid) or "" for the order of a stack."""
-    dims = [dim_of(number) for number in grid.parts]
-    sizes = [axis_of_size(number) for number in grid.parts]
-    count = len(grid.parts)
-    forward = {2: ["x", "y"], 3: ["x", "y", "z"]}[count]
-    if None not in dims and sorted(dims) == list(range(count)):  # type: ignore[type-var]
-        if dims == list(range(count))[::-1]:
-            return "xy"
-        if dims != list(range(count)):
-            return ""
-        if sizes == forward:
-            return "rows"
-        return "yx"
-    if "" not in sizes:
-        return {"".join(forward): "xy", "".join(forward[::-1]): "yx"}.get("".join(sizes), "")
-    if any(sizes) or count != 2 or any(d is not None for d in dims):
-        return ""
-    words = "".join(v.component_axis(name) for name in grid.names)
-    return words if words in ("xy", "yx") else ""
-
-
-def dim_of(number: Number | None) -> int | None:
-    """Return the axis of a mesh along which a component varies, if there is just one."""
-    dims = (
-        {base.dim for base, _ in number.terms if base.kind in ("arange", "line")}
-        if number
-        else set()
-    )
-    return dims.pop() if len(dims) == 1 else None
-
-
-def axis_of_size(number: Number | None) -> str:
-    """Return the axis of the size that a component was divided by, if there is just one."""
-    axes = {symbol.axis for symbol in number.symbols} if number else set()
-    return axes.pop() if len(axes) == 1 else ""
+def handed_on(node: ast.Call, scope: Scope) -> bool:
+    """Whether the caller of the function gives align_corners, so that it has to be right there."""
+    given = argument(node, "align_corners", 4)
+    return scope.depth > 0 and given is not None and not isinstance(given, ast.Constant)
 
 
 # Syntax -------------------------------------------------------------------------------------------
@@ -436,6 +387,11 @@ def argument(node: ast.Call, name: str, place: int) -> ast.expr | None:
         if keyword.arg == name:
             return keyword.value
     return node.args[place] if place < len(node.args) else None
+
+
+def place_of(node: ast.Call) -> Place:
+    """Return the line and the column of a call."""
+    return node.lineno, node.col_offset
 
 
 def owner_of(node: ast.expr | None) -> str:
@@ -470,5 +426,5 @@ def exports(module: Module, size: int, sampled: bool) -> Iterator[Finding]:
             yield Finding(
                 module.path, node.lineno, node.col_offset + 1, "GS010",
                 f"ONNX: grid_sample needs opset 16, and 20 for volumes, got {version}",
-                "opset_version=20", node.end_lineno or node.lineno,
+                "opset_version=16, or 20 for volumes", node.end_lineno or node.lineno,
             )  # fmt: skip

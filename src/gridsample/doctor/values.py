@@ -7,6 +7,7 @@ sizes: the scale of ``2 * x / (W - 1)`` is 2 / (n - 1) at all of them, however i
 
 from __future__ import annotations
 
+import ast
 import math
 import re
 import zlib
@@ -50,6 +51,7 @@ class Base:
         count: the length of an arange or a line.
         dim: the axis of a mesh along which it varies, or None if it is not known.
         align: the align_corners of affine_grid, as a `Flag`.
+        place: the line and the column of the call of affine_grid.
     """
 
     kind: str
@@ -57,6 +59,7 @@ class Base:
     count: Samples = ()
     dim: int | None = None
     align: Flag | None = None
+    place: tuple[int, int] = (0, 0)
 
 
 @dataclass(frozen=True)
@@ -142,7 +145,27 @@ class Shape:
     start: int = 0
 
 
-Value = Number | Stack | Pack | Shape | Const | None
+@dataclass(frozen=True)
+class Instance:
+    """An object of a class of the file.
+
+    Attributes:
+        name: the name of the class.
+        members: the values of its attributes, by "self.name".
+    """
+
+    name: str
+    members: tuple[tuple[str, Value], ...] = ()
+
+
+@dataclass(frozen=True)
+class Local:
+    """A function that is defined inside another one, or a lambda."""
+
+    function: ast.FunctionDef
+
+
+Value = Number | Stack | Pack | Shape | Const | Instance | Local | None
 
 
 # Numbers ------------------------------------------------------------------------------------------
@@ -201,14 +224,15 @@ def _common_half(first: Number, second: Number) -> str:
 
 
 def line(start: Number, stop: Number, count: Number, name: str) -> Number | None:
-    """Make the number of a linspace."""
+    """Make the number of a linspace; from 0 in steps of 1, it is that of an arange."""
     if not (start.constant and stop.constant and count.constant) or min(count.offset) <= 1:
         return None
     symbols = start.symbols | stop.symbols | count.symbols
     step = tuple(
         (b - a) / (n - 1) for a, b, n in zip(start.offset, stop.offset, count.offset, strict=True)
     )
-    base = Base("line", name, count.offset)
+    is_arange = not any(start.offset) and close(step, (1.0,) * SAMPLES)
+    base = Base("arange" if is_arange else "line", name, count.offset)
     return Number(start.offset, ((base, step),), symbols)
 
 
@@ -269,6 +293,19 @@ def is_flow(name: str) -> bool:
     if _NOT_PIXELS.search(last.lower()):
         return False
     return bool(_CAMEL_FLOW.match(last) or _FLOW.search(last.lower()))
+
+
+# Names of tuples of sizes.
+_SIZES = re.compile(r"(^|_)(size|sizes|shape|shapes|dims|hw|vol_?size|inshape|resolution)$")
+
+
+def is_sizes(name: str) -> bool:
+    """Whether a name is that of a tuple of sizes.
+
+    >>> is_sizes("self.image_size"), is_sizes("inshape"), is_sizes("points")
+    (True, True, False)
+    """
+    return bool(_SIZES.search(name.rpartition(".")[2].lower()))
 
 
 _X_WORDS = {"x", "xs", "xx", "gx", "xv", "w", "ww", "xgrid", "gridx", "meshx", "col", "cols"}

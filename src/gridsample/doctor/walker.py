@@ -1,19 +1,46 @@
-"""Follows the statements of a file, function by function, and keeps what names are worth."""
+"""Follows the statements of a file, function by function, and keeps the values of names."""
 
 from __future__ import annotations
 
 import ast
 import re
 from collections.abc import Iterator, Sequence
+from copy import deepcopy
 from dataclasses import replace
 
 from gridsample.doctor import values as v
-from gridsample.doctor.evaluator import Checker, Scope
+from gridsample.doctor.evaluator import ABSENT, DICTIONARY, Checker, File, Scope
 from gridsample.doctor.names import Function, Module
-from gridsample.doctor.operations import component, is_plain
-from gridsample.doctor.values import Const, Number, Pack, Shape, Stack, Symbol, Value
+from gridsample.doctor.operations import (
+    as_int,
+    binary,
+    component,
+    entry_key,
+    is_plain,
+    moved,
+    piece,
+)
+from gridsample.doctor.values import (
+    Const,
+    Instance,
+    Local,
+    Number,
+    Pack,
+    Shape,
+    Stack,
+    Symbol,
+    Value,
+)
 
-IN_PLACE = {"add_": ast.Add(), "sub_": ast.Sub(), "mul_": ast.Mult(), "div_": ast.Div()}
+NOTHING = Const(None)
+# Methods that change an array in place and return it.
+IN_PLACE = frozenset(
+    ("add_", "sub_", "mul_", "div_", "subtract_", "multiply_", "divide_", "clamp_", "clip_")
+)
+# Methods that assign an attribute of self, or change a list.
+ASSIGNING = frozenset(("register_buffer", "register_parameter", "setdefault", "append"))
+# What a condition mentions that chooses between versions of a library.
+VERSIONS = re.compile(r"__version__|\bversion\b|align_corners|getfullargspec|signature")
 # What a docstring says about a flow that is not in pixels.
 NORMALIZED = re.compile(
     r"(flow|displacement|offset)s?[^.\n]*normali[sz]ed|normali[sz]ed[^.\n]*(flow|displacement|offset)"
@@ -23,32 +50,57 @@ SOURCES = re.compile(r"raft|flow|pwc|gmflow|read|load|farneback", re.IGNORECASE)
 
 def walk(module: Module, check: Checker) -> None:
     """Evaluate all statements of a file, and tell ``check`` of all calls that it should check."""
-    top = Scope(module, {}, check, run)
+    file = File(module, check, run)
+    top = Scope(file, {})
     Walker(top).statements(module.tree.body)
+    file.names = {name: value for name, value in top.names.items() if "[" not in name}
     enter(top, module.tree.body, {})
 
 
-def enter(outer: Scope, body: Sequence[ast.stmt], local_names: dict[str, Value]) -> None:
+def enter(
+    outer: Scope, body: Sequence[ast.stmt], local_names: dict[str, Value], owner: str = ""
+) -> None:
     """Evaluate the functions and classes that a body defines."""
     for node in definitions(body):
         if isinstance(node, ast.ClassDef):
-            enter_class(outer, node)
+            enter(outer, node.body, members_of(outer, node), node.name)
         else:
-            scope = inside(outer, node, {}, local_names, outer.check)
+            names = {**outer.names, **local_names}
+            scope = Scope(outer.file, names, node, owner or outer.owner, outer.depth)
+            prepare(scope, node, {})
             Walker(scope).statements(node.body)
             enter(scope, node.body, {})
 
 
-def enter_class(outer: Scope, node: ast.ClassDef) -> None:
-    """Evaluate the methods of a class; all of them know what the constructor assigns to self."""
-    methods = [statement for statement in node.body if isinstance(statement, Function)]
+def members_of(outer: Scope, node: ast.ClassDef) -> dict[str, Value]:
+    """Return what the methods of a class know of self: what any of them assigns to it."""
+    methods = outer.module.methods(node.name) or {
+        part.name: part for part in node.body if isinstance(part, Function)
+    }
     members: dict[str, Value] = {}
-    for method in methods:
-        if method.name == "__init__":
-            scope = inside(outer, method, {}, {}, None)
-            Walker(scope).statements(method.body)
-            members = {key: value for key, value in scope.names.items() if key.startswith("self.")}
-    enter(outer, node.body, members)
+    for method in sorted(methods.values(), key=lambda method: method.name != "__init__"):
+        if not assigns_members(method):
+            continue
+        scope = Scope(outer.file, {**outer.names, **members}, method, node.name, silent=True)
+        prepare(scope, method, {})
+        Walker(scope).statements(method.body)
+        after = {key: value for key, value in scope.names.items() if key.startswith("self.")}
+        for key, value in after.items():
+            before = members.get(key, value)
+            members[key] = either(before, value, f"{key}@{method.lineno}")
+    return members
+
+
+def assigns_members(method: Function) -> bool:
+    """Whether a method assigns attributes of self."""
+    for node in ast.walk(method):
+        match node:
+            case ast.Attribute(ctx=ast.Store()) | ast.Subscript(ctx=ast.Store()):
+                if ast.unparse(node).startswith("self."):
+                    return True
+            case ast.Call(func=ast.Attribute(attr=name)) if name in ASSIGNING:
+                return True
+    return False
 
 
 def definitions(body: Sequence[ast.stmt]) -> Iterator[Function | ast.ClassDef]:
@@ -61,16 +113,9 @@ def definitions(body: Sequence[ast.stmt]) -> Iterator[Function | ast.ClassDef]:
                 yield from definitions(getattr(node, name, []))
 
 
-def inside(
-    outer: Scope,
-    function: Function,
-    arguments_given: dict[str, Value],
-    local_names: dict[str, Value],
-    check: Checker | None,
-) -> Scope:
-    """Make the scope of a function: outer names, defaults of its parameters, and arguments."""
-    names = {**outer.names, **local_names}
-    arguments = function.args
+def prepare(scope: Scope, function: Function, passed: dict[str, Value]) -> None:
+    """Give the parameters of a function the values of arguments and defaults."""
+    names, arguments = scope.names, function.args
     parameters = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
     for parameter in parameters:
         names.pop(parameter.arg, None)
@@ -82,28 +127,22 @@ def inside(
     for parameter, default in pairs:
         if isinstance(default, ast.Constant) and isinstance(default.value, bool | str | None):
             names[parameter.arg] = Const(default.value, default=True)
+    text = (ast.get_docstring(function) or "").lower()
     for parameter in parameters:
-        if parameter.arg in arguments_given:
-            names[parameter.arg] = arguments_given[parameter.arg]
-    text = ast.get_docstring(function) or ""
-    for parameter in parameters:
-        if (
-            v.is_flow(parameter.arg)
-            and parameter.arg not in arguments_given
-            and NORMALIZED.search(text.lower())
-        ):
+        if parameter.arg in passed:
+            names[parameter.arg] = passed[parameter.arg]
+        elif v.is_flow(parameter.arg) and NORMALIZED.search(text):
             names[parameter.arg] = v.unknown(parameter.arg, "mixed")
-    depth = outer.depth + (check is None)
-    return Scope(outer.module, names, check, run, function, depth)
 
 
-def run(outer: Scope, function: ast.FunctionDef, arguments: dict[str, Value]) -> Value:
+def run(scope: Scope, function: Function, passed: dict[str, Value]) -> Value:
     """Return what a function of the file returns for some arguments, or None if it depends."""
-    scope = inside(outer, function, arguments, {}, None)
+    prepare(scope, function, passed)
     walker = Walker(scope)
     walker.statements(function.body)
-    first = walker.returned[0] if walker.returned else None
-    return first if all(value == first for value in walker.returned) else None
+    results = [value for value in walker.returned if value not in (ABSENT, NOTHING)]
+    first = results[0] if results else None
+    return first if all(value == first for value in results) else None
 
 
 class Walker:
@@ -127,16 +166,18 @@ class Walker:
         match node:
             case ast.Assign(targets=targets, value=value):
                 assigned = self.scope.value(value)
+                self.in_place(value)
                 for target in targets:
                     self.bind(target, assigned, value)
             case ast.AnnAssign(target=target, value=value) if value is not None:
                 self.bind(target, self.scope.value(value), value)
             case ast.AugAssign(target=target, op=op, value=value):
                 before = self.scope.value(target)
-                assigned = self.scope.binary(op, before, self.scope.value(value), value)
+                assigned = binary(op, before, self.scope.value(value), value)
                 self.bind(target, assigned, value)
             case ast.Expr(value=value):
-                self.expression(value)
+                self.scope.value(value)
+                self.in_place(value)
             case ast.Return(value=value):
                 self.returned.append(self.scope.value(value))
                 return True
@@ -145,27 +186,32 @@ class Walker:
             case ast.If():
                 return self.branch(node)
             case ast.For() | ast.AsyncFor():
-                self.scope.value(node.iter)
-                self.bind(node.target, None, node.iter)
-                self.statements(node.body)
-                self.statements(node.orelse)
+                self.loop(node)
             case ast.While():
                 self.scope.value(node.test)
+                self.scope.loops += 1
                 self.statements(node.body)
+                self.scope.loops -= 1
             case ast.With() | ast.AsyncWith():
                 for item in node.items:
                     self.scope.value(item.context_expr)
                 return self.statements(node.body)
             case ast.Try():
                 ended = self.statements(node.body)
+                guarded = self.scope.guarded
                 for handler in node.handlers:
                     names_before = dict(self.scope.names)
+                    kind = ast.unparse(handler.type) if handler.type else ""
+                    self.scope.guarded = guarded or "TypeError" in kind
                     self.statements(handler.body)
                     self.scope.names = names_before
+                self.scope.guarded = guarded
                 return self.statements([*node.orelse, *node.finalbody]) or ended
             case ast.Match():
                 self.scope.value(node.subject)
                 return self.bodies([case.body for case in node.cases], node.lineno)
+            case ast.FunctionDef() if self.scope.function is not None:
+                self.scope.names[node.name] = Local(node)
             case ast.Assert(test=test):
                 self.scope.value(test)
         return False
@@ -179,6 +225,8 @@ class Walker:
             test, positive = test.operand, False
         flag = ast.unparse(test) if isinstance(test, ast.Name | ast.Attribute) else ""
         ends, after = [], []
+        guarded = self.scope.guarded
+        self.scope.guarded = guarded or (not flag and bool(VERSIONS.search(ast.unparse(test))))
         for body, holds in ((node.body, positive), (node.orelse, not positive)):
             self.scope.names = dict(before)
             if flag:
@@ -189,6 +237,7 @@ class Walker:
                 if flag in before:
                     self.scope.names[flag] = before[flag]
             after.append(self.scope.names)
+        self.scope.guarded = guarded or (self.scope.guarded and any(ends))
         left = [names for names, ended in zip(after, ends, strict=True) if not ended]
         self.scope.names = merged(left, node.lineno) if left else before
         return not left
@@ -203,15 +252,50 @@ class Walker:
         self.scope.names = merged(after, line)
         return False
 
-    def expression(self, value: ast.expr) -> None:
-        """Evaluate a statement that is a call, perhaps one that changes an array in place."""
-        if isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute):
-            op = IN_PLACE.get(value.func.attr)
-            if op is not None and len(value.args) == 1:
-                owner, right = self.scope.value(value.func.value), self.scope.value(value.args[0])
-                self.bind(value.func.value, self.scope.binary(op, owner, right, value), value)
-                return
-        self.scope.value(value)
+    def loop(self, node: ast.For | ast.AsyncFor) -> None:
+        """Evaluate a loop: once for each axis if it is over axes, otherwise once."""
+        count = self.axes_of_loop(node)
+        if count and isinstance(node.target, ast.Name):
+            for n in range(count):
+                body = [Replace(node.target.id, n).visit(deepcopy(part)) for part in node.body]
+                self.statements(body)
+            return
+        self.scope.loops += 1
+        for item in self.scope.each(node.iter, node.target):
+            self.bind(node.target, item, node.iter)
+            self.statements(node.body)
+        self.scope.loops -= 1
+        self.statements(node.orelse)
+
+    def axes_of_loop(self, node: ast.For | ast.AsyncFor) -> int:
+        """Return how many components of an array a loop such as ``for i in range(2)`` changes."""
+        match node:
+            case ast.For(
+                iter=ast.Call(func=ast.Name(id="range"), args=[_]), target=ast.Name(id=name)
+            ):
+                pass
+            case _:
+                return 0
+        for part in ast.walk(node):
+            if isinstance(part, ast.Subscript) and isinstance(part.ctx, ast.Store):
+                index = part.slice.elts if isinstance(part.slice, ast.Tuple) else [part.slice]
+                is_used = any(isinstance(i, ast.Name) and i.id == name for i in index)
+                array = self.scope.value(part.value) if is_used else None
+                if isinstance(array, Stack):
+                    return len(array.parts)
+        return 0
+
+    def in_place(self, value: ast.expr) -> None:
+        """Assign the result of methods such as ``x.div_(w).mul_(2)`` to what they change."""
+        changed = value
+        while (
+            isinstance(changed, ast.Call)
+            and isinstance(changed.func, ast.Attribute)
+            and changed.func.attr in IN_PLACE
+        ):
+            changed = changed.func.value
+        if changed is not value:
+            self.bind(changed, self.scope.value(value), value)
 
     # Assignments ----------------------------------------------------------------------------------
 
@@ -243,8 +327,27 @@ class Walker:
             items = value.items[: len(targets)]
         elif isinstance(value, Stack) and len(value.parts) == len(targets):
             items = value.parts
+        elif isinstance(value, Number) and value.terms:
+            if all(base.kind in ("arange", "line") for base, _ in value.terms):
+                items = [moved(value)] * len(targets)
+            else:
+                items = self.sizes(targets, source)
+        elif value is None:
+            items = self.sizes(targets, source)
         for target, item in zip(targets, items, strict=True):
             self.bind(target, item, source)
+
+    def sizes(self, targets: Sequence[ast.expr], source: ast.expr) -> list[Value]:
+        """Return the values of names such as ``h, w = options["size"]``: sizes, by their names."""
+        names = [ast.unparse(target) for target in targets]
+        axes = axes_of(names) if len(names) < 5 else [""] * len(names)
+        line = getattr(targets[0], "lineno", 0)
+        if not {"x", "y"} <= set(axes) or (isinstance(source, ast.Call) and not is_size(source)):
+            return [None] * len(targets)
+        return [
+            v.size(Symbol(f"{name}@{line}", axis)) if axis else None
+            for name, axis in zip(names, axes, strict=True)
+        ]
 
     def store(self, target: ast.Subscript, value: Value, source: ast.expr) -> None:
         """Assign to a part of an array."""
@@ -252,12 +355,22 @@ class Walker:
             return
         name = ast.unparse(target.value)
         before = self.scope.value(target.value)
+        if before == DICTIONARY or has_word(target.slice):
+            key = entry_key(target)
+            is_known = isinstance(value, Number | Stack | Pack | Instance)
+            self.scope.names[key] = value if is_known else v.unknown(key, "mixed")
+            return
+        item = as_int(target.slice)
+        if isinstance(before, Pack) and item is not None and 0 <= item < len(before.items):
+            items = (*before.items[:item], value, *before.items[item + 1 :])
+            self.scope.names[name] = Pack(items)
+            return
         place = component(target.slice)
         if place is not None and place >= 0 and isinstance(before, Number | Stack):
             count = max(2, place + 1, len(before.parts) if isinstance(before, Stack) else 0)
             parts: list[Number | None] = []
             for i in range(count):
-                old = self.scope.piece(before, index_of(i), target)
+                old = piece(before, index_of(i), target)
                 parts.append(old if isinstance(old, Number) else None)
             parts[place] = value if isinstance(value, Number) else None
             names = list(before.names if isinstance(before, Stack) else ())
@@ -274,13 +387,44 @@ class Walker:
             self.scope.names[name] = v.unknown(f"{name}@{target.lineno}", "mixed")
 
 
+class Replace(ast.NodeTransformer):
+    """Replaces a name by a number."""
+
+    def __init__(self, name: str, number: int) -> None:
+        self.name, self.number = name, number
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        """Replace the name where it is read."""
+        is_read = node.id == self.name and isinstance(node.ctx, ast.Load)
+        return ast.copy_location(ast.Constant(self.number), node) if is_read else node
+
+
+def has_word(index: ast.expr) -> bool:
+    """Whether an index contains a string, so that what it belongs to is a dictionary."""
+    parts = index.elts if isinstance(index, ast.Tuple) else [index]
+    return any(
+        isinstance(part, ast.JoinedStr)
+        or (isinstance(part, ast.Constant) and isinstance(part.value, str))
+        or (isinstance(part, ast.Call) and ast.unparse(part.func) in ("str", "repr"))
+        for part in parts
+    )
+
+
+def is_size(node: ast.expr) -> bool:
+    """Whether a call returns sizes, by its name."""
+    return bool(re.search(r"size|shape|list|tuple|map", ast.unparse(node).lower()))
+
+
 def index_of(place: int) -> ast.expr:
     """Make the syntax of ``[..., place]``."""
     return ast.Tuple([ast.Constant(...), ast.Constant(place)])
 
 
 def named(name: str, value: Value, line: int) -> Value:
-    """Return what a name is worth after an assignment: a flow may be recognized by its name."""
+    """Return the value of a name after an assignment: a flow may be recognized by its name."""
+    axis = v.size_axis(name) if len(name.rpartition(".")[2]) > 1 else ""
+    if axis and (value is None or is_opaque(value)):
+        return v.size(Symbol(f"{name}@{line}", axis))
     if value is None:
         return v.unknown(f"{name}@{line}", "mixed")
     if isinstance(value, Number) and len(value.terms) == 1 and v.is_flow(name):
@@ -294,6 +438,14 @@ def named(name: str, value: Value, line: int) -> Value:
         if axis and symbol.axis and axis != symbol.axis:  # its name says another axis
             return replace(value, symbols=frozenset([replace(symbol, axis="")]))
     return value
+
+
+def is_opaque(value: Value) -> bool:
+    """Whether a value is an unknown array, as it is."""
+    if not isinstance(value, Number) or len(value.terms) != 1 or any(value.offset):
+        return False
+    ((base, scale),) = value.terms
+    return base.kind in ("", "call", "mixed") and v.close(scale, [1.0] * v.SAMPLES)
 
 
 def axes_of(names: Sequence[str]) -> list[str]:
@@ -316,10 +468,36 @@ def merged(after: Sequence[dict[str, Value]], line: int) -> dict[str, Value]:
     names = dict(first)
     for other in others:
         for key in {*names, *other}:
-            if key in names and key in other and names[key] == other[key]:
-                continue
             if (key in names) != (key in other):
                 names[key] = names.get(key, other.get(key))  # defined in one branch only
-                continue
-            names[key] = v.unknown(f"{key}@{line}", "mixed")
+            elif names[key] != other[key]:
+                names[key] = either(names[key], other[key], f"{key}@{line}")
     return names
+
+
+def either(first: Value, second: Value, name: str) -> Value:
+    """Return the value that two branches give a name: unknown if they differ.
+
+    What is None, or not yet in a dictionary, is about to get the value of the other branch.
+    """
+    if first == second or second in (ABSENT, NOTHING):
+        return first
+    if first in (ABSENT, NOTHING) or (outline(first) and outline(first) == outline(second)):
+        return second
+    return v.unknown(name, "mixed")
+
+
+def outline(value: Value) -> object:
+    """Describe a mesh without the sizes that it was made for; None for other values."""
+    parts = value.parts if isinstance(value, Stack) else (value,)
+    lines = []
+    for part in parts:
+        if not isinstance(part, Number) or not part.terms:
+            return None
+        for base, scale in part.terms:
+            if base.kind not in ("arange", "line"):
+                return None
+            spans = [round(s * (n - 1), 4) for s, n in zip(scale, base.count, strict=True)]
+            span = 1.0 if v.close(scale, [1.0] * v.SAMPLES) else tuple(spans)
+            lines.append((base.kind, base.dim, span, part.offset))
+    return tuple(lines)

@@ -62,6 +62,18 @@ class Image:
         """The slope and the intercept of a NIfTI header: value = slope * stored + intercept."""
         return self.extras["nifti"].scaling if "nifti" in self.extras else (1.0, 0.0)
 
+    @property
+    def spacing(self) -> tuple[float, ...] | None:
+        """The distance between pixels of a NIfTI file or a GeoTIFF, x first; None if unknown."""
+        if "geotiff" in self.extras:
+            spacing = self.extras["geotiff"].spacing
+        elif "nifti" in self.extras:
+            zooms = self.extras["nifti"].header.get_zooms()[: self.array.ndim - 1]
+            spacing = tuple(map(float, zooms))
+        else:
+            return None
+        return spacing if min(spacing) > 0 else None
+
     def real(self) -> Image:
         """Return the image with an empty array for its values, which `real_bands` computes."""
         dtype = np.dtype(np.complex128 if self.array.dtype.kind == "c" else np.float64)
@@ -88,11 +100,16 @@ class Image:
         Args:
             array: The new pixels, channels last, with the same number of channels.
             voxels: `(D + 1, D + 1)` affine, new voxel -> old voxel, in x, y, z order. The affines
-                of a NIfTI header are multiplied by it, so that they describe the new voxels.
+                of a NIfTI header and a GeoTIFF's georeference are multiplied by it, so that they
+                describe the new voxels.  A GeoTIFF's is dropped if the map is not affine.
         """
         extras = dict(self.extras)
         if "nifti" in extras:
             extras["nifti"] = extras["nifti"].moved(voxels)
+        if "geotiff" in extras:
+            extras["geotiff"] = extras["geotiff"].moved(voxels)
+            if extras["geotiff"] is None:
+                del extras["geotiff"]
         return Image(array, self.format, self.has_channel_axis, extras, self.alpha)
 
     def placed(self, like: Any) -> Image:

@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gridsample.alpha import Alpha
+from gridsample.io import geotiff
 from gridsample.io import tags as exif
 from gridsample.io.arrays import file_rows
 from gridsample.io.image import (
@@ -184,6 +185,9 @@ def _image(
     storage = _storage(page, file)
     if storage != Storage(None, False, None, False):
         extras["storage"] = storage
+    place = geotiff.read(page.tags) if _orientation(page) == 1 else None
+    if place is not None:
+        extras["geotiff"] = place
     array = upright(array, _orientation(page))
     return Image(array, "TIFF", has_channel_axis, extras, alpha)
 
@@ -391,6 +395,8 @@ def _options(image: Image, big: bool) -> dict[str, Any]:
     if "nodata" in extras:
         text = f"{extras['nodata']}".encode() + b"\0"
         notes.append((_NODATA, 2, len(text), text, True))
+    if "geotiff" in extras:
+        notes += extras["geotiff"].tags()
     # The directories that they point to are appended later.
     pointers = [
         (name, "Q" if big else "I", 1, 0, True)

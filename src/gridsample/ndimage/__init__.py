@@ -4,8 +4,8 @@
 
 Names, signatures, modes and results are SciPy's.  For NumPy arrays, sums are computed in float64,
 and integers are rounded half away from zero.  Torch tensors are accepted, too; they keep their
-precision and have derivatives.  docs/ndimage.md lists the differences from SciPy, and their
-reasons.
+precision and have derivatives.  `gridsample.help("ndimage")` lists the differences from SciPy, and
+their reasons.
 
 Each of SciPy's modes is a record (`MODES`): the boundary of its taps, the extension of the image
 for the prefilter, and the treatment of positions outside.

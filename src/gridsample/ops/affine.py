@@ -12,6 +12,7 @@ from gridsample.definitions.plan import Mode, check_flag
 from gridsample.definitions.sizes import check_output
 from gridsample.ops.arrays import back, named_arrays
 from gridsample.ops.missing import as_rule
+from gridsample.ops.misuse import check_layout
 from gridsample.ops.points import SamplePoints
 from gridsample.ops.sampling import plain_sample, sample, sample_vjp
 
@@ -93,6 +94,8 @@ def affine_sample(
     rule = as_rule(missing, weights, min_weight, return_weight, padding_mode)
     arrays = named_arrays(weights, input=input, theta=theta)
     backend = backend_of(**arrays)
+    if channel_axis == 1 and hasattr(input, "shape"):
+        check_layout(backend, input, False)
     return sample(backend, arrays, options, rule, size=check_output(size, 3, 5))
 
 

@@ -185,7 +185,7 @@ def share_of(points: SamplePoints, terms: Sequence[Term]) -> Array:
     backend, xp = points.backend, points.backend.xp
     first, second = [points.gather(term.image, term.options, term.image.dtype) for term in terms]
     share = xp.subtract(first, second)
-    # Both are rounded: what remains of equal shares is none.
+    # The difference of equal shares is only rounding.
     unit = np.finfo(backend.type_name(share.dtype)).eps
     rounded = xp.less_equal(xp.abs(share), 16 * float(unit))
     return xp.where(rounded, 0, share)

@@ -35,6 +35,7 @@ from gridsample.kernels import of_labels, of_resizing
 from gridsample.ops import resized_means
 from gridsample.ops.arrays import back, is_differentiable, planes
 from gridsample.ops.missing import as_rule
+from gridsample.ops.misuse import check_layout
 
 Array = np.ndarray[Any, Any]
 Factor = float | Sequence[float]
@@ -65,9 +66,10 @@ def one_each(value: Any, rank: int, name: str) -> tuple[Any, ...]:
     if not isinstance(value, (tuple, list)):
         return (value,) * rank
     if len(value) != rank:
+        axes = ", ".join(("depth", "height", "width")[-rank:])
         raise ValueError(
-            f"{name} needs one number for all spatial axes of the input, or one for each of its "
-            f"{rank} (depth, height, width), got {len(value)}: {tuple(value)}"
+            f"{name} needs one number for all spatial axes of the input, or one for each: "
+            f"({axes}{',' * (rank == 1)}), got {len(value)}: {tuple(value)}"
         )
     return tuple(value)
 
@@ -312,6 +314,7 @@ def interpolate(
     backend = backend_of(**arrays)
     image, *others = backend.asarrays(**arrays)
     last = check_image(backend.shape(image), channel_axis, threads)
+    check_layout(backend, image, last)
     pixels = planes(backend, image, last)
     resizing = plan_resizing(
         pixels.shape[2:], size, scale_factor, mode, align_corners, recompute_scale_factor,

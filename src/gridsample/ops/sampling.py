@@ -23,6 +23,7 @@ from gridsample.ops.arrays import (
     sum_type,
 )
 from gridsample.ops.missing import Rule, as_rule
+from gridsample.ops.misuse import check_use
 from gridsample.ops.points import SamplePoints, gradients_at, points_of
 
 
@@ -116,18 +117,19 @@ def grid_sample(
         padding_mode: the boundary, which determines the values outside the image: "zeros",
             "constant" (``fill_value``), "border" (the edge pixel), "reflection" (mirrored about the
             points -1 and 1), "symmetric" (mirrored, repeating the edge pixel), "mirror" (mirrored
-            without repeating it), "wrap" (periodic), or "antisymmetric", "antimirror", "dst1"
-            (mirrored with the opposite sign about the outer edges, the edge pixels, or zeros next
-            to the image); or "missing" (taps outside are ignored, see above); or a tuple with one
-            per axis.
+            without repeating it), "wrap" (periodic), "missing" (taps outside are ignored, see
+            above); or one of those that mirror and change the sign: "antisymmetric" about the outer
+            edges, "antimirror" about the centres of the edge pixels, "dst1" about a pixel of 0 next
+            to the image; or a tuple with one per axis.
         align_corners: the meaning of -1 and 1, see above.
         coords: the units of coordinates: "normalized", from -1 to 1; "pixel", pixels from the
             centre of the first pixel; or "displacement", pixels from the output's own position.  A
             displacement grid of zeros is the identity; ``out`` then has as many axes as the image.
         fill_value: the value outside for "constant" and extrapolate=False: a number, or one per
             channel; complex only for a complex image; with mode="label", a label that the dtype of
-            the image can hold.  For tensors, it must be exact in float64.  Missing results are the
-            fill value, too, unless it is 0 and has no other use.
+            the image can hold.  For tensors, it must be exact in float64.  Missing results have
+            this value if it is not 0, or if "constant" or extrapolate=False uses it; otherwise they
+            are NaN.
         extrapolate: whether to extend the image.  Otherwise the fill value is returned wherever the
             position itself is outside, whatever its taps are: with "edges" beyond the outer edges
             of the outermost pixels, with "centers" beyond their centres.  False means "edges" with
@@ -176,6 +178,9 @@ def grid_sample(
             "label" is combined with a mode other than "nearest", with a boundary that changes
             signs, or with missing pixels or weights.
 
+    Warns:
+        MisuseWarning: the call is probably a mistake; see `gridsample.MisuseWarning`.
+
     Example:
         >>> import numpy as np, gridsample
         >>> image = np.array([[[[0.0, 10.0], [20.0, 30.0]]]])
@@ -216,6 +221,7 @@ def grid_sample(
     backend = backend_of(**arrays)
     masked = check_flag(return_mask, "return_mask")
     rule = as_rule(missing, weights, min_weight, return_weight, padding_mode)
+    check_use(backend, input, grid, options)
     if rule is None and out is None and not masked:
         shortcut = backend.fast_path(input, grid, options)
         if shortcut is not None:

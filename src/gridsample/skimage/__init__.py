@@ -4,7 +4,7 @@
 
 Names, signatures, defaults, modes, dtypes and errors are scikit-image's, which need not be
 installed.  Torch tensors are accepted, too; they stay tensors, and have derivatives.
-docs/skimage.md lists the differences from scikit-image, and their reasons.
+`gridsample.help("skimage")` lists the differences from scikit-image, and their reasons.
 """
 
 from __future__ import annotations

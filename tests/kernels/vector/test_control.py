@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import threading
 from collections.abc import Sequence
 from typing import Any
@@ -178,6 +179,40 @@ def test_threads_share_tasks() -> None:
     assert not done[:5].any()
     assert not done[295:].any()
     assert row.slots[0] == 290 + 4  # each thread asks once more than it gets
+
+
+@pytest.mark.parametrize("start", [0, 3, 5])
+def test_a_body_is_repeated_until_a_condition_holds(start: int) -> None:
+    def count(function: Function, record: Any) -> None:
+        counter = function.scratch("int64", 1)
+        counter.store(record.a)
+        with function.until(lambda: counter.load() >= record.b):
+            record.out.store(counter.load(), counter.load() - record.a)
+            counter.store(counter.load() + record.c)
+
+    assert outputs(count, a=start, b=5) == [*range(start, 5)]
+
+
+def test_functions_at_addresses_are_called() -> None:
+    add = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)(lambda a, b: 10 * a + b)
+    address = ctypes.cast(add, ctypes.c_void_p).value
+
+    def call(function: Function, record: Any) -> None:
+        record.out.store(function.invoke(address, record.a, record.b))
+        # Memory by its address.
+        place = function.address_of(record.out.at(1))
+        function.at_address(place, "int64").store(function.invoke(record.c, record.b, record.a))
+
+    assert address is not None
+    assert outputs(call, a=3, b=4, c=address) == [34, 43]
+
+
+def test_a_function_returns_a_number() -> None:
+    function = Function("returns", lanes=1)
+    function.result = Pointer(function.argument, "int64").load() + 1
+    program, number = compile(function), np.array([41])
+    call = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p)(program.address)
+    assert call(number.ctypes.data) == 42
 
 
 def test_no_task_is_run_in_an_empty_range() -> None:

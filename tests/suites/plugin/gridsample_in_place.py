@@ -79,6 +79,17 @@ def for_ndimage(strict: bool) -> None:
         setattr(theirs, name, ours)
 
 
+def for_jax(strict: bool) -> None:
+    """Our `map_coordinates` and `resize` for JAX's."""
+    import jax.image
+    import jax.scipy.ndimage
+
+    import gridsample.jax as ours
+
+    for module, name in ((jax.scipy.ndimage, "map_coordinates"), (jax.image, "resize")):
+        setattr(module, name, counted(getattr(ours, name), name, watched=False))
+
+
 def for_skimage(strict: bool) -> None:
     """Our functions for the ones of `skimage.transform` that have their names.
 
@@ -180,6 +191,7 @@ SUBSTITUTES: dict[str, Callable[[bool], None]] = {
     "skimage": for_skimage,
     "cv": for_cv,
     "interpol": for_interpol,
+    "jax": for_jax,
 }
 
 

@@ -1,15 +1,18 @@
 """JAX arrays: every operation on every device, under every transform of JAX.
 
-Operations are composed of those of `jax.numpy`, which JAX differentiates, batches and compiles:
-`taps` has the taps of points and their sums, `sampling` gather and its transpose, `footprints` and
-`labels` their variants, `filtering` the prefilter, `resizing` the products with bands of weights.
-Each is compiled once for each shape, dtype and choice of options.
+Sampling and the prefilter are primitives of JAX (`primitives`, `batching`, `filtering`).  On the
+CPU, XLA runs the programs of `gridsample.kernels` for them: `handler` is the machine code that it
+calls, `programs` the prepared calls, `sharding` says what each device computes.  Elsewhere, they
+are operations of `jax.numpy` (`plain`, from the taps in `taps`), as are means over footprints
+(`footprints`) and resizing (`resizing`) on every device.  Each call is compiled once for each
+shape, dtype and choice of options.
 """
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import jax
@@ -17,8 +20,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from gridsample.backends.base import Backend
-from gridsample.backends.jax import filtering, footprints, resizing, sampling
-from gridsample.backends.jax.taps import Call
+from gridsample.backends.jax.taps import Call, with_promotion
 from gridsample.backends.maps import grid_along
 from gridsample.definitions.checks import check_dense, check_extent
 from gridsample.definitions.options import Options, Resizing, checked, fill_numbers, plan_of
@@ -30,9 +32,21 @@ from gridsample.definitions.plan import (
     coordinates,
 )
 from gridsample.definitions.splines import extension
+from gridsample.kernels import forks
 
 Array = Any
 DType = np.dtype[Any]
+
+
+@functools.cache
+def operations() -> Any:
+    """Return the modules that compute, which are imported on first use."""
+    with forks.held():
+        from gridsample.backends.jax import filtering, footprints, resizing, sampling
+
+    return SimpleNamespace(
+        filtering=filtering, footprints=footprints, resizing=resizing, sampling=sampling
+    )
 
 
 class Jax(Backend):
@@ -77,8 +91,8 @@ class Jax(Backend):
 
     def promote(self, *types: Any) -> DType:
         """The dtype of a product."""
-        dtype: DType = functools.reduce(jnp.promote_types, types)
-        return dtype
+        promoted: DType = with_promotion(functools.reduce)(jnp.promote_types, types)
+        return promoted
 
     def astype(self, array: Array, dtype: Any) -> Array:
         """Convert an array to another dtype."""
@@ -128,6 +142,7 @@ class Jax(Backend):
     def resolve_options(self, image: Array, grid: Array, options: Options) -> Options:
         """Return the checked options, with the fill value."""
         shape = self.shape(image)
+        check_sizes("input", shape, image.dtype)
         resolved = checked(options, shape, grid.shape)
         self.type_name(image.dtype)
         self.type_name(grid.dtype, "grid")
@@ -141,16 +156,16 @@ class Jax(Backend):
     ) -> Array:
         """Sample an image."""
         call = call_of(image.shape, grid, options, dtype)
-        return sampling.gather(image, grid, call, np.dtype(dtype))
+        return operations().sampling.gather(image, grid, call, np.dtype(dtype))
 
     def scatter(
         self, values: Array, grid: Array, spatial: Shape, options: Options, dtype: Any
     ) -> Array:
         """Apply the transpose of gather."""
         size = (*self.shape(values)[:2], *spatial)
-        check_extent("the result", size, np.dtype(dtype).itemsize)
+        check_sizes("the result", size, np.dtype(dtype))
         call = call_of(size, grid, options.linear(), dtype)
-        return sampling.scatter(values, grid, call, np.dtype(dtype))
+        return operations().sampling.scatter(values, grid, call, np.dtype(dtype))
 
     def backward(
         self, values: Array, image: Array, grid: Array, options: Options, needed: tuple[bool, bool],
@@ -158,7 +173,9 @@ class Jax(Backend):
     ) -> tuple[Array | None, Array | None]:  # fmt: skip
         """Compute both gradients of gather."""
         call = call_of(image.shape, grid, options, dtype)
-        first, second = sampling.backward(values, image, grid, call, needed, np.dtype(dtype))
+        first, second = operations().sampling.backward(
+            values, image, grid, call, needed, np.dtype(dtype)
+        )
         return first, second
 
     def prefilter(
@@ -168,17 +185,21 @@ class Jax(Backend):
         """Compute B-spline coefficients, or the transpose."""
         self.type_name(image.dtype)
         check_image_type(image.dtype)
-        real = resizing.sum_type(image.dtype)
-        dtype = jnp.promote_types(real, np.complex64) if sampling.is_complex(image.dtype) else real
+        real = operations().resizing.sum_type(image.dtype)
+        is_complex = jnp.issubdtype(image.dtype, jnp.complexfloating)
+        dtype = np.result_type(real, np.complex64) if is_complex else real
         names = boundaries if order > 1 else ()
         extended = tuple(extension(name, align_corners) for name in names)
-        return filtering.coefficients(image.astype(dtype), order, extended, tuple(axes), adjoint)
+        return operations().filtering.coefficients(
+            image.astype(dtype), order, extended, tuple(axes), adjoint
+        )
 
     def resize(self, image: Array, options: Resizing, transposed: bool) -> Array:
         """Resize by one matrix per axis, or by their transposes."""
         self.type_name(image.dtype)
-        check_extent("the result", (*image.shape[:2], *options.size), image.dtype.itemsize)
-        return resizing.resize(image, options._replace(threads=None), transposed)
+        check_sizes("input", image.shape, image.dtype)
+        check_sizes("the result", (*image.shape[:2], *options.size), image.dtype)
+        return operations().resizing.resize(image, options._replace(threads=None), transposed)
 
 
 BACKEND = Jax()
@@ -190,7 +211,7 @@ def call_of(image: Shape, grid: Array, options: Options, dtype: Any) -> Call:
     call = Call(plan, tuple(options.order), tuple(options.fill_value))
     if plan.footprint is None:
         return call
-    return call._replace(bounds=footprints.bounds_of(grid, call, is_known(grid)))
+    return call._replace(bounds=operations().footprints.bounds_of(grid, call, is_known(grid)))
 
 
 # Arrays -------------------------------------------------------------------------------------------
@@ -212,6 +233,21 @@ def as_jax(argument: Any, name: str) -> Array:
         f"{name} is a {cls.__module__}.{cls.__qualname__}, and other arguments are JAX arrays; "
         f"accepted: arrays of JAX and NumPy; convert it: {name} = jax.numpy.asarray({name})"
     )
+
+
+def check_sizes(name: str, shape: Sequence[Any], dtype: DType) -> None:
+    """Raise an error if an array (N, C, *spatial) is too large, or has a spatial axis of any size.
+
+    Raises:
+        TypeError: a spatial axis is symbolic, as `jax.export` allows it for the others.
+    """
+    if not all(isinstance(n, int) for n in shape[2:]):
+        raise TypeError(
+            f"{name} must have spatial axes of known sizes, got shape {tuple(shape)}; the number "
+            "of items and those of output points may be symbolic"
+        )
+    if all(isinstance(n, int) for n in shape):
+        check_extent(name, shape, dtype.itemsize)
 
 
 def is_known(array: Array) -> bool:

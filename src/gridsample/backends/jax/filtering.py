@@ -14,7 +14,12 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.extend.core import Primitive
+from jax.interpreters import ad, batching
 
+from gridsample.backends.jax import programs
+from gridsample.backends.jax.lowering import bind, like, lower
+from gridsample.backends.jax.taps import with_promotion
 from gridsample.definitions.splines import Design, design, tiny
 
 Array = Any
@@ -57,6 +62,7 @@ def filtered(line: Array, order: int, extended: str) -> Array:
     return line
 
 
+@with_promotion
 @functools.partial(jax.jit, static_argnums=(1, 2, 3, 4))
 def coefficients(
     image: Array, order: int, extended: Sequence[str], axes: Sequence[int], adjoint: bool
@@ -68,16 +74,49 @@ def coefficients(
     """
     if order < 2 or 0 in image.shape:
         return image
+    options = {"order": order, "extended": extended, "axes": axes, "adjoint": adjoint}
     if jnp.issubdtype(image.dtype, jnp.complexfloating):
-        options = order, extended, axes, adjoint
-        return jax.lax.complex(
-            coefficients(jnp.real(image), *options), coefficients(jnp.imag(image), *options)
-        )
+        parts = jnp.real(image), jnp.imag(image)
+        return jax.lax.complex(*[bind(prefilter_p, part, **options) for part in parts])
+    return bind(prefilter_p, image, **options)
+
+
+# The primitive ------------------------------------------------------------------------------------
+
+prefilter_p = Primitive("gridsample_prefilter")
+
+
+def prefilter_shape(image: Any, **options: Any) -> Any:
+    """The coefficients."""
+    return like(image)
+
+
+def plain(
+    image: Array, order: int, extended: Sequence[str], axes: Sequence[int], adjoint: bool
+) -> Array:
+    """Compute the coefficients by operations of `jax.numpy`."""
     if adjoint:
         transpose = jax.linear_transpose(
-            lambda image: coefficients(image, order, extended, axes, False), image
+            lambda image: plain(image, order, extended, axes, False), image
         )
         return transpose(image)[0]
     for name, axis in zip(extended, axes, strict=True):
         image = jnp.moveaxis(filtered(jnp.moveaxis(image, axis, -1), order, name), -1, axis)
     return image
+
+
+def transpose(ct: Any, image: Any, *, adjoint: bool, devices: Any, **options: Any) -> Any:
+    """Transpose the filter."""
+    return [bind(prefilter_p, ct, adjoint=not adjoint, **options)]
+
+
+def batch(arrays: Sequence[Array], batches: Sequence[int], *, devices: Any, **options: Any) -> Any:
+    """Filter a batch as one array."""
+    axes = tuple(axis + 1 for axis in options.pop("axes"))
+    return bind(prefilter_p, jnp.moveaxis(arrays[0], batches[0], 0), axes=axes, **options), 0
+
+
+prefilter_p.def_abstract_eval(prefilter_shape)
+ad.deflinear2(prefilter_p, transpose)
+batching.primitive_batchers[prefilter_p] = batch
+lower(prefilter_p, programs.prefilter, plain, programs.prefilters)

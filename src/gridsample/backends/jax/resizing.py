@@ -12,7 +12,9 @@ import numpy as np
 
 from gridsample.backends.jax import filtering
 from gridsample.backends.jax.labels import elect
-from gridsample.backends.jax.sampling import is_complex, is_integer, joined, parted, saturated
+from gridsample.backends.jax.plain import is_integer, saturated
+from gridsample.backends.jax.sampling import is_complex, joined, parted
+from gridsample.backends.jax.taps import with_promotion
 from gridsample.definitions import tables
 from gridsample.definitions.bands import Band
 from gridsample.definitions.options import Resizing
@@ -27,6 +29,7 @@ UNROLLED = 8
 TIE = 64
 
 
+@with_promotion
 @functools.partial(jax.jit, static_argnums=(1, 2))
 def resize(image: Array, options: Resizing, transposed: bool) -> Array:
     """Resize (N, C, *spatial) by one matrix per axis, or by their transposes, in its dtype."""

@@ -1,35 +1,27 @@
-"""Gather, its transpose and its gradients on JAX arrays."""
+"""Gather, its transpose and its gradients on JAX arrays: what is compiled once for a call.
+
+Complex images are sampled as twice as many real channels.
+"""
 
 from __future__ import annotations
 
 import functools
+from dataclasses import replace
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from gridsample.backends.jax import footprints, labels
-from gridsample.backends.jax.taps import (
-    Array,
-    Call,
-    copied,
-    fill_of,
-    output_shape,
-    points_of,
-    real_type,
-    summed,
-)
+from gridsample.backends.jax import batching, footprints, plain, primitives
+from gridsample.backends.jax.taps import Array, Call, output_shape, real_type, with_promotion
+
+batching.register()
 
 
 def is_complex(dtype: Any) -> bool:
     """Whether a dtype is complex."""
     return bool(jnp.issubdtype(dtype, jnp.complexfloating))
-
-
-def is_integer(dtype: Any) -> bool:
-    """Whether a dtype is bool or an integer dtype."""
-    return bool(jnp.issubdtype(dtype, jnp.integer)) or dtype == np.bool_
 
 
 def parted(array: Array) -> Array:
@@ -45,13 +37,16 @@ def joined(array: Array) -> Array:
 
 def parts_of(call: Call) -> Call:
     """The call for the parts of a complex image."""
+    plan, channels = call.plan, call.plan.channels
+    call = call._replace(plan=replace(plan, channels=2 * channels, dtype=plan.real))
     if not call.fill:
         return call
-    numbers = call.fill if len(call.fill) > 1 else call.fill * call.plan.channels
+    numbers = call.fill if len(call.fill) > 1 else call.fill * channels
     reals = [complex(number).real for number in numbers]
     return call._replace(fill=(*reals, *[complex(number).imag for number in numbers]))
 
 
+@with_promotion
 @functools.partial(jax.jit, static_argnums=(2, 3))
 def gather(image: Array, grid: Array, call: Call, dtype: Any) -> Array:
     """Sample an image (N, C, *spatial) at a grid's points: (N, C, *out) in a dtype."""
@@ -61,46 +56,25 @@ def gather(image: Array, grid: Array, call: Call, dtype: Any) -> Array:
         return jnp.zeros(shape, dtype)
     if is_complex(image.dtype):
         return joined(gather(parted(image), grid, parts_of(call), real)).astype(dtype)
+    if call.plan.footprint is None:
+        return primitives.gather(image, grid, call, dtype)
     if call.plan.votes:
-        module = footprints if call.plan.footprint else labels
-        return module.vote(image, grid, call)
-    if call.plan.footprint:
-        samples = footprints.mean(image, grid, call)
-    else:
-        points = points_of(grid, call, real)
-        if image.dtype == dtype and is_integer(dtype) and call.plan.nearest:
-            return copied(image, points, call)
-        samples = summed(image, points, call, real)
-    return as_integers(samples, dtype, call) if is_integer(dtype) else samples.astype(dtype)
+        return footprints.vote(image, grid, call)
+    return plain.stored(footprints.mean(image, grid, call), dtype, call)
 
 
-def as_integers(values: Array, dtype: Any, call: Call) -> Array:
-    """Round values half to even, and saturate them; the fill value replaces NaN."""
-    return jnp.where(jnp.isnan(values), fill_of(call, dtype), saturated(values, dtype))
-
-
-def saturated(values: Array, dtype: Any) -> Array:
-    """Round values half to even, and saturate them."""
-    if dtype == np.bool_:
-        return jnp.rint(values) > 0
-    limits, values = np.iinfo(dtype), jnp.rint(values)
-    low, high = (np.array(float(limit), values.dtype) for limit in (limits.min, limits.max))
-    # The largest integer may not be a number of the sums' dtype, which is then larger.
-    below = np.nextafter(high, low) if int(high) > limits.max else high
-    integers = jnp.clip(jnp.nan_to_num(values), low, below).astype(dtype)
-    return jnp.where(values >= high, np.array(limits.max, dtype), integers)
-
-
+@with_promotion
 @functools.partial(jax.jit, static_argnums=(2, 3))
 def scatter(values: Array, grid: Array, call: Call, dtype: Any) -> Array:
     """Apply the transpose of `gather`, for a call without a fill value: (N, C, *spatial)."""
     real = real_type(call)
-    sum_type = jnp.promote_types(real, np.complex64) if is_complex(values.dtype) else real
-    image = jnp.zeros((*values.shape[:2], *call.plan.spatial), sum_type)
-    _, transpose = jax.vjp(lambda image: gather(image, grid, call, sum_type), image)
+    sum_type = np.result_type(real, np.complex64) if is_complex(values.dtype) else real
+    image = jax.ShapeDtypeStruct((*values.shape[:2], *call.plan.spatial), sum_type)
+    transpose = jax.linear_transpose(lambda image: gather(image, grid, call, sum_type), image)
     return transpose(values.astype(sum_type))[0].astype(dtype)
 
 
+@with_promotion
 @functools.partial(jax.jit, static_argnums=(3, 4, 5))
 def backward(
     values: Array, image: Array, grid: Array, call: Call, needed: tuple[bool, bool], dtype: Any
@@ -115,7 +89,7 @@ def backward(
     arrays = [image.astype(real)] * needed[0] + [grid] * needed[1]
 
     def sampled(*arrays: Array) -> Array:
-        source = arrays[0] if needed[0] else image.astype(real)
+        source = arrays[0] if needed[0] else image
         return gather(source, arrays[-1] if needed[1] else grid, call, real)
 
     _, transpose = jax.vjp(sampled, *arrays)

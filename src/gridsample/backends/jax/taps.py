@@ -11,7 +11,8 @@ import functools
 import itertools
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from dataclasses import replace
+from typing import Any, NamedTuple, TypeVar, cast
 
 import jax
 import jax.numpy as jnp
@@ -26,6 +27,20 @@ Array = Any
 AXIS = bound(jnp)
 
 
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def with_promotion(function: Function) -> Function:
+    """Let a function promote dtypes and ranks, also where JAX is told to promote none by itself."""
+
+    @functools.wraps(function)
+    def call(*args: Any, **options: Any) -> Any:
+        with jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):
+            return function(*args, **options)
+
+    return cast(Function, call)
+
+
 class Call(NamedTuple):
     """What is known about a call before it is traced.
 
@@ -34,12 +49,26 @@ class Call(NamedTuple):
         order: the order of the derivative along each axis, x first.
         fill: the fill value: empty for 0, one number, or one per channel.
         bounds: how many samples footprints can have (`footprints.Bounds`).
+        tangent: whether the call is linear in the image: what is outside, or has no position, is 0.
     """
 
     plan: Plan
     order: tuple[int, ...]
     fill: tuple[Any, ...] = ()
     bounds: Any = None
+    tangent: bool = False
+
+
+def with_sizes(call: Call, image: Sequence[int], grid: Sequence[int]) -> Call:
+    """The call for an image and a grid of other shapes, whose channels may be repeated."""
+    channels, fill = call.plan.channels, call.fill
+    if len(fill) > 1:
+        fill *= image[1] // channels
+    plan = replace(
+        call.plan, image_items=image[0], channels=image[1], grid_items=grid[0],
+        out=tuple(grid[1:-1]),
+    )  # fmt: skip
+    return call._replace(plan=plan, fill=fill)
 
 
 class Axis(NamedTuple):
@@ -314,7 +343,7 @@ def summed(image: Array, points: Points, call: Call, real: Any) -> Array:
     """Sum the taps of all points of a real image: (N, C, *out) in the dtype of sums."""
     blends, zero = bool(call.fill) and call.plan.filled, jnp.zeros((), image.dtype)
     fill = fill_of(call, real)
-    outside, invalid = (0, 0) if any(call.order) else (fill, math.nan)
+    outside, invalid = (0, 0) if any(call.order) or call.tangent else (fill, math.nan)
 
     def add(sums: Any, tap: Tap) -> Any:
         total, share, any_kept = sums

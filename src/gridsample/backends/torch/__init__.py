@@ -228,6 +228,19 @@ class Torch(Backend):
         """Create the grid of affine maps, recorded as a single operation."""
         return affine.grid(self, theta, out, align_corners)
 
+    def is_concrete(self, *arrays: Tensor) -> bool:
+        """Whether arrays are plain tensors on some device, and no transform or trace is active."""
+        return operators.is_plain_anywhere(*arrays)
+
+    def host_view(self, array: Tensor) -> Any:
+        """View a tensor in host memory as a NumPy array; None if something observes operations."""
+        if internals.is_overheard() or array.__class__ is not Tensor or not array.is_cpu:
+            return None
+        try:
+            return (array.detach() if array.requires_grad else array).numpy()
+        except (RuntimeError, TypeError):  # a transform's tensor, or bfloat16
+            return None
+
     # Sampling
 
     def resolve_options(self, image: Tensor, grid: Tensor, options: Options) -> Options:

@@ -2,7 +2,7 @@
 
 An output point covers a parallelogram of the image.  Its sides are the differences of the grid
 along the output's axes: half the difference of the two neighbours, or the whole difference of the
-point and its only neighbour.  A neighbour that is not finite is none.
+point and its only neighbour.  Neighbours that are not finite are ignored.
 
 `samples` places n_k points along side k, one in the middle of each of n_k equal parts, where n_k
 is the length of the side in pixels, rounded up.  The result is their mean.  Where a side would get

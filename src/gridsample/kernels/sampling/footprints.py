@@ -116,7 +116,7 @@ class Sides:
     def differences(self, group: Group) -> tuple[list[Vectors], list[tuple[Value, Value]]]:
         """Return half the difference of a point's neighbours, or that to its only neighbour.
 
-        A neighbour with a coordinate that is not finite is none.
+        Neighbours with a coordinate that is not finite are ignored.
 
         Returns:
             The sides; and whether there is a neighbour before and after the point.
@@ -141,7 +141,7 @@ class Sides:
         """Read the neighbours that are ``step`` points further.
 
         Returns:
-            Their coordinates, which are the point's own where there is none; and where one is.
+            Their coordinates, or the point's own where there is no neighbour; and whether there is.
         """
         function, points, lanes, call = self.function, self.points, self.function.lanes, self.call
 

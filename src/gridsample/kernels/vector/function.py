@@ -64,6 +64,7 @@ class Function:
         half_conversions: whether the processor converts float16 itself; by default, as the host.
         contracts: whether a product and a sum may become one instruction, with one rounding.
         arrays: the names of the arrays that it takes, in their order, if `run.entry` wrote it.
+        result: the int64 that it returns, or None.
     """
 
     def __init__(
@@ -75,6 +76,7 @@ class Function:
         self.half_conversions = half_conversions
         self.contracts = True
         self.arrays: tuple[str, ...] = ()
+        self.result: Value | None = None
         self.lines: list[str] = []
         self.stack: list[str] = []  # allocations, which belong to the beginning
         self.declarations: dict[str, str] = {}
@@ -290,6 +292,39 @@ class Function:
         self._jump(f"take{k}")
         self._label(f"done{k}")
 
+    @contextlib.contextmanager
+    def until(self, condition: Callable[[], Value]) -> Iterator[None]:
+        """Repeat the body until a condition with one lane, computed before it, holds."""
+        k = self.number()
+        self._jump(f"again{k}")
+        self._label(f"again{k}")
+        holds = condition()
+        check_condition(holds)
+        self.lines.append(f"  br {holds}, label %past{k}, label %body{k}")
+        self._label(f"body{k}")
+        yield
+        self._jump(f"again{k}")
+        self._label(f"past{k}")
+
+    # Other functions ------------------------------------------------------------------------------
+
+    def invoke(self, address: Any, *arguments: Value) -> Value:
+        """Call the C function at an address; return its result, which is undefined if it has none.
+
+        The arguments and the result are int64s, or addresses as such numbers.
+        """
+        code = self.at_address(self.as_index(address), INT64).address.text
+        operands = ", ".join(map(str, arguments))
+        return self.emit("call", INT64, 1, f"i64 {code}({operands})")
+
+    def at_address(self, address: Value, kind: Any) -> Pointer:
+        """Return the memory at an address, which is an int64."""
+        return Pointer(self.emit("inttoptr", POINTER, 1, f"{address} to ptr"), kind)
+
+    def address_of(self, memory: Pointer) -> Value:
+        """Return the address of memory as an int64."""
+        return self.emit("ptrtoint", INT64, 1, f"{memory.address} to i64")
+
     # Memory ---------------------------------------------------------------------------------------
 
     def scratch(self, kind: Any, count: int, lanes: int = 1) -> Pointer:
@@ -323,9 +358,10 @@ class Function:
     def text(self, bits: int = 0) -> str:
         """Return the function in LLVM's language; ``bits`` is the width of vector registers."""
         width = f'"prefer-vector-width"="{bits}" "min-legal-vector-width"="{bits}"' if bits else ""
+        result, end = ("void", "void") if self.result is None else ("i64", str(self.result))
         lines = [
-            f"define void @{self.name}(ptr %arguments) #0 {{",
-            "entry:", *self.stack, *self.lines, "  ret void", "}",
+            f"define {result} @{self.name}(ptr %arguments) #0 {{",
+            "entry:", *self.stack, *self.lines, f"  ret {end}", "}",
             *self.declarations.values(),
             f"attributes #0 = {{ nounwind {width} }}",
             '!0 = !{!"branch_weights", i32 1, i32 1000}',

@@ -128,9 +128,12 @@ class Pointer:
         )
         return self._from_memory(function.emit("call", stored, lanes, operands))
 
-    def fetch_add(self, amount: int) -> Value:
-        """Add to an int64 that threads share, as one step; return what it was before."""
-        operands = f"{self.address}, i64 {amount} monotonic"
+    def fetch_add(self, amount: int, ordered: bool = False) -> Value:
+        """Add to an int64 that threads share, as one step; return what it was before.
+
+        ordered: whether what this thread wrote before is then known to threads that add later.
+        """
+        operands = f"{self.address}, i64 {amount} {'seq_cst' if ordered else 'monotonic'}"
         return self.function.emit("atomicrmw add", INT64, 1, operands)
 
     def prefetch(self, index: Any = 0, write: bool = False) -> None:

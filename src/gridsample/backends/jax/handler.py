@@ -1,0 +1,404 @@
+"""The function that XLA calls on the CPU: machine code that runs prepared launches.
+
+XLA calls typed FFI handlers with the address of a call frame (`xla/ffi/api/c_api.h`, which jaxlib
+contains).  This handler is written in the vector language.  Its only attribute is the address of a
+`LAUNCH`: the handler enters the addresses of XLA's buffers into the record that a program of
+`gridsample.kernels.run` takes, and runs the program, in the calling thread and, for several tasks,
+on XLA's own threads.  No Python runs, and nothing is copied.
+
+The calling thread never waits for a thread that has not begun, so that it cannot wait for itself:
+helpers that begin late find no task left.  The record that they share is freed by the last of them.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import logging
+import os
+import pathlib
+import re
+import secrets
+import sys
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+from gridsample.kernels import forks
+from gridsample.kernels import threads as pool
+from gridsample.kernels.run import HEAD, LINE, Launch
+from gridsample.kernels.vector import (
+    Function,
+    Pointer,
+    Program,
+    Record,
+    StoredRecord,
+    Value,
+    compile,
+)
+
+# The major version of the interface that this module is written for.
+MAJOR = 0
+# Places in XLA's structures, in bytes, that no minor version has changed.
+EXTENSION, API, CONTEXT, STAGE, ARGUMENTS, RESULTS, ATTRIBUTES = 8, 16, 24, 32, 72, 112, 160
+EXTENSION_TYPE, METADATA, METADATA_VERSION, METADATA_TRAITS, METADATA_TYPE = 8, 24, 24, 32, 40
+BUFFER_DATA, SCALAR_VALUE, API_FUNCTIONS = 24, 8, 48
+METADATA_EXTENSION, EXECUTE = 1, 3
+# Functions of the interface that the handler calls.
+SCHEDULE, NUMBER_OF_THREADS, DESTROY = (
+    "XLA_FFI_ThreadPool_Schedule", "XLA_FFI_ThreadPool_NumThreads", "XLA_FFI_Error_Destroy",
+)  # fmt: skip
+
+# A launch, which XLA's programs refer to for as long as the process lives.
+LAUNCH = Record(
+    next="int64",  # the address of the launch to run after this one, or 0
+    program="int64",
+    settings="int64",
+    tasks="int64",
+    threads="int64",  # the most threads
+    scratch="int64",  # the result that is scratch memory, or -1
+    scratch_bytes="int64",  # the part of each thread
+    places="*int64",  # of each array: a kind of place and its number
+    arrays="int64",
+    zeros="*int64",  # results that are set to 0 before: the number of each, and its bytes
+    zeroed="int64",
+)
+ARGUMENT, RESULT, ADDRESS = range(3)
+# What threads share: counters, and then the record of the program (`run.HEAD`).
+OWNERS, RUNNING, PROGRAM, SHARED_HEAD = 0, 1, 2, 8
+MOST_ARRAYS = 24
+SLOT = 8
+
+
+class Interface(NamedTuple):
+    """What is read from jaxlib's header.
+
+    Attributes:
+        version: the version of the interface, major and minor.
+        functions: the place of each function in the table of the interface, in bytes.
+        typed: whether metadata contain the type of a state.
+    """
+
+    version: tuple[int, int]
+    functions: dict[str, int]
+    typed: bool
+
+
+def parse_header(text: str) -> Interface:
+    """Read the version and the functions of the interface from its header.
+
+    Raises:
+        ValueError: they are not there.
+    """
+    version = [re.search(rf"#define XLA_FFI_API_{part} (\d+)", text) for part in ("MAJOR", "MINOR")]
+    names = re.findall(r"_XLA_FFI_API_STRUCT_FIELD\((XLA_FFI_\w+)\);", text)
+    missing = {SCHEDULE, NUMBER_OF_THREADS, DESTROY} - {*names}
+    if missing or None in version:
+        raise ValueError(f"its header lacks {sorted(missing) or 'a version'}")
+    major, minor = (int(match[1]) for match in version if match)
+    functions = {name: API_FUNCTIONS + SLOT * k for k, name in enumerate(names)}
+    return Interface((major, minor), functions, "state_type_id" in text)
+
+
+# Machine code -------------------------------------------------------------------------------------
+
+
+class Writer:
+    """Writes the handler.
+
+    Attributes:
+        function: the function that is written.
+        interface: what is known about XLA.
+        libc: the addresses of malloc, free and sched_yield.
+        task: the address of the function that XLA's threads run.
+    """
+
+    def __init__(self, name: str, interface: Interface, libc: dict[str, int], task: int) -> None:
+        self.function = Function(name, 1)
+        self.interface, self.libc, self.task = interface, libc, task
+        self.frame = Pointer(self.function.argument, "int64")
+        self.launch = self.function.scratch("int64", 1)  # the address of the current launch
+
+    def number(self, value: int) -> Value:
+        """A constant."""
+        return self.function.constant(value, "int64")
+
+    def follow(self, memory: Pointer, *offsets: int) -> Pointer:
+        """Read addresses, each at some bytes from the one before it."""
+        for offset in offsets:
+            memory = self.function.at_address(memory.load(offset // SLOT), "int64")
+        return memory
+
+    def write(self) -> Function:
+        """Write the handler: answer a query of metadata, and run launches when XLA executes."""
+        function, frame = self.function, self.frame
+        with function.when(frame.load(EXTENSION // SLOT) != 0):
+            extension = self.follow(frame, EXTENSION)
+            kind = extension.cast("int32").load(EXTENSION_TYPE // 4)
+            with function.when(kind == METADATA_EXTENSION):
+                self.answer(self.follow(extension, METADATA))
+        stage = frame.cast("int32").load(STAGE // 4)
+        # Other stages, and queries, have no launch to run.
+        self.launch.store(self.number(0))
+        with function.when(stage == EXECUTE), function.when(frame.load(CONTEXT // SLOT) != 0):
+            value = self.follow(frame, ATTRIBUTES, 0, SCALAR_VALUE)
+            self.launch.store(value.load())
+        with function.until(lambda: self.launch.load() == 0):
+            launch = LAUNCH.read(function.at_address(self.launch.load(), "int64"))
+            self.run(launch)
+            self.launch.store(launch.next)
+        function.result = self.number(0)  # no error
+        return function
+
+    def answer(self, metadata: Pointer) -> None:
+        """Answer a query of metadata with the version of the interface."""
+        words = metadata.cast("int32")
+        for k, part in enumerate((*self.interface.version, 0)):  # no traits
+            words.store(self.function.constant(part, "int32"), METADATA_VERSION // 4 + k)
+        if self.interface.typed:
+            metadata.store(self.number(0), METADATA_TYPE // SLOT)
+
+    def run(self, launch: Any) -> None:
+        """Run one launch."""
+        function, task = self.function, self.task
+        stack = function.scratch("int64", SHARED_HEAD + len(HEAD) + MOST_ARRAYS)
+        place, helpers = function.scratch("int64", 1), function.scratch("int64", 1)
+        place.store(function.address_of(stack))
+        helpers.store(self.number(0))
+        with function.when(launch.threads > 1):
+            self.prepare_helpers(launch, place, helpers)
+        shared = function.at_address(place.load(), "int64")
+        self.clear(launch)
+        self.fill(launch, shared, helpers.load())
+        address = place.load()
+        with function.loop(0, helpers.load()):
+            failed = self.ask(SCHEDULE, self.number(task), address)
+            with function.when(failed):
+                shared.at(OWNERS).fetch_add(-1, ordered=True)
+        function.invoke(launch.program, function.address_of(shared.at(SHARED_HEAD)))
+        with function.when(helpers.load() > 0):
+            running = shared.at(RUNNING)
+            with function.until(lambda: running.fetch_add(0, ordered=True) == 0):
+                function.invoke(self.libc["sched_yield"])
+            release(function, shared, self.libc)
+
+    def ask(self, name: str, *arguments: Value) -> Value:
+        """Call a function of XLA's, and return whether it failed."""
+        function = self.function
+        structure = function.scratch("int64", 3 + len(arguments))
+        size, context = SLOT * (3 + len(arguments)), self.frame.load(CONTEXT // SLOT)
+        for k, slot in enumerate((self.number(size), self.number(0), context, *arguments)):
+            structure.store(slot, k)
+        code = self.follow(self.frame, API).load(self.interface.functions[name] // SLOT)
+        error = function.invoke(code, function.address_of(structure))
+        with function.when(error != 0, rare=True):
+            wrapped = function.scratch("int64", 3)
+            for k, slot in enumerate((self.number(3 * SLOT), self.number(0), error)):
+                wrapped.store(slot, k)
+            code = self.follow(self.frame, API).load(self.interface.functions[DESTROY] // SLOT)
+            function.invoke(code, function.address_of(wrapped))
+        return error != 0
+
+    def prepare_helpers(self, launch: Any, place: Pointer, helpers: Pointer) -> None:
+        """Count the threads that can help, and allocate what is shared with them."""
+        function = self.function
+        count = function.scratch("int64", 1)
+        count.store(self.number(1))
+        self.ask(NUMBER_OF_THREADS, function.address_of(count))
+        most = launch.threads.minimum(count.load()) - 1
+        with function.when(most > 0):
+            size = self.number(SLOT * (SHARED_HEAD + len(HEAD) + MOST_ARRAYS))
+            memory = function.invoke(self.libc["malloc"], size)
+            with function.when(memory != 0):
+                place.store(memory)
+                helpers.store(most)
+
+    def buffer(self, kind: int, number: Value) -> Value:
+        """The address of an argument's or a result's data."""
+        buffers = self.follow(self.frame, ARGUMENTS if kind == ARGUMENT else RESULTS)
+        buffer = self.function.at_address(buffers.load(number), "int64")
+        return buffer.load(BUFFER_DATA // SLOT)
+
+    def clear(self, launch: Any) -> None:
+        """Set results to 0."""
+        function = self.function
+        lanes = 32
+        zero = function.constant(0, "uint8")
+        with function.loop(0, launch.zeroed) as loop:
+            result, size = (launch.zeros.load(loop.index * 2 + k) for k in range(2))
+            memory = function.at_address(self.buffer(RESULT, result), "uint8")
+            memory.fill(zero, size, lanes)
+
+    def fill(self, launch: Any, shared: Pointer, helpers: Value) -> None:
+        """Write what threads share: counters, the head of the program's record, and addresses."""
+        function, zero = self.function, self.number(0)
+        shared.store(helpers + 1, OWNERS)
+        shared.store(zero, RUNNING)
+        shared.store(launch.program, PROGRAM)
+        scratch = function.scratch("int64", 1)
+        scratch.store(zero)
+        with function.when(launch.scratch >= 0):
+            memory = self.buffer(RESULT, launch.scratch)
+            scratch.store((memory + (LINE - 1)) & -LINE)
+        head = {
+            "taken": zero, "working": zero, "first": zero, "last": launch.tasks,
+            "settings": launch.settings, "scratch": scratch.load(),
+            "scratch_bytes": launch.scratch_bytes,
+        }  # fmt: skip
+        for k, name in enumerate(HEAD):
+            shared.store(head[name], SHARED_HEAD + k)
+        with function.loop(0, launch.arrays) as loop:
+            kind, number = (launch.places.load(loop.index * 2 + k) for k in range(2))
+            address = function.scratch("int64", 1)
+            address.store(number)
+            for place in (ARGUMENT, RESULT):
+                with function.when(kind == place):
+                    address.store(self.buffer(place, number))
+            shared.store(address.load(), loop.index + (SHARED_HEAD + len(HEAD)))
+
+
+def release(function: Function, shared: Pointer, libc: dict[str, int]) -> None:
+    """Give up what threads share; the last one frees it."""
+    owners = shared.at(OWNERS).fetch_add(-1, ordered=True)
+    with function.when(owners == 1):
+        function.invoke(libc["free"], function.address_of(shared))
+
+
+def write_task(libc: dict[str, int]) -> Function:
+    """Write the function that XLA's threads run."""
+    function = Function("xla_task", 1)
+    shared = Pointer(function.argument, "int64")
+    shared.at(RUNNING).fetch_add(1, ordered=True)
+    head = function.address_of(shared.at(SHARED_HEAD))
+    function.invoke(shared.load(PROGRAM), head)
+    shared.at(RUNNING).fetch_add(-1, ordered=True)
+    release(function, shared, libc)
+    return function
+
+
+# Registration -------------------------------------------------------------------------------------
+
+# XLA's programs contain addresses of launches, so that another process, which may have them from a
+# cache, must not find the handler under the same name.
+NAME = f"gridsample_cpu_{os.getpid()}_{secrets.token_hex(8)}"
+_code: list[Program] = []  # which XLA calls for as long as the process lives
+
+
+@functools.cache
+def is_available() -> bool:
+    """Whether XLA has the handler; it is compiled and registered on the first call.
+
+    If this JAX or this system is not known, one warning is logged.
+    """
+    try:
+        register()
+    except (OSError, ValueError, AttributeError) as error:
+        logging.getLogger("gridsample").warning(
+            "JAX arrays on the CPU are sampled by XLA's operations, without the CPU kernels: %s",
+            error,
+        )
+        return False
+    return True
+
+
+def register() -> None:
+    """Compile and register the handler.
+
+    Raises:
+        ValueError: the version of the interface, or the system, is not known.
+        OSError: jaxlib's header cannot be read.
+    """
+    if os.name != "posix" or sys.maxsize < 1 << 32 or sys.byteorder != "little":
+        raise ValueError(f"the system is {sys.platform}, where this has not been tried")
+    header = pathlib.Path(jax.ffi.include_dir()) / "xla" / "ffi" / "api" / "c_api.h"
+    interface = parse_header(header.read_text())
+    if interface.version[0] != MAJOR:
+        raise ValueError(f"the major version of XLA's interface is {interface.version[0]}")
+    names = ("malloc", "free", "sched_yield")
+    library = ctypes.CDLL(None)
+    libc = {name: ctypes.cast(getattr(library, name), ctypes.c_void_p).value or 0 for name in names}
+    with forks.held():
+        task = compile(write_task(libc))
+        code = compile(Writer("xla_handler", interface, libc, task.address).write())
+        _code.extend((task, code))
+    handler = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p)(code.address)
+    jax.ffi.register_ffi_target(NAME, jax.ffi.pycapsule(handler), platform="cpu")
+
+
+# Launches -----------------------------------------------------------------------------------------
+
+
+class Place(NamedTuple):
+    """Where an array of a program is: its kind, and a number or the address of constants."""
+
+    kind: int
+    number: int
+
+
+class Step(NamedTuple):
+    """A launch and the places of its arrays.
+
+    Attributes:
+        launch: the launch.
+        places: an argument, a result, constants, or None, for each array of its program.
+        cleared: the bytes of results that are set to 0 before, by their numbers.
+    """
+
+    launch: Launch
+    places: Sequence[Place | np.ndarray[Any, Any] | None]
+    cleared: dict[int, int]
+
+
+def threads_of(step: Step) -> int:
+    """Return the most threads of a step."""
+    return max(1, min(step.launch.threads, step.launch.tasks, pool.cores()))
+
+
+def scratch_of(steps: Sequence[Step]) -> int:
+    """Return the bytes of scratch memory that steps need, each after the other."""
+    sizes = [-(-step.launch.scratch // LINE) * LINE * threads_of(step) for step in steps]
+    return max(sizes) + LINE if any(sizes) else 0
+
+
+_kept: list[Any] = []  # what XLA's programs refer to
+
+
+def stored(steps: Sequence[Step], scratch: int) -> int:
+    """Store launches for ever, and return the address of the first.
+
+    scratch: the number of the result that is scratch memory.
+    """
+    following = 0
+    for step in reversed(steps):
+        record = record_of(step, scratch, following)
+        _kept.append((step, record))
+        following = record.address
+    return following
+
+
+def record_of(step: Step, scratch: int, following: int) -> StoredRecord:
+    """Return the record of a step."""
+    launch, places = step.launch, np.empty((len(step.places), 2), np.int64)
+    names = launch.program.arrays
+    if len(places) != len(names) or len(names) > MOST_ARRAYS:
+        raise TypeError(f"the program takes {', '.join(names)}; got {len(places)} places")
+    for row, place in zip(places, step.places, strict=True):
+        if isinstance(place, Place):
+            row[...] = place
+        else:
+            row[...] = ADDRESS, 0 if place is None else place.ctypes.data
+    return LAUNCH.pack(
+        next=following,
+        program=launch.program.address,
+        settings=launch.settings.address,
+        tasks=launch.tasks,
+        threads=threads_of(step),
+        scratch=scratch if launch.scratch else -1,
+        scratch_bytes=-(-launch.scratch // LINE) * LINE,
+        places=places,
+        arrays=len(places),
+        zeros=np.array([*step.cleared.items()], np.int64).reshape(-1, 2),
+        zeroed=len(step.cleared),
+    )

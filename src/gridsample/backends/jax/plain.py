@@ -1,0 +1,90 @@
+"""Gather, its transpose and its gradients as operations of `jax.numpy`, for real images.
+
+They serve devices other than the CPU, programs that are exported, and sizes that are not known.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from gridsample.backends.jax import labels
+from gridsample.backends.jax.taps import (
+    Array,
+    Call,
+    copied,
+    fill_of,
+    output_shape,
+    points_of,
+    real_type,
+    summed,
+)
+
+
+def is_integer(dtype: Any) -> bool:
+    """Whether a dtype is bool or an integer dtype."""
+    return bool(jnp.issubdtype(dtype, jnp.integer)) or dtype == np.bool_
+
+
+def gather(image: Array, grid: Array, call: Call, dtype: Any) -> Array:
+    """Sample an image (N, C, *spatial) at a grid's points: (N, C, *out) in a dtype."""
+    shape = output_shape(image, grid.shape[:-1])
+    if 0 in shape:
+        return jnp.zeros(shape, dtype)
+    if call.plan.votes:
+        return labels.vote(image, grid, call)
+    real = real_type(call)
+    points = points_of(grid, call, real)
+    if image.dtype == dtype and is_integer(dtype) and call.plan.nearest:
+        return copied(image, points, call)
+    return stored(summed(image, points, call, real), dtype, call)
+
+
+def scatter(values: Array, grid: Array, call: Call) -> Array:
+    """Apply the transpose of `gather`, in the dtype of sums."""
+    plan, real = call.plan, real_type(call)
+    image = jax.ShapeDtypeStruct((plan.image_items, plan.channels, *plan.spatial), real)
+    transpose = jax.linear_transpose(lambda image: gather(image, grid, call, real), image)
+    result: Array = transpose(values.astype(real))[0]
+    return result
+
+
+def backward(
+    values: Array, image: Array, grid: Array, call: Call, needed: tuple[bool, bool]
+) -> list[Array]:
+    """Compute the needed gradients of `gather`, in the dtype of sums."""
+    real = real_type(call)
+    image = image.astype(real)
+    arrays = [image] * needed[0] + [grid.astype(real)] * needed[1]
+
+    def sampled(*arrays: Array) -> Array:
+        source = arrays[0] if needed[0] else image
+        return gather(source, arrays[-1] if needed[1] else grid, call, real)
+
+    _, transpose = jax.vjp(sampled, *arrays)
+    return [*transpose(values.astype(real))]
+
+
+# Integers -----------------------------------------------------------------------------------------
+
+
+def stored(sums: Array, dtype: Any, call: Call) -> Array:
+    """Convert sums to a dtype; integers are rounded, and the fill value replaces NaN."""
+    if not is_integer(dtype):
+        return sums.astype(dtype)
+    return jnp.where(jnp.isnan(sums), fill_of(call, dtype), saturated(sums, dtype))
+
+
+def saturated(values: Array, dtype: Any) -> Array:
+    """Round values half to even, and saturate them."""
+    if dtype == np.bool_:
+        return jnp.rint(values) > 0
+    limits, values = np.iinfo(dtype), jnp.rint(values)
+    low, high = (np.array(float(limit), values.dtype) for limit in (limits.min, limits.max))
+    # The largest integer may not be a number of the sums' dtype, which is then larger.
+    below = np.nextafter(high, low) if int(high) > limits.max else high
+    integers = jnp.clip(jnp.nan_to_num(values), low, below).astype(dtype)
+    return jnp.where(values >= high, np.array(limits.max, dtype), integers)

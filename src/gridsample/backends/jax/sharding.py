@@ -1,0 +1,124 @@
+"""Programs over arrays that are sharded: each device computes what its own shards need.
+
+XLA knows nothing of a call of the handler, and would gather every array on every device.  It is
+told which axes of the arguments and of the results belong together: those with the same name.
+Names of axes along which a result is summed are not among those of the result.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import jax
+from jax.experimental.custom_partitioning import custom_partitioning
+from jax.sharding import NamedSharding, PartitionSpec
+
+from gridsample.backends.jax.taps import Array
+
+Names = tuple[str, ...]
+
+
+class Axes(NamedTuple):
+    """The names of the axes of all arrays.
+
+    Attributes:
+        arguments: those of each argument.
+        results: those of each result.
+        whole: axes that every device needs as a whole.
+    """
+
+    arguments: tuple[Names, ...]
+    results: tuple[Names, ...]
+    whole: Names = ()
+
+    @property
+    def names(self) -> list[str]:
+        """All names that can be sharded, those of results first."""
+        arrays = (*self.results, *self.arguments)
+        every = dict.fromkeys(name for names in arrays for name in names)
+        return [name for name in every if name not in self.whole]
+
+
+def partitioned(
+    compute: Callable[..., Sequence[Array]], axes: Axes, arrays: Sequence[Array]
+) -> list[Array]:
+    """Call a function of arrays that returns a list, on each device's own shards.
+
+    compute: the function, which is also called with shards.
+    """
+    if not has_several_devices():
+        return [*compute(*arrays)]
+
+    def of_shards(*shards: Array) -> tuple[Array, ...]:
+        return tuple(compute(*shards))
+
+    def partition(mesh: Any, arguments: Sequence[Any], results: Sequence[Any]) -> Any:
+        used = mesh_axes(axes, [*results, *arguments])
+
+        def on_device(*shards: Array) -> tuple[Array, ...]:
+            return tuple(
+                jax.lax.psum(result, over) if (over := summed_over(axes, names, used)) else result
+                for result, names in zip(compute(*shards), axes.results, strict=True)
+            )
+
+        placed = [[sharding(mesh, names, used) for names in arrays] for arrays in axes[:2]]
+        return mesh, on_device, tuple(placed[1]), tuple(placed[0])
+
+    def infer(mesh: Any, arguments: Sequence[Any], results: Sequence[Any]) -> Any:
+        used = mesh_axes(axes._replace(results=()), arguments)
+        return tuple(sharding(mesh, names, used) for names in axes.results)
+
+    call = custom_partitioning(of_shards)
+    rule = " -> ".join(", ".join(map(" ".join, arrays)) for arrays in axes[:2])
+    # XLA wants them in the order in which they occur.
+    every = dict.fromkeys(name for names in (*axes.arguments, *axes.results) for name in names)
+    whole = tuple(name for name in every if name in axes.whole)
+    results = {name for names in axes.results for name in names}
+    summed = tuple(name for name in every if name not in (*results, *axes.whole))
+    options = {"need_replication_factors": whole} if whole else {}
+    if summed:
+        options["reduction_factors"] = summed
+    call.def_partition(
+        partition=partition, infer_sharding_from_operands=infer, sharding_rule=rule, **options
+    )
+    return [*call(*arrays)]
+
+
+@functools.cache
+def has_several_devices() -> bool:
+    """Whether there are several CPU devices."""
+    try:
+        return len(jax.devices("cpu")) > 1
+    except RuntimeError:  # JAX is configured without a CPU
+        return False
+
+
+def mesh_axes(axes: Axes, arrays: Sequence[Any]) -> dict[str, Any]:
+    """The mesh axes along which each axis is sharded: as in the first array that is."""
+    used: dict[str, Any] = {}
+    for names, array in zip((*axes.results, *axes.arguments), arrays, strict=True):
+        specification = getattr(array.sharding, "spec", ())
+        for name, entry in zip(names, specification, strict=False):
+            taken = {axis for other in used.values() for axis in as_axes(other)}
+            if entry and name not in (*axes.whole, *used) and not taken & {*as_axes(entry)}:
+                used[name] = entry
+    return used
+
+
+def as_axes(entry: Any) -> tuple[Any, ...]:
+    """An entry of a PartitionSpec as a tuple."""
+    return entry if isinstance(entry, tuple) else (entry,)
+
+
+def summed_over(axes: Axes, names: Names, used: dict[str, Any]) -> tuple[Any, ...]:
+    """The mesh axes over which a result with these names of axes is summed."""
+    return tuple(
+        axis for name, entry in used.items() if name not in names for axis in as_axes(entry)
+    )
+
+
+def sharding(mesh: Any, names: Names, used: dict[str, Any]) -> NamedSharding:
+    """The sharding of an array whose axes have these names."""
+    return NamedSharding(mesh, PartitionSpec(*[used.get(name) for name in names]))

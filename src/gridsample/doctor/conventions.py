@@ -1,0 +1,130 @@
+"""What a coordinate was divided by, and in which order a grid holds its components."""
+
+from __future__ import annotations
+
+from gridsample.doctor import values as v
+from gridsample.doctor.values import Base, Number, Stack, Value
+
+ONES = (1.0,) * v.SAMPLES
+
+
+# Conventions --------------------------------------------------------------------------------------
+
+
+def parts_of(grid: Value) -> list[Number]:
+    """Return the known components of a grid; a number is its own component."""
+    if isinstance(grid, Stack):
+        return [number for number in grid.parts if number is not None]
+    return [grid] if isinstance(grid, Number) and grid.terms else []
+
+
+def position_terms(number: Number) -> list[tuple[Base, v.Samples]]:
+    """Return the terms of a coordinate that are positions, and not displacements."""
+    return [
+        (base, scale)
+        for base, scale in number.terms
+        if base.kind in ("arange", "line", "", "call", "mixed") and max(map(abs, scale)) < 0.5
+    ]
+
+
+def convention(number: Number, owner: str) -> str:
+    """Tell what a coordinate was divided by.
+
+    Args:
+        number: the coordinate.
+        owner: the name of the image, or "".
+
+    Returns:
+        "corners" (size - 1), "edges" (size, with the half pixel), "steps" (size, without it),
+        "indices" (the same of indices of pixels), or "".
+    """
+    flows = any(base.kind == "flow" for base, _ in number.terms)
+    for base, scale in position_terms(number):
+        counts = [(base.count, None)] if base.count else []
+        samples_of_sizes = [*((s.samples, s) for s in number.symbols), *counts]
+        for n, symbol in samples_of_sizes:
+            half = [0.5 * s for s in scale]
+            if v.close([h * (m - 1) for h, m in zip(half, n, strict=True)], ONES):
+                lined = base.kind == "line" and not flows
+                if not v.close(number.offset, [-1.0] * v.SAMPLES):
+                    continue
+                if lined and not (symbol and owner and symbol.owner == owner):
+                    continue
+                return "corners"
+            if v.close([h * m for h, m in zip(half, n, strict=True)], ONES):
+                if base.kind == "line" and symbol is None:
+                    continue
+                if v.close(
+                    [o * m for o, m in zip(number.offset, n, strict=True)], [1 - m for m in n]
+                ):
+                    return "edges"
+                if v.close([o * m for o, m in zip(number.offset, n, strict=True)], [-m for m in n]):
+                    return "indices" if base.kind == "arange" else "steps"
+    return ""
+
+
+def normalized(number: Number) -> bool:
+    """Whether a coordinate has a term that covers -1 to 1."""
+    return any(
+        base.kind in ("arange", "line") and covers(base, scale) and not v.close(scale, ONES)
+        and all(abs(o + 1) < 0.1 for o in number.offset)
+        for base, scale in number.terms
+    )  # fmt: skip
+
+
+def covers(base: Base, scale: v.Samples) -> bool:
+    """Whether a term covers a range of about 2 or more."""
+    return all(s * n > 1.9 for s, n in zip(scale, base.count, strict=True))
+
+
+def shift(convention_name: str, aligned: bool, pixel: float, n: int) -> float:
+    """Return by how many pixels the position of a pixel is off."""
+    coordinate = {
+        "corners": 2 * pixel / max(n - 1, 1) - 1,
+        "edges": (2 * pixel + 1) / n - 1,
+        "steps": 2 * pixel / n - 1,
+        "indices": 2 * pixel / n - 1,
+    }[convention_name]
+    position = (coordinate + 1) / 2 * (n - 1) if aligned else ((coordinate + 1) * n - 1) / 2
+    return position - pixel
+
+
+# Order --------------------------------------------------------------------------------------------
+
+
+def order_of(grid: Stack) -> str:
+    """Return "xy", "yx", "rows" (x along the rows of the grid) or "" for the order of a stack."""
+    dims = [dim_of(number) for number in grid.parts]
+    sizes = [axis_of_size(number) for number in grid.parts]
+    count = len(grid.parts)
+    forward = {2: ["x", "y"], 3: ["x", "y", "z"]}[count]
+    if None not in dims and sorted(dims) == list(range(count)):  # type: ignore[type-var]
+        if dims == list(range(count))[::-1]:
+            return "xy"
+        if dims != list(range(count)):
+            return ""
+        if sizes == forward:
+            return "rows"
+        return "yx"
+    if "" not in sizes:
+        return {"".join(forward): "xy", "".join(forward[::-1]): "yx"}.get("".join(sizes), "")
+    if any(sizes) or count != 2 or any(d is not None for d in dims):
+        return ""
+    words = "".join(v.component_axis(name) for name in grid.names)
+    return words if words in ("xy", "yx") else ""
+
+
+def dim_of(number: Number | None) -> int | None:
+    """Return the axis of a mesh along which a component varies, if there is just one."""
+    dims = (
+        {base.dim for base, _ in number.terms if base.kind in ("arange", "line")}
+        if number
+        else set()
+    )
+    return dims.pop() if len(dims) == 1 else None
+
+
+def axis_of_size(number: Number | None) -> str:
+    """Return the axis of the size that a component was divided by, if there is just one."""
+    axes = {symbol.axis for symbol in number.symbols} if number else set()
+    return axes.pop() if len(axes) == 1 else ""

@@ -1,0 +1,189 @@
+"""Functions of array libraries and of Python, evaluated on values."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from gridsample.doctor import values as v
+from gridsample.doctor.operations import (
+    binary,
+    cast,
+    components_of,
+    flipped,
+    indices,
+    meshgrid,
+    moved,
+    split,
+    stack,
+)
+from gridsample.doctor.values import Const, Number, Pack, Shape, Stack, Value
+
+# What is returned for a function that is not known.
+UNKNOWN = Const("a function that is not known")
+
+
+@dataclass(frozen=True)
+class Call:
+    """A call of a function whose arguments are evaluated.
+
+    Attributes:
+        node: its syntax.
+        name: the full name of the function.
+        arguments: the values of its positional arguments.
+        keywords: the values of the others.
+    """
+
+    node: ast.Call
+    name: str
+    arguments: list[Value]
+    keywords: dict[str | None, Value]
+
+    def get(self, place: int, *names: str) -> Value:
+        """Return an argument by its place, or by one of its names; None if it is not given."""
+        if place < len(self.arguments):
+            return self.arguments[place]
+        return next((self.keywords[name] for name in names if name in self.keywords), None)
+
+    def numbers(self) -> list[Number] | None:
+        """Return the positional arguments if all of them are numbers."""
+        numbers = [argument for argument in self.arguments if isinstance(argument, Number)]
+        return numbers if len(numbers) == len(self.arguments) else None
+
+
+def evaluate(call: Call) -> Value:
+    """Return what a function of an array library or of Python returns; UNKNOWN if it is unknown."""
+    name = call.name.rpartition(".")[2]
+    function = FUNCTIONS.get(name.rstrip("_"))
+    result: Value = UNKNOWN if function is None else function(call)
+    if isinstance(result, Number | Stack):
+        return cast(result, call.keywords.get("dtype"))
+    return result
+
+
+def arange(call: Call) -> Value:
+    """Evaluate arange and range for a stop, or a start and a stop."""
+    numbers, text = call.numbers(), ast.unparse(call.node)
+    if numbers is None or not 1 <= len(numbers) <= 2:
+        return None
+    start, stop = numbers if len(numbers) == 2 else (v.constant(0), numbers[0])
+    if not (start.constant and stop.constant):
+        return None
+    count = v.add(stop, start, -1.0)
+    if call.name == "torch.range":  # which includes its end
+        count = v.add(count, v.constant(1))
+    return v.add(indices(count, text), start)
+
+
+def linspace(call: Call) -> Value:
+    """Evaluate linspace."""
+    start, stop = call.get(0, "start"), call.get(1, "end", "stop")
+    count = call.get(2, "steps", "num")
+    if not (isinstance(start, Number) and isinstance(stop, Number) and isinstance(count, Number)):
+        return None
+    return v.line(start, stop, count, ast.unparse(call.node))
+
+
+def index_arrays(call: Call) -> Value:
+    """Evaluate ``np.indices((H, W))``."""
+    sizes = components_of(call.get(0, "dimensions"))
+    if not isinstance(sizes, Stack) or not all(part and part.constant for part in sizes.parts):
+        return None
+    return Pack(tuple(indices(n, f"indices {k}", k) for k, n in enumerate(sizes.parts) if n))
+
+
+def create_meshgrid(call: Call) -> Value:
+    """Evaluate Kornia's mesh: (x, y) on the last axis, by default from -1 to 1."""
+    height, width = call.get(0, "height"), call.get(1, "width")
+    chosen = call.get(2, "normalized_coordinates")
+    if not isinstance(height, Number) or not isinstance(width, Number):
+        return UNKNOWN
+    if not (height.constant and width.constant) or not isinstance(chosen, Const | None):
+        return UNKNOWN
+    parts: list[Number | None] = []
+    for dim, n in ((1, width), (0, height)):
+        line = v.line(v.constant(-1), v.constant(1), n, f"create_meshgrid {dim}")
+        is_normalized = chosen is None or chosen.value is True
+        part = line if is_normalized else indices(n, f"create_meshgrid {dim}")
+        parts.append(part and v.along(part, dim))
+    return Stack(tuple(parts))
+
+
+def extremum(call: Call) -> Value:
+    """Evaluate max and min of two constants."""
+    numbers = call.numbers()
+    if numbers is None or len(numbers) != 2 or not all(n.constant for n in numbers):
+        return UNKNOWN
+    choose = max if call.name.endswith("max") else min
+    pairs = zip(numbers[0].offset, numbers[1].offset, strict=True)
+    offset = tuple(choose(a, b) for a, b in pairs)
+    return Number(offset, symbols=numbers[0].symbols | numbers[1].symbols)
+
+
+def first(call: Call) -> Value:
+    """Evaluate a function that changes neither values nor the order of components."""
+    return components_of(call.arguments[0]) if call.arguments else UNKNOWN
+
+
+def sequence(call: Call) -> Value:
+    """Evaluate list, tuple and reversed."""
+    value = call.get(0)
+    is_reversed = call.name == "reversed"
+    if isinstance(value, Pack | Shape):
+        return flipped(value) if is_reversed else value
+    return first(call)
+
+
+def stacked(call: Call) -> Value:
+    """Evaluate stack and cat."""
+    return stack(call.get(0, "tensors", "arrays"), call.node)
+
+
+def operation(op: ast.operator) -> Callable[[Call], Value]:
+    """Make the evaluation of ``torch.mul(a, b)`` and ``a.mul(b)``."""
+
+    def evaluate_operation(call: Call) -> Value:
+        right = call.get(1, "other")
+        if not call.arguments or right is None or len(call.arguments) > 2:
+            return v.unknown(ast.unparse(call.node), "mixed")
+        return binary(op, call.arguments[0], right, call.node)
+
+    return evaluate_operation
+
+
+def named_functions() -> dict[str, Callable[[Call], Value]]:
+    """Return the functions by the last parts of their names."""
+    functions: dict[str, Callable[[Call], Value]] = {
+        "arange": arange, "range": arange, "linspace": linspace, "max": extremum, "min": extremum,
+        "indices": index_arrays, "create_meshgrid": create_meshgrid,
+        "meshgrid": lambda call: meshgrid(call.arguments, call.keywords, call.name),
+    }  # fmt: skip
+    for op, names in (
+        (ast.Add(), "add"),
+        (ast.Sub(), "sub subtract"),
+        (ast.Mult(), "mul multiply"),
+        (ast.Div(), "div divide true_divide"),
+    ):
+        functions |= dict.fromkeys(names.split(), operation(op))
+    functions |= dict.fromkeys(["stack", "cat", "concat", "concatenate", "dstack"], stacked)
+    functions |= dict.fromkeys(["list", "tuple", "reversed"], sequence)
+    same = """tensor as_tensor Tensor FloatTensor array asarray from_numpy float int float32 float64
+        Variable Parameter clone ascontiguousarray round clamp clip unsqueeze Size new_tensor"""
+    functions |= dict.fromkeys(same.split(), first)
+    functions |= dict.fromkeys(
+        ["flip", "flipud", "fliplr"],
+        lambda call: flipped(call.arguments[0]) if call.arguments else UNKNOWN,
+    )
+    functions |= dict.fromkeys(
+        ["rearrange", "permute", "transpose", "reshape", "repeat"],
+        lambda call: moved(call.arguments[0]) if call.arguments else UNKNOWN,
+    )
+    functions |= dict.fromkeys(
+        ["chunk", "split", "unbind"],
+        lambda call: split(call.arguments[0]) if call.arguments else UNKNOWN,
+    )
+    return functions
+
+
+FUNCTIONS = named_functions()

@@ -1,0 +1,99 @@
+"""Where the pixels of a GeoTIFF lie on the ground: its tags, and what resampling makes of them.
+
+The matrix of a georeference maps raster coordinates to the ground.  Raster coordinates are
+0 at the outer corner of the first pixel, or at its centre if the file says that pixels are points.
+Source: OGC 19-008r4, GeoTIFF 1.1, section 7.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+_SCALE, _TIEPOINTS, _MATRIX = 33550, 33922, 34264
+_KEYS, _NUMBERS, _TEXTS = 34735, 34736, 34737
+_RASTER_TYPE, _POINT = 1025, 2  # the key that says where raster coordinates begin
+
+ExtraTag = tuple[int, int, int, Any, bool]
+"""A tag as tifffile writes it: number, type, count, value, and whether it is of one page only."""
+
+
+class GeoReference(NamedTuple):
+    """The place of an image on the ground.
+
+    Attributes:
+        matrix: `(3, 3)`, raster coordinates (x, y, 1) -> ground.
+        points: Whether raster coordinates count from the centre of the first pixel.
+        keys: The tags that name the coordinate system, unchanged.
+    """
+
+    matrix: NDArray[np.float64]
+    points: bool
+    keys: tuple[ExtraTag, ...]
+
+    @property
+    def spacing(self) -> tuple[float, float]:
+        """The distance between pixels along x and y, in the units of the ground."""
+        x, y = np.linalg.norm(self.matrix[:2, :2], axis=0)
+        return float(x), float(y)
+
+    def moved(self, voxels: NDArray[np.float64]) -> GeoReference | None:
+        """Return the place of new pixels, given the map from new to old indices, x first.
+
+        None if the map is not affine, or has other dimensions.
+        """
+        if voxels.shape != (3, 3) or not np.allclose(voxels[2], (0, 0, 1)):
+            return None
+        corner = np.eye(3)
+        corner[:2, 2] = 0 if self.points else 0.5  # from indices to raster coordinates
+        matrix = self.matrix @ corner @ voxels @ np.linalg.inv(corner)
+        return self._replace(matrix=matrix)
+
+    def tags(self) -> list[ExtraTag]:
+        """Return the tags that describe the place."""
+        (a, b, x), (c, d, y), _ = self.matrix.tolist()
+        if b == c == 0 and a > 0 > d:
+            values = {_SCALE: (a, -d, 0.0), _TIEPOINTS: (0.0, 0.0, 0.0, x, y, 0.0)}
+        else:
+            values = {_MATRIX: (a, b, 0, x, c, d, 0, y, 0, 0, 0, 0, 0, 0, 0, 1)}
+        return [
+            *((n, 12, len(v), tuple(map(float, v)), True) for n, v in values.items()),
+            *self.keys,
+        ]
+
+
+def read(tags: Mapping[int, Any]) -> GeoReference | None:
+    """Return the place of a page, given its tags in tifffile's form; None if they name none.
+
+    A file that only ties some pixels to the ground, without a scale, has no matrix.
+    """
+    if _KEYS not in tags:
+        return None
+    matrix = np.eye(3)
+    if _MATRIX in tags:
+        matrix[:2] = np.reshape(tags[_MATRIX].value, (4, 4))[np.ix_((0, 1), (0, 1, 3))]
+    elif _SCALE in tags and _TIEPOINTS in tags:
+        (sx, sy), (i, j, _, x, y) = tags[_SCALE].value[:2], tags[_TIEPOINTS].value[:5]
+        matrix[:2] = [[sx, 0, x - i * sx], [0, -sy, y + j * sy]]
+    else:
+        return None
+    directory = np.reshape(tags[_KEYS].value, (-1, 4))[1:]
+    points = any(key == _RASTER_TYPE and value == _POINT for key, _, _, value in directory)
+    return GeoReference(matrix, bool(points), tuple(_keys(tags)))
+
+
+def _keys(tags: Mapping[int, Any]) -> list[ExtraTag]:
+    """Return the tags of the coordinate system as tifffile writes them."""
+    keys = np.ravel(tags[_KEYS].value)
+    kept: list[ExtraTag] = [(_KEYS, 3, len(keys), struct.pack(f"<{len(keys)}H", *keys), True)]
+    if _NUMBERS in tags:
+        numbers = np.ravel(tags[_NUMBERS].value)
+        kept.append((_NUMBERS, 12, len(numbers), struct.pack(f"<{len(numbers)}d", *numbers), True))
+    if _TEXTS in tags:
+        text = str(tags[_TEXTS].value).rstrip("\0").encode("ascii", "replace") + b"\0"
+        kept.append((_TEXTS, 2, len(text), text, True))
+    return kept

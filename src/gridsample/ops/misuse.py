@@ -1,0 +1,182 @@
+"""Warnings about calls that succeed, but hardly mean what they say."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from types import FrameType
+from typing import Any
+
+import numpy as np
+
+from gridsample.backends import Backend, is_traced
+from gridsample.definitions.links import about
+from gridsample.definitions.options import Options
+from gridsample.definitions.plan import Shape
+
+# The image is from -1 to 1.  A grid whose points are further from it is in other units.
+FAR = 11.0
+# Images whose last axis has at most this many entries may have their channels there.
+MOST_CHANNELS = 4
+# Modules whose callers are users; other modules of the package know what they do.
+FRONTS = ("gridsample.nn", "gridsample.ops.", "gridsample.backends", "torch.")
+# How many looks at tensors raised no doubt, by the shapes; all other calls are looked at closely.
+LOOKS: dict[tuple[Any, ...], int] = {}
+MOST_LOOKS = 16
+
+
+class MisuseWarning(UserWarning):
+    """A call succeeds, but its arguments are probably not what the caller means.
+
+    `gridsample.grid_sample` warns about
+
+    * an image that seems to have its channels last, without ``channel_axis=-1``, as
+      `gridsample.affine_sample` and `gridsample.interpolate` do;
+    * a grid without a batch axis, whose rows are read as a batch;
+    * a grid that seems to be in pixels, without ``coords="pixel"``.
+
+    It looks at shapes, and at a few points of grids in host memory; of tensors, only in the first
+    calls with the same shapes.  It never warns inside `torch.compile` or under
+    ``gridsample.torch_compat.patch(strict=True)``.
+
+    Example:
+        >>> import warnings, gridsample
+        >>> with warnings.catch_warnings():  # or without this line, for the whole program
+        ...     warnings.simplefilter("ignore", gridsample.MisuseWarning)
+    """
+
+
+def check_use(backend: Backend, image: Any, grid: Any, options: Options) -> None:
+    """Warn about arguments of `grid_sample` that are probably a mistake.
+
+    Arrays of NumPy are looked at in every call; a look at a tensor takes a tenth of a small call,
+    so that there are only a few for each pair of shapes.
+    """
+    values, is_far = grid, False
+    try:
+        if type(grid) is not np.ndarray:
+            if is_traced():
+                return
+            looks = LOOKS.get((image.shape, grid.shape, options.channel_axis), 0)
+            if looks >= MOST_LOOKS:
+                return
+            values = backend.host_view(grid)
+        if values is not None and options.coords == "normalized":
+            # Of a grid in pixels, the last point is far away, and so is one in the middle.
+            is_far = abs(values.item(-1)) > FAR or abs(values.item(values.size // 3)) > FAR
+        key = image.shape, grid.shape, options.channel_axis
+        if not is_far and key in LOOKS:
+            if values is not grid:
+                LOOKS[key] += 1
+            return
+    except (AttributeError, LookupError, TypeError):
+        return  # lists, no points at all, and what the call itself rejects
+    level = user_level()
+    if not level or not backend.is_concrete(image, grid):
+        return
+    if not warned(tuple(image.shape), tuple(grid.shape), values, options, level) and not is_far:
+        if len(LOOKS) >= 4096:
+            LOOKS.clear()
+        LOOKS[key] = 1
+
+
+def warned(image: Shape, grid: Shape, values: Any, options: Options, level: int) -> bool:
+    """Warn about each suspicious argument; return whether there was any."""
+    # Other shapes are an error.
+    if not 3 <= len(image) <= 5 or len(grid) < 2 or grid[-1] != len(image) - 2:
+        return False
+    last = options.channel_axis in (-1, len(image) - 1)
+    spatial = image[1:-1] if last else image[2:]
+    messages = []
+    if not last and has_channels_last(image):
+        messages.append(layout_message(image))
+    if options.coords == "normalized" and lacks_batch(image, grid, spatial, values):
+        messages.append(
+            f"grid has shape {grid}, which is read as N = {grid[0]} lists of points for one image; "
+            "if it is a single grid, pass grid[None]"
+        )
+    if options.coords == "normalized" and not repeats(options) and is_far_away(values):
+        messages.append(
+            "most points of the grid are more than 10 units away from the image, which is from -1 "
+            f'to 1; if they are in pixels, pass coords="pixel"{about("coords")}'
+        )
+    for message in messages:
+        warnings.warn(message, MisuseWarning, stacklevel=level)
+    return bool(messages)
+
+
+def check_layout(backend: Backend, image: Any, last: bool) -> None:
+    """Warn about an image without a grid whose channels seem to be last, although they are not."""
+    if last or (not backend.is_host and is_traced()):
+        return
+    shape = backend.shape(image)
+    if has_channels_last(shape) and backend.is_concrete(image):
+        level = user_level()
+        if level:
+            warnings.warn(layout_message(shape), MisuseWarning, stacklevel=level - 1)
+
+
+def has_channels_last(image: Shape) -> bool:
+    """Whether an image that is read as (N, C, *spatial) looks like (N, *spatial, C).
+
+    The last axis of (N, C, L, 1) is not taken for channels: it makes a signal an image.  The map of
+    features (N, C, 12, 4) is not rare.
+    """
+    least = 1 if len(image) == 5 else 2
+    if not 4 <= len(image) <= 5 or not least <= image[-1] <= MOST_CHANNELS:
+        return False
+    return min(image[1:-1]) > 4 * image[-1]
+
+
+def layout_message(image: Shape) -> str:
+    """Say how an image is read whose channels seem to be last."""
+    return (
+        f"input has shape {image}, which is read as C = {image[1]} channels of "
+        f"{' x '.join(map(str, image[2:]))} pixels; if its channels are last, pass channel_axis=-1"
+    )
+
+
+def repeats(options: Options) -> bool:
+    """Whether the image is periodic along some axis, so that far points are meant."""
+    return "wrap" in options.padding_mode
+
+
+def lacks_batch(image: Shape, grid: Shape, spatial: Shape, values: Any) -> bool:
+    """Whether a grid (*out, D) is read as N lists of points, for one image.
+
+    It has the image's own size, or its four corners span a parallelogram, as those of a grid do.
+    """
+    if image[0] != 1 or grid[0] < 2 or len(grid) != len(image) - 1 or len(image) < 4:
+        return False
+    if grid[:-1] == spatial:
+        return True
+    if values is None or min(grid[:2]) < 8 or len(grid) != 3:
+        return False
+    a, b, c, d = (values[i, j].astype(float) for i in (0, -1) for j in (0, -1))
+    longest = max(float(np.abs(d - a).max()), float(np.abs(c - b).max()))
+    return bool(np.abs(a - b - c + d).max() < 0.1 * longest)
+
+
+def is_far_away(values: Any) -> bool:
+    """Whether most of a few points, evenly spaced over a grid, are far outside the image."""
+    if values is None or not values.size or values.dtype.kind != "f":
+        return False
+    points = values.reshape(-1, values.shape[-1])[:: max(1, values.size // 64)]
+    return bool((np.abs(points).max(-1) > FAR).mean() > 0.5)
+
+
+def user_level() -> int:
+    """The level, for `warnings.warn` in `warned`, of the user's call; 0 if a module calls."""
+    frame, level = sys._getframe(1), 2
+    asked = frame.f_back is not None and name_of(frame.f_back) == "gridsample.torch_compat"
+    while frame.f_back is not None:
+        frame, level = frame.f_back, level + 1
+        name = name_of(frame)
+        if not name.startswith(FRONTS) and not (asked and name == "gridsample.torch_compat"):
+            return 0 if name.startswith("gridsample.") else level
+    return 0
+
+
+def name_of(frame: FrameType) -> str:
+    """The name of the module whose code a frame runs."""
+    return str(frame.f_globals.get("__name__", ""))

@@ -1,0 +1,87 @@
+"""What users type into the search leads to a guide, and pages load little before they are read."""
+
+from __future__ import annotations
+
+import functools
+import json
+import threading
+from collections.abc import Iterator
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+from website.browser import CHROMIUM, Browser
+
+pytest.importorskip("mkdocs")
+pytest.importorskip("mkdocstrings")
+pytestmark = pytest.mark.skipif(not CHROMIUM, reason="needs Chromium")
+
+# A query, and the pages of which one is to be among the first three links.
+QUERIES = {
+    "resize image": ("recipes", "resizing"),
+    "rotate image": ("recipes", "gallery/rotate"),
+    "grid in pixels": ("coordinates", "cheatsheet"),
+    "segmentation": ("labels",),
+    "cubemap": ("cameras", "gallery/panorama"),
+    "cite": ("cite",),
+    "vmap": ("jax",),
+    "align_corners": ("coordinates", "cheatsheet"),
+    "optical flow": ("flow", "fields"),
+    "nodata": ("files", "missing", "recipes"),
+}
+LIMIT = 500_000
+
+
+class Quiet(SimpleHTTPRequestHandler):
+    """A server of files that writes no log."""
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
+
+
+@pytest.fixture(scope="module")
+def address(site: Path) -> Iterator[str]:
+    """The site on a local server: the search works in no other way."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Quiet, directory=site))
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+    server.server_close()
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    """A browser for all tests."""
+    with Browser(tmp_path_factory.mktemp("browser")) as opened:
+        yield opened
+
+
+@pytest.mark.parametrize("query", QUERIES)
+def test_a_guide_is_among_the_first_links(browser: Browser, address: str, query: str) -> None:
+    browser.open(f"{address}/index.html")
+    links = browser.run(f"""new Promise((done) => {{
+      const field = document.querySelector("[data-md-component=search-query]");
+      document.querySelector("#__search").click();
+      field.focus();
+      const look = () => {{
+        const found = [...document.querySelectorAll(".md-search-result__item > a")];
+        if (found.length) return done(found.slice(0, 3).map((link) => link.href));
+        if (field.value !== {json.dumps(query)}) field.value = {json.dumps(query)};
+        field.dispatchEvent(new KeyboardEvent("keyup", {{ bubbles: true }}));
+        field.dispatchEvent(new Event("input", {{ bubbles: true }}));
+        setTimeout(look, 100);
+      }};
+      look(); }})""")
+    pages = [link.removeprefix(f"{address}/").partition(".html")[0] for link in links]
+    assert set(pages) & set(QUERIES[query]), pages
+
+
+@pytest.mark.parametrize("page", ["index.html", "gallery/index.html", "recipes.html"])
+def test_a_page_is_light_before_it_is_read(browser: Browser, address: str, page: str) -> None:
+    browser("Network.setCacheDisabled", cacheDisabled=True)
+    browser.open(f"{address}/{page}", 1280)
+    loaded = browser.run("""[...performance.getEntriesByType("resource"),
+      ...performance.getEntriesByType("navigation")]
+      .map((one) => [one.name, one.encodedBodySize])""")
+    weight = sum(size for name, size in loaded if "search" not in name)
+    assert 50_000 < weight < LIMIT, sorted(loaded, key=lambda one: -one[1])[:5]
