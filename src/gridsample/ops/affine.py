@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from gridsample.backends import backend_of, overridable
+from gridsample.definitions.checks import check_dense
 from gridsample.definitions.footprints import ATTACH, MOST, as_footprint
 from gridsample.definitions.options import Options
 from gridsample.definitions.plan import Mode, check_flag
@@ -94,6 +95,7 @@ def affine_sample(
     rule = as_rule(missing, weights, min_weight, return_weight, padding_mode)
     arrays = named_arrays(weights, input=input, theta=theta)
     backend = backend_of(**arrays)
+    check_dense(input=input)  # a nested tensor has no shape
     if channel_axis == 1 and hasattr(input, "shape"):
         check_layout(backend, input, False)
     return sample(backend, arrays, options, rule, size=check_output(size, 3, 5))

@@ -69,8 +69,8 @@ def check_use(backend: Backend, image: Any, grid: Any, options: Options) -> None
             if values is not grid:
                 LOOKS[key] += 1
             return
-    except (AttributeError, LookupError, TypeError):
-        return  # lists, no points at all, and what the call itself rejects
+    except (AttributeError, LookupError, TypeError, RuntimeError):
+        return  # lists, no points at all, and what the call itself rejects, such as nested tensors
     level = user_level()
     if not level or not backend.is_concrete(image, grid):
         return
