@@ -166,7 +166,7 @@ def test_every_public_function_is_here() -> None:
         **{f"cv.{name}": getattr(cv, name) for name in cv.__all__},
     }
     functions = {name for name, member in public.items() if inspect.isfunction(member)}
-    assert functions - {"identity_grid", "warmup"} == CALLS.keys()
+    assert functions - {"help", "identity_grid", "warmup"} == CALLS.keys()
     modules = {f"nn.{name}" for name in nn.__all__}
     # These begin with layers of torch's own.
     assert modules - {"nn.PatchDownsample", "nn.SpatialTransformer"} <= OF_TORCH.keys()

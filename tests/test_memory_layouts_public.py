@@ -236,8 +236,8 @@ CASES = {
 # Functions of sizes and angles, and those that build on others here: grids of `panorama_rays`, two
 # of `undistort_grid`, arrays that `register` makes contiguous.
 WITHOUT_ARRAYS = {
-    "check_grid", "cubemap", "equirectangular", "explain", "flow_colours", "identity_grid", "look",
-    "optimal_intrinsics", "panorama_grid", "panorama_rays", "perspective", "register",
+    "check_grid", "cubemap", "equirectangular", "explain", "flow_colours", "help", "identity_grid",
+    "look", "optimal_intrinsics", "panorama_grid", "panorama_rays", "perspective", "register",
     "stereo_grids", "warmup",
 }  # fmt: skip
 
