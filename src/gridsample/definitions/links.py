@@ -19,7 +19,7 @@ TOPICS = {
     "align_corners": ("coordinates", ""),
     "antialias": ("antialiasing", ""),
     "channel_axis": ("fields", "Units, axes, signs"),
-    "coords": ("coordinates", "Three units"),
+    "coords": ("coordinates", "Three units: a grid in pixels, normalized, or displacements"),
     "cv": ("cv", ""),
     "dask": ("dask", ""),
     "displacement": ("fields", "Displacement fields"),
@@ -46,6 +46,9 @@ def help(topic: str | None = None) -> None:  # `gridsample.help`
     Args:
         topic: a topic, such as "align_corners", or the code of a rule of the doctor, such as
             "GS001"; None to list the topics.
+
+    Returns:
+        None: the page is printed.
 
     Raises:
         ValueError: there is no such topic.

@@ -108,6 +108,9 @@ def read_multiscale(path: Path | str, axes: str | None = None, store: Any = None
             c a channel, and every other axis is spatial.
         store: a Zarr store in which to find the path's content, such as one that counts.
 
+    Returns:
+        The image; its Zarr arrays are open for reading.
+
     Raises:
         FileError: the folder is no Zarr store, or its metadata are not understood.
         MissingExtraError: `zarr` is not installed.
@@ -216,8 +219,24 @@ def write_metadata(
         name: the name of an image that has none.
         method: how levels are made of each other; None if there is only one.
 
+    Returns:
+        None: the metadata are written to the group's attributes.
+
     Raises:
         FileError: the group is of Zarr version 2, and voxels are not aligned with the world's axes.
+
+    Example:
+        >>> import tempfile, zarr
+        >>> import numpy as np
+        >>> folder = tempfile.mkdtemp()
+        >>> group = zarr.open_group(folder, mode="w")
+        >>> level = group.create_array("0", shape=(4, 5), dtype="u1")
+        >>> image = Multiscale(axes_of("yx"), (level,), (np.eye(3),))
+        >>> write_metadata(group, image, np.diag([0.5, 0.25, 1.0]))  # the voxels' sizes
+        >>> read_multiscale(folder).spatial_affine()
+        array([[0.5 , 0.  , 0.  ],
+               [0.  , 0.25, 0.  ],
+               [0.  , 0.  , 1.  ]])
     """
     scales = list(levels) or [np.eye(len(affine))]
     axes, form = [dict(axis) for axis in image.axes], group.metadata.zarr_format

@@ -57,6 +57,15 @@ def read_transformations(path: Path | str, name: str | None = None) -> list[Any]
         FileError: the content is not understood; the message says which part.
         MissingExtraError: `zarr` is not installed.
         OSError: the file does not exist.
+
+    Example:
+        >>> import json, pathlib, tempfile
+        >>> path = pathlib.Path(tempfile.mkdtemp(), "shift.json")
+        >>> _ = path.write_text(json.dumps({"type": "translation", "translation": [0.5, 2.0]}))
+        >>> read_transformations(path)
+        [array([[1. , 0. , 0.5],
+               [0. , 1. , 2. ],
+               [0. , 0. , 1. ]])]
     """
     path = Path(path)
     path.stat()  # a file that does not exist is an OSError
@@ -281,6 +290,9 @@ def write_transformations(
         axes: a record for each axis, as in `gridsample.io.omezarr.Multiscale`.
         systems: the names of the coordinate systems that the first step starts from, and that the
             last one arrives at.
+
+    Returns:
+        None: the group is written.
 
     Raises:
         FileError: the folder exists.
