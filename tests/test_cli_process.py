@@ -5,6 +5,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tomllib
 import zipapp
 from pathlib import Path
 
@@ -139,6 +140,8 @@ def test_a_disk_without_room_is_noticed_before_work(capfd, monkeypatch):
     assert run("resize", "x.npy", "y.npy", "--size", "2x2") == 0
 
 
+ROOT = Path(__file__).parents[1]
+
 # The package in an archive that Python runs, with its dependencies installed beside it.
 ARCHIVED = """
 import sys
@@ -155,6 +158,12 @@ sys.exit(cli.main(["doctor", "--explain", "GS001"]))
 def test_an_archive_of_the_package_runs() -> None:
     package = Path(gridsample.__file__).parent
     shutil.copytree(package, "app/gridsample", ignore=shutil.ignore_patterns("__pycache__"))
+    # A checkout has the pages elsewhere than the wheel, whose content a user's archive has.
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    included = project["tool"]["hatch"]["build"]["targets"]["wheel"]["force-include"]
+    Path("app/gridsample/docs").mkdir(exist_ok=True)
+    for source, place in included.items():
+        shutil.copy(ROOT / source, Path("app") / place)
     Path("app/__main__.py").write_text(ARCHIVED)
     zipapp.create_archive("app", "app.pyz")
     done = subprocess.run(
