@@ -258,7 +258,8 @@ class Axis:
     def inside(self, base: Value, width: int) -> Value:
         """Whether ``width`` pixels from the first tap on are in the image, for each point."""
         first = base + self.rule.method.first
-        return (first >= 0) & (first + width <= self.size)
+        # Not first + width <= size, as that sum wraps around where positions are huge.
+        return (first >= 0) & (first <= self.size - width)
 
     def offset(self, index: Value) -> Value:
         """Convert pixel indices to offsets."""
