@@ -16,7 +16,7 @@ SESSION = re.compile(r"^>>> .*(?:\n.+)*", re.MULTILINE)
 # Where the text on the result begins.  Griffe would take what is before a colon there as the type.
 RETURNS = re.compile(r"^Returns:\n +", re.MULTILINE)
 # Several arguments that are described together.
-TOGETHER = re.compile(r"^( +)(\w+(?:,\s+\w+)+): +(as\s+in\s+`\w+`\.)$", re.MULTILINE)
+TOGETHER = re.compile(r"^( +)(\w+(?:,\s+\w+)+): +(as\s+in\s+`[\w.]+`\.)$", re.MULTILINE)
 # A table of two columns between lines of "=", whose first column holds names.
 TABLE = re.compile(r"^=+  =+\n((?:.+\n)+?)=+  =+$", re.MULTILINE)
 
