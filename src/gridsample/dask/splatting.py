@@ -46,7 +46,8 @@ def splat(
         values: (N, C, *out): a dask array, or an array with chunks.
         grid: the coordinates, (N, *out, D), as in `grid_sample`; N is that of the values or 1.
         size: the spatial shape of the result.
-        mode, align_corners, coords: as in `gridsample.splat`, for methods without a prefilter.
+        mode: a method without a prefilter, as in `gridsample.splat`.
+        align_corners, coords: as in `gridsample.splat`.
         bounds: for a dask array, the result of `coordinate_bounds` for this grid, or a pair, as in
             `grid_sample`.
         chunks: the chunks of the result's spatial axes; None for dask's automatic size.
