@@ -210,6 +210,7 @@ def test_rotated_voxels_are_written_as_rfc5(tmp_path: Path) -> None:
         ({"mode": "cubicle"}, ValueError, "cubicle"),
         ({"matrix": np.eye(3), "transform": [np.eye(3)]}, ValueError, "either a matrix"),
         ({"matrix": np.diag([99.0, 99, 1]), "antialias": True}, ValueError, "max_samples"),
+        ({"missing": "ignore", "antialias": True}, ValueError, "not supported in chunks"),
         ({"like": "nowhere"}, FileError, "there is no folder nowhere"),
         ({"threads": 0}, ValueError, "threads must be at least 1"),
     ],

@@ -238,3 +238,25 @@ def bound_of_sides(call: Sampling, grid: Array) -> float:
 
 
 __all__ = ["check_footprints", "check_sides", "sample_grid", "sample_maps", "with_neighbours"]
+
+
+def check_means(call: Sampling, dtype: np.dtype[Any], weighted: bool = False) -> None:
+    """Raise an error if the means of a call, over pixels that count, need the whole image.
+
+    Args:
+        call: the call.
+        dtype: the dtype of the image.
+        weighted: whether pixels have weights.
+    """
+    ignores = call.keywords.get("missing", "propagate") != "propagate" and dtype.kind in "fc"
+    named = call.keywords["padding_mode"]
+    drops = "missing" in ([named] if isinstance(named, str) else named)
+    if not (ignores or drops or weighted or call.keywords.get("return_weight")):
+        return
+    odd = [name for name in call.options.padding_mode if definitions.BOUNDARIES[name].odd]
+    if call.options.footprint is not None or odd:
+        reason = f"padding_mode {odd[0]!r}" if odd else "antialias=True"
+        raise ValueError(
+            f"missing pixels, weights and return_weight are not supported in chunks with {reason}; "
+            "accepted: other boundaries, without antialias"
+        )

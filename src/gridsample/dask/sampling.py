@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gridsample.chunked.blocks import sample_grid, sample_maps, with_neighbours
+from gridsample.chunked.blocks import check_means, sample_grid, sample_maps, with_neighbours
 from gridsample.chunked.regions import (
     Array,
     Block,
@@ -28,7 +28,7 @@ from gridsample.chunked.regions import (
     region_of,
 )
 from gridsample.dask.graphs import Chunks, Source, array_of_tasks, blocks_of, entry, parts_of
-from gridsample.definitions.plan import BOUNDARIES, Shape
+from gridsample.definitions.plan import Shape
 
 
 class Points(NamedTuple):
@@ -257,7 +257,7 @@ def dry_run(call: Call, channels: int, items: int) -> None:
     weights = None
     if call.weights is not None:
         weights = call.weights.read(region, [], (1, 1), np.float32)
-    check_rules(call)
+    check_means(call.sampling, call.dtype, call.weights is not None)
     if isinstance(call.points, np.ndarray):
         sample_maps(sampling, window, call.points[:1], block, dtype=call.dtype, weights=weights)
         return
@@ -265,20 +265,3 @@ def dry_run(call: Call, channels: int, items: int) -> None:
     shape = tuple(part.stop - part.start for part in wide)
     zeros = np.zeros((1, *shape, len(sampling.spatial)), call.coordinates)
     sample_grid(sampling, window, zeros, block, dtype=call.dtype, weights=weights)
-
-
-def check_rules(call: Call) -> None:
-    """Raise an error if the means of a call need the whole image."""
-    sampling, keywords = call.sampling, call.sampling.keywords
-    ignores = keywords.get("missing", "propagate") != "propagate" and call.dtype.kind in "fc"
-    named = keywords["padding_mode"]
-    drops = "missing" in ([named] if isinstance(named, str) else named)
-    if not (ignores or drops or call.weights is not None or keywords.get("return_weight")):
-        return
-    odd = [name for name in sampling.options.padding_mode if BOUNDARIES[name].odd]
-    if sampling.options.footprint is not None or odd:
-        reason = f"padding_mode {odd[0]!r}" if odd else "antialias=True"
-        raise ValueError(
-            f"missing pixels, weights and return_weight are not supported in chunks with {reason}; "
-            "accepted: other boundaries, without antialias"
-        )

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from gridsample.chunked.blocks import (
     check_footprints,
+    check_means,
     check_sides,
     longest_side,
     sample_grid,
@@ -259,6 +260,7 @@ def call_of(array: Any, spatial: Sequence[int], way: Way, options: dict[str, Any
     real = np.float64
     call = sampling_of((1, 1, *size), way.size, coords="pixel", real=real, **options)
     # Errors of the dtype, and of combinations, are raised before anything is written.
+    check_means(call, dtype)
     first = np.eye(rank, rank + 1)[np.newaxis]
     affine_sample(
         np.zeros((1, 1) + (1,) * rank, dtype),
