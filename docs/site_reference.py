@@ -70,9 +70,14 @@ def place(module: str, topic: list[str]) -> str:
 def navigation() -> list[Any]:
     """The entries of the reference."""
     found: list[Any] = []
+    titles: set[str] = set()  # those of pages are all different
     for module in modules():
-        start = f"reference/{module}.md"
-        pages = [{", ".join(topic[:2]): place(module, topic)} for topic in topics(module)]
+        start, pages = f"reference/{module}.md", list[dict[str, str]]()
+        for topic in topics(module):
+            title = ", ".join(topic[:2])
+            title = f"{module}: {title}" if title in titles else title
+            titles.add(title)
+            pages.append({title: place(module, topic)})
         whole = {f"All of {module}": start}
         found.append({module: [whole, *pages]} if is_large(module) else start)
     return found
