@@ -157,17 +157,7 @@ def test_the_front_page_shows_the_explorer(site: Path, browser: Browser) -> None
     assert browser.run(f"{frame}.src.includes('explorer/index.html#embedded')")
 
 
-def test_the_embedded_explorer_has_the_scheme_of_the_page(site: Path, browser: Browser) -> None:
-    browser.open((site / "index.html").as_uri())
-    browser.run("localStorage.clear()")
-    browser.open((site / "index.html").as_uri())
-    # What the page tells the frame is kept in place of the frame.
-    browser.run("""(() => {
-      const told = (window.told = []), frame = document.querySelector("iframe.explorer");
-      const window_ = { postMessage: (scheme) => told.push(scheme) };
-      Object.defineProperty(frame, "contentWindow", { value: window_ });
-      document.querySelector("[data-md-component=palette] label:not([hidden])").click(); })()""")
-    assert wait_for(browser, "window.told.at(-1)") == "dark"
+def test_the_explorer_takes_the_scheme_that_it_is_told(site: Path, browser: Browser) -> None:
     browser.open((site / "explorer/index.html").as_uri())
     scheme = "document.documentElement.dataset.scheme"
     browser.run("postMessage('dark', '*')")

@@ -353,7 +353,9 @@ class Points:
     def output_coordinates(self, group: Group) -> list[Value]:
         """Return the points' own coordinates, in the units of the grid."""
         real, call = self.function.real, self.call
-        if all(rule.units == PIXELS for rule in self.rules):
+        # Positions in a halved image count pixels, but maps have the units of the whole image.
+        halves = hasattr(call, "gain")
+        if not halves and all(rule.units == PIXELS for rule in self.rules):
             return self.index_in_whole(group)
         steps, starts, gaps = (
             [number.to(real) for number in numbers]
