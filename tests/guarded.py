@@ -100,7 +100,10 @@ def main(side: str) -> None:
             flipped = np.flip(guard(np.flip(image, axes)), axes)
             out = gridsample.grid_sample(image, grid, **how)
             same = gridsample.grid_sample(flipped, grid, **how)
-            np.testing.assert_allclose(same, out, rtol=1e-5, atol=1e-4)
+            # Sums in another order: a few integers are rounded to the other side of a tie.
+            ties = image.dtype.kind in "iu"
+            np.testing.assert_allclose(same, out, rtol=1e-5, atol=1 if ties else 1e-4)
+            assert not ties or (same != out).mean() < 0.01
             count += 2
             if dtype != "float32" or 1 < channels < 8:
                 continue
