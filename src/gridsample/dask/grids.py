@@ -20,10 +20,11 @@ from gridsample.chunked.regions import (
     real_type,
     sampling_of,
 )
+from gridsample.chunked.splines import Line
 from gridsample.dask.graphs import Chunks, Source, array_of_tasks, as_dask, blocks_of, chunks_for
 from gridsample.dask.maps import scipy_source
 from gridsample.dask.sampling import Call, Points, dry_run, held, sampled
-from gridsample.dask.splines import coefficients
+from gridsample.dask.splines import image_lines
 from gridsample.definitions.plan import Mode, Shape
 
 
@@ -103,10 +104,10 @@ def at_grid(
     chunks: Any,
     size: Sequence[int] | None = None,
     weights: Any = None,
-    source: Any = None,
+    lines: tuple[Line, ...] = (),
     **keywords: Any,
 ) -> Any:
-    """Make the array of `grid_sample`; ``source`` are coefficients of the image."""
+    """Make the array of `grid_sample`; ``lines`` are filtered although the mode needs no filter."""
     last = -1 if keywords.get("channel_axis", 1) == -1 else 1
     points, grid = (grid, None) if isinstance(grid, Points) else (None, grid)
     if points is not None:
@@ -137,12 +138,10 @@ def at_grid(
         sampling, Source.of(image, last), image.dtype, kind, points,
         grid=None if grid is None else Source.of(grid, -1),
         weights=None if shares is None else Source.of(shares, last),
+        lines=lines or image_lines(sampling, image),
     )  # fmt: skip
     dry_run(call, image.shape[last], items)
-    source = image if source is None else source
-    if sampling.options.prefilter:
-        source = coefficients(image, sampling, kind == np.float64)
-    return sampled(source, call, outs, limits, items, grid, shares)
+    return sampled(image, call, outs, limits, items, grid, shares)
 
 
 def out_of_points(size: Any) -> Shape:
@@ -324,6 +323,6 @@ def map_coordinates(
         chunks = chunks_for(None, coordinates.shape[1:], array.chunks, array.dtype)
     result = at_grid(
         source.pixels, as_points(coordinates) + source.pad, "pixel", limits, chunks,
-        source=source.coefficients, threads=threads, **source.options,
+        lines=source.lines, threads=threads, **source.options,
     )  # fmt: skip
     return result[0, 0]

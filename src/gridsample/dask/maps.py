@@ -10,9 +10,10 @@ import numpy as np
 
 from gridsample.chunked.blocks import check_sides, longest_side
 from gridsample.chunked.regions import Sampling, real_type, sampling_of
+from gridsample.chunked.splines import Line
 from gridsample.dask.graphs import Source, as_dask, chunks_for
 from gridsample.dask.sampling import Call, bounds_under, dry_run, sampled
-from gridsample.dask.splines import coefficients, filtered, type_of_coefficients
+from gridsample.dask.splines import image_lines
 from gridsample.definitions.plan import Mode, Shape
 from gridsample.definitions.sizes import check_output, check_theta
 from gridsample.ndimage.modes import spline_of
@@ -77,9 +78,9 @@ def under_maps(
     sampling: Sampling,
     chunks: Any,
     weights: Any = None,
-    source: Any = None,
+    lines: tuple[Line, ...] = (),
 ) -> Any:
-    """Make the array of a checked call with maps; ``source`` are coefficients of the image."""
+    """Make the array of a call with maps; ``lines`` are filtered where the mode needs no filter."""
     last = -1 if sampling.options.channels_last() else 1
     lead = 1 if last == -1 else 2
     spatial = image.chunks[lead : lead + len(sampling.spatial)]
@@ -87,15 +88,13 @@ def under_maps(
     call = Call(
         sampling, Source.of(image, last), image.dtype, theta.dtype, theta,
         weights=None if shares is None else Source.of(shares, last),
+        lines=lines or image_lines(sampling, image),
     )  # fmt: skip
     check_sides(sampling, longest_side(sampling, steps_of(theta, sampling)))
     dry_run(call, image.shape[last], len(theta))
-    source = image if source is None else source
-    if sampling.options.prefilter:
-        source = coefficients(image, sampling, theta.dtype == np.float64)
     outs = chunks_for(chunks, sampling.out, spatial, image.dtype)
     bounds = bounds_under(sampling, theta, outs)
-    return sampled(source, call, outs, bounds, len(theta), weights=shares)
+    return sampled(image, call, outs, bounds, len(theta), weights=shares)
 
 
 def steps_of(theta: Any, sampling: Sampling) -> list[Any]:
@@ -169,9 +168,7 @@ def affine_transform(
         **source.options,
     )  # fmt: skip
     chunks = chunks_for(output_chunks, shape, array.chunks, array.dtype)
-    result = under_maps(
-        source.pixels, theta[np.newaxis], sampling, chunks, source=source.coefficients
-    )
+    result = under_maps(source.pixels, theta[np.newaxis], sampling, chunks, lines=source.lines)
     return result[0, 0]
 
 
@@ -180,13 +177,13 @@ class ScipySource(NamedTuple):
 
     Attributes:
         pixels: the image with the pixels that SciPy adds, (1, 1, *spatial).
-        coefficients: what is sampled.
+        lines: how it is filtered.
         pad: the number of pixels that are added at each end.
         options: the options of `gridsample.grid_sample`.
     """
 
     pixels: Any
-    coefficients: Any
+    lines: tuple[Line, ...]
     pad: int
     options: dict[str, Any]
 
@@ -205,16 +202,12 @@ def scipy_source(array: Any, order: int, mode: str, cval: float, prefilter: bool
         values = {"constant_values": cval} if spline.mode.pad == "constant" else {}
         padded = da.pad(array, spline.pad, mode=spline.mode.pad, **values)
         array = padded.rechunk(tuple([joined(sizes, spline.pad) for sizes in array.chunks]))
-    pixels = array[np.newaxis, np.newaxis]
-    coefficients = pixels
-    if spline.filters:
-        axes, dtype = range(2, pixels.ndim), type_of_coefficients(array.dtype, wide=True)
-        names = [spline.mode.prefilter] * len(axes)
-        coefficients = filtered(pixels, order, names, axes, dtype)
+    axes = range(2, 2 + array.ndim) if spline.filters else ()
+    lines = tuple([Line(axis, order, spline.mode.prefilter) for axis in axes])
     options = {**spline.options, **spline.beyond}
     if spline.mode.fills and order == 1:
         options["padding_mode"] = "border"  # positions inside have no taps outside: it is faster
-    return ScipySource(pixels, coefficients, spline.pad, options)
+    return ScipySource(array[np.newaxis, np.newaxis], lines, spline.pad, options)
 
 
 def joined(sizes: Sequence[int], pad: int) -> tuple[int, ...]:

@@ -100,6 +100,11 @@ class ChunkReader:
     def __getitem__(self, region: Region) -> NDArray[Any]:
         """Read a region; every slice has a start and a stop within the array."""
         out = np.empty([part.stop - part.start for part in region], self.dtype)
+        self.read(region, out)
+        return out
+
+    def read(self, region: Region, out: NDArray[Any]) -> None:
+        """Store a region in an array."""
         ranges = [
             range(part.start // n, -(-part.stop // n))
             for part, n in zip(region, self.chunks, strict=True)
@@ -111,7 +116,6 @@ class ChunkReader:
                 target.append(slice(begin - part.start, end - part.start))
                 within.append(slice(begin - k * n, end - k * n))
             out[tuple(target)] = self.chunk(index)[tuple(within)]
-        return out
 
     def chunk(self, index: tuple[int, ...]) -> NDArray[Any]:
         """Return a decoded chunk, cut off at the ends of the array."""

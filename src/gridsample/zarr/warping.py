@@ -26,6 +26,7 @@ from gridsample.chunked.regions import (
     region_of,
     sampling_of,
 )
+from gridsample.chunked.splines import coefficient_type, lines_of
 from gridsample.chunked.windows import Window
 from gridsample.definitions.plan import Mode, check_threads
 from gridsample.io.image import FileError
@@ -34,7 +35,7 @@ from gridsample.io.stores import ChunkReader, Region, Traffic
 from gridsample.ops.affine import affine_sample
 from gridsample.ops.sampling import grid_sample
 from gridsample.world import Displacement
-from gridsample.zarr.coefficients import Coefficients, lines_of
+from gridsample.zarr.coefficients import Coefficients
 from gridsample.zarr.layouts import (
     AS_INPUT,
     Layout,
@@ -139,10 +140,11 @@ def warp(
         output, image, [tuple(shape)], stored, traffic, recipe, threads, overwrite, progress
     ) as out:
         reader = ChunkReader(base)
-        lines = lines_of(call, spatial) if call.options.prefilter else []
+        fill = options.get("fill_value", 0)
+        lines = lines_of(call, spatial, fill if np.isfinite(fill) else 0)
         if lines:
-            wide = np.complex128 if reader.dtype.kind == "c" else np.float64
-            reader = ChunkReader(Coefficients(reader, lines, np.dtype(wide)))
+            wide = coefficient_type(reader.dtype, wide=True)
+            reader = ChunkReader(Coefficients(reader, lines, wide))
         dtype = np.dtype(base.dtype).newbyteorder("=")
         out.fill(0, Warped(call, way, reader, spatial, dtype).compute)
         write_metadata(out.group, image, way.affine, name=Path(output).stem)
