@@ -12,6 +12,7 @@ from gridsample.dask.resizing import interpolate, zoom
 from gridsample.dask.sampling import Points
 from gridsample.dask.splatting import splat
 from gridsample.dask.splines import spline_filter
+from gridsample.dask.storing import store
 
 __all__ = [
     "Points",
@@ -24,5 +25,6 @@ __all__ = [
     "resample",
     "splat",
     "spline_filter",
+    "store",
     "zoom",
 ]
