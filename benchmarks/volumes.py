@@ -139,10 +139,11 @@ def main() -> None:
         errors = [float(line) for line in Path(writes).read_text().split()]
         print(f"time: {seconds:.0f} s")
         print(f"memory of the workers: {memory.most / 1e9:.2f} GB, {idle / 1e9:.2f} before")
-        print(f"reads: {sum(counts.values())} of {len(counts)} chunks, "
-              f"{sum(counts.values()) / len(counts):.3f} each; {plan.reads} were planned")  # fmt: skip
-        print(f"chunks written: {len(errors)}; greatest error at {POINTS} points of each: "
-              f"{max(errors):.1e}")  # fmt: skip
+        total = sum(counts.values())
+        print(f"reads: {total} of {len(counts)} chunks, {total / len(counts):.3f} each")
+        print(f"reads that were planned: {plan.reads}")
+        print(f"chunks written: {len(errors)}")
+        print(f"greatest error at {POINTS} points of each: {max(errors):.1e}")
 
 
 class Report:

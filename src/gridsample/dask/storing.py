@@ -81,7 +81,7 @@ def store(
     name = f"store-{tokenize(result.name, keep)}"
     kept: dict[Key, Any] = {}
     before, done = None, 0
-    for number, step in enumerate(plan.steps):
+    for step in plan.steps:
         part = {**graph_below([*step.reads], graph, needed, {}), **kept}
         for place in step.chunks:
             key = (array.name, *place)
@@ -155,9 +155,7 @@ def inputs_of(array: Any, needed: Mapping[Key, set[Key]]) -> dict[Shape, frozens
             else:
                 yield from shared(each)
 
-    return {
-        place: frozenset(shared((array.name, *place))) for place, _ in blocks_of(array.chunks)
-    }
+    return {place: frozenset(shared((array.name, *place))) for place, _ in blocks_of(array.chunks)}
 
 
 def graph_below(

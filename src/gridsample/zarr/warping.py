@@ -51,14 +51,14 @@ Array = NDArray[Any]
 
 
 def warp(
-    source: Path | str,
+    source: Any,
     output: Path | str,
     matrix: Any = None,
     size: Sequence[int] | None = None,
     mode: Mode = "linear",
     padding_mode: Mode = "zeros",
     *,
-    like: Path | str | None = None,
+    like: Any = None,
     transform: Sequence[Any] = (),
     voxels: Any = None,
     axes: str | None = None,
@@ -82,7 +82,8 @@ def warp(
     where the affines are those of the OME-Zarr metadata, as in `gridsample.resample`.
 
     Args:
-        source: the folder of a Zarr array or of an OME-Zarr image, whose finest level is read.
+        source: the folder or the address of a Zarr array or of an OME-Zarr image, or a Zarr store;
+            see `gridsample.io.omezarr.read_multiscale`.  The finest level is read.
         output: the folder to create, an OME-Zarr image with one level.
         matrix: (D + 1, D + 1) or (D, D + 1) for D spatial axes in the order of the array, z, y, x;
             None for the identity.
@@ -107,7 +108,7 @@ def warp(
         What was read and written.
 
     Raises:
-        FileError: a folder is no Zarr store, or the output cannot be written.
+        FileError: a source is no Zarr store, or the output cannot be written.
         MissingExtraError: `zarr` is not installed.
         TypeError: an argument is not accepted.
         ValueError: an argument is not accepted.
