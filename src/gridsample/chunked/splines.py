@@ -15,7 +15,8 @@ filtered again for each.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -28,6 +29,10 @@ from gridsample.definitions.splines import decay, extension
 from gridsample.ops.filtering import spline_filter
 
 Array = np.ndarray[Any, Any]
+Reader = Callable[[tuple[slice, ...], Array], None]
+
+# The numbers that are filtered at a time: about the size of a cache.
+STRIP = 1 << 19
 
 
 class Line(NamedTuple):
@@ -180,37 +185,96 @@ def region_around(
     return Region(tuple(axes))
 
 
+class Surroundings(NamedTuple):
+    """A box of an image, and the pixels from which its coefficients are computed.
+
+    Attributes:
+        lines: how axes are filtered.
+        parts: the part of each of these lines.
+        pieces: the intervals of pixels along every axis of the array.
+        offsets: where these intervals begin if they follow each other, and where the last one ends.
+    """
+
+    lines: Sequence[Line]
+    parts: Sequence[Part]
+    pieces: Sequence[Intervals]
+    offsets: Sequence[Sequence[int]]
+
+    @classmethod
+    def of(
+        cls, box: Sequence[slice], lines: Sequence[Line], shape: Sequence[int], dtype: Any
+    ) -> Surroundings:
+        """Find the surroundings of a box (slices of all axes) of an image of a shape."""
+        pieces: list[Intervals] = [((part.start, part.stop),) for part in box]
+        parts = [
+            part_along(line, box[line.axis].start, box[line.axis].stop, shape[line.axis], dtype)
+            for line in lines
+        ]
+        for line, part in zip(lines, parts, strict=True):
+            pieces[line.axis] = part.pieces
+        offsets = [
+            [*itertools.accumulate((stop - start for start, stop in each), initial=0)]
+            for each in pieces
+        ]
+        return cls(lines, parts, pieces, offsets)
+
+    def strips(self, axis: int, shape: Sequence[int]) -> Iterator[slice]:
+        """Yield parts of the intervals of an axis, in which an array of a shape has few numbers."""
+        size = math.prod(shape) // max(shape[axis], 1)
+        step = max(1, STRIP // max(size, 1))
+        for low in range(0, shape[axis], step):
+            yield slice(low, min(low + step, shape[axis]))
+
+    def read(self, read: Reader, axis: int, strip: slice, out: Array) -> None:
+        """Store the pixels of a strip along an axis, of all pieces along the others."""
+        for place in itertools.product(*(range(len(each)) for each in self.pieces)):
+            source, target = list[slice](), list[slice]()
+            for k, each in enumerate(place):
+                start, (low, high) = self.pieces[k][each][0], self.offsets[k][each : each + 2]
+                first = 0
+                if k == axis:
+                    low, high, first = max(low, strip.start), min(high, strip.stop), strip.start
+                start += low - self.offsets[k][each]
+                source.append(slice(start, start + high - low))
+                target.append(slice(low - first, high - first))
+            if source[axis].start < source[axis].stop:
+                read(tuple(source), out[tuple(target)])
+
+
 def coefficients_of(
-    read: Callable[[tuple[slice, ...], Array], None],
-    box: Sequence[slice],
-    lines: Sequence[Line],
-    shape: Sequence[int],
-    dtype: np.dtype[Any],
-) -> Array:
+    read: Reader, box: Sequence[slice], lines: Sequence[Line], shape: Sequence[int], out: Array
+) -> None:
     """Compute the coefficients of a box of an image.
+
+    The last line is filtered last.  What the others need of the pixels around the box is read and
+    filtered in strips along this axis, so that little more than the box is in memory.
 
     Args:
         read: stores the pixels of a box in an array.
         box: the slices of all axes.
-        lines: how axes are filtered.
+        lines: how axes are filtered, at least one.
         shape: the shape of the image.
-        dtype: the dtype of the coefficients.
+        out: stores the coefficients, in their dtype.
     """
-    pieces: list[Intervals] = [((part.start, part.stop),) for part in box]
-    parts = [
-        part_along(line, box[line.axis].start, box[line.axis].stop, shape[line.axis], dtype)
-        for line in lines
-    ]
-    for line, part in zip(lines, parts, strict=True):
-        pieces[line.axis] = part.pieces
-    offsets = [np.cumsum([0, *(stop - start for start, stop in each)]) for each in pieces]
-    values = np.empty([int(ends[-1]) for ends in offsets], dtype)
-    for place in itertools.product(*(range(len(each)) for each in pieces)):
-        target = tuple(slice(ends[k], ends[k + 1]) for k, ends in zip(place, offsets, strict=True))
-        pixels = tuple(slice(*each[k]) for k, each in zip(place, pieces, strict=True))
-        read(pixels, values[target])
-    for line, part in zip(lines, parts, strict=True):
-        values = filter_part(
-            values, part, line.axis, line.order, line.boundary, line.fill, threads=1
-        )
-    return values
+    around = Surroundings.of(box, lines, shape, out.dtype)
+    *first, last = zip(lines, around.parts, strict=True)
+    full = [ends[-1] for ends in around.offsets]
+    axis = last[0].axis
+    held = np.empty([full[k] if k == axis else n for k, n in enumerate(out.shape)], out.dtype)
+    for strip in around.strips(axis, full):
+        size = [*full]
+        size[axis] = strip.stop - strip.start
+        values = np.empty(size, out.dtype)
+        around.read(read, axis, strip, values)
+        for line, part in first:
+            values = filtered(values, line, part)
+        held[(slice(None),) * axis + (strip,)] = values
+    beside = max(range(len(full)), key=lambda k: 0 if k == axis else held.shape[k])
+    for strip in around.strips(beside, held.shape):
+        place = (slice(None),) * beside + (strip,)
+        out[place] = filtered(held[place], *last)
+
+
+def filtered(values: Array, line: Line, part: Part) -> Array:
+    """Filter one axis, in this thread."""
+    return filter_part(values, part, line.axis, line.order, line.boundary, line.fill, threads=1)

@@ -135,7 +135,8 @@ def read(call: Call, need: Need, image: Sequence[Array]) -> Window:
     for box in need.region.boxes():
         whole = [slice(0, n) for n in shape]
         whole[lead : lead + len(box)] = box
-        window.write(box, coefficients_of(pixels.read, whole, call.lines, shape, call.wide))
+        out = window.array[window.at(box)]
+        coefficients_of(pixels.read, whole, call.lines, shape, out)
     return window
 
 

@@ -34,4 +34,6 @@ class Coefficients:
 
     def __getitem__(self, region: Region) -> NDArray[Any]:
         """Compute the coefficients of a region."""
-        return coefficients_of(self.pixels.read, region, self.lines, self.shape, self.dtype)
+        out = np.empty([part.stop - part.start for part in region], self.dtype)
+        coefficients_of(self.pixels.read, region, self.lines, self.shape, out)
+        return out

@@ -1,0 +1,80 @@
+"""Zarr sources that are no local folders: stores of Zarr, and addresses."""
+
+from __future__ import annotations
+
+import http.server
+import threading
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import zarr
+from zarr.storage import MemoryStore
+
+import gridsample.zarr
+from gridsample.io.image import FileError
+from gridsample.io.omezarr import read_multiscale
+
+TURN = np.array([[0.9, 0.3, -2.0], [-0.3, 0.9, 7.0], [0.0, 0.0, 1.0]])
+
+
+@pytest.fixture
+def image() -> np.ndarray[Any, Any]:
+    return np.random.default_rng(1).random((30, 41))
+
+
+@pytest.fixture
+def address(tmp_path: Path) -> Iterator[str]:
+    """A server of the files in a folder."""
+
+    class Quiet(http.server.SimpleHTTPRequestHandler):
+        def log_message(self, *arguments: Any) -> None:
+            pass
+
+    handler = partial(Quiet, directory=str(tmp_path))
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_address[1]}"
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+def expected(image: np.ndarray[Any, Any], folder: Path) -> np.ndarray[Any, Any]:
+    zarr.create_array(str(folder / "local"), data=image, chunks=(8, 10))
+    gridsample.zarr.warp(folder / "local", folder / "warped", TURN, mode="cubic")
+    return zarr.open(str(folder / "warped"))["0"][...]
+
+
+def test_stores_in_memory_are_warped_resized_and_halved(
+    image: np.ndarray[Any, Any], tmp_path: Path
+) -> None:
+    store = MemoryStore()
+    zarr.create_array(store, data=image, chunks=(8, 10))
+    whole = expected(image, tmp_path)
+    traffic = gridsample.zarr.warp(store, tmp_path / "out", TURN, mode="cubic")
+    np.testing.assert_array_equal(zarr.open(str(tmp_path / "out"))["0"][...], whole)
+    assert 0 < traffic.reads <= 4 * 5 and traffic.read > 0
+    gridsample.zarr.resize(store, tmp_path / "small", [15, 20])
+    assert read_multiscale(tmp_path / "small").arrays[0].shape == (15, 20)
+    gridsample.zarr.pyramid(store, tmp_path / "levels", levels=2)
+    assert len(read_multiscale(tmp_path / "levels").arrays) == 2
+    like = gridsample.zarr.warp(tmp_path / "local", tmp_path / "like", like=store)
+    assert like.done == 4 * 5
+
+
+def test_addresses_are_read_by_fsspec(
+    image: np.ndarray[Any, Any], tmp_path: Path, address: str
+) -> None:
+    whole = expected(image, tmp_path)
+    for source in (f"file://{tmp_path}/local", f"{address}/local"):
+        gridsample.zarr.warp(source, tmp_path / "out", TURN, mode="cubic", overwrite=True)
+        np.testing.assert_array_equal(zarr.open(str(tmp_path / "out"))["0"][...], whole)
+    with pytest.raises(FileError, match="/absent"):
+        gridsample.zarr.warp(f"{address}/absent", tmp_path / "out", TURN, overwrite=True)
+    with pytest.raises(FileError, match="cannot open nowhere://x"):
+        gridsample.zarr.warp("nowhere://x", tmp_path / "other", TURN)
