@@ -122,7 +122,10 @@ def main() -> None:
         with (
             dask.config.set({"distributed.worker.memory.target": False}),
             distributed.LocalCluster(
-                arguments.workers, threads_per_worker=1, memory_limit=None, dashboard_address=None
+                n_workers=arguments.workers,
+                threads_per_worker=1,
+                memory_limit=None,
+                dashboard_address=None,
             ) as cluster,
             distributed.Client(cluster) as client,
         ):
