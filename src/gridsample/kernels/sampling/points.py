@@ -164,7 +164,7 @@ class Points:
             fresh = lane >= (column - first).to("int32")
             return Group(strip.item, index, fresh, False, strip.below, first, strip.outer)
         lane = self.function.vector(range(self.lanes), self.index)
-        last = (self.call.columns - 1).to(self.index)
+        last = (strip.end - 1).to(self.index)
         number = lane + column.to(self.index)
         fresh, number = number <= last, number.minimum(last)
         each = self.call.points.to(self.index)
