@@ -111,7 +111,7 @@ class Points:
                 function.loop(part.row, part.row_end) as row,
             ):
                 block_end = (block.index + length).minimum(part.column_end)
-                below = (cut & (row.index + 1 < part.row_end)).select(self.call.columns, 0)
+                below = (cut & (row.index + 1 < part.row_end)).select(self.call.columns, STRIP)
                 outer = self.outer_index(row.index)
                 with function.loop(block.index, block_end, STRIP) as column:
                     end = (column.index + STRIP).minimum(block_end)
