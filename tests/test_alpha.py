@@ -80,7 +80,7 @@ def test_opaque_red_beside_transparent_black_stays_red(suffix, dtype, channels, 
     np.testing.assert_allclose(read(f"out.{suffix}"), expected, rtol=1e-6, atol=0)
 
 
-def test_it_is_what_pillow_does():
+def test_warps_match_pillow():
     save("in.png", red_beside_nothing("uint8"))
     assert run("resize", "in.png", "out.png", "--size", "8x4") == 0
     picture = pillow.open("in.png").resize((8, 4), pillow.Resampling.BILINEAR)
@@ -103,7 +103,7 @@ def test_resizing_is_that_of_the_product(dtype):
     np.testing.assert_allclose(read("out.tif"), exact, rtol=0, atol=atol)
 
 
-def test_bands_and_threads_do_not_show(monkeypatch):
+def test_results_do_not_depend_on_bands_and_threads(monkeypatch):
     array = np.random.default_rng(1).integers(0, 256, (63, 41, 4), np.uint8)
     save("in.tif", array)
     roads = (
@@ -120,7 +120,7 @@ def test_bands_and_threads_do_not_show(monkeypatch):
         np.testing.assert_array_equal(read("out.tif"), whole)
 
 
-def test_copies_are_exact_and_keep_hidden_colours():
+def test_pixel_copies_are_exact_and_keep_hidden_colours():
     array = np.random.default_rng(2).integers(0, 256, (7, 9, 4), np.uint8)
     array[:3, :, 3] = 0
     save("in.png", array)
@@ -143,7 +143,7 @@ def test_a_fill_has_alpha_too():
     assert read("out.png")[0, 0].tolist() == [255, 128, 128, 255]
 
 
-def test_colours_that_are_multiplied_already_stay_so():
+def test_premultiplied_colours_stay_premultiplied():
     array = red_beside_nothing("uint8")
     save("in.tif", array, "assocalpha")
     assert run("resize", "in.tif", "out.tif", "--size", "8x1") == 0
@@ -152,7 +152,7 @@ def test_colours_that_are_multiplied_already_stay_so():
     assert read("out.png")[0, 2].tolist() == [255, 0, 0, 223]
 
 
-def test_channels_that_nobody_calls_alpha_are_not():
+def test_unlabelled_channels_are_not_alpha():
     array = red_beside_nothing("uint8")
     save("in.npy", array)
     save("in.tif", array, "unspecified")
@@ -173,7 +173,7 @@ def test_alpha_may_be_any_channel_beyond_the_colours():
     assert read("out.tif").tolist() == [[[1, 6, 0.5]]]
 
 
-def test_alpha_beyond_its_range_does_no_harm():
+def test_alpha_beyond_its_range_is_harmless():
     product = np.array([[0.3, -0.1], [np.inf, 0.0], [0.5, 1.5]])
     back = divide(product.copy(), Alpha(1, 1), np.dtype(np.float64))
     np.testing.assert_allclose(back, [[0, -0.1], [0, 0], [0.5 / 1.5, 1.5]])

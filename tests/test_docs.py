@@ -56,13 +56,13 @@ def name(page: Path) -> str:
     return str(page.relative_to(ROOT))
 
 
-def test_the_blocks_are_found() -> None:
+def test_code_blocks_are_found() -> None:
     assert {name(page) for page in runnable("python")} >= {"README.md", "docs/resizing.md"}
     assert {name(page) for page in runnable("sh")} >= {"docs/index.md", "docs/files.md"}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name)
-def test_every_block_can_be_seen(page: Path) -> None:
+def test_every_block_is_rendered(page: Path) -> None:
     text, page_blocks = page.read_text(encoding="utf-8"), blocks(page)
     assert text.count("\n```") + text.startswith("```") == 2 * len(page_blocks)
     assert all(block.language for block in page_blocks)
@@ -142,7 +142,7 @@ def run_commands(code: str, capsys: pytest.CaptureFixture[str]) -> tuple[int, st
     return 0, ""
 
 
-def test_commands_are_told_apart(capsys: pytest.CaptureFixture[str]) -> None:
+def test_commands_are_split(capsys: pytest.CaptureFixture[str]) -> None:
     code = "gridsample info a.png\ngridsample info a.png || echo\ngridsample info $1\n"
     assert len([*filter(str.strip, PLAIN.split(code))]) == 2
     assert run_commands("gridsample info nothing.png\n", capsys)[0] == 2

@@ -81,7 +81,7 @@ CASES = [((2, 9, 20, 24), (23, 17, 31)), ((1, 14, 12, 15), (9, 19, 15))]
 @pytest.mark.parametrize("order", [0, 1, 3])
 @pytest.mark.parametrize("axis", [None, 0, 1, 2])
 @pytest.mark.parametrize(("shape", "size"), CASES)
-def test_nnunets_function(shape, size, axis, order, order_z, is_seg):
+def test_resample_matches_nnunet(shape, size, axis, order, order_z, is_seg):
     data = np.stack([labels_like(shape[1:]) for _ in range(shape[0])])
     if not is_seg:
         data = rng.random(shape, dtype=np.float32)
@@ -98,7 +98,7 @@ def test_nnunets_function(shape, size, axis, order, order_z, is_seg):
             np.testing.assert_allclose(np.asarray(result), wanted, rtol=0, atol=5e-6)
 
 
-def test_labels_are_exact_where_nothing_ties():
+def test_labels_are_exact_without_ties():
     labels = labels_like((13, 14, 15), np.int16)
     result = resample_data_or_seg_to_shape(labels[None], (17, 11, 18), (1,) * 3, (1,) * 3, True, 1)
     shares = [
@@ -113,7 +113,7 @@ def test_labels_are_exact_where_nothing_ties():
 
 @pytest.mark.parametrize("dtype", [np.uint8, np.int32, np.float32, bool])
 @pytest.mark.parametrize("order", [0, 1, 3])
-def test_resampled_labels_have_the_largest_share(dtype, order):
+def test_resampled_labels_have_the_largest_weight(dtype, order):
     labels = labels_like((9, 14, 10)).astype(dtype)
     spacing, new = (1.0, 0.8, 2.0), (0.7, 1.3, 1.5)
     result = resample(labels, spacing, new, is_label=True, order=order)
@@ -143,7 +143,7 @@ def test_ties_go_to_the_smaller_label():
     assert result[0, 0].tolist() == [[2, 3, 3], [4, 0, 3], [4, 4, 1]]
 
 
-def test_a_slab_at_a_time_changes_nothing(monkeypatch):
+def test_results_do_not_depend_on_slabs(monkeypatch):
     volume, labels = rng.random((2, 12, 13, 14)), labels_like((2, 12, 13, 14))
     calls = [
         lambda **options: resample(volume, (5, 1, 1), (2, 1.3, 1.1), order_separate=3, **options),
@@ -159,7 +159,7 @@ def test_a_slab_at_a_time_changes_nothing(monkeypatch):
         np.testing.assert_allclose(call(), wanted, rtol=0, atol=1e-12)
 
 
-def test_which_axis_is_apart():
+def test_the_anisotropic_axis_is_detected():
     axis = medical.anisotropic_axis
     assert axis([3.1, 1, 1], [1, 1, 1], 3) == 0
     assert axis([1, 3, 1], [1, 1, 1], 3) is None
@@ -189,7 +189,7 @@ def test_a_plane_and_integers():
     assert resample(plane, (1, 1), (99, 99)).shape == (1, 1)
 
 
-def test_the_input_is_only_read():
+def test_the_input_is_not_modified():
     data = rng.random((1, 4, 5, 6))
     kept = data.copy()
     for array in (data, torch.from_numpy(data)):
@@ -236,7 +236,7 @@ def test_tensors_are_differentiable():
         ({"separate_axis": "z"}, "separate_axis must be"),
     ],
 )
-def test_volumes_and_spacings_that_are_refused(change, message):
+def test_invalid_volumes_and_spacings_are_rejected(change, message):
     arguments = {"data": np.ones((4, 4)), "spacing": (1, 1), "new_spacing": (1, 2)}
     with pytest.raises((ValueError, TypeError), match=message):
         resample(**(arguments | change))

@@ -11,7 +11,7 @@ from gridsample.nn import CenterPool, Downsample, PatchDownsample, Pyramid, Upsa
 
 
 @pytest.mark.parametrize("mode", ["nearest", "bilinear", "bicubic"])
-def test_upsample_is_torchs(mode: str) -> None:
+def test_upsample_matches_torch(mode: str) -> None:
     torch.manual_seed(0)
     image = torch.randn(2, 3, 5, 7)
     options = {} if mode == "nearest" else {"align_corners": True}
@@ -22,7 +22,7 @@ def test_upsample_is_torchs(mode: str) -> None:
         assert not [*mine.parameters()]
 
 
-def test_downsample_skips_nothing() -> None:
+def test_downsample_reads_every_pixel() -> None:
     torch.manual_seed(0)
     image = torch.randn(2, 3, 12, 10)
     torch.testing.assert_close(
@@ -38,7 +38,7 @@ def test_downsample_skips_nothing() -> None:
 
 
 @pytest.mark.parametrize("mode", ["spline5", "lanczos2", gridsample.methods.keys(-0.6)])
-def test_modules_take_every_method(mode: object) -> None:
+def test_modules_accept_every_method(mode: object) -> None:
     image = torch.randn(1, 2, 9, 10, generator=torch.Generator().manual_seed(0))
     for module, smooth in (
         (Upsample((4, 17), mode=mode), False),
@@ -63,7 +63,7 @@ def test_patches_are_a_strided_convolution(rank: int) -> None:
     assert module.project.weight.grad.abs().max() > 0
 
 
-def test_center_pool_means_cells() -> None:
+def test_center_pool_averages_cells() -> None:
     torch.manual_seed(0)
     image = torch.randn(2, 3, 6, 12, dtype=torch.float64)
     even = [[(2 * i + 1) / m - 1 for i in range(m)] for m in (4, 3)]
@@ -83,7 +83,7 @@ def test_center_pool_means_cells() -> None:
 @pytest.mark.covering(ordinary=0, slow=2)
 @pytest.mark.parametrize("kind", ["gaussian", "laplacian"])
 @pytest.mark.parametrize("shape", [(37,), (16, 9), (6, 7, 5)])
-def test_pyramids_are_undone(kind: str, shape: tuple[int, ...]) -> None:
+def test_pyramids_are_invertible(kind: str, shape: tuple[int, ...]) -> None:
     torch.manual_seed(0)
     image = torch.randn(2, 3, *shape, dtype=torch.float64).requires_grad_()
     pyramid = Pyramid(3, kind)

@@ -77,7 +77,7 @@ def test_quarter_turns_are_exact(turns, size):
         np.testing.assert_array_equal(inverse, np.eye(3))
 
 
-def test_which_maps_land_on_pixels():
+def test_maps_that_land_on_pixels_are_exact():
     lands = {
         (("translate", (3, -2)),): True,
         (("translate", (0.5, 0)),): False,
@@ -137,7 +137,7 @@ def test_the_canvas_is_centred_unless_a_matrix_names_its_pixels():
         ([("translate", [math.inf, 0])], "finite"),
     ],
 )
-def test_steps_that_are_refused(steps, message):
+def test_invalid_steps_are_rejected(steps, message):
     with pytest.raises(ValueError, match=message) as caught:
         warp.inverse_map(steps, (5, 4), (5, 4))
     assert "\n" not in str(caught.value)

@@ -95,7 +95,7 @@ def itk_field(field: Displacement) -> sitk.DisplacementFieldTransform:
 @pytest.mark.parametrize("rank", [2, 3])
 @pytest.mark.parametrize("mode", ["linear", "spline3"])
 @pytest.mark.parametrize("kind", ["none", "affine", "field", "both"])
-def test_results_are_simpleitks(rank: int, mode: str, kind: str) -> None:
+def test_results_match_simpleitk(rank: int, mode: str, kind: str) -> None:
     image, affine, (out, target) = case(rank)
     matrix, field = transforms(rank)
     ours: list[Any] = {"none": [], "affine": [matrix], "field": [field], "both": [matrix, field]}[
@@ -116,7 +116,7 @@ def test_results_are_simpleitks(rank: int, mode: str, kind: str) -> None:
     assert error < 1e-6  # of a range of 1
 
 
-def test_an_image_ends_where_simpleitks_does() -> None:
+def test_image_edges_match_simpleitk() -> None:
     image, affine, (out, target) = case(2)
     expected = sitk.Resample(
         as_itk(image, affine), as_itk(np.zeros(out), target), sitk.Transform(2, sitk.sitkIdentity),
@@ -131,7 +131,7 @@ def test_an_image_ends_where_simpleitks_does() -> None:
 
 
 @pytest.mark.parametrize("order", [1, 3])
-def test_voxels_in_the_order_of_the_array_are_nibabels(order: int) -> None:
+def test_array_order_matches_nibabel(order: int) -> None:
     image, source, (out, target) = case(3)
     expected = nibabel.processing.resample_from_to(
         nibabel.Nifti1Image(image, source), (out, target), order=order, mode="constant"
@@ -165,7 +165,7 @@ def test_the_orders_of_axes_differ_by_a_transpose(kind: str) -> None:
         np.testing.assert_allclose(found, plain, rtol=0, atol=1e-12)
 
 
-def test_fields_end_where_their_voxels_end() -> None:
+def test_fields_end_at_their_outer_voxels() -> None:
     image = np.arange(9.0)
     field = Displacement(np.array([[1.0], [2.0]]), [[1.0, 3.0], [0.0, 1.0]])  # from 2.5 to 4.5 mm
     like = (9,), [[0.5, 1.0], [0.0, 1.0]]  # 1 mm to 5 mm
@@ -325,7 +325,7 @@ def test_precision() -> None:
     np.testing.assert_allclose(found, wide, rtol=0, atol=3e-6)
 
 
-def test_affines_and_options_that_are_refused() -> None:
+def test_invalid_affines_and_options_are_rejected() -> None:
     image, like = np.ones((5, 6)), ((3, 4), np.eye(3))
     for arguments, error, message in (
         ((image, np.eye(4), ((3, 4, 5), np.eye(4))), ValueError, "with the 3 spatial axes of affi"),

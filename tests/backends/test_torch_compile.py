@@ -35,7 +35,7 @@ def check(name: str, *arguments: Any) -> None:
 
 
 @pytest.mark.slow
-def test_operators_keep_to_their_schemas() -> None:
+def test_operators_pass_opcheck() -> None:
     image, grid = tensors()
     values = torch.ones(2, 3, 4, 6)
     check("gather", image, grid, *options(0, 0))
@@ -58,7 +58,7 @@ def warp(theta: Tensor, image: Tensor, grid: Tensor) -> Tensor:
         pytest.param("inductor", True, False, marks=pytest.mark.slow),
     ],
 )
-def test_compiled_without_a_break(backend: str, dynamic: bool, last: bool) -> None:
+def test_compiles_without_graph_breaks(backend: str, dynamic: bool, last: bool) -> None:
     torch.compiler.reset()
     compiled = torch.compile(warp, fullgraph=True, dynamic=dynamic, backend=backend)
     for spatial in ((5, 7), (6, 9)):
@@ -98,7 +98,7 @@ EVERY: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("name", cases.slow_after(1, EVERY))
-def test_every_function_compiled_without_a_break(name: str) -> None:
+def test_every_function_compiles_without_graph_breaks(name: str) -> None:
     torch.compiler.reset()
     given = tensors()
     expected = EVERY[name](*given)
@@ -106,7 +106,7 @@ def test_every_function_compiled_without_a_break(name: str) -> None:
     torch.testing.assert_close(compiled(*given), expected)
 
 
-def test_exported_with_sizes_left_open() -> None:
+def test_exports_with_dynamic_sizes() -> None:
     class Warp(torch.nn.Module):
         def forward(self, image: Tensor, grid: Tensor) -> Tensor:
             return gridsample.grid_sample(image, grid, "bicubic")
@@ -121,7 +121,7 @@ def test_exported_with_sizes_left_open() -> None:
     torch.testing.assert_close(program.module()(image, grid), Warp()(image, grid))
 
 
-def test_kernels_of_torch_are_looked_up_when_a_graph_is_made() -> None:
+def test_torch_kernels_are_looked_up_when_a_graph_is_compiled() -> None:
     """A call for a device without kernels of ours asks which of its operators torch has there."""
 
     @torch.compile(backend="eager", fullgraph=True)

@@ -77,7 +77,7 @@ MIXED = [
 @pytest.mark.parametrize("corners", [False, True])
 @pytest.mark.parametrize(("items", "grids"), [(1, 1), (1, 2), (2, 1), (2, 2)])
 @pytest.mark.parametrize(("mode", "boundary"), MIXED)
-def test_second_order_of_every_mix(
+def test_second_order_of_every_combination_of_axes(
     mode: Any, boundary: Any, items: int, grids: int, corners: bool
 ) -> None:
     sample, both = sampling(mode, boundary, corners), small(len(mode), items, grids, corners)
@@ -212,7 +212,7 @@ def test_only_what_is_needed_is_computed(monkeypatch: pytest.MonkeyPatch) -> Non
         assert calls.pop() == needed and not calls
 
 
-def test_no_more_is_saved_than_the_arguments() -> None:
+def test_autograd_saves_only_the_arguments() -> None:
     image, grid = small(2)
     saved: list[Tensor] = []
     with torch.autograd.graph.saved_tensors_hooks(lambda t: saved.append(t) or t, lambda t: t):

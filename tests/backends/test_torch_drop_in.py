@@ -55,7 +55,7 @@ def results(image: Tensor, grid: Tensor, options: dict[str, Any]) -> tuple[Tenso
 @pytest.mark.slow
 @pytest.mark.parametrize("strict", [False, True])
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
-def test_samples_of_torch_give_what_they_give_in_torch(dtype: torch.dtype, strict: bool) -> None:
+def test_sampling_opinfo_samples_match_torch(dtype: torch.dtype, strict: bool) -> None:
     """In half precision torch's own result of the same numbers in float32 is the truth."""
     wide = torch.promote_types(dtype, torch.float32)
     error, count = 8 * torch.finfo(dtype).eps, 0
@@ -72,7 +72,7 @@ def test_samples_of_torch_give_what_they_give_in_torch(dtype: torch.dtype, stric
 
 
 @pytest.mark.slow
-def test_large_samples_of_torch_give_what_they_give_in_torch() -> None:
+def test_large_sampling_opinfo_samples_match_torch() -> None:
     for image, grid, options in samples("reference_inputs", torch.float64):
         theirs = results(image, grid, options)
         with patch():
@@ -113,7 +113,7 @@ def test_nearest_rounds_as_in_torch_at_every_tie() -> None:
 
 
 @pytest.mark.parametrize("rank", [2, 3])
-def test_channels_last_gives_the_same(rank: int) -> None:
+def test_channels_last_gives_the_same_values(rank: int) -> None:
     rng = cases.generator("last", rank)
     form = {2: torch.channels_last, 3: torch.channels_last_3d}[rank]
     image = torch.from_numpy(rng.standard_normal((2, 9, *(5, 7, 6)[:rank])))
@@ -127,7 +127,7 @@ def test_channels_last_gives_the_same(rank: int) -> None:
 
 
 @pytest.mark.slow
-def test_planes_of_more_than_two_thousand_million_pixels() -> None:
+def test_planes_of_more_than_two_billion_pixels() -> None:
     """Offsets are 64-bit where 32 do not hold them."""
     height, width = 2, 2**30 + 8
     image = torch.zeros(1, 1, height, width, dtype=torch.uint8)
@@ -150,7 +150,7 @@ def test_tensors_on_several_devices_are_named() -> None:
 
 @pytest.mark.parametrize("place", ["input", "grid"])
 @pytest.mark.parametrize("dtype", [torch.int64, torch.complex64], ids=str)
-def test_errors_for_types_have_torchs_type(dtype: torch.dtype, place: str) -> None:
+def test_dtype_errors_have_torchs_exception_type(dtype: torch.dtype, place: str) -> None:
     given = {"input": torch.ones(1, 1, 2, 2), "grid": torch.zeros(1, 1, 1, 2)}
     given[place] = given[place].to(dtype)
     with pytest.raises(RuntimeError):
@@ -233,7 +233,7 @@ RESIZERS = [
 
 @pytest.mark.filterwarnings("ignore:`?nn.functional.upsample:UserWarning")
 @pytest.mark.parametrize(("name", "variant"), cases.slow_after(1, RESIZERS))
-def test_resizing_samples_of_torch_give_what_they_give_in_torch(name: str, variant: str) -> None:
+def test_resizing_opinfo_samples_match_torch(name: str, variant: str) -> None:
     info = described(f"nn.functional.{name}", variant)
     count = 0
     for one in info.sample_inputs("cpu", torch.float64, requires_grad=False):
@@ -250,7 +250,7 @@ def test_resizing_samples_of_torch_give_what_they_give_in_torch(name: str, varia
     assert count >= 4
 
 
-def test_uint8_bicubic_is_what_floats_give() -> None:
+def test_uint8_bicubic_matches_float() -> None:
     """Torch's is up to 27 from its own of floats."""
     torch.manual_seed(0)
     image = torch.randint(0, 256, (1, 1, 30, 30), dtype=torch.uint8)

@@ -50,7 +50,7 @@ def test_derivatives_of_both_orders(mode: str, boundary: Any, channels: int) -> 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("mode", "boundary"), [("bilinear", "zeros"), ("bicubic", "missing")])
-def test_derivatives_where_kernels_average(mode: str, boundary: str) -> None:
+def test_derivatives_of_means_computed_by_kernels(mode: str, boundary: str) -> None:
     rng = cases.generator("torch missing", "kernels", mode)
     image, hole, _ = given(rng, (1, 2, 4, 5), (1,))
     grid = torch.tensor(rng.uniform(-1.2, 1.2, (1, 3, 2)), requires_grad=True)
@@ -112,7 +112,7 @@ def test_derivatives_of_affine_maps_resizing_and_splatting() -> None:
 @pytest.mark.covering(ordinary=1, slow=2)
 @pytest.mark.parametrize("boundary", ["missing", "antisymmetric", ("missing", "zeros")])
 @pytest.mark.parametrize("dtype", [torch.float64, torch.complex128])
-def test_gradients_are_those_of_arrays(boundary: Any, dtype: torch.dtype) -> None:
+def test_gradients_match_arrays(boundary: Any, dtype: torch.dtype) -> None:
     rng = cases.generator("torch missing", str(boundary), str(dtype))
     image, hole, weights = given(rng, (1, 2, 4, 5), (2, 2, 4, 5))
     image = torch.where(hole, torch.nan, image).to(dtype).detach().requires_grad_()
@@ -131,7 +131,7 @@ def test_gradients_are_those_of_arrays(boundary: Any, dtype: torch.dtype) -> Non
     assert not by_autograd[0][hole].any()
 
 
-def test_a_point_without_coordinate_leaves_gradients_clean() -> None:
+def test_invalid_points_do_not_contaminate_gradients() -> None:
     image = torch.tensor([[[1.0, torch.nan, 3.0]]], requires_grad=True)
     grid = torch.tensor([[[0.1], [torch.nan], [0.9]]], requires_grad=True)
     result = gridsample.grid_sample(image, grid, padding_mode="missing", **IGNORE)
@@ -162,7 +162,7 @@ def test_transforms_sample_the_same_bits_where_nothing_is_missing(channels: int)
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.uint8])
-def test_narrow_types_are_divided_in_full_precision(dtype: torch.dtype) -> None:
+def test_narrow_dtypes_are_divided_in_full_precision(dtype: torch.dtype) -> None:
     rng = cases.generator("torch missing", str(dtype))
     image = torch.tensor(rng.uniform(0, 200, (1, 2, 5, 6))).to(dtype)
     weights, grid = torch.tensor(rng.random((1, 1, 5, 6)) < 0.6), rng.uniform(-1, 1, (1, 9, 2))

@@ -94,7 +94,7 @@ def test_a_mode_for_each_axis() -> None:
 
 
 @pytest.mark.slow
-def test_nearest_takes_our_pixels_where_runtimes_would_take_others() -> None:
+def test_nearest_selects_the_same_pixels_as_the_library() -> None:
     """They divide by 2 / 14 in single precision, which is not 7."""
     image = torch.arange(14.0).reshape(1, 1, 14)
     exported = check(Resize({"size": 2, "mode": "nearest"}), image, atol=0)
@@ -104,7 +104,7 @@ def test_nearest_takes_our_pixels_where_runtimes_would_take_others() -> None:
 
 
 @pytest.mark.parametrize("rank", cases.slow_after(1, [2, 1, 3]))
-def test_sizes_left_open_stay_open(rank: int) -> None:
+def test_dynamic_sizes_stay_dynamic(rank: int) -> None:
     modes = ("nearest", "linear", "cubic")
     model = Resize(
         *({"scale_factor": 2, "mode": mode} for mode in modes),
@@ -137,7 +137,7 @@ class UNet(nn.Module):
 
 
 @pytest.mark.parametrize("how", cases.slow_after(1, ["ours", "patched", "open"]))
-def test_a_u_net_is_written(how: str) -> None:
+def test_a_u_net_is_exported(how: str) -> None:
     torch.manual_seed(0)
     image = tensor(2, 3, 12, 17)
     options = {"dynamic_shapes": ({0: OPEN, 2: OPEN, 3: OPEN},)} if how == "open" else {}
@@ -166,7 +166,7 @@ def test_a_program_is_lowered() -> None:
 
 
 @pytest.mark.slow
-def test_a_mean_of_whole_pixels_is_a_pool() -> None:
+def test_integer_area_downscaling_exports_as_pooling() -> None:
     model = Resize({"size": (3, 7), "mode": "area"})
     assert operators(check(model, tensor(1, 2, 9, 14))) == ["AveragePool"]
 
@@ -177,7 +177,7 @@ def test_a_mean_of_whole_pixels_is_a_pool() -> None:
     [torch.float16, torch.bfloat16, torch.uint8, torch.int16, torch.bool],
     ids=str,
 )
-def test_types_are_kept(dtype: torch.dtype) -> None:
+def test_dtypes_are_kept(dtype: torch.dtype) -> None:
     """But for a rounding of the type, where a sum is just between two numbers: at most 1 here."""
     image = (tensor(1, 2, 9, 7) * 50).to(dtype)
     model = Resize({"size": (5, 11), "mode": "nearest"}, {"size": (5, 11), "mode": "cubic"})
@@ -201,7 +201,7 @@ class Typed(nn.Module):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("rounding", ["pillow", "torch"])
-def test_bytes_that_are_rounded_between_axes(rounding: str) -> None:
+def test_bytes_rounded_between_axes(rounding: str) -> None:
     image = (tensor(1, 2, 19, 9) > 0).to(torch.uint8) * 255
     model = Resize({"size": (8, 20), "mode": "cubic", "antialias": True, "rounding": rounding})
     check(model, image, atol=1)
@@ -222,7 +222,7 @@ def test_bytes_that_are_rounded_between_axes(rounding: str) -> None:
         ({"mode": "linear"}, torch.complex64, r"input torch\.complex64"),
     ],
 )
-def test_what_onnx_cannot_express_is_named(
+def test_unsupported_options_are_named(
     how: dict[str, Any], dtype: torch.dtype, message: str
 ) -> None:
     image = torch.ones(1, 1, 9, 7, dtype=dtype)

@@ -79,7 +79,7 @@ def close(ours: Any, theirs: Any, tolerance: float = 1e-12) -> None:
     ],
     ids=str,
 )
-def test_all_functions_have_the_arrays_numbers(
+def test_all_functions_match_arrays(
     mode: Any, boundary: Any, more: dict[str, Any], last: bool
 ) -> None:
     image, grid = inputs(more)
@@ -143,7 +143,7 @@ def test_splines_of_halves_are_summed_in_float32() -> None:
         assert (error <= torch.finfo(kind).eps * exact.abs() / 2 + 1e-5).all()
 
 
-def test_filter_of_tensors() -> None:
+def test_prefilter_of_tensors() -> None:
     image = inputs({})[0].detach()
     for boundary, adjoint in itertools.product(("mirror", ("wrap", "symmetric")), (False, True)):
         how = (3, boundary, (1, -1))
@@ -167,7 +167,7 @@ def test_filter_of_tensors() -> None:
         close(ours, gridsample.spline_filter(line.numpy(), 3, "zeros", 0))
 
 
-def test_filter_by_matrices_is_the_filter() -> None:
+def test_prefilter_by_matrices_matches_the_prefilter() -> None:
     """What tensors on a GPU get."""
     from gridsample.backends.torch.filtering import prefilter_by_matrices
 
@@ -248,7 +248,9 @@ def test_batched_derivatives(
 @pytest.mark.parametrize(
     ("mode", "boundary", "more"), cases.slow_after(1, [CHOSEN[6], CHOSEN[0], CHOSEN[5]]), ids=str
 )
-def test_kin_are_differentiable(mode: Any, boundary: Any, more: dict[str, Any]) -> None:
+def test_related_operations_are_differentiable(
+    mode: Any, boundary: Any, more: dict[str, Any]
+) -> None:
     image, grid = inputs(more)
     how = (mode, boundary)
     spread = {name: value for name, value in more.items() if name != "fill_value"}
@@ -284,7 +286,7 @@ def test_normalized_splats_are_differentiable() -> None:
 
 @pytest.mark.covering(ordinary=0, slow=2)
 @pytest.mark.parametrize("boundaries", [("mirror", "wrap"), ("zeros", "border")])
-def test_filter_is_linear_to_torch(boundaries: tuple[str, str]) -> None:
+def test_prefilter_is_linear_for_autograd(boundaries: tuple[str, str]) -> None:
     image = inputs({})[0]
 
     def coefficients(image: Tensor) -> Tensor:
@@ -299,7 +301,7 @@ def test_filter_is_linear_to_torch(boundaries: tuple[str, str]) -> None:
     assert set(results.values()) == {"SUCCESS"}
 
 
-def test_nothing_is_derived_by_the_fill() -> None:
+def test_gradients_beside_a_constant_fill_value() -> None:
     """Out of the image the fill is constant; beside it, its share of the weight moves."""
     image = torch.full((1, 1, 4), 5.0, dtype=torch.float64, requires_grad=True)
     grid = torch.tensor([[[9.0], [-0.25]]], dtype=torch.float64, requires_grad=True)
@@ -406,7 +408,7 @@ def test_transforms_agree() -> None:
 @pytest.mark.parametrize(
     ("mode", "boundary", "more"), cases.slow_after(1, CHOSEN[2:] + CHOSEN[:2]), ids=str
 )
-def test_compiled_without_a_break(mode: Any, boundary: Any, more: dict[str, Any]) -> None:
+def test_compiles_without_graph_breaks(mode: Any, boundary: Any, more: dict[str, Any]) -> None:
     torch.compiler.reset()
 
     def loss(image: Tensor, grid: Tensor) -> Tensor:
@@ -426,7 +428,7 @@ def test_compiled_without_a_break(mode: Any, boundary: Any, more: dict[str, Any]
 
 @pytest.mark.slow
 @pytest.mark.parametrize("dynamic", [False, True])
-def test_kin_compiled_without_a_break(dynamic: bool) -> None:
+def test_related_operations_compile_without_graph_breaks(dynamic: bool) -> None:
     torch.compiler.reset()
 
     def kin(image: Tensor, grid: Tensor) -> tuple[Tensor, ...]:
@@ -449,7 +451,7 @@ def test_kin_compiled_without_a_break(dynamic: bool) -> None:
             assert (one.shape, one.dtype, one.is_meta) == (other.shape, other.dtype, True)
 
 
-def test_an_exported_program_holds_all_that_it_needs(tmp_path: Any) -> None:
+def test_exported_programs_are_self_contained(tmp_path: Any) -> None:
     class Sample(torch.nn.Module):
         def forward(self, image: Tensor, grid: Tensor) -> Tensor:
             how = {"coords": "pixel", "fill_value": FILL}
@@ -489,9 +491,7 @@ def test_an_exported_program_holds_all_that_it_needs(tmp_path: Any) -> None:
     ],
     ids=str,
 )
-def test_errors_are_those_of_arrays(
-    changes: dict[str, Any], error: type[Exception], message: str
-) -> None:
+def test_errors_match_arrays(changes: dict[str, Any], error: type[Exception], message: str) -> None:
     image, grid = torch.ones(1, 2, 4, 5), torch.zeros(1, 9, 2)
     with pytest.raises(error, match=message):
         gridsample.grid_sample(image, grid, **changes)
@@ -499,7 +499,7 @@ def test_errors_are_those_of_arrays(
         gridsample.grid_sample(image, grid, **changes)  # the long way
 
 
-def test_types_that_are_not_taken_are_refused_everywhere() -> None:
+def test_unsupported_dtypes_are_rejected_by_every_function() -> None:
     image, grid = torch.ones(1, 2, 4, 5), torch.zeros(1, 9, 2)
     odd = torch.float8_e5m2
     for call, name in (

@@ -51,7 +51,7 @@ def test_derivatives_of_both_modes_and_their_batches(
     assert torch.autograd.gradgradcheck(function, leaf)
 
 
-def test_double_backward_reaches_through_what_follows() -> None:
+def test_double_backward_propagates_through_later_operations() -> None:
     leaf = image(1, 1, 4, 4).requires_grad_()
     out = gridsample.interpolate(leaf, 7, mode="cubic").pow(3).sum()
     (grad,) = torch.autograd.grad(out, leaf, create_graph=True)
@@ -95,7 +95,7 @@ def test_the_adjoint_identity_in_float32() -> None:
         assert abs(left - right) <= 1e-5 * g.norm() * y.norm()
 
 
-def test_operator_keeps_to_its_schema() -> None:
+def test_operator_passes_opcheck() -> None:
     given = image(2, 3, 5, 7).requires_grad_()
     for transposed in (False, True):
         methods, scales = [OWN.text, "spline2"], [0.0, 1.3]
@@ -114,7 +114,7 @@ def test_operator_keeps_to_its_schema() -> None:
         ("inductor", True, False),
     ],
 )
-def test_compiled_without_a_break(backend: str, dynamic: bool, last: bool) -> None:
+def test_compiles_without_graph_breaks(backend: str, dynamic: bool, last: bool) -> None:
     def function(given: Tensor) -> Tensor:
         small = gridsample.interpolate(given * 2, scale_factor=0.8, mode=OWN, antialias=True)
         small = gridsample.interpolate(small, scale_factor=0.6, mode="area")
@@ -159,7 +159,7 @@ def layouts(rank: int) -> dict[str, Tensor]:
 
 @pytest.mark.parametrize("strict", [False, True])
 @pytest.mark.parametrize("rank", [2, 3])
-def test_results_have_the_layout_of_torchs(rank: int, strict: bool) -> None:
+def test_results_have_the_memory_format_of_torch(rank: int, strict: bool) -> None:
     """Also where there are gaps between the pixels of a channels-last image."""
     linear = {2: "bilinear", 3: "trilinear"}[rank]
     for name, given in layouts(rank).items():
@@ -181,7 +181,7 @@ def test_strided_images_of_every_kind_of_dtype(dtype: torch.dtype) -> None:
         torch.testing.assert_close(ours, dense, rtol=0, atol=1 if dtype == torch.uint8 else 0)
 
 
-def test_an_exported_program_knows_a_method_of_ones_own() -> None:
+def test_exported_programs_know_custom_methods() -> None:
     class Half(torch.nn.Module):
         def forward(self, given: Tensor) -> Tensor:
             result: Tensor = gridsample.interpolate(given, (3, 4), mode=OWN, antialias=True)
@@ -197,7 +197,7 @@ def test_an_exported_program_knows_a_method_of_ones_own() -> None:
 @pytest.mark.covering(ordinary=1, slow=2)
 @pytest.mark.parametrize("mode", ["spline2", "spline7", "lanczos4", OWN])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.uint8, torch.complex64])
-def test_new_methods_are_those_of_arrays(mode: Any, dtype: torch.dtype) -> None:
+def test_new_methods_match_arrays(mode: Any, dtype: torch.dtype) -> None:
     given = (image(2, 3, 9, 7).abs() * 50).to(dtype)
     for smooth in (False, True):
         tensor = gridsample.interpolate(given, (4, 9), mode=mode, antialias=smooth)
@@ -232,7 +232,7 @@ def test_arrays_and_tensors_agree() -> None:
     torch.testing.assert_close(out, exact.bfloat16(), rtol=2**-7, atol=0)
 
 
-def test_conjugates_and_shapes_without_numbers() -> None:
+def test_conjugate_views_and_meta_tensors() -> None:
     given = image(1, 2, 4, 5, dtype=torch.complex128)
     out = gridsample.interpolate(given.conj(), 3, mode="linear")
     torch.testing.assert_close(out, gridsample.interpolate(given, 3, mode="linear").conj())

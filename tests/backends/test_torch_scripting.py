@@ -71,7 +71,7 @@ def saved(model: Any) -> Any:
 
 
 @STRICT
-def test_models_script(strict: bool) -> None:
+def test_models_can_be_scripted(strict: bool) -> None:
     before = torch.jit.script(Warp())
     with patch(strict=strict):
         model = torch.jit.script(Warp())
@@ -81,7 +81,7 @@ def test_models_script(strict: bool) -> None:
 
 
 @STRICT
-def test_functions_script(strict: bool) -> None:
+def test_functions_can_be_scripted(strict: bool) -> None:
     """Each of the functions alone, with every kind of size that TorchScript knows."""
 
     def whole(image: Tensor) -> Tensor:
@@ -110,7 +110,7 @@ def test_functions_script(strict: bool) -> None:
 
 
 @STRICT
-def test_models_trace_and_stay_general(strict: bool) -> None:
+def test_traced_models_stay_general(strict: bool) -> None:
     before = torch.jit.trace(Warp(), tensors())
     with patch(strict=strict):
         model = torch.jit.trace(Warp(), tensors())
@@ -140,7 +140,7 @@ def test_models_become_graphs_of_operators(strict: bool) -> None:
 
 
 @pytest.mark.slow
-def test_models_compile_and_export_with_sizes_left_open() -> None:
+def test_models_compile_and_export_with_dynamic_sizes() -> None:
     torch.compiler.reset()
     with patch():
         check(torch.compile(Warp(), fullgraph=True, dynamic=True, backend="aot_eager"), 5, 8)
@@ -181,7 +181,7 @@ def trace(function: Any, *given: Tensor) -> Any:
     return saved(torch.jit.trace(function, given))
 
 
-def test_our_functions_trace_and_what_they_sample_stays_open() -> None:
+def test_our_functions_trace_with_dynamic_inputs() -> None:
     image, theta = tensors()
     grid = torch.rand(1, 3, 4, 2)
     larger, points = torch.rand(1, 2, 8, 7), torch.rand(1, 6, 5, 2)
@@ -219,7 +219,7 @@ def test_traced_functions_have_derivatives() -> None:
 
 
 @pytest.mark.filterwarnings("default::torch.jit.TracerWarning")
-def test_a_size_that_becomes_a_constant_is_warned_of() -> None:
+def test_tracing_warns_of_sizes_that_become_constants() -> None:
     image = tensors()[0]
     calls = (
         lambda image: gridsample.interpolate(image, image.shape[2] * 2),

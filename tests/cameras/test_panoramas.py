@@ -44,7 +44,7 @@ EDGES = [
 @pytest.mark.covering(ordinary=1, slow=2)
 @BOTH
 @pytest.mark.parametrize("mode", ["bilinear", "bicubic", "spline3"])
-def test_seams_are_as_exact_as_everything_else(source: cameras.Projection, mode: str) -> None:
+def test_seams_are_as_accurate_as_the_interior(source: cameras.Projection, mode: str) -> None:
     image = picture(source)
 
     def error(direction: Any) -> float:
@@ -72,7 +72,7 @@ def test_constant_images_stay_constant(source: cameras.Projection) -> None:
 
 
 @BOTH
-def test_values_do_not_jump(source: cameras.Projection) -> None:
+def test_values_are_continuous_across_seams(source: cameras.Projection) -> None:
     """Across an edge, random pixels are interpolated as continuously as within a face."""
     image = np.random.default_rng(0).normal(size=(1, 1, *source.shape))
     # At the poles of a panorama, all pixels of a row meet.
@@ -86,7 +86,7 @@ def test_values_do_not_jump(source: cameras.Projection) -> None:
 
 
 @BOTH
-def test_a_projection_of_itself_is_the_same(source: cameras.Projection) -> None:
+def test_converting_to_the_same_projection_is_the_identity(source: cameras.Projection) -> None:
     image = np.random.default_rng(1).normal(size=(2, 3, *source.shape))
     result = cameras.convert_panorama(image, source, source)
     np.testing.assert_allclose(result, image, rtol=0, atol=1e-11)
@@ -102,7 +102,7 @@ def test_small_panoramas(width: int) -> None:
     np.testing.assert_allclose(tiny, 1, rtol=0, atol=1e-12)
 
 
-def test_where_directions_are() -> None:
+def test_directions_of_known_pixels() -> None:
     rays = cameras.panorama_rays(cameras.cubemap(1))[0, :, 0, 0]
     forward = [[0, 0, 1], [1, 0, 0], [0, 0, -1], [-1, 0, 0], [0, -1, 0], [0, 1, 0]]
     np.testing.assert_array_equal(rays, forward)
@@ -123,7 +123,7 @@ def test_where_directions_are() -> None:
     np.testing.assert_allclose(roll, [1, 0, 0], atol=1e-12)
 
 
-def test_what_a_view_does_not_show_is_missing() -> None:
+def test_directions_outside_a_view_are_missing() -> None:
     view = cameras.perspective((33, 47), fov=80)
     image = picture(view)
     result = cameras.convert_panorama(image, view, PANORAMA)[0]
@@ -183,7 +183,7 @@ def test_tensors_are_differentiable() -> None:
 
 
 @pytest.mark.slow
-def test_compiled_conversions_have_no_break() -> None:
+def test_compiled_conversions_have_no_graph_break() -> None:
     torch.compiler.reset()
     source, view = cameras.cubemap(4), cameras.perspective((5, 6), fov=100)
     image = torch.from_numpy(picture(source))
@@ -210,14 +210,16 @@ def test_compiled_conversions_have_no_break() -> None:
          ["input", "(N, C, 6, 40, 40)", "(1, 1, 4, 4)"]),
     ],
 )  # fmt: skip
-def test_bad_arguments(call: Any, error: type[Exception], words: list[str]) -> None:
+def test_invalid_arguments_are_rejected(
+    call: Any, error: type[Exception], words: list[str]
+) -> None:
     with pytest.raises(error) as caught:
         call()
     for word in words:
         assert word in str(caught.value)
 
 
-def test_panoramas_are_py360converts() -> None:
+def test_panoramas_match_py360convert() -> None:
     """If the centres of corner pixels, not their edges, are at the edges of the view.
 
     It rounds positions to 1/32 pixel; a pixel is 0.05 wide.

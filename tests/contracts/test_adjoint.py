@@ -64,7 +64,7 @@ def exact_grid(rng, items, points, rank):
 @pytest.mark.parametrize("spatial", [(7,), (1, 4), (2, 5, 4)], ids=str)
 @ALIGN
 @BOUNDARY
-def test_every_order_is_the_reference_s(boundary, align_corners, spatial):
+def test_every_derivative_order_matches_the_reference(boundary, align_corners, spatial):
     rank = len(spatial)
     rng = cases.generator("orders", boundary, align_corners, spatial)
     image = cases.pixels(rng, (1, 2, *spatial))

@@ -10,7 +10,7 @@ from gridsample.kernels import sampling
 
 
 @pytest.mark.parametrize("channels", [1, 2])
-def test_points_far_apart_have_the_values_that_they_have_alone(channels):
+def test_distant_points_do_not_affect_each_other(channels):
     """Kernels read pixels in another way where 16 points are spread over a large volume."""
     rng = cases.generator("far apart", channels)
     volume = cases.pixels(rng, (1, channels, 40, 64, 64), "float32")
@@ -54,7 +54,7 @@ def tilted(rank):
 @pytest.mark.parametrize("rank", [2, 3])
 @pytest.mark.parametrize("axis", [1, -1])
 @pytest.mark.parametrize("mode", cases.MODES)
-def test_rows_that_are_cut_into_strips_change_nothing(mode, axis, rank):
+def test_results_do_not_depend_on_strips(mode, axis, rank):
     image, grid = tilted(rank)
     line = grid.reshape(2, -1, rank)  # the same points, in no rows
     image = np.ascontiguousarray(np.moveaxis(image, 1, axis).repeat(3 if axis == -1 else 1, -1))
@@ -73,7 +73,7 @@ def test_rows_that_are_cut_into_strips_change_nothing(mode, axis, rank):
 
 
 @pytest.mark.parametrize("padding_mode", ["zeros", "border", "reflection"])
-def test_pixels_that_float32_cannot_count_are_not_passed_by(padding_mode):
+def test_pixels_beyond_float32_integers_are_sampled(padding_mode):
     # The last index is odd, and more than 2**24: as a float32, it is that of the pixel beyond.
     size = (1 << 24) + 4
     memory = np.full(size + 8, np.nan, np.float32)
@@ -92,7 +92,7 @@ def test_pixels_that_float32_cannot_count_are_not_passed_by(padding_mode):
 @pytest.mark.parametrize("dtype", ["uint8", "float32", "float64"])
 @pytest.mark.parametrize("channels", [2, 3, 16, 21])
 @pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
-def test_runs_of_points_outside_have_the_values_that_planes_have(mode, channels, dtype):
+def test_interleaved_channels_match_planes_outside_the_image(mode, channels, dtype):
     rng = cases.generator("outside")
     image = (rng.random((2, channels, 9, 12)) * 200).astype(dtype)
     grid = rng.uniform(-0.9, 0.9, (2, 7, 64, 2)).astype("float64" if dtype == "float64" else "f4")
@@ -138,7 +138,7 @@ def varied_calls(count):
 
 
 @pytest.mark.slow
-def test_fifty_thousand_calls_leave_nothing_behind():
+def test_repeated_calls_do_not_leak_memory():
     process = psutil.Process()
     varied_calls(25_000)
     before = process.memory_info().rss

@@ -39,7 +39,7 @@ ONES.remove((3, "cubic", True))
 
 @pytest.mark.covering(ordinary=1, slow=2)
 @pytest.mark.parametrize(("rank", "mode", "corners"), ONES)
-def test_values_and_gradients_are_the_reference_s(rank: int, mode: str, corners: bool) -> None:
+def test_values_and_gradients_match_the_reference(rank: int, mode: str, corners: bool) -> None:
     turn = cases.MODES.index(mode) + corners
     check(*inputs(rank), mode, [EDGES[(turn + a) % 3] for a in range(rank)], corners)
 
@@ -83,7 +83,7 @@ def test_every_awkward_size(points: int, channels: int, last: bool) -> None:
     check(rolled(image) if last else image, grid, values, "linear", "zeros", False)
 
 
-def test_any_strides_are_read_as_they_lie() -> None:
+def test_strided_tensors_are_not_copied() -> None:
     image, grid, values = inputs(2)
     check(spaced(image), spaced(grid), spaced(values), "linear", "border", False)
 
@@ -211,7 +211,7 @@ def test_every_method(name: str) -> None:
 
 @pytest.mark.covering(ordinary=0, slow=1)
 @pytest.mark.parametrize(("rank", "corners"), [(1, True), (2, False), (3, False)])
-def test_affine_maps_are_as_their_grids(rank: int, corners: bool) -> None:
+def test_affine_maps_match_their_grids(rank: int, corners: bool) -> None:
     import gridsample
 
     image, _, _ = inputs(rank)
@@ -286,7 +286,7 @@ def test_the_affine_function_and_its_derivatives(name: str) -> None:
 @pytest.mark.covering(ordinary=0, slow=2)
 @pytest.mark.parametrize("last", [False, True])
 @pytest.mark.parametrize("dtype", ["uint8", "int16", "int64", "bool"])
-def test_labels_are_the_reference_s(dtype: str, last: bool) -> None:
+def test_labels_match_the_reference(dtype: str, last: bool) -> None:
     rng = cases.generator("labels", dtype, last)
     low, high = {"uint8": (0, 4), "bool": (0, 2)}.get(dtype, (-3, 4))
     for rank, boundary, fill, extrapolate in (

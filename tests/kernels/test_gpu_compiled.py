@@ -86,7 +86,7 @@ def test_kernels_compile_without_spilling_and_in_their_precision(
     assert registers.resources(ptx, capability)["spilled"] <= (64 if build.spread else 16)
 
 
-def test_channels_that_lie_side_by_side_are_loaded_four_at_a_time() -> None:
+def test_interleaved_channels_are_loaded_four_at_a_time() -> None:
     ptx, _ = registers.compile_(registers.Build("gather", last=True), 80)
     assert ptx.count(".v4.b32") >= 4
 
@@ -122,9 +122,7 @@ class Warmed:
 
 
 @pytest.mark.parametrize("last", cases.slow_after(1, [False, True]))
-def test_calls_lead_to_kernels_as_they_would_on_a_gpu(
-    last: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_calls_select_the_kernels_of_a_gpu(last: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     from triton.runtime import driver
 
     monkeypatch.setattr(driver, "_active", Still())
@@ -155,7 +153,7 @@ def test_calls_lead_to_kernels_as_they_would_on_a_gpu(
 
 
 @pytest.mark.slow
-def test_calls_over_footprints_lead_to_one_kernel_for_all_levels_and_sizes(
+def test_footprint_calls_share_one_kernel_for_all_levels_and_sizes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     from triton.runtime import driver
@@ -226,7 +224,7 @@ def sampled_and_back(image: Tensor, grid: Tensor) -> tuple[Tensor, ...]:
 
 
 @pytest.mark.parametrize("sure", cases.slow_after(1, [False, True]))
-def test_graphs_hold_the_kernels_and_know_what_they_write_to(
+def test_graphs_contain_the_kernels_and_their_mutations(
     sure: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from triton.runtime import driver
@@ -248,7 +246,7 @@ def test_graphs_hold_the_kernels_and_know_what_they_write_to(
     assert not any("gridsample" in str(node.target) for node in graph.graph.nodes)
 
 
-def test_graphs_of_symbolic_sizes_hold_the_operators() -> None:
+def test_graphs_of_symbolic_sizes_contain_the_operators() -> None:
     graph = traced(sampled_and_back, (2, 3, 8, 9), (2, 5, 5, 2), symbolic=True)
     targets = [str(node.target) for node in graph.graph.nodes]
     assert {"gridsample.gather.default", "gridsample.backward.default"} <= set(targets)
@@ -261,7 +259,7 @@ def test_graphs_of_symbolic_sizes_hold_the_operators() -> None:
     [registers.Build("backward"), registers.Build("gather", 3, "cubic", "antimirror")],
     ids=str,
 )
-def test_the_sources_that_a_graph_s_program_holds_are_the_kernels(
+def test_kernel_sources_in_graphs_match_the_kernels(
     build: registers.Build, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from torch._inductor.codegen import wrapper

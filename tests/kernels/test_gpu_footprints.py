@@ -127,7 +127,7 @@ FEW = (
 
 
 @pytest.mark.parametrize("case", cases.slow_after(1, FEW), ids=str)
-def test_values_and_gradients_are_those_of_the_cpu(case: Case) -> None:
+def test_values_and_gradients_match_the_cpu(case: Case) -> None:
     check(case)
 
 
@@ -149,7 +149,7 @@ MANY = (
 
 @pytest.mark.slow
 @pytest.mark.parametrize("case", MANY, ids=str)
-def test_every_option_is_that_of_the_cpu(case: Case) -> None:
+def test_every_option_matches_the_cpu(case: Case) -> None:
     check(case)
 
 
@@ -185,7 +185,7 @@ def test_points_with_a_single_sample_have_the_bits_of_plain_sampling() -> None:
         assert same[0, 0, :3].all() and not same[0, 0, 4]
 
 
-def test_where_nothing_shrinks_the_plain_kernels_run(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_plain_kernels_run_without_shrinking(monkeypatch: pytest.MonkeyPatch) -> None:
     plans = []
     kept = cuda.gpu.gather
 
@@ -228,7 +228,7 @@ MAPS = [
 
 @pytest.mark.covering(ordinary=0, slow=2)
 @pytest.mark.parametrize("given", MAPS, ids=str)
-def test_affine_maps_have_the_columns_as_sides(given: Any) -> None:
+def test_footprint_sides_of_affine_maps_are_matrix_columns(given: Any) -> None:
     rank, coords, corners, out, most, attached = given
     rng = cases.generator("gpu footprints", "theta", rank)
     image = torch.from_numpy(cases.pixels(rng, (1, 2, *SIZES[rank])))
@@ -261,7 +261,7 @@ def test_affine_maps_have_the_columns_as_sides(given: Any) -> None:
     ],
     ids=str,
 )
-def test_second_derivatives_are_those_of_the_cpu(case: Case) -> None:
+def test_second_derivatives_match_the_cpu(case: Case) -> None:
     image, grid, values = inputs(case)
     rng = cases.generator("gpu footprints", "double_backward")
     upstream = torch.from_numpy(cases.pixels(rng, tuple(image.shape)))

@@ -50,7 +50,7 @@ def stored(tensor: Tensor, exact: np.ndarray) -> None:
 @pytest.mark.covering(ordinary=0, slow=2)
 @pytest.mark.parametrize("mode", ["nearest", "linear"])
 @pytest.mark.parametrize("name", TYPES)
-def test_types_of_storage(name: str, mode: str) -> None:
+def test_storage_dtypes(name: str, mode: str) -> None:
     image, (_, grid, _) = typed(name), inputs(2, 9)
     grid = (grid * 64).round() / 64  # exact in single precision
     numbers = (image.float() if name == "bfloat16" else image).numpy()
@@ -72,7 +72,7 @@ def test_types_of_storage(name: str, mode: str) -> None:
 @pytest.mark.parametrize("extrapolate", [True, False])
 @pytest.mark.parametrize("mode", ["nearest", "linear"])
 @pytest.mark.parametrize("name", TYPES)
-def test_the_fill_in_types_of_storage(name: str, mode: str, extrapolate: bool) -> None:
+def test_fill_values_in_every_storage_dtype(name: str, mode: str, extrapolate: bool) -> None:
     image, (_, grid, _) = typed(name), inputs(2, 9)
     grid = (grid * 64).round() / 64
     numbers = (image.float() if name == "bfloat16" else image).numpy()
@@ -111,7 +111,7 @@ def test_the_fill_in_types_of_storage(name: str, mode: str, extrapolate: bool) -
         ("linear", "reflection", "normalized", False),
     ],
 )
-def test_the_backward_of_backward_is_the_reference_s(
+def test_double_backward_matches_the_reference(
     mode: str, boundary: str, coords: str, extrapolate: bool
 ) -> None:
     image, grid, values = inputs(1, 9)
@@ -148,7 +148,7 @@ def test_the_backward_of_backward_is_the_reference_s(
         oracles.assert_close(actual.numpy(), other, 64 * DOUBLE)
 
 
-def test_derivatives_are_those_of_the_cpu() -> None:
+def test_derivatives_match_the_cpu() -> None:
     image, grid, values = inputs(2, 9)
     options = operator_options(2, ("cubic", "linear"), "reflection", 1, 0)
     for mine, other in (
@@ -200,7 +200,7 @@ class Context:
         pytest.param(3, "cubic", (), marks=pytest.mark.slow),
     ],
 )
-def test_the_backward_of_backward_is_that_of_the_formulas(
+def test_double_backward_matches_the_formulas(
     monkeypatch: pytest.MonkeyPatch, rank: int, mode: Any, order: tuple[int, ...]
 ) -> None:
     monkeypatch.setattr(derivatives, "fuses", lambda *tensors: False)

@@ -29,7 +29,7 @@ LAYOUTS = [
 
 
 @pytest.mark.parametrize("call", LAYOUTS, ids=str)
-def test_kernels_know_of_missing_pixels(call: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_kernels_handle_missing_pixels(call: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     shape, last, mode, boundary, dtype = call
     rng = cases.generator("missing kernels", str(call))
     image, grid = holes(rng, shape).astype(dtype), places(rng, shape[0], (25, 17), shape[2:])
@@ -61,7 +61,7 @@ def test_kernels_know_of_missing_pixels(call: Any, monkeypatch: pytest.MonkeyPat
         np.testing.assert_array_equal(found[known], plain[known])
 
 
-def test_taps_of_strided_pixels_slide() -> None:
+def test_strided_images_match_contiguous_ones() -> None:
     rng = cases.generator("missing", "strided")
     image = holes(rng, (1, 2, 9, 10)).astype(np.float32)
     grid = places(rng, 1, (30,), (9, 10)).astype(np.float32)
@@ -122,7 +122,7 @@ WEIGHTED = [
 @pytest.mark.covering(ordinary=1, slow=2)
 @pytest.mark.parametrize("call", WEIGHTED, ids=str)
 @pytest.mark.parametrize("missing", ["ignore", "propagate"])
-def test_kernels_do_what_two_images_of_sums_do(call: Any, missing: str) -> None:
+def test_means_match_the_quotient_of_two_sums(call: Any, missing: str) -> None:
     shape, weighted, items, mode, boundary, dtype, kind, last = call
     rng = cases.generator("weighted kernels", str(call))
     real = np.dtype(dtype).kind in "fc"
@@ -185,7 +185,7 @@ def test_gradients_of_many_pixels_and_weights_on_several_threads(last: bool) -> 
         np.testing.assert_allclose(mine, other, rtol=1e-10, atol=1e-10)
 
 
-def test_weights_may_lie_anywhere_in_memory() -> None:
+def test_weights_may_have_any_layout() -> None:
     rng = cases.generator("weighted kernels", "memory")
     image, weights = holes(rng, (2, 2, 9, 10)), rng.uniform(0, 2, (2, 2, 9, 10))
     grid, upstream = places(rng, 2, (30,), (9, 10)), cases.pixels(rng, (2, 2, 30))
@@ -211,7 +211,7 @@ def test_weights_may_lie_anywhere_in_memory() -> None:
                 np.testing.assert_allclose(one, other, rtol=1e-10, atol=1e-10)
 
 
-def test_nothing_to_sample() -> None:
+def test_empty_arrays() -> None:
     image, weights = np.ones((0, 2, 4, 5)), np.ones((1, 1, 4, 5))
     for items, out in ((0, (3,)), (1, (0,))):
         grid = np.zeros((items, *out, 2))
@@ -239,7 +239,7 @@ def test_a_weight_that_is_read_must_be_valid() -> None:
 
 
 @pytest.mark.parametrize("mode", ["bilinear", "bicubic"])
-def test_gradients_where_nothing_is_missing_have_the_bits_of_plain_ones(mode: str) -> None:
+def test_gradients_without_missing_pixels_match_plain_sampling_bit_for_bit(mode: str) -> None:
     rng = cases.generator("bits of gradients", mode)
     image, grid = cases.pixels(rng, (1, 2, 20, 21), "float32"), places(rng, 1, (90,), (20, 21))
     image[:, 1, 3:9, 4:8] = np.nan
@@ -267,7 +267,7 @@ def test_one_pixel_of_many_channels(mode: str) -> None:
 @pytest.mark.parametrize("last", [False, True])
 @pytest.mark.parametrize("mode", ["linear", "cubic"])
 @pytest.mark.covering
-def test_means_of_what_is_whole_have_the_bits_of_samples(
+def test_means_without_missing_pixels_match_samples_bit_for_bit(
     mode: str, last: bool, channels: int, dtype: str
 ) -> None:
     rng = cases.generator("whole", channels)

@@ -118,7 +118,7 @@ def test_a_scale_sets_the_positions(scale: float) -> None:
 
 @pytest.mark.parametrize("dtype", ["float64", "float16", "uint8", "int32", "bool", "complex64"])
 @pytest.mark.parametrize(("n", "m"), [(1030, 1201), (1100, 2200)])
-def test_every_type(dtype: str, n: int, m: int) -> None:
+def test_every_dtype(dtype: str, n: int, m: int) -> None:
     image = cases.pixels(cases.generator(dtype), (1, 2, n), dtype)
     for method in ("nearest", "linear"):
         result = gridsample.interpolate(image, m, mode=method)
@@ -181,7 +181,7 @@ def test_results_do_not_depend_on_threads(n: int, m: int) -> None:
 
 
 @pytest.mark.parametrize(("n", "m"), [(1030, 1201), (2000, 1000), (1100, 2200), (5000, 30)])
-def test_a_missing_number_reaches_the_outputs_that_read_it(
+def test_nan_reaches_only_the_outputs_that_read_it(
     n: int, m: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     image = cases.pixels(cases.generator(n), (1, 1, n), "float32")
@@ -251,7 +251,7 @@ def test_few_pixels_of_an_image_are_not_copied_with_all_others() -> None:
         assert needed < 1 << 18
 
 
-def test_small_images_are_worth_one_thread() -> None:
+def test_small_images_use_one_thread() -> None:
     numbers = planning.Numbers("float32", "float32")
     kinds = "float32", "float32"
     for n, threads in ((64, 1), (2048, 8)):
@@ -260,7 +260,7 @@ def test_small_images_are_worth_one_thread() -> None:
         assert min(8, launch.threads) == threads
 
 
-def test_the_latest_results_are_kept() -> None:
+def test_the_latest_tables_are_cached() -> None:
     calls: list[int] = []
 
     @cached_by_size(100, len)

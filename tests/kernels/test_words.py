@@ -43,7 +43,7 @@ def points(n):
 )
 @pytest.mark.parametrize("size", [(1, 2), (2, 2), (2, 3), (7, 5), (5, 40)])
 @pytest.mark.parametrize("boundary", ["zeros", "constant", "border", "wrap", "antisymmetric"])
-def test_words_have_the_results_of_planes(mode, dtype, channels, size, boundary):
+def test_words_match_planes(mode, dtype, channels, size, boundary):
     image, grid = picture(2, size, channels, dtype), points(2)
     unsigned = dtype in ("uint8", "uint16", "bool")
     if unsigned and boundary == "antisymmetric":
@@ -89,7 +89,7 @@ for side in ("before", "after"):
 """
 
 
-def test_words_touch_nothing_else():
+def test_words_access_no_other_memory():
     path = os.pathsep.join([str(Path(__file__).parent.parent), os.environ.get("PYTHONPATH", "")])
     environment = os.environ | {"PYTHONPATH": path}
     command = [sys.executable, "-c", GUARDED]

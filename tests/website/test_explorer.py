@@ -131,7 +131,7 @@ def reported(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     return json.loads(base64.b64decode(sheet[1]))
 
 
-def test_it_is_one_small_page_that_loads_nothing() -> None:
+def test_the_explorer_is_self_contained_and_small() -> None:
     assert len(PAGE.encode()) < 100_000
     page = Page(PAGE)
     assert page.faults == [] and page.resources == []
@@ -140,7 +140,7 @@ def test_it_is_one_small_page_that_loads_nothing() -> None:
 
 
 @needs_chromium
-def test_samples_are_those_of_explain(reported: dict[str, Any]) -> None:
+def test_samples_match_explain(reported: dict[str, Any]) -> None:
     assert reported["errors"] == []
     assert len(reported["samples"]) == len(SETTINGS["samples"]) > 280
     for setting, shown in zip(SETTINGS["samples"], reported["samples"], strict=True):
@@ -181,7 +181,7 @@ def test_samples_are_those_of_explain(reported: dict[str, Any]) -> None:
 
 
 @needs_chromium
-def test_what_is_outside_counts_for_nothing(reported: dict[str, Any]) -> None:
+def test_the_missing_boundary_matches_grid_sample(reported: dict[str, Any]) -> None:
     for setting, shown in zip(SETTINGS["missing"], reported["missing"], strict=True):
         image = np.array(setting["image"], float)[None, None]
         points = np.array([[[setting["x"], setting["y"]]]])
@@ -194,7 +194,7 @@ def test_what_is_outside_counts_for_nothing(reported: dict[str, Any]) -> None:
 
 
 @needs_chromium
-def test_warps_are_those_of_grid_sample(reported: dict[str, Any]) -> None:
+def test_warps_match_grid_sample(reported: dict[str, Any]) -> None:
     many = 0
     for setting, shown in zip(SETTINGS["warps"], reported["warps"], strict=True):
         grid, image = np.array(setting["grid"])[None], np.array(setting["planes"])[None]

@@ -58,7 +58,7 @@ def numbers(kind: str, count: int = 64) -> Array:
 
 @pytest.mark.parametrize("kind", KIND_NAMES)
 @pytest.mark.parametrize("lanes", LANES)
-def test_neighbouring_elements(kind: str, lanes: int) -> None:
+def test_contiguous_elements_are_loaded_and_stored(kind: str, lanes: int) -> None:
     source = numbers(kind)
 
     def write(_: Function, memory: Any) -> None:
@@ -280,7 +280,7 @@ def test_a_record_keeps_the_arrays_that_it_points_to() -> None:
 
 
 @pytest.mark.parametrize("kind", ("int32", "uint64", "float32", "*complex64", "*", "nothing"))
-def test_a_record_has_few_kinds(kind: str) -> None:
+def test_record_fields_of_unsupported_types_are_rejected(kind: str) -> None:
     with pytest.raises(TypeError, match="field"):
         Record(field=kind)
 

@@ -116,7 +116,7 @@ def test_products_are_fused_but_where_rounding_is_exact() -> None:
     assert set(fused.tolist()) <= {0.0, 2.0**-24}  # not every processor can
 
 
-def test_exactly_ends_with_its_body() -> None:
+def test_exactly_applies_to_its_body_only() -> None:
     function = Function("exactly", 4)
     with function.exactly():
         assert not function.contracts
@@ -338,7 +338,7 @@ def value(kind: str, lanes: int = 4) -> Value:
         (lambda: value("float32") < 1 < value("float32"), TypeError, "not known while a program"),
     ],
 )
-def test_mistakes_in_programs_are_refused(
+def test_invalid_programs_are_rejected(
     mistake: Callable[[], Any], error: type[Exception], message: str
 ) -> None:
     with pytest.raises(error, match=message):
