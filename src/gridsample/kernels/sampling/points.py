@@ -111,7 +111,7 @@ class Points:
                 function.loop(part.row, part.row_end) as row,
             ):
                 block_end = (block.index + length).minimum(part.column_end)
-                below = (cut & (row.index + 1 < part.row_end)).select(self.call.columns, 0)
+                below = (cut & (row.index + 1 < part.row_end)).select(self.call.columns, STRIP)
                 outer = self.outer_index(row.index)
                 with function.loop(block.index, block_end, STRIP) as column:
                     end = (column.index + STRIP).minimum(block_end)
@@ -164,7 +164,7 @@ class Points:
             fresh = lane >= (column - first).to("int32")
             return Group(strip.item, index, fresh, False, strip.below, first, strip.outer)
         lane = self.function.vector(range(self.lanes), self.index)
-        last = (self.call.columns - 1).to(self.index)
+        last = (strip.end - 1).to(self.index)
         number = lane + column.to(self.index)
         fresh, number = number <= last, number.minimum(last)
         each = self.call.points.to(self.index)
