@@ -49,28 +49,28 @@ def read(name):
     return io.read(io.Path(name)).array
 
 
-ROADS = {
+COMMANDS = {
     "resize": ["resize", "in", "out", "--size", "8x1"],
     "warp": ["warp", "in", "out", "--size", "8x1", "--affine", "4,0,1.5,0,4,0"],
 }
 
 
 @pytest.mark.covering
-@pytest.mark.parametrize("road", ROADS)
+@pytest.mark.parametrize("command", COMMANDS)
 @pytest.mark.parametrize("channels", [2, 4])
 @pytest.mark.parametrize(
     ("suffix", "dtype"), [("png", "uint8"), ("png", "uint16"), *(("tif", d) for d in DTYPES)]
 )
-def test_opaque_red_beside_transparent_black_stays_red(suffix, dtype, channels, road):
+def test_opaque_red_beside_transparent_black_stays_red(suffix, dtype, channels, command):
     save(f"in.{suffix}", red_beside_nothing(dtype, channels))
-    words = [f"{word}.{suffix}" if word in ("in", "out") else word for word in ROADS[road]]
-    padding = ["--padding", "border"] if road == "warp" else []
+    words = [f"{word}.{suffix}" if word in ("in", "out") else word for word in COMMANDS[command]]
+    padding = ["--padding", "border"] if command == "warp" else []
     assert run(*words, *padding) == 0
     out = read(f"out.{suffix}")
     share = np.array([1, 1, 0.875, 0.625, 0.375, 0.125, 0, 0])
-    whole = np.dtype(dtype).kind in "iu"
+    is_integer = np.dtype(dtype).kind in "iu"
     expected = np.zeros((1, 8, channels))
-    expected[0, :, -1] = np.rint(share * full(dtype)) if whole else share
+    expected[0, :, -1] = np.rint(share * full(dtype)) if is_integer else share
     expected[0, :6, 0] = full(dtype)
     np.testing.assert_allclose(out, expected, rtol=1e-6, atol=0)
     assert out.dtype == dtype
@@ -98,26 +98,26 @@ def test_resizing_is_that_of_the_product(dtype):
         exact[None], (13, 31), mode="bilinear", antialias=True, channel_axis=-1
     )[0]
     exact[..., :3] /= exact[..., 3:] / full(dtype)
-    whole = np.dtype(dtype).kind == "u"
-    atol = 0.5 + 1e-5 * full(dtype) * whole if whole else 1e-6
+    is_integer = np.dtype(dtype).kind == "u"
+    atol = 0.5 + 1e-5 * full(dtype) * is_integer if is_integer else 1e-6
     np.testing.assert_allclose(read("out.tif"), exact, rtol=0, atol=atol)
 
 
 def test_results_do_not_depend_on_bands_and_threads(monkeypatch):
     array = np.random.default_rng(1).integers(0, 256, (63, 41, 4), np.uint8)
     save("in.tif", array)
-    roads = (
+    commands = (
         ["resize", "in.tif", "out.tif", "--size", "20x31", "--mode", "bicubic"],
         ["warp", "in.tif", "out.tif", "--rotate", "30", "--mode", "bicubic"],
     )
-    for words in roads:
+    for words in commands:
         assert run(*words, "--force") == 0
-        whole = read("out.tif")
+        expected = read("out.tif")
         with monkeypatch.context() as patch:
             patch.setattr(resize, "BAND_NUMBERS", 1 << 9)
             patch.setattr(warp, "_BAND_POINTS", 100)
             assert run(*words, "--force", "--threads", 2) == 0
-        np.testing.assert_array_equal(read("out.tif"), whole)
+        np.testing.assert_array_equal(read("out.tif"), expected)
 
 
 def test_pixel_copies_are_exact_and_keep_hidden_colours():

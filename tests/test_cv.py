@@ -55,11 +55,11 @@ def test_two_maps_are_not_copied(first, interpolation, monkeypatch):
     rng, shape = np.random.default_rng(3), (200, 210)
     image = rng.integers(0, 256, (50, 60, 3), np.uint8)
     maps = rng.uniform(-5, 65, (2, *shape)).astype(np.float32)
-    room = np.empty((3, *shape), np.float32)
-    room[0], room[2] = maps[first], maps[1 - first]
-    x, y = room[2 * first], room[2 - 2 * first]
+    memory = np.empty((3, *shape), np.float32)
+    memory[0], memory[2] = maps[first], maps[1 - first]
+    x, y = memory[2 * first], memory[2 - 2 * first]
     np.testing.assert_array_equal(y, maps[1])
-    dst = room[1].view(np.uint8).reshape(-1)[: image.shape[2] * x.size].reshape(*shape, 3)
+    dst = memory[1].view(np.uint8).reshape(-1)[: image.shape[2] * x.size].reshape(*shape, 3)
     joined = cv.joined(x, y)
     np.testing.assert_array_equal(joined, np.moveaxis(maps, 0, -1))
     assert joined.base is not None and np.shares_memory(joined[..., 1], y)
@@ -115,11 +115,11 @@ def test_forms_of_maps():
     expected = cv.remap(image, x, y, cv.INTER_LINEAR)
     together = np.stack([x, y], -1)
     assert np.array_equal(cv.remap(image, together, None, cv.INTER_LINEAR), expected)
-    whole = np.floor(together)
-    part = ((together - whole) * 32).astype(np.uint16)
-    fixed = whole.astype(np.int16), part[..., 0] + 32 * part[..., 1]
+    floors = np.floor(together)
+    part = ((together - floors) * 32).astype(np.uint16)
+    fixed = floors.astype(np.int16), part[..., 0] + 32 * part[..., 1]
     assert np.array_equal(cv.remap(image, *fixed, cv.INTER_LINEAR), expected)
-    floored = cv.remap(image, whole[..., 0], whole[..., 1], cv.INTER_NEAREST)
+    floored = cv.remap(image, floors[..., 0], floors[..., 1], cv.INTER_NEAREST)
     assert np.array_equal(cv.remap(image, *fixed, cv.INTER_NEAREST), floored)
     assert np.array_equal(cv.remap(image, fixed[0], None, cv.INTER_LINEAR), floored)
     rows, columns = np.indices(x.shape, np.float32)

@@ -93,7 +93,7 @@ def test_python_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.fixture
-def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def working_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with the files that pages speak of, and the command on the path."""
     monkeypatch.chdir(tmp_path)
     tifffile = pytest.importorskip("tifffile")
@@ -159,13 +159,13 @@ COMMANDS = [
 
 @pytest.mark.skipif(sys.platform == "win32", reason="the commands are for a POSIX shell")
 @pytest.mark.parametrize("page", COMMANDS)
-def test_commands_run(page: Path, workplace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_commands_run(page: Path, working_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for block in blocks(page):
         if block.language == "sh" and not block.reason:
             assert run_commands(block.code, capsys) == (0, ""), (page, block.line)
 
 
-def test_the_command_of_the_front_page_draws_the_picture_below_it(workplace: Path) -> None:
+def test_the_command_of_the_front_page_draws_the_picture_below_it(working_folder: Path) -> None:
     text = (ROOT / "docs/index.md").read_text(encoding="utf-8")
     match = re.search(r"^gridsample (explain .*)\n```\n\n!\[.*\]\((.*)\)$", text, re.MULTILINE)
     assert match is not None

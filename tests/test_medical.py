@@ -42,8 +42,8 @@ def along_axis(image, shape, order):
 def oracle(data, shape, axis, is_seg, order, order_z):
     """What nnU-Net does with (C, x, y, z), if ``axis`` is apart."""
     resize = by_masks if is_seg else by_scikit_image
-    made = np.empty((len(data), *shape), data.dtype)
-    for volume, out in zip(data.astype(float), made, strict=True):
+    created = np.empty((len(data), *shape), data.dtype)
+    for volume, out in zip(data.astype(float), created, strict=True):
         if axis is None:
             out[:] = resize(volume, shape, order)
             continue
@@ -59,7 +59,7 @@ def oracle(data, shape, axis, is_seg, order, order_z):
             for label in np.unique(result):
                 share = along_axis((result == label).astype(float), shape, order_z)
                 out[share > 0.5 + TIE] = label
-    return made
+    return created
 
 
 def spacing_of(axis):
@@ -86,16 +86,16 @@ def test_resample_matches_nnunet(shape, size, axis, order, order_z, is_seg):
     if not is_seg:
         data = rng.random(shape, dtype=np.float32)
     options = size, spacing_of(axis), (1, 1, 1), is_seg, order, order_z
-    wanted = oracle(data, size, axis, is_seg, order, order_z)
+    expected = oracle(data, size, axis, is_seg, order, order_z)
     for array in (data, torch.from_numpy(data)):
         result = resample_data_or_seg_to_shape(array, *options, force_separate_z=None)
         assert type(result) is type(array)
         assert result.dtype == array.dtype
         if is_seg:
             # A slice's share may lie this close to the tie.
-            assert (np.asarray(result) != wanted).mean() < 2e-3
+            assert (np.asarray(result) != expected).mean() < 2e-3
         else:
-            np.testing.assert_allclose(np.asarray(result), wanted, rtol=0, atol=5e-6)
+            np.testing.assert_allclose(np.asarray(result), expected, rtol=0, atol=5e-6)
 
 
 def test_labels_are_exact_without_ties():
@@ -106,8 +106,8 @@ def test_labels_are_exact_without_ties():
         for label in np.unique(labels)
     ]
     clear = np.min([abs(share - 0.5) for share in shares], axis=0) > 2 * TIE
-    wanted = by_masks(labels, (17, 11, 18), 1)
-    np.testing.assert_array_equal(result[0][clear], wanted[clear])
+    expected = by_masks(labels, (17, 11, 18), 1)
+    np.testing.assert_array_equal(result[0][clear], expected[clear])
     assert clear.mean() > 0.9
 
 
@@ -153,10 +153,10 @@ def test_results_do_not_depend_on_slabs(monkeypatch):
         ),
         lambda **options: resample(labels, (1, 1.2, 1), (0.8, 1.3, 1.1), True, 1, **options),
     ]
-    whole = [call() for call in calls]
+    expected = [call() for call in calls]
     monkeypatch.setattr(medical, "SLAB", 1)
-    for call, wanted in zip(calls, whole, strict=True):
-        np.testing.assert_allclose(call(), wanted, rtol=0, atol=1e-12)
+    for call, desired in zip(calls, expected, strict=True):
+        np.testing.assert_allclose(call(), desired, rtol=0, atol=1e-12)
 
 
 def test_the_anisotropic_axis_is_detected():
@@ -168,24 +168,24 @@ def test_the_anisotropic_axis_is_detected():
     assert axis([0.2, 1, 1], [1, 1, 9], 3) is None
     data = rng.random((1, 4, 9, 9))
     options = (8, 7, 7), (5, 1, 1), (2, 1, 1)
-    apart, whole = (oracle(data, options[0], k, False, 3, 0) for k in (0, None))
-    for forced, wanted in ((None, apart), (True, apart), (False, whole)):
+    apart, joint = (oracle(data, options[0], k, False, 3, 0) for k in (0, None))
+    for forced, expected in ((None, apart), (True, apart), (False, joint)):
         result = resample_data_or_seg_to_shape(data, *options, force_separate_z=forced)
-        np.testing.assert_allclose(result, wanted, atol=1e-12)
+        np.testing.assert_allclose(result, expected, atol=1e-12)
     result = resample_data_or_seg_to_shape(data, *options, False, 3, 0, None, 5)
-    np.testing.assert_allclose(result, whole, atol=1e-12)
+    np.testing.assert_allclose(result, joint, atol=1e-12)
     new = (2.5, 9 / 7, 9 / 7)
-    for separate_axis, wanted in (("auto", apart), (0, apart), (-3, apart), (None, whole)):
+    for separate_axis, expected in (("auto", apart), (0, apart), (-3, apart), (None, joint)):
         result = resample(data, options[1], new, separate_axis=separate_axis)
-        np.testing.assert_allclose(result, wanted, atol=1e-12)
+        np.testing.assert_allclose(result, expected, atol=1e-12)
 
 
 def test_a_plane_and_integers():
     plane = rng.integers(-2000, 3000, (31, 24)).astype(np.int16)
     result = resample(plane, (1, 1), (1.4, 0.9))
-    wanted = by_scikit_image(plane.astype(float), (22, 27), 3)
+    expected = by_scikit_image(plane.astype(float), (22, 27), 3)
     assert result.dtype == np.int16
-    np.testing.assert_allclose(result, wanted, rtol=0, atol=0.501)
+    np.testing.assert_allclose(result, expected, rtol=0, atol=0.501)
     assert resample(plane, (1, 1), (99, 99)).shape == (1, 1)
 
 

@@ -75,7 +75,7 @@ def test_outcomes_are_those_of_pytest(figures: dict[str, Any]) -> None:
     names |= {"of_a_fixture": "error", "always_fails": "failed"}
     plain, ours = figures["plain"], figures["ours"]
     assert plain["outcomes"] == {
-        f"test_made_up.py::test_{name}": is_ for name, is_ in names.items()
+        f"test_made_up.py::test_{name}": outcome for name, outcome in names.items()
     }
     assert plain["why"]["test_made_up.py::test_of_a_fixture"] == "KeyError: 'no luck'"
     assert plain["why"]["test_made_up.py::test_always_fails"] == "ValueError: two"
@@ -129,21 +129,23 @@ def test_regressions_are_detected() -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "message"),
     [
         (["unknown"], "--in-place"),
         (["kornia"], "give a checkout's path"),
         (["kornia", "/no/such/folder"], "is not a folder"),
     ],
 )
-def test_unrunnable_projects_are_reported(words: list[str], told: str, capsys: Any) -> None:
-    assert command.main(words) == 2 and told in capsys.readouterr().err
+def test_unrunnable_projects_are_reported(words: list[str], message: str, capsys: Any) -> None:
+    assert command.main(words) == 2 and message in capsys.readouterr().err
 
 
 def test_a_run_without_tests_is_an_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
 ) -> None:
-    monkeypatch.setattr(running, "run", lambda *where, **limits: Run(code=5, told="no tests ran"))
+    monkeypatch.setattr(
+        running, "run", lambda *arguments, **limits: Run(code=5, told="no tests ran")
+    )
     assert command.main(["mine", str(tmp_path), "test_nothing.py", "--in-place", "torch"]) == 2
     assert "pytest ended with status 5:\nno tests ran" in capsys.readouterr().err
 

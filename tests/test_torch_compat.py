@@ -282,13 +282,13 @@ def test_inputs_only_torch_supports_are_left_to_torch(monkeypatch: pytest.Monkey
     monkeypatch.setattr(internals.torchs, "interpolate", theirs)
     monkeypatch.setattr(other_devices, "has_kernels", lambda *names: True)
 
-    class Elsewhere(torch.Tensor):
+    class OtherDevice(torch.Tensor):
         device = torch.device("xla")
 
         __torch_function__ = torch._C._disabled_torch_function_impl
 
     with patch():
-        functional.interpolate(PLANE.as_subclass(Elsewhere), 2)
+        functional.interpolate(PLANE.as_subclass(OtherDevice), 2)
     assert seen == [([2, 2], None, "nearest", None)]
 
 
@@ -324,22 +324,22 @@ def check_strict(call: Callable[[], torch.Tensor]) -> None:
     )
 
 
-def given(shape: tuple[int, ...], dtype: torch.dtype = torch.float32) -> torch.Tensor:
+def random_tensor(shape: tuple[int, ...], dtype: torch.dtype = torch.float32) -> torch.Tensor:
     generator = torch.Generator().manual_seed(len(shape))
     return (torch.rand(shape, generator=generator) * 4 - 2).to(dtype)
 
 
 @pytest.mark.parametrize("dtype", KINDS, ids=str)
 def test_strict_accepts_the_dtypes_of_torch(dtype: torch.dtype) -> None:
-    image = given((1, 2, 4, 5), dtype)
+    image = random_tensor((1, 2, 4, 5), dtype)
     for other in KINDS:
-        grid = given((1, 2, 3, 2), other)
+        grid = random_tensor((1, 2, 3, 2), other)
         check_strict(lambda: functional.grid_sample(image, grid, align_corners=False))  # noqa: B023
     for mode, antialias in itertools.product(
         ("nearest", "nearest-exact", "bilinear", "bicubic", "area"), (False, True)
     ):
         check_strict(lambda: functional.interpolate(image, (3, 7), None, mode, antialias=antialias))  # noqa: B023
-    theta = given((1, 2, 3), dtype)
+    theta = random_tensor((1, 2, 3), dtype)
     check_strict(lambda: functional.affine_grid(theta, (1, 1, 3, 4), align_corners=False))
 
 
@@ -360,7 +360,7 @@ def test_strict_accepts_the_dtypes_of_torch(dtype: torch.dtype) -> None:
 def test_strict_accepts_the_shapes_and_names_of_torch(
     image: tuple[int, ...], grid: tuple[int, ...]
 ) -> None:
-    tensors = given(image), given(grid)
+    tensors = random_tensor(image), random_tensor(grid)
     for mode in ("bilinear", "nearest", "bicubic", "cubic", ("nearest", "bilinear"), None):
         for padding_mode in ("zeros", "reflection", "wrap"):
             check_strict(lambda: functional.grid_sample(*tensors, mode, padding_mode, False))  # type: ignore[arg-type]  # noqa: B023
@@ -387,9 +387,9 @@ LAYOUTS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "shape", [(1, 3, 7, 9), (2, 8, 7, 9), (2, 1, 7, 9), (2, 3, 5, 4, 6)], ids=str
 )
 def test_strict_results_have_torchs_memory_format(shape: tuple[int, ...], layout: str) -> None:
-    image = LAYOUTS[layout](given(shape))
+    image = LAYOUTS[layout](random_tensor(shape))
     rank = image.dim() - 2
-    grid = given((image.shape[0], *(2, 3, 4)[:rank], rank))
+    grid = random_tensor((image.shape[0], *(2, 3, 4)[:rank], rank))
     check_strict(lambda: functional.grid_sample(image, grid, align_corners=False))
     modes = ("nearest", "area", *(("bilinear", "bicubic") if rank == 2 else ("trilinear",)))
     for i, mode in enumerate(modes):
@@ -404,11 +404,11 @@ def test_autocast_dtypes_match_torch(strict: bool) -> None:
     pairs = [*itertools.product(real, real), (torch.float64, torch.float64)]
     with torch.autocast("cpu", torch.bfloat16):
         for first, second in pairs:
-            tensors = given((1, 2, 4, 5), first), given((1, 2, 3, 2), second)
+            tensors = random_tensor((1, 2, 4, 5), first), random_tensor((1, 2, 3, 2), second)
             theirs = functional.grid_sample(*tensors, align_corners=False).dtype
             with patch(strict=strict):
                 assert functional.grid_sample(*tensors, align_corners=False).dtype == theirs
-            theta = given((1, 2, 3), first)
+            theta = random_tensor((1, 2, 3), first)
             theirs = functional.affine_grid(theta, (1, 1, 4, 4), align_corners=False).dtype
             with patch(strict=strict):
                 ours = functional.affine_grid(theta, (1, 1, 4, 4), align_corners=False).dtype
@@ -426,13 +426,13 @@ def test_strict_matches_torch_at_invalid_coordinates(
     odd = (torch.nan, torch.inf, -torch.inf, 3e38, -3e38, 0.3)
     grid = torch.tensor([*itertools.product(odd, repeat=rank)]).reshape(1, -1, *(1,) * rank)
     grid = grid.reshape(1, -1, *(1,) * (rank - 1), rank)
-    image = given((1, 2, *(5, 6, 7)[:rank]))
+    image = random_tensor((1, 2, *(5, 6, 7)[:rank]))
     for corners in (False, True):
         check_strict(lambda: functional.grid_sample(image, grid, mode, padding_mode, corners))  # noqa: B023
 
 
 def test_strict_gradients_are_finite_where_a_coordinate_is_invalid() -> None:
-    image = given((1, 2, 5, 6)).requires_grad_()
+    image = random_tensor((1, 2, 5, 6)).requires_grad_()
     grid = torch.tensor([[[[torch.nan, 0.0], [0.25, 0.25]]]], requires_grad=True)
     with patch(strict=True):
         out = functional.grid_sample(image, grid, padding_mode="border", align_corners=False)
@@ -452,7 +452,7 @@ def test_strict_gradients_are_finite_where_a_coordinate_is_invalid() -> None:
     ids=str,
 )  # fmt: skip
 def test_strict_accepts_the_sizes_of_torch(size: Any) -> None:
-    check_strict(lambda: functional.affine_grid(given((1, 2, 3)), size, align_corners=True))
+    check_strict(lambda: functional.affine_grid(random_tensor((1, 2, 3)), size, align_corners=True))
 
 
 @pytest.mark.parametrize("strict", [False, True])
@@ -463,7 +463,7 @@ def test_strict_warns_of_an_axis_of_one_pixel_as_torch_does(
     def words() -> list[str]:
         with warnings.catch_warnings(record=True) as seen:
             warnings.simplefilter("always")
-            functional.affine_grid(given((1, 2, 3)), size, align_corners=True)
+            functional.affine_grid(random_tensor((1, 2, 3)), size, align_corners=True)
         return [str(function.message) for function in seen]
 
     theirs = words()
@@ -484,6 +484,11 @@ def test_strict_warns_of_an_axis_of_one_pixel_as_torch_does(
     ids=str,
 )  # fmt: skip
 def test_strict_resizes_like_torch(options: dict[str, Any]) -> None:
-    images = given((2, 3, 9)), given((2, 3, 7, 9)), given((3, 9)), given((2, 0, 5, 5))
+    images = (
+        random_tensor((2, 3, 9)),
+        random_tensor((2, 3, 7, 9)),
+        random_tensor((3, 9)),
+        random_tensor((2, 0, 5, 5)),
+    )
     for image, mode in itertools.product(images, ("nearest", "linear", "bilinear", "mitchell")):
         check_strict(lambda: functional.interpolate(image, mode=mode, **options))  # noqa: B023

@@ -46,8 +46,8 @@ def test_values_match_interp_like(mode: str, chunks: Any) -> None:
     assert set(result.coords) == {"time", "lat", "lon", "name", "height", "station"}
     np.testing.assert_array_equal(result.lat, NEW["lat"])
     np.testing.assert_allclose(result.values, expected.values, rtol=0, atol=1e-12)
-    plain = gridsample.xarray.resample(image, like, mode)
-    np.testing.assert_array_equal(result.values, plain.values)
+    in_memory = gridsample.xarray.resample(image, like, mode)
+    np.testing.assert_array_equal(result.values, in_memory.values)
 
 
 @pytest.mark.parametrize("mode", ["cubic", "spline3"])

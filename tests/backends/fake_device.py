@@ -1,8 +1,8 @@
 """Devices without kernels of ours: torch's operators where they do, the CPU's kernels elsewhere.
 
 The device is a stand-in: tensors that hold a CPU tensor, say that they are somewhere else, and have
-no operators but torch's own.  It stays in the process, so `test_torch_other_devices` runs this file in
-one of its own.
+no operators but torch's own.  It stays in the process, so
+`test_torch_other_devices` runs this file in a process of its own.
 """
 
 from __future__ import annotations
@@ -128,7 +128,7 @@ EVERY: dict[str, Callable[[Tensor, Tensor, Tensor], Any]] = {
 }
 
 
-def given(far: bool, record: bool) -> list[Tensor]:
+def tensors_on(far: bool, record: bool) -> list[Tensor]:
     tensors = [array.clone() for array in (IMAGE, GRID, MAPS)]
     return [(Far(tensor) if far else tensor).requires_grad_(record) for tensor in tensors]
 
@@ -138,7 +138,7 @@ def given(far: bool, record: bool) -> list[Tensor]:
 def test_every_function_and_its_derivatives(name: str) -> None:
     results = []
     for far in (False, True):
-        tensors = given(far, True)
+        tensors = tensors_on(far, True)
         result = EVERY[name](*tensors)
         several = list(result) if isinstance(result, tuple) else [result]
         assert all(output.device.type == ("faraway" if far else "cpu") for output in several)
@@ -163,12 +163,12 @@ def test_every_function_and_its_derivatives(name: str) -> None:
 
 
 def test_warns_once_per_device() -> None:
-    x, g, m = given(True, False)
-    with pytest.warns(UserWarning, match="kernel on faraway .* computed on the CPU") as said:
+    x, g, m = tensors_on(True, False)
+    with pytest.warns(UserWarning, match="kernel on faraway .* computed on the CPU") as output:
         EVERY["spline"](x, g, m)
         EVERY["resize"](x, g, m)
         EVERY["splat"](x, g, m)
-    assert len(said) == 1
+    assert len(output) == 1
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         EVERY["filter"](x, g, m)
@@ -178,7 +178,7 @@ def test_warns_once_per_device() -> None:
 @pytest.mark.parametrize("last", [False, True])
 def test_torchs_own_operator_is_used(last: bool) -> None:
     """For what it does there, and only for that."""
-    x, g, _ = given(True, True)
+    x, g, _ = tensors_on(True, True)
     planes = x.movedim(1, -1) if last else x
     result = gridsample.grid_sample(planes, g, "bicubic", "border", channel_axis=-1 if last else 1)
     expected = torch.nn.functional.grid_sample(IMAGE, GRID, "bicubic", "border", False)
@@ -193,7 +193,7 @@ def test_torchs_own_operator_is_used(last: bool) -> None:
 def test_options_that_torch_rejects_run_on_the_cpu() -> None:
     """As "border" is on Apple's GPUs, and an antialiased cubic."""
     REFUSED.extend(("aten::grid_sampler_2d", "aten::_upsample_bicubic2d_aa"))
-    x, g, _ = given(True, False)
+    x, g, _ = tensors_on(True, False)
     result = gridsample.grid_sample(x, g, "bilinear", "border")
     torch.testing.assert_close(
         near(result), gridsample.grid_sample(IMAGE, GRID, "bilinear", "border")
@@ -240,4 +240,4 @@ def test_mps_tensors_are_never_64_bit(monkeypatch: pytest.MonkeyPatch) -> None:
     for device in ("mps", "xpu"):
         for tensor in (torch.ones(1, dtype=torch.float64), torch.ones(1, dtype=torch.int64)):
             other_devices.back(tensor, torch.device(device))
-    assert [kind for _, kind in asked] == [torch.float32, None, None, None]
+    assert [dtype for _, dtype in asked] == [torch.float32, None, None, None]

@@ -154,13 +154,13 @@ def resized(image: Any, shape: tuple[int, ...], method: str, antialias: bool) ->
 
 def test_dtypes_may_differ_under_strict_promotion() -> None:
     image, at = jnp.arange(12.0, dtype="f4").reshape(3, 4), [jnp.array([0.5, 1.5])] * 2
-    whole = image.astype(int)
+    integers = image.astype(int)
     with jax.numpy_dtype_promotion("strict"), jax.numpy_rank_promotion("raise"):
-        for array in (image, whole):
+        for array in (image, integers):
             result = names.map_coordinates(array, at, 1)
             np.testing.assert_allclose(result, [2.5, 7.5] if array is image else [3, 8])
         names.map_coordinates(image, at, 3, "mirror")
-        assert names.resize(whole, (3, 2), "linear").dtype == np.float32  # as JAX promotes
+        assert names.resize(integers, (3, 2), "linear").dtype == np.float32  # as JAX promotes
         loss = lambda image, grid: gridsample.grid_sample(image, grid, "cubic").sum()  # noqa: E731
         arrays = image[None, None], jnp.zeros((1, 2, 2))
         first, second = jax.grad(loss, (0, 1))(*arrays)

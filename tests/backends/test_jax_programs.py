@@ -264,8 +264,8 @@ def test_control_flow(arrays: Any) -> None:
     )
     assert last[1].shape == (2, 3, 4, 5)
     kept = jax.checkpoint(lambda image: cubic(image, grid).sum())
-    plain = jax.grad(lambda image: cubic(image, grid).sum())(image)
-    np.testing.assert_allclose(jax.grad(kept)(image), plain, rtol=1e-12)
+    reference = jax.grad(lambda image: cubic(image, grid).sum())(image)
+    np.testing.assert_allclose(jax.grad(kept)(image), reference, rtol=1e-12)
 
 
 def test_ahead_of_time_compilation_and_donated_buffers(arrays: Any) -> None:
@@ -274,12 +274,12 @@ def test_ahead_of_time_compilation_and_donated_buffers(arrays: Any) -> None:
     compiled = jax.jit(cubic).lower(image, grid).compile()
     np.testing.assert_array_equal(compiled(image, grid), expected)
     # The image's memory becomes that of the result, after it was read.
-    whole = jnp.asarray(np.resize(np.asarray(grid), (2, 7, 8, 2)))
-    again = np.asarray(cubic(cubic(image, whole), whole))
-    twice = jax.jit(lambda image: cubic(cubic(image, whole), whole), donate_argnums=0)
-    given = jnp.array(image)
-    np.testing.assert_array_equal(twice(given), again)
-    assert given.is_deleted()
+    full_grid = jnp.asarray(np.resize(np.asarray(grid), (2, 7, 8, 2)))
+    again = np.asarray(cubic(cubic(image, full_grid), full_grid))
+    nested = jax.jit(lambda image: cubic(cubic(image, full_grid), full_grid), donate_argnums=0)
+    donated = jnp.array(image)
+    np.testing.assert_array_equal(nested(donated), again)
+    assert donated.is_deleted()
     assert jax.eval_shape(cubic, image, grid).shape == expected.shape
     with jax.disable_jit():
         np.testing.assert_allclose(cubic(image, grid), expected, rtol=0, atol=1e-12)

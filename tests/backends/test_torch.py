@@ -15,11 +15,11 @@ SIZES = {1: (7,), 2: (5, 7), 3: (3, 5, 4)}
 
 
 def image_and_grid(
-    rank: int, dtype: torch.dtype = torch.float64, kind: str = "random", corners: bool = False
+    rank: int, dtype: torch.dtype = torch.float64, grid_name: str = "random", corners: bool = False
 ) -> tuple[Tensor, Tensor]:
-    rng = cases.generator(rank, kind)
+    rng = cases.generator(rank, grid_name)
     image = torch.from_numpy(cases.pixels(rng, (2, 3, *SIZES[rank]))).to(dtype)
-    grid = torch.from_numpy(cases.GRIDS[kind](rng, SIZES[rank], corners, 2)).to(dtype)
+    grid = torch.from_numpy(cases.GRIDS[grid_name](rng, SIZES[rank], corners, 2)).to(dtype)
     return image, grid
 
 
@@ -29,7 +29,7 @@ def gradients(output: Tensor, *inputs: Tensor) -> tuple[Tensor, ...]:
 
 
 @pytest.mark.covering
-@pytest.mark.parametrize("kind", ["random", "identity", "far"])
+@pytest.mark.parametrize("grid_name", ["random", "identity", "far"])
 @pytest.mark.parametrize("corners", [False, True])
 @pytest.mark.parametrize("boundary", cases.BOUNDARIES)
 @pytest.mark.parametrize(
@@ -37,15 +37,20 @@ def gradients(output: Tensor, *inputs: Tensor) -> tuple[Tensor, ...]:
     [(2, "bilinear"), (2, "nearest"), (2, "bicubic"), (3, "bilinear"), (3, "nearest")],
 )
 def test_values_and_gradients_match_torch(
-    rank: int, mode: str, boundary: str, corners: bool, kind: str
+    rank: int, mode: str, boundary: str, corners: bool, grid_name: str
 ) -> None:
-    image, grid = (t.requires_grad_() for t in image_and_grid(rank, kind=kind, corners=corners))
+    image, grid = (
+        t.requires_grad_() for t in image_and_grid(rank, grid_name=grid_name, corners=corners)
+    )
     ours = gridsample.grid_sample(image, grid, mode, boundary, corners)
     theirs = functional.grid_sample(image, grid, mode, boundary, corners)
     torch.testing.assert_close(ours, theirs, rtol=1e-12, atol=1e-12)
     (by_image, by_grid), expected = gradients(ours, image, grid), gradients(theirs, image, grid)
     torch.testing.assert_close(by_image, expected[0], rtol=1e-12, atol=1e-12)
-    if (rank, kind) != (3, "identity"):  # there a rounding decides on which side of a pixel one is
+    if (rank, grid_name) != (
+        3,
+        "identity",
+    ):  # there a rounding decides on which side of a pixel one is
         torch.testing.assert_close(by_grid, expected[1], rtol=1e-12, atol=1e-12)
 
 
@@ -159,10 +164,10 @@ def test_channels_last_stays_channels_last(rank: int) -> None:
     assert out.is_contiguous(memory_format=form)
     (by_image,) = torch.autograd.grad(out.square().sum(), rolled)
     assert by_image.is_contiguous(memory_format=form)
-    plain = gridsample.grid_sample(image, grid, "bicubic")
-    torch.testing.assert_close(out, plain, rtol=1e-12, atol=1e-12)
+    expected = gridsample.grid_sample(image, grid, "bicubic")
+    torch.testing.assert_close(out, expected, rtol=1e-12, atol=1e-12)
     torch.testing.assert_close(
-        by_image, torch.autograd.grad(plain.square().sum(), image)[0], rtol=1e-12, atol=1e-12
+        by_image, torch.autograd.grad(expected.square().sum(), image)[0], rtol=1e-12, atol=1e-12
     )
 
 

@@ -29,8 +29,8 @@ def options(*order: int) -> tuple[Any, ...]:
 
 
 def check(name: str, *arguments: Any) -> None:
-    given = [a.clone().requires_grad_() if isinstance(a, Tensor) else a for a in (*arguments,)]
-    results = torch.library.opcheck(getattr(OPERATORS, name).default, given)
+    inputs = [a.clone().requires_grad_() if isinstance(a, Tensor) else a for a in (*arguments,)]
+    results = torch.library.opcheck(getattr(OPERATORS, name).default, inputs)
     assert set(results.values()) == {"SUCCESS"}
 
 
@@ -65,13 +65,13 @@ def test_compiles_without_graph_breaks(backend: str, dynamic: bool, last: bool) 
         image, grid = tensors(spatial)
         if last:
             image = image.contiguous(memory_format=torch.channels_last)
-        given = torch.eye(2, 3).repeat(2, 1, 1), image, grid
-        for tensor in given:
+        arguments = torch.eye(2, 3).repeat(2, 1, 1), image, grid
+        for tensor in arguments:
             tensor.requires_grad_()
         results = []
         for function in (compiled, warp):
-            out = function(*given)
-            results.append([out, *torch.autograd.grad(out.sum(), given)])
+            out = function(*arguments)
+            results.append([out, *torch.autograd.grad(out.sum(), arguments)])
         for mine, eager in zip(*results, strict=True):
             torch.testing.assert_close(mine, eager, rtol=1e-5, atol=1e-5)
             assert mine.stride() == eager.stride()
@@ -100,10 +100,10 @@ EVERY: dict[str, Any] = {
 @pytest.mark.parametrize("name", cases.slow_after(1, EVERY))
 def test_every_function_compiles_without_graph_breaks(name: str) -> None:
     torch.compiler.reset()
-    given = tensors()
-    expected = EVERY[name](*given)
+    arguments = tensors()
+    expected = EVERY[name](*arguments)
     compiled = torch.compile(EVERY[name], fullgraph=True, backend="eager")
-    torch.testing.assert_close(compiled(*given), expected)
+    torch.testing.assert_close(compiled(*arguments), expected)
 
 
 def test_exports_with_dynamic_sizes() -> None:

@@ -78,12 +78,12 @@ def test_all_boundaries_and_coordinates(rank: int, coords: str, extrapolate: boo
         grid = grid * 9 + 5
     if coords == "displacement":
         grid = grid.reshape(2, *(4, 5, 6)[3 - rank :], -1, rank)[:, ..., 0, :].contiguous()
-    for turn, boundary in enumerate(BOUNDARIES):
-        mode = ("linear", "cubic", "nearest", "mitchell")[turn % 4]
+    for k, boundary in enumerate(BOUNDARIES):
+        mode = ("linear", "cubic", "nearest", "mitchell")[k % 4]
         filled = boundary == "constant" or not extrapolate
         more = {
             "coords": coords, "extrapolate": extrapolate,
-            "fill_value": ((1.5, [0.5, -2.0, 3.0])[turn % 2]) if filled else 0,
+            "fill_value": ((1.5, [0.5, -2.0, 3.0])[k % 2]) if filled else 0,
         }  # fmt: skip
         mine, other = (results(image, grid, d, mode, boundary, **more) for d in ("cuda", "cpu"))
         assert_close(mine, other, 1e-11)
@@ -116,15 +116,15 @@ def test_all_methods(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["uint8", "float16", "bfloat16", "complex64"])
 def test_fill_values_in_every_storage_dtype(name: str) -> None:
-    kind = getattr(torch, name)
-    image = torch.from_numpy(cases.pixels(cases.generator(name), (2, 3, 9, 7))).to(kind)
+    dtype = getattr(torch, name)
+    image = torch.from_numpy(cases.pixels(cases.generator(name), (2, 3, 9, 7))).to(dtype)
     _, grid = inputs(2)
     for mode, fill in itertools.product(("nearest", "linear"), (300.5, [1.0, -7.25, 3.0])):
         more: dict[str, Any] = {"fill_value": fill, "extrapolate": False}
         mine = gridsample.grid_sample(image.cuda(), grid.float().cuda(), mode, **more).cpu()
         other = gridsample.grid_sample(image, grid.float(), mode, **more)
-        wide = torch.complex128 if kind.is_complex else torch.float64
-        slack = 1.0 if name == "uint8" else 300 * max(2e-7, torch.finfo(kind).eps)
+        wide = torch.complex128 if dtype.is_complex else torch.float64
+        slack = 1.0 if name == "uint8" else 300 * max(2e-7, torch.finfo(dtype).eps)
         torch.testing.assert_close(
             mine.to(wide), other.to(wide), rtol=0, atol=slack, equal_nan=True
         )

@@ -26,8 +26,8 @@ def small(
     spatial = (4, 3, 5)[-rank:]
     rng = cases.generator(rank, items, grids)
     image = torch.from_numpy(cases.pixels(rng, (items, 2, *spatial)))
-    whole = rng.integers(-1, max(spatial) + 1, (grids, 3, 2, rank))
-    place = whole + rng.choice([-1, 1], whole.shape) * rng.uniform(0.1, 0.4, whole.shape)
+    pixels = rng.integers(-1, max(spatial) + 1, (grids, 3, 2, rank))
+    place = pixels + rng.choice([-1, 1], pixels.shape) * rng.uniform(0.1, 0.4, pixels.shape)
     grid = torch.from_numpy(cases.coordinates(place, spatial, corners))
     return image.requires_grad_(), grid.requires_grad_()
 
@@ -158,11 +158,11 @@ def test_nested_transforms_agree() -> None:
 def test_vmap_is_a_loop(items: int, grids: int, axes: tuple[int | None, int | None]) -> None:
     batch = 3
     rng = cases.generator("vmap", items, grids)
-    whole = (
+    total = (
         torch.from_numpy(rng.standard_normal((batch, items, 2, 4, 5))),
         torch.from_numpy(rng.uniform(-1.1, 1.1, (batch, grids, 3, 2, 2))),
     )
-    tensors = [t[0] if a is None else t.movedim(0, a) for t, a in zip(whole, axes, strict=True)]
+    tensors = [t[0] if a is None else t.movedim(0, a) for t, a in zip(total, axes, strict=True)]
     sample = sampling("bicubic", "zeros")
 
     def loss(image: Tensor, grid: Tensor) -> Tensor:
@@ -175,7 +175,7 @@ def test_vmap_is_a_loop(items: int, grids: int, axes: tuple[int | None, int | No
         sample, grad(loss, 0), grad(loss, 1), grad(loss, (0, 1)), grad(penalty, (0, 1)),
     ):  # fmt: skip
         each = [
-            function(*(t[0 if a is None else n] for t, a in zip(whole, axes, strict=True)))
+            function(*(t[0 if a is None else n] for t, a in zip(total, axes, strict=True)))
             for n in range(batch)
         ]
         expected = torch.utils._pytree.tree_map(lambda *parts: torch.stack(parts), *each)

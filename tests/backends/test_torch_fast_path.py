@@ -70,11 +70,11 @@ def test_fast_path_condition() -> None:
         assert not is_plain(image, other)
     for place in (in_dual_level, in_mode, on_a_device):
         assert not place(lambda: is_plain(image, grid))
-    plain: list[bool] = []
-    torch.func.vmap(lambda t: (plain.append(is_plain(t)), t)[1])(image)
-    torch.func.grad(lambda t: (plain.append(is_plain(t)), t.sum())[1])(image)
-    torch.jit.trace(lambda t: (plain.append(is_plain(t)), t)[1], image, check_trace=False)
-    assert not any(plain)
+    fast: list[bool] = []
+    torch.func.vmap(lambda t: (fast.append(is_plain(t)), t)[1])(image)
+    torch.func.grad(lambda t: (fast.append(is_plain(t)), t.sum())[1])(image)
+    torch.jit.trace(lambda t: (fast.append(is_plain(t)), t)[1], image, check_trace=False)
+    assert not any(fast)
 
 
 @pytest.mark.covering(ordinary=1, slow=2)
@@ -104,13 +104,13 @@ def test_fast_path_and_dispatcher_agree_bit_for_bit(
 
 @pytest.mark.covering(ordinary=1, slow=2)
 @pytest.mark.parametrize("mode", ["nearest", "linear", "spline3", "label"])
-@pytest.mark.parametrize("kind", [torch.float32, torch.uint8, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.uint8, torch.bfloat16], ids=str)
 @pytest.mark.parametrize("last", [False, True])
 @pytest.mark.parametrize("size", [(3, 9), (5, 7), 1])
 def test_fast_path_and_dispatcher_agree_for_resizing(
-    mode: str, kind: torch.dtype, last: bool, size: Any
+    mode: str, dtype: torch.dtype, last: bool, size: Any
 ) -> None:
-    image = tensors()[0].abs().mul(50).to(torch.uint8 if mode == "label" else kind)
+    image = tensors()[0].abs().mul(50).to(torch.uint8 if mode == "label" else dtype)
     if last:
         image = image.contiguous(memory_format=torch.channels_last)
     short = gridsample.interpolate(image, size, mode=mode)

@@ -79,7 +79,7 @@ def test_every_boundary_is_a_standard_node_with_the_same_numbers(
     exported = check(Chain(mode), arguments)
     assert operators(exported) == ["GridSample"] * 6
     attributes = [
-        {one.name: onnx.helper.get_attribute_value(one) for one in node.attribute}
+        {attribute.name: onnx.helper.get_attribute_value(attribute) for attribute in node.attribute}
         for node in exported.graph.node
     ]
     assert [a["mode"] for a in attributes] == [name.encode()] * 6
@@ -207,8 +207,8 @@ def test_an_exported_model_that_is_not_written_keeps_the_operator() -> None:
 
 
 def test_too_old_a_torch_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
-    given = torch.ones(1, 1, 4, 4), torch.zeros(1, 2, 2, 2)
-    program = torch.export.export(Sample(), given)
+    arguments = torch.ones(1, 1, 4, 4), torch.zeros(1, 2, 2, 2)
+    program = torch.export.export(Sample(), arguments)
     monkeypatch.delattr(torch.onnx, "ops")
     with pytest.raises(ValueError, match=r"torch 2\.8 or newer, this is 2\."):
         gridsample.onnx.lower(program)
@@ -221,8 +221,8 @@ def test_unsupported_options_are_rejected(options: dict[str, Any]) -> None:
     from gridsample.backends.torch.onnx import check_expressible
     from gridsample.backends.torch.schemas import record
 
-    how = record(["linear"] * 2, ["zeros"] * 2, False, [0, 0])
+    node_options = record(["linear"] * 2, ["zeros"] * 2, False, [0, 0])
     image, grid = torch.ones(1, 1, 4, 4), torch.zeros(1, 2, 2, 2)
-    assert check_expressible(image, grid, how) == ("bilinear", "zeros")
+    assert check_expressible(image, grid, node_options) == ("bilinear", "zeros")
     with pytest.raises(ValueError, match="ONNX's GridSample has one mode"):
-        check_expressible(image, grid, how._replace(**options))
+        check_expressible(image, grid, node_options._replace(**options))

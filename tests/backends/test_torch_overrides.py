@@ -78,24 +78,24 @@ def all_of(result: Any) -> tuple[Any, ...]:
 def test_torch_function_modes_see_our_functions(name: str) -> None:
     function = getattr(gridsample, name)
     tensors, options = PUBLIC[name]
-    plain = all_of(function(*tensors, **options))
+    expected = all_of(function(*tensors, **options))
     mode = Heard()
     with mode:
         heard = all_of(function(*tensors, **options))
     assert mode.functions == [function]
     for place in range(len(tensors)):
-        given: list[Any] = [*tensors]
-        given[place] = given[place].as_subclass(Marked)
-        for mine, truth in zip(all_of(function(*given, **options)), plain, strict=True):
+        arguments: list[Any] = [*tensors]
+        arguments[place] = arguments[place].as_subclass(Marked)
+        for mine, truth in zip(all_of(function(*arguments, **options)), expected, strict=True):
             assert type(mine) is Marked
             torch.testing.assert_close(mine.as_subclass(Tensor), truth)
-        given[place] = Duck()
-        func, count, keywords = function(*given, **options)
+        arguments[place] = Duck()
+        func, count, keywords = function(*arguments, **options)
         assert (func, count) == (function, len(tensors))
         assert keywords.items() >= options.items()
-        by_name = dict(zip(inspect.signature(function).parameters, given, strict=False))
+        by_name = dict(zip(inspect.signature(function).parameters, arguments, strict=False))
         assert function(**by_name, **options) == (func, count, keywords)
-    torch.testing.assert_close(heard, plain)
+    torch.testing.assert_close(heard, expected)
 
 
 @pytest.mark.parametrize("name", THEIRS)

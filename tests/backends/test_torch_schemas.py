@@ -18,21 +18,21 @@ OPERATORS = torch.ops.gridsample
 
 @pytest.mark.parametrize("name", sorted(schemas.LEADING))
 def test_record_fields_have_the_order_of_the_schema(name: str) -> None:
-    arguments = [one.name for one in getattr(OPERATORS, name).default._schema.arguments]
+    arguments = [argument.name for argument in getattr(OPERATORS, name).default._schema.arguments]
     assert arguments[schemas.LEADING[name] :] == [*inspect.signature(schemas.record).parameters]
 
 
 def test_resizing_fields_have_the_order_of_the_schema() -> None:
-    arguments = [one.name for one in OPERATORS.resize.default._schema.arguments]
+    arguments = [argument.name for argument in OPERATORS.resize.default._schema.arguments]
     assert arguments[1:] == [*inspect.signature(schemas.resizing_of).parameters]
 
 
 def test_records_round_trip() -> None:
-    how = Options(
+    options = Options(
         mode=(LINEAR, METHODS["spline3"]), padding_mode=("border", "wrap"), align_corners=True,
         coords="pixel", fill_value=(1.5, -2.0), extrapolate="edges", threads=3, order=(1, 0),
     )  # fmt: skip
-    assert schemas.record(*schemas.flat(how)) == how
+    assert schemas.record(*schemas.flat(options)) == options
     zoom = Zoom(3, "border", 1.5, 17, 40, 25, 3, 7)
     methods, scales = (LINEAR, AREA, zoom), (0.5, 0.0, 0.0)
     resizing = Resizing((3, 4, 5), methods, True, True, scales, "torch", threads=2)
@@ -41,8 +41,8 @@ def test_records_round_trip() -> None:
 
 def test_custom_methods_are_spelled_out() -> None:
     own = Method("own", ((1.0, -1.0), (0.0, 1.0)), 0)
-    how = Options(mode=(own,), padding_mode=("zeros",), fill_value=(), order=(0,))
-    (mode,) = schemas.record(*schemas.flat(how)).mode
+    options = Options(mode=(own,), padding_mode=("zeros",), fill_value=(), order=(0,))
+    (mode,) = schemas.record(*schemas.flat(options)).mode
     assert mode == own and mode is not own
 
 

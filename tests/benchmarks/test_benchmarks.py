@@ -222,9 +222,9 @@ def test_the_command_runs_in_slices(run: Any, tmp_path: Path, capsys: Any) -> No
     printed = capsys.readouterr().out
     assert code == 0 and len(rest) == 2 and not set(rest) & set(first)
     assert "torch, forward, one thread" in printed
-    held = json.loads((tmp_path / "cpu.json").read_text())
-    assert [row["case"] for row in held["rows"]] == first + rest
-    assert held["bandwidth"] == {"1": 1e9} and held["versions"]["torch"]
+    stored = json.loads((tmp_path / "cpu.json").read_text())
+    assert [row["case"] for row in stored["rows"]] == first + rest
+    assert stored["bandwidth"] == {"1": 1e9} and stored["versions"]["torch"]
     page = (tmp_path / "cpu.md").read_text()
     assert all(f"| {name} " in page for name in first + rest)
     assert "## Missed targets\n\n* torch, forward, one thread: mean 0." in page
@@ -235,7 +235,7 @@ def test_the_command_runs_in_slices(run: Any, tmp_path: Path, capsys: Any) -> No
 
 def test_failing_cases_are_reported(run: Any, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
     def fail(failure: BaseException) -> None:
-        def measured(*what: Any) -> Row:
+        def measured(*arguments: Any) -> Row:
             raise failure
 
         monkeypatch.setattr(command, "measure", measured)

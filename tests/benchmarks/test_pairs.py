@@ -77,9 +77,11 @@ def test_figures_are_printed_and_kept(tmp_path: Path, capsys: Any) -> None:
     assert "odd  DIFFERS: by far" in printed
     assert "forward, 1 thread(s): geometric mean 2.00 of 1, least 2.00; below 1: none" in printed
     assert "below 1: one (0.50)" in printed
-    held = json.loads(path.read_text())
-    assert [row["kind"] for row in held["rows"]] == ["forward", "step"]
-    assert held["differ"] == {"odd": "by far"} and held["machine"] and held["versions"]["torch"]
+    stored = json.loads(path.read_text())
+    assert [row["kind"] for row in stored["rows"]] == ["forward", "step"]
+    assert (
+        stored["differ"] == {"odd": "by far"} and stored["machine"] and stored["versions"]["torch"]
+    )
 
 
 def test_a_process_for_each_number_of_threads(

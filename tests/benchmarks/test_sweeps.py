@@ -23,6 +23,6 @@ def test_expected_sweep_matches_the_plain_implementation(monkeypatch: pytest.Mon
 
 def test_disagreeing_implementations_are_not_timed(monkeypatch: pytest.MonkeyPatch) -> None:
     right = sweeps.ours
-    monkeypatch.setattr(sweeps, "ours", lambda *given: 1.001 * right(*given))
+    monkeypatch.setattr(sweeps, "ours", lambda *arguments: 1.001 * right(*arguments))
     with pytest.raises(Disagreement, match=r"by 0\.001"):
         next(sweeps.measure("tiny", 0.0))

@@ -51,14 +51,16 @@ def test_fisheye_intrinsics_match_opencv() -> None:
 
 def test_alpha_zero_hides_missing_pixels_and_alpha_one_shows_all() -> None:
     matrix, k = lens(np.random.default_rng(0)), [-0.3, 0.08, 0.01, -0.01]
-    whole, part = (cameras.optimal_intrinsics(SIZE, matrix, k, alpha) for alpha in (1, 0))
-    grid = cameras.undistort_grid(SIZE, matrix, k, new_intrinsics=part)[0]
+    all_pixels, valid_pixels = (
+        cameras.optimal_intrinsics(SIZE, matrix, k, alpha) for alpha in (1, 0)
+    )
+    grid = cameras.undistort_grid(SIZE, matrix, k, new_intrinsics=valid_pixels)[0]
     # Between the points of the edges that are looked at, rays may be a little farther out.
     assert grid.min() > -0.05
     assert (grid.max((0, 1)) < np.array(SIZE[::-1]) - 0.95).all()
     corners = np.array([[0, 0], [SIZE[1] - 1, 0], [0, SIZE[0] - 1], [SIZE[1] - 1, SIZE[0] - 1.0]])
     rays = framing.undistorted(corners, matrix, np.array(k), "opencv")
-    shown = rays @ whole[:2, :2].T + whole[:2, 2]
+    shown = rays @ all_pixels[:2, :2].T + all_pixels[:2, 2]
     assert shown.min() > -1e-6
     assert (shown.max(0) < np.array(SIZE[::-1]) - 1 + 1e-6).all()
     np.testing.assert_allclose(cameras.distort_points(rays, k, matrix), corners, rtol=0, atol=1e-6)

@@ -38,9 +38,9 @@ def test_grids_match_opencv_maps(count: int) -> None:
     for seed in range(20):
         rng = np.random.default_rng(seed)
         matrix, new = lens(rng), lens(rng)
-        k, turn = coefficients(rng, count), rotation(rng, 0.2)
-        x, y = cv2.initUndistortRectifyMap(matrix, k, turn, new, SIZE[::-1], cv2.CV_32FC1)
-        grid = cameras.undistort_grid(SIZE, matrix, k, turn, new)
+        k, pose = coefficients(rng, count), rotation(rng, 0.2)
+        x, y = cv2.initUndistortRectifyMap(matrix, k, pose, new, SIZE[::-1], cv2.CV_32FC1)
+        grid = cameras.undistort_grid(SIZE, matrix, k, pose, new)
         assert grid.shape == (1, *SIZE, 2)
         np.testing.assert_allclose(grid[0], np.stack([x, y], -1), rtol=0, atol=1e-3)
 
@@ -49,9 +49,9 @@ def test_fisheye_grids_match_opencv_maps() -> None:
     for seed in range(20):
         rng = np.random.default_rng(seed)
         matrix, new = lens(rng), lens(rng)
-        k, turn = rng.uniform(-1, 1, 4) * [0.05, 0.02, 0.01, 0.002], rotation(rng, 0.2)
-        x, y = cv2.fisheye.initUndistortRectifyMap(matrix, k, turn, new, SIZE[::-1], cv2.CV_32FC1)
-        grid = cameras.undistort_grid(SIZE, matrix, k, turn, new, model="fisheye")
+        k, pose = rng.uniform(-1, 1, 4) * [0.05, 0.02, 0.01, 0.002], rotation(rng, 0.2)
+        x, y = cv2.fisheye.initUndistortRectifyMap(matrix, k, pose, new, SIZE[::-1], cv2.CV_32FC1)
+        grid = cameras.undistort_grid(SIZE, matrix, k, pose, new, model="fisheye")
         np.testing.assert_allclose(grid[0], np.stack([x, y], -1), rtol=0, atol=1e-3)
 
 
@@ -82,9 +82,9 @@ def test_distorted_fisheye_points_match_opencv() -> None:
 def test_stereo_rectification_matches_opencv() -> None:
     rng = np.random.default_rng(1)
     lenses, ks = [lens(rng), lens(rng)], [coefficients(rng, 5), coefficients(rng, 8)]
-    turn, shift = rotation(rng, 0.1), np.array([-1.0, 0.05, 0.02])
+    pose, shift = rotation(rng, 0.1), np.array([-1.0, 0.05, 0.02])
     r1, r2, p1, p2, *_ = cv2.stereoRectify(
-        lenses[0], ks[0], lenses[1], ks[1], SIZE[::-1], turn, shift[:, None]
+        lenses[0], ks[0], lenses[1], ks[1], SIZE[::-1], pose, shift[:, None]
     )
     grids = cameras.stereo_grids(SIZE, lenses, ks, [r1, r2], [p1, p2])
     for grid, matrix, k, r, p in zip(grids, lenses, ks, (r1, r2), (p1, p2), strict=True):
@@ -93,7 +93,7 @@ def test_stereo_rectification_matches_opencv() -> None:
     # The two rays of a point are sampled in the same row.
     points = rng.uniform(-1, 1, (30, 3)) + np.array([0, 0, 6])
     left, _ = cameras.project(points @ r1.T, p1[:, :3], np.eye(4))
-    right, _ = cameras.project((points @ turn.T + shift) @ r2.T, p2[:, :3], np.eye(4))
+    right, _ = cameras.project((points @ pose.T + shift) @ r2.T, p2[:, :3], np.eye(4))
     np.testing.assert_allclose(left[:, 1], right[:, 1], atol=1e-9)
 
 
@@ -139,11 +139,11 @@ def test_a_batch_of_cameras() -> None:
     rng = np.random.default_rng(3)
     matrices = np.stack([lens(rng), lens(rng)])
     ks = np.stack([coefficients(rng, 5), coefficients(rng, 5)])
-    whole = cameras.undistort_grid(SIZE, matrices, ks)
-    assert whole.shape == (2, *SIZE, 2)
+    batched = cameras.undistort_grid(SIZE, matrices, ks)
+    assert batched.shape == (2, *SIZE, 2)
     for n in range(2):
         grid = cameras.undistort_grid(SIZE, matrices[n], ks[n])
-        np.testing.assert_allclose(whole[n : n + 1], grid, rtol=0, atol=1e-11)
+        np.testing.assert_allclose(batched[n : n + 1], grid, rtol=0, atol=1e-11)
     same = cameras.undistort_grid(SIZE, matrices[0], ks)
     assert same.shape == (2, *SIZE, 2)
 
@@ -206,9 +206,9 @@ def test_compiled_grids_have_no_graph_break() -> None:
 def test_invalid_arguments_are_rejected(
     change: dict[str, Any], error: type[Exception], words: list[str]
 ) -> None:
-    given: dict[str, Any] = {"size": SIZE, "intrinsics": np.eye(3), "distortion": np.zeros(4)}
+    arguments: dict[str, Any] = {"size": SIZE, "intrinsics": np.eye(3), "distortion": np.zeros(4)}
     with pytest.raises(error) as caught:
-        cameras.undistort_grid(**{**given, **change})
+        cameras.undistort_grid(**{**arguments, **change})
     for word in words:
         assert word in str(caught.value)
 

@@ -54,12 +54,12 @@ def test_seams_are_as_accurate_as_the_interior(source: cameras.Projection, mode:
         return float(np.abs(result[0] - expected).max())
 
     # A pixel is 0.05 wide, so the error of what is clamped there would be up to 0.04.
-    elsewhere = max(
+    interior = max(
         error(direction) for direction in [(0.2, 0.1, 1), (1, 0.3, 0.2), (-0.2, -0.6, -0.9)]
     )
-    assert elsewhere < {"bilinear": 2e-3, "bicubic": 8e-3, "spline3": 3e-4}[mode]
+    assert interior < {"bilinear": 2e-3, "bicubic": 8e-3, "spline3": 3e-4}[mode]
     for direction in EDGES:
-        assert error(direction) < max(1.1 * elsewhere, 3e-4), direction
+        assert error(direction) < max(1.1 * interior, 3e-4), direction
 
 
 @BOTH
@@ -150,12 +150,12 @@ def test_the_gradient_is_the_transpose(source: cameras.Projection) -> None:
     for mode in ("bilinear", "bicubic"):
         image = rng.normal(size=(2, 2, *source.shape))
         upstream = rng.normal(size=(2, 2, *target.shape))
-        made = cameras.convert_panorama(image, source, target, cameras.look(20, 70), mode=mode)
+        created = cameras.convert_panorama(image, source, target, cameras.look(20, 70), mode=mode)
         result = cameras.convert_panorama_vjp(
             upstream, image, source, target, cameras.look(20, 70), mode=mode
         )
         assert result.shape == image.shape
-        assert np.vdot(made, upstream) == pytest.approx(np.vdot(image, result), rel=1e-11)
+        assert np.vdot(created, upstream) == pytest.approx(np.vdot(image, result), rel=1e-11)
 
 
 @pytest.mark.slow
@@ -172,9 +172,9 @@ def test_tensors_are_differentiable() -> None:
 
         leaves = image, rotation, lens.clone().requires_grad_()
         assert torch.autograd.gradcheck(call, leaves)
-        plain = [tensor.detach().numpy() for tensor in leaves]
-        view = cameras.perspective((2, 3), intrinsics=plain[2])
-        theirs = cameras.convert_panorama(plain[0], source, view, plain[1])
+        arrays = [tensor.detach().numpy() for tensor in leaves]
+        view = cameras.perspective((2, 3), intrinsics=arrays[2])
+        theirs = cameras.convert_panorama(arrays[0], source, view, arrays[1])
         np.testing.assert_allclose(call(*leaves).detach(), theirs, rtol=0, atol=1e-12)
     at_pole = torch.tensor(cameras.look(pitch=90), requires_grad=True)
     grid = cameras.panorama_grid(cameras.perspective((1, 1), fov=9), small[0], at_pole)

@@ -38,7 +38,7 @@ def scene(
     }  # fmt: skip
 
 
-def plain(reference: Any, sources: Any, cameras: Any, depths: Any, reduce: str) -> Tensor:
+def reference_sweep(reference: Any, sources: Any, cameras: Any, depths: Any, reduce: str) -> Tensor:
     """One warped volume per view, as in MVSNet, with pixels on centres and zeros outside."""
     n, views, channels, height, width = sources.shape
     intrinsics, poses = cameras
@@ -67,8 +67,8 @@ def plain(reference: Any, sources: Any, cameras: Any, depths: Any, reduce: str) 
 
 
 def tensors(arrays: dict[str, Any]) -> dict[str, Any]:
-    made = {k: torch.from_numpy(v) for k, v in arrays.items() if k != "cameras"}
-    return {**made, "cameras": tuple(map(torch.from_numpy, arrays["cameras"]))}
+    result = {k: torch.from_numpy(v) for k, v in arrays.items() if k != "cameras"}
+    return {**result, "cameras": tuple(map(torch.from_numpy, arrays["cameras"]))}
 
 
 def depth_like(kind: str, depths: np.ndarray) -> np.ndarray:
@@ -87,7 +87,7 @@ def test_sweeps_match_the_plain_implementation(
 ) -> None:
     arguments = scene()
     arguments["depths"] = depth_like(kind, arguments["depths"])
-    expected = plain(**tensors(arguments), reduce=reduce)
+    expected = reference_sweep(**tensors(arguments), reduce=reduce)
     monkeypatch.setattr(sweep, "FORWARD", 2 * 2 * 4 * 7 * 9)  # two planes at a time, and one
     result = cameras.plane_sweep(**arguments, reduce=reduce)
     np.testing.assert_allclose(result, expected, rtol=0, atol=1e-12)
@@ -176,7 +176,7 @@ def test_gradients_match_the_plain_implementation(
     ]
     for leaf in leaves:
         leaf.requires_grad_()
-    expected = plain(**arguments, reduce=reduce)
+    expected = reference_sweep(**arguments, reduce=reduce)
     upstream = torch.from_numpy(np.random.default_rng(2).normal(size=expected.shape))
     # The mean and the sampled features depend on the reference in part only, or not at all.
     truth = torch.autograd.grad((expected * upstream).sum(), leaves, materialize_grads=True)

@@ -43,7 +43,7 @@ def scene(views: int = 3, size: tuple[int, int] = (13, 17)) -> tuple[np.ndarray,
     return points, intrinsics, poses
 
 
-def plain(
+def expected_views(
     points: Tensor, images: Tensor, features: Tensor, intrinsics: Tensor, poses: Tensor,
     query: Tensor,
 ) -> tuple[Tensor, ...]:  # fmt: skip
@@ -81,7 +81,7 @@ def test_views_match_the_formula(kind: str, axes: str) -> None:
     query = np.eye(4)
     query[:3, 3] = 1, 2, -5
     arguments = [points, images, features, intrinsics, poses, query]
-    expected = plain(*map(torch.from_numpy, arguments))
+    expected = expected_views(*map(torch.from_numpy, arguments))
     assert expected[2].any() and not expected[2].all()
     if axes == "opengl":
         arguments[4], arguments[5] = poses @ FLIP, query @ FLIP
@@ -304,12 +304,12 @@ def test_invalid_arguments_are_rejected(
     change: dict[str, Any], error: type[Exception], words: list[str]
 ) -> None:
     points, intrinsics, poses = scene()
-    given: dict[str, Any] = {
+    arguments: dict[str, Any] = {
         "points": points, "images": np.zeros((3, 2, 13, 17)), "features": None,
         "intrinsics": intrinsics, "poses": poses,
     }  # fmt: skip
     with pytest.raises(error) as caught:
-        cameras.sample_views(**{**given, **change})
+        cameras.sample_views(**{**arguments, **change})
     for word in words:
         assert word in str(caught.value)
 

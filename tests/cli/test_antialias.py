@@ -36,8 +36,8 @@ def test_a_shrunk_picture_is_averaged(photo: Any, capsys: pytest.CaptureFixture[
     assert HINT not in capsys.readouterr().err
     blocks = photo.reshape(16, 4, 12, 4, 3).mean((1, 3))
     inner = np.s_[1:-1, 1:-1]
-    off = [np.abs(np.load(name) - blocks)[inner].mean() for name in ("mean.npy", "plain.npy")]
-    assert off[0] < 0.5 and off[1] > 20
+    error = [np.abs(np.load(name) - blocks)[inner].mean() for name in ("mean.npy", "plain.npy")]
+    assert error[0] < 0.5 and error[1] > 20
 
 
 def test_the_labels_of_a_shrunk_segmentation_vote(
@@ -52,8 +52,8 @@ def test_the_labels_of_a_shrunk_segmentation_vote(
     assert capsys.readouterr().err.endswith("skips pixels; --antialias counts all labels\n")
     assert run("warp", "tissue.npy", "votes.npy", *arguments, "--antialias") == 0
     assert HINT not in capsys.readouterr().err
-    plain, votes = np.load("plain.npy"), np.load("votes.npy")
-    assert (plain == 2).all() and votes.dtype == tissue.dtype
+    sampled, votes = np.load("plain.npy"), np.load("votes.npy")
+    assert (sampled == 2).all() and votes.dtype == tissue.dtype
     assert (votes[1:-1, 1:-1] == 5).all()
 
 

@@ -122,7 +122,7 @@ def test_errors_print_one_line_and_leave_no_file(files, capfd, words, message):
 
 def test_a_writer_that_fails_leaves_the_old_file(monkeypatch, capfd):
     io.write(Image(noise(6, 8, 3, dtype=np.uint8), "NumPy", True), io.Path("p.png"))
-    whole = io.Path("p.png").read_bytes()
+    original = io.Path("p.png").read_bytes()
 
     for error, code in [(OSError(28, "No space left on device"), 2), (KeyboardInterrupt(), 130)]:
 
@@ -135,7 +135,7 @@ def test_a_writer_that_fails_leaves_the_old_file(monkeypatch, capfd):
             assert run("warp", "p.png", target, "--rotate", 3, "--force") == code
     assert capfd.readouterr().err.count("No space left on device\n") == 2
     assert [path.name for path in io.Path().iterdir()] == ["p.png"]
-    assert io.Path("p.png").read_bytes() == whole
+    assert io.Path("p.png").read_bytes() == original
 
 
 def test_an_interrupt_while_sampling_ends_with_130(monkeypatch, capfd):
@@ -154,8 +154,8 @@ def test_an_interrupt_while_sampling_ends_with_130(monkeypatch, capfd):
 def test_every_option_value_in_the_help_is_accepted(capsys):
     np.save("x.npy", noise(6, 8, 3, dtype=np.uint8))
     assert run("warp", "--help") == 0
-    said = capsys.readouterr().out.split("\nmodes:\n")[1].split("\n\n")
-    modes, boundaries = (" ".join(part.replace(".", ",").split()) for part in said[:2])
+    output = capsys.readouterr().out.split("\nmodes:\n")[1].split("\n\n")
+    modes, boundaries = (" ".join(part.replace(".", ",").split()) for part in output[:2])
     modes = modes.split(", bilinear and")[0].split(", ")
     boundaries = boundaries.removeprefix("boundaries: ").rstrip(",").split(", ")
     assert modes == list(gridsample.methods.names())

@@ -14,8 +14,8 @@ from gridsample.io.fields import Field, write_field
 
 
 def test_colours_of_the_wheel() -> None:
-    moves = np.array([[1, 0], [-1, 0], [0, 1], [0, -1], [0, 0], [np.nan, 1]], float)
-    red, cyan, yellow, blue, white, black = fields.flow_colours(moves).astype(int)
+    vectors = np.array([[1, 0], [-1, 0], [0, 1], [0, -1], [0, 0], [np.nan, 1]], float)
+    red, cyan, yellow, blue, white, black = fields.flow_colours(vectors).astype(int)
     np.testing.assert_array_equal(red, [255, 0, 0])
     np.testing.assert_array_equal(white, 255)
     np.testing.assert_array_equal(black, 0)
@@ -26,16 +26,16 @@ def test_colours_of_the_wheel() -> None:
     assert yellow[2] == 0
     assert blue[2] == 255
     assert blue[1] == 0
-    np.testing.assert_array_equal(fields.flow_colours(moves * 0.5, 1.0)[0], [255, 128, 128])
-    np.testing.assert_array_equal(fields.flow_colours(moves * 2, 1.0)[0], [191, 0, 0])
+    np.testing.assert_array_equal(fields.flow_colours(vectors * 0.5, 1.0)[0], [255, 128, 128])
+    np.testing.assert_array_equal(fields.flow_colours(vectors * 2, 1.0)[0], [191, 0, 0])
     np.testing.assert_array_equal(fields.flow_colours(np.zeros((2, 3, 2))), 255)
     assert fields.flow_colours(np.zeros((0, 3, 2))).shape == (0, 3, 3)
     with pytest.raises(ValueError, match="flow must be"):
         fields.flow_colours(np.zeros((2, 3)))
     with pytest.raises(ValueError, match="largest must be above 0"):
-        fields.flow_colours(moves, 0.0)
+        fields.flow_colours(vectors, 0.0)
     with pytest.raises(TypeError, match="flow must hold real numbers"):
-        fields.flow_colours(moves * 1j)
+        fields.flow_colours(vectors * 1j)
 
 
 def test_a_flow_becomes_a_picture(tmp_path: Path) -> None:

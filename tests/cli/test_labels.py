@@ -70,11 +70,11 @@ def test_a_hint_where_labels_are_blended(capsys: Any) -> None:
     for name, array in {**images, "photo.tif": photo, "smooth.npy": smooth}.items():
         save(array, name)
         out = f"out{io.Path(name).suffix}"
-        said = HINT if name.startswith("labels") else ""
+        output = HINT if name.startswith("labels") else ""
         for words in (["warp", "--rotate", 9], ["resize", "--scale", 2]):
             command = [words[0], name, out, *words[1:], "--force"]
             assert run(*command) == 0
-            assert capsys.readouterr().err == said
+            assert capsys.readouterr().err == output
             assert run(*command, "--mode", "nearest") == 0
             assert capsys.readouterr().err == ""
     save(regions(np.float32), "real.nii")

@@ -271,9 +271,9 @@ def test_a_resolution_without_exif():
 
 
 def test_damaged_tags_do_not_stop_a_picture():
-    whole = io.Path("in.jpg")
+    original = io.Path("in.jpg")
     photo("in.jpg")
-    data = bytearray(whole.read_bytes())
+    data = bytearray(original.read_bytes())
     start = data.index(b"Exif\0\0") + 6
     rng = np.random.default_rng(0)
     for _ in range(60):

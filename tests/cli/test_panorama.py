@@ -11,15 +11,15 @@ import pytest
 from gridsample import cameras, cli, io
 
 Array = np.ndarray[Any, Any]
-WHOLE = cameras.equirectangular((32, 64))
+PANORAMA = cameras.equirectangular((32, 64))
 
 
 def colour(projection: cameras.Projection, rotation: Any = None) -> Array:
     """A smooth function of directions as 8-bit pixels, (*spatial, 3)."""
     rays = cameras.panorama_rays(projection, rotation)[0]
     rays = rays / np.linalg.norm(rays, axis=-1, keepdims=True)
-    made: Array = np.rint(127.5 + 120 * rays).astype(np.uint8)
-    return made
+    result: Array = np.rint(127.5 + 120 * rays).astype(np.uint8)
+    return result
 
 
 def run(source: Path, out: Path, *words: Any) -> Array:
@@ -29,7 +29,7 @@ def run(source: Path, out: Path, *words: Any) -> Array:
 
 @pytest.fixture
 def panorama(tmp_path: Path) -> Path:
-    io.write(io.Image(colour(WHOLE), "NumPy", True), tmp_path / "p.png")
+    io.write(io.Image(colour(PANORAMA), "NumPy", True), tmp_path / "p.png")
     return tmp_path / "p.png"
 
 
@@ -51,7 +51,7 @@ def test_cube_maps(layout: str, panorama: Path, tmp_path: Path) -> None:
     assert np.abs(result - expected).max() <= 2
     again = run(cube, back, "--from", "cubemap", "--to", "equirectangular", "--size", 64)
     assert again.shape == (32, 64, 3)
-    assert np.abs(again - colour(WHOLE)).max() <= 4
+    assert np.abs(again - colour(PANORAMA)).max() <= 4
     rotated = run(
         cube, back, "--from", "cubemap", "--to", "cubemap", "--yaw", 90, "--layout", layout
     )
@@ -71,7 +71,7 @@ def test_a_view_round_trips_through_the_panorama(panorama: Path, tmp_path: Path)
     placed = run(view, back, *words, *angles)
     seen = placed.any(-1)
     assert 0.05 < seen.mean() < 0.2
-    assert np.abs(placed - colour(WHOLE))[seen].max() <= 4
+    assert np.abs(placed - colour(PANORAMA))[seen].max() <= 4
     wide = run(view, back, *words[:5], "perspective", "--fov", 30, "--yaw", 10, "--size", "9x9")
     expected = colour(cameras.perspective((9, 9), 30), rotation @ cameras.look(10))
     assert np.abs(wide - expected).max() <= 3
@@ -94,8 +94,8 @@ def test_colours_of_transparent_pixels_do_not_bleed(tmp_path: Path) -> None:
     result = run(tmp_path / "p.png", tmp_path / "c.png", "--to", "cubemap", "--size", 12)
     shown = result[result[..., 3] > 20]
     assert np.abs(shown[:, :3] - 200).max() <= 3
-    plain = run(tmp_path / "p.png", tmp_path / "c.png", "--to", "cubemap", "--straight-alpha")
-    assert np.abs(plain[plain[..., 3] > 20][:, :3] - 200).max() > 20
+    straight = run(tmp_path / "p.png", tmp_path / "c.png", "--to", "cubemap", "--straight-alpha")
+    assert np.abs(straight[straight[..., 3] > 20][:, :3] - 200).max() > 20
 
 
 def test_invalid_files_and_options_are_rejected(

@@ -119,7 +119,7 @@ def test_impossible_sizes_are_rejected_before_work(command, size, suffix, capfd,
     monkeypatch.setattr(warp, "grid_sample", work)
     monkeypatch.setattr(resize.tables, "window", work)
     assert run(command, "in.png", f"out.{suffix}", "--size", size) == 2
-    said = capfd.readouterr().err
+    output = capfd.readouterr().err
     reasons = (
         "does not hold",
         "allocate",
@@ -127,7 +127,7 @@ def test_impossible_sizes_are_rejected_before_work(command, size, suffix, capfd,
         "pixels along an axis",
         "larger than any array",
     )
-    assert any(reason in said for reason in reasons)
+    assert any(reason in output for reason in reasons)
     assert [path.name for path in io.Path().iterdir()] == ["in.png"]
 
 

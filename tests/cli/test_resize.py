@@ -124,10 +124,10 @@ def test_other_formats_are_read_in_full():
     for name, size in [("planar.tif", 2), ("white.tif", 2), ("volume.tif", 3), ("fortran.npy", 2)]:
         volume, flag = size == 3, ["--volume"] * (size == 3)
         assert run(name, f"out-{name}", "--scale", 2, "--mode", "nearest", *flag) == 0
-        twice = io.read(io.Path(f"out-{name}"), volume=volume).array
+        enlarged = io.read(io.Path(f"out-{name}"), volume=volume).array
         for axis in range(size):
-            twice = twice.take(range(0, twice.shape[axis], 2), axis)
-        np.testing.assert_array_equal(twice, io.read(io.Path(name), volume=volume).array)
+            enlarged = enlarged.take(range(0, enlarged.shape[axis], 2), axis)
+        np.testing.assert_array_equal(enlarged, io.read(io.Path(name), volume=volume).array)
 
 
 def test_metadata_is_kept(monkeypatch):
@@ -177,8 +177,8 @@ def test_existing_or_unsuitable_outputs_are_rejected(capsys):
 
 def test_help_names_the_modes(capsys):
     assert run("--help") == 0
-    said = capsys.readouterr().out
-    assert all(name in said for name in gridsample.methods.names(resizing=True))
+    output = capsys.readouterr().out
+    assert all(name in output for name in gridsample.methods.names(resizing=True))
 
 
 @pytest.mark.slow
@@ -212,5 +212,5 @@ def test_a_picture_larger_than_memory():
         part = expected(
             np.tile(stripe, (3, 1))[..., None], (750, side // 2), mode="bilinear", antialias=True
         )
-        off = page.open()(10_250, 10_500).astype(int) - part[250:500]
-        assert np.abs(off).max() <= 1
+        error = page.open()(10_250, 10_500).astype(int) - part[250:500]
+        assert np.abs(error).max() <= 1

@@ -79,14 +79,14 @@ def test_a_quarter_turn_is_counter_clockwise_and_four_are_none():
 
 def test_the_order_of_steps_matters():
     array = noise(7, 7, 1)
-    turn, move = ["--rotate", 90], ["--translate", "2,0"]
+    rotate, move = ["--rotate", 90], ["--translate", "2,0"]
     turned = np.rot90(array)
     expected = np.zeros_like(array)
     expected[:, 2:] = turned[:, :-2]
-    np.testing.assert_array_equal(warped(array, *turn, *move), expected)
+    np.testing.assert_array_equal(warped(array, *rotate, *move), expected)
     expected = np.zeros_like(array)
     expected[:-2] = turned[2:]  # moved right, then turned: up
-    np.testing.assert_array_equal(warped(array, *move, *turn), expected)
+    np.testing.assert_array_equal(warped(array, *move, *rotate), expected)
 
 
 def test_a_canvas_crops_and_extends_around_the_centre():
@@ -154,10 +154,10 @@ def test_a_homography_with_its_horizon_in_the_picture():
 def test_results_do_not_depend_on_bands_and_threads(monkeypatch):
     array = noise(63, 41, 3, dtype=np.uint8)
     arguments = ["--rotate", 30, "--shear", 10, "--mode", "bicubic", "--padding", "reflection"]
-    whole = warped(array, *arguments)
+    expected = warped(array, *arguments)
     monkeypatch.setattr(warp, "_BAND_POINTS", 100)
-    np.testing.assert_array_equal(warped(array, *arguments), whole)
-    np.testing.assert_array_equal(warped(array, *arguments, "--threads", 2), whole)
+    np.testing.assert_array_equal(warped(array, *arguments), expected)
+    np.testing.assert_array_equal(warped(array, *arguments, "--threads", 2), expected)
 
 
 def test_integers_round_and_saturate():

@@ -15,8 +15,8 @@ from gridsample.io.fields import Field, write_field
 from gridsample.world import Displacement
 
 Array = np.ndarray[Any, Any]
-TURN = np.array([[0.8, -0.6, 0, 0], [0.6, 0.8, 0, 0], [0, 0, 1, 0], [0, 0, 0, 1]])
-SOURCE = TURN @ np.diag([-1.5, 2.0, 3.0, 1])
+ROTATION = np.array([[0.8, -0.6, 0, 0], [0.6, 0.8, 0, 0], [0, 0, 1, 0], [0, 0, 0, 1]])
+SOURCE = ROTATION @ np.diag([-1.5, 2.0, 3.0, 1])
 TARGET = np.array([[0.0, 0, 2.2, -5], [1.1, 0, 0, 2], [0, -1.3, 0, 20], [0, 0, 0, 1]])
 
 
@@ -85,7 +85,7 @@ def test_voxels_that_coincide_are_copied(tmp_path: Path) -> None:
 def test_transforms(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     a, out, path = tmp_path / "a.nii", tmp_path / "c.nii", tmp_path / f"t.{kind}"
     image = volume(a, (9, 8, 7), SOURCE)
-    matrix = TURN.T + np.array([[0, 0, 0, 1.5], [0, 0, 0, -2], [0, 0, 0, 0.5], [0, 0, 0, 0]])
+    matrix = ROTATION.T + np.array([[0, 0, 0, 1.5], [0, 0, 0, -2], [0, 0, 0, 0.5], [0, 0, 0, 0]])
     array = np.random.default_rng(1).uniform(-1, 1, (1, 8, 9, 7, 3))
     field = Displacement(array[0] @ TARGET[:3, :3].T, TARGET)
     transforms: list[Any] = [field]
@@ -121,7 +121,7 @@ def test_transforms(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
 def test_planes_are_resampled_too(tmp_path: Path) -> None:
     a, b, out = tmp_path / "a.nii", tmp_path / "b.nii", tmp_path / "c.nii"
-    image = volume(a, (9, 8), TURN @ np.diag([1.5, 2, 1, 1]))
+    image = volume(a, (9, 8), ROTATION @ np.diag([1.5, 2, 1, 1]))
     volume(b, (6, 10), np.diag([-1.1, 0.9, 1, 1]))
     assert run(a, out, "--like", b, "--padding", "border") == 0
     result = nibabel.load(out)

@@ -128,7 +128,7 @@ def test_errors(words: list[str], message: str, capsys: pytest.CaptureFixture[st
     assert run(*words) == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert message in line
-    assert sorted(each.name for each in Path().iterdir()) == ["in.zarr", "p.npy"]
+    assert sorted(path.name for path in Path().iterdir()) == ["in.zarr", "p.npy"]
 
 
 # Ended in the middle ------------------------------------------------------------------------------
@@ -137,9 +137,9 @@ def test_errors(words: list[str], message: str, capsys: pytest.CaptureFixture[st
 def files(folder: Path) -> dict[str, bytes]:
     """The content of a store."""
     return {
-        each.relative_to(folder).as_posix(): each.read_bytes()
-        for each in folder.rglob("*")
-        if each.is_file()
+        path.relative_to(folder).as_posix(): path.read_bytes()
+        for path in folder.rglob("*")
+        if path.is_file()
     }
 
 
@@ -165,16 +165,16 @@ def test_finished_chunks_are_not_recomputed(capsys: pytest.CaptureFixture[str]) 
     stored("in.zarr", 40, 40, 40, chunks=16)
     assert run(*WARP) == 0
     first = capsys.readouterr().out
-    whole = files(Path("out.zarr"))
+    expected = files(Path("out.zarr"))
     unfinished = Path(".out.zarr.unfinished")
     # As after kill -9: some chunks are missing, and one was being written.
     os.renames("out.zarr", unfinished / "store")
     chunks = sorted((unfinished / "store/0/c").rglob("*"))
-    chunks = [each for each in chunks if each.is_file()]
-    for each in chunks[:5]:
-        each.unlink()
+    chunks = [path for path in chunks if path.is_file()]
+    for path in chunks[:5]:
+        path.unlink()
     chunks[0].with_suffix(".0123.partial").write_bytes(b"half")
-    kept = {each: each.stat().st_mtime_ns for each in chunks[5:]}
+    kept = {path: path.stat().st_mtime_ns for path in chunks[5:]}
     assert run(*WARP) == 2
     assert "unfinished result of another command" in capsys.readouterr().err  # without its recipe
     recipe = recipe_of(WARP)
@@ -182,10 +182,10 @@ def test_finished_chunks_are_not_recomputed(capsys: pytest.CaptureFixture[str]) 
     assert run(*WARP[:4], "11", *WARP[5:]) == 2
     capsys.readouterr()
     assert run(*WARP) == 0
-    assert files(Path("out.zarr")) == whole
+    assert files(Path("out.zarr")) == expected
     assert not unfinished.exists()
-    for each, time_written in kept.items():
-        again = Path("out.zarr", each.relative_to(unfinished / "store"))
+    for path, time_written in kept.items():
+        again = Path("out.zarr", path.relative_to(unfinished / "store"))
         assert again.stat().st_mtime_ns == time_written
     last = capsys.readouterr().out
     assert "in 27 files" in first and "in 5 files, after 22 of an earlier run" in last
@@ -222,7 +222,7 @@ def test_twenty_kills_at_random_times(kind: str) -> None:
     began = time.monotonic()
     subprocess.run(command(*words), check=True, stdout=subprocess.DEVNULL)
     length = time.monotonic() - began
-    whole = files(Path("out.zarr"))
+    expected = files(Path("out.zarr"))
     chance, kills, continued = random.Random(7), 0, 0
     while kills < 20:
         began = time.monotonic()
@@ -237,9 +237,9 @@ def test_twenty_kills_at_random_times(kind: str) -> None:
         assert process.returncode == 0
         length = min(length, time.monotonic() - began)
         continued += "of an earlier run" in output
-        assert files(Path("out.zarr")) == whole
+        assert files(Path("out.zarr")) == expected
     last = subprocess.run(command(*words, "--force"), check=True, capture_output=True, text=True)
     continued += "of an earlier run" in last.stdout
-    assert files(Path("out.zarr")) == whole
+    assert files(Path("out.zarr")) == expected
     assert continued  # killed runs were not for nothing
-    assert sorted(each.name for each in Path().iterdir()) == ["in.zarr", "out.zarr"]
+    assert sorted(path.name for path in Path().iterdir()) == ["in.zarr", "out.zarr"]

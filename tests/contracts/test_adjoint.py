@@ -102,10 +102,10 @@ def test_complex_values_are_scattered_as_two_real_ones():
     image, grid = cases.pixels(rng, (1, 2, 4, 5), "complex128"), rng.uniform(-1, 1, (2, 9, 2))
     plan = plan_of(image, grid, "linear", "zeros", False)
     values = cases.pixels(rng, plan.shape, "complex128")
-    whole = sampling.scatter(plan, values, grid)
+    total = sampling.scatter(plan, values, grid)
     real = plan_of(image.real, grid, "linear", "zeros", False)
     for part in (np.real, np.imag):
-        assert_close(part(whole), sampling.scatter(real, part(values), grid))
+        assert_close(part(total), sampling.scatter(real, part(values), grid))
 
 
 @pytest.mark.parametrize("boundary", cases.BOUNDARIES)

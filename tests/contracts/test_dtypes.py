@@ -43,8 +43,8 @@ def assert_samples(image_type, grid_type, mode, boundary, channel_axis=1, channe
     image = cases.pixels(rng, (2, channels, 5, 7), image_type)
     grid = exact_grid(rng, 2, 33, 2, grid_type)
     exact = oracles.reference_output(image, grid, mode, boundary, False)
-    given = np.ascontiguousarray(np.moveaxis(image, 1, channel_axis))
-    out = gridsample.grid_sample(given, grid, mode, boundary, channel_axis=channel_axis)
+    laid_out = np.ascontiguousarray(np.moveaxis(image, 1, channel_axis))
+    out = gridsample.grid_sample(laid_out, grid, mode, boundary, channel_axis=channel_axis)
     assert out.dtype == image_type
     tolerance = 32 * precision(image_type, grid_type)
     assert_stored(np.moveaxis(out, channel_axis, 1), exact, tolerance, oracles.magnitude(image))
@@ -58,9 +58,11 @@ def assert_gradients(image_type, grid_type, mode, boundary, channel_axis=1):
         rng, (*image.shape[:2], 33), image_type if image_type in NUMBERS else "float32"
     )
     expected = oracles.reference_gradients(values, image, grid, mode, boundary, False)
-    given = [np.ascontiguousarray(np.moveaxis(array, 1, channel_axis)) for array in (values, image)]
+    laid_out = [
+        np.ascontiguousarray(np.moveaxis(array, 1, channel_axis)) for array in (values, image)
+    ]
     grad_input, grad_grid = gridsample.grid_sample_vjp(
-        *given, grid, mode, boundary, channel_axis=channel_axis, need_input=image_type in NUMBERS
+        *laid_out, grid, mode, boundary, channel_axis=channel_axis, need_input=image_type in NUMBERS
     )
     tolerance = 32 * precision(image_type, grid_type)
     if image_type in NUMBERS:
@@ -105,7 +107,7 @@ def test_gradients_of_dtypes_wider_than_sums_or_rounded(image_type):
 @given(calls([("uint8", "float32"), ("complex64", "float32")]))
 def test_any_strides_and_options(call):
     exact = oracles.reference_output(call.image, call.grid, *call.options)
-    image = call.given(call.image)
+    image = call.laid_out(call.image)
     with oracles.unchanged(image, call.grid):
         out = gridsample.grid_sample(
             image, call.grid, *call.options, channel_axis=call.channel_axis
@@ -144,14 +146,14 @@ def test_gradients_of_every_image_dtype_with_every_grid_dtype(
 @pytest.mark.parametrize("channel_axis", [1, -1])
 def test_nearest_copies_every_bit(image_type, channel_axis):
     rng = cases.generator("bits", image_type)
-    kind = np.dtype(image_type)
-    if kind.kind == "b":
-        image = cases.pixels(rng, (1, 8, 5, 7), kind)
+    dtype = np.dtype(image_type)
+    if dtype.kind == "b":
+        image = cases.pixels(rng, (1, 8, 5, 7), dtype)
     else:  # signalling NaNs, their payloads and subnormals among them
-        image = np.frombuffer(rng.bytes(8 * 35 * kind.itemsize), kind).reshape(1, 8, 5, 7)
+        image = np.frombuffer(rng.bytes(8 * 35 * dtype.itemsize), dtype).reshape(1, 8, 5, 7)
     grid = cases.identity((5, 7), False)[:, ::-1].astype("float32")
-    given = np.ascontiguousarray(np.moveaxis(image, 1, channel_axis))
-    out = gridsample.grid_sample(given, grid, "nearest", channel_axis=channel_axis)
+    laid_out = np.ascontiguousarray(np.moveaxis(image, 1, channel_axis))
+    out = gridsample.grid_sample(laid_out, grid, "nearest", channel_axis=channel_axis)
     assert np.moveaxis(out, channel_axis, 1).tobytes() == image[:, :, ::-1].tobytes()
 
 
@@ -278,8 +280,8 @@ def test_a_complex_image_is_two_real_ones(mode, channel_axis):
         assert_close(
             part(out), gridsample.grid_sample(part(image), grid, **options), oracles.ulp("f4") * 8
         )
-        one, other = gridsample.grid_sample_vjp(part(values), part(image), grid, **options)
-        assert_close(part(grad_input), one, 32 * oracles.ulp("f4"))
+        grad_image, other = gridsample.grid_sample_vjp(part(values), part(image), grid, **options)
+        assert_close(part(grad_input), grad_image, 32 * oracles.ulp("f4"))
         grids.append(other)
     assert_close(grad_grid, sum(grids), 64 * oracles.ulp("f4"), 64)
 
@@ -290,8 +292,10 @@ def test_real_values_are_complex_ones_without_imaginary_part():
     grid = exact_grid(rng, 1, 9, 2)
     values = cases.pixels(rng, (1, 2, 9), "float32")
     expected = gridsample.grid_sample_vjp(values.astype("complex64"), image, grid)
-    for one, other in zip(gridsample.grid_sample_vjp(values, image, grid), expected, strict=True):
-        np.testing.assert_array_equal(one, other)
+    for gradient, other in zip(
+        gridsample.grid_sample_vjp(values, image, grid), expected, strict=True
+    ):
+        np.testing.assert_array_equal(gradient, other)
 
 
 def test_parts_of_a_complex_pixel_do_not_mix():
@@ -323,14 +327,14 @@ def test_bfloat16_in_gradients_and_filters():
     image, grid = numbers[1:]
     grid[0, 0] = np.nan
     for mode in ("linear", "spline3"):
-        found = gridsample.grid_sample_vjp(*map(upper_half, numbers), mode, "mirror")
+        results = gridsample.grid_sample_vjp(*map(upper_half, numbers), mode, "mirror")
         exact = gridsample.grid_sample_vjp(*numbers, mode, "mirror")
-        for one, truth in zip(found, exact, strict=True):
-            assert one.dtype == BFLOAT16 and one.shape == truth.shape
+        for gradient, truth in zip(results, exact, strict=True):
+            assert gradient.dtype == BFLOAT16 and gradient.shape == truth.shape
             # One rounding, to 8 bits.
-            assert_close(in_full(one), truth, 2.0**-8)
-    found = gridsample.spline_filter(upper_half(image))
-    np.testing.assert_array_equal(found, gridsample.spline_filter(image), strict=True)
+            assert_close(in_full(gradient), truth, 2.0**-8)
+    results = gridsample.spline_filter(upper_half(image))
+    np.testing.assert_array_equal(results, gridsample.spline_filter(image), strict=True)
     for number, bits in ((1 + 2.0**-8, 0x3F80), (1 + 3 * 2.0**-8, 0x3F82), (np.inf, 0x7F80)):
         ones, here = np.full((1, 1, 1), number, np.float32), np.zeros((1, 1, 1), np.float32)
         grad_image, _ = gridsample.grid_sample_vjp(
@@ -375,9 +379,9 @@ def test_few_interleaved_channels(image_type, channels, mode, boundary):
     packed = np.ascontiguousarray(np.moveaxis(image, 1, -1))
     apart = np.zeros((2, 6, 14, channels), image.dtype)[:, :, ::2]
     apart[...] = packed
-    how = {"mode": mode, "padding_mode": boundary, "channel_axis": -1, "prefilter": False}
+    options = {"mode": mode, "padding_mode": boundary, "channel_axis": -1, "prefilter": False}
     for pixels in (packed, apart) if mode == "linear" else (packed,):
-        out = np.moveaxis(gridsample.grid_sample(pixels, grid, **how), -1, 1)
+        out = np.moveaxis(gridsample.grid_sample(pixels, grid, **options), -1, 1)
         tolerance = 32 * precision(image_type, "float32")
         assert_stored(out, exact, tolerance, oracles.magnitude(image))
 

@@ -226,11 +226,11 @@ OUTSIDE = {"fill_value": {"padding_mode": "constant"}, "cval": {}, "borderValue"
 
 @pytest.mark.parametrize("name", CALLS)
 def test_fill_values_that_require_gradients_are_rejected(name: str) -> None:
-    function, given = CALLS[name]
+    function, call = CALLS[name]
     constant = torch.ones((), requires_grad=True)
     for key in OUTSIDE.keys() & inspect.signature(function).parameters.keys():
         numpy_only = name.startswith(OF_NUMPY)
-        for arguments in (given, *(() if numpy_only else (as_tensors(given),))):
+        for arguments in (call, *(() if numpy_only else (as_tensors(call),))):
             with pytest.raises(TypeError, match=f"{key} is a tensor that requires a gradient"):
                 function(**{**arguments, **OUTSIDE[key], key: constant})
 
@@ -316,11 +316,11 @@ POINTS = np.random.default_rng(1).integers(-2, 9, (2, 4, 6, 2))
 @pytest.mark.parametrize("library", ["numpy", "torch"])
 @pytest.mark.parametrize("dtype", ["int8", "int16", "int64", "uint8", "uint32"])
 def test_integer_grids_are_pixel_coordinates(library: str, dtype: str) -> None:
-    whole = np.abs(POINTS).astype(dtype) if dtype[0] == "u" else POINTS.astype(dtype)
-    real = whole.astype(np.float64 if whole.itemsize > 2 else np.float32)
+    integers = np.abs(POINTS).astype(dtype) if dtype[0] == "u" else POINTS.astype(dtype)
+    real = integers.astype(np.float64 if integers.itemsize > 2 else np.float32)
     values, image = VALUES, IMAGE
     if library == "torch":
-        whole, real, values, image = map(torch.from_numpy, (whole, real, values, image))
+        integers, real, values, image = map(torch.from_numpy, (integers, real, values, image))
     options: dict[str, Any] = {"mode": "cubic", "padding_mode": "mirror", "coords": "pixel"}
     for call in (
         lambda grid: gridsample.grid_sample(image, grid, **options),
@@ -330,11 +330,11 @@ def test_integer_grids_are_pixel_coordinates(library: str, dtype: str) -> None:
         lambda grid: gridsample.splat(values, grid, (5, 7), **options),
         lambda grid: gridsample.splat_count(grid, (5, 7), **options),
     ):
-        np.testing.assert_array_equal(call(whole), call(real))
+        np.testing.assert_array_equal(call(integers), call(real))
     with pytest.raises(TypeError, match="no gradient; pass need_grid=False"):
-        gridsample.grid_sample_vjp(values, image, whole, **options)
+        gridsample.grid_sample_vjp(values, image, integers, **options)
     for coords in ("normalized", "displacement"):
         with pytest.raises(TypeError, match="integers with coords='pixel'"):
-            gridsample.grid_sample(image, whole, coords=coords)
+            gridsample.grid_sample(image, integers, coords=coords)
     with pytest.raises(TypeError, match=r"grid has dtype .*bool; accepted"):
         gridsample.grid_sample(image, real > 2, coords="pixel")

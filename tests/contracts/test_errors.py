@@ -124,9 +124,9 @@ def test_invalid_out_arrays_are_rejected(
 
 def test_out_arrays_that_overlap_themselves_are_rejected() -> None:
     memory = np.zeros(3 * 4 * 6, np.float32)
-    twice = np.lib.stride_tricks.as_strided(memory, (2, 3, 4, 6), (0, 96, 24, 4))
+    overlapping = np.lib.stride_tricks.as_strided(memory, (2, 3, 4, 6), (0, 96, 24, 4))
     with pytest.raises(ValueError, match="share memory"):
-        gridsample.grid_sample(IMAGE, GRID, out=twice)
+        gridsample.grid_sample(IMAGE, GRID, out=overlapping)
 
 
 @pytest.mark.parametrize("name", ["input", "grid"])

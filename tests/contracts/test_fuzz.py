@@ -31,11 +31,13 @@ OPTIONS = [*itertools.product(cases.MODES, cases.BOUNDARIES, [False, True])]
 
 def bits(rng, shape, dtype):
     """Any bit patterns: all exponents alike, NaN payloads, subnormals and infinities too."""
-    kind = np.dtype(dtype)
-    return np.frombuffer(rng.bytes(int(np.prod(shape)) * kind.itemsize), kind).reshape(shape)
+    element_type = np.dtype(dtype)
+    return np.frombuffer(
+        rng.bytes(int(np.prod(shape)) * element_type.itemsize), element_type
+    ).reshape(shape)
 
 
-def brink(rng, shape, dtype):
+def limit_values(rng, shape, dtype):
     """The last number before and the first after each place where something changes, and beyond."""
     kind = np.dtype(dtype)
     with np.errstate(over="ignore"):
@@ -90,7 +92,7 @@ def test_any_bit_patterns(rank, grid_type, mode, boundary, align_corners):
     image_type = "float64" if grid_type == "float64" else "float32"
     image = cases.pixels(rng, (2, 2, *SPATIAL[:rank]), image_type)
     values = cases.pixels(rng, (2, 2, points), image_type)
-    for make in (bits, brink, ordinary):
+    for make in (bits, limit_values, ordinary):
         grid = make(rng, (2, points, rank), grid_type)
         assert_survives(image, grid, values, mode, boundary, align_corners)
     # One coordinate of any kind among ordinary ones.

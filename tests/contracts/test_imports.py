@@ -192,8 +192,8 @@ try:
 except ImportError:
     pass
 """
-    found = list(imports(ast.parse(code), "p.q"))
-    assert [name for name, on_load in found if on_load] == [
+    imported = list(imports(ast.parse(code), "p.q"))
+    assert [name for name, on_load in imported if on_load] == [
         "typing",
         "typing.TYPE_CHECKING",
         "a.b",
@@ -203,7 +203,7 @@ except ImportError:
         "h",
         "i",
     ]
-    assert [name for name, on_load in found if not on_load] == ["late", "late.x"]
+    assert [name for name, on_load in imported if not on_load] == ["late", "late.x"]
 
 
 def test_import_loads_nothing_but_numpy_and_the_standard_library() -> None:

@@ -42,14 +42,14 @@ def test_filters_run_along_their_axis_in_every_layout(rank: int, order: int) -> 
             tensor = torch.from_numpy(laid_out)
             for axis in range(rank):
                 of_tensor = gridsample.spline_filter(tensor, order, axes=axis)
-                for found in (
+                for result in (
                     ndimage.spline_filter1d(laid_out, order, axis),
                     gridsample.spline_filter(laid_out, order, axes=axis),
                     of_tensor.numpy(),
                     prefilter_by_matrices(tensor, order, ["mirror"], [axis], False).numpy(),
                 ):
                     np.testing.assert_allclose(
-                        found, expected[axis], rtol=0, atol=1e-12, err_msg=f"{shape, axes, axis}"
+                        result, expected[axis], rtol=0, atol=1e-12, err_msg=f"{shape, axes, axis}"
                     )
 
 
@@ -72,8 +72,8 @@ def test_filters_along_several_axes(library: str, data: st.DataObject, seed: int
         expected = np.moveaxis(rows.reshape(lines.shape), -1, axis)
     with oracles.unchanged(laid_out):
         source = torch.from_numpy(laid_out) if library == "torch" else laid_out
-        found = gridsample.spline_filter(source, order, boundaries, axes, adjoint=adjoint)
-    np.testing.assert_allclose(np.asarray(found), expected, rtol=1e-12, atol=1e-12)
+        result = gridsample.spline_filter(source, order, boundaries, axes, adjoint=adjoint)
+    np.testing.assert_allclose(np.asarray(result), expected, rtol=1e-12, atol=1e-12)
 
 
 # gridsample.ndimage against SciPy -----------------------------------------------------------------
@@ -118,8 +118,8 @@ def calls(
             places = rng.uniform(-2, 7, (rank, *draw(shapes(draw(st.integers(1, 3))))))
             arguments = [draw(layouts(places.ndim)).of(places)]
         case "geometric_transform":
-            turn = rng.permutation(rank)
-            arguments = [lambda at: tuple(at[axis] * 0.9 + 0.2 for axis in turn)]
+            permutation = rng.permutation(rank)
+            arguments = [lambda at: tuple(at[axis] * 0.9 + 0.2 for axis in permutation)]
         case "affine_transform":
             matrix = np.eye(rank) + rng.normal(size=(rank, rank)) / 3
             arguments = [
@@ -143,8 +143,8 @@ def calls(
 
 def ranks_of(name: str, ranks: Sequence[int]) -> st.SearchStrategy[int]:
     """The ranks that a function takes; from four axes on, some are SciPy's own."""
-    whole = name in ("map_coordinates", "geometric_transform", "affine_transform")
-    least, most = 2 if name == "rotate" else 1, 3 if whole else 4
+    all_axes = name in ("map_coordinates", "geometric_transform", "affine_transform")
+    least, most = 2 if name == "rotate" else 1, 3 if all_axes else 4
     return st.sampled_from([rank for rank in ranks if least <= rank <= most])
 
 
@@ -166,9 +166,9 @@ def test_ndimage_matches_scipy_in_every_layout(
         output = data.draw(layouts(expected.ndim, WRITABLE)).of(np.zeros_like(expected))
         options["output"] = output
     with oracles.unchanged(laid_out):
-        found = getattr(ndimage, name)(laid_out, *arguments, **options)
-    assert output is None or np.shares_memory(found, output)
-    np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-10)
+        result = getattr(ndimage, name)(laid_out, *arguments, **options)
+    assert output is None or np.shares_memory(result, output)
+    np.testing.assert_allclose(result, expected, rtol=1e-10, atol=1e-10)
 
 
 @each(
@@ -184,7 +184,10 @@ def test_ndimage_of_tensors_in_every_layout(
     rank = data.draw(ranks_of(name, ranks))
     image = data.draw(layouts(rank, STEPS["torch"])).of(cases.pixels(rng, data.draw(shapes(rank))))
     arguments, options = data.draw(calls(name, image, orders))
-    arguments = [np.array(one) if isinstance(one, np.ndarray) else one for one in arguments]
+    arguments = [
+        np.array(argument) if isinstance(argument, np.ndarray) else argument
+        for argument in arguments
+    ]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         expected = getattr(scipys, name)(np.array(image), *arguments, **options)
@@ -198,10 +201,10 @@ def test_ndimage_of_tensors_in_every_layout(
         (gradient,) = torch.autograd.grad(values, source, torch.from_numpy(upstream))
         return values.detach().numpy(), gradient.numpy()
 
-    found, gradient = results(image, upstream)
-    _, wanted = results(np.array(image, order="C"), np.array(upstream, order="C"))
-    np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-10)
-    np.testing.assert_allclose(gradient, wanted, rtol=1e-10, atol=1e-10)
+    result, gradient = results(image, upstream)
+    _, desired = results(np.array(image, order="C"), np.array(upstream, order="C"))
+    np.testing.assert_allclose(result, expected, rtol=1e-10, atol=1e-10)
+    np.testing.assert_allclose(gradient, desired, rtol=1e-10, atol=1e-10)
 
 
 # All functions of images (N, C, *spatial): a layout changes nothing -------------------------------
@@ -251,7 +254,9 @@ class Inputs:
 
 def second_derivatives(x: Inputs) -> Any:
     """All derivatives of a product with the gradients of sampling."""
-    image, grid, values = (one.detach().requires_grad_() for one in (x.image, x.grid, x.values))
+    image, grid, values = (
+        tensor.detach().requires_grad_() for tensor in (x.image, x.grid, x.values)
+    )
     sampled = gridsample.grid_sample(image, grid, **x.options)
     gradients = torch.autograd.grad(sampled, (image, grid), values, create_graph=True)
     return torch.autograd.grad(gradients, (image, grid, values), (x.along, x.shift))
@@ -292,17 +297,17 @@ MODES = ("linear", "cubic", "spline3")
 
 @st.composite
 def inputs(
-    draw: st.DrawFn, kind: str, ranks: Sequence[int] = (1, 2, 3), modes: Sequence[str] = MODES
+    draw: st.DrawFn, dtype: str, ranks: Sequence[int] = (1, 2, 3), modes: Sequence[str] = MODES
 ) -> Inputs:
     """Arrays of a dtype, C-contiguous."""
     rng, rank = np.random.default_rng(draw(SEEDS)), draw(st.sampled_from(ranks))
     items, channels = draw(st.integers(1, 2)), draw(st.sampled_from([1, 2, 3, 9]))
     spatial, out = draw(shapes(rank, 7)), draw(shapes(rank, 7))
-    real = np.dtype(kind).type().real.dtype
+    real = np.dtype(dtype).type().real.dtype
     axis = draw(st.sampled_from([1, -1]))
 
     def pixels(shape: Shape) -> Array:
-        planes = cases.pixels(rng, (items, channels, *shape), kind)
+        planes = cases.pixels(rng, (items, channels, *shape), dtype)
         return np.ascontiguousarray(np.moveaxis(planes, 1, axis))
 
     grid = rng.uniform(-1.2, 1.2, (items, *out, rank)).astype(real)
@@ -322,22 +327,22 @@ def inputs(
 
 def check(function: Callable[[Inputs], Any], library: str, x: Inputs, data: st.DataObject) -> None:
     """Compare a function of arrays in any layout with that of contiguous copies."""
-    laid_out = x.each(lambda one: data.draw(layouts(one.ndim, STEPS[library])).of(one))
-    plain = laid_out.each(lambda one: np.array(one, order="C"))
+    laid_out = x.each(lambda array: data.draw(layouts(array.ndim, STEPS[library])).of(array))
+    contiguous = laid_out.each(lambda array: np.array(array, order="C"))
     if library == "torch":
-        laid_out, plain = laid_out.each(torch.from_numpy), plain.each(torch.from_numpy)
+        laid_out, contiguous = laid_out.each(torch.from_numpy), contiguous.each(torch.from_numpy)
     results, expected = (
-        [np.asarray(array) for array in (made if isinstance(made, tuple) else (made,))]
-        for made in (function(laid_out), function(plain))
+        [np.asarray(array) for array in (created if isinstance(created, tuple) else (created,))]
+        for created in (function(laid_out), function(contiguous))
     )
-    for result, wanted in zip(results, expected, strict=True):
-        assert result.dtype == wanted.dtype
-        if wanted.dtype.kind == "i":
-            np.testing.assert_array_equal(result, wanted)
+    for result, desired in zip(results, expected, strict=True):
+        assert result.dtype == desired.dtype
+        if desired.dtype.kind == "i":
+            np.testing.assert_array_equal(result, desired)
             continue
-        epsilon = np.finfo(wanted.dtype).eps
-        scale = 1e3 * epsilon * max(1.0, oracles.magnitude(wanted))
-        np.testing.assert_allclose(result, wanted, rtol=0, atol=scale)
+        epsilon = np.finfo(desired.dtype).eps
+        scale = 1e3 * epsilon * max(1.0, oracles.magnitude(desired))
+        np.testing.assert_allclose(result, desired, rtol=0, atol=scale)
 
 
 @pytest.mark.parametrize("library", STEPS)
@@ -350,15 +355,15 @@ def test_linear_images_match_in_every_layout(library: str, data: st.DataObject) 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["float64", "float32", "complex64"])
+@pytest.mark.parametrize("dtype", ["float64", "float32", "complex64"])
 @pytest.mark.parametrize("library", STEPS)
 @pytest.mark.parametrize("name", FUNCTIONS)
 @settings(max_examples=4)  # an example may need programs of its own
 @given(st.data())
 def test_layouts_do_not_change_results(
-    name: str, library: str, kind: str, data: st.DataObject
+    name: str, library: str, dtype: str, data: st.DataObject
 ) -> None:
-    check(FUNCTIONS[name], library, data.draw(inputs(kind)), data)
+    check(FUNCTIONS[name], library, data.draw(inputs(dtype)), data)
 
 
 @pytest.mark.slow
@@ -399,21 +404,21 @@ FORMS: dict[str, Callable[[Array], Array]] = {
 
 @pytest.mark.covering(ordinary=1, slow=2)
 @pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("kind", ["float16", "float32", "float64", "uint16", "int64", "complex64"])
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "uint16", "int64", "complex64"])
 @pytest.mark.parametrize("mode", ["nearest", "linear", "cubic", "lanczos4", "label"])
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("points", [4, 3000])  # a copy pays for many
 @pytest.mark.parametrize("grids", [1, 2])
 def test_sampling_accepts_any_memory_layout(
-    form: str, kind: str, mode: str, weighted: bool, points: int, grids: int
+    form: str, dtype: str, mode: str, weighted: bool, points: int, grids: int
 ) -> None:
-    rng, number = cases.generator(form, kind, mode, points), np.dtype(kind)
+    rng, number = cases.generator(form, dtype, mode, points), np.dtype(dtype)
     integers = number.kind in "iu"
     mode = "cubic" if mode == "label" and not integers else mode
-    real = np.float64 if kind == "float64" else np.float32
+    real = np.float64 if dtype == "float64" else np.float32
     options: dict[str, Any] = {"mode": mode, "padding_mode": "reflection"}
-    image = cases.pixels(rng, (2, 3, 41, 37), float if integers else kind) * 40
-    image = np.abs(image).astype(kind) if integers else image
+    image = cases.pixels(rng, (2, 3, 41, 37), float if integers else dtype) * 40
+    image = np.abs(image).astype(dtype) if integers else image
     if weighted and mode != "label":
         options["weights"] = FORMS[form](rng.uniform(0.1, 2, (2, 1, 41, 37)).astype(real))
         if number.kind == "f":
@@ -424,9 +429,9 @@ def test_sampling_accepts_any_memory_layout(
     laid_out = FORMS[form](image)
     native = {name: np.array(x, real) for name, x in options.items() if name == "weights"}
     with oracles.unchanged(laid_out):
-        found = gridsample.grid_sample(laid_out, grid, **options)
-    expected = gridsample.grid_sample(np.array(laid_out, kind), grid, **options | native)
-    assert found.dtype == expected.dtype == number
+        result = gridsample.grid_sample(laid_out, grid, **options)
+    expected = gridsample.grid_sample(np.array(laid_out, dtype), grid, **options | native)
+    assert result.dtype == expected.dtype == number
     # Sums may be in another order, by which integers may round to the other side.
     slack = (mode != "label") if integers else min(1e4 * float(np.finfo(number).eps), 0.5)
-    np.testing.assert_allclose(found, expected, rtol=0, atol=slack)
+    np.testing.assert_allclose(result, expected, rtol=0, atol=slack)

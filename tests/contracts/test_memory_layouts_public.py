@@ -35,23 +35,23 @@ class Arrays:
     rng: np.random.Generator
     size: Shape
 
-    def image(self, *before: int, kind: str = "float64") -> Array:
+    def image(self, *before: int, dtype: str = "float64") -> Array:
         """Pixels, (*before, *size)."""
-        return cases.pixels(self.rng, (*before, *self.size), kind)
+        return cases.pixels(self.rng, (*before, *self.size), dtype)
 
-    def picture(self, kind: str = "float64") -> Array:
+    def picture(self, dtype: str = "float64") -> Array:
         """Pixels (H, W, C), at least two along each of the first axes."""
         height, width, channels = self.size
-        return cases.pixels(self.rng, (height + 1, width + 1, channels), kind)
+        return cases.pixels(self.rng, (height + 1, width + 1, channels), dtype)
 
     def field(self) -> Array:
         """Smooth displacements (2, *size, 3), which can be inverted."""
         nodes = self.rng.uniform(-0.2, 0.2, (2, 3, 2, 2, 2))
         return np.moveaxis(gridsample.interpolate(nodes, self.size, mode="linear"), 1, -1).copy()
 
-    def uniform(self, low: float, high: float, *shape: int, kind: str = "float64") -> Array:
+    def uniform(self, low: float, high: float, *shape: int, dtype: str = "float64") -> Array:
         """Numbers between two others."""
-        return self.rng.uniform(low, high, shape).astype(kind)
+        return self.rng.uniform(low, high, shape).astype(dtype)
 
     def near(self, rows: int, columns: int, *before: int, spread: float = 0.1) -> Array:
         """Matrices near the identity; the last row of a square matrix is that of the identity."""
@@ -96,7 +96,7 @@ def sweep(x: Arrays) -> list[Array]:
 OPENCV: dict[str, tuple[Make, Callable[..., Any]]] = {
     "remap": (
         lambda x: [
-            x.picture("uint8"), *(x.uniform(-2, 7, 5, 4, kind="float32") for _ in range(2))
+            x.picture("uint8"), *(x.uniform(-2, 7, 5, 4, dtype="float32") for _ in range(2))
         ],
         lambda image, across, down: cv.remap(image, across, down, cv.INTER_LINEAR),
     ),
@@ -279,23 +279,23 @@ def test_layouts_do_not_change_results(
         ).of(array)
         for array in arrays
     ]
-    plain = [np.array(array, order="C") for array in laid_out]
+    contiguous = [np.array(array, order="C") for array in laid_out]
     with oracles.unchanged(*laid_out):
-        found, expected = (
+        actual, expected = (
             results(call(*(map(torch.from_numpy, some) if library == "torch" else some)))
-            for some in (laid_out, plain)
+            for some in (laid_out, contiguous)
         )
-    for result, wanted in zip(found, expected, strict=True):
-        assert result.dtype == wanted.dtype
-        if wanted.dtype.kind in "biu":
-            np.testing.assert_array_equal(result, wanted)
+    for result, desired in zip(actual, expected, strict=True):
+        assert result.dtype == desired.dtype
+        if desired.dtype.kind in "biu":
+            np.testing.assert_array_equal(result, desired)
             continue
-        scale = max(1.0, oracles.magnitude(wanted))
+        scale = max(1.0, oracles.magnitude(desired))
         np.testing.assert_allclose(
-            result, wanted, rtol=0, atol=1e4 * float(np.finfo(wanted.dtype).eps) * scale
+            result, desired, rtol=0, atol=1e4 * float(np.finfo(desired.dtype).eps) * scale
         )
 
 
-def results(made: Any) -> list[Array]:
+def results(result: Any) -> list[Array]:
     """The arrays of a result."""
-    return [np.asarray(array) for array in (made if isinstance(made, tuple) else (made,))]
+    return [np.asarray(array) for array in (result if isinstance(result, tuple) else (result,))]

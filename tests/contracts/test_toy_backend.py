@@ -40,22 +40,22 @@ class Through:
         parameters = inspect.signature(function).parameters
         arrays = {"input", "grid", "values", "theta", "grad_output"} & parameters.keys()
 
-        def call(*given: Any, **named: Any) -> Any:
-            every = dict(zip(parameters, given, strict=False)) | named
+        def call(*positional: Any, **named: Any) -> Any:
+            every = dict(zip(parameters, positional, strict=False)) | named
             toys = {
                 key: Toy(value) if key in arrays and isinstance(value, np.ndarray) else value
                 for key, value in every.items()
             }
             self.calls += any(isinstance(value, Toy) for value in toys.values())
-            return plain(function(**toys))
+            return as_arrays(function(**toys))
 
         return call
 
 
-def plain(values: Any) -> Any:
+def as_arrays(values: Any) -> Any:
     """Toys as arrays."""
     if isinstance(values, tuple):
-        return tuple(map(plain, values))
+        return tuple(map(as_arrays, values))
     return values.numbers if isinstance(values, Toy) else values
 
 
@@ -63,10 +63,10 @@ def plain(values: Any) -> Any:
 def through(monkeypatch: pytest.MonkeyPatch) -> Iterator[Through]:
     known = dict(backends.LOADERS)
     backends.register("toy_backend", lambda: toy_backend.BACKEND)
-    made = Through()
+    result = Through()
     for module in MODULES:
-        monkeypatch.setattr(module, "gridsample", made)
-    yield made
+        monkeypatch.setattr(module, "gridsample", result)
+    yield result
     backends.LOADERS.clear()
     backends.LOADERS.update(known)
 
@@ -203,7 +203,7 @@ def test_grids_of_every_rank() -> None:
     maps = rng.uniform(-0.1, 0.1, (2, 2, 3)) + np.eye(2, 3)
     arguments = (4, 5), (3, 2), True, "scipy"
     for convert in (fields.theta_from_matrix, fields.matrix_from_theta, fields.homography_grid):
-        assert_close(plain(convert(Toy(maps), *arguments)), convert(maps, *arguments), 1e-12)
+        assert_close(as_arrays(convert(Toy(maps), *arguments)), convert(maps, *arguments), 1e-12)
 
 
 def test_resampling_in_millimetres() -> None:
@@ -223,9 +223,9 @@ def test_resampling_in_millimetres() -> None:
         like = (3, 4), other
         arguments = Toy(image), Toy(affine), (like[0], Toy(other)), theirs
         expected = gridsample.resample(image, affine, like, transform, "cubic")
-        assert_close(plain(gridsample.resample(*arguments, "cubic")), expected, 1e-12)
+        assert_close(as_arrays(gridsample.resample(*arguments, "cubic")), expected, 1e-12)
         expected = gridsample.resample_vjp(upstream, image, affine, like, transform)
-        assert_close(plain(gridsample.resample_vjp(Toy(upstream), *arguments)), expected, 1e-12)
+        assert_close(as_arrays(gridsample.resample_vjp(Toy(upstream), *arguments)), expected, 1e-12)
 
 
 # The operations' own tests ------------------------------------------------------------------------
@@ -285,9 +285,9 @@ OWN = [
 
 
 @pytest.mark.filterwarnings("ignore:Since version 1.3.0")  # of torch's affine_grid
-@pytest.mark.parametrize(("test", "given"), [*runs()])
+@pytest.mark.parametrize(("test", "parameters"), [*runs()])
 def test_tests_of_operations_pass_with_the_toy_backend(
-    test: Any, given: Any, through: Through
+    test: Any, parameters: Any, through: Through
 ) -> None:
-    test(**given)
+    test(**parameters)
     assert through.calls

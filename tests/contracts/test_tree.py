@@ -76,8 +76,11 @@ def functions(node: ast.AST, prefix: str = "") -> Iterator[tuple[str, Function]]
 
 def parameters(function: Function) -> int:
     """How many parameters a function has, apart from the object that it belongs to."""
-    given = function.args
-    named = [one.arg for one in (*given.posonlyargs, *given.args, *given.kwonlyargs)]
+    arguments = function.args
+    named = [
+        argument.arg
+        for argument in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)
+    ]
     return len(named) - (named[:1] in (["self"], ["cls"]))
 
 
@@ -157,26 +160,28 @@ def is_private(name: str) -> bool:
 
 def private_names(tree: ast.AST) -> set[str]:
     """Private names of other libraries that a tree imports or looks up."""
-    found, known = set(), set()
+    private, known = set(), set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
-            for one in node.names:
-                if is_foreign(one.name):
-                    known.add(one.asname or one.name.partition(".")[0])
-                    found |= {one.name} if any(map(is_private, one.name.split("."))) else set()
+            for alias in node.names:
+                if is_foreign(alias.name):
+                    known.add(alias.asname or alias.name.partition(".")[0])
+                    private |= (
+                        {alias.name} if any(map(is_private, alias.name.split("."))) else set()
+                    )
         elif isinstance(node, ast.ImportFrom) and node.module and is_foreign(node.module):
-            for one in node.names:
-                known.add(one.asname or one.name)
-                whole = f"{node.module}.{one.name}"
-                found |= {whole} if any(map(is_private, whole.split("."))) else set()
+            for alias in node.names:
+                known.add(alias.asname or alias.name)
+                name = f"{node.module}.{alias.name}"
+                private |= {name} if any(map(is_private, name.split("."))) else set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Attribute) and is_private(node.attr):
             root: ast.AST = node
             while isinstance(root, ast.Attribute):
                 root = root.value
             if isinstance(root, ast.Name) and root.id in known:
-                found.add(ast.unparse(node))
-    return found
+                private.add(ast.unparse(node))
+    return private
 
 
 def test_private_names_of_libraries_are_used_in_two_places() -> None:

@@ -16,7 +16,7 @@ import gridsample.dask
 pytestmark = pytest.mark.slow
 
 
-def made(block: Any) -> Any:
+def created(block: Any) -> Any:
     """Pixels that a worker makes, so that the graph has none."""
     return np.random.default_rng(int(block.sum())).random(block.shape)
 
@@ -25,14 +25,14 @@ def made(block: Any) -> Any:
 def test_results_survive_spilling_and_a_lost_worker() -> None:
     distributed = pytest.importorskip("distributed")
     seeds = np.arange(48.0).reshape(1, 1, 6, 8).repeat(150, 2).repeat(150, 3)
-    image = da.from_array(seeds, chunks=(1, 1, 150, 150)).map_blocks(made, dtype=float)
+    image = da.from_array(seeds, chunks=(1, 1, 150, 150)).map_blocks(created, dtype=float)
     theta = np.array([[[0.9, 0.3, -40.0], [-0.3, 0.9, 100.0]]])
     size, options = (1, 1, 900, 1200), {"coords": "pixel", "padding_mode": "wrap"}
     splines = gridsample.dask.affine_sample(image, theta, size, "spline3", **options)
     cubic = gridsample.dask.affine_sample(image, theta, size, "cubic", **options)
-    whole = image.compute(scheduler="synchronous")
-    expected = gridsample.affine_sample(whole, theta, size, "cubic", **options)
-    fitted = gridsample.affine_sample(whole, theta, size, "spline3", **options)
+    in_one_process = image.compute(scheduler="synchronous")
+    expected = gridsample.affine_sample(in_one_process, theta, size, "cubic", **options)
+    fitted = gridsample.affine_sample(in_one_process, theta, size, "spline3", **options)
     # Half of what a worker holds is 15 MB, beyond which it writes chunks to disk.
     settings = {
         "distributed.worker.memory.target": 0.1,

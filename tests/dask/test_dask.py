@@ -87,16 +87,16 @@ def test_sampling_at_a_grid_matches_numpy_bit_for_bit(
     }  # fmt: skip
     if boundary == "constant":
         options["fill_value"] = 7
-    whole = gridsample.grid_sample(image, grid, **options)
+    expected = gridsample.grid_sample(image, grid, **options)
     source = da.from_array(image, chunks=((1,), (1, 1), *divided(spatial, rng)))
     chunks = divided(out, rng)
     result = gridsample.dask.grid_sample(source, grid, chunks=chunks, **options)
     assert result.chunks == ((1,), (1, 1), *chunks)
-    np.testing.assert_array_equal(result.compute(), whole)
+    np.testing.assert_array_equal(result.compute(), expected)
     lazy = da.from_array(grid, chunks=(1, *divided(out, rng), 1))
     bounds = gridsample.dask.coordinate_bounds(lazy, coords=coords, antialias=antialias)
     result = gridsample.dask.grid_sample(source, lazy, bounds=bounds.compute(), **options)
-    np.testing.assert_array_equal(result.compute(), whole)
+    np.testing.assert_array_equal(result.compute(), expected)
 
 
 @pytest.mark.covering(ordinary=1, slow=2)
@@ -121,11 +121,11 @@ def test_sampling_with_affine_maps_matches_numpy_bit_for_bit(
         "mode": mode, "padding_mode": boundary, "coords": coords, "antialias": antialias,
         "align_corners": align_corners,
     }  # fmt: skip
-    whole = gridsample.affine_sample(image, theta, (1, 2, *out), **options)
+    expected = gridsample.affine_sample(image, theta, (1, 2, *out), **options)
     source = da.from_array(image, chunks=((1,), (1, 1), *divided(spatial, rng)))
     chunks = divided(out, rng)
     result = gridsample.dask.affine_sample(source, theta, (1, 2, *out), chunks=chunks, **options)
-    np.testing.assert_array_equal(result.compute(), whole)
+    np.testing.assert_array_equal(result.compute(), expected)
 
 
 def is_halved(grid: Array, image: Array, options: dict[str, Any]) -> bool:
@@ -156,36 +156,36 @@ def calls(draw: st.DrawFn) -> tuple[Array, Array, dict[str, Any], Any, Any]:
         "coords": draw(st.sampled_from(["pixel", "normalized"])),
         "extrapolate": draw(st.sampled_from([True, False, "edges", "centers"])),
     }
-    kind = draw(st.sampled_from([np.float32, np.float64]))
+    image_dtype = draw(st.sampled_from([np.float32, np.float64]))
     chunks = divided(spatial, rng), divided(out, rng)
-    return image, theta.astype(kind), options, *chunks
+    return image, theta.astype(image_dtype), options, *chunks
 
 
 @settings(max_examples=examples(60))
 @given(calls())
 def test_any_chunking_matches_numpy_bit_for_bit(call: Any) -> None:
-    image, theta, options, held, chunks = call
+    image, theta, options, stored, chunks = call
     out = tuple(map(sum, chunks))
     size = len(theta), 2, *out
-    source = da.from_array(image, chunks=(1, (1, 1), *held))
+    source = da.from_array(image, chunks=(1, (1, 1), *stored))
     grid = gridsample.affine_grid(theta, size)
     if options["coords"] == "pixel":
         grid = grid * np.array(image.shape[:1:-1])
     grid = grid.astype(theta.dtype)
-    whole = gridsample.grid_sample(image, grid, **options)
+    expected = gridsample.grid_sample(image, grid, **options)
     result = gridsample.dask.grid_sample(source, grid, chunks=chunks, **options)
-    assert result.dtype == whole.dtype and result.shape == whole.shape
+    assert result.dtype == expected.dtype and result.shape == expected.shape
     if options["antialias"] and is_halved(grid, image, options):
         with pytest.raises(ValueError, match="max_samples=64"):
             result.compute()
         return
-    np.testing.assert_array_equal(result.compute(), whole)
-    steep = np.abs(theta).max() * 2 * max(image.shape[2:])
-    if options["antialias"] and steep > 32:
+    np.testing.assert_array_equal(result.compute(), expected)
+    steepness = np.abs(theta).max() * 2 * max(image.shape[2:])
+    if options["antialias"] and steepness > 32:
         return
-    whole = gridsample.affine_sample(image, theta, size, **options)
+    expected = gridsample.affine_sample(image, theta, size, **options)
     result = gridsample.dask.affine_sample(source, theta, size, chunks=chunks, **options)
-    np.testing.assert_array_equal(result.compute(), whole)
+    np.testing.assert_array_equal(result.compute(), expected)
 
 
 # Missing pixels, weights, masks -------------------------------------------------------------------
@@ -209,11 +209,11 @@ def test_missing_pixels_weights_and_masks_match_numpy(channel_axis: int) -> None
         {"missing": "ignore", "return_mask": True, "return_weight": True},
     ):
         options = {"coords": "pixel", "channel_axis": channel_axis, **given_options}
-        whole = gridsample.grid_sample(image, grid, **options)
+        sampled = gridsample.grid_sample(image, grid, **options)
         results = gridsample.dask.grid_sample(source, grid, chunks=(6, 7), **options)
         results = results if isinstance(results, tuple) else (results,)
-        whole = whole if isinstance(whole, tuple) else (whole,)
-        for result, expected in zip(results, whole, strict=True):
+        sampled = sampled if isinstance(sampled, tuple) else (sampled,)
+        for result, expected in zip(results, sampled, strict=True):
             assert result.shape == expected.shape and result.dtype == expected.dtype
             if channel_axis == 1:
                 np.testing.assert_array_equal(result.compute(), expected)
@@ -228,14 +228,14 @@ def test_missing_pixels_weights_and_masks_match_numpy(channel_axis: int) -> None
 @pytest.mark.parametrize("order", [2, 3, 5, 7])
 def test_coefficients_match_numpy_within_rounding(boundary: str, order: int) -> None:
     image = cases.generator(boundary, order).random((2, 700))
-    whole = gridsample.spline_filter(image, order, boundary, axes=1)
+    expected = gridsample.spline_filter(image, order, boundary, axes=1)
     source = da.from_array(image, chunks=(1, (300, 7, 1, 192, 200)))
     result = gridsample.dask.spline_filter(source, order, boundary, axes=1).compute()
-    assert np.abs(result - whole).max() < 1e-15 * np.ptp(whole)
+    assert np.abs(result - expected).max() < 1e-15 * np.ptp(expected)
     narrow = da.from_array(image.astype(np.float32), chunks=(2, 50))
     result = gridsample.dask.spline_filter(narrow, order, boundary, axes=1).compute()
     assert result.dtype == np.float32
-    assert np.abs(result - whole).max() < 4 * np.finfo(np.float32).eps * np.ptp(whole)
+    assert np.abs(result - expected).max() < 4 * np.finfo(np.float32).eps * np.ptp(expected)
 
 
 @pytest.mark.parametrize("boundary", ["zeros", "constant", "mirror", "wrap"])
@@ -246,10 +246,10 @@ def test_splines_match_numpy_within_rounding(boundary: str) -> None:
     options = {"mode": "spline3", "padding_mode": boundary, "coords": "pixel"}
     if boundary == "constant":
         options["fill_value"] = 0.7
-    whole = gridsample.affine_sample(image, theta, (1, 1, 70, 80), **options)
+    expected = gridsample.affine_sample(image, theta, (1, 1, 70, 80), **options)
     source = da.from_array(image, chunks=(1, 1, 40, 45))
     result = gridsample.dask.affine_sample(source, theta, (1, 1, 70, 80), chunks=33, **options)
-    assert np.abs(result.compute() - whole).max() < 1e-15
+    assert np.abs(result.compute() - expected).max() < 1e-15
 
 
 # Names of other libraries -------------------------------------------------------------------------
@@ -265,19 +265,19 @@ def test_scipy_names_match_ndimage(order: int, mode: str) -> None:
     source = da.from_array(image, chunks=(13, 20))
     options = {"order": order, "mode": mode, "cval": 0.5}
     tolerance = 0 if order < 2 else 1e-14
-    whole = ndimage.affine_transform(image, matrix, (1.3, -2), (20, 33), **options)
+    expected = ndimage.affine_transform(image, matrix, (1.3, -2), (20, 33), **options)
     result = gridsample.dask.affine_transform(source, matrix, (1.3, -2), (20, 33), **options)
-    assert np.abs(result.compute() - whole).max() <= tolerance
+    assert np.abs(result.compute() - expected).max() <= tolerance
     points = rng.uniform(-5, 40, (2, 9, 12))
-    whole = ndimage.map_coordinates(image, points, **options)
+    expected = ndimage.map_coordinates(image, points, **options)
     lazy = da.from_array(points, chunks=(2, 4, 5))
     bounds = gridsample.dask.coordinate_bounds(lazy, axis=0).compute()
     for coordinates in (points, lazy):
         result = gridsample.dask.map_coordinates(source, coordinates, bounds=bounds, **options)
-        assert np.abs(result.compute() - whole).max() <= tolerance
-    whole = ndimage.zoom(image, (1.7, 0.6), **options)
+        assert np.abs(result.compute() - expected).max() <= tolerance
+    expected = ndimage.zoom(image, (1.7, 0.6), **options)
     result = gridsample.dask.zoom(source, (1.7, 0.6), **options)
-    assert np.abs(result.compute() - whole).max() <= 1e-14
+    assert np.abs(result.compute() - expected).max() <= 1e-14
 
 
 @pytest.mark.parametrize("mode", ["nearest", "linear", "cubic", "area", "spline3", "label"])
@@ -286,34 +286,34 @@ def test_resizing_matches_numpy(mode: str) -> None:
     image = picture((23, 40), np.uint8 if mode == "label" else np.float64, rng)
     source = da.from_array(image, chunks=(1, 1, 9, 11))
     for out in ((50, 17), (7, 81)):
-        whole = gridsample.interpolate(image, out, mode=mode)
+        expected = gridsample.interpolate(image, out, mode=mode)
         result = gridsample.dask.interpolate(source, out, mode=mode, chunks=(8, 13)).compute()
         if mode in ("nearest", "label"):
-            np.testing.assert_array_equal(result, whole)
+            np.testing.assert_array_equal(result, expected)
         else:
-            np.testing.assert_allclose(result, whole, rtol=0, atol=1e-12)
+            np.testing.assert_allclose(result, expected, rtol=0, atol=1e-12)
 
 
 def test_world_resampling_matches_numpy_bit_for_bit() -> None:
     rng = cases.generator("world")
     image = rng.random((9, 14, 12)).astype(np.float32)
     affine = np.diag([2.0, 1.0, 1.5, 1.0]) + np.pad(rng.normal(0, 0.1, (3, 4)), ((0, 1), (0, 0)))
-    like, turn = ((12, 10, 11), np.eye(4)), np.eye(4)
-    turn[:2, :2] = [[0.8, -0.6], [0.6, 0.8]]
-    whole = gridsample.resample(image, affine, like, transform=turn, extrapolate=False)
+    like, matrix = ((12, 10, 11), np.eye(4)), np.eye(4)
+    matrix[:2, :2] = [[0.8, -0.6], [0.6, 0.8]]
+    expected = gridsample.resample(image, affine, like, transform=matrix, extrapolate=False)
     source = da.from_array(image, chunks=5)
-    result = gridsample.dask.resample(source, affine, like, transform=turn, extrapolate=False)
-    np.testing.assert_array_equal(result.compute(), whole)
+    result = gridsample.dask.resample(source, affine, like, transform=matrix, extrapolate=False)
+    np.testing.assert_array_equal(result.compute(), expected)
 
 
 @pytest.mark.parametrize("coords", ["normalized", "pixel", "displacement"])
 def test_splatting_matches_numpy(coords: str) -> None:
     rng = cases.generator(coords)
     values, grid = rng.random((2, 2, 17, 26)), coordinates((13, 21), (17, 26), coords, rng)
-    whole = gridsample.splat(values, grid, (13, 21), "cubic", coords=coords)
+    expected = gridsample.splat(values, grid, (13, 21), "cubic", coords=coords)
     source = da.from_array(values, chunks=(1, 1, 7, 9))
     result = gridsample.dask.splat(source, grid, (13, 21), "cubic", coords=coords, chunks=6)
-    np.testing.assert_allclose(result.compute(), whole, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(result.compute(), expected, rtol=0, atol=1e-12)
 
 
 # What is read, and graphs -------------------------------------------------------------------------
@@ -360,15 +360,15 @@ def test_folding_boundaries_read_the_chunks_they_fold_to() -> None:
 
 def test_graphs_have_one_task_per_chunk_and_no_large_constants() -> None:
     source = da.zeros((1, 1, 640, 640), chunks=(1, 1, 32, 32))
-    turn = np.array([[[0.8, 0.6, -100.0], [-0.6, 0.8, 200.0]]])
-    result = gridsample.dask.affine_sample(source, turn, (1, 1, 640, 640), coords="pixel")
+    theta = np.array([[[0.8, 0.6, -100.0], [-0.6, 0.8, 200.0]]])
+    result = gridsample.dask.affine_sample(source, theta, (1, 1, 640, 640), coords="pixel")
     graph = result.__dask_graph__()
     layer = graph.layers[result.name]
     assert len(layer) == 401  # and what they share
     assert max(len(pickle.dumps(task)) for task in layer.values()) < 4000
     assert (
         result.name
-        == gridsample.dask.affine_sample(source, turn, (1, 1, 640, 640), coords="pixel").name
+        == gridsample.dask.affine_sample(source, theta, (1, 1, 640, 640), coords="pixel").name
     )
 
 
@@ -426,17 +426,17 @@ def test_grids_with_too_long_footprints_are_rejected(coords: str, kind: str) -> 
         gridsample.dask.grid_sample(source, grid, chunks=16, **options),
         gridsample.dask.grid_sample(source, lazy, bounds=bounds, **options),
     ]
-    steep = kind in ("everywhere", "point")
-    assert steep == is_halved(grid, image, options)
+    is_steep = kind in ("everywhere", "point")
+    assert is_steep == is_halved(grid, image, options)
     for result in results:
-        if steep:
+        if is_steep:
             side = np.max(gridsample.footprint(grid, (300, 400), coords=coords).lengths)
             longest = "20" if kind == "everywhere" else f"{side:.4g}"
             with pytest.raises(ValueError, match=f"max_samples=16 .* {longest} pixels long; .* 64"):
                 result.compute()
         else:
-            whole = gridsample.grid_sample(image, grid, **options)
-            np.testing.assert_array_equal(result.compute(), whole)
+            expected = gridsample.grid_sample(image, grid, **options)
+            np.testing.assert_array_equal(result.compute(), expected)
 
 
 def test_chunks_without_long_footprints_are_computed() -> None:
@@ -444,13 +444,13 @@ def test_chunks_without_long_footprints_are_computed() -> None:
     image = picture((300, 400), np.float32, cases.generator("beside"))
     grid = steep_grid("pixel", "nowhere")
     grid[:, :, 32:, 0] += 100
-    whole = gridsample.grid_sample(image, grid, coords="pixel", antialias=True)
+    expected = gridsample.grid_sample(image, grid, coords="pixel", antialias=True)
     source = da.from_array(image, chunks=(1, 1, 100, 100))
     result = gridsample.dask.grid_sample(
         source, grid, coords="pixel", antialias=True, chunks=((40,), (31, 2, 17))
     )
     for part in (slice(0, 31), slice(33, 50)):
-        np.testing.assert_array_equal(result[..., part].compute(), whole[..., part])
+        np.testing.assert_array_equal(result[..., part].compute(), expected[..., part])
     with pytest.raises(ValueError, match="54 pixels long"):
         result[..., 31].compute()
 
@@ -460,12 +460,12 @@ def test_long_footprints_of_labels_have_no_copies() -> None:
     source = da.from_array(image, chunks=(1, 1, 100, 100))
     grid = steep_grid("pixel", "everywhere")
     options: Any = {"mode": "label", "coords": "pixel", "antialias": True, "max_samples": 3}
-    whole = gridsample.grid_sample(image, grid, **options)
+    expected = gridsample.grid_sample(image, grid, **options)
     result = gridsample.dask.grid_sample(source, grid, chunks=16, **options)
-    np.testing.assert_array_equal(result.compute(), whole)
+    np.testing.assert_array_equal(result.compute(), expected)
     theta = np.array([[[20.0, 0, 0], [0, 20, 0]]])
     result = gridsample.dask.affine_sample(source, theta, (1, 2, 40, 50), chunks=16, **options)
-    np.testing.assert_array_equal(result.compute(), whole)
+    np.testing.assert_array_equal(result.compute(), expected)
     with pytest.raises(ValueError, match="max_samples=3"):  # masks are no labels
         gridsample.dask.grid_sample(source, grid, return_mask=True, **options)[1].compute()
 

@@ -36,7 +36,7 @@ def positions(size):
 @ALIGN
 def test_position_and_slope(size, aligned):
     x = coordinates(size)
-    expected = [reference.position(one, size, aligned) for one in x.tolist()]
+    expected = [reference.position(coordinate, size, aligned) for coordinate in x.tolist()]
     np.testing.assert_array_equal(axis.position(x, size - 1, aligned), expected)
     assert axis.slope(size - 1, aligned) == reference.slope(size, aligned)
 
@@ -65,7 +65,9 @@ def test_inside_matches_the_reference():
     assert axis.inside(p, 3, 0).tolist() == [0, 0, 0, 0, 1, 1, 0, 0, 0, 0]
     for aligned, coords in ((False, "normalized"), (True, "normalized"), (False, "pixel")):
         margin = 0.5 if (aligned, coords) == (False, "normalized") else 0
-        expected = [not reference.outside(one, 4, aligned, coords) for one in p[:-1].tolist()]
+        expected = [
+            not reference.outside(position, 4, aligned, coords) for position in p[:-1].tolist()
+        ]
         assert axis.inside(p[:-1], 3, margin).tolist() == expected
 
 
@@ -75,14 +77,16 @@ def test_inside_matches_the_reference():
 def test_folded_positions_match_the_reference(size, boundary, aligned):
     p = positions(size)
     folded, sign = axis.fold(p, size - 1, REACH, *kind(boundary, aligned))
-    expected = [reference.fold_position(one, size, boundary, aligned) for one in p.tolist()]
+    expected = [
+        reference.fold_position(position, size, boundary, aligned) for position in p.tolist()
+    ]
     if boundary == "zeros":  # not folded, only kept near: all taps are outside either way
         p = np.clip(p, -REACH, size - 1 + REACH)
-        expected = [(one, 1) for one in p.tolist()]
-    np.testing.assert_array_equal(folded, [one for one, _ in expected])
+        expected = [(position, 1) for position in p.tolist()]
+    np.testing.assert_array_equal(folded, [position for position, _ in expected])
     signs = np.broadcast_to(sign, p.shape)
     if size > 1:
-        np.testing.assert_array_equal(signs, [one for _, one in expected])
+        np.testing.assert_array_equal(signs, [position for _, position in expected])
     else:  # between two ends in one place: no slope, but for what zeros leaves
         np.testing.assert_array_equal(signs, 1 if boundary == "zeros" else 0)
 
@@ -97,11 +101,11 @@ def test_confine_keeps_every_tap(size, boundary, aligned):
     for tap in range(-1, 3):
         before = np.floor(p).astype(int) + tap
         after = np.floor(near).astype(int) + tap
-        expected = [reference.fold_index(one, size, boundary, aligned) for one in before.tolist()]
+        expected = [reference.fold_index(i, size, boundary, aligned) for i in before.tolist()]
         actual = axis.fold_index(after, size, code, edge)
-        assert [None if one == axis.DROPPED else one for one in actual.tolist()] == expected
+        assert [None if i == axis.DROPPED else i for i in actual.tolist()] == expected
         if BOUNDARIES[boundary].odd:
-            signs = [reference.fold_sign(one, size, boundary) for one in before.tolist()]
+            signs = [reference.fold_sign(i, size, boundary) for i in before.tolist()]
             np.testing.assert_array_equal(axis.fold_sign(after, size, code, edge), signs)
     if code in (axis.REFLECTION, axis.WRAP):
         np.testing.assert_array_equal(near - np.floor(near), p - np.floor(p))
@@ -112,25 +116,25 @@ def test_confine_keeps_every_tap(size, boundary, aligned):
 @ALIGN
 def test_folded_indices_match_the_reference(size, boundary, aligned):
     index = np.arange(-5 * size - 3, 6 * size + 3)
-    expected = [reference.fold_index(one, size, boundary, aligned) for one in index.tolist()]
+    expected = [reference.fold_index(i, size, boundary, aligned) for i in index.tolist()]
     for integer in (np.int32, np.int64):
         actual = axis.fold_index(index.astype(integer), size, *kind(boundary, aligned))
-        assert [None if one == axis.DROPPED else one for one in actual.tolist()] == expected
+        assert [None if i == axis.DROPPED else i for i in actual.tolist()] == expected
 
 
 @SIZE
-@pytest.mark.parametrize("boundary", [name for name, one in BOUNDARIES.items() if one.odd])
+@pytest.mark.parametrize("boundary", [name for name, i in BOUNDARIES.items() if i.odd])
 def test_signs_match_the_reference(size, boundary):
     index = np.arange(-5 * size - 3, 6 * size + 3)
-    expected = [reference.fold_sign(one, size, boundary) for one in index.tolist()]
+    expected = [reference.fold_sign(i, size, boundary) for i in index.tolist()]
     for integer in (np.int32, np.int64):
         actual = axis.fold_sign(index.astype(integer), size, *kind(boundary, False))
         np.testing.assert_array_equal(actual, expected)
 
 
 def test_boundaries_without_signs():
-    signed = {one.code for one in BOUNDARIES.values() if one.odd}
-    for code in {one.code for one in BOUNDARIES.values()} - signed:
+    signed = {boundary.code for boundary in BOUNDARIES.values() if boundary.odd}
+    for code in {boundary.code for boundary in BOUNDARIES.values()} - signed:
         assert axis.fold_sign(np.arange(-3, 3), 2, code, 0) == 1
 
 
@@ -166,7 +170,9 @@ def test_weights_match_the_reference(mode, order):
         [np.broadcast_to(axis.weight(t, row, method.powers), t.shape) for row in table]
     )
     # From an even pixel, which is the near one of 1/2 too.
-    expected = [[w for _, w in reference.weigh(8 + one, mode, order)] for one in t.tolist()]
+    expected = [
+        [w for _, w in reference.weigh(8 + fraction, mode, order)] for fraction in t.tolist()
+    ]
     if not any(expected):  # above the method's degree there are no taps
         assert not actual.any()
         return

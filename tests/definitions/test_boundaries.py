@@ -44,12 +44,12 @@ def test_dst1_is_an_odd_image_that_repeats(spatial: tuple[int, ...], mode: str) 
     grid[:, :20] = np.floor(grid[:, :20])  # whole pixels, and the zeros between them
     values, period = cases.pixels(rng, (2, 2, 60)), written_out(image)
     results = []
-    for given, boundary in ((image, "dst1"), (period, "wrap")):
-        how: dict[str, Any] = {"mode": mode, "padding_mode": boundary, "coords": "pixel"}
+    for array, boundary in ((image, "dst1"), (period, "wrap")):
+        options: dict[str, Any] = {"mode": mode, "padding_mode": boundary, "coords": "pixel"}
         results.append(
             (
-                gridsample.grid_sample(given, grid, **how),
-                *gridsample.grid_sample_vjp(values, given, grid, **how),
+                gridsample.grid_sample(array, grid, **options),
+                *gridsample.grid_sample_vjp(values, array, grid, **options),
             )
         )
     (ours, by_image, by_grid), (expected, by_period, by_same) = results
@@ -68,8 +68,8 @@ def test_pixels_on_the_mirrors_are_not_read() -> None:
 
 def test_dst1_zeros_stay_zero_beside_a_fill_value() -> None:
     image, at = np.ones((1, 1, 3, 3)), np.array([[[-2.0, -1.0], [-2.0, 1.0], [-2.0, -2.0]]])
-    how: dict[str, Any] = {"coords": "pixel", "fill_value": 5}
-    result = gridsample.grid_sample(image, at, "linear", ("constant", "dst1"), **how)
+    options: dict[str, Any] = {"coords": "pixel", "fill_value": 5}
+    result = gridsample.grid_sample(image, at, "linear", ("constant", "dst1"), **options)
     assert result.ravel().tolist() == [0, 5, -5]
 
 
@@ -150,25 +150,25 @@ def test_a_linear_axis_between_cubic_ones_in_a_table_of_taps() -> None:
     image = np.arange(448.0).reshape(1, 4, 7, 4, 4)
     grid = np.array([[[1.5, 6, 2.5], [1.5, 9, 2.5], [1.5, -2, 2.5]]])
     modes, borders = ("cubic", "linear", "cubic"), ("border", "border", "border")
-    found = gridsample.grid_sample(image, grid, modes, borders, coords="pixel", channel_axis=-1)
+    result = gridsample.grid_sample(image, grid, modes, borders, coords="pixel", channel_axis=-1)
     planes = np.moveaxis(image, -1, 1)
     expected = reference.gather(planes, grid, modes, borders, False, coords="pixel")
-    found = np.moveaxis(found, -1, 1)
-    np.testing.assert_allclose(found, expected, rtol=1e-13)
+    result = np.moveaxis(result, -1, 1)
+    np.testing.assert_allclose(result, expected, rtol=1e-13)
 
 
-@pytest.mark.parametrize("kind", ["float64", "float32"])
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
 @pytest.mark.parametrize("channels", [1, 2, 3, 4, 6])
 def test_each_channel_has_its_fill_value_beside_points_in_the_image(
-    kind: str, channels: int
+    dtype: str, channels: int
 ) -> None:
-    image, fill = np.zeros((1, 8, 8, channels), kind), 3.0 + np.arange(channels)
+    image, fill = np.zeros((1, 8, 8, channels), dtype), 3.0 + np.arange(channels)
     points = np.array([[[20, 20], [3.25, 3.5], [-9, 4]] * 8])
-    found = gridsample.grid_sample(
+    result = gridsample.grid_sample(
         image, points, "cubic", "constant", coords="pixel", fill_value=fill, channel_axis=-1
     )
     expected = np.tile([fill, 0 * fill, fill], (8, 1))[np.newaxis]
-    np.testing.assert_array_equal(found, expected)
+    np.testing.assert_array_equal(result, expected)
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 4, 5, 8])
@@ -176,13 +176,13 @@ def test_ties_of_nearest_under_wrap(n: int) -> None:
     """As docs/boundaries.md says: the position is moved by whole periods before it is rounded."""
     x = np.arange(-6 * n, 6 * n + 1) / 2
     for image in (np.arange(float(n)), np.arange(n)):
-        found = gridsample.grid_sample(
+        result = gridsample.grid_sample(
             image[None, None], x[None, :, None], "nearest", "wrap", coords="pixel"
         )
-        np.testing.assert_array_equal(found[0, 0], np.mod(np.rint(np.fmod(x, n)), n))
+        np.testing.assert_array_equal(result[0, 0], np.mod(np.rint(np.fmod(x, n)), n))
 
 
-@pytest.mark.parametrize("odd", [name for name, one in BOUNDARIES.items() if one.odd])
+@pytest.mark.parametrize("odd", [name for name, boundary in BOUNDARIES.items() if boundary.odd])
 @pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
 def test_the_fill_value_has_the_sign_of_a_pixel(odd: str, mode: str) -> None:
     """Under an odd boundary of another axis, as docs/boundaries.md says."""
@@ -215,8 +215,8 @@ def test_the_fill_value_keeps_that_sign_beside_missing(odd: str, mode: str) -> N
         for names in ((other, "constant", odd) for other in ("border", "missing"))
     )
     assert (expected[0] < -6.9).any() and (expected[0] > 6.9).any()
-    for actual, wanted in zip(result, expected, strict=True):
-        np.testing.assert_allclose(actual, wanted, rtol=0, atol=1e-11)
+    for actual, desired in zip(result, expected, strict=True):
+        np.testing.assert_allclose(actual, desired, rtol=0, atol=1e-11)
 
 
 def test_the_image_ends_at_its_edges_without_extrapolation() -> None:
@@ -231,9 +231,9 @@ def test_the_image_ends_at_its_edges_without_extrapolation() -> None:
     ):
         for end, ended in ((False, expected), ("edges", edges), ("centers", centres)):
             arguments: Any = (row, grid[None, :, None], "nearest", "border")
-            given = {**options, "extrapolate": end, "fill_value": 9}
-            found = gridsample.grid_sample(*arguments, **given)
-            assert found[0, 0].tolist() == ended
+            keywords = {**options, "extrapolate": end, "fill_value": 9}
+            result = gridsample.grid_sample(*arguments, **keywords)
+            assert result[0, 0].tolist() == ended
             tensors = map(torch.from_numpy, arguments[:2])
-            theirs = gridsample.grid_sample(*tensors, *arguments[2:], **given)
+            theirs = gridsample.grid_sample(*tensors, *arguments[2:], **keywords)
             assert theirs[0, 0].tolist() == ended

@@ -28,14 +28,14 @@ def plan(mode: object = "bilinear", padding: object = "zeros", align: bool = Fal
 
 
 def test_plans_describe_their_call() -> None:
-    made = plan(("nearest", "cubic"), ("border", "zeros"), True)
-    assert [method.name for method in made.methods] == ["nearest", "cubic"]
-    assert made.boundaries == ("border", "zeros")
-    assert made.spatial == (5, 7)
-    assert made.shape == (2, 3, 4, 6)
-    assert (made.image_items, made.grid_items, made.items) == (2, 1, 2)
-    assert made.points == 24
-    assert not made.nearest
+    result = plan(("nearest", "cubic"), ("border", "zeros"), True)
+    assert [method.name for method in result.methods] == ["nearest", "cubic"]
+    assert result.boundaries == ("border", "zeros")
+    assert result.spatial == (5, 7)
+    assert result.shape == (2, 3, 4, 6)
+    assert (result.image_items, result.grid_items, result.items) == (2, 1, 2)
+    assert result.points == 24
+    assert not result.nearest
 
 
 def test_equal_calls_have_equal_plans() -> None:
@@ -74,9 +74,9 @@ def test_a_plan_cannot_be_changed() -> None:
     ],
 )
 def test_sums_use_a_wide_enough_dtype(image: str, grid: str, real: str) -> None:
-    made = cases.plan_for(IMAGE.shape, np.dtype(image), GRID.shape, np.dtype(grid))
-    assert made.real == real
-    assert made.dtype == image
+    result = cases.plan_for(IMAGE.shape, np.dtype(image), GRID.shape, np.dtype(grid))
+    assert result.real == real
+    assert result.dtype == image
 
 
 def test_planning_imports_only_numpy() -> None:

@@ -120,10 +120,10 @@ def test_prefilters_match_their_dense_matrices(extended: str, n: int) -> None:
     for order in (2, 3, 4, 5, 6, 7):
         prefilter = Prefilter(order, n, extended)
         for filter_ in (prefilter, prefilter.transpose()):
-            made = np.eye(n)
-            filter_axis(made, 0, order, extended, filter_.adjoint, 1)
+            result = np.eye(n)
+            filter_axis(result, 0, order, extended, filter_.adjoint, 1)
             # The gain of the order 7 is above 100.
-            np.testing.assert_allclose(made, filter_.dense(), rtol=0, atol=16 * ROUNDING)
+            np.testing.assert_allclose(result, filter_.dense(), rtol=0, atol=16 * ROUNDING)
         np.testing.assert_array_equal(prefilter.transpose().dense(), prefilter.dense().T)
 
 
@@ -237,9 +237,9 @@ def test_bands_match_their_dense_matrices() -> None:
 @pytest.mark.parametrize(("n", "m"), [(200, 77), (90, 200)])
 def test_windows_are_slices_of_the_matrix(method: str, smooth: bool, n: int, m: int) -> None:
     axis = described(n, m, method, antialias=smooth)
-    whole = axis_map(axis).dense()
+    full = axis_map(axis).dense()
     for rows in (slice(0, 10), slice(33, 34), slice(40, 77), slice(0, m)):
         part = window(axis, rows)
-        spread = np.zeros((rows.stop - rows.start, n))
-        spread[:, part.inputs] = part.map.dense()[part.keep]
-        np.testing.assert_allclose(spread, whole[rows], rtol=0, atol=ROUNDING)
+        dense = np.zeros((rows.stop - rows.start, n))
+        dense[:, part.inputs] = part.map.dense()[part.keep]
+        np.testing.assert_allclose(dense, full[rows], rtol=0, atol=ROUNDING)

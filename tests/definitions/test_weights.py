@@ -207,9 +207,9 @@ def registry(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_method_can_be_registered(registry: None) -> None:
-    made = methods.register("steps", [[1, 0, -3, 2], [0, 0, 3, -2]], 0)
-    assert made is methods.get("steps") is find_method("steps")
-    assert made.table == ((1.0, 0.0, -3.0, 2.0), (0.0, 0.0, 3.0, -2.0))
+    result = methods.register("steps", [[1, 0, -3, 2], [0, 0, 3, -2]], 0)
+    assert result is methods.get("steps") is find_method("steps")
+    assert result.table == ((1.0, 0.0, -3.0, 2.0), (0.0, 0.0, 3.0, -2.0))
     assert methods.names()[-1] == "steps"
     with pytest.raises(ValueError, match="'steps' is taken"):
         methods.register("steps", [[1.0]], 0)
@@ -226,9 +226,9 @@ def test_weights_that_do_not_sum_to_one_are_rejected_by_default(registry: None) 
     with pytest.raises(ValueError, match="sum to one"):
         methods.register("difference", difference, 0)
     assert "difference" not in methods.names()
-    made = methods.register("difference", difference, 0, normalized=False)
-    assert not made.normalized
-    assert methods.get("difference") is made
+    result = methods.register("difference", difference, 0, normalized=False)
+    assert not result.normalized
+    assert methods.get("difference") is result
 
 
 @pytest.mark.parametrize(
@@ -267,8 +267,8 @@ def test_kernels_are_the_weights_by_distance(method: Method) -> None:
 def test_only_cubic_has_a_different_kernel_for_antialiasing() -> None:
     places = np.linspace(-2, 2, 33)
     for method in METHODS.values():
-        plain, stretched = (method.kernel(smooth)[1](places) for smooth in (False, True))
-        assert (plain == stretched).all() == (method is not CUBIC)
+        unstretched, stretched = (method.kernel(smooth)[1](places) for smooth in (False, True))
+        assert (unstretched == stretched).all() == (method is not CUBIC)
     np.testing.assert_allclose(stretched_cubic := CUBIC.kernel(True)[1](places),
                                keys(-0.5).kernel()[1](places), rtol=0, atol=1e-15)  # fmt: skip
     assert stretched_cubic.max() == 1

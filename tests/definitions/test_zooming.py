@@ -42,11 +42,11 @@ def test_bands_match_scipys_gaussian_and_zoom(boundary, order):
         for outputs in (1, 5, 31, 64):
             for sigma in (0.0, 0.7, 3.0):
                 blurred = ndimage.gaussian_filter(line, sigma, mode=mode, cval=0.3)
-                wanted = ndimage.zoom(
+                expected = ndimage.zoom(
                     blurred, outputs / n, order=order, mode=mode, cval=0.3, grid_mode=True
                 )
                 result = zoom_line(line, outputs, order, boundary, sigma, 0.3)
-                np.testing.assert_allclose(result, wanted, rtol=0, atol=1e-13)
+                np.testing.assert_allclose(result, expected, rtol=0, atol=1e-13)
 
 
 @pytest.mark.parametrize("order", range(2, 6))
@@ -70,9 +70,9 @@ def test_windows_match_the_full_result():
     window = needed(zoom, rows)
     part = zoom._replace(low=window.start, begin=rows.start)
     band = zoomed(part, window.stop - window.start, 5)
-    whole = full_band(zoom)[0].dense()
-    np.testing.assert_array_equal(band.dense(), whole[rows, window])
-    assert not whole[rows, : window.start].any() and not whole[rows, window.stop :].any()
+    full = full_band(zoom)[0].dense()
+    np.testing.assert_array_equal(band.dense(), full[rows, window])
+    assert not full[rows, : window.start].any() and not full[rows, window.stop :].any()
     with pytest.raises(ValueError, match="do not suffice"):
         zoomed(part, window.stop - window.start - 1, 5)
 
@@ -89,7 +89,7 @@ def test_copied_pixels_are_exact():
 
 
 @pytest.mark.parametrize(
-    ("changing", "wanted"),
+    ("changing", "expected"),
     [
         ((), []),
         ((1,), [range(1, 2)]),
@@ -98,22 +98,22 @@ def test_copied_pixels_are_exact():
         ((0, 1, 2, 3, 4), [range(3), range(3, 5)]),
     ],
 )
-def test_axes_are_resized_in_groups(changing, wanted):
+def test_axes_are_resized_in_groups(changing, expected):
     zooms = [Zoom(1, "border", 0.0, 8, 4, 5 if k in changing else 4) for k in range(5)]
-    assert list(groups(zooms)) == wanted
+    assert list(groups(zooms)) == expected
 
 
 @pytest.mark.parametrize("boundary", MODES)
 def test_any_rank_and_any_layout(boundary):
     image = np.random.default_rng(3).normal(size=(4, 5, 3, 6, 7))
     size = (6, 5, 2, 6, 4)
-    wanted = ndimage.zoom(
+    expected = ndimage.zoom(
         image, np.divide(size, image.shape), order=1, mode=MODES[boundary], cval=2.0, grid_mode=True
     )
     for array in (image, np.asfortranarray(image), torch.from_numpy(image)):
         result = zoom_axes(array, zooms_of(image.shape, size, 1, boundary), 2.0)
         assert type(result) is type(array)
-        np.testing.assert_allclose(np.asarray(result), wanted, rtol=0, atol=1e-13)
+        np.testing.assert_allclose(np.asarray(result), expected, rtol=0, atol=1e-13)
 
 
 def test_a_tensor_has_derivatives():

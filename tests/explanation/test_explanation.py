@@ -158,13 +158,13 @@ PLACES = np.array([-0.2, 0.3, -1.0, 1.4, -2.75, 5.3, inf, nan])
 @pytest.mark.parametrize("mode", EVERY_METHOD, ids=lambda mode: getattr(mode, "name", mode))
 def test_every_method_boundary_and_unit_matches_grid_sample(mode):
     cases = list(itertools.product(plan.BOUNDARIES, plan.COORDS, (1, 5)))
-    for turn, (boundary, coords, size) in enumerate(cases):
+    for case, (boundary, coords, size) in enumerate(cases):
         image = noise((size,))
-        places = PLACES[turn % 2 :: 2] * (1 if coords == "normalized" else size / 2)
+        places = PLACES[case % 2 :: 2] * (1 if coords == "normalized" else size / 2)
         options = {
-            "align_corners": bool(turn // 2 % 2),
+            "align_corners": bool(case // 2 % 2),
             "coords": coords,
-            "extrapolate": bool(turn % 5),
+            "extrapolate": bool(case % 5),
         }
         if boundary == "constant" or not options["extrapolate"]:
             options["fill_value"] = 1.5
@@ -191,19 +191,19 @@ def test_every_method_boundary_and_unit_matches_grid_sample(mode):
 
 
 @pytest.mark.covering(ordinary=0, slow=2)
-@pytest.mark.parametrize("turn", range(12))
-def test_several_axes_match_grid_sample(turn):
-    rng = np.random.default_rng(turn)
-    size = (4, 6) if turn % 2 else (3, 5, 2)
+@pytest.mark.parametrize("case", range(12))
+def test_several_axes_match_grid_sample(case):
+    rng = np.random.default_rng(case)
+    size = (4, 6) if case % 2 else (3, 5, 2)
     names = [name for name in plan.BOUNDARIES if name != "zeros"]
     modes = tuple(EVERY_METHOD[i] for i in rng.integers(len(EVERY_METHOD), size=len(size)))
     boundaries = tuple(names[i] for i in rng.integers(len(names), size=len(size)))
     fill = 2.5 if "constant" in boundaries else 0
     image, at, index = noise(size), rng.uniform(-2, 6, len(size)), rng.integers(3, size=len(size))
-    coords = plan.COORDS[turn % 3]
+    coords = plan.COORDS[case % 3]
     grid = np.zeros((1, *(index[::-1] + 1), len(size)))
     grid[(0, *index[::-1])] = at
-    options = {"coords": coords, "fill_value": fill, "align_corners": turn % 4 < 2}
+    options = {"coords": coords, "fill_value": fill, "align_corners": case % 4 < 2}
     call = image[np.newaxis, np.newaxis], grid, modes, boundaries
     value = gridsample.grid_sample(*call, **options)[(0, 0, *index[::-1])]
     upstream = np.ones((1, 1, *(index[::-1] + 1)))

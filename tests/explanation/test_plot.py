@@ -66,8 +66,8 @@ def test_a_disc_for_each_tap_as_large_as_its_weight():
         sign = parts.NEGATIVE if tap.weight < 0 else parts.POSITIVE
         assert same_color(disc.get_facecolor()[:3], sign)
     # Taps outside point to the pixels they read.
-    elsewhere = [tap for tap in explanation.taps if tap.pixel != tuple(a.index for a in tap.along)]
-    assert len(arrows(ax, (*to_rgb(parts.GREY), 0.7))) == len(elsewhere) == 10
+    folded = [tap for tap in explanation.taps if tap.pixel != tuple(a.index for a in tap.along)]
+    assert len(arrows(ax, (*to_rgb(parts.GREY), 0.7))) == len(folded) == 10
 
 
 def test_dropped_taps_are_rings():
@@ -156,10 +156,10 @@ def test_coefficients_are_drawn_below_the_pixels():
     image = [0, 0, 1, 0, 0]
     _, ax = drawn((5,), (0.1,), "spline3", "mirror", image=image)
     filtered = gridsample.spline_filter(np.array(image, float), 3, "mirror", 0)
-    said = words(ax).replace("−", "-")
+    output = words(ax).replace("−", "-")
     for pixel, coefficient in zip(image, filtered, strict=True):
-        assert f"{pixel}\n→ {coefficient + 0:.3g}" in said
-    assert "prefilter of order 3: pixel, and below it the coefficient" in said
+        assert f"{pixel}\n→ {coefficient + 0:.3g}" in output
+    assert "prefilter of order 3: pixel, and below it the coefficient" in output
     _, ax = drawn((5,), (0.1,), "spline3", "mirror", image=image, prefilter=False)
     assert "→" not in words(ax)
     _, ax = drawn((5, 4, 3), (0.1, 0.2, 0.3), "spline3", "mirror")

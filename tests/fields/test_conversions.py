@@ -26,7 +26,7 @@ def matrices(rank: int, items: int = 2) -> Array:
     return rng.uniform(-0.4, 0.4, (items, rank, rank + 1)) + 1.5 * np.eye(rank, rank + 1)
 
 
-def whole(maps: Array) -> Array:
+def completed(maps: Array) -> Array:
     last = np.broadcast_to(np.eye(maps.shape[-1])[-1:], (len(maps), 1, maps.shape[-1]))
     return np.concatenate([maps, last], 1)
 
@@ -44,10 +44,10 @@ def test_units_round_trip(size: tuple[int, ...], align: bool, library: str) -> N
         grid = torch.from_numpy(grid)
     for units in ("pixel", "displacement"):
         there = fields.to_normalized(grid, size, align, coords=units)
-        turn = fields.to_pixel if units == "pixel" else fields.to_displacement
+        convert = fields.to_pixel if units == "pixel" else fields.to_displacement
         assert type(there) is type(grid)
         assert there.dtype == grid.dtype
-        np.testing.assert_allclose(turn(there, size, align), grid, rtol=0, atol=1e-12)
+        np.testing.assert_allclose(convert(there, size, align), grid, rtol=0, atol=1e-12)
     positions = fields.to_pixel(grid, coords="displacement")
     back = fields.to_displacement(positions, coords="pixel")
     np.testing.assert_allclose(back, grid, rtol=0, atol=1e-12)
@@ -58,8 +58,8 @@ def test_units_mean_what_sampling_means(align: bool) -> None:
     image = np.random.default_rng(0).standard_normal((2, 1, 5, 7))
     grid = np.random.default_rng(1).uniform(-1.1, 1.1, (2, 5, 7, 2))
     there = gridsample.grid_sample(image, grid, "bicubic", "border", align)
-    for units, turn in (("pixel", fields.to_pixel), ("displacement", fields.to_displacement)):
-        turned = turn(grid, (5, 7), align)
+    for units, convert in (("pixel", fields.to_pixel), ("displacement", fields.to_displacement)):
+        turned = convert(grid, (5, 7), align)
         here = gridsample.grid_sample(image, turned, "bicubic", "border", coords=units)
         np.testing.assert_allclose(here, there, rtol=0, atol=1e-13)
 
@@ -116,11 +116,11 @@ def test_matrices_round_trip(
     arrays = matrices(rank)
     theta = fields.theta_from_matrix(arrays, source, target, align, convention)
     back = fields.matrix_from_theta(theta, source, target, align, convention)
-    np.testing.assert_allclose(back, whole(arrays), rtol=0, atol=1e-12)
+    np.testing.assert_allclose(back, completed(arrays), rtol=0, atol=1e-12)
     grid = gridsample.affine_grid(theta, (2, 1, *target), align)
     other = fields.homography_grid(arrays, source, target, align, convention)
     np.testing.assert_allclose(other, grid, rtol=0, atol=1e-12)
-    single = fields.theta_from_matrix(whole(arrays)[1], source, target, align, convention)
+    single = fields.theta_from_matrix(completed(arrays)[1], source, target, align, convention)
     np.testing.assert_allclose(single, theta[1:], rtol=0, atol=1e-14)
 
 
@@ -128,8 +128,8 @@ def test_matrices_round_trip(
 @pytest.mark.parametrize("rank", [1, 2, 3])
 def test_theta_round_trips_through_its_inverse(rank: int, align: bool) -> None:
     theta = matrices(rank)
-    product = whole(fields.invert_theta(theta)) @ whole(theta)
-    np.testing.assert_allclose(product, whole(np.eye(rank, rank + 1)[None])[[0, 0]], atol=1e-12)
+    product = completed(fields.invert_theta(theta)) @ completed(theta)
+    np.testing.assert_allclose(product, completed(np.eye(rank, rank + 1)[None])[[0, 0]], atol=1e-12)
     grid = gridsample.affine_grid(theta, (2, 1, *(4, 7, 63)[:rank]), align)
     np.testing.assert_allclose(fields.theta_from_grid(grid, align), theta, rtol=0, atol=1e-12)
     noise = np.random.default_rng(0).standard_normal(grid.shape)
@@ -226,8 +226,8 @@ def test_points_at_infinity_are_nan() -> None:
     grid = fields.homography_grid(tilt, (2, 4), (2, 4), convention="pixel", coords="pixel")
     np.testing.assert_array_equal(grid[0, 0, :, 0], [0, 2, np.nan, -6])
     leaf = torch.tensor(tilt, requires_grad=True)
-    made = fields.homography_grid(leaf, (2, 4), (2, 4), convention="pixel")
-    (slope,) = torch.autograd.grad(made.nansum(), leaf)
+    result = fields.homography_grid(leaf, (2, 4), (2, 4), convention="pixel")
+    (slope,) = torch.autograd.grad(result.nansum(), leaf)
     assert torch.isfinite(slope).all()
 
 
@@ -263,9 +263,9 @@ def chain(matrix: torch.Tensor, grid: torch.Tensor) -> torch.Tensor:
     theta = fields.theta_from_matrix(matrix, (4, 5), (3, 2), True)
     theta = fields.invert_theta(theta) + fields.theta_from_grid(grid)
     again = fields.matrix_from_theta(theta, (4, 5), (3, 2), convention="scipy")
-    made = fields.homography_grid(again, (4, 5), (3, 2), convention="scipy")
-    made = fields.to_displacement(made + grid, (4, 5))
-    return fields.to_normalized(made, (4, 5), coords="displacement")
+    result = fields.homography_grid(again, (4, 5), (3, 2), convention="scipy")
+    result = fields.to_displacement(result + grid, (4, 5))
+    return fields.to_normalized(result, (4, 5), coords="displacement")
 
 
 def tensors() -> tuple[torch.Tensor, torch.Tensor]:

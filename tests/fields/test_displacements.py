@@ -21,7 +21,10 @@ def smooth(*spatial: int, size: float, width: float, items: int = 1, seed: int =
     """A random smooth field whose largest displacement is ``size`` pixels."""
     rng, rank = np.random.default_rng(seed), len(spatial)
     noise = rng.standard_normal((rank, items, *spatial))
-    parts = [ndimage.gaussian_filter(one, (0, *(width,) * rank), mode="nearest") for one in noise]
+    parts = [
+        ndimage.gaussian_filter(component, (0, *(width,) * rank), mode="nearest")
+        for component in noise
+    ]
     field = np.stack(parts, -1)
     scaled: Array = field * (size / np.abs(field).max())
     return scaled
@@ -59,31 +62,31 @@ def test_composition_of_affine_maps_is_their_product(rank: int) -> None:
     product = (np.vstack([second, last]) @ np.vstack([first, last]))[:rank]
     both = affine_field(product, spatial)
     np.testing.assert_allclose(fields.compose(outer, inner), both, rtol=0, atol=1e-12)
-    positions = [fields.to_pixel(one, coords="displacement") for one in (outer, inner, both)]
-    found = fields.compose(*positions[:2], coords="pixel")
-    np.testing.assert_allclose(found, positions[2], rtol=0, atol=1e-12)
+    positions = [fields.to_pixel(field, coords="displacement") for field in (outer, inner, both)]
+    result = fields.compose(*positions[:2], coords="pixel")
+    np.testing.assert_allclose(result, positions[2], rtol=0, atol=1e-12)
 
 
 def test_composition_is_the_order_of_warps() -> None:
     image = np.stack(np.mgrid[:40, :47])[np.newaxis].astype(float)  # shows positions
     f, g = FIELDS[2], smooth(40, 47, size=4, width=9, seed=7)
     options = "linear", "border"
-    twice = fields.flow_warp(fields.flow_warp(image, f, *options), g, *options)
+    chained = fields.flow_warp(fields.flow_warp(image, f, *options), g, *options)
     once = fields.flow_warp(image, fields.compose(f, g), *options)
     other = fields.flow_warp(image, fields.compose(g, f), *options)
     core = (..., slice(12, -12), slice(12, -12))
-    np.testing.assert_allclose(once[core], twice[core], rtol=0, atol=1e-12)
-    assert np.abs(other - twice)[core].max() > 0.1
+    np.testing.assert_allclose(once[core], chained[core], rtol=0, atol=1e-12)
+    assert np.abs(other - chained)[core].max() > 0.1
 
 
 def test_batches_are_broadcast_and_sizes_may_differ() -> None:
-    many, one = smooth(6, 7, size=1, width=2, items=3), smooth(4, 5, size=1, width=2)
-    found = fields.compose(many, one)
-    assert found.shape == (3, 4, 5, 2)
-    np.testing.assert_array_equal(found[1:2], fields.compose(many[1:2], one))
-    found = fields.compose(one, many)
-    assert found.shape == (3, 6, 7, 2)
-    np.testing.assert_array_equal(found[2:], fields.compose(one, many[2:]))
+    many, single = smooth(6, 7, size=1, width=2, items=3), smooth(4, 5, size=1, width=2)
+    result = fields.compose(many, single)
+    assert result.shape == (3, 4, 5, 2)
+    np.testing.assert_array_equal(result[1:2], fields.compose(many[1:2], single))
+    result = fields.compose(single, many)
+    assert result.shape == (3, 6, 7, 2)
+    np.testing.assert_array_equal(result[2:], fields.compose(single, many[2:]))
 
 
 # Inversion ----------------------------------------------------------------------------------------
@@ -154,17 +157,19 @@ def test_the_exponential_of_a_linear_velocity_is_the_matrix_exponential(
     steps: int, worst: float
 ) -> None:
     # A rotation that also shrinks, about the middle of 21 x 21 pixels.
-    turn, shrink = 0.7, -0.4
-    rate = np.array([[shrink, -turn], [turn, shrink]])
-    angle = np.array([[np.cos(turn), -np.sin(turn)], [np.sin(turn), np.cos(turn)]]) * np.exp(shrink)
+    rotation, shrink = 0.7, -0.4
+    rate = np.array([[shrink, -rotation], [rotation, shrink]])
+    angle = np.array(
+        [[np.cos(rotation), -np.sin(rotation)], [np.sin(rotation), np.cos(rotation)]]
+    ) * np.exp(shrink)
     middle = np.array([10.0, 10.0])
     velocity = affine_field(np.c_[rate + np.eye(2), -rate @ middle], (21, 21))
     exact = affine_field(np.c_[angle, middle - angle @ middle], (21, 21))
     # The corners leave the image on their way.
     y, x = np.mgrid[-10:11, -10:11]
     inside = np.hypot(x, y) < 10
-    found = fields.exp(velocity, steps)
-    np.testing.assert_allclose(found[0][inside], exact[0][inside], rtol=0, atol=10 * worst)
+    result = fields.exp(velocity, steps)
+    np.testing.assert_allclose(result[0][inside], exact[0][inside], rtol=0, atol=10 * worst)
 
 
 # Jacobians ----------------------------------------------------------------------------------------
@@ -175,9 +180,9 @@ def test_jacobian_of_an_affine_map_is_its_matrix(rank: int) -> None:
     rng = np.random.default_rng(rank)
     matrix, spatial = rng.standard_normal((rank, rank + 1)), (5, 3, 2)[:rank]
     field = affine_field(matrix, spatial)
-    found = fields.jacobian(field)
-    assert found.shape == (1, *spatial, rank, rank)
-    np.testing.assert_allclose(found, np.broadcast_to(matrix[:, :rank], found.shape), atol=1e-12)
+    result = fields.jacobian(field)
+    assert result.shape == (1, *spatial, rank, rank)
+    np.testing.assert_allclose(result, np.broadcast_to(matrix[:, :rank], result.shape), atol=1e-12)
     truth = np.linalg.det(matrix[:, :rank])
     np.testing.assert_allclose(fields.jacobian_determinant(field), truth, rtol=0, atol=1e-11)
     positions = fields.to_pixel(field, coords="displacement")
@@ -187,10 +192,10 @@ def test_jacobian_of_an_affine_map_is_its_matrix(rank: int) -> None:
 
 def test_differences_match_numpy() -> None:
     field = FIELDS[3]
-    found = fields.jacobian(field) - np.eye(3)
+    result = fields.jacobian(field) - np.eye(3)
     for j in range(3):
         theirs = np.gradient(field, axis=3 - j)
-        np.testing.assert_allclose(found[..., j], theirs, rtol=0, atol=1e-14)
+        np.testing.assert_allclose(result[..., j], theirs, rtol=0, atol=1e-14)
     np.testing.assert_array_equal(fields.jacobian(field[:, :1, :, :1])[..., 2, 2], 1)
 
 
@@ -213,7 +218,7 @@ def test_determinants_of_an_analytic_map() -> None:
 
 def test_exact_jacobian_is_the_derivative_of_sampling() -> None:
     field = FIELDS[2]
-    found = fields.jacobian(field, "spline3")
+    result = fields.jacobian(field, "spline3")
     step, still = 1e-6, np.zeros_like(field)
     for j in range(2):
         ends = [
@@ -224,16 +229,16 @@ def test_exact_jacobian_is_the_derivative_of_sampling() -> None:
             for sign in (1, -1)
         ]  # fmt: skip
         slope = (ends[0] - ends[1]) / (2 * step) + np.eye(2)[j]
-        np.testing.assert_allclose(found[..., j], slope, rtol=0, atol=1e-8)
+        np.testing.assert_allclose(result[..., j], slope, rtol=0, atol=1e-8)
 
 
 def test_regularity_of_affine_curved_and_folded_fields() -> None:
     affine = affine_field(np.array([[1.1, 0.2, 3.0], [-0.1, 0.9, 1.0]]), (6, 7))
-    found = fields.regularity(np.concatenate([affine, affine * 0]))
-    np.testing.assert_array_equal(found.folded, 0)
-    np.testing.assert_allclose(found.smallest, [1.1 * 0.9 + 0.02, 1], atol=1e-12)
-    np.testing.assert_allclose(found.largest, [1.1 * 0.9 + 0.02, 1], atol=1e-12)
-    np.testing.assert_allclose(found.bending, 0, atol=1e-24)
+    result = fields.regularity(np.concatenate([affine, affine * 0]))
+    np.testing.assert_array_equal(result.folded, 0)
+    np.testing.assert_allclose(result.smallest, [1.1 * 0.9 + 0.02, 1], atol=1e-12)
+    np.testing.assert_allclose(result.largest, [1.1 * 0.9 + 0.02, 1], atol=1e-12)
+    np.testing.assert_allclose(result.bending, 0, atol=1e-24)
     y, x = np.mgrid[:6, :7].astype(float)
     curved = np.stack([x * x, x * y], -1)[np.newaxis]
     # d2/dx2 of x^2 is 2 at the 5 inner columns; d2/dxdy of x y is 1, twice, everywhere.
@@ -312,10 +317,10 @@ def test_inverting_stops_early_unless_derivatives_are_recorded(
 def test_dtypes_are_kept(name: str) -> None:
     field = smooth(5, 6, size=1, width=2)
     exact = EVERY[name](field)
-    for kind, near in (("float32", 2e-5), ("float16", 2e-2)):
-        found = EVERY[name](field.astype(kind))
-        assert found.dtype == kind
-        np.testing.assert_allclose(found, exact, rtol=near, atol=near)
+    for dtype, near in (("float32", 2e-5), ("float16", 2e-2)):
+        result = EVERY[name](field.astype(dtype))
+        assert result.dtype == dtype
+        np.testing.assert_allclose(result, exact, rtol=near, atol=near)
     tensor = EVERY[name](torch.from_numpy(field))
     np.testing.assert_allclose(tensor, exact, rtol=0, atol=1e-12)
     half = EVERY[name](torch.from_numpy(field).bfloat16())
@@ -358,17 +363,17 @@ def leaf(*spatial: int, seed: int = 0, items: int = 1) -> torch.Tensor:
     return torch.from_numpy(field).requires_grad_()
 
 
-HOW = ("catmull-rom", "mirror")
+OPTIONS = ("catmull-rom", "mirror")
 
 DIFFERENTIABLE: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
-    "compose": lambda f: fields.compose(f, f * 1.5, *HOW),
-    "invert": lambda f: fields.invert(f, *HOW, iterations=6).field,
-    "exp": lambda f: fields.exp(f, 2, *HOW),
+    "compose": lambda f: fields.compose(f, f * 1.5, *OPTIONS),
+    "invert": lambda f: fields.invert(f, *OPTIONS, iterations=6).field,
+    "exp": lambda f: fields.exp(f, 2, *OPTIONS),
     "jacobian": fields.jacobian,
-    "determinant": lambda f: fields.jacobian_determinant(f, *HOW),
+    "determinant": lambda f: fields.jacobian_determinant(f, *OPTIONS),
     "bending": lambda f: fields.regularity(f).bending,
-    "consistency": lambda f: fields.consistency(f, f * -0.3, HOW[0]).error,
-    "flow_warp": lambda f: fields.flow_warp(f, f, *HOW, channel_axis=-1),
+    "consistency": lambda f: fields.consistency(f, f * -0.3, OPTIONS[0]).error,
+    "flow_warp": lambda f: fields.flow_warp(f, f, *OPTIONS, channel_axis=-1),
 }
 
 
@@ -385,20 +390,20 @@ def test_gradients(name: str) -> None:
 def test_vjps_match_torchs_gradients() -> None:
     f, g = leaf(4, 5), leaf(4, 5, seed=1, items=2)
     upstream = torch.from_numpy(np.random.default_rng(2).standard_normal((2, 4, 5, 2)))
-    theirs = torch.autograd.grad(fields.compose(f, g, *HOW), (f, g), upstream)
-    ours = fields.compose_vjp(*[one.detach().numpy() for one in (upstream, f, g)], *HOW)
-    swapped = torch.autograd.grad(fields.compose(g, f, *HOW), (g, f), upstream)
-    others = fields.compose_vjp(*[one.detach().numpy() for one in (upstream, g, f)], *HOW)
+    theirs = torch.autograd.grad(fields.compose(f, g, *OPTIONS), (f, g), upstream)
+    ours = fields.compose_vjp(*[tensor.detach().numpy() for tensor in (upstream, f, g)], *OPTIONS)
+    swapped = torch.autograd.grad(fields.compose(g, f, *OPTIONS), (g, f), upstream)
+    others = fields.compose_vjp(*[tensor.detach().numpy() for tensor in (upstream, g, f)], *OPTIONS)
     for mine, good in zip((*ours, *others), (*theirs, *swapped), strict=True):
         np.testing.assert_allclose(mine, good, rtol=0, atol=1e-12)
     for steps in (0, 1, 3):
-        (good,) = torch.autograd.grad(fields.exp(g, steps, *HOW), g, upstream)
-        mine = fields.exp_vjp(upstream.numpy(), g.detach().numpy(), steps, *HOW)
+        (good,) = torch.autograd.grad(fields.exp(g, steps, *OPTIONS), g, upstream)
+        mine = fields.exp_vjp(upstream.numpy(), g.detach().numpy(), steps, *OPTIONS)
         np.testing.assert_allclose(mine, good, rtol=0, atol=1e-12)
-    inverse = fields.invert(g, *HOW)
+    inverse = fields.invert(g, *OPTIONS)
     (good,) = torch.autograd.grad(inverse.field, g, upstream)
-    arrays = [one.detach().numpy() for one in (upstream, g, inverse.field)]
-    np.testing.assert_allclose(fields.invert_vjp(*arrays, *HOW), good, rtol=0, atol=1e-8)
+    arrays = [tensor.detach().numpy() for tensor in (upstream, g, inverse.field)]
+    np.testing.assert_allclose(fields.invert_vjp(*arrays, *OPTIONS), good, rtol=0, atol=1e-8)
 
 
 @pytest.mark.slow

@@ -19,7 +19,7 @@ from gridsample.io.image import FileError
 Array = np.ndarray[Any, Any]
 
 
-def made(*spatial: int, dtype: str = "float32", missing: bool = True) -> Array:
+def created(*spatial: int, dtype: str = "float32", missing: bool = True) -> Array:
     rng = np.random.default_rng(0)
     array = rng.uniform(-20, 20, (1, *spatial, len(spatial))).astype(dtype)
     if missing:
@@ -32,7 +32,7 @@ def made(*spatial: int, dtype: str = "float32", missing: bool = True) -> Array:
     [("f.flo", 0), ("f.pfm", 0), ("f.npy", 0), ("f.png", 0.5 / 64), ("f.nii.gz", 1e-5)],
 )
 def test_flows_round_trip(name: str, step: float, tmp_path: Path) -> None:
-    array = made(5, 7)
+    array = created(5, 7)
     write_field(Field(array), tmp_path / name)
     result = read_field(tmp_path / name)
     assert result.array.dtype == np.float32
@@ -44,7 +44,7 @@ def test_flows_round_trip(name: str, step: float, tmp_path: Path) -> None:
 
 
 def test_flo_matches_opencv(tmp_path: Path) -> None:
-    array = made(5, 7, missing=False)
+    array = created(5, 7, missing=False)
     write_field(Field(array), tmp_path / "ours.flo")
     np.testing.assert_array_equal(cv2.readOpticalFlow(str(tmp_path / "ours.flo")), array[0])
     cv2.writeOpticalFlow(str(tmp_path / "theirs.flo"), array[0])
@@ -58,7 +58,7 @@ def test_flo_matches_opencv(tmp_path: Path) -> None:
 
 
 def test_pfm_matches_opencv(tmp_path: Path) -> None:
-    array = made(5, 7, missing=False)
+    array = created(5, 7, missing=False)
     write_field(Field(array), tmp_path / "ours.pfm")
     theirs = cv2.imread(str(tmp_path / "ours.pfm"), cv2.IMREAD_UNCHANGED)  # blue, green, red
     assert theirs is not None
@@ -86,8 +86,8 @@ def test_kitti_files_are_read_and_written(tmp_path: Path) -> None:
 
 
 # Oblique, anisotropic and mirrored.
-TURN = np.array([[0.8, -0.6, 0, 0], [0.6, 0.8, 0, 0], [0, 0, 1, 0], [0, 0, 0, 1]])
-AFFINE = TURN @ np.diag([-1.5, 2.0, 3.0, 1]) + np.array([[0, 0, 0, 10.0]] * 3 + [[0] * 4])
+ROTATION = np.array([[0.8, -0.6, 0, 0], [0.6, 0.8, 0, 0], [0, 0, 1, 0], [0, 0, 0, 1]])
+AFFINE = ROTATION @ np.diag([-1.5, 2.0, 3.0, 1]) + np.array([[0, 0, 0, 10.0]] * 3 + [[0] * 4])
 
 
 @pytest.mark.parametrize(("intent", "world"), [(1006, (1, 1, 1)), (1007, (-1, -1, 1))])
@@ -112,7 +112,7 @@ def test_nifti_vectors_are_millimetres(intent: int, world: tuple[int, ...], tmp_
 
 @pytest.mark.parametrize("spatial", [(5, 4), (5, 4, 3)])
 def test_nifti_fields_round_trip(spatial: tuple[int, ...], tmp_path: Path) -> None:
-    array = made(*spatial)
+    array = created(*spatial)
     for world in ("RAS", "LPS"):
         path = tmp_path / f"{world}.nii.gz"
         write_field(Field(array, affine=AFFINE, world=world), path)
@@ -164,7 +164,7 @@ def test_invalid_files_are_rejected(tmp_path: Path) -> None:
     with pytest.raises(
         FileError, match="Middlebury does not hold 3-D fields; accepted: NumPy, NIfTI"
     ):
-        write_field(Field(made(3, 4, 5)), tmp_path / "x.flo")
+        write_field(Field(created(3, 4, 5)), tmp_path / "x.flo")
     with pytest.raises(FileError, match="a field is a floating-point array"):
         write_field(Field(np.zeros((5, 6, 2))), tmp_path / "x.flo")
 
@@ -182,7 +182,7 @@ def test_info_describes_a_field(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert "folding" not in capsys.readouterr().out
     assert cli.main(["info", "--field", str(tmp_path / "x.npy")]) == 0
     assert "folding   33.3% of the points" in capsys.readouterr().out
-    facts = dict(describe_field(Field(made(3, 4, 5), "NIfTI", AFFINE, "LPS")))
+    facts = dict(describe_field(Field(created(3, 4, 5), "NIfTI", AFFINE, "LPS")))
     assert facts["units"] == "pixels; the file holds millimetres, LPS"
     assert facts["missing"] == "1 of 60 points"
     assert len(facts["affine"].splitlines()) == 4

@@ -52,11 +52,11 @@ def test_tiff_keeps_compression_tiles_and_bigtiff(tmp_path, dtype, tile):
 
 
 @pytest.mark.parametrize(
-    ("given", "kept"),
+    ("compression", "kept"),
     [("lzw", 5), ("packbits", 32773), ("zstd", 50000), ("lzma", 34925), ("jpeg", 8), ("webp", 8)],
 )
-def test_tiff_compressions_that_lose_information_become_zlib(tmp_path, given, kept):
-    tifffile.imwrite(tmp_path / "a.tif", pixels((48, 64, 3), "uint8"), compression=given)
+def test_tiff_compressions_that_lose_information_become_zlib(tmp_path, compression, kept):
+    tifffile.imwrite(tmp_path / "a.tif", pixels((48, 64, 3), "uint8"), compression=compression)
     image = io.read(tmp_path / "a.tif")
     io.write(image, tmp_path / "b.tif")
     with tifffile.TiffFile(tmp_path / "b.tif") as file:
@@ -69,8 +69,8 @@ def test_tiff_compressions_that_lose_information_become_zlib(tmp_path, given, ke
 @pytest.mark.parametrize("channels", [1, 3])
 def test_packed_tiff_is_written_in_bands(tmp_path, dtype, channels, tile):
     """In several strips, each with its own differences, and without ever holding the page."""
-    whole = np.arange(3000 * 300 * channels).reshape(3000, 300, channels) % 251
-    array = whole.astype(dtype)
+    numbers = np.arange(3000 * 300 * channels).reshape(3000, 300, channels) % 251
+    array = numbers.astype(dtype)
     storage = tiff.Storage("zlib", True, tile, False)
     image = Image(io.zeros(array.shape, array.dtype), "TIFF", True, {"storage": storage})
     ends = [*range(0, 3000, 70), 3000]

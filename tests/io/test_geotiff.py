@@ -78,8 +78,8 @@ def test_warps_keep_the_georeference(tmp_path: Path) -> None:
 
 def test_a_rotated_grid_needs_a_matrix(tmp_path: Path) -> None:
     ground = write(tmp_path / "in.tif", AREA)
-    turn = np.array([[0.0, -1, 11], [1, 0, 0], [0, 0, 1]])  # new to old indices
-    moved = place_of(tmp_path / "in.tif").moved(turn)
+    rotation = np.array([[0.0, -1, 11], [1, 0, 0], [0, 0, 1]])  # new to old indices
+    moved = place_of(tmp_path / "in.tif").moved(rotation)
     numbers = {number: value for number, _, _, value, _ in moved.tags()}
     assert 34264 in numbers and 33550 not in numbers
     # The centre of the new pixel (3, 2) is that of the old pixel (9, 3).

@@ -18,8 +18,8 @@ nibabel = pytest.importorskip("nibabel")
 tifffile = pytest.importorskip("tifffile")
 pillow = pytest.importorskip("PIL.Image")
 
-WHOLE = ["int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64"]
-EVERY_DTYPE = ["bool", *WHOLE, "float16", "float32", "float64", "complex64", "complex128"]
+INTEGERS = ["int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64"]
+EVERY_DTYPE = ["bool", *INTEGERS, "float16", "float32", "float64", "complex64", "complex128"]
 
 
 def pixels(shape, dtype, seed=0):
@@ -73,17 +73,17 @@ def test_supported_images_round_trip_and_others_are_rejected(tmp_path, suffix, s
 
 
 def test_formats_support_the_expected_dtypes():
-    held = {
+    stored = {
         (form.name, dtype)
         for form in io.FORMATS
         for dtype in EVERY_DTYPE
         if form.fits(np.dtype(dtype), 1, 2)
     }
-    assert {d for f, d in held if f == "PNG"} == {"bool", "uint8", "uint16"}
-    assert {d for f, d in held if f == "JPEG"} == {"uint8"}
-    assert {d for f, d in held if f == "TIFF"} == set(EVERY_DTYPE)
-    assert {d for f, d in held if f == "NumPy"} == set(EVERY_DTYPE)
-    assert {d for f, d in held if f == "NIfTI"} == set(EVERY_DTYPE) - {"bool", "float16"}
+    assert {d for f, d in stored if f == "PNG"} == {"bool", "uint8", "uint16"}
+    assert {d for f, d in stored if f == "JPEG"} == {"uint8"}
+    assert {d for f, d in stored if f == "TIFF"} == set(EVERY_DTYPE)
+    assert {d for f, d in stored if f == "NumPy"} == set(EVERY_DTYPE)
+    assert {d for f, d in stored if f == "NIfTI"} == set(EVERY_DTYPE) - {"bool", "float16"}
 
 
 def test_jpeg_is_close(tmp_path):
@@ -182,9 +182,12 @@ def test_the_colour_profile_is_kept(tmp_path):
 def png_16_bit_rgb(array):
     """A PNG file, written by hand: rows of big-endian numbers with filter 0."""
 
-    def chunk(kind, data):
+    def chunk(chunk_type, data):
         return (
-            struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+            struct.pack(">I", len(data))
+            + chunk_type
+            + data
+            + struct.pack(">I", zlib.crc32(chunk_type + data))
         )
 
     rows = b"".join(b"\0" + row.astype(">u2").tobytes() for row in array)
@@ -356,8 +359,8 @@ def test_paths_may_be_strings(tmp_path):
 AFFINE = np.array([[-2.0, 0.1, 0, 90], [0.1, 2.0, 0.3, -126], [0, -0.3, 3.0, -72], [0, 0, 0, 1]])
 
 
-def nifti(path, voxels, qcode=1, scode=4, scale=(1.0, 0.0), kind=nibabel.Nifti1Image):
-    image = kind(voxels, AFFINE, dtype=voxels.dtype)
+def nifti(path, voxels, qcode=1, scode=4, scale=(1.0, 0.0), image_class=nibabel.Nifti1Image):
+    image = image_class(voxels, AFFINE, dtype=voxels.dtype)
     # float32 header fields hold these exactly or not at all: a rotation for the quaternion too.
     image.set_sform(AFFINE, scode)
     image.set_qform(np.diag([2.0, 2.0, 3.0, 1.0]) if qcode else None, qcode)
@@ -369,10 +372,10 @@ def nifti(path, voxels, qcode=1, scode=4, scale=(1.0, 0.0), kind=nibabel.Nifti1I
 
 
 @pytest.mark.parametrize("shape", [(5, 7), (5, 7, 3), (5, 7, 3, 2), (5, 7, 1, 1)])
-@pytest.mark.parametrize("kind", [nibabel.Nifti1Image, nibabel.Nifti2Image])
-def test_nifti_axes_are_x_y_z_channels(tmp_path, shape, kind):
+@pytest.mark.parametrize("image_class", [nibabel.Nifti1Image, nibabel.Nifti2Image])
+def test_nifti_axes_are_x_y_z_channels(tmp_path, shape, image_class):
     voxels = pixels(shape, "int16")
-    image = nifti(tmp_path / "a.nii", voxels, kind=kind)
+    image = nifti(tmp_path / "a.nii", voxels, image_class=image_class)
     assert image.size == shape[:3]
     for index in ((1, 2), (4, 6)):
         full = (*index, *(0,) * (len(shape) - 2))
@@ -380,7 +383,7 @@ def test_nifti_axes_are_x_y_z_channels(tmp_path, shape, kind):
         assert image.array[at] == voxels[full]
     io.write(image, tmp_path / "b.nii.gz")
     again = nibabel.load(tmp_path / "b.nii.gz")
-    assert type(again) is kind
+    assert type(again) is image_class
     np.testing.assert_array_equal(again.dataobj.get_unscaled(), voxels)
 
 
@@ -412,9 +415,9 @@ def test_formats_that_cannot_hold_scaled_values_are_reported(tmp_path):
     image = nifti(tmp_path / "a.nii", pixels((5, 7), "uint8"), scale=(0.5, 10.0))
     with pytest.raises(FileError, match=r"PNG .*scaled values 0\.5 \* stored \+ 10\); TIFF and"):
         io.write(image, tmp_path / "b.png")
-    plain = nifti(tmp_path / "c.nii", pixels((5, 7), "uint8"))
-    io.write(plain, tmp_path / "d.png")
-    np.testing.assert_array_equal(io.read(tmp_path / "d.png").array, plain.array)
+    unscaled = nifti(tmp_path / "c.nii", pixels((5, 7), "uint8"))
+    io.write(unscaled, tmp_path / "d.png")
+    np.testing.assert_array_equal(io.read(tmp_path / "d.png").array, unscaled.array)
 
 
 @pytest.mark.parametrize(("qcode", "scode"), [(1, 4), (0, 2), (3, 0), (0, 0)])
@@ -459,8 +462,14 @@ def good_files(folder):
 
 def test_corrupt_files_raise_one_clear_error(tmp_path):
     for path in good_files(tmp_path):
-        whole = path.read_bytes()
-        for content in (b"", b"hello\n", whole[:5], whole[: len(whole) // 2], whole[:-30]):
+        complete = path.read_bytes()
+        for content in (
+            b"",
+            b"hello\n",
+            complete[:5],
+            complete[: len(complete) // 2],
+            complete[:-30],
+        ):
             path.write_bytes(content)
             with pytest.raises(FileError) as caught:
                 io.read(path)
@@ -471,11 +480,11 @@ def test_corrupt_files_raise_one_clear_error(tmp_path):
 def test_scrambled_files_raise_only_file_errors(tmp_path):
     rng = np.random.default_rng(1)
     for path in good_files(tmp_path):
-        whole = np.frombuffer(path.read_bytes(), np.uint8)
+        content = np.frombuffer(path.read_bytes(), np.uint8)
         for _ in range(60):
-            broken = whole.copy()
+            broken = content.copy()
             # Headers are where the damage is interesting.
-            broken[rng.integers(0, min(len(whole), 400), 3)] = rng.integers(0, 256, 3)
+            broken[rng.integers(0, min(len(content), 400), 3)] = rng.integers(0, 256, 3)
             path.write_bytes(broken.tobytes())
             try:
                 image = io.read(path)
@@ -529,8 +538,8 @@ def test_existing_files_are_not_overwritten(tmp_path):
         pytest.fail("the path was lent")
     with pytest.raises(FileError, match="is a folder"), io.replacing(tmp_path, overwrite=True):
         pytest.fail("the path was lent")
-    nowhere = tmp_path / "no" / "x.txt"
-    with pytest.raises(FileError, match="no folder"), io.replacing(nowhere, overwrite=True):
+    missing_folder = tmp_path / "no" / "x.txt"
+    with pytest.raises(FileError, match="no folder"), io.replacing(missing_folder, overwrite=True):
         pytest.fail("the path was lent")
 
 
@@ -545,11 +554,11 @@ def test_permissions_and_links_are_kept(tmp_path):
     assert target.read_text() == "new"
     assert stat.S_IMODE(target.stat().st_mode) == 0o640
 
-    plain = tmp_path / "plain.txt"
-    plain.touch()
+    file_path = tmp_path / "plain.txt"
+    file_path.touch()
     with io.replacing(tmp_path / "fresh.txt", overwrite=False) as beside:
         beside.write_text("new")
-    assert (tmp_path / "fresh.txt").stat().st_mode == plain.stat().st_mode
+    assert (tmp_path / "fresh.txt").stat().st_mode == file_path.stat().st_mode
 
 
 # ---- the description and the package ------------------------------------------------------------

@@ -18,12 +18,12 @@ from gridsample.world import Displacement
 
 Array = np.ndarray[Any, Any]
 # Oblique, anisotropic and mirrored; from voxels to RAS.
-TURN = np.array([[0.8, -0.6, 0, 0], [0.6, 0.8, 0, 0], [0, 0, 1, 0], [0, 0, 0, 1]])
-AFFINE = TURN @ np.diag([-1.5, 2.0, 3.0, 1]) + np.array([[0, 0, 0, 10.0]] * 3 + [[0] * 4])
+ROTATION = np.array([[0.8, -0.6, 0, 0], [0.6, 0.8, 0, 0], [0, 0, 1, 0], [0, 0, 0, 1]])
+AFFINE = ROTATION @ np.diag([-1.5, 2.0, 3.0, 1]) + np.array([[0, 0, 0, 10.0]] * 3 + [[0] * 4])
 SUFFIXES = ("mha", "nrrd", "h5", "tfm")
 
 
-def made(*spatial: int, dtype: str = "float32") -> Array:
+def created(*spatial: int, dtype: str = "float32") -> Array:
     rng = np.random.default_rng(0)
     return rng.uniform(-20, 20, (1, *spatial, len(spatial))).astype(dtype)
 
@@ -35,7 +35,7 @@ def test_fields_round_trip(suffix: str, spatial: tuple[int, ...], tmp_path: Path
     if len(spatial) == 2:
         affine[2:] = np.eye(4)[2:]
     for dtype in ("float32", "float64"):
-        array, path = made(*spatial, dtype=dtype), tmp_path / f"{dtype}.{suffix}"
+        array, path = created(*spatial, dtype=dtype), tmp_path / f"{dtype}.{suffix}"
         write_field(Field(array, affine=affine), path)
         result = read_field(path)
         kept = suffix in ("mha", "nrrd")
@@ -119,7 +119,7 @@ def test_matrices_and_fields(tmp_path: Path) -> None:
     for name in ("a.npy", "b.txt"):
         (result,) = read_transforms(tmp_path / name)
         np.testing.assert_array_equal(result, AFFINE)
-    array = made(3, 4, 5)
+    array = created(3, 4, 5)
     for name, world in (("c.nii.gz", "RAS"), ("d.nii", "LPS"), ("e.mha", "LPS")):
         write_field(Field(array, affine=AFFINE, world=world), tmp_path / name)
         ((vectors, affine),) = read_transforms(tmp_path / name)
@@ -149,14 +149,14 @@ def test_invalid_files_are_rejected(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     with pytest.raises(FileError, match="ITK image does not hold 1-D fields; accepted: NumPy"):
         write_field(Field(np.zeros((1, 5, 1))), tmp_path / "x.mha")
     tilted = AFFINE + np.eye(4)[:, [1, 2, 0, 3]]
-    write_field(Field(made(3, 4), affine=tilted), tmp_path / "t.nii")
+    write_field(Field(created(3, 4), affine=tilted), tmp_path / "t.nii")
     with pytest.raises(FileError, match="and this one is tilted"):
         read_transforms(tmp_path / "t.nii")
     monkeypatch.setitem(sys.modules, "SimpleITK", None)
     for call in (
         lambda: read_field(tmp_path / "a.mha"),
         lambda: read_transforms(tmp_path / "a.tfm"),
-        lambda: write_field(Field(made(3, 4)), tmp_path / "n.h5"),
+        lambda: write_field(Field(created(3, 4)), tmp_path / "n.h5"),
     ):
         with pytest.raises(MissingExtraError, match=r'SimpleITK: pip install "gridsample\[itk\]"'):
             call()
@@ -166,7 +166,7 @@ def test_invalid_files_are_rejected(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 def test_info_shows_the_units_of_a_transform(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    write_field(Field(made(3, 4, 5), affine=AFFINE), tmp_path / "x.h5")
+    write_field(Field(created(3, 4, 5), affine=AFFINE), tmp_path / "x.h5")
     assert cli.main(["info", str(tmp_path / "x.h5")]) == 0
     lines = capsys.readouterr().out.splitlines()
     for line in ("format    ITK transform", "units     pixels; the file holds millimetres, LPS"):
@@ -177,9 +177,9 @@ def test_info_shows_the_units_of_a_transform(
 @pytest.mark.filterwarnings("ignore:invalid value")  # the product of infinity and 0
 def test_missing_displacements_round_trip_or_are_rejected(suffix: str, tmp_path: Path) -> None:
     path = tmp_path / f"a.{suffix}"
-    for lost in (np.nan, np.inf):
+    for invalid in (np.nan, np.inf):
         array = np.ones((1, 4, 5, 2))
-        array[0, 1, 2, 0] = lost
+        array[0, 1, 2, 0] = invalid
         if suffix == "tfm":
             with pytest.raises(FileError, match=r"1 of 20 displacements are missing .*\.h5"):
                 write_field(Field(array), path)

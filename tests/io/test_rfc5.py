@@ -16,7 +16,7 @@ from gridsample.world import Displacement
 
 POINT = np.array([2.0, 3.0, 5.0, 1.0])
 SHEAR = [[1, 0.5, 0, 1], [0, 1, 0, 2], [0, 0.25, 1, 3]]
-TURN = [[0, -1, 0], [1, 0, 0], [0, 0, 1]]
+ROTATION = [[0, -1, 0], [1, 0, 0], [0, 0, 1]]
 AXES = [{"name": name, "type": "space"} for name in "zyx"]
 
 
@@ -27,7 +27,7 @@ AXES = [{"name": name, "type": "space"} for name in "zyx"]
         ({"type": "scale", "scale": [1, 2, 3]}, [2, 6, 15]),
         ({"type": "translation", "translation": [1, 2, 3]}, [3, 5, 8]),
         ({"type": "affine", "affine": SHEAR}, [4.5, 5, 8.75]),
-        ({"type": "rotation", "rotation": TURN}, [-3, 2, 5]),
+        ({"type": "rotation", "rotation": ROTATION}, [-3, 2, 5]),
         ({"type": "mapAxis", "mapAxis": [2, 0, 1]}, [5, 2, 3]),
         (
             {
@@ -111,9 +111,11 @@ def test_transforms_round_trip(tmp_path: Path) -> None:
     np.testing.assert_array_equal(again[1].vectors, vectors)
     np.testing.assert_array_equal(again[1].affine, place)
     record = zarr.open(str(tmp_path / "many")).attrs["ome"]["scene"]
-    (whole,) = record["coordinateTransformations"]
-    assert whole["input"] == {"name": "fixed"} and whole["output"] == {"name": "moving"}
-    assert [step["type"] for step in whole["transformations"]] == [
+    (transformation,) = record["coordinateTransformations"]
+    assert transformation["input"] == {"name": "fixed"} and transformation["output"] == {
+        "name": "moving"
+    }
+    assert [step["type"] for step in transformation["transformations"]] == [
         "affine",
         "displacements",
         "affine",

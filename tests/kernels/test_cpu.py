@@ -30,13 +30,13 @@ def test_gradients_in_another_type_are_made_a_few_planes_at_a_time(items, axis, 
     options = {"mode": "bicubic", "padding_mode": "constant", "channel_axis": axis}
     options["fill_value"] = rng.standard_normal(5)
     out = gridsample.grid_sample(image, grid, **options)
-    whole = gridsample.grid_sample_vjp(out, image, grid, **options)
+    expected = gridsample.grid_sample_vjp(out, image, grid, **options)
     for few in (1, 42, 100, 300):
         monkeypatch.setattr(sampling, "PART", few)
         pieces = gridsample.grid_sample_vjp(out, image, grid, **options)
-        np.testing.assert_array_equal(pieces[0], whole[0])
+        np.testing.assert_array_equal(pieces[0], expected[0])
         # Summed over channels in one order, but fused differently with both gradients at once.
-        np.testing.assert_allclose(pieces[1], whole[1], rtol=1e-5, atol=1e-4)
+        np.testing.assert_allclose(pieces[1], expected[1], rtol=1e-5, atol=1e-4)
 
 
 def tilted(rank):
@@ -44,9 +44,11 @@ def tilted(rank):
     rng = cases.generator("tilted")
     spatial, out = ((210, 190), (21, 1042)) if rank == 2 else ((3, 210, 40), (2, 7, 1042))
     image = rng.standard_normal((2, 3, *spatial))
-    turn = np.eye(rank)
-    turn[:2, :2] = [[0.5, 0.6], [0.9, 0.4]]
-    grid = gridsample.identity_grid((1, 3, *out)) @ turn.T + rng.uniform(-0.01, 0.01, (*out, rank))
+    matrix = np.eye(rank)
+    matrix[:2, :2] = [[0.5, 0.6], [0.9, 0.4]]
+    grid = gridsample.identity_grid((1, 3, *out)) @ matrix.T + rng.uniform(
+        -0.01, 0.01, (*out, rank)
+    )
     return image, np.concatenate([grid, grid[:, ::-1]])
 
 
@@ -111,9 +113,9 @@ def test_interleaved_channels_match_planes_outside_the_image(mode, channels, dty
         expected = gridsample.grid_sample(image, grid, **options)
         out = gridsample.grid_sample(runs, grid, channel_axis=-1, **options)
         tolerance = 0 if dtype == "uint8" or mode == "nearest" else 200 * 8 * np.finfo(dtype).eps
-        found = np.moveaxis(out, -1, 1)
-        assert np.array_equal(np.isnan(expected), np.isnan(found))
-        np.testing.assert_allclose(found, expected, rtol=0, atol=tolerance + (dtype == "uint8"))
+        result = np.moveaxis(out, -1, 1)
+        assert np.array_equal(np.isnan(expected), np.isnan(result))
+        np.testing.assert_allclose(result, expected, rtol=0, atol=tolerance + (dtype == "uint8"))
 
 
 # Memory -------------------------------------------------------------------------------------------
@@ -129,12 +131,12 @@ def varied_calls(count):
         boundaries = tuple(rng.choice(cases.BOUNDARIES, rank).tolist())
         choices.append((rank, (modes, boundaries, bool(rng.integers(2)))))
     for _ in range(count):
-        rank, how = choices[rng.integers(len(choices))]
+        rank, options = choices[rng.integers(len(choices))]
         image = np.ones((1, 2, *rng.integers(8, 20, rank)), np.float32)
         grid = np.zeros((1, int(rng.integers(20, 40)), rank), np.float32)
-        out = gridsample.grid_sample(image, grid, *how)
+        out = gridsample.grid_sample(image, grid, *options)
         if rng.integers(4) == 0:
-            gridsample.grid_sample_vjp(out, image, grid, *how)
+            gridsample.grid_sample_vjp(out, image, grid, *options)
 
 
 @pytest.mark.slow

@@ -77,9 +77,9 @@ def test_fill_values_in_every_storage_dtype(name: str, mode: str, extrapolate: b
     grid = (grid * 64).round() / 64
     numbers = (image.float() if name == "bfloat16" else image).numpy()
     names = (mode,) * 2, ("border" if not extrapolate else "constant",) * 2
-    kind = np.dtype("float32") if name == "bfloat16" else numbers.dtype
+    dtype = np.dtype("float32") if name == "bfloat16" else numbers.dtype
     plan = cases.plan_for(
-        tuple(image.shape), kind, tuple(grid.shape), np.dtype("float32"), *names,
+        tuple(image.shape), dtype, tuple(grid.shape), np.dtype("float32"), *names,
         extrapolate=extrapolate,
     )  # fmt: skip
     if name == "bfloat16":
@@ -95,9 +95,9 @@ def test_fill_values_in_every_storage_dtype(name: str, mode: str, extrapolate: b
         stored(out, exact)
         return
     # What the reference has rounded: sums next to a half may have gone to the other side.
-    off = np.abs(out.numpy().astype(float) - exact.astype(float))
-    assert off.max() <= max(1.0, DOUBLE * np.abs(exact.astype(float)).max())
-    assert (off[..., grid.isnan().any(-1)[0].numpy()][0] == 0).all()
+    error = np.abs(out.numpy().astype(float) - exact.astype(float))
+    assert error.max() <= max(1.0, DOUBLE * np.abs(exact.astype(float)).max())
+    assert (error[..., grid.isnan().any(-1)[0].numpy()][0] == 0).all()
 
 
 @pytest.mark.covering(ordinary=0, slow=1)
@@ -129,12 +129,12 @@ def test_double_backward_matches_the_reference(
     )
 
     known = grid.isfinite() if boundary not in reference.ENDS and extrapolate else ~grid.isnan()
-    nowhere = ~known.all(-1).numpy()
+    invalid = ~known.all(-1).numpy()
 
     def sample(pixels: Any, order: int, fill: float = 0) -> Any:
         names = (mode,), (boundary,), False, (order,)
         result = reference.gather(pixels, grid.numpy(), *names, **counts, fill=fill)
-        return np.where(nowhere[:, np.newaxis], 0, result)
+        return np.where(invalid[:, np.newaxis], 0, result)
 
     v, g, along = image.numpy(), values.numpy(), np.moveaxis(m, -1, 1)
     expected = (

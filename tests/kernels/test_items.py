@@ -129,11 +129,11 @@ def test_displacements_restart_with_each_item():
 
 def test_gaps_between_items_are_not_written():
     # An output whose items have gaps between them.
-    room = np.full((67, 5, 3, 5), 7, np.float32)
+    memory = np.full((67, 5, 3, 5), 7, np.float32)
     image, grid = drawn(67, 3, 7, 9), coordinates(67, 3, 5, 2)
-    gridsample.grid_sample(image, grid, out=room[:, 1:4])
-    np.testing.assert_array_equal(room[:, 1:4], gridsample.grid_sample(image, grid))
-    assert (room[:, [0, 4]] == 7).all()
+    gridsample.grid_sample(image, grid, out=memory[:, 1:4])
+    np.testing.assert_array_equal(memory[:, 1:4], gridsample.grid_sample(image, grid))
+    assert (memory[:, [0, 4]] == 7).all()
 
 
 def test_items_may_begin_beyond_32_bits():

@@ -49,8 +49,8 @@ def test_splines_interpolate_pixels(order: int, boundary: str, n: int) -> None:
 def test_solves_the_dense_system(order: int, boundary: str) -> None:
     """The filter and its adjoint, along neighbours in memory and across lines."""
     # Every length with each order and each boundary, but not with each pair of them.
-    turn = order + NAMES.index(boundary)
-    for n in (n for n in range(1, 41) if n < 4 or (n + turn) % 3 == 0):
+    index = order + NAMES.index(boundary)
+    for n in (n for n in range(1, 41) if n < 4 or (n + index) % 3 == 0):
         image = cases.pixels(cases.generator(order, boundary, n), (n, 17))
         matrix, _ = splines.at_pixels((n,), (f"spline{order}",), (boundary,), False)
         for adjoint in (False, True):

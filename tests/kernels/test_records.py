@@ -75,7 +75,7 @@ def test_records_may_only_be_read_and_passed_on() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "message"),
+    ("arguments", "message"),
     [
         ({"walk": Walk(0, Step(1, 2)), "times": 1}, ""),
         ({"walk": Walk(0, Step(1, 2))}, r"outer: missing \['times'\], unexpected \[\]"),
@@ -83,12 +83,12 @@ def test_records_may_only_be_read_and_passed_on() -> None:
         ({"walk": Step(1, 2), "times": 1}, r"outer: walk must be Walk, got Step\(first=1"),
     ],
 )
-def test_arguments_are_checked_by_name(given: dict[str, Any], message: str) -> None:
+def test_arguments_are_checked_by_name(arguments: dict[str, Any], message: str) -> None:
     if not message:
-        check(outer, given, frozenset())
+        check(outer, arguments, frozenset())
         return
     with pytest.raises(TypeError, match=message):
-        check(outer, given, frozenset())
+        check(outer, arguments, frozenset())
 
 
 def test_arguments_supplied_by_others_are_rejected() -> None:

@@ -232,11 +232,11 @@ def test_pixels_and_displacements_are_positions(mode, align_corners):
     g = rng.standard_normal(expected.shape)
     grids = {"pixel": positions, "displacement": offsets}
     slopes = [reference.slope(size, align_corners) for size in (6, 5)]
-    wanted = reference.gradients(g, image, coordinates(positions, (5, 6), align_corners), *options)
+    desired = reference.gradients(g, image, coordinates(positions, (5, 6), align_corners), *options)
     for coords, grid in grids.items():
         grad_input, grad_grid = reference.gradients(g, image, grid, *options, coords=coords)
-        assert_close(grad_input, wanted[0])
-        assert_close(grad_grid * slopes, wanted[1])
+        assert_close(grad_input, desired[0])
+        assert_close(grad_grid * slopes, desired[1])
 
 
 def test_no_displacement_is_the_identity():

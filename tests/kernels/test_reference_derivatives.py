@@ -118,9 +118,9 @@ def assert_adjoint(rng, spatial, modes, boundaries, align_corners, order, items=
     options = (modes, boundaries, align_corners, order)
     sampled = reference.gather(image, grid, *options)
     values = rng.standard_normal(sampled.shape)
-    spread = reference.scatter(values, grid, spatial, *options, batch=n_image)
-    assert spread.shape == image.shape
-    left, right = sampled * values, image * spread
+    scattered = reference.scatter(values, grid, spatial, *options, batch=n_image)
+    assert scattered.shape == image.shape
+    left, right = sampled * values, image * scattered
     scale = max(1.0, np.abs(left).sum(), np.abs(right).sum())
     assert abs(left.sum() - right.sum()) <= 1e-12 * scale
 
@@ -210,9 +210,9 @@ def test_every_combination_has_adjoints_and_derivatives(mode, boundary, extrapol
     more = {"coords": "pixel", "extrapolate": extrapolate}
     g = rng.standard_normal((1, 1, 6))
 
-    plain = reference.gather(image, grid, *options, **more)
+    expected = reference.gather(image, grid, *options, **more)
     transposed = reference.scatter(g, grid, (4, 3), *options, **more)
-    assert (plain * g).sum() == pytest.approx((image * transposed).sum(), abs=1e-13)
+    assert (expected * g).sum() == pytest.approx((image * transposed).sum(), abs=1e-13)
 
     grad_input, grad_grid = reference.gradients(g, image, grid, *options, **more, fill=2.0)
     assert np.array_equal(grad_input, transposed)

@@ -76,9 +76,9 @@ def test_any_memory_layout(data: st.DataObject) -> None:
     slack = 1e-12 * np.abs(expected).max()
     np.testing.assert_allclose(np.moveaxis(out, axis, 0), expected, rtol=0, atol=slack)
     # The layout does not change a bit.
-    plain = np.empty(shape, wide)
-    coefficients(pixels, order, [boundary], [axis], plain, adjoint=adjoint, threads=1)
-    np.testing.assert_array_equal(out, plain)
+    contiguous = np.empty(shape, wide)
+    coefficients(pixels, order, [boundary], [axis], contiguous, adjoint=adjoint, threads=1)
+    np.testing.assert_array_equal(out, contiguous)
 
 
 @pytest.mark.covering(ordinary=1, slow=2)

@@ -76,10 +76,10 @@ def check_threads(results: Callable[[int], list[Array]]) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("mode", ["trilinear", "tricubic"])
-@pytest.mark.parametrize("kind", ["float16", "float32"])
-def test_every_number_of_threads_gives_the_same_bits_in_a_volume(kind: str, mode: str) -> None:
+@pytest.mark.parametrize("grid_name", ["float16", "float32"])
+def test_every_number_of_threads_gives_the_same_bits_in_a_volume(grid_name: str, mode: str) -> None:
     rng = np.random.default_rng(5)
-    image = rng.standard_normal((1, 2, 9, 10, 11)).astype(kind)
+    image = rng.standard_normal((1, 2, 9, 10, 11)).astype(grid_name)
     grid = rng.uniform(-1.3, 1.3, (1, 30, 40, 50, 3)).astype(np.float32)
     upstream = rng.standard_normal((1, 2, 30, 40, 50)).astype(np.float32)
     check_threads(
@@ -192,8 +192,8 @@ def test_an_interrupted_call_waits_for_other_threads(
     started, ends = threading.Event(), threading.Event()
     left, done, close = [when], list[int](), pool.Job.close
 
-    def interrupt(here: str) -> None:
-        if here in left:
+    def interrupt(place: str) -> None:
+        if place in left:
             left.clear()
             assert started.wait(60)
             raise KeyboardInterrupt
@@ -247,7 +247,7 @@ def test_finished_jobs_keep_no_array_alive(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(late, "grow", lambda helpers: None)  # its threads come too late
     array = np.zeros(3)
     alive = weakref.ref(array)
-    late.run([lambda held=array: held.fill(1)] * 2, 2)  # type: ignore[misc]
+    late.run([lambda stored=array: stored.fill(1)] * 2, 2)  # type: ignore[misc]
     assert not late.jobs.empty()
     del array
     assert alive() is None

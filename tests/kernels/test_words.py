@@ -104,11 +104,11 @@ def test_blocks_of_rows_do_not_change_results(degrees, channels):
     theta = np.array([[[np.cos(angle), -np.sin(angle), 0], [np.sin(angle), np.cos(angle), 0]]])
     grid = gridsample.affine_grid(theta.astype(np.float32), (1, 1, *size))
     image = np.random.default_rng(5).random((1, channels, 1100, 1300)).astype(np.float32)
-    whole = gridsample.grid_sample(image, grid)
+    expected = gridsample.grid_sample(image, grid)
     narrow = [
         gridsample.grid_sample(image, np.ascontiguousarray(grid[:, :, begin : begin + 100]))
         for begin in range(0, 1100, 100)
     ]
-    np.testing.assert_array_equal(whole, np.concatenate(narrow, -1))
+    np.testing.assert_array_equal(expected, np.concatenate(narrow, -1))
     grid[0, 0, -1] = np.nan  # how many lines a row touches is then not known
-    np.testing.assert_array_equal(gridsample.grid_sample(image, grid)[..., :-1], whole[..., :-1])
+    np.testing.assert_array_equal(gridsample.grid_sample(image, grid)[..., :-1], expected[..., :-1])

@@ -51,32 +51,32 @@ class TestEveryModeAndOrder:
         return image_of(long_enough(request.param, mode))
 
     @pytest.fixture
-    def how(self, mode, order, prefilter):
+    def options(self, mode, order, prefilter):
         return {"mode": mode, "order": order, "prefilter": prefilter, "cval": 1.7}
 
-    def test_map_coordinates(self, image, how):
+    def test_map_coordinates(self, image, options):
         sizes = np.array(image.shape)[:, None]
         places = np.random.default_rng(1).uniform(-3, 4, (image.ndim, 50)) * sizes
-        agree("map_coordinates", image, places, **how)
-        agree("map_coordinates", image, np.round(2 * places) / 2, **how)  # pixels and ties
+        agree("map_coordinates", image, places, **options)
+        agree("map_coordinates", image, np.round(2 * places) / 2, **options)  # pixels and ties
 
-    def test_affine_transform(self, image, how):
+    def test_affine_transform(self, image, options):
         rng, rank = np.random.default_rng(2), image.ndim
         matrix = np.eye(rank) + rng.normal(size=(rank, rank)) / 3
-        agree("affine_transform", image, matrix, rng.normal(size=rank), **how)
-        agree("affine_transform", image, rng.normal(size=rank), 0.3, **how)
+        agree("affine_transform", image, matrix, rng.normal(size=rank), **options)
+        agree("affine_transform", image, rng.normal(size=rank), 0.3, **options)
 
-    def test_zoom_and_shift(self, image, how):
-        agree("zoom", image, 1.7, **how)
-        agree("zoom", image, 0.6, **how)
-        if how["mode"] not in ("constant", "wrap"):
-            agree("zoom", image, 2.3, grid_mode=True, **how)
-        agree("shift", image, [1.3, -2.5, 0.25][: image.ndim], **how)
-        agree("shift", image, [1, 0, -4][: image.ndim], **how)
+    def test_zoom_and_shift(self, image, options):
+        agree("zoom", image, 1.7, **options)
+        agree("zoom", image, 0.6, **options)
+        if options["mode"] not in ("constant", "wrap"):
+            agree("zoom", image, 2.3, grid_mode=True, **options)
+        agree("shift", image, [1.3, -2.5, 0.25][: image.ndim], **options)
+        agree("shift", image, [1, 0, -4][: image.ndim], **options)
 
     @pytest.mark.parametrize("angle", [90, 30, -45])
-    def test_rotate_matches_scipy(self, angle, how, mode):
-        agree("rotate", image_of(long_enough((6, 9), mode)), angle, **how)
+    def test_rotate_matches_scipy(self, angle, options, mode):
+        agree("rotate", image_of(long_enough((6, 9), mode)), angle, **options)
 
 
 @pytest.mark.parametrize("order", range(2, 6))
@@ -246,15 +246,17 @@ def test_more_than_three_axes_with_our_functions_over_scipys_names(wrapped, monk
         "affine_transform": (image, matrix),
         "geometric_transform": (image, lambda place: place[::-1]),
     }
-    expected = {name: getattr(scipy_ndimage, name)(*given) for name, given in calls.items()}
+    expected = {name: getattr(scipy_ndimage, name)(*arguments) for name, arguments in calls.items()}
     ndimage.scipy_originals.cache_clear()
     for name in ndimage.__all__:
         ours = getattr(ndimage, name)
-        replacement = (lambda *given, f=ours, **how: f(*given, **how)) if wrapped else ours
+        replacement = (
+            (lambda *arguments, f=ours, **options: f(*arguments, **options)) if wrapped else ours
+        )
         for module in (scipy_ndimage, scipy_ndimage._interpolation):
             monkeypatch.setattr(module, name, replacement)
-    for name, given in calls.items():
-        result = getattr(scipy_ndimage, name)(*given)
+    for name, arguments in calls.items():
+        result = getattr(scipy_ndimage, name)(*arguments)
         np.testing.assert_allclose(result, expected[name], rtol=0, atol=TOLERANCE)
     ndimage.scipy_originals.cache_clear()
 
@@ -341,7 +343,7 @@ def lazy(array):
 
 
 @pytest.mark.parametrize(
-    ("name", "given"),
+    ("name", "arguments"),
     [
         ("affine_transform", ([[0.9, 0.2], [-0.1, 1.1]], [0.5, -0.5])),
         ("affine_transform", ([0.9, 1.1], [0.5, -0.5])),
@@ -354,13 +356,16 @@ def lazy(array):
         ("zoom", ([1.5, 0.7],)),
     ],
 )
-def test_arrays_of_libraries_without_a_backend_become_numpys(name, given):
+def test_arrays_of_libraries_without_a_backend_become_numpys(name, arguments):
     """As in SciPy, and without a warning (warnings are errors)."""
     image = image_of((6, 7))
-    late = [lazy(np.array(one)) if isinstance(one, (list, np.ndarray)) else one for one in given]
-    expected = getattr(ndimage, name)(image, *given)
-    for arguments in ((lazy(image), *given), (image, *late), (lazy(image), *late)):
-        result = getattr(ndimage, name)(*arguments)
+    late = [
+        lazy(np.array(argument)) if isinstance(argument, (list, np.ndarray)) else argument
+        for argument in arguments
+    ]
+    expected = getattr(ndimage, name)(image, *arguments)
+    for call in ((lazy(image), *arguments), (image, *late), (lazy(image), *late)):
+        result = getattr(ndimage, name)(*call)
         assert type(result) is np.ndarray
         np.testing.assert_array_equal(result, expected)
     out = np.empty_like(expected)
@@ -402,15 +407,15 @@ CALLS = (
 @pytest.mark.parametrize("shape", [(9,), (7, 8), (5, 6, 4), (1, 5)])
 def test_ties_round_like_scipy(shape, mode):
     """Also the one that goes the other way: half a pixel past the last one, under a mirror."""
-    image, how = image_of(shape), {"order": 0, "mode": mode, "cval": 1.7}
+    image, options = image_of(shape), {"order": 0, "mode": mode, "cval": 1.7}
     matrix, out = np.eye(len(shape)) / 2, tuple(5 * n for n in shape)
     for offset in (-3.25, -7.0):
-        agree("affine_transform", image, matrix, offset, out, **how)
+        agree("affine_transform", image, matrix, offset, out, **options)
 
 
-def tensor(given):
+def tensor(array):
     torch = pytest.importorskip("torch")
-    return torch.tensor(given) if isinstance(given, np.ndarray) else given
+    return torch.tensor(array) if isinstance(array, np.ndarray) else array
 
 
 @pytest.mark.covering(ordinary=1, slow=2)
@@ -418,10 +423,10 @@ def tensor(given):
 @pytest.mark.parametrize("order", [0, 1, 3])
 def test_tensors_match_arrays_and_scipy(mode, order):
     image = image_of((7, 9))
-    how = {"mode": mode, "order": order, "cval": 1.7}
+    options = {"mode": mode, "order": order, "cval": 1.7}
     for name, *arguments in CALLS:
-        expected = getattr(ndimage, name)(image, *arguments, **how)
-        result = getattr(ndimage, name)(tensor(image), *map(tensor, arguments), **how)
+        expected = getattr(ndimage, name)(image, *arguments, **options)
+        result = getattr(ndimage, name)(tensor(image), *map(tensor, arguments), **options)
         assert type(result).__name__ == "Tensor"
         np.testing.assert_allclose(result, expected, rtol=0, atol=TOLERANCE)
 
@@ -433,25 +438,28 @@ def test_tensors_are_differentiable(mode):
     from torch.autograd import gradcheck, gradgradcheck
 
     image = torch.tensor(image_of((4, 5)), requires_grad=True)
-    how = {"mode": mode, "cval": 1.7}
+    options = {"mode": mode, "cval": 1.7}
     places = torch.rand(2, 3, 2, dtype=torch.float64, requires_grad=True) + torch.arange(2.0)
     matrix = torch.tensor([[0.91, 0.23], [-0.13, 1.07]], dtype=torch.float64, requires_grad=True)
     by = torch.tensor([0.31, -1.72], dtype=torch.float64, requires_grad=True)
-    for function, given in (
-        (lambda i, x: ndimage.map_coordinates(i, x, **how), (image, places.detach())),
-        (lambda i, m, b: ndimage.affine_transform(i, m, b, **how), (image, matrix, by)),
-        (lambda i, m, b: ndimage.affine_transform(i, m.diagonal(), b, **how), (image, matrix, by)),
-        (lambda i, b: ndimage.shift(i, b, **how), (image, by)),
-        (lambda i: ndimage.zoom(i, 1.4, **how), (image,)),
-        (lambda i: ndimage.rotate(i, 33, **how), (image,)),
+    for function, arguments in (
+        (lambda i, x: ndimage.map_coordinates(i, x, **options), (image, places.detach())),
+        (lambda i, m, b: ndimage.affine_transform(i, m, b, **options), (image, matrix, by)),
+        (
+            lambda i, m, b: ndimage.affine_transform(i, m.diagonal(), b, **options),
+            (image, matrix, by),
+        ),
+        (lambda i, b: ndimage.shift(i, b, **options), (image, by)),
+        (lambda i: ndimage.zoom(i, 1.4, **options), (image,)),
+        (lambda i: ndimage.rotate(i, 33, **options), (image,)),
         (lambda i: ndimage.spline_filter(i, mode=mode), (image,)),
         (lambda i, m: ndimage.geometric_transform(
-            i, lambda at: (m[0, 0] * at[0] + 0.2, m[0, 1] + 0.4 * at[1]), (2, 3), **how
+            i, lambda at: (m[0, 0] * at[0] + 0.2, m[0, 1] + 0.4 * at[1]), (2, 3), **options
         ), (image, matrix)),
     ):  # fmt: skip
-        leaves = tuple(one.detach().requires_grad_() for one in given)
+        leaves = tuple(array.detach().requires_grad_() for array in arguments)
         assert gradcheck(function, leaves, fast_mode=True)
-    assert gradgradcheck(lambda b: ndimage.shift(image, b, **how), (by,), fast_mode=True)
+    assert gradgradcheck(lambda b: ndimage.shift(image, b, **options), (by,), fast_mode=True)
 
 
 @pytest.mark.slow
@@ -460,16 +468,16 @@ def test_tensors_are_batched_and_compiled():
     torch.compiler.reset()
     image = torch.tensor(image_of((7, 9)))
     for name, *arguments in CALLS[:-1]:
-        given = [tensor(one) for one in arguments]
+        tensors = [tensor(argument) for argument in arguments]
 
-        def call(image, name=name, given=given):
-            return getattr(ndimage, name)(image, *given, mode="reflect")
+        def call(image, name=name, tensors=tensors):
+            return getattr(ndimage, name)(image, *tensors, mode="reflect")
 
         batch = torch.stack([image, image.square()])
-        expected = torch.stack([call(one) for one in batch])
+        expected = torch.stack([call(argument) for argument in batch])
         torch.testing.assert_close(torch.vmap(call)(batch), expected, rtol=1e-12, atol=1e-12)
-        whole = name == "map_coordinates"  # the others work things out with NumPy in between
-        compiled = torch.compile(call, backend="aot_eager", fullgraph=whole)
+        is_map = name == "map_coordinates"  # the others work things out with NumPy in between
+        compiled = torch.compile(call, backend="aot_eager", fullgraph=is_map)
         torch.testing.assert_close(compiled(image), expected[0], rtol=1e-12, atol=1e-12)
 
 
@@ -487,12 +495,12 @@ def test_outputs_of_tensors():
     array = image_of((4, 5)) * 100
     image = torch.tensor(array)
     for output in (torch.float32, torch.int16, torch.uint8, np.float32, "int64", float):
-        kind = output if isinstance(output, torch.dtype) else np.dtype(output).name
-        name = str(kind).removeprefix("torch.")
-        found = ndimage.zoom(image, 1.5, output)
-        np.testing.assert_allclose(found, ndimage.zoom(array, 1.5, name), rtol=1e-6, strict=True)
+        dtype = output if isinstance(output, torch.dtype) else np.dtype(output).name
+        name = str(dtype).removeprefix("torch.")
+        result = ndimage.zoom(image, 1.5, output)
+        np.testing.assert_allclose(result, ndimage.zoom(array, 1.5, name), rtol=1e-6, strict=True)
         place = torch.empty(6, 8, dtype=getattr(torch, name))
-        assert ndimage.zoom(image, 1.5, place) is place and torch.equal(place, found)
+        assert ndimage.zoom(image, 1.5, place) is place and torch.equal(place, result)
         assert ndimage.spline_filter(image, output=torch.empty(4, 5)).dtype == torch.float32
     with pytest.raises(RuntimeError, match="output shape not correct"):
         ndimage.zoom(image, 1.5, torch.empty(4, 5))
@@ -501,21 +509,21 @@ def test_outputs_of_tensors():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["float16", "bfloat16", "float32", "uint8", "complex64"])
-def test_tensors_keep_their_precision(kind):
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "uint8", "complex64"])
+def test_tensors_keep_their_precision(dtype):
     torch = pytest.importorskip("torch")
-    image = torch.tensor(np.abs(image_of((4, 200))) * 20).to(getattr(torch, kind))
+    image = torch.tensor(np.abs(image_of((4, 200))) * 20).to(getattr(torch, dtype))
     exact = image.to(torch.complex128 if image.is_complex() else torch.float64)
     for name, *arguments in (("shift", [0.3, 101.6]), ("map_coordinates", CALLS[0][1])):
-        given = [tensor(one) for one in arguments]
-        found = getattr(ndimage, name)(image, *given, order=1)
-        truth = getattr(ndimage, name)(exact, *given, order=1)
-        assert found.dtype == image.dtype
+        tensors = [tensor(argument) for argument in arguments]
+        result = getattr(ndimage, name)(image, *tensors, order=1)
+        truth = getattr(ndimage, name)(exact, *tensors, order=1)
+        assert result.dtype == image.dtype
         # Half a unit in the last place of an integer; else of the type, and that of a position in
         # float32, along which the image may change by twice its largest number.
-        unit = 1 if kind == "uint8" else torch.finfo(image.dtype).eps * exact.abs().max()
+        unit = 1 if dtype == "uint8" else torch.finfo(image.dtype).eps * exact.abs().max()
         error = unit / 2 + 2 * exact.abs().max() * 200 * torch.finfo(torch.float32).eps
-        assert (found.to(truth.dtype) - truth).abs().max() <= error
+        assert (result.to(truth.dtype) - truth).abs().max() <= error
 
 
 PLUGIN = """

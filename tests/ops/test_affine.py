@@ -57,8 +57,8 @@ def test_types_and_layouts(dtype, last):
     # Where a coordinate's last bit falls otherwise, a pixel moves by its slope times that.
     scale = np.abs(image.astype(wide)).max()
     # Coordinates of float32 are one such bit in 2**24: of int64's, too, which are then wider.
-    room = {"uint8": 1, "float16": 2e-3 * scale}.get(dtype, 4e-5 * scale)
-    np.testing.assert_allclose(mine.astype(wide), theirs.astype(wide), rtol=0, atol=room)
+    memory = {"uint8": 1, "float16": 2e-3 * scale}.get(dtype, 4e-5 * scale)
+    np.testing.assert_allclose(mine.astype(wide), theirs.astype(wide), rtol=0, atol=memory)
 
 
 @pytest.mark.covering(ordinary=1, slow=2)
@@ -179,7 +179,7 @@ class TestTensors:
     def _torch(self):
         self.torch = pytest.importorskip("torch")
 
-    def given(self, rank=2, **more):
+    def tensors(self, rank=2, **more):
         image, theta, size = call(rank, **more)
         image, theta = (
             self.torch.from_numpy(array).requires_grad_() for array in (image[..., :5], theta)
@@ -190,7 +190,7 @@ class TestTensors:
     @pytest.mark.parametrize("rank", [1, 2, 3])
     @pytest.mark.parametrize("mode", ["linear", "cubic", "spline2"])
     def test_derivatives(self, rank, mode):
-        image, theta, size = self.given(rank, channels=1)
+        image, theta, size = self.tensors(rank, channels=1)
         # Differences are taken of every entry twice over.
         image = image.detach()[(..., *(slice(3),) * rank)].requires_grad_()
         size = (*size[:2], *(2, 3, 2)[:rank])
@@ -202,7 +202,7 @@ class TestTensors:
         assert self.torch.autograd.gradgradcheck(sample, (image, theta))
 
     def test_equals_arrays(self):
-        image, theta, size = self.given()
+        image, theta, size = self.tensors()
         options = "cubic", "constant", True
         out = gridsample.affine_sample(image, theta, size, *options, fill_value=3)
         arrays = image.detach().numpy(), theta.detach().numpy(), size
@@ -222,17 +222,17 @@ class TestTensors:
         tensors = self.torch.from_numpy(image), self.torch.from_numpy(theta)
         for mode in ("linear", "spline3"):
             expected = gridsample.affine_sample(image, theta, size, mode, coords="pixel")
-            whole = gridsample.affine_sample(*tensors, size, mode, coords="pixel")
+            batched = gridsample.affine_sample(*tensors, size, mode, coords="pixel")
             by_grid = self.torch.vmap(  # where no kernel makes the coordinates
                 lambda image, mode=mode: gridsample.affine_sample(
                     image, tensors[1], size, mode, coords="pixel"
                 )
             )(tensors[0][None])[0]
-            for sampled in (whole, by_grid):
+            for sampled in (batched, by_grid):
                 np.testing.assert_allclose(sampled.numpy(), expected, rtol=0, atol=1e-12)
 
     def test_transforms(self):
-        image, theta, size = self.given()
+        image, theta, size = self.tensors()
         func = self.torch.func
 
         def loss(theta):
@@ -243,7 +243,7 @@ class TestTensors:
 
     @pytest.mark.parametrize("dtype", ["bfloat16", "uint8"])
     def test_other_types(self, dtype):
-        image, theta, size = self.given()
+        image, theta, size = self.tensors()
         image = (image.detach() * 10).to(getattr(self.torch, dtype))
         out = gridsample.affine_sample(image, theta, size, padding_mode="border")
         grid = gridsample.affine_grid(theta, size)

@@ -39,10 +39,10 @@ def test_winners_match_antialiased_one_hot_images(call: Any) -> None:
     options: Any = {"coords": coords, "fill": -2 if boundary == "constant" else 0, "most": most}
     names = per_axis(mode, len(out)), per_axis(boundary, len(out)), corners
     expected = reference.vote(labels, grid, *names, **options)
-    plain = gridsample.grid_sample(
+    sampled = gridsample.grid_sample(
         labels, grid, mode, boundary, corners, coords=coords, fill_value=options["fill"]
     )
-    assert (plain != expected).any()  # what is skipped counts
+    assert (sampled != expected).any()  # what is skipped counts
 
     more: Any = {"coords": coords, "fill_value": options["fill"], "max_samples": most}
     result = gridsample.grid_sample(labels, grid, mode, boundary, corners, **more, antialias=True)
@@ -132,8 +132,8 @@ def test_layouts_threads_and_maps_do_not_change_labels() -> None:
     assert (np.moveaxis(result, -1, 1) == expected).all()
     # Where nothing shrinks, samples are single.
     fine = 0.2 * grid
-    plain = gridsample.grid_sample(labels, fine, "label")
-    assert (gridsample.grid_sample(labels, fine, "label", antialias=True) == plain).all()
+    sampled = gridsample.grid_sample(labels, fine, "label")
+    assert (gridsample.grid_sample(labels, fine, "label", antialias=True) == sampled).all()
     module = gridsample.nn.GridSample("label", antialias=True, max_samples=3)
     assert (module(torch.tensor(labels), torch.tensor(grid)).numpy() == expected).all()
     # The winners jump, so that the gradient of the grid is 0.

@@ -80,8 +80,8 @@ def test_maps_are_sampled_and_differentiated_as_their_grid(
         return each
 
     ours = results()
-    monkeypatch.setattr(NumPy, "affine", lambda *given: None)
-    monkeypatch.setattr(NumPy, "affine_backward", lambda *given: None)
+    monkeypatch.setattr(NumPy, "affine", lambda *arguments: None)
+    monkeypatch.setattr(NumPy, "affine_backward", lambda *arguments: None)
     by_grid = results()
     assert (ours[0] != gridsample.affine_sample(image, theta, (items, *size[1:]))).any()
     for actual, two in zip(ours, by_grid, strict=True):
@@ -94,8 +94,10 @@ def test_maps_that_shrink_nothing_give_the_bits_of_plain_sampling(dtype: str) ->
     image, theta = cases.pixels(rng, (1, 2, 23, 23), np.float32), turned(0.9).astype(dtype)
     size = (1, 2, 23, 23)
     up = cases.pixels(rng, size, np.float32)
-    plain = gridsample.affine_sample(image, theta, size, "bicubic")
-    assert (gridsample.affine_sample(image, theta, size, "bicubic", antialias=True) == plain).all()
+    expected = gridsample.affine_sample(image, theta, size, "bicubic")
+    assert (
+        gridsample.affine_sample(image, theta, size, "bicubic", antialias=True) == expected
+    ).all()
     first = gridsample.affine_sample_vjp(up, image, theta, size)
     second = gridsample.affine_sample_vjp(up, image, theta, size, antialias=True)
     assert all((actual == two).all() for actual, two in zip(first, second, strict=True))
@@ -163,10 +165,10 @@ def test_small_integers_are_halved_in_little_memory(n: int) -> None:
         ))  # fmt: skip
         assert peak < share * image.nbytes + (3 << 19)
         exact = gridsample.affine_sample(image.astype(np.float32), theta, size, **options)
-        off = np.abs(result.astype(int) - np.rint(exact))
-        assert off.max() <= 1 and (off == 0).mean() > 0.98
+        error = np.abs(result.astype(int) - np.rint(exact))
+        assert error.max() <= 1 and (error == 0).mean() > 0.98
         if n == 2048 or out == 40:  # the same sums of the same copies
-            assert (off == 0).all()
+            assert (error == 0).all()
 
 
 def test_images_are_halved_once_for_all_grids_and_not_to_splat(

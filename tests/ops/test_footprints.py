@@ -126,13 +126,13 @@ def test_every_dtype_is_rounded_once(dtype: str) -> None:
 def test_a_grid_that_shrinks_nothing_gives_the_bits_of_plain_sampling() -> None:
     rng = cases.generator("footprints", "bits")
     image = cases.pixels(rng, (1, 2, 17, 19), np.float32)
-    turn = np.array([[[0.6, -0.8, 0.1], [0.8, 0.6, 0.0]]])
-    grid = gridsample.affine_grid(turn, (1, 1, 19, 19)).astype(np.float32)
+    theta = np.array([[[0.6, -0.8, 0.1], [0.8, 0.6, 0.0]]])
+    grid = gridsample.affine_grid(theta, (1, 1, 19, 19)).astype(np.float32)
     grid[..., 1] *= 19 / 17
     grid *= 0.94
     assert (gridsample.footprint(grid, (17, 19)).counts == 1).all()
-    plain = gridsample.grid_sample(image, grid, "bicubic")
-    assert (gridsample.grid_sample(image, grid, "bicubic", antialias=True) == plain).all()
+    expected = gridsample.grid_sample(image, grid, "bicubic")
+    assert (gridsample.grid_sample(image, grid, "bicubic", antialias=True) == expected).all()
 
 
 def test_nonfinite_neighbouring_points_are_ignored() -> None:
@@ -177,8 +177,8 @@ def test_a_point_source_keeps_its_flux(angle: float, shrink: float) -> None:
     y, x = np.mgrid[:96, :96]
     image = np.exp(-((x - 50.3) ** 2 + (y - 47.6) ** 2) / (2 * 1.5**2))[np.newaxis, np.newaxis]
     image /= image.sum()
-    turn = np.deg2rad(angle)
-    cos, sin = np.cos(turn), np.sin(turn)
+    radians = np.deg2rad(angle)
+    cos, sin = np.cos(radians), np.sin(radians)
     size = 80
     scale = shrink * size / 96
     theta = scale * np.array([[[cos, -sin, 0.0], [sin, cos, 0.0]]])
@@ -198,10 +198,10 @@ def test_aligned_blocks_match_area_means(size: tuple[int, int]) -> None:
     first, second = gridsample.affine_sample_vjp(
         up, image, theta, (1, 2, *size), antialias=True, padding_mode="border"
     )
-    whole = gridsample.affine_sample(
+    affine_result = gridsample.affine_sample(
         image, theta, (1, 2, *size), antialias=True, padding_mode="border"
     )
-    np.testing.assert_allclose((first * image).sum(), (whole * up).sum(), rtol=1e-12)
+    np.testing.assert_allclose((first * image).sum(), (affine_result * up).sum(), rtol=1e-12)
     assert second.shape == theta.shape and np.isfinite(second).all()
 
 
@@ -215,8 +215,8 @@ def test_long_footprints_are_sampled_in_halved_images() -> None:
     assert (result.levels == 4).all() and (result.counts <= 4).all()
     few = gridsample.affine_sample(image, theta, (1, 1, 2, 2), antialias=True, max_samples=4)
     exact = gridsample.interpolate(image, (2, 2), mode="area")
-    plain = gridsample.affine_sample(image, theta, (1, 1, 2, 2))
-    assert np.abs(few - exact).max() < 0.1 * np.abs(plain - exact).max() + 0.05 * magnitude(image)
+    aliased = gridsample.affine_sample(image, theta, (1, 1, 2, 2))
+    assert np.abs(few - exact).max() < 0.1 * np.abs(aliased - exact).max() + 0.05 * magnitude(image)
 
 
 # With everything else -----------------------------------------------------------------------------
@@ -241,9 +241,9 @@ def test_masks_missing_pixels_and_weights() -> None:
     rng = cases.generator("footprints", "missing")
     image, grid = cases.pixels(rng, (1, 2, 20, 21)), 1.2 * shrinking(rng, 1, (5, 5), (20, 21))
     weights = rng.uniform(0, 2, (1, 1, 20, 21))
-    holes = image.copy()
-    holes[rng.random(image.shape) < 0.3] = np.nan
-    known = np.isfinite(holes)
+    masked = image.copy()
+    masked[rng.random(image.shape) < 0.3] = np.nan
+    known = np.isfinite(masked)
     options: Any = {"antialias": True}
     _, mask = gridsample.grid_sample(image, grid, return_mask=True, **options)
     ones = gridsample.grid_sample(np.ones((1, 1, 20, 21)), grid, **options)
@@ -251,7 +251,7 @@ def test_masks_missing_pixels_and_weights() -> None:
     below = gridsample.grid_sample(weights * known, grid, **options)
     above = gridsample.grid_sample(np.where(known, weights * image, 0), grid, **options)
     result = gridsample.grid_sample(
-        holes, grid, missing="ignore", weights=weights, padding_mode="missing", **options
+        masked, grid, missing="ignore", weights=weights, padding_mode="missing", **options
     )
     inside = below > 1e-9
     np.testing.assert_allclose(result[inside], (above / np.where(inside, below, 1))[inside], 1e-10)
@@ -357,11 +357,11 @@ def test_third_derivatives() -> None:
     image = torch.tensor(cases.pixels(rng, (1, 1, 7, 6)), requires_grad=True)
     grid = torch.tensor(shrinking(rng, 1, (2, 2), (7, 6)), requires_grad=True)
 
-    def second(*given: torch.Tensor) -> Any:
-        out = gridsample.grid_sample(*given, "bicubic", antialias=True, max_samples=2).sin().sum()
-        gradients = torch.autograd.grad(out, given, create_graph=True)
+    def second(*tensors: torch.Tensor) -> Any:
+        out = gridsample.grid_sample(*tensors, "bicubic", antialias=True, max_samples=2).sin().sum()
+        gradients = torch.autograd.grad(out, tensors, create_graph=True)
         return torch.autograd.grad(
-            sum((gradient**2).sum() for gradient in gradients), given, create_graph=True
+            sum((gradient**2).sum() for gradient in gradients), tensors, create_graph=True
         )
 
     assert gradcheck(second, (image, grid), atol=1e-4)
@@ -385,8 +385,8 @@ def test_tensors_give_the_bits_of_arrays_under_every_transform() -> None:
     compiled = torch.compile(sample, fullgraph=True, backend="aot_eager")
     leaf = tensors[1].clone().requires_grad_()
     (ours,) = torch.autograd.grad(compiled(tensors[0], leaf).sum(), leaf)
-    (plain,) = torch.autograd.grad(sample(tensors[0], leaf).sum(), leaf)
-    assert_close(ours.numpy(), plain.numpy(), 16 * ulp(float))
+    (unreduced,) = torch.autograd.grad(sample(tensors[0], leaf).sum(), leaf)
+    assert_close(ours.numpy(), unreduced.numpy(), 16 * ulp(float))
     tangents = torch.tensor(cases.pixels(rng, image.shape)), torch.ones_like(tensors[1])
     _, moved = torch.func.jvp(sample, tensors, tangents)
     values = torch.tensor(cases.pixels(rng, expected.shape))
@@ -419,9 +419,9 @@ def test_modules_the_patch_and_opencv() -> None:
 
     photo = rng.integers(0, 256, (60, 50, 3), np.uint8)
     matrix = np.array([[0.25, 0.05, 1.0], [-0.05, 0.3, 2.0]])
-    where = np.linalg.inv(np.vstack([matrix, [0, 0, 1]]))
+    inverse = np.linalg.inv(np.vstack([matrix, [0, 0, 1]]))
     x, y = np.meshgrid(np.arange(12.0), np.arange(15.0))
-    across, down = (where[k, 0] * x + where[k, 1] * y + where[k, 2] for k in (0, 1))
+    across, down = (inverse[k, 0] * x + inverse[k, 1] * y + inverse[k, 2] for k in (0, 1))
     pixels = np.stack([across, down], -1)[np.newaxis]
     mean = gridsample.grid_sample(
         photo[np.newaxis], pixels, padding_mode="constant", coords="pixel", antialias=True,
@@ -430,7 +430,7 @@ def test_modules_the_patch_and_opencv() -> None:
     assert (cv.remap(photo, across, down, cv.INTER_AREA) == mean).all()
     for result in (
         cv.warpAffine(photo, matrix, (12, 15), flags=cv.INTER_AREA),
-        cv.warpPerspective(photo, np.linalg.inv(where), (12, 15), flags=cv.INTER_AREA),
+        cv.warpPerspective(photo, np.linalg.inv(inverse), (12, 15), flags=cv.INTER_AREA),
     ):
         assert np.abs(result.astype(int) - mean).max() <= 1
 

@@ -62,8 +62,8 @@ def test_cubic_in_a_volume(boundary, align_corners):
 @pytest.mark.parametrize("rank", [2, 3])
 def test_with_another_mode_and_boundary_on_each_axis(rank, align_corners):
     rng = cases.generator("mix", rank, align_corners)
-    for turn, modes in enumerate(itertools.permutations(cases.MODES)):
-        boundaries = np.roll(cases.BOUNDARIES, turn).tolist()
+    for k, modes in enumerate(itertools.permutations(cases.MODES)):
+        boundaries = np.roll(cases.BOUNDARIES, k).tolist()
         assert_gradients_are_differences(
             rng, (3, 4, 5)[:rank], modes[:rank], boundaries[:rank], align_corners
         )
@@ -152,16 +152,16 @@ def test_values_of_another_precision():
 
 def test_upstream_values_of_points_without_taps_are_ignored(call):
     (values, image, grid), options = call
-    values, grid, lost = values.copy(), grid.copy(), np.zeros((2, 63), bool)
-    grid[:, 5], grid[:, 9, 1], grid[:, 17, 0], lost[:, [5, 9, 17]] = 100, np.inf, np.nan, True
+    values, grid, dropped = values.copy(), grid.copy(), np.zeros((2, 63), bool)
+    grid[:, 5], grid[:, 9, 1], grid[:, 17, 0], dropped[:, [5, 9, 17]] = 100, np.inf, np.nan, True
     shape = (2, 1, 63) if options["channel_axis"] == 1 else (2, 63, 1)
     clean = gridsample.grid_sample_vjp(
-        np.where(lost.reshape(shape), 0, values), image, grid, **options
+        np.where(dropped.reshape(shape), 0, values), image, grid, **options
     )
     for odd in (np.nan, np.inf):
         dirty = gridsample.grid_sample_vjp(
-            np.where(lost.reshape(shape), odd, values), image, grid, **options
+            np.where(dropped.reshape(shape), odd, values), image, grid, **options
         )
         for actual, other in zip(dirty, clean, strict=True):
             np.testing.assert_array_equal(actual, other)
-    assert not clean[1][lost].any()
+    assert not clean[1][dropped].any()

@@ -150,9 +150,9 @@ def test_single_precision_is_no_worse_than_torch(
     grid = cases.GRIDS[grid_name](rng, spatial, align_corners, 2).astype("float32")
     values = cases.pixels(rng, (2, channels, *grid.shape[1:-1]), "float32")
     # On a jump a rounding error decides which side is taken: nobody's is wrong there.
-    sure = oracles.between(cases.positions(grid, spatial, align_corners), spatial) | exact
-    assert sure.mean() > 0.5
-    values *= sure[:, np.newaxis]
+    certain = oracles.between(cases.positions(grid, spatial, align_corners), spatial) | exact
+    assert certain.mean() > 0.5
+    values *= certain[:, np.newaxis]
 
     options = (mode, boundary, align_corners)
     truth = oracles.torch_results(
@@ -160,7 +160,7 @@ def test_single_precision_is_no_worse_than_torch(
     )
     theirs = oracles.torch_results(values, image, grid, *options)
     ours = results(values, image, grid, *options, channel_axis)
-    masks = (sure[:, np.newaxis], True, sure[..., np.newaxis])
+    masks = (certain[:, np.newaxis], True, certain[..., np.newaxis])
     # Pixels that many points share are sums of many terms, which cancel: what a sum may be off by
     # is of the size of its terms, whatever their order is.
     sums = oracles.torch_results(
@@ -187,7 +187,7 @@ def tolerance_of(call):
 @settings(max_examples=examples(80))
 @given(calls(DOUBLE_AND_SINGLE), st.data())
 def test_output_matches_the_reference(call, data):
-    image = call.given(call.image)
+    image = call.laid_out(call.image)
     expected = oracles.reference_output(call.image, call.grid, *call.options)
     with oracles.unchanged(image, call.grid):
         out = gridsample.grid_sample(
@@ -219,9 +219,9 @@ UNWRITABLE = {"read-only", "repeated", "byte-swapped"}
 def test_gradients_match_the_reference(call, layout, threads):
     rng = cases.generator(call.out_shape)
     values = cases.LAYOUTS[layout](
-        cases.pixels(rng, call.given(np.empty(call.out_shape)).shape, call.image.dtype.name)
+        cases.pixels(rng, call.laid_out(np.empty(call.out_shape)).shape, call.image.dtype.name)
     )
-    image = call.given(call.image)
+    image = call.laid_out(call.image)
     expected = oracles.reference_gradients(
         call.planes(values), call.image, call.grid, *call.options
     )
@@ -250,10 +250,10 @@ def test_gradients_of_images_that_are_broadcast(axis, boundary):
     values = cases.pixels(rng, (2, 3, 7, 4))
     options = ("linear", boundary, boundary == "border")
     expected = oracles.reference_gradients(values, image, grid, *options)
-    for result, wanted in zip(
+    for result, desired in zip(
         gridsample.grid_sample_vjp(values, image, grid, *options), expected, strict=True
     ):
-        assert_close(result, wanted)
+        assert_close(result, desired)
     with oracles.unchanged(image):
         alone, none = gridsample.grid_sample_vjp(values, image, grid, *options, need_grid=False)
     assert none is None

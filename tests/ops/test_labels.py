@@ -16,7 +16,7 @@ from gridsample.kernels.reference.labels import vote
 Array = np.ndarray[Any, Any]
 
 BOUNDARIES = ("zeros", "constant", "border", "reflection", "symmetric", "mirror", "wrap")
-UNSURE = 1e-6  # where the two largest sums differ by less, rounding may decide
+AMBIGUOUS = 1e-6  # where the two largest sums differ by less, rounding may decide
 
 
 def labels(rng: np.random.Generator, shape: tuple[int, ...], dtype: Any, count: int = 5) -> Array:
@@ -42,7 +42,7 @@ def one_hot(image: Array, sample: Any) -> tuple[Array, Array]:
     known = np.unique(np.append(image, image.dtype.type(0)))
     sums = np.stack([sample((image == label).astype(float), label) for label in known])
     first, second = np.sort(sums, axis=0)[[-1, -2]]
-    return known[sums.argmax(axis=0)], first - second > UNSURE
+    return known[sums.argmax(axis=0)], first - second > AMBIGUOUS
 
 
 def assert_is_the_reference(
@@ -111,10 +111,10 @@ def test_labels_match_the_argmax_of_one_hot_samples(rank: int, count: int) -> No
             fill = int(label == 0 and outside == "constant")  # noqa: B023
             return grid_sample(image, grid, "linear", outside, corners, fill_value=fill)  # noqa: B023
 
-        expected, sure = one_hot(image, sample)
+        expected, certain = one_hot(image, sample)
         result = grid_sample(image, grid, "label", boundary, corners)
-        assert np.array_equal(result[sure], expected[sure])
-        assert sure.mean() > 0.9
+        assert np.array_equal(result[certain], expected[certain])
+        assert certain.mean() > 0.9
 
 
 def test_ties_go_to_the_smallest_value() -> None:
@@ -177,8 +177,8 @@ def test_affine_maps_and_masks() -> None:
     grid = gridsample.affine_grid(theta, (2, 1, 11, 5))
     expected, mask = grid_sample(image, grid, "label", "zeros", return_mask=True)
     assert np.array_equal(affine_sample(image, theta, (2, 1, 11, 5), "label"), expected)
-    _, plain = grid_sample(image, grid, "linear", "zeros", return_mask=True)
-    assert np.array_equal(mask, plain)
+    _, expected_mask = grid_sample(image, grid, "linear", "zeros", return_mask=True)
+    assert np.array_equal(mask, expected_mask)
 
 
 def test_derivatives_are_zero_and_labels_have_none() -> None:
@@ -235,7 +235,7 @@ def test_resized_labels_are_the_argmax_of_one_hot_images(rank: int, antialias: b
         for dtype, last in (("uint8", 1), ("int16", -1), ("bool", 1)):
             image = labels(cases.generator(spatial, dtype), (2, 3, *spatial), dtype)
             options: dict[str, Any] = {"align_corners": align, "antialias": antialias}
-            expected, sure = one_hot(
+            expected, certain = one_hot(
                 image,
                 lambda mask, _: interpolate(mask, size, mode="linear", **options),  # noqa: B023
             )
@@ -246,7 +246,7 @@ def test_resized_labels_are_the_argmax_of_one_hot_images(rank: int, antialias: b
                 )
                 result = np.moveaxis(result, last, 1)
                 assert result.dtype == image.dtype
-                assert np.array_equal(result[sure], expected[sure])
+                assert np.array_equal(result[certain], expected[certain])
 
 
 def test_more_labels_than_the_vote_table_holds() -> None:
@@ -254,11 +254,11 @@ def test_more_labels_than_the_vote_table_holds() -> None:
     image[0, 0, 60:66, 60:66] = np.iinfo(np.int64).min
     result = interpolate(image, 1, mode="label", antialias=True)
     assert result.item() == np.iinfo(np.int64).min
-    expected, sure = one_hot(
+    expected, certain = one_hot(
         image[..., ::9], lambda mask, _: interpolate(mask, (1, 2), mode="linear", antialias=True)
     )
     result = interpolate(image[..., ::9], (1, 2), mode="label", antialias=True)
-    assert np.array_equal(result[sure], expected[sure])
+    assert np.array_equal(result[certain], expected[certain])
 
 
 def test_ties_of_thirds_go_to_the_smallest() -> None:
@@ -296,10 +296,10 @@ def test_label_tensors_match_arrays() -> None:
         options = {"mode": "label", "antialias": True}
         return grid_sample(i, g, "label"), interpolate(i, (3, 4), **options)
 
-    made = [both(i, g), torch.compile(both, fullgraph=True, backend="aot_eager")(i, g)]
+    result = [both(i, g), torch.compile(both, fullgraph=True, backend="aot_eager")(i, g)]
     batched = torch.vmap(lambda a, b: both(a[None], b[None]))(i, g)
-    made.append(tuple(tensor[:, 0] for tensor in batched))
-    for actual, other in made:
+    result.append(tuple(tensor[:, 0] for tensor in batched))
+    for actual, other in result:
         assert np.array_equal(actual.numpy(), expected) and np.array_equal(other.numpy(), small)
     assert both(i.to("meta"), g.to("meta"))[0].shape == expected.shape
     assert not grid_sample(i, g.requires_grad_(), "label").requires_grad

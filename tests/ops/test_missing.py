@@ -104,18 +104,18 @@ def test_without_missing_pixels_the_bits_are_those_of_plain_sampling(
         options = {"mode": mode, "padding_mode": boundary}
         for name, arguments in (("grid_sample", (grid,)), ("affine_sample", (theta, (2, 3, 4, 5)))):
             function = getattr(gridsample, name)
-            plain, result = (
+            unweighted, result = (
                 function(image, *arguments, **options),
                 function(image, *arguments, **options, **IGNORE),
             )
-            np.testing.assert_array_equal(result, plain)
+            np.testing.assert_array_equal(result, unweighted)
             result, weight = function(image, *arguments, **options, **IGNORE, return_weight=True)
-            np.testing.assert_array_equal(result, plain)
+            np.testing.assert_array_equal(result, unweighted)
             np.testing.assert_allclose(weight, 1, rtol=1e-6)
-            assert weight.shape == plain.shape
-    plain = gridsample.interpolate(image, (5, 20), mode="bicubic")
+            assert weight.shape == unweighted.shape
+    unweighted = gridsample.interpolate(image, (5, 20), mode="bicubic")
     np.testing.assert_array_equal(
-        gridsample.interpolate(image, (5, 20), mode="bicubic", **IGNORE), plain
+        gridsample.interpolate(image, (5, 20), mode="bicubic", **IGNORE), unweighted
     )
 
 
@@ -172,11 +172,11 @@ def test_integers_are_rounded_and_missing_ones_are_filled(dtype: str) -> None:
     )
     assert result.dtype == image.dtype
     if dtype == "bool":
-        whole = np.rint(expected) > 0
+        rounded = np.rint(expected) > 0
     else:
         limits = np.iinfo(dtype)
-        whole = np.rint(expected).clip(limits.min, limits.max)
-    expected = np.where(np.isnan(expected), fill, whole).astype(float)
+        rounded = np.rint(expected).clip(limits.min, limits.max)
+    expected = np.where(np.isnan(expected), fill, rounded).astype(float)
     np.testing.assert_allclose(result.astype(float), expected, rtol=1e-12)
     assert (result == fill).any()
 
@@ -248,9 +248,9 @@ def test_gradients_without_missing_pixels_have_the_same_bits() -> None:
     rng = cases.generator("missing", "bits")
     image, grid = cases.pixels(rng, (1, 2, 5, 6)), rng.uniform(-1, 1, (1, 7, 2))
     upstream = cases.pixels(rng, (1, 2, 7))
-    plain = gridsample.grid_sample_vjp(upstream, image, grid)
+    expected = gridsample.grid_sample_vjp(upstream, image, grid)
     for actual, other in zip(
-        gridsample.grid_sample_vjp(upstream, image, grid, **IGNORE), plain, strict=True
+        gridsample.grid_sample_vjp(upstream, image, grid, **IGNORE), expected, strict=True
     ):
         np.testing.assert_array_equal(actual, other)
 
@@ -342,9 +342,9 @@ def test_missing_values_are_not_splatted(dtype: str) -> None:
     unit = 1e-12 if dtype == "float64" else 1e-5
     np.testing.assert_allclose(weight, below, rtol=unit, atol=unit)
     np.testing.assert_allclose(result, above / np.where(below == 0, 1, below), rtol=unit, atol=unit)
-    plain = gridsample.splat(cleaned, grid, (4, 5), normalize=True)
+    expected = gridsample.splat(cleaned, grid, (4, 5), normalize=True)
     result = gridsample.splat(cleaned, grid, (4, 5), normalize=True, **IGNORE)
-    np.testing.assert_array_equal(result, plain)
+    np.testing.assert_array_equal(result, expected)
 
 
 # Errors -------------------------------------------------------------------------------------------

@@ -64,10 +64,10 @@ def assert_is_the_reference(
     Of a spline, the loops weigh the coefficients; its pixels' gradient is the filter's transpose.
     The value is always checked, and of the others those in `checks`.
     """
-    how = (modes, boundaries, align_corners)
-    said = {"coords": "normalized", "extrapolate": True} | more
-    fill = said.pop("fill_value", 0)
-    prefilter = said.pop("prefilter", True)
+    names = (modes, boundaries, align_corners)
+    output = {"coords": "normalized", "extrapolate": True} | more
+    fill = output.pop("fill_value", 0)
+    prefilter = output.pop("prefilter", True)
 
     def transposed(array: Array) -> Array:
         for a, mode in enumerate(modes):
@@ -82,28 +82,28 @@ def assert_is_the_reference(
     weighed = image
     if prefilter and filtered.count("nearest") < len(modes):
         weighed = splines.coefficients(image, filtered, boundaries, align_corners, fill=fill)
-    expected = reference.gather(weighed, grid, *how, **said, fill=fill)
+    expected = reference.gather(weighed, grid, *names, **output, fill=fill)
     close = tolerance(modes)
-    found = gridsample.grid_sample(image, grid, *how, **more)
-    assert_close(found, expected, close)
+    result = gridsample.grid_sample(image, grid, *names, **more)
+    assert_close(result, expected, close)
 
-    values = cases.pixels(np.random.default_rng(found.size), found.shape)
-    on_input, on_grid = reference.gradients(values, weighed, grid, *how, **said, fill=fill)
+    values = cases.pixels(np.random.default_rng(result.size), result.shape)
+    on_input, on_grid = reference.gradients(values, weighed, grid, *names, **output, fill=fill)
     on_input = transposed(on_input)
     if "gradients" in checks:
-        grad_input, grad_grid = gridsample.grid_sample_vjp(values, image, grid, *how, **more)
+        grad_input, grad_grid = gridsample.grid_sample_vjp(values, image, grid, *names, **more)
         assert_close(grad_input, on_input, close)
         assert_close(grad_grid, on_grid, tolerance(modes, True), scale(weighed, on_grid, image))
 
     if "splat" in checks:
-        spread = {name: value for name, value in more.items() if name != "fill_value"}
-        pushed = gridsample.splat(values, grid, image.shape[2:], *how, **spread)
+        splatting = {name: value for name, value in more.items() if name != "fill_value"}
+        pushed = gridsample.splat(values, grid, image.shape[2:], *names, **splatting)
         if len(image) == 1:
             pushed = pushed.sum(axis=0, keepdims=True)
         assert_close(pushed, on_input, close)
 
     if "slope" in checks:
-        slope = gridsample.grid_gradient(image, grid, *how, **more)
+        slope = gridsample.grid_gradient(image, grid, *names, **more)
         summed = np.sum(slope * values[..., np.newaxis], axis=1)
         summed = summed.sum(axis=0, keepdims=True) if len(grid) == 1 else summed
         assert_close(summed, on_grid, tolerance(modes, True), scale(weighed, on_grid, image))
@@ -151,14 +151,14 @@ def test_every_method_on_a_line_and_in_a_volume(
 def test_every_method_on_a_plane(boundary: str, part: int) -> None:
     rng = cases.generator("plane", boundary)
     image, grid = cases.pixels(rng, (2, 2, 4, 5)), exact_grid(rng, (2, 3, 2), "normalized")
-    turn = BOUNDARIES.index(boundary)
+    k = BOUNDARIES.index(boundary)
     half = (len(METHODS) + 1) // 2
     pairs = [*enumerate(zip(METHODS[:half], METHODS[-half:], strict=True))]
     # Every second pair: with another boundary, or in the slow part, it is the others' turn.
-    for i, pair in pairs[(turn // 2 + part) % 2 :: 2]:
-        modes = pair if turn % 2 else pair[::-1]
-        names = modes, (boundary,) * 2, bool((turn + i) % 4 // 2)
-        check = CHECKS[(turn + i) % len(CHECKS)]
+    for i, pair in pairs[(k // 2 + part) % 2 :: 2]:
+        modes = pair if k % 2 else pair[::-1]
+        names = modes, (boundary,) * 2, bool((k + i) % 4 // 2)
+        check = CHECKS[(k + i) % len(CHECKS)]
         assert_is_the_reference(image, grid, *names, [check], **fill_for(boundary))
 
 
@@ -166,10 +166,10 @@ def test_every_method_on_a_plane(boundary: str, part: int) -> None:
 def test_methods_in_a_volume(boundary: str) -> None:
     rng = cases.generator("volume", boundary)
     image, grid = cases.pixels(rng, (1, 2, 3, 1, 4)), exact_grid(rng, (1, 2, 3), "normalized")
-    turn = BOUNDARIES.index(boundary)
-    modes = (("spline3", "linear", "cubic"), ("nearest", "spline2", "mitchell"))[turn % 2]
-    names = modes, (boundary,) * 3, bool(turn % 4 // 2)
-    check = CHECKS[turn % len(CHECKS)]
+    k = BOUNDARIES.index(boundary)
+    modes = (("spline3", "linear", "cubic"), ("nearest", "spline2", "mitchell"))[k % 2]
+    names = modes, (boundary,) * 3, bool(k % 4 // 2)
+    check = CHECKS[k % len(CHECKS)]
     assert_is_the_reference(image, grid, *names, [check], **fill_for(boundary))
 
 
@@ -241,15 +241,15 @@ def test_a_fill_counts_where_an_odd_boundary_comes_first() -> None:
 def test_any_combination_matches_the_reference(
     call: tuple[Array, Array, tuple[Any, ...], dict[str, Any]],
 ) -> None:
-    image, grid, how, more = call
-    assert_is_the_reference(image, grid, *how, **more)
+    image, grid, options, more = call
+    assert_is_the_reference(image, grid, *options, **more)
 
 
 def test_a_method_itself_and_a_registered_one_are_modes() -> None:
     rng = cases.generator("method")
     image, grid = cases.pixels(rng, (1, 1, 9)), rng.uniform(-1, 1, (1, 20, 1))
-    found = gridsample.grid_sample(image, grid, gridsample.methods.keys(-0.75))
-    assert_close(found, gridsample.grid_sample(image, grid, "cubic"))
+    result = gridsample.grid_sample(image, grid, gridsample.methods.keys(-0.75))
+    assert_close(result, gridsample.grid_sample(image, grid, "cubic"))
 
 
 # Coordinates --------------------------------------------------------------------------------------
@@ -259,8 +259,8 @@ def test_a_method_itself_and_a_registered_one_are_modes() -> None:
 def test_a_zero_displacement_field_is_the_identity(grid_type: str) -> None:
     image = cases.pixels(cases.generator("identity"), (1, 1, 3, 4099), "float32")
     field = np.zeros((1, 3, 4099, 2), grid_type)
-    found = gridsample.grid_sample(image, field, "linear", "border", coords="displacement")
-    np.testing.assert_array_equal(found, image)
+    result = gridsample.grid_sample(image, field, "linear", "border", coords="displacement")
+    np.testing.assert_array_equal(result, image)
 
 
 @pytest.mark.parametrize("mode", ["nearest", "linear", "cubic", "lanczos2"])
@@ -269,8 +269,8 @@ def test_pixels_are_counted_from_the_first_one_s_centre(mode: str) -> None:
     y, x = np.meshgrid(np.arange(5.0), np.arange(7.0), indexing="ij")
     grid = np.stack([x, y], axis=-1)[np.newaxis]
     for align_corners in (False, True):
-        found = gridsample.grid_sample(image, grid, mode, "border", align_corners, coords="pixel")
-        assert_close(found, image, 1e-8 if mode == "lanczos2" else 1e-12)
+        result = gridsample.grid_sample(image, grid, mode, "border", align_corners, coords="pixel")
+        assert_close(result, image, 1e-8 if mode == "lanczos2" else 1e-12)
 
 
 @pytest.mark.parametrize("align_corners", [False, True])
@@ -284,13 +284,13 @@ def test_gradients_are_in_the_grid_s_units(align_corners: bool) -> None:
     }
     values = cases.pixels(rng, (1, 2, 4, 6))
     per_unit = (np.array([7, 5]) - align_corners) / 2
-    how = "cubic", "wrap", align_corners
-    expected = gridsample.grid_sample_vjp(values, image, grids["pixel"], *how, coords="pixel")
+    options = "cubic", "wrap", align_corners
+    expected = gridsample.grid_sample_vjp(values, image, grids["pixel"], *options, coords="pixel")
     for coords, grid in grids.items():
-        found = gridsample.grid_sample_vjp(values, image, grid, *how, coords=coords)
-        assert_close(found[0], expected[0])
+        result = gridsample.grid_sample_vjp(values, image, grid, *options, coords=coords)
+        assert_close(result[0], expected[0])
         factor = per_unit if coords == "normalized" else 1.0
-        assert_close(found[1], expected[1] * factor)
+        assert_close(result[1], expected[1] * factor)
 
 
 # Fill values, and what is outside -----------------------------------------------------------------
@@ -299,13 +299,13 @@ def test_gradients_are_in_the_grid_s_units(align_corners: bool) -> None:
 def test_fill_values_in_worked_examples() -> None:
     image = np.array([[[1.0, 2.0], [3.0, 4.0]]]).transpose(0, 2, 1)  # two channels of two pixels
     grid = np.array([[[-0.5], [0.5], [9.0], [np.nan]]])
-    how = {"mode": "linear", "padding_mode": "constant", "coords": "pixel"}
-    one = gridsample.grid_sample(image, grid, **how, fill_value=5)
-    np.testing.assert_array_equal(one, [[[3, 2, 5, np.nan], [3.5, 3, 5, np.nan]]])
-    two = gridsample.grid_sample(image, grid, **how, fill_value=[5, -1])
+    options = {"mode": "linear", "padding_mode": "constant", "coords": "pixel"}
+    single = gridsample.grid_sample(image, grid, **options, fill_value=5)
+    np.testing.assert_array_equal(single, [[[3, 2, 5, np.nan], [3.5, 3, 5, np.nan]]])
+    two = gridsample.grid_sample(image, grid, **options, fill_value=[5, -1])
     np.testing.assert_array_equal(two, [[[3, 2, 5, np.nan], [0.5, 3, -1, np.nan]]])
     last = gridsample.grid_sample(
-        np.moveaxis(image, 1, -1), grid, **how, fill_value=(5, -1), channel_axis=-1
+        np.moveaxis(image, 1, -1), grid, **options, fill_value=(5, -1), channel_axis=-1
     )
     np.testing.assert_array_equal(np.moveaxis(last, -1, 1), two)
 
@@ -326,52 +326,52 @@ def test_a_fill_is_refused_by_its_shape_before_it_is_looked_at(library: str, sha
 def test_a_complex_image_may_have_a_complex_fill() -> None:
     image = np.full((1, 2, 3), 1 + 2j)
     grid = np.array([[[9.0], [-0.5]]])
-    how = {"padding_mode": "constant", "coords": "pixel"}
+    options = {"padding_mode": "constant", "coords": "pixel"}
     for mode in ("nearest", "linear"):
-        found = gridsample.grid_sample(image, grid, mode, **how, fill_value=[3 - 1j, 5])
+        result = gridsample.grid_sample(image, grid, mode, **options, fill_value=[3 - 1j, 5])
         expected = [[3 - 1j, 2 + 0.5j], [5, 3 + 1j]]
         if mode == "nearest":  # a tie, which goes to the even pixel
             expected = [[3 - 1j, 1 + 2j], [5, 1 + 2j]]
-        np.testing.assert_array_equal(found, [expected])
+        np.testing.assert_array_equal(result, [expected])
 
 
 @pytest.mark.parametrize("mode", ["nearest", "linear"])
 def test_integers_round_and_saturate_their_fill(mode: str) -> None:
     image, grid = np.full((1, 2, 3), 100, np.uint8), np.array([[[9.0], [np.nan]]])
-    found = gridsample.grid_sample(
+    result = gridsample.grid_sample(
         image, grid, mode, "constant", coords="pixel", fill_value=[300.2, 6.5]
     )
-    np.testing.assert_array_equal(found, [[[255, 255], [6, 6]]])
-    assert found.dtype == np.uint8
+    np.testing.assert_array_equal(result, [[[255, 255], [6, 6]]])
+    assert result.dtype == np.uint8
 
 
 @pytest.mark.parametrize("fill", [np.inf, -np.inf, np.nan])
 def test_odd_fills_of_integers(fill: float) -> None:
     image, grid = np.full((1, 1, 3), 100, np.uint8), np.array([[[9.0]]])
     for mode in ("nearest", "linear"):
-        found = gridsample.grid_sample(
+        result = gridsample.grid_sample(
             image, grid, mode, "constant", coords="pixel", fill_value=fill
         )
-        assert found.item() == (255 if fill > 0 else 0)
+        assert result.item() == (255 if fill > 0 else 0)
 
 
 def test_large_integers_are_filled_exactly() -> None:
     image, grid = np.zeros((1, 1, 3), np.int64), np.array([[[9.0]]])
     for fill in (2**63 - 1, 2**62 + 1, -(2**63)):
-        found = gridsample.grid_sample(
+        result = gridsample.grid_sample(
             image, grid, "nearest", "constant", coords="pixel", fill_value=fill
         )
-        assert found.item() == fill
+        assert result.item() == fill
 
 
 def test_the_image_ends_at_its_edges() -> None:
     image = np.arange(1.0, 5.0).reshape(1, 1, 4)
-    how = {"mode": "linear", "padding_mode": "border", "extrapolate": False, "fill_value": 9}
+    options = {"mode": "linear", "padding_mode": "border", "extrapolate": False, "fill_value": 9}
     xs = np.array([-0.5, -0.4, 0.0, 3.0, 3.4, 3.6])[np.newaxis, :, np.newaxis]
     grid = cases.coordinates(xs, (4,), False)
-    assert gridsample.grid_sample(image, grid, **how)[0, 0].tolist() == [1, 1, 1, 4, 4, 9]
-    found = gridsample.grid_sample(image, xs, **how, coords="pixel")[0, 0].tolist()
-    assert found == [9, 9, 1, 4, 9, 9]
+    assert gridsample.grid_sample(image, grid, **options)[0, 0].tolist() == [1, 1, 1, 4, 4, 9]
+    result = gridsample.grid_sample(image, xs, **options, coords="pixel")[0, 0].tolist()
+    assert result == [9, 9, 1, 4, 9, 9]
 
 
 # The mask -----------------------------------------------------------------------------------------
@@ -397,10 +397,10 @@ def test_the_mask_is_a_sample_of_ones() -> None:
     rng = cases.generator("mask")
     image, grid = cases.pixels(rng, (2, 3, 5, 7)), rng.uniform(-1.5, 1.5, (2, 30, 2))
     for mode, extrapolate in itertools.product(("nearest", "linear", "spline3"), (True, False)):
-        how = {"extrapolate": extrapolate}
-        _, mask = gridsample.grid_sample(image, grid, mode, "mirror", return_mask=True, **how)
+        options = {"extrapolate": extrapolate}
+        _, mask = gridsample.grid_sample(image, grid, mode, "mirror", return_mask=True, **options)
         ones = np.ones((1, 1, 5, 7))
-        expected = gridsample.grid_sample(ones, grid, mode, "zeros", prefilter=False, **how)
+        expected = gridsample.grid_sample(ones, grid, mode, "zeros", prefilter=False, **options)
         assert_close(mask, expected)
         assert 0 < (mask == 0).mean() < 1
 
@@ -420,9 +420,9 @@ def test_splines_interpolate_the_pixels(
     image = cases.pixels(rng, (1, 2, *spatial))
     zeros = np.zeros((1, *spatial, len(spatial)))
     more = {"fill_value": (1.5, -70.0)} if boundary == "constant" else {}
-    how = f"spline{order}", boundary, align_corners
-    found = gridsample.grid_sample(image, zeros, *how, coords="displacement", **more)
-    assert_close(found, image)
+    options = f"spline{order}", boundary, align_corners
+    result = gridsample.grid_sample(image, zeros, *options, coords="displacement", **more)
+    assert_close(result, image)
 
 
 @pytest.mark.parametrize("order", range(8))
@@ -431,8 +431,8 @@ def test_a_spline_reproduces_polynomials_up_to_its_order(order: int) -> None:
     n, x = 160, np.random.default_rng(order).uniform(75, 85, (1, 20, 1))
     for power in range(order + 1):
         image = ((np.arange(n) - 80.0) / 80)[np.newaxis, np.newaxis] ** power
-        found = gridsample.grid_sample(image, x, f"spline{order}", "mirror", coords="pixel")
-        assert_close(found[0, 0], ((x[0, :, 0] - 80) / 80) ** power)
+        result = gridsample.grid_sample(image, x, f"spline{order}", "mirror", coords="pixel")
+        assert_close(result[0, 0], ((x[0, :, 0] - 80) / 80) ** power)
     if order:  # and its derivative, of the last power
         image *= 80**order
         slope = gridsample.grid_gradient(image, x, f"spline{order}", "mirror", coords="pixel")
@@ -444,10 +444,10 @@ def test_a_spline_reproduces_polynomials_up_to_its_order(order: int) -> None:
 def test_a_constant_stays_constant_and_its_slope_is_zero(mode: str) -> None:
     x = np.random.default_rng(0).uniform(-20, 30, (1, 50, 1))
     image = np.full((1, 1, 9), 3.0)
-    turn = METHODS.index(mode)
-    for boundary in ("symmetric", "mirror", "wrap", "border")[turn % 2 :: 2]:
-        found = gridsample.grid_sample(image, x, mode, boundary, coords="pixel")
-        assert_close(found, np.full((1, 1, 50), 3.0))
+    k = METHODS.index(mode)
+    for boundary in ("symmetric", "mirror", "wrap", "border")[k % 2 :: 2]:
+        result = gridsample.grid_sample(image, x, mode, boundary, coords="pixel")
+        assert_close(result, np.full((1, 1, 50), 3.0))
         slope = gridsample.grid_gradient(image, x, mode, boundary, coords="pixel")
         assert_close(slope, np.zeros((1, 1, 50, 1)), 1e-11)
 
@@ -458,18 +458,18 @@ def test_a_spline_s_output_has_the_input_s_type(dtype: str) -> None:
     image, grid = cases.pixels(rng, (1, 2, 5, 7), dtype), rng.uniform(-1, 1, (1, 20, 2))
     if dtype == "complex128":
         grid = grid.astype("float64")
-    found = gridsample.grid_sample(image, grid, "spline3", "mirror")
-    assert found.dtype == image.dtype
+    result = gridsample.grid_sample(image, grid, "spline3", "mirror")
+    assert result.dtype == image.dtype
     wide = image if dtype == "complex128" else image.astype(float)
     parts = [wide.real, wide.imag] if dtype == "complex128" else [wide]
     exact = [gridsample.grid_sample(part, grid, "spline3", "mirror") for part in parts]
     if dtype == "complex128":
-        assert_close(found, exact[0] + 1j * exact[1])
+        assert_close(result, exact[0] + 1j * exact[1])
     elif dtype == "float16":
-        assert_close(found.astype(float), exact[0], 1e-3)
+        assert_close(result.astype(float), exact[0], 1e-3)
     else:
         ends = (0, 1) if dtype == "bool" else (0, 255)
-        np.testing.assert_array_equal(found, np.clip(np.rint(exact[0]), *ends))
+        np.testing.assert_array_equal(result, np.clip(np.rint(exact[0]), *ends))
 
 
 @pytest.mark.parametrize("channel_axis", [1, -1])
@@ -478,19 +478,19 @@ def test_channels_may_come_last(channels: int, channel_axis: int) -> None:
     rng = cases.generator("last", channels)
     image, grid = cases.pixels(rng, (2, channels, 5, 7)), rng.uniform(-1.5, 1.5, (2, 4, 3, 2))
     values, fill = cases.pixels(rng, (2, channels, 4, 3)), rng.standard_normal(channels)
-    how = ("spline3", "linear"), ("constant", "wrap")
+    options = ("spline3", "linear"), ("constant", "wrap")
 
-    def given(array: Array) -> Array:
+    def moved(array: Array) -> Array:
         return np.ascontiguousarray(np.moveaxis(array, 1, channel_axis))
 
     more = {"fill_value": fill, "channel_axis": channel_axis}
-    found = gridsample.grid_sample(given(image), grid, *how, **more)
-    expected = gridsample.grid_sample(image, grid, *how, fill_value=fill)
-    assert_close(found, given(expected))
-    found = gridsample.grid_sample_vjp(given(values), given(image), grid, *how, **more)
-    expected = gridsample.grid_sample_vjp(values, image, grid, *how, fill_value=fill)
-    assert_close(found[0], given(expected[0]))
-    assert_close(found[1], expected[1])
+    result = gridsample.grid_sample(moved(image), grid, *options, **more)
+    expected = gridsample.grid_sample(image, grid, *options, fill_value=fill)
+    assert_close(result, moved(expected))
+    result = gridsample.grid_sample_vjp(moved(values), moved(image), grid, *options, **more)
+    expected = gridsample.grid_sample_vjp(values, image, grid, *options, fill_value=fill)
+    assert_close(result[0], moved(expected[0]))
+    assert_close(result[1], expected[1])
 
 
 def test_inputs_are_not_modified() -> None:
@@ -551,8 +551,8 @@ def test_return_mask_must_be_bool() -> None:
 
 
 def test_a_fill_of_zero_is_used_anywhere() -> None:
-    found = gridsample.grid_sample(IMAGE, GRID, fill_value=[0, -0.0])
-    np.testing.assert_array_equal(found, gridsample.grid_sample(IMAGE, GRID))
+    result = gridsample.grid_sample(IMAGE, GRID, fill_value=[0, -0.0])
+    np.testing.assert_array_equal(result, gridsample.grid_sample(IMAGE, GRID))
 
 
 # Tensors: more in tests/backends/test_torch_options.py -------------------------------------------
@@ -566,8 +566,8 @@ def test_tensors_match_arrays_under_every_boundary(boundary: str) -> None:
     image, grid = cases.pixels(rng, (1, 2, 5, 7)), rng.uniform(-2, 2, (1, 9, 2))
     for mode in ("nearest", "linear", "mitchell"):
         tensors = torch.from_numpy(image), torch.from_numpy(grid)
-        found = gridsample.grid_sample(*tensors, mode, boundary).numpy()
-        assert_close(found, gridsample.grid_sample(image, grid, mode, boundary))
+        result = gridsample.grid_sample(*tensors, mode, boundary).numpy()
+        assert_close(result, gridsample.grid_sample(image, grid, mode, boundary))
 
 
 # ---- ties ----------------------------------------------------------------------------------------
@@ -589,12 +589,12 @@ def test_ties_can_round_up(rank, boundary, dtype):
         upper = axis.fold(places, sizes - 1.0, 2.0, axis.REFLECTION, 1)[0]
     upper = np.floor(upper + 0.5)
     options = {"padding_mode": boundary, "coords": "pixel"}
-    got = grid_sample(image, places, method, **options)
-    np.testing.assert_array_equal(got, grid_sample(image, upper, "nearest", **options))
+    result = grid_sample(image, places, method, **options)
+    np.testing.assert_array_equal(result, grid_sample(image, upper, "nearest", **options))
     ties = (places % 1 == 0.5).any(axis=-1)
-    assert ties.any() and (got != grid_sample(image, places, "nearest", **options)).any()
+    assert ties.any() and (result != grid_sample(image, places, "nearest", **options)).any()
     if dtype == "float32":
-        upstream = rng.integers(-9, 9, got.shape).astype(dtype)
-        one = grid_sample_vjp(upstream, image, places, method, **options)[0]
+        upstream = rng.integers(-9, 9, result.shape).astype(dtype)
+        gradient = grid_sample_vjp(upstream, image, places, method, **options)[0]
         other = grid_sample_vjp(upstream, image, upper, "nearest", **options)[0]
-        np.testing.assert_array_equal(one, other)
+        np.testing.assert_array_equal(gradient, other)

@@ -33,16 +33,16 @@ def test_every_method_matches_its_matrices_and_transposes(
     for (spatial, size), align, axis in cases.covering(SHAPES[rank], (False, True), (1, -1)):
         rng = cases.generator(spatial, size)
         image = cases.pixels(rng, (2, 3, *spatial))
-        how = {"mode": method, "antialias": smooth, **corners(method, align)}
-        given = np.moveaxis(image, 1, axis)
+        options = {"mode": method, "antialias": smooth, **corners(method, align)}
+        moved = np.moveaxis(image, 1, axis)
         expected = matrices(spatial, size, method, align, smooth)
-        out = gridsample.interpolate(given, size, channel_axis=axis, **how)
+        out = gridsample.interpolate(moved, size, channel_axis=axis, **options)
         np.testing.assert_allclose(
             np.moveaxis(out, axis, 1), dense(image, expected), rtol=0, atol=1e-12
         )
         values = cases.pixels(rng, (2, 3, *size))
         back = gridsample.interpolate_vjp(
-            np.moveaxis(values, 1, axis), given, size, channel_axis=axis, **how
+            np.moveaxis(values, 1, axis), moved, size, channel_axis=axis, **options
         )
         transposed = dense(values, [matrix.T for matrix in expected])
         np.testing.assert_allclose(np.moveaxis(back, axis, 1), transposed, rtol=0, atol=1e-11)
@@ -75,8 +75,8 @@ def test_every_dtype(
         # Half a unit of rounding, and that of sums: in single precision up to 16 bits.
         slack = 0.5 + 8 * float(high) * float(np.finfo("f8" if wide else "f4").eps)
         slack = 1.0 if kind == np.uint8 else slack
-        off = np.abs(out.astype(float) - np.clip(exact, low, high))
-        assert off.max() <= slack
+        error = np.abs(out.astype(float) - np.clip(exact, low, high))
+        assert error.max() <= slack
 
 
 @pytest.mark.covering(ordinary=1, slow=2)
@@ -86,10 +86,10 @@ def test_any_memory_layout(layout: str, method: str) -> None:
     for dtype in ("float32", "uint8", "complex128"):
         image = cases.pixels(cases.generator(layout), (2, 3, 6, 5), dtype)
         laid = cases.LAYOUTS[layout](image)
-        plain = np.ascontiguousarray(laid, dtype)
+        contiguous = np.ascontiguousarray(laid, dtype)
         for axis in (1, -1):
-            given, same = np.moveaxis(laid, 1, axis), np.moveaxis(plain, 1, axis)
-            out = gridsample.interpolate(given, (4, 9), mode=method, channel_axis=axis)
+            strided, same = np.moveaxis(laid, 1, axis), np.moveaxis(contiguous, 1, axis)
+            out = gridsample.interpolate(strided, (4, 9), mode=method, channel_axis=axis)
             expected = gridsample.interpolate(same, (4, 9), mode=method, channel_axis=axis)
             np.testing.assert_array_equal(out, expected)
 
@@ -111,13 +111,13 @@ def test_results_do_not_depend_on_threads_and_pieces(
         pixels = cases.pixels(cases.generator(shape), shape, "float32")
         image = np.ascontiguousarray(np.moveaxis(pixels, 1, axis))
         monkeypatch.setattr(planning, "PIECE", 1 << 18)
-        how = {"mode": method, "channel_axis": axis}
-        whole = gridsample.interpolate(image, size, **how, threads=1)
+        options = {"mode": method, "channel_axis": axis}
+        expected = gridsample.interpolate(image, size, **options, threads=1)
         for piece in (64, 1000):
             monkeypatch.setattr(planning, "PIECE", piece)
             for threads in (1, 3):
-                out = gridsample.interpolate(image, size, **how, threads=threads)
-                np.testing.assert_array_equal(out, whole)
+                out = gridsample.interpolate(image, size, **options, threads=threads)
+                np.testing.assert_array_equal(out, expected)
 
 
 def test_modes_for_each_axis_are_in_x_y_z_order() -> None:
@@ -144,10 +144,12 @@ def test_nothing_outside_a_window_is_read_into_a_sum() -> None:
 def test_resizing_to_width_one_keeps_rows_separate(aligned: bool) -> None:
     """As for one axis after the other, unlike torch 2.13: there, every row is the first one."""
     image = np.arange(20.0).reshape(1, 2, 5, 2) ** 2
-    how: Any = {"mode": "linear", "antialias": True, "align_corners": aligned}
-    once = gridsample.interpolate(image, (4, 1), **how)
-    twice = gridsample.interpolate(gridsample.interpolate(image, (4, 2), **how), (4, 1), **how)
-    np.testing.assert_allclose(once, twice, rtol=1e-14)
+    options: Any = {"mode": "linear", "antialias": True, "align_corners": aligned}
+    once = gridsample.interpolate(image, (4, 1), **options)
+    stepwise = gridsample.interpolate(
+        gridsample.interpolate(image, (4, 2), **options), (4, 1), **options
+    )
+    np.testing.assert_allclose(once, stepwise, rtol=1e-14)
     assert (np.diff(once[..., 0]) > 0).all()
 
 
@@ -197,8 +199,8 @@ def test_splines_resized_to_the_same_size_are_unchanged(order: int) -> None:
     for n in (*range(1, 41), 200):
         image = cases.pixels(cases.generator("own size", n), (2, 3, n))
         for align, smooth in itertools.product((False, True), repeat=2):
-            how: dict[str, Any] = {"align_corners": align, "antialias": smooth}
-            out = gridsample.interpolate(image, n, mode=f"spline{order}", **how)
+            options: dict[str, Any] = {"align_corners": align, "antialias": smooth}
+            out = gridsample.interpolate(image, n, mode=f"spline{order}", **options)
             np.testing.assert_allclose(out, image, rtol=0, atol=1e-13)
 
 
@@ -212,10 +214,10 @@ def test_unregistered_methods_match_their_matrices_and_transposes(mode: Method) 
             axis_map(described(n, m, mode, False, smooth)).dense()
             for n, m in zip(spatial, size, strict=True)
         ]
-        how: dict[str, Any] = {"mode": (mode, mode), "antialias": smooth}
-        out = gridsample.interpolate(image, size, **how)
+        options: dict[str, Any] = {"mode": (mode, mode), "antialias": smooth}
+        out = gridsample.interpolate(image, size, **options)
         np.testing.assert_allclose(out, dense(image, each), rtol=0, atol=1e-12)
-        back = gridsample.interpolate_vjp(values, image, size, **how)
+        back = gridsample.interpolate_vjp(values, image, size, **options)
         transposed = dense(values, [matrix.T for matrix in each])
         np.testing.assert_allclose(back, transposed, rtol=0, atol=1e-12)
 
@@ -223,9 +225,9 @@ def test_unregistered_methods_match_their_matrices_and_transposes(mode: Method) 
 @pytest.mark.parametrize("mode", [LOPSIDED, SLOPE])
 def test_methods_without_antialiasing_are_rejected(mode: Method) -> None:
     image = np.zeros((1, 1, 4, 5))
-    for given in (image, torch.from_numpy(image)):
+    for array in (image, torch.from_numpy(image)):
         with pytest.raises(ValueError, match=f"mode '{mode.name}' do not; accepted: antialias=Fal"):
-            gridsample.interpolate(given, 3, mode=("linear", mode), antialias=True)
+            gridsample.interpolate(array, 3, mode=("linear", mode), antialias=True)
 
 
 @pytest.mark.parametrize("mode", ["area", "gaussian", "nearest-exact"])
@@ -315,11 +317,11 @@ IMAGE = np.zeros((1, 1, 4, 5))
         ({"size": 3, "threads": 0}, ValueError, "threads must be"),
     ],
 )
-@pytest.mark.parametrize("kind", ["array", "tensor"])
+@pytest.mark.parametrize("library", ["array", "tensor"])
 def test_invalid_arguments_are_rejected(
-    options: dict[str, Any], error: type[Exception], match: str, kind: str
+    options: dict[str, Any], error: type[Exception], match: str, library: str
 ) -> None:
-    image: Any = IMAGE if kind == "array" else torch.from_numpy(IMAGE)
+    image: Any = IMAGE if library == "array" else torch.from_numpy(IMAGE)
     with pytest.raises(error, match=match):
         gridsample.interpolate(image, **options)
 
@@ -336,19 +338,21 @@ def test_invalid_images_are_rejected() -> None:
     with pytest.raises(TypeError, match="no gradient"):
         gridsample.interpolate_vjp(np.zeros((1, 1, 2)), np.zeros((1, 1, 3), int), 2)
     tensor = torch.zeros(1, 1, 2)
-    for given, match in (
+    for arguments, match in (
         ((tensor, tensor.int()), "input has dtype .* no gradient"),
         ((tensor.int(), tensor), "grad_output has dtype .* no gradient"),
         ((tensor.to(torch.complex64), tensor), "but input is real"),
         ((tensor.numpy(), tensor), "grad_output is a numpy.ndarray, but input is a tensor"),
     ):
         with pytest.raises(TypeError, match=match):
-            gridsample.interpolate_vjp(*given, 2)
+            gridsample.interpolate_vjp(*arguments, 2)
     with pytest.raises(TypeError, match="but input is real"):
         gridsample.interpolate_vjp(np.ones((1, 1, 2), complex), np.zeros((1, 1, 3)), 2)
-    for kind in (np.asarray, torch.from_numpy):
+    for convert in (np.asarray, torch.from_numpy):
         with pytest.raises(ValueError, match=r"output's shape, \(1, 1, 2\)"):
-            gridsample.interpolate_vjp(kind(np.zeros((1, 1, 5))), kind(np.zeros((1, 1, 3))), 2)
+            gridsample.interpolate_vjp(
+                convert(np.zeros((1, 1, 5))), convert(np.zeros((1, 1, 3))), 2
+            )
 
 
 def test_nothing_is_loaded_before_it_is_needed() -> None:
@@ -376,8 +380,8 @@ def test_long_lines_beside_an_axis_whose_pixels_are_only_copied(mode: str, dtype
     sizes = [((1536, 1), (1540, 4)), ((2000, 1), (1024, 2)), ((1, 1025), (2, 2050))]
     for shape, size in sizes:
         image = np.arange(math.prod(shape)).reshape(1, 1, *shape) % 2
-        found = gridsample.interpolate(image.astype(dtype), size, mode=mode)
+        result = gridsample.interpolate(image.astype(dtype), size, mode=mode)
         exact = gridsample.interpolate(image.astype(np.float64), size, mode=mode)
         slack = 1e-2 if np.dtype(dtype).kind == "f" else 0.5 + 1e-9
         expected = np.clip(exact, 0, 1) if dtype in ("bool", "uint8") else exact
-        np.testing.assert_allclose(found.astype(float), expected, rtol=0, atol=slack)
+        np.testing.assert_allclose(result.astype(float), expected, rtol=0, atol=slack)

@@ -75,8 +75,8 @@ def test_two_by_two_pixels_at_once(dtype: str, channels: int) -> None:
     ):
         image = cases.pixels(cases.generator(dtype), (2, *spatial, channels), kind)
         # What lies past an array is poisoned, lest it take part.
-        room = np.full(image.size + 8, np.nan, kind)
-        image = room[: image.size].reshape(image.shape)
+        memory = np.full(image.size + 8, np.nan, kind)
+        image = memory[: image.size].reshape(image.shape)
         image[...] = cases.pixels(cases.generator(dtype), image.shape, kind)
         first = np.moveaxis(image, -1, 1)
         expected = dense(first, matrices(spatial, size, mode, False, False))
@@ -102,17 +102,17 @@ def test_bands_of_rows_match_the_full_image(
     method: str, dtype: str, shape: tuple[int, ...], size: tuple[int, ...], smooth: bool, rows: int
 ) -> None:
     image = cases.pixels(cases.generator("rows"), shape, dtype)
-    how: dict[str, Any] = {"mode": method, "antialias": smooth}
+    options: dict[str, Any] = {"mode": method, "antialias": smooth}
     read: list[tuple[int, int]] = []
 
     def band(begin: int, end: int) -> Array:
         read.append((begin, end))
         return image[begin:end]
 
-    made = [*resize_rows(band, shape, size, rows=rows, **how)]
-    whole = gridsample.interpolate(image[None], size, channel_axis=-1, **how)[0]
-    assert {len(part) for part in made[:-1]} <= {rows}
-    off = np.abs(np.concatenate(made).astype(float) - whole.astype(float)).max()
+    result = [*resize_rows(band, shape, size, rows=rows, **options)]
+    expected = gridsample.interpolate(image[None], size, channel_axis=-1, **options)[0]
+    assert {len(part) for part in result[:-1]} <= {rows}
+    error = np.abs(np.concatenate(result).astype(float) - expected.astype(float)).max()
     # Bytes are rounded between two axes, whose order is chosen for each band.
-    assert off <= (1e-12 if dtype == "float64" else 1)
+    assert error <= (1e-12 if dtype == "float64" else 1)
     assert read == sorted(read)

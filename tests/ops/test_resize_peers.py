@@ -33,9 +33,9 @@ def test_bytes_are_within_one_of_the_real_result(method: str, smooth: bool) -> N
     ):
         # Extremes, where weights below 0 overshoot most.
         image = rng.choice(np.array([0, 0, 255, 255, 1, 97], np.uint8), shape)
-        how = {"mode": method, "antialias": smooth, "channel_axis": -1}
-        out = gridsample.interpolate(image, size, **how).astype(int)
-        exact = gridsample.interpolate(image.astype(float), size, **how)
+        options = {"mode": method, "antialias": smooth, "channel_axis": -1}
+        out = gridsample.interpolate(image, size, **options).astype(int)
+        exact = gridsample.interpolate(image.astype(float), size, **options)
         assert np.abs(out - np.clip(np.rint(exact), 0, 255)).max() <= 1
 
 
@@ -71,18 +71,18 @@ def test_antialiased_bytes_match_pillow(method: str, size: tuple[int, int]) -> N
 
 def torch_cases() -> list[tuple[int, str, dict[str, Any]]]:
     """What torch.nn.functional.interpolate has."""
-    plain: list[tuple[int, str, dict[str, Any]]] = [
+    calls: list[tuple[int, str, dict[str, Any]]] = [
         (rank, mode, {}) for rank in (1, 2, 3) for mode in ("nearest", "nearest-exact", "area")
     ]
     for rank, mode in ((1, "linear"), (2, "bilinear"), (3, "trilinear"), (2, "bicubic")):
-        plain += [(rank, mode, {"align_corners": align}) for align in (False, True)]
-    plain += [(2, mode, {"antialias": True}) for mode in ("bilinear", "bicubic", "lanczos")]
-    return plain
+        calls += [(rank, mode, {"align_corners": align}) for align in (False, True)]
+    calls += [(2, mode, {"antialias": True}) for mode in ("bilinear", "bicubic", "lanczos")]
+    return calls
 
 
 # Each type with some, and with all when slow.
 @pytest.mark.parametrize(
-    ("rank", "mode", "how", "dtype"),
+    ("rank", "mode", "options", "dtype"),
     [
         pytest.param(*case, dtype, marks=[pytest.mark.slow] * ((i + k) % 4 != 0))
         for i, case in enumerate(torch_cases())
@@ -90,31 +90,31 @@ def torch_cases() -> list[tuple[int, str, dict[str, Any]]]:
     ],
 )
 def test_forward_and_backward_match_torch(
-    rank: int, mode: str, how: dict[str, Any], dtype: torch.dtype
+    rank: int, mode: str, options: dict[str, Any], dtype: torch.dtype
 ) -> None:
     torch.manual_seed(0)
     # Positions of torch are in single precision, but for doubles: off by so much of a pixel.
     eps = torch.finfo(dtype).eps
-    if "antialias" in how and eps > 1e-6:
+    if "antialias" in options and eps > 1e-6:
         with pytest.raises(NotImplementedError):  # if it ever has these, they are to be compared
-            functional.interpolate(torch.ones(1, 1, 4, 4, dtype=dtype), 2, mode=mode, **how)
+            functional.interpolate(torch.ones(1, 1, 4, 4, dtype=dtype), 2, mode=mode, **options)
         return
     tolerance = 1e-12 if dtype == torch.float64 else 16 * max(eps, 64 * 2.0**-24)
     scale = [0.6, 1.7, 2.3][:rank]
     for i, (spatial, size) in enumerate(SHAPES[rank]):
         # Sizes for every second shape and factors for the others; of 16 bits the other way around.
         both: tuple[dict[str, Any], ...] = ({"size": size}, {"scale_factor": scale})
-        options = both[(i + (eps < 1e-6)) % 2]
-        if "scale_factor" in options and min(math.floor(n * 0.6) for n in spatial) < 1:
+        sizing = both[(i + (eps < 1e-6)) % 2]
+        if "scale_factor" in sizing and min(math.floor(n * 0.6) for n in spatial) < 1:
             continue
         image = torch.randn(2, 3, *spatial, dtype=dtype)
         results = []
         for function in (gridsample.interpolate, functional.interpolate):
             leaf = image.clone().requires_grad_()
-            out = function(leaf, mode=mode, **options, **how)
+            out = function(leaf, mode=mode, **sizing, **options)
             grad = torch.autograd.grad(out, leaf, torch.ones_like(out))[0]
             # Torch's gradient of this takes the wrong factor for x: it is no adjoint.
-            wrong = (rank, mode) == (3, "nearest") and "scale_factor" in options
+            wrong = (rank, mode) == (3, "nearest") and "scale_factor" in sizing
             results.append((out.detach(), out.detach() if wrong else grad))
         for mine, theirs in zip(*results, strict=True):
             assert mine.dtype == theirs.dtype
@@ -130,14 +130,14 @@ def test_bytes_match_torch(mode: str) -> None:
     for last, smooth in itertools.product((False, True), (False, True)):
         if smooth and mode.startswith("nearest"):
             continue
-        given = image.contiguous(memory_format=torch.channels_last) if last else image
+        tensor = image.contiguous(memory_format=torch.channels_last) if last else image
         for size in ((17, 53), (60, 20), (30, 41)):
-            how: dict[str, Any] = {"size": size, "mode": mode, "antialias": smooth}
-            mine = gridsample.interpolate(given, **how)
-            theirs = functional.interpolate(given, **how)
+            options: dict[str, Any] = {"size": size, "mode": mode, "antialias": smooth}
+            mine = gridsample.interpolate(tensor, **options)
+            theirs = functional.interpolate(tensor, **options)
             # Both are within one of the real result; nearest is the same.
-            off = (mine.int() - theirs.int()).abs().max()
-            assert off <= (0 if mode.startswith("nearest") else 1)
+            error = (mine.int() - theirs.int()).abs().max()
+            assert error <= (0 if mode.startswith("nearest") else 1)
             assert mine.is_contiguous(memory_format=torch.channels_last) == last
 
 

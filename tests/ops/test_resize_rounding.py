@@ -110,11 +110,11 @@ def test_results_do_not_depend_on_pieces(monkeypatch: pytest.MonkeyPatch) -> Non
     image = extremes(2, 3, 70, 50)
     options: dict[str, Any] = {"mode": "cubic", "antialias": True, "rounding": "pillow"}
     for size in ((40, 80), (20, 30)):
-        whole = gridsample.interpolate(image, size, threads=1, **options)
+        expected = gridsample.interpolate(image, size, threads=1, **options)
         with monkeypatch.context() as patch:
             patch.setattr(planning, "PIECE", 500)
             parts = gridsample.interpolate(image, size, threads=2, **options)
-        np.testing.assert_array_equal(parts, whole)
+        np.testing.assert_array_equal(parts, expected)
 
 
 def test_rounding_does_not_affect_derivatives() -> None:

@@ -78,8 +78,8 @@ def test_counts_are_splats_of_ones_and_equal_values_are_kept(mode: str, channel_
     result = gridsample.splat(np.full(shape, 2.5), grid, (6, 7), **more, normalize=True)
     expected = np.broadcast_to(np.where(count == 0, 0.0, 2.5), result.shape)
     # Where weights cancel, the count is only as exact as the weights that it sums.
-    sure = np.broadcast_to((np.abs(count) > 1e-3) | (count == 0), result.shape)
-    assert_close(result[sure], expected[sure], 1e-11)
+    certain = np.broadcast_to((np.abs(count) > 1e-3) | (count == 0), result.shape)
+    assert_close(result[certain], expected[certain], 1e-11)
     assert mode == "spline3" or (count == 0).any()
 
 

@@ -26,16 +26,16 @@ def test_distances_are_in_pixels(align_corners: bool) -> None:
     positions = [
         gridsample.fields.to_pixel(array, (9, 11), align_corners) for array in (GRID, TARGET)
     ]
-    wanted = ((positions[0] - positions[1]) ** 2).sum(-1).mean()
+    expected = ((positions[0] - positions[1]) ** 2).sum(-1).mean()
     result = grid_distance(GRID, TARGET, (9, 11), align_corners)
-    np.testing.assert_allclose(result, wanted, rtol=1e-12)
-    np.testing.assert_allclose(grid_distance(*positions, coords="pixel"), wanted, rtol=1e-12)
+    np.testing.assert_allclose(result, expected, rtol=1e-12)
+    np.testing.assert_allclose(grid_distance(*positions, coords="pixel"), expected, rtol=1e-12)
     missing = GRID.copy()
     missing[1, 2, 3, 0] = np.nan
     kept = np.isfinite(missing).all(-1)
-    wanted = ((positions[0] - positions[1]) ** 2).sum(-1)[kept].mean()
+    expected = ((positions[0] - positions[1]) ** 2).sum(-1)[kept].mean()
     result = grid_distance(missing, TARGET, (9, 11), align_corners)
-    np.testing.assert_allclose(result, wanted, rtol=1e-12)
+    np.testing.assert_allclose(result, expected, rtol=1e-12)
 
 
 def test_the_gradient_of_the_distance() -> None:
@@ -50,13 +50,13 @@ def test_the_gradient_of_the_distance() -> None:
 
 def test_the_distance_of_images() -> None:
     samples = [gridsample.grid_sample(IMAGE, array) for array in (GRID, TARGET)]
-    wanted = ((samples[0] - samples[1]) ** 2).mean()
-    np.testing.assert_allclose(rectified_distance(IMAGE, GRID, TARGET), wanted, rtol=1e-12)
+    expected = ((samples[0] - samples[1]) ** 2).mean()
+    np.testing.assert_allclose(rectified_distance(IMAGE, GRID, TARGET), expected, rtol=1e-12)
     missing = GRID.copy()
     missing[1, 2, 3, 0] = np.nan
     kept = np.isfinite(missing).all(-1)[:, None].repeat(3, 1)
-    wanted = ((samples[0] - samples[1]) ** 2)[kept].mean()
-    np.testing.assert_allclose(rectified_distance(IMAGE, missing, TARGET), wanted, rtol=1e-12)
+    expected = ((samples[0] - samples[1]) ** 2)[kept].mean()
+    np.testing.assert_allclose(rectified_distance(IMAGE, missing, TARGET), expected, rtol=1e-12)
     result = rectified_distance_vjp(1.0, IMAGE, missing, TARGET)
     assert np.isfinite(result).all()
     assert not result[1, 2, 3].any()

@@ -59,8 +59,8 @@ def about_centre(part: Any, shift: Any, size: tuple[int, ...], last: Any = None)
     matrix[:rank, :rank], matrix[:rank, rank] = part, shift
     if last is not None:
         matrix[rank, :rank] = last
-    whole = back @ matrix @ to
-    return whole / whole[rank, rank]
+    composed = back @ matrix @ to
+    return composed / composed[rank, rank]
 
 
 def rotation(degrees: float) -> np.ndarray:
@@ -120,7 +120,7 @@ def test_known_matrices_are_found(model: str) -> None:
 @pytest.mark.parametrize("loss", cases.slow_after(1, ["ncc", "l1", "lncc", "mi", "callable"]))
 def test_every_loss_finds_an_affine_map(loss: str) -> None:
     fixed, moving = images(MAPS["affine"], SIDE, SIDE)
-    given: Any = loss
+    custom: Any = loss
     if loss == "ncc":
         moving = 3 * moving - 7
     elif loss == "lncc":
@@ -129,10 +129,10 @@ def test_every_loss_finds_an_affine_map(loss: str) -> None:
         moving = np.exp(-moving)  # the contrast is inverted, and not linear
     elif loss == "callable":
 
-        def given(w: torch.Tensor, f: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+        def custom(w: torch.Tensor, f: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
             return (weight * ((w - f).square() + 1e-4).sqrt()).sum() / weight.sum()
 
-    result = register(fixed, moving, "affine", given)
+    result = register(fixed, moving, "affine", custom)
     assert error(result, MAPS["affine"]) < (0.5 if loss == "lncc" else 0.1)
 
 
@@ -162,14 +162,14 @@ def test_known_fields_are_found(model: str, options: dict[str, Any]) -> None:
     assert result.matrix is None
     assert result.theta is None
     inside = ((true >= 0) & (true <= SIDE - 1)).all(-1)
-    found = pixels(SIDE, SIDE) + result.field[0]
-    apart = np.sqrt(((found - true) ** 2).sum(-1))[inside]
+    positions = pixels(SIDE, SIDE) + result.field[0]
+    apart = np.sqrt(((positions - true) ** 2).sum(-1))[inside]
     assert apart.mean() < 0.5
     assert fields.regularity(result.field).folded == 0
     if model == "velocity":  # T(x) = start @ (x + exp(v)(x))
         inner = pixels(SIDE, SIDE) + fields.exp(result.velocity)[0]
         again = moved(result.start[0], inner)
-        np.testing.assert_allclose(again, found, rtol=0, atol=0.02)
+        np.testing.assert_allclose(again, positions, rtol=0, atol=0.02)
     else:
         assert result.velocity is None
 
@@ -192,31 +192,33 @@ def test_volumes_with_spacing() -> None:
 
 @pytest.mark.slow
 def test_layouts_dtypes_and_libraries_agree() -> None:
-    fixed, moving = (one.astype(np.float32) for one in images(MAPS["rigid"], SIDE, SIDE))
-    plain = register(fixed, moving, "rigid")
+    fixed, moving = (picture.astype(np.float32) for picture in images(MAPS["rigid"], SIDE, SIDE))
+    expected = register(fixed, moving, "rigid")
     both = np.stack([fixed, moving])[:, None]  # N = 2: each is aligned with the moving image
     batch = register(both, moving[None, None], "rigid")
-    np.testing.assert_allclose(batch.matrix[0], plain.matrix[0], rtol=0, atol=1e-6)
+    np.testing.assert_allclose(batch.matrix[0], expected.matrix[0], rtol=0, atol=1e-6)
     np.testing.assert_allclose(batch.matrix[1], np.eye(3), rtol=0, atol=1e-3)
     assert batch.warped.shape == (2, 1, SIDE, SIDE)
     assert {stage.item for stage in batch.history} == {0, 1}
     last = register(fixed[None, ..., None], moving[None, ..., None], "rigid", channel_axis=-1)
-    np.testing.assert_allclose(last.matrix, plain.matrix, rtol=0, atol=1e-6)
+    np.testing.assert_allclose(last.matrix, expected.matrix, rtol=0, atol=1e-6)
     assert last.warped.shape == (1, SIDE, SIDE, 1)
     shares: list[float] = []
-    tensors = [torch.from_numpy(one).requires_grad_() for one in (fixed, moving)]
-    found = register(*tensors, "rigid")
+    tensors = [torch.from_numpy(picture).requires_grad_() for picture in (fixed, moving)]
+    registered = register(*tensors, "rigid")
     register(*tensors, "homography", progress=shares.append)
-    assert isinstance(found.matrix, torch.Tensor)
-    assert isinstance(found.warped, torch.Tensor)
-    assert not found.warped.requires_grad
-    np.testing.assert_allclose(found.matrix, plain.matrix, rtol=0, atol=1e-6)
+    assert isinstance(registered.matrix, torch.Tensor)
+    assert isinstance(registered.warped, torch.Tensor)
+    assert not registered.warped.requires_grad
+    np.testing.assert_allclose(registered.matrix, expected.matrix, rtol=0, atol=1e-6)
     assert shares == sorted(shares)
     assert shares[-1] == 1
-    numbers = [np.rint((one - moving.min()) * 60).astype(np.uint8) for one in (fixed, moving)]
-    whole = register(*numbers, "rigid")
-    assert whole.warped.dtype == np.uint8
-    assert error(whole, MAPS["rigid"]) < 0.1
+    numbers = [
+        np.rint((picture - moving.min()) * 60).astype(np.uint8) for picture in (fixed, moving)
+    ]
+    from_integers = register(*numbers, "rigid")
+    assert from_integers.warped.dtype == np.uint8
+    assert error(from_integers, MAPS["rigid"]) < 0.1
 
 
 @pytest.mark.slow
@@ -244,8 +246,8 @@ def test_sizes_may_differ_and_a_start_may_be_given() -> None:
     assert result.warped.shape == (SIDE, SIDE)
     mirror = moving[:, ::-1]
     flip = np.array([[-1.0, 0, SIDE - 1], [0, 1, 0], [0, 0, 1]])
-    found = register(fixed, mirror, "rigid", initial=flip @ MAPS["rigid"])
-    assert np.linalg.det(found.matrix[0]) < 0  # no rotation is a reflection
+    registered = register(fixed, mirror, "rigid", initial=flip @ MAPS["rigid"])
+    assert np.linalg.det(registered.matrix[0]) < 0  # no rotation is a reflection
     near = register(fixed, fixed, "affine", initial="identity")
     np.testing.assert_allclose(near.matrix[0], np.eye(3), rtol=0, atol=1e-3)
 
@@ -256,8 +258,8 @@ def test_labels_are_warped() -> None:
     result = register(fixed, moving, "rigid")
     labels = np.digitize(moving, [-0.5, 0, 0.5]).astype(np.int16)
     warped = result.warp(labels, "label")
-    wanted = gridsample.grid_sample(labels[None, None], result.grid, "label")[0, 0]
-    np.testing.assert_array_equal(warped, wanted)
+    expected = gridsample.grid_sample(labels[None, None], result.grid, "label")[0, 0]
+    np.testing.assert_array_equal(warped, expected)
     both = result.warp(np.stack([moving, fixed], -1)[None], channel_axis=-1)
     np.testing.assert_allclose(both[0, ..., 0], result.warped, rtol=0, atol=1e-12)
 
@@ -393,7 +395,7 @@ GOOD = np.random.default_rng(0).normal(size=(12, 12))
 
 
 @pytest.mark.parametrize(
-    ("arguments", "options", "kind", "message"),
+    ("arguments", "options", "error", "message"),
     [
         ((GOOD, GOOD[None]), {}, ValueError, "same number of axes"),
         ((GOOD[0], GOOD[0]), {}, ValueError, r"fixed must be \(H, W\)"),
@@ -427,9 +429,9 @@ GOOD = np.random.default_rng(0).normal(size=(12, 12))
     ],
 )
 def test_invalid_images_and_options_are_rejected(
-    arguments: Any, options: Any, kind: type[Exception], message: str
+    arguments: Any, options: Any, error: type[Exception], message: str
 ) -> None:
-    with pytest.raises(kind, match=message):
+    with pytest.raises(error, match=message):
         register(*arguments, **options)
 
 
@@ -453,8 +455,8 @@ def test_transforms_in_files(tmp_path: Path) -> None:
     result = register(fixed, moving, "homography")
     for name in ("t.txt", "t.csv", "t.npy"):
         result.save(tmp_path / name)
-        found = load_transform(tmp_path / name)
-        np.testing.assert_allclose(found, result.matrix, rtol=1e-9, atol=1e-9)
+        registered = load_transform(tmp_path / name)
+        np.testing.assert_allclose(registered, result.matrix, rtol=1e-9, atol=1e-9)
     # The file holds what `homography_grid` takes by default.
     stored = np.loadtxt(tmp_path / "t.txt")
     grid = fields.homography_grid(stored, (SIDE, SIDE), (SIDE, SIDE))
@@ -543,21 +545,23 @@ def test_volumes_on_the_command_line(tmp_path: Path, scale: tuple[float, float])
     np.testing.assert_allclose(
         load_transform(words[3])[0, 7, 9, 10], (2.0, -1.0, 1.0), rtol=0, atol=0.1
     )
-    made = nibabel.load(words[2])
-    np.testing.assert_array_equal(made.affine, affine)
-    outside = made.get_fdata().T[:, :, -2:]  # 2 voxels of the fixed image show nothing
+    result = nibabel.load(words[2])
+    np.testing.assert_array_equal(result.affine, affine)
+    outside = result.get_fdata().T[:, :, -2:]  # 2 voxels of the fixed image show nothing
     np.testing.assert_array_equal(outside[2:-2, 2:-2], 0)
     inner = (slice(3, -3),) * 3
-    np.testing.assert_allclose(made.get_fdata().T[inner], fixed[inner], rtol=0, atol=0.05)
+    np.testing.assert_allclose(result.get_fdata().T[inner], fixed[inner], rtol=0, atol=0.05)
 
 
 @pytest.mark.slow
 def test_reports_show_every_kind_of_image(tmp_path: Path) -> None:
     fixed, moving = images(MAPS["translation"], SIDE, SIDE)
     for axis in (1, -1):
-        given = [np.stack([one] * 3, axis if axis < 0 else 0)[None] for one in (fixed, moving)]
-        result = register(*given, "translation", channel_axis=axis)
-        draw_report(result, *given, tmp_path / f"{axis}.png")
+        colours = [
+            np.stack([image] * 3, axis if axis < 0 else 0)[None] for image in (fixed, moving)
+        ]
+        result = register(*colours, "translation", channel_axis=axis)
+        draw_report(result, *colours, tmp_path / f"{axis}.png")
         assert (tmp_path / f"{axis}.png").stat().st_size > 10_000
     with pytest.raises(ValueError, match="spatial shape"):
-        draw_report(result, given[0][:, 1:], given[1], tmp_path / "x.png")
+        draw_report(result, colours[0][:, 1:], colours[1], tmp_path / "x.png")

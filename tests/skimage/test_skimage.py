@@ -35,27 +35,27 @@ def outcome(function, *arguments, **options):
             result = function(*arguments, **options)
         except Exception as error:
             return error, []
-    return result, sorted({one.category.__name__ for one in caught})
+    return result, sorted({warning.category.__name__ for warning in caught})
 
 
 def agree(name, *arguments, tolerance=1e-10, **options):
     """Our function gives, warns of or raises what scikit-image's of that name does."""
-    wanted, warned = outcome(getattr(theirs, name), *arguments, **options)
-    found, given = outcome(getattr(ours, name), *arguments, **options)
-    if isinstance(wanted, Exception):
-        assert isinstance(found, type(wanted)), found
+    expected, expected_warnings = outcome(getattr(theirs, name), *arguments, **options)
+    result, warned = outcome(getattr(ours, name), *arguments, **options)
+    if isinstance(expected, Exception):
+        assert isinstance(result, type(expected)), result
         return
-    if isinstance(found, Exception):
-        raise found
-    assert given == warned
-    assert found.dtype == wanted.dtype
-    assert found.shape == wanted.shape
-    exact = found.dtype.kind != "f"
-    scale = 1.0 if exact else np.nanmax(np.abs(wanted), initial=1)
+    if isinstance(result, Exception):
+        raise result
+    assert warned == expected_warnings
+    assert result.dtype == expected.dtype
+    assert result.shape == expected.shape
+    exact = result.dtype.kind != "f"
+    scale = 1.0 if exact else np.nanmax(np.abs(expected), initial=1)
     np.testing.assert_allclose(
-        found.astype(float),
-        wanted.astype(float),
-        rtol=1e-15 if found.dtype == np.uint64 else 0,  # whose sums are not exact
+        result.astype(float),
+        expected.astype(float),
+        rtol=1e-15 if result.dtype == np.uint64 else 0,  # whose sums are not exact
         atol=0 if exact else tolerance * scale,
     )
 
@@ -113,19 +113,19 @@ def test_arguments_of_resize(options):
 def test_an_image_with_nan_is_clipped_to_its_numbers():
     image = PLANE.copy()
     image[:3] = np.nan
-    found = ours.resize(image, (69, 31), 1, "edge", anti_aliasing=False)
-    wanted = theirs.resize(image, (69, 31), 1, "edge", anti_aliasing=False)
-    np.testing.assert_allclose(found[12:], wanted[12:], atol=1e-12)
-    assert np.isnan(found[:9]).all()
+    result = ours.resize(image, (69, 31), 1, "edge", anti_aliasing=False)
+    expected = theirs.resize(image, (69, 31), 1, "edge", anti_aliasing=False)
+    np.testing.assert_allclose(result[12:], expected[12:], atol=1e-12)
+    assert np.isnan(result[:9]).all()
     assert np.isnan(ours.resize(np.full((3, 3), np.nan), (5, 5))).all()
 
 
 @pytest.mark.parametrize("name", ["resize", "rescale", "downscale_local_mean"])
 def test_unchanged_images_are_copied(name):
-    for given in (PLANE.copy(), torch.from_numpy(PLANE.copy())):
-        found = getattr(ours, name)(given, PLANE.shape if name == "resize" else 1)
-        found += 1
-        np.testing.assert_array_equal(np.asarray(given), PLANE)
+    for array in (PLANE.copy(), torch.from_numpy(PLANE.copy())):
+        result = getattr(ours, name)(array, PLANE.shape if name == "resize" else 1)
+        result += 1
+        np.testing.assert_array_equal(np.asarray(array), PLANE)
 
 
 def test_rescale_matches_skimage():
@@ -264,10 +264,10 @@ def test_rotate_matches_skimage(order, mode):
 def test_tensors_match_arrays(call):
     for dtype in ("float64", "float32", "uint8", "int16"):
         image = IMAGES[dtype]
-        wanted, found = call(image), call(torch.from_numpy(image))
-        assert isinstance(found, torch.Tensor)
-        assert found.dtype == torch.from_numpy(wanted).dtype
-        np.testing.assert_allclose(found.numpy(), wanted, rtol=0, atol=2e-5 * np.ptp(wanted))
+        expected, result = call(image), call(torch.from_numpy(image))
+        assert isinstance(result, torch.Tensor)
+        assert result.dtype == torch.from_numpy(expected).dtype
+        np.testing.assert_allclose(result.numpy(), expected, rtol=0, atol=2e-5 * np.ptp(expected))
 
 
 def test_tensors_have_derivatives():
@@ -308,10 +308,10 @@ def test_resizing_a_volume_needs_little_memory():
     ours.resize(volume, (200, 200, 200), **options)  # loads kernels
     tracemalloc.start()
     try:
-        found = ours.resize(volume, (200, 200, 200), **options)
+        result = ours.resize(volume, (200, 200, 200), **options)
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-    assert peak < 1.2 * found.nbytes
+    assert peak < 1.2 * result.nbytes
     part = theirs.resize(volume, (200, 200, 200), **options)
-    np.testing.assert_allclose(found, part, rtol=0, atol=1e-5)
+    np.testing.assert_allclose(result, part, rtol=0, atol=1e-5)

@@ -149,7 +149,7 @@ def test_every_public_name_is_in_the_reference(site: Path, module: str) -> None:
     names = getattr(importlib.import_module(module), "__all__", [])
     pages = [f"{module}.html", *(f"{module}.{name}.html" for name in names)]
     paths = [site / "reference" / page for page in pages]
-    ids = {one for path in paths if path.exists() for one in read(path).ids}
+    ids = {identifier for path in paths if path.exists() for identifier in read(path).ids}
     missing = {f"{module}.{name}" for name in names} - ids
     assert missing <= {"gridsample.__version__", "gridsample.methods"}  # the latter has a page
 

@@ -189,8 +189,8 @@ def test_the_missing_boundary_matches_grid_sample(reported: dict[str, Any]) -> N
         names = setting["method"], "missing", setting["aligned"]
         value = gridsample.grid_sample(image, points, *names, **options)
         _, slope = gridsample.grid_sample_vjp(np.ones_like(value), image, points, *names, **options)
-        got = np.array([shown["value"], *shown["gradient"]], float)  # JSON has null for NaN
-        np.testing.assert_allclose(got, [*value.ravel(), *slope.ravel()], **TOLERANCE)
+        result = np.array([shown["value"], *shown["gradient"]], float)  # JSON has null for NaN
+        np.testing.assert_allclose(result, [*value.ravel(), *slope.ravel()], **TOLERANCE)
 
 
 @needs_chromium
@@ -207,9 +207,9 @@ def test_warps_match_grid_sample(reported: dict[str, Any]) -> None:
                 coords="pixel",
                 antialias=antialias,
             )
-            got = np.array(shown[name], float)  # JSON has null for NaN
-            got = got.reshape(*grid.shape[1:3], 2).transpose(2, 0, 1)
-            np.testing.assert_allclose(got, expected[0], **TOLERANCE)
+            result = np.array(shown[name], float)  # JSON has null for NaN
+            result = result.reshape(*grid.shape[1:3], 2).transpose(2, 0, 1)
+            np.testing.assert_allclose(result, expected[0], **TOLERANCE)
         many += shown["samples"] > 4
     assert many >= 4
 

@@ -100,25 +100,25 @@ def wait_for(browser: Browser, expression: str) -> Any:
 
 def test_the_explorer_works_by_keyboard_and_screen_reader(site: Path, browser: Browser) -> None:
     browser.open((site / "explorer/index.html").as_uri())
-    said = "document.getElementById('said').textContent"
-    assert browser.run(said) == ""  # nothing is said before a control is used
+    output = "document.getElementById('said').textContent"
+    assert browser.run(output) == ""  # nothing is said before a control is used
     order = []
     for _ in range(34):
         browser.press("Tab", 9)
         order.append(browser.run("document.activeElement.id"))
-    wanted = "view method boundary aligned coords x y width height whole"
-    wanted += (
+    expected = "view method boundary aligned coords x y width height whole"
+    expected += (
         " brush clear dot ramp random paint picture kind corner warp-method warp-boundary plain"
     )
-    assert [node for node in order if node] == wanted.split()
+    assert [node for node in order if node] == expected.split()
     browser.run("document.getElementById('view').focus()")
     for _ in range(3):
         browser.press("ArrowRight", 39)
-    assert browser.run(said) == ""  # not at every step
-    assert "Value " in wait_for(browser, said)
+    assert browser.run(output) == ""  # not at every step
+    assert "Value " in wait_for(browser, output)
     browser.run("document.getElementById('paint').focus()")
     browser.press("7", 55)
-    assert wait_for(browser, f"{said}.startsWith('Pixel') && {said}") == "Pixel x 0, y 0: 7"
+    assert wait_for(browser, f"{output}.startsWith('Pixel') && {output}") == "Pixel x 0, y 0: 7"
     live = [node["name"] for node in browser.tree() if node.get("live") == "polite"]
     assert len(live) == 1
 

@@ -84,4 +84,4 @@ def test_pages_load_little_before_reading(browser: Browser, address: str, page: 
       ...performance.getEntriesByType("navigation")]
       .map((one) => [one.name, one.encodedBodySize])""")
     weight = sum(size for name, size in loaded if "search" not in name)
-    assert 50_000 < weight < LIMIT, sorted(loaded, key=lambda one: -one[1])[:5]
+    assert 50_000 < weight < LIMIT, sorted(loaded, key=lambda resource: -resource[1])[:5]

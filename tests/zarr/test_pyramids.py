@@ -204,18 +204,18 @@ def test_outputs_are_not_replaced_without_overwrite(tmp_path: Path) -> None:
     with pytest.raises(FileError, match="exists; --force replaces it"):
         gridsample.zarr.pyramid(tmp_path / "in", tmp_path / "out")
     gridsample.zarr.pyramid(tmp_path / "in", tmp_path / "out", overwrite=True)
-    assert sorted(each.name for each in tmp_path.iterdir()) == ["in", "out"]
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["in", "out"]
 
 
 def test_bytes_are_counted(tmp_path: Path) -> None:
     """What is read is the source once, and each level once; what is written is on the disk."""
     stored(tmp_path / "in", noise(64, 64, dtype="float64"), (16, 16), compressors=None)
     traffic = gridsample.zarr.pyramid(tmp_path / "in", tmp_path / "out", levels=3, threads=2)
-    files = [each for each in (tmp_path / "out").rglob("*") if each.is_file()]
-    chunks = [each for each in files if each.name != "zarr.json"]
+    files = [file for file in (tmp_path / "out").rglob("*") if file.is_file()]
+    chunks = [file for file in files if file.name != "zarr.json"]
     assert traffic.done == len(chunks) == 16 + 4 + 1 and traffic.done_before == 0
     assert traffic.reads == 16 + 16 + 4
-    assert traffic.written >= sum(each.stat().st_size for each in files)
+    assert traffic.written >= sum(file.stat().st_size for file in files)
     assert traffic.read >= 64 * 64 * 8 + sum(
-        each.stat().st_size for each in chunks if "2/c" not in each.as_posix()
+        file.stat().st_size for file in chunks if "2/c" not in file.as_posix()
     )

@@ -142,8 +142,8 @@ def test_like_and_transformations_match_resample(tmp_path: Path) -> None:
     like = stored_image(tmp_path / "like.zarr", other, [2.5, 0.75, 0.4], [1.5, 2.5, 2.5])
     rng = np.random.default_rng(3)
     field = Displacement(rng.normal(size=(5, 4, 4, 3)), np.diag([6.0, 3.0, 3.0, 1.0]))
-    turn = turned(3, 3.0)
-    for n, steps in enumerate([[], [turn], [turn, field, np.linalg.inv(turn)]]):
+    affine = turned(3, 3.0)
+    for n, steps in enumerate([[], [affine], [affine, field, np.linalg.inv(affine)]]):
         path = tmp_path / f"steps{n}.zarr"
         read = []
         if steps:
@@ -161,11 +161,13 @@ def test_like_and_transformations_match_resample(tmp_path: Path) -> None:
         np.testing.assert_array_equal(result.affines[0], affines[1])
         np.testing.assert_allclose(result.arrays[0][...], expected, rtol=0, atol=1e-12)
         # The same bits in one chunk.
-        whole = tmp_path / f"whole{n}.zarr"
+        file_path = tmp_path / f"whole{n}.zarr"
         gridsample.zarr.warp(
-            source, whole, like=like, transform=read, mode="cubic", layout=Layout(other.shape)
+            source, file_path, like=like, transform=read, mode="cubic", layout=Layout(other.shape)
         )
-        np.testing.assert_array_equal(read_multiscale(whole).arrays[0][...], result.arrays[0][...])
+        np.testing.assert_array_equal(
+            read_multiscale(file_path).arrays[0][...], result.arrays[0][...]
+        )
 
 
 def test_outputs_have_the_position_of_their_canvas(tmp_path: Path) -> None:
@@ -181,8 +183,8 @@ def test_a_field_with_long_footprints_is_an_error_beside_missing_vectors(tmp_pat
     source = stored_image(tmp_path / "in.zarr", noise(60, 90), [1.0, 1.0], [0, 0])
     vectors = np.zeros((60, 90, 2))
     vectors[4, 6], vectors[40, 50] = np.nan, 70.0
-    step, whole = Displacement(vectors, np.eye(3)), Layout((60, 90))
-    options: Any = {"transform": [step], "antialias": True, "layout": whole}
+    step, layout = Displacement(vectors, np.eye(3)), Layout((60, 90))
+    options: Any = {"transform": [step], "antialias": True, "layout": layout}
     with pytest.raises(ValueError, match="max_samples=16"):
         gridsample.zarr.warp(source, tmp_path / "out", **options)
     gridsample.zarr.warp(source, tmp_path / "out", max_samples=64, overwrite=True, **options)

@@ -246,16 +246,16 @@ def test_garbage_collection_does_not_wait_for_compilation() -> None:
     compiler.Engine.current = None
     program = compile(counter())
     compiler.Engine.current = None
-    held, collected = threading.Event(), threading.Event()
+    stored, collected = threading.Event(), threading.Event()
 
     def compiling() -> None:
         with forks.held():
-            held.set()
+            stored.set()
             assert collected.wait(SECONDS)
 
     thread = threading.Thread(target=compiling)
     thread.start()
-    assert held.wait(SECONDS)
+    assert stored.wait(SECONDS)
     before = len(compiler.Engine.unused)
     del program
     gc.collect()

@@ -35,9 +35,9 @@ def test_loops_iterate_like_range(bounds: tuple[int, int, int]) -> None:
     def count(function: Function, start: Any, stop: Any, step: Any, out: Pointer) -> None:
         zero = function.constant(0, "int64")
         with function.loop(start, stop, step, carry=[zero]) as loop:
-            (turn,) = loop.carried
-            out.store(loop.index, turn)
-            loop.carry(turn + 1)
+            (i,) = loop.carried
+            out.store(loop.index, i)
+            loop.carry(i + 1)
 
     start, stop, step = bounds
     expected = list(range(*bounds))
