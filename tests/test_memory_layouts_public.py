@@ -264,7 +264,7 @@ def test_every_public_function_is_tried() -> None:
 
 
 @pytest.mark.parametrize(("name", "library"), [*each_library()])
-@settings(max_examples=examples(30))
+@settings(max_examples=examples(16))
 @given(st.data(), SEEDS)
 def test_a_layout_changes_nothing(name: str, library: str, data: st.DataObject, seed: int) -> None:
     """Images and fields come in any layout; of matrices, no rows are the same."""
