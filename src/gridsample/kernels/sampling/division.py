@@ -29,6 +29,8 @@ LARGE = 1 << 16
 TALL, BANDS = 128, 16
 # Lines of the cache that may hold pixels between two rows of points, and the bytes of a line.
 LINES, LINE_BYTES = 896, 64
+# Bytes of a core's own cache.
+CACHE = 1 << 20
 # Points of a row from which rows are processed in strips, one below the other.
 LONG_ROW = 128
 
@@ -70,6 +72,13 @@ def cached_share(plan: Plan, source: Planes, channels: int) -> list[float]:
         unit * min(abs(stride) * size, most) * runs / (LINE_BYTES * LINES)
         for unit, stride in zip(units, source.strides, strict=True)
     ]
+
+
+def fits_cache(plan: Plan, source: Planes) -> bool:
+    """Whether an image is no larger than the cache of a core."""
+    items = plan.grid_items if source.item else 1
+    pixels = items * len(source.starts) * math.prod(plan.spatial)
+    return pixels * kind_of(source.kind).bits // 8 <= CACHE
 
 
 def with_own_grids(plan: Plan, grid: Layout, affine: bool) -> tuple[Plan, Layout]:
