@@ -255,6 +255,7 @@ def test_splines_match_numpy_within_rounding(boundary: str) -> None:
 # Names of other libraries -------------------------------------------------------------------------
 
 
+@pytest.mark.covering(ordinary=1, slow=2)
 @pytest.mark.parametrize("order", [0, 1, 3])
 @pytest.mark.parametrize(
     "mode", ["constant", "nearest", "reflect", "mirror", "grid-wrap", "grid-constant"]

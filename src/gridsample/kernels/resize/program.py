@@ -87,7 +87,7 @@ def compiled(description: Description) -> Program:
     arrays = {"source": description.source, "target": description.target}
     with entry(function, arrays, SETTINGS) as (task, call):
         write_piece(function, description, call, task)
-    return compile(function)
+    return compile(function, reduces_strength=False)
 
 
 def write_piece(
