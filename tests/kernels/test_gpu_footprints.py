@@ -105,8 +105,8 @@ def check(case: Case) -> None:
     pairs: list[tuple[Any, Any]] = [
         (cuda.gather_on_gpu(image, grid, options), operators.gather_on_cpu(image, grid, options)),
         *zip(
-            cuda.backward_on_gpu(values, image, grid, True, True, options),
-            operators.backward_on_cpu(values, image, grid, True, True, options),
+            cuda.backward_on_gpu(values, image, grid, (True, True), options),
+            operators.backward_on_cpu(values, image, grid, (True, True), options),
             strict=True,
         ),
     ]
@@ -205,10 +205,10 @@ def test_where_nothing_shrinks_the_plain_kernels_run(monkeypatch: pytest.MonkeyP
 def test_gradients_have_exact_sums() -> None:
     case = Case(1, "linear", "zeros", most=2)
     image, grid, values = inputs(case)
-    expected = cuda.backward_on_gpu(values, image, grid, True, True, case.options)
+    expected = cuda.backward_on_gpu(values, image, grid, (True, True), case.options)
     try:
         torch.use_deterministic_algorithms(True)
-        result = cuda.backward_on_gpu(values, image, grid, True, True, case.options)
+        result = cuda.backward_on_gpu(values, image, grid, (True, True), case.options)
     finally:
         torch.use_deterministic_algorithms(False)
     for actual, two in zip(result, expected, strict=True):
@@ -266,7 +266,7 @@ def test_second_derivatives_are_those_of_the_cpu(case: Case) -> None:
     rng = cases.generator("gpu footprints", "double_backward")
     upstream = torch.from_numpy(cases.pixels(rng, tuple(image.shape)))
     grid_tangent = torch.from_numpy(rng.standard_normal(tuple(grid.shape)))
-    arguments = values, image, grid, upstream, grid_tangent, True, True, True, case.options
+    arguments = values, image, grid, upstream, grid_tangent, (True,) * 3, case.options
     ours, theirs = (
         cuda.double_backward_on_gpu(*arguments),
         operators.backward_twice_on_cpu(*arguments),

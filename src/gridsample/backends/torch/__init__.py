@@ -91,9 +91,8 @@ def prepared(
     if resolved.prefilter:
         return resolved
     size = (sizes[0], sizes[-1], *sizes[1:-1]) if resolved.channels_last() else sizes
-    return resolved.changed(
-        plan=operators.find_call_for(size, image_type, tuple(grid), grid_type, resolved)
-    )
+    call = operators.call_of(size, image_type, tuple(grid), grid_type, resolved)
+    return resolved.changed(plan=call)
 
 
 def with_fill(resolved: Options, options: Options, image: Tensor) -> Options:
@@ -313,7 +312,7 @@ class Torch(Backend):
             points = grid.expand(items, *grid.shape[1:])
             scalar = torch.ones((), dtype=dtype, device=grid.device)
             ones = scalar.expand(items, 1, *grid.shape[1:-1])
-            gradient: Tensor = derivatives.backward(ones, image, points, False, True, options)[1]
+            gradient: Tensor = derivatives.grid_gradient(ones, image, points, options)
             return gradient.unsqueeze(1)
         parts = {}
         for order in orders:
@@ -337,8 +336,9 @@ class Torch(Backend):
         if needed[0]:
             operators.check_differentiable(image)
         source = image.to(dtype) if needed[0] else image
-        first, second = derivatives.backward(values, source, grid, *needed, options)
-        return first if needed[0] else None, second if needed[1] else None
+        results = derivatives.backward(values, source, grid, needed, options)
+        first, second = derivatives.chosen(results, needed)
+        return first, second
 
     def affine(
         self, image: Tensor, theta: Tensor, out: Shape, options: Options, dtype: torch.dtype
