@@ -124,13 +124,8 @@ class ToyBackend(Backend):
 
     def resize(self, image: Toy, options: Any, transposed: bool) -> Toy:
         result = image.numbers
-        for axis, (n, m) in enumerate(zip(image.shape[2:], options.size, strict=True)):
-            ends = (m, n) if transposed else (n, m)
-            methods, scales = (x[axis : axis + 1] for x in (options.methods, options.scales))
-            flags = options.align_corners, options.antialias
-            maps = tables.axis_maps(ends[:1], ends[1:], methods, *flags, scales)
-            dense = maps[0].dense()
-            result = along(result, axis + 2, dense.T if transposed else dense)
+        for axis, axis_map in enumerate(tables.axis_maps(image.shape[2:], options, transposed)):
+            result = along(result, axis + 2, axis_map.dense())
         return stored(result, image.dtype)
 
 

@@ -63,6 +63,19 @@ def coefficient_type(backend: Backend, image: Array, *others: Array) -> Any:
     return backend.type("float64" if wide else "float32")
 
 
+def exact_type(backend: Backend, image: Array, *others: Array) -> Any:
+    """The dtype of an image if sums have it, too; otherwise that of sums over these arrays."""
+    exact = backend.type_name(image.dtype) in ("float32", "float64", "complex64", "complex128")
+    return image.dtype if exact else coefficient_type(backend, image, *others)
+
+
+def as_type_of(backend: Backend, gradient: Array | None, like: Array | None) -> Array | None:
+    """Convert a gradient to the dtype of an array, unless that has none."""
+    if gradient is None or like is None or not is_differentiable(backend, like):
+        return gradient
+    return backend.astype(gradient, like.dtype)
+
+
 def is_differentiable(backend: Backend, array: Array) -> bool:
     """Whether an array is floating-point or complex."""
     return backend.type_name(array.dtype) in UPSTREAM_TYPES

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from gridsample.backends import Backend, backend_of, overridable
+from gridsample.backends.base import Gradients, Needed
 from gridsample.definitions.footprints import ATTACH, MOST, as_footprint
 from gridsample.definitions.labels import without_labels
 from gridsample.definitions.options import Options
@@ -398,7 +399,7 @@ def share_inside(points: SamplePoints, image: Array, options: Options) -> Array:
 
 def sample_vjp(
     backend: Backend, arrays: Mapping[str, Any], options: Options, rule: Rule | None,
-    needed: tuple[bool, bool, bool], size: Shape | None = None,
+    needed: Needed, size: Shape | None = None,
 ) -> tuple[Any, ...]:  # fmt: skip
     """Compute the result of `grid_sample_vjp` or `affine_sample_vjp`.
 
@@ -417,7 +418,7 @@ def sample_vjp(
     upstream, image, array, *weights = backend.to_device(**arrays)
     points = points_of(backend, array, options, size)
     check_grid_gradient(array.dtype, needed[1] and points.array is not array)
-    gradients: tuple[Array | None, ...]
+    gradients: Gradients
     if rule is None:
         gradients = plain_vjp(points, upstream, image, options, needed[:2])
     else:
@@ -430,8 +431,8 @@ def sample_vjp(
 
 
 def plain_vjp(
-    points: SamplePoints, upstream: Array, image: Array, options: Options, needed: tuple[bool, bool]
-) -> tuple[Array | None, Array | None]:
+    points: SamplePoints, upstream: Array, image: Array, options: Options, needed: Needed
+) -> Gradients:
     """Compute the gradients of image and points, in the caller's layout, if all pixels count."""
     backend = points.backend
     resolved = points.resolve_options(image, options)

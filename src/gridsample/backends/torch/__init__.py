@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from gridsample.backends.base import Backend
+from gridsample.backends.base import Backend, Gradients, Needed
 from gridsample.backends.torch import (
     affine,
     batching,  # noqa: F401
@@ -329,16 +329,16 @@ class Torch(Backend):
         return result
 
     def backward(
-        self, values: Tensor, image: Tensor, grid: Tensor, options: Options,
-        needed: tuple[bool, bool], dtype: torch.dtype,
-    ) -> tuple[Tensor | None, Tensor | None]:  # fmt: skip
+        self, values: Tensor, image: Tensor, grid: Tensor, options: Options, needed: Needed,
+        dtype: torch.dtype,
+    ) -> Gradients:  # fmt: skip
         """Compute both gradients of gather, which can be differentiated again."""
         if needed[0]:
             operators.check_differentiable(image)
         source = image.to(dtype) if needed[0] else image
-        results = derivatives.backward(values, source, grid, needed, options)
-        first, second = derivatives.chosen(results, needed)
-        return first, second
+        return derivatives.chosen(
+            derivatives.backward(values, source, grid, needed, options), needed
+        )
 
     def affine(
         self, image: Tensor, theta: Tensor, out: Shape, options: Options, dtype: torch.dtype
@@ -351,8 +351,8 @@ class Torch(Backend):
 
     def affine_backward(
         self, values: Tensor, image: Tensor, theta: Tensor, out: Shape, options: Options,
-        needed: tuple[bool, bool], dtype: torch.dtype,
-    ) -> tuple[Tensor | None, Tensor | None] | None:  # fmt: skip
+        needed: Needed, dtype: torch.dtype,
+    ) -> Gradients | None:  # fmt: skip
         """Compute both gradients if a kernel can compute the coordinates, otherwise None.
 
         They can be differentiated again.
@@ -379,8 +379,8 @@ class Torch(Backend):
 
     def average_backward(
         self, values: Tensor, arrays: Sequence[Tensor], options: Options, averaging: Averaging,
-        needed: tuple[bool, bool, bool], out: Shape | None,
-    ) -> tuple[Tensor | None, Tensor | None, Tensor | None, bool]:  # fmt: skip
+        needed: Needed, out: Shape | None,
+    ) -> tuple[Gradients, bool]:  # fmt: skip
         """Compute the gradients of means in one sweep."""
         affine = out is not None
         return operators.run_average_backward(values, arrays, options, averaging, needed, affine)

@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.autograd import Function
 
 from gridsample.backends import maps
-from gridsample.backends.base import Backend
+from gridsample.backends.base import Backend, Gradients, Needed
 from gridsample.backends.torch import cuda, derivatives, operators
 from gridsample.backends.torch.operators import (
     Call,
@@ -103,24 +103,21 @@ class AffineCall(NamedTuple):
         cuda.run_affine(call, image, theta, result, self.options.fill_value)
         return result
 
-    def gradients(
-        self, values: Tensor, image: Tensor, theta: Tensor, needed: tuple[bool, bool]
-    ) -> tuple[Tensor | None, Tensor | None]:
+    def gradients(self, values: Tensor, image: Tensor, theta: Tensor, needed: Needed) -> Gradients:
         """Compute the needed gradients; by way of a grid if they will be differentiated again."""
         tensors, options = (values, image, theta), self.options
-        both: Sequence[Any]
+        both: Gradients
         if derivatives.has_record(*tensors) or not operators.is_plain_anywhere(*tensors):
             both = self.gradients_by_grid(*tensors, needed)
         elif self.on_gpu:
             both = cuda.run_affine_backward(self.call, *tensors, needed, options.fill_value)
         else:
             both = run_backward(self.call, *tensors, needed, options, affine=True)
-        first, second = derivatives.chosen(both, needed)
-        return first, second
+        return derivatives.chosen(both, needed)
 
     def gradients_by_grid(
-        self, values: Tensor, image: Tensor, theta: Tensor, needed: tuple[bool, bool]
-    ) -> tuple[Tensor | None, Tensor | None]:
+        self, values: Tensor, image: Tensor, theta: Tensor, needed: Needed
+    ) -> Gradients:
         """Compute the needed gradients with operators that are differentiable.
 
         This also works for tensors that are not plain.
@@ -150,8 +147,8 @@ def sample(call: AffineCall, image: Tensor, theta: Tensor) -> Tensor:
 
 
 def gradients(
-    call: AffineCall, values: Tensor, image: Tensor, theta: Tensor, needed: tuple[bool, bool]
-) -> tuple[Tensor | None, Tensor | None]:
+    call: AffineCall, values: Tensor, image: Tensor, theta: Tensor, needed: Needed
+) -> Gradients:
     """Compute the needed gradients, which can be differentiated again."""
     check_values(values, call.call.plan, "grad_output")
     return call.gradients(values, image, theta, needed)

@@ -16,7 +16,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from gridsample.backends.torch.operators import LIBRARY, Needed, backward, gather, scatter
+from gridsample.backends.base import Needed
+from gridsample.backends.torch.operators import LIBRARY, backward, gather, scatter
 from gridsample.backends.torch.schemas import flat, off_record, on_record
 from gridsample.definitions.options import Options
 

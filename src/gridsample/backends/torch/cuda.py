@@ -23,13 +23,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from gridsample.backends.base import Needed
 from gridsample.backends.torch import footprints
 from gridsample.backends.torch.internals import FunctionalTensorMode
 from gridsample.backends.torch.operators import (
     LIBRARY,
     Call,
     Maybe,
-    Needed,
     call_for,
     check_differentiable,
     check_values,

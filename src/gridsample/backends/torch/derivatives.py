@@ -23,6 +23,7 @@ import torch
 from torch import Tensor
 from torch.autograd import forward_ad
 
+from gridsample.backends.base import Needed
 from gridsample.backends.torch import cuda, footprints, operators
 from gridsample.backends.torch.internals import SingleLevelFunction as Function
 from gridsample.backends.torch.internals import (
@@ -35,7 +36,6 @@ from gridsample.backends.torch.internals import (
 from gridsample.backends.torch.operators import (
     LIBRARY,
     Call,
-    Needed,
     is_plain,
     run_backward,
     run_gather,
@@ -169,9 +169,10 @@ def grid_gradient(values: Tensor, image: Tensor, grid: Tensor, options: Options)
     return gradient
 
 
-def chosen(gradients: Sequence[Maybe], needed: Needed) -> list[Maybe]:
+def chosen(gradients: Sequence[Maybe], needed: Needed) -> tuple[Maybe, ...]:
     """Return the gradients that are needed, and None in place of the others."""
-    return [gradient if need else None for gradient, need in zip(gradients, needed, strict=True)]
+    pairs = zip(gradients, needed, strict=True)
+    return tuple([gradient if need else None for gradient, need in pairs])
 
 
 def total(terms: Iterable[Maybe], dtype: torch.dtype | None = None) -> Maybe:

@@ -28,6 +28,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from gridsample.backends.base import Gradients, Needed
 from gridsample.backends.torch import fast_path
 from gridsample.backends.torch.fast_path import TYPES
 from gridsample.backends.torch.internals import dispatch_key, is_overheard
@@ -45,8 +46,6 @@ from gridsample.kernels import on_cpu
 
 Maybe = Tensor | None
 Order = Sequence[int]
-# Which gradients are needed: of image and grid, or of upstream values, image and grid.
-Needed = tuple[bool, ...]
 
 
 # Annotated because torch gives its methods no types.
@@ -349,7 +348,7 @@ def run_average(
 def run_average_backward(
     values: Tensor, arrays: Sequence[Tensor], options: Options, averaging: Averaging,
     needed: Needed, affine: bool,
-) -> tuple[Tensor | None, Tensor | None, Tensor | None, bool]:  # fmt: skip
+) -> tuple[Gradients, bool]:  # fmt: skip
     """Compute the gradients of `run_average` for CPU tensors."""
     image, positions, *weights = arrays
     plan, weight = options.plan.plan, weights[0] if weights else None
@@ -362,7 +361,7 @@ def run_average_backward(
         None if gradient is None else tensor_of(gradient, dtype, like)
         for gradient, (dtype, like) in zip(results[:3], likes, strict=True)
     ]
-    return gradients[0], gradients[1], gradients[2], results.doubtful
+    return tuple(gradients), results.doubtful
 
 
 def sum_type(plan: Plan) -> torch.dtype:

@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from gridsample.backends import resizing as host
 from gridsample.backends.torch.derivatives import has_record, tracked
 from gridsample.backends.torch.internals import SingleLevelFunction as Function
 from gridsample.backends.torch.internals import below, forward_gradients, inside, recorded, torchs
@@ -33,8 +34,7 @@ from gridsample.backends.torch.schemas import RESIZING, flat_resizing, resizing_
 from gridsample.backends.torch.traced import traceable
 from gridsample.definitions import tables
 from gridsample.definitions.options import Resizing, changed
-from gridsample.definitions.plan import WIDE_TYPES, check_image_type, type_name
-from gridsample.kernels import of_labels, of_resizing
+from gridsample.definitions.plan import check_image_type
 
 LIBRARY.define(
     f"resize(Tensor input, {RESIZING}) -> Tensor",
@@ -119,19 +119,8 @@ def resize_on_cpu(image: Tensor, resizing: Resizing, transposed: bool) -> Tensor
     """Resize CPU tensors."""
     out = empty_resize(image, resizing.size)
     if out.numel():
-        ends = tuple(image.shape[2:]), tuple(resizing.size)
-        maps = tables.axis_maps(
-            *(ends[::-1] if transposed else ends), resizing.methods, resizing.align_corners,
-            resizing.antialias, resizing.scales, transposed,
-        )  # fmt: skip
-        if tables.votes(resizing.methods):
-            of_labels().resize(maps, memory(image), memory(out), count(resizing.threads))
-            return out
-        wide = type_name(numpy_type(image.dtype, "input")) in WIDE_TYPES
-        real = numpy_type(torch.float64 if wide else torch.float32, "")
-        of_resizing().resize(
-            maps, memory(image), memory(out), real, count(resizing.threads), resizing.rounding
-        )
+        resizing = changed(resizing, threads=count(resizing.threads))
+        host.resize(memory(image), memory(out), resizing, transposed)
     return out
 
 
