@@ -54,7 +54,7 @@ def grid(backend: Backend, theta: Tensor, out: Size, align_corners: bool | None)
 def linear(pair: Pair, array: Tensor, backend: Backend, *arguments: Any) -> Tensor:
     """Call a linear function; autograd records the pair, or elsewhere the single operations."""
     if derivatives.has_record(array) and operators.is_plain_anywhere(array):
-        result: Tensor = Linear.apply(array, pair, backend, *arguments)  # type: ignore[no-untyped-call]
+        result: Tensor = LinearPair.apply(array, pair, backend, *arguments)  # type: ignore[no-untyped-call]
         return result
     return pair[0](backend, array, *arguments)
 
@@ -173,7 +173,7 @@ class Affine(Function):
         return *ctx.call.gradients(upstream, *ctx.saved_tensors, ctx.needs_input_grad[:2]), None
 
 
-class Linear(Function):
+class LinearPair(Function):
     """The derivatives of a linear function, whose gradient is another one, for plain tensors.
 
     Nothing but sizes is saved.  Like the graph of torch's own function, that of a grid therefore
