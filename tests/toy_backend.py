@@ -112,12 +112,12 @@ class ToyBackend(Backend):
         numbers = np.array(options.fill_value, image.dtype)
         return Toy(numbers.reshape(1, -1, *(1,) * (image.ndim - 2)))
 
-    def prefilter(self, image: Toy, order: int, boundaries: Any, axes: Any, *rest: Any) -> Toy:
-        align_corners, adjoint, _ = rest
+    def prefilter(self, image: Toy, order: int, extended: Any, axes: Any, *rest: Any) -> Toy:
+        adjoint, _ = rest
         wide = np.result_type(image.dtype, np.float32)
         result = image.numbers.astype(wide)
-        for name, axis in zip(boundaries, axes, strict=True):
-            options = (f"spline{order}",), (name,), align_corners
+        for name, axis in zip(extended, axes, strict=True):
+            options = (f"spline{order}",), (name,), False
             matrix, _ = splines.at_pixels(image.shape[axis : axis + 1], *options)
             result = along(result, axis, np.linalg.inv(matrix.T if adjoint else matrix))
         return Toy(result.astype(wide))

@@ -311,10 +311,13 @@ class Backend(Protocol):
 
     @abstractmethod
     def prefilter(
-        self, image: Array, order: int, boundaries: Sequence[str], axes: Sequence[int],
-        align_corners: bool, adjoint: bool, threads: int | None,
+        self, image: Array, order: int, extended: Sequence[str], axes: Sequence[int], adjoint: bool,
+        threads: int | None,
     ) -> Array:  # fmt: skip
-        """Compute B-spline coefficients along some axes, or the transpose, in the sums' dtype."""
+        """Compute B-spline coefficients along some axes, or the transpose, in the sums' dtype.
+
+        ``extended`` are the boundaries of the filter: see `gridsample.definitions.splines`.
+        """
         ...
 
     @abstractmethod

@@ -30,7 +30,6 @@ from gridsample.definitions.plan import (
     coordinates,
     type_name,
 )
-from gridsample.definitions.splines import extension
 from gridsample.kernels import on_cpu
 from gridsample.kernels.memory import as_float, converted
 from gridsample.kernels.spline import coefficients
@@ -66,16 +65,14 @@ def fill_of(options: Options, plan: Plan) -> Array | None:
     return np.broadcast_to(np.array(options.fill_value), (plan.channels,))
 
 
-def empty(shape: Sequence[int], dtype: DType, last: bool) -> Array:
-    """Allocate a result (N, C, *rest); if ``last``, its channels come last in memory."""
-    if not last:
-        return np.empty(shape, dtype)
-    return channels_second(np.empty((shape[0], *shape[2:], shape[1]), dtype))
+def empty(shape: Sequence[int], dtype: DType, last: bool, allocate: Any = np.empty) -> Array:
+    """Allocate a result (N, C, *rest); if ``last``, its channels come last in memory.
 
-
-def channels_second(array: Array) -> Array:
-    """View (N, *rest, C) as (N, C, *rest); `np.moveaxis` takes longer than small images do."""
-    return array.transpose(0, -1, *range(1, array.ndim - 1))
+    allocate: `np.empty`, or `np.zeros`, which the system can provide cheaply.
+    """
+    array: Array = allocate((shape[0], *shape[2:], shape[1]) if last else shape, dtype)
+    # `np.moveaxis` takes longer than small images do.
+    return array.transpose(0, -1, *range(1, array.ndim - 1)) if last else array
 
 
 def has_channels_last(array: Array) -> bool:
@@ -248,10 +245,10 @@ class NumPy(Backend):
         size = (*values.shape[:2], *spatial)
         plan = plan_of(size, dtype, grid.shape, grid.dtype, options)
         if not values.size:
-            return zeros(size, plan.dtype, options.channels_last())
+            return empty(size, plan.dtype, options.channels_last(), np.zeros)
         # The result has the layout of the image, which is not read.
         sums = np.result_type(plan.real, np.complex64 if plan.dtype.kind == "c" else plan.real)
-        like = zeros(size, sums, options.channels_last())
+        like = empty(size, sums, options.channels_last(), np.zeros)
         cpu, order = on_cpu(), options.order
         samples, needs = cpu.Samples(like, grid, values), cpu.Needs(True, False, dtype=plan.dtype)
         gradients = cpu.backward(plan, samples, needs, order=order, threads=options.threads)
@@ -332,14 +329,11 @@ class NumPy(Backend):
         return (sums.image, in_type_of(points, sums.grid), sums.weights), sums.doubtful
 
     def prefilter(
-        self, image: Array, order: int, boundaries: Sequence[str], axes: Sequence[int],
-        align_corners: bool, adjoint: bool, threads: int | None,
+        self, image: Array, order: int, extended: Sequence[str], axes: Sequence[int], adjoint: bool,
+        threads: int | None,
     ) -> Array:  # fmt: skip
         """Compute B-spline coefficients, or the transpose."""
         check_image_type(image.dtype)
-        extended = (
-            [extension(boundary, align_corners) for boundary in boundaries] if order > 1 else []
-        )
         real = resizing.real_type(image.dtype)
         dtype = np.dtype(f"c{2 * real.itemsize}") if image.dtype.kind == "c" else real
         result: Array = np.empty_like(image, dtype, subok=False)
@@ -367,13 +361,6 @@ BACKEND = NumPy()
 def name_of(dtype: DType) -> str:
     """The name of a dtype, regardless of its byte order."""
     return type_name(dtype)
-
-
-def zeros(shape: Sequence[int], dtype: DType, last: bool) -> Array:
-    """Allocate an array like `empty`, filled with zeros, which the system can provide cheaply."""
-    if not last:
-        return np.zeros(shape, dtype)
-    return channels_second(np.zeros((shape[0], *shape[2:], shape[1]), dtype))
 
 
 def check_output(out: Any, shape: Shape, image: Array, grid: Array) -> None:

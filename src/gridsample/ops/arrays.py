@@ -10,6 +10,7 @@ import numpy as np
 from gridsample.backends import Backend
 from gridsample.definitions.options import Options
 from gridsample.definitions.plan import BOUNDARIES, GRID_TYPES, WIDE_TYPES, Shape
+from gridsample.definitions.splines import extension
 
 Array = Any
 
@@ -169,10 +170,9 @@ def filtered(
     splines, n = options.splines(), len(image.shape)
     for order in sorted({*splines} - {0, 1}):
         axes = [a for a, spline in enumerate(splines) if spline == order]
-        image = backend.prefilter(
-            image, order, [options.padding_mode[a] for a in axes], [n - 1 - a for a in axes],
-            options.align_corners, adjoint, options.threads,
-        )  # fmt: skip
+        extended = [extension(options.padding_mode[a], options.align_corners) for a in axes]
+        last_first = [n - 1 - a for a in axes]
+        image = backend.prefilter(image, order, extended, last_first, adjoint, options.threads)
     return add_fill(backend, image, options) if options.blends() and not adjoint else image
 
 
@@ -222,7 +222,7 @@ def fill_line(
     )  # fmt: skip
     pixels = backend.line(size, None, dtype, like).reshape((1, size, 1))
     dropped = backend.gather(backend.full((1, 1, size), 0, dtype, like), pixels, options, dtype)
-    return backend.prefilter(dropped, order, [name], [2], False, False, None)
+    return backend.prefilter(dropped, order, [extension(name, False)], [2], False, None)
 
 
 @functools.lru_cache(maxsize=64)

@@ -20,10 +20,11 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from gridsample.backends.base import Backend, Gradients, Needed
+from gridsample.backends.rounding import numbers
 from gridsample.definitions.options import Options
 from gridsample.definitions.plan import BOUNDARIES, MISSING, Shape, per_axis
 from gridsample.ops.arrays import Array, back
-from gridsample.ops.missing import Planes, Rule, numbers, stacked
+from gridsample.ops.missing import Planes, Rule, stacked
 from gridsample.ops.points import SamplePoints
 
 # The even boundary that folds like an odd one, of each that has one.

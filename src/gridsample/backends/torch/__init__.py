@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from gridsample.backends.base import Backend, Gradients, Needed
+from gridsample.backends.rounding import as_integers
 from gridsample.backends.torch import (
     affine,
     batching,  # noqa: F401
@@ -43,7 +44,6 @@ from gridsample.definitions.options import (
     looked_up,
 )
 from gridsample.definitions.plan import Shape, type_name
-from gridsample.definitions.splines import extension
 from gridsample.kernels import on_cpu
 
 # The dtypes by name, and the names by dtype.
@@ -293,7 +293,7 @@ class Torch(Backend):
             return result
         if dtype.is_floating_point or dtype.is_complex:
             return result.to(dtype)
-        return operators.as_integers(result, dtype, options.fill_value)
+        return as_integers(self, result, dtype, options.fill_value)
 
     def gathers(
         self, image: Tensor, grid: Tensor, options: Options, orders: Sequence[Shape],
@@ -394,14 +394,12 @@ class Torch(Backend):
         return result.reshape(1, -1, *(1,) * (image.dim() - 2))
 
     def prefilter(
-        self, image: Tensor, order: int, boundaries: Sequence[str], axes: Sequence[int],
-        align_corners: bool, adjoint: bool, threads: int | None,
+        self, image: Tensor, order: int, extended: Sequence[str], axes: Sequence[int],
+        adjoint: bool, threads: int | None,
     ) -> Tensor:  # fmt: skip
         """Compute B-spline coefficients, or the transpose."""
-        extended = (
-            [extension(boundary, align_corners) for boundary in boundaries] if order > 1 else []
-        )
-        result: Tensor = filtering.prefilter(image, order, extended, list(axes), adjoint, threads)
+        axes, extended = list(axes), list(extended)
+        result: Tensor = filtering.prefilter(image, order, extended, axes, adjoint, threads)
         return result
 
     def resize(self, image: Tensor, options: Resizing, transposed: bool) -> Tensor:

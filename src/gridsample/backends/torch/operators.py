@@ -19,7 +19,6 @@ contiguous otherwise.
 from __future__ import annotations
 
 import functools
-import math
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -88,20 +87,6 @@ def check_differentiable(image: Tensor) -> None:
             f"input has dtype {image.dtype}, which has no gradient; "
             "pass need_input=False to get only the grid's gradient"
         )
-
-
-def as_integers(values: Tensor, dtype: torch.dtype, fill: Sequence[float]) -> Tensor:
-    """Convert samples (N, C, *out) to integers: round half to even, saturate, replace NaN."""
-    fill_values = values.new_tensor(list(fill) or [0.0]).reshape(1, -1, *(1,) * (values.dim() - 2))
-    values = (
-        torch.where(values.isnan(), fill_values, values).nan_to_num(0, math.inf, -math.inf).round()
-    )
-    if dtype == torch.bool:
-        return values > 0
-    limits = torch.iinfo(dtype)
-    # The largest integer may not be representable as a float, so it is handled separately.
-    inside = values.clamp(limits.min, math.nextafter(float(limits.max), 0)).to(dtype)
-    return torch.where(values >= limits.max, torch.full_like(inside, limits.max), inside)
 
 
 # Layout -----------------------------------------------------------------------------------------
