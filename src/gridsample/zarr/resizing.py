@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from gridsample.definitions.plan import Mode, check_threads
 from gridsample.io.omezarr import moved, write_metadata
 from gridsample.io.stores import ChunkReader, Region, Traffic
-from gridsample.ops.resizing import interpolate, plan_resizing, resize_block, windows_of
+from gridsample.ops.resized_parts import resize_block, windows_of
+from gridsample.ops.resizing import interpolate, plan_resizing
 from gridsample.warp import fitted
 from gridsample.zarr.layouts import (
     AS_INPUT,

@@ -37,17 +37,11 @@ def resize(image: Array, options: Resizing, transposed: bool) -> Array:
         return jnp.zeros((*image.shape[:2], *options.size), image.dtype)
     if is_complex(image.dtype):
         return joined(resize(parted(image), options, transposed))
-    inputs, outputs = tuple(image.shape[2:]), tuple(options.size)
-    if transposed:
-        inputs, outputs = outputs, inputs
-    maps = tables.axis_maps(
-        inputs, outputs, options.methods, options.align_corners, options.antialias,
-        options.scales, transposed,
-    )  # fmt: skip
+    maps = tables.axis_maps(image.shape[2:], options, transposed)
     if tables.votes(options.methods):
         return vote(image, maps)
     if options.rounding != "exact" and is_integer(image.dtype):
-        for axis in tables.rounded_order(inputs, outputs, options.rounding):
+        for axis in tables.rounded_order(image.shape[2:], options.size, options.rounding):
             image = applied(image, [axis], maps)
         return image
     # Axes that shrink come first, because less is left to do for the others.
