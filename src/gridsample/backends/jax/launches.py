@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from gridsample.backends.jax import handler
@@ -77,16 +78,17 @@ class Prepared(NamedTuple):
     def call(self, *arrays: Array, last: Sequence[int] = ()) -> list[Array]:
         """Call the handler; of arrays whose numbers are in ``last``, arguments first, channels are.
 
-        XLA then only copies those that are not in this order in memory anyway.
+        Where they also are in the caller's arrays, XLA cancels the transpositions.
         """
-        types = [jax.ShapeDtypeStruct(*form) for form in self.results]
-        orders = [
-            order_of(array.ndim, True) if k in last else None
-            for k, array in enumerate((*arrays, *types))
+        arguments = [jnp.moveaxis(a, 1, -1) if k in last else a for k, a in enumerate(arrays)]
+        moved = [k - len(arrays) for k in last]
+        types = [
+            jax.ShapeDtypeStruct((shape[0], *shape[2:], shape[1]) if k in moved else shape, dtype)
+            for k, (shape, dtype) in enumerate(self.results)
         ]
-        layouts = {"input_layouts": orders[: len(arrays)], "output_layouts": orders[len(arrays) :]}
-        call = jax.ffi.ffi_call(handler.NAME, types, **(layouts if last else {}))
-        return list(call(*arrays, launch=np.int64(self.address)))[: self.number]
+        call = jax.ffi.ffi_call(handler.NAME, types)
+        results = call(*arguments, launch=np.int64(self.address))[: self.number]
+        return [jnp.moveaxis(a, -1, 1) if k in moved else a for k, a in enumerate(results)]
 
 
 class Results:
