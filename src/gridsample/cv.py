@@ -20,12 +20,12 @@ import numpy as np
 
 from gridsample.backends import backend_of
 from gridsample.chunked.strips import joined
-from gridsample.cv_area import resize_by_area, summed_in
+from gridsample.cv_axes import axis_map
 from gridsample.definitions.checks import as_array, as_reals, check_constant, check_dense
 from gridsample.definitions.integers import saturated
-from gridsample.definitions.options import Resizing
-from gridsample.definitions.plan import NARROW_TYPES, find_method
+from gridsample.definitions.plan import NARROW_TYPES
 from gridsample.ops.affine import affine_sample, projective_sample
+from gridsample.ops.resizing import apply_maps
 from gridsample.ops.sampling import grid_sample
 
 Array = np.ndarray[Any, Any]
@@ -72,6 +72,7 @@ MODES = {
     INTER_LINEAR_EXACT: "linear",
     INTER_NEAREST_EXACT: "nearest",
 }
+RESIZING = MODES | {INTER_NEAREST_EXACT: "nearest-exact"}
 BORDERS = {
     BORDER_CONSTANT: "constant",
     BORDER_REPLICATE: "border",
@@ -198,6 +199,11 @@ def warp(
     if values is not place:
         place[...] = values
     return result
+
+
+def summed_in(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """The type of sums of an image's pixels."""
+    return np.dtype(np.float64 if dtype.itemsize > 4 or dtype.kind in "iu" else np.float32)
 
 
 def write_over(place: Array, image: Array, sampler: Sampler, mode: str) -> None:
@@ -514,34 +520,24 @@ def resize(
         >>> cv.resize(image, (1, 1), interpolation=cv.INTER_AREA)
         array([[50]], dtype=uint8)
     """
-    image = as_image(src)
-    flags = operator.index(interpolation)
-    mode = chosen(flags, MODES, "interpolation")
+    image, flags = as_image(src), operator.index(interpolation)
+    rule = chosen(flags, RESIZING, "interpolation")
     size, factors = output_size(image.shape, dsize, fx, fy)
+    if flags == INTER_AREA:
+        rule = "area" if max(factors) <= 1 else "sharp"
     result = destination(dst, (*size, *np.shape(src)[2:]), image.dtype, False)
-    shrinks = flags == INTER_AREA and max(factors) <= 1
-    if mode == "nearest":
-        rows, columns = (
-            np.clip(nearest_pixels(flags, n, m, factor), 0, n - 1).astype(np.intp)
-            for n, m, factor in zip(image.shape, size, factors, strict=False)
-        )
-        values = image[rows].take(columns, axis=1)
-    elif flags != INTER_AREA:
-        values = resized(image, size, mode, factors)
-    elif shrinks and all(n % m == 0 for n, m in zip(image.shape, size, strict=False)):
-        values = resized(image, size, "area", factors)
-    else:
-        values = resize_by_area(image, size, factors)
-    with_channels(result)[...] = values
+    direct = dst is None or not np.may_share_memory(dst, image)
+    target = result if direct else np.empty_like(result)
+    maps = [axis_map(*axis, rule) for axis in zip(image.shape, size, factors, strict=False)]
+    apply_maps(maps, as_planes(image), as_planes(with_channels(target)))
+    if not direct:
+        result[...] = target
     return result
 
 
-def resized(image: Array, size: tuple[int, int], mode: str, factors: Sequence[float]) -> Array:
-    """Resize by a method of `gridsample.interpolate`; the factors determine the positions."""
-    planes, method = image.transpose(2, 0, 1)[np.newaxis], find_method(mode, resizing=True)
-    options = Resizing(size, (method, method), False, False, tuple(factors), channel_axis=-1)
-    result: Array = backend_of(src=planes).resize(planes, options, False)[0]
-    return np.moveaxis(result, 0, -1)
+def as_planes(image: Array) -> Array:
+    """View an image (H, W, C) as (1, C, H, W)."""
+    return image.transpose(2, 0, 1)[np.newaxis]
 
 
 def output_size(
@@ -554,14 +550,3 @@ def output_size(
     if not (fx > 0 and fy > 0):
         raise ValueError(f"give dsize, or fx and fy above 0; got {dsize!r}, {fx!r} and {fy!r}")
     return as_size([round(shape[1] * fx), round(shape[0] * fy)]), [fy, fx]
-
-
-def nearest_pixels(flags: int, n: int, outputs: int, factor: float) -> Array:
-    """The pixel of each output along an axis of n pixels, with OpenCV's arithmetic."""
-    if flags == INTER_NEAREST:
-        first: Array = np.floor(np.arange(outputs) * (1 / factor))
-        return first
-    steps = np.full(outputs, n / outputs)  # one after the other, whatever the factor
-    steps[0] /= 2
-    exact: Array = np.floor(np.cumsum(steps))
-    return exact

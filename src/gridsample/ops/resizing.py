@@ -512,8 +512,16 @@ def resize_by(
     if tables.votes(resizing.methods):
         of_labels().resize(maps, image, result, resizing.threads)
     else:
-        real = real_type(image.dtype)
-        of_resizing().resize(maps, image, result, real, resizing.threads, resizing.rounding)
+        apply_maps(maps, image, result, resizing.threads, resizing.rounding)
+
+
+def apply_maps(
+    maps: Sequence[tables.AxisMap], image: Array, result: Array, threads: int | None = None,
+    rounding: str = "exact",
+) -> None:  # fmt: skip
+    """Apply a matrix to each axis of a NumPy array (N, C, *spatial), which has no labels."""
+    real = real_type(image.dtype)
+    of_resizing().resize(maps, image, result, real, threads, rounding)
 
 
 # A block at a time --------------------------------------------------------------------------------
