@@ -127,7 +127,7 @@ def backend_of(**arrays: Any) -> Backend:
             raise TypeError(
                 f"{name} is a {type(array).__module__}.{type(array).__qualname__}; "
                 "accepted: NumPy arrays, torch tensors, JAX arrays and, where torch is installed, "
-                "CuPy arrays"
+                "CuPy arrays" + "; gridsample.dask has functions for Dask arrays" * (source == "dask")
             )
     return NUMPY if package == "numpy" else LOADERS[package]()
 

@@ -112,7 +112,7 @@ def read_multiscale(path: Path | str, axes: str | None = None, store: Any = None
         The image; its Zarr arrays are open for reading.
 
     Raises:
-        FileError: the folder is no Zarr store, or its metadata are not understood.
+        FileError: the folder is not a Zarr store, or its metadata are not understood.
         MissingExtraError: `zarr` is not installed.
 
     Example:
