@@ -57,7 +57,7 @@ def mean_along(image: Array, axis: int, outputs: int, step: float) -> Array:
     )
     for k in range(math.ceil(step) + 1):
         share = np.minimum(stop, first + k + 1) - np.maximum(start, first + k)
-        # Where nothing of a pixel is covered, the first one is read, not what lies beyond.
+        # A pixel that is not covered may lie outside: the first one is read in its place.
         index = np.where(share > 0, first + k, first)
         weight = (share / (stop - start)).astype(image.dtype).reshape(side)
         taken = np.take(image, index, axis)

@@ -54,7 +54,7 @@ SETTINGS = Record(
     row="int64", result_row="int64",  # the numbers in a row of either
     low="*int64", high="*int64",  # the rows of the image that each piece of a plane needs
     stages="*int64",  # the record of each stage
-    # Of an image that is not contiguous: its strides and sizes, and where its copy begins.
+    # For an image that is not contiguous: its strides and sizes, and where its copy begins.
     channels="int64", item_step="int64", channel_step="int64", row_step="int64", line_step="int64",
     pixel_step="int64", number_step="int64", lines="int64", pixels="int64", numbers="int64",
     copy="int64",
@@ -71,7 +71,7 @@ def stage_record(sums: str) -> Record:
         first="*int64", count="*int64", weights=f"*{sums}",
         taps="int64",  # the distance of the weights of neighbouring outputs
         shift="int64",  # the bits of fixed point that are dropped from sums
-        # Of weights that repeat: see `periodic.Pattern`; and the weights of a register.
+        # For weights that repeat (see `periodic.Pattern`), and the weights of a register:
         start="int64", stop="int64", origin="int64", step="int64", skipped="int64",
         period=f"*{sums}",
         chunk="int64",  # outputs between two transpositions
