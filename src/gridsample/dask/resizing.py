@@ -17,14 +17,8 @@ from gridsample.dask.graphs import (
 )
 from gridsample.definitions.options import Resizing
 from gridsample.definitions.plan import Mode, Shape
-from gridsample.ops.resizing import (
-    Factor,
-    check_image,
-    check_types,
-    plan_resizing,
-    resize_block,
-    windows_of,
-)
+from gridsample.ops.resized_parts import resize_block, windows_of
+from gridsample.ops.resizing import Factor, check_image, check_types, plan_resizing
 
 
 def interpolate(

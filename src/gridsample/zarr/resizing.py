@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from gridsample.definitions.plan import Mode, check_threads
 from gridsample.io.omezarr import moved, write_metadata
 from gridsample.io.stores import ChunkReader, Region, Traffic
-from gridsample.ops.resizing import interpolate, plan_resizing, resize_block, windows_of
+from gridsample.ops.resized_parts import resize_block, windows_of
+from gridsample.ops.resizing import interpolate, plan_resizing
 from gridsample.warp import fitted
 from gridsample.zarr.layouts import (
     AS_INPUT,
@@ -59,7 +60,7 @@ def resize(
         What was read and written.
 
     Raises:
-        FileError: the source is no Zarr store, or the output cannot be written.
+        FileError: the source is not a Zarr store, or the output cannot be written.
         MissingExtraError: `zarr` is not installed.
         TypeError: an argument is not accepted.
         ValueError: an argument is not accepted.
