@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import dask
 import dask.array as da
 import numpy as np
-from dask.base import DaskMethodsMixin, tokenize
+from dask.base import (
+    DaskMethodsMixin,
+    compute,
+    get_scheduler,
+    optimize,
+    persist,
+    tokenize,
+)
 
 from gridsample.chunked.orders import Plan, plan_of
 from gridsample.dask.graphs import blocks_of
@@ -70,15 +78,15 @@ def store(
     """
     if not isinstance(result, da.Array):
         raise TypeError(f"result must be a dask array, got {type(result).__name__}")
-    if isinstance(keep, bool) or not isinstance(keep, int) or keep < 0:
+    if type(keep) is not int or keep < 0:
         raise ValueError(f"keep must be a number of inputs, at least 0, got {keep!r}")
     check_target(result, target)
-    (array,) = dask.optimize(result)
+    (array,) = optimize(result)
     graph, needed = dict(array.__dask_graph__()), dependencies(array)
     blocks = {place: block for place, block in blocks_of(array.chunks)}
     inputs = inputs_of(array, needed)
     plan = plan_of(inputs, keep, CHUNKS * number_of_threads(array))
-    name = f"store-{tokenize(result.name, keep)}"
+    name = f"store-{uuid.uuid4().hex}"  # a cluster computes a name only once
     kept: dict[Key, Any] = {}
     before, done = None, 0
     for step in plan.steps:
@@ -90,14 +98,14 @@ def store(
         written = [(name, *place) for place in step.chunks]
         running = persisted(part, [*written, *step.keeps])
         if before is not None:
-            dask.compute(before, traverse=False, optimize_graph=False)
+            compute(before, traverse=False, optimize_graph=False)
             progress(done / len(blocks))
         kept = {key: running[key] for key in step.keeps}
         before = Part({key: running[key] for key in written}, written)
         done += len(written)
         del running
     if before is not None:
-        dask.compute(before, traverse=False, optimize_graph=False)
+        compute(before, traverse=False, optimize_graph=False)
     progress(1.0)
     return plan
 
@@ -119,11 +127,12 @@ def check_target(result: Any, target: Any) -> None:
 
 def number_of_threads(array: Any) -> int:
     """Return how many tasks the scheduler runs at a time."""
-    scheduler = dask.base.get_scheduler(collections=[array])
+    scheduler = get_scheduler(collections=[array])
     client = getattr(scheduler, "__self__", None)
-    if hasattr(client, "nthreads"):
+    if client is not None and hasattr(client, "nthreads"):
         return max(1, sum(client.nthreads().values()))
-    return dask.config.get("num_workers", None) or dask.system.CPU_COUNT
+    threads: int = dask.config.get("num_workers", None) or dask.system.CPU_COUNT
+    return threads
 
 
 def write(target: Any, block: tuple[slice, ...], values: Any) -> None:
@@ -202,6 +211,6 @@ class Part(DaskMethodsMixin):
 
 def persisted(graph: Mapping[Key, Any], keys: list[Key]) -> Mapping[Key, Any]:
     """Return the results of some tasks, or futures where a cluster computes them."""
-    (part,) = dask.persist(Part(graph, keys), traverse=False, optimize_graph=False)
+    (part,) = persist(Part(graph, keys), traverse=False, optimize_graph=False)
     results: Mapping[Key, Any] = part.__dask_graph__()
     return results
