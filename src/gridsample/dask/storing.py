@@ -73,7 +73,7 @@ def store(
         >>> result = gridsample.dask.affine_sample(image, turn, (1, 1, 8, 8), coords="pixel")
         >>> target = np.zeros((1, 1, 8, 8))
         >>> plan = gridsample.dask.store(result, target, keep=4)
-        >>> plan.inputs, plan.reads, target.min()
+        >>> plan.inputs, plan.reads, float(target.min())
         (4, 4, 1.0)
     """
     if not isinstance(result, da.Array):
