@@ -130,7 +130,7 @@ def number_of_threads(array: Any) -> int:
     scheduler = get_scheduler(collections=[array])
     client = getattr(scheduler, "__self__", None)
     if client is not None and hasattr(client, "nthreads"):
-        return max(1, sum(client.nthreads().values()))
+        return max(1, int(sum(client.nthreads().values())))
     threads: int = dask.config.get("num_workers", None) or dask.system.CPU_COUNT
     return threads
 
