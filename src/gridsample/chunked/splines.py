@@ -189,13 +189,11 @@ class Surroundings(NamedTuple):
     """A box of an image, and the pixels from which its coefficients are computed.
 
     Attributes:
-        lines: how axes are filtered.
-        parts: the part of each of these lines.
+        parts: the part of each line that is filtered.
         pieces: the intervals of pixels along every axis of the array.
         offsets: where these intervals begin if they follow each other, and where the last one ends.
     """
 
-    lines: Sequence[Line]
     parts: Sequence[Part]
     pieces: Sequence[Intervals]
     offsets: Sequence[Sequence[int]]
@@ -216,7 +214,7 @@ class Surroundings(NamedTuple):
             [*itertools.accumulate((stop - start for start, stop in each), initial=0)]
             for each in pieces
         ]
-        return cls(lines, parts, pieces, offsets)
+        return cls(parts, pieces, offsets)
 
     def strips(self, axis: int, shape: Sequence[int]) -> Iterator[slice]:
         """Yield parts of the intervals of an axis, in which an array of a shape has few numbers."""
