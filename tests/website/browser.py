@@ -14,8 +14,8 @@ from typing import Any
 CHROMIUM = next(
     filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), ""
 )
-# Seconds without a message after which the browser is taken to hang; a page loads in one.
-PATIENCE = 150
+# Seconds without a message after which the browser counts as hanging; a page loads within a few.
+PATIENCE = 300
 OPTIONS = "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"
 
 
