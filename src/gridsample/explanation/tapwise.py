@@ -29,10 +29,10 @@ from gridsample.definitions.plan import (
     Plan,
 )
 from gridsample.definitions.sizes import as_whole
+from gridsample.explanation.explanation import Explanation
 from gridsample.explanation.records import (
     AxisSteps,
     AxisTap,
-    Explanation,
     Reader,
     Tap,
     corners,
