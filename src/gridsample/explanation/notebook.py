@@ -49,8 +49,10 @@ def _axis_rows(explanation: Sample) -> Iterator[tuple[str, ...]]:
         place = "nowhere" if steps.nowhere else show(steps.position)
         yield (
             f"{steps.name}: {steps.size} px, {steps.method.name}, {steps.boundary}",
-            show(steps.coordinate), place, *numbers,
-        )  # fmt: skip
+            show(steps.coordinate),
+            place,
+            *numbers,
+        )
 
 
 def _tap_rows(taps: list[Tap]) -> Iterator[tuple[str, ...]]:

@@ -72,9 +72,15 @@ def flow_warp(
         array([[[[2., 3., 0.]]]])
     """
     return grid_sample(
-        input, flow, mode, padding_mode, coords=check_field_coords(coords), fill_value=fill_value,
-        return_mask=return_mask, channel_axis=channel_axis,
-    )  # fmt: skip
+        input,
+        flow,
+        mode,
+        padding_mode,
+        coords=check_field_coords(coords),
+        fill_value=fill_value,
+        return_mask=return_mask,
+        channel_axis=channel_axis,
+    )
 
 
 @overridable(arrays=2)

@@ -28,9 +28,14 @@ SUFFIXES = (".yaml", ".yml", ".json", ".xml", ".npz")
 # Names without underscores, in lower case.
 _MATRIX = ("cameramatrix", "mtx", "k", "intrinsics", "intrinsicmatrix")
 _DISTORTION = (
-    "distortioncoefficients", "distortioncoeffs", "distcoeffs", "distcoeff", "dist", "d",
+    "distortioncoefficients",
+    "distortioncoeffs",
+    "distcoeffs",
+    "distcoeff",
+    "dist",
+    "d",
     "distortion",
-)  # fmt: skip
+)
 _NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?")
 _FISHEYE = ("fisheye", "equidistant", "kannalabrandt")
 

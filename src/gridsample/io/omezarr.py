@@ -317,13 +317,18 @@ def create_array(
         raise FileError("shards need Zarr version 3: give --zarr-format 3, or no --shards")
     keys = {"name": "v2", "separator": "/"} if zarr_format == 2 else None
     return zarr.create_array(
-        store, name=f"{group.path}/{name}".strip("/") if name else None,
-        shape=tuple(shape), dtype=np.dtype(dtype), chunks=tuple(chunks),
-        shards=None if shards is None else tuple(shards), zarr_format=zarr_format,
-        chunk_key_encoding=keys, fill_value=0,
+        store,
+        name=f"{group.path}/{name}".strip("/") if name else None,
+        shape=tuple(shape),
+        dtype=np.dtype(dtype),
+        chunks=tuple(chunks),
+        shards=None if shards is None else tuple(shards),
+        zarr_format=zarr_format,
+        chunk_key_encoding=keys,
+        fill_value=0,
         dimension_names=list(names) if zarr_format == 3 else None,
         config={"write_empty_chunks": True},
-    )  # fmt: skip
+    )
 
 
 def halved(shape: Sequence[int], factors: Sequence[int]) -> tuple[int, ...]:

@@ -125,8 +125,14 @@ class Storage(NamedTuple):
 def _storage(page: Any, file: Any) -> Storage:
     """Return how to store new pixels of a page: without the losses of JPEG, say, but as small."""
     name = str(require("tifffile").COMPRESSION(page.compression).name)
-    lossless = {"ADOBE_DEFLATE": "zlib", "DEFLATE": "zlib", "LZW": "lzw", "PACKBITS": "packbits",
-                "ZSTD": "zstd", "LZMA": "lzma"}  # fmt: skip
+    lossless = {
+        "ADOBE_DEFLATE": "zlib",
+        "DEFLATE": "zlib",
+        "LZW": "lzw",
+        "PACKBITS": "packbits",
+        "ZSTD": "zstd",
+        "LZMA": "lzma",
+    }
     compression = None if name == "NONE" else lossless.get(name, "zlib")
     tile = (page.tilelength, page.tilewidth) if page.is_tiled else None
     return Storage(
