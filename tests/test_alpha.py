@@ -6,7 +6,7 @@ import pytest
 import gridsample
 from gridsample import cli, io, warp
 from gridsample.alpha import Alpha, divide, multiply
-from gridsample.ops import resizing as resize
+from gridsample.ops import resized_parts
 
 tifffile = pytest.importorskip("tifffile")
 pillow = pytest.importorskip("PIL.Image")
@@ -114,7 +114,7 @@ def test_results_do_not_depend_on_bands_and_threads(monkeypatch):
         assert run(*words, "--force") == 0
         expected = read("out.tif")
         with monkeypatch.context() as patch:
-            patch.setattr(resize, "BAND_NUMBERS", 1 << 9)
+            patch.setattr(resized_parts, "BAND_NUMBERS", 1 << 9)
             patch.setattr(warp, "_BAND_POINTS", 100)
             assert run(*words, "--force", "--threads", 2) == 0
         np.testing.assert_array_equal(read("out.tif"), expected)

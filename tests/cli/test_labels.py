@@ -11,7 +11,7 @@ import pytest
 import gridsample
 from gridsample import cli, io
 from gridsample.io import Image
-from gridsample.ops.resizing import resize_rows
+from gridsample.ops.resized_parts import resize_rows
 
 nibabel = pytest.importorskip("nibabel")
 tifffile = pytest.importorskip("tifffile")

@@ -16,7 +16,7 @@ import gridsample
 from gridsample import cli, io, warp
 from gridsample.cli import terminal
 from gridsample.io import Image
-from gridsample.ops import resizing as resize
+from gridsample.ops import resized_parts
 
 pytest.importorskip("tifffile")
 
@@ -39,12 +39,11 @@ SIGNALLED = """
 import os, signal, sys
 from pathlib import Path
 from gridsample import cli, io, warp
-from gridsample.ops import resizing as resize
-from gridsample.ops import resizing
+from gridsample.ops import resized_parts
 
 number = int(sys.argv[1])
 signal.signal(number, signal.SIG_DFL)  # nohup, if it started the tests, ignores SIGHUP
-made, unlink = resizing.resize_rows, Path.unlink
+made, unlink = resized_parts.resize_rows, Path.unlink
 
 def signalled(*args, **options):
     for band in made(*args, rows=2, **options):
@@ -59,7 +58,7 @@ def unlinked(path, **options):
 def sampled(*args, **options):
     os.kill(os.getpid(), number)
 
-resizing.resize_rows, Path.unlink, warp.grid_sample = signalled, unlinked, sampled
+resized_parts.resize_rows, Path.unlink, warp.grid_sample = signalled, unlinked, sampled
 code = cli.main(sys.argv[2:])
 assert signal.getsignal(number) is signal.SIG_DFL
 sys.exit(code)
@@ -117,7 +116,7 @@ def test_impossible_sizes_are_rejected_before_work(command, size, suffix, capfd,
         raise AssertionError
 
     monkeypatch.setattr(warp, "grid_sample", work)
-    monkeypatch.setattr(resize.tables, "window", work)
+    monkeypatch.setattr(resized_parts.tables, "window", work)
     assert run(command, "in.png", f"out.{suffix}", "--size", size) == 2
     output = capfd.readouterr().err
     reasons = (

@@ -10,7 +10,7 @@ import pytest
 import gridsample
 from gridsample import cli, io
 from gridsample.io import Image
-from gridsample.ops import resizing as resize
+from gridsample.ops import resized_parts
 
 nibabel = pytest.importorskip("nibabel")
 tifffile = pytest.importorskip("tifffile")
@@ -98,7 +98,7 @@ def test_output_affines_describe_voxel_positions():
 )
 @pytest.mark.parametrize("channels", [1, 3])
 def test_every_tiff_layout_is_read_by_rows(stored, channels, monkeypatch):
-    monkeypatch.setattr(resize, "BAND_NUMBERS", 1 << 11)
+    monkeypatch.setattr(resized_parts, "BAND_NUMBERS", 1 << 11)
     for dtype in (np.uint8, np.uint16):
         array = noise(83, 47, channels, dtype=dtype)
         flat = array[..., 0] if channels == 1 else array

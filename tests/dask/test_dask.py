@@ -22,6 +22,7 @@ from gridsample.chunked.blocks import sample_maps
 from gridsample.chunked.regions import Region, sampling_of
 from gridsample.chunked.windows import Window
 from gridsample.definitions.plan import BOUNDARIES
+from gridsample.world import Displacement
 
 Array = np.ndarray[Any, Any]
 SHAPES = {1: ((37,), (60,)), 2: ((13, 21), (17, 26)), 3: ((5, 9, 14), (6, 7, 18))}
@@ -262,9 +263,10 @@ def test_splines_match_numpy_within_rounding(boundary: str) -> None:
 # Names of other libraries -------------------------------------------------------------------------
 
 
+@pytest.mark.covering(ordinary=1, slow=2)
 @pytest.mark.parametrize("order", [0, 1, 3])
 @pytest.mark.parametrize(
-    "mode", ["constant", "nearest", "reflect", "mirror", "grid-wrap", "grid-constant"]
+    "mode", ["constant", "nearest", "reflect", "mirror", "grid-wrap", "grid-constant", "wrap"]
 )
 def test_scipy_names_match_ndimage(order: int, mode: str) -> None:
     rng = cases.generator(order, mode)
@@ -311,6 +313,29 @@ def test_world_resampling_matches_numpy_bit_for_bit() -> None:
     source = da.from_array(image, chunks=5)
     result = gridsample.dask.resample(source, affine, like, transform=matrix, extrapolate=False)
     np.testing.assert_array_equal(result.compute(), expected)
+
+
+def test_fields_and_functions_in_the_world_are_followed_chunk_by_chunk() -> None:
+    rng = cases.generator("fields")
+    image = rng.random((30, 40, 50))
+    affine = np.diag([2.0, 1.0, 1.5, 1.0]) + np.pad(rng.normal(0, 0.1, (3, 4)), ((0, 1), (0, 0)))
+    like, turn = ((24, 20, 33), np.diag([2.0, 2, 2, 1])), np.eye(4)
+    turn[:2, :2] = [[0.8, -0.6], [0.6, 0.8]]
+    field = Displacement(rng.normal(0, 2, (5, 6, 7, 3)), np.diag([9.0, 8, 10, 1]))
+    bend = gridsample.dask.BoundedTransform(
+        lambda points: points + np.sin(points / 5), lambda low, high: (low - 1, high + 1)
+    )
+    store = Counting(image)
+    source = da.from_array(store, chunks=(10, 10, 10))
+    for transform in (field, [turn, field, turn, bend], bend):
+        whole = gridsample.resample(image, affine, like, transform, "cubic", extrapolate=False)
+        result = gridsample.dask.resample(
+            source, affine, like, transform, "cubic", extrapolate=False, chunks=9
+        )
+        np.testing.assert_allclose(result.compute(), whole, rtol=0, atol=1e-12)
+    store.read.clear()
+    gridsample.dask.resample(source, affine, like, field, chunks=4)[:4, :4, :4].compute()
+    assert 0 < len(store.read) <= 3 * 3 * 2  # 8 mm, 2 vectors of 2 mm, and a few taps
 
 
 @pytest.mark.parametrize("coords", ["normalized", "pixel", "displacement"])
@@ -507,8 +532,14 @@ def test_errors_are_raised_before_anything_is_computed() -> None:
         functions.affine_sample(source, maps, (2, 1, 8, 8), coords="pixel", antialias=True)
     with pytest.raises(ValueError, match="not supported in chunks with antialias"):
         functions.affine_sample(source, theta / 60, size, antialias=True, missing="ignore")
-    with pytest.raises(ValueError, match="'grid-wrap'"):
-        functions.affine_transform(source[0, 0], np.eye(2), mode="wrap")
+    with pytest.raises(RuntimeError, match="'grid-wrap'"):
+        functions.affine_transform(source[0, 0], np.eye(2), mode="around")
+    place = (8, 8), np.eye(3)
+    with pytest.raises(ValueError, match="BoundedTransform"):
+        functions.resample(source, np.eye(3), place, transform=lambda points: points)
+    field = Displacement(np.zeros((2, 4, 4, 2)), np.eye(3))
+    with pytest.raises(ValueError, match="must not be a batch"):
+        functions.resample(source, np.eye(3), place, transform=field)
     with pytest.raises(ValueError, match="mode 'bilinar' is not known"):
         functions.affine_sample(source, theta, size, mode="bilinar")
     with pytest.raises(ValueError, match="prefilter"):

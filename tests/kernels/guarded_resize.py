@@ -56,7 +56,7 @@ def calls(dtype: str, every: int) -> list[tuple[tuple[int, ...], Any, int, dict[
 def main(side: str, dtype: str, every: str) -> None:
     """Resize guarded arrays, and compare the results with those of other arrays."""
     zeros, runs = maker(side), 0
-    for name in ("backends.numpy", "ops.resizing", "kernels.resize"):
+    for name in ("backends.numpy", "backends.resizing", "kernels.resize"):
         importlib.import_module(f"gridsample.{name}").np = Guarded(zeros)  # type: ignore[attr-defined]
     for shape, size, axis, options in calls(dtype, int(every)):
         pixels = np.moveaxis(cases.pixels(cases.generator(shape), shape, dtype), 1, axis)

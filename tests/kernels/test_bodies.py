@@ -23,7 +23,7 @@ HERE = pathlib.Path(__file__).parent
     cases.slow_after(
         2,
         [
-            *(("bodies", "before", "", 8), ("edges", "before", "", 16)),
+            *(("bodies", "before", "", 16), ("edges", "before", "", 32)),
             *(("bodies", "before", "", 1), ("edges", "before", "", 1)),
             *(("bodies", "after", "x86-64-v3", 1), ("edges", "after", "x86-64-v3", 1)),
             *(("bodies", "after", "x86-64", 1), ("edges", "after", "x86-64", 3)),

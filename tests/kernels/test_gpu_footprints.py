@@ -14,6 +14,7 @@ from torch import Tensor
 pytest.importorskip("triton")
 
 import gridsample
+from gridsample.backends.rounding import as_integers
 from gridsample.backends.torch import BACKEND, affine, cuda, operators
 from gridsample.definitions.footprints import Footprint
 from gridsample.definitions.options import Options
@@ -105,8 +106,8 @@ def check(case: Case) -> None:
     pairs: list[tuple[Any, Any]] = [
         (cuda.gather_on_gpu(image, grid, options), operators.gather_on_cpu(image, grid, options)),
         *zip(
-            cuda.backward_on_gpu(values, image, grid, True, True, options),
-            operators.backward_on_cpu(values, image, grid, True, True, options),
+            cuda.backward_on_gpu(values, image, grid, (True, True), options),
+            operators.backward_on_cpu(values, image, grid, (True, True), options),
             strict=True,
         ),
     ]
@@ -167,7 +168,7 @@ def test_integers_are_rounded_once(name: str, mode: str) -> None:
         options = Case(1, mode, "constant", most=most, fill=(3.25,)).options
         ours = cuda.gather_on_gpu(image, grid, options)
         means = operators.gather_on_cpu(image.double(), grid, options)
-        theirs = operators.as_integers(means, image.dtype, options.fill_value)
+        theirs = as_integers(BACKEND, means, image.dtype, options.fill_value)
         assert ours.dtype == image.dtype
         # Sums next to a half may be rounded to either side.
         assert (ours.int() - theirs.int()).abs().max() <= 1
@@ -205,10 +206,10 @@ def test_plain_kernels_run_without_shrinking(monkeypatch: pytest.MonkeyPatch) ->
 def test_gradients_have_exact_sums() -> None:
     case = Case(1, "linear", "zeros", most=2)
     image, grid, values = inputs(case)
-    expected = cuda.backward_on_gpu(values, image, grid, True, True, case.options)
+    expected = cuda.backward_on_gpu(values, image, grid, (True, True), case.options)
     try:
         torch.use_deterministic_algorithms(True)
-        result = cuda.backward_on_gpu(values, image, grid, True, True, case.options)
+        result = cuda.backward_on_gpu(values, image, grid, (True, True), case.options)
     finally:
         torch.use_deterministic_algorithms(False)
     for actual, two in zip(result, expected, strict=True):
@@ -266,7 +267,7 @@ def test_second_derivatives_match_the_cpu(case: Case) -> None:
     rng = cases.generator("gpu footprints", "double_backward")
     upstream = torch.from_numpy(cases.pixels(rng, tuple(image.shape)))
     grid_tangent = torch.from_numpy(rng.standard_normal(tuple(grid.shape)))
-    arguments = values, image, grid, upstream, grid_tangent, True, True, True, case.options
+    arguments = values, image, grid, upstream, grid_tangent, (True,) * 3, case.options
     ours, theirs = (
         cuda.double_backward_on_gpu(*arguments),
         operators.backward_twice_on_cpu(*arguments),

@@ -470,7 +470,7 @@ def test_samples_as_tensors_have_the_mean_and_its_derivatives(coords: str, most:
     with torch.no_grad():
         expected = (
             derivatives.gather(image, grid, options),
-            *derivatives.backward(values, image, grid, True, True, options),
+            *derivatives.backward(values, image, grid, (True, True), options),
         )
     for actual, two in zip(result, expected, strict=True):
         assert_close(actual.detach().numpy(), two.numpy(), 256 * ulp(float))

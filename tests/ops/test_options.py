@@ -146,7 +146,7 @@ def test_every_method_on_a_line_and_in_a_volume(
     assert_is_the_reference(image, grid, *names, [check], **fill_for(boundary))
 
 
-@pytest.mark.parametrize("part", cases.slow_after(1, [0, 1]))
+@pytest.mark.parametrize("part", cases.slow_after(1, range(4)))
 @BOUNDARY
 def test_every_method_on_a_plane(boundary: str, part: int) -> None:
     rng = cases.generator("plane", boundary)
@@ -154,8 +154,8 @@ def test_every_method_on_a_plane(boundary: str, part: int) -> None:
     k = BOUNDARIES.index(boundary)
     half = (len(METHODS) + 1) // 2
     pairs = [*enumerate(zip(METHODS[:half], METHODS[-half:], strict=True))]
-    # Every second pair: with another boundary, or in the slow part, it is the others' turn.
-    for i, pair in pairs[(k // 2 + part) % 2 :: 2]:
+    # Every fourth pair: with another boundary, or in the slow parts, it is the others' turn.
+    for i, pair in pairs[(k // 2 + part) % 4 :: 4]:
         modes = pair if k % 2 else pair[::-1]
         names = modes, (boundary,) * 2, bool((k + i) % 4 // 2)
         check = CHECKS[(k + i) % len(CHECKS)]

@@ -174,23 +174,25 @@ LIKE_POINTS: tuple[str | Method, ...] = (
 )
 
 
+@pytest.mark.covering(ordinary=1, slow=2)
+@pytest.mark.parametrize("align", [False, True])
+@pytest.mark.parametrize(("spatial", "size"), SHAPES[2])
 @pytest.mark.parametrize("mode", LIKE_POINTS, ids=lambda mode: getattr(mode, "name", mode))
-def test_resizing_is_sampling_at_its_positions(mode: str | Method) -> None:
+def test_resizing_is_sampling_at_its_positions(
+    mode: str | Method, spatial: tuple[int, ...], size: tuple[int, ...], align: bool
+) -> None:
     method = gridsample.methods.get(mode) if isinstance(mode, str) else mode
-    first = LIKE_POINTS.index(mode)
-    for i, (spatial, size) in enumerate(SHAPES[2]):
-        align = bool((i + first) % 2)
-        image = cases.pixels(cases.generator(spatial), (2, 3, *spatial))
-        out = gridsample.interpolate(image, size, mode=mode, align_corners=align)
-        y, x = (
-            described(n, m, "linear", align).positions() for n, m in zip(spatial, size, strict=True)
-        )
-        grid = np.stack(np.meshgrid(x, y), axis=-1)[np.newaxis]
-        outside = ("mirror" if align else "symmetric") if method.prefilter else "border"
-        sampled = gridsample.grid_sample(image, grid, mode, outside, coords="pixel")
-        # Tables of Lanczos are fits: 1e-9 for each of a few taps along two axes.
-        bound = 1e-7 if method.name.startswith("lanczos") else 1e-12
-        np.testing.assert_allclose(out, sampled, rtol=0, atol=bound)
+    image = cases.pixels(cases.generator(spatial), (2, 3, *spatial))
+    out = gridsample.interpolate(image, size, mode=mode, align_corners=align)
+    y, x = (
+        described(n, m, "linear", align).positions() for n, m in zip(spatial, size, strict=True)
+    )
+    grid = np.stack(np.meshgrid(x, y), axis=-1)[np.newaxis]
+    outside = ("mirror" if align else "symmetric") if method.prefilter else "border"
+    sampled = gridsample.grid_sample(image, grid, mode, outside, coords="pixel")
+    # Tables of Lanczos are fits: 1e-9 for each of a few taps along two axes.
+    bound = 1e-7 if method.name.startswith("lanczos") else 1e-12
+    np.testing.assert_allclose(out, sampled, rtol=0, atol=bound)
 
 
 @pytest.mark.covering(ordinary=0, slow=2)

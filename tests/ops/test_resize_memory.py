@@ -12,7 +12,7 @@ from resized import METHODS, Array, dense, matrices, scale_of
 
 import gridsample
 from gridsample.kernels.resize.planning import PIECE
-from gridsample.ops.resizing import resize_rows
+from gridsample.ops.resized_parts import resize_rows
 
 # Memory -----------------------------------------------------------------------------------------
 

@@ -23,20 +23,25 @@ import gridsample
 @pytest.mark.covering(ordinary=1, slow=2)
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("smooth", [False, True])
-def test_bytes_are_within_one_of_the_real_result(method: str, smooth: bool) -> None:
-    rng = cases.generator("bytes", method)
-    for shape, size in (
+@pytest.mark.parametrize(
+    ("shape", "size"),
+    [
         ((1, 64, 48, 3), (23, 90)),
         ((2, 40, 30, 1), (80, 12)),
         ((1, 9, 300, 4), (9, 40)),
         ((1, 12, 11, 10, 2), (7, 15, 21)),
-    ):
-        # Extremes, where weights below 0 overshoot most.
-        image = rng.choice(np.array([0, 0, 255, 255, 1, 97], np.uint8), shape)
-        options = {"mode": method, "antialias": smooth, "channel_axis": -1}
-        out = gridsample.interpolate(image, size, **options).astype(int)
-        exact = gridsample.interpolate(image.astype(float), size, **options)
-        assert np.abs(out - np.clip(np.rint(exact), 0, 255)).max() <= 1
+    ],
+)
+def test_bytes_are_within_one_of_the_real_result(
+    shape: tuple[int, ...], size: tuple[int, ...], smooth: bool, method: str
+) -> None:
+    # Extremes, where weights below 0 overshoot most.
+    rng = cases.generator("bytes", method, shape)
+    image = rng.choice(np.array([0, 0, 255, 255, 1, 97], np.uint8), shape)
+    options = {"mode": method, "antialias": smooth, "channel_axis": -1}
+    out = gridsample.interpolate(image, size, **options).astype(int)
+    exact = gridsample.interpolate(image.astype(float), size, **options)
+    assert np.abs(out - np.clip(np.rint(exact), 0, 255)).max() <= 1
 
 
 @pytest.mark.covering(ordinary=0, slow=2)
@@ -84,7 +89,7 @@ def torch_cases() -> list[tuple[int, str, dict[str, Any]]]:
 @pytest.mark.parametrize(
     ("rank", "mode", "options", "dtype"),
     [
-        pytest.param(*case, dtype, marks=[pytest.mark.slow] * ((i + k) % 4 != 0))
+        pytest.param(*case, dtype, marks=[pytest.mark.slow] * ((i + k) % 8 != 0))
         for i, case in enumerate(torch_cases())
         for k, dtype in enumerate((torch.float64, torch.float32, torch.float16, torch.bfloat16))
     ],

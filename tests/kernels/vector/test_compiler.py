@@ -14,7 +14,7 @@ from pathlib import Path
 import cases
 import numpy as np
 import pytest
-from vector_programs import COUNT, counted, counter
+from vector_programs import COUNT, counted, counter, run
 
 from gridsample.kernels import forks
 from gridsample.kernels.vector import (
@@ -287,3 +287,25 @@ def test_processes_can_exit_right_after_compiling(leave: str) -> None:
         {leave}
     """
     assert python(code, "-W", "error", "-X", "dev") == "done\n"
+
+
+def test_strength_is_reduced_unless_a_program_does_without(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The switch is the process's: the next program finds it where it was."""
+    monkeypatch.setenv("GRIDSAMPLE_SHOW_KERNELS", str(tmp_path))
+    function = Function("strided", lanes=4)
+    arguments = function.arguments(COUNT)
+    with function.loop(0, 10) as loop:
+        element = arguments.out.at(loop.index * arguments.amount)
+        element.store(loop.index * arguments.amount)
+    texts = []
+    for reduces_strength in (True, False, True):
+        out = np.full(28, -1)
+        run(compile(function, reduces_strength), COUNT, out=out, amount=3)
+        np.testing.assert_array_equal(out[::3], np.arange(0, 30, 3))
+        (path,) = tmp_path.glob("*.s")
+        texts.append(path.read_text().replace(path.stem, ""))
+        for path in tmp_path.iterdir():
+            path.unlink()
+    assert texts[0] == texts[2] != texts[1]
