@@ -25,8 +25,8 @@ def as_html(explanation: Sample) -> str:
     if explanation.taps:
         taps = sorted(explanation.taps, key=lambda tap: -abs(tap.weight))[:MOST_TAPS]
         names = ", ".join(steps.name for steps in explanation.axes)
-        what = "value" if explanation.coefficients is None else "coefficient"
-        parts.append(html.table(_tap_rows(taps), (f"pixel ({names})", "weight", what, "adds")))
+        quantity = "value" if explanation.coefficients is None else "coefficient"
+        parts.append(html.table(_tap_rows(taps), (f"pixel ({names})", "weight", quantity, "adds")))
         if len(taps) < len(explanation.taps):
             parts.append(
                 html.paragraph(f"and {len(explanation.taps) - len(taps)} taps of smaller weight")

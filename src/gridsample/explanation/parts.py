@@ -354,8 +354,8 @@ def _signs(explanation: Sample) -> list[Any]:
     if explanation.coefficients is not None:
         orders = " / ".join(dict.fromkeys(str(n) for n in explanation.prefilters if n > 1))
         written = "pixel, and below it the coefficient"
-        what = written if len(explanation.axes) < 3 else "taps weigh coefficients"
-        label = f"prefilter of order {orders}: {what}"
+        caption = written if len(explanation.axes) < 3 else "taps weigh coefficients"
+        label = f"prefilter of order {orders}: {caption}"
         signs.append(Line2D([], [], ls="none", marker="$→$", ms=9, color=GREY, label=label))
     return signs
 

@@ -96,8 +96,10 @@ def explain(
     entitle(ax, explanation)
     figure: Figure = ax.figure.figure  # for a subfigure, the figure that contains it
     if path is not None:
-        with replacing(Path(path), overwrite=True) as beside:
-            figure.savefig(beside, dpi=160, bbox_inches="tight", pad_inches=0.2, facecolor="white")
+        with replacing(Path(path), overwrite=True) as temporary:
+            figure.savefig(
+                temporary, dpi=160, bbox_inches="tight", pad_inches=0.2, facecolor="white"
+            )
     return figure
 
 

@@ -157,25 +157,25 @@ def _fold_rows(steps: AxisSteps) -> Iterator[Row]:
     """Yield the folds, clamps and shifts of a position: one row for each step of its path."""
     low, high = steps.corners
     for done, (before, after) in enumerate(pairwise(steps.path)):
-        here, there, limits = show(before), show(after), f"into [0, {steps.size - 1}]"
+        start, end, limits = show(before), show(after), f"into [0, {steps.size - 1}]"
         if steps.folds > FEW_FOLDS:
             remark = "" if steps.sign else "then clamped"
             times = f"{steps.folds:.6g} times"
-            yield "folds", f"{times} about {show(low)} and {show(high)}", there, remark
+            yield "folds", f"{times} about {show(low)} and {show(high)}", end, remark
         elif done < steps.folds:
             mirror = low if before < low else high
             about = f"mirrored about {show(mirror)}"
-            yield "fold", f"2 * {term(mirror)} - {term(before)}", there, about
+            yield "fold", f"2 * {term(mirror)} - {term(before)}", end, about
         elif steps.sign == 0:
-            yield "clamp", f"{here} {limits}", there, "an edge pixel's centre"
+            yield "clamp", f"{start} {limits}", end, "an edge pixel's centre"
         elif BOUNDARIES[steps.boundary].code == axis.WRAP:
-            yield "shift", f"by whole periods of {steps.size}", there, "the image repeats"
+            yield "shift", f"by whole periods of {steps.size}", end, "the image repeats"
         elif BOUNDARIES[steps.boundary].code == axis.REFLECTION:
             edge = BOUNDARIES[steps.boundary].edge_for(steps.align_corners)
             period = show(max(2 * (steps.size - 1 + edge), 1))
-            yield "shift", f"by whole periods of {period}", there, "a period is two folds"
+            yield "shift", f"by whole periods of {period}", end, "a period is two folds"
         else:
-            yield "confine", f"{here}, but no farther than", there, "all taps read the same there"
+            yield "confine", f"{start}, but no farther than", end, "all taps read the same there"
 
 
 def _tap_lines(explanation: Sample) -> Iterator[str]:
@@ -194,9 +194,9 @@ def _tap_lines(explanation: Sample) -> Iterator[str]:
         columns.append((" * " if a else "   ", f"weight {name}", ">", weights))
     if len(names) > 1:
         columns.append((" = ", "weight", ">", decimals(tap.weight for tap in explanation.taps)))
-    what = "value" if explanation.coefficients is None else "coefficient"
+    quantity = "value" if explanation.coefficients is None else "coefficient"
     for before, header, numbers in (
-        (" * ", what, decimals(tap.value for tap in explanation.taps)),
+        (" * ", quantity, decimals(tap.value for tap in explanation.taps)),
         (" = ", "adds", decimals(tap.product for tap in explanation.taps)),
     ):
         cells = [
