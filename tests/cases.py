@@ -109,9 +109,13 @@ def coordinates(positions: Array, spatial: Sequence[int], align_corners: bool) -
 
 
 def plan_for(
-    image: tuple[int, ...], dtype: Any, grid: tuple[int, ...], grid_type: Any, *names: Any,
+    image: tuple[int, ...],
+    dtype: Any,
+    grid: tuple[int, ...],
+    grid_type: Any,
+    *names: Any,
     **options: Any,
-) -> Plan:  # fmt: skip
+) -> Plan:
     """The plan of a call with these shapes and dtypes; names are mode, padding_mode and so on."""
     resolved = checked(Options(*names, **options), image, grid)
     return plan_of(image, dtype, grid, grid_type, resolved)

@@ -98,9 +98,11 @@ def method(name: Any) -> Any:
 
 def operator_options(rank: int, mode: Any, boundary: Any, *order: int) -> tuple[Any, ...]:
     return (
-        oracles.per_axis(mode, rank), oracles.per_axis(boundary, rank), False,
+        oracles.per_axis(mode, rank),
+        oracles.per_axis(boundary, rank),
+        False,
         order or (0,) * rank,
-    )  # fmt: skip
+    )
 
 
 # Sums that do not depend on the order -------------------------------------------------------------

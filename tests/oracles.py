@@ -86,9 +86,14 @@ def reference_gradients(
 
 
 def mean_output(
-    image: Array, grid: Array, mode: Names, boundary: Names, weights: Array | None = None,
-    fill: float = 0, least: float = 0,
-) -> tuple[Array, Array]:  # fmt: skip
+    image: Array,
+    grid: Array,
+    mode: Names,
+    boundary: Names,
+    weights: Array | None = None,
+    fill: float = 0,
+    least: float = 0,
+) -> tuple[Array, Array]:
     """The means over pixels that are not NaN, and their weights, tap by tap.
 
     Grids are in pixels.  A mean is NaN where it is missing.

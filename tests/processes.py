@@ -110,9 +110,7 @@ def replica(rank: int, place: str, data: Tensor, expected: list[Tensor]) -> None
     from torch import distributed
     from torch.nn.parallel import DistributedDataParallel
 
-    distributed.init_process_group(
-        "gloo", init_method=f"file://{place}", rank=rank, world_size=2,
-    )  # fmt: skip
+    distributed.init_process_group("gloo", init_method=f"file://{place}", rank=rank, world_size=2)
     net = DistributedDataParallel(model())
     learned = train(net, data.chunk(2, dim=1)[rank])
     # Nobody leaves before both are done, nor leaves threads of torch's to be ended by the exit.

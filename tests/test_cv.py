@@ -141,8 +141,13 @@ def test_transparent_taps_read_the_destination(dtype, interpolation):
     result = cv.remap(image, x, y, interpolation, dst.copy(), cv.BORDER_TRANSPARENT)
     for at in np.ndindex(dst.shape):
         real = image if interpolation == cv.INTER_NEAREST else image.astype(float)
-        alone = cv.remap(real, x[at].reshape(1, 1), y[at].reshape(1, 1), interpolation,
-                         borderValue=float(dst[at]))[0, 0]  # fmt: skip
+        alone = cv.remap(
+            real,
+            x[at].reshape(1, 1),
+            y[at].reshape(1, 1),
+            interpolation,
+            borderValue=float(dst[at]),
+        )[0, 0]
         alone = np.clip(alone, 0, 255) if dtype == "uint8" else alone
         # Half a unit for integers; a few roundings of float32 near 1000.
         bound = 1e-3 if dtype == "float32" else 0.5 + 1e-9

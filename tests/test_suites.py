@@ -124,8 +124,12 @@ def test_regressions_are_detected() -> None:
     differences = running.compare(plain, ours)
     assert differences[0] == Difference("a", "passed", "crashed", "why")
     assert [(difference.test, difference.worse) for difference in differences] == [
-        ("a", True), ("c", True), ("d", True), ("b", False), ("e", False)
-    ]  # fmt: skip
+        ("a", True),
+        ("c", True),
+        ("d", True),
+        ("b", False),
+        ("e", False),
+    ]
 
 
 @pytest.mark.parametrize(

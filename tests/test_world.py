@@ -105,9 +105,12 @@ def test_results_match_simpleitk(rank: int, mode: str, kind: str) -> None:
     for step in reversed(ours):  # ITK applies the last first
         theirs.AddTransform(itk_field(step) if isinstance(step, Displacement) else itk_affine(step))
     expected = sitk.Resample(
-        as_itk(image, affine), as_itk(np.zeros(out), target), theirs,
-        sitk.sitkLinear if mode == "linear" else sitk.sitkBSpline3, 0.0,
-    )  # fmt: skip
+        as_itk(image, affine),
+        as_itk(np.zeros(out), target),
+        theirs,
+        sitk.sitkLinear if mode == "linear" else sitk.sitkBSpline3,
+        0.0,
+    )
     result = resample(image, affine, (out, target), ours, mode, "mirror", axes="xyz")
     places = world_grid(affine, (out, target), ours, axes="xyz")[0]
     inner = ((places >= 0) & (places <= np.array(image.shape[::-1]) - 1)).all(-1)
@@ -119,9 +122,12 @@ def test_results_match_simpleitk(rank: int, mode: str, kind: str) -> None:
 def test_image_edges_match_simpleitk() -> None:
     image, affine, (out, target) = case(2)
     expected = sitk.Resample(
-        as_itk(image, affine), as_itk(np.zeros(out), target), sitk.Transform(2, sitk.sitkIdentity),
-        sitk.sitkLinear, -7.0,
-    )  # fmt: skip
+        as_itk(image, affine),
+        as_itk(np.zeros(out), target),
+        sitk.Transform(2, sitk.sitkIdentity),
+        sitk.sitkLinear,
+        -7.0,
+    )
     options: Any = {"padding_mode": "border", "axes": "xyz", "fill_value": -7}
     result = resample(image, affine, (out, target), extrapolate=False, **options)
     np.testing.assert_allclose(result, sitk.GetArrayFromImage(expected), rtol=0, atol=1e-6)
@@ -342,13 +348,19 @@ def test_invalid_affines_and_options_are_rejected() -> None:
         ((image, np.eye(3), like, [np.eye(3), np.eye(4)]), ValueError, r"transform\[1\] must be"),
         ((image, np.eye(3), like, [["a"]]), TypeError, r"transform.* must be a matrix of real"),
         ((image, np.eye(3), like, lambda p: p[..., :1]), ValueError, "must return points of the"),
-        ((image, np.eye(3), like, Displacement(np.ones((3, 4, 3)), np.eye(3))), ValueError,
-         r"transform.vectors must be \(\*spatial, 2\)"),
-        ((image, np.eye(3), like, Displacement(np.ones((3, 4, 2)), np.eye(4))), ValueError,
-         r"transform.affine must be"),
+        (
+            (image, np.eye(3), like, Displacement(np.ones((3, 4, 3)), np.eye(3))),
+            ValueError,
+            r"transform.vectors must be \(\*spatial, 2\)",
+        ),
+        (
+            (image, np.eye(3), like, Displacement(np.ones((3, 4, 2)), np.eye(4))),
+            ValueError,
+            r"transform.affine must be",
+        ),
         ((image, np.stack([np.eye(3)] * 2), like), ValueError, "for a batch of 2 affines"),
         ((torch.from_numpy(image), np.eye(3), like), TypeError, "torch.as_tensor"),
-    ):  # fmt: skip
+    ):
         with pytest.raises(error, match=message):
             resample(*arguments)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="axes"):

@@ -138,9 +138,15 @@ def test_missing_pixels_and_antialias() -> None:
     )
     grid = np.stack(np.meshgrid(like["x"], like["y"]), -1)[None]
     expected = gridsample.grid_sample(
-        image.values[None, None], grid, "linear", "border", coords="pixel", antialias=True,
-        missing="ignore", fill_value=0,
-    )  # fmt: skip
+        image.values[None, None],
+        grid,
+        "linear",
+        "border",
+        coords="pixel",
+        antialias=True,
+        missing="ignore",
+        fill_value=0,
+    )
     np.testing.assert_array_equal(result.values, expected[0, 0])
     assert np.isfinite(result.values).all()
 

@@ -63,9 +63,12 @@ class Formula:
     """
 
     def __init__(
-        self, formula: Callable[..., Any], lanes: int = 8, pass_function: bool = False,
+        self,
+        formula: Callable[..., Any],
+        lanes: int = 8,
+        pass_function: bool = False,
         **options: Any,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.formula, self.lanes, self.pass_function = formula, lanes, pass_function
         self.options = options
 
@@ -95,9 +98,12 @@ class Formula:
         ]
         addresses = [out.ctypes.data for out in outs] + [0] * (OUTPUTS - len(outs))
         run(
-            program, record, out=addresses, count=count,
+            program,
+            record,
+            out=addresses,
+            count=count,
             **{f"in{k}": array for k, array in enumerate(arrays)},
-        )  # fmt: skip
+        )
         outs = [out.reshape(shape) if out.size == count else out for out in outs]
         return outs[0] if len(outs) == 1 else tuple(outs)
 

@@ -28,7 +28,7 @@ from gridsample.ops.splatting import splat, splat_count
 
 if TYPE_CHECKING:
     from gridsample.definitions.links import help
-    from gridsample.explanation.records import Explanation
+    from gridsample.explanation.explanation import Explanation
     from gridsample.explanation.tapwise import explain
     from gridsample.fields.checking import GridCheck, check_grid
     from gridsample.ops.affine import affine_sample, affine_sample_vjp
@@ -75,7 +75,7 @@ _LATER = {
     "check_grid": "fields.checking",
     "GridCheck": "fields.checking",
     "explain": "explanation.tapwise",
-    "Explanation": "explanation.records",
+    "Explanation": "explanation.explanation",
     "footprint": "ops.footprints",
     "help": "definitions.links",
     "spline_filter": "ops.filtering",

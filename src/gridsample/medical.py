@@ -224,9 +224,14 @@ Rule = Callable[[Any, Any, Callable[[Any], Any]], None]
 
 
 def resampled(
-    volume: Array, shape: Sequence[int], is_label: bool, axis: int | None, order: int,
-    order_apart: int, rules: tuple[Rule, Rule],
-) -> Array:  # fmt: skip
+    volume: Array,
+    shape: Sequence[int],
+    is_label: bool,
+    axis: int | None,
+    order: int,
+    order_apart: int,
+    rules: tuple[Rule, Rule],
+) -> Array:
     """Resample (C, *spatial) to (C, *shape); ``axis`` is a spatial one that is apart, or None.
 
     ``rules`` are those of label maps, for most axes and for the one that is apart.
@@ -327,9 +332,13 @@ def slabs(out: Array, bytes_each: int) -> Iterator[slice]:
 
 
 def by_slices(
-    slices: Array, out: Array, order: int, order_apart: int, resized: Callable[..., Array],
+    slices: Array,
+    out: Array,
+    order: int,
+    order_apart: int,
+    resized: Callable[..., Array],
     rules: tuple[Rule, Rule],
-) -> None:  # fmt: skip
+) -> None:
     """Resize slices (n, *spatial) by a function, and then their axis."""
     (apart,) = zooms_of(slices.shape[:1], out.shape[:1], order_apart, "border", None, "float32")
     size = out.shape[1:]

@@ -286,9 +286,14 @@ def sample(
             used = Options(mode, padding_mode, corners)
             check_use(backend_of(input=image, grid=points), image, points, used)
         result: Tensor = api.grid_sample(
-            image, points, mode, padding_mode, corners, antialias=averaged,
+            image,
+            points,
+            mode,
+            padding_mode,
+            corners,
+            antialias=averaged,
             max_samples=patch_options.most or MOST,
-        )  # fmt: skip
+        )
     except REFUSALS as error:
         return refused(error, theirs, corners)
     if not patch_options.strict:

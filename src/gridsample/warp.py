@@ -337,9 +337,14 @@ def sample(
         fill = np.broadcast_to(np.asarray(fill_value, image.dtype), image.shape[-1:])
         fill_value = multiply(fill, alpha, dtype) if fill.any() else 0
     keywords: dict[str, Any] = {
-        "mode": mode, "padding_mode": padding_mode, "align_corners": align_corners,
-        "fill_value": fill_value, "missing": missing, "antialias": antialias, "threads": threads,
-    }  # fmt: skip
+        "mode": mode,
+        "padding_mode": padding_mode,
+        "align_corners": align_corners,
+        "fill_value": fill_value,
+        "missing": missing,
+        "antialias": antialias,
+        "threads": threads,
+    }
     source = _Source(image, keywords)
     for rows in bands(shape):
         band = output[rows] if alpha is None else np.empty_like(output[rows], image.dtype)
@@ -363,11 +368,14 @@ class _Source:
     def __init__(self, image: NDArray[Any], keywords: dict[str, Any]) -> None:
         self.image, self.keywords, self.coefficients = image[None], keywords, None
         self.options = Options(
-            mode=keywords["mode"], padding_mode=keywords["padding_mode"],
-            align_corners=keywords["align_corners"], fill_value=keywords["fill_value"],
-            channel_axis=-1, threads=keywords["threads"],
+            mode=keywords["mode"],
+            padding_mode=keywords["padding_mode"],
+            align_corners=keywords["align_corners"],
+            fill_value=keywords["fill_value"],
+            channel_axis=-1,
+            threads=keywords["threads"],
             footprint=as_footprint(keywords["antialias"], MOST),
-        )  # fmt: skip
+        )
         methods = [find_method(name) for name in per_axis(keywords["mode"], image.ndim - 1, "mode")]
         # With missing pixels, or a boundary of that name, `grid_sample` refuses what it must.
         self.is_filtered = (
@@ -381,9 +389,13 @@ class _Source:
         if not self.is_filtered:
             ignore = self.keywords["missing"] == "ignore"
             result = grid_sample(
-                self.image, grid[None], return_weight=ignore, channel_axis=-1, out=band[None],
+                self.image,
+                grid[None],
+                return_weight=ignore,
+                channel_axis=-1,
+                out=band[None],
                 **self.keywords,
-            )  # fmt: skip
+            )
             if ignore:
                 band[result[1][0] <= 0] = np.nan
             return

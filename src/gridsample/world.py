@@ -100,23 +100,16 @@ def resample(
 
         mode: the interpolation method, as in `grid_sample`; "label" for segmentations.  Several are
             in x, y, z order, and x is the last axis of the array.
-        padding_mode: the boundary, as in `grid_sample`.
         axes: the order of voxel indices, which is that of the affines' columns.  "ijk": the order
             of the array's axes, as in nibabel, MONAI and TorchIO.  "xyz": x, y, z with x along the
             *last* axis, as in the arrays of SimpleITK and in the rest of this package.
-        fill_value: the value outside, as in `grid_sample`.
         extrapolate: whether to extend the image, as in `grid_sample`; False gives the fill value
             beyond the outer edges of the outermost voxels ("edges").  With padding_mode="border",
             these are ITK's results.  "centers" gives it beyond their centres.
-        prefilter: whether to prefilter splines, as in `grid_sample`.
         antialias: whether a result is the mean over all that its voxel covers, as in `grid_sample`.
-        max_samples: the maximum number of samples along a side, as in `grid_sample`.
-        footprint: "attach" or "detach", as in `grid_sample`.
-        missing: "propagate" or "ignore", as in `grid_sample`.
         weights: weights of voxels, as in `grid_sample`, with as many axes as the image.
-        min_weight: the least share of weights, as in `grid_sample`.
-        return_weight: whether to also return the weight of each result, as in `grid_sample`.
-        threads: the maximum number of threads, as in `grid_sample`.
+        padding_mode, fill_value, prefilter, max_samples, footprint, missing, min_weight,
+            return_weight, threads: as in `grid_sample`.
 
     Returns:
         The image with other spatial axes, in its dtype: (*shape), (C, *shape) or (N, C, *shape).

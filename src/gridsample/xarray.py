@@ -106,11 +106,15 @@ def resample(
         {dim: axis_array(positions[dim], new) for dim in sampled},
         new,
         {
-            "mode": mode, "padding_mode": padding_mode, "fill_value": fill_value,
-            "extrapolate": extrapolate, "antialias": antialias, "missing": missing,
+            "mode": mode,
+            "padding_mode": padding_mode,
+            "fill_value": fill_value,
+            "extrapolate": extrapolate,
+            "antialias": antialias,
+            "missing": missing,
             "threads": threads,
         },
-    )  # fmt: skip
+    )
     coordinates = {
         name: coordinate
         for name, coordinate in image.coords.items()

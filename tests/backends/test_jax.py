@@ -168,8 +168,14 @@ def test_resizing(mode: str, antialias: bool) -> None:
     image = cases.pixels(rng, (1, 2, 5, 30))
     image[0, 0, 0, 0] = np.nan
     pair("interpolate", image, (7, 4), mode=mode, antialias=antialias)
-    pair("interpolate_vjp", cases.pixels(rng, (1, 2, 7, 4)), image, (7, 4), mode=mode,
-         antialias=antialias)  # fmt: skip
+    pair(
+        "interpolate_vjp",
+        cases.pixels(rng, (1, 2, 7, 4)),
+        image,
+        (7, 4),
+        mode=mode,
+        antialias=antialias,
+    )
 
 
 @pytest.mark.parametrize("rounding", ["pillow", "torch"])

@@ -100,12 +100,17 @@ def test_cameras() -> None:
         lambda *arrays: cameras.plane_sweep(
             arrays[0][:1], arrays[0][None, 1:], arrays[1:], [2.0, 3.0, 5.0]
         ),
-        images, np.stack([lens, lens]), np.stack([pose, moved]),
-    )  # fmt: skip
+        images,
+        np.stack([lens, lens]),
+        np.stack([pose, moved]),
+    )
     pair(
         lambda *arrays: tuple(cameras.sample_views(*arrays[:2], None, *arrays[2:]))[:1],
-        points, images, np.stack([lens, lens]), np.stack([pose, moved]),
-    )  # fmt: skip
+        points,
+        images,
+        np.stack([lens, lens]),
+        np.stack([pose, moved]),
+    )
     source, target = cameras.equirectangular((8, 16)), cameras.perspective((3, 3), fov=90)
     panorama = rng.normal(size=(1, 2, 8, 16))
     pair(lambda image: cameras.convert_panorama(image, source, target), panorama)

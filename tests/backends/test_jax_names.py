@@ -23,9 +23,14 @@ import gridsample.jax as names  # noqa: E402
 pytestmark = pytest.mark.usefixtures("quick_jax")
 # SciPy's name of each mode.
 MODES = {
-    "constant": "grid-constant", "nearest": "nearest", "wrap": "grid-wrap", "mirror": "mirror",
-    "reflect": "reflect", "scipy-constant": "constant", "scipy-wrap": "wrap",
-}  # fmt: skip
+    "constant": "grid-constant",
+    "nearest": "nearest",
+    "wrap": "grid-wrap",
+    "mirror": "mirror",
+    "reflect": "reflect",
+    "scipy-constant": "constant",
+    "scipy-wrap": "wrap",
+}
 
 
 @pytest.mark.covering(ordinary=1, slow=2)

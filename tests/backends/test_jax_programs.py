@@ -162,15 +162,17 @@ def results_of(mode: str, image: Any, grid: Any) -> list[Any]:
 
     tangents = jnp.cos(image), jnp.sin(grid)
     gradient = jax.grad(loss, (0, 1))
-    return jax.tree.leaves([
-        gradient(image, grid),
-        jax.jvp(loss, (image, grid), tangents),
-        jax.jvp(gradient, (image, grid), tangents),  # forward over reverse
-        jax.vjp(gradient, image, grid)[1](tangents),  # reverse over reverse
-        jax.jacfwd(loss, (0, 1))(image, grid),
-        jax.hessian(loss, 1)(image, grid),
-        jax.jvp(jax.jacrev(jax.grad(loss, 1), 0), (image, grid), tangents),  # third order
-    ])  # fmt: skip
+    return jax.tree.leaves(
+        [
+            gradient(image, grid),
+            jax.jvp(loss, (image, grid), tangents),
+            jax.jvp(gradient, (image, grid), tangents),  # forward over reverse
+            jax.vjp(gradient, image, grid)[1](tangents),  # reverse over reverse
+            jax.jacfwd(loss, (0, 1))(image, grid),
+            jax.hessian(loss, 1)(image, grid),
+            jax.jvp(jax.jacrev(jax.grad(loss, 1), 0), (image, grid), tangents),  # third order
+        ]
+    )
 
 
 @pytest.mark.parametrize(
@@ -192,8 +194,13 @@ def test_other_operations_are_differentiated() -> None:
     rng = cases.generator("jax check_grads")
     values, grid = cases.pixels(rng, (1, 1, 3)), rng.uniform(-0.9, 0.9, (1, 3, 1))
     line = cases.pixels(rng, (5,))
-    check_grads(lambda *arrays: gridsample.splat(*arrays, (4,), "cubic", "wrap"),
-                (values, grid), order=2, rtol=1e-5, eps=1e-5)  # fmt: skip
+    check_grads(
+        lambda *arrays: gridsample.splat(*arrays, (4,), "cubic", "wrap"),
+        (values, grid),
+        order=2,
+        rtol=1e-5,
+        eps=1e-5,
+    )
     check_grads(lambda line: gridsample.spline_filter(line, 3, axes=0), (line,), order=2)
 
 

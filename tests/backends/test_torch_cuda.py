@@ -26,9 +26,12 @@ OPTIONS = [*itertools.product(cases.MODES, cases.BOUNDARIES, (False, True))]
 
 
 def inputs(
-    rank: int, dtype: torch.dtype = torch.float64, channels: int = 5, points: int = 500,
+    rank: int,
+    dtype: torch.dtype = torch.float64,
+    channels: int = 5,
+    points: int = 500,
     items: int = 2,
-) -> tuple[Tensor, Tensor]:  # fmt: skip
+) -> tuple[Tensor, Tensor]:
     rng = cases.generator("cuda", rank, channels, points)
     image = torch.from_numpy(cases.pixels(rng, (items, channels, *SIZES[rank])))
     grid = torch.from_numpy(rng.uniform(-1.4, 1.4, (items, points, rank)))
@@ -82,9 +85,10 @@ def test_all_boundaries_and_coordinates(rank: int, coords: str, extrapolate: boo
         mode = ("linear", "cubic", "nearest", "mitchell")[k % 4]
         filled = boundary == "constant" or not extrapolate
         more = {
-            "coords": coords, "extrapolate": extrapolate,
+            "coords": coords,
+            "extrapolate": extrapolate,
             "fill_value": ((1.5, [0.5, -2.0, 3.0])[k % 2]) if filled else 0,
-        }  # fmt: skip
+        }
         mine, other = (results(image, grid, d, mode, boundary, **more) for d in ("cuda", "cpu"))
         assert_close(mine, other, 1e-11)
 
@@ -241,8 +245,10 @@ def test_strided_and_broadcast_tensors() -> None:
             torch.testing.assert_close(
                 gridsample.grid_sample(sliced, other).cpu(),
                 gridsample.grid_sample(image.cpu(), other.cpu()),
-                rtol=0, atol=1e-12, equal_nan=True,
-            )  # fmt: skip
+                rtol=0,
+                atol=1e-12,
+                equal_nan=True,
+            )
 
 
 def test_arbitrary_bits_as_a_grid() -> None:

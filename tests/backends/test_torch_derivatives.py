@@ -58,9 +58,13 @@ def test_first_and_second_order(rank: int, mode: str, boundary: str) -> None:
 def test_mixed_axes_and_broadcast_items(items: int, grids: int, mode: Any, boundary: Any) -> None:
     sample, both = sampling(mode, boundary), small(2, items, grids)
     assert gradcheck(
-        sample, both, check_forward_ad=True, check_batched_grad=True,
-        check_batched_forward_grad=True, fast_mode=False,
-    )  # fmt: skip
+        sample,
+        both,
+        check_forward_ad=True,
+        check_batched_grad=True,
+        check_batched_forward_grad=True,
+        fast_mode=False,
+    )
     assert gradgradcheck(sample, both, check_fwd_over_rev=True, **CHECKS)
 
 
@@ -172,8 +176,12 @@ def test_vmap_is_a_loop(items: int, grids: int, axes: tuple[int | None, int | No
         return sum(g.square().sum() for g in grad(loss, (0, 1))(image, grid))
 
     for function in (
-        sample, grad(loss, 0), grad(loss, 1), grad(loss, (0, 1)), grad(penalty, (0, 1)),
-    ):  # fmt: skip
+        sample,
+        grad(loss, 0),
+        grad(loss, 1),
+        grad(loss, (0, 1)),
+        grad(penalty, (0, 1)),
+    ):
         each = [
             function(*(t[0 if a is None else n] for t, a in zip(total, axes, strict=True)))
             for n in range(batch)

@@ -64,9 +64,13 @@ def test_fast_path_condition() -> None:
     assert is_plain(image.bfloat16(), image.to(torch.uint8), image.requires_grad_())
     image, grid = tensors()
     for other in (
-        image.to("meta"), image.to_sparse(), torch.complex(image, image).conj(),
-        image.as_subclass(Marked), image.numpy(), None,
-    ):  # fmt: skip
+        image.to("meta"),
+        image.to_sparse(),
+        torch.complex(image, image).conj(),
+        image.as_subclass(Marked),
+        image.numpy(),
+        None,
+    ):
         assert not is_plain(image, other)
     for place in (in_dual_level, in_mode, on_a_device):
         assert not place(lambda: is_plain(image, grid))

@@ -69,8 +69,11 @@ def test_peak_memory_is_output_and_gradients(
     done = subprocess.run(
         [sys.executable, "-c", MEASURE, shape, mode, kind, layout, str(threads)],
         env={**os.environ, **environment},
-        capture_output=True, text=True, check=False, timeout=300,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
     if "clear_refs" in done.stderr and not os.access("/proc/self/clear_refs", os.W_OK):
         pytest.skip("the peak cannot be reset here")
     assert done.returncode == 0, done.stderr

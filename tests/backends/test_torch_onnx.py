@@ -128,9 +128,10 @@ def test_dynamic_sizes_stay_dynamic() -> None:
     open_ = torch.export.Dim.DYNAMIC
     model = Sample("bilinear", "border")
     exported = export(
-        model, tensors((2, 3, 5, 7), (2, 11, 2)),
+        model,
+        tensors((2, 3, 5, 7), (2, 11, 2)),
         dynamic_shapes=({0: open_, 2: open_}, {0: open_, 1: open_}),
-    )  # fmt: skip
+    )
     others = tensors((3, 3, 9, 7), (3, 5, 2))
     torch.testing.assert_close(run(exported, others)[0], model(*others), rtol=0, atol=3e-5)
 

@@ -112,9 +112,11 @@ def test_dynamic_sizes_stay_dynamic(rank: int) -> None:
         *({"size": (9, 4, 11)[:rank], "mode": mode} for mode in modes),
     )
     check(
-        model, tensor(2, 3, *(10, 7, 6)[:rank]), atol=3e-5,
+        model,
+        tensor(2, 3, *(10, 7, 6)[:rank]),
+        atol=3e-5,
         dynamic_shapes=({0: OPEN, **{k + 2: OPEN for k in range(rank)}},),
-    )  # fmt: skip
+    )
 
 
 class UNet(nn.Module):

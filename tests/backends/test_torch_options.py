@@ -121,8 +121,11 @@ def test_all_functions_match_arrays(
 @pytest.mark.parametrize("dtype", ["uint8", "int16", "bool", "int32", "int64", "uint16"])
 def test_splines_of_integers_round_and_saturate(dtype: str) -> None:
     rng = cases.generator("integers", dtype)
-    image = (cases.pixels(rng, (1, 2, 6, 7), dtype) // 2 if dtype != "bool" else
-             cases.pixels(rng, (1, 2, 6, 7), dtype))  # fmt: skip
+    image = (
+        cases.pixels(rng, (1, 2, 6, 7), dtype) // 2
+        if dtype != "bool"
+        else cases.pixels(rng, (1, 2, 6, 7), dtype)
+    )
     grid = rng.uniform(-1.2, 1.2, (1, 40, 2))
     grid[0, 0] = np.nan
     for fill in ([300, -5], np.inf):
@@ -241,9 +244,13 @@ def test_batched_derivatives(
         return gridsample.grid_sample(image, grid, mode, boundary, **more)
 
     assert gradcheck(
-        sample, both, check_forward_ad=True, check_batched_grad=True,
-        check_batched_forward_grad=True, **CHECKS,
-    )  # fmt: skip
+        sample,
+        both,
+        check_forward_ad=True,
+        check_batched_grad=True,
+        check_batched_forward_grad=True,
+        **CHECKS,
+    )
     assert gradgradcheck(sample, both, check_batched_grad=True, **CHECKS)
 
 

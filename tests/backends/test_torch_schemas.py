@@ -29,9 +29,15 @@ def test_resizing_fields_have_the_order_of_the_schema() -> None:
 
 def test_records_round_trip() -> None:
     options = Options(
-        mode=(LINEAR, METHODS["spline3"]), padding_mode=("border", "wrap"), align_corners=True,
-        coords="pixel", fill_value=(1.5, -2.0), extrapolate="edges", threads=3, order=(1, 0),
-    )  # fmt: skip
+        mode=(LINEAR, METHODS["spline3"]),
+        padding_mode=("border", "wrap"),
+        align_corners=True,
+        coords="pixel",
+        fill_value=(1.5, -2.0),
+        extrapolate="edges",
+        threads=3,
+        order=(1, 0),
+    )
     assert schemas.record(*schemas.flat(options)) == options
     zoom = Zoom(3, "border", 1.5, 17, 40, 25, 3, 7)
     methods, scales = (LINEAR, AREA, zoom), (0.5, 0.0, 0.0)

@@ -204,8 +204,9 @@ def test_our_functions_trace_with_dynamic_inputs() -> None:
     for corners in (False, True):
         traced = trace(
             lambda *inputs: gridsample.affine_grid(inputs[0], inputs[1].shape, corners),  # noqa: B023
-            theta, image,
-        )  # fmt: skip
+            theta,
+            image,
+        )
         ours = gridsample.affine_grid(theta, larger.shape, corners)
         torch.testing.assert_close(traced(theta, larger), ours)
 

@@ -226,7 +226,7 @@ def test_no_distortion(model: str) -> None:
     np.testing.assert_array_equal(*grids)
     assert cameras.stereo_grids(
         (4, 5), [np.eye(3)] * 2, [None, None], [np.eye(3)] * 2, [np.eye(3)] * 2, model=model
-    )[1].shape == (1, 4, 5, 2)  # fmt: skip
+    )[1].shape == (1, 4, 5, 2)
     chosen = [cameras.optimal_intrinsics((4, 5), np.eye(3), k) for k in (None, [0] * 4)]
     np.testing.assert_array_equal(*chosen)
 

@@ -206,10 +206,13 @@ def test_compiled_conversions_have_no_graph_break() -> None:
         (lambda: cameras.perspective((4, 4), intrinsics=np.eye(2)), ValueError, ["(3, 3)"]),
         (lambda: cameras.panorama_rays("cubemap"), TypeError, ["projection", "'cubemap'"]),
         (lambda: cameras.panorama_grid(CUBE, PANORAMA, np.eye(2)), ValueError, ["rotation"]),
-        (lambda: cameras.convert_panorama(np.zeros((1, 1, 4, 4)), CUBE, PANORAMA), ValueError,
-         ["input", "(N, C, 6, 40, 40)", "(1, 1, 4, 4)"]),
+        (
+            lambda: cameras.convert_panorama(np.zeros((1, 1, 4, 4)), CUBE, PANORAMA),
+            ValueError,
+            ["input", "(N, C, 6, 40, 40)", "(1, 1, 4, 4)"],
+        ),
     ],
-)  # fmt: skip
+)
 def test_invalid_arguments_are_rejected(
     call: Any, error: type[Exception], words: list[str]
 ) -> None:

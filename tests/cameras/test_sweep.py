@@ -33,17 +33,20 @@ def scene(
     phase = rng.uniform(0, 6, (items, views + 1, channels, 1, 1))
     features = np.sin(x / 3 + y / 5 + phase)
     return {
-        "reference": features[:, 0], "sources": features[:, 1:], "cameras": (intrinsics, poses),
+        "reference": features[:, 0],
+        "sources": features[:, 1:],
+        "cameras": (intrinsics, poses),
         "depths": np.linspace(1, 4, 5),
-    }  # fmt: skip
+    }
 
 
 def reference_sweep(reference: Any, sources: Any, cameras: Any, depths: Any, reduce: str) -> Tensor:
     """One warped volume per view, as in MVSNet, with pixels on centres and zeros outside."""
     n, views, channels, height, width = sources.shape
     intrinsics, poses = cameras
-    depths = depths.reshape(*{1: (1, -1, 1, 1), 2: (*depths.shape, 1, 1)}.get(
-        depths.ndim, depths.shape))  # fmt: skip
+    depths = depths.reshape(
+        *{1: (1, -1, 1, 1), 2: (*depths.shape, 1, 1)}.get(depths.ndim, depths.shape)
+    )
     depths = depths.expand(n, -1, *reference.shape[-2:])
     matrix = torch.zeros(n, views + 1, 4, 4, dtype=poses.dtype)
     matrix[:, :, :3] = intrinsics @ poses[:, :, :3]

@@ -44,9 +44,13 @@ def scene(views: int = 3, size: tuple[int, int] = (13, 17)) -> tuple[np.ndarray,
 
 
 def expected_views(
-    points: Tensor, images: Tensor, features: Tensor, intrinsics: Tensor, poses: Tensor,
+    points: Tensor,
+    images: Tensor,
+    features: Tensor,
+    intrinsics: Tensor,
+    poses: Tensor,
     query: Tensor,
-) -> tuple[Tensor, ...]:  # fmt: skip
+) -> tuple[Tensor, ...]:
     """Homogeneous projection, `grid_sample` on pixel centres, masks: as renderers write it."""
     views, (height, width) = len(images), images.shape[-2:]
     flat = points.reshape(-1, 3)
@@ -305,9 +309,12 @@ def test_invalid_arguments_are_rejected(
 ) -> None:
     points, intrinsics, poses = scene()
     arguments: dict[str, Any] = {
-        "points": points, "images": np.zeros((3, 2, 13, 17)), "features": None,
-        "intrinsics": intrinsics, "poses": poses,
-    }  # fmt: skip
+        "points": points,
+        "images": np.zeros((3, 2, 13, 17)),
+        "features": None,
+        "intrinsics": intrinsics,
+        "poses": poses,
+    }
     with pytest.raises(error) as caught:
         cameras.sample_views(**{**arguments, **change})
     for word in words:

@@ -109,9 +109,14 @@ def test_warping_honours_the_nodata_tag(padding: str) -> None:
     assert run("warp", "in.tif", "out.tif", *words) == 0
     grid = np.stack(np.meshgrid(np.arange(9) - 1.5, np.arange(7) + 0.25), -1)[None]
     value, weight = gridsample.grid_sample(
-        as_planes(array, -9999), grid, padding_mode=padding, coords="pixel", missing="ignore",
-        fill_value=7 if fill else 0, return_weight=True,
-    )  # fmt: skip
+        as_planes(array, -9999),
+        grid,
+        padding_mode=padding,
+        coords="pixel",
+        missing="ignore",
+        fill_value=7 if fill else 0,
+        return_weight=True,
+    )
     expected = np.where(weight > 0, np.rint(value), -9999)[0, 0]
     result = tifffile.imread("out.tif")
     np.testing.assert_array_equal(result, expected)

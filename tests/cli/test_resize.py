@@ -186,9 +186,13 @@ def test_a_picture_larger_than_memory():
     side, strip = 40_000, 500
     stripe = np.add.outer(np.arange(strip), np.arange(side)).astype(np.uint8)
     tifffile.imwrite(
-        "large.tif", itertools.repeat(stripe, side // strip), shape=(side, side), dtype=np.uint8,
-        rowsperstrip=strip, photometric="minisblack",
-    )  # fmt: skip
+        "large.tif",
+        itertools.repeat(stripe, side // strip),
+        shape=(side, side),
+        dtype=np.uint8,
+        rowsperstrip=strip,
+        photometric="minisblack",
+    )
     # Linux counts in ru_maxrss what the process had that this one was forked from.
     script = (
         "import resource, sys\n"

@@ -54,9 +54,12 @@ def test_input_or_output_may_be_a_stream(tmp_path, monkeypatch, capfdbinary):
 
 @pytest.mark.parametrize(
     ("data", "message"),
-    [(b"", b"standard input is empty"), (b"text", b"holds no file of a known format"),
-     (b"\x89PNG cut", b"cannot read")],
-)  # fmt: skip
+    [
+        (b"", b"standard input is empty"),
+        (b"text", b"holds no file of a known format"),
+        (b"\x89PNG cut", b"cannot read"),
+    ],
+)
 def test_unrecognized_streams_are_rejected(data, message, monkeypatch, capfdbinary):
     monkeypatch.setattr("sys.stdin", FakeStdin(data))
     assert cli.main(["warp", "-", "-", "--rotate", "3"]) == 2

@@ -236,9 +236,15 @@ def test_fill_values_that_require_gradients_are_rejected(name: str) -> None:
 
 
 NOT_NUMBERS: list[Any] = [
-    None, "x", np.ones(1), np.ones(5), [1.0], np.ma.masked, torch.ones(2),
+    None,
+    "x",
+    np.ones(1),
+    np.ones(5),
+    [1.0],
+    np.ma.masked,
+    torch.ones(2),
     np.broadcast_to(np.ones(()), (2**41,)),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize("name", [name for name in CALLS if name.startswith("ndimage.")])

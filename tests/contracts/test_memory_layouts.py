@@ -314,15 +314,21 @@ def inputs(
     theta = np.eye(rank, rank + 1) + rng.normal(size=(items, rank, rank + 1)) / 3
     image = pixels(spatial)
     return Inputs(
-        image, np.where(image.real > 1, real.type(np.nan), image), grid,
-        pixels(out), theta.astype(real), pixels(spatial),
-        rng.normal(size=grid.shape).astype(real), spatial, out,
+        image,
+        np.where(image.real > 1, real.type(np.nan), image),
+        grid,
+        pixels(out),
+        theta.astype(real),
+        pixels(spatial),
+        rng.normal(size=grid.shape).astype(real),
+        spatial,
+        out,
         {
             "mode": draw(st.sampled_from(modes)),
             "padding_mode": draw(st.sampled_from(cases.BOUNDARIES)),
             "channel_axis": axis,
         },
-    )  # fmt: skip
+    )
 
 
 def check(function: Callable[[Inputs], Any], library: str, x: Inputs, data: st.DataObject) -> None:

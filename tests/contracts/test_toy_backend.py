@@ -92,9 +92,12 @@ def pair(function: str, *arrays: Any, **options: Any) -> None:
 
 
 METHODS = [
-    ("linear", "zeros"), ("cubic", "reflection"), ("spline3", "mirror"), ("nearest", "constant"),
+    ("linear", "zeros"),
+    ("cubic", "reflection"),
+    ("spline3", "mirror"),
+    ("nearest", "constant"),
     (("catmull-rom", "spline4"), ("wrap", "antisymmetric")),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(
@@ -186,10 +189,12 @@ def test_grids_of_every_rank() -> None:
         "regularity": lambda f, g: fields.regularity(f),
         "units": lambda f, g: fields.to_normalized(
             fields.to_displacement(fields.to_pixel(f, coords="displacement"), coords="pixel"),
-            f.shape[1:-1], True, coords="displacement",
+            f.shape[1:-1],
+            True,
+            coords="displacement",
         ),
         "theta": lambda f, g: fields.theta_from_grid(f),
-    }  # fmt: skip
+    }
     for spatial in ((5,), (3, 4), (2, 3, 2)):
         grids = [rng.uniform(-0.4, 0.4, (1, *spatial, len(spatial))) for _ in range(2)]
         for name, call in calls.items():
@@ -237,13 +242,17 @@ def runs() -> Iterator[Any]:
         marks = [m for m in getattr(function, "pytestmark", []) if m.name == "parametrize"]
         choices = []
         for mark in marks:
-            names = [name.strip() for name in mark.args[0].split(",")] if isinstance(
-                mark.args[0], str
-            ) else list(mark.args[0])  # fmt: skip
+            names = (
+                [name.strip() for name in mark.args[0].split(",")]
+                if isinstance(mark.args[0], str)
+                else list(mark.args[0])
+            )
             choices.append(
-                [dict(zip(names, row if len(names) > 1 else (row,), strict=True))
-                 for row in mark.args[1]]
-            )  # fmt: skip
+                [
+                    dict(zip(names, row if len(names) > 1 else (row,), strict=True))
+                    for row in mark.args[1]
+                ]
+            )
         for k, chosen in enumerate(itertools.product(*choices)):
             arguments = {key: value for part in chosen for key, value in part.items()}
             yield pytest.param(function, arguments, id=f"{name}-{k}")

@@ -83,9 +83,13 @@ def test_sampling_at_a_grid_matches_numpy_bit_for_bit(
     image = picture(spatial, np.uint8 if mode == "label" else np.float32, rng)
     grid = coordinates(spatial, out, coords, rng)
     options = {
-        "mode": mode, "padding_mode": boundary, "coords": coords, "antialias": antialias,
-        "align_corners": align_corners, "max_samples": 64,
-    }  # fmt: skip
+        "mode": mode,
+        "padding_mode": boundary,
+        "coords": coords,
+        "antialias": antialias,
+        "align_corners": align_corners,
+        "max_samples": 64,
+    }
     if boundary == "constant":
         options["fill_value"] = 7
     expected = gridsample.grid_sample(image, grid, **options)
@@ -119,9 +123,12 @@ def test_sampling_with_affine_maps_matches_numpy_bit_for_bit(
     if coords == "pixel":
         theta[..., rank] = 3
     options = {
-        "mode": mode, "padding_mode": boundary, "coords": coords, "antialias": antialias,
+        "mode": mode,
+        "padding_mode": boundary,
+        "coords": coords,
+        "antialias": antialias,
         "align_corners": align_corners,
-    }  # fmt: skip
+    }
     expected = gridsample.affine_sample(image, theta, (1, 2, *out), **options)
     source = da.from_array(image, chunks=((1,), (1, 1), *divided(spatial, rng)))
     chunks = divided(out, rng)

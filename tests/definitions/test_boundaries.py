@@ -121,9 +121,12 @@ def test_torch_interpol_names(theirs: str) -> None:
         image[:, :, 0], image[..., 0] = 0, 0
     grid = rng.uniform(-5, 9, (1, 40, 2))
     expected = interpol.grid_pull(
-        torch.from_numpy(image), torch.from_numpy(grid[..., ::-1].copy())[:, None],
-        interpolation=1, bound=theirs, extrapolate=True,
-    )  # fmt: skip
+        torch.from_numpy(image),
+        torch.from_numpy(grid[..., ::-1].copy())[:, None],
+        interpolation=1,
+        bound=theirs,
+        extrapolate=True,
+    )
     ours = gridsample.grid_sample(image, grid, "linear", NAMES[theirs], coords="pixel")
     np.testing.assert_allclose(ours, expected[:, :, 0].numpy(), rtol=0, atol=1e-12)
 

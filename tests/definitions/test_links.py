@@ -50,7 +50,7 @@ def test_help_is_read_from_the_wheel_where_there_is_no_checkout(tmp_path: Path) 
     )
     done = subprocess.run(
         [sys.executable, "-I", "-c", script], capture_output=True, text=True, check=True
-    )  # fmt: skip
+    )
     assert done.stdout == "# A page\n\nWith a link.\n"
 
 

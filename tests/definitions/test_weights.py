@@ -233,9 +233,14 @@ def test_weights_that_do_not_sum_to_one_are_rejected_by_default(registry: None) 
 
 @pytest.mark.parametrize(
     ("arguments", "word"),
-    [((1, [[1.0]], 0), "name"), (("n", [1.0], 0), "table"), (("n", [["a"]], 0), "table"),
-     (("n", [[1.0]], 0.5), "first"), (("n", [[1.0]], True), "first")],
-)  # fmt: skip
+    [
+        ((1, [[1.0]], 0), "name"),
+        (("n", [1.0], 0), "table"),
+        (("n", [["a"]], 0), "table"),
+        (("n", [[1.0]], 0.5), "first"),
+        (("n", [[1.0]], True), "first"),
+    ],
+)
 def test_invalid_registrations_are_rejected(arguments: tuple[object, ...], word: str) -> None:
     with pytest.raises(TypeError, match=word):
         methods.register(*arguments)  # type: ignore[arg-type]
@@ -269,8 +274,12 @@ def test_only_cubic_has_a_different_kernel_for_antialiasing() -> None:
     for method in METHODS.values():
         unstretched, stretched = (method.kernel(smooth)[1](places) for smooth in (False, True))
         assert (unstretched == stretched).all() == (method is not CUBIC)
-    np.testing.assert_allclose(stretched_cubic := CUBIC.kernel(True)[1](places),
-                               keys(-0.5).kernel()[1](places), rtol=0, atol=1e-15)  # fmt: skip
+    np.testing.assert_allclose(
+        stretched_cubic := CUBIC.kernel(True)[1](places),
+        keys(-0.5).kernel()[1](places),
+        rtol=0,
+        atol=1e-15,
+    )
     assert stretched_cubic.max() == 1
 
 

@@ -18,9 +18,12 @@ from gridsample.ops.zooming import groups, zoom_axes, zooms_of
 ndimage = pytest.importorskip("scipy.ndimage")
 
 MODES = {
-    "constant": "grid-constant", "border": "nearest", "symmetric": "reflect", "mirror": "mirror",
+    "constant": "grid-constant",
+    "border": "nearest",
+    "symmetric": "reflect",
+    "mirror": "mirror",
     "wrap": "grid-wrap",
-}  # fmt: skip
+}
 # SciPy's "reflect" prefilter is inexact on shorter lines; see docs/ndimage.md.
 LONG = 22
 

@@ -68,9 +68,10 @@ def test_fixed_calls_have_no_findings() -> None:
         (call,) = [
             node
             for node in ast.walk(tree)
-            if isinstance(node, ast.Call) and node.lineno == finding.line
+            if isinstance(node, ast.Call)
+            and node.lineno == finding.line
             and node.col_offset == finding.column - 1
-        ]  # fmt: skip
+        ]
         fixed = code.replace(ast.get_source_segment(code, call) or "", finding.fix)
         assert fixed != code
         assert not examine(fixed).findings

@@ -429,13 +429,19 @@ def test_lines_of_the_table(arguments, line):
         (((4,), (-0.5,)), {"coords": "displacement", "index": [2]}, "position    -0.5 + 2   = 1.5"),
         (((4,), (-0.5,)), {"coords": "displacement", "index": [2]}, "from the output's pixel (2)"),
         (((4,), (-0.5,)), {"coords": "displacement"}, "slope       1           = 1"),
-        (((4,), (9,)), {"extrapolate": False, "fill_value": 3},
-         "outside in x: value = fill value = 3, gradient = 0"),
-        (((4,), (-1,), "linear", "constant"), {"fill_value": 3},
-         "fill (-1)        0.5 *     3 =  1.5"),
+        (
+            ((4,), (9,)),
+            {"extrapolate": False, "fill_value": 3},
+            "outside in x: value = fill value = 3, gradient = 0",
+        ),
+        (
+            ((4,), (-1,), "linear", "constant"),
+            {"fill_value": 3},
+            "fill (-1)        0.5 *     3 =  1.5",
+        ),
         (((4,), (-9,), "spline2"), {}, "every tap is dropped, and reads none"),
     ],
-)  # fmt: skip
+)
 def test_lines_of_other_coordinates_and_fills(arguments, options, line):
     assert line in str(gridsample.explain(*arguments, **options))
 

@@ -82,14 +82,16 @@ HINTS: dict[str, tuple[Any, dict[str, Any], str]] = {
     "order": (identity()[..., ::-1], {}, "this looks like (y, x)"),
     "order of pixels": (pixels()[..., ::-1], {"coords": "pixel"}, "this looks like (y, x)"),
     "order of points": (
-        pixels()[..., ::-1].reshape(1, -1, 2), {"coords": "pixel"}, "this looks like (y, x)"
+        pixels()[..., ::-1].reshape(1, -1, 2),
+        {"coords": "pixel"},
+        "this looks like (y, x)",
     ),
     "corners": (identity(align_corners=True), {}, "this looks like align_corners=True"),
     "edges": (identity(), {"align_corners": True}, "this looks like align_corners=False"),
     "shrinking": (pixels()[:, ::3, ::3], {"coords": "pixel"}, "the image shrinks by 3"),
     "away": (identity() + 9.5, {}, "all points are outside"),
     "half": (torch.tensor(identity((7, 1024))).half(), {"size": (7, 1024)}, "float16 rounds"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", HINTS)
@@ -114,15 +116,18 @@ RIGHT: dict[str, tuple[Any, dict[str, Any]]] = {
     "points": (np.array([[[0.1, 0.5], [0.3, 0.9]]]), {}),
     "a small flow": (np.full((1, *SIZE, 2), 0.25), {"coords": "displacement"}),
     "one pixel": (np.zeros((1, 1, 1, 2)), {"size": (1, 1)}),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", RIGHT)
 def test_no_hint_for_valid_grids(name: str) -> None:
     grid, options = RIGHT[name]
     hints = check_grid(grid, **{"size": SIZE, **options}).hints
-    assert all(hint.startswith("the image is mirrored") for hint in hints) if name == "one pixel" \
-        else hints == ()  # fmt: skip
+    assert (
+        all(hint.startswith("the image is mirrored") for hint in hints)
+        if name == "one pixel"
+        else hints == ()
+    )
 
 
 def test_a_volume_in_the_order_of_arrays() -> None:

@@ -223,11 +223,15 @@ def test_exact_jacobian_is_the_derivative_of_sampling() -> None:
     for j in range(2):
         ends = [
             gridsample.grid_sample(
-                field, still + sign * step * np.eye(2)[j], "spline3", "border",
-                coords="displacement", channel_axis=-1,
+                field,
+                still + sign * step * np.eye(2)[j],
+                "spline3",
+                "border",
+                coords="displacement",
+                channel_axis=-1,
             )
             for sign in (1, -1)
-        ]  # fmt: skip
+        ]
         slope = (ends[0] - ends[1]) / (2 * step) + np.eye(2)[j]
         np.testing.assert_allclose(result[..., j], slope, rtol=0, atol=1e-8)
 

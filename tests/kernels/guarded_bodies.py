@@ -123,18 +123,30 @@ class Case(NamedTuple):
         return self.boundary == "constant" or self.inside
 
     def expect(
-        self, compute: Any, modes: Any, *, image: Array | None = None, boundary: str = "",
-        fill: float | None = None, **more: Any,
-    ) -> Array:  # fmt: skip
+        self,
+        compute: Any,
+        modes: Any,
+        *,
+        image: Array | None = None,
+        boundary: str = "",
+        fill: float | None = None,
+        **more: Any,
+    ) -> Array:
         """Sample by the reference."""
         rank = self.grid.shape[-1]
         modes = modes if isinstance(modes, tuple) else (modes,) * rank
         fill = FILL * self.filled if fill is None else fill
         result: Array = compute(
-            self.image if image is None else image, self.grid, modes,
-            (boundary or self.boundary,) * rank, self.aligned, coords=self.coords,
-            extrapolate=not self.inside, fill=fill, **more,
-        )  # fmt: skip
+            self.image if image is None else image,
+            self.grid,
+            modes,
+            (boundary or self.boundary,) * rank,
+            self.aligned,
+            coords=self.coords,
+            extrapolate=not self.inside,
+            fill=fill,
+            **more,
+        )
         return result
 
 
@@ -276,11 +288,16 @@ def differentiate_means(zeros: Any) -> int:
             weights = (rng.integers(0, 4, shape) / 4).astype(kinds[n % len(kinds)])
             weights = None if ignores and n % 5 == 0 else weights
             options = {
-                "mode": mode, "padding_mode": case.boundary, "align_corners": case.aligned,
-                "coords": case.coords, "extrapolate": not case.inside, "min_weight": 0.2,
+                "mode": mode,
+                "padding_mode": case.boundary,
+                "align_corners": case.aligned,
+                "coords": case.coords,
+                "extrapolate": not case.inside,
+                "min_weight": 0.2,
                 "missing": "ignore" if ignores else "propagate",
-                "fill_value": FILL * case.filled, "weights": weights,
-            }  # fmt: skip
+                "fill_value": FILL * case.filled,
+                "weights": weights,
+            }
             values = case.values(rng)
             with pytest.MonkeyPatch.context() as patch:
                 patch.setattr("gridsample.ops.means.resolve_averaging", lambda *_: None)

@@ -111,9 +111,14 @@ class Call:
         if boundary in ("antisymmetric", "dst1"):
             return
         options = {
-            "mode": mode, "padding_mode": boundary, "align_corners": aligned, "prefilter": False,
-            "missing": "ignore", "weights": weights, "min_weight": 0.3,
-        }  # fmt: skip
+            "mode": mode,
+            "padding_mode": boundary,
+            "align_corners": aligned,
+            "prefilter": False,
+            "missing": "ignore",
+            "weights": weights,
+            "min_weight": 0.3,
+        }
 
         def results() -> list[Array]:
             out = gridsample.grid_sample(image, self.grid, **options)

@@ -19,14 +19,22 @@ from gridsample.definitions.methods import METHODS
 
 # As few and as many rows and channels as there are ways to go about them.
 SHORT: list[tuple[tuple[int, ...], Any]] = [
-    ((3, 2, 11), 23), ((1, 3, 17, 9), (8, 31)), ((2, 18, 5, 3), (5, 8)), ((2, 4, 8, 6), (4, 3)),
-    ((1, 5, 9, 12), (20, 31)), ((1, 1, 5, 4, 6), (3, 9, 17)),
-]  # fmt: skip
+    ((3, 2, 11), 23),
+    ((1, 3, 17, 9), (8, 31)),
+    ((2, 18, 5, 3), (5, 8)),
+    ((2, 4, 8, 6), (4, 3)),
+    ((1, 5, 9, 12), (20, 31)),
+    ((1, 1, 5, 4, 6), (3, 9, 17)),
+]
 # Long lines, whose weights are computed, or repeat: a few methods stand for all.
 LONG: list[tuple[tuple[int, ...], Any]] = [
-    ((1, 2, 1030), 1201), ((1, 1, 1030), 30), ((1, 3, 1200), 600), ((1, 1, 600), 1200),
-    ((1, 1, 1030, 1), (1201, 3)), ((1, 1, 1, 1201), (2, 1030)),
-]  # fmt: skip
+    ((1, 2, 1030), 1201),
+    ((1, 1, 1030), 30),
+    ((1, 3, 1200), 600),
+    ((1, 1, 600), 1200),
+    ((1, 1, 1030, 1), (1201, 3)),
+    ((1, 1, 1, 1201), (2, 1030)),
+]
 METHODS_OF_LONG = ("nearest", "linear", "cubic", "lanczos3", "area", "spline3")
 
 

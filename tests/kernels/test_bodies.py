@@ -40,8 +40,11 @@ def test_kernels_match_the_reference_and_touch_no_other_memory(
     environment = {**os.environ, "PYTHONPATH": path, "GRIDSAMPLE_CPU": processor}
     done = subprocess.run(
         [sys.executable, str(HERE / f"guarded_{script}.py"), side, str(every)],
-        env=environment, capture_output=True, text=True, check=False,
-    )  # fmt: skip
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert done.returncode == 0, done.stderr
     assert done.stdout.endswith("runs\n")
 

@@ -233,9 +233,15 @@ def test_affine_maps_match_their_grids(rank: int, corners: bool) -> None:
     torch.testing.assert_close(out.reshape(size), expected.detach(), rtol=0, atol=DOUBLE)
     grad_image = torch.zeros_like(image)
     partial = gpu.backward(
-        plan, upstream.reshape(2, 3, -1), image, theta.detach(), grad_image, (0,) * rank,
-        options=launch, empty=lambda shape: torch.full(shape, torch.nan, dtype=torch.float64),
-    )  # fmt: skip
+        plan,
+        upstream.reshape(2, 3, -1),
+        image,
+        theta.detach(),
+        grad_image,
+        (0,) * rank,
+        options=launch,
+        empty=lambda shape: torch.full(shape, torch.nan, dtype=torch.float64),
+    )
     assert partial is not None
     torch.testing.assert_close(grad_image, by_image, rtol=0, atol=DOUBLE)
     torch.testing.assert_close(partial.sum((0, 2)), by_theta, rtol=0, atol=60 * DOUBLE)
@@ -262,10 +268,7 @@ def test_the_affine_function_and_its_derivatives(name: str) -> None:
     leaves, out = (image, theta), size[2:]
     call = affine.call_of_maps(BACKEND, image, theta, out, schemas.record(*options, (0, 0)))
     call = call._replace(on_gpu=True)
-    outs = [
-        affine.sample(call, image, theta),
-        gridsample.grid_sample(image, grid, *options),
-    ]  # fmt: skip
+    outs = [affine.sample(call, image, theta), gridsample.grid_sample(image, grid, *options)]
     firsts = [torch.autograd.grad(out, leaves, upstream, retain_graph=True) for out in outs]
     eps = 64 * max(float(torch.finfo(dtype).eps), DOUBLE / 8)
     torch.testing.assert_close(outs[0], outs[1], rtol=eps, atol=eps)
@@ -290,9 +293,11 @@ def test_labels_match_the_reference(dtype: str, last: bool) -> None:
     rng = cases.generator("labels", dtype, last)
     low, high = {"uint8": (0, 4), "bool": (0, 2)}.get(dtype, (-3, 4))
     for rank, boundary, fill, extrapolate in (
-        (1, "zeros", [], True), (2, "constant", [1.0], True), (3, "mirror", [], True),
+        (1, "zeros", [], True),
+        (2, "constant", [1.0], True),
+        (3, "mirror", [], True),
         (2, "zeros", [1.0], False),
-    ):  # fmt: skip
+    ):
         pixels = rng.integers(low, high, (2, 3, *(5, 1, 4)[:rank])).astype(dtype)
         image = rolled(torch.from_numpy(pixels)) if last else torch.from_numpy(pixels)
         grid = torch.from_numpy(rng.integers(-100, 100, (2, 9, rank)) / 64)
@@ -302,7 +307,12 @@ def test_labels_match_the_reference(dtype: str, last: bool) -> None:
         options = (list(modes), [boundary] * rank, False, [0] * rank, "normalized", end)
         result = cuda.cuda_gather(image, grid, *options, fill, None)
         expected = vote(
-            pixels, grid.numpy(), modes, (boundary,) * rank, False, extrapolate=extrapolate,
+            pixels,
+            grid.numpy(),
+            modes,
+            (boundary,) * rank,
+            False,
+            extrapolate=extrapolate,
             fill=fill[0] if fill else 0,
-        )  # fmt: skip
+        )
         assert np.array_equal(result.numpy(), expected)

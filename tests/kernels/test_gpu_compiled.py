@@ -164,9 +164,14 @@ def test_footprint_calls_share_one_kernel_for_all_levels_and_sizes(
     dtype, launch = np.dtype("float32"), gpu.LaunchOptions(wrap=Warmed)
     for size, most in ((7, 2), (6, 16)):
         plan = cases.plan_for(
-            (2, 3, size), dtype, tuple(grid.shape), dtype, "linear", "border",
+            (2, 3, size),
+            dtype,
+            tuple(grid.shape),
+            dtype,
+            "linear",
+            "border",
             footprint=Footprint(most),
-        )  # fmt: skip
+        )
         gpu.measure_footprints(plan, grid, torch.zeros(2, dtype=torch.int32), options=launch)
         for level in (0, 1):
             source = image[..., : size if level == 0 else (size + 1) // 2].contiguous()
@@ -204,11 +209,12 @@ def traced(function: Any, *shapes: tuple[int, ...], symbolic: bool = False) -> A
 
         sizes = [
             mode.from_tensor(
-                torch.empty(shape), source=ConstantSource(f"input{number}"),
+                torch.empty(shape),
+                source=ConstantSource(f"input{number}"),
                 symbolic_context=StatelessSymbolicContext([DimDynamic.DYNAMIC] * len(shape)),
             ).shape
             for number, shape in enumerate(shapes)
-        ]  # fmt: skip
+        ]
     with mode:
         tensors = [torch.empty(size, device="cuda") for size in sizes]
     with torch.no_grad(), mode:

@@ -283,9 +283,12 @@ def test_samples_vote_for_labels() -> None:
     line = torch.linspace(-0.9, 0.9, 2, dtype=torch.float64)
     grid = torch.stack(torch.meshgrid(line, line, indexing="xy"), -1)[None]
     options = Options(
-        mode=("label",) * 2, padding_mode=("zeros",) * 2, fill_value=(), order=(0, 0),
+        mode=("label",) * 2,
+        padding_mode=("zeros",) * 2,
+        fill_value=(),
+        order=(0, 0),
         footprint=Footprint(2),
-    )  # fmt: skip
+    )
     ours, theirs = (
         cuda.gather_on_gpu(labels, grid, options),
         operators.gather_on_cpu(labels, grid, options),

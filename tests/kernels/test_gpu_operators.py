@@ -79,9 +79,13 @@ def test_fill_values_in_every_storage_dtype(name: str, mode: str, extrapolate: b
     names = (mode,) * 2, ("border" if not extrapolate else "constant",) * 2
     dtype = np.dtype("float32") if name == "bfloat16" else numbers.dtype
     plan = cases.plan_for(
-        tuple(image.shape), dtype, tuple(grid.shape), np.dtype("float32"), *names,
+        tuple(image.shape),
+        dtype,
+        tuple(grid.shape),
+        np.dtype("float32"),
+        *names,
         extrapolate=extrapolate,
-    )  # fmt: skip
+    )
     if name == "bfloat16":
         plan = dataclasses.replace(plan, dtype=BFLOAT16)
     fill: Any = [300.5 + 2.25j, -1.75j] if image.is_complex() else [300.5, -7.25]
@@ -118,9 +122,14 @@ def test_double_backward_matches_the_reference(
     grid = grid if coords == "normalized" else 5 * grid + 2
     fill, counts = 1.5, {"coords": coords, "extrapolate": extrapolate}
     plan = cases.plan_for(
-        tuple(image.shape), np.dtype(float), tuple(grid.shape), np.dtype(float), (mode,),
-        (boundary,), **counts,
-    )  # fmt: skip
+        tuple(image.shape),
+        np.dtype(float),
+        tuple(grid.shape),
+        np.dtype(float),
+        (mode,),
+        (boundary,),
+        **counts,
+    )
     rng = cases.generator("directions", mode)
     u, m = (cases.pixels(rng, shape) for shape in (image.shape, grid.shape))
     call = operators.Call(plan, (0,), False, image.dtype, {})
@@ -171,9 +180,10 @@ def test_derivatives_match_the_cpu() -> None:
 
 @pytest.mark.parametrize(("items", "grids"), [(0, 1), (2, 0)])
 def test_empty_batches(items: int, grids: int) -> None:
-    image, grid, values = (t[:1].expand(n, *t.shape[1:]) for t, n in zip(
-        inputs(2), (1, grids, 0) if not items else (1, 0, 0), strict=True
-    ))  # fmt: skip
+    image, grid, values = (
+        t[:1].expand(n, *t.shape[1:])
+        for t, n in zip(inputs(2), (1, grids, 0) if not items else (1, 0, 0), strict=True)
+    )
     options = operator_options(2, "linear", "zeros")
     assert cuda.cuda_gather(image, grid[:0], *options).shape == (0, 3, 11)
     by_image, by_grid = cuda.cuda_backward(values, image, grid[:0], True, True, *options)

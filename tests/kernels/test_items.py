@@ -215,9 +215,14 @@ def test_gradients_of_interleaved_channels_match_planes(boundary, mode, channels
             np.testing.assert_allclose(actual, other, rtol=1e-12, atol=1e-13 * scale)
         for threads, *needed in ((2, True, True), (3, True, False), (2, False, True)):
             again = gridsample.grid_sample_vjp(
-                values, image, grid, **options, threads=threads, need_input=needed[0],
+                values,
+                image,
+                grid,
+                **options,
+                threads=threads,
+                need_input=needed[0],
                 need_grid=needed[1],
-            )  # fmt: skip
+            )
             for actual, other, need in zip(result, again, needed, strict=True):
                 assert (other is not None) == need
                 if need:

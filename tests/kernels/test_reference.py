@@ -243,15 +243,23 @@ def test_no_displacement_is_the_identity():
     image = generator("identity").standard_normal((1, 2, 3, 4))
     for mode in ("nearest", "linear", "cubic", "catmull-rom"):
         out = reference.gather(
-            image, np.zeros((1, 3, 4, 2)), (mode, mode), ("zeros",) * 2, False,
+            image,
+            np.zeros((1, 3, 4, 2)),
+            (mode, mode),
+            ("zeros",) * 2,
+            False,
             coords="displacement",
-        )  # fmt: skip
+        )
         assert np.array_equal(out, image)
 
 
 def test_displacements_need_a_grid_of_the_image_rank():
     with pytest.raises(ValueError, match="grid has shape"):
         reference.gather(
-            np.zeros((1, 1, 3, 4)), np.zeros((1, 5, 2)), ("linear",) * 2, ("zeros",) * 2, False,
+            np.zeros((1, 1, 3, 4)),
+            np.zeros((1, 5, 2)),
+            ("linear",) * 2,
+            ("zeros",) * 2,
+            False,
             coords="displacement",
-        )  # fmt: skip
+        )

@@ -204,9 +204,15 @@ def test_infinity_is_invalid_in_an_image_that_repeats(boundary):
 
 def fill_1d(pixels, positions, mode, boundary, fill, **more):
     out = reference.gather(
-        image_1d(*pixels), grid_1d(*positions), (mode,), (boundary,), False,
-        coords="pixel", fill=fill, **more,
-    )  # fmt: skip
+        image_1d(*pixels),
+        grid_1d(*positions),
+        (mode,),
+        (boundary,),
+        False,
+        coords="pixel",
+        fill=fill,
+        **more,
+    )
     return out[0, 0].tolist()
 
 
@@ -259,6 +265,12 @@ def test_without_extrapolation_the_outside_is_filled(boundary, align_corners):
     assert not grad_grid[0, [*outside, 7, 8]].any()
     inside = [i for i in range(7) if i not in outside]
     assert grad_input.sum() == pytest.approx(
-        sum(w for i in inside for j, w in reference.point_taps(
-            (xs[i],), (3,), ("linear",), (boundary,), align_corners, (0,)) if j is not None)
-    )  # fmt: skip
+        sum(
+            w
+            for i in inside
+            for j, w in reference.point_taps(
+                (xs[i],), (3,), ("linear",), (boundary,), align_corners, (0,)
+            )
+            if j is not None
+        )
+    )

@@ -153,7 +153,12 @@ def test_splines_agree_with_scipy(boundary, order, spatial):
         prefilter=False,
     )
     actual = reference.gather(
-        image, positions, (f"spline{order}",) * rank, (boundary,) * rank, False,
-        coords="pixel", fill=3.5,
-    )  # fmt: skip
+        image,
+        positions,
+        (f"spline{order}",) * rank,
+        (boundary,) * rank,
+        False,
+        coords="pixel",
+        fill=3.5,
+    )
     assert_close(actual[0, 0], expected)

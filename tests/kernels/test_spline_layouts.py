@@ -143,7 +143,10 @@ def test_memory_outside_arrays_is_not_accessed(side: str, processor: str, every:
     environment = {**os.environ, "PYTHONPATH": path, "GRIDSAMPLE_CPU": processor}
     done = subprocess.run(
         [sys.executable, str(HERE / "guarded_spline.py"), side, str(every)],
-        env=environment, capture_output=True, text=True, check=False,
-    )  # fmt: skip
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert done.returncode == 0, done.stderr
     assert done.stdout.endswith("runs\n")

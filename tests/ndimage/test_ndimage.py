@@ -453,10 +453,13 @@ def test_tensors_are_differentiable(mode):
         (lambda i: ndimage.zoom(i, 1.4, **options), (image,)),
         (lambda i: ndimage.rotate(i, 33, **options), (image,)),
         (lambda i: ndimage.spline_filter(i, mode=mode), (image,)),
-        (lambda i, m: ndimage.geometric_transform(
-            i, lambda at: (m[0, 0] * at[0] + 0.2, m[0, 1] + 0.4 * at[1]), (2, 3), **options
-        ), (image, matrix)),
-    ):  # fmt: skip
+        (
+            lambda i, m: ndimage.geometric_transform(
+                i, lambda at: (m[0, 0] * at[0] + 0.2, m[0, 1] + 0.4 * at[1]), (2, 3), **options
+            ),
+            (image, matrix),
+        ),
+    ):
         leaves = tuple(array.detach().requires_grad_() for array in arguments)
         assert gradcheck(function, leaves, fast_mode=True)
     assert gradgradcheck(lambda b: ndimage.shift(image, b, **options), (by,), fast_mode=True)

@@ -53,10 +53,14 @@ def test_winners_match_antialiased_one_hot_images(call: Any) -> None:
     np.testing.assert_array_equal(result.numpy(), expected)
     # On other devices.
     record = Options(
-        mode=names[0], padding_mode=names[1], align_corners=corners, coords=coords,
-        fill_value=(float(options["fill"]),) if options["fill"] else (), order=(0,) * len(out),
+        mode=names[0],
+        padding_mode=names[1],
+        align_corners=corners,
+        coords=coords,
+        fill_value=(float(options["fill"]),) if options["fill"] else (),
+        order=(0,) * len(out),
         footprint=Footprint(most),
-    )  # fmt: skip
+    )
     other = footprints.vote(derivatives.gather, *tensors, record)
     np.testing.assert_array_equal(other.numpy(), expected)
 
@@ -72,9 +76,13 @@ def test_points_outside_have_the_fill_value_unless_the_image_is_extended() -> No
     np.testing.assert_array_equal(result, expected)
     assert (result == 7).any()
     record = Options(
-        mode=names[0], padding_mode=names[1], fill_value=(7.0,), extrapolate="edges",
-        order=(0, 0), footprint=Footprint(),
-    )  # fmt: skip
+        mode=names[0],
+        padding_mode=names[1],
+        fill_value=(7.0,),
+        extrapolate="edges",
+        order=(0, 0),
+        footprint=Footprint(),
+    )
     other = footprints.vote(derivatives.gather, torch.tensor(labels), torch.tensor(grid), record)
     np.testing.assert_array_equal(other.numpy(), expected)
 
@@ -96,10 +104,14 @@ def test_infinite_coordinates_along_a_single_pixel() -> None:
 @pytest.mark.parametrize(
     ("dtype", "small", "large"),
     [
-        ("bool", 0, 1), ("uint8", 3, 255), ("int64", -(2**53) - 1, -(2**53)),
-        ("int64", 2**62 + 1, 2**62 + 2), ("uint64", 5, 2**64 - 1), ("uint32", 1, 2**32 - 1),
+        ("bool", 0, 1),
+        ("uint8", 3, 255),
+        ("int64", -(2**53) - 1, -(2**53)),
+        ("int64", 2**62 + 1, 2**62 + 2),
+        ("uint64", 5, 2**64 - 1),
+        ("uint32", 1, 2**32 - 1),
     ],
-)  # fmt: skip
+)
 def test_ties_go_to_the_smallest_label(dtype: str, small: int, large: int) -> None:
     stripes = np.where(np.arange(12) % 2 == 0, np.array(large, dtype), np.array(small, dtype))
     image = np.broadcast_to(stripes, (1, 1, 12, 12)).copy()

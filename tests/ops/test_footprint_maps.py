@@ -160,9 +160,11 @@ def test_small_integers_are_halved_in_little_memory(n: int) -> None:
     for out, share in ((80, 1 / 2), (40, 1 / 4)):  # the first and the second copy
         size = (1, 1, out, out)
         options: Any = {"padding_mode": "border", "antialias": True, "threads": 1}
-        result, peak = peak_of(lambda size=size, options=options: gridsample.affine_sample(
-            image, theta, size, **options
-        ))  # fmt: skip
+        result, peak = peak_of(
+            lambda size=size, options=options: gridsample.affine_sample(
+                image, theta, size, **options
+            )
+        )
         assert peak < share * image.nbytes + (3 << 19)
         exact = gridsample.affine_sample(image.astype(np.float32), theta, size, **options)
         error = np.abs(result.astype(int) - np.rint(exact))

@@ -424,9 +424,13 @@ def test_modules_the_patch_and_opencv() -> None:
     across, down = (inverse[k, 0] * x + inverse[k, 1] * y + inverse[k, 2] for k in (0, 1))
     pixels = np.stack([across, down], -1)[np.newaxis]
     mean = gridsample.grid_sample(
-        photo[np.newaxis], pixels, padding_mode="constant", coords="pixel", antialias=True,
+        photo[np.newaxis],
+        pixels,
+        padding_mode="constant",
+        coords="pixel",
+        antialias=True,
         channel_axis=-1,
-    )[0]  # fmt: skip
+    )[0]
     assert (cv.remap(photo, across, down, cv.INTER_AREA) == mean).all()
     for result in (
         cv.warpAffine(photo, matrix, (12, 15), flags=cv.INTER_AREA),
@@ -449,9 +453,13 @@ def test_samples_as_tensors_have_the_mean_and_its_derivatives(coords: str, most:
     grid.requires_grad_()
     values = torch.tensor(cases.pixels(rng, (2, 2, 4, 3)))
     options = Options(
-        mode=("linear",) * 2, padding_mode=("border",) * 2, coords=coords, fill_value=(),
-        order=(0, 0), footprint=Footprint(most),
-    )  # fmt: skip
+        mode=("linear",) * 2,
+        padding_mode=("border",) * 2,
+        coords=coords,
+        fill_value=(),
+        order=(0, 0),
+        footprint=Footprint(most),
+    )
     feet, images = footprints.Footprints(grid, image.shape[2:], options), footprints.Pyramid(image)
     mean: Any = 0
     for sample in feet.samples():
@@ -512,9 +520,13 @@ def test_explanations_of_labels_count_all_votes() -> None:
         )
         for y, x in itertools.product(range(5), range(5)):
             explanation = gridsample.explain(
-                (14, 12), grid[0, y, x], padding_mode="constant", image=labels[0, 0], sides=sides,
+                (14, 12),
+                grid[0, y, x],
+                padding_mode="constant",
+                image=labels[0, 0],
+                sides=sides,
                 **options,
-            )  # fmt: skip
+            )
             assert explanation.mean == out[0, 0, y, x]
             agreements.add(explanation.mean == explanation.value)
     assert agreements == {True, False}  # or one sample would have been enough

@@ -52,9 +52,15 @@ def assert_is_the_reference(
     modes = (mode,) * rank if isinstance(mode, str) else mode
     corners, last = more.pop("align_corners", False), more.pop("channel_axis", 1)
     expected = vote(
-        image, grid, modes, (boundary,) * rank, corners, coords=more.get("coords", "normalized"),
-        extrapolate=more.get("extrapolate", True), fill=more.get("fill_value", 0),
-    )  # fmt: skip
+        image,
+        grid,
+        modes,
+        (boundary,) * rank,
+        corners,
+        coords=more.get("coords", "normalized"),
+        extrapolate=more.get("extrapolate", True),
+        fill=more.get("fill_value", 0),
+    )
     pixels = np.moveaxis(image, 1, last)
     result = grid_sample(pixels, grid, mode, boundary, corners, channel_axis=last, **more)
     assert result.dtype == image.dtype
@@ -124,8 +130,12 @@ def test_ties_go_to_the_smallest_value() -> None:
     result = grid_sample(square, grid, "label", "border", coords="pixel")
     assert result[0, 0].tolist() == [4, 7, 4, 7, 4]
     assert grid_sample(-square, grid, "label", "border", coords="pixel")[0, 0].tolist() == [
-        -4, -9, -9, -7, -9,
-    ]  # fmt: skip
+        -4,
+        -9,
+        -9,
+        -7,
+        -9,
+    ]
     # Half of the weight is outside: 0 is less than 4, but more than -4.
     edge = np.array([[[1.5, 0.0]]])
     assert grid_sample(square, edge, "label", coords="pixel").item() == 0
@@ -370,8 +380,9 @@ def test_non_integer_fill_labels_are_rejected(dtype: str, wrong: Any, right: Any
     image, grid = np.ones((1, 2, 3, 4), dtype), np.full((1, 1, 2, 2), 5.0)
     theta = np.array([[[1.0, 0, 9], [0, 1, 9]]])
     options: list[dict[str, Any]] = [
-        {"padding_mode": "constant"}, {"padding_mode": "border", "extrapolate": False}
-    ]  # fmt: skip
+        {"padding_mode": "constant"},
+        {"padding_mode": "border", "extrapolate": False},
+    ]
     for option in options:
         for fill in wrong:
             with pytest.raises(ValueError, match=r"is not a label that u?(int|bool).* can hold"):

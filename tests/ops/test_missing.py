@@ -336,9 +336,15 @@ def test_missing_values_are_not_splatted(dtype: str) -> None:
     above = gridsample.splat(cleaned.astype(float) * weights, grid, (4, 5))
     below = gridsample.splat(counts * weights, grid, (4, 5))
     result, weight = gridsample.splat(
-        values, grid, (4, 5), padding_mode="missing", weights=weights, normalize=True,
-        return_weight=True, **IGNORE,
-    )  # fmt: skip
+        values,
+        grid,
+        (4, 5),
+        padding_mode="missing",
+        weights=weights,
+        normalize=True,
+        return_weight=True,
+        **IGNORE,
+    )
     unit = 1e-12 if dtype == "float64" else 1e-5
     np.testing.assert_allclose(weight, below, rtol=unit, atol=unit)
     np.testing.assert_allclose(result, above / np.where(below == 0, 1, below), rtol=unit, atol=unit)

@@ -383,10 +383,8 @@ def test_masks_in_worked_examples(dtype: str, channel_axis: int) -> None:
     image = np.ones((2, 4, 1, 3) if channel_axis == -1 else (2, 3, 4, 1), dtype)
     positions = np.array([[[0.0, 0.0], [0.0, -0.25], [0.0, 5.0], [0.5, 3.5], [np.nan, 0.0]]])
     for boundary in ("zeros", "wrap", "border"):
-        out, mask = gridsample.grid_sample(
-            image, positions, "linear", boundary,
-            coords="pixel", return_mask=True, channel_axis=channel_axis,
-        )  # fmt: skip
+        options: Any = {"coords": "pixel", "return_mask": True, "channel_axis": channel_axis}
+        out, mask = gridsample.grid_sample(image, positions, "linear", boundary, **options)
         assert out.shape[0] == 2
         assert mask.dtype == np.float64
         assert mask.shape == ((1, 5, 1) if channel_axis == -1 else (1, 1, 5))

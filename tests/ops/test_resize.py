@@ -271,9 +271,11 @@ def test_sizes_follow_torch() -> None:
         theirs = functional.interpolate(torch.zeros(1, 1, n), scale_factor=scale).shape
         assert gridsample.interpolate(image, scale_factor=scale).shape == tuple(theirs)
         step = gridsample.interpolate(
-            np.arange(float(n))[None, None], scale_factor=scale, mode="linear",
+            np.arange(float(n))[None, None],
+            scale_factor=scale,
+            mode="linear",
             recompute_scale_factor=True,
-        )  # fmt: skip
+        )
         same = gridsample.interpolate(np.arange(float(n))[None, None], theirs[2], mode="linear")
         np.testing.assert_array_equal(step, same)
 

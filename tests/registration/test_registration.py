@@ -318,9 +318,12 @@ def test_small_overlaps_and_one_pair_of_several() -> None:
     options: dict[str, Any] = {"levels": 1, "iterations": 0}
     with pytest.warns(RegistrationWarning, match="pair 1: the images overlap by only 1[78]%"):
         result = register(
-            np.stack([fixed, fixed])[:, None], np.stack([moving, moving])[:, None], "translation",
-            initial=np.stack([MAPS["translation"], far]), **options,
-        )  # fmt: skip
+            np.stack([fixed, fixed])[:, None],
+            np.stack([moving, moving])[:, None],
+            "translation",
+            initial=np.stack([MAPS["translation"], far]),
+            **options,
+        )
     assert [verdict.success for verdict in result.verdicts] == [True, False]
 
 

@@ -74,9 +74,7 @@ def test_resize_matches_skimage(dtype, order, mode):
     tolerance = tolerance_of(image)
     for shape in ((17, 40), (12, 9)):
         agree("resize", image, shape, order, mode, tolerance=tolerance)
-        agree(
-            "resize", image, shape, order, mode, 0.3, False, True, False, tolerance=tolerance
-        )  # fmt: skip
+        agree("resize", image, shape, order, mode, 0.3, False, True, False, tolerance=tolerance)
     agree("resize", image, (12, 9), order, mode, anti_aliasing=True, tolerance=tolerance)
 
 
@@ -84,10 +82,14 @@ def test_resize_matches_skimage(dtype, order, mode):
 @pytest.mark.parametrize("mode", MODES)
 def test_resize_of_other_ranks(mode):
     for shape, size in (
-        ((23,), (11,)), ((23, 24, 3), (11, 30)), ((23, 24, 3), (11, 30, 2)),
-        ((23, 24), (30, 20, 2)), ((22, 23, 24), (11, 23, 40)), ((5, 6, 7, 8), (4, 6, 9, 3)),
+        ((23,), (11,)),
+        ((23, 24, 3), (11, 30)),
+        ((23, 24, 3), (11, 30, 2)),
+        ((23, 24), (30, 20, 2)),
+        ((22, 23, 24), (11, 23, 40)),
+        ((5, 6, 7, 8), (4, 6, 9, 3)),
         ((5, 6, 7), (4,)),
-    ):  # fmt: skip
+    ):
         agree("resize", rng.random(shape), size, 1, mode, cval=0.4)
     with pytest.raises(ValueError, match="at least one pixel"):
         ours.resize(PLANE, (0, 5))
@@ -96,12 +98,18 @@ def test_resize_of_other_ranks(mode):
 @pytest.mark.parametrize(
     "options",
     [
-        {"order": 6}, {"order": -1}, {"mode": "nearest"}, {"anti_aliasing_sigma": -1.0},
-        {"anti_aliasing_sigma": (1, 2)}, {"anti_aliasing_sigma": (1, 2, 3)},
-        {"anti_aliasing_sigma": 2, "anti_aliasing": True}, {"anti_aliasing_sigma": 2.0},
-        {"mode": "constant", "cval": np.nan}, {"mode": "constant", "cval": 7.0, "order": 3},
+        {"order": 6},
+        {"order": -1},
+        {"mode": "nearest"},
+        {"anti_aliasing_sigma": -1.0},
+        {"anti_aliasing_sigma": (1, 2)},
+        {"anti_aliasing_sigma": (1, 2, 3)},
+        {"anti_aliasing_sigma": 2, "anti_aliasing": True},
+        {"anti_aliasing_sigma": 2.0},
+        {"mode": "constant", "cval": np.nan},
+        {"mode": "constant", "cval": 7.0, "order": 3},
     ],
-)  # fmt: skip
+)
 def test_arguments_of_resize(options):
     if "cval" not in options:  # SciPy multiplies NaN by 0 along an axis that does not change
         agree("resize", PLANE, (11, 31), **options)

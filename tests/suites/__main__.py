@@ -132,12 +132,16 @@ def main(words: Sequence[str] | None = None) -> int:
     print(*report(f"{arguments.project} ({heading})", plain, ours, differences), sep="\n")
     if arguments.json:
         stored = {
-            "project": arguments.project, "in_place": project.in_place, "strict": arguments.strict,
-            "words": message, "plain": plain.record(), "ours": ours.record(),
+            "project": arguments.project,
+            "in_place": project.in_place,
+            "strict": arguments.strict,
+            "words": message,
+            "plain": plain.record(),
+            "ours": ours.record(),
             "differences": [
                 asdict(difference) | {"worse": difference.worse} for difference in differences
             ],
-        }  # fmt: skip
+        }
         arguments.json.parent.mkdir(parents=True, exist_ok=True)
         arguments.json.write_text(json.dumps(stored, indent=1) + "\n")
     for run in (plain, ours):

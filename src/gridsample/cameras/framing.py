@@ -104,9 +104,12 @@ def optimal_intrinsics(
 
 
 def fisheye_frame(
-    size: tuple[int, int], target: tuple[int, int], matrix: np.ndarray[Any, Any],
-    distortion: np.ndarray[Any, Any], alpha: float,
-) -> np.ndarray[Any, Any]:  # fmt: skip
+    size: tuple[int, int],
+    target: tuple[int, int],
+    matrix: np.ndarray[Any, Any],
+    distortion: np.ndarray[Any, Any],
+    alpha: float,
+) -> np.ndarray[Any, Any]:
     """Choose intrinsics by the rays in the middle of the four sides."""
     height, width = size
     aspect = matrix[0, 0] / matrix[1, 1]
@@ -128,9 +131,11 @@ def fisheye_frame(
 
 
 def undistorted(
-    pixels: np.ndarray[Any, Any], intrinsics: np.ndarray[Any, Any],
-    distortion: np.ndarray[Any, Any], model: str,
-) -> np.ndarray[Any, Any]:  # fmt: skip
+    pixels: np.ndarray[Any, Any],
+    intrinsics: np.ndarray[Any, Any],
+    distortion: np.ndarray[Any, Any],
+    model: str,
+) -> np.ndarray[Any, Any]:
     """Find the normalized coordinates (P, 2) that a lens images at pixels (P, 2).
 
     Newton's method follows each ray outwards from the optical axis, so that it does not arrive

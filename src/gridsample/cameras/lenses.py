@@ -158,17 +158,23 @@ def undistort_grid(
     """
     shape = check_size(size, least=0)
     backend, arrays = as_arrays(
-        intrinsics=intrinsics, distortion=lens(distortion), rotation=rotation,
+        intrinsics=intrinsics,
+        distortion=lens(distortion),
+        rotation=rotation,
         new_intrinsics=new_intrinsics,
-    )  # fmt: skip
+    )
     matrix, coefficients, rotation_matrix, new = arrays
     check_shape(backend, "intrinsics", matrix, (3, 3))
     if new is not None:
         check_shape(backend, "new_intrinsics", new, (3, 3), (3, 4))
     if rotation_matrix is not None:
         check_shape(backend, "rotation", rotation_matrix, (3, 3))
-    named = {"intrinsics": (matrix, 2), "distortion": (coefficients, 1),
-             "rotation": (rotation_matrix, 2), "new_intrinsics": (new, 2)}  # fmt: skip
+    named = {
+        "intrinsics": (matrix, 2),
+        "distortion": (coefficients, 1),
+        "rotation": (rotation_matrix, 2),
+        "new_intrinsics": (new, 2),
+    }
     for name, (array, axes) in named.items():
         if array is not None and len(array.shape) not in (axes, axes + 1):
             raise ValueError(
@@ -227,9 +233,11 @@ def stereo_grids(
         ((1, 48, 64, 2), (1, 48, 64, 2))
     """
     pairs = {
-        "intrinsics": intrinsics, "distortions": distortions, "rotations": rotations,
+        "intrinsics": intrinsics,
+        "distortions": distortions,
+        "rotations": rotations,
         "new_intrinsics": new_intrinsics,
-    }  # fmt: skip
+    }
     for name, pair in pairs.items():
         if len(pair) != 2:
             raise ValueError(f"{name} must have one entry for each of two cameras, got {len(pair)}")

@@ -224,9 +224,15 @@ def convert_panorama_vjp(
     (upstream,) = backend.to_device(grad_output=grad_output)
     extended = padded(backend, image, conversion)
     by_extended, _ = grid_sample_vjp(
-        upstream, extended, conversion.grid, conversion.modes, "border", coords="pixel",
-        need_grid=False, threads=threads,
-    )  # fmt: skip
+        upstream,
+        extended,
+        conversion.grid,
+        conversion.modes,
+        "border",
+        coords="pixel",
+        need_grid=False,
+        threads=threads,
+    )
     return backend.restore(padded_vjp(backend, by_extended, image, conversion), input)
 
 
@@ -274,9 +280,13 @@ class Conversion(NamedTuple):
 
 
 def prepared(
-    input: Any, source: Projection, target: Projection, rotation: Any, mode: Mode,
+    input: Any,
+    source: Projection,
+    target: Projection,
+    rotation: Any,
+    mode: Mode,
     threads: int | None,
-) -> tuple[Backend, Array, Conversion]:  # fmt: skip
+) -> tuple[Backend, Array, Conversion]:
     """Check the arguments of a conversion, and make its grid."""
     checked = check_projection(source, "source")
     backend = backend_of(input=input)
@@ -364,9 +374,11 @@ def ring_options(conversion: Conversion) -> dict[str, Any]:
     """Return the options that sample what is beyond the edges."""
     across = ("wrap", "border") if conversion.source.kind == "equirectangular" else "border"
     return {
-        "mode": conversion.ring, "padding_mode": across, "coords": "pixel",
+        "mode": conversion.ring,
+        "padding_mode": across,
+        "coords": "pixel",
         "threads": conversion.threads,
-    }  # fmt: skip
+    }
 
 
 def padded(backend: Backend, image: Array, conversion: Conversion) -> Array:

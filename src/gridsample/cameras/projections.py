@@ -180,9 +180,9 @@ def pixels_of(backend: Backend, projection: Projection, rays: Array, intrinsics:
     xp, (height, width) = backend.xp, projection.shape
     x, y, z = rays[..., 0], rays[..., 1], rays[..., 2]
     level = x * x + z * z
-    beside = level > 0  # at the poles, the longitude is taken as 0
-    longitude = xp.arctan2(x, xp.where(beside, z, 1))
-    latitude = xp.arctan2(-y, xp.where(beside, xp.sqrt(xp.where(beside, level, 1)), 0))
+    off_pole = level > 0  # at the poles, the longitude is taken as 0
+    longitude = xp.arctan2(x, xp.where(off_pole, z, 1))
+    latitude = xp.arctan2(-y, xp.where(off_pole, xp.sqrt(xp.where(off_pole, level, 1)), 0))
     across = (longitude / (2 * math.pi) + 0.5) * width - 0.5
     return xp.stack((across, (0.5 - latitude / math.pi) * height - 0.5), -1)
 

@@ -194,9 +194,15 @@ class Sweep(NamedTuple):
 
 
 def prepared(
-    reference: Any, sources: Any, cameras: Any, depths: Any, reduce: Any, axes: str, mode: Mode,
+    reference: Any,
+    sources: Any,
+    cameras: Any,
+    depths: Any,
+    reduce: Any,
+    axes: str,
+    mode: Mode,
     threads: int | None,
-) -> tuple[Sweep, list[Array]]:  # fmt: skip
+) -> tuple[Sweep, list[Array]]:
     """Check the arguments; return a record and (reference, maps, depths, *sources)."""
     features = features_of(reference, sources)
     backend = backend_of(reference=reference)
@@ -216,9 +222,12 @@ def prepared(
         )
     size = (*backend.shape(features[0])[:2], planes[1], height, width)
     options = {
-        "mode": mode, "padding_mode": "zeros", "coords": "pixel", "prefilter": False,
+        "mode": mode,
+        "padding_mode": "zeros",
+        "coords": "pixel",
+        "prefilter": False,
         "threads": threads,
-    }  # fmt: skip
+    }
     sweep = Sweep(backend, find_reduction(reduce), size, shape, options)
     return sweep, [features[0], maps, depth_array.reshape(planes), *features[1:]]
 
@@ -446,9 +455,13 @@ def gradients(
         by_some = 0 * chunk
         for v, (source, by_view) in enumerate(zip(sources, by_views, strict=True)):
             first, second = grid_sample_vjp(
-                by_view, backend.astype(source, wide), grids[v], **sweep.options,
-                need_input=needed[3 + v], need_grid=coordinates,
-            )  # fmt: skip
+                by_view,
+                backend.astype(source, wide),
+                grids[v],
+                **sweep.options,
+                need_input=needed[3 + v],
+                need_grid=coordinates,
+            )
             if first is not None:
                 by_sources[v] = by_sources[v] + first
             if second is not None:

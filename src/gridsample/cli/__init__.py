@@ -127,8 +127,8 @@ def _explain(arguments: argparse.Namespace) -> None:
         io.require("matplotlib")
         from gridsample.explanation.plot import explain as draw
 
-        with io.replacing(arguments.plot, overwrite=arguments.force) as beside:
-            draw(explanation, beside)
+        with io.replacing(arguments.plot, overwrite=arguments.force) as temporary:
+            draw(explanation, temporary)
     print(explanation)
 
 
@@ -227,7 +227,7 @@ def _add_warp(commands: Any) -> None:
     _add_missing(command)
     _add_align_corners(command)
     _add_fill(command)
-    _add_how(command)
+    _add_processing(command)
     zarrs.add_store(command)
 
 
@@ -243,7 +243,7 @@ def _add_flow(commands: Any) -> None:
     _add_antialias(command)
     _add_missing(command)
     _add_fill(command)
-    _add_how(command)
+    _add_processing(command)
 
 
 def _add_undistort(commands: Any) -> None:
@@ -258,7 +258,7 @@ def _add_undistort(commands: Any) -> None:
     _add_antialias(command)
     _add_missing(command)
     _add_fill(command)
-    _add_how(command, volume=False)
+    _add_processing(command, volume=False)
 
 
 def _add_panorama(commands: Any) -> None:
@@ -270,7 +270,7 @@ def _add_panorama(commands: Any) -> None:
     )
     panorama.add_arguments(command)
     _add_mode(command)
-    _add_how(command, volume=False)
+    _add_processing(command, volume=False)
 
 
 def _add_register(commands: Any) -> None:
@@ -336,7 +336,7 @@ def _add_resize(commands: Any) -> None:
         help="keep the centres of the corner pixels in place, not their outer edges",
     )
     _add_missing(command)
-    _add_how(command)
+    _add_processing(command)
     zarrs.add_store(command)
 
 
@@ -355,7 +355,7 @@ def _add_missing(command: Any) -> None:
     )
 
 
-def _add_how(command: Any, volume: bool = True) -> None:
+def _add_processing(command: Any, volume: bool = True) -> None:
     command.add_argument(
         "--threads", type=int, metavar="N", help="number of threads (default: one per core)"
     )

@@ -62,15 +62,15 @@ class _Warped:
         result: The output page, without its pixels.
     """
 
-    def __init__(self, image: io.Image, arguments: argparse.Namespace, where: Map) -> None:
+    def __init__(self, image: io.Image, arguments: argparse.Namespace, output_map: Map) -> None:
         _check_labels(arguments.mode, image)
         rank = len(image.size)
-        self.arguments, self.where, self.mode = arguments, where, arguments.mode
-        if where.copies:
+        self.arguments, self.map, self.mode = arguments, output_map, arguments.mode
+        if output_map.copies:
             self.mode = warp.exact_mode(self.mode, rank)
-        self.result = with_nodata(_result(image, where.canvas, where.voxels), arguments)
-        if where.like is not None:
-            self.result = self.result.placed(where.like)
+        self.result = with_nodata(_result(image, output_map.canvas, output_map.voxels), arguments)
+        if output_map.like is not None:
+            self.result = self.result.placed(output_map.like)
         self.padding, self.fill = outside_of(image, arguments)
         self.alpha = sampled_alpha(image, arguments)
         copies = warp.copies_pixels(self.mode, rank) or has_labels(self.mode)
@@ -86,11 +86,11 @@ class _Warped:
         size = array.shape[:-1]
         result = warp.sample(
             array if missing is None else missing.opened(array),
-            lambda rows: shrinks.look(self.where.grid_at(rows), size, self.where.align_corners),
-            self.where.canvas[::-1],
+            lambda rows: shrinks.look(self.map.grid_at(rows), size, self.map.align_corners),
+            self.map.canvas[::-1],
             mode=self.mode,
             padding_mode=self.padding,
-            align_corners=self.where.align_corners,
+            align_corners=self.map.align_corners,
             fill_value=self.fill,
             missing="ignore" if missing is not None and missing.ignore else "propagate",
             antialias=self.arguments.antialias,
@@ -121,7 +121,10 @@ def resize_file(arguments: argparse.Namespace) -> None:
             for page, size in zip(pages, sizes, strict=True)
         ]
         hint = LabelHint(arguments.mode, arguments.antialias)
-        bands = [_resized_bands(arguments, hint, *each) for each in zip(pages, sizes, strict=True)]
+        bands = [
+            _resized_bands(arguments, hint, *page_and_size)
+            for page_and_size in zip(pages, sizes, strict=True)
+        ]
         with progress_bar(f"resizing {arguments.input.name}") as progress:
             counted = (
                 _counted(rows, sizes[n][-1], page_progress(progress, n, len(pages)))
@@ -211,11 +214,11 @@ def _for_each_axis(option: str, numbers: Sequence[float], rank: int) -> Sequence
 
 
 def _scaled(
-    size: Sequence[int], factors: Sequence[float], whole: Callable[[float], int]
+    size: Sequence[int], factors: Sequence[float], rounding: Callable[[float], int]
 ) -> tuple[int, ...]:
     """Return a size times factors, in whole pixels, at least one."""
     # The limit is larger than any size, but finite.
-    return tuple(max(1, whole(min(n * s, 1e30))) for n, s in zip(size, factors, strict=True))
+    return tuple(max(1, rounding(min(n * s, 1e30))) for n, s in zip(size, factors, strict=True))
 
 
 def _result(image: io.Image, size: tuple[int, ...], voxels: NDArray[np.float64]) -> io.Image:

@@ -64,9 +64,13 @@ def of_arguments(image: io.Image, arguments: argparse.Namespace) -> Map:
 
 
 def of_matrix(
-    image: io.Image, canvas: tuple[int, ...], inverse: Matrix, voxels: Matrix,
-    align_corners: bool = False, like: Header | None = None,
-) -> Map:  # fmt: skip
+    image: io.Image,
+    canvas: tuple[int, ...],
+    inverse: Matrix,
+    voxels: Matrix,
+    align_corners: bool = False,
+    like: Header | None = None,
+) -> Map:
     """Return the map of a matrix from pixels of the canvas to pixels of the image."""
 
     def grid_at(rows: slice) -> NDArray[Any]:

@@ -67,9 +67,12 @@ def add_arguments(command: Any) -> None:
     command.add_argument("input", type=Path, metavar="INPUT", help="the file to read")
     command.add_argument("output", type=Path, metavar="OUTPUT", help="the file to write")
     command.add_argument(
-        "--from", dest="source", choices=KINDS, default=KINDS[0],
+        "--from",
+        dest="source",
+        choices=KINDS,
+        default=KINDS[0],
         help="projection of the input (default: equirectangular)",
-    )  # fmt: skip
+    )
     command.add_argument("--to", dest="target", choices=KINDS, required=True, help="of the output")
     for name, text in (
         ("fov", "horizontal field of view of a perspective output (default: 90)"),
@@ -150,10 +153,16 @@ class _Converted:
             rotation = rotation.T
         converted = np.moveaxis(
             cameras.convert_panorama(
-                planes, self.source, self.target, rotation, mode=arguments.mode,
+                planes,
+                self.source,
+                self.target,
+                rotation,
+                mode=arguments.mode,
                 threads=arguments.threads,
-            )[0], 0, -1,
-        )  # fmt: skip
+            )[0],
+            0,
+            -1,
+        )
         if alpha is not None:
             converted = divide(converted, alpha, dtype)
         return _picture(converted, self.layout) if self.target.kind == "cubemap" else converted

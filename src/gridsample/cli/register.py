@@ -173,8 +173,8 @@ def _register_files(arguments: argparse.Namespace) -> int:
         affine = None if header is None else header.header.get_best_affine()
         result.save(arguments.save_transform, affine=affine, overwrite=arguments.force)
     if arguments.plot:
-        with io.replacing(arguments.plot, overwrite=arguments.force) as beside:
-            draw_report(result, compared[0], compared[1], beside)
+        with io.replacing(arguments.plot, overwrite=arguments.force) as temporary:
+            draw_report(result, compared[0], compared[1], temporary)
     print(result)
     return 0 if result.success else 1
 

@@ -17,9 +17,13 @@ from gridsample.io.pictures import picture_kind
 _INPUTS = ("input", "file", "fixed", "moving")
 _STREAM = Path("-")
 _BEGINS = {
-    b"II*\0": ".tif", b"MM\0*": ".tif", b"II+\0": ".tif", b"MM\0+": ".tif",
-    b"\x93NUMPY": ".npy", b"PK": ".npz",
-}  # fmt: skip
+    b"II*\0": ".tif",
+    b"MM\0*": ".tif",
+    b"II+\0": ".tif",
+    b"MM\0+": ".tif",
+    b"\x93NUMPY": ".npy",
+    b"PK": ".npz",
+}
 
 
 @contextlib.contextmanager

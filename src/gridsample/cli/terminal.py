@@ -17,7 +17,7 @@ SECONDS_WITHOUT_BAR = 1.0
 
 
 @contextmanager
-def progress_bar(what: str) -> Iterator[Callable[[float], None]]:
+def progress_bar(title: str) -> Iterator[Callable[[float], None]]:
     """Provide a function that reports progress, from 0 to 1.
 
     On a terminal, a bar appears once the work has taken a second.
@@ -32,7 +32,7 @@ def progress_bar(what: str) -> Iterator[Callable[[float], None]]:
         yield lambda share: None
         return
     bar = Progress(console=Console(stderr=True), transient=True)
-    task = bar.add_task(what, total=1.0)
+    task = bar.add_task(title, total=1.0)
     began = time.monotonic()
 
     def report(share: float) -> None:

@@ -137,7 +137,10 @@ def notes(text: str, names: Iterable[str] = (*BOUNDARIES, MISSING)) -> str:
         "appear."
     )
     return text.format(
-        modes=modes.format(sampled), boundaries=f"boundaries:\n{boundaries}",
-        resizing=modes.format(resized), alpha=ALPHA_NOTES, missing=MISSING_NOTES,
+        modes=modes.format(sampled),
+        boundaries=f"boundaries:\n{boundaries}",
+        resizing=modes.format(resized),
+        alpha=ALPHA_NOTES,
+        missing=MISSING_NOTES,
         stores=zarrs.STORES,
-    )  # fmt: skip
+    )

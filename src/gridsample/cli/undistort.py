@@ -87,8 +87,8 @@ def _undistort_file(arguments: argparse.Namespace) -> None:
 
     warp_file(arguments, map_of)
     if arguments.save_camera:
-        with io.replacing(arguments.save_camera, overwrite=arguments.force) as beside:
-            write_camera(ideal[0], beside)
+        with io.replacing(arguments.save_camera, overwrite=arguments.force) as temporary:
+            write_camera(ideal[0], temporary)
 
 
 def _map(image: io.Image, arguments: argparse.Namespace, camera: Camera) -> tuple[Map, Camera]:

@@ -80,12 +80,12 @@ def add(commands: Any) -> None:
 def add_store(command: Any) -> None:
     """Add the arguments that say how a Zarr store is read and written."""
     group = command.add_argument_group("Zarr")
-    for name, what in (("chunks", "a chunk"), ("shards", "a shard, which holds several chunks")):
+    for name, noun in (("chunks", "a chunk"), ("shards", "a shard, which holds several chunks")):
         group.add_argument(
             f"--{name}",
             type=words.size,
             metavar="WxHxD",
-            help=f"size of {what} (default: that of the input)",
+            help=f"size of {noun} (default: that of the input)",
         )
     group.add_argument(
         "--zarr-format",

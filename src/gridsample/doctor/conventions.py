@@ -66,10 +66,12 @@ def convention(number: Number, owner: str) -> str:
 def normalized(number: Number) -> bool:
     """Whether a coordinate has a term that covers -1 to 1."""
     return any(
-        base.kind in ("arange", "line") and covers(base, scale) and not v.close(scale, ONES)
+        base.kind in ("arange", "line")
+        and covers(base, scale)
+        and not v.close(scale, ONES)
         and all(abs(o + 1) < 0.1 for o in number.offset)
         for base, scale in number.terms
-    )  # fmt: skip
+    )
 
 
 def covers(base: Base, scale: v.Samples) -> bool:

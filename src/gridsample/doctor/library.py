@@ -155,10 +155,15 @@ def operation(op: ast.operator) -> Callable[[Call], Value]:
 def named_functions() -> dict[str, Callable[[Call], Value]]:
     """Return the functions by the last parts of their names."""
     functions: dict[str, Callable[[Call], Value]] = {
-        "arange": arange, "range": arange, "linspace": linspace, "max": extremum, "min": extremum,
-        "indices": index_arrays, "create_meshgrid": create_meshgrid,
+        "arange": arange,
+        "range": arange,
+        "linspace": linspace,
+        "max": extremum,
+        "min": extremum,
+        "indices": index_arrays,
+        "create_meshgrid": create_meshgrid,
         "meshgrid": lambda call: meshgrid(call.arguments, call.keywords, call.name),
-    }  # fmt: skip
+    }
     for op, names in (
         (ast.Add(), "add"),
         (ast.Sub(), "sub subtract"),

@@ -12,8 +12,14 @@ IMPORTED_AS = {"F": "torch.nn.functional", "nn": "torch.nn", "np": "numpy", "tor
 
 SAMPLER = ("input", "grid", "mode", "padding_mode", "align_corners")
 INTERPOLATE = (
-    "input", "size", "scale_factor", "mode", "align_corners", "recompute_scale_factor", "antialias",
-)  # fmt: skip
+    "input",
+    "size",
+    "scale_factor",
+    "mode",
+    "align_corners",
+    "recompute_scale_factor",
+    "antialias",
+)
 # Functions that are checked: what they are, and the names of their arguments.
 KNOWN = {
     "torch.nn.functional.grid_sample": ("sample", SAMPLER),

@@ -9,17 +9,7 @@ from dataclasses import replace
 
 from gridsample.doctor import values as v
 from gridsample.doctor.names import Function
-from gridsample.doctor.values import (
-    Base,
-    Const,
-    Flag,
-    Number,
-    Pack,
-    Shape,
-    Stack,
-    Symbol,
-    Value,
-)  # fmt: skip
+from gridsample.doctor.values import Base, Const, Flag, Number, Pack, Shape, Stack, Symbol, Value
 
 HALVES = {"float16": "float16", "half": "float16", "bfloat16": "bfloat16"}
 HALVES |= {"HalfTensor": "float16", "BFloat16Tensor": "bfloat16"}

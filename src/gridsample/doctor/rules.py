@@ -84,9 +84,14 @@ class Rules:
         """Add a finding, once for each place."""
         if (place_of(node), code) not in self.findings:
             self.findings[place_of(node), code] = Finding(
-                self.module.path, node.lineno, node.col_offset + 1, code, message, fix,
+                self.module.path,
+                node.lineno,
+                node.col_offset + 1,
+                code,
+                message,
+                fix,
                 node.end_lineno or node.lineno,
-            )  # fmt: skip
+            )
         return True
 
     def report(self) -> list[Finding]:
@@ -168,9 +173,11 @@ class Rules:
             return self.add(node, "GS002", message, fix)
         if convention_found == "indices" and not aligned:
             return self.add(
-                node, "GS003", f"the pixel at index i has its centre at i + 0.5: {offsets}",
+                node,
+                "GS003",
+                f"the pixel at index i has its centre at i + 0.5: {offsets}",
                 "2 * (index + 0.5) / size - 1, with align_corners=False",
-            )  # fmt: skip
+            )
         return False
 
     def check_units(self, node: ast.Call, parts: list[Number], align: Flag) -> bool:
@@ -269,9 +276,13 @@ class Rules:
         self.add(node, "GS007", message, fix)
 
     def check_conventions(
-        self, node: ast.Call, arguments: dict[str, Value], parts: list[Number], align: Flag,
+        self,
+        node: ast.Call,
+        arguments: dict[str, Value],
+        parts: list[Number],
+        align: Flag,
         scope: Scope,
-    ) -> bool:  # fmt: skip
+    ) -> bool:
         """Compare align_corners with that of affine_grid, and of interpolate."""
         if not align.known:
             return False
@@ -424,7 +435,11 @@ def exports(module: Module, size: int, sampled: bool) -> Iterator[Finding]:
         version = as_int(argument(node, "opset_version", len(node.args)))
         if version is not None and version < 16:
             yield Finding(
-                module.path, node.lineno, node.col_offset + 1, "GS010",
+                module.path,
+                node.lineno,
+                node.col_offset + 1,
+                "GS010",
                 f"ONNX: grid_sample needs opset 16, and 20 for volumes, got {version}",
-                "opset_version=16, or 20 for volumes", node.end_lineno or node.lineno,
-            )  # fmt: skip
+                "opset_version=16, or 20 for volumes",
+                node.end_lineno or node.lineno,
+            )

@@ -201,8 +201,8 @@ class Walker:
                 guarded = self.scope.guarded
                 for handler in node.handlers:
                     names_before = dict(self.scope.names)
-                    kind = ast.unparse(handler.type) if handler.type else ""
-                    self.scope.guarded = guarded or "TypeError" in kind
+                    exception = ast.unparse(handler.type) if handler.type else ""
+                    self.scope.guarded = guarded or "TypeError" in exception
                     self.statements(handler.body)
                     self.scope.names = names_before
                 self.scope.guarded = guarded

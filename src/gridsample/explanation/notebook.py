@@ -5,20 +5,17 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from html import escape
-from typing import TYPE_CHECKING
 
 from gridsample.definitions import html
 from gridsample.explanation.parts import NEGATIVE, POINT, POSITIVE, window
+from gridsample.explanation.records import Sample, Tap
 from gridsample.explanation.table import decimals, show
-
-if TYPE_CHECKING:  # whose _repr_html_ is `as_html`
-    from gridsample.explanation.records import Explanation, Tap
 
 CELL = 44  # of a pixel, in the drawing's units
 MOST_TAPS = 32  # rows of the table
 
 
-def as_html(explanation: Explanation) -> str:
+def as_html(explanation: Sample) -> str:
     """Return tables of the axes and the taps, a drawing in 1-D and 2-D, and the printed text."""
     parts = [
         html.table(
@@ -28,8 +25,8 @@ def as_html(explanation: Explanation) -> str:
     if explanation.taps:
         taps = sorted(explanation.taps, key=lambda tap: -abs(tap.weight))[:MOST_TAPS]
         names = ", ".join(steps.name for steps in explanation.axes)
-        what = "value" if explanation.coefficients is None else "coefficient"
-        parts.append(html.table(_tap_rows(taps), (f"pixel ({names})", "weight", what, "adds")))
+        quantity = "value" if explanation.coefficients is None else "coefficient"
+        parts.append(html.table(_tap_rows(taps), (f"pixel ({names})", "weight", quantity, "adds")))
         if len(taps) < len(explanation.taps):
             parts.append(
                 html.paragraph(f"and {len(explanation.taps) - len(taps)} taps of smaller weight")
@@ -44,7 +41,7 @@ def as_html(explanation: Explanation) -> str:
     return f"<div>{drawing}{''.join(parts)}{text}</div>"
 
 
-def _axis_rows(explanation: Explanation) -> Iterator[tuple[str, ...]]:
+def _axis_rows(explanation: Sample) -> Iterator[tuple[str, ...]]:
     for steps in explanation.axes:
         numbers = ("", "", "")
         if steps.taps:
@@ -52,8 +49,10 @@ def _axis_rows(explanation: Explanation) -> Iterator[tuple[str, ...]]:
         place = "nowhere" if steps.nowhere else show(steps.position)
         yield (
             f"{steps.name}: {steps.size} px, {steps.method.name}, {steps.boundary}",
-            show(steps.coordinate), place, *numbers,
-        )  # fmt: skip
+            show(steps.coordinate),
+            place,
+            *numbers,
+        )
 
 
 def _tap_rows(taps: list[Tap]) -> Iterator[tuple[str, ...]]:
@@ -74,7 +73,7 @@ def _tap_rows(taps: list[Tap]) -> Iterator[tuple[str, ...]]:
 # The drawing --------------------------------------------------------------------------------------
 
 
-def _drawing(explanation: Explanation) -> str:
+def _drawing(explanation: Sample) -> str:
     """Draw the pixels around the taps, the taps as discs, and the point as SVG."""
     columns = window(explanation.axes[0])
     rows = window(explanation.axes[1]) if len(explanation.axes) == 2 else range(1)
@@ -113,7 +112,7 @@ def _drawing(explanation: Explanation) -> str:
     )
 
 
-def _pixels(explanation: Explanation, columns: range, rows: range) -> Iterator[str]:
+def _pixels(explanation: Sample, columns: range, rows: range) -> Iterator[str]:
     """Yield the squares of pixels with their values; those outside are pale and empty."""
     for j, y in enumerate(rows):
         for i, x in enumerate(columns):
@@ -131,6 +130,6 @@ def _pixels(explanation: Explanation, columns: range, rows: range) -> Iterator[s
                 )
 
 
-def _title(explanation: Explanation) -> str:
+def _title(explanation: Sample) -> str:
     at = ", ".join(f"{steps.name} = {show(steps.position)}" for steps in explanation.axes)
     return f"A sample at the position {at}, in pixels: squares are pixels, discs are taps"

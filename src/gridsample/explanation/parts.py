@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from gridsample.explanation.records import AxisSteps, Sample
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-    from gridsample.explanation.records import AxisSteps, Explanation
 
 INK, GREY, PALE = "#1e293b", "#8592a6", "#c3cddb"
 LOW, HIGH = (0.95, 0.965, 0.985), (0.72, 0.79, 0.88)  # the smallest and the largest pixel
@@ -277,7 +277,7 @@ def _coordinates(steps: AxisSteps) -> tuple[list[float], list[str]]:
     return drawn, [number_text(2 * (place - low) / (high - low) - 1, 4) for place in drawn]
 
 
-def entitle(ax: Axes, explanation: Explanation) -> None:
+def entitle(ax: Axes, explanation: Sample) -> None:
     """Write the title, the results and the legend."""
     from matplotlib.transforms import offset_copy
 
@@ -317,7 +317,7 @@ def entitle(ax: Axes, explanation: Explanation) -> None:
     )
 
 
-def _signs(explanation: Explanation) -> list[Any]:
+def _signs(explanation: Sample) -> list[Any]:
     """The legend's entries for everything that is drawn."""
     from matplotlib.lines import Line2D
 
@@ -354,8 +354,8 @@ def _signs(explanation: Explanation) -> list[Any]:
     if explanation.coefficients is not None:
         orders = " / ".join(dict.fromkeys(str(n) for n in explanation.prefilters if n > 1))
         written = "pixel, and below it the coefficient"
-        what = written if len(explanation.axes) < 3 else "taps weigh coefficients"
-        label = f"prefilter of order {orders}: {what}"
+        caption = written if len(explanation.axes) < 3 else "taps weigh coefficients"
+        label = f"prefilter of order {orders}: {caption}"
         signs.append(Line2D([], [], ls="none", marker="$→$", ms=9, color=GREY, label=label))
     return signs
 

@@ -41,7 +41,7 @@ from gridsample.explanation.parts import (
     weight_text,
     window,
 )
-from gridsample.explanation.records import AxisSteps, Explanation, Tap
+from gridsample.explanation.records import AxisSteps, Sample, Tap
 from gridsample.io import replacing, require
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ SHARE = 0.74  # the share of the height that remains for strips next to their sc
 
 
 def explain(
-    explanation: Explanation, path: str | Path | None = None, *, ax: Axes | None = None
+    explanation: Sample, path: str | Path | None = None, *, ax: Axes | None = None
 ) -> Figure:
     """Draw one sample, tap by tap.
 
@@ -96,12 +96,14 @@ def explain(
     entitle(ax, explanation)
     figure: Figure = ax.figure.figure  # for a subfigure, the figure that contains it
     if path is not None:
-        with replacing(Path(path), overwrite=True) as beside:
-            figure.savefig(beside, dpi=160, bbox_inches="tight", pad_inches=0.2, facecolor="white")
+        with replacing(Path(path), overwrite=True) as temporary:
+            figure.savefig(
+                temporary, dpi=160, bbox_inches="tight", pad_inches=0.2, facecolor="white"
+            )
     return figure
 
 
-def _new_axes(explanation: Explanation) -> Axes:
+def _new_axes(explanation: Sample) -> Axes:
     """Create a new figure with the proportions of the drawing, and its axes."""
     from matplotlib.figure import Figure
 
@@ -115,7 +117,7 @@ def _new_axes(explanation: Explanation) -> Axes:
 # ---- two axes: a plane --------------------------------------------------------------------------
 
 
-def _draw_plane(ax: Axes, explanation: Explanation) -> None:
+def _draw_plane(ax: Axes, explanation: Sample) -> None:
     x, y = explanation.axes
     columns, rows = window(x), window(y)
     open_axes(ax, columns, rows[-1] + 0.5, rows[0] - 0.5)
@@ -135,7 +137,7 @@ def _draw_plane(ax: Axes, explanation: Explanation) -> None:
     draw_scales(ax, x, y)
 
 
-def _draw_footprint(ax: Axes, explanation: Explanation) -> None:
+def _draw_footprint(ax: Axes, explanation: Sample) -> None:
     """Draw the parallelogram of the footprint, and its samples."""
     from matplotlib.patches import Polygon
 
@@ -157,7 +159,7 @@ def _draw_footprint(ax: Axes, explanation: Explanation) -> None:
         ax.plot(*place, "+", color=SAMPLES, markersize=9, markeredgewidth=1.8, zorder=7)
 
 
-def _square(explanation: Explanation, index: Sequence[int]) -> Square:
+def _square(explanation: Sample, index: Sequence[int]) -> Square:
     """Return the square of the pixel that a tap at this index reads; empty if it is dropped."""
     pixel = [_fold(steps, i) for steps, i in zip(explanation.axes, index, strict=True)]
     inside = [i for i in pixel if i is not None]
@@ -212,7 +214,7 @@ def _write_weight(ax: Axes, tap: Tap, sampled: tuple[float, float]) -> None:
 # ---- one or three axes: strips ------------------------------------------------------------------
 
 
-def _draw_strips(ax: Axes, explanation: Explanation) -> None:
+def _draw_strips(ax: Axes, explanation: Sample) -> None:
     """Draw a strip for each axis, below each other and in the same scale."""
     count = len(explanation.axes)
     wide = max(len(window(steps)) for steps in explanation.axes)

@@ -5,13 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 from gridsample.definitions import axis
 from gridsample.definitions.plan import BOUNDARIES
-
-if TYPE_CHECKING:  # whose __str__ is `page`
-    from gridsample.explanation.records import AxisSteps, Explanation
+from gridsample.explanation.records import AxisSteps, Sample
 
 # More folds than this are shown as one step.
 FEW_FOLDS = 4
@@ -23,7 +20,7 @@ Column = tuple[str, str, str, Sequence[str]]
 Row = tuple[str, str, str, str]
 
 
-def page(explanation: Explanation) -> Iterator[str]:
+def page(explanation: Sample) -> Iterator[str]:
     """Yield the lines of the printed explanation."""
     pixels = (
         "1 pixel"
@@ -53,7 +50,7 @@ def page(explanation: Explanation) -> Iterator[str]:
         yield from _footprint_lines(explanation)
 
 
-def _meaning(explanation: Explanation) -> str:
+def _meaning(explanation: Sample) -> str:
     """Describe the units of coordinates."""
     first = explanation.axes[0]
     if first.coords == "pixel":
@@ -65,7 +62,7 @@ def _meaning(explanation: Explanation) -> str:
     return f"align_corners={first.align_corners}: -1 and 1 are the {extremes} of the corner pixels"
 
 
-def _coefficient_lines(explanation: Explanation) -> Iterator[str]:
+def _coefficient_lines(explanation: Sample) -> Iterator[str]:
     """Yield the lines on the prefilter: the coefficients next to the values of the pixels."""
     yield "pixels -> coefficients of the spline through them"
     for steps, order in zip(explanation.axes, explanation.prefilters, strict=True):
@@ -160,28 +157,28 @@ def _fold_rows(steps: AxisSteps) -> Iterator[Row]:
     """Yield the folds, clamps and shifts of a position: one row for each step of its path."""
     low, high = steps.corners
     for done, (before, after) in enumerate(pairwise(steps.path)):
-        here, there, limits = show(before), show(after), f"into [0, {steps.size - 1}]"
+        start, end, limits = show(before), show(after), f"into [0, {steps.size - 1}]"
         if steps.folds > FEW_FOLDS:
             remark = "" if steps.sign else "then clamped"
             times = f"{steps.folds:.6g} times"
-            yield "folds", f"{times} about {show(low)} and {show(high)}", there, remark
+            yield "folds", f"{times} about {show(low)} and {show(high)}", end, remark
         elif done < steps.folds:
             mirror = low if before < low else high
             about = f"mirrored about {show(mirror)}"
-            yield "fold", f"2 * {term(mirror)} - {term(before)}", there, about
+            yield "fold", f"2 * {term(mirror)} - {term(before)}", end, about
         elif steps.sign == 0:
-            yield "clamp", f"{here} {limits}", there, "an edge pixel's centre"
+            yield "clamp", f"{start} {limits}", end, "an edge pixel's centre"
         elif BOUNDARIES[steps.boundary].code == axis.WRAP:
-            yield "shift", f"by whole periods of {steps.size}", there, "the image repeats"
+            yield "shift", f"by whole periods of {steps.size}", end, "the image repeats"
         elif BOUNDARIES[steps.boundary].code == axis.REFLECTION:
             edge = BOUNDARIES[steps.boundary].edge_for(steps.align_corners)
             period = show(max(2 * (steps.size - 1 + edge), 1))
-            yield "shift", f"by whole periods of {period}", there, "a period is two folds"
+            yield "shift", f"by whole periods of {period}", end, "a period is two folds"
         else:
-            yield "confine", f"{here}, but no farther than", there, "all taps read the same there"
+            yield "confine", f"{start}, but no farther than", end, "all taps read the same there"
 
 
-def _tap_lines(explanation: Explanation) -> Iterator[str]:
+def _tap_lines(explanation: Sample) -> Iterator[str]:
     """Yield the lines on the taps of the point and their contributions to the value."""
     names = [steps.name for steps in explanation.axes]
     dropped = "fill" if explanation.filled else "none"
@@ -197,9 +194,9 @@ def _tap_lines(explanation: Explanation) -> Iterator[str]:
         columns.append((" * " if a else "   ", f"weight {name}", ">", weights))
     if len(names) > 1:
         columns.append((" = ", "weight", ">", decimals(tap.weight for tap in explanation.taps)))
-    what = "value" if explanation.coefficients is None else "coefficient"
+    quantity = "value" if explanation.coefficients is None else "coefficient"
     for before, header, numbers in (
-        (" * ", what, decimals(tap.value for tap in explanation.taps)),
+        (" * ", quantity, decimals(tap.value for tap in explanation.taps)),
         (" = ", "adds", decimals(tap.product for tap in explanation.taps)),
     ):
         cells = [
@@ -210,7 +207,7 @@ def _tap_lines(explanation: Explanation) -> Iterator[str]:
     yield from _table(*columns)
 
 
-def _result_rows(explanation: Explanation) -> Iterator[Row]:
+def _result_rows(explanation: Sample) -> Iterator[Row]:
     """Yield the lines on the value and the gradient."""
     text = (
         "the value with the largest sum of weights" if explanation.votes else "the sum of the taps"
@@ -224,7 +221,7 @@ def _result_rows(explanation: Explanation) -> Iterator[Row]:
         yield f"d value / d{steps.name}", formula, show(derivative), remark
 
 
-def _footprint_lines(explanation: Explanation) -> Iterator[str]:
+def _footprint_lines(explanation: Sample) -> Iterator[str]:
     """Yield the lines on the footprint: its sides, the samples, and their mean."""
     for k, (side, n) in enumerate(zip(explanation.sides, explanation.counts, strict=True), start=1):
         vector = ", ".join(show(x) for x in side)

@@ -29,10 +29,10 @@ from gridsample.definitions.plan import (
     Plan,
 )
 from gridsample.definitions.sizes import as_whole
+from gridsample.explanation.explanation import Explanation
 from gridsample.explanation.records import (
     AxisSteps,
     AxisTap,
-    Explanation,
     Reader,
     Tap,
     corners,
@@ -103,8 +103,16 @@ def explain(
         ([3.2, 4.0, 4.8], 4.0)
     """
     options = (
-        mode, padding_mode, align_corners, coords, index, fill_value, extrapolate, prefilter, image
-    )  # fmt: skip
+        mode,
+        padding_mode,
+        align_corners,
+        coords,
+        index,
+        fill_value,
+        extrapolate,
+        prefilter,
+        image,
+    )
     explanation = _explain(size, at, *options)
     if sides is None:
         return explanation
@@ -118,10 +126,18 @@ def explain(
 
 
 def _explain(
-    size: Sequence[int], at: Sequence[float], mode: Mode, padding_mode: Mode, align_corners: bool,
-    coords: str, index: Sequence[int] | None, fill_value: float, extrapolate: bool | str,
-    prefilter: bool, image: Any,
-) -> Explanation:  # fmt: skip
+    size: Sequence[int],
+    at: Sequence[float],
+    mode: Mode,
+    padding_mode: Mode,
+    align_corners: bool,
+    coords: str,
+    index: Sequence[int] | None,
+    fill_value: float,
+    extrapolate: bool | str,
+    prefilter: bool,
+    image: Any,
+) -> Explanation:
     """Explain a point."""
     sizes, coordinates = _check_size(size), _check_coordinates(at)
     if len(coordinates) != len(sizes):
@@ -134,9 +150,13 @@ def _explain(
     if image is None and has_labels(mode):
         dtype = np.dtype(np.int64)
     options = Options(
-        mode=mode, padding_mode=padding_mode, align_corners=align_corners, coords=coords,
-        extrapolate=extrapolate, prefilter=prefilter,
-    )  # fmt: skip
+        mode=mode,
+        padding_mode=padding_mode,
+        align_corners=align_corners,
+        coords=coords,
+        extrapolate=extrapolate,
+        prefilter=prefilter,
+    )
     shape, grid = (1, 1, *sizes[::-1]), (1, *ones, len(sizes))
     resolved = checked(options, shape, grid)
     plan = plan_of(shape, dtype if has_labels(mode) else real, grid, real, resolved)
@@ -150,9 +170,17 @@ def _explain(
             for a, at_axis in enumerate(zip(coordinates, output_index, strict=True))
         )
         explanation = Explanation(
-            axes, (), math.nan, (0.0,) * len(axes), (0.0,) * len(axes), pixels,
-            fill, plan.filled, orders, None,
-        )  # fmt: skip
+            axes,
+            (),
+            math.nan,
+            (0.0,) * len(axes),
+            (0.0,) * len(axes),
+            pixels,
+            fill,
+            plan.filled,
+            orders,
+            None,
+        )
         if explanation.nowhere:
             return replace(explanation, value=fill) if plan.votes else explanation
         if explanation.outside:
@@ -189,9 +217,16 @@ def follow(plan: Plan, a: int, coordinate: float, index: int = 0) -> AxisSteps:
     elif plan.coords == "displacement":
         position = coordinate + index
     start = AxisSteps(
-        AXES[a], size, method, name, aligned, coordinate, (position,),
-        coords=plan.coords, index=index,
-    )  # fmt: skip
+        AXES[a],
+        size,
+        method,
+        name,
+        aligned,
+        coordinate,
+        (position,),
+        coords=plan.coords,
+        index=index,
+    )
     if plan.margin is not None and not math.isnan(position):
         start = replace(start, outside=not axis.inside(position, last, plan.margin))
     if start.outside or not axis.known(position, boundary):
@@ -263,10 +298,12 @@ def _find_coefficients(
         for order in sorted({orders[a] for a in axes} - {0, 1}):
             these = [a for a in axes if orders[a] == order]
             pixels_given = spline_filter(
-                pixels_given, order, [names[a] for a in these],
+                pixels_given,
+                order,
+                [names[a] for a in these],
                 [rank - 1 - a if pixels_given.ndim == rank else 0 for a in these],
                 align_corners=plan.align_corners,
-            )  # fmt: skip
+            )
         return pixels_given
 
     # The weights of the dropped taps of each pixel; see `gridsample.ops.arrays.add_fill`.

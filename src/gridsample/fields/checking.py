@@ -172,8 +172,8 @@ def _outside(backend: Backend, positions: Array, widths: Sequence[int]) -> float
     """The share of points beyond the outer edges of an image of ``widths``, in x, y, z order."""
     beyond = None
     for component, n in zip(components(positions, len(widths)), widths, strict=True):
-        beside = (component < -0.5) | (component > n - 0.5)
-        beyond = beside if beyond is None else beyond | beside
+        outside = (component < -0.5) | (component > n - 0.5)
+        beyond = outside if beyond is None else beyond | outside
     unknown = backend.xp.isnan(positions).any(-1)
     return _share(backend, beyond & ~unknown)
 

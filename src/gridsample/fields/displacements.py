@@ -407,9 +407,15 @@ def scatter_add(
 ) -> Array:
     """Compute the first gradient of `sampled`."""
     return grid_sample_vjp(
-        upstream, field, positions, mode, padding, coords="displacement", channel_axis=-1,
+        upstream,
+        field,
+        positions,
+        mode,
+        padding,
+        coords="displacement",
+        channel_axis=-1,
         need_grid=False,
-    )[0]  # fmt: skip
+    )[0]
 
 
 def composed(outer: Array, inner: Array, mode: Mode, padding: Mode) -> Array:

@@ -72,9 +72,15 @@ def flow_warp(
         array([[[[2., 3., 0.]]]])
     """
     return grid_sample(
-        input, flow, mode, padding_mode, coords=check_field_coords(coords), fill_value=fill_value,
-        return_mask=return_mask, channel_axis=channel_axis,
-    )  # fmt: skip
+        input,
+        flow,
+        mode,
+        padding_mode,
+        coords=check_field_coords(coords),
+        fill_value=fill_value,
+        return_mask=return_mask,
+        channel_axis=channel_axis,
+    )
 
 
 @overridable(arrays=2)
@@ -121,15 +127,15 @@ def consistency(
         >>> consistent  # the last pixel leaves the image
         array([[ True,  True,  True, False]])
     """
-    backend, (there, back) = as_pair(coords, forward=forward, backward=backward)
-    rank = backend.shape(there)[-1]
-    returned = sampled(back, there, mode, "border")
-    missed = there + returned
-    bound = (squared_norm(there, rank) + squared_norm(returned, rank)) * relative + absolute
+    backend, (forward_flow, back) = as_pair(coords, forward=forward, backward=backward)
+    rank = backend.shape(forward_flow)[-1]
+    returned = sampled(back, forward_flow, mode, "border")
+    missed = forward_flow + returned
+    bound = (squared_norm(forward_flow, rank) + squared_norm(returned, rank)) * relative + absolute
     consistent = squared_norm(missed, rank) < bound
     sizes = backend.shape(back)[1:-1]
     for component, n in zip(
-        components(to_positions(backend, there), rank), sizes[::-1], strict=True
+        components(to_positions(backend, forward_flow), rank), sizes[::-1], strict=True
     ):
         consistent = consistent & (component >= -0.5) & (component <= n - 0.5)
     error = norm(backend, missed, rank)

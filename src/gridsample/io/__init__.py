@@ -199,15 +199,15 @@ def read(path: Path | str, *, volume: bool = False) -> Image:
         MissingExtraError: The package that reads the format is not installed.
         OSError: The file does not exist or cannot be read.
     """
-    with pages(path, volume=volume) as found:
-        if len(found) > 1:
+    with pages(path, volume=volume) as opened:
+        if len(opened) > 1:
             raise FileError(
-                f"{path} has {len(found)} pages, but a single image is required; "
+                f"{path} has {len(opened)} pages, but a single image is required; "
                 "--volume treats them as the slices of one volume"
             )
-        image = found[0].image
+        image = opened[0].image
         return Image(
-            found[0].pixels(), image.format, image.has_channel_axis, image.extras, image.alpha
+            opened[0].pixels(), image.format, image.has_channel_axis, image.extras, image.alpha
         )
 
 
@@ -348,8 +348,8 @@ def write_pages(
         image.real_bands(rows) if _loses_scaling(file_format, image) else rows
         for image, rows in stored
     )
-    with replacing(path, overwrite=overwrite) as beside:
-        file_format.write(_written(file_format, images), values, beside)
+    with replacing(path, overwrite=overwrite) as temporary:
+        file_format.write(_written(file_format, images), values, temporary)
 
 
 def _loses_scaling(file_format: Format, image: Image) -> bool:

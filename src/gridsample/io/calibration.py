@@ -28,9 +28,14 @@ SUFFIXES = (".yaml", ".yml", ".json", ".xml", ".npz")
 # Names without underscores, in lower case.
 _MATRIX = ("cameramatrix", "mtx", "k", "intrinsics", "intrinsicmatrix")
 _DISTORTION = (
-    "distortioncoefficients", "distortioncoeffs", "distcoeffs", "distcoeff", "dist", "d",
+    "distortioncoefficients",
+    "distortioncoeffs",
+    "distcoeffs",
+    "distcoeff",
+    "dist",
+    "d",
     "distortion",
-)  # fmt: skip
+)
 _NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?")
 _FISHEYE = ("fisheye", "equidistant", "kannalabrandt")
 
@@ -89,11 +94,11 @@ def write_camera(camera: Camera, path: Path) -> None:
 def _camera(entries: dict[str, Any], path: Path) -> Camera:
     """Find out what the entries of a file mean."""
 
-    def numbers(names: tuple[str, ...], what: str, counts: tuple[int, ...]) -> NDArray[np.float64]:
+    def numbers(names: tuple[str, ...], role: str, counts: tuple[int, ...]) -> NDArray[np.float64]:
         key = next((name for name in names if name in entries), None)
         if key is None:
             raise FileError(
-                f"{path} has no {what}: none of its entries ({', '.join(entries)}) is named "
+                f"{path} has no {role}: none of its entries ({', '.join(entries)}) is named "
                 f"{', '.join(names)}"
             )
         values = np.array(entries[key], np.float64).reshape(-1)

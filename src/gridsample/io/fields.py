@@ -133,8 +133,8 @@ def write_field(field: Field, path: Path | str, *, overwrite: bool = False) -> N
             f"cannot write {path}: {field_format.name} does not hold {rank}-D fields; "
             f"accepted: {names}"
         )
-    with replacing(path, overwrite=overwrite) as beside, one_line(f"cannot write {path}"):
-        field_format.write(field, beside)
+    with replacing(path, overwrite=overwrite) as temporary, one_line(f"cannot write {path}"):
+        field_format.write(field, temporary)
 
 
 def holds_field(path: Path) -> bool:

@@ -187,7 +187,9 @@ def _multiscale(group: Any, ome: Mapping[str, Any], names: str | None) -> Multis
     # different coordinate systems, of which the first one that is a matrix is taken.
     common = first.get("coordinateTransformations", [])
     if systems:
-        common = next(([each] for each in common if is_matrix(each)), [])
+        common = next(
+            ([transformation] for transformation in common if is_matrix(transformation)), []
+        )
     affines = tuple(
         affine_of([*dataset.get("coordinateTransformations", []), *common], rank, group)
         for dataset in first["datasets"]
@@ -253,14 +255,14 @@ def write_metadata(
         # Levels have scales and shifts only, relative to pixels of the first one.
         pixels, world = {"name": "pixels"}, {"name": "world"}
         record["coordinateSystems"] = [{**pixels, "axes": axes}, {**world, "axes": axes}]
-        (whole,) = as_json(affine)
-        record["coordinateTransformations"] = [{**whole, "input": pixels, "output": world}]
+        (transformation,) = as_json(affine)
+        record["coordinateTransformations"] = [{**transformation, "input": pixels, "output": world}]
         steps = [
             [{**as_one(as_json(scale)), "input": {"path": str(level)}, "output": pixels}]
             for level, scale in enumerate(scales)
         ]
     record["datasets"] = [
-        {"path": str(level), "coordinateTransformations": each} for level, each in enumerate(steps)
+        {"path": str(level), "coordinateTransformations": step} for level, step in enumerate(steps)
     ]
     if method:
         record["type"] = method
@@ -318,13 +320,18 @@ def create_array(
         raise FileError("shards need Zarr version 3: give --zarr-format 3, or no --shards")
     keys = {"name": "v2", "separator": "/"} if zarr_format == 2 else None
     return zarr.create_array(
-        store, name=f"{group.path}/{name}".strip("/") if name else None,
-        shape=tuple(shape), dtype=np.dtype(dtype), chunks=tuple(chunks),
-        shards=None if shards is None else tuple(shards), zarr_format=zarr_format,
-        chunk_key_encoding=keys, fill_value=0,
+        store,
+        name=f"{group.path}/{name}".strip("/") if name else None,
+        shape=tuple(shape),
+        dtype=np.dtype(dtype),
+        chunks=tuple(chunks),
+        shards=None if shards is None else tuple(shards),
+        zarr_format=zarr_format,
+        chunk_key_encoding=keys,
+        fill_value=0,
         dimension_names=list(names) if zarr_format == 3 else None,
         config={"write_empty_chunks": True},
-    )  # fmt: skip
+    )
 
 
 def halved(shape: Sequence[int], factors: Sequence[int]) -> tuple[int, ...]:

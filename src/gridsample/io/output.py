@@ -53,15 +53,15 @@ def replacing(path: Path, *, overwrite: bool) -> Iterator[Path]:
     """
     check_output(path, overwrite=overwrite)
     target = path.resolve()
-    beside = target.with_name(f".{secrets.token_hex(8)}.{target.name[-32:]}")
+    temporary = target.with_name(f".{secrets.token_hex(8)}.{target.name[-32:]}")
     try:
-        beside.touch(exist_ok=False)
+        temporary.touch(exist_ok=False)
         if target.exists():
-            shutil.copymode(target, beside)
-        yield beside
-        os.replace(beside, target)
+            shutil.copymode(target, temporary)
+        yield temporary
+        os.replace(temporary, target)
     finally:
-        beside.unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
 
 
 def size_text(size: int) -> str:

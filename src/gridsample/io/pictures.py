@@ -144,9 +144,12 @@ def write_bmp(images: Sequence[Image], bands: Iterable[Bands], path: Path) -> No
 
 
 def _write_single(
-    images: Sequence[Image], bands: Iterable[Bands], path: Path, extension: str,
+    images: Sequence[Image],
+    bands: Iterable[Bands],
+    path: Path,
+    extension: str,
     options: Mapping[str, Any] | None,
-) -> None:  # fmt: skip
+) -> None:
     """Write a picture with Pillow's options, and with metadata unless these are None."""
     (image,) = images
     array = _single(image, bands)

@@ -143,11 +143,11 @@ def affine_of(document: Any, rank: int, group: Any = None) -> Affine:
 
 def is_matrix(document: Json) -> bool:
     """Whether a transformation is a matrix, or several."""
-    kind = document.get("type")
-    if kind in ("sequence", "byDimension"):
+    type_name = document.get("type")
+    if type_name in ("sequence", "byDimension"):
         parts = [each.get("transformation", each) for each in document["transformations"]]
         return all(map(is_matrix, parts))
-    return kind in ("identity", "scale", "translation", "affine", "rotation", "mapAxis")
+    return type_name in ("identity", "scale", "translation", "affine", "rotation", "mapAxis")
 
 
 def _product(document: Any, group: Any, rank: int | None) -> Affine:
@@ -162,31 +162,31 @@ def _product(document: Any, group: Any, rank: int | None) -> Affine:
 
 def _matrix(document: Json, group: Any) -> Affine:
     """Read a transformation that is a matrix."""
-    kind = document["type"]
-    numbers = document.get(kind)
+    type_name = document["type"]
+    numbers = document.get(type_name)
     if numbers is None and "path" in document:
         numbers = _array(group, document["path"])[...]
     if numbers is None:
-        raise FileError(f"a transformation of type {kind} needs the entry {kind!r}")
+        raise FileError(f"a transformation of type {type_name} needs the entry {type_name!r}")
     values = np.asarray(numbers, np.float64)
-    flat = kind in ("scale", "translation", "mapAxis")
+    flat = type_name in ("scale", "translation", "mapAxis")
     if values.ndim != (1 if flat else 2) or not np.isfinite(values).all():
         raise FileError(
-            f"{kind} must be {'a list' if flat else 'rows'} of finite numbers, got {numbers!r}"
+            f"{type_name} must be {'a list' if flat else 'rows'} of finite numbers, got {numbers!r}"
         )
     n = len(values)
     matrix = np.eye(n + 1)
-    if kind == "scale":
+    if type_name == "scale":
         matrix[:n, :n] = np.diag(values)
-    elif kind == "translation":
+    elif type_name == "translation":
         matrix[:n, n] = values
-    elif kind == "mapAxis":
+    elif type_name == "mapAxis":
         if sorted(values) != list(range(n)):
             raise FileError(f"mapAxis must be a permutation of the {n} axes, got {numbers!r}")
         matrix[:n, :n] = np.eye(n)[values.astype(int)]
-    elif values.shape != (n, n if kind == "rotation" else n + 1):
+    elif values.shape != (n, n if type_name == "rotation" else n + 1):
         raise FileError(
-            f"{kind} must have as many output axes as input axes, got the shape {values.shape}"
+            f"{type_name} must have as many output axes as input axes, got the shape {values.shape}"
         )
     else:
         matrix[:n, : values.shape[1]] = values
@@ -320,13 +320,13 @@ def write_transformations(
                 written.append({"type": "displacements", "path": f"displacements/{k}"})
             else:
                 written += as_json(np.asarray(step, np.float64))
-        whole = as_one(written)
+        combined = as_one(written)
         group.attrs["ome"] = {
             "version": "0.6",
             "scene": {
                 "coordinateSystems": [{"name": name, "axes": records} for name in systems],
                 "coordinateTransformations": [
-                    {**whole, "input": {"name": systems[0]}, "output": {"name": systems[1]}}
+                    {**combined, "input": {"name": systems[0]}, "output": {"name": systems[1]}}
                 ],
             },
         }

@@ -110,11 +110,17 @@ def read_directories(
             directories_read[pointer] = _read_directory(file, place, order, big)
     orientation = int(_number(directory[ORIENTATION])) if ORIENTATION in directory else 1
     not_empty = {
-        where: {n: tag for n, tag in directory_read.items() if n != INTEROP and tag.type_code <= 12}
-        for where, directory_read in directories_read.items()
+        pointer_: {
+            n: tag for n, tag in directory_read.items() if n != INTEROP and tag.type_code <= 12
+        }
+        for pointer_, directory_read in directories_read.items()
     }
     return (
-        {where: directory_read for where, directory_read in not_empty.items() if directory_read},
+        {
+            pointer_: directory_read
+            for pointer_, directory_read in not_empty.items()
+            if directory_read
+        },
         orientation,
         _resolution(directory),
     )
@@ -151,11 +157,11 @@ def exif_block(
     block = b"Exif\0\0II*\0" + struct.pack("<I", 8) + packed({**tags, IMAGE: image_tags}, 8)[0]
     if len(block) <= longest:
         return block
-    where, tag = max(
-        ((where, n) for where in tags for n in tags[where]),
+    pointer_, tag = max(
+        ((pointer_, n) for pointer_ in tags for n in tags[pointer_]),
         key=lambda place: len(tags[place[0]][place[1]].data),
     )
-    rest = {**tags, where: {n: directory for n, directory in tags[where].items() if n != tag}}
+    rest = {**tags, pointer_: {n: directory for n, directory in tags[pointer_].items() if n != tag}}
     return exif_block(
         {n: directory for n, directory in rest.items() if directory}, size, resolution, longest
     )

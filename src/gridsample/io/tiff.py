@@ -125,8 +125,14 @@ class Storage(NamedTuple):
 def _storage(page: Any, file: Any) -> Storage:
     """Return how to store new pixels of a page: without the losses of JPEG, say, but as small."""
     name = str(require("tifffile").COMPRESSION(page.compression).name)
-    lossless = {"ADOBE_DEFLATE": "zlib", "DEFLATE": "zlib", "LZW": "lzw", "PACKBITS": "packbits",
-                "ZSTD": "zstd", "LZMA": "lzma"}  # fmt: skip
+    lossless = {
+        "ADOBE_DEFLATE": "zlib",
+        "DEFLATE": "zlib",
+        "LZW": "lzw",
+        "PACKBITS": "packbits",
+        "ZSTD": "zstd",
+        "LZMA": "lzma",
+    }
     compression = None if name == "NONE" else lossless.get(name, "zlib")
     tile = (page.tilelength, page.tilewidth) if page.is_tiled else None
     return Storage(
@@ -400,8 +406,8 @@ def _options(image: Image, big: bool) -> dict[str, Any]:
     # The directories that they point to are appended later.
     pointers = [
         (name, "Q" if big else "I", 1, 0, True)
-        for where, name in _POINTERS.items()
-        if where in tags
+        for pointer, name in _POINTERS.items()
+        if pointer in tags
     ]
     return {
         "photometric": extras.get("photometric", "rgb" if channels in (3, 4) else "minisblack"),
@@ -452,15 +458,17 @@ _POINTERS = {exif.EXIF: "ExifTag", exif.GPS: "GPSTag"}
 def _append_directories(images: Sequence[Image], path: Path, big: bool) -> None:
     """Append the directories of EXIF and GPS tags to the file, and set the pointers to them."""
     tags = [exif.sized(image.extras.get("exif", {}), image.size) for image in images]
-    if not any(where in directories for directories in tags for where in _POINTERS):
+    if not any(pointer in directories for directories in tags for pointer in _POINTERS):
         return
     with path.open("r+b") as file:
         for directories, page in zip(tags, exif.directories(file, big), strict=False):
-            children = {where: tags for where, tags in directories.items() if where != exif.IMAGE}
+            children = {
+                pointer: tags for pointer, tags in directories.items() if pointer != exif.IMAGE
+            }
             place = file.seek(0, os.SEEK_END)
             place += place % 2
             data, offsets = exif.packed(children, place, big)
             file.seek(place)
             file.write(data)
-            for where in set(_POINTERS) & set(offsets):
-                exif.point(file, page, where, offsets[where], big)
+            for pointer in set(_POINTERS) & set(offsets):
+                exif.point(file, page, pointer, offsets[pointer], big)

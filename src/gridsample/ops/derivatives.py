@@ -39,14 +39,13 @@ def grid_gradient(
     "displacement", it is per pixel already.
 
     Args:
-        input: the image, as in `grid_sample`.
-        grid: the coordinates, as in `grid_sample`.
         mode: the interpolation method, as in `grid_sample`; the gradients of "nearest"
             and "label" are 0.
         extrapolate: whether to extend the image, as in `grid_sample`; the gradient of the fill
             value is 0.
         channel_axis: 1 or -1, as in `grid_sample`; the axis of x, y, z comes after the channels.
-        padding_mode, align_corners, coords, fill_value, prefilter, threads: as in `grid_sample`.
+        input, grid, padding_mode, align_corners, coords, fill_value, prefilter, threads: as in
+            `grid_sample`.
 
     Returns:
         (N, C, *out, D), or (N, *out, C, D) for channel_axis=-1, with the last axis in x, y, z
@@ -95,8 +94,7 @@ def grid_hessian(
     For "linear", only the mixed derivatives differ from 0.
 
     Args:
-        input: the image, as in `grid_sample`.
-        grid: the coordinates, as in `grid_sample`.
+        input, grid: as in `grid_sample`.
         extrapolate, channel_axis: as in `grid_gradient`.
         mode, padding_mode, align_corners, coords, fill_value, prefilter, threads: as in
             `grid_sample`.

@@ -64,38 +64,23 @@ def grid_sample(
 
     The results are those of `torch.nn.functional.grid_sample` wherever it supports the call.
 
-    With mode="label", the pixels of a bool or integer image are labels: names of classes.  The taps
-    vote: the weights of "linear" are summed for each value among them, and the value with the
-    largest sum is the result.  The smallest value wins a tie.  The result is the argmax over all
-    labels L of grid_sample(input == L), but no one-hot image is made.  A tap outside votes for 0
-    under "zeros", and for the fill value under "constant".  Other axes may have the mode "nearest".
-    Labels have no gradient, and the gradient of the grid is 0.
+    With mode="label", the pixels of a bool or integer image are labels, the names of classes, and
+    the taps vote: the result is the value with the largest sum of weights of "linear", the smallest
+    one in a tie.  Labels have no gradient, and the grid's is 0.  See `gridsample.help("methods")`.
 
-    With missing="ignore", weights, or the boundary "missing", a result is a weighted mean.  Let w
-    be the weights of its taps, and m the entry of ``weights`` (1 if not given) of a pixel v, or 0
-    if the pixel is NaN and ignored.  Then
+    With missing="ignore", weights, or the boundary "missing", a result is a mean over the pixels
+    that count.  Let w be the weights of its taps, and m the entry of ``weights`` (1 if not given)
+    of a pixel v, or 0 if the pixel is NaN and ignored.  Then
 
         out = sum(w m v) / sum(w m)
 
     Where sum(w m) is not above ``min_weight``, the result is missing: the fill value if the call
-    has one (see ``fill_value``), otherwise NaN; in integers, it is the fill value.  Taps outside
-    count with m = 1 under "zeros" and "constant", whose values are known, and are ignored under
-    "missing".  Without NaN pixels and weights, the result is bitwise that of plain sampling.
+    has one, otherwise NaN; in integers, it is the fill value.  See `gridsample.help("missing")`.
 
-    With antialias=True, a result is the mean over the footprint of its point, so that no pixel is
-    skipped where the grid shrinks the image.  The footprint is the parallelogram (in 3-D, the
-    parallelepiped) whose sides are the differences of the grid along the output's axes: half the
-    difference between the two neighbours or, at an end, the difference from the only one.  Side
-    k, which is l_k pixels long, is sampled at the middles of n_k = ceil(l_k - 1/64) equal parts:
-
-        out = mean over all j_k in 0 .. n_k - 1 of
-            sample(grid + sum over k of ((j_k + 1/2) / n_k - 1/2) side_k)
-
-    Where n_k would be larger than ``max_samples``, all samples of the point are from a copy of the
-    image that is halved by area as often as necessary.  Where no side is longer than a pixel, the
-    result has the same bits as plain sampling.  For mode="label", the result is the label with the
-    largest weight over all samples, the smallest one if several tie within the rounding of
-    coordinates.  Labels are never halved: a longer side has ``max_samples`` samples, further apart.
+    With antialias=True, a result is the mean over the footprint of its point, the parallelogram
+    that the differences to its neighbours in the grid span, so that no pixel is skipped where the
+    grid shrinks the image.  Elsewhere, the result has the same bits as plain sampling.  See
+    `gridsample.help("antialiasing")`.
 
     For torch tensors (also bfloat16), the result is a tensor with derivatives of any order.  Memory
     is not copied, and channels-last inputs give channels-last results.  The result of an integer

@@ -36,13 +36,13 @@ def save_transform(
     if suffix in (".npy", *_TEXTS) and matrix is not None:
         matrix = np.linalg.inv(as_numpy(matrix)[0])
         matrix = matrix / matrix[-1, -1]
-        with replacing(path, overwrite=overwrite) as beside:
+        with replacing(path, overwrite=overwrite) as temporary:
             if suffix == ".npy":
-                with beside.open("wb") as file:
+                with temporary.open("wb") as file:
                     np.save(file, matrix)
             else:
                 delimiter = "," if suffix == ".csv" else " "
-                np.savetxt(beside, matrix, "%.17g", delimiter)
+                np.savetxt(temporary, matrix, "%.17g", delimiter)
         return
     write_field(Field(as_numpy(field), affine=affine), path, overwrite=overwrite)
 

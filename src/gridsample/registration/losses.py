@@ -178,8 +178,8 @@ def lncc_curvature(warped: Tensor, fixed: Tensor, weight: Tensor) -> Tensor:
     """The curvature of `ncc` in every window, summed over the windows that hold a pixel."""
     known, aa, bb, ab = window_moments(warped, fixed, weight)
     local = ab * ab / ((aa + _FLAT) * (bb + _FLAT))
-    each = weight * 2 * local / (aa + _FLAT) / known.clamp_min(_TINY)
-    return weight * window_mean(each) / weight_sum(weight, fixed)
+    per_pixel = weight * 2 * local / (aa + _FLAT) / known.clamp_min(_TINY)
+    return weight * window_mean(per_pixel) / weight_sum(weight, fixed)
 
 
 # Mutual information -------------------------------------------------------------------------------

@@ -153,9 +153,14 @@ class Pair:
         fixed, weight = reduced(self.fixed, self.fixed_known, self.spacing, target)
         moving, known = reduced(self.moving, self.moving_known, self.moving_spacing, target)
         return Level(
-            fixed, weight, moving[None], None if bool((known == 1).all()) else known[None, None],
-            self.axes(fixed.shape[1:]), self.moving_axes(moving.shape[1:]), self.mode,
-        )  # fmt: skip
+            fixed,
+            weight,
+            moving[None],
+            None if bool((known == 1).all()) else known[None, None],
+            self.axes(fixed.shape[1:]),
+            self.moving_axes(moving.shape[1:]),
+            self.mode,
+        )
 
 
 def reduced(

@@ -266,8 +266,11 @@ def assemble(
 
     warped = grid_sample(
         inputs.original.detach() if isinstance(inputs.original, Tensor) else inputs.original,
-        as_given(grid), mode, "zeros", channel_axis=inputs.channel_axis,
-    )  # fmt: skip
+        as_given(grid),
+        mode,
+        "zeros",
+        channel_axis=inputs.channel_axis,
+    )
     alignments = [transform.alignment for transform in transforms]
     return Registration(
         model=name,

@@ -148,8 +148,7 @@ class Registration:
         Args:
             image: (N, C, *spatial), or (*spatial) without these axes.
             mode: the interpolation method, as in `grid_sample`; "label" for segmentations.
-            padding_mode: the boundary, as in `grid_sample`.
-            channel_axis: 1 or -1, as in `grid_sample`.
+            padding_mode, channel_axis: as in `grid_sample`.
             **options: the other options of `grid_sample`.
 
         Returns:

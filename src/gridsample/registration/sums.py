@@ -24,7 +24,7 @@ def total(values: Tensor, axes: int | None = None) -> Tensor:
     return values
 
 
-def spread(values: Tensor, like: Tensor) -> Tensor:
+def broadcast(values: Tensor, like: Tensor) -> Tensor:
     """Expand a tensor with axes of length 1 to the shape of another one.
 
     The derivative is a sum along one axis after the other, the last one first.

@@ -150,9 +150,16 @@ def rescale(
         )
     shape = np.maximum(np.round(factors * np.array(source.shape[:spatial])), 1)
     result = resize(
-        source, (*shape.tolist(), *source.shape[spatial:]), order, mode, cval, clip,
-        preserve_range, anti_aliasing, anti_aliasing_sigma,
-    )  # fmt: skip
+        source,
+        (*shape.tolist(), *source.shape[spatial:]),
+        order,
+        mode,
+        cval,
+        clip,
+        preserve_range,
+        anti_aliasing,
+        anti_aliasing_sigma,
+    )
     back = sorted(range(source.ndim), key=order_of_axes.__getitem__)
     return backend.restore(backend.permute(result, back), image)
 

@@ -112,9 +112,14 @@ def warp(
 
 
 def warped(
-    source: Array, inverse_map: Any, map_args: dict[str, Any] | None, shape: tuple[int, ...],
-    order: int, boundary: Mode, cval: float,
-) -> Array:  # fmt: skip
+    source: Array,
+    inverse_map: Any,
+    map_args: dict[str, Any] | None,
+    shape: tuple[int, ...],
+    order: int,
+    boundary: Mode,
+    cval: float,
+) -> Array:
     """Sample an image by whichever kind of map is given; see `warp`."""
     matrix, flat = matrix_of(inverse_map), source.ndim in (2, 3)
     if matrix is not None and order in METHODS and not map_args and flat and len(shape) > 1:

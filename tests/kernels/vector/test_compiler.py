@@ -121,13 +121,17 @@ def everything(target: Target) -> Function:
     [
         (Target("aarch64-unknown-linux-gnu", "neoverse-n1"), "fmla frintm fcvtl fcvtn ldadd"),
         (Target("arm64-apple-darwin", "apple-m1"), "fmla frintm fcvtl fcvtn ldadd"),
-        (Target("x86_64-unknown-linux-gnu", "x86-64-v3", "+avx2,+fma,+f16c"),
-         "vfmadd.*ymm vroundps vcvtph2ps vcvtps2ph lock"),
-        (Target("x86_64-pc-windows-msvc", "x86-64-v4",
-                "+avx2,+fma,+f16c,+avx512bw,+avx512vl"), "vfmadd.*zmm vcvtph2ps.*zmm vcvtps2ph"),
+        (
+            Target("x86_64-unknown-linux-gnu", "x86-64-v3", "+avx2,+fma,+f16c"),
+            "vfmadd.*ymm vroundps vcvtph2ps vcvtps2ph lock",
+        ),
+        (
+            Target("x86_64-pc-windows-msvc", "x86-64-v4", "+avx2,+fma,+f16c,+avx512bw,+avx512vl"),
+            "vfmadd.*zmm vcvtph2ps.*zmm vcvtps2ph",
+        ),
     ],
     ids=lambda value: value.triple if isinstance(value, Target) else "",
-)  # fmt: skip
+)
 def test_assembly_for_other_processors(target: Target, patterns: str) -> None:
     text = assembly(everything(target), target)
     for pattern in patterns.split():

@@ -135,8 +135,9 @@ def test_indices_are_folded(kind: str, lanes: int) -> None:
         for some in (cases[:6], cases[6:]):
             agree(
                 lambda i, n=n, some=some: tuple(axis.fold_index(i, n, b, e) for b, e in some),
-                index, lanes=lanes,
-            )  # fmt: skip
+                index,
+                lanes=lanes,
+            )
 
         def program(i: Value, sizes: Value) -> tuple[Value, ...]:
             return tuple(axis.fold_index(i, sizes[0], b, e) for b, e in cases)
@@ -154,8 +155,9 @@ def test_signs_of_taps(kind: str, real: str) -> None:
         i, n = indices(kind, size), np.dtype(kind).type(size)
         result = evaluate(
             lambda i, n=n: tuple(axis.fold_sign(i, n, axis.REFLECTION, e) for e in EDGES),
-            i, real=real,
-        )  # fmt: skip
+            i,
+            real=real,
+        )
         for a, edge in zip(result, EDGES, strict=True):
             assert a.dtype == real
             assert (a == axis.fold_sign(i, n, axis.REFLECTION, edge)).all()

@@ -38,9 +38,14 @@ def transform(
     target = memory[around : around + size * source.itemsize]
     places = np.asarray(indices, np.int64)
     run(
-        compile(function), MEMORY, source=source, target=target.ctypes.data, indices=places,
-        count=count, real=real,
-    )  # fmt: skip
+        compile(function),
+        MEMORY,
+        source=source,
+        target=target.ctypes.data,
+        indices=places,
+        count=count,
+        real=real,
+    )
     assert (memory[:around] == SENTINEL).all()
     assert (memory[around + target.size :] == SENTINEL).all()
     return target.view(source.dtype)
@@ -193,8 +198,11 @@ def test_fill_and_copy(count: int, lanes: int) -> None:
     source = numbers("float32")
     result = transform(
         lambda _, m: m.target.fill(m.real.to("float32"), m.count, lanes),
-        source, 40, count=count, real=2.5,
-    )  # fmt: skip
+        source,
+        40,
+        count=count,
+        real=2.5,
+    )
     assert (result[:count] == 2.5).all()
     assert (result[count:].view(np.uint8) == SENTINEL).all()
     result = transform(
@@ -229,26 +237,37 @@ def test_prefetching_changes_nothing() -> None:
 
 def test_records_pass_numbers_pointers_and_lists() -> None:
     record = Record(
-        real="float64", images=("*float32", 2), sizes=("int64", 3), out="*float64",
-        factors=("float64", 2), whole="int64",
-    )  # fmt: skip
+        real="float64",
+        images=("*float32", 2),
+        sizes=("int64", 3),
+        out="*float64",
+        factors=("float64", 2),
+        whole="int64",
+    )
     assert record.size == 10
     function = Function("records", lanes=4)
     arguments = function.arguments(record)
     numbers: list[Value] = [
-        arguments.real, *arguments.factors,
+        arguments.real,
+        *arguments.factors,
         *(size.to("float64") for size in [*arguments.sizes, arguments.whole]),
         *(image.load(1).to("float64") for image in arguments.images),
-    ]  # fmt: skip
+    ]
     for k, number in enumerate(numbers):
         arguments.out.store(number, k)
     program = compile(function)
     first, second = np.array([1, 2.5], np.float32), np.array([3, 4.5], np.float32)
     out = np.zeros(9)
     run(
-        program, record, out=out, whole=-7, real=-0.1, factors=[1e300, np.inf],
-        sizes=[1 << 40, 2, -3], images=[first.ctypes.data, second.ctypes.data],
-    )  # fmt: skip
+        program,
+        record,
+        out=out,
+        whole=-7,
+        real=-0.1,
+        factors=[1e300, np.inf],
+        sizes=[1 << 40, 2, -3],
+        images=[first.ctypes.data, second.ctypes.data],
+    )
     assert out.tolist() == [-0.1, 1e300, np.inf, 2.0**40, 2, -3, -7, 2.5, 4.5]
 
 

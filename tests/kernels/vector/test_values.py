@@ -245,9 +245,11 @@ def test_ufuncs_and_where() -> None:
 def test_where_between_numbers_has_the_kind_of_the_numbers() -> None:
     a = padded([0, 1], "float64")
     kinds = {
-        (1.5, 2): np.float32, (np.float64(1), 2.0): np.float32, (3, -4): np.int32,
+        (1.5, 2): np.float32,
+        (np.float64(1), 2.0): np.float32,
+        (3, -4): np.int32,
         (True, False): np.bool_,
-    }  # fmt: skip
+    }
     for (yes, no), dtype in kinds.items():
         result = evaluate(lambda a, yes=yes, no=no: np.where(a > 0, yes, no), a)
         same_bits(result, np.where(a > 0, yes, no).astype(dtype))
@@ -261,8 +263,9 @@ def test_constants_are_exact() -> None:
         zeros = np.zeros(16, kind)
         result = evaluate(
             lambda f, a, kind=kind: tuple(f.constant(x, kind, a.lanes) for x in special),
-            zeros, pass_function=True,
-        )  # fmt: skip
+            zeros,
+            pass_function=True,
+        )
         for values, number in zip(result, special, strict=True):
             same_bits(values, np.full(16, number).astype(kind))
 

@@ -129,9 +129,13 @@ def for_interpol(strict: bool) -> None:
     import gridsample
 
     bounds = {
-        "zero": "zeros", "replicate": "border", "dct1": "mirror", "dct2": "symmetric",
-        "dst2": "antisymmetric", "dft": "wrap",
-    }  # fmt: skip
+        "zero": "zeros",
+        "replicate": "border",
+        "dct1": "mirror",
+        "dct2": "symmetric",
+        "dst2": "antisymmetric",
+        "dft": "wrap",
+    }
 
     def options(interpolation: Any, bound: Any, extrapolate: Any, rank: int) -> dict[str, Any]:
         orders = inter_to_nitorch(make_list(interpolation), as_type="int")
@@ -142,10 +146,13 @@ def for_interpol(strict: bool) -> None:
         ]
         modes = tuple(["nearest", "linear"][n] if n < 2 else f"spline{n}" for n in each[0])
         return {
-            "mode": modes, "padding_mode": tuple(bounds[name] for name in each[1]),
-            "align_corners": int(extrapolate) == 0, "extrapolate": int(extrapolate) == 1,
-            "coords": "pixel", "prefilter": False,
-        }  # fmt: skip
+            "mode": modes,
+            "padding_mode": tuple(bounds[name] for name in each[1]),
+            "align_corners": int(extrapolate) == 0,
+            "extrapolate": int(extrapolate) == 1,
+            "coords": "pixel",
+            "prefilter": False,
+        }
 
     def pull(input: Any, grid: Any, *settings: Any) -> Any:
         return gridsample.grid_sample(input, grid.flip(-1), **options(*settings, grid.shape[-1]))
