@@ -297,10 +297,10 @@ def per_axis(value: Any, rank: int, name: str) -> tuple[Any, ...]:
 
     An entry is a name.  If ``name`` is "mode", it may also be a `Method`.
     """
-    kinds, expected = ((str, Method), "string or a Method") if name == "mode" else (str, "string")
-    if isinstance(value, kinds):
+    types, expected = ((str, Method), "string or a Method") if name == "mode" else (str, "string")
+    if isinstance(value, types):
         return (value,) * rank
-    if not isinstance(value, (tuple, list)) or not all(isinstance(entry, kinds) for entry in value):
+    if not isinstance(value, (tuple, list)) or not all(isinstance(entry, types) for entry in value):
         raise TypeError(
             f"{name} must be a {expected}, or a tuple with one per axis (x, y, z), got {value!r}"
         )
