@@ -293,7 +293,8 @@ class Torch(Backend):
             return result
         if dtype.is_floating_point or dtype.is_complex:
             return result.to(dtype)
-        return as_integers(self, result, dtype, options.fill_value)
+        integers: Tensor = as_integers(self, result, dtype, options.fill_value)
+        return integers
 
     def gathers(
         self, image: Tensor, grid: Tensor, options: Options, orders: Sequence[Shape],
