@@ -391,7 +391,9 @@ def check_coords(coords: Any, rank: int, out: Shape) -> str:
 
 def check_flag(value: Any, name: str) -> bool:
     """Return a flag as a bool, or raise an error; None means False, as in PyTorch."""
-    if value is None or isinstance(value, (bool, np.bool_)):
+    if type(value) is bool:
+        return value  # quickly
+    if value is None or isinstance(value, np.bool_):
         return bool(value)
     raise TypeError(f"{name} must be True or False, got {value!r}")
 
