@@ -52,9 +52,9 @@ class Namespace:
     def __getattr__(self, name: str) -> Any:
         function = getattr(self.module, name)
 
-        def call(*given: Any, **named: Any) -> Any:
-            made = function(*map(bare, given), **named)
-            return [*map(Toy, made)] if isinstance(made, (list, tuple)) else Toy(made)
+        def call(*positional: Any, **named: Any) -> Any:
+            result = function(*map(bare, positional), **named)
+            return [*map(Toy, result)] if isinstance(result, (list, tuple)) else Toy(result)
 
         return call
 
@@ -106,7 +106,10 @@ class ToyBackend(Backend):
         more["fill"] = options.fill_value or 0
         both = reference.gradients(values.numbers, image.numbers, grid.numbers, *names, **more)
         every = zip(both, (dtype, grid.dtype), needed, strict=True)
-        return [Toy(gradient.astype(kind)) if need else None for gradient, kind, need in every]
+        return [
+            Toy(gradient.astype(element_type)) if need else None
+            for gradient, element_type, need in every
+        ]
 
     def fill(self, image: Toy, options: Any) -> Toy:
         numbers = np.array(options.fill_value, image.dtype)

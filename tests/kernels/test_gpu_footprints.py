@@ -128,7 +128,7 @@ FEW = (
 
 
 @pytest.mark.parametrize("case", cases.slow_after(1, FEW), ids=str)
-def test_values_and_gradients_are_those_of_the_cpu(case: Case) -> None:
+def test_values_and_gradients_match_the_cpu(case: Case) -> None:
     check(case)
 
 
@@ -150,7 +150,7 @@ MANY = (
 
 @pytest.mark.slow
 @pytest.mark.parametrize("case", MANY, ids=str)
-def test_every_option_is_that_of_the_cpu(case: Case) -> None:
+def test_every_option_matches_the_cpu(case: Case) -> None:
     check(case)
 
 
@@ -181,18 +181,18 @@ def test_points_with_a_single_sample_have_the_bits_of_plain_sampling() -> None:
     for mode in ("nearest", "linear"):
         options = Case(1, mode, coords="pixel", image="float32", grid="float32").options
         mean = cuda.gather_on_gpu(image, grid, options)
-        plain = cuda.gather_on_gpu(image, grid, options.changed(footprint=None))
-        same = mean.view(torch.int32) == plain.view(torch.int32)
+        expected = cuda.gather_on_gpu(image, grid, options.changed(footprint=None))
+        same = mean.view(torch.int32) == expected.view(torch.int32)
         assert same[0, 0, :3].all() and not same[0, 0, 4]
 
 
-def test_where_nothing_shrinks_the_plain_kernels_run(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_plain_kernels_run_without_shrinking(monkeypatch: pytest.MonkeyPatch) -> None:
     plans = []
     kept = cuda.gpu.gather
 
-    def gather(plan: Any, *given: Any, **named: Any) -> None:
+    def gather(plan: Any, *arguments: Any, **named: Any) -> None:
         plans.append(plan)
-        kept(plan, *given, **named)
+        kept(plan, *arguments, **named)
 
     monkeypatch.setattr(cuda.gpu, "gather", gather)
     image = torch.linspace(0, 1, 9).reshape(1, 1, 9)
@@ -228,9 +228,9 @@ MAPS = [
 
 
 @pytest.mark.covering(ordinary=0, slow=2)
-@pytest.mark.parametrize("given", MAPS, ids=str)
-def test_affine_maps_have_the_columns_as_sides(given: Any) -> None:
-    rank, coords, corners, out, most, attached = given
+@pytest.mark.parametrize("arguments", MAPS, ids=str)
+def test_footprint_sides_of_affine_maps_are_matrix_columns(arguments: Any) -> None:
+    rank, coords, corners, out, most, attached = arguments
     rng = cases.generator("gpu footprints", "theta", rank)
     image = torch.from_numpy(cases.pixels(rng, (1, 2, *SIZES[rank])))
     theta = torch.from_numpy(rng.uniform(0.5, 1.0, (2, rank, rank + 1)))
@@ -246,7 +246,7 @@ def test_affine_maps_have_the_columns_as_sides(given: Any) -> None:
         max_samples=most, footprint="attach" if attached else "detach",
     )  # fmt: skip
     close(ours.detach(), theirs.detach(), case)
-    gradients = [torch.autograd.grad(made, (image, theta), values) for made in (ours, theirs)]
+    gradients = [torch.autograd.grad(result, (image, theta), values) for result in (ours, theirs)]
     for actual, other in zip(*gradients, strict=True):
         close(actual, other, case)
 
@@ -262,7 +262,7 @@ def test_affine_maps_have_the_columns_as_sides(given: Any) -> None:
     ],
     ids=str,
 )
-def test_second_derivatives_are_those_of_the_cpu(case: Case) -> None:
+def test_second_derivatives_match_the_cpu(case: Case) -> None:
     image, grid, values = inputs(case)
     rng = cases.generator("gpu footprints", "double_backward")
     upstream = torch.from_numpy(cases.pixels(rng, tuple(image.shape)))
