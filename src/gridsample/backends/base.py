@@ -188,7 +188,7 @@ class Backend(Protocol):
         """
         resolved = checked(options, self.shape(image), self.shape(grid))
         channels = self.shape(image)[-1 if resolved.channels_last() else 1]
-        fill = fill_numbers(options, "constant" in resolved.padding_mode, image.dtype, channels)
+        fill = fill_numbers(options, resolved.fills(), image.dtype, channels)
         return resolved.changed(fill_value=fill)
 
     def fast_path(self, image: Any, grid: Any, options: Options) -> Any:

@@ -27,9 +27,9 @@ def check_dense(**arguments: Any) -> None:
             continue
         fault = find_fault(value)
         if fault is not None:
-            what, cure = fault
+            form, cure = fault
             raise TypeError(
-                f"{name} is {what}; accepted: dense arrays and tensors; convert it first: "
+                f"{name} is {form}; accepted: dense arrays and tensors; convert it first: "
                 f"{name}.{cure}"
             )
 

@@ -83,6 +83,6 @@ def refuse_labels(mode: Any, remark: str) -> None:
         raise ValueError(f"mode {mode!r}: {remark}")
 
 
-def without_labels(mode: Sequence[str | Method], other: str) -> tuple[str | Method, ...]:
+def without_labels(mode: Sequence[str | Method], substitute: str) -> tuple[str | Method, ...]:
     """Return a mode with another method along the axes of which it is "label"."""
-    return tuple([other if has_labels(name) else name for name in mode])
+    return tuple([substitute if has_labels(name) else name for name in mode])

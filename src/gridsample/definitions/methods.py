@@ -352,9 +352,7 @@ def lanczos(a: int) -> Method:
 NEAREST_EXACT = Method("nearest-exact", (), first=0, formula=("box",))
 AREA = Method("area", (), first=0, formula=("box",))
 
-NEAREST = Method(
-    "nearest", ((1.0,),), first=0, rounds=True, folds_position=True, formula=("box",)
-)  # fmt: skip
+NEAREST = Method("nearest", ((1.0,),), first=0, rounds=True, folds_position=True, formula=("box",))
 LINEAR = Method(
     "linear", ((1.0, -1.0), (0.0, 1.0)), first=0, folds_position=True, formula=("triangle",)
 )

@@ -102,9 +102,13 @@ class Options(NamedTuple):
         """Whether every position has taps."""
         return bool(self.extrapolate) and not isinstance(self.extrapolate, str)
 
+    def fills(self) -> bool:
+        """Whether dropped taps have the fill value, along some axis."""
+        return any([BOUNDARIES[name].filled for name in self.padding_mode])
+
     def blends(self) -> bool:
         """Whether sums of taps contain the fill value, so that the grid's derivatives do, too."""
-        return bool(self.fill_value) and any(BOUNDARIES[name].filled for name in self.padding_mode)
+        return bool(self.fill_value) and self.fills()
 
     def raised(self, axis: int) -> Options:
         """Return a copy with the order of the derivative along an axis raised by one."""
@@ -270,10 +274,10 @@ def fill_numbers(options: Options, filled: bool, dtype: Any, channels: int) -> t
     if type(fill_value) in (int, float) and fill_value == 0:
         return ()
     check_constant(fill_value=fill_value)
-    kinds = (int, float, complex)
+    types = (int, float, complex)
     is_list = isinstance(fill_value, (tuple, list))
     entries = list(fill_value) if is_list else [fill_value]
-    if all([isinstance(entry, kinds) for entry in entries]):
+    if all([isinstance(entry, types) for entry in entries]):
         shape: Shape = (len(entries),) if is_list else ()
     else:
         if not hasattr(fill_value, "tolist"):
@@ -283,7 +287,7 @@ def fill_numbers(options: Options, filled: bool, dtype: Any, channels: int) -> t
         # A broadcast array can have too many entries to be converted to a list.
         few = math.prod(shape) <= max(1, channels)
         entries = fill_value.reshape(-1).tolist() if few else [0]
-    numbers = all([isinstance(entry, kinds) for entry in entries])
+    numbers = all([isinstance(entry, types) for entry in entries])
     real = numbers and not any([isinstance(entry, complex) for entry in entries])
     if not real and not (numbers and "complex" in str(dtype)):
         raise TypeError(

@@ -297,10 +297,10 @@ def per_axis(value: Any, rank: int, name: str) -> tuple[Any, ...]:
 
     An entry is a name.  If ``name`` is "mode", it may also be a `Method`.
     """
-    kinds, expected = ((str, Method), "string or a Method") if name == "mode" else (str, "string")
-    if isinstance(value, kinds):
+    types, expected = ((str, Method), "string or a Method") if name == "mode" else (str, "string")
+    if isinstance(value, types):
         return (value,) * rank
-    if not isinstance(value, (tuple, list)) or not all(isinstance(entry, kinds) for entry in value):
+    if not isinstance(value, (tuple, list)) or not all(isinstance(entry, types) for entry in value):
         raise TypeError(
             f"{name} must be a {expected}, or a tuple with one per axis (x, y, z), got {value!r}"
         )
@@ -391,7 +391,9 @@ def check_coords(coords: Any, rank: int, out: Shape) -> str:
 
 def check_flag(value: Any, name: str) -> bool:
     """Return a flag as a bool, or raise an error; None means False, as in PyTorch."""
-    if value is None or isinstance(value, (bool, np.bool_)):
+    if type(value) is bool:
+        return value  # quickly
+    if value is None or isinstance(value, np.bool_):
         return bool(value)
     raise TypeError(f"{name} must be True or False, got {value!r}")
 

@@ -153,14 +153,14 @@ def step_along(axis: int, place: Any, image: Any, spline: Spline) -> Step | None
     n, x, backend = image.shape[axis], as_real(place, image), backend_of(image=image)
     if at_rest(place, n) and (spline.filters or spline.order < 2):
         return None
-    whole, beyond = slice(0, len(place)), None
+    part, beyond = slice(0, len(place)), None
     if spline.mode.fills:
         inside = spline.inside(x, n)
         if backend.is_host:
-            whole = span(inside)
-            x, inside = x[whole], inside[whole]
+            part = span(inside)
+            x, inside = x[part], inside[part]
         beyond = ~inside
-    return Step(axis, spline.sampled_positions(backend.xp, x, n + 2 * spline.pad), whole, beyond)
+    return Step(axis, spline.sampled_positions(backend.xp, x, n + 2 * spline.pad), part, beyond)
 
 
 def separable(image: Any, positions: Sequence[Any], spline: Spline, output: Any) -> Any:
@@ -171,8 +171,8 @@ def separable(image: Any, positions: Sequence[Any], spline: Spline, output: Any)
     backend, shape = backend_of(image=image), tuple(len(place) for place in positions)
     if 0 in image.shape or 0 in shape:
         return store(constant(shape, spline, image), output)
-    each = (step_along(axis, place, image, spline) for axis, place in enumerate(positions))
-    steps = [step for step in each if step is not None]
+    along = [step_along(axis, place, image, spline) for axis, place in enumerate(positions)]
+    steps = [step for step in along if step is not None]
     if not steps:
         return store(image, output)
     if backend.is_host:
@@ -238,8 +238,8 @@ def fill_beyond(target: Any, steps: Sequence[Step], number: Any) -> None:
 
 def span(inside: Any) -> slice:
     """Return the part of an axis that contains all positions inside the image, or one position."""
-    (found,) = np.nonzero(inside)
-    return slice(found[0], found[-1] + 1) if len(found) else slice(0, 1)
+    (indices,) = np.nonzero(inside)
+    return slice(indices[0], indices[-1] + 1) if len(indices) else slice(0, 1)
 
 
 def at_rest(x: Any, n: int) -> bool:

@@ -227,13 +227,13 @@ def transform_whole(
         return transform_plain(image, positions, shape, spline, output)
     keeps_dtype = output.dtype == image.dtype
     source = prepared(image[..., np.newaxis], range(image.ndim), spline, keeps_dtype)[..., 0]
-    whole = not fresh or source.dtype == output.dtype
-    for rows in [slice(None)] if whole else rows_of_bands(shape):
+    at_once = not fresh or source.dtype == output.dtype
+    for rows in [slice(None)] if at_once else rows_of_bands(shape):
         values = sampled(source[np.newaxis, np.newaxis], rows)[0, 0]
         least = values.min() if spline.mode.fills else 0  # NaN if any value is
         if least != least:
             return transform_plain(image, positions, shape, spline, output)
-        if fresh and whole:
+        if fresh and at_once:
             return values
         store(values, output[rows])
     return output

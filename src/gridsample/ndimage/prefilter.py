@@ -109,11 +109,11 @@ def prepared(image: Any, axes: Sequence[int], spline: Spline, keeps_dtype: bool 
         coefficients, order=spline.order, boundary=spline.mode.prefilter
     )
     fresh = backend_of(input=pixels).is_host and not np.may_share_memory(pixels, image)
-    divided = [(axis, bands(pixels.shape, axis)) for axis in axes]
-    if not fresh or all(len(some) == 1 for _, some in divided):
+    bands_of = {axis: bands(pixels.shape, axis) for axis in axes}
+    if not fresh or all(len(parts) == 1 for parts in bands_of.values()):
         return filter_axes(pixels, axes=tuple(axes))
-    for axis, some in divided:
-        for band in some:
+    for axis, parts in bands_of.items():
+        for band in parts:
             pixels[band] = filter_axes(pixels[band], axes=(axis,))
     return pixels
 

@@ -40,6 +40,7 @@ from gridsample.ops.missing import (
 from gridsample.ops.points import SamplePoints, coefficients_at, gradients_at
 from gridsample.ops.quotients import (
     EVEN,
+    KNOWN,
     Quotient,
     Sampling,
     mean_gradients,
@@ -110,19 +111,18 @@ def check_call(
         ValueError: an option is not valid, or does not go with the rule.
     """
     backend = points.backend
-    plain = options if is_plain(options, rule) else options.changed(
-        padding_mode=without_missing(options.padding_mode, "border"), fill_value=0
-    )  # fmt: skip
-    resolved = points.resolve_options(image, plain)
+    known = options
+    if not is_plain(options, rule):
+        padding_mode = without_missing(options.padding_mode, "border")
+        known = options.changed(padding_mode=padding_mode, fill_value=0)
+    resolved = points.resolve_options(image, known)
     last = resolved.channels_last()
     fill: Sequence[Any] = ()
     real = is_differentiable(backend, image)
     if not is_plain(options, rule):
         channels = backend.shape(image)[-1 if last else 1]
         fill = fill_numbers(options, True, image.dtype, channels)
-    filled = not resolved.extrapolates() or any(
-        [BOUNDARIES[name].filled for name in resolved.padding_mode]
-    )
+    filled = not resolved.extrapolates() or resolved.fills()
     ignore = rule.ignore and real
     if ignore or rule.weights is not None or rule.missing is not None:
         check_rule(
@@ -245,10 +245,10 @@ def resolve_averaging(call: CheckedCall) -> tuple[Options, Averaging] | None:
     if call.counts_all() or mixed or any([number != number for number in call.fill]):
         return None
     if not is_plain(requested, rule):
-        resolved = call.points.resolve_options(call.image, requested.changed(
-            padding_mode=without_missing(requested.padding_mode, "constant"),
-            fill_value=requested.fill_value if call.filled and not drops else 0,
-        ))  # fmt: skip
+        padding_mode = without_missing(requested.padding_mode, "constant")
+        fill = requested.fill_value if call.filled and not drops else 0
+        filled = requested.changed(padding_mode=padding_mode, fill_value=fill)
+        resolved = call.points.resolve_options(call.image, filled)
     averaging = Averaging(rule.least, tuple(call.absent), drops, call.ignore, rule.weighted)
     return resolved, averaging
 
@@ -275,15 +275,13 @@ def averaged_vjp(call: CheckedCall, upstream: Array, needed: Needed) -> Gradient
 def weight_of_all_taps(call: CheckedCall) -> Array:
     """Sum the weights of all taps, known numbers outside included: 1 for most methods."""
     points, options, backend = call.points, call.options, call.points.backend
-    boundaries = [BOUNDARIES[name] for name in options.padding_mode]
-    names = ["constant" if one.drops else EVEN.get(one.name, one.name) for one in boundaries]
-    fill = 1 if "constant" in names or not options.extrapolates() else 0
+    names = tuple([(KNOWN | EVEN).get(name, name) for name in options.padding_mode])
+    options = options.changed(padding_mode=names, fill_value=0, prefilter=False)
+    if options.fills() or not options.extrapolates():
+        options = options.changed(fill_value=1)
     real = sum_type(backend, call.image, points.array)
     ones = backend.full((1, 1, *call.pixels().shape[2:]), 1, real, call.image)
-    options = points.resolve_options(
-        back(backend, ones, call.last()),
-        options.changed(padding_mode=tuple(names), fill_value=fill, prefilter=False),
-    )
+    options = points.resolve_options(back(backend, ones, call.last()), options)
     return points.gather(ones, options, real)
 
 

@@ -103,13 +103,13 @@ def has_missing(padding_mode: Any) -> bool:
     return isinstance(padding_mode, (tuple, list)) and MISSING in padding_mode
 
 
-def without_missing(padding_mode: Any, other: str) -> Any:
+def without_missing(padding_mode: Any, substitute: str) -> Any:
     """Return the boundaries with another name in place of `MISSING`."""
     if not has_missing(padding_mode):
         return padding_mode
     if isinstance(padding_mode, str):
-        return other
-    return tuple([other if name == MISSING else name for name in padding_mode])
+        return substitute
+    return tuple([substitute if name == MISSING else name for name in padding_mode])
 
 
 # The image as planes of m v and m -----------------------------------------------------------------
@@ -191,7 +191,7 @@ def laid_out(
 
 
 def check_weights(
-    backend: Backend, weights: Array, image: Shape, items: int, last: bool, what: str = "input"
+    backend: Backend, weights: Array, image: Shape, items: int, last: bool, name: str = "input"
 ) -> None:
     """Raise an error if the caller's weights do not match an image, in shape or dtype.
 
@@ -201,28 +201,23 @@ def check_weights(
         image: the shape of the image in the caller's layout.
         items: N of the result.
         last: whether the channels come last.
-        what: the argument that holds the image.
+        name: the name of the argument that holds the image.
 
     Raises:
         TypeError: the weights are complex.
         ValueError: the shape does not match.
     """
-    name, shape = backend.type_name(weights.dtype, "weights"), backend.shape(weights)
-    if name.startswith("complex"):
+    if backend.type_name(weights.dtype, "weights").startswith("complex"):
         raise TypeError(f"weights has dtype {weights.dtype}; accepted: real numbers and bool")
-    n, channels = image[0], image[-1 if last else 1]
-    spatial = image[1:-1] if last else image[2:]
-    parts = (shape[:1], shape[-1:], shape[1:-1]) if last else (shape[:1], shape[1:2], shape[2:])
-    if (
-        len(shape) != len(image)
-        or parts[0][0] not in (1, n, items)
-        or parts[1][0] not in (1, channels)
-        or parts[2] != spatial
-    ):
-        layout = f"(N or 1, *{spatial}, {channels} or 1)" if last else (
-            f"(N or 1, {channels} or 1, *{spatial})"
-        )  # fmt: skip
-        raise ValueError(f"weights must be {layout} for {what} of shape {image}, got shape {shape}")
+    shape, channel = backend.shape(weights), len(image) - 1 if last else 1
+    accepted: list[tuple[int, ...]] = [(n,) for n in image]
+    accepted[0], accepted[channel] = (1, image[0], items), (1, image[channel])
+    if len(shape) != len(image) or any([n not in accepted[k] for k, n in enumerate(shape)]):
+        spatial, channels = image[1:-1] if last else image[2:], f"{image[channel]} or 1"
+        layout = f"*{spatial}, {channels}" if last else f"{channels}, *{spatial}"
+        raise ValueError(
+            f"weights must be (N or 1, {layout}) for {name} of shape {image}, got shape {shape}"
+        )
 
 
 def check_entries(backend: Backend, weights: Array) -> None:
@@ -287,11 +282,11 @@ def stacked(backend: Backend, parts: Planes) -> Array:
     """Stack m v and m as the channels of one image."""
     values, mask, xp = parts.values, parts.mask, backend.xp
     items = max(values.shape[0], mask.shape[0])
-    each = [
+    images = [
         array if array.shape[0] == items else xp.broadcast_to(array, (items, *array.shape[1:]))
         for array in (values, backend.astype(mask, values.dtype))
     ]
-    return xp.concatenate(each, 1)
+    return xp.concatenate(images, 1)
 
 
 def stored(backend: Backend, result: Array, dtype: Any, fill: Sequence[Any]) -> Array:

@@ -33,6 +33,11 @@ EVEN = {
     for odd, even in itertools.product(BOUNDARIES.values(), repeat=2)
     if odd.odd and not even.odd and (odd.code, odd.edge) == (even.code, even.edge)
 }
+# Other boundaries in place of those that drop taps: with a fill value; without; with edge pixels.
+DROPPING = [boundary.name for boundary in BOUNDARIES.values() if boundary.drops]
+KNOWN = dict.fromkeys(DROPPING, "constant")
+DROPPED = dict.fromkeys([*DROPPING, MISSING], "zeros")
+EXTENDED = dict.fromkeys(DROPPING, "border") | {MISSING: "zeros"}
 
 
 # The boundaries of both images --------------------------------------------------------------------
@@ -101,26 +106,24 @@ def terms_of(
         odd = bool({*boundaries} & EVEN.keys())
         if len(dropping) > 1:  # what is dropped along one axis is known, along another it is not
             ones = backend.full((1, 1, *both.shape[2:]), 1, parts.mask.dtype, both)
-            extended = {"zeros": "border", "constant": "border", "missing": "zeros"}
-            dropped = {"constant": "zeros", "missing": "zeros"}
-            share = [term(ones, **names, **EVEN) for names in (extended, dropped)]
+            share = [term(ones, **names, **EVEN) for names in (EXTENDED, DROPPED)]
             if odd and any(fills):
-                signed_share = [term(ones, **names) for names in (extended, dropped)]
-        names = {"constant": "zeros", "missing": "zeros"}
+                signed_share = [term(ones, **names) for names in (EXTENDED, DROPPED)]
         if not odd:
-            return Terms([term(both, **names)], share, signed_share, fills)
+            return Terms([term(both, **DROPPED)], share, signed_share, fills)
         mask = backend.xp.real(both[:, channels:])
-        sums = [term(both[:, :channels], **names), term(mask, **names, **EVEN)]
+        sums = [term(both[:, :channels], **DROPPED), term(mask, **DROPPED, **EVEN)]
         return Terms(sums, share, signed_share, fills)
     known = [1] * masks if dropping or not options.extrapolates() else []
     # Under "zeros", fills are of positions outside, not of dropped taps.  Values change their sign
     # outside where weights do not.  And where it is not known whether any pixel is missing, values
     # are sampled exactly as if none were, so that they get the same bits.
-    apart = ("zeros" in dropping and any(fills)) or bool({*boundaries} & EVEN.keys())
+    unfilled = any([not BOUNDARIES[name].filled for name in dropping])
+    apart = (unfilled and any(fills)) or bool({*boundaries} & EVEN.keys())
     if apart or not isinstance(parts.any_missing, bool):
         mask = backend.xp.real(both[:, channels:])
-        return Terms([term(both[:, :channels], fills), term(mask, known, zeros="constant", **EVEN)])
-    return Terms([term(both, [*fills, *known] if known else (), zeros="constant")])
+        return Terms([term(both[:, :channels], fills), term(mask, known, **KNOWN, **EVEN)])
+    return Terms([term(both, [*fills, *known] if known else (), **KNOWN)])
 
 
 # The operators ------------------------------------------------------------------------------------
@@ -290,8 +293,8 @@ def divided(
     with backend.quiet():
         # A divisor of 0 is replaced, so that no derivative is NaN.
         quotient = xp.divide(above, xp.where(known, below, 1))
-    other = numbers(backend, fill, above) if fill else math.nan
-    result = backend.astype(xp.where(missing, other, quotient), above.dtype)
+    absent = numbers(backend, fill, above) if fill else math.nan
+    result = backend.astype(xp.where(missing, absent, quotient), above.dtype)
     return Mean(result, below, known)
 
 

@@ -19,7 +19,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from gridsample.backends.base import Backend
+from gridsample.backends.base import Backend, Gradients, Needed
 from gridsample.backends.jax.taps import Call, with_promotion
 from gridsample.backends.maps import grid_along
 from gridsample.definitions.checks import check_dense, check_extent
@@ -165,9 +165,8 @@ class Jax(Backend):
         return operations().sampling.scatter(values, grid, call, np.dtype(dtype))
 
     def backward(
-        self, values: Array, image: Array, grid: Array, options: Options, needed: tuple[bool, bool],
-        dtype: Any,
-    ) -> tuple[Array | None, Array | None]:  # fmt: skip
+        self, values: Array, image: Array, grid: Array, options: Options, needed: Needed, dtype: Any
+    ) -> Gradients:
         """Compute both gradients of gather."""
         call = call_of(image.shape, grid, options, dtype)
         first, second = operations().sampling.backward(

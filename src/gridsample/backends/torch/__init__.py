@@ -63,12 +63,12 @@ def check_tensors(arguments: dict[str, Any]) -> None:
     first = None
     for name, value in arguments.items():
         if not isinstance(value, Tensor):
-            other = next(key for key, two in arguments.items() if isinstance(two, Tensor))
+            tensor = next(key for key in arguments if isinstance(arguments[key], Tensor))
             cls = type(value)
             raise TypeError(
-                f"{name} is a {cls.__module__}.{cls.__qualname__}, but {other} is a tensor; "
+                f"{name} is a {cls.__module__}.{cls.__qualname__}, but {tensor} is a tensor; "
                 f"accepted: torch.Tensor for all; convert it: "
-                f"{name} = torch.as_tensor({name}, device={other}.device)"
+                f"{name} = torch.as_tensor({name}, device={tensor}.device)"
             )
         first = (name, value.device) if first is None else first
         if value.device != first[1]:
@@ -100,7 +100,7 @@ def with_fill(resolved: Options, options: Options, image: Tensor) -> Options:
     if options.fill_value.__class__ is int and not options.fill_value:
         return resolved
     channels = internals.shape_of(image)[-1 if resolved.channels_last() else 1]
-    fill = fill_numbers(options, "constant" in resolved.padding_mode, image.dtype, channels)
+    fill = fill_numbers(options, resolved.fills(), image.dtype, channels)
     if not fill:
         return resolved
     if any([isinstance(number, int) and int(float(number)) != number for number in fill]):
@@ -293,7 +293,8 @@ class Torch(Backend):
             return result
         if dtype.is_floating_point or dtype.is_complex:
             return result.to(dtype)
-        return as_integers(self, result, dtype, options.fill_value)
+        integers: Tensor = as_integers(self, result, dtype, options.fill_value)
+        return integers
 
     def gathers(
         self, image: Tensor, grid: Tensor, options: Options, orders: Sequence[Shape],

@@ -338,19 +338,19 @@ def backward_along(
 
 
 def double_backward(
-    plain: Callable[..., Sequence[Tensor]], values: Tensor, image: Tensor, grid: Tensor,
+    compute: Callable[..., Sequence[Tensor]], values: Tensor, image: Tensor, grid: Tensor,
     by_image: Maybe, by_grid: Maybe, needed: Sequence[bool], options: Options,
 ) -> list[Maybe]:  # fmt: skip
-    """Compute the needed gradients of backward in their dtypes, given those of plain sampling."""
+    """Compute the needed gradients of backward in their dtypes, by those of plain sampling."""
     footprints, sources = Footprints(grid, image.shape[2:], options), Pyramid(image)
-    others = None if by_image is None else Pyramid(by_image)
+    upstreams = None if by_image is None else Pyramid(by_image)
     totals: list[Any] = [0, 0, 0]
     for sample in footprints.samples():
         source = sources.at(sample.spatial)
-        other = None if others is None else others.at(sample.spatial)
+        upstream = None if upstreams is None else upstreams.at(sample.spatial)
         tangent = None if by_grid is None else footprints.moved(by_grid, sample)
-        parts = plain(
-            sample.values(values), source, sample.grid, other, tangent, needed, sample.options
+        parts = compute(
+            sample.values(values), source, sample.grid, upstream, tangent, needed, sample.options
         )
         if needed[0]:
             totals[0] = totals[0] + sample.values(parts[0])

@@ -145,8 +145,8 @@ def resize_node(values: Tensor, axes: Sequence[int], resizing: Resizing) -> Tens
     size = [*shape[:2], *(resizing.size[axis] for axis in axes), *shape[end:]]
     attributes = dict(ATTRIBUTES[method])
     if method not in COPYING:
-        where = "align_corners" if resizing.align_corners else "half_pixel"
-        attributes["coordinate_transformation_mode"] = where
+        positions = "align_corners" if resizing.align_corners else "half_pixel"
+        attributes["coordinate_transformation_mode"] = positions
     if resizing.antialias:
         # Weights outside the image are left out, and the others are normalised to sum to one.
         attributes |= {"antialias": 1, "exclude_outside": 1}
@@ -165,9 +165,8 @@ def resize_node(values: Tensor, axes: Sequence[int], resizing: Resizing) -> Tens
     else:
         ends = None, torch.stack([torch.scalar_tensor(n, dtype=torch.int64) for n in size])
     return node(
-        "Resize", (values, None, *ends), attributes,
-        dtype=torch.float32, shape=size, version=OPSET,
-    )  # fmt: skip
+        "Resize", (values, None, *ends), attributes, dtype=torch.float32, shape=size, version=OPSET
+    )
 
 
 def constant(attribute: str, numbers: Sequence[Any]) -> Tensor:

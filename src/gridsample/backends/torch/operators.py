@@ -232,7 +232,8 @@ def find_call(
 
 def call_for(size: Sequence[int], image: Tensor, grid: Tensor, options: Options) -> Call:
     """Find the call for an image of the given size and the dtype of ``image``."""
-    key = options.changed(fill_value=(), threads=None, order=tuple(options.order))
+    order = tuple(options.order)
+    key = options.changed(fill_value=(), channel_axis=1, threads=None, block=None, order=order)
     return find_call(tuple(size), image.dtype, tuple(grid.shape), grid.dtype, key)
 
 
