@@ -63,4 +63,4 @@ def test_few_programs_serve_all_sizes() -> None:
     for size in ((90, 70), (41, 51), (200, 300)):
         for mode in ("cubic", "catmull-rom"):
             gridsample.interpolate(image, size, mode=mode)
-    assert program.compiled.cache_info().currsize == 1
+    assert program.compiled.cache_info().currsize <= 2  # by the registers of a window
