@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from gridsample.backends import backend_of
+from gridsample.backends.resizing import apply_matrices
 from gridsample.chunked.strips import joined
 from gridsample.cv_axes import axis_map
 from gridsample.definitions.checks import as_array, as_reals, check_constant, check_dense
@@ -26,7 +27,6 @@ from gridsample.definitions.integers import saturated
 from gridsample.definitions.plan import NARROW_TYPES
 from gridsample.definitions.tables import AxisMap
 from gridsample.ops.affine import affine_sample, projective_sample
-from gridsample.ops.resizing import apply_maps
 from gridsample.ops.sampling import grid_sample
 
 Array = np.ndarray[Any, Any]
@@ -529,7 +529,7 @@ def resize(
     result = destination(dst, shape, image.dtype, False)
     direct = dst is None or not np.may_share_memory(dst, image)
     target = result if direct else np.empty_like(result)
-    apply_maps(maps, as_planes(image), as_planes(with_channels(target)))
+    apply_matrices(maps, as_planes(image), as_planes(with_channels(target)))
     if not direct:
         result[...] = target
     return result

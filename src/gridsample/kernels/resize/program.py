@@ -58,7 +58,7 @@ SETTINGS = Record(
     row="int64", result_row="int64",  # the numbers in a row of either
     low="*int64", high="*int64",  # the rows of the image that each piece of a plane needs
     stages="*int64",  # the record of each stage
-    # Of an image that is not contiguous: its strides and sizes, and where its copy begins.
+    # For an image that is not contiguous: its strides and sizes, and where its copy begins.
     channels="int64", item_step="int64", channel_step="int64", row_step="int64", line_step="int64",
     pixel_step="int64", number_step="int64", lines="int64", pixels="int64", numbers="int64",
     copy="int64",
@@ -93,7 +93,7 @@ def compiled(description: Description) -> Program:
     arrays = {"source": description.source, "target": description.target}
     with entry(function, arrays, SETTINGS) as (task, call):
         write_piece(function, description, call, task)
-    return compile(function)
+    return compile(function, reduces_strength=False)
 
 
 def write_piece(
