@@ -133,11 +133,9 @@ def direct_launch(
     """
     dtype = source[2]
     last = source[0][1] > 1 and source[1][1] == dtype.itemsize and target[1][1] == dtype.itemsize
-    if (
-        dtype != target[2]
-        or dtype.kind not in "biuf"
-        or not (is_dense(source, last) and is_dense(target, last))
-    ):
+    if dtype != target[2] or dtype.kind not in "biuf":
+        return None
+    if not (is_dense(source, last) and is_dense(target, last)):
         return None
     n, channels, *spatial = source[0]
     shape = (n, 1, *spatial, channels) if last else (n, channels, *spatial, 1)

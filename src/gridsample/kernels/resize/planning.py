@@ -259,14 +259,9 @@ def picked(band: Band, inner: int, lanes: int) -> Picking | None:
 
 
 def plan_stage(
-    axis: int,
-    band: Band,
-    shape: Sequence[int],
-    lines: int,
-    numbers: Numbers,
-    memory: Memory,
+    axis: int, band: Band, shape: Sequence[int], lines: int, numbers: Numbers, memory: Memory,
     whole: bool,
-) -> Planned:
+) -> Planned:  # fmt: skip
     """Plan the stage that resizes an axis of a piece of so many ``lines``.
 
     ``shape`` is (*spatial, inner), and its entry for the axis is the number of inputs.  ``whole``
@@ -334,7 +329,9 @@ def plan_stages(
     stages: list[Planned] = []
     for axis in order:
         lines = pieces.planes * (rows * math.prod(sizes[1:axis]) if axis else 1)
-        whole = axis > 0 or pieces.whole or (in_place and pieces.rows % WHOLE_ROWS == 0)
+        # Windows reach beyond the inputs of a part, which only an image in its place has.
+        reachable = in_place and axis == order[0] and pieces.rows % WHOLE_ROWS == 0
+        whole = axis > 0 or pieces.whole or reachable
         stage = plan_stage(axis, bands[axis], sizes, lines, numbers, memory, whole)
         sizes[axis] = bands[axis].outputs
         rows = rows if axis else pieces.rows
