@@ -89,7 +89,8 @@ class Numbers(NamedTuple):
             return table.astype(self.sums)
         scaled = table * 2.0 ** self.bits(band)
         whole = np.trunc(scaled + np.copysign(0.5, scaled))
-        return whole.astype(np.int16 if self.rounding == "torch" else np.int32).astype(self.sums)
+        wide = self.rounding in ("pillow", "dyadic")  # PyTorch's wrap around in 16 bits
+        return whole.astype(np.int32 if wide else np.int16).astype(self.sums)
 
     def shift(self, band: Band) -> int:
         """Return by how many bits a sum must be shifted right before it is stored."""
