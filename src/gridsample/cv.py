@@ -525,7 +525,7 @@ def resize(
     image, flags = as_image(src), operator.index(interpolation)
     size = None if dsize is None or tuple(dsize) == (0, 0) else as_size(dsize)
     maps = maps_of(image.shape[:2], size, (fy, fx), flags)
-    shape = (maps[0].outputs, maps[1].outputs, *src.shape[2:])
+    shape = (maps[0].outputs, maps[1].outputs, *np.shape(src)[2:])
     result = destination(dst, shape, image.dtype, False)
     direct = dst is None or not np.may_share_memory(dst, image)
     target = result if direct else np.empty_like(result)

@@ -133,11 +133,9 @@ def direct_launch(
     """
     dtype = source[2]
     last = source[0][1] > 1 and source[1][1] == dtype.itemsize and target[1][1] == dtype.itemsize
-    if (
-        dtype != target[2]
-        or dtype.kind not in "biuf"
-        or not (is_dense(source, last) and is_dense(target, last))
-    ):
+    if dtype != target[2] or dtype.kind not in "biuf":
+        return None
+    if not (is_dense(source, last) and is_dense(target, last)):
         return None
     n, channels, *spatial = source[0]
     shape = (n, 1, *spatial, channels) if last else (n, channels, *spatial, 1)
@@ -226,7 +224,7 @@ def resize_planes(
     rounding: str = "exact",
 ) -> None:  # fmt: skip
     """Resize planes (N, C, *spatial, inner) into packed planes."""
-    route, numbers = route_of(tuple(maps), source.shape), Numbers(*[type_name(real)] * 2)
+    route, numbers = route_of(tuple(maps), source.shape), Numbers(type_name(real), type_name(real))
     keeps_dtype = source.dtype == target.dtype
     if route.identity and keeps_dtype:
         target[...] = source
@@ -319,7 +317,7 @@ def order_of_axes(maps: Sequence[AxisMap], dtype: Any, real: np.dtype[Any]) -> l
         return changing
     shape = (1, *(axis_map.inputs for axis_map in maps), 2 if dtype.kind == "c" else 1)
     bands = tuple(axis_map.band for axis_map in maps)
-    return planning.order_of(bands, shape, Numbers(*[type_name(real)] * 2))
+    return planning.order_of(bands, shape, Numbers(type_name(real), type_name(real)))
 
 
 def unchanged(n: int) -> AxisMap:

@@ -1,7 +1,8 @@
 """Resizing by copies: each output is one input, so the bits of pixels are copied.
 
-A pixel is a group of contiguous numbers.  One power of two of them is copied at a time, where the
-memory next to the pixel belongs to a later pixel.
+A pixel is a group of contiguous numbers.  If there are few of them, lanes pick the numbers of
+neighbouring pixels from registers.  Pixels that are far apart are copied one by one: a power of two
+of numbers at a time, where the memory next to the pixel belongs to a later pixel.
 """
 
 from __future__ import annotations

@@ -83,9 +83,10 @@ class Form:
 
     def stored(self, total: Value) -> Value:
         """Convert sums to the type of the target."""
-        kind, shift = self.work.target.kind, self.fields.shift.to(self.sums)
+        kind = self.work.target.kind
         if not self.sums.is_integer or kind is self.sums:
             return total.round_to(kind)
+        shift: Value = self.fields.shift.to(self.sums)
         half = total.like(1) << (shift - 1)
         if self.fields.rounding == "dyadic":  # halves to even, as floats round
             return ((total + half - 1 + ((total >> shift) & 1)) >> shift).to(kind)
@@ -188,7 +189,7 @@ class Tables(NamedTuple):
 
     begin: Value
     first: Value
-    count: Value
+    counts: Value
     weights: list[Value]
 
 
@@ -272,7 +273,7 @@ class PickedForm(Form):
         total = window[0].like(0)
         for tap, weight in enumerate(tables.weights):
             added = total + pick(window, tables.first + tap * self.stage.inner) * weight
-            total = added if full else (tables.count > tap).select(added, total)
+            total = added if full else (tables.counts > tap).select(added, total)
         return total
 
     def store(self, total: Value, target: Pointer, group: Value) -> None:

@@ -26,6 +26,8 @@ Array = np.ndarray[Any, Any]
 
 # The most inputs of an output, and the most registers of a window.
 MOST_TAPS, MOST_WINDOW = 16, 8
+# Groups that may each have a row of the tables.
+FEW_GROUPS = 8
 # The groups of a short line.
 SHORT = 12
 # Single precision, in which nearest pixels are computed, is exact up to this size.
@@ -88,6 +90,8 @@ def picking_of(band: Band, inner: int, lanes: int) -> Picking | None:
 
 def shared_rows(places: Array, weights: Array) -> tuple[Array, Array]:
     """Return the rows that differ, and which of these each row equals."""
+    if len(places) <= FEW_GROUPS:
+        return np.arange(len(places)), np.arange(len(places))
     numbers = [table.reshape(len(table), -1).astype(float) for table in (places, weights)]
     table = np.ascontiguousarray(np.concatenate(numbers, axis=1))
     keys = table.view(np.dtype((np.void, table.shape[1] * table.itemsize)))[:, 0]

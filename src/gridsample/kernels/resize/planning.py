@@ -89,7 +89,8 @@ class Numbers(NamedTuple):
             return table.astype(self.sums)
         scaled = table * 2.0 ** self.bits(band)
         whole = np.trunc(scaled + np.copysign(0.5, scaled))
-        return whole.astype(np.int16 if self.rounding == "torch" else np.int32).astype(self.sums)
+        wide = self.rounding in ("pillow", "dyadic")  # PyTorch's wrap around in 16 bits
+        return whole.astype(np.int32 if wide else np.int16).astype(self.sums)
 
     def shift(self, band: Band) -> int:
         """Return by how many bits a sum must be shifted right before it is stored."""
@@ -259,14 +260,9 @@ def picked(band: Band, inner: int, lanes: int) -> Picking | None:
 
 
 def plan_stage(
-    axis: int,
-    band: Band,
-    shape: Sequence[int],
-    lines: int,
-    numbers: Numbers,
-    memory: Memory,
+    axis: int, band: Band, shape: Sequence[int], lines: int, numbers: Numbers, memory: Memory,
     whole: bool,
-) -> Planned:
+) -> Planned:  # fmt: skip
     """Plan the stage that resizes an axis of a piece of so many ``lines``.
 
     ``shape`` is (*spatial, inner), and its entry for the axis is the number of inputs.  ``whole``
@@ -334,7 +330,9 @@ def plan_stages(
     stages: list[Planned] = []
     for axis in order:
         lines = pieces.planes * (rows * math.prod(sizes[1:axis]) if axis else 1)
-        whole = axis > 0 or pieces.whole or (in_place and pieces.rows % WHOLE_ROWS == 0)
+        # Windows reach beyond the inputs of a part, which only an image in its place has.
+        reachable = in_place and axis == order[0] and pieces.rows % WHOLE_ROWS == 0
+        whole = axis > 0 or pieces.whole or reachable
         stage = plan_stage(axis, bands[axis], sizes, lines, numbers, memory, whole)
         sizes[axis] = bands[axis].outputs
         rows = rows if axis else pieces.rows

@@ -6,6 +6,8 @@ the program that reads it and for Python, which writes it.
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import struct
 from collections.abc import Sequence
 from types import SimpleNamespace
@@ -79,6 +81,8 @@ class Record:
                 )
             self.slots[name] = self.size, kind, count
             self.size += 1 if count is None else count
+        forms = [form_of(kind) * (count or 1) for _, kind, count in self.slots.values()]
+        self.packer = struct.Struct("".join(forms))
 
     def pack(self, **values: Any) -> StoredRecord:
         """Return a record with these values.
@@ -91,22 +95,26 @@ class Record:
         if values.keys() != self.slots.keys():
             wrong = sorted(values.keys() ^ self.slots.keys())
             raise TypeError(f"the record has the fields {', '.join(self.slots)}; check {wrong}")
-        row, arrays = bytearray(self.size * SLOT), list[Any]()
-        for name, (slot, kind, count) in self.slots.items():
+        row, arrays = list[Any](), list[Any]()
+        for name, (_, kind, count) in self.slots.items():
             entries = [values[name]] if count is None else values[name]
-            if len(entries) != (count or 1):
-                raise ValueError(f"{name} has {count or 1} numbers, got {len(entries)}")
-            if kind.startswith("*"):
+            if count is not None and len(entries) != count:
+                raise ValueError(f"{name} has {count} numbers, got {len(entries)}")
+            if kind[0] == "*":
                 arrays += [
                     entry for entry in entries if isinstance(entry, (np.ndarray, StoredRecord))
                 ]
                 entries = [address_for(entry, name, kind[1:]) for entry in entries]
-            form = f"{len(entries)}{'d' if kind == 'float64' else 'q'}"
-            try:
-                struct.pack_into(form, row, slot * SLOT, *entries)
-            except struct.error:
-                raise TypeError(f"{name} is {kind}, got {values[name]}") from None
-        return StoredRecord(np.frombuffer(row, np.int64), tuple(arrays))
+            row += entries
+        try:
+            packed = self.packer.pack(*row)
+        except struct.error:
+            for name, (slot, kind, count) in self.slots.items():
+                for number in row[slot : slot + (count or 1)]:
+                    if not fits(number, kind):
+                        raise TypeError(f"{name} is {kind}, got {values[name]}") from None
+            raise
+        return StoredRecord(np.frombuffer(packed, np.int64), tuple(arrays))
 
     def read(self, memory: Pointer) -> SimpleNamespace:
         """Write the instructions that read all fields; a pointer becomes a `Pointer`."""
@@ -117,13 +125,31 @@ class Record:
         return SimpleNamespace(**fields)
 
 
+def form_of(kind: str) -> str:
+    """Return how `struct` names the number in a slot of a kind."""
+    return "d" if kind == "float64" else "q"
+
+
+def fits(number: Any, kind: str) -> bool:
+    """Whether a slot of a kind can have a number."""
+    with contextlib.suppress(struct.error):
+        return bool(struct.pack(form_of(kind), number))
+    return False
+
+
+@functools.cache
+def dtype_of(kind: str) -> np.dtype[Any] | None:
+    """Return NumPy's dtype of that name; its name itself takes long to compute."""
+    return np.dtype(kind) if kind in np.sctypeDict else None
+
+
 def address_for(pointer: Any, name: str, kind: str) -> Any:
     """Return the address of an array or a record for a field that points to a kind."""
     if isinstance(pointer, StoredRecord):
         return pointer.address
     if not isinstance(pointer, np.ndarray):
         return pointer
-    if pointer.dtype.name != kind:
+    if pointer.dtype is not dtype_of(kind) and pointer.dtype.name != kind:
         raise TypeError(f"{name} points to {kind}, got an array of {pointer.dtype.name}")
     if not pointer.flags.c_contiguous:
         raise ValueError(f"{name} points to a contiguous array, got strides {pointer.strides}")
