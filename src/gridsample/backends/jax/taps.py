@@ -48,15 +48,15 @@ class Call(NamedTuple):
         plan: the plan.
         order: the order of the derivative along each axis, x first.
         fill: the fill value: empty for 0, one number, or one per channel.
-        bounds: how many samples footprints can have (`footprints.Bounds`).
         tangent: whether the call is linear in the image: what is outside, or has no position, is 0.
+        last: whether channels come last in memory, in the caller's image and in the result.
     """
 
     plan: Plan
     order: tuple[int, ...]
     fill: tuple[Any, ...] = ()
-    bounds: Any = None
     tangent: bool = False
+    last: bool = False
 
 
 def with_sizes(call: Call, image: Sequence[int], grid: Sequence[int]) -> Call:
@@ -243,7 +243,7 @@ def points_of(grid: Array, call: Call, real: Any) -> Points:
     coordinates = grid.astype(real)
     axes, valid, inside = [], jnp.ones((), bool), jnp.ones((), bool)
     for k, axis in enumerate(axes_of(call)):
-        # Of a single item, so that XLA reads arrays that the caller has stacked, and not the stack.
+        # A shared grid has one item: XLA then reads arrays that the caller stacked, not the stack.
         coordinate = coordinates[..., k] if grid.shape[0] != 1 else coordinates[0][..., k][None]
         if call.plan.coords == "displacement":
             coordinate = coordinate + own_index(coordinate, k)
