@@ -328,4 +328,5 @@ def correlations(fixed: Tensor, moving: Tensor, shape: Sequence[int], least: flo
     correlation = shared * torch.rsqrt(sizes.clamp_min(floor))
     # Fisher's transform times the root of the number of samples: large overlaps count for more.
     score = torch.atanh(correlation.clamp(-0.999, 0.999)) * number.sqrt()
-    return score * (count >= least)
+    significant: Tensor = score * (count >= least)
+    return significant
