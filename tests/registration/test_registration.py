@@ -21,6 +21,8 @@ from gridsample.registration import (
     load_transform,
     search,
 )
+from gridsample.registration.losses import LOSSES
+from gridsample.registration.pyramid import Pair
 
 SIDE = 64
 
@@ -350,6 +352,66 @@ def test_small_motions_need_no_search(monkeypatch: pytest.MonkeyPatch) -> None:
     matrix = about_centre(rotation(2), (1.5, -1.0), (SIDE, SIDE))
     fixed, moving = images(matrix, SIDE, SIDE)
     assert error(register(fixed, moving, "rigid"), matrix) < 0.1
+
+
+def cells(count: int, side: int, shift: tuple[float, float], seed: int) -> np.ndarray:
+    """Cells around random points, the same for all seeds, whose values the seed draws."""
+    points = np.random.default_rng(5).uniform(-0.3 * side, 1.3 * side, (count, 2))
+    distances = ((pixels(side, side)[:, :, None] + shift - points) ** 2).sum(-1)
+    return np.random.default_rng(seed).uniform(0, 1, count)[distances.argmin(-1)]
+
+
+def test_candidates_include_those_at_which_edges_correlate() -> None:
+    shift = (0.3 * SIDE, -0.2 * SIDE)
+    fixed, moving = cells(60, SIDE, shift, seed=1), cells(60, SIDE, (0, 0), seed=2)
+    images = [torch.tensor(image - image.mean())[None] for image in (fixed, moving)]
+    known = torch.ones(SIDE, SIDE).double()
+    level = Pair(images[0], known, images[1], known, (1.0, 1.0), (1.0, 1.0)).level(1.0)
+    linear = list(search.rotations("rigid", 2, 15.0))
+
+    def has_shift(loss: str) -> bool:
+        matrices = list(search.candidates(level, linear, LOSSES[loss]))
+        assert len(matrices) == 16
+        places = [matrix[:2, 2] * SIDE / 2 for matrix in matrices]  # the frame's unit
+        return any(np.abs(place.numpy() - shift).max() < 1 for place in places)
+
+    assert has_shift("mi")
+    assert not has_shift("ncc")
+
+
+def test_overlaps_that_wrap_around_do_not_count() -> None:
+    size, extent = (24, 20), (37, 33)
+    rng = np.random.default_rng(0)
+    fixed, moving = (torch.tensor(rng.normal(size=shape)) for shape in (size, extent))
+    weight, known = torch.ones(size).double(), torch.tensor(rng.uniform(size=extent) > 0.1).double()
+    least = 0.3 * weight.sum().item() + 0.5
+    short = search.cyclic(size, extent, least)
+    assert math.prod(short) < math.prod(a + b - 1 for a, b in zip(size, extent, strict=True))
+    scores = []
+    for shape in (short, [64, 64]):
+        spectra = [
+            search.spectra(image * share, share, shape)
+            for image, share in ((fixed, weight), (moving, known))
+        ]
+        score = search.correlations(spectra[0].conj(), spectra[1], shape, least)
+        lines = [torch.arange(1 - a, b) % n for a, b, n in zip(size, extent, shape, strict=True)]
+        scores.append(score[lines[0][:, None], lines[1]])
+    assert 0.1 < float((scores[1] != 0).double().mean()) < 0.9
+    torch.testing.assert_close(scores[0], scores[1], rtol=0, atol=1e-9)
+
+
+def test_the_canvas_holds_the_moving_image_under_every_map() -> None:
+    pair = Pair(
+        torch.zeros(1, 30, 30), torch.ones(30, 30), torch.zeros(1, 20, 40), torch.ones(20, 40),
+        (1.0, 1.0), (1.0, 1.0),
+    )  # fmt: skip
+    level = pair.level(1.0)
+    identity, turned = torch.eye(2).double(), torch.tensor([[0, -1], [1, 0]]).double()
+    assert search.canvas(level, [identity]) == [20, 40]
+    assert search.canvas(level, [turned]) == [40, 20]
+    assert search.canvas(level, [identity, turned, identity * 0.8]) == [40, 50]
+    diagonal = [torch.tensor(rotation(45))]
+    assert search.canvas(level, diagonal) == [math.ceil(60 / math.sqrt(2))] * 2
 
 
 @pytest.mark.slow

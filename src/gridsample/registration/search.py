@@ -12,9 +12,10 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -32,8 +33,8 @@ _DEGREES = {2: (15.0, 5.0), 3: (20.0,)}
 """The steps of rotations, in the first search and in one at twice the resolution."""
 _REFINED = (16, 5, 2)
 """The numbers of candidates that are refined at each resolution."""
-_PEAKS = 4
-"""The number of translations that are kept for each rotation and scale."""
+_PEAKS, _APART = 4, 3
+"""The number of translations that are kept for each rotation and scale; how far they are apart."""
 _LEAST_OVERLAP = 0.3
 """The least overlap of candidates, relative to the smaller image."""
 _SMALLEST_SCALE = 0.8
@@ -76,8 +77,10 @@ def start(pair: Pair, model: str, loss: Loss) -> Tensor:
                 break
             linear = list(rotations(model, rank, degrees))
             for _ in range(2):  # again, with rotations and scales that were refined
-                starts = [best.matrix, *candidates(levels[number], linear, loss)]
-                pool = tournament(starts, group, loss, levels[number:])
+                starts = candidates(levels[number], linear, loss)
+                pool = tournament(
+                    itertools.chain([best.matrix], starts), group, loss, levels[number:]
+                )
                 best = better(best, pool[0])
                 if best.is_trusted or model == "translation":
                     break
@@ -86,7 +89,7 @@ def start(pair: Pair, model: str, loss: Loss) -> Tensor:
 
 
 def tournament(
-    starts: Sequence[Tensor], group: Tensor, loss: Loss, levels: Sequence[Level]
+    starts: Iterable[Tensor], group: Tensor, loss: Loss, levels: Sequence[Level]
 ) -> list[Candidate]:
     """Refine candidates from one level to the next, fewer at each, until one is trusted.
 
@@ -95,7 +98,7 @@ def tournament(
     """
     for level, count in zip(levels, _REFINED, strict=False):
         pool = list[Candidate]()
-        for matrix in starts[: count + 1]:
+        for matrix in itertools.islice(starts, count + 1):
             pool.append(refined(matrix, group, loss, level))
             if pool[-1].is_trusted:
                 return pool[-1:]
@@ -186,35 +189,40 @@ def features(level: Level, use_edges: bool) -> tuple[Tensor, Tensor, Tensor, Ten
     return fixed * level.weight, level.weight, moving * known, known
 
 
-def candidates(level: Level, linear: Sequence[Tensor], loss: Loss) -> list[Tensor]:
-    """The best translations for each of the rotations and scales, the most significant first."""
-    ranked = correlated(level, linear, loss.any_contrast, use_edges=False)
+def candidates(level: Level, linear: Sequence[Tensor], loss: Loss) -> Iterator[Tensor]:
+    """The best matrices of these rotations and scales, at their most significant translations.
+
+    If the contrast may be inverted, half of them are those at which edges correlate best.
+    """
+    count = _REFINED[0] // 2 if loss.any_contrast else _REFINED[0]
+    yield from correlated(level, linear, loss.any_contrast, False)[:count]
     if loss.any_contrast:
-        ranked += correlated(level, linear, loss.any_contrast, use_edges=True)
-    return ranked
+        yield from correlated(level, linear, True, True)[:count]
 
 
 def correlated(
     level: Level, linear: Sequence[Tensor], any_contrast: bool, use_edges: bool
 ) -> list[Tensor]:
-    """Correlate the images, or their edges, at all translations for each linear map."""
+    """Correlate the images, or their edges, at all translations for each linear map.
+
+    Returns:
+        A matrix for each peak of the correlations, the most significant first.
+    """
     fixed, weight, moving, known = features(level, use_edges)
-    rank = fixed.ndim
-    extent = canvas(level)
+    extent = canvas(level, linear)
+    least = _LEAST_OVERLAP * float(min(weight.sum(), known.sum()))
+    shape = cyclic(fixed.shape, extent, least)
+    fixed_spectra = spectra(fixed, weight, shape).conj()
     spacings = torch.tensor(level.axes.spacings[::-1], dtype=torch.float64)
-    shape = [fast_length(a + b - 1) for a, b in zip(fixed.shape, extent, strict=True)]
-    fixed_spectra = spectra(fixed, weight, shape)
-    origin = torch.tensor(level.axes.origin[::-1], dtype=torch.float64)
     corner = -spacings * (torch.tensor(extent, dtype=torch.float64) - 1) / 2
     lines = [
-        torch.arange(n) * float(s) + float(c)
-        for n, s, c in zip(extent, spacings, corner, strict=True)
+        torch.arange(n).to(fixed) * s + c
+        for n, s, c in zip(extent, spacings.tolist(), corner.tolist(), strict=True)
     ]
-    points = torch.stack(torch.meshgrid(*lines, indexing="ij")[::-1], -1).to(fixed)
+    points = torch.stack(torch.meshgrid(*lines, indexing="ij")[::-1], -1)
     to_pixels = torch.linalg.inv(level.moving_axes.matrix())
     both = torch.stack([moving, known])[None]
-    least = _LEAST_OVERLAP * float(min(weight.sum(), known.sum()))
-    scored = []
+    found = list[tuple[float, Tensor, list[int]]]()
     for rotation in linear:
         positions = points @ (to_pixels[:-1, :-1] @ rotation).T.to(fixed)
         positions += to_pixels[:-1, -1].to(fixed)
@@ -222,46 +230,74 @@ def correlated(
         inside = (share > 0.99).to(image)
         score = correlations(fixed_spectra, spectra(image * inside, inside, shape), shape, least)
         if any_contrast and not use_edges:
-            score = score.abs()
-        for value, index in peaks(torch.where(score.isfinite(), score, -math.inf)):
-            # Entry k pairs pixel 0 of the fixed image with pixel k of the canvas.
-            offset = [k - n if k >= m else k for k, n, m in zip(index, shape, extent, strict=True)]
-            shift = (corner + spacings * torch.tensor(offset, dtype=torch.float64) - origin).flip(0)
-            matrix = torch.eye(rank + 1, dtype=torch.float64)
-            matrix[:rank, :rank], matrix[:rank, rank] = rotation, rotation @ shift
-            scored.append((value, matrix))
-    scored.sort(key=lambda pair: -pair[0])
-    return [matrix for score, matrix in scored if score > 0]
+            score = score.abs_()
+        found += [(value, rotation, index) for value, index in peaks(score)]
+    found.sort(key=lambda peak: -peak[0])
+    origin = torch.tensor(level.axes.origin[::-1], dtype=torch.float64)
+    first = corner - origin
+    matrices = []
+    for _, rotation, index in found:
+        # Entry k pairs pixel 0 of the fixed image with pixel k of the canvas.
+        offset = [k - n if k >= m else k for k, n, m in zip(index, shape, extent, strict=True)]
+        shift = (first + spacings * torch.tensor(offset, dtype=torch.float64)).flip(0)
+        matrices.append(affine(rotation, rotation @ shift))
+    return matrices
+
+
+def affine(linear: Tensor, shift: Tensor) -> Tensor:
+    """The homogeneous matrix of x -> linear x + shift."""
+    rank = len(shift)
+    matrix = torch.eye(rank + 1, dtype=torch.float64)
+    matrix[:rank, :rank], matrix[:rank, rank] = linear, shift
+    return matrix
 
 
 def peaks(score: Tensor) -> Iterator[tuple[float, list[int]]]:
-    """The highest local maxima, and where they are."""
-    pool = torch.nn.functional.max_pool2d if score.ndim == 2 else torch.nn.functional.max_pool3d
-    highest = pool(score[None, None], 5, 1, 2)[0, 0]
-    maxima = torch.where(score == highest, score, -math.inf).flatten()
-    values, indices = maxima.topk(_PEAKS)
-    for value, index in zip(values.tolist(), indices, strict=True):
-        if value > 0:
-            yield value, [int(k) for k in torch.unravel_index(index, score.shape)]
+    """The highest local maxima above 0, and where they are."""
+    highest = score
+    for axis in range(score.ndim):
+        before, highest = highest, highest.clone()
+        for k in range(1, _APART):
+            n = score.shape[axis] - k
+            for left, right in ((0, k), (k, 0)):
+                target = highest.narrow(axis, left, n)
+                torch.maximum(target, before.narrow(axis, right, n), out=target)
+    maxima = ((score == highest) & (score > 0)).flatten().nonzero()[:, 0]
+    values = score.flatten()[maxima]
+    values, order = values.topk(min(_PEAKS, len(values)))
+    for value, index in zip(values.tolist(), maxima[order].tolist(), strict=True):
+        yield value, [int(k) for k in np.unravel_index(index, score.shape)]
 
 
-def canvas(level: Level) -> list[int]:
-    """The pixels of the fixed image's size that hold the moving image in every rotation."""
-    extents = zip(level.moving_axes.size[::-1], level.moving_axes.spacings, strict=True)
-    across = math.sqrt(sum((n * s) ** 2 for n, s in extents))
-    if len(level.axes.size) == 2:
-        across /= _SMALLEST_SCALE
-    return [math.ceil(across / s) for s in level.axes.spacings[::-1]]
+def canvas(level: Level, linear: Sequence[Tensor]) -> list[int]:
+    """The pixels of the fixed image's size that hold the moving image under all linear maps."""
+    moving = level.moving_axes
+    sides = [n * s for n, s in zip(moving.size[::-1], moving.spacings, strict=True)]
+    boxes = torch.linalg.inv(torch.stack(list(linear))).abs()
+    across = (boxes @ torch.tensor(sides, dtype=torch.float64)).amax(0).tolist()
+    return [
+        math.ceil(a / s - 1e-6)
+        for a, s in zip(across[::-1], level.axes.spacings[::-1], strict=True)
+    ]
+
+
+def cyclic(size: Sequence[int], extent: Sequence[int], least: float) -> list[int]:
+    """The lengths of cyclic correlations, in which only overlaps below ``least`` wrap around."""
+    pixels, shape = math.prod(size), []
+    for a, b in zip(size, extent, strict=True):
+        wrapped = math.ceil(least * a / pixels) - 2  # of m lines that wrap, m + 1 overlap
+        shape.append(fast_length(a + b - 1 - max(wrapped, 0)))
+    return shape
 
 
 def fast_length(n: int) -> int:
-    """The next number without prime factors above 5, for which Fourier transforms are fast."""
+    """The next multiple of 8 without prime factors above 5, for fast Fourier transforms."""
     while True:
         rest = n
         for prime in (2, 3, 5):
             while rest % prime == 0:
                 rest //= prime
-        if rest == 1:
+        if rest == 1 and n % 8 == 0:
             return n
         n += 1
 
@@ -274,9 +310,15 @@ def spectra(image: Tensor, known: Tensor, shape: Sequence[int]) -> Tensor:
 
 
 def correlations(fixed: Tensor, moving: Tensor, shape: Sequence[int], least: float) -> Tensor:
-    """The significance of the correlation at all translations; infinite where they overlap less."""
-    pairs = [(0, 0), (1, 0), (2, 0), (0, 1), (0, 2), (1, 1)]
-    products = torch.stack([fixed[i].conj() * moving[j] for i, j in pairs])
+    """The significance of the correlation at all translations; 0 where they overlap less.
+
+    Args:
+        fixed: the conjugate of the fixed image's `spectra`.
+        moving: the moving image's spectra.
+        shape: the lengths of the correlations.
+        least: the smallest number of pixels that must overlap.
+    """
+    products = torch.stack([*(fixed * moving[0]), *(fixed[0] * moving[1:]), fixed[1] * moving[1]])
     sums = torch.fft.irfftn(products, s=tuple(shape), dim=tuple(range(1, products.ndim)))
     count, a, aa, b, bb, ab = sums
     number = count.clamp_min(1)
@@ -286,4 +328,5 @@ def correlations(fixed: Tensor, moving: Tensor, shape: Sequence[int], least: flo
     correlation = shared * torch.rsqrt(sizes.clamp_min(floor))
     # Fisher's transform times the root of the number of samples: large overlaps count for more.
     score = torch.atanh(correlation.clamp(-0.999, 0.999)) * number.sqrt()
-    return torch.where(count >= least, score, math.inf)
+    significant: Tensor = score * (count >= least)
+    return significant
