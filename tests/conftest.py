@@ -20,8 +20,8 @@ os.environ["OMP_WAIT_POLICY"], os.environ["OPENBLAS_NUM_THREADS"] = "passive", "
 os.environ["TORCHINDUCTOR_FX_GRAPH_CACHE"] = os.environ["TORCHINDUCTOR_AUTOGRAD_CACHE"] = "0"
 
 # A first call may compile, so no example has a deadline.  In CI every run tries the same examples.
-# `pytest -m "slow or hypothesis" --hypothesis-profile=thorough` tries four times as many.
-for profile, count in (("ordinary", 25), ("thorough", 100)):
+# `pytest -m "slow or hypothesis" --hypothesis-profile=thorough` tries twice as many.
+for profile, count in (("ordinary", 25), ("thorough", 50)):
     hypothesis.settings.register_profile(
         profile, deadline=None, derandomize="CI" in os.environ, print_blob=True, max_examples=count
     )

@@ -72,7 +72,7 @@ MIXED = [
 ]
 
 
-@pytest.mark.covering
+@pytest.mark.covering(ordinary=1)
 @pytest.mark.slow
 @pytest.mark.parametrize("corners", [False, True])
 @pytest.mark.parametrize(("items", "grids"), [(1, 1), (1, 2), (2, 1), (2, 2)])

@@ -236,7 +236,8 @@ RESIZERS = [
 def test_resizing_samples_of_torch_give_what_they_give_in_torch(name: str, variant: str) -> None:
     info = described(f"nn.functional.{name}", variant)
     count = 0
-    for one in info.sample_inputs("cpu", torch.float64, requires_grad=False):
+    samples = [*info.sample_inputs("cpu", torch.float64, requires_grad=False)]
+    for one in samples[::2]:
         found: list[Any] = []
         for place in (contextlib.nullcontext, patch, functools.partial(patch, strict=True)):
             image = one.input.detach().clone().requires_grad_()

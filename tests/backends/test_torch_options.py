@@ -227,6 +227,7 @@ def test_second_order_of_every_boundary(
     assert gradgradcheck(sample, (image, grid), check_fwd_over_rev=True, **CHECKS)
 
 
+@pytest.mark.covering(ordinary=1)
 @pytest.mark.slow
 @OPTIONS
 @pytest.mark.parametrize(("items", "grids"), [(1, 2), (2, 1), (2, 2)])
