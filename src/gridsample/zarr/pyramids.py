@@ -27,7 +27,7 @@ from gridsample.zarr.layouts import (
 
 
 def pyramid(
-    source: Path | str,
+    source: Any,
     output: Path | str,
     *,
     levels: int | None = None,
@@ -50,7 +50,8 @@ def pyramid(
     the scale 2**k and the translation (2**k - 1) / 2, in units of the first level's spacing.
 
     Args:
-        source: the folder of a Zarr array or of an OME-Zarr image, whose finest level is read.
+        source: the folder or the address of a Zarr array or of an OME-Zarr image, or a Zarr store;
+            see `gridsample.io.omezarr.read_multiscale`.  The finest level is read.
         output: the folder to create.
         levels: the number of levels, the first included; None until the image fits into one chunk.
         mode: "linear" for means, "label" for votes, of which the smallest label wins a tie; None

@@ -1,11 +1,11 @@
 """JAX arrays: every operation on every device, under every transform of JAX.
 
-Sampling and the prefilter are primitives of JAX (`primitives`, `batching`, `filtering`).  On the
-CPU, XLA runs the programs of `gridsample.kernels` for them: `handler` is the machine code that it
-calls, `programs` the prepared calls, `sharding` says what each device computes.  Elsewhere, they
-are operations of `jax.numpy` (`plain`, from the taps in `taps`), as are means over footprints
-(`footprints`) and resizing (`resizing`) on every device.  Each call is compiled once for each
-shape, dtype and choice of options.
+Sampling, the prefilter and resizing are primitives of JAX (`primitives`, `batching`, `filtering`,
+`resizing`).  On the CPU, XLA runs the programs of `gridsample.kernels` for them: `handler` is the
+machine code that it calls, `launches` the prepared calls, `programs`, `footprint_programs` and
+`resizing_programs` prepare them, `sharding` says what each device computes.  Elsewhere, they are
+operations of `jax.numpy` (`plain`, from the taps in `taps`; `footprints`, `labels`).  Each call is
+compiled once for each shape, dtype and choice of options.
 """
 
 from __future__ import annotations
@@ -31,7 +31,6 @@ from gridsample.definitions.plan import (
     check_image_type,
     coordinates,
 )
-from gridsample.definitions.splines import extension
 from gridsample.kernels import forks
 
 Array = Any
@@ -42,11 +41,9 @@ DType = np.dtype[Any]
 def operations() -> Any:
     """Return the modules that compute, which are imported on first use."""
     with forks.held():
-        from gridsample.backends.jax import filtering, footprints, resizing, sampling
+        from gridsample.backends.jax import filtering, resizing, sampling
 
-    return SimpleNamespace(
-        filtering=filtering, footprints=footprints, resizing=resizing, sampling=sampling
-    )
+    return SimpleNamespace(filtering=filtering, resizing=resizing, sampling=sampling)
 
 
 class Jax(Backend):
@@ -179,8 +176,8 @@ class Jax(Backend):
         return first, second
 
     def prefilter(
-        self, image: Array, order: int, boundaries: Sequence[str], axes: Sequence[int],
-        align_corners: bool, adjoint: bool, threads: int | None,
+        self, image: Array, order: int, extended: Sequence[str], axes: Sequence[int], adjoint: bool,
+        threads: int | None,
     ) -> Array:  # fmt: skip
         """Compute B-spline coefficients, or the transpose."""
         self.type_name(image.dtype)
@@ -188,10 +185,8 @@ class Jax(Backend):
         real = operations().resizing.sum_type(image.dtype)
         is_complex = jnp.issubdtype(image.dtype, jnp.complexfloating)
         dtype = np.result_type(real, np.complex64) if is_complex else real
-        names = boundaries if order > 1 else ()
-        extended = tuple(extension(name, align_corners) for name in names)
         return operations().filtering.coefficients(
-            image.astype(dtype), order, extended, tuple(axes), adjoint
+            image.astype(dtype), order, tuple(extended), tuple(axes), adjoint
         )
 
     def resize(self, image: Array, options: Resizing, transposed: bool) -> Array:
@@ -208,10 +203,8 @@ BACKEND = Jax()
 def call_of(image: Shape, grid: Array, options: Options, dtype: Any) -> Call:
     """Describe a call for an image (N, C, *spatial) that is sampled in a dtype."""
     plan = plan_of(image, np.dtype(dtype), grid.shape, grid.dtype, options)
-    call = Call(plan, tuple(options.order), tuple(options.fill_value))
-    if plan.footprint is None:
-        return call
-    return call._replace(bounds=operations().footprints.bounds_of(grid, call, is_known(grid)))
+    last = options.channels_last()
+    return Call(plan, tuple(options.order), tuple(options.fill_value), last=last)
 
 
 # Arrays -------------------------------------------------------------------------------------------

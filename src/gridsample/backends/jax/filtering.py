@@ -20,7 +20,7 @@ from jax.interpreters import ad, batching
 from gridsample.backends.jax import programs
 from gridsample.backends.jax.lowering import bind, like, lower
 from gridsample.backends.jax.taps import with_promotion
-from gridsample.definitions.splines import Design, design, tiny
+from gridsample.definitions.splines import Design, Prefilter, design, tiny
 
 Array = Any
 
@@ -79,6 +79,13 @@ def coefficients(
         parts = jnp.real(image), jnp.imag(image)
         return jax.lax.complex(*[bind(prefilter_p, part, **options) for part in parts])
     return bind(prefilter_p, image, **options)
+
+
+def filtered_by(image: Array, axis: int, prefilter: Prefilter) -> Array:
+    """Apply a prefilter to an axis."""
+    order, extended, adjoint = prefilter.options
+    result: Array = coefficients(image, order, (extended,), (axis,), adjoint)
+    return result
 
 
 # The primitive ------------------------------------------------------------------------------------

@@ -1,9 +1,8 @@
 """Antialiased sampling on JAX arrays: a loop over the samples of all points' footprints.
 
-The samples of all points with the same indices in their footprints form a grid.  A loop visits the
-indices that some footprint has, and derivatives compute a sample again instead of keeping it, so
-that memory is that of a few grids.  The numbers of samples depend on the values of the grid: a
-trace, where these are not known, visits all indices that are possible.
+The samples of all points with the same indices in their footprints form a grid.  A loop visits all
+indices that are possible, skips those that no footprint has, and computes a sample again for
+derivatives instead of keeping it, so that memory is that of a few grids.
 """
 
 from __future__ import annotations
@@ -35,18 +34,6 @@ from gridsample.backends.jax.taps import (
 from gridsample.definitions import footprints as definitions
 from gridsample.definitions.axis import HALF
 from gridsample.definitions.methods import METHODS
-
-
-class Bounds(NamedTuple):
-    """How many samples there can be.
-
-    Attributes:
-        most: the maximum number of samples along each side.
-        deepest: how often the image is halved at most.
-    """
-
-    most: tuple[int, ...]
-    deepest: int
 
 
 class Footprints(NamedTuple):
@@ -127,26 +114,10 @@ def deepest_level(call: Call) -> int:
     return 0 if call.plan.votes else definitions.deepest(call.plan.spatial)
 
 
-@functools.partial(jax.jit, static_argnums=1)
-def measured(grid: Array, call: Call) -> tuple[Array, Array]:
-    """The largest number of samples along each side, and the deepest level."""
-    footprints = footprints_of(grid, call)
-    most = jnp.stack([jnp.max(count, initial=1) for count in footprints.counts])
-    return most, jnp.max(footprints.level, initial=0)
-
-
-def bounds_of(grid: Array, call: Call, known: bool) -> Bounds:
-    """Return how many samples there can be; the values of the grid are inspected if ``known``.
-
-    The numbers of samples are rounded up to powers of two, so that few programs are compiled.
-    """
-    footprint = call.plan.footprint
-    assert footprint is not None
-    if not known:
-        return Bounds((footprint.most,) * grid.shape[-1], deepest_level(call))
-    most, level = measured(grid, call)
-    rounded = [1 << (int(n) - 1).bit_length() for n in np.asarray(most)]
-    return Bounds(tuple(min(n, footprint.most) for n in rounded), int(level))
+def samples_of(call: Call) -> list[tuple[int, ...]]:
+    """The indices of all samples that a footprint may have."""
+    assert call.plan.footprint is not None
+    return indices_of((call.plan.footprint.most,) * len(call.plan.spatial))
 
 
 def coordinates(footprints: Footprints, index: Sequence[Any]) -> tuple[Array, Array]:
@@ -164,7 +135,7 @@ def mean(image: Array, grid: Array, call: Call) -> Array:
     """Compute the means of a real image's samples over footprints, in the dtype of sums."""
     plan, footprints = call.plan, footprints_of(grid, call)
     total = jnp.zeros(output_shape(image, grid.shape[:-1]), footprints.grid.dtype)
-    levels = definitions.levels(plan.spatial, plan.coords, plan.align_corners, call.bounds.deepest)
+    levels = definitions.levels(plan.spatial, plan.coords, plan.align_corners, deepest_level(call))
     for n, level in enumerate(levels):
         if n:
             image = halved(image.astype(total.dtype))
@@ -199,7 +170,7 @@ def add_level(
 
         return jax.lax.cond(jnp.any(exists), sampled, lambda: total)
 
-    return accumulate(add, total, indices_of(call.bounds.most), 1)
+    return accumulate(add, total, samples_of(call), 1)
 
 
 def indices_of(counts: Sequence[int]) -> list[tuple[int, ...]]:
@@ -232,7 +203,8 @@ def vote(image: Array, grid: Array, call: Call) -> Array:
     plan, real, footprints = call.plan, real_type(call), footprints_of(grid, call)
     shape = output_shape(image, grid.shape[:-1])
     axes = [k for k, method in enumerate(plan.methods) if method.votes]
-    corners = indices_of((*call.bounds.most, *(2,) * len(axes)))
+    neighbours = indices_of((2,) * len(axes))
+    corners = [(*index, *upper) for index in samples_of(call) for upper in neighbours]
     margin = definitions.tie(plan.spatial, float(np.finfo(real).eps))
     margins = jnp.where(footprints.share < 1, margin, 0.0).astype(real)[:, np.newaxis]
 

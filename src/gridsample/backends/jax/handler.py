@@ -64,6 +64,9 @@ LAUNCH = Record(
     arrays="int64",
     zeros="*int64",  # results that are set to 0 before: the number of each, and its bytes
     zeroed="int64",
+    needed="int64",  # bits, of which reports must have one; 0 to run in any case
+    report="int64",  # the result with a word of bits from each task
+    reported="int64",  # the number of words
 )
 ARGUMENT, RESULT, ADDRESS = range(3)
 # What threads share: counters, and then the record of the program (`run.HEAD`).
@@ -120,6 +123,7 @@ class Writer:
         self.interface, self.libc, self.task = interface, libc, task
         self.frame = Pointer(self.function.argument, "int64")
         self.launch = self.function.scratch("int64", 1)  # the address of the current launch
+        self.reported = self.function.scratch("int64", 1)  # the bits of all reports
 
     def number(self, value: int) -> Value:
         """A constant."""
@@ -142,12 +146,17 @@ class Writer:
         stage = frame.cast("int32").load(STAGE // 4)
         # Other stages, and queries, have no launch to run.
         self.launch.store(self.number(0))
+        self.reported.store(self.number(0))
         with function.when(stage == EXECUTE), function.when(frame.load(CONTEXT // SLOT) != 0):
             value = self.follow(frame, ATTRIBUTES, 0, SCALAR_VALUE)
             self.launch.store(value.load())
         with function.until(lambda: self.launch.load() == 0):
             launch = LAUNCH.read(function.at_address(self.launch.load(), "int64"))
-            self.run(launch)
+            with function.when(
+                (launch.needed == 0) | ((launch.needed & self.reported.load()) != 0)
+            ):
+                self.run(launch)
+                self.collect(launch)
             self.launch.store(launch.next)
         function.result = self.number(0)  # no error
         return function
@@ -183,6 +192,12 @@ class Writer:
             with function.until(lambda: running.fetch_add(0, ordered=True) == 0):
                 function.invoke(self.libc["sched_yield"])
             release(function, shared, self.libc)
+
+    def collect(self, launch: Any) -> None:
+        """Add the bits that the tasks of a launch report."""
+        with self.function.loop(0, launch.reported) as loop:
+            report = self.function.at_address(self.buffer(RESULT, launch.report), "int64")
+            self.reported.store(self.reported.load() | report.load(loop.index))
 
     def ask(self, name: str, *arguments: Value) -> Value:
         """Call a function of XLA's, and return whether it failed."""
@@ -344,11 +359,16 @@ class Step(NamedTuple):
         launch: the launch.
         places: an argument, a result, constants, or None, for each array of its program.
         cleared: the bytes of results that are set to 0 before, by their numbers.
+        report: the number of the result in which each task reports bits, if they do.
+        needed: bits, of which earlier steps must have reported one for this one to run; 0 if it
+            runs in any case.
     """
 
     launch: Launch
     places: Sequence[Place | np.ndarray[Any, Any] | None]
     cleared: dict[int, int]
+    report: int | None = None
+    needed: int = 0
 
 
 def threads_of(step: Step) -> int:
@@ -401,4 +421,7 @@ def record_of(step: Step, scratch: int, following: int) -> StoredRecord:
         arrays=len(places),
         zeros=np.array([*step.cleared.items()], np.int64).reshape(-1, 2),
         zeroed=len(step.cleared),
+        needed=step.needed,
+        report=step.report or 0,
+        reported=0 if step.report is None else launch.tasks,
     )

@@ -5,13 +5,14 @@ They serve devices other than the CPU, programs that are exported, and sizes tha
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from gridsample.backends.jax import labels
+from gridsample.backends.jax import footprints, labels
 from gridsample.backends.jax.taps import (
     Array,
     Call,
@@ -34,6 +35,10 @@ def gather(image: Array, grid: Array, call: Call, dtype: Any) -> Array:
     shape = output_shape(image, grid.shape[:-1])
     if 0 in shape:
         return jnp.zeros(shape, dtype)
+    if call.plan.footprint is not None:
+        if call.plan.votes:
+            return footprints.vote(image, grid, call)
+        return stored(footprints.mean(image, grid, call), dtype, call)
     if call.plan.votes:
         return labels.vote(image, grid, call)
     real = real_type(call)
@@ -57,6 +62,25 @@ def backward(
 ) -> list[Array]:
     """Compute the needed gradients of `gather`, in the dtype of sums."""
     real = real_type(call)
+    sampled, arrays = as_function(image, grid, call, needed)
+    _, transpose = jax.vjp(sampled, *arrays)
+    return [*transpose(values.astype(real))]
+
+
+def tangent(
+    image: Array, grid: Array, *tangents: Array, call: Call, dtype: Any, needed: tuple[bool, bool]
+) -> Array:
+    """The derivative of `gather` along tangents of the grid, and of the image if it is needed."""
+    sampled, arrays = as_function(image, grid, call, (needed[0], True))
+    moves = [move.astype(array.dtype) for move, array in zip(tangents, arrays, strict=True)]
+    return jax.jvp(sampled, arrays, moves)[1].astype(dtype)
+
+
+def as_function(
+    image: Array, grid: Array, call: Call, needed: tuple[bool, bool]
+) -> tuple[Callable[..., Array], list[Array]]:
+    """Return `gather` as a function of the arrays that are needed, and these, in sums' dtype."""
+    real = real_type(call)
     image = image.astype(real)
     arrays = [image] * needed[0] + [grid.astype(real)] * needed[1]
 
@@ -64,8 +88,7 @@ def backward(
         source = arrays[0] if needed[0] else image
         return gather(source, arrays[-1] if needed[1] else grid, call, real)
 
-    _, transpose = jax.vjp(sampled, *arrays)
-    return [*transpose(values.astype(real))]
+    return sampled, arrays
 
 
 # Integers -----------------------------------------------------------------------------------------

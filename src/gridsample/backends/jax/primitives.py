@@ -10,7 +10,8 @@ grid, it is gather with an order raised by one; the same holds for scatter.  Der
 `tangent_p` and `backward_p` are those of their formulas in terms of gather and scatter.
 
 On the CPU, these are programs (`programs`); elsewhere, and where a size is not known or a program
-is exported, operations of `jax.numpy` (`sampling`).  Images are real, and calls without footprints.
+is exported, operations of `jax.numpy` (`plain`).  Images are real.  With footprints, derivatives of
+higher order are those of these operations.
 """
 
 from __future__ import annotations
@@ -76,6 +77,8 @@ def along(points: Array, axis: int) -> Array:
 def tangent_formula(image: Array, grid: Array, *tangents: Array, call: Call, dtype: Any,
                     needed: tuple[bool, bool]) -> Array:  # fmt: skip
     """The derivative of gather along tangents of the grid, and of the image if it is needed."""
+    if call.plan.footprint is not None:
+        return plain.tangent(image, grid, *tangents, call=call, dtype=dtype, needed=needed)
     real = real_type(call)
     total: Any = 0
     if needed[0]:
@@ -88,6 +91,8 @@ def tangent_formula(image: Array, grid: Array, *tangents: Array, call: Call, dty
 def backward_formula(values: Array, image: Array, grid: Array, *, call: Call,
                      needed: tuple[bool, bool]) -> list[Array]:  # fmt: skip
     """The gradients of gather, in the dtype of sums."""
+    if call.plan.footprint is not None:
+        return plain.backward(values, image, grid, call, needed)
     real = real_type(call)
     results = [scatter(values, grid, call)] if needed[0] else []
     if needed[1]:
@@ -197,6 +202,8 @@ def tangent_transpose(ct: Any, image: Array, grid: Array, *tangents: Any, call: 
 
 def scatter_jvp(primals: Any, tangents: Any, *, call: Call, **_: Any) -> Any:
     """Differentiate scatter."""
+    if call.plan.footprint is not None:
+        return formula_jvp(scatter_p, plain.scatter, primals, tangents, call=call)
     (values, grid), (values_tangent, grid_tangent) = primals, tangents
     image, terms = bind(scatter_p, values, grid, call=call), []
     if not is_zero(values_tangent):

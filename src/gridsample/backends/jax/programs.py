@@ -7,67 +7,27 @@ of its arrays, which XLA stores in C order, and calls the handler with their add
 from __future__ import annotations
 
 import functools
-import math
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
-import jax
 import numpy as np
 
-from gridsample.backends.jax import handler
+from gridsample.backends.jax import footprint_programs
 from gridsample.backends.jax.handler import ARGUMENT, RESULT, Place, Step
+from gridsample.backends.jax.launches import (
+    Form,
+    Prepared,
+    Results,
+    fill_numbers,
+    form_of,
+    layout_of,
+    outside_of,
+)
 from gridsample.backends.jax.sharding import Axes, Names, partitioned
 from gridsample.backends.jax.taps import Array, Call, real_type, with_sizes
 from gridsample.kernels import forks, on_cpu
 from gridsample.kernels import threads as pool
-from gridsample.kernels.memory import Layout
-
-Shape = tuple[int, ...]
-# The shape and the dtype of an array.
-Form = tuple[Shape, np.dtype[Any]]
-
-
-def form_of(array: Array) -> Form:
-    """The shape and the dtype of an array."""
-    return tuple(array.shape), np.dtype(array.dtype)
-
-
-def layout_of(form: Form) -> Layout:
-    """The layout of an array in C order."""
-    shape, dtype = form
-    steps = [dtype.itemsize * math.prod(shape[k + 1 :]) for k in range(len(shape))]
-    return shape, tuple(steps), dtype
-
-
-class Prepared(NamedTuple):
-    """Launches that are stored for ever, because XLA's programs have their address.
-
-    Attributes:
-        address: the address of the first.
-        results: the forms of the results; that of scratch memory, if it is needed, comes last.
-        number: how many results there are without scratch memory.
-    """
-
-    address: int
-    results: tuple[Form, ...]
-    number: int
-
-    def call(self, *arrays: Array) -> list[Array]:
-        """Call the handler."""
-        types = [jax.ShapeDtypeStruct(*form) for form in self.results]
-        call = jax.ffi.ffi_call(handler.NAME, types)
-        return list(call(*arrays, launch=np.int64(self.address)))[: self.number]
-
-
-def prepared(steps: Sequence[Step], *results: Form) -> Prepared:
-    """Store steps, which share scratch memory."""
-    size, count = handler.scratch_of(steps), len(results)
-    scratch = ((size,), np.dtype(np.uint8))
-    return Prepared(
-        handler.stored(steps, count), (*results, scratch) if size else tuple(results), count
-    )
-
 
 # Gather -------------------------------------------------------------------------------------------
 
@@ -76,35 +36,27 @@ def prepared(steps: Sequence[Step], *results: Form) -> Prepared:
 def gather_step(call: Call, image: Form, grid: Form, out: Form) -> Prepared:
     """Prepare a gather."""
     from gridsample.kernels.sampling.calls import prepare_gather
-    from gridsample.kernels.sampling.preparing import numbers_of_planes
 
-    plan, fill = call.plan, fill_numbers(call)
     launch = prepare_gather(
-        plan, call.order, *map(layout_of, (image, grid, out)), False, fill is not None
-    )
-    outside = numbers_of_planes(plan, call.order, image[1], fill, None)
-    if call.tangent:
-        outside = tuple(np.zeros_like(numbers) for numbers in outside)
-    places: list[Any] = [Place(ARGUMENT, 0), Place(ARGUMENT, 1), Place(RESULT, 0), *outside]
-    return prepared([Step(launch, places, {})], out)
-
-
-def fill_numbers(call: Call) -> np.ndarray[Any, Any] | None:
-    """The fill value of each channel; None if it is 0."""
-    if not call.fill:
-        return None
-    return np.broadcast_to(np.array(call.fill), (call.plan.channels,))
+        call.plan, call.order, layout_of(image, call.last), layout_of(grid),
+        layout_of(out, call.last), False, bool(call.fill),
+    )  # fmt: skip
+    places = [Place(ARGUMENT, 0), Place(ARGUMENT, 1), Place(RESULT, 0), *outside_of(call, image[1])]
+    return Results(out).prepared([Step(launch, places, {})])
 
 
 def gather(image: Array, grid: Array, call: Call, dtype: Any) -> Array:
     """Sample a real image at a grid's points, in a dtype: see `sampling.gather`."""
-    if call.plan.nearest and image.dtype != dtype:
+    footprint = call.plan.footprint is not None
+    if call.plan.nearest and image.dtype != dtype and not footprint:
         image = image.astype(dtype)
 
     def sample(image: Array, grid: Array) -> list[Array]:
         part = with_sizes(call, image.shape, grid.shape)
-        form = part.plan.shape, np.dtype(dtype)
-        return gather_step(part, form_of(image), form_of(grid), form).call(image, grid)
+        forms = form_of(image), form_of(grid), (part.plan.shape, np.dtype(dtype))
+        if footprint:
+            return footprint_programs.gather_steps(part, *forms).call(image, grid)
+        return gather_step(part, *forms).call(image, grid, last=(0, 2) if call.last else ())
 
     of_image, of_grid, of_values, whole = axes_of(call)
     axes = Axes((of_image, of_grid), (of_values,), whole)
@@ -119,8 +71,8 @@ def axes_of(call: Call) -> tuple[Names, Names, Names, Names]:
     of_image = ("n" if plan.image_items == plan.items else "i", "c", *spatial)
     of_grid = ("n" if plan.grid_items == plan.items else "g", *points, "d")
     whole = [*spatial, "d", *({"i", "g"} & {of_image[0], of_grid[0]})]
-    if plan.coords == "displacement":  # from the points' own indices
-        whole += points
+    if plan.coords == "displacement" or plan.footprint is not None:
+        whole += points  # which depend on the points' own indices, or on their neighbours
     if len(call.fill) > 1:
         whole.append("c")
     return of_image, of_grid, ("n", "c", *points), tuple(whole)
@@ -138,26 +90,26 @@ def backward_steps(
     from gridsample.kernels.sampling.division import Sweep, with_own_grids
     from gridsample.kernels.sampling.preparing import dropped_of
 
-    fill, threads = fill_numbers(call), pool.cores()
     plan = replace(call.plan, real=np.dtype(real_type(call)))
     plan, grid_layout = with_own_grids(plan, layout_of(grid), False)
     sums: Form = image[0], plan.real
     by_points: Form = (plan.grid_items, *plan.out, len(plan.spatial)), plan.real
-    results = tuple(form for form, need in zip((sums, by_points), needed, strict=True) if need)
+    results = Results(*[form for form, need in zip((sums, by_points), needed, strict=True) if need])
     sweep = Sweep(
-        layout_of(image), grid_layout, layout_of(values), False, fill is not None, needed, threads
-    )
+        layout_of(image, call.last), grid_layout, layout_of(values, call.last), False,
+        bool(call.fill), needed, pool.cores(),
+    )  # fmt: skip
     launches = prepare_derivatives("backward", plan, call.order, sweep)
-    reads = needed[1]
     places = [
-        Place(ARGUMENT, 2) if reads else None, Place(ARGUMENT, 1), Place(ARGUMENT, 0),
+        Place(ARGUMENT, 2) if needed[1] else None, Place(ARGUMENT, 1), Place(ARGUMENT, 0),
         Place(RESULT, 0) if needed[0] else None,
         Place(RESULT, int(needed[0])) if needed[1] else None,
-        dropped_of(plan, fill),
+        dropped_of(plan, fill_numbers(call)),
     ]  # fmt: skip
-    cleared = {k: math.prod(form[0]) * form[1].itemsize for k, form in enumerate(results)}
-    steps = [Step(launch, places, {} if k else cleared) for k, launch in enumerate(launches)]
-    return prepared(steps, *results)
+    steps = [
+        Step(launch, places, {} if k else results.cleared()) for k, launch in enumerate(launches)
+    ]
+    return results.prepared(steps)
 
 
 def backward(
@@ -167,11 +119,7 @@ def backward(
 
     def differentiate(values: Array, image: Array, grid: Array) -> list[Array]:
         part = with_sizes(call, image.shape, grid.shape)
-        forms = form_of(image), form_of(grid), form_of(values)
-        gradients = backward_steps(part, *forms, needed).call(values, grid, image)
-        if needed[1] and gradients[-1].shape[0] != grid.shape[0]:
-            gradients[-1] = gradients[-1].sum(0, keepdims=True)
-        return gradients
+        return gradients(part, form_of(image), needed, values, grid, image)
 
     of_image, of_grid, of_values, whole = axes_of(call)
     results = [names for names, need in zip((of_image, of_grid), needed, strict=True) if need]
@@ -185,22 +133,40 @@ def scatter(values: Array, grid: Array, call: Call) -> Array:
     def add(values: Array, grid: Array) -> list[Array]:
         items = 1 if call.plan.image_items == 1 else values.shape[0]
         shape = items, values.shape[1], *call.plan.spatial
-        part = with_sizes(call, shape, grid.shape)
         image: Form = shape, np.dtype(real_type(call))  # which is not read
-        forms = image, form_of(grid), form_of(values)
-        return backward_steps(part, *forms, (True, False)).call(values, grid)
+        part = with_sizes(call, shape, grid.shape)
+        return gradients(part, image, (True, False), values, grid)
 
     of_image, of_grid, of_values, whole = axes_of(call)
     axes = Axes((of_values, of_grid), (of_image,), whole)
     return partitioned(add, axes, (values, grid))[0]
 
 
-def serves(*avals: Any, call: Call, **parameters: Any) -> bool:
+def gradients(
+    call: Call, image: Form, needed: tuple[bool, bool], values: Array, grid: Array, *images: Array
+) -> list[Array]:
+    """Call the handler for the needed gradients of gather; for the grid's, with the image."""
+    forms = image, form_of(grid), form_of(values)
+    if call.plan.footprint is not None:
+        return footprint_programs.gradients(call, *forms, needed, values, grid, *images)
+    arrays = values, grid, *images[: needed[1]]
+    last = (0, *range(2, len(arrays) + needed[0])) if call.last else ()
+    results = backward_steps(call, *forms, needed).call(*arrays, last=last)
+    if needed[1] and results[-1].shape[0] != grid.shape[0]:
+        results[-1] = results[-1].sum(0, keepdims=True)
+    return results
+
+
+def serves(*avals: Any, call: Call, dtype: Any = None, **parameters: Any) -> bool:
     """Whether the CPU kernels compute a call as launches that are known before it runs."""
     on_cpu()
     from gridsample.kernels.sampling.preparing import vanishes
 
-    return call.plan.footprint is None and not vanishes(call.plan, call.order)
+    plan = call.plan
+    if plan.footprint is None:
+        return not vanishes(plan, call.order)
+    # Large integers are copied where a footprint is a single pixel, and are no sums.
+    return not (plan.nearest and avals[0].dtype.kind in "iu" and avals[0].dtype.itemsize > 2)
 
 
 # The prefilter ------------------------------------------------------------------------------------
@@ -225,7 +191,7 @@ def prefilter_steps(
             return None
         source = Place(RESULT, 0) if k else Place(ARGUMENT, 0)
         steps.append(Step(step.launch, [source, Place(RESULT, 0)], {}))
-    return prepared(steps, image) if steps else None
+    return Results(image).prepared(steps) if steps else None
 
 
 def prefilter(image: Array, **options: Any) -> Array:

@@ -1,4 +1,8 @@
-"""Resizing of JAX arrays: each axis is multiplied by its band of weights."""
+"""Resizing of JAX arrays: each axis is multiplied by its band of weights.
+
+The bands of all axes, and votes of labels, are primitives: on the CPU, these are programs
+(`resizing_programs`), elsewhere operations of `jax.numpy`.
+"""
 
 from __future__ import annotations
 
@@ -9,18 +13,24 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.extend.core import Primitive
+from jax.interpreters import ad, batching
 
-from gridsample.backends.jax import filtering
+from gridsample.backends.jax import filtering, resizing_programs
 from gridsample.backends.jax.labels import elect
+from gridsample.backends.jax.launches import form_of
+from gridsample.backends.jax.lowering import bind, like, lower
 from gridsample.backends.jax.plain import is_integer, saturated
 from gridsample.backends.jax.sampling import is_complex, joined, parted
+from gridsample.backends.jax.sharding import Axes, partitioned
 from gridsample.backends.jax.taps import with_promotion
 from gridsample.definitions import tables
 from gridsample.definitions.bands import Band
+from gridsample.definitions.methods import NEAREST
 from gridsample.definitions.options import Resizing
 from gridsample.definitions.plan import WIDE_TYPES
-from gridsample.definitions.splines import Prefilter
-from gridsample.definitions.tables import AxisMap
+from gridsample.definitions.tables import Axis, AxisMap
+from gridsample.kernels import of_resizing
 
 Array = Any
 # More taps than these are summed by a loop.
@@ -37,36 +47,65 @@ def resize(image: Array, options: Resizing, transposed: bool) -> Array:
         return jnp.zeros((*image.shape[:2], *options.size), image.dtype)
     if is_complex(image.dtype):
         return joined(resize(parted(image), options, transposed))
-    inputs, outputs = tuple(image.shape[2:]), tuple(options.size)
-    if transposed:
-        inputs, outputs = outputs, inputs
-    maps = tables.axis_maps(
-        inputs, outputs, options.methods, options.align_corners, options.antialias,
-        options.scales, transposed,
-    )  # fmt: skip
+    spatial, dtype = tuple(image.shape[2:]), image.dtype
     if tables.votes(options.methods):
-        return vote(image, maps)
-    if options.rounding != "exact" and is_integer(image.dtype):
-        for axis in tables.rounded_order(inputs, outputs, options.rounding):
-            image = applied(image, [axis], maps)
+        return bind(vote_p, image, options=options)
+    maps = maps_of(spatial, options, transposed)
+    if options.rounding != "exact" and is_integer(dtype):
+        if not of_resizing().are_fixed(dtype, [axis_map.band for axis_map in maps]):
+            options = options._replace(rounding="exact")
+        for axis in tables.rounded_order(spatial, options.size, options.rounding):
+            image = applied(image, [axis], options, transposed, dtype)
         return image
-    # Axes that shrink come first, because less is left to do for the others.
-    axes = sorted(range(len(maps)), key=lambda k: maps[k].outputs / maps[k].inputs)
-    return applied(image, axes, maps)
+    options = options._replace(rounding="exact")
+    return applied(image, range(len(maps)), options, transposed, dtype)
 
 
-def applied(image: Array, axes: Sequence[int], maps: Sequence[AxisMap]) -> Array:
-    """Apply the maps of some axes, and convert the result to the image's dtype."""
-    axes = [axis for axis in axes if not maps[axis].is_identity]
-    dtype = image.dtype
-    copies = all(maps[k].before is maps[k].after is None and maps[k].band.copies for k in axes)
-    if not copies:
-        image = image.astype(sum_type(dtype))
+def applied(
+    image: Array, axes: Sequence[int], options: Resizing, transposed: bool, dtype: Any
+) -> Array:
+    """Apply the maps of some axes: after @ band @ before; the result has a dtype."""
+    maps, real = maps_of(tuple(image.shape[2:]), options, transposed), sum_type(dtype)
     for axis in axes:
-        image = mapped(image, axis + 2, maps[axis])
-    if copies:
+        if before := maps[axis].before:
+            image = filtering.filtered_by(image.astype(real), axis + 2, before)
+    filters = [axis for axis in axes if maps[axis].after]
+    image = bind(
+        bands_p, image, options=options, transposed=transposed, axes=tuple(axes),
+        dtype=np.dtype(real if filters else dtype),
+    )  # fmt: skip
+    for axis in filters:
+        image = filtering.filtered_by(image, axis + 2, maps[axis].after)
+    return stored(image, dtype)
+
+
+def stored(image: Array, dtype: Any) -> Array:
+    """Convert sums to a dtype; integers are rounded and saturate."""
+    if image.dtype == dtype:
         return image
     return saturated(image, dtype) if is_integer(dtype) else image.astype(dtype)
+
+
+def maps_of(spatial: tuple[int, ...], options: Resizing, transposed: bool) -> list[AxisMap]:
+    """The map of each axis of an image."""
+    sizes = (options.size, spatial) if transposed else (spatial, options.size)
+    return tables.axis_maps(
+        *sizes, options.methods, options.align_corners, options.antialias, options.scales,
+        transposed,
+    )  # fmt: skip
+
+
+@functools.lru_cache(maxsize=256)
+def bands_of(
+    spatial: tuple[int, ...], options: Resizing, transposed: bool, axes: tuple[int, ...]
+) -> tuple[AxisMap, ...]:
+    """The maps of some axes of an image without their prefilters; other axes do not change."""
+    return tuple(
+        AxisMap(None, None, axis_map.axis, axis_map.transposed, axis_map.table)
+        if k in axes
+        else tables.axis_map(Axis(spatial[k], spatial[k], NEAREST))
+        for k, axis_map in enumerate(maps_of(spatial, options, transposed))
+    )
 
 
 def sum_type(dtype: Any) -> Any:
@@ -75,18 +114,26 @@ def sum_type(dtype: Any) -> Any:
     return jax.dtypes.canonicalize_dtype(np.float64 if is_wide else np.float32)
 
 
-def mapped(image: Array, axis: int, axis_map: AxisMap) -> Array:
-    """Apply the map of an axis: after @ band @ before."""
-    image = prefiltered(image, axis, axis_map.before)
-    return prefiltered(banded(image, axis, axis_map.band), axis, axis_map.after)
+# Operations of `jax.numpy` ------------------------------------------------------------------------
 
 
-def prefiltered(image: Array, axis: int, prefilter: Prefilter | None) -> Array:
-    """Apply a prefilter to an axis, if there is one."""
-    if prefilter is None:
-        return image
-    order, extended, adjoint = prefilter.options
-    return filtering.coefficients(image, order, (extended,), (axis,), adjoint)
+def plain(
+    image: Array, *, options: Resizing, transposed: bool, axes: tuple[int, ...], dtype: Any
+) -> Array:
+    """Multiply the axes of an image by their bands."""
+    return multiplied(image, bands_of(tuple(image.shape[2:]), options, transposed, axes), dtype)
+
+
+def multiplied(image: Array, maps: Sequence[AxisMap], dtype: Any) -> Array:
+    """Multiply the axes of an image by the bands of maps; the result has a dtype."""
+    # Axes that shrink come first, because less is left to do for the others.
+    axes = sorted(range(len(maps)), key=lambda k: maps[k].outputs / maps[k].inputs)
+    axes = [axis for axis in axes if not maps[axis].is_identity]
+    if image.dtype != dtype or not all(maps[axis].band.copies for axis in axes):
+        image = image.astype(sum_type(image.dtype))
+    for axis in axes:
+        image = banded(image, axis + 2, maps[axis].band)
+    return stored(image, dtype)
 
 
 def banded(image: Array, axis: int, band: Band) -> Array:
@@ -117,17 +164,122 @@ def banded(image: Array, axis: int, band: Band) -> Array:
 # Labels -------------------------------------------------------------------------------------------
 
 
-def vote(image: Array, maps: Sequence[AxisMap]) -> Array:
+def vote(image: Array, *, options: Resizing) -> Array:
     """Return the label with the largest sum of weights; the smallest one of several wins.
 
     One label of the image is weighed after the other.
     """
+    maps, real = vote_maps(image, options), jax.dtypes.canonicalize_dtype(np.float64)
     shape = (*image.shape[:2], *[axis_map.outputs for axis_map in maps])
-    axes, real = range(len(maps)), jax.dtypes.canonicalize_dtype(np.float64)
 
     def weigh(label: Array) -> tuple[Array, Array, Array]:
         greater = image > label
         following = jnp.min(jnp.where(greater, image, jnp.max(image)))
-        return applied((image == label).astype(real), axes, maps), jnp.any(greater), following
+        return multiplied((image == label).astype(real), maps, real), jnp.any(greater), following
 
     return elect(jnp.min(image), weigh, shape, jnp.asarray(TIE * np.finfo(real).eps, real))
+
+
+def vote_maps(image: Any, options: Resizing) -> tuple[AxisMap, ...]:
+    """The maps by which labels are weighed."""
+    return bands_of(tuple(image.shape[2:]), options, False, tuple(range(len(options.size))))
+
+
+# Programs -----------------------------------------------------------------------------------------
+
+
+def program(
+    image: Array, *, options: Resizing, transposed: bool, axes: tuple[int, ...], dtype: Any
+) -> Array:
+    """Multiply the axes of an image by their bands."""
+    last, maps = options.channel_axis == -1, bands_of(image.shape[2:], options, transposed, axes)
+    real = np.dtype(sum_type(image.dtype))
+
+    def compute(image: Array) -> list[Array]:
+        steps = resizing_programs.steps_of(
+            maps, form_of(image), np.dtype(dtype), real, options.rounding, last
+        )
+        return [image] if steps is None else steps.call(image, last=(0, 1) if last else ())
+
+    return on_shards(compute, image, maps)
+
+
+def vote_program(image: Array, *, options: Resizing) -> Array:
+    """Return the label with the largest sum of weights; the smallest one of several wins."""
+    last, maps = options.channel_axis == -1, vote_maps(image, options)
+
+    def compute(image: Array) -> list[Array]:
+        steps = resizing_programs.vote_steps(maps, form_of(image), last)
+        return steps.call(image, last=(0, 1) if last else ())
+
+    return on_shards(compute, image, maps)
+
+
+def on_shards(compute: Any, image: Array, maps: Sequence[AxisMap]) -> Array:
+    """Resize the shards of an image; an axis that changes is needed as a whole."""
+    changing = [k for k, axis_map in enumerate(maps) if not axis_map.is_identity]
+    names = ("n", "c", *[f"s{k}" for k in range(len(maps))])
+    results = (*names[:2], *[f"r{k}" if k in changing else f"s{k}" for k in range(len(maps))])
+    whole = tuple(f"{kind}{k}" for k in changing for kind in "sr")
+    return partitioned(compute, Axes((names,), (results,), whole), [image])[0]
+
+
+# The primitives -----------------------------------------------------------------------------------
+
+Zero: Any = ad.Zero
+bands_p = Primitive("gridsample_resize")
+vote_p = Primitive("gridsample_resize_labels")
+
+
+def shape_of(
+    image: Any, *, options: Resizing, dtype: Any = None, axes: Any = None, **_: Any
+) -> Any:
+    """The resized image."""
+    size = [
+        m if axes is None or k in axes else n
+        for k, (n, m) in enumerate(zip(image.shape[2:], options.size, strict=True))
+    ]
+    return like(image, (*image.shape[:2], *size), dtype)
+
+
+def transpose(
+    ct: Any, image: Any, *, options: Resizing, transposed: bool, dtype: Any, devices: Any,
+    **parameters: Any,
+) -> Any:  # fmt: skip
+    """Transpose the bands."""
+    options = options._replace(size=tuple(image.aval.shape[2:]))
+    result = bind(
+        bands_p, ct, options=options, transposed=not transposed, dtype=image.aval.dtype,
+        **parameters,
+    )  # fmt: skip
+    return [result]
+
+
+def batch(
+    primitive: Primitive, arrays: Sequence[Array], batches: Sequence[int], *, devices: Any,
+    **parameters: Any,
+) -> Any:  # fmt: skip
+    """Resize a batch as items."""
+    image = jnp.moveaxis(arrays[0], batches[0], 0)
+    result = bind(primitive, image.reshape(-1, *image.shape[2:]), **parameters)
+    return result.reshape(*image.shape[:2], *result.shape[1:]), 0
+
+
+def vote_jvp(primals: Any, _: Any, *, devices: Any, **parameters: Any) -> Any:
+    """Labels have no derivative."""
+    labels = bind(vote_p, *primals, **parameters)
+    return labels, Zero.from_primal_value(labels)
+
+
+def votes_of_few(image: Any, *, options: Resizing, **_: Any) -> bool:
+    """Whether the CPU kernels resize labels without knowing their values."""
+    return resizing_programs.range_of(vote_maps(image, options), np.dtype(image.dtype)) is not None
+
+
+for primitive in (bands_p, vote_p):
+    primitive.def_abstract_eval(shape_of)
+    batching.primitive_batchers[primitive] = functools.partial(batch, primitive)
+ad.deflinear2(bands_p, transpose)
+ad.primitive_jvps[vote_p] = vote_jvp
+lower(bands_p, program, plain, lambda *avals, **parameters: True)
+lower(vote_p, vote_program, vote, votes_of_few)

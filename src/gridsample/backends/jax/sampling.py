@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from gridsample.backends.jax import batching, footprints, plain, primitives
+from gridsample.backends.jax import batching, primitives
 from gridsample.backends.jax.taps import Array, Call, output_shape, real_type, with_promotion
 
 batching.register()
@@ -56,11 +56,7 @@ def gather(image: Array, grid: Array, call: Call, dtype: Any) -> Array:
         return jnp.zeros(shape, dtype)
     if is_complex(image.dtype):
         return joined(gather(parted(image), grid, parts_of(call), real)).astype(dtype)
-    if call.plan.footprint is None:
-        return primitives.gather(image, grid, call, dtype)
-    if call.plan.votes:
-        return footprints.vote(image, grid, call)
-    return plain.stored(footprints.mean(image, grid, call), dtype, call)
+    return primitives.gather(image, grid, call, dtype)
 
 
 @with_promotion

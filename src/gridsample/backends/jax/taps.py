@@ -48,15 +48,15 @@ class Call(NamedTuple):
         plan: the plan.
         order: the order of the derivative along each axis, x first.
         fill: the fill value: empty for 0, one number, or one per channel.
-        bounds: how many samples footprints can have (`footprints.Bounds`).
         tangent: whether the call is linear in the image: what is outside, or has no position, is 0.
+        last: whether channels come last in memory, in the caller's image and in the result.
     """
 
     plan: Plan
     order: tuple[int, ...]
     fill: tuple[Any, ...] = ()
-    bounds: Any = None
     tangent: bool = False
+    last: bool = False
 
 
 def with_sizes(call: Call, image: Sequence[int], grid: Sequence[int]) -> Call:

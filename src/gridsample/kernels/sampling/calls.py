@@ -123,7 +123,9 @@ def describe_source(
     if affine:
         rows = grid[0][1]
         order = AFFINE if rows == rank else PROJECTIVE
-        source = PointSource(order, element(plan.real), outputs.listed, wide)
+        # In a halved image, positions count its pixels, but maps have the units of the whole.
+        pixels = plan.coords == "pixel" and plan.footprint is None
+        source = PointSource(order, element(plan.real), outputs.listed, wide, pixels)
         return source, (rows * (rank + 1), 0, 0)
     spaces = spacing(grid)
     assert spaces is not None

@@ -1,0 +1,193 @@
+"""Antialiased sampling on the CPU: launches for each level of an image that points may need.
+
+A launch samples the points of one level, in a copy of the image that is halved so many times, and
+reports which levels there are.  Copies are made and sampled only where points need them.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from gridsample.backends.jax import footprints, resizing_programs
+from gridsample.backends.jax.handler import ARGUMENT, RESULT, Place, Step
+from gridsample.backends.jax.launches import (
+    Form,
+    Prepared,
+    Results,
+    bytes_of,
+    fill_numbers,
+    layout_of,
+    outside_of,
+)
+from gridsample.backends.jax.taps import Array, Call, real_type
+from gridsample.definitions import footprints as definitions
+from gridsample.kernels import threads as pool
+from gridsample.kernels.run import Launch
+
+# The bytes of what a task reports: a bit for each level that its points need, and others.
+WORD = 8
+
+
+def copies_of(
+    call: Call, image: Form, place: Place | None, results: Results
+) -> tuple[list[Form], list[Place | None], list[Step]]:
+    """Return the image and its halved copies, and the steps that make each from the one before.
+
+    There are no copies, but their forms, if the image is at no ``place``.
+    """
+    from gridsample.kernels.sampling.halving import copy_type
+
+    forms, places, steps = [image], [place], list[Step]()
+    for level in range(1, footprints.deepest_level(call) + 1):
+        shape = (*image[0][:2], *definitions.halved(forms[-1][0][2:]))
+        dtype = copy_type(image[1], level, np.dtype(call.plan.real))
+        forms.append((shape, dtype))
+        if place is not None:
+            place = results.between(bytes_of(forms[-1]))
+            launch = halving(forms[-2], forms[-1], np.dtype(call.plan.real))
+            deeper = (1 << 32) - (1 << level)
+            steps.append(Step(launch, [places[-1], place], {}, needed=deeper))
+        places.append(place)
+    return forms, places, steps
+
+
+def halving(source: Form, target: Form, real: np.dtype[Any]) -> Launch:
+    """Prepare the halving of an image, or its transpose if the result is larger."""
+    from gridsample.kernels.sampling.halving import halving_map
+
+    pairs = zip(source[0][2:], target[0][2:], strict=True)
+    maps = [halving_map(n, 1) if n >= m else halving_map(m, 1).transpose() for n, m in pairs]
+    return resizing_programs.band_launch(maps, source, target, real)
+
+
+def steps_of(
+    launches: Sequence[Sequence[Launch]], places: Sequence[Sequence[Place | Any]],
+    halvings: Sequence[Step], report: Place, cleared: dict[int, int],
+) -> list[Step]:  # fmt: skip
+    """Return the steps of all levels: the copy of each, if there is one, and its launches."""
+    steps = list[Step]()
+    for level, (some, arrays) in enumerate(zip(launches, places, strict=True)):
+        if level and halvings:
+            steps.append(halvings[level - 1])
+        for launch in some:
+            clears = {report.number: WORD * launch.tasks} | ({} if steps else cleared)
+            needed = 1 << level if level else 0
+            steps.append(Step(launch, [*arrays, report], clears, report.number, needed))
+    return steps
+
+
+@functools.cache
+def gather_steps(call: Call, image: Form, grid: Form, out: Form) -> Prepared:
+    """Prepare the means, or votes, over footprints."""
+    from gridsample.kernels.sampling.footprint_calls import prepare_footprints
+
+    results = Results(out)
+    forms, copies, halvings = copies_of(call, image, Place(ARGUMENT, 0), results)
+    launches = [
+        prepare_footprints(
+            call.plan, level, *map(layout_of, (form, grid, out)), False, bool(call.fill)
+        )
+        for level, form in enumerate(forms)
+    ]
+    report = results.between(WORD * max(launch.tasks for launch in launches))
+    others = [Place(ARGUMENT, 1), Place(RESULT, 0), *outside_of(call, image[1])]
+    places = [[copy, *others] for copy in copies]
+    steps = steps_of([[launch] for launch in launches], places, halvings, report, {})
+    return results.prepared(steps)
+
+
+@functools.cache
+def gradient_steps(
+    call: Call, image: Form, grid: Form, values: Form, needed: tuple[bool, bool]
+) -> Prepared:
+    """Prepare the needed gradients.
+
+    The results are those of the image and of its copies, those of the grid and of the footprints'
+    sides, and a report.
+    """
+    from gridsample.kernels.sampling.antialiasing import plan_sweep
+    from gridsample.kernels.sampling.division import Sweep
+    from gridsample.kernels.sampling.preparing import dropped_of
+
+    plan = replace(call.plan, real=np.dtype(real_type(call)))
+    call, rank = call._replace(plan=plan), len(plan.spatial)
+    levels = footprints.deepest_level(call) + 1
+    source = Place(ARGUMENT, 2) if needed[1] else None
+    by_points: Form = grid[0], plan.real
+    forms, _, _ = copies_of(call, image, None, Results())
+    results = [(shape, plan.real) for shape, _ in forms] * needed[0]
+    results += [by_points] * ((1 + rank) * needed[1])
+    sums = [Place(RESULT, k) if needed[0] else None for k in range(levels)]
+    first = levels * needed[0]
+    others = [Place(RESULT, first + k) if needed[1] else None for k in range(1 + rank)]
+    layouts = layout_of(image), layout_of(grid), layout_of(values)
+    sweep = Sweep(*layouts, False, bool(call.fill), needed, pool.cores())
+    launches = [
+        plan_sweep("footprint backward", plan, level, sweep._replace(image=layout_of(form)))
+        for level, form in enumerate(forms)
+    ]
+    tasks = max(launch.tasks for some in launches for launch in some)
+    arrays = Results(*results, ((tasks, WORD), np.dtype(np.uint8)))
+    _, copies, halvings = copies_of(call, image, source, arrays)
+    dropped = dropped_of(plan, fill_numbers(call))
+    places = [
+        [copy, Place(ARGUMENT, 1), Place(ARGUMENT, 0), total, others[0], dropped, *others[1:]]
+        for copy, total in zip(copies, sums, strict=True)
+    ]
+    report = Place(RESULT, arrays.number - 1)
+    return arrays.prepared(steps_of(launches, places, halvings, report, arrays.cleared()))
+
+
+def gradients(
+    call: Call, image: Form, grid: Form, values: Form, needed: tuple[bool, bool], *arrays: Array
+) -> list[Array]:
+    """Compute the needed gradients of means; the arrays are values, grid and, for both, image."""
+    *results, report = gradient_steps(call, image, grid, values, needed).call(
+        *arrays[: 2 + needed[1]]
+    )
+    levels, gradients = footprints.deepest_level(call) + 1, []
+    if needed[0]:
+        sums = results[:levels]
+        # The bits of all levels but the first.
+        used = jnp.any(report[:, :4] & np.array([254, 255, 255, 255], np.uint8) != 0)
+        total = sums[0]
+        if levels > 1:
+            total = jax.lax.cond(used, lambda: add_back(sums), lambda: total)
+        gradients.append(total)
+    if needed[1]:
+        gradient, *sides = results[levels * needed[0] :]
+        assert call.plan.footprint is not None
+        attached = call.plan.footprint.attached
+        gradients.append(add_sides(gradient, sides, arrays[1]) if attached else gradient)
+    return gradients
+
+
+def add_back(sums: Sequence[Array]) -> Array:
+    """Add the gradients of halved copies to that of the image, which comes first."""
+    total = sums[-1]
+    for larger in sums[-2::-1]:
+        forms = (total.shape, total.dtype), (larger.shape, larger.dtype)
+        results, launch = Results(forms[1]), halving(*forms, np.dtype(total.dtype))
+        step = Step(launch, [Place(ARGUMENT, 0), Place(RESULT, 0)], {})
+        total = larger + results.prepared([step]).call(total)[0]
+    return total
+
+
+def add_sides(gradient: Array, sides: Sequence[Array], grid: Array) -> Array:
+    """Add the gradients of sides, x first, to that of a grid: each is a difference of neighbours.
+
+    Points that are not finite are neighbours of none.
+    """
+    total = gradient
+    for k, side in enumerate(sides):
+        axis = grid.ndim - 2 - k
+        before, after = (footprints.neighbour(side, axis, by, 0) for by in (-1, 1))
+        total = total + before - after
+    return jnp.where(jnp.isfinite(grid).all(-1, keepdims=True), total, gradient)
