@@ -15,7 +15,7 @@ import gridsample
 from gridsample.definitions.bands import KEPT
 from gridsample.definitions.caches import cached_by_size
 from gridsample.definitions.tables import axis_map, band_of
-from gridsample.kernels.resize import lines, periodic, planning
+from gridsample.kernels.resize import lines, picking, planning
 from gridsample.kernels.vector import host
 
 Array = np.ndarray[Any, Any]
@@ -79,7 +79,7 @@ def test_weights_repeat_for_simple_factors(method: str) -> None:
         for smooth in (False, True):
             axis = described(n, m, method, antialias=smooth)
             if method in ("linear", "cubic") and m != 400:
-                assert periodic.periods_of(axis, False, lanes)
+                assert picking.repeated(axis, False, lanes)
             check(method, n, m, False, smooth)
 
 
@@ -90,17 +90,16 @@ def test_factors_that_are_rounded_do_not_repeat() -> None:
         described(2000, 2600, "linear", scale=1.3),
     ):
         for transposed in (False, True):
-            assert periodic.periods_of(axis, transposed, lanes) is None
-    assert periodic.periods_of(described(2001, 4003, "linear", scale=2.0), False, lanes)
+            assert picking.repeated(axis, transposed, lanes) is None
+    assert picking.repeated(described(2001, 4003, "linear", scale=2.0), False, lanes)
 
 
-def test_outputs_of_the_same_input_do_not_repeat() -> None:
-    """The window of a register must move, because the program divides by its step."""
+def test_lines_that_are_shorter_than_a_register() -> None:
+    """A window must not be wider than a line."""
     lanes = host().lanes("float32")
     for n, m in ((1, 1000), (3, 3000)):
         for method in ("nearest", "linear", "area"):
-            pattern = periodic.pattern_of(axis_map(described(n, m, method)).band, 1, lanes)
-            assert pattern is None or pattern.step > 0
+            assert picking.picking_of(axis_map(described(n, m, method)).band, 1, lanes) is None
             check(method, n, m, False, False)
     image = np.ones((1, 1, 1, 5), np.float32)
     result = gridsample.interpolate(image, (7, 900), mode="linear")

@@ -27,8 +27,15 @@ def apply(maps: Sequence[AxisMap], image: Array, result: Array, resizing: Resizi
     if votes(resizing.methods):
         of_labels().resize(maps, image, result, resizing.threads)
     else:
-        real = real_type(image.dtype)
-        of_resizing().resize(maps, image, result, real, resizing.threads, resizing.rounding)
+        apply_matrices(maps, image, result, resizing.threads, resizing.rounding)
+
+
+def apply_matrices(
+    maps: Sequence[AxisMap], image: Array, result: Array, threads: int | None = None,
+    rounding: str = "exact",
+) -> None:  # fmt: skip
+    """Apply a matrix to each axis of (N, C, *spatial), which has no labels."""
+    of_resizing().resize(maps, image, result, real_type(image.dtype), threads, rounding)
 
 
 @functools.lru_cache(maxsize=64)

@@ -38,9 +38,9 @@ class Traffic:
     """What was read from and written to stores.
 
     Attributes:
-        read: bytes of chunks as they are stored, that is compressed, and metadata.
-        written: the same.
-        reads: how often a chunk was read.
+        read: the number of bytes that were read, of compressed chunks and of metadata.
+        written: the number of bytes that were written, likewise.
+        reads: the number of reads of chunks.
         done: the chunks, or shards, that were written.
         done_before: those that an earlier run had written.
     """

@@ -240,7 +240,7 @@ def resolve_averaging(call: CheckedCall) -> tuple[Options, Averaging] | None:
     resolved, requested, rule = call.options, call.requested, call.rule
     drops = rule.missing is not None
     names = per_axis(rule.missing, len(resolved.mode), "padding_mode") if drops else ()
-    # What is dropped is either known or not.
+    # The kernel treats all dropped taps alike: their values are all known, or all ignored.
     mixed = any([name != MISSING and BOUNDARIES[name].drops for name in names])
     if call.counts_all() or mixed or any([number != number for number in call.fill]):
         return None

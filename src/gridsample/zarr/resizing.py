@@ -60,7 +60,7 @@ def resize(
         What was read and written.
 
     Raises:
-        FileError: the source is no Zarr store, or the output cannot be written.
+        FileError: the source is not a Zarr store, or the output cannot be written.
         MissingExtraError: `zarr` is not installed.
         TypeError: an argument is not accepted.
         ValueError: an argument is not accepted.

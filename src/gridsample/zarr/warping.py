@@ -94,8 +94,8 @@ def warp(
         transform: matrices (D + 1, D + 1) and `gridsample.world.Displacement`s from the output's
             world to the source's, the first applied first, in the order of the axes, such as
             `gridsample.io.rfc5.read_transformations` returns.
-        voxels: (D + 1, D + 1), from the output's pixels to pixels of the source, as the metadata of
-            the output shall say; None if both have the same place in the world.
+        voxels: (D + 1, D + 1), from the output's pixels to the source's pixels at the same place in
+            the world, for the metadata of the output; None for the identity.
         axes: the names of the source's axes, such as "cyx"; None for those in its metadata.
         layout: chunks, shards and Zarr version of the output.
         threads: how many chunks are computed at a time; None for one per core.

@@ -9,9 +9,19 @@ from typing import Any
 
 import numpy as np
 import pytest
-from vector_programs import LANES, Array, evaluate, padded, pairs, same_bits
+from vector_programs import LANES, Array, evaluate, padded, pairs, run, same_bits
 
-from gridsample.kernels.vector import Function, Value
+from gridsample.kernels.vector import (
+    Function,
+    Record,
+    Value,
+    compile,
+    host,
+    index_kind,
+    kind_of,
+    pick,
+    picks,
+)
 from gridsample.kernels.vector.numpy_target import Lanes
 
 FLOATS = ("float32", "float64")
@@ -301,6 +311,26 @@ def test_one_lane_is_broadcast() -> None:
     check_lanes(lambda a: a + a[1], a, lanes=4)
     check_lanes(lambda a: a[1] - a, a, lanes=4)
     check_lanes(lambda a: (a[1] < 1).select(a, a[2]), a, lanes=4)
+
+
+# Lanes that are picked by index -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 8])
+def test_lanes_of_registers_are_picked_by_index(count: int) -> None:
+    rng = np.random.default_rng(count)
+    for kind in filter(picks, map(kind_of, ("int16", "int32", "int64", "float32", "float64"))):
+        lanes, index = host().lanes(kind.name), index_kind(kind)
+        record = Record(source=f"*{kind.name}", places=f"*{index.name}", out=f"*{kind.name}")
+        function = Function("pick", lanes)
+        call = function.arguments(record)
+        registers = [call.source.load(k * lanes, lanes) for k in range(count)]
+        call.out.store(pick(registers, call.places.load(0, lanes)))
+        source = rng.integers(-9999, 9999, count * lanes).astype(kind.name)
+        places = rng.integers(0, source.size, lanes).astype(index.name)
+        out = np.zeros(lanes, kind.name)
+        run(compile(function), record, source=source, places=places, out=out)
+        same_bits(out, source[places])
 
 
 # Errors -------------------------------------------------------------------------------------------
