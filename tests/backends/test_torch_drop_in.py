@@ -168,7 +168,7 @@ def test_dtype_errors_have_torchs_exception_type(dtype: torch.dtype, place: str)
 # Coordinates that are nowhere ---------------------------------------------------------------------
 
 
-@pytest.mark.covering(ordinary=1, slow=2)
+@pytest.mark.covering
 @pytest.mark.parametrize("corners", [False, True])
 @pytest.mark.parametrize("boundary", cases.BOUNDARIES)
 @pytest.mark.parametrize("mode", cases.MODES)

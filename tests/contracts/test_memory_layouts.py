@@ -30,7 +30,7 @@ from gridsample.backends.torch.filtering import prefilter_by_matrices
 # Filters: every order of the axes, with every axis ------------------------------------------------
 
 
-@pytest.mark.covering(ordinary=0, slow=2)
+@pytest.mark.covering(ordinary=0)
 @pytest.mark.parametrize("rank", [3, 2, 4])  # the first case is that of ordinary runs
 @pytest.mark.parametrize("order", [3, 2, 4, 5])
 def test_filters_run_along_their_axis_in_every_layout(rank: int, order: int) -> None:
@@ -402,7 +402,7 @@ FORMS: dict[str, Callable[[Array], Array]] = {
 }
 
 
-@pytest.mark.covering(ordinary=1, slow=2)
+@pytest.mark.covering
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "uint16", "int64", "complex64"])
 @pytest.mark.parametrize("mode", ["nearest", "linear", "cubic", "lanczos4", "label"])

@@ -63,7 +63,7 @@ def coordinates(
     return grid[np.newaxis].astype(np.float32)
 
 
-@pytest.mark.covering(ordinary=1, slow=2)
+@pytest.mark.covering
 @pytest.mark.parametrize("rank", [1, 2, 3])
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("boundary", [*BOUNDARIES, "missing"])
@@ -100,7 +100,7 @@ def test_sampling_at_a_grid_matches_numpy_bit_for_bit(
     np.testing.assert_array_equal(result.compute(), expected)
 
 
-@pytest.mark.covering(ordinary=1, slow=2)
+@pytest.mark.covering
 @pytest.mark.parametrize("rank", [1, 2, 3])
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("boundary", [*BOUNDARIES])
@@ -256,7 +256,7 @@ def test_splines_match_numpy_within_rounding(boundary: str) -> None:
 # Names of other libraries -------------------------------------------------------------------------
 
 
-@pytest.mark.covering(ordinary=1, slow=2)
+@pytest.mark.covering
 @pytest.mark.parametrize("order", [0, 1, 3])
 @pytest.mark.parametrize(
     "mode", ["constant", "nearest", "reflect", "mirror", "grid-wrap", "grid-constant", "wrap"]
