@@ -149,6 +149,7 @@ def ranks_of(name: str, ranks: Sequence[int]) -> st.SearchStrategy[int]:
 
 
 @each(ndimage.__all__, ["affine_transform", "geometric_transform"])
+@settings(max_examples=examples(50))
 @given(st.data(), SEEDS)
 def test_ndimage_matches_scipy_in_every_layout(
     name: str, orders: Sequence[int], ranks: Sequence[int], data: st.DataObject, seed: int
@@ -175,6 +176,7 @@ def test_ndimage_matches_scipy_in_every_layout(
     sorted({*ndimage.__all__} - {"geometric_transform"}),
     ["affine_transform", "rotate", "map_coordinates"],
 )
+@settings(max_examples=examples(50))
 @given(st.data(), SEEDS)
 def test_ndimage_of_tensors_in_every_layout(
     name: str, orders: Sequence[int], ranks: Sequence[int], data: st.DataObject, seed: int
@@ -346,7 +348,7 @@ def check(function: Callable[[Inputs], Any], library: str, x: Inputs, data: st.D
 
 
 @pytest.mark.parametrize("library", STEPS)
-@settings(max_examples=examples(40))
+@settings(max_examples=examples(24))
 @given(st.data())
 def test_linear_images_match_in_every_layout(library: str, data: st.DataObject) -> None:
     x = data.draw(inputs("float64", ranks=[2], modes=["linear"]))

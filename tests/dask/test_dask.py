@@ -162,7 +162,7 @@ def calls(draw: st.DrawFn) -> tuple[Array, Array, dict[str, Any], Any, Any]:
     return image, theta.astype(image_dtype), options, *chunks
 
 
-@settings(max_examples=examples(60))
+@settings(max_examples=examples(40))
 @given(calls())
 def test_any_chunking_matches_numpy_bit_for_bit(call: Any) -> None:
     image, theta, options, stored, chunks = call
