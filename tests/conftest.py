@@ -20,8 +20,8 @@ os.environ["OMP_WAIT_POLICY"], os.environ["OPENBLAS_NUM_THREADS"] = "passive", "
 os.environ["TORCHINDUCTOR_FX_GRAPH_CACHE"] = os.environ["TORCHINDUCTOR_AUTOGRAD_CACHE"] = "0"
 
 # A first call may compile, so no example has a deadline.  In CI every run tries the same examples.
-# `pytest -m "slow or hypothesis" --hypothesis-profile=thorough` tries four times as many.
-for profile, count in (("ordinary", 25), ("thorough", 100)):
+# `pytest -m "slow or hypothesis" --hypothesis-profile=thorough` tries twice as many.
+for profile, count in (("ordinary", 25), ("thorough", 50)):
     hypothesis.settings.register_profile(
         profile, deadline=None, derandomize="CI" in os.environ, print_blob=True, max_examples=count
     )
@@ -69,8 +69,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Of a test marked `covering`, keep the cases that show every pair of its parameters.
 
-    `covering(slow=3)` leaves the cases that every three parameters need in addition to slow runs;
-    of `covering(ordinary=1, slow=2)` an ordinary run has every value of each parameter.
+    An ordinary run has cases that show every value, and a slow run the others that the pairs need.
+    `covering(ordinary=2, slow=3)` shows pairs in an ordinary run, and every three in a slow one.
     """
     if config.getoption("--every-case"):
         return
@@ -87,8 +87,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         mark = group[0].get_closest_marker("covering")
         # Cases share the objects of their parameters, which need not be comparable.
         rows = [tuple(map(id, item.callspec.params.values())) for item in group]  # type: ignore[attr-defined]
-        few = cases.cover(rows, mark.kwargs.get("ordinary", 2))
-        more = cases.cover(rows, mark.kwargs["slow"], few) if "slow" in mark.kwargs else few
+        few = cases.cover(rows, mark.kwargs.get("ordinary", 1))
+        more = cases.cover(rows, mark.kwargs.get("slow", 2), few)
         for i in set(more) - set(few):
             group[i].add_marker("slow")
         dropped |= {item for i, item in enumerate(group) if i not in more}

@@ -19,7 +19,7 @@ ALIASES["cubic"] = ["cubic", "bicubic", "tricubic"]
 
 
 def examples(count: int) -> int:
-    """Return how many examples of a thorough run's ``count`` the current profile tries."""
+    """Return how many examples the current profile tries: ``count`` for its 100."""
     return max(1, count * hypothesis.settings().max_examples // 100)
 
 

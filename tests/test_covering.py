@@ -56,7 +56,7 @@ def test_all(a, b, c):
 @pytest.mark.parametrize(
     ("options", "passed"),
     cases.slow_after(
-        1, [(["-m", "not slow"], 4), ([], 8), (["-m", "not slow", "--every-case"], 8)]
+        1, [(["-m", "not slow"], 2), ([], 8), (["-m", "not slow", "--every-case"], 8)]
     ),
 )
 def test_cases_are_chosen(options: list[str], passed: int, tmp_path: Path) -> None:

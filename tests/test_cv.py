@@ -81,7 +81,7 @@ def test_maps_that_no_stride_joins_are_copied():
     assert cv.joined(x[:9], x[9:18]) is None  # so few are faster copied
 
 
-@pytest.mark.covering(ordinary=1, slow=2)
+@pytest.mark.covering
 @pytest.mark.parametrize("interpolation", KERNELS)
 @pytest.mark.parametrize("border", BORDERS)
 def test_remap_matches_its_formula(interpolation, border):
@@ -127,7 +127,7 @@ def test_forms_of_maps():
     assert np.array_equal(cv.remap(image, x - columns, y - rows, relative), expected)
 
 
-@pytest.mark.covering(ordinary=1, slow=2)
+@pytest.mark.covering
 @pytest.mark.parametrize("interpolation", [cv.INTER_NEAREST, cv.INTER_LINEAR, cv.INTER_CUBIC])
 @pytest.mark.parametrize("dtype", ["uint8", "float32", "int64", "bool"])
 def test_transparent_taps_read_the_destination(dtype, interpolation):
@@ -318,7 +318,7 @@ class TestOpenCV:
             if name.isupper() and hasattr(cv2, name):
                 assert getattr(cv2, name) == getattr(cv, name)
 
-    @pytest.mark.covering(ordinary=1, slow=2)
+    @pytest.mark.covering
     @pytest.mark.parametrize("channels", [(), (3,)])
     @pytest.mark.parametrize("border", BORDERS)
     @pytest.mark.parametrize("interpolation", [0, 1, 2, 4])  # area differs on purpose
@@ -383,7 +383,7 @@ class TestOpenCV:
         bound = 1 if image.dtype.kind in "iu" else 1e-2
         np.testing.assert_allclose(ours.astype(float), theirs, rtol=0, atol=bound)
 
-    @pytest.mark.covering(ordinary=1, slow=2)
+    @pytest.mark.covering
     @pytest.mark.parametrize("interpolation", range(7))
     @pytest.mark.parametrize("factor", [0.1, 0.37, 0.62, 1.1, 1.7, 2.5, 3.7])
     def test_resize_by_factors(self, cv2, pixel_type, interpolation, factor):

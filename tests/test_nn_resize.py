@@ -80,7 +80,7 @@ def test_center_pool_averages_cells() -> None:
     torch.testing.assert_close(CenterPool([[0.0]] * 3)(volume)[0, 0, 0, 0, 0], volume.mean())
 
 
-@pytest.mark.covering(ordinary=0, slow=2)
+@pytest.mark.covering(ordinary=0)
 @pytest.mark.parametrize("pyramid_name", ["gaussian", "laplacian"])
 @pytest.mark.parametrize("shape", [(37,), (16, 9), (6, 7, 5)])
 def test_pyramids_are_invertible(pyramid_name: str, shape: tuple[int, ...]) -> None:

@@ -91,7 +91,7 @@ def itk_field(field: Displacement) -> sitk.DisplacementFieldTransform:
     return sitk.DisplacementFieldTransform(as_itk(field.vectors, field.affine, vector=True))
 
 
-@pytest.mark.covering(ordinary=1, slow=2)
+@pytest.mark.covering
 @pytest.mark.parametrize("rank", [2, 3])
 @pytest.mark.parametrize("mode", ["linear", "spline3"])
 @pytest.mark.parametrize("kind", ["none", "affine", "field", "both"])
@@ -292,7 +292,7 @@ def test_the_gradient_of_arrays_is_the_transpose(kind: str) -> None:
     np.testing.assert_allclose(by_weights, expected[1].numpy(), rtol=0, atol=1e-10)
 
 
-@pytest.mark.covering(ordinary=0, slow=2)
+@pytest.mark.covering(ordinary=0)
 @pytest.mark.parametrize("axes", ["ijk", "xyz"])
 def test_tensors_are_differentiable_in_everything(axes: str) -> None:
     image = torch.from_numpy(rng.normal(size=(2, 5, 6)))

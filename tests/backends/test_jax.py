@@ -56,7 +56,7 @@ def pair(function: str, *arrays: Any, tolerance: float = 1e-12, **options: Any) 
 # Values -------------------------------------------------------------------------------------------
 
 
-@pytest.mark.covering(ordinary=1, slow=2)
+@pytest.mark.covering
 @pytest.mark.parametrize("coords", ["normalized", "pixel", "displacement"])
 @pytest.mark.parametrize("align_corners", [False, True])
 @pytest.mark.parametrize("boundary", BOUNDARIES)
@@ -184,7 +184,7 @@ def test_bytes_are_rounded_after_each_axis(rounding: str) -> None:
     pair("interpolate", image, (9, 6), mode="bicubic", antialias=True, rounding=rounding)
 
 
-@pytest.mark.covering(ordinary=0, slow=2)
+@pytest.mark.covering(ordinary=0)
 @pytest.mark.parametrize("boundary", BOUNDARIES)
 @pytest.mark.parametrize(("order", "axes"), [(3, (0, 1)), (6, (0,))])
 @pytest.mark.parametrize("adjoint", [True, False])

@@ -33,7 +33,7 @@ MODES = {
 }
 
 
-@pytest.mark.covering(ordinary=1, slow=2)
+@pytest.mark.covering
 @pytest.mark.parametrize("rank", [1, 2, 3])
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("order", range(6))
@@ -51,7 +51,7 @@ def test_map_coordinates_matches_scipy(prefilter: bool, order: int, mode: str, r
     np.testing.assert_allclose(result, expected, rtol=0, atol=1e-11 * (1 + abs(expected).max()))
 
 
-@pytest.mark.covering(ordinary=0)
+@pytest.mark.covering(ordinary=0, slow=0)
 @pytest.mark.parametrize("dtype", ["float32", "uint8", "int32"])
 @pytest.mark.parametrize("mode", ["constant", "nearest", "wrap", "mirror", "reflect"])
 @pytest.mark.parametrize("order", [0, 1])
@@ -67,7 +67,7 @@ def test_map_coordinates_matches_jax(order: int, mode: str, dtype: str) -> None:
     np.testing.assert_allclose(result, expected, rtol=0, atol=2e-5)
 
 
-@pytest.mark.covering(ordinary=0)
+@pytest.mark.covering(ordinary=0, slow=0)
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("order", [6, 7])
 def test_high_order_splines_interpolate_pixels(order: int, mode: str) -> None:
@@ -117,7 +117,7 @@ def test_affine_transform_and_zoom_match_scipy(order: int) -> None:
 METHODS = ["nearest", "linear", "cubic", "lanczos3", "lanczos5"]
 
 
-@pytest.mark.covering(ordinary=0, slow=2)
+@pytest.mark.covering(ordinary=0)
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("shape", [(2, 12, 9), (3, 7, 4), (2, 12, 4)])
 @pytest.mark.parametrize("dtype", ["float64", "float32", "uint8"])
@@ -126,7 +126,7 @@ def test_resize_matches_jax(dtype: str, shape: tuple[int, ...], method: str) -> 
     resized(image, shape, method, True)
 
 
-@pytest.mark.covering(ordinary=1)
+@pytest.mark.covering(slow=1)
 @pytest.mark.parametrize("method", METHODS)
 def test_resize_without_antialias(method: str) -> None:
     image = jnp.asarray(cases.pixels(cases.generator("jax", method), (2, 7, 9)))

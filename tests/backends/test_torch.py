@@ -54,7 +54,7 @@ def test_values_and_gradients_match_torch(
         torch.testing.assert_close(by_grid, expected[1], rtol=1e-12, atol=1e-12)
 
 
-@pytest.mark.covering(ordinary=1, slow=2)
+@pytest.mark.covering
 @pytest.mark.parametrize("rank", [1, 2, 3])
 @pytest.mark.parametrize("last", [False, True])
 def test_tensors_match_arrays(rank: int, last: bool) -> None:
@@ -241,7 +241,7 @@ def test_gradients_do_not_depend_on_the_threads() -> None:
 # What is nowhere, and what is wrong ---------------------------------------------------------------
 
 
-@pytest.mark.covering(ordinary=1, slow=2)
+@pytest.mark.covering
 @pytest.mark.parametrize("boundary", cases.BOUNDARIES)
 @pytest.mark.parametrize("mode", cases.MODES)
 def test_invalid_points_are_nan_and_have_no_gradients(mode: str, boundary: str) -> None:

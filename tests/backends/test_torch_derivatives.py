@@ -36,7 +36,7 @@ def sampling(mode: Any, boundary: Any, corners: bool = False) -> Sample:
     return lambda image, grid: gridsample.grid_sample(image, grid, mode, boundary, corners)
 
 
-@pytest.mark.covering(ordinary=1, slow=2)
+@pytest.mark.covering
 @pytest.mark.parametrize("boundary", cases.BOUNDARIES)
 @pytest.mark.parametrize("mode", cases.MODES)
 @pytest.mark.parametrize("rank", [1, 2, 3])
@@ -46,7 +46,7 @@ def test_first_and_second_order(rank: int, mode: str, boundary: str) -> None:
     assert gradgradcheck(sample, both, check_fwd_over_rev=True, **CHECKS)
 
 
-@pytest.mark.covering(ordinary=0, slow=2)
+@pytest.mark.covering(ordinary=0)
 @pytest.mark.parametrize(
     ("items", "grids", "mode", "boundary"),
     [
@@ -76,7 +76,7 @@ MIXED = [
 ]
 
 
-@pytest.mark.covering
+@pytest.mark.covering(slow=1)
 @pytest.mark.slow
 @pytest.mark.parametrize("corners", [False, True])
 @pytest.mark.parametrize(("items", "grids"), [(1, 1), (1, 2), (2, 1), (2, 2)])
@@ -156,7 +156,7 @@ def test_nested_transforms_agree() -> None:
     close((forward * out).sum(), reverse)
 
 
-@pytest.mark.covering(ordinary=1, slow=2)
+@pytest.mark.covering
 @pytest.mark.parametrize("axes", [(0, 0), (0, None), (None, 0), (1, 2)])
 @pytest.mark.parametrize(("items", "grids"), [(1, 1), (1, 2), (2, 1), (2, 2)])
 def test_vmap_is_a_loop(items: int, grids: int, axes: tuple[int | None, int | None]) -> None:

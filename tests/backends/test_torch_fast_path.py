@@ -81,7 +81,7 @@ def test_fast_path_condition() -> None:
     assert not any(fast)
 
 
-@pytest.mark.covering(ordinary=1, slow=2)
+@pytest.mark.covering
 @pytest.mark.parametrize("items", [1, 2])
 @pytest.mark.parametrize("last", [False, True])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.complex64], ids=str)
@@ -106,7 +106,7 @@ def test_fast_path_and_dispatcher_agree_bit_for_bit(
         assert (short.dtype, short.stride()) == (long.dtype, long.stride())
 
 
-@pytest.mark.covering(ordinary=1, slow=2)
+@pytest.mark.covering
 @pytest.mark.parametrize("mode", ["nearest", "linear", "spline3", "label"])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.uint8, torch.bfloat16], ids=str)
 @pytest.mark.parametrize("last", [False, True])

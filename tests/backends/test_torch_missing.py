@@ -26,7 +26,7 @@ def random_inputs(
     return image, hole, torch.tensor(rng.uniform(0.5, 2, weighted), requires_grad=True)
 
 
-@pytest.mark.covering(ordinary=0, slow=2)
+@pytest.mark.covering(ordinary=0)
 @pytest.mark.parametrize(
     ("mode", "boundary", "channels"),
     [("bicubic", "zeros", 1), ("bilinear", "missing", 2), ("bicubic", ("missing", "constant"), 1)],
@@ -109,7 +109,7 @@ def test_derivatives_of_affine_maps_resizing_and_splatting() -> None:
         assert torch.autograd.gradgradcheck(function, inputs, fast_mode=True)
 
 
-@pytest.mark.covering(ordinary=1, slow=2)
+@pytest.mark.covering
 @pytest.mark.parametrize("boundary", ["missing", "antisymmetric", ("missing", "zeros")])
 @pytest.mark.parametrize("dtype", [torch.float64, torch.complex128])
 def test_gradients_match_arrays(boundary: Any, dtype: torch.dtype) -> None:

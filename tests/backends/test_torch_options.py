@@ -232,6 +232,7 @@ def test_second_order_of_every_boundary(
     assert gradgradcheck(sample, (image, grid), check_fwd_over_rev=True, **CHECKS)
 
 
+@pytest.mark.covering(slow=1)
 @pytest.mark.slow
 @OPTIONS
 @pytest.mark.parametrize(("items", "grids"), [(1, 2), (2, 1), (2, 2)])
@@ -296,7 +297,7 @@ def test_normalized_splats_are_differentiable() -> None:
     assert (splat(*arguments)[..., 4:] == 0).all()  # where nothing falls, nor anything is NaN
 
 
-@pytest.mark.covering(ordinary=0, slow=2)
+@pytest.mark.covering(ordinary=0)
 @pytest.mark.parametrize("boundaries", [("mirror", "wrap"), ("zeros", "border")])
 def test_prefilter_is_linear_for_autograd(boundaries: tuple[str, str]) -> None:
     image = inputs({})[0]

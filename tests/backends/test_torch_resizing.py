@@ -196,7 +196,7 @@ def test_exported_programs_know_custom_methods() -> None:
     assert spelled == [[OWN.text, OWN.text]]
 
 
-@pytest.mark.covering(ordinary=1, slow=2)
+@pytest.mark.covering
 @pytest.mark.parametrize("mode", ["spline2", "spline7", "lanczos4", OWN])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.uint8, torch.complex64])
 def test_new_methods_match_arrays(mode: Any, dtype: torch.dtype) -> None:

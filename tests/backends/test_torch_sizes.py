@@ -90,7 +90,7 @@ CALLS: list[Any] = [
 ]
 
 
-@pytest.mark.covering(ordinary=0, slow=2)
+@pytest.mark.covering(ordinary=0)
 @pytest.mark.parametrize("call", CALLS)
 def test_symbolic_sizes_stay_open(call: Any) -> None:
     program = make_fx(call, tracing_mode="symbolic")(IMAGE, THETA)

@@ -19,7 +19,7 @@ def lens(rng: np.random.Generator) -> np.ndarray:
     return np.array([[focal, 0, x], [0, focal * rng.uniform(0.9, 1.1), y], [0, 0, 1]])
 
 
-@pytest.mark.covering(ordinary=0, slow=2)
+@pytest.mark.covering(ordinary=0)
 @pytest.mark.parametrize("count", [4, 5, 8, 12, 14])
 def test_intrinsics_match_opencv(count: int) -> None:
     scale = [0.1, 0.03, 0.01, 0.01, 0.02, 0.1, 0.02, 0.01, *[0.01] * 4, 0.05, 0.05][:count]

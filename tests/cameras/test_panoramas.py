@@ -41,7 +41,7 @@ EDGES = [
 ]  # fmt: skip
 
 
-@pytest.mark.covering(ordinary=1, slow=2)
+@pytest.mark.covering
 @BOTH
 @pytest.mark.parametrize("mode", ["bilinear", "bicubic", "spline3"])
 def test_seams_are_as_accurate_as_the_interior(source: cameras.Projection, mode: str) -> None:

@@ -161,7 +161,7 @@ def losses(arguments: dict[str, Any], reduce: Any, upstream: Tensor) -> Tensor:
     return (cameras.plane_sweep(**arguments, reduce=reduce) * upstream).sum()
 
 
-@pytest.mark.covering(ordinary=1, slow=2)
+@pytest.mark.covering
 @pytest.mark.parametrize("reduce", ["variance", "mean", "none"])
 @pytest.mark.parametrize("kind", ["D", "ND", "NDHW"])
 def test_gradients_match_the_plain_implementation(

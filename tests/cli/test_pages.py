@@ -43,7 +43,7 @@ def larger(array, scale=2):
 # ---- pages ------------------------------------------------------------------------------------
 
 
-@pytest.mark.covering(ordinary=1, slow=2)
+@pytest.mark.covering
 @pytest.mark.parametrize("dtype", ["uint8", "uint16", "float32"])
 @pytest.mark.parametrize("shape", [(5, 7, 9), (3, 6, 8, 3), (2, 1, 1)])
 @pytest.mark.parametrize("compression", [None, "deflate"])

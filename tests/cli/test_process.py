@@ -66,7 +66,7 @@ sys.exit(code)
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
-@pytest.mark.covering(ordinary=1, slow=2)
+@pytest.mark.covering
 @pytest.mark.parametrize("name", ["SIGTERM", "SIGHUP"])
 @pytest.mark.parametrize("words", [["resize", "--scale", "2"], ["warp", "--rotate", "3"]])
 @pytest.mark.parametrize("target", ["y.tif", "y.npy"])

@@ -44,7 +44,7 @@ def expected(array, size, **options):
     return gridsample.interpolate(array[None], size, channel_axis=-1, **options)[0]
 
 
-@pytest.mark.covering(ordinary=0, slow=2)
+@pytest.mark.covering(ordinary=0)
 @pytest.mark.parametrize("suffix", ["png", "tif", "npy", "nii"])
 def test_every_format(suffix):
     array = noise(40, 31, 3)
@@ -83,7 +83,7 @@ def test_output_affines_describe_voxel_positions():
     np.testing.assert_allclose(fine.affine, affine @ halves, atol=1e-6)
 
 
-@pytest.mark.covering(ordinary=0, slow=2)
+@pytest.mark.covering(ordinary=0)
 @pytest.mark.parametrize(
     "stored",
     [

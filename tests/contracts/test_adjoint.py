@@ -32,7 +32,7 @@ def inner(a, b):
     return np.sum(a * b), np.sum(abs(a * b))
 
 
-@pytest.mark.covering(ordinary=1, slow=2)
+@pytest.mark.covering
 @ITEMS
 @pytest.mark.parametrize("rank", [1, 2, 3])
 @ALIGN
@@ -60,7 +60,7 @@ def exact_grid(rng, items, points, rank):
     return grid
 
 
-@pytest.mark.covering(ordinary=1, slow=2)
+@pytest.mark.covering
 @pytest.mark.parametrize("spatial", [(7,), (1, 4), (2, 5, 4)], ids=str)
 @ALIGN
 @BOUNDARY

@@ -83,7 +83,7 @@ def assert_gradients(image_type, grid_type, mode, boundary, channel_axis=1):
 # Every type with float32 ------------------------------------------------------------------------
 
 
-@pytest.mark.covering(ordinary=1, slow=2)
+@pytest.mark.covering
 @IMAGE_TYPE
 @pytest.mark.parametrize("mode", ["linear", "cubic"])
 @pytest.mark.parametrize("boundary", cases.BOUNDARIES)
@@ -263,7 +263,7 @@ def test_integers_of_32_bits_and_more_are_summed_in_double_precision(image_type)
 # Complex ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.covering(ordinary=0, slow=2)
+@pytest.mark.covering(ordinary=0)
 @pytest.mark.parametrize("mode", cases.MODES)
 @pytest.mark.parametrize("channel_axis", [1, -1])
 def test_a_complex_image_is_two_real_ones(mode, channel_axis):

@@ -80,7 +80,7 @@ def assert_survives(image, grid, values, mode, boundary, align_corners):
         assert abs(grad_input.sum(dtype=float) - total) <= 64 * oracles.ulp(image.dtype) * scale
 
 
-@pytest.mark.covering(slow=3)
+@pytest.mark.covering(ordinary=2, slow=3)
 @RANK
 @GRID_TYPE
 @pytest.mark.parametrize("mode", cases.MODES)

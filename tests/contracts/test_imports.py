@@ -17,6 +17,7 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+from trees import tree_of
 
 import gridsample
 
@@ -108,11 +109,6 @@ def imports(tree: ast.Module, package: str = "") -> Iterator[tuple[str, bool]]:
                         yield from walk(child, on_load and not inside)
 
     yield from walk(tree, True)
-
-
-@functools.cache
-def tree_of(path: Path) -> ast.Module:
-    return ast.parse(path.read_text(encoding="utf-8"))
 
 
 @functools.cache

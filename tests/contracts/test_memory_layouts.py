@@ -30,7 +30,7 @@ from gridsample.backends.torch.filtering import prefilter_by_matrices
 # Filters: every order of the axes, with every axis ------------------------------------------------
 
 
-@pytest.mark.covering(ordinary=0, slow=2)
+@pytest.mark.covering(ordinary=0)
 @pytest.mark.parametrize("rank", [3, 2, 4])  # the first case is that of ordinary runs
 @pytest.mark.parametrize("order", [3, 2, 4, 5])
 def test_filters_run_along_their_axis_in_every_layout(rank: int, order: int) -> None:
@@ -149,6 +149,7 @@ def ranks_of(name: str, ranks: Sequence[int]) -> st.SearchStrategy[int]:
 
 
 @each(ndimage.__all__, ["affine_transform", "geometric_transform"])
+@settings(max_examples=examples(50))
 @given(st.data(), SEEDS)
 def test_ndimage_matches_scipy_in_every_layout(
     name: str, orders: Sequence[int], ranks: Sequence[int], data: st.DataObject, seed: int
@@ -175,6 +176,7 @@ def test_ndimage_matches_scipy_in_every_layout(
     sorted({*ndimage.__all__} - {"geometric_transform"}),
     ["affine_transform", "rotate", "map_coordinates"],
 )
+@settings(max_examples=examples(50))
 @given(st.data(), SEEDS)
 def test_ndimage_of_tensors_in_every_layout(
     name: str, orders: Sequence[int], ranks: Sequence[int], data: st.DataObject, seed: int
@@ -352,7 +354,7 @@ def check(function: Callable[[Inputs], Any], library: str, x: Inputs, data: st.D
 
 
 @pytest.mark.parametrize("library", STEPS)
-@settings(max_examples=examples(40))
+@settings(max_examples=examples(24))
 @given(st.data())
 def test_linear_images_match_in_every_layout(library: str, data: st.DataObject) -> None:
     x = data.draw(inputs("float64", ranks=[2], modes=["linear"]))
@@ -408,7 +410,7 @@ FORMS: dict[str, Callable[[Array], Array]] = {
 }
 
 
-@pytest.mark.covering(ordinary=1, slow=2)
+@pytest.mark.covering
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "uint16", "int64", "complex64"])
 @pytest.mark.parametrize("mode", ["nearest", "linear", "cubic", "lanczos4", "label"])

@@ -7,12 +7,12 @@ fails, too.
 from __future__ import annotations
 
 import ast
-import functools
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from trees import tree_of
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCE = ROOT / "src/gridsample"
@@ -42,11 +42,6 @@ NAMES: dict[str, str] = {
     "src/gridsample/kernels/threads.py": "whose threads are used, where PyTorch is loaded",
     "src/gridsample/registration/__init__.py": "whether it is torch that is not installed",
 }
-
-
-@functools.cache
-def tree_of(file: str) -> ast.Module:
-    return ast.parse((ROOT / file).read_text(encoding="utf-8"))
 
 
 def test_files_have_at_most_600_lines() -> None:
@@ -99,9 +94,10 @@ def public(tree: ast.Module) -> set[str]:
 
 
 def too_large() -> Iterator[str]:
-    users = {name for file in FILES if file.startswith("src") for name in public(tree_of(file))}
-    for file in FILES:
-        for name, function in functions(tree_of(file)):
+    trees = {file: tree_of(ROOT / file) for file in FILES}
+    users = {name for file, tree in trees.items() if file[:3] == "src" for name in public(tree)}
+    for file, tree in trees.items():
+        for name, function in functions(tree):
             many = parameters(function) > PARAMETERS and name.partition(".")[0] not in users
             if many or lines(function) > LINES:
                 yield f"{file}::{name}"
@@ -136,7 +132,7 @@ def test_library_names_are_compared_in_backends_only() -> None:
         for file in FILES
         if file.startswith("src/gridsample/")
         and not file.startswith("src/gridsample/backends/")
-        and compares_a_library(tree_of(file))
+        and compares_a_library(tree_of(ROOT / file))
     }
     assert asking == NAMES.keys()
 
@@ -190,7 +186,7 @@ def test_private_names_of_libraries_are_used_in_two_places() -> None:
         for file in FILES
         if file.startswith("src/gridsample/")
         and not file.startswith(PRIVATE)
-        and private_names(tree_of(file))
+        and private_names(tree_of(ROOT / file))
     }
     assert touching == TOUCHES.keys()
 

@@ -63,7 +63,7 @@ def coordinates(
     return grid[np.newaxis].astype(np.float32)
 
 
-@pytest.mark.covering(ordinary=1, slow=2)
+@pytest.mark.covering
 @pytest.mark.parametrize("rank", [1, 2, 3])
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("boundary", [*BOUNDARIES, "missing"])
@@ -104,7 +104,7 @@ def test_sampling_at_a_grid_matches_numpy_bit_for_bit(
     np.testing.assert_array_equal(result.compute(), expected)
 
 
-@pytest.mark.covering(ordinary=1, slow=2)
+@pytest.mark.covering
 @pytest.mark.parametrize("rank", [1, 2, 3])
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("boundary", [*BOUNDARIES])
@@ -169,7 +169,7 @@ def calls(draw: st.DrawFn) -> tuple[Array, Array, dict[str, Any], Any, Any]:
     return image, theta.astype(image_dtype), options, *chunks
 
 
-@settings(max_examples=examples(60))
+@settings(max_examples=examples(40))
 @given(calls())
 def test_any_chunking_matches_numpy_bit_for_bit(call: Any) -> None:
     image, theta, options, stored, chunks = call
@@ -263,7 +263,7 @@ def test_splines_match_numpy_within_rounding(boundary: str) -> None:
 # Names of other libraries -------------------------------------------------------------------------
 
 
-@pytest.mark.covering(ordinary=1, slow=2)
+@pytest.mark.covering
 @pytest.mark.parametrize("order", [0, 1, 3])
 @pytest.mark.parametrize(
     "mode", ["constant", "nearest", "reflect", "mirror", "grid-wrap", "grid-constant", "wrap"]

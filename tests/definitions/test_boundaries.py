@@ -32,7 +32,7 @@ def folded(period: Array, spatial: tuple[int, ...]) -> Array:
     return period
 
 
-@pytest.mark.covering(ordinary=1, slow=2)
+@pytest.mark.covering
 @pytest.mark.parametrize("mode", ["nearest", "linear", "cubic", "spline3", "spline2"])
 @pytest.mark.parametrize("spatial", [(7,), (1,), (5, 4), (1, 6), (3, 4, 2)], ids=str)
 def test_dst1_is_an_odd_image_that_repeats(spatial: tuple[int, ...], mode: str) -> None:
@@ -199,7 +199,7 @@ def test_the_fill_value_has_the_sign_of_a_pixel(odd: str, mode: str) -> None:
     np.testing.assert_allclose(filled, 7 * column, rtol=0, atol=1e-13)
 
 
-@pytest.mark.covering(ordinary=1, slow=2)
+@pytest.mark.covering
 @pytest.mark.parametrize("odd", ["antisymmetric", "antimirror"])
 @pytest.mark.parametrize("mode", ["linear", "cubic"])
 def test_the_fill_value_keeps_that_sign_beside_missing(odd: str, mode: str) -> None:

@@ -193,7 +193,7 @@ def test_custom_tables_are_stretched_like_their_formulas() -> None:
             np.testing.assert_allclose(mine, named, rtol=0, atol=ROUNDING)
 
 
-@pytest.mark.covering(ordinary=1, slow=2)
+@pytest.mark.covering
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("smooth", [False, True])
 def test_every_matrix_keeps_a_constant_and_has_its_transpose(method: str, smooth: bool) -> None:
@@ -231,7 +231,7 @@ def test_bands_match_their_dense_matrices() -> None:
     np.testing.assert_array_equal(gap.count, [1, 0, 0, 0, 1, 0, 0, 0, 0])
 
 
-@pytest.mark.covering(ordinary=1, slow=2)
+@pytest.mark.covering
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("smooth", [False, True])
 @pytest.mark.parametrize(("n", "m"), [(200, 77), (90, 200)])

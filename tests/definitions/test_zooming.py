@@ -33,7 +33,7 @@ def zoom_line(line, outputs, order, boundary, sigma=0.0, cval=0.0):
     return zoom_axes(line, zooms, cval)
 
 
-@pytest.mark.covering(ordinary=1, slow=2)
+@pytest.mark.covering
 @pytest.mark.parametrize("order", range(6))
 @pytest.mark.parametrize("boundary", MODES)
 def test_bands_match_scipys_gaussian_and_zoom(boundary, order):

@@ -190,7 +190,7 @@ def test_every_method_boundary_and_unit_matches_grid_sample(mode):
             )
 
 
-@pytest.mark.covering(ordinary=0, slow=2)
+@pytest.mark.covering(ordinary=0)
 @pytest.mark.parametrize("case", range(12))
 def test_several_axes_match_grid_sample(case):
     rng = np.random.default_rng(case)

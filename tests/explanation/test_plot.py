@@ -78,7 +78,7 @@ def test_dropped_taps_are_rings():
     assert "tap that is dropped" in words(ax)
 
 
-@pytest.mark.covering(ordinary=0, slow=2)
+@pytest.mark.covering(ordinary=0)
 @pytest.mark.parametrize(
     ("at", "steps"),
     [((0.1, 0.2), 0), ((-1.4, 0.2), 1), ((-1.4, 1.4), 2), ((-3.2, 1.4), 4), ((-1.1, 0.2), 2)],

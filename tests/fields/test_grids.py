@@ -33,7 +33,7 @@ def test_affine_grid_matches_torch(size: tuple[int, ...], align: bool, dtype: st
         np.testing.assert_allclose(grid, theirs, rtol=0, atol=8 * np.finfo(dtype).eps * scale)
 
 
-@pytest.mark.covering(ordinary=1, slow=2)
+@pytest.mark.covering
 @pytest.mark.parametrize("size", SIZES, ids=str)
 @pytest.mark.parametrize("align", [False, True])
 def test_the_identity_returns_the_image(size: tuple[int, ...], align: bool) -> None:

@@ -80,7 +80,7 @@ def apply(transforms: list[Any], point: Array) -> Array:
     return point
 
 
-@pytest.mark.covering(ordinary=1, slow=2)
+@pytest.mark.covering
 @pytest.mark.parametrize("rank", [2, 3])
 @pytest.mark.parametrize("suffix", ["tfm", "h5", "mat", "txt"])
 def test_transforms_match_itk(rank: int, suffix: str, tmp_path: Path) -> None:

@@ -24,9 +24,9 @@ HERE = pathlib.Path(__file__).parent
         2,
         [
             *(("bodies", "before", "", 16), ("edges", "before", "", 32)),
-            *(("bodies", "before", "", 1), ("edges", "before", "", 1)),
-            *(("bodies", "after", "x86-64-v3", 1), ("edges", "after", "x86-64-v3", 1)),
-            *(("bodies", "after", "x86-64", 1), ("edges", "after", "x86-64", 3)),
+            *(("bodies", "before", "", 1), ("edges", "before", "", 2)),
+            *(("bodies", "after", "x86-64-v3", 2), ("edges", "after", "x86-64-v3", 3)),
+            *(("bodies", "after", "x86-64", 3), ("edges", "after", "x86-64", 5)),
         ],
     ),
 )

@@ -19,7 +19,7 @@ def test_distant_points_do_not_affect_each_other(channels):
     assert np.array_equal(gridsample.grid_sample(volume, grid), np.concatenate(alone, 2))
 
 
-@pytest.mark.covering(ordinary=1, slow=2)
+@pytest.mark.covering
 @pytest.mark.parametrize("items", [(1, 1), (1, 3), (3, 1), (3, 3)])
 @pytest.mark.parametrize("axis", [1, -1])
 def test_gradients_in_another_type_are_made_a_few_planes_at_a_time(items, axis, monkeypatch):
@@ -52,7 +52,7 @@ def tilted(rank):
     return image, np.concatenate([grid, grid[:, ::-1]])
 
 
-@pytest.mark.covering(ordinary=1, slow=2)
+@pytest.mark.covering
 @pytest.mark.parametrize("rank", [2, 3])
 @pytest.mark.parametrize("axis", [1, -1])
 @pytest.mark.parametrize("mode", cases.MODES)
@@ -90,7 +90,7 @@ def test_pixels_beyond_float32_integers_are_sampled(padding_mode):
         assert np.isfinite(gradient).all()
 
 
-@pytest.mark.covering(ordinary=1, slow=2)
+@pytest.mark.covering
 @pytest.mark.parametrize("dtype", ["uint8", "float32", "float64"])
 @pytest.mark.parametrize("channels", [2, 3, 16, 21])
 @pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])

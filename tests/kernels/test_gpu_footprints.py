@@ -154,7 +154,7 @@ def test_every_option_matches_the_cpu(case: Case) -> None:
     check(case)
 
 
-@pytest.mark.covering(ordinary=0, slow=2)
+@pytest.mark.covering(ordinary=0)
 @pytest.mark.parametrize("mode", ["linear", "nearest"])
 @pytest.mark.parametrize(
     "name", ["uint8", pytest.param("int16", marks=pytest.mark.slow),
@@ -227,7 +227,7 @@ MAPS = [
 ]
 
 
-@pytest.mark.covering(ordinary=0, slow=2)
+@pytest.mark.covering(ordinary=0)
 @pytest.mark.parametrize("arguments", MAPS, ids=str)
 def test_footprint_sides_of_affine_maps_are_matrix_columns(arguments: Any) -> None:
     rank, coords, corners, out, most, attached = arguments

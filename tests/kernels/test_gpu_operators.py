@@ -47,7 +47,7 @@ def stored(tensor: Tensor, exact: np.ndarray) -> None:
     oracles.assert_stored(tensor.numpy(), exact, DOUBLE if wide else SINGLE, scale)
 
 
-@pytest.mark.covering(ordinary=0, slow=2)
+@pytest.mark.covering(ordinary=0)
 @pytest.mark.parametrize("mode", ["nearest", "linear"])
 @pytest.mark.parametrize("name", TYPES)
 def test_storage_dtypes(name: str, mode: str) -> None:
@@ -68,7 +68,7 @@ def test_storage_dtypes(name: str, mode: str) -> None:
         stored(first, by_image)
 
 
-@pytest.mark.covering(ordinary=1, slow=2)
+@pytest.mark.covering
 @pytest.mark.parametrize("extrapolate", [True, False])
 @pytest.mark.parametrize("mode", ["nearest", "linear"])
 @pytest.mark.parametrize("name", TYPES)

@@ -31,7 +31,7 @@ def coordinates(*shape, dtype=np.float32):
 # Items of few points ----------------------------------------------------------------------------
 
 
-@pytest.mark.covering(ordinary=1, slow=2)
+@pytest.mark.covering
 @pytest.mark.parametrize(("mode", "boundary"), CASES, ids=["linear", "cubic", "nearest"])
 @pytest.mark.parametrize("dtype", [np.float32, np.uint8], ids=["float32", "uint8"])
 @pytest.mark.parametrize(("channels", "axis"), [(1, 1), (3, 1), (3, -1), (9, -1)])
@@ -146,7 +146,7 @@ def test_items_may_begin_beyond_32_bits():
         assert out[:, 0, 0].tolist() == list(range(40))
 
 
-@pytest.mark.covering(ordinary=0, slow=2)
+@pytest.mark.covering(ordinary=0)
 @pytest.mark.parametrize("axis", [1, -1])
 def test_dropped_taps_add_nothing_to_other_items(axis):
     """Items are added to by different threads; the first has most of the work."""
@@ -168,7 +168,7 @@ def test_dropped_taps_add_nothing_to_other_items(axis):
 # Runs of channels -------------------------------------------------------------------------------
 
 
-@pytest.mark.covering(ordinary=1, slow=2)
+@pytest.mark.covering
 @pytest.mark.parametrize("boundary", ["zeros", "constant", "border", "reflection"])
 @pytest.mark.parametrize("mode", ["bilinear", "bicubic", ("nearest", "cubic")])
 @pytest.mark.parametrize("channels", [6, 8, 9, 16, 37])
@@ -188,7 +188,7 @@ def test_interleaved_channels_match_planes(boundary, mode, channels):
         np.testing.assert_allclose(out, np.concatenate(planes, 1), rtol=eps, atol=eps * 4)
 
 
-@pytest.mark.covering(ordinary=1, slow=2)
+@pytest.mark.covering
 @pytest.mark.parametrize("boundary", ["zeros", "constant", "border", "reflection"])
 @pytest.mark.parametrize("mode", ["bilinear", "bicubic", ("nearest", "cubic")])
 @pytest.mark.parametrize(("channels", "items", "odd"), [(6, 1, 0), (9, 2, 1), (37, 3, 0)])
@@ -232,7 +232,7 @@ def test_gradients_of_interleaved_channels_match_planes(boundary, mode, channels
 # Taps at the edges of zeros ---------------------------------------------------------------------
 
 
-@pytest.mark.covering(ordinary=1, slow=2)
+@pytest.mark.covering
 @pytest.mark.parametrize("rank", [1, 2, 3])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64], ids=["float32", "float64"])
 def test_a_pixel_beside_a_dropped_tap_is_not_read(rank, dtype):

@@ -121,7 +121,7 @@ WEIGHTED = [
 ]
 
 
-@pytest.mark.covering(ordinary=1, slow=2)
+@pytest.mark.covering
 @pytest.mark.parametrize("call", WEIGHTED, ids=str)
 @pytest.mark.parametrize("missing", ["ignore", "propagate"])
 def test_means_match_the_quotient_of_two_sums(call: Any, missing: str) -> None:

@@ -10,7 +10,7 @@ import gridsample
 from gridsample.definitions.plan import BOUNDARIES
 
 
-@pytest.mark.covering(ordinary=1, slow=2)
+@pytest.mark.covering
 @pytest.mark.parametrize("rank", [1, 2, 3])
 @pytest.mark.parametrize("mode", ["nearest", "linear", "cubic", "spline5", "lanczos3"])
 @pytest.mark.parametrize("boundary", [*BOUNDARIES])

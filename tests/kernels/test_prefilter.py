@@ -43,7 +43,7 @@ def test_splines_interpolate_pixels(order: int, boundary: str, n: int) -> None:
     assert np.abs(again - line).max() <= 1e-12 * np.abs(line).max()
 
 
-@pytest.mark.covering(ordinary=1, slow=2)
+@pytest.mark.covering
 @pytest.mark.parametrize("boundary", NAMES)
 @pytest.mark.parametrize("order", ORDERS)
 def test_solves_the_dense_system(order: int, boundary: str) -> None:

@@ -55,7 +55,7 @@ MIXES = [
 ]
 
 
-@pytest.mark.covering(ordinary=1, slow=2)
+@pytest.mark.covering
 @pytest.mark.parametrize(("spatial", "modes"), DIFFERENTIABLE, ids=str)
 @ALIGN
 def test_derivatives_of_every_order_match_finite_differences(spatial, modes, align_corners):
@@ -79,7 +79,7 @@ def test_derivatives_of_every_order_match_finite_differences(spatial, modes, ali
                 np.testing.assert_allclose(actual, expected, rtol=0, atol=rounding)
 
 
-@pytest.mark.covering(ordinary=1, slow=2)
+@pytest.mark.covering
 @pytest.mark.parametrize(("spatial", "modes"), DIFFERENTIABLE, ids=str)
 @ALIGN
 def test_gradients_match_finite_differences(spatial, modes, align_corners):
@@ -144,7 +144,7 @@ def test_scatter_is_the_adjoint_in_2d(align_corners, order):
             assert_adjoint(rng, (3, 4), modes, boundaries, align_corners, order)
 
 
-@pytest.mark.covering(ordinary=1, slow=2)
+@pytest.mark.covering
 @ALIGN
 @pytest.mark.parametrize("order", [(0, 0, 0), (1, 0, 0), (0, 1, 2)], ids=str)
 def test_scatter_is_the_adjoint_in_3d(align_corners, order):
@@ -198,7 +198,7 @@ def test_extreme_numbers_raise_no_error():
 # Beyond PyTorch: the transpose, and gradients by differences --------------------------------------
 
 
-@pytest.mark.covering(ordinary=1, slow=2)
+@pytest.mark.covering
 @pytest.mark.parametrize("boundary", reference.BOUNDARIES)
 @pytest.mark.parametrize("mode", ["nearest", "linear", "mitchell", "spline4", "lanczos2"])
 @pytest.mark.parametrize("extrapolate", [True, False])

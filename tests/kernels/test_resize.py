@@ -28,7 +28,7 @@ HERE = Path(__file__).parent
         [
             ("after", "float32", 23),
             *itertools.product(
-                ("before", "after"), ("float32", "float64", "uint8", "float16"), (3,)
+                ("before", "after"), ("float32", "float64", "uint8", "float16"), (7,)
             ),
         ],
     ),

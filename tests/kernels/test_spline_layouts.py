@@ -81,7 +81,7 @@ def test_any_memory_layout(data: st.DataObject) -> None:
     np.testing.assert_array_equal(out, contiguous)
 
 
-@pytest.mark.covering(ordinary=1, slow=2)
+@pytest.mark.covering
 @pytest.mark.parametrize("boundary", NAMES)
 @pytest.mark.parametrize(("order", "dtype"), [(3, "float32"), (2, "float64"), (7, "float64")])
 def test_windows_of_long_lines_match_the_full_line(order: int, dtype: str, boundary: str) -> None:

@@ -46,7 +46,7 @@ CASES = {
 }
 
 
-@pytest.mark.covering(ordinary=1, slow=2)
+@pytest.mark.covering
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
 @pytest.mark.parametrize("mode", ["nearest", "bilinear"])
 def test_every_number_of_threads_gives_the_same_bits(

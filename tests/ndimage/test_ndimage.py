@@ -41,7 +41,7 @@ def long_enough(shape, mode):
     return tuple(max(n, LONG) for n in shape) if mode in ("reflect", "grid-mirror") else shape
 
 
-@pytest.mark.covering(ordinary=1, slow=2)
+@pytest.mark.covering
 @pytest.mark.parametrize("prefilter", [True, False])
 @pytest.mark.parametrize("order", range(6))
 @pytest.mark.parametrize("mode", MODES)
@@ -418,7 +418,7 @@ def tensor(array):
     return torch.tensor(array) if isinstance(array, np.ndarray) else array
 
 
-@pytest.mark.covering(ordinary=1, slow=2)
+@pytest.mark.covering
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("order", [0, 1, 3])
 def test_tensors_match_arrays_and_scipy(mode, order):

@@ -27,7 +27,7 @@ def through_grid(image, theta, size, *options, **more):
     return gridsample.grid_sample(image, grid, *options, **more)
 
 
-@pytest.mark.covering(ordinary=1, slow=2)
+@pytest.mark.covering
 @pytest.mark.parametrize("rank", [1, 2, 3])
 @pytest.mark.parametrize("mode", ["nearest", "linear", "cubic", "spline3"])
 @pytest.mark.parametrize("boundary", ["zeros", "reflection", "wrap"])
@@ -43,7 +43,7 @@ def test_affine_samples_match_grid_sample(rank, mode, boundary, align_corners):
     )
 
 
-@pytest.mark.covering(ordinary=1, slow=2)
+@pytest.mark.covering
 @pytest.mark.parametrize("dtype", ["uint8", "float16", "float32", "complex64", "int64"])
 @pytest.mark.parametrize("last", [False, True])
 def test_types_and_layouts(dtype, last):
@@ -61,7 +61,7 @@ def test_types_and_layouts(dtype, last):
     np.testing.assert_allclose(mine.astype(wide), theirs.astype(wide), rtol=0, atol=memory)
 
 
-@pytest.mark.covering(ordinary=1, slow=2)
+@pytest.mark.covering
 @pytest.mark.parametrize("rank", [1, 2, 3])
 @pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
 @pytest.mark.parametrize(("items", "maps"), [(2, 2), (1, 2), (2, 1)])
@@ -186,7 +186,7 @@ class TestTensors:
         )
         return image, theta, (*size[:2], *(3, 4, 5)[:rank])
 
-    @pytest.mark.covering(ordinary=1, slow=2)
+    @pytest.mark.covering
     @pytest.mark.parametrize("rank", [1, 2, 3])
     @pytest.mark.parametrize("mode", ["linear", "cubic", "spline2"])
     def test_derivatives(self, rank, mode):

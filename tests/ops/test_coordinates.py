@@ -27,7 +27,7 @@ def line(pixels, xs, mode, boundary, align_corners=False, dtype=float, grid_type
 # Not a number, and infinite ---------------------------------------------------------------------
 
 
-@pytest.mark.covering(ordinary=1, slow=2)
+@pytest.mark.covering
 @RANK
 @ALIGN
 @BOUNDARY
@@ -167,7 +167,7 @@ def test_reflection_counts_folds_however_far(mode, size, align_corners):
     assert_close(grad_grid, expected[1])
 
 
-@pytest.mark.covering(ordinary=1, slow=2)
+@pytest.mark.covering
 @ALIGN
 @RANK
 @MODE

@@ -48,7 +48,7 @@ CALLS = [
 ]
 
 
-@pytest.mark.covering(ordinary=1, slow=2)
+@pytest.mark.covering
 @pytest.mark.parametrize("call", CALLS, ids=str)
 @pytest.mark.parametrize("last", [False, True], ids=["first", "last"])
 def test_results_and_gradients_match_the_reference(call: Any, last: bool) -> None:
@@ -79,7 +79,7 @@ def test_results_and_gradients_match_the_reference(call: Any, last: bool) -> Non
     assert_close(third, only, 256 * ulp(float))
 
 
-@pytest.mark.covering(ordinary=1, slow=2)
+@pytest.mark.covering
 @pytest.mark.parametrize("last", [False, True])
 @pytest.mark.parametrize("dtype", ["bool", "uint8", "int64", "float16", "float32"])
 def test_means_of_nearest_pixels(dtype: str, last: bool) -> None:
@@ -277,7 +277,7 @@ def test_out_threads_and_layouts_do_not_change_the_result() -> None:
     assert none.shape == (0, *expected.shape[1:])
 
 
-@pytest.mark.covering(ordinary=0, slow=2)
+@pytest.mark.covering(ordinary=0)
 @pytest.mark.parametrize("axes", [*itertools.permutations(range(4))], ids=str)
 def test_gradients_of_images_in_any_memory_order(axes: tuple[int, ...]) -> None:
     """Also with items that are not apart from each other, and for one grid for all of them."""
@@ -324,7 +324,7 @@ CHECKED = [
 ]  # fmt: skip
 
 
-@pytest.mark.covering(ordinary=0, slow=2)
+@pytest.mark.covering(ordinary=0)
 @pytest.mark.parametrize(("shape", "out", "mode", "boundary", "corners", "coords", "most"), CHECKED)
 def test_derivatives(
     shape: tuple[int, ...], out: tuple[int, ...], mode: str, boundary: str, corners: bool,
@@ -533,7 +533,7 @@ def test_explanations_of_labels_count_all_votes() -> None:
     assert "winner of the vote of all taps = " in str(explanation)
 
 
-@pytest.mark.covering(ordinary=0, slow=2)
+@pytest.mark.covering(ordinary=0)
 @pytest.mark.parametrize("corners", [False, True])
 def test_arbitrary_bits_are_sampled_within_the_image(corners: bool) -> None:
     rng = cases.generator("footprints", "bits", corners)

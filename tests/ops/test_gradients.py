@@ -39,7 +39,7 @@ def assert_gradients_are_differences(rng, spatial, mode, boundary, align_corners
     assert_close(grad_input, oracles.finite_difference(loss_of_image, image), 1e-8)
 
 
-@pytest.mark.covering(ordinary=1, slow=2)
+@pytest.mark.covering
 @ALIGN
 @BOUNDARY
 @MODE
@@ -49,7 +49,7 @@ def test_one_dimensional_gradients(mode, boundary, align_corners):
         assert_gradients_are_differences(rng, (size,), mode, boundary, align_corners)
 
 
-@pytest.mark.covering(ordinary=0, slow=2)
+@pytest.mark.covering(ordinary=0)
 @ALIGN
 @BOUNDARY
 def test_cubic_in_a_volume(boundary, align_corners):
@@ -57,7 +57,7 @@ def test_cubic_in_a_volume(boundary, align_corners):
     assert_gradients_are_differences(rng, (2, 3, 5), "cubic", boundary, align_corners)
 
 
-@pytest.mark.covering(ordinary=0, slow=2)
+@pytest.mark.covering(ordinary=0)
 @ALIGN
 @pytest.mark.parametrize("rank", [2, 3])
 def test_with_another_mode_and_boundary_on_each_axis(rank, align_corners):
@@ -114,7 +114,7 @@ def test_gradients_are_fresh_arrays(call):
             assert not np.shares_memory(gradient, array)
 
 
-@pytest.mark.covering(ordinary=1, slow=2)
+@pytest.mark.covering
 @BOUNDARY
 @ALIGN
 def test_nearest_has_no_gradient_of_the_grid(boundary, align_corners, call):

@@ -55,7 +55,7 @@ MODE_AND_RANK = pytest.mark.parametrize(
 )
 
 
-@pytest.mark.covering(slow=3)
+@pytest.mark.covering(ordinary=2, slow=3)
 @LAYOUT
 @GRID_NAME
 @ALIGN
@@ -78,7 +78,7 @@ def test_agrees_with_torch(mode, rank, boundary, align_corners, grid_name, chann
             assert_close(mine, other)
 
 
-@pytest.mark.covering(ordinary=1, slow=2)
+@pytest.mark.covering
 @pytest.mark.parametrize(
     ("mode", "spatial"),
     [
@@ -260,7 +260,7 @@ def test_gradients_of_images_that_are_broadcast(axis, boundary):
     assert_close(alone, expected[0])
 
 
-@pytest.mark.covering(ordinary=1, slow=2)
+@pytest.mark.covering
 @pytest.mark.parametrize("rank", [1, 2, 3])
 @ALIGN
 @MODE
@@ -279,7 +279,7 @@ def test_every_pair_of_boundaries(mode, align_corners, rank):
         assert_close(grad_grid, expected[1])
 
 
-@pytest.mark.covering(ordinary=1, slow=2)
+@pytest.mark.covering
 @pytest.mark.parametrize("rank", [2, 3])
 @BOUNDARY
 def test_every_pair_of_modes(boundary, rank):
@@ -318,7 +318,7 @@ def test_axes_are_named_in_the_order_of_the_grid():
 
 
 # A block is 16 to 256 points wide, and so is what a thread takes: sizes around both.
-@pytest.mark.covering(ordinary=1, slow=2)
+@pytest.mark.covering
 @pytest.mark.parametrize("points", [1, 7, 15, 16, 17, 63, 255, 256, 257, 1025])
 @pytest.mark.parametrize("channel_axis", [1, -1])
 @MODE
@@ -336,7 +336,7 @@ def test_any_number_of_points(mode, points, channel_axis):
     assert_close(grad_grid, expected[1])
 
 
-@pytest.mark.covering(ordinary=1, slow=2)
+@pytest.mark.covering
 @pytest.mark.parametrize("channels", [1, 2, 3, 4, 7, 8, 15, 16, 17, 33, 64])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_any_number_of_channels(channels, dtype):

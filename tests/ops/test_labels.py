@@ -70,7 +70,7 @@ def assert_is_the_reference(
 # Sampling -----------------------------------------------------------------------------------------
 
 
-@pytest.mark.covering(ordinary=1, slow=2)
+@pytest.mark.covering
 @pytest.mark.parametrize("boundary", BOUNDARIES)
 @pytest.mark.parametrize("rank", [1, 2, 3])
 def test_labels_match_the_reference(rank: int, boundary: str) -> None:
@@ -102,7 +102,7 @@ def test_axes_of_nearest_and_coordinates_in_pixels() -> None:
         assert_is_the_reference(image, 2 * grid, "label", "wrap", coords=coords)
 
 
-@pytest.mark.covering(ordinary=1, slow=2)
+@pytest.mark.covering
 @pytest.mark.parametrize("count", [2, 20, 2000])
 @pytest.mark.parametrize("rank", [1, 2, 3])
 def test_labels_match_the_argmax_of_one_hot_samples(rank: int, count: int) -> None:
@@ -237,7 +237,7 @@ SIZES = {
 }
 
 
-@pytest.mark.covering(ordinary=1, slow=2)
+@pytest.mark.covering
 @pytest.mark.parametrize("antialias", [False, True])
 @pytest.mark.parametrize("rank", [1, 2, 3])
 def test_resized_labels_are_the_argmax_of_one_hot_images(rank: int, antialias: bool) -> None:

@@ -280,7 +280,7 @@ def test_affine_maps_match_their_grids() -> None:
     assert_close(mine[1], np.einsum("nhwd,mhwe->nde", theirs[1], rows), 1e-10)
 
 
-@pytest.mark.covering(ordinary=0, slow=2)
+@pytest.mark.covering(ordinary=0)
 @pytest.mark.parametrize("mode", ["linear", "area", "bicubic"])
 @pytest.mark.parametrize("weighted", [None, (1, 1, 6, 7), (1, 2, 6, 7)])
 def test_resizing_is_a_quotient_of_two_images(mode: str, weighted: Any) -> None:

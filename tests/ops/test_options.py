@@ -128,7 +128,7 @@ def exact_grid(rng: np.random.Generator, shape: tuple[int, ...], coords: str) ->
 
 
 # In a plane every method meets every boundary; on a line or in a volume only in slow runs.
-@pytest.mark.covering(ordinary=1, slow=2)
+@pytest.mark.covering
 @pytest.mark.parametrize(("spatial", "points"), [((7,), 16), ((3, 4, 5), 3)], ids=str)
 @pytest.mark.parametrize("check", CHECKS)
 @pytest.mark.parametrize("align_corners", [False, True], ids=["edges", "centres"])
@@ -406,7 +406,7 @@ def test_the_mask_is_a_sample_of_ones() -> None:
 # Splines ------------------------------------------------------------------------------------------
 
 
-@pytest.mark.covering(ordinary=1, slow=2)
+@pytest.mark.covering
 @pytest.mark.parametrize("boundary", BOUNDARIES)
 @pytest.mark.parametrize("order", range(2, 8))
 @pytest.mark.parametrize("align_corners", [False, True])
@@ -556,7 +556,7 @@ def test_a_fill_of_zero_is_used_anywhere() -> None:
 # Tensors: more in tests/backends/test_torch_options.py -------------------------------------------
 
 
-@pytest.mark.covering(ordinary=0, slow=2)
+@pytest.mark.covering(ordinary=0)
 @BOUNDARY
 def test_tensors_match_arrays_under_every_boundary(boundary: str) -> None:
     torch = pytest.importorskip("torch")
@@ -571,7 +571,7 @@ def test_tensors_match_arrays_under_every_boundary(boundary: str) -> None:
 # ---- ties ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.covering(ordinary=1, slow=2)
+@pytest.mark.covering
 @pytest.mark.parametrize("rank", [1, 2, 3])
 @pytest.mark.parametrize("boundary", ["zeros", "border", "wrap", "reflection", "mirror"])
 @pytest.mark.parametrize("dtype", ["uint8", "float32"])

@@ -23,7 +23,7 @@ from gridsample.definitions.tables import axis_map
 # The kernels ------------------------------------------------------------------------------------
 
 
-@pytest.mark.covering(ordinary=1, slow=2)
+@pytest.mark.covering
 @pytest.mark.parametrize("rank", [1, 2, 3])
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("smooth", [False, True])
@@ -48,7 +48,7 @@ def test_every_method_matches_its_matrices_and_transposes(
         np.testing.assert_allclose(np.moveaxis(back, axis, 1), transposed, rtol=0, atol=1e-11)
 
 
-@pytest.mark.covering(ordinary=1, slow=2)
+@pytest.mark.covering
 @pytest.mark.parametrize("dtype", cases.DTYPES)
 @pytest.mark.parametrize("method", ["linear", "spline3", "spline4", "nearest"])
 @pytest.mark.parametrize(
@@ -79,7 +79,7 @@ def test_every_dtype(
         assert error.max() <= slack
 
 
-@pytest.mark.covering(ordinary=1, slow=2)
+@pytest.mark.covering
 @pytest.mark.parametrize("layout", cases.LAYOUTS)
 @pytest.mark.parametrize("method", ["nearest", "cubic"])
 def test_any_memory_layout(layout: str, method: str) -> None:
@@ -94,7 +94,7 @@ def test_any_memory_layout(layout: str, method: str) -> None:
             np.testing.assert_array_equal(out, expected)
 
 
-@pytest.mark.covering(ordinary=0, slow=2)
+@pytest.mark.covering(ordinary=0)
 @pytest.mark.parametrize("method", ["nearest", "linear", "cubic", "spline3", "area"])
 def test_results_do_not_depend_on_threads_and_pieces(
     method: str, monkeypatch: pytest.MonkeyPatch
@@ -174,7 +174,7 @@ LIKE_POINTS: tuple[str | Method, ...] = (
 )
 
 
-@pytest.mark.covering(ordinary=1, slow=2)
+@pytest.mark.covering
 @pytest.mark.parametrize("align", [False, True])
 @pytest.mark.parametrize(("spatial", "size"), SHAPES[2])
 @pytest.mark.parametrize("mode", LIKE_POINTS, ids=lambda mode: getattr(mode, "name", mode))
@@ -195,7 +195,7 @@ def test_resizing_is_sampling_at_its_positions(
     np.testing.assert_allclose(out, sampled, rtol=0, atol=bound)
 
 
-@pytest.mark.covering(ordinary=0, slow=2)
+@pytest.mark.covering(ordinary=0)
 @pytest.mark.parametrize("order", range(2, 8))
 def test_splines_resized_to_the_same_size_are_unchanged(order: int) -> None:
     for n in (*range(1, 41), 200):
@@ -243,7 +243,7 @@ def test_resizing_only_modes_are_rejected_by_sampling(mode: str) -> None:
         gridsample.splat(np.zeros((1, 1, 3)), grid, (4, 5), mode)
 
 
-@pytest.mark.covering(ordinary=1, slow=2)
+@pytest.mark.covering
 @pytest.mark.parametrize("rounding", ["exact", "pillow", "torch"])
 @pytest.mark.parametrize("a", [-1.5, -4.0, -40.0])
 def test_bytes_that_overshoot_far_do_not_overflow(a: float, rounding: str) -> None:
@@ -377,7 +377,7 @@ def test_impossible_sizes_are_rejected():
             gridsample.splat(np.zeros((1, 3, 2, 2)), np.zeros((1, 2, 2, 2)), size)
 
 
-@pytest.mark.covering(ordinary=1, slow=2)
+@pytest.mark.covering
 @pytest.mark.parametrize("dtype", ["bool", "uint8", "int16", "int32", "float16", "float32"])
 @pytest.mark.parametrize("mode", ["linear", "area", "cubic"])
 def test_long_lines_beside_an_axis_whose_pixels_are_only_copied(mode: str, dtype: str) -> None:

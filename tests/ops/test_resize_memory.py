@@ -17,7 +17,7 @@ from gridsample.ops.resized_parts import resize_rows
 # Memory -----------------------------------------------------------------------------------------
 
 
-@pytest.mark.covering(ordinary=1, slow=2)
+@pytest.mark.covering
 @pytest.mark.parametrize("mode", ["linear", "cubic", "area", "nearest", "lanczos3", "spline3"])
 @pytest.mark.parametrize("dtype", [np.float32, np.uint8])
 @pytest.mark.parametrize(
@@ -62,7 +62,7 @@ def test_strided_images_are_not_copied_in_full(mode: str) -> None:
     assert peak - out.nbytes < image.nbytes / 2
 
 
-@pytest.mark.covering(ordinary=1, slow=2)
+@pytest.mark.covering
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("channels", [2, 3, 4])
 def test_two_by_two_pixels_at_once(dtype: str, channels: int) -> None:
@@ -90,7 +90,7 @@ def test_two_by_two_pixels_at_once(dtype: str, channels: int) -> None:
 # Bands of rows ----------------------------------------------------------------------------------
 
 
-@pytest.mark.covering(ordinary=1, slow=2)
+@pytest.mark.covering
 @pytest.mark.parametrize(("smooth", "rows"), [(False, 7), (True, 64)])
 @pytest.mark.parametrize(
     ("shape", "size"),

@@ -20,7 +20,7 @@ import gridsample
 # Fixed point ------------------------------------------------------------------------------------
 
 
-@pytest.mark.covering(ordinary=1, slow=2)
+@pytest.mark.covering
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("smooth", [False, True])
 @pytest.mark.parametrize(
@@ -44,7 +44,7 @@ def test_bytes_are_within_one_of_the_real_result(
     assert np.abs(out - np.clip(np.rint(exact), 0, 255)).max() <= 1
 
 
-@pytest.mark.covering(ordinary=0, slow=2)
+@pytest.mark.covering(ordinary=0)
 @pytest.mark.parametrize("value", [0, 1, 127, 255])
 def test_a_constant_byte_stays_what_it_is(value: int) -> None:
     image = np.full((1, 3, 50, 41), value, np.uint8)

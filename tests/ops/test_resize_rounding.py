@@ -25,7 +25,7 @@ def extremes(*shape: int) -> Any:
     return cases.generator("extremes", shape).integers(0, 2, shape, np.uint8) * np.uint8(255)
 
 
-@pytest.mark.covering(ordinary=1, slow=2)
+@pytest.mark.covering
 @pytest.mark.parametrize("size", SIZES, ids=str)
 @pytest.mark.parametrize("method", FILTERS)
 def test_bytes_match_pillow(method: str, size: tuple[int, int]) -> None:
@@ -40,7 +40,7 @@ def test_bytes_match_pillow(method: str, size: tuple[int, int]) -> None:
     np.testing.assert_array_equal(first.transpose(1, 2, 0), theirs)
 
 
-@pytest.mark.covering(ordinary=1, slow=2)
+@pytest.mark.covering
 @pytest.mark.parametrize("channels", [1, 3, 5])
 @pytest.mark.parametrize("method", ["bilinear", "bicubic", "lanczos"])
 def test_bytes_match_torch(method: str, channels: int) -> None:
@@ -75,7 +75,7 @@ def test_only_rounding_between_axes_differs() -> None:
     assert max(abs(image - alone[0]).max() for image in alone) <= 1
 
 
-@pytest.mark.covering(ordinary=1, slow=2)
+@pytest.mark.covering
 @pytest.mark.parametrize("dtype", ["int8", "uint16", "int64", "bool"])
 @pytest.mark.parametrize("rounding", ["pillow", "torch"])
 def test_other_integers_are_rounded_axis_by_axis(dtype: str, rounding: str) -> None:

@@ -19,7 +19,7 @@ BOUNDARIES = tuple(reference.BOUNDARIES)
 # The transpose ------------------------------------------------------------------------------------
 
 
-@pytest.mark.covering(ordinary=1, slow=2)
+@pytest.mark.covering
 @pytest.mark.parametrize(
     "more",
     [{}, {"extrapolate": False}, {"prefilter": False}, {"coords": "pixel"}],
@@ -171,7 +171,7 @@ def test_invalid_input_is_rejected(
 # Derivatives along coordinates --------------------------------------------------------------------
 
 
-@pytest.mark.covering(ordinary=1, slow=2)
+@pytest.mark.covering
 @pytest.mark.parametrize("rank", [1, 2, 3])
 @pytest.mark.parametrize("mode", ["cubic", "spline4"])
 def test_gradient_and_hessian_are_differences(mode: str, rank: int) -> None:

@@ -25,7 +25,7 @@ def at_pixels(image: Array, mode: Any, boundary: Any, **more: Any) -> Array:
     return result
 
 
-@pytest.mark.covering(ordinary=1, slow=2)
+@pytest.mark.covering
 @pytest.mark.parametrize("dtype", ["float64", "complex128"])
 @pytest.mark.parametrize("other", [name for name in BOUNDARIES if name != "zeros"])
 @pytest.mark.parametrize("mode", ["spline3", ("spline6", "linear"), ("linear", "spline5")], ids=str)

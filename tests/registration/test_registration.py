@@ -437,7 +437,7 @@ def test_inverted_photos_are_found(name: str) -> None:
             assert case.errors(answer.field.astype(np.float64)).mean() < 0.5
 
 
-@pytest.mark.covering(ordinary=1, slow=2)
+@pytest.mark.covering
 @pytest.mark.filterwarnings("ignore:register failed")  # after two steps
 @pytest.mark.parametrize("model", ["affine", "homography", "displacement"])
 @pytest.mark.parametrize("loss", ["mse", "l1", "ncc", "lncc", "mi"])

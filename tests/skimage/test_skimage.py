@@ -65,7 +65,7 @@ def tolerance_of(image):
     return 1e-10 if image.dtype.itemsize == 8 or image.dtype.kind in "iu" else 2e-6
 
 
-@pytest.mark.covering(ordinary=1, slow=2)
+@pytest.mark.covering
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("order", [None, 0, 1, 2, 3, 4, 5])
 @pytest.mark.parametrize("dtype", IMAGES)
@@ -78,7 +78,7 @@ def test_resize_matches_skimage(dtype, order, mode):
     agree("resize", image, (12, 9), order, mode, anti_aliasing=True, tolerance=tolerance)
 
 
-@pytest.mark.covering(ordinary=0, slow=2)
+@pytest.mark.covering(ordinary=0)
 @pytest.mark.parametrize("mode", MODES)
 def test_resize_of_other_ranks(mode):
     for shape, size in (
@@ -180,7 +180,7 @@ def maps():
     }
 
 
-@pytest.mark.covering(ordinary=1, slow=2)
+@pytest.mark.covering
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("order", [None, 0, 1, 2, 3, 4, 5])
 @pytest.mark.parametrize("name", maps())
@@ -238,7 +238,7 @@ def test_a_shift_by_whole_pixels_keeps_nan_where_it_is(cval):
         agree("warp", image, matrix, cval=cval)
 
 
-@pytest.mark.covering(ordinary=1, slow=2)
+@pytest.mark.covering
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("order", [None, 0, 1, 3, 5])
 def test_rotate_matches_skimage(order, mode):

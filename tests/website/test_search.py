@@ -49,13 +49,6 @@ def address(site: Path) -> Iterator[str]:
     server.server_close()
 
 
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
-    """A browser for all tests."""
-    with Browser(tmp_path_factory.mktemp("browser")) as opened:
-        yield opened
-
-
 @pytest.mark.parametrize("query", QUERIES)
 def test_a_guide_is_among_the_first_links(browser: Browser, address: str, query: str) -> None:
     browser.open(f"{address}/index.html")

@@ -42,6 +42,7 @@ def means_of_blocks(array: Array, factor: int) -> Array:
     return np.nanmean(extended, tuple(range(array.ndim, extended.ndim)))
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("shape", [(37,), (21, 13), (9, 14, 5)])
 @pytest.mark.parametrize("chunks", [3, 4])
 def test_levels_are_means_of_blocks(shape: tuple[int, ...], chunks: int, tmp_path: Path) -> None:

@@ -26,7 +26,7 @@ CASES = [
 ]
 
 
-@pytest.mark.covering(ordinary=1, slow=2)
+@pytest.mark.covering
 @pytest.mark.parametrize(("mode", "antialias", "size"), CASES)
 @pytest.mark.parametrize("dtype", ["float64", "uint8"])
 def test_chunks_match_the_full_result(

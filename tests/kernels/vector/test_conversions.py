@@ -74,7 +74,7 @@ def that_fit(source: str, target: str) -> Array:
     return padded(np.concatenate([numbers, -numbers]) if negative else numbers, source)
 
 
-@pytest.mark.covering(ordinary=1, slow=2)
+@pytest.mark.covering
 @pytest.mark.parametrize("lanes", LANES)
 @pytest.mark.parametrize("source", NUMBERS)
 def test_conversions_between_numbers(source: str, lanes: int) -> None:
@@ -109,7 +109,7 @@ def saturated(numbers: Array, kind: str) -> Array:
     return np.array(integers, kind)
 
 
-@pytest.mark.covering(ordinary=1, slow=2)
+@pytest.mark.covering
 @pytest.mark.parametrize("lanes", LANES)
 @pytest.mark.parametrize("source", FLOATS)
 def test_saturation(source: str, lanes: int) -> None:

@@ -69,7 +69,7 @@ def test_coordinates_become_positions(kind: str, lanes: int) -> None:
         agree(lambda x, last=last, aligned=aligned: axis.position(x, last, aligned), x, lanes=lanes)
 
 
-@pytest.mark.covering(ordinary=1, slow=2)
+@pytest.mark.covering
 @pytest.mark.parametrize("kind", FLOATS)
 @pytest.mark.parametrize("boundary", BOUNDARIES)
 def test_positions_are_folded(kind: str, boundary: int) -> None:
@@ -124,7 +124,7 @@ def indices(kind: str, size: int) -> Array:
     return padded(small[np.abs(small) < np.iinfo(kind).max // 2], kind)
 
 
-@pytest.mark.covering(ordinary=1, slow=2)
+@pytest.mark.covering
 @pytest.mark.parametrize("kind", ("int32", "int64"))
 @pytest.mark.parametrize("lanes", LANES)
 def test_indices_are_folded(kind: str, lanes: int) -> None:

@@ -149,7 +149,7 @@ def test_functions_of_floats(kind: str, lanes: int) -> None:
     check(lambda a: (np.floor(a), np.rint(a), np.sqrt(a), np.abs(a), abs(a)), a, lanes=lanes)
 
 
-@pytest.mark.covering(ordinary=1, slow=2)
+@pytest.mark.covering
 @pytest.mark.parametrize("lanes", LANES)
 @pytest.mark.parametrize("kind", FLOATS + INTEGERS)
 def test_bounds_and_choices(kind: str, lanes: int) -> None:
@@ -290,7 +290,7 @@ def test_lanes_are_reduced(lanes: int) -> None:
         check_lanes(formula, a, lanes=lanes)
 
 
-@pytest.mark.covering(ordinary=1, slow=2)
+@pytest.mark.covering
 @pytest.mark.parametrize("kind", ("float32", "int64", "uint8", "bool"))
 @pytest.mark.parametrize("lanes", (4, 8, 16))
 def test_lanes_are_moved(kind: str, lanes: int) -> None:
