@@ -13,12 +13,12 @@ import gridsample
 
 pytest.importorskip("jax")
 
-import jax  # noqa: E402
-import jax.numpy as jnp  # noqa: E402
-from jax.test_util import check_grads  # noqa: E402
-from jax_pairs import close, pair  # noqa: E402
+import jax
+import jax.numpy as jnp
+from jax.test_util import check_grads
+from jax_pairs import close, pair
 
-from gridsample.backends.jax import handler  # noqa: E402
+from gridsample.backends.jax import handler
 
 pytestmark = pytest.mark.usefixtures("quick_jax")
 
