@@ -86,15 +86,15 @@ def slow_after(count: int, values: Iterable[Any]) -> list[Any]:
 
 def pixels(rng: np.random.Generator, shape: Sequence[int], dtype: npt.DTypeLike = float) -> Array:
     """An image of noise: standard normal, or over the whole range of an integer type."""
-    kind = np.dtype(dtype)
-    if kind.kind == "b":
-        return rng.integers(0, 2, shape).astype(kind)
-    if kind.kind in "iu":
-        ends = np.iinfo(kind)
-        return rng.integers(ends.min, ends.max, shape, dtype=kind, endpoint=True)
-    if kind.kind == "c":
-        return (rng.standard_normal(shape) + 1j * rng.standard_normal(shape)).astype(kind)
-    return rng.standard_normal(shape).astype(kind)
+    element_type = np.dtype(dtype)
+    if element_type.kind == "b":
+        return rng.integers(0, 2, shape).astype(element_type)
+    if element_type.kind in "iu":
+        ends = np.iinfo(element_type)
+        return rng.integers(ends.min, ends.max, shape, dtype=element_type, endpoint=True)
+    if element_type.kind == "c":
+        return (rng.standard_normal(shape) + 1j * rng.standard_normal(shape)).astype(element_type)
+    return rng.standard_normal(shape).astype(element_type)
 
 
 # Grids: (items, *out, D), from the image's spatial shape -----------------------------------------
@@ -147,7 +147,7 @@ def rotation(
     return grid
 
 
-def elsewhere(spatial: Sequence[int], items: int) -> tuple[int, ...]:
+def grid_shape(spatial: Sequence[int], items: int) -> tuple[int, ...]:
     """The shape of a grid of about as many points as pixels, on no axis the same number."""
     return (items, *(n + 2 for n in spatial), len(spatial))
 
@@ -155,12 +155,12 @@ def elsewhere(spatial: Sequence[int], items: int) -> tuple[int, ...]:
 Grid = Callable[[np.random.Generator, Sequence[int], bool, int], Array]
 
 GRIDS: dict[str, Grid] = {
-    "random": lambda rng, spatial, align, items: rng.uniform(-1.2, 1.2, elsewhere(spatial, items)),
+    "random": lambda rng, spatial, align, items: rng.uniform(-1.2, 1.2, grid_shape(spatial, items)),
     "identity": lambda rng, spatial, align, items: identity(spatial, align, items),
     "rotation": lambda rng, spatial, align, items: rotation(spatial, align, items),
-    "far": lambda rng, spatial, align, items: rng.uniform(-30, 30, elsewhere(spatial, items)),
+    "far": lambda rng, spatial, align, items: rng.uniform(-30, 30, grid_shape(spatial, items)),
     "integers": lambda rng, spatial, align, items: rng.integers(
-        -4, 5, elsewhere(spatial, items)
+        -4, 5, grid_shape(spatial, items)
     ).astype(float),
 }
 
@@ -175,8 +175,8 @@ def junk(shape: Sequence[int], dtype: np.dtype[Any]) -> Array:
 
 def spaced(array: Array) -> Array:
     """Every second entry along each axis of a larger array."""
-    whole = junk([2 * n + 1 for n in array.shape], array.dtype)
-    view = whole[tuple(slice(1, 2 * n + 1, 2) for n in array.shape)]
+    memory = junk([2 * n + 1 for n in array.shape], array.dtype)
+    view = memory[tuple(slice(1, 2 * n + 1, 2) for n in array.shape)]
     view[...] = array
     return view
 

@@ -110,7 +110,7 @@ def forbid(report: Any, config: pytest.Config) -> None:
     if not report.skipped or hasattr(report, "wasxfail"):
         return
     reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
-    if not any(one in reason for one in (*MAY_SKIP, *config.getoption("--may-skip"))):
+    if not any(listed in reason for listed in (*MAY_SKIP, *config.getoption("--may-skip"))):
         report.outcome = "failed"
         report.longrepr = f"{reason}: not among the reasons in tests/conftest.py (MAY_SKIP)"
 

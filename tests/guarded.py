@@ -43,11 +43,11 @@ def maker(side: str) -> Callable[..., Array]:
         kind = np.dtype(dtype)
         shape = (shape,) if isinstance(shape, int | np.integer) else tuple(shape)
         size = int(np.prod(shape)) * kind.itemsize
-        room = -(-max(size, 1) // mmap.PAGESIZE) * mmap.PAGESIZE
-        memory = mmap.mmap(-1, room + 2 * mmap.PAGESIZE)
+        tolerance = -(-max(size, 1) // mmap.PAGESIZE) * mmap.PAGESIZE
+        memory = mmap.mmap(-1, tolerance + 2 * mmap.PAGESIZE)
         protect(memory, 0)
-        protect(memory, room + mmap.PAGESIZE)
-        start = mmap.PAGESIZE + (room - size if side == "before" else 0)
+        protect(memory, tolerance + mmap.PAGESIZE)
+        start = mmap.PAGESIZE + (tolerance - size if side == "before" else 0)
         return np.frombuffer(memory, kind, int(np.prod(shape)), start).reshape(shape)
 
     return zeros
@@ -95,11 +95,11 @@ def main(side: str) -> None:
         image = guard(image)
         flips = itertools.cycle([(-1,), (-2,), (1,), (0, 1, -1), (0,)])  # axes in reverse order
         for (mode, boundary, align_corners), axes in zip(options, flips, strict=False):
-            how = {"mode": mode, "padding_mode": boundary, "align_corners": align_corners}
-            how["channel_axis"] = axis
+            keywords = {"mode": mode, "padding_mode": boundary, "align_corners": align_corners}
+            keywords["channel_axis"] = axis
             flipped = np.flip(guard(np.flip(image, axes)), axes)
-            out = gridsample.grid_sample(image, grid, **how)
-            same = gridsample.grid_sample(flipped, grid, **how)
+            out = gridsample.grid_sample(image, grid, **keywords)
+            same = gridsample.grid_sample(flipped, grid, **keywords)
             # Sums in another order: a few integers are rounded to the other side of a tie.
             ties = image.dtype.kind in "iu"
             np.testing.assert_allclose(same, out, rtol=1e-5, atol=1 if ties else 1e-4)
@@ -109,7 +109,7 @@ def main(side: str) -> None:
                 continue
             values = guard(np.ones_like(out))
             for source, threads in ((image, 1), (image, 2), (flipped, 2)):
-                gridsample.grid_sample_vjp(values, source, grid, **how, threads=threads)
+                gridsample.grid_sample_vjp(values, source, grid, **keywords, threads=threads)
             count += 3
     count += over_footprints(guard)
     count += one_pixel_or_row(guard, options)
@@ -141,8 +141,8 @@ def over_footprints(guard: Callable[[Array], Array]) -> int:
         theta = guard(np.eye(rank, rank + 1, dtype=np.float32)[np.newaxis])
         grid, up = guard(grid), guard(cases.pixels(rng, (2, 2, *out), np.float32))
         for most, threads in itertools.product((2, 16), (1, 2)):
-            how: Any = {"antialias": True, "max_samples": most, "threads": threads}
-            gridsample.grid_sample_vjp(up, image, grid, **how)
-            gridsample.affine_sample_vjp(up, image, theta, (1, 2, *out), **how)
+            options: Any = {"antialias": True, "max_samples": most, "threads": threads}
+            gridsample.grid_sample_vjp(up, image, grid, **options)
+            gridsample.affine_sample_vjp(up, image, theta, (1, 2, *out), **options)
             count += 2
     return count

@@ -44,8 +44,8 @@ def rolled(image: Tensor) -> Tensor:
 
 def spaced(tensor: Tensor) -> Tensor:
     """Every second entry of memory that nobody may read."""
-    whole = torch.full([2 * n + 1 for n in tensor.shape], torch.nan, dtype=tensor.dtype)
-    view = whole[tuple(slice(1, None, 2) for _ in tensor.shape)]
+    memory = torch.full([2 * n + 1 for n in tensor.shape], torch.nan, dtype=tensor.dtype)
+    view = memory[tuple(slice(1, None, 2) for _ in tensor.shape)]
     return view.copy_(tensor)
 
 

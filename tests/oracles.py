@@ -54,10 +54,10 @@ def torch_results(
 # The reference ----------------------------------------------------------------------------------
 
 
-def per_axis(given: Names, rank: int) -> tuple[str, ...]:
+def per_axis(names: Names, rank: int) -> tuple[str, ...]:
     """One name for each axis, from one or as many."""
-    names = (given,) * rank if isinstance(given, str) else given
-    return tuple(REFERENCE_NAMES.get(name, name) for name in names)
+    each_axis = (names,) * rank if isinstance(names, str) else names
+    return tuple(REFERENCE_NAMES.get(name, name) for name in each_axis)
 
 
 def reference_output(
@@ -109,7 +109,7 @@ def mean_output(
         ]
         above, below = 0.0, 0.0
         for taps in itertools.product(*map(list, filter(None, axes))):
-            weight = math.prod(one for _, one in taps)
+            weight = math.prod(factor for _, factor in taps)
             index = tuple(i for i, _ in taps)[::-1]
             outside = [name for name, i in zip(names[1], index[::-1], strict=True) if i is None]
             if "missing" in outside:
@@ -154,14 +154,14 @@ def assert_stored(actual: Array, exact: Array, tolerance: float, scale: float) -
 
     Integers: rounded, so up to a half away, and saturated; NaN is 0.  Others: rounded.
     """
-    kind, slack = actual.dtype, tolerance * scale
+    dtype, slack = actual.dtype, tolerance * scale
     assert actual.shape == exact.shape
-    if kind.kind in "iub":
-        low, high = (0, 1) if kind.kind == "b" else (np.iinfo(kind).min, np.iinfo(kind).max)
+    if dtype.kind in "iub":
+        low, high = (0, 1) if dtype.kind == "b" else (np.iinfo(dtype).min, np.iinfo(dtype).max)
         expected = np.clip(np.nan_to_num(exact), float(low), float(high))
         np.testing.assert_allclose(actual.astype(float), expected, rtol=0, atol=0.5 + slack)
         return
-    slack += ulp(kind) * scale
+    slack += ulp(dtype) * scale
     np.testing.assert_allclose(actual, exact, rtol=0, atol=slack, equal_nan=True)
 
 

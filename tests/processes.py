@@ -40,7 +40,7 @@ def same(mine: Any, theirs: Any) -> None:
         assert torch.equal(actual, other)
 
 
-class Turned(Dataset[tuple[Tensor, Tensor]]):
+class RotatedImages(Dataset[tuple[Tensor, Tensor]]):
     """Samples in the process that asks for an item."""
 
     def __len__(self) -> int:
@@ -56,7 +56,7 @@ def loader(start: str) -> None:
     large = torch.rand(1, 1, 600, 600)  # large enough for the pool to be at work before the fork
     gridsample.grid_sample(large, gridsample.affine_grid(torch.eye(2, 3)[None], large.shape))
     batches = DataLoader(
-        Turned(), batch_size=2, num_workers=2, multiprocessing_context=start, timeout=120
+        RotatedImages(), batch_size=2, num_workers=2, multiprocessing_context=start, timeout=120
     )
     for epoch in range(2):
         for n, batch in enumerate(batches):

@@ -26,9 +26,9 @@ SHAPES: dict[int, list[tuple[tuple[int, ...], tuple[int, ...]]]] = {
 
 def scale_of(dtype: np.dtype[Any]) -> float:
     """Rounding of sums in the type that they are made in, and of storing them."""
-    kind = dtype.type(0).real.dtype
-    sums = np.float64 if kind.itemsize == 8 else np.float32
-    return 64 * float(np.finfo(sums).eps) + float(np.finfo(kind).eps)
+    real = dtype.type(0).real.dtype
+    sums = np.float64 if real.itemsize == 8 else np.float32
+    return 64 * float(np.finfo(sums).eps) + float(np.finfo(real).eps)
 
 
 def dense(image: Array, matrices: Sequence[Array]) -> Array:

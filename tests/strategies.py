@@ -43,7 +43,7 @@ class Call:
         items = max(len(self.image), len(self.grid)) if len(self.image) and len(self.grid) else 0
         return (items, self.image.shape[1], *self.grid.shape[1:-1])
 
-    def given(self, array: Array) -> Array:
+    def laid_out(self, array: Array) -> Array:
         """An array with its channels where the call has them."""
         return array if self.channel_axis == 1 else np.moveaxis(array, 1, -1)
 
@@ -52,11 +52,11 @@ class Call:
         return array if self.channel_axis == 1 else np.moveaxis(array, -1, 1)
 
     def __repr__(self) -> str:
-        def told(array: Array) -> str:
+        def message(array: Array) -> str:
             return f"{array.shape} {array.dtype.str} strides {array.strides}"
 
         return (
-            f"Call(image={told(self.image)}, grid={told(self.grid)} {self.grid.tolist()}, "
+            f"Call(image={message(self.image)}, grid={message(self.grid)} {self.grid.tolist()}, "
             f"{self.mode!r}, {self.padding_mode!r}, {self.align_corners}, {self.channel_axis})"
         )
 

@@ -6,7 +6,7 @@ import pytest
 import gridsample
 from gridsample import cli, io, warp
 from gridsample.alpha import Alpha, divide, multiply
-from gridsample.ops import resizing as resize
+from gridsample.ops import resized_parts
 
 tifffile = pytest.importorskip("tifffile")
 pillow = pytest.importorskip("PIL.Image")
@@ -49,28 +49,28 @@ def read(name):
     return io.read(io.Path(name)).array
 
 
-ROADS = {
+COMMANDS = {
     "resize": ["resize", "in", "out", "--size", "8x1"],
     "warp": ["warp", "in", "out", "--size", "8x1", "--affine", "4,0,1.5,0,4,0"],
 }
 
 
 @pytest.mark.covering
-@pytest.mark.parametrize("road", ROADS)
+@pytest.mark.parametrize("command", COMMANDS)
 @pytest.mark.parametrize("channels", [2, 4])
 @pytest.mark.parametrize(
     ("suffix", "dtype"), [("png", "uint8"), ("png", "uint16"), *(("tif", d) for d in DTYPES)]
 )
-def test_opaque_red_beside_transparent_black_stays_red(suffix, dtype, channels, road):
+def test_opaque_red_beside_transparent_black_stays_red(suffix, dtype, channels, command):
     save(f"in.{suffix}", red_beside_nothing(dtype, channels))
-    words = [f"{word}.{suffix}" if word in ("in", "out") else word for word in ROADS[road]]
-    padding = ["--padding", "border"] if road == "warp" else []
+    words = [f"{word}.{suffix}" if word in ("in", "out") else word for word in COMMANDS[command]]
+    padding = ["--padding", "border"] if command == "warp" else []
     assert run(*words, *padding) == 0
     out = read(f"out.{suffix}")
     share = np.array([1, 1, 0.875, 0.625, 0.375, 0.125, 0, 0])
-    whole = np.dtype(dtype).kind in "iu"
+    is_integer = np.dtype(dtype).kind in "iu"
     expected = np.zeros((1, 8, channels))
-    expected[0, :, -1] = np.rint(share * full(dtype)) if whole else share
+    expected[0, :, -1] = np.rint(share * full(dtype)) if is_integer else share
     expected[0, :6, 0] = full(dtype)
     np.testing.assert_allclose(out, expected, rtol=1e-6, atol=0)
     assert out.dtype == dtype
@@ -80,7 +80,7 @@ def test_opaque_red_beside_transparent_black_stays_red(suffix, dtype, channels, 
     np.testing.assert_allclose(read(f"out.{suffix}"), expected, rtol=1e-6, atol=0)
 
 
-def test_it_is_what_pillow_does():
+def test_warps_match_pillow():
     save("in.png", red_beside_nothing("uint8"))
     assert run("resize", "in.png", "out.png", "--size", "8x4") == 0
     picture = pillow.open("in.png").resize((8, 4), pillow.Resampling.BILINEAR)
@@ -98,29 +98,29 @@ def test_resizing_is_that_of_the_product(dtype):
         exact[None], (13, 31), mode="bilinear", antialias=True, channel_axis=-1
     )[0]
     exact[..., :3] /= exact[..., 3:] / full(dtype)
-    whole = np.dtype(dtype).kind == "u"
-    atol = 0.5 + 1e-5 * full(dtype) * whole if whole else 1e-6
+    is_integer = np.dtype(dtype).kind == "u"
+    atol = 0.5 + 1e-5 * full(dtype) * is_integer if is_integer else 1e-6
     np.testing.assert_allclose(read("out.tif"), exact, rtol=0, atol=atol)
 
 
-def test_bands_and_threads_do_not_show(monkeypatch):
+def test_results_do_not_depend_on_bands_and_threads(monkeypatch):
     array = np.random.default_rng(1).integers(0, 256, (63, 41, 4), np.uint8)
     save("in.tif", array)
-    roads = (
+    commands = (
         ["resize", "in.tif", "out.tif", "--size", "20x31", "--mode", "bicubic"],
         ["warp", "in.tif", "out.tif", "--rotate", "30", "--mode", "bicubic"],
     )
-    for words in roads:
+    for words in commands:
         assert run(*words, "--force") == 0
-        whole = read("out.tif")
+        expected = read("out.tif")
         with monkeypatch.context() as patch:
-            patch.setattr(resize, "BAND_NUMBERS", 1 << 9)
+            patch.setattr(resized_parts, "BAND_NUMBERS", 1 << 9)
             patch.setattr(warp, "_BAND_POINTS", 100)
             assert run(*words, "--force", "--threads", 2) == 0
-        np.testing.assert_array_equal(read("out.tif"), whole)
+        np.testing.assert_array_equal(read("out.tif"), expected)
 
 
-def test_copies_are_exact_and_keep_hidden_colours():
+def test_pixel_copies_are_exact_and_keep_hidden_colours():
     array = np.random.default_rng(2).integers(0, 256, (7, 9, 4), np.uint8)
     array[:3, :, 3] = 0
     save("in.png", array)
@@ -143,7 +143,7 @@ def test_a_fill_has_alpha_too():
     assert read("out.png")[0, 0].tolist() == [255, 128, 128, 255]
 
 
-def test_colours_that_are_multiplied_already_stay_so():
+def test_premultiplied_colours_stay_premultiplied():
     array = red_beside_nothing("uint8")
     save("in.tif", array, "assocalpha")
     assert run("resize", "in.tif", "out.tif", "--size", "8x1") == 0
@@ -152,7 +152,7 @@ def test_colours_that_are_multiplied_already_stay_so():
     assert read("out.png")[0, 2].tolist() == [255, 0, 0, 223]
 
 
-def test_channels_that_nobody_calls_alpha_are_not():
+def test_unlabelled_channels_are_not_alpha():
     array = red_beside_nothing("uint8")
     save("in.npy", array)
     save("in.tif", array, "unspecified")
@@ -173,7 +173,7 @@ def test_alpha_may_be_any_channel_beyond_the_colours():
     assert read("out.tif").tolist() == [[[1, 6, 0.5]]]
 
 
-def test_alpha_beyond_its_range_does_no_harm():
+def test_alpha_beyond_its_range_is_harmless():
     product = np.array([[0.3, -0.1], [np.inf, 0.0], [0.5, 1.5]])
     back = divide(product.copy(), Alpha(1, 1), np.dtype(np.float64))
     np.testing.assert_allclose(back, [[0, -0.1], [0, 0], [0.5 / 1.5, 1.5]])

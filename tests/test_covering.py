@@ -33,7 +33,7 @@ def test_every_combination_of_few_choices_occurs(sizes: tuple[int, ...], strengt
     assert largest <= len(rows) <= max(largest + 4, 1.6 * largest)
 
 
-def test_what_is_taken_stays() -> None:
+def test_selected_cases_are_kept() -> None:
     rows = [*itertools.product(range(3), repeat=4)]
     few = cases.cover(rows, 2)
     more = cases.cover(rows, 3, few)

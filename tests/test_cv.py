@@ -50,16 +50,16 @@ def pixel(image, x, y, interpolation, border, value):
 
 @pytest.mark.parametrize("first", [0, 1])
 @pytest.mark.parametrize("interpolation", [cv.INTER_NEAREST, cv.INTER_LINEAR, cv.INTER_CUBIC])
-def test_two_maps_are_read_where_they_lie(first, interpolation, monkeypatch):
+def test_two_maps_are_not_copied(first, interpolation, monkeypatch):
     """Whichever of them comes first in memory, and whatever lies between them: here, the result."""
     rng, shape = np.random.default_rng(3), (200, 210)
     image = rng.integers(0, 256, (50, 60, 3), np.uint8)
     maps = rng.uniform(-5, 65, (2, *shape)).astype(np.float32)
-    room = np.empty((3, *shape), np.float32)
-    room[0], room[2] = maps[first], maps[1 - first]
-    x, y = room[2 * first], room[2 - 2 * first]
+    memory = np.empty((3, *shape), np.float32)
+    memory[0], memory[2] = maps[first], maps[1 - first]
+    x, y = memory[2 * first], memory[2 - 2 * first]
     np.testing.assert_array_equal(y, maps[1])
-    dst = room[1].view(np.uint8).reshape(-1)[: image.shape[2] * x.size].reshape(*shape, 3)
+    dst = memory[1].view(np.uint8).reshape(-1)[: image.shape[2] * x.size].reshape(*shape, 3)
     joined = cv.joined(x, y)
     np.testing.assert_array_equal(joined, np.moveaxis(maps, 0, -1))
     assert joined.base is not None and np.shares_memory(joined[..., 1], y)
@@ -84,7 +84,7 @@ def test_maps_that_no_stride_joins_are_copied():
 @pytest.mark.covering(ordinary=1, slow=2)
 @pytest.mark.parametrize("interpolation", KERNELS)
 @pytest.mark.parametrize("border", BORDERS)
-def test_remap_is_what_its_formula_says(interpolation, border):
+def test_remap_matches_its_formula(interpolation, border):
     rng = np.random.default_rng(0)
     image = rng.normal(size=(7, 9, 3))
     x, y = rng.uniform(-4, 13, (5, 6)), rng.uniform(-4, 11, (5, 6))
@@ -100,7 +100,7 @@ def test_remap_is_what_its_formula_says(interpolation, border):
     np.testing.assert_allclose(result, expected, rtol=0, atol=bound)
 
 
-def test_nearest_sends_ties_to_even():
+def test_nearest_rounds_ties_to_even():
     image = np.arange(5, dtype=np.int16)[None]
     x = np.array([[-0.5, 0.5, 1.5, 2.4, 9.0]])
     result = cv.remap(image, x, np.zeros_like(x), cv.INTER_NEAREST, borderValue=-7)
@@ -115,11 +115,11 @@ def test_forms_of_maps():
     expected = cv.remap(image, x, y, cv.INTER_LINEAR)
     together = np.stack([x, y], -1)
     assert np.array_equal(cv.remap(image, together, None, cv.INTER_LINEAR), expected)
-    whole = np.floor(together)
-    part = ((together - whole) * 32).astype(np.uint16)
-    fixed = whole.astype(np.int16), part[..., 0] + 32 * part[..., 1]
+    floors = np.floor(together)
+    part = ((together - floors) * 32).astype(np.uint16)
+    fixed = floors.astype(np.int16), part[..., 0] + 32 * part[..., 1]
     assert np.array_equal(cv.remap(image, *fixed, cv.INTER_LINEAR), expected)
-    floored = cv.remap(image, whole[..., 0], whole[..., 1], cv.INTER_NEAREST)
+    floored = cv.remap(image, floors[..., 0], floors[..., 1], cv.INTER_NEAREST)
     assert np.array_equal(cv.remap(image, *fixed, cv.INTER_NEAREST), floored)
     assert np.array_equal(cv.remap(image, fixed[0], None, cv.INTER_LINEAR), floored)
     rows, columns = np.indices(x.shape, np.float32)
@@ -130,7 +130,7 @@ def test_forms_of_maps():
 @pytest.mark.covering(ordinary=1, slow=2)
 @pytest.mark.parametrize("interpolation", [cv.INTER_NEAREST, cv.INTER_LINEAR, cv.INTER_CUBIC])
 @pytest.mark.parametrize("dtype", ["uint8", "float32", "int64", "bool"])
-def test_transparent_taps_read_what_is_there(dtype, interpolation):
+def test_transparent_taps_read_the_destination(dtype, interpolation):
     """As a constant border of that value would, point by point."""
     rng = np.random.default_rng(4)
     image, dst = ((rng.random(shape) * 200).astype(dtype) for shape in ((5, 7), (6, 9)))
@@ -149,7 +149,7 @@ def test_transparent_taps_read_what_is_there(dtype, interpolation):
         assert abs(float(result[at]) - float(alone)) <= bound
 
 
-def test_what_transparent_does_not_write_may_be_anything():
+def test_transparent_leaves_arbitrary_destinations_unchanged():
     image = np.ones((3, 4), np.float32)
     x = np.array([[1.3, -9.0, 2.2]])
     dst = np.array([[np.nan, np.inf, np.inf]], np.float32)
@@ -157,7 +157,7 @@ def test_what_transparent_does_not_write_may_be_anything():
     np.testing.assert_allclose(result, [[1, np.inf, 1]], rtol=1e-6)
 
 
-def test_nearest_exact_goes_by_sizes_and_nearest_by_factors():
+def test_nearest_exact_uses_sizes_and_nearest_uses_factors():
     image = np.arange(64)[None]
     for sizes in ({"dsize": (6, 1)}, {"dsize": None, "fx": 0.1, "fy": 1}):
         exact = cv.resize(image, interpolation=cv.INTER_NEAREST_EXACT, **sizes)
@@ -390,7 +390,7 @@ class TestOpenCV:
     @pytest.mark.covering
     @pytest.mark.parametrize("interpolation", range(7))
     @pytest.mark.parametrize("size", [(31, 23), (62, 46), (15, 11), (10, 8), (20, 40), (93, 69)])
-    def test_resize_agrees(self, cv2, pixel_type, interpolation, size):
+    def test_resize_matches_skimage(self, cv2, pixel_type, interpolation, size):
         for channels in ((), (3,)):
             image = self.image(pixel_type, *channels)
             theirs = cv2.resize(image, size, interpolation=interpolation)
@@ -398,7 +398,7 @@ class TestOpenCV:
             np.testing.assert_allclose(ours.astype(float), theirs, rtol=0, atol=pixel_type[2])
 
 
-def test_tensors_are_told_where_to_go():
+def test_tensors_are_rejected_with_advice():
     torch = pytest.importorskip("torch")
     with pytest.raises(TypeError, match=r"src is a torch\.Tensor; accepted: NumPy arrays"):
         cv.resize(torch.ones(4, 5), (2, 2))

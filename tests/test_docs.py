@@ -56,13 +56,13 @@ def name(page: Path) -> str:
     return str(page.relative_to(ROOT))
 
 
-def test_the_blocks_are_found() -> None:
+def test_code_blocks_are_found() -> None:
     assert {name(page) for page in runnable("python")} >= {"README.md", "docs/resizing.md"}
     assert {name(page) for page in runnable("sh")} >= {"docs/index.md", "docs/files.md"}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name)
-def test_every_block_can_be_seen(page: Path) -> None:
+def test_every_block_is_rendered(page: Path) -> None:
     text, page_blocks = page.read_text(encoding="utf-8"), blocks(page)
     assert text.count("\n```") + text.startswith("```") == 2 * len(page_blocks)
     assert all(block.language for block in page_blocks)
@@ -93,7 +93,7 @@ def test_python_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.fixture
-def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def working_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with the files that pages speak of, and the command on the path."""
     monkeypatch.chdir(tmp_path)
     tifffile = pytest.importorskip("tifffile")
@@ -142,7 +142,7 @@ def run_commands(code: str, capsys: pytest.CaptureFixture[str]) -> tuple[int, st
     return 0, ""
 
 
-def test_commands_are_told_apart(capsys: pytest.CaptureFixture[str]) -> None:
+def test_commands_are_split(capsys: pytest.CaptureFixture[str]) -> None:
     code = "gridsample info a.png\ngridsample info a.png || echo\ngridsample info $1\n"
     assert len([*filter(str.strip, PLAIN.split(code))]) == 2
     assert run_commands("gridsample info nothing.png\n", capsys)[0] == 2
@@ -159,13 +159,13 @@ COMMANDS = [
 
 @pytest.mark.skipif(sys.platform == "win32", reason="the commands are for a POSIX shell")
 @pytest.mark.parametrize("page", COMMANDS)
-def test_commands_run(page: Path, workplace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_commands_run(page: Path, working_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for block in blocks(page):
         if block.language == "sh" and not block.reason:
             assert run_commands(block.code, capsys) == (0, ""), (page, block.line)
 
 
-def test_the_command_of_the_front_page_draws_the_picture_below_it(workplace: Path) -> None:
+def test_the_command_of_the_front_page_draws_the_picture_below_it(working_folder: Path) -> None:
     text = (ROOT / "docs/index.md").read_text(encoding="utf-8")
     match = re.search(r"^gridsample (explain .*)\n```\n\n!\[.*\]\((.*)\)$", text, re.MULTILINE)
     assert match is not None

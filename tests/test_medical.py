@@ -42,8 +42,8 @@ def along_axis(image, shape, order):
 def oracle(data, shape, axis, is_seg, order, order_z):
     """What nnU-Net does with (C, x, y, z), if ``axis`` is apart."""
     resize = by_masks if is_seg else by_scikit_image
-    made = np.empty((len(data), *shape), data.dtype)
-    for volume, out in zip(data.astype(float), made, strict=True):
+    created = np.empty((len(data), *shape), data.dtype)
+    for volume, out in zip(data.astype(float), created, strict=True):
         if axis is None:
             out[:] = resize(volume, shape, order)
             continue
@@ -59,7 +59,7 @@ def oracle(data, shape, axis, is_seg, order, order_z):
             for label in np.unique(result):
                 share = along_axis((result == label).astype(float), shape, order_z)
                 out[share > 0.5 + TIE] = label
-    return made
+    return created
 
 
 def spacing_of(axis):
@@ -81,24 +81,24 @@ CASES = [((2, 9, 20, 24), (23, 17, 31)), ((1, 14, 12, 15), (9, 19, 15))]
 @pytest.mark.parametrize("order", [0, 1, 3])
 @pytest.mark.parametrize("axis", [None, 0, 1, 2])
 @pytest.mark.parametrize(("shape", "size"), CASES)
-def test_nnunets_function(shape, size, axis, order, order_z, is_seg):
+def test_resample_matches_nnunet(shape, size, axis, order, order_z, is_seg):
     data = np.stack([labels_like(shape[1:]) for _ in range(shape[0])])
     if not is_seg:
         data = rng.random(shape, dtype=np.float32)
     options = size, spacing_of(axis), (1, 1, 1), is_seg, order, order_z
-    wanted = oracle(data, size, axis, is_seg, order, order_z)
+    expected = oracle(data, size, axis, is_seg, order, order_z)
     for array in (data, torch.from_numpy(data)):
         result = resample_data_or_seg_to_shape(array, *options, force_separate_z=None)
         assert type(result) is type(array)
         assert result.dtype == array.dtype
         if is_seg:
             # A slice's share may lie this close to the tie.
-            assert (np.asarray(result) != wanted).mean() < 2e-3
+            assert (np.asarray(result) != expected).mean() < 2e-3
         else:
-            np.testing.assert_allclose(np.asarray(result), wanted, rtol=0, atol=5e-6)
+            np.testing.assert_allclose(np.asarray(result), expected, rtol=0, atol=5e-6)
 
 
-def test_labels_are_exact_where_nothing_ties():
+def test_labels_are_exact_without_ties():
     labels = labels_like((13, 14, 15), np.int16)
     result = resample_data_or_seg_to_shape(labels[None], (17, 11, 18), (1,) * 3, (1,) * 3, True, 1)
     shares = [
@@ -106,14 +106,14 @@ def test_labels_are_exact_where_nothing_ties():
         for label in np.unique(labels)
     ]
     clear = np.min([abs(share - 0.5) for share in shares], axis=0) > 2 * TIE
-    wanted = by_masks(labels, (17, 11, 18), 1)
-    np.testing.assert_array_equal(result[0][clear], wanted[clear])
+    expected = by_masks(labels, (17, 11, 18), 1)
+    np.testing.assert_array_equal(result[0][clear], expected[clear])
     assert clear.mean() > 0.9
 
 
 @pytest.mark.parametrize("dtype", [np.uint8, np.int32, np.float32, bool])
 @pytest.mark.parametrize("order", [0, 1, 3])
-def test_resampled_labels_have_the_largest_share(dtype, order):
+def test_resampled_labels_have_the_largest_weight(dtype, order):
     labels = labels_like((9, 14, 10)).astype(dtype)
     spacing, new = (1.0, 0.8, 2.0), (0.7, 1.3, 1.5)
     result = resample(labels, spacing, new, is_label=True, order=order)
@@ -143,7 +143,7 @@ def test_ties_go_to_the_smaller_label():
     assert result[0, 0].tolist() == [[2, 3, 3], [4, 0, 3], [4, 4, 1]]
 
 
-def test_a_slab_at_a_time_changes_nothing(monkeypatch):
+def test_results_do_not_depend_on_slabs(monkeypatch):
     volume, labels = rng.random((2, 12, 13, 14)), labels_like((2, 12, 13, 14))
     calls = [
         lambda **options: resample(volume, (5, 1, 1), (2, 1.3, 1.1), order_separate=3, **options),
@@ -153,13 +153,13 @@ def test_a_slab_at_a_time_changes_nothing(monkeypatch):
         ),
         lambda **options: resample(labels, (1, 1.2, 1), (0.8, 1.3, 1.1), True, 1, **options),
     ]
-    whole = [call() for call in calls]
+    expected = [call() for call in calls]
     monkeypatch.setattr(medical, "SLAB", 1)
-    for call, wanted in zip(calls, whole, strict=True):
-        np.testing.assert_allclose(call(), wanted, rtol=0, atol=1e-12)
+    for call, desired in zip(calls, expected, strict=True):
+        np.testing.assert_allclose(call(), desired, rtol=0, atol=1e-12)
 
 
-def test_which_axis_is_apart():
+def test_the_anisotropic_axis_is_detected():
     axis = medical.anisotropic_axis
     assert axis([3.1, 1, 1], [1, 1, 1], 3) == 0
     assert axis([1, 3, 1], [1, 1, 1], 3) is None
@@ -168,28 +168,28 @@ def test_which_axis_is_apart():
     assert axis([0.2, 1, 1], [1, 1, 9], 3) is None
     data = rng.random((1, 4, 9, 9))
     options = (8, 7, 7), (5, 1, 1), (2, 1, 1)
-    apart, whole = (oracle(data, options[0], k, False, 3, 0) for k in (0, None))
-    for forced, wanted in ((None, apart), (True, apart), (False, whole)):
+    apart, joint = (oracle(data, options[0], k, False, 3, 0) for k in (0, None))
+    for forced, expected in ((None, apart), (True, apart), (False, joint)):
         result = resample_data_or_seg_to_shape(data, *options, force_separate_z=forced)
-        np.testing.assert_allclose(result, wanted, atol=1e-12)
+        np.testing.assert_allclose(result, expected, atol=1e-12)
     result = resample_data_or_seg_to_shape(data, *options, False, 3, 0, None, 5)
-    np.testing.assert_allclose(result, whole, atol=1e-12)
+    np.testing.assert_allclose(result, joint, atol=1e-12)
     new = (2.5, 9 / 7, 9 / 7)
-    for separate_axis, wanted in (("auto", apart), (0, apart), (-3, apart), (None, whole)):
+    for separate_axis, expected in (("auto", apart), (0, apart), (-3, apart), (None, joint)):
         result = resample(data, options[1], new, separate_axis=separate_axis)
-        np.testing.assert_allclose(result, wanted, atol=1e-12)
+        np.testing.assert_allclose(result, expected, atol=1e-12)
 
 
 def test_a_plane_and_integers():
     plane = rng.integers(-2000, 3000, (31, 24)).astype(np.int16)
     result = resample(plane, (1, 1), (1.4, 0.9))
-    wanted = by_scikit_image(plane.astype(float), (22, 27), 3)
+    expected = by_scikit_image(plane.astype(float), (22, 27), 3)
     assert result.dtype == np.int16
-    np.testing.assert_allclose(result, wanted, rtol=0, atol=0.501)
+    np.testing.assert_allclose(result, expected, rtol=0, atol=0.501)
     assert resample(plane, (1, 1), (99, 99)).shape == (1, 1)
 
 
-def test_the_input_is_only_read():
+def test_the_input_is_not_modified():
     data = rng.random((1, 4, 5, 6))
     kept = data.copy()
     for array in (data, torch.from_numpy(data)):
@@ -236,7 +236,7 @@ def test_tensors_are_differentiable():
         ({"separate_axis": "z"}, "separate_axis must be"),
     ],
 )
-def test_volumes_and_spacings_that_are_refused(change, message):
+def test_invalid_volumes_and_spacings_are_rejected(change, message):
     arguments = {"data": np.ones((4, 4)), "spacing": (1, 1), "new_spacing": (1, 2)}
     with pytest.raises((ValueError, TypeError), match=message):
         resample(**(arguments | change))

@@ -11,18 +11,18 @@ from gridsample.nn import CenterPool, Downsample, PatchDownsample, Pyramid, Upsa
 
 
 @pytest.mark.parametrize("mode", ["nearest", "bilinear", "bicubic"])
-def test_upsample_is_torchs(mode: str) -> None:
+def test_upsample_matches_torch(mode: str) -> None:
     torch.manual_seed(0)
     image = torch.randn(2, 3, 5, 7)
     options = {} if mode == "nearest" else {"align_corners": True}
     for size in ({"size": (9, 8)}, {"scale_factor": 2.5}, {"scale_factor": (2.0, 1.5)}):
-        mine, theirs = (kind(mode=mode, **size, **options) for kind in (Upsample, nn.Upsample))
+        mine, theirs = (module(mode=mode, **size, **options) for module in (Upsample, nn.Upsample))
         # Positions are in single precision in torch: 64 roundings of some pixels.
         torch.testing.assert_close(mine(image), theirs(image), rtol=0, atol=64 * 2.0**-23)
         assert not [*mine.parameters()]
 
 
-def test_downsample_skips_nothing() -> None:
+def test_downsample_reads_every_pixel() -> None:
     torch.manual_seed(0)
     image = torch.randn(2, 3, 12, 10)
     torch.testing.assert_close(
@@ -38,7 +38,7 @@ def test_downsample_skips_nothing() -> None:
 
 
 @pytest.mark.parametrize("mode", ["spline5", "lanczos2", gridsample.methods.keys(-0.6)])
-def test_modules_take_every_method(mode: object) -> None:
+def test_modules_accept_every_method(mode: object) -> None:
     image = torch.randn(1, 2, 9, 10, generator=torch.Generator().manual_seed(0))
     for module, smooth in (
         (Upsample((4, 17), mode=mode), False),
@@ -63,7 +63,7 @@ def test_patches_are_a_strided_convolution(rank: int) -> None:
     assert module.project.weight.grad.abs().max() > 0
 
 
-def test_center_pool_means_cells() -> None:
+def test_center_pool_averages_cells() -> None:
     torch.manual_seed(0)
     image = torch.randn(2, 3, 6, 12, dtype=torch.float64)
     even = [[(2 * i + 1) / m - 1 for i in range(m)] for m in (4, 3)]
@@ -76,17 +76,17 @@ def test_center_pool_means_cells() -> None:
     expected = torch.tensor([[[(0 + 1 + 2 + 1.5) / 3.5, (1.5 + 4 + 5) / 2.5]]]).double()
     torch.testing.assert_close(pool(line), expected)
     assert torch.autograd.gradcheck(CenterPool(even), image[:1, :1].clone().requires_grad_())
-    whole = torch.randn(1, 1, 3, 4, 5)
-    torch.testing.assert_close(CenterPool([[0.0]] * 3)(whole)[0, 0, 0, 0, 0], whole.mean())
+    volume = torch.randn(1, 1, 3, 4, 5)
+    torch.testing.assert_close(CenterPool([[0.0]] * 3)(volume)[0, 0, 0, 0, 0], volume.mean())
 
 
 @pytest.mark.covering(ordinary=0, slow=2)
-@pytest.mark.parametrize("kind", ["gaussian", "laplacian"])
+@pytest.mark.parametrize("pyramid_name", ["gaussian", "laplacian"])
 @pytest.mark.parametrize("shape", [(37,), (16, 9), (6, 7, 5)])
-def test_pyramids_are_undone(kind: str, shape: tuple[int, ...]) -> None:
+def test_pyramids_are_invertible(pyramid_name: str, shape: tuple[int, ...]) -> None:
     torch.manual_seed(0)
     image = torch.randn(2, 3, *shape, dtype=torch.float64).requires_grad_()
-    pyramid = Pyramid(3, kind)
+    pyramid = Pyramid(3, pyramid_name)
     levels = pyramid(image)
     assert [tuple(level.shape[2:]) for level in levels[1:3]] == [
         tuple(-(-n // step) for n in shape) for step in (2, 4)
@@ -100,7 +100,11 @@ def test_pyramids_are_undone(kind: str, shape: tuple[int, ...]) -> None:
     *details, last = pyramid(constant)
     torch.testing.assert_close(last, torch.full_like(last, 3.0))
     for detail in details:
-        expected = torch.zeros_like(detail) if kind == "laplacian" else torch.full_like(detail, 3.0)
+        expected = (
+            torch.zeros_like(detail)
+            if pyramid_name == "laplacian"
+            else torch.full_like(detail, 3.0)
+        )
         torch.testing.assert_close(detail, expected)
 
 
@@ -109,9 +113,9 @@ def test_halving_smooths_by_one_pixel() -> None:
     impulse[..., 32] = 1
     _, half = Pyramid(1, "gaussian")(impulse)
     places = 2 * torch.arange(32.0, dtype=torch.float64) + 0.5 - 32
-    spread = (half[0, 0] * places.square()).sum() / half.sum()
+    variance = (half[0, 0] * places.square()).sum() / half.sum()
     # That of a normal distribution, which is cut off at four deviations: 1.000 but for 0.1 %.
-    assert abs(spread - (half[0, 0] * places).sum() ** 2 - 1) < 5e-3
+    assert abs(variance - (half[0, 0] * places).sum() ** 2 - 1) < 5e-3
 
 
 @pytest.mark.filterwarnings("ignore:gridsample.nn.PatchDownsample:DeprecationWarning")

@@ -68,7 +68,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 
 
 @pytest.mark.slow
-def test_both_archives_pass_twine(built: tuple[Path, Path]) -> None:
+def test_both_archives_pass_twine_check(built: tuple[Path, Path]) -> None:
     words = [sys.executable, "-m", "twine", "check", "--strict", *map(str, built)]
     done = subprocess.run(words, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr

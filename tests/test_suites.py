@@ -75,7 +75,7 @@ def test_outcomes_are_those_of_pytest(figures: dict[str, Any]) -> None:
     names |= {"of_a_fixture": "error", "always_fails": "failed"}
     plain, ours = figures["plain"], figures["ours"]
     assert plain["outcomes"] == {
-        f"test_made_up.py::test_{name}": is_ for name, is_ in names.items()
+        f"test_made_up.py::test_{name}": outcome for name, outcome in names.items()
     }
     assert plain["why"]["test_made_up.py::test_of_a_fixture"] == "KeyError: 'no luck'"
     assert plain["why"]["test_made_up.py::test_always_fails"] == "ValueError: two"
@@ -84,7 +84,7 @@ def test_outcomes_are_those_of_pytest(figures: dict[str, Any]) -> None:
 
 
 @pytest.mark.slow
-def test_differences_are_told(figures: dict[str, Any]) -> None:
+def test_differences_are_reported(figures: dict[str, Any]) -> None:
     worse, better = figures["differences"]
     assert worse["test"].endswith("looks_inside") and worse["worse"]
     assert (worse["before"], worse["after"]) == ("passed", "failed")
@@ -118,7 +118,7 @@ def test_a_test_is_as_good_as_its_worst_phase() -> None:
     assert records(("b.py", "collect", "failed")).outcomes == {"b.py": "error"}
 
 
-def test_what_is_worse() -> None:
+def test_regressions_are_detected() -> None:
     plain = Run({"a": "passed", "b": "failed", "c": "skipped", "d": "passed", "e": "failed"})
     ours = Run({"a": "crashed", "b": "passed", "c": "failed", "e": "error"}, {"a": "why"})
     differences = running.compare(plain, ours)
@@ -129,28 +129,28 @@ def test_what_is_worse() -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "message"),
     [
         (["unknown"], "--in-place"),
         (["kornia"], "give a checkout's path"),
         (["kornia", "/no/such/folder"], "is not a folder"),
     ],
 )
-def test_what_cannot_be_run_is_said(words: list[str], told: str, capsys: Any) -> None:
-    assert command.main(words) == 2 and told in capsys.readouterr().err
+def test_unrunnable_projects_are_reported(words: list[str], message: str, capsys: Any) -> None:
+    assert command.main(words) == 2 and message in capsys.readouterr().err
 
 
-def test_a_run_without_tests_is_none(
+def test_a_run_without_tests_is_an_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
 ) -> None:
-    monkeypatch.setattr(running, "run", lambda *where, **limits: Run(code=5, told="no tests ran"))
+    monkeypatch.setattr(
+        running, "run", lambda *arguments, **limits: Run(code=5, told="no tests ran")
+    )
     assert command.main(["mine", str(tmp_path), "test_nothing.py", "--in-place", "torch"]) == 2
     assert "pytest ended with status 5:\nno tests ran" in capsys.readouterr().err
 
 
-def test_half_of_it_is_taken_from_an_earlier_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_earlier_run_can_be_reused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ran: list[str] = []
 
     def run(python: str, folder: Path, words: list[str], in_place: str = "", *rest: Any, **_: Any):

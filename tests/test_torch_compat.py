@@ -62,7 +62,7 @@ def test_who_imported_torchs_function_before_gets_ours() -> None:
         assert pickle.loads(pickle.dumps(before)) is before
 
 
-def test_the_functions_stand_in_by_themselves() -> None:
+def test_drop_in_functions_work_without_patching() -> None:
     out = gridsample.torch_compat.grid_sample(BYTES, torch.zeros(1, 1, 1, 2), align_corners=False)
     assert out.item() == 1
     with pytest.raises(RuntimeError, match="grid_sampler"):
@@ -75,7 +75,7 @@ def test_the_functions_stand_in_by_themselves() -> None:
     ).shape == (1, 2, 2, 2)
 
 
-def test_what_is_not_torchs_function_is_not_changed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_functions_are_not_patched(monkeypatch: pytest.MonkeyPatch) -> None:
     def other(input: Any, size: Any, kernel: Any) -> None: ...
 
     def closed(*arguments: Any) -> Any:
@@ -88,7 +88,7 @@ def test_what_is_not_torchs_function_is_not_changed(monkeypatch: pytest.MonkeyPa
         assert not takes_bytes()
 
 
-def test_an_unchanged_project_gets_the_same() -> None:
+def test_an_unchanged_project_gets_the_same_samples() -> None:
     torch.manual_seed(0)
     image, theta = torch.randn(2, 3, 5, 7).double(), torch.randn(2, 2, 3).double()
 
@@ -104,7 +104,7 @@ def test_an_unchanged_project_gets_the_same() -> None:
 
 
 @pytest.mark.parametrize("strict", [False, True])
-def test_the_graph_of_a_grid_serves_twice(strict: bool) -> None:
+def test_affine_grid_graph_can_be_differentiated_twice(strict: bool) -> None:
     theta = torch.eye(2, 3)[None].requires_grad_()
     with patch(strict=strict):
         grid = functional.affine_grid(theta, (1, 1, 3, 4), align_corners=False)
@@ -164,7 +164,9 @@ CALLS: list[Callable[[], torch.Tensor]] = [
 
 @pytest.mark.parametrize("strict", [False, True])
 @pytest.mark.parametrize("call", CALLS)
-def test_corners_not_given_warn_as_in_torch(call: Callable[[], torch.Tensor], strict: bool) -> None:
+def test_omitted_align_corners_warns_as_in_torch(
+    call: Callable[[], torch.Tensor], strict: bool
+) -> None:
     with pytest.warns(UserWarning) as theirs:
         call()
     with patch(strict=strict), pytest.warns(UserWarning) as ours:
@@ -185,7 +187,7 @@ def test_errors_are_torchs_with_a_note_of_our_reason() -> None:
 
 
 @pytest.mark.filterwarnings("ignore:torch.quantize_per_tensor:UserWarning")
-def test_what_we_refuse_and_torch_takes_is_torchs() -> None:
+def test_arguments_only_torch_accepts_are_left_to_torch() -> None:
     image = torch.quantize_per_tensor(torch.rand(1, 2, 4, 4), 0.1, 0, torch.quint8)
     theirs = functional.interpolate(image, 8)
     with patch():
@@ -228,7 +230,7 @@ def test_an_unchanged_project_resizes_the_same(
         torch.testing.assert_close(project(), theirs, rtol=1e-12, atol=1e-12)
 
 
-def test_modules_of_torchs_use_it() -> None:
+def test_torch_modules_use_patched_functions() -> None:
     image = torch.arange(6, dtype=torch.int32).reshape(1, 1, 6)
     upsample = torch.nn.Upsample(3, mode="linear")
     with pytest.raises(RuntimeError):
@@ -270,7 +272,7 @@ def test_resizing_errors_have_torchs_types(image: Any, options: dict[str, Any]) 
         functional.interpolate(image, **options)
 
 
-def test_what_only_torch_has_kernels_for_is_left_to_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_inputs_only_torch_supports_are_left_to_torch(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[object] = []
 
     def theirs(image: torch.Tensor, *options: object, **more: object) -> torch.Tensor:
@@ -280,13 +282,13 @@ def test_what_only_torch_has_kernels_for_is_left_to_it(monkeypatch: pytest.Monke
     monkeypatch.setattr(internals.torchs, "interpolate", theirs)
     monkeypatch.setattr(other_devices, "has_kernels", lambda *names: True)
 
-    class Elsewhere(torch.Tensor):
+    class OtherDevice(torch.Tensor):
         device = torch.device("xla")
 
         __torch_function__ = torch._C._disabled_torch_function_impl
 
     with patch():
-        functional.interpolate(PLANE.as_subclass(Elsewhere), 2)
+        functional.interpolate(PLANE.as_subclass(OtherDevice), 2)
     assert seen == [([2, 2], None, "nearest", None)]
 
 
@@ -322,22 +324,22 @@ def check_strict(call: Callable[[], torch.Tensor]) -> None:
     )
 
 
-def given(shape: tuple[int, ...], dtype: torch.dtype = torch.float32) -> torch.Tensor:
+def random_tensor(shape: tuple[int, ...], dtype: torch.dtype = torch.float32) -> torch.Tensor:
     generator = torch.Generator().manual_seed(len(shape))
     return (torch.rand(shape, generator=generator) * 4 - 2).to(dtype)
 
 
 @pytest.mark.parametrize("dtype", KINDS, ids=str)
-def test_strict_takes_the_types_that_torch_takes(dtype: torch.dtype) -> None:
-    image = given((1, 2, 4, 5), dtype)
+def test_strict_accepts_the_dtypes_of_torch(dtype: torch.dtype) -> None:
+    image = random_tensor((1, 2, 4, 5), dtype)
     for other in KINDS:
-        grid = given((1, 2, 3, 2), other)
+        grid = random_tensor((1, 2, 3, 2), other)
         check_strict(lambda: functional.grid_sample(image, grid, align_corners=False))  # noqa: B023
     for mode, antialias in itertools.product(
         ("nearest", "nearest-exact", "bilinear", "bicubic", "area"), (False, True)
     ):
         check_strict(lambda: functional.interpolate(image, (3, 7), None, mode, antialias=antialias))  # noqa: B023
-    theta = given((1, 2, 3), dtype)
+    theta = random_tensor((1, 2, 3), dtype)
     check_strict(lambda: functional.affine_grid(theta, (1, 1, 3, 4), align_corners=False))
 
 
@@ -355,10 +357,10 @@ def test_strict_takes_the_types_that_torch_takes(dtype: torch.dtype) -> None:
     ],
     ids=str,
 )
-def test_strict_takes_the_shapes_and_names_that_torch_takes(
+def test_strict_accepts_the_shapes_and_names_of_torch(
     image: tuple[int, ...], grid: tuple[int, ...]
 ) -> None:
-    tensors = given(image), given(grid)
+    tensors = random_tensor(image), random_tensor(grid)
     for mode in ("bilinear", "nearest", "bicubic", "cubic", ("nearest", "bilinear"), None):
         for padding_mode in ("zeros", "reflection", "wrap"):
             check_strict(lambda: functional.grid_sample(*tensors, mode, padding_mode, False))  # type: ignore[arg-type]  # noqa: B023
@@ -384,10 +386,10 @@ LAYOUTS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
 @pytest.mark.parametrize(
     "shape", [(1, 3, 7, 9), (2, 8, 7, 9), (2, 1, 7, 9), (2, 3, 5, 4, 6)], ids=str
 )
-def test_strict_lays_results_out_as_torch_does(shape: tuple[int, ...], layout: str) -> None:
-    image = LAYOUTS[layout](given(shape))
+def test_strict_results_have_torchs_memory_format(shape: tuple[int, ...], layout: str) -> None:
+    image = LAYOUTS[layout](random_tensor(shape))
     rank = image.dim() - 2
-    grid = given((image.shape[0], *(2, 3, 4)[:rank], rank))
+    grid = random_tensor((image.shape[0], *(2, 3, 4)[:rank], rank))
     check_strict(lambda: functional.grid_sample(image, grid, align_corners=False))
     modes = ("nearest", "area", *(("bilinear", "bicubic") if rank == 2 else ("trilinear",)))
     for i, mode in enumerate(modes):
@@ -397,16 +399,16 @@ def test_strict_lays_results_out_as_torch_does(shape: tuple[int, ...], layout: s
 
 
 @pytest.mark.parametrize("strict", [False, True])
-def test_autocast_gives_the_types_that_it_gives_in_torch(strict: bool) -> None:
+def test_autocast_dtypes_match_torch(strict: bool) -> None:
     real = (torch.float32, torch.float16, torch.bfloat16)
     pairs = [*itertools.product(real, real), (torch.float64, torch.float64)]
     with torch.autocast("cpu", torch.bfloat16):
         for first, second in pairs:
-            tensors = given((1, 2, 4, 5), first), given((1, 2, 3, 2), second)
+            tensors = random_tensor((1, 2, 4, 5), first), random_tensor((1, 2, 3, 2), second)
             theirs = functional.grid_sample(*tensors, align_corners=False).dtype
             with patch(strict=strict):
                 assert functional.grid_sample(*tensors, align_corners=False).dtype == theirs
-            theta = given((1, 2, 3), first)
+            theta = random_tensor((1, 2, 3), first)
             theirs = functional.affine_grid(theta, (1, 1, 4, 4), align_corners=False).dtype
             with patch(strict=strict):
                 ours = functional.affine_grid(theta, (1, 1, 4, 4), align_corners=False).dtype
@@ -418,19 +420,19 @@ def test_autocast_gives_the_types_that_it_gives_in_torch(strict: bool) -> None:
 @pytest.mark.parametrize("rank", [2, 3])
 @pytest.mark.parametrize("padding_mode", ["zeros", "border", "reflection"])
 @pytest.mark.parametrize("mode", ["bilinear", "nearest", "bicubic"])
-def test_strict_gives_torchs_numbers_where_a_coordinate_is_invalid(
+def test_strict_matches_torch_at_invalid_coordinates(
     mode: str, padding_mode: str, rank: int
 ) -> None:
     odd = (torch.nan, torch.inf, -torch.inf, 3e38, -3e38, 0.3)
     grid = torch.tensor([*itertools.product(odd, repeat=rank)]).reshape(1, -1, *(1,) * rank)
     grid = grid.reshape(1, -1, *(1,) * (rank - 1), rank)
-    image = given((1, 2, *(5, 6, 7)[:rank]))
+    image = random_tensor((1, 2, *(5, 6, 7)[:rank]))
     for corners in (False, True):
         check_strict(lambda: functional.grid_sample(image, grid, mode, padding_mode, corners))  # noqa: B023
 
 
 def test_strict_gradients_are_finite_where_a_coordinate_is_invalid() -> None:
-    image = given((1, 2, 5, 6)).requires_grad_()
+    image = random_tensor((1, 2, 5, 6)).requires_grad_()
     grid = torch.tensor([[[[torch.nan, 0.0], [0.25, 0.25]]]], requires_grad=True)
     with patch(strict=True):
         out = functional.grid_sample(image, grid, padding_mode="border", align_corners=False)
@@ -449,8 +451,8 @@ def test_strict_gradients_are_finite_where_a_coordinate_is_invalid() -> None:
     ],
     ids=str,
 )  # fmt: skip
-def test_strict_takes_the_sizes_that_torch_takes(size: Any) -> None:
-    check_strict(lambda: functional.affine_grid(given((1, 2, 3)), size, align_corners=True))
+def test_strict_accepts_the_sizes_of_torch(size: Any) -> None:
+    check_strict(lambda: functional.affine_grid(random_tensor((1, 2, 3)), size, align_corners=True))
 
 
 @pytest.mark.parametrize("strict", [False, True])
@@ -461,7 +463,7 @@ def test_strict_warns_of_an_axis_of_one_pixel_as_torch_does(
     def words() -> list[str]:
         with warnings.catch_warnings(record=True) as seen:
             warnings.simplefilter("always")
-            functional.affine_grid(given((1, 2, 3)), size, align_corners=True)
+            functional.affine_grid(random_tensor((1, 2, 3)), size, align_corners=True)
         return [str(function.message) for function in seen]
 
     theirs = words()
@@ -481,7 +483,12 @@ def test_strict_warns_of_an_axis_of_one_pixel_as_torch_does(
     ],
     ids=str,
 )  # fmt: skip
-def test_strict_resizes_what_torch_resizes(options: dict[str, Any]) -> None:
-    images = given((2, 3, 9)), given((2, 3, 7, 9)), given((3, 9)), given((2, 0, 5, 5))
+def test_strict_resizes_like_torch(options: dict[str, Any]) -> None:
+    images = (
+        random_tensor((2, 3, 9)),
+        random_tensor((2, 3, 7, 9)),
+        random_tensor((3, 9)),
+        random_tensor((2, 0, 5, 5)),
+    )
     for image, mode in itertools.product(images, ("nearest", "linear", "bilinear", "mitchell")):
         check_strict(lambda: functional.interpolate(image, mode=mode, **options))  # noqa: B023

@@ -29,7 +29,7 @@ def tutorial() -> Iterator[ModuleType]:
     sys.path.remove(str(DOCS))
 
 
-def test_the_pages_pictures_are_there() -> None:
+def test_pictures_of_the_page_exist() -> None:
     text = (DOCS / "tutorial_gradients.md").read_text(encoding="utf-8")
     pictures = re.findall(r"\]\((images/.*?)\)", text)
     assert len(pictures) == 3 and all((DOCS / picture).exists() for picture in pictures)
@@ -56,7 +56,7 @@ def test_the_distorted_photo_is_rectified_by_the_true_grid(tutorial: ModuleType)
 
 
 @pytest.mark.parametrize("kind", ["grids", "images"])
-def test_both_losses_learn(tutorial: ModuleType, kind: str) -> None:
+def test_both_losses_converge(tutorial: ModuleType, kind: str) -> None:
     run = tutorial.learn(tutorial.photo(32), kind, steps=60)
     assert run.image_losses[-1] < 0.5 * run.image_losses[0]
     assert run.grid_errors[-1] < 0.5 * run.grid_errors[0]
@@ -83,7 +83,7 @@ def test_pictures_go_to_a_folder_of_their_own(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("script", ["make_images", "make_resizing_images"])
-def test_scripts_leave_the_pages_pictures_alone(script: str, tmp_path: Path) -> None:
+def test_scripts_do_not_overwrite_pictures(script: str, tmp_path: Path) -> None:
     before = {path: path.stat().st_mtime_ns for path in (DOCS / "images").iterdir()}
     command = [sys.executable, str(DOCS / f"{script}.py"), "--out", str(tmp_path)]
     subprocess.run(command, check=True)
@@ -93,7 +93,7 @@ def test_scripts_leave_the_pages_pictures_alone(script: str, tmp_path: Path) -> 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("strength", [1.0, 3.0])
-def test_the_table_of_the_page_is_what_comes_out(tutorial: ModuleType, strength: float) -> None:
+def test_the_table_of_the_page_matches_the_output(tutorial: ModuleType, strength: float) -> None:
     page = (DOCS / "tutorial_gradients.md").read_text(encoding="utf-8")
     image, kinds = tutorial.photo(), ("grids", "images")
     runs = {kind: tutorial.learn(image, kind, strength=strength) for kind in kinds}
@@ -114,7 +114,7 @@ def numbers(line: str) -> list[float]:
 
 
 @pytest.mark.slow
-def test_what_was_seen_is_seen(tutorial: ModuleType) -> None:
+def test_documented_figures_are_reproduced(tutorial: ModuleType) -> None:
     image, runs = tutorial.photo(), {}
     for kind in ("grids", "images"):
         runs[kind] = tutorial.learn(image, kind)

@@ -62,14 +62,14 @@ def test_steps_of_a_volume():
 
 
 def test_steps_happen_in_the_order_given():
-    turn, move = ("rotate", [90]), ("translate", [10, 0])
-    np.testing.assert_allclose(shown_at([turn, move], (5, 5), (5, 5), 4, 2), [12, 0])
-    np.testing.assert_allclose(shown_at([move, turn], (5, 5), (5, 5), 4, 2), [2, -10])
+    rotate, move = ("rotate", [90]), ("translate", [10, 0])
+    np.testing.assert_allclose(shown_at([rotate, move], (5, 5), (5, 5), 4, 2), [12, 0])
+    np.testing.assert_allclose(shown_at([move, rotate], (5, 5), (5, 5), 4, 2), [2, -10])
 
 
 @given(st.lists(st.sampled_from([90, -90, 180, 270, 450, -720]), max_size=5), SIZES)
 def test_quarter_turns_are_exact(turns, size):
-    inverse = warp.inverse_map([("rotate", [turn]) for turn in turns], size, size)
+    inverse = warp.inverse_map([("rotate", [angle]) for angle in turns], size, size)
     quarter = sum(turns) // 90 % 4
     assert np.abs(inverse[:2, :2]).sum() == 2
     assert warp.lands_on_pixels(inverse) == (quarter % 2 == 0 or sum(size) % 2 == 0)
@@ -77,7 +77,7 @@ def test_quarter_turns_are_exact(turns, size):
         np.testing.assert_array_equal(inverse, np.eye(3))
 
 
-def test_which_maps_land_on_pixels():
+def test_maps_that_land_on_pixels_are_exact():
     lands = {
         (("translate", (3, -2)),): True,
         (("translate", (0.5, 0)),): False,
@@ -137,7 +137,7 @@ def test_the_canvas_is_centred_unless_a_matrix_names_its_pixels():
         ([("translate", [math.inf, 0])], "finite"),
     ],
 )
-def test_steps_that_are_refused(steps, message):
+def test_invalid_steps_are_rejected(steps, message):
     with pytest.raises(ValueError, match=message) as caught:
         warp.inverse_map(steps, (5, 4), (5, 4))
     assert "\n" not in str(caught.value)
@@ -196,18 +196,18 @@ def test_a_spline_is_prefiltered_once_for_all_bands(monkeypatch, dtype, fill):
     image = np.random.default_rng(1).integers(0, 255, (9, 7, 3)).astype(dtype)
     grid = np.random.default_rng(2).uniform(-1.2, 1.2, (9, 7, 2))
     options = {"mode": "spline3", "padding_mode": "constant", "fill_value": fill}
-    whole = gridsample.grid_sample(image[None], grid[None], channel_axis=-1, **options)[0]
+    expected = gridsample.grid_sample(image[None], grid[None], channel_axis=-1, **options)[0]
     calls = []
 
-    def counted(*given, **named):
-        calls.append(given)
-        return coefficients(*given, **named)
+    def counted(*arguments, **named):
+        calls.append(arguments)
+        return coefficients(*arguments, **named)
 
     coefficients = numpy.coefficients
     monkeypatch.setattr(numpy, "coefficients", counted)
     monkeypatch.setattr(warp, "_BAND_POINTS", 14)
-    made = warp.sample(image, lambda rows: grid[rows], (9, 7), **options)
-    np.testing.assert_array_equal(made, whole)
+    result = warp.sample(image, lambda rows: grid[rows], (9, 7), **options)
+    np.testing.assert_array_equal(result, expected)
     assert len([call for call in calls if call[0].size == image.size]) == 1
 
 

@@ -19,7 +19,7 @@ Array = np.ndarray[Any, Any]
 rng = np.random.default_rng(0)
 
 
-def turn(rank: int, degrees: float) -> Array:
+def rotation_matrix(rank: int, degrees: float) -> Array:
     """A rotation about an oblique axis, or in the plane."""
     a = np.radians(degrees)
     flat = np.array([[np.cos(a), -np.sin(a)], [np.sin(a), np.cos(a)]])
@@ -33,11 +33,11 @@ def turn(rank: int, degrees: float) -> Array:
 def affine_of(spacing: Any, degrees: float, centre: Any, shape: Any) -> Array:
     """An oblique affine, x first, whose middle voxel of an array's shape is at a centre."""
     rank = len(spacing)
-    made = np.eye(rank + 1)
-    made[:rank, :rank] = turn(rank, degrees) @ np.diag(spacing)
+    result = np.eye(rank + 1)
+    result[:rank, :rank] = rotation_matrix(rank, degrees) @ np.diag(spacing)
     middle = (np.array(shape[::-1]) - 1) / 2
-    made[:rank, rank] = centre - made[:rank, :rank] @ middle
-    return made
+    result[:rank, rank] = centre - result[:rank, :rank] @ middle
+    return result
 
 
 def as_itk(array: Array, affine: Array, vector: bool = False) -> sitk.Image:
@@ -51,8 +51,8 @@ def as_itk(array: Array, affine: Array, vector: bool = False) -> sitk.Image:
 
 
 def smooth(shape: Any, sigma: float = 1.0) -> Array:
-    made = scipy.ndimage.gaussian_filter(rng.normal(size=shape), sigma)
-    return (made - made.min()) / np.ptp(made)
+    result = scipy.ndimage.gaussian_filter(rng.normal(size=shape), sigma)
+    return (result - result.min()) / np.ptp(result)
 
 
 CASES = {
@@ -72,7 +72,7 @@ def transforms(rank: int) -> tuple[Array, Displacement]:
     """An affine matrix about the middle of the images, and a field on oblique voxels."""
     centre = np.array(CASES[rank][-1])
     matrix = np.eye(rank + 1)
-    matrix[:rank, :rank] = turn(rank, 10) * 1.1
+    matrix[:rank, :rank] = rotation_matrix(rank, 10) * 1.1
     matrix[:rank, rank] = centre - matrix[:rank, :rank] @ centre + 0.7
     shape = (9, 11, 10)[:rank]
     vectors = np.stack([3 * smooth(shape, 1.5) - 1.5 for _ in range(rank)], -1)
@@ -81,10 +81,10 @@ def transforms(rank: int) -> tuple[Array, Displacement]:
 
 def itk_affine(matrix: Array) -> sitk.AffineTransform:
     rank = len(matrix) - 1
-    made = sitk.AffineTransform(rank)
-    made.SetMatrix(matrix[:rank, :rank].ravel().tolist())
-    made.SetTranslation(matrix[:rank, rank].tolist())
-    return made
+    result = sitk.AffineTransform(rank)
+    result.SetMatrix(matrix[:rank, :rank].ravel().tolist())
+    result.SetTranslation(matrix[:rank, rank].tolist())
+    return result
 
 
 def itk_field(field: Displacement) -> sitk.DisplacementFieldTransform:
@@ -95,54 +95,56 @@ def itk_field(field: Displacement) -> sitk.DisplacementFieldTransform:
 @pytest.mark.parametrize("rank", [2, 3])
 @pytest.mark.parametrize("mode", ["linear", "spline3"])
 @pytest.mark.parametrize("kind", ["none", "affine", "field", "both"])
-def test_results_are_simpleitks(rank: int, mode: str, kind: str) -> None:
+def test_results_match_simpleitk(rank: int, mode: str, kind: str) -> None:
     image, affine, (out, target) = case(rank)
     matrix, field = transforms(rank)
     ours: list[Any] = {"none": [], "affine": [matrix], "field": [field], "both": [matrix, field]}[
         kind
     ]
     theirs = sitk.CompositeTransform(rank)
-    for one in reversed(ours):  # ITK applies the last first
-        theirs.AddTransform(itk_field(one) if isinstance(one, Displacement) else itk_affine(one))
+    for step in reversed(ours):  # ITK applies the last first
+        theirs.AddTransform(itk_field(step) if isinstance(step, Displacement) else itk_affine(step))
     expected = sitk.Resample(
         as_itk(image, affine), as_itk(np.zeros(out), target), theirs,
         sitk.sitkLinear if mode == "linear" else sitk.sitkBSpline3, 0.0,
     )  # fmt: skip
-    found = resample(image, affine, (out, target), ours, mode, "mirror", axes="xyz")
+    result = resample(image, affine, (out, target), ours, mode, "mirror", axes="xyz")
     places = world_grid(affine, (out, target), ours, axes="xyz")[0]
     inner = ((places >= 0) & (places <= np.array(image.shape[::-1]) - 1)).all(-1)
     assert 0.3 < inner.mean() < 0.99
-    error = np.abs(found - sitk.GetArrayFromImage(expected))[inner].max()
+    error = np.abs(result - sitk.GetArrayFromImage(expected))[inner].max()
     assert error < 1e-6  # of a range of 1
 
 
-def test_an_image_ends_where_simpleitks_does() -> None:
+def test_image_edges_match_simpleitk() -> None:
     image, affine, (out, target) = case(2)
     expected = sitk.Resample(
         as_itk(image, affine), as_itk(np.zeros(out), target), sitk.Transform(2, sitk.sitkIdentity),
         sitk.sitkLinear, -7.0,
     )  # fmt: skip
-    how: Any = {"padding_mode": "border", "axes": "xyz", "fill_value": -7}
-    found = resample(image, affine, (out, target), extrapolate=False, **how)
-    np.testing.assert_allclose(found, sitk.GetArrayFromImage(expected), rtol=0, atol=1e-6)
-    assert np.array_equal(found, resample(image, affine, (out, target), extrapolate="edges", **how))
-    inner = resample(image, affine, (out, target), extrapolate="centers", **how)
-    assert 0 < (found == -7).sum() < (inner == -7).sum() < found.size
+    options: Any = {"padding_mode": "border", "axes": "xyz", "fill_value": -7}
+    result = resample(image, affine, (out, target), extrapolate=False, **options)
+    np.testing.assert_allclose(result, sitk.GetArrayFromImage(expected), rtol=0, atol=1e-6)
+    assert np.array_equal(
+        result, resample(image, affine, (out, target), extrapolate="edges", **options)
+    )
+    inner = resample(image, affine, (out, target), extrapolate="centers", **options)
+    assert 0 < (result == -7).sum() < (inner == -7).sum() < result.size
 
 
 @pytest.mark.parametrize("order", [1, 3])
-def test_voxels_in_the_order_of_the_array_are_nibabels(order: int) -> None:
+def test_array_order_matches_nibabel(order: int) -> None:
     image, source, (out, target) = case(3)
     expected = nibabel.processing.resample_from_to(
         nibabel.Nifti1Image(image, source), (out, target), order=order, mode="constant"
     )
     mode = "linear" if order == 1 else "spline3"
-    found = resample(image, source, (out, target), mode=mode, padding_mode="mirror")
+    result = resample(image, source, (out, target), mode=mode, padding_mode="mirror")
     places = world_grid(source, (out, target))[0][..., ::-1]
     inner = ((places >= 0) & (places <= np.array(image.shape) - 1)).all(-1)
     assert inner.any()
     np.testing.assert_allclose(
-        found[inner], expected.get_fdata()[inner], rtol=0, atol=2e-7
+        result[inner], expected.get_fdata()[inner], rtol=0, atol=2e-7
     )  # nibabel's results are float32
 
 
@@ -157,34 +159,34 @@ def test_the_orders_of_axes_differ_by_a_transpose(kind: str) -> None:
 
     first = {"affine": matrix, "field": field, "function": function}[kind]
     second = {"affine": matrix, "field": turned, "function": function}[kind]
-    found = resample(image, source, (out, target), first, axes="xyz")
+    result = resample(image, source, (out, target), first, axes="xyz")
     again = resample(image.T, source, (out[::-1], target), second)
-    np.testing.assert_allclose(again.T, found, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(again.T, result, rtol=0, atol=1e-12)
     if kind == "function":
-        plain = resample(image, source, (out, target), matrix, axes="xyz")
-        np.testing.assert_allclose(found, plain, rtol=0, atol=1e-12)
+        expected = resample(image, source, (out, target), matrix, axes="xyz")
+        np.testing.assert_allclose(result, expected, rtol=0, atol=1e-12)
 
 
-def test_fields_end_where_their_voxels_end() -> None:
+def test_fields_end_at_their_outer_voxels() -> None:
     image = np.arange(9.0)
     field = Displacement(np.array([[1.0], [2.0]]), [[1.0, 3.0], [0.0, 1.0]])  # from 2.5 to 4.5 mm
     like = (9,), [[0.5, 1.0], [0.0, 1.0]]  # 1 mm to 5 mm
-    found = resample(image, np.eye(2), like, field)
+    result = resample(image, np.eye(2), like, field)
     points = np.arange(1, 5.25, 0.5)
     moved = points + np.array([0, 0, 0, 1, 1, 1.5, 2, 2, 0])
-    np.testing.assert_allclose(found, moved, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(result, moved, rtol=0, atol=1e-12)
 
 
 def test_the_first_transform_is_applied_first() -> None:
-    image, one = np.arange(20.0), np.eye(2)
+    image, identity = np.arange(20.0), np.eye(2)
     double, shift = np.diag([2.0, 1.0]), np.array([[1.0, 3.0], [0.0, 1.0]])
-    like = (4,), one
-    assert resample(image, one, like, [double, shift]).tolist() == [3, 5, 7, 9]
-    assert resample(image, one, like, [shift, double]).tolist() == [6, 8, 10, 12]
+    like = (4,), identity
+    assert resample(image, identity, like, [double, shift]).tolist() == [3, 5, 7, 9]
+    assert resample(image, identity, like, [shift, double]).tolist() == [6, 8, 10, 12]
     as_lists = [double.tolist(), shift.tolist()]
-    assert resample(image, one, like, as_lists).tolist() == [3, 5, 7, 9]
-    assert resample(image, one, like, shift.tolist()).tolist() == [3, 4, 5, 6]
-    assert resample(image, one, like, [lambda p: 2 * p, shift]).tolist() == [3, 5, 7, 9]
+    assert resample(image, identity, like, as_lists).tolist() == [3, 5, 7, 9]
+    assert resample(image, identity, like, shift.tolist()).tolist() == [3, 4, 5, 6]
+    assert resample(image, identity, like, [lambda p: 2 * p, shift]).tolist() == [3, 5, 7, 9]
 
 
 def test_leading_axes_and_batches() -> None:
@@ -196,8 +198,8 @@ def test_leading_axes_and_batches() -> None:
     for k in range(2):
         np.testing.assert_array_equal(resample(image[k], affine[k], like), every[k])
         np.testing.assert_array_equal(resample(image[k, 1], affine[k], like), every[k, 1])
-    one = resample(image[:1], affine, like)
-    np.testing.assert_array_equal(one[1], resample(image[0], affine[1], like))
+    single = resample(image[:1], affine, like)
+    np.testing.assert_array_equal(single[1], resample(image[0], affine[1], like))
     moved = resample(image, affine, like, lambda points: points + 0.1)
     shift = np.array([[1, 0, 0.1], [0, 1, 0.1], [0, 0, 1]])
     np.testing.assert_allclose(moved, resample(image, affine, like, shift), rtol=0, atol=1e-5)
@@ -210,8 +212,8 @@ def test_without_fields_there_is_no_grid(monkeypatch: pytest.MonkeyPatch) -> Non
     expected = resample(image, source, like, [matrix, lambda points: points], "cubic")
     monkeypatch.delattr("gridsample.world.grid_along")
     monkeypatch.delattr("gridsample.world.grid_sample")
-    found = resample(image, source, like, [matrix, np.eye(4)], "cubic")
-    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12)
+    result = resample(image, source, like, [matrix, np.eye(4)], "cubic")
+    np.testing.assert_allclose(result, expected, rtol=0, atol=1e-12)
     with pytest.raises(NameError):
         resample(image, source, like, field)
 
@@ -219,20 +221,20 @@ def test_without_fields_there_is_no_grid(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_options_are_those_of_sampling() -> None:
     labels = rng.integers(0, 5, (6, 7)).astype(np.int16)
     affine, like = np.diag([2.0, 1.0, 1.0]), ((9, 5), np.diag([1.1, 1.3, 1.0]))
-    found = resample(labels, affine, like, mode="label", padding_mode="border")
-    assert found.dtype == np.int16 and set(found.ravel()) <= set(labels.ravel())
+    result = resample(labels, affine, like, mode="label", padding_mode="border")
+    assert result.dtype == np.int16 and set(result.ravel()) <= set(labels.ravel())
     image = rng.normal(size=(6, 7))
     image[2, 3] = np.nan
     grid = world_grid(affine, like)
     for weights in (None, rng.uniform(0.5, 1, (6, 7))):
         full = None if weights is None else weights[None, None]
         options: dict[str, Any] = {"missing": "ignore", "return_weight": True, "min_weight": 0.1}
-        got = resample(image, affine, like, weights=weights, **options)
-        wanted = gridsample.grid_sample(
+        actual = resample(image, affine, like, weights=weights, **options)
+        expected = gridsample.grid_sample(
             image[None, None], grid, coords="pixel", weights=full, **options
         )
-        for one, other in zip(got, wanted, strict=True):
-            np.testing.assert_allclose(one, other[0, 0], rtol=0, atol=1e-12)
+        for gradient, other in zip(actual, expected, strict=True):
+            np.testing.assert_allclose(gradient, other[0, 0], rtol=0, atol=1e-12)
     far = (2, 2), np.diag([100.0, 100.0, 1.0])
     filled = resample(image, affine, far, None, "cubic", "constant", fill_value=7.0)
     assert filled[1, 1] == 7
@@ -243,16 +245,16 @@ def test_larger_voxels_are_averaged(kind: str) -> None:
     image, source, _ = case(2)
     transform = transforms(2)[kind == "field"]
     like = (9, 8), affine_of((4.0, 3.0), 10, CASES[2][-1], (9, 8))
-    found = resample(image, source, like, transform, axes="xyz", antialias=True)
+    result = resample(image, source, like, transform, axes="xyz", antialias=True)
     grid = world_grid(source, like, transform, axes="xyz")
-    given = image[None, None], grid
-    expected = gridsample.grid_sample(*given, coords="pixel", antialias=True)[0, 0]
+    arguments = image[None, None], grid
+    expected = gridsample.grid_sample(*arguments, coords="pixel", antialias=True)[0, 0]
     # In an affine map, footprints are those of the matrix, also at the ends.
-    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-9)
-    assert np.abs(found - resample(image, source, like, transform, axes="xyz")).max() > 0.05
+    np.testing.assert_allclose(result, expected, rtol=0, atol=1e-9)
+    assert np.abs(result - resample(image, source, like, transform, axes="xyz")).max() > 0.05
     upstream = rng.normal(size=like[0])
     gradient = resample_vjp(upstream, image, source, like, transform, axes="xyz", antialias=True)
-    np.testing.assert_allclose((upstream * found).sum(), (gradient * image).sum(), rtol=1e-10)
+    np.testing.assert_allclose((upstream * result).sum(), (gradient * image).sum(), rtol=1e-10)
 
 
 @pytest.mark.parametrize("kind", ["affine", "field"])
@@ -263,25 +265,25 @@ def test_the_gradient_of_arrays_is_the_transpose(kind: str) -> None:
     for mode in ("linear", "spline3"):
         gradient = resample_vjp(upstream, image, source, like, transform, mode)
         assert gradient.shape == image.shape
-        found = resample(image, source, like, transform, mode)
-        np.testing.assert_allclose((upstream * found).sum(), (gradient * image).sum(), rtol=1e-10)
+        result = resample(image, source, like, transform, mode)
+        np.testing.assert_allclose((upstream * result).sum(), (gradient * image).sum(), rtol=1e-10)
     weights = rng.uniform(0.5, 1, image.shape)
     by_image, by_weights = resample_vjp(
         upstream, image, source, like, transform, missing="ignore", weights=weights
     )
-    tensors = [torch.from_numpy(one).requires_grad_() for one in (image, weights)]
-    theirs = [torch.from_numpy(np.asarray(one)) for one in (source, like[1])]
+    tensors = [torch.from_numpy(array).requires_grad_() for array in (image, weights)]
+    theirs = [torch.from_numpy(np.asarray(array)) for array in (source, like[1])]
     moved = (
-        Displacement(*(torch.from_numpy(one) for one in transform))
+        Displacement(*(torch.from_numpy(array) for array in transform))
         if kind == "field"
         else torch.from_numpy(transform)
     )
-    made = resample(
+    created = resample(
         tensors[0], theirs[0], (like[0], theirs[1]), moved, missing="ignore", weights=tensors[1]
     )
-    wanted = torch.autograd.grad(made, tensors, torch.from_numpy(upstream))
-    np.testing.assert_allclose(by_image, wanted[0].numpy(), rtol=0, atol=1e-10)
-    np.testing.assert_allclose(by_weights, wanted[1].numpy(), rtol=0, atol=1e-10)
+    expected = torch.autograd.grad(created, tensors, torch.from_numpy(upstream))
+    np.testing.assert_allclose(by_image, expected[0].numpy(), rtol=0, atol=1e-10)
+    np.testing.assert_allclose(by_weights, expected[1].numpy(), rtol=0, atol=1e-10)
 
 
 @pytest.mark.covering(ordinary=0, slow=2)
@@ -293,7 +295,7 @@ def test_tensors_are_differentiable_in_everything(axes: str) -> None:
     matrix = torch.tensor([[1.0, 0.05, 0.1], [-0.05, 1.0, 0.2], [0, 0, 1]], dtype=torch.float64)
     vectors = torch.from_numpy(rng.normal(size=(4, 4, 2)) * 0.1)
     place = torch.tensor([[1.7, 0.1, -1], [0.1, 1.8, -1.1], [0, 0, 1]], dtype=torch.float64)
-    given = [one.requires_grad_() for one in (image, source, target, matrix, vectors, place)]
+    tensors = [leaf.requires_grad_() for leaf in (image, source, target, matrix, vectors, place)]
 
     def affine(*a: Any) -> Any:
         return resample(a[0], a[1], ((3, 4), a[2]), a[3], "cubic", axes=axes)
@@ -302,13 +304,13 @@ def test_tensors_are_differentiable_in_everything(axes: str) -> None:
         steps = [a[3], Displacement(a[4], a[5]), torch.sin]
         return resample(a[0], a[1], ((3, 4), a[2]), steps, "cubic", axes=axes)
 
-    assert torch.autograd.gradcheck(affine, given[:4])
-    assert torch.autograd.gradcheck(field, given)
-    arrays = [one.detach().numpy() for one in given]
+    assert torch.autograd.gradcheck(affine, tensors[:4])
+    assert torch.autograd.gradcheck(field, tensors)
+    arrays = [leaf.detach().numpy() for leaf in tensors]
     steps = [arrays[3], Displacement(*arrays[4:]), np.sin]
     like = (3, 4), arrays[2]
     expected = resample(arrays[0], arrays[1], like, steps, "cubic", axes=axes)
-    np.testing.assert_allclose(field(*given).detach(), expected, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(field(*tensors).detach(), expected, rtol=0, atol=1e-12)
 
 
 def test_precision() -> None:
@@ -320,12 +322,12 @@ def test_precision() -> None:
     small = world_grid(source.astype(np.float32), (like[0], like[1].astype(np.float32)))
     assert small.dtype == np.float32
     tensor = torch.from_numpy(image)
-    found = resample(tensor, source.tolist(), (like[0], like[1].tolist()))
-    assert found.dtype == torch.float32
-    np.testing.assert_allclose(found, wide, rtol=0, atol=3e-6)
+    result = resample(tensor, source.tolist(), (like[0], like[1].tolist()))
+    assert result.dtype == torch.float32
+    np.testing.assert_allclose(result, wide, rtol=0, atol=3e-6)
 
 
-def test_affines_and_options_that_are_refused() -> None:
+def test_invalid_affines_and_options_are_rejected() -> None:
     image, like = np.ones((5, 6)), ((3, 4), np.eye(3))
     for arguments, error, message in (
         ((image, np.eye(4), ((3, 4, 5), np.eye(4))), ValueError, "with the 3 spatial axes of affi"),

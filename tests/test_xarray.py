@@ -33,7 +33,7 @@ NEW = {"lat": np.linspace(70, -50, 10), "lon": np.linspace(-3, 100, 21)}
 
 @pytest.mark.parametrize("mode", ["linear", "nearest"])
 @pytest.mark.parametrize("chunks", [None, {"time": 1, "lat": 4, "lon": 5}])
-def test_values_are_those_of_interp_like(mode: str, chunks: Any) -> None:
+def test_values_match_interp_like(mode: str, chunks: Any) -> None:
     image = field(time=[1, 2, 3], lat=LAT, lon=LON)
     image = image.assign_coords(name=("time", list("abc")), height=2.0)
     like = field(**NEW).assign_coords(station=("lat", list("ABCDEFGHIJ")))
@@ -46,12 +46,12 @@ def test_values_are_those_of_interp_like(mode: str, chunks: Any) -> None:
     assert set(result.coords) == {"time", "lat", "lon", "name", "height", "station"}
     np.testing.assert_array_equal(result.lat, NEW["lat"])
     np.testing.assert_allclose(result.values, expected.values, rtol=0, atol=1e-12)
-    plain = gridsample.xarray.resample(image, like, mode)
-    np.testing.assert_array_equal(result.values, plain.values)
+    in_memory = gridsample.xarray.resample(image, like, mode)
+    np.testing.assert_array_equal(result.values, in_memory.values)
 
 
 @pytest.mark.parametrize("mode", ["cubic", "spline3"])
-def test_dask_has_the_values_of_numpy(mode: str) -> None:
+def test_dask_matches_numpy(mode: str) -> None:
     image = field(time=[1, 2], y=np.arange(80.0), x=np.arange(50.0))
     like = {"y": np.linspace(-2, 77, 33), "x": np.linspace(3, 44, 60)}
     expected = gridsample.xarray.resample(image, like, mode, "mirror", extrapolate=True)
@@ -74,7 +74,7 @@ def test_times_labels_and_other_dtypes() -> None:
     assert named.values.tolist() == [3, 9, 0] and named.dtype == labels.dtype
 
 
-def test_tracks() -> None:
+def test_points_along_tracks() -> None:
     """Coordinates of `like` with a dimension of their own are points, not the axes of a grid."""
     image = field(time=[1, 2, 3], lat=LAT, lon=LON)
     track = {
@@ -117,7 +117,7 @@ def test_curvilinear_coordinates_are_inverted(chunks: Any) -> None:
     assert np.isnan(far.values).all()
 
 
-def test_onto_curvilinear_coordinates() -> None:
+def test_resampling_onto_curvilinear_coordinates() -> None:
     lat, lon = curved((12, 15))
     image = field(lat=np.linspace(40, 70, 50), lon=np.linspace(5, 30, 60))
     like = xarray.Dataset(

@@ -52,9 +52,9 @@ class Namespace:
     def __getattr__(self, name: str) -> Any:
         function = getattr(self.module, name)
 
-        def call(*given: Any, **named: Any) -> Any:
-            made = function(*map(bare, given), **named)
-            return [*map(Toy, made)] if isinstance(made, (list, tuple)) else Toy(made)
+        def call(*positional: Any, **named: Any) -> Any:
+            result = function(*map(bare, positional), **named)
+            return [*map(Toy, result)] if isinstance(result, (list, tuple)) else Toy(result)
 
         return call
 
@@ -106,31 +106,29 @@ class ToyBackend(Backend):
         more["fill"] = options.fill_value or 0
         both = reference.gradients(values.numbers, image.numbers, grid.numbers, *names, **more)
         every = zip(both, (dtype, grid.dtype), needed, strict=True)
-        return [Toy(gradient.astype(kind)) if need else None for gradient, kind, need in every]
+        return [
+            Toy(gradient.astype(element_type)) if need else None
+            for gradient, element_type, need in every
+        ]
 
     def fill(self, image: Toy, options: Any) -> Toy:
         numbers = np.array(options.fill_value, image.dtype)
         return Toy(numbers.reshape(1, -1, *(1,) * (image.ndim - 2)))
 
-    def prefilter(self, image: Toy, order: int, boundaries: Any, axes: Any, *rest: Any) -> Toy:
-        align_corners, adjoint, _ = rest
+    def prefilter(self, image: Toy, order: int, extended: Any, axes: Any, *rest: Any) -> Toy:
+        adjoint, _ = rest
         wide = np.result_type(image.dtype, np.float32)
         result = image.numbers.astype(wide)
-        for name, axis in zip(boundaries, axes, strict=True):
-            options = (f"spline{order}",), (name,), align_corners
+        for name, axis in zip(extended, axes, strict=True):
+            options = (f"spline{order}",), (name,), False
             matrix, _ = splines.at_pixels(image.shape[axis : axis + 1], *options)
             result = along(result, axis, np.linalg.inv(matrix.T if adjoint else matrix))
         return Toy(result.astype(wide))
 
     def resize(self, image: Toy, options: Any, transposed: bool) -> Toy:
         result = image.numbers
-        for axis, (n, m) in enumerate(zip(image.shape[2:], options.size, strict=True)):
-            ends = (m, n) if transposed else (n, m)
-            methods, scales = (x[axis : axis + 1] for x in (options.methods, options.scales))
-            flags = options.align_corners, options.antialias
-            maps = tables.axis_maps(ends[:1], ends[1:], methods, *flags, scales)
-            dense = maps[0].dense()
-            result = along(result, axis + 2, dense.T if transposed else dense)
+        for axis, axis_map in enumerate(tables.axis_maps(image.shape[2:], options, transposed)):
+            result = along(result, axis + 2, axis_map.dense())
         return stored(result, image.dtype)
 
 

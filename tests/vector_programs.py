@@ -119,18 +119,20 @@ def pairs(numbers: Array) -> tuple[Array, Array]:
     return padded(first, first.dtype), padded(second, second.dtype)
 
 
-def same_bits(got: Array, expected: Array) -> None:
+def same_bits(result: Array, expected: Array) -> None:
     """Require equal bits, but for those of a NaN."""
-    assert got.dtype == expected.dtype, (got.dtype, expected.dtype)
-    assert got.shape == expected.shape, (got.shape, expected.shape)
-    if got.dtype.kind == "f":
-        assert np.array_equal(np.isnan(got), np.isnan(expected)), differing(got, expected)
-        equal = (got == expected) & (np.signbit(got) == np.signbit(expected)) | np.isnan(got)
+    assert result.dtype == expected.dtype, (result.dtype, expected.dtype)
+    assert result.shape == expected.shape, (result.shape, expected.shape)
+    if result.dtype.kind == "f":
+        assert np.array_equal(np.isnan(result), np.isnan(expected)), differing(result, expected)
+        equal = (result == expected) & (np.signbit(result) == np.signbit(expected)) | np.isnan(
+            result
+        )
     else:
-        equal = got == expected
-    assert equal.all(), differing(got, expected, equal)
+        equal = result == expected
+    assert equal.all(), differing(result, expected, equal)
 
 
-def differing(got: Array, expected: Array, equal: Any = False) -> str:
-    places = np.flatnonzero(~np.broadcast_to(equal, got.shape))[:5]
-    return f"at {places}: got {got.ravel()[places]}, expected {expected.ravel()[places]}"
+def differing(result: Array, expected: Array, equal: Any = False) -> str:
+    places = np.flatnonzero(~np.broadcast_to(equal, result.shape))[:5]
+    return f"at {places}: got {result.ravel()[places]}, expected {expected.ravel()[places]}"

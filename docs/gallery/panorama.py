@@ -1,8 +1,8 @@
 """Panorama, cube map, little planet
 
 `convert_panorama` reads across the edges of a panorama, so no seam appears where it closes. A
-little planet is its stereographic picture: four lines, because any formula is a grid. The sky is
-the Hubble deep field, the ground is gravel.
+little planet is a stereographic projection: four lines of code, because a grid may hold any
+formula. The sky is the Hubble deep field, the ground is gravel.
 """
 
 import matplotlib.pyplot as plt

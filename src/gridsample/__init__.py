@@ -1,7 +1,7 @@
-"""Differentiable grid sampling for arrays: one operator, any rank, every derivative.
+"""Differentiable grid sampling for arrays in one to three dimensions.
 
-Importing this package loads NumPy and nothing else of weight; llvmlite is loaded when something is
-first sampled, and other libraries only where the caller's arrays came from them.
+Importing this package loads NumPy and no other large package.  llvmlite is loaded when something is
+first sampled, and PyTorch, JAX and others only if the caller's arrays come from them.
 
 >>> import numpy as np, gridsample
 >>> image = np.arange(8.0).reshape(1, 1, 2, 4)

@@ -19,12 +19,13 @@ from typing import Any
 import numpy as np
 
 from gridsample.backends import backend_of
+from gridsample.backends.resizing import apply_matrices
 from gridsample.chunked.strips import joined
-from gridsample.cv_area import resize_by_area, summed_in
+from gridsample.cv_axes import axis_map
 from gridsample.definitions.checks import as_array, as_reals, check_constant, check_dense
 from gridsample.definitions.integers import saturated
-from gridsample.definitions.options import Resizing
-from gridsample.definitions.plan import NARROW_TYPES, find_method
+from gridsample.definitions.plan import NARROW_TYPES
+from gridsample.definitions.tables import AxisMap
 from gridsample.ops.affine import affine_sample, projective_sample
 from gridsample.ops.sampling import grid_sample
 
@@ -72,6 +73,7 @@ MODES = {
     INTER_LINEAR_EXACT: "linear",
     INTER_NEAREST_EXACT: "nearest",
 }
+RESIZING = MODES | {INTER_NEAREST_EXACT: "nearest-exact"}
 BORDERS = {
     BORDER_CONSTANT: "constant",
     BORDER_REPLICATE: "border",
@@ -102,12 +104,12 @@ def as_image(src: Any) -> Array:
         TypeError: it is no array of numbers.
         ValueError: it has another rank, or no pixels.
     """
-    if not backend_of(src=src).is_host:
+    if type(src) is not np.ndarray and not backend_of(src=src).is_host:
         raise TypeError(
             f"src is a {type(src).__module__}.{type(src).__qualname__}; accepted: NumPy arrays; "
             "for tensors, use gridsample.grid_sample or gridsample.ndimage"
         )
-    image = as_array(src, "src")
+    image = src if type(src) is np.ndarray else as_array(src, "src")
     if image.dtype.kind not in "biuf":
         raise TypeError(f"src has dtype {image.dtype}; accepted: bool, integers and floats")
     if image.ndim not in (2, 3) or 0 in image.shape[:2]:
@@ -123,7 +125,8 @@ def with_channels(image: Array) -> Array:
 def as_size(dsize: Any) -> tuple[int, int]:
     """The output's height and width, of a (width, height)."""
     try:
-        width, height = (operator.index(number) for number in dsize)
+        width, height = dsize
+        width, height = operator.index(width), operator.index(height)
     except (TypeError, ValueError):
         raise TypeError(f"dsize must be (width, height), two integers, got {dsize!r}") from None
     if width < 1 or height < 1:
@@ -198,6 +201,11 @@ def warp(
     if values is not place:
         place[...] = values
     return result
+
+
+def summed_in(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """The type of sums of an image's pixels."""
+    return np.dtype(np.float64 if dtype.itemsize > 4 or dtype.kind in "iu" else np.float32)
 
 
 def write_over(place: Array, image: Array, sampler: Sampler, mode: str) -> None:
@@ -514,54 +522,37 @@ def resize(
         >>> cv.resize(image, (1, 1), interpolation=cv.INTER_AREA)
         array([[50]], dtype=uint8)
     """
-    image = as_image(src)
-    flags = operator.index(interpolation)
-    mode = chosen(flags, MODES, "interpolation")
-    size, factors = output_size(image.shape, dsize, fx, fy)
-    result = destination(dst, (*size, *np.shape(src)[2:]), image.dtype, False)
-    shrinks = flags == INTER_AREA and max(factors) <= 1
-    if mode == "nearest":
-        rows, columns = (
-            np.clip(nearest_pixels(flags, n, m, factor), 0, n - 1).astype(np.intp)
-            for n, m, factor in zip(image.shape, size, factors, strict=False)
-        )
-        values = image[rows].take(columns, axis=1)
-    elif flags != INTER_AREA:
-        values = resized(image, size, mode, factors)
-    elif shrinks and all(n % m == 0 for n, m in zip(image.shape, size, strict=False)):
-        values = resized(image, size, "area", factors)
-    else:
-        values = resize_by_area(image, size, factors)
-    with_channels(result)[...] = values
+    image, flags = as_image(src), operator.index(interpolation)
+    size = None if dsize is None or tuple(dsize) == (0, 0) else as_size(dsize)
+    maps = maps_of(image.shape[:2], size, (fy, fx), flags)
+    shape = (maps[0].outputs, maps[1].outputs, *src.shape[2:])
+    result = destination(dst, shape, image.dtype, False)
+    direct = dst is None or not np.may_share_memory(dst, image)
+    target = result if direct else np.empty_like(result)
+    apply_matrices(maps, as_planes(image), as_planes(with_channels(target)))
+    if not direct:
+        result[...] = target
     return result
 
 
-def resized(image: Array, size: tuple[int, int], mode: str, factors: Sequence[float]) -> Array:
-    """Resize by a method of `gridsample.interpolate`; the factors determine the positions."""
-    planes, method = image.transpose(2, 0, 1)[np.newaxis], find_method(mode, resizing=True)
-    options = Resizing(size, (method, method), False, False, tuple(factors), channel_axis=-1)
-    result: Array = backend_of(src=planes).resize(planes, options, False)[0]
-    return np.moveaxis(result, 0, -1)
+@functools.lru_cache(maxsize=512)
+def maps_of(
+    shape: tuple[int, int], size: tuple[int, int] | None, factors: tuple[float, float], flags: int
+) -> tuple[AxisMap, ...]:
+    """Return the matrices that resize both axes to a size, or by factors."""
+    rule = chosen(flags, RESIZING, "interpolation")
+    if size is None:
+        fy, fx = factors
+        if not (fx > 0 and fy > 0):
+            raise ValueError(f"give dsize, or fx and fy above 0; got {fx!r} and {fy!r}")
+        size = as_size([round(shape[1] * fx), round(shape[0] * fy)])
+    else:
+        factors = size[0] / shape[0], size[1] / shape[1]
+    if flags == INTER_AREA:
+        rule = "area" if max(factors) <= 1 else "sharp"
+    return tuple([axis_map(*axis, rule) for axis in zip(shape, size, factors, strict=True)])
 
 
-def output_size(
-    shape: Sequence[int], dsize: Any, fx: float, fy: float
-) -> tuple[tuple[int, int], list[float]]:
-    """The output's height and width, and how many outputs there are to a pixel along them."""
-    if dsize is not None and tuple(dsize) != (0, 0):
-        size = as_size(dsize)
-        return size, [m / n for m, n in zip(size, shape, strict=False)]
-    if not (fx > 0 and fy > 0):
-        raise ValueError(f"give dsize, or fx and fy above 0; got {dsize!r}, {fx!r} and {fy!r}")
-    return as_size([round(shape[1] * fx), round(shape[0] * fy)]), [fy, fx]
-
-
-def nearest_pixels(flags: int, n: int, outputs: int, factor: float) -> Array:
-    """The pixel of each output along an axis of n pixels, with OpenCV's arithmetic."""
-    if flags == INTER_NEAREST:
-        first: Array = np.floor(np.arange(outputs) * (1 / factor))
-        return first
-    steps = np.full(outputs, n / outputs)  # one after the other, whatever the factor
-    steps[0] /= 2
-    exact: Array = np.floor(np.cumsum(steps))
-    return exact
+def as_planes(image: Array) -> Array:
+    """View an image (H, W, C) as (1, C, H, W)."""
+    return image.transpose(2, 0, 1)[np.newaxis]

@@ -98,7 +98,7 @@ def map_coordinates(
     An output at the position x, which has one of the coordinates for each axis k, is the sum over
     pixels i of c(i) times the product over axes of b(x_k - i_k), where b is the B-spline of the
     order, and c are the image's coefficients: the image itself for order 0 and 1, and otherwise
-    those with which the spline meets the pixels.
+    those with which the spline passes through the pixels.
 
     Args:
         input: the image, with one to three axes, of any dtype.
@@ -270,8 +270,8 @@ def resize(
         method: "nearest", "linear", "cubic", "cubic-pytorch", "lanczos3", "lanczos5", another of
             JAX's names for these, or a `jax.image.ResizeMethod`.
         antialias: whether the weights are stretched along axes that shrink.  If they are not, and
-            an axis shrinks, "cubic" and the Lanczos methods repeat the edge pixels outside, where
-            JAX leaves pixels out.
+            an axis shrinks, "cubic" and the Lanczos methods repeat the edge pixels,
+            whereas JAX leaves out the pixels beyond the edge.
 
     Returns:
         The resized image.  Integers become floating point, unless the method is "nearest".

@@ -103,7 +103,7 @@ def register(
 
     Returns:
         The method.  If its weights depend only on the distance between a tap and the position
-        (`Method.by_distance`), `gridsample.interpolate` can use it with antialias=True.
+        (`Method.stretches`), `gridsample.interpolate` can use it with antialias=True.
 
     Raises:
         TypeError: the type of an argument is not accepted.

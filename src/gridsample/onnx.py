@@ -11,7 +11,7 @@ expressed by additional operators.  For three axes, keep ``opset_version`` at 20
 
 `gridsample.interpolate` is exported as Resize: nearest, nearest-exact, linear and cubic, in one to
 three dimensions, with antialiasing for linear and cubic, for images that float32 can represent.
-`gridsample.help("torch")` lists the operators for each case.
+`gridsample.help("onnx")` lists the operators for each case.
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ def warmup(*arguments: Any, **options: Any) -> Warmed:
         options: ignored.
 
     Returns:
-        That nothing was compiled.
+        A record that says that nothing was compiled.
 
     Warns:
         DeprecationWarning: always.

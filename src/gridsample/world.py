@@ -293,9 +293,10 @@ class Prepared(NamedTuple):
 
 
 def prepared(
-    image: Any, affine: Any, like: Any, transform: Any, axes: Any, others: dict[str, Any]
-) -> Prepared:
-    """Check the arguments of a resampling, and compute where to sample."""
+    image: Any, affine: Any, like: Any, transform: Any, axes: Any, others: dict[str, Any],
+    follow: Callable[[Path, Any], tuple[Array | None, Any]] | None = None,
+) -> Prepared:  # fmt: skip
+    """Check the arguments of a resampling, and compute where to sample, by ``follow``."""
     order = check_name(axes, AXES, "axes")
     arguments_given = {
         "image": image,
@@ -313,8 +314,8 @@ def prepared(
             f"axes of affine, {rank + 1} x {rank + 1}; got shape {shape}"
         )
     wide = backend.type_name(pixels.dtype, "image") in ("float64", "complex128")
-    theta, grid = followed(path, backend.type("float64" if wide else "float32"))
-    items = backend.shape(theta if grid is None else grid)[0]
+    theta, grid = (follow or followed)(path, backend.type("float64" if wide else "float32"))
+    items = backend.shape(grid if theta is None else theta)[0]
     if lead < 2 and items > 1:
         raise ValueError(
             f"image must be (N, C, *spatial) for a batch of {items} affines or transforms, got "
@@ -425,6 +426,13 @@ class Path(NamedTuple):
     out: tuple[int, ...]
     steps: list[Any]
 
+    def beginning(self) -> tuple[Array, list[Any]]:
+        """Multiply the matrices before any field or function: maps (N, D, D + 1), other steps."""
+        product, *steps = self.steps
+        while steps and not isinstance(steps[0], Field) and not callable(steps[0]):
+            product = steps.pop(0) @ product
+        return product[:, :-1], steps
+
 
 def path_of(
     backend: Backend, arrays: dict[str, Array], like: Any, transform: Any, axes: str
@@ -487,26 +495,26 @@ def check_real(backend: Backend, array: Array, name: str) -> None:
 
 
 def followed(path: Path, dtype: Any) -> tuple[Array | None, Array | None]:
-    """Follow the steps: affine maps (N, D, D + 1) of output voxels, or else their positions.
+    """Follow the steps: affine maps (N, D, D + 1) of output voxels, or else their positions."""
+    maps, steps = path.beginning()
+    if not steps:
+        return maps, None
+    backend = path.backend
+    return None, moved(
+        backend, steps, grid_along(backend, backend.astype(maps, dtype), path.out, None)
+    )
 
-    As long as all steps are matrices, there are no points, only the product of the matrices.
-    """
-    backend, out, (product, *steps) = path
-    rank, points = len(out), None
+
+def moved(backend: Backend, steps: Sequence[Any], points: Array) -> Array:
+    """Move points (N, *out, D) by steps of a path."""
     for step in steps:
-        if not isinstance(step, Field) and not callable(step):
-            if points is None:
-                product = step @ product
-            else:
-                points = applied(backend, step, points)
-            continue
-        if points is None:
-            points = grid_along(backend, backend.astype(product[:, :rank], dtype), out, None)
         if isinstance(step, Field):
             points = points + displaced(backend, step, points)
-        else:
+        elif callable(step):
             points = called(backend, step, points)
-    return (product[:, :rank], None) if points is None else (None, points)
+        else:
+            points = applied(backend, step, points)
+    return points
 
 
 def applied(backend: Backend, matrix: Array, points: Array) -> Array:

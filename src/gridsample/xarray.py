@@ -72,7 +72,7 @@ def resample(
         was.
 
     Raises:
-        TypeError: an argument is not accepted by `grid_sample`, or image is no DataArray.
+        TypeError: an argument is not accepted by `grid_sample`, or image is not a DataArray.
         ValueError: there is no common coordinate, or one cannot be inverted.
 
     Example:

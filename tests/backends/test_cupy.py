@@ -46,7 +46,7 @@ def inputs() -> tuple[np.ndarray, np.ndarray]:
 
 
 @pytest.mark.parametrize("axis", [1, -1])
-def test_arrays_give_arrays(axis: int) -> None:
+def test_cupy_arrays_return_cupy_arrays(axis: int) -> None:
     image, grid = inputs()
     image = image if axis == 1 else np.ascontiguousarray(np.moveaxis(image, 1, -1))
     expected = gridsample.grid_sample(image, grid, "bicubic", channel_axis=axis)
@@ -65,7 +65,7 @@ def test_arrays_give_arrays(axis: int) -> None:
     assert some[1] is None
 
 
-def test_an_affine_grid_is_made_where_the_matrices_are() -> None:
+def test_affine_grids_are_created_on_the_device_of_theta() -> None:
     theta = np.eye(2, 3)[np.newaxis] * 0.5
     grid = gridsample.affine_grid(ndarray(theta), (1, 1, 3, 4))
     assert type(grid) is ndarray
@@ -73,7 +73,7 @@ def test_an_affine_grid_is_made_where_the_matrices_are() -> None:
 
 
 @pytest.mark.slow
-def test_resizing_maps_and_drop_ins_take_arrays_too() -> None:
+def test_resizing_maps_and_drop_ins_accept_cupy_arrays() -> None:
     from gridsample import ndimage
 
     image, _ = inputs()
@@ -94,14 +94,14 @@ def test_resizing_maps_and_drop_ins_take_arrays_too() -> None:
         np.testing.assert_allclose(result.memory, function(*arrays), rtol=1e-12, atol=1e-12)
 
 
-def test_other_arrays_beside_them_are_refused() -> None:
+def test_mixed_array_libraries_are_rejected() -> None:
     image, grid = inputs()
     with pytest.raises(TypeError, match=r"grid is a numpy\.ndarray.*CuPy arrays for all"):
         gridsample.grid_sample(ndarray(image), grid)
 
 
 @pytest.mark.slow
-def test_the_kin_of_sampling_take_arrays_too() -> None:
+def test_related_operations_accept_cupy_arrays() -> None:
     image, grid = inputs()
     values = np.ones((1, 2, 3, 6))
     for function, *arrays in (

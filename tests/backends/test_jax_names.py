@@ -33,7 +33,7 @@ MODES = {
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("order", range(6))
 @pytest.mark.parametrize("prefilter", [True, False])
-def test_map_coordinates_is_scipys(prefilter: bool, order: int, mode: str, rank: int) -> None:
+def test_map_coordinates_matches_scipy(prefilter: bool, order: int, mode: str, rank: int) -> None:
     rng = cases.generator("jax", rank, mode, order)
     # SciPy's "reflect" prefilter is inexact for short lines.
     image = cases.pixels(rng, ((22, 23, 22) if mode == "reflect" else (6, 7, 5))[:rank])
@@ -50,7 +50,7 @@ def test_map_coordinates_is_scipys(prefilter: bool, order: int, mode: str, rank:
 @pytest.mark.parametrize("dtype", ["float32", "uint8", "int32"])
 @pytest.mark.parametrize("mode", ["constant", "nearest", "wrap", "mirror", "reflect"])
 @pytest.mark.parametrize("order", [0, 1])
-def test_map_coordinates_is_that_of_jax(order: int, mode: str, dtype: str) -> None:
+def test_map_coordinates_matches_jax(order: int, mode: str, dtype: str) -> None:
     rng = cases.generator("jax", mode, order, dtype)
     image = jnp.asarray(cases.pixels(rng, (6, 7), dtype))
     if dtype != "float32":
@@ -65,7 +65,7 @@ def test_map_coordinates_is_that_of_jax(order: int, mode: str, dtype: str) -> No
 @pytest.mark.covering(ordinary=0)
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("order", [6, 7])
-def test_splines_of_high_orders_meet_pixels(order: int, mode: str) -> None:
+def test_high_order_splines_interpolate_pixels(order: int, mode: str) -> None:
     image = cases.pixels(cases.generator("jax", mode), (9,))
     result = names.map_coordinates(jnp.asarray(image), [np.arange(9.0)], order, mode)
     np.testing.assert_allclose(result, image, rtol=0, atol=1e-11)
@@ -87,7 +87,7 @@ def test_derivatives(mode: str) -> None:
 
 
 @pytest.mark.parametrize("order", [1, 3])
-def test_affine_transform_and_zoom_are_scipys(order: int) -> None:
+def test_affine_transform_and_zoom_match_scipy(order: int) -> None:
     rng = cases.generator("jax", order)
     image, matrix = cases.pixels(rng, (6, 7)), np.array([[0.9, 0.2], [-0.3, 1.1]])
     options: dict[str, Any] = {"order": order, "cval": 1.5}
@@ -116,7 +116,7 @@ METHODS = ["nearest", "linear", "cubic", "lanczos3", "lanczos5"]
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("shape", [(2, 12, 9), (3, 7, 4), (2, 12, 4)])
 @pytest.mark.parametrize("dtype", ["float64", "float32", "uint8"])
-def test_resize_is_that_of_jax(dtype: str, shape: tuple[int, ...], method: str) -> None:
+def test_resize_matches_jax(dtype: str, shape: tuple[int, ...], method: str) -> None:
     image = jnp.asarray(cases.pixels(cases.generator("jax", dtype, method), (2, 7, 9), dtype))
     resized(image, shape, method, True)
 
@@ -152,15 +152,15 @@ def resized(image: Any, shape: tuple[int, ...], method: str, antialias: bool) ->
     np.testing.assert_array_equal(by_name, result)
 
 
-def test_dtypes_are_mixed_where_jax_promotes_none() -> None:
+def test_dtypes_may_differ_under_strict_promotion() -> None:
     image, at = jnp.arange(12.0, dtype="f4").reshape(3, 4), [jnp.array([0.5, 1.5])] * 2
-    whole = image.astype(int)
+    integers = image.astype(int)
     with jax.numpy_dtype_promotion("strict"), jax.numpy_rank_promotion("raise"):
-        for array in (image, whole):
+        for array in (image, integers):
             result = names.map_coordinates(array, at, 1)
             np.testing.assert_allclose(result, [2.5, 7.5] if array is image else [3, 8])
         names.map_coordinates(image, at, 3, "mirror")
-        assert names.resize(whole, (3, 2), "linear").dtype == np.float32  # as JAX promotes
+        assert names.resize(integers, (3, 2), "linear").dtype == np.float32  # as JAX promotes
         loss = lambda image, grid: gridsample.grid_sample(image, grid, "cubic").sum()  # noqa: E731
         arrays = image[None, None], jnp.zeros((1, 2, 2))
         first, second = jax.grad(loss, (0, 1))(*arrays)

@@ -68,7 +68,7 @@ def test_many_tasks_run_on_threads_of_xla() -> None:
         np.testing.assert_allclose(gradient, reference, rtol=0, atol=1e-12 * abs(reference).max())
 
 
-def test_the_backend_is_light_to_import() -> None:
+def test_importing_the_backend_loads_little() -> None:
     script = "import sys, jax, gridsample.backends.jax; sys.exit('llvmlite' in sys.modules)"
     subprocess.run([sys.executable, "-c", script], check=True)
 
@@ -113,7 +113,7 @@ def test_another_interface_is_not_used(arrays: Any, monkeypatch: pytest.MonkeyPa
         np.testing.assert_allclose(result, expected, rtol=0, atol=1e-12)
 
 
-def test_empty_and_unknown_sizes_are_for_xla(arrays: Any) -> None:
+def test_xla_computes_empty_and_symbolic_sizes(arrays: Any) -> None:
     image, grid = arrays
     assert not calls_programs(cubic, image[:0], grid[:0])
     assert not calls_programs(cubic, image, grid[:, :0])
@@ -176,7 +176,7 @@ def results_of(mode: str, image: Any, grid: Any) -> list[Any]:
 @pytest.mark.parametrize(
     ("mode", "rank"), [("linear", 1), pytest.param("linear", 2, marks=pytest.mark.slow)]
 )
-def test_derivatives_are_those_of_jax(mode: str, rank: int, request: pytest.FixtureRequest) -> None:
+def test_derivatives_match_jax(mode: str, rank: int, request: pytest.FixtureRequest) -> None:
     rng = cases.generator("jax transforms", mode)
     image, grid = cases.pixels(rng, (1, 2, 3, 4)[: 2 + rank]), rng.uniform(-1.2, 1.2, (2, 2, rank))
     arrays = jnp.asarray(image), jnp.asarray(grid)
@@ -264,22 +264,22 @@ def test_control_flow(arrays: Any) -> None:
     )
     assert last[1].shape == (2, 3, 4, 5)
     kept = jax.checkpoint(lambda image: cubic(image, grid).sum())
-    plain = jax.grad(lambda image: cubic(image, grid).sum())(image)
-    np.testing.assert_allclose(jax.grad(kept)(image), plain, rtol=1e-12)
+    reference = jax.grad(lambda image: cubic(image, grid).sum())(image)
+    np.testing.assert_allclose(jax.grad(kept)(image), reference, rtol=1e-12)
 
 
-def test_compiled_ahead_and_donated(arrays: Any) -> None:
+def test_ahead_of_time_compilation_and_donated_buffers(arrays: Any) -> None:
     image, grid = arrays
     expected = np.asarray(cubic(image, grid))
     compiled = jax.jit(cubic).lower(image, grid).compile()
     np.testing.assert_array_equal(compiled(image, grid), expected)
     # The image's memory becomes that of the result, after it was read.
-    whole = jnp.asarray(np.resize(np.asarray(grid), (2, 7, 8, 2)))
-    again = np.asarray(cubic(cubic(image, whole), whole))
-    twice = jax.jit(lambda image: cubic(cubic(image, whole), whole), donate_argnums=0)
-    given = jnp.array(image)
-    np.testing.assert_array_equal(twice(given), again)
-    assert given.is_deleted()
+    full_grid = jnp.asarray(np.resize(np.asarray(grid), (2, 7, 8, 2)))
+    again = np.asarray(cubic(cubic(image, full_grid), full_grid))
+    nested = jax.jit(lambda image: cubic(cubic(image, full_grid), full_grid), donate_argnums=0)
+    donated = jnp.array(image)
+    np.testing.assert_array_equal(nested(donated), again)
+    assert donated.is_deleted()
     assert jax.eval_shape(cubic, image, grid).shape == expected.shape
     with jax.disable_jit():
         np.testing.assert_allclose(cubic(image, grid), expected, rtol=0, atol=1e-12)
@@ -425,7 +425,7 @@ np.testing.assert_allclose(called_back(image), 2 * expected, atol=1e-5)
 
 @pytest.mark.slow
 @pytest.mark.parametrize("devices", [1, 2, 8])
-def test_nothing_hangs(devices: int) -> None:
+def test_concurrent_calls_do_not_deadlock(devices: int) -> None:
     if not hasattr(os, "fork"):
         pytest.skip("no fork here")
     run(f"CALLS = 10_000\n{HANGS}", devices)

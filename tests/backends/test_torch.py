@@ -15,11 +15,11 @@ SIZES = {1: (7,), 2: (5, 7), 3: (3, 5, 4)}
 
 
 def image_and_grid(
-    rank: int, dtype: torch.dtype = torch.float64, kind: str = "random", corners: bool = False
+    rank: int, dtype: torch.dtype = torch.float64, grid_name: str = "random", corners: bool = False
 ) -> tuple[Tensor, Tensor]:
-    rng = cases.generator(rank, kind)
+    rng = cases.generator(rank, grid_name)
     image = torch.from_numpy(cases.pixels(rng, (2, 3, *SIZES[rank]))).to(dtype)
-    grid = torch.from_numpy(cases.GRIDS[kind](rng, SIZES[rank], corners, 2)).to(dtype)
+    grid = torch.from_numpy(cases.GRIDS[grid_name](rng, SIZES[rank], corners, 2)).to(dtype)
     return image, grid
 
 
@@ -29,30 +29,35 @@ def gradients(output: Tensor, *inputs: Tensor) -> tuple[Tensor, ...]:
 
 
 @pytest.mark.covering
-@pytest.mark.parametrize("kind", ["random", "identity", "far"])
+@pytest.mark.parametrize("grid_name", ["random", "identity", "far"])
 @pytest.mark.parametrize("corners", [False, True])
 @pytest.mark.parametrize("boundary", cases.BOUNDARIES)
 @pytest.mark.parametrize(
     ("rank", "mode"),
     [(2, "bilinear"), (2, "nearest"), (2, "bicubic"), (3, "bilinear"), (3, "nearest")],
 )
-def test_values_and_gradients_are_those_of_torch(
-    rank: int, mode: str, boundary: str, corners: bool, kind: str
+def test_values_and_gradients_match_torch(
+    rank: int, mode: str, boundary: str, corners: bool, grid_name: str
 ) -> None:
-    image, grid = (t.requires_grad_() for t in image_and_grid(rank, kind=kind, corners=corners))
+    image, grid = (
+        t.requires_grad_() for t in image_and_grid(rank, grid_name=grid_name, corners=corners)
+    )
     ours = gridsample.grid_sample(image, grid, mode, boundary, corners)
     theirs = functional.grid_sample(image, grid, mode, boundary, corners)
     torch.testing.assert_close(ours, theirs, rtol=1e-12, atol=1e-12)
     (by_image, by_grid), expected = gradients(ours, image, grid), gradients(theirs, image, grid)
     torch.testing.assert_close(by_image, expected[0], rtol=1e-12, atol=1e-12)
-    if (rank, kind) != (3, "identity"):  # there a rounding decides on which side of a pixel one is
+    if (rank, grid_name) != (
+        3,
+        "identity",
+    ):  # there a rounding decides on which side of a pixel one is
         torch.testing.assert_close(by_grid, expected[1], rtol=1e-12, atol=1e-12)
 
 
 @pytest.mark.covering(ordinary=1, slow=2)
 @pytest.mark.parametrize("rank", [1, 2, 3])
 @pytest.mark.parametrize("last", [False, True])
-def test_tensors_give_what_arrays_give(rank: int, last: bool) -> None:
+def test_tensors_match_arrays(rank: int, last: bool) -> None:
     image, grid = image_and_grid(rank, torch.float32)
     axis = -1 if last else 1
     image = image.movedim(1, -1).contiguous() if last else image
@@ -94,7 +99,9 @@ def test_vjp_computes_what_is_needed_and_can_be_differentiated() -> None:
     ],
     ids=str,
 )
-def test_types_differ(image_type: torch.dtype, grid_type: torch.dtype) -> None:
+def test_image_and_grid_may_have_different_dtypes(
+    image_type: torch.dtype, grid_type: torch.dtype
+) -> None:
     image, grid = image_and_grid(2)
     image, grid = (
         (image * (1 + 1j) if image_type.is_complex else image).to(image_type),
@@ -157,15 +164,15 @@ def test_channels_last_stays_channels_last(rank: int) -> None:
     assert out.is_contiguous(memory_format=form)
     (by_image,) = torch.autograd.grad(out.square().sum(), rolled)
     assert by_image.is_contiguous(memory_format=form)
-    plain = gridsample.grid_sample(image, grid, "bicubic")
-    torch.testing.assert_close(out, plain, rtol=1e-12, atol=1e-12)
+    expected = gridsample.grid_sample(image, grid, "bicubic")
+    torch.testing.assert_close(out, expected, rtol=1e-12, atol=1e-12)
     torch.testing.assert_close(
-        by_image, torch.autograd.grad(plain.square().sum(), image)[0], rtol=1e-12, atol=1e-12
+        by_image, torch.autograd.grad(expected.square().sum(), image)[0], rtol=1e-12, atol=1e-12
     )
 
 
 @pytest.mark.slow
-def test_strided_tensors_are_read_as_they_lie() -> None:
+def test_strided_tensors_are_not_copied() -> None:
     image, grid = image_and_grid(2)
     expected = gridsample.grid_sample(image, grid)
     wide = torch.full((2, 3, 10, 14), torch.nan, dtype=torch.float64)
@@ -294,7 +301,7 @@ def test_meta_tensors_have_the_right_shape() -> None:
 @pytest.mark.parametrize(
     ("dtype", "tolerance"), [(torch.float64, 1e-12), (torch.float32, 1e-5)], ids=str
 )
-def test_affine_grid_is_that_of_torch(
+def test_affine_grid_matches_torch(
     dtype: torch.dtype, tolerance: float, size: tuple[int, ...], corners: bool
 ) -> None:
     rank = len(size) - 2
@@ -313,7 +320,7 @@ def test_affine_grid_is_that_of_torch(
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16], ids=str)
 @pytest.mark.parametrize("size", [(2, 3, 7), (2, 3, 5, 1), (2, 3, 4, 1, 7)], ids=str)
-def test_the_graph_of_an_affine_grid_serves_twice(
+def test_affine_grid_graph_can_be_differentiated_twice(
     size: tuple[int, ...], dtype: torch.dtype
 ) -> None:
     """Like that of torch's own, it saves nothing but sizes; nor does the gradient's."""
@@ -347,7 +354,7 @@ def test_affine_grids_have_every_derivative() -> None:
     )
 
 
-def test_affine_grid_takes_one_axis_and_halves_and_refuses_the_rest() -> None:
+def test_affine_grid_accepts_1d_and_half_precision_and_rejects_the_rest() -> None:
     theta = torch.tensor([[[2.0, 0.5]]], dtype=torch.bfloat16)
     grid = gridsample.affine_grid(theta, (1, 1, 3), align_corners=True)
     assert grid.dtype == torch.bfloat16

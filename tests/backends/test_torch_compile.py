@@ -29,13 +29,13 @@ def options(*order: int) -> tuple[Any, ...]:
 
 
 def check(name: str, *arguments: Any) -> None:
-    given = [a.clone().requires_grad_() if isinstance(a, Tensor) else a for a in (*arguments,)]
-    results = torch.library.opcheck(getattr(OPERATORS, name).default, given)
+    inputs = [a.clone().requires_grad_() if isinstance(a, Tensor) else a for a in (*arguments,)]
+    results = torch.library.opcheck(getattr(OPERATORS, name).default, inputs)
     assert set(results.values()) == {"SUCCESS"}
 
 
 @pytest.mark.slow
-def test_operators_keep_to_their_schemas() -> None:
+def test_operators_pass_opcheck() -> None:
     image, grid = tensors()
     values = torch.ones(2, 3, 4, 6)
     check("gather", image, grid, *options(0, 0))
@@ -58,20 +58,20 @@ def warp(theta: Tensor, image: Tensor, grid: Tensor) -> Tensor:
         pytest.param("inductor", True, False, marks=pytest.mark.slow),
     ],
 )
-def test_compiled_without_a_break(backend: str, dynamic: bool, last: bool) -> None:
+def test_compiles_without_graph_breaks(backend: str, dynamic: bool, last: bool) -> None:
     torch.compiler.reset()
     compiled = torch.compile(warp, fullgraph=True, dynamic=dynamic, backend=backend)
     for spatial in ((5, 7), (6, 9)):
         image, grid = tensors(spatial)
         if last:
             image = image.contiguous(memory_format=torch.channels_last)
-        given = torch.eye(2, 3).repeat(2, 1, 1), image, grid
-        for tensor in given:
+        arguments = torch.eye(2, 3).repeat(2, 1, 1), image, grid
+        for tensor in arguments:
             tensor.requires_grad_()
         results = []
         for function in (compiled, warp):
-            out = function(*given)
-            results.append([out, *torch.autograd.grad(out.sum(), given)])
+            out = function(*arguments)
+            results.append([out, *torch.autograd.grad(out.sum(), arguments)])
         for mine, eager in zip(*results, strict=True):
             torch.testing.assert_close(mine, eager, rtol=1e-5, atol=1e-5)
             assert mine.stride() == eager.stride()
@@ -98,15 +98,15 @@ EVERY: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("name", cases.slow_after(1, EVERY))
-def test_every_function_compiled_without_a_break(name: str) -> None:
+def test_every_function_compiles_without_graph_breaks(name: str) -> None:
     torch.compiler.reset()
-    given = tensors()
-    expected = EVERY[name](*given)
+    arguments = tensors()
+    expected = EVERY[name](*arguments)
     compiled = torch.compile(EVERY[name], fullgraph=True, backend="eager")
-    torch.testing.assert_close(compiled(*given), expected)
+    torch.testing.assert_close(compiled(*arguments), expected)
 
 
-def test_exported_with_sizes_left_open() -> None:
+def test_exports_with_dynamic_sizes() -> None:
     class Warp(torch.nn.Module):
         def forward(self, image: Tensor, grid: Tensor) -> Tensor:
             return gridsample.grid_sample(image, grid, "bicubic")
@@ -121,7 +121,7 @@ def test_exported_with_sizes_left_open() -> None:
     torch.testing.assert_close(program.module()(image, grid), Warp()(image, grid))
 
 
-def test_kernels_of_torch_are_looked_up_when_a_graph_is_made() -> None:
+def test_torch_kernels_are_looked_up_when_a_graph_is_compiled() -> None:
     """A call for a device without kernels of ours asks which of its operators torch has there."""
 
     @torch.compile(backend="eager", fullgraph=True)

@@ -60,7 +60,7 @@ def assert_close(mine: list[Tensor], other: list[Tensor], tolerance: float) -> N
 
 @pytest.mark.parametrize("last", [False, True])
 @pytest.mark.parametrize("rank", [1, 2, 3])
-def test_all_that_the_cpu_does(rank: int, last: bool) -> None:
+def test_values_and_gradients_match_the_cpu(rank: int, last: bool) -> None:
     image, grid = inputs(rank)
     if last:
         image = image.movedim(1, -1).contiguous().movedim(-1, 1)
@@ -78,12 +78,12 @@ def test_all_boundaries_and_coordinates(rank: int, coords: str, extrapolate: boo
         grid = grid * 9 + 5
     if coords == "displacement":
         grid = grid.reshape(2, *(4, 5, 6)[3 - rank :], -1, rank)[:, ..., 0, :].contiguous()
-    for turn, boundary in enumerate(BOUNDARIES):
-        mode = ("linear", "cubic", "nearest", "mitchell")[turn % 4]
+    for k, boundary in enumerate(BOUNDARIES):
+        mode = ("linear", "cubic", "nearest", "mitchell")[k % 4]
         filled = boundary == "constant" or not extrapolate
         more = {
             "coords": coords, "extrapolate": extrapolate,
-            "fill_value": ((1.5, [0.5, -2.0, 3.0])[turn % 2]) if filled else 0,
+            "fill_value": ((1.5, [0.5, -2.0, 3.0])[k % 2]) if filled else 0,
         }  # fmt: skip
         mine, other = (results(image, grid, d, mode, boundary, **more) for d in ("cuda", "cpu"))
         assert_close(mine, other, 1e-11)
@@ -94,7 +94,7 @@ OTHERS = [name for name in sampling_names() if name not in (*cases.MODES, "label
 
 @pytest.mark.parametrize("dtype", [torch.uint8, torch.int64])
 @pytest.mark.parametrize("rank", [1, 2, 3])
-def test_labels_are_those_of_a_cpu(rank: int, dtype: torch.dtype) -> None:
+def test_labels_match_the_cpu(rank: int, dtype: torch.dtype) -> None:
     image, grid = inputs(rank, channels=3, points=120)
     labels = (image * 3).abs().to(dtype)
     for boundary in ("zeros", "mirror"):
@@ -115,16 +115,16 @@ def test_all_methods(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["uint8", "float16", "bfloat16", "complex64"])
-def test_the_fill_in_types_of_storage(name: str) -> None:
-    kind = getattr(torch, name)
-    image = torch.from_numpy(cases.pixels(cases.generator(name), (2, 3, 9, 7))).to(kind)
+def test_fill_values_in_every_storage_dtype(name: str) -> None:
+    dtype = getattr(torch, name)
+    image = torch.from_numpy(cases.pixels(cases.generator(name), (2, 3, 9, 7))).to(dtype)
     _, grid = inputs(2)
     for mode, fill in itertools.product(("nearest", "linear"), (300.5, [1.0, -7.25, 3.0])):
         more: dict[str, Any] = {"fill_value": fill, "extrapolate": False}
         mine = gridsample.grid_sample(image.cuda(), grid.float().cuda(), mode, **more).cpu()
         other = gridsample.grid_sample(image, grid.float(), mode, **more)
-        wide = torch.complex128 if kind.is_complex else torch.float64
-        slack = 1.0 if name == "uint8" else 300 * max(2e-7, torch.finfo(kind).eps)
+        wide = torch.complex128 if dtype.is_complex else torch.float64
+        slack = 1.0 if name == "uint8" else 300 * max(2e-7, torch.finfo(dtype).eps)
         torch.testing.assert_close(
             mine.to(wide), other.to(wide), rtol=0, atol=slack, equal_nan=True
         )
@@ -198,7 +198,7 @@ def test_antialiased_affine_maps(rank: int, coords: str) -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32], ids=str)
-def test_types_of_storage(dtype: torch.dtype) -> None:
+def test_storage_dtypes(dtype: torch.dtype) -> None:
     image, grid = inputs(2, dtype)
     grid = torch.where(grid.isfinite(), (grid * 64).round() / 64, grid)  # exact in single precision
     for mode in cases.MODES:
@@ -245,7 +245,7 @@ def test_strided_and_broadcast_tensors() -> None:
             )  # fmt: skip
 
 
-def test_any_bits_as_a_grid() -> None:
+def test_arbitrary_bits_as_a_grid() -> None:
     generator = torch.Generator().manual_seed(0)
     bits = torch.randint(-(2**31), 2**31, (1, 5000, 2), dtype=torch.int64, generator=generator)
     grid = bits.to(torch.int32).view(torch.float32).cuda()
@@ -270,7 +270,7 @@ def test_offsets_beyond_32_bits() -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
-def test_deterministic_when_asked(dtype: torch.dtype) -> None:
+def test_deterministic_algorithms_are_honoured(dtype: torch.dtype) -> None:
     image, grid = (t.to(dtype).cuda() for t in inputs(2, dtype, points=200_000))
     values = torch.randn(2, 5, 200_000, dtype=dtype, device="cuda")
     expected = gridsample.grid_sample_vjp(values.cpu(), image.cpu(), grid.cpu())[0]
@@ -287,7 +287,7 @@ def test_deterministic_when_asked(dtype: torch.dtype) -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
-def test_deterministic_gradients_keep_their_digits_at_any_magnitude(dtype: torch.dtype) -> None:
+def test_deterministic_gradients_are_accurate_at_any_magnitude(dtype: torch.dtype) -> None:
     reach, size = 30.0 if dtype == torch.float32 else 200.0, torch.tensor([64, 32])
     generator = torch.Generator().manual_seed(0)
     image = torch.randn(2, 5, 32, 64, dtype=dtype, generator=generator)
@@ -370,7 +370,7 @@ def test_several_devices() -> None:
 
 
 @pytest.mark.parametrize("dynamic", [False, True])
-def test_compiled_without_a_break(dynamic: bool) -> None:
+def test_compiles_without_graph_breaks(dynamic: bool) -> None:
     def warp(image: Tensor, grid: Tensor) -> Tensor:
         return gridsample.grid_sample(image * 2, grid + 0.1, "bicubic").sin()
 

@@ -26,8 +26,8 @@ def small(
     spatial = (4, 3, 5)[-rank:]
     rng = cases.generator(rank, items, grids)
     image = torch.from_numpy(cases.pixels(rng, (items, 2, *spatial)))
-    whole = rng.integers(-1, max(spatial) + 1, (grids, 3, 2, rank))
-    place = whole + rng.choice([-1, 1], whole.shape) * rng.uniform(0.1, 0.4, whole.shape)
+    pixels = rng.integers(-1, max(spatial) + 1, (grids, 3, 2, rank))
+    place = pixels + rng.choice([-1, 1], pixels.shape) * rng.uniform(0.1, 0.4, pixels.shape)
     grid = torch.from_numpy(cases.coordinates(place, spatial, corners))
     return image.requires_grad_(), grid.requires_grad_()
 
@@ -77,7 +77,7 @@ MIXED = [
 @pytest.mark.parametrize("corners", [False, True])
 @pytest.mark.parametrize(("items", "grids"), [(1, 1), (1, 2), (2, 1), (2, 2)])
 @pytest.mark.parametrize(("mode", "boundary"), MIXED)
-def test_second_order_of_every_mix(
+def test_second_order_of_every_combination_of_axes(
     mode: Any, boundary: Any, items: int, grids: int, corners: bool
 ) -> None:
     sample, both = sampling(mode, boundary, corners), small(len(mode), items, grids, corners)
@@ -158,11 +158,11 @@ def test_nested_transforms_agree() -> None:
 def test_vmap_is_a_loop(items: int, grids: int, axes: tuple[int | None, int | None]) -> None:
     batch = 3
     rng = cases.generator("vmap", items, grids)
-    whole = (
+    total = (
         torch.from_numpy(rng.standard_normal((batch, items, 2, 4, 5))),
         torch.from_numpy(rng.uniform(-1.1, 1.1, (batch, grids, 3, 2, 2))),
     )
-    tensors = [t[0] if a is None else t.movedim(0, a) for t, a in zip(whole, axes, strict=True)]
+    tensors = [t[0] if a is None else t.movedim(0, a) for t, a in zip(total, axes, strict=True)]
     sample = sampling("bicubic", "zeros")
 
     def loss(image: Tensor, grid: Tensor) -> Tensor:
@@ -175,7 +175,7 @@ def test_vmap_is_a_loop(items: int, grids: int, axes: tuple[int | None, int | No
         sample, grad(loss, 0), grad(loss, 1), grad(loss, (0, 1)), grad(penalty, (0, 1)),
     ):  # fmt: skip
         each = [
-            function(*(t[0 if a is None else n] for t, a in zip(whole, axes, strict=True)))
+            function(*(t[0 if a is None else n] for t, a in zip(total, axes, strict=True)))
             for n in range(batch)
         ]
         expected = torch.utils._pytree.tree_map(lambda *parts: torch.stack(parts), *each)
@@ -212,7 +212,7 @@ def test_only_what_is_needed_is_computed(monkeypatch: pytest.MonkeyPatch) -> Non
         assert calls.pop() == needed and not calls
 
 
-def test_no_more_is_saved_than_the_arguments() -> None:
+def test_autograd_saves_only_the_arguments() -> None:
     image, grid = small(2)
     saved: list[Tensor] = []
     with torch.autograd.graph.saved_tensors_hooks(lambda t: saved.append(t) or t, lambda t: t):

@@ -30,18 +30,20 @@ def described(name: str, variant: str = "") -> Any:
     """Torch's description of one of its functions, whose import takes seconds."""
     from torch.testing._internal.common_methods_invocations import op_db
 
-    (info,) = (one for one in op_db if (one.name, one.variant_test_name) == (name, variant))
+    (info,) = (
+        opinfo for opinfo in op_db if (opinfo.name, opinfo.variant_test_name) == (name, variant)
+    )
     return info
 
 
-def samples(kind: str, dtype: torch.dtype) -> Iterator[tuple[Tensor, Tensor, dict[str, Any]]]:
+def samples(sampler: str, dtype: torch.dtype) -> Iterator[tuple[Tensor, Tensor, dict[str, Any]]]:
     """Torch's sample inputs: an image, a grid, and options by name."""
     info = described("nn.functional.grid_sample")
     assert info.dtypes == set(DTYPES)
-    for one in getattr(info, kind)("cpu", dtype, requires_grad=False):
-        grid, *options = one.args
+    for sample in getattr(info, sampler)("cpu", dtype, requires_grad=False):
+        grid, *options = sample.args
         names = ("mode", "padding_mode", "align_corners")
-        yield one.input, grid, {**dict(zip(names, options, strict=False)), **one.kwargs}
+        yield sample.input, grid, {**dict(zip(names, options, strict=False)), **sample.kwargs}
 
 
 def results(image: Tensor, grid: Tensor, options: dict[str, Any]) -> tuple[Tensor, ...]:
@@ -55,7 +57,7 @@ def results(image: Tensor, grid: Tensor, options: dict[str, Any]) -> tuple[Tenso
 @pytest.mark.slow
 @pytest.mark.parametrize("strict", [False, True])
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
-def test_samples_of_torch_give_what_they_give_in_torch(dtype: torch.dtype, strict: bool) -> None:
+def test_sampling_opinfo_samples_match_torch(dtype: torch.dtype, strict: bool) -> None:
     """In half precision torch's own result of the same numbers in float32 is the truth."""
     wide = torch.promote_types(dtype, torch.float32)
     error, count = 8 * torch.finfo(dtype).eps, 0
@@ -72,7 +74,7 @@ def test_samples_of_torch_give_what_they_give_in_torch(dtype: torch.dtype, stric
 
 
 @pytest.mark.slow
-def test_large_samples_of_torch_give_what_they_give_in_torch() -> None:
+def test_large_sampling_opinfo_samples_match_torch() -> None:
     for image, grid, options in samples("reference_inputs", torch.float64):
         theirs = results(image, grid, options)
         with patch():
@@ -92,12 +94,12 @@ def test_large_samples_of_torch_give_what_they_give_in_torch() -> None:
 @pytest.mark.parametrize("mode", cases.MODES)
 def test_empty_tensors(mode: str, image: tuple[int, ...], grid: tuple[int, ...]) -> None:
     options = {"mode": {"linear": "bilinear", "cubic": "bicubic"}.get(mode, mode)}
-    given = torch.ones(image), torch.ones(grid), {**options, "align_corners": False}
-    theirs = results(*given)
+    call = torch.ones(image), torch.ones(grid), {**options, "align_corners": False}
+    theirs = results(*call)
     with patch():
-        ours = results(*given)
-    assert [one.shape for one in ours] == [one.shape for one in theirs]
-    assert not any(one.any() for one in ours[1:])
+        ours = results(*call)
+    assert [tensor.shape for tensor in ours] == [tensor.shape for tensor in theirs]
+    assert not any(tensor.any() for tensor in ours[1:])
 
 
 def test_nearest_rounds_as_in_torch_at_every_tie() -> None:
@@ -113,7 +115,7 @@ def test_nearest_rounds_as_in_torch_at_every_tie() -> None:
 
 
 @pytest.mark.parametrize("rank", [2, 3])
-def test_channels_last_gives_the_same(rank: int) -> None:
+def test_channels_last_gives_the_same_values(rank: int) -> None:
     rng = cases.generator("last", rank)
     form = {2: torch.channels_last, 3: torch.channels_last_3d}[rank]
     image = torch.from_numpy(rng.standard_normal((2, 9, *(5, 7, 6)[:rank])))
@@ -127,7 +129,7 @@ def test_channels_last_gives_the_same(rank: int) -> None:
 
 
 @pytest.mark.slow
-def test_planes_of_more_than_two_thousand_million_pixels() -> None:
+def test_planes_of_more_than_two_billion_pixels() -> None:
     """Offsets are 64-bit where 32 do not hold them."""
     height, width = 2, 2**30 + 8
     image = torch.zeros(1, 1, height, width, dtype=torch.uint8)
@@ -150,17 +152,17 @@ def test_tensors_on_several_devices_are_named() -> None:
 
 @pytest.mark.parametrize("place", ["input", "grid"])
 @pytest.mark.parametrize("dtype", [torch.int64, torch.complex64], ids=str)
-def test_errors_for_types_have_torchs_type(dtype: torch.dtype, place: str) -> None:
-    given = {"input": torch.ones(1, 1, 2, 2), "grid": torch.zeros(1, 1, 1, 2)}
-    given[place] = given[place].to(dtype)
+def test_dtype_errors_have_torchs_exception_type(dtype: torch.dtype, place: str) -> None:
+    arguments = {"input": torch.ones(1, 1, 2, 2), "grid": torch.zeros(1, 1, 1, 2)}
+    arguments[place] = arguments[place].to(dtype)
     with pytest.raises(RuntimeError):
-        functional.grid_sample(**given, align_corners=False)
+        functional.grid_sample(**arguments, align_corners=False)
     with patch():
         if place == "grid":
             with pytest.raises(RuntimeError, match="grid has dtype"):
-                functional.grid_sample(**given, align_corners=False)
+                functional.grid_sample(**arguments, align_corners=False)
         else:  # we take what torch refuses
-            assert functional.grid_sample(**given, align_corners=False).dtype == dtype
+            assert functional.grid_sample(**arguments, align_corners=False).dtype == dtype
 
 
 # Coordinates that are nowhere ---------------------------------------------------------------------
@@ -233,24 +235,24 @@ RESIZERS = [
 
 @pytest.mark.filterwarnings("ignore:`?nn.functional.upsample:UserWarning")
 @pytest.mark.parametrize(("name", "variant"), cases.slow_after(1, RESIZERS))
-def test_resizing_samples_of_torch_give_what_they_give_in_torch(name: str, variant: str) -> None:
+def test_resizing_opinfo_samples_match_torch(name: str, variant: str) -> None:
     info = described(f"nn.functional.{name}", variant)
     count = 0
-    for one in info.sample_inputs("cpu", torch.float64, requires_grad=False):
-        found: list[Any] = []
+    for sample in info.sample_inputs("cpu", torch.float64, requires_grad=False):
+        gradients: list[Any] = []
         for place in (contextlib.nullcontext, patch, functools.partial(patch, strict=True)):
-            image = one.input.detach().clone().requires_grad_()
+            image = sample.input.detach().clone().requires_grad_()
             with place():
-                out = getattr(functional, name)(image, *one.args, **one.kwargs)
+                out = getattr(functional, name)(image, *sample.args, **sample.kwargs)
             upstream = torch.linspace(-1, 1, out.numel(), dtype=out.dtype).reshape(out.shape)
-            found.append([out, *torch.autograd.grad(out, image, upstream)])
-        for ours in found[1:]:
-            torch.testing.assert_close(ours, found[0], rtol=1e-11, atol=1e-11)
+            gradients.append([out, *torch.autograd.grad(out, image, upstream)])
+        for ours in gradients[1:]:
+            torch.testing.assert_close(ours, gradients[0], rtol=1e-11, atol=1e-11)
         count += 1
     assert count >= 4
 
 
-def test_uint8_bicubic_is_what_floats_give() -> None:
+def test_uint8_bicubic_matches_float() -> None:
     """Torch's is up to 27 from its own of floats."""
     torch.manual_seed(0)
     image = torch.randint(0, 256, (1, 1, 30, 30), dtype=torch.uint8)

@@ -59,7 +59,7 @@ print(extra / 1e6)
         pytest.param("8x64x128x128", "bilinear", "bfloat16", "last", 2, marks=pytest.mark.slow),
     ],
 )
-def test_no_more_than_output_and_gradients(
+def test_peak_memory_is_output_and_gradients(
     shape: str, mode: str, kind: str, layout: str, threads: int
 ) -> None:
     environment = {

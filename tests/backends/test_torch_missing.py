@@ -17,7 +17,7 @@ from gridsample.nn import GridSample
 IGNORE = {"missing": "ignore"}
 
 
-def given(
+def random_inputs(
     rng: np.random.Generator, shape: tuple[int, ...], weighted: tuple[int, ...]
 ) -> tuple[Tensor, ...]:
     """An image, where it has holes, and weights."""
@@ -33,7 +33,7 @@ def given(
 )
 def test_derivatives_of_both_orders(mode: str, boundary: Any, channels: int) -> None:
     rng = cases.generator("torch missing", mode, str(boundary))
-    image, hole, weights = given(rng, (1, 2, 4, 5), (1, channels, 4, 5))
+    image, hole, weights = random_inputs(rng, (1, 2, 4, 5), (1, channels, 4, 5))
     grid = torch.tensor(rng.uniform(-1.2, 1.2, (1, 3, 2)), requires_grad=True)
 
     def sample(image: Tensor, grid: Tensor, weights: Tensor) -> Tensor:
@@ -50,9 +50,9 @@ def test_derivatives_of_both_orders(mode: str, boundary: Any, channels: int) -> 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("mode", "boundary"), [("bilinear", "zeros"), ("bicubic", "missing")])
-def test_derivatives_where_kernels_average(mode: str, boundary: str) -> None:
+def test_derivatives_of_means_computed_by_kernels(mode: str, boundary: str) -> None:
     rng = cases.generator("torch missing", "kernels", mode)
-    image, hole, _ = given(rng, (1, 2, 4, 5), (1,))
+    image, hole, _ = random_inputs(rng, (1, 2, 4, 5), (1,))
     grid = torch.tensor(rng.uniform(-1.2, 1.2, (1, 3, 2)), requires_grad=True)
     options: Any = {"padding_mode": boundary, "min_weight": 0.2, **IGNORE}
 
@@ -80,7 +80,7 @@ def test_derivatives_where_kernels_average(mode: str, boundary: str) -> None:
 @pytest.mark.slow
 def test_derivatives_of_affine_maps_resizing_and_splatting() -> None:
     rng = cases.generator("torch missing", "others")
-    image, hole, weights = given(rng, (1, 2, 4, 5), (1, 1, 4, 5))
+    image, hole, weights = random_inputs(rng, (1, 2, 4, 5), (1, 1, 4, 5))
     theta = torch.tensor(rng.uniform(-1, 1, (1, 2, 3)), requires_grad=True)
 
     def mapped(image: Tensor, theta: Tensor, weights: Tensor) -> Tensor:
@@ -112,9 +112,9 @@ def test_derivatives_of_affine_maps_resizing_and_splatting() -> None:
 @pytest.mark.covering(ordinary=1, slow=2)
 @pytest.mark.parametrize("boundary", ["missing", "antisymmetric", ("missing", "zeros")])
 @pytest.mark.parametrize("dtype", [torch.float64, torch.complex128])
-def test_gradients_are_those_of_arrays(boundary: Any, dtype: torch.dtype) -> None:
+def test_gradients_match_arrays(boundary: Any, dtype: torch.dtype) -> None:
     rng = cases.generator("torch missing", str(boundary), str(dtype))
-    image, hole, weights = given(rng, (1, 2, 4, 5), (2, 2, 4, 5))
+    image, hole, weights = random_inputs(rng, (1, 2, 4, 5), (2, 2, 4, 5))
     image = torch.where(hole, torch.nan, image).to(dtype).detach().requires_grad_()
     grid = torch.tensor(rng.uniform(-1.2, 1.2, (2, 3, 2)), requires_grad=True)
     options: Any = {"padding_mode": boundary, "min_weight": 0.1, **IGNORE}
@@ -131,7 +131,7 @@ def test_gradients_are_those_of_arrays(boundary: Any, dtype: torch.dtype) -> Non
     assert not by_autograd[0][hole].any()
 
 
-def test_a_point_without_coordinate_leaves_gradients_clean() -> None:
+def test_invalid_points_do_not_contaminate_gradients() -> None:
     image = torch.tensor([[[1.0, torch.nan, 3.0]]], requires_grad=True)
     grid = torch.tensor([[[0.1], [torch.nan], [0.9]]], requires_grad=True)
     result = gridsample.grid_sample(image, grid, padding_mode="missing", **IGNORE)
@@ -146,23 +146,23 @@ def test_transforms_sample_the_same_bits_where_nothing_is_missing(channels: int)
     images = torch.tensor(cases.pixels(rng, (3, 1, channels, 13, 11), "float32"))
     grid = torch.tensor(rng.uniform(-1.2, 1.2, (1, 9, 2)).astype(np.float32))
 
-    def plain(image: Tensor) -> Tensor:
+    def unweighted(image: Tensor) -> Tensor:
         return gridsample.grid_sample(image, grid)
 
     def ignoring(image: Tensor) -> Tensor:
         return gridsample.grid_sample(image, grid, **IGNORE)
 
-    assert torch.equal(vmap(ignoring)(images), vmap(plain)(images))
+    assert torch.equal(vmap(ignoring)(images), vmap(unweighted)(images))
     images[1, 0, 0, 3, 4] = torch.nan
     expected = torch.stack([ignoring(image) for image in images])
     torch.testing.assert_close(vmap(ignoring)(images), expected, equal_nan=True)
     compiled = torch.compile(ignoring, backend="eager", fullgraph=True)
     torch.testing.assert_close(compiled(images[1]), expected[1], equal_nan=True)
-    assert torch.equal(compiled(images[0]), plain(images[0]))
+    assert torch.equal(compiled(images[0]), unweighted(images[0]))
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.uint8])
-def test_narrow_types_are_divided_in_full_precision(dtype: torch.dtype) -> None:
+def test_narrow_dtypes_are_divided_in_full_precision(dtype: torch.dtype) -> None:
     rng = cases.generator("torch missing", str(dtype))
     image = torch.tensor(rng.uniform(0, 200, (1, 2, 5, 6))).to(dtype)
     weights, grid = torch.tensor(rng.random((1, 1, 5, 6)) < 0.6), rng.uniform(-1, 1, (1, 9, 2))
@@ -184,7 +184,7 @@ def test_narrow_types_are_divided_in_full_precision(dtype: torch.dtype) -> None:
 
 def test_the_module_takes_weights() -> None:
     rng = cases.generator("torch missing", "module")
-    image, hole, weights = given(rng, (1, 2, 4, 5), (1, 1, 4, 5))
+    image, hole, weights = random_inputs(rng, (1, 2, 4, 5), (1, 1, 4, 5))
     image, grid = torch.where(hole, torch.nan, image), torch.rand(1, 3, 2, dtype=torch.float64)
     module = GridSample(padding_mode="missing", missing="ignore", min_weight=0.3)
     assert "missing='ignore', min_weight=0.3" in repr(module)

@@ -79,7 +79,7 @@ def test_every_boundary_is_a_standard_node_with_the_same_numbers(
     exported = check(Chain(mode), arguments)
     assert operators(exported) == ["GridSample"] * 6
     attributes = [
-        {one.name: onnx.helper.get_attribute_value(one) for one in node.attribute}
+        {attribute.name: onnx.helper.get_attribute_value(attribute) for attribute in node.attribute}
         for node in exported.graph.node
     ]
     assert [a["mode"] for a in attributes] == [name.encode()] * 6
@@ -89,7 +89,7 @@ def test_every_boundary_is_a_standard_node_with_the_same_numbers(
 
 
 @pytest.mark.slow
-def test_older_files_have_the_older_names() -> None:
+def test_older_opsets_use_the_older_operator_names() -> None:
     exported = check(Sample("bicubic"), tensors((1, 1, 5, 7), (1, 4, 6, 2)), opset_version=18)
     (node,) = exported.graph.node
     assert b"bicubic" in [attribute.s for attribute in node.attribute]
@@ -107,9 +107,7 @@ def test_older_files_have_the_older_names() -> None:
     ),
     ids=["one image", "one list of points", "surfaces"],
 )
-def test_what_differs_in_shape_is_brought_into_shape(
-    image: tuple[int, ...], grid: tuple[int, ...]
-) -> None:
+def test_shapes_are_adapted_to_the_operator(image: tuple[int, ...], grid: tuple[int, ...]) -> None:
     assert "GridSample" in operators(check(Sample("bilinear", "border"), tensors(image, grid)))
 
 
@@ -120,13 +118,13 @@ def test_what_differs_in_shape_is_brought_into_shape(
     ),
     ids=str,
 )
-def test_types_are_kept(image_type: torch.dtype, grid_type: torch.dtype) -> None:
+def test_dtypes_are_kept(image_type: torch.dtype, grid_type: torch.dtype) -> None:
     image, grid = tensors((2, 3, 5, 7), (2, 4, 6, 2))
     check(Sample("bicubic", "border"), (image.to(image_type), grid.to(grid_type)))
 
 
 @pytest.mark.slow
-def test_sizes_left_open_stay_open() -> None:
+def test_dynamic_sizes_stay_dynamic() -> None:
     open_ = torch.export.Dim.DYNAMIC
     model = Sample("bilinear", "border")
     exported = export(
@@ -177,7 +175,7 @@ def test_a_program_is_lowered() -> None:
     ),
     ids=["modes", "boundaries", "cubic in 3-D", "1-D"],
 )
-def test_what_onnx_cannot_express_is_named(
+def test_unsupported_options_are_named(
     options: tuple[Any, ...], image: tuple[int, ...], grid: tuple[int, ...], message: str
 ) -> None:
     with pytest.raises(torch.onnx.OnnxExporterError, match=f"ONNX's GridSample has .* {message}"):
@@ -208,9 +206,9 @@ def test_an_exported_model_that_is_not_written_keeps_the_operator() -> None:
     assert targets == [torch.ops.gridsample.gather.default]
 
 
-def test_a_torch_that_is_too_old_is_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    given = torch.ones(1, 1, 4, 4), torch.zeros(1, 2, 2, 2)
-    program = torch.export.export(Sample(), given)
+def test_too_old_a_torch_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    arguments = torch.ones(1, 1, 4, 4), torch.zeros(1, 2, 2, 2)
+    program = torch.export.export(Sample(), arguments)
     monkeypatch.delattr(torch.onnx, "ops")
     with pytest.raises(ValueError, match=r"torch 2\.8 or newer, this is 2\."):
         gridsample.onnx.lower(program)
@@ -219,12 +217,12 @@ def test_a_torch_that_is_too_old_is_told_so(monkeypatch: pytest.MonkeyPatch) -> 
 @pytest.mark.parametrize(
     "options", [{"coords": "pixel"}, {"extrapolate": False}, {"padding_mode": ["constant"] * 2}]
 )
-def test_what_onnx_cannot_express_is_refused(options: dict[str, Any]) -> None:
+def test_unsupported_options_are_rejected(options: dict[str, Any]) -> None:
     from gridsample.backends.torch.onnx import check_expressible
     from gridsample.backends.torch.schemas import record
 
-    how = record(["linear"] * 2, ["zeros"] * 2, False, [0, 0])
+    node_options = record(["linear"] * 2, ["zeros"] * 2, False, [0, 0])
     image, grid = torch.ones(1, 1, 4, 4), torch.zeros(1, 2, 2, 2)
-    assert check_expressible(image, grid, how) == ("bilinear", "zeros")
+    assert check_expressible(image, grid, node_options) == ("bilinear", "zeros")
     with pytest.raises(ValueError, match="ONNX's GridSample has one mode"):
-        check_expressible(image, grid, how._replace(**options))
+        check_expressible(image, grid, node_options._replace(**options))

@@ -29,7 +29,7 @@ class Resize(nn.Module):
         self.ways = ways
 
     def forward(self, image: Tensor) -> list[Tensor]:
-        return [gridsample.interpolate(image, **how) for how in self.ways]
+        return [gridsample.interpolate(image, **options) for options in self.ways]
 
 
 def tensor(*shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
@@ -47,11 +47,11 @@ def check(model: nn.Module, image: Tensor, atol: float = 1e-5, **options: Any) -
     shapes = [tuple(image.shape)]
     if options:
         shapes.append((image.shape[0] + 1, image.shape[1], *(n + 3 for n in image.shape[2:])))
-    for given in (image, *(tensor(*shape, dtype=image.dtype) for shape in shapes[1:])):
+    for sample in (image, *(tensor(*shape, dtype=image.dtype) for shape in shapes[1:])):
         with torch.no_grad():
-            expected = model(given)
+            expected = model(sample)
         expected = expected if isinstance(expected, list) else [expected]
-        for mine, theirs in zip(expected, run(exported, (given,)), strict=True):
+        for mine, theirs in zip(expected, run(exported, (sample,)), strict=True):
             assert (mine.dtype, mine.shape) == (theirs.dtype, theirs.shape)
             torch.testing.assert_close(mine.double(), theirs.double(), rtol=0, atol=atol)
     return exported
@@ -70,17 +70,17 @@ def ways(rank: int, **both: Any) -> list[dict[str, Any]]:
 def test_every_mode_and_rank_is_a_standard_node_with_the_same_numbers(rank: int) -> None:
     image = tensor(2, 3, *(10, 7, 6)[:rank])
     every = [
-        *(how for mode in ("nearest", "nearest-exact") for how in ways(rank, mode=mode)),
+        *(options for mode in ("nearest", "nearest-exact") for options in ways(rank, mode=mode)),
         *(
-            how
+            options
             for mode, corners in itertools.product(("linear", "cubic"), (False, True))
-            for how in ways(rank, mode=mode, align_corners=corners)
+            for options in ways(rank, mode=mode, align_corners=corners)
         ),
-        *(how for m in ("linear", "cubic") for how in ways(rank, mode=m, antialias=True)),
+        *(options for m in ("linear", "cubic") for options in ways(rank, mode=m, antialias=True)),
     ]
     exported = check(Resize(*every), image)
-    found = set(operators(exported)) - {"Reshape", "Gather"}
-    assert found == {"Resize"}
+    used = set(operators(exported)) - {"Reshape", "Gather"}
+    assert used == {"Resize"}
     names = operators(exported)
     # Cubic along one axis is that of an image; of three axes, of two and then of the third.
     assert names.count("Resize") >= len(every) - 4 + (9 if rank == 3 else 0)
@@ -94,7 +94,7 @@ def test_a_mode_for_each_axis() -> None:
 
 
 @pytest.mark.slow
-def test_nearest_takes_our_pixels_where_runtimes_would_take_others() -> None:
+def test_nearest_selects_the_same_pixels_as_the_library() -> None:
     """They divide by 2 / 14 in single precision, which is not 7."""
     image = torch.arange(14.0).reshape(1, 1, 14)
     exported = check(Resize({"size": 2, "mode": "nearest"}), image, atol=0)
@@ -104,7 +104,7 @@ def test_nearest_takes_our_pixels_where_runtimes_would_take_others() -> None:
 
 
 @pytest.mark.parametrize("rank", cases.slow_after(1, [2, 1, 3]))
-def test_sizes_left_open_stay_open(rank: int) -> None:
+def test_dynamic_sizes_stay_dynamic(rank: int) -> None:
     modes = ("nearest", "linear", "cubic")
     model = Resize(
         *({"scale_factor": 2, "mode": mode} for mode in modes),
@@ -136,19 +136,19 @@ class UNet(nn.Module):
         return self.last(torch.cat([above, below], 1))
 
 
-@pytest.mark.parametrize("how", cases.slow_after(1, ["ours", "patched", "open"]))
-def test_a_u_net_is_written(how: str) -> None:
+@pytest.mark.parametrize("variant", cases.slow_after(1, ["ours", "patched", "open"]))
+def test_a_u_net_is_exported(variant: str) -> None:
     torch.manual_seed(0)
     image = tensor(2, 3, 12, 17)
-    options = {"dynamic_shapes": ({0: OPEN, 2: OPEN, 3: OPEN},)} if how == "open" else {}
+    options = {"dynamic_shapes": ({0: OPEN, 2: OPEN, 3: OPEN},)} if variant == "open" else {}
     up: nn.Module = nn.Upsample(scale_factor=2, mode="bilinear", align_corners=False)
-    if how == "ours":
+    if variant == "ours":
         up = gridsample.nn.Upsample(scale_factor=2, mode="bilinear")
     model = UNet(up).eval()
     with torch.no_grad():
-        plain = model(image)
+        expected = model(image)
         with gridsample.torch_compat.patch():
-            torch.testing.assert_close(model(image), plain)
+            torch.testing.assert_close(model(image), expected)
             exported = check(model, image, **options)
     assert operators(exported).count("Resize") >= 1
 
@@ -166,7 +166,7 @@ def test_a_program_is_lowered() -> None:
 
 
 @pytest.mark.slow
-def test_a_mean_of_whole_pixels_is_a_pool() -> None:
+def test_integer_area_downscaling_exports_as_pooling() -> None:
     model = Resize({"size": (3, 7), "mode": "area"})
     assert operators(check(model, tensor(1, 2, 9, 14))) == ["AveragePool"]
 
@@ -177,14 +177,14 @@ def test_a_mean_of_whole_pixels_is_a_pool() -> None:
     [torch.float16, torch.bfloat16, torch.uint8, torch.int16, torch.bool],
     ids=str,
 )
-def test_types_are_kept(dtype: torch.dtype) -> None:
+def test_dtypes_are_kept(dtype: torch.dtype) -> None:
     """But for a rounding of the type, where a sum is just between two numbers: at most 1 here."""
     image = (tensor(1, 2, 9, 7) * 50).to(dtype)
     model = Resize({"size": (5, 11), "mode": "nearest"}, {"size": (5, 11), "mode": "cubic"})
     program = torch.onnx.export(model.eval(), (image,), dynamo=True, verbose=False)
-    given = {one.type.tensor_type.elem_type for one in program.model_proto.graph.input}
-    made = {one.type.tensor_type.elem_type for one in program.model_proto.graph.output}
-    assert given == made
+    input_types = {value.type.tensor_type.elem_type for value in program.model_proto.graph.input}
+    output_types = {value.type.tensor_type.elem_type for value in program.model_proto.graph.output}
+    assert input_types == output_types
     check(Typed(model, dtype), image.float(), atol=1.0)
 
 
@@ -196,19 +196,19 @@ class Typed(nn.Module):
         self.model, self.dtype = model, dtype
 
     def forward(self, image: Tensor) -> list[Tensor]:
-        return [one.float() for one in self.model(image.to(self.dtype))]
+        return [result.float() for result in self.model(image.to(self.dtype))]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("rounding", ["pillow", "torch"])
-def test_bytes_that_are_rounded_between_axes(rounding: str) -> None:
+def test_bytes_rounded_between_axes(rounding: str) -> None:
     image = (tensor(1, 2, 19, 9) > 0).to(torch.uint8) * 255
     model = Resize({"size": (8, 20), "mode": "cubic", "antialias": True, "rounding": rounding})
     check(model, image, atol=1)
 
 
 @pytest.mark.parametrize(
-    ("how", "dtype", "message"),
+    ("options", "dtype", "message"),
     [
         ({"mode": "lanczos3"}, torch.float32, r"got mode \('lanczos3', 'lanczos3'\)"),
         ({"mode": "area"}, torch.float32, r"area must divide .* sizes \(9, 7\) to \(5, 4\)"),
@@ -222,11 +222,11 @@ def test_bytes_that_are_rounded_between_axes(rounding: str) -> None:
         ({"mode": "linear"}, torch.complex64, r"input torch\.complex64"),
     ],
 )
-def test_what_onnx_cannot_express_is_named(
-    how: dict[str, Any], dtype: torch.dtype, message: str
+def test_unsupported_options_are_named(
+    options: dict[str, Any], dtype: torch.dtype, message: str
 ) -> None:
     image = torch.ones(1, 1, 9, 7, dtype=dtype)
-    program = torch.export.export(Resize({"size": (5, 4), **how}), (image,))
+    program = torch.export.export(Resize({"size": (5, 4), **options}), (image,))
     with pytest.raises(ValueError, match=f"ONNX's Resize has the modes .*{message}"):
         gridsample.onnx.lower(program)
 

@@ -47,8 +47,8 @@ def inputs(more: dict[str, Any], items: int = 2, grids: int = 2) -> tuple[Tensor
     rng = cases.generator("options", sorted(more), items, grids)
     spatial = (4, 5)
     image = torch.from_numpy(cases.pixels(rng, (items, 2, *spatial)))
-    whole = rng.integers(-2, 6, (grids, 3, 2, 2))
-    place = whole + rng.choice([-1, 1], whole.shape) * rng.uniform(0.1, 0.4, whole.shape)
+    pixels = rng.integers(-2, 6, (grids, 3, 2, 2))
+    place = pixels + rng.choice([-1, 1], pixels.shape) * rng.uniform(0.1, 0.4, pixels.shape)
     coords = more.get("coords", "normalized")
     if coords == "normalized":
         place = cases.coordinates(place, spatial, False)
@@ -79,7 +79,7 @@ def close(ours: Any, theirs: Any, tolerance: float = 1e-12) -> None:
     ],
     ids=str,
 )
-def test_all_functions_have_the_arrays_numbers(
+def test_all_functions_match_arrays(
     mode: Any, boundary: Any, more: dict[str, Any], last: bool
 ) -> None:
     image, grid = inputs(more)
@@ -87,73 +87,75 @@ def test_all_functions_have_the_arrays_numbers(
         grid[0, 0, 0] = torch.nan
     if last:
         image, more = image.movedim(1, -1), {**more, "channel_axis": -1}
-    how = (mode, boundary, False)
-    out, mask = gridsample.grid_sample(image, grid, *how, **more, return_mask=True)
-    expected, share = gridsample.grid_sample(*arrays(image, grid), *how, **more, return_mask=True)
+    options = (mode, boundary, False)
+    out, mask = gridsample.grid_sample(image, grid, *options, **more, return_mask=True)
+    expected, share = gridsample.grid_sample(
+        *arrays(image, grid), *options, **more, return_mask=True
+    )
     close(out, expected)
     close(mask, share)
     values = torch.cos(torch.arange(out.numel(), dtype=out.dtype)).reshape(out.shape)
     for ours, theirs in zip(
-        gridsample.grid_sample_vjp(values, image, grid, *how, **more),
-        gridsample.grid_sample_vjp(*arrays(values, image, grid), *how, **more),
+        gridsample.grid_sample_vjp(values, image, grid, *options, **more),
+        gridsample.grid_sample_vjp(*arrays(values, image, grid), *options, **more),
         strict=True,
     ):
         close(ours, theirs)
     for slope in (gridsample.grid_gradient, gridsample.grid_hessian):
-        close(slope(image, grid, *how, **more), slope(*arrays(image, grid), *how, **more))
-    spread = {name: value for name, value in more.items() if name != "fill_value"}
+        close(slope(image, grid, *options, **more), slope(*arrays(image, grid), *options, **more))
+    splatting = {name: value for name, value in more.items() if name != "fill_value"}
     for normalize in (False, True):
-        given = {**spread, "normalize": normalize}
-        ours = gridsample.splat(values, grid, (4, 5), *how, **given)
-        theirs = gridsample.splat(*arrays(values, grid), (4, 5), *how, **given)
+        splat_options = {**splatting, "normalize": normalize}
+        ours = gridsample.splat(values, grid, (4, 5), *options, **splat_options)
+        theirs = gridsample.splat(*arrays(values, grid), (4, 5), *options, **splat_options)
         if normalize:  # where hardly anything was added, rounding is all that there is
-            count = gridsample.splat_count(*arrays(grid), (4, 5), *how, **spread)
+            count = gridsample.splat_count(*arrays(grid), (4, 5), *options, **splatting)
             ours, theirs = ours * torch.from_numpy(count), theirs * count
         close(ours, theirs, 1e-11)
     close(
-        gridsample.splat_count(grid, (4, 5), *how, **spread),
-        gridsample.splat_count(*arrays(grid), (4, 5), *how, **spread),
+        gridsample.splat_count(grid, (4, 5), *options, **splatting),
+        gridsample.splat_count(*arrays(grid), (4, 5), *options, **splatting),
     )
 
 
-@pytest.mark.parametrize("kind", ["uint8", "int16", "bool", "int32", "int64", "uint16"])
-def test_splines_of_integers_round_and_saturate(kind: str) -> None:
-    rng = cases.generator("integers", kind)
-    image = (cases.pixels(rng, (1, 2, 6, 7), kind) // 2 if kind != "bool" else
-             cases.pixels(rng, (1, 2, 6, 7), kind))  # fmt: skip
+@pytest.mark.parametrize("dtype", ["uint8", "int16", "bool", "int32", "int64", "uint16"])
+def test_splines_of_integers_round_and_saturate(dtype: str) -> None:
+    rng = cases.generator("integers", dtype)
+    image = (cases.pixels(rng, (1, 2, 6, 7), dtype) // 2 if dtype != "bool" else
+             cases.pixels(rng, (1, 2, 6, 7), dtype))  # fmt: skip
     grid = rng.uniform(-1.2, 1.2, (1, 40, 2))
     grid[0, 0] = np.nan
     for fill in ([300, -5], np.inf):
-        how = {"mode": "spline3", "padding_mode": "constant", "fill_value": fill}
-        found = gridsample.grid_sample(torch.from_numpy(image), torch.from_numpy(grid), **how)
+        options = {"mode": "spline3", "padding_mode": "constant", "fill_value": fill}
+        result = gridsample.grid_sample(torch.from_numpy(image), torch.from_numpy(grid), **options)
         np.testing.assert_array_equal(
-            found.numpy(), gridsample.grid_sample(image, grid, **how), strict=True
+            result.numpy(), gridsample.grid_sample(image, grid, **options), strict=True
         )
 
 
 def test_splines_of_halves_are_summed_in_float32() -> None:
     image, grid = (t.detach() for t in inputs({}))
-    for kind in (torch.float16, torch.bfloat16):
-        low = image.to(kind)
-        found = gridsample.grid_sample(low, grid.float(), "spline3", "mirror")
+    for dtype in (torch.float16, torch.bfloat16):
+        low = image.to(dtype)
+        result = gridsample.grid_sample(low, grid.float(), "spline3", "mirror")
         exact = gridsample.grid_sample(low.double(), grid, "spline3", "mirror")
-        assert found.dtype == kind
+        assert result.dtype == dtype
         # One rounding to the type: half a unit in the last place, and float32's beside it.
-        error = (found.double() - exact).abs()
-        assert (error <= torch.finfo(kind).eps * exact.abs() / 2 + 1e-5).all()
+        error = (result.double() - exact).abs()
+        assert (error <= torch.finfo(dtype).eps * exact.abs() / 2 + 1e-5).all()
 
 
-def test_filter_of_tensors() -> None:
+def test_prefilter_of_tensors() -> None:
     image = inputs({})[0].detach()
     for boundary, adjoint in itertools.product(("mirror", ("wrap", "symmetric")), (False, True)):
-        how = (3, boundary, (1, -1))
-        ours = gridsample.spline_filter(image, *how, adjoint=adjoint)
-        close(ours, gridsample.spline_filter(image.numpy(), *how, adjoint=adjoint))
-    for kind in (torch.float16, torch.bfloat16, torch.uint8, torch.float32):
-        given = (image * 50).abs().to(kind)
-        ours = gridsample.spline_filter(given)
+        options = (3, boundary, (1, -1))
+        ours = gridsample.spline_filter(image, *options, adjoint=adjoint)
+        close(ours, gridsample.spline_filter(image.numpy(), *options, adjoint=adjoint))
+    for dtype in (torch.float16, torch.bfloat16, torch.uint8, torch.float32):
+        narrow = (image * 50).abs().to(dtype)
+        ours = gridsample.spline_filter(narrow)
         assert ours.dtype == torch.float32
-        close(ours, gridsample.spline_filter(given.float().numpy()))
+        close(ours, gridsample.spline_filter(narrow.float().numpy()))
     last = image.contiguous(memory_format=torch.channels_last)
     ours = gridsample.spline_filter(last)
     assert ours.stride() == last.stride()
@@ -167,7 +169,7 @@ def test_filter_of_tensors() -> None:
         close(ours, gridsample.spline_filter(line.numpy(), 3, "zeros", 0))
 
 
-def test_filter_by_matrices_is_the_filter() -> None:
+def test_prefilter_by_matrices_matches_the_prefilter() -> None:
     """What tensors on a GPU get."""
     from gridsample.backends.torch.filtering import prefilter_by_matrices
 
@@ -212,16 +214,16 @@ def test_second_order_of_every_boundary(
     rng = cases.generator("sweep", mode, boundary, rank)
     spatial = (3, 4, 5)[-rank:]
     image = torch.from_numpy(cases.pixels(rng, (1, 2, *spatial))).requires_grad_()
-    whole = rng.integers(-2, 6, (1, *(2, 3, 1)[:rank], rank))
+    pixels = rng.integers(-2, 6, (1, *(2, 3, 1)[:rank], rank))
     # Away from pixels, from the middle between two, and from the image's ends half a pixel out.
-    place = whole + rng.choice([-1, 1], whole.shape) * rng.uniform(0.1, 0.4, whole.shape)
+    place = pixels + rng.choice([-1, 1], pixels.shape) * rng.uniform(0.1, 0.4, pixels.shape)
     place = place if coords != "normalized" else cases.coordinates(place, spatial, False)
     grid = torch.from_numpy(place).requires_grad_()
     fill = 1.5 if boundary == "constant" or not extrapolate else 0
 
     def sample(image: Tensor, grid: Tensor) -> Tensor:
-        how = {"coords": coords, "extrapolate": extrapolate, "fill_value": fill}
-        return gridsample.grid_sample(image, grid, mode, boundary, **how)
+        options = {"coords": coords, "extrapolate": extrapolate, "fill_value": fill}
+        return gridsample.grid_sample(image, grid, mode, boundary, **options)
 
     assert gradcheck(sample, (image, grid), check_forward_ad=True, **CHECKS)
     assert gradgradcheck(sample, (image, grid), check_fwd_over_rev=True, **CHECKS)
@@ -248,23 +250,28 @@ def test_batched_derivatives(
 @pytest.mark.parametrize(
     ("mode", "boundary", "more"), cases.slow_after(1, [CHOSEN[6], CHOSEN[0], CHOSEN[5]]), ids=str
 )
-def test_kin_are_differentiable(mode: Any, boundary: Any, more: dict[str, Any]) -> None:
+def test_related_operations_are_differentiable(
+    mode: Any, boundary: Any, more: dict[str, Any]
+) -> None:
     image, grid = inputs(more)
-    how = (mode, boundary)
-    spread = {name: value for name, value in more.items() if name != "fill_value"}
+    options = (mode, boundary)
+    splatting = {name: value for name, value in more.items() if name != "fill_value"}
     values = torch.linspace(-1, 1, 24, dtype=torch.float64).reshape(2, 2, 3, 2).requires_grad_()
     single = image[:, :1].detach().requires_grad_()  # one channel goes another way
     alone = {**more, "fill_value": 1.5} if "fill_value" in more else more
-    for function, given in (
-        (lambda i, g: gridsample.grid_gradient(i, g, *how, **more), (image, grid)),
-        (lambda i, g: gridsample.grid_gradient(i, g, *how, **alone), (single, grid)),
-        (lambda i, g: gridsample.grid_hessian(i, g, *how, **more), (image, grid)),
-        (lambda v, g: gridsample.splat(v, g, (4, 5), *how, **spread), (values, grid)),
-        (lambda g: gridsample.splat_count(g, (4, 5), *how, **spread), (grid,)),
-        (lambda g: gridsample.grid_sample(image, g, *how, **more, return_mask=True)[1], (grid,)),
+    for function, arguments in (
+        (lambda i, g: gridsample.grid_gradient(i, g, *options, **more), (image, grid)),
+        (lambda i, g: gridsample.grid_gradient(i, g, *options, **alone), (single, grid)),
+        (lambda i, g: gridsample.grid_hessian(i, g, *options, **more), (image, grid)),
+        (lambda v, g: gridsample.splat(v, g, (4, 5), *options, **splatting), (values, grid)),
+        (lambda g: gridsample.splat_count(g, (4, 5), *options, **splatting), (grid,)),
+        (
+            lambda g: gridsample.grid_sample(image, g, *options, **more, return_mask=True)[1],
+            (grid,),
+        ),
     ):
-        assert gradcheck(function, given, check_forward_ad=True, **CHECKS)
-    splat = lambda v, g: gridsample.splat(v, g, (4, 5), *how, **spread)  # noqa: E731
+        assert gradcheck(function, arguments, check_forward_ad=True, **CHECKS)
+    splat = lambda v, g: gridsample.splat(v, g, (4, 5), *options, **splatting)  # noqa: E731
     assert gradgradcheck(splat, (values, grid), **CHECKS)
 
 
@@ -276,15 +283,15 @@ def test_normalized_splats_are_differentiable() -> None:
     def splat(values: Tensor, grid: Tensor) -> Tensor:
         return gridsample.splat(values, grid, 9, coords="pixel", normalize=True)
 
-    given = values, grid.requires_grad_()
-    assert gradcheck(splat, given, check_forward_ad=True)
-    assert gradgradcheck(splat, given)
-    assert (splat(*given)[..., 4:] == 0).all()  # where nothing falls, nor anything is NaN
+    arguments = values, grid.requires_grad_()
+    assert gradcheck(splat, arguments, check_forward_ad=True)
+    assert gradgradcheck(splat, arguments)
+    assert (splat(*arguments)[..., 4:] == 0).all()  # where nothing falls, nor anything is NaN
 
 
 @pytest.mark.covering(ordinary=0, slow=2)
 @pytest.mark.parametrize("boundaries", [("mirror", "wrap"), ("zeros", "border")])
-def test_filter_is_linear_to_torch(boundaries: tuple[str, str]) -> None:
+def test_prefilter_is_linear_for_autograd(boundaries: tuple[str, str]) -> None:
     image = inputs({})[0]
 
     def coefficients(image: Tensor) -> Tensor:
@@ -294,22 +301,22 @@ def test_filter_is_linear_to_torch(boundaries: tuple[str, str]) -> None:
     assert gradgradcheck(coefficients, image)
     turned = torch.complex(image, image.flip(1)).detach().requires_grad_()
     assert gradcheck(coefficients, turned, check_forward_ad=True)
-    given = image.detach(), 5, list(boundaries), [2, 3], False
-    results = torch.library.opcheck(torch.ops.gridsample.prefilter.default, given)
+    arguments = image.detach(), 5, list(boundaries), [2, 3], False
+    results = torch.library.opcheck(torch.ops.gridsample.prefilter.default, arguments)
     assert set(results.values()) == {"SUCCESS"}
 
 
-def test_nothing_is_derived_by_the_fill() -> None:
+def test_gradients_beside_a_constant_fill_value() -> None:
     """Out of the image the fill is constant; beside it, its share of the weight moves."""
     image = torch.full((1, 1, 4), 5.0, dtype=torch.float64, requires_grad=True)
     grid = torch.tensor([[[9.0], [-0.25]]], dtype=torch.float64, requires_grad=True)
-    how = {"coords": "pixel", "fill_value": 3.0}
-    out = gridsample.grid_sample(image, grid, "linear", "constant", **how)
+    options = {"coords": "pixel", "fill_value": 3.0}
+    out = gridsample.grid_sample(image, grid, "linear", "constant", **options)
     by_image, by_grid = torch.autograd.grad(out.sum(), (image, grid))
     assert out.flatten().tolist() == [3.0, 4.5]
     assert by_image.flatten().tolist() == [0.75, 0, 0, 0]
     assert by_grid.flatten().tolist() == [0, 2.0]  # from 3 to 5 over one pixel
-    out = gridsample.grid_sample(image, grid, "linear", "border", extrapolate=False, **how)
+    out = gridsample.grid_sample(image, grid, "linear", "border", extrapolate=False, **options)
     by_image, by_grid = torch.autograd.grad(out.sum(), (image, grid))
     assert out.flatten().tolist() == [3.0, 3.0]
     assert not by_image.any() and not by_grid.any()
@@ -331,19 +338,19 @@ def test_second_order_is_zero_at_invalid_points(
     def penalty(image: Tensor, grid: Tensor, values: Tensor) -> Tensor:
         sampled = gridsample.grid_sample(image, grid, mode, boundary, **more)
         firsts = torch.autograd.grad(sampled, (image, grid), values, create_graph=True)
-        return sum(one.square().sum() for one in firsts)
+        return sum(gradient.square().sum() for gradient in firsts)
 
     values = torch.ones(2, 2, 3, 2, dtype=torch.float64, requires_grad=True)
-    given = image, grid, values
-    fused = torch.autograd.grad(penalty(*given), given)
-    composed = torch.autograd.grad(penalty(*given), given, create_graph=True)
-    for one, other in zip(fused, composed, strict=True):
-        assert one.isfinite().all()
-        torch.testing.assert_close(one, other.detach(), rtol=1e-10, atol=1e-10)
+    arguments = image, grid, values
+    fused = torch.autograd.grad(penalty(*arguments), arguments)
+    composed = torch.autograd.grad(penalty(*arguments), arguments, create_graph=True)
+    for gradient, other in zip(fused, composed, strict=True):
+        assert gradient.isfinite().all()
+        torch.testing.assert_close(gradient, other.detach(), rtol=1e-10, atol=1e-10)
     assert not composed[1][0, 0, 0].any() and not composed[2][0, :, 0, 0].any()
     values, size = values.detach().requires_grad_(), (4, 5)
-    spread = {name: value for name, value in more.items() if name != "fill_value"}
-    pushed = gridsample.splat(values, grid, size, mode, boundary, **spread)
+    splatting = {name: value for name, value in more.items() if name != "fill_value"}
+    pushed = gridsample.splat(values, grid, size, mode, boundary, **splatting)
     (back,) = torch.autograd.grad(pushed.sum(), values)
     assert back.isfinite().all() and not back[0, :, 0, 0].any()
 
@@ -372,7 +379,7 @@ def test_vmap_is_a_loop(
     mode: Any, boundary: Any, more: dict[str, Any], axes: tuple[int | None, int | None]
 ) -> None:
     pairs = [tuple(t.detach() * f for t in inputs(more)) for f in (1.0, 0.9, 1.1)]
-    given = [
+    stacked = [
         torch.stack([pair[k] for pair in pairs]) if axis == 0 else pairs[0][k]
         for k, axis in enumerate(axes)
     ]
@@ -386,7 +393,7 @@ def test_vmap_is_a_loop(
             for pair in pairs
         ]
         expected = torch.utils._pytree.tree_map(lambda *parts: torch.stack(parts), *each)
-        torch.testing.assert_close(vmap(function, axes)(*given), expected, rtol=1e-9, atol=1e-9)
+        torch.testing.assert_close(vmap(function, axes)(*stacked), expected, rtol=1e-9, atol=1e-9)
 
 
 def test_transforms_agree() -> None:
@@ -406,7 +413,7 @@ def test_transforms_agree() -> None:
 @pytest.mark.parametrize(
     ("mode", "boundary", "more"), cases.slow_after(1, CHOSEN[2:] + CHOSEN[:2]), ids=str
 )
-def test_compiled_without_a_break(mode: Any, boundary: Any, more: dict[str, Any]) -> None:
+def test_compiles_without_graph_breaks(mode: Any, boundary: Any, more: dict[str, Any]) -> None:
     torch.compiler.reset()
 
     def loss(image: Tensor, grid: Tensor) -> Tensor:
@@ -426,39 +433,41 @@ def test_compiled_without_a_break(mode: Any, boundary: Any, more: dict[str, Any]
 
 @pytest.mark.slow
 @pytest.mark.parametrize("dynamic", [False, True])
-def test_kin_compiled_without_a_break(dynamic: bool) -> None:
+def test_related_operations_compile_without_graph_breaks(dynamic: bool) -> None:
     torch.compiler.reset()
 
-    def kin(image: Tensor, grid: Tensor) -> tuple[Tensor, ...]:
+    def related(image: Tensor, grid: Tensor) -> tuple[Tensor, ...]:
         c = gridsample.spline_filter(image, 2, "wrap")
-        how = ("spline2", "wrap")
-        values = gridsample.grid_sample(c, grid, *how, prefilter=False, coords="displacement")
+        options = ("spline2", "wrap")
+        values = gridsample.grid_sample(c, grid, *options, prefilter=False, coords="displacement")
         return (
-            gridsample.splat(values, grid, (4, 6), *how, normalize=True),
+            gridsample.splat(values, grid, (4, 6), *options, normalize=True),
             gridsample.splat_count(grid, (4, 6), OWN),
-            gridsample.grid_gradient(image, grid, *how),
-            gridsample.grid_hessian(image, grid, *how),
+            gridsample.grid_gradient(image, grid, *options),
+            gridsample.grid_hessian(image, grid, *options),
         )
 
-    compiled = torch.compile(kin, fullgraph=True, backend="aot_eager", dynamic=dynamic)
+    compiled = torch.compile(related, fullgraph=True, backend="aot_eager", dynamic=dynamic)
     image, grid = (t.detach() for t in inputs({}))
-    for given in ((image, grid), (torch.cat([image, image], 2), grid[:, :2])):
-        expected = kin(*given)
-        torch.testing.assert_close(compiled(*given), expected)
-        for one, other in zip(kin(*(t.to("meta") for t in given)), expected, strict=True):
-            assert (one.shape, one.dtype, one.is_meta) == (other.shape, other.dtype, True)
+    for arguments in ((image, grid), (torch.cat([image, image], 2), grid[:, :2])):
+        expected = related(*arguments)
+        torch.testing.assert_close(compiled(*arguments), expected)
+        for result, other in zip(
+            related(*(t.to("meta") for t in arguments)), expected, strict=True
+        ):
+            assert (result.shape, result.dtype, result.is_meta) == (other.shape, other.dtype, True)
 
 
-def test_an_exported_program_holds_all_that_it_needs(tmp_path: Any) -> None:
+def test_exported_programs_are_self_contained(tmp_path: Any) -> None:
     class Sample(torch.nn.Module):
         def forward(self, image: Tensor, grid: Tensor) -> Tensor:
-            how = {"coords": "pixel", "fill_value": FILL}
-            return gridsample.grid_sample(image, grid, (OWN, "spline2"), "constant", **how)
+            options = {"coords": "pixel", "fill_value": FILL}
+            return gridsample.grid_sample(image, grid, (OWN, "spline2"), "constant", **options)
 
-    given = tuple(t.detach() for t in inputs({"coords": "pixel"}))
-    torch.export.save(torch.export.export(Sample(), given), tmp_path / "sample.pt2")
+    arguments = tuple(t.detach() for t in inputs({"coords": "pixel"}))
+    torch.export.save(torch.export.export(Sample(), arguments), tmp_path / "sample.pt2")
     program = torch.export.load(tmp_path / "sample.pt2")
-    torch.testing.assert_close(program.module()(*given), Sample()(*given))
+    torch.testing.assert_close(program.module()(*arguments), Sample()(*arguments))
 
 
 # Errors -------------------------------------------------------------------------------------------
@@ -489,9 +498,7 @@ def test_an_exported_program_holds_all_that_it_needs(tmp_path: Any) -> None:
     ],
     ids=str,
 )
-def test_errors_are_those_of_arrays(
-    changes: dict[str, Any], error: type[Exception], message: str
-) -> None:
+def test_errors_match_arrays(changes: dict[str, Any], error: type[Exception], message: str) -> None:
     image, grid = torch.ones(1, 2, 4, 5), torch.zeros(1, 9, 2)
     with pytest.raises(error, match=message):
         gridsample.grid_sample(image, grid, **changes)
@@ -499,7 +506,7 @@ def test_errors_are_those_of_arrays(
         gridsample.grid_sample(image, grid, **changes)  # the long way
 
 
-def test_types_that_are_not_taken_are_refused_everywhere() -> None:
+def test_unsupported_dtypes_are_rejected_by_every_function() -> None:
     image, grid = torch.ones(1, 2, 4, 5), torch.zeros(1, 9, 2)
     odd = torch.float8_e5m2
     for call, name in (
@@ -516,7 +523,7 @@ def test_types_that_are_not_taken_are_refused_everywhere() -> None:
 def test_a_fill_may_be_a_tensor_or_an_array() -> None:
     image, grid = torch.ones(1, 2, 4, 5), torch.full((1, 1, 2), 9.0)
     for fill in (torch.tensor(FILL), np.array(FILL), tuple(FILL), FILL):
-        found = gridsample.grid_sample(image, grid, padding_mode="constant", fill_value=fill)
-        assert found.flatten().tolist() == FILL
+        result = gridsample.grid_sample(image, grid, padding_mode="constant", fill_value=fill)
+        assert result.flatten().tolist() == FILL
     turned = gridsample.grid_sample(image * 1j, grid, "nearest", "constant", fill_value=[1j, 2])
     assert turned.flatten().tolist() == [1j, 2]

@@ -75,32 +75,32 @@ def all_of(result: Any) -> tuple[Any, ...]:
 
 
 @pytest.mark.parametrize("name", PUBLIC)
-def test_our_functions_are_heard_of_as_torchs_are(name: str) -> None:
+def test_torch_function_modes_see_our_functions(name: str) -> None:
     function = getattr(gridsample, name)
     tensors, options = PUBLIC[name]
-    plain = all_of(function(*tensors, **options))
+    expected = all_of(function(*tensors, **options))
     mode = Heard()
     with mode:
         heard = all_of(function(*tensors, **options))
     assert mode.functions == [function]
     for place in range(len(tensors)):
-        given: list[Any] = [*tensors]
-        given[place] = given[place].as_subclass(Marked)
-        for mine, truth in zip(all_of(function(*given, **options)), plain, strict=True):
+        arguments: list[Any] = [*tensors]
+        arguments[place] = arguments[place].as_subclass(Marked)
+        for mine, truth in zip(all_of(function(*arguments, **options)), expected, strict=True):
             assert type(mine) is Marked
             torch.testing.assert_close(mine.as_subclass(Tensor), truth)
-        given[place] = Duck()
-        func, count, keywords = function(*given, **options)
+        arguments[place] = Duck()
+        func, count, keywords = function(*arguments, **options)
         assert (func, count) == (function, len(tensors))
         assert keywords.items() >= options.items()
-        by_name = dict(zip(inspect.signature(function).parameters, given, strict=False))
+        by_name = dict(zip(inspect.signature(function).parameters, arguments, strict=False))
         assert function(**by_name, **options) == (func, count, keywords)
-    torch.testing.assert_close(heard, plain)
+    torch.testing.assert_close(heard, expected)
 
 
 @pytest.mark.parametrize("name", THEIRS)
 @pytest.mark.parametrize("strict", [False, True])
-def test_torchs_functions_are_heard_of_under_their_own_names(name: str, strict: bool) -> None:
+def test_torch_function_modes_see_patched_functions_as_torchs(name: str, strict: bool) -> None:
     """A table of handlers, as libraries with subclasses have, finds what it looks for."""
     tensors, options = THEIRS[name]
     function = getattr(functional, name)
@@ -122,7 +122,7 @@ def test_torchs_functions_are_heard_of_under_their_own_names(name: str, strict: 
     assert theirs[0] is function
 
 
-def test_what_a_subclass_computes_is_ours() -> None:
+def test_subclasses_compute_the_same_values() -> None:
     image = torch.ones(1, 1, 2, 2, dtype=torch.uint8).as_subclass(Marked)  # which torch refuses
     with patch():
         out = functional.grid_sample(image, torch.zeros(1, 1, 1, 2), align_corners=False)
@@ -131,7 +131,7 @@ def test_what_a_subclass_computes_is_ours() -> None:
 
 
 @pytest.mark.parametrize("name", THEIRS)
-def test_our_drop_ins_are_heard_of_by_themselves(name: str) -> None:
+def test_torch_function_modes_see_drop_ins(name: str) -> None:
     tensors, options = THEIRS[name]
     function = getattr(gridsample.torch_compat, name)
     mode = Heard()
@@ -141,7 +141,7 @@ def test_our_drop_ins_are_heard_of_by_themselves(name: str) -> None:
     assert type(function(*(tensor.as_subclass(Marked) for tensor in tensors), **options)) is Marked
 
 
-def test_arrays_are_no_business_of_a_mode() -> None:
+def test_torch_function_modes_ignore_arrays() -> None:
     mode = Heard()
     with mode:
         gridsample.interpolate(np.ones((1, 1, 3)), 2)
@@ -149,7 +149,7 @@ def test_arrays_are_no_business_of_a_mode() -> None:
     assert mode.functions == []
 
 
-def test_a_default_device_is_left_alone() -> None:
+def test_default_device_does_not_affect_results() -> None:
     with torch.device("meta"), patch():
         out = functional.grid_sample(IMAGE, GRID, align_corners=False)
     assert out.device.type == "cpu"

@@ -34,17 +34,17 @@ def run(*arguments: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("start", ["fork", "spawn"])
-def test_loaders_sample_in_their_workers(start: str) -> None:
+def test_data_loader_workers_can_sample(start: str) -> None:
     run("loader", start)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("start", ["fork", "spawn"])
-def test_processes_sample_shared_memory(start: str) -> None:
+def test_processes_can_sample_shared_memory(start: str) -> None:
     run("shared", start)
 
 
 @pytest.mark.slow
 @pytest.mark.skipif(not torch.distributed.is_gloo_available(), reason="torch has no gloo")
-def test_replicas_learn_what_one_process_learns() -> None:
+def test_replicas_learn_the_same_as_a_single_process() -> None:
     run("replicas", "spawn")

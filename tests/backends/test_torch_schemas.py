@@ -17,39 +17,39 @@ OPERATORS = torch.ops.gridsample
 
 
 @pytest.mark.parametrize("name", sorted(schemas.LEADING))
-def test_the_order_of_a_records_fields_is_the_schemas(name: str) -> None:
-    arguments = [one.name for one in getattr(OPERATORS, name).default._schema.arguments]
+def test_record_fields_have_the_order_of_the_schema(name: str) -> None:
+    arguments = [argument.name for argument in getattr(OPERATORS, name).default._schema.arguments]
     assert arguments[schemas.LEADING[name] :] == [*inspect.signature(schemas.record).parameters]
 
 
-def test_the_order_of_resizings_fields_is_the_schemas() -> None:
-    arguments = [one.name for one in OPERATORS.resize.default._schema.arguments]
+def test_resizing_fields_have_the_order_of_the_schema() -> None:
+    arguments = [argument.name for argument in OPERATORS.resize.default._schema.arguments]
     assert arguments[1:] == [*inspect.signature(schemas.resizing_of).parameters]
 
 
-def test_records_come_back_whole() -> None:
-    how = Options(
+def test_records_round_trip() -> None:
+    options = Options(
         mode=(LINEAR, METHODS["spline3"]), padding_mode=("border", "wrap"), align_corners=True,
         coords="pixel", fill_value=(1.5, -2.0), extrapolate="edges", threads=3, order=(1, 0),
     )  # fmt: skip
-    assert schemas.record(*schemas.flat(how)) == how
+    assert schemas.record(*schemas.flat(options)) == options
     zoom = Zoom(3, "border", 1.5, 17, 40, 25, 3, 7)
     methods, scales = (LINEAR, AREA, zoom), (0.5, 0.0, 0.0)
     resizing = Resizing((3, 4, 5), methods, True, True, scales, "torch", threads=2)
     assert schemas.resizing_of(*schemas.flat_resizing(resizing, True)) == (resizing, True)
 
 
-def test_a_method_of_ones_own_is_written_out() -> None:
+def test_custom_methods_are_spelled_out() -> None:
     own = Method("own", ((1.0, -1.0), (0.0, 1.0)), 0)
-    how = Options(mode=(own,), padding_mode=("zeros",), fill_value=(), order=(0,))
-    (mode,) = schemas.record(*schemas.flat(how)).mode
+    options = Options(mode=(own,), padding_mode=("zeros",), fill_value=(), order=(0,))
+    (mode,) = schemas.record(*schemas.flat(options)).mode
     assert mode == own and mode is not own
 
 
 @pytest.mark.parametrize(
     "method", [*METHODS.values(), keys(-0.2), replace(LINEAR, folds_position=False)]
 )
-def test_a_spelling_is_a_name_or_all_of_a_method(method: Method) -> None:
+def test_methods_are_spelled_as_a_name_or_in_full(method: Method) -> None:
     spelled = schemas.spell(method)
     assert (spelled == method.name) == (method in METHODS.values())
     assert schemas.read(spelled) == method

@@ -71,7 +71,7 @@ def saved(model: Any) -> Any:
 
 
 @STRICT
-def test_models_script(strict: bool) -> None:
+def test_models_can_be_scripted(strict: bool) -> None:
     before = torch.jit.script(Warp())
     with patch(strict=strict):
         model = torch.jit.script(Warp())
@@ -81,13 +81,13 @@ def test_models_script(strict: bool) -> None:
 
 
 @STRICT
-def test_functions_script(strict: bool) -> None:
+def test_functions_can_be_scripted(strict: bool) -> None:
     """Each of the functions alone, with every kind of size that TorchScript knows."""
 
-    def whole(image: Tensor) -> Tensor:
+    def single_size(image: Tensor) -> Tensor:
         return functional.interpolate(image, size=3)
 
-    def sides(image: Tensor) -> Tensor:
+    def size_of_each_axis(image: Tensor) -> Tensor:
         return functional.interpolate(image, size=[3, 4], mode="bilinear", antialias=True)
 
     def factor(image: Tensor) -> Tensor:
@@ -104,13 +104,13 @@ def test_functions_script(strict: bool) -> None:
 
     image = tensors()[0]
     with patch(strict=strict):
-        for function in (whole, sides, factor, factors, sample):
+        for function in (single_size, size_of_each_axis, factor, factors, sample):
             theirs = torch.jit.script(function)(image)
             torch.testing.assert_close(theirs, function(image), rtol=1e-5, atol=1e-5)
 
 
 @STRICT
-def test_models_trace_and_stay_general(strict: bool) -> None:
+def test_traced_models_stay_general(strict: bool) -> None:
     before = torch.jit.trace(Warp(), tensors())
     with patch(strict=strict):
         model = torch.jit.trace(Warp(), tensors())
@@ -140,7 +140,7 @@ def test_models_become_graphs_of_operators(strict: bool) -> None:
 
 
 @pytest.mark.slow
-def test_models_compile_and_export_with_sizes_left_open() -> None:
+def test_models_compile_and_export_with_dynamic_sizes() -> None:
     torch.compiler.reset()
     with patch():
         check(torch.compile(Warp(), fullgraph=True, dynamic=True, backend="aot_eager"), 5, 8)
@@ -177,33 +177,33 @@ def test_the_older_onnx_export_writes_torchs_operators(strict: bool) -> None:
 # Our own functions in a trace ---------------------------------------------------------------------
 
 
-def trace(function: Any, *given: Tensor) -> Any:
-    return saved(torch.jit.trace(function, given))
+def trace(function: Any, *inputs: Tensor) -> Any:
+    return saved(torch.jit.trace(function, inputs))
 
 
-def test_our_functions_trace_and_what_they_sample_stays_open() -> None:
+def test_our_functions_trace_with_dynamic_inputs() -> None:
     image, theta = tensors()
     grid = torch.rand(1, 3, 4, 2)
     larger, points = torch.rand(1, 2, 8, 7), torch.rand(1, 6, 5, 2)
     spline = {"mode": "spline3", "padding_mode": "mirror", "return_mask": True}
     filled = {"padding_mode": "constant", "fill_value": 3}
     for options in ({}, {"mode": ("nearest", "cubic")}, filled, {"mode": "spline2", **filled}):
-        traced = trace(lambda *given: gridsample.grid_sample(*given, **options), image, grid)  # type: ignore[arg-type]  # noqa: B023
+        traced = trace(lambda *inputs: gridsample.grid_sample(*inputs, **options), image, grid)  # type: ignore[arg-type]  # noqa: B023
         ours = gridsample.grid_sample(larger, points, **options)  # type: ignore[arg-type]
         torch.testing.assert_close(traced(larger, points), ours, rtol=0, atol=0)
-    traced = trace(lambda *given: gridsample.grid_sample(*given, **spline), image, grid)  # type: ignore[arg-type]
+    traced = trace(lambda *inputs: gridsample.grid_sample(*inputs, **spline), image, grid)  # type: ignore[arg-type]
     for ours, theirs in zip(
         gridsample.grid_sample(larger, points, **spline),  # type: ignore[arg-type]
         traced(larger, points),
         strict=True,
     ):
         torch.testing.assert_close(ours, theirs)
-    traced = trace(lambda *given: gridsample.affine_grid(given[0], given[1].shape), theta, image)
+    traced = trace(lambda *inputs: gridsample.affine_grid(inputs[0], inputs[1].shape), theta, image)
     ours = gridsample.affine_grid(theta, larger.shape)
     torch.testing.assert_close(traced(theta, larger), ours)
     for corners in (False, True):
         traced = trace(
-            lambda *given: gridsample.affine_grid(given[0], given[1].shape, corners),  # noqa: B023
+            lambda *inputs: gridsample.affine_grid(inputs[0], inputs[1].shape, corners),  # noqa: B023
             theta, image,
         )  # fmt: skip
         ours = gridsample.affine_grid(theta, larger.shape, corners)
@@ -219,7 +219,7 @@ def test_traced_functions_have_derivatives() -> None:
 
 
 @pytest.mark.filterwarnings("default::torch.jit.TracerWarning")
-def test_a_size_that_becomes_a_constant_is_warned_of() -> None:
+def test_tracing_warns_of_sizes_that_become_constants() -> None:
     image = tensors()[0]
     calls = (
         lambda image: gridsample.interpolate(image, image.shape[2] * 2),

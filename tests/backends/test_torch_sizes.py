@@ -29,10 +29,10 @@ IMAGE, GRID, THETA = torch.rand(1, 2, 5, 6), torch.rand(1, 3, 4, 2), torch.rand(
 VALUES = torch.rand(1, 2, 3, 4)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("form", KINDS)
 @pytest.mark.parametrize("library", ["torch", "numpy"])
-def test_our_functions_take_sizes_of_every_kind(kind: str, library: str) -> None:
-    size = KINDS[kind]
+def test_our_functions_accept_every_type_of_size(form: str, library: str) -> None:
+    size = KINDS[form]
     image, grid, theta, values = (
         array.numpy() if library == "numpy" else array for array in (IMAGE, GRID, THETA, VALUES)
     )
@@ -46,9 +46,9 @@ def test_our_functions_take_sizes_of_every_kind(kind: str, library: str) -> None
     assert gridsample.interpolate(image, size[3]).shape == (1, 2, 4, 4)
 
 
-@pytest.mark.parametrize("kind", [*KINDS][:5])
-def test_torchs_functions_take_them_with_ours_in_place(kind: str) -> None:
-    size = KINDS[kind]
+@pytest.mark.parametrize("form", [*KINDS][:5])
+def test_patched_torch_functions_accept_every_type_of_size(form: str) -> None:
+    size = KINDS[form]
     theirs = functional.affine_grid(THETA, size, align_corners=False)
     for strict in (False, True):
         with patch(strict=strict):
@@ -62,7 +62,7 @@ def test_torchs_functions_take_them_with_ours_in_place(kind: str) -> None:
     [(1, 2, 3.0, 4), (1, 2, torch.tensor(3.0), 4), (1, 2, True, 4), (1, 2, "3", 4), None, 4],
     ids=str,
 )
-def test_what_is_no_size_is_refused(size: Any) -> None:
+def test_invalid_sizes_are_rejected(size: Any) -> None:
     with pytest.raises(TypeError, match="size must be a sequence of integers"):
         gridsample.affine_grid(THETA, size)
     with pytest.raises(TypeError, match="size must be a sequence of integers"):

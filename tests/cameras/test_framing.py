@@ -21,7 +21,7 @@ def lens(rng: np.random.Generator) -> np.ndarray:
 
 @pytest.mark.covering(ordinary=0, slow=2)
 @pytest.mark.parametrize("count", [4, 5, 8, 12, 14])
-def test_intrinsics_are_opencvs(count: int) -> None:
+def test_intrinsics_match_opencv(count: int) -> None:
     scale = [0.1, 0.03, 0.01, 0.01, 0.02, 0.1, 0.02, 0.01, *[0.01] * 4, 0.05, 0.05][:count]
     for seed, (alpha, new), centred in cases.covering(
         range(3), ((0, None), (0.3, (100, 80)), (1, None)), (False, True)
@@ -37,7 +37,7 @@ def test_intrinsics_are_opencvs(count: int) -> None:
 
 
 @pytest.mark.slow
-def test_intrinsics_are_opencvs_for_fisheyes() -> None:
+def test_fisheye_intrinsics_match_opencv() -> None:
     for seed in range(5):
         rng = np.random.default_rng(seed)
         matrix, k = lens(rng), rng.uniform(-1, 1, 4) * [0.05, 0.02, 0.01, 0.002]
@@ -49,22 +49,24 @@ def test_intrinsics_are_opencvs_for_fisheyes() -> None:
             np.testing.assert_allclose(result, expected, rtol=0, atol=1e-6)
 
 
-def test_what_is_shown() -> None:
+def test_alpha_zero_hides_missing_pixels_and_alpha_one_shows_all() -> None:
     matrix, k = lens(np.random.default_rng(0)), [-0.3, 0.08, 0.01, -0.01]
-    whole, part = (cameras.optimal_intrinsics(SIZE, matrix, k, alpha) for alpha in (1, 0))
-    grid = cameras.undistort_grid(SIZE, matrix, k, new_intrinsics=part)[0]
+    all_pixels, valid_pixels = (
+        cameras.optimal_intrinsics(SIZE, matrix, k, alpha) for alpha in (1, 0)
+    )
+    grid = cameras.undistort_grid(SIZE, matrix, k, new_intrinsics=valid_pixels)[0]
     # Between the points of the edges that are looked at, rays may be a little farther out.
     assert grid.min() > -0.05
     assert (grid.max((0, 1)) < np.array(SIZE[::-1]) - 0.95).all()
     corners = np.array([[0, 0], [SIZE[1] - 1, 0], [0, SIZE[0] - 1], [SIZE[1] - 1, SIZE[0] - 1.0]])
     rays = framing.undistorted(corners, matrix, np.array(k), "opencv")
-    shown = rays @ whole[:2, :2].T + whole[:2, 2]
+    shown = rays @ all_pixels[:2, :2].T + all_pixels[:2, 2]
     assert shown.min() > -1e-6
     assert (shown.max(0) < np.array(SIZE[::-1]) - 1 + 1e-6).all()
     np.testing.assert_allclose(cameras.distort_points(rays, k, matrix), corners, rtol=0, atol=1e-6)
 
 
-def test_lenses_and_sizes_that_are_refused() -> None:
+def test_invalid_lenses_and_sizes_are_rejected() -> None:
     matrix = lens(np.random.default_rng(0))
     for arguments, message in (
         ((SIZE, matrix[:2], [0, 0, 0, 0]), r"intrinsics must have the shape \(3, 3\)"),

@@ -34,29 +34,29 @@ def coefficients(rng: np.random.Generator, count: int) -> np.ndarray:
 
 
 @pytest.mark.parametrize("count", [4, 5, 8, 12, 14])
-def test_grids_are_opencvs_maps(count: int) -> None:
+def test_grids_match_opencv_maps(count: int) -> None:
     for seed in range(20):
         rng = np.random.default_rng(seed)
         matrix, new = lens(rng), lens(rng)
-        k, turn = coefficients(rng, count), rotation(rng, 0.2)
-        x, y = cv2.initUndistortRectifyMap(matrix, k, turn, new, SIZE[::-1], cv2.CV_32FC1)
-        grid = cameras.undistort_grid(SIZE, matrix, k, turn, new)
+        k, pose = coefficients(rng, count), rotation(rng, 0.2)
+        x, y = cv2.initUndistortRectifyMap(matrix, k, pose, new, SIZE[::-1], cv2.CV_32FC1)
+        grid = cameras.undistort_grid(SIZE, matrix, k, pose, new)
         assert grid.shape == (1, *SIZE, 2)
         np.testing.assert_allclose(grid[0], np.stack([x, y], -1), rtol=0, atol=1e-3)
 
 
-def test_grids_are_opencvs_maps_for_fisheyes() -> None:
+def test_fisheye_grids_match_opencv_maps() -> None:
     for seed in range(20):
         rng = np.random.default_rng(seed)
         matrix, new = lens(rng), lens(rng)
-        k, turn = rng.uniform(-1, 1, 4) * [0.05, 0.02, 0.01, 0.002], rotation(rng, 0.2)
-        x, y = cv2.fisheye.initUndistortRectifyMap(matrix, k, turn, new, SIZE[::-1], cv2.CV_32FC1)
-        grid = cameras.undistort_grid(SIZE, matrix, k, turn, new, model="fisheye")
+        k, pose = rng.uniform(-1, 1, 4) * [0.05, 0.02, 0.01, 0.002], rotation(rng, 0.2)
+        x, y = cv2.fisheye.initUndistortRectifyMap(matrix, k, pose, new, SIZE[::-1], cv2.CV_32FC1)
+        grid = cameras.undistort_grid(SIZE, matrix, k, pose, new, model="fisheye")
         np.testing.assert_allclose(grid[0], np.stack([x, y], -1), rtol=0, atol=1e-3)
 
 
 @pytest.mark.parametrize("count", [0, 4, 5, 8, 12, 14])
-def test_points_are_distorted_as_by_opencv(count: int) -> None:
+def test_distorted_points_match_opencv(count: int) -> None:
     rng = np.random.default_rng(count)
     matrix, k = lens(rng), coefficients(rng, count)
     rays = rng.uniform(-0.5, 0.5, (50, 3)) + np.array([0, 0, 1.5])
@@ -70,7 +70,7 @@ def test_points_are_distorted_as_by_opencv(count: int) -> None:
     np.testing.assert_allclose(point, theirs[7], atol=1e-9)
 
 
-def test_points_of_a_fisheye_are_distorted_as_by_opencv() -> None:
+def test_distorted_fisheye_points_match_opencv() -> None:
     rng = np.random.default_rng(0)
     matrix, k = lens(rng), np.array([0.03, -0.01, 0.002, -0.0003])
     plane = rng.uniform(-1, 1, (50, 2))
@@ -79,12 +79,12 @@ def test_points_of_a_fisheye_are_distorted_as_by_opencv() -> None:
     np.testing.assert_allclose(result, theirs, atol=1e-9)
 
 
-def test_stereo_images_are_rectified_as_by_opencv() -> None:
+def test_stereo_rectification_matches_opencv() -> None:
     rng = np.random.default_rng(1)
     lenses, ks = [lens(rng), lens(rng)], [coefficients(rng, 5), coefficients(rng, 8)]
-    turn, shift = rotation(rng, 0.1), np.array([-1.0, 0.05, 0.02])
+    pose, shift = rotation(rng, 0.1), np.array([-1.0, 0.05, 0.02])
     r1, r2, p1, p2, *_ = cv2.stereoRectify(
-        lenses[0], ks[0], lenses[1], ks[1], SIZE[::-1], turn, shift[:, None]
+        lenses[0], ks[0], lenses[1], ks[1], SIZE[::-1], pose, shift[:, None]
     )
     grids = cameras.stereo_grids(SIZE, lenses, ks, [r1, r2], [p1, p2])
     for grid, matrix, k, r, p in zip(grids, lenses, ks, (r1, r2), (p1, p2), strict=True):
@@ -93,11 +93,11 @@ def test_stereo_images_are_rectified_as_by_opencv() -> None:
     # The two rays of a point are sampled in the same row.
     points = rng.uniform(-1, 1, (30, 3)) + np.array([0, 0, 6])
     left, _ = cameras.project(points @ r1.T, p1[:, :3], np.eye(4))
-    right, _ = cameras.project((points @ turn.T + shift) @ r2.T, p2[:, :3], np.eye(4))
+    right, _ = cameras.project((points @ pose.T + shift) @ r2.T, p2[:, :3], np.eye(4))
     np.testing.assert_allclose(left[:, 1], right[:, 1], atol=1e-9)
 
 
-def test_rays_that_a_lens_does_not_image_are_nan() -> None:
+def test_rays_outside_the_field_of_view_are_nan() -> None:
     rays = np.array([[0.1, 0, 1], [0.1, 0, 0], [0.1, 0, -1], [0, 0, -1], [0, 0, 2], [0, 0, 0]])
     result = cameras.distort_points(rays, [0.1, 0, 0, 0])
     np.testing.assert_array_equal(np.isnan(result[:, 0]), [0, 1, 1, 1, 0, 1])
@@ -113,7 +113,7 @@ def test_rays_that_a_lens_does_not_image_are_nan() -> None:
 
 
 @pytest.mark.parametrize("k1", [-0.2, -0.05, 0.0, 0.1])
-def test_the_field_of_a_fisheye_ends_where_it_folds(k1: float) -> None:
+def test_fisheye_field_of_view_ends_where_distortion_stops_increasing(k1: float) -> None:
     # The derivative 1 + 3 k1 a^2 is zero at the end of the field.
     end = 1 / math.sqrt(-3 * k1) if k1 < 0 else math.inf
     angles = np.array([0.5, 1.0, 1.5, 2.0, 2.5, 3.1, end * (1 - 1e-9), end * (1 + 1e-9)])
@@ -139,11 +139,11 @@ def test_a_batch_of_cameras() -> None:
     rng = np.random.default_rng(3)
     matrices = np.stack([lens(rng), lens(rng)])
     ks = np.stack([coefficients(rng, 5), coefficients(rng, 5)])
-    whole = cameras.undistort_grid(SIZE, matrices, ks)
-    assert whole.shape == (2, *SIZE, 2)
+    batched = cameras.undistort_grid(SIZE, matrices, ks)
+    assert batched.shape == (2, *SIZE, 2)
     for n in range(2):
         grid = cameras.undistort_grid(SIZE, matrices[n], ks[n])
-        np.testing.assert_allclose(whole[n : n + 1], grid, rtol=0, atol=1e-11)
+        np.testing.assert_allclose(batched[n : n + 1], grid, rtol=0, atol=1e-11)
     same = cameras.undistort_grid(SIZE, matrices[0], ks)
     assert same.shape == (2, *SIZE, 2)
 
@@ -176,7 +176,7 @@ def test_tensors_have_the_same_grids_and_derivatives(model: str, count: int) -> 
 
 
 @pytest.mark.slow
-def test_compiled_grids_have_no_break() -> None:
+def test_compiled_grids_have_no_graph_break() -> None:
     torch.compiler.reset()
     rng = np.random.default_rng(5)
     matrix, k = torch.from_numpy(lens(rng)), torch.from_numpy(coefficients(rng, 4))
@@ -203,10 +203,12 @@ def test_compiled_grids_have_no_break() -> None:
         ({"intrinsics": np.zeros((2, 2, 3, 3))}, ValueError, ["intrinsics", "axes"]),
     ],
 )
-def test_bad_arguments(change: dict[str, Any], error: type[Exception], words: list[str]) -> None:
-    given: dict[str, Any] = {"size": SIZE, "intrinsics": np.eye(3), "distortion": np.zeros(4)}
+def test_invalid_arguments_are_rejected(
+    change: dict[str, Any], error: type[Exception], words: list[str]
+) -> None:
+    arguments: dict[str, Any] = {"size": SIZE, "intrinsics": np.eye(3), "distortion": np.zeros(4)}
     with pytest.raises(error) as caught:
-        cameras.undistort_grid(**{**given, **change})
+        cameras.undistort_grid(**{**arguments, **change})
     for word in words:
         assert word in str(caught.value)
 

@@ -44,7 +44,7 @@ EDGES = [
 @pytest.mark.covering(ordinary=1, slow=2)
 @BOTH
 @pytest.mark.parametrize("mode", ["bilinear", "bicubic", "spline3"])
-def test_seams_are_as_exact_as_everything_else(source: cameras.Projection, mode: str) -> None:
+def test_seams_are_as_accurate_as_the_interior(source: cameras.Projection, mode: str) -> None:
     image = picture(source)
 
     def error(direction: Any) -> float:
@@ -54,12 +54,12 @@ def test_seams_are_as_exact_as_everything_else(source: cameras.Projection, mode:
         return float(np.abs(result[0] - expected).max())
 
     # A pixel is 0.05 wide, so the error of what is clamped there would be up to 0.04.
-    elsewhere = max(
+    interior = max(
         error(direction) for direction in [(0.2, 0.1, 1), (1, 0.3, 0.2), (-0.2, -0.6, -0.9)]
     )
-    assert elsewhere < {"bilinear": 2e-3, "bicubic": 8e-3, "spline3": 3e-4}[mode]
+    assert interior < {"bilinear": 2e-3, "bicubic": 8e-3, "spline3": 3e-4}[mode]
     for direction in EDGES:
-        assert error(direction) < max(1.1 * elsewhere, 3e-4), direction
+        assert error(direction) < max(1.1 * interior, 3e-4), direction
 
 
 @BOTH
@@ -72,7 +72,7 @@ def test_constant_images_stay_constant(source: cameras.Projection) -> None:
 
 
 @BOTH
-def test_values_do_not_jump(source: cameras.Projection) -> None:
+def test_values_are_continuous_across_seams(source: cameras.Projection) -> None:
     """Across an edge, random pixels are interpolated as continuously as within a face."""
     image = np.random.default_rng(0).normal(size=(1, 1, *source.shape))
     # At the poles of a panorama, all pixels of a row meet.
@@ -86,7 +86,7 @@ def test_values_do_not_jump(source: cameras.Projection) -> None:
 
 
 @BOTH
-def test_a_projection_of_itself_is_the_same(source: cameras.Projection) -> None:
+def test_converting_to_the_same_projection_is_the_identity(source: cameras.Projection) -> None:
     image = np.random.default_rng(1).normal(size=(2, 3, *source.shape))
     result = cameras.convert_panorama(image, source, source)
     np.testing.assert_allclose(result, image, rtol=0, atol=1e-11)
@@ -102,7 +102,7 @@ def test_small_panoramas(width: int) -> None:
     np.testing.assert_allclose(tiny, 1, rtol=0, atol=1e-12)
 
 
-def test_where_directions_are() -> None:
+def test_directions_of_known_pixels() -> None:
     rays = cameras.panorama_rays(cameras.cubemap(1))[0, :, 0, 0]
     forward = [[0, 0, 1], [1, 0, 0], [0, 0, -1], [-1, 0, 0], [0, -1, 0], [0, 1, 0]]
     np.testing.assert_array_equal(rays, forward)
@@ -123,7 +123,7 @@ def test_where_directions_are() -> None:
     np.testing.assert_allclose(roll, [1, 0, 0], atol=1e-12)
 
 
-def test_what_a_view_does_not_show_is_missing() -> None:
+def test_directions_outside_a_view_are_missing() -> None:
     view = cameras.perspective((33, 47), fov=80)
     image = picture(view)
     result = cameras.convert_panorama(image, view, PANORAMA)[0]
@@ -150,12 +150,12 @@ def test_the_gradient_is_the_transpose(source: cameras.Projection) -> None:
     for mode in ("bilinear", "bicubic"):
         image = rng.normal(size=(2, 2, *source.shape))
         upstream = rng.normal(size=(2, 2, *target.shape))
-        made = cameras.convert_panorama(image, source, target, cameras.look(20, 70), mode=mode)
+        created = cameras.convert_panorama(image, source, target, cameras.look(20, 70), mode=mode)
         result = cameras.convert_panorama_vjp(
             upstream, image, source, target, cameras.look(20, 70), mode=mode
         )
         assert result.shape == image.shape
-        assert np.vdot(made, upstream) == pytest.approx(np.vdot(image, result), rel=1e-11)
+        assert np.vdot(created, upstream) == pytest.approx(np.vdot(image, result), rel=1e-11)
 
 
 @pytest.mark.slow
@@ -172,9 +172,9 @@ def test_tensors_are_differentiable() -> None:
 
         leaves = image, rotation, lens.clone().requires_grad_()
         assert torch.autograd.gradcheck(call, leaves)
-        plain = [tensor.detach().numpy() for tensor in leaves]
-        view = cameras.perspective((2, 3), intrinsics=plain[2])
-        theirs = cameras.convert_panorama(plain[0], source, view, plain[1])
+        arrays = [tensor.detach().numpy() for tensor in leaves]
+        view = cameras.perspective((2, 3), intrinsics=arrays[2])
+        theirs = cameras.convert_panorama(arrays[0], source, view, arrays[1])
         np.testing.assert_allclose(call(*leaves).detach(), theirs, rtol=0, atol=1e-12)
     at_pole = torch.tensor(cameras.look(pitch=90), requires_grad=True)
     grid = cameras.panorama_grid(cameras.perspective((1, 1), fov=9), small[0], at_pole)
@@ -183,7 +183,7 @@ def test_tensors_are_differentiable() -> None:
 
 
 @pytest.mark.slow
-def test_compiled_conversions_have_no_break() -> None:
+def test_compiled_conversions_have_no_graph_break() -> None:
     torch.compiler.reset()
     source, view = cameras.cubemap(4), cameras.perspective((5, 6), fov=100)
     image = torch.from_numpy(picture(source))
@@ -210,14 +210,16 @@ def test_compiled_conversions_have_no_break() -> None:
          ["input", "(N, C, 6, 40, 40)", "(1, 1, 4, 4)"]),
     ],
 )  # fmt: skip
-def test_bad_arguments(call: Any, error: type[Exception], words: list[str]) -> None:
+def test_invalid_arguments_are_rejected(
+    call: Any, error: type[Exception], words: list[str]
+) -> None:
     with pytest.raises(error) as caught:
         call()
     for word in words:
         assert word in str(caught.value)
 
 
-def test_panoramas_are_py360converts() -> None:
+def test_panoramas_match_py360convert() -> None:
     """If the centres of corner pixels, not their edges, are at the edges of the view.
 
     It rounds positions to 1/32 pixel; a pixel is 0.05 wide.

@@ -38,7 +38,7 @@ def scene(
     }  # fmt: skip
 
 
-def plain(reference: Any, sources: Any, cameras: Any, depths: Any, reduce: str) -> Tensor:
+def reference_sweep(reference: Any, sources: Any, cameras: Any, depths: Any, reduce: str) -> Tensor:
     """One warped volume per view, as in MVSNet, with pixels on centres and zeros outside."""
     n, views, channels, height, width = sources.shape
     intrinsics, poses = cameras
@@ -67,8 +67,8 @@ def plain(reference: Any, sources: Any, cameras: Any, depths: Any, reduce: str) 
 
 
 def tensors(arrays: dict[str, Any]) -> dict[str, Any]:
-    made = {k: torch.from_numpy(v) for k, v in arrays.items() if k != "cameras"}
-    return {**made, "cameras": tuple(map(torch.from_numpy, arrays["cameras"]))}
+    result = {k: torch.from_numpy(v) for k, v in arrays.items() if k != "cameras"}
+    return {**result, "cameras": tuple(map(torch.from_numpy, arrays["cameras"]))}
 
 
 def depth_like(kind: str, depths: np.ndarray) -> np.ndarray:
@@ -82,10 +82,12 @@ def depth_like(kind: str, depths: np.ndarray) -> np.ndarray:
 
 @pytest.mark.parametrize("reduce", ["variance", "mean", "none"])
 @pytest.mark.parametrize("kind", ["D", "ND", "1DHW", "NDHW"])
-def test_a_sweep_is_the_plain_one(reduce: str, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sweeps_match_the_plain_implementation(
+    reduce: str, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     arguments = scene()
     arguments["depths"] = depth_like(kind, arguments["depths"])
-    expected = plain(**tensors(arguments), reduce=reduce)
+    expected = reference_sweep(**tensors(arguments), reduce=reduce)
     monkeypatch.setattr(sweep, "FORWARD", 2 * 2 * 4 * 7 * 9)  # two planes at a time, and one
     result = cameras.plane_sweep(**arguments, reduce=reduce)
     np.testing.assert_allclose(result, expected, rtol=0, atol=1e-12)
@@ -97,7 +99,7 @@ def test_a_sweep_is_the_plain_one(reduce: str, kind: str, monkeypatch: pytest.Mo
     np.testing.assert_allclose(again, expected, rtol=0, atol=1e-12)
 
 
-def test_float32_is_within_its_rounding() -> None:
+def test_float32_is_within_rounding() -> None:
     arguments = scene()
     exact = cameras.plane_sweep(**arguments)
     narrow = {k: v.astype(np.float32) for k, v in arguments.items() if k != "cameras"}
@@ -135,7 +137,7 @@ def test_sources_of_different_sizes_and_shared_cameras() -> None:
     )
 
 
-def test_a_function_reduces() -> None:
+def test_a_custom_reduction() -> None:
     arguments = scene()
     expected = cameras.plane_sweep(**arguments)
     shapes = []
@@ -159,7 +161,7 @@ def losses(arguments: dict[str, Any], reduce: Any, upstream: Tensor) -> Tensor:
 @pytest.mark.covering(ordinary=1, slow=2)
 @pytest.mark.parametrize("reduce", ["variance", "mean", "none"])
 @pytest.mark.parametrize("kind", ["D", "ND", "NDHW"])
-def test_gradients_are_those_of_the_plain_sweep(
+def test_gradients_match_the_plain_implementation(
     reduce: str, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sweep, "BACKWARD", 2 * 2 * 4 * 7 * 9)
@@ -174,7 +176,7 @@ def test_gradients_are_those_of_the_plain_sweep(
     ]
     for leaf in leaves:
         leaf.requires_grad_()
-    expected = plain(**arguments, reduce=reduce)
+    expected = reference_sweep(**arguments, reduce=reduce)
     upstream = torch.from_numpy(np.random.default_rng(2).normal(size=expected.shape))
     # The mean and the sampled features depend on the reference in part only, or not at all.
     truth = torch.autograd.grad((expected * upstream).sum(), leaves, materialize_grads=True)
@@ -232,7 +234,7 @@ def test_a_function_with_parameters_is_differentiable(monkeypatch: pytest.Monkey
 
 
 @pytest.mark.slow
-def test_transforms_and_compilers_see_a_sweep() -> None:
+def test_sweeps_support_transforms_and_compilers() -> None:
     arguments = tensors(scene(items=1, views=2))
     depths = arguments.pop("depths")
 
@@ -252,7 +254,7 @@ def test_transforms_and_compilers_see_a_sweep() -> None:
     torch.testing.assert_close(compiled(depths), call(depths))
 
 
-def test_a_plane_is_found() -> None:
+def test_the_depth_of_a_plane_has_the_least_cost() -> None:
     """The variance is smallest at the depth of the plane that all views show."""
     arguments = scene(items=1, views=3, channels=1, size=(25, 31))
     intrinsics, poses = arguments["cameras"]
@@ -337,14 +339,16 @@ def test_a_sweep_and_its_gradients_take_the_memory_of_one_volume() -> None:
         ({"reduce": lambda warped, mask: warped}, ValueError, ["reduce", "(N, any, planes, H, W)"]),
     ],
 )
-def test_bad_arguments(change: dict[str, Any], error: type[Exception], words: list[str]) -> None:
+def test_invalid_arguments_are_rejected(
+    change: dict[str, Any], error: type[Exception], words: list[str]
+) -> None:
     with pytest.raises(error) as caught:
         cameras.plane_sweep(**{**scene(), **change})
     for word in words:
         assert word in str(caught.value)
 
 
-def test_bad_arguments_of_the_gradients() -> None:
+def test_invalid_arguments_of_the_gradients_are_rejected() -> None:
     with pytest.raises(ValueError, match="grad_output must have the shape"):
         cameras.plane_sweep_vjp(np.zeros(3), **scene())
     with pytest.raises(ValueError, match="reduce must be"):

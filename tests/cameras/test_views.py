@@ -43,7 +43,7 @@ def scene(views: int = 3, size: tuple[int, int] = (13, 17)) -> tuple[np.ndarray,
     return points, intrinsics, poses
 
 
-def plain(
+def expected_views(
     points: Tensor, images: Tensor, features: Tensor, intrinsics: Tensor, poses: Tensor,
     query: Tensor,
 ) -> tuple[Tensor, ...]:  # fmt: skip
@@ -74,14 +74,14 @@ def plain(
 
 @pytest.mark.parametrize("kind", ["numpy", "torch"])
 @pytest.mark.parametrize("axes", ["opencv", "opengl"])
-def test_views_are_those_of_the_plain_formula(kind: str, axes: str) -> None:
+def test_views_match_the_formula(kind: str, axes: str) -> None:
     points, intrinsics, poses = scene()
     rng = np.random.default_rng(1)
     images, features = rng.normal(size=(3, 3, 13, 17)), rng.normal(size=(3, 5, 6, 9))
     query = np.eye(4)
     query[:3, 3] = 1, 2, -5
     arguments = [points, images, features, intrinsics, poses, query]
-    expected = plain(*map(torch.from_numpy, arguments))
+    expected = expected_views(*map(torch.from_numpy, arguments))
     assert expected[2].any() and not expected[2].all()
     if axes == "opengl":
         arguments[4], arguments[5] = poses @ FLIP, query @ FLIP
@@ -93,7 +93,7 @@ def test_views_are_those_of_the_plain_formula(kind: str, axes: str) -> None:
         np.testing.assert_allclose(mine, theirs, rtol=0, atol=1e-12)
 
 
-def test_views_of_float32_are_within_its_rounding() -> None:
+def test_float32_views_are_within_rounding() -> None:
     points, intrinsics, poses = scene()
     x, y = np.meshgrid(np.arange(17), np.arange(13))
     images = np.stack([np.sin(x / 5 + y / 7 + k) for k in range(9)]).reshape(3, 3, 13, 17)
@@ -175,7 +175,7 @@ def test_a_textured_plane_and_a_sphere() -> None:
         np.testing.assert_allclose(error[result.mask], 0, atol=2e-4)
 
 
-def test_projection_agrees_with_itself_backwards() -> None:
+def test_projection_and_its_inverse_agree() -> None:
     points, intrinsics, poses = scene()
     flat = points.reshape(-1, 3)
     pixels, depth = cameras.project(flat, intrinsics, np.linalg.inv(poses))
@@ -243,7 +243,7 @@ def test_points_near_the_image_plane_have_finite_derivatives() -> None:
 
 
 @pytest.mark.parametrize("listed", [False, True])
-def test_the_gradients_for_arrays_are_those_of_autograd(listed: bool) -> None:
+def test_gradients_of_arrays_match_autograd(listed: bool) -> None:
     points, intrinsics, poses = scene()
     rng = np.random.default_rng(5)
     images: Any = rng.normal(size=(3, 2, 13, 17))
@@ -271,7 +271,7 @@ def test_the_gradients_for_arrays_are_those_of_autograd(listed: bool) -> None:
 
 
 @pytest.mark.slow
-def test_compiled_views_have_no_break() -> None:
+def test_compiled_views_have_no_graph_break() -> None:
     torch.compiler.reset()
     points, intrinsics, poses = map(torch.from_numpy, scene())
     rng = np.random.default_rng(6)
@@ -300,14 +300,16 @@ def test_compiled_views_have_no_break() -> None:
         ({"points": torch.zeros(3)}, TypeError, ["tensor", "intrinsics"]),
     ],
 )
-def test_bad_arguments(change: dict[str, Any], error: type[Exception], words: list[str]) -> None:
+def test_invalid_arguments_are_rejected(
+    change: dict[str, Any], error: type[Exception], words: list[str]
+) -> None:
     points, intrinsics, poses = scene()
-    given: dict[str, Any] = {
+    arguments: dict[str, Any] = {
         "points": points, "images": np.zeros((3, 2, 13, 17)), "features": None,
         "intrinsics": intrinsics, "poses": poses,
     }  # fmt: skip
     with pytest.raises(error) as caught:
-        cameras.sample_views(**{**given, **change})
+        cameras.sample_views(**{**arguments, **change})
     for word in words:
         assert word in str(caught.value)
 

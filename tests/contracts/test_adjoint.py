@@ -64,7 +64,7 @@ def exact_grid(rng, items, points, rank):
 @pytest.mark.parametrize("spatial", [(7,), (1, 4), (2, 5, 4)], ids=str)
 @ALIGN
 @BOUNDARY
-def test_every_order_is_the_reference_s(boundary, align_corners, spatial):
+def test_every_derivative_order_matches_the_reference(boundary, align_corners, spatial):
     rank = len(spatial)
     rng = cases.generator("orders", boundary, align_corners, spatial)
     image = cases.pixels(rng, (1, 2, *spatial))
@@ -102,10 +102,10 @@ def test_complex_values_are_scattered_as_two_real_ones():
     image, grid = cases.pixels(rng, (1, 2, 4, 5), "complex128"), rng.uniform(-1, 1, (2, 9, 2))
     plan = plan_of(image, grid, "linear", "zeros", False)
     values = cases.pixels(rng, plan.shape, "complex128")
-    whole = sampling.scatter(plan, values, grid)
+    total = sampling.scatter(plan, values, grid)
     real = plan_of(image.real, grid, "linear", "zeros", False)
     for part in (np.real, np.imag):
-        assert_close(part(whole), sampling.scatter(real, part(values), grid))
+        assert_close(part(total), sampling.scatter(real, part(values), grid))
 
 
 @pytest.mark.parametrize("boundary", cases.BOUNDARIES)

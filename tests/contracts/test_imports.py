@@ -168,7 +168,7 @@ def id_of(path: Path) -> str:
     return str(path.relative_to(SOURCE))
 
 
-def test_the_reader_of_imports_sees_what_it_should() -> None:
+def test_import_parser_finds_every_import() -> None:
     code = """
 import typing
 from typing import TYPE_CHECKING
@@ -192,8 +192,8 @@ try:
 except ImportError:
     pass
 """
-    found = list(imports(ast.parse(code), "p.q"))
-    assert [name for name, on_load in found if on_load] == [
+    imported = list(imports(ast.parse(code), "p.q"))
+    assert [name for name, on_load in imported if on_load] == [
         "typing",
         "typing.TYPE_CHECKING",
         "a.b",
@@ -203,7 +203,7 @@ except ImportError:
         "h",
         "i",
     ]
-    assert [name for name, on_load in found if not on_load] == ["late", "late.x"]
+    assert [name for name, on_load in imported if not on_load] == ["late", "late.x"]
 
 
 def test_import_loads_nothing_but_numpy_and_the_standard_library() -> None:
@@ -264,7 +264,7 @@ def strangers(names: Iterable[str], path: Path) -> set[str]:
 
 
 @pytest.mark.parametrize("path", MODULES, ids=id_of)
-def test_what_is_heavy_is_imported_on_first_use(path: Path) -> None:
+def test_heavy_libraries_are_imported_on_first_use(path: Path) -> None:
     assert strangers((name for name, on_load in imports_of(path) if on_load), path) == set()
 
 
@@ -285,7 +285,7 @@ def test_definitions_need_only_numpy(path: Path) -> None:
             assert imported.partition(".")[0] in sys.stdlib_module_names | {"numpy"}, imported
 
 
-def test_the_oracle_shares_no_code() -> None:
+def test_the_reference_implementation_shares_no_code() -> None:
     for path in (SOURCE / "kernels" / "reference").glob("*.py"):
         for name, _ in imports_of(path):
             known = name.startswith("gridsample.kernels.reference.")

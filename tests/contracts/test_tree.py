@@ -54,7 +54,7 @@ def test_files_have_at_most_600_lines() -> None:
     assert not {file: n for file, n in sizes.items() if n > FILE_LINES}
 
 
-def test_the_toy_backend_shows_how_little_a_backend_needs() -> None:
+def test_the_toy_backend_is_shorter_than_150_lines() -> None:
     assert len((ROOT / "tests/toy_backend.py").read_text(encoding="utf-8").splitlines()) < 150
 
 
@@ -76,8 +76,11 @@ def functions(node: ast.AST, prefix: str = "") -> Iterator[tuple[str, Function]]
 
 def parameters(function: Function) -> int:
     """How many parameters a function has, apart from the object that it belongs to."""
-    given = function.args
-    named = [one.arg for one in (*given.posonlyargs, *given.args, *given.kwonlyargs)]
+    arguments = function.args
+    named = [
+        argument.arg
+        for argument in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)
+    ]
     return len(named) - (named[:1] in (["self"], ["cls"]))
 
 
@@ -104,11 +107,11 @@ def too_large() -> Iterator[str]:
                 yield f"{file}::{name}"
 
 
-def test_functions_fit_a_screen_and_take_a_dozen_parameters() -> None:
+def test_functions_are_limited_in_lines_and_parameters() -> None:
     assert set(too_large()) == TOO_LARGE.keys()
 
 
-def test_sizes_are_counted_as_they_should() -> None:
+def test_sizes_of_functions_are_counted() -> None:
     code = 'class K:\n    def f(self, a, /, b, *c, d=1, **e):\n        "words"\n        return 1\n'
     ((name, function),) = functions(ast.parse(code))
     assert (name, parameters(function), lines(function)) == ("K.f", 3, 1)
@@ -127,7 +130,7 @@ def compares_a_library(tree: ast.AST) -> bool:
     )
 
 
-def test_nothing_above_the_backends_asks_for_a_library() -> None:
+def test_library_names_are_compared_in_backends_only() -> None:
     asking = {
         file
         for file in FILES
@@ -139,7 +142,7 @@ def test_nothing_above_the_backends_asks_for_a_library() -> None:
 
 
 @pytest.mark.parametrize("code", ['library(x) == "torch"', 'a != "numpy"', '"torch" in found'])
-def test_comparisons_are_seen(code: str) -> None:
+def test_library_name_comparisons_are_detected(code: str) -> None:
     assert compares_a_library(ast.parse(code))
 
 
@@ -157,29 +160,31 @@ def is_private(name: str) -> bool:
 
 def private_names(tree: ast.AST) -> set[str]:
     """Private names of other libraries that a tree imports or looks up."""
-    found, known = set(), set()
+    private, known = set(), set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
-            for one in node.names:
-                if is_foreign(one.name):
-                    known.add(one.asname or one.name.partition(".")[0])
-                    found |= {one.name} if any(map(is_private, one.name.split("."))) else set()
+            for alias in node.names:
+                if is_foreign(alias.name):
+                    known.add(alias.asname or alias.name.partition(".")[0])
+                    private |= (
+                        {alias.name} if any(map(is_private, alias.name.split("."))) else set()
+                    )
         elif isinstance(node, ast.ImportFrom) and node.module and is_foreign(node.module):
-            for one in node.names:
-                known.add(one.asname or one.name)
-                whole = f"{node.module}.{one.name}"
-                found |= {whole} if any(map(is_private, whole.split("."))) else set()
+            for alias in node.names:
+                known.add(alias.asname or alias.name)
+                name = f"{node.module}.{alias.name}"
+                private |= {name} if any(map(is_private, name.split("."))) else set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Attribute) and is_private(node.attr):
             root: ast.AST = node
             while isinstance(root, ast.Attribute):
                 root = root.value
             if isinstance(root, ast.Name) and root.id in known:
-                found.add(ast.unparse(node))
-    return found
+                private.add(ast.unparse(node))
+    return private
 
 
-def test_private_names_of_others_are_touched_in_two_places() -> None:
+def test_private_names_of_libraries_are_used_in_two_places() -> None:
     touching = {
         file
         for file in FILES
@@ -190,6 +195,6 @@ def test_private_names_of_others_are_touched_in_two_places() -> None:
     assert touching == TOUCHES.keys()
 
 
-def test_private_names_are_seen() -> None:
+def test_private_names_are_detected() -> None:
     code = "import torch\nfrom torch._x import y\nimport os\nos._exit\ntorch._C.z\nself._mine"
     assert private_names(ast.parse(code)) == {"torch._x.y", "torch._C"}

@@ -26,17 +26,17 @@ def codes(code: str) -> set[str]:
 
 
 @pytest.mark.parametrize("name", WRONG)
-def test_what_is_wrong_is_found(name: str) -> None:
+def test_every_mistake_is_found(name: str) -> None:
     expected, code = WRONG[name]
     assert codes(code) == {expected}
 
 
 @pytest.mark.parametrize("name", RIGHT)
-def test_what_is_right_is_left_alone(name: str) -> None:
+def test_correct_code_has_no_findings(name: str) -> None:
     assert codes(RIGHT[name]) == set()
 
 
-def test_the_snippets_are_enough_and_meet_all_rules() -> None:
+def test_the_snippets_cover_every_rule() -> None:
     assert len(WRONG) >= 20 and len(RIGHT) >= 20
     assert {code for code, _ in WRONG.values()} == set(RULES)
 
@@ -60,7 +60,7 @@ def test_shifts_are_those_of_the_operator() -> None:
         assert numbers == pytest.approx(seen, abs=5e-3)
 
 
-def test_the_fixed_call_is_right() -> None:
+def test_fixed_calls_have_no_findings() -> None:
     for name in ("split coordinates", "half pixels with corners", "affine_grid and grid_sample"):
         code = HEAD + WRONG[name][1]
         (finding,) = examine(code).findings
@@ -86,12 +86,12 @@ def test_the_fixed_call_is_right() -> None:
         ("# ignore", 1),
     ],
 )
-def test_comments_hide_findings(comment: str, count: int) -> None:
+def test_comments_suppress_findings(comment: str, count: int) -> None:
     line = f"def warp(x, g):\n    return F.grid_sample(\n        x, g  {comment}\n    )\n"
     assert len(examine(HEAD + line).findings) == count
 
 
-def test_functions_of_other_files_that_only_hand_on_are_known(tmp_path: Path) -> None:
+def test_wrapper_functions_in_other_files_are_followed(tmp_path: Path) -> None:
     (tmp_path / "tools.py").write_text(
         HEAD + "def sample(input, grid, mode='bilinear', align_corners=None):\n"
         "    return F.grid_sample(input, grid, mode, align_corners=align_corners)\n"
@@ -117,7 +117,7 @@ def test_functions_of_other_files_that_only_hand_on_are_known(tmp_path: Path) ->
         "    if (y := F.grid_sample(xs, g)) is not None:\n        yield y\n",
     ],
 )
-def test_calls_are_found_wherever_they_are(body: str) -> None:
+def test_calls_are_found_in_every_scope(body: str) -> None:
     report = examine(HEAD + "def f(xs, g):\n" + body)
     assert ([finding.code for finding in report.findings], report.calls) == (["GS009"], 1)
 
@@ -176,7 +176,7 @@ def test_a_folder_without_python_files_is_an_error(
     assert examine_files([tmp_path]).files == 0
 
 
-def test_progress_is_told(tmp_path: Path) -> None:
+def test_progress_is_reported(tmp_path: Path) -> None:
     for n in range(4):
         (tmp_path / f"{n}.py").write_text("x = 1")
     shares: list[float] = []
@@ -187,7 +187,7 @@ def test_progress_is_told(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("size", "apart"), [("h // 3, w // 3", "3"), ("(h - 1) // 2, (w - 1) // 2", "more than 2")]
 )
-def test_the_distance_of_pixels_is_more_than_two(size: str, apart: str) -> None:
+def test_skipped_pixels_are_reported_with_their_spacing(size: str, apart: str) -> None:
     code = "import torch.nn.functional as F\ndef f(image):\n    h, w = image.shape[-2:]\n"
     call = f"    F.interpolate(image, size=({size}), mode='bilinear', align_corners=False)\n"
     (finding,) = examine(code + call).findings
@@ -195,7 +195,7 @@ def test_the_distance_of_pixels_is_more_than_two(size: str, apart: str) -> None:
     assert finding.message.startswith(f"output pixels are {apart} input pixels apart")
 
 
-def test_rules_are_explained_without_a_page(capsys: pytest.CaptureFixture[str]) -> None:
+def test_rule_explanations_need_no_documentation_page(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["doctor", "--explain", "gs001,GS004"]) == 0
     out = capsys.readouterr().out
     assert out.startswith("GS001\n\n**grid spans") and "align_corners=True" in out
@@ -234,7 +234,7 @@ def test_an_argument_that_is_not_given_has_its_default() -> None:
     assert "None" not in finding.message
 
 
-def test_the_snippets_of_projects_are_enough() -> None:
+def test_snippets_of_public_projects_are_numerous() -> None:
     names = {name.partition(":")[0] for name in (*projects.WRONG, *projects.RIGHT)}
     assert len(projects.WRONG) + len(projects.RIGHT) >= 40 and len(names) >= 20
 
@@ -253,7 +253,7 @@ def at_centres(image, xy):
 """
 
 
-def test_a_fix_suits_every_grid_that_reaches_a_call() -> None:
+def test_fixes_are_valid_for_every_grid_that_reaches_the_call() -> None:
     (finding,) = examine(HEAD + HELPER).findings
     assert (finding.code, finding.line) == ("GS001", 7)
     assert "True for a grid of" in finding.fix and "False for" in finding.fix
@@ -267,7 +267,7 @@ def test_every_rule_is_documented() -> None:
         assert rule.name in page
 
 
-def test_it_runs_nothing_and_loads_no_framework(tmp_path: Path) -> None:
+def test_the_doctor_runs_no_code_and_imports_no_framework(tmp_path: Path) -> None:
     (tmp_path / "x.py").write_text("raise SystemExit(7)\n" + HEAD + BAD)
     script = (
         "import sys\nfrom gridsample.doctor import examine_files\n"
@@ -289,5 +289,5 @@ def test_mistakes_of_public_projects_get_the_right_fix(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", projects.RIGHT)
-def test_public_projects_that_are_right_are_left_alone(name: str) -> None:
+def test_correct_public_projects_have_no_findings(name: str) -> None:
     assert codes(projects.RIGHT[name]) == set()

@@ -146,9 +146,9 @@ turns = itertools.count()
 
 def calls(dtypes: tuple[str, ...], shrink: float, nans: float = 0.0) -> list[Case]:
     """Return calls of all shapes; the other choices take turns."""
-    found, turn = [], next(turns)
+    results, case_number = [], next(turns)
     for n, (shapes, boundary) in enumerate(itertools.product(SHAPES, BOUNDARIES)):
-        if n % 2 or (n // 2 + turn) % EVERY:
+        if n % 2 or (n // 2 + case_number) % EVERY:
             continue
         dtype, coords = dtypes[n // 2 % len(dtypes)], ("normalized", "pixel", "displacement")[n % 3]
         rng = cases.generator("bodies", n, dtype)
@@ -169,8 +169,8 @@ def calls(dtypes: tuple[str, ...], shrink: float, nans: float = 0.0) -> list[Cas
         if coords != "normalized":
             grid = (grid + (coords == "pixel")) / 2 * np.array(spatial[::-1])
         grid.reshape(-1)[5] = np.nan
-        found.append(Case(n // 2, image, grid, boundary, n % 4 == 2, coords, n % 10 > 6))
-    return found
+        results.append(Case(n // 2, image, grid, boundary, n % 4 == 2, coords, n % 10 > 6))
+    return results
 
 
 def close(result: Array, expected: Array) -> None:
@@ -191,9 +191,9 @@ def sample_labels(zeros: Any) -> int:
         np.testing.assert_array_equal(case.run(modes, zeros), case.expect(labels.vote, modes))
         runs += 1
     for case in calls(("uint8", "int16", "int8"), 1.1):
-        found = case.run("label", zeros, footprint=Footprint(4))
+        result = case.run("label", zeros, footprint=Footprint(4))
         expected = case.expect(footprints.vote, "label", most=4)
-        assert (found != expected).mean() < 0.02  # near ties
+        assert (result != expected).mean() < 0.02  # near ties
         runs += 1
     return runs
 
@@ -222,9 +222,9 @@ def sample_means(zeros: Any) -> int:
             with np.errstate(all="ignore"):
                 expected = np.where(below > 0.25, above / below, 7.0)
             expected = np.where(np.isnan(below), np.nan, expected)
-            found = case.run(mode, zeros, means=Averaging(0.25, (7.0,)))
-            settled = ~(np.abs(below - 0.25) < 1e-9)
-            np.testing.assert_allclose(found[settled], expected[settled], rtol=0, atol=1e-8)
+            result = case.run(mode, zeros, means=Averaging(0.25, (7.0,)))
+            certain = ~(np.abs(below - 0.25) < 1e-9)
+            np.testing.assert_allclose(result[certain], expected[certain], rtol=0, atol=1e-8)
             runs += 1
     return runs
 
@@ -249,17 +249,17 @@ def sample_weighted_means(zeros: Any) -> int:
                 reference.gather, mode, image=marks, boundary=known, fill=float(not drops)
             )
             averaging = Averaging(0.25, (7.0,), drops, ignores, True)
-            found, shares = case.run(mode, zeros, means=averaging, weights=weights)
+            result, shares = case.run(mode, zeros, means=averaging, weights=weights)
             np.testing.assert_allclose(shares, np.nan_to_num(below), rtol=0, atol=1e-12)
             with np.errstate(all="ignore"):
                 expected = np.where(below > 0.25, above / below, 7.0)
             expected = np.where(np.isnan(below), np.nan if real else 7.0, expected)
-            settled = ~(np.abs(below - 0.25) < 1e-9)
+            certain = ~(np.abs(below - 0.25) < 1e-9)
             slack = 1e-8 if real else 0.500001
             if not real:
-                limits = np.iinfo(found.dtype)
+                limits = np.iinfo(result.dtype)
                 expected = expected.clip(limits.min, limits.max)
-            np.testing.assert_allclose(found[settled], expected[settled], rtol=0, atol=slack)
+            np.testing.assert_allclose(result[certain], expected[certain], rtol=0, atol=slack)
             runs += 1
     return runs
 
@@ -275,7 +275,7 @@ def differentiate_means(zeros: Any) -> int:
             shape = (items if n % 2 else 1, channels if n % 3 else 1, *spatial)
             weights = (rng.integers(0, 4, shape) / 4).astype(kinds[n % len(kinds)])
             weights = None if ignores and n % 5 == 0 else weights
-            how = {
+            options = {
                 "mode": mode, "padding_mode": case.boundary, "align_corners": case.aligned,
                 "coords": case.coords, "extrapolate": not case.inside, "min_weight": 0.2,
                 "missing": "ignore" if ignores else "propagate",
@@ -284,11 +284,11 @@ def differentiate_means(zeros: Any) -> int:
             values = case.values(rng)
             with pytest.MonkeyPatch.context() as patch:
                 patch.setattr("gridsample.ops.means.resolve_averaging", lambda *_: None)
-                expected = gridsample.grid_sample_vjp(values, case.image, case.grid, **how)
+                expected = gridsample.grid_sample_vjp(values, case.image, case.grid, **options)
             needed = True, n % 4 < 3, weights is not None
             averaging = Averaging(0.2, (), False, ignores)
-            found = case.differentiate(mode, zeros, values, averaging, weights, needed)
-            for mine, other in zip(found, expected, strict=False):
+            result = case.differentiate(mode, zeros, values, averaging, weights, needed)
+            for mine, other in zip(result, expected, strict=False):
                 if mine is not None:
                     slack = 1e-8 + 4 * np.finfo(other.dtype).eps * np.abs(other).max()
                     np.testing.assert_allclose(mine, other, rtol=0, atol=slack)

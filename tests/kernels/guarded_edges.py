@@ -72,8 +72,10 @@ class Call:
         arrays = self.guard(self.values), self.image, self.grid
         if self.options[0] != "linear":  # a pair's second pixel may get NaN with the weight 0
             arrays[0][0, 0, 1] = np.nan
-        found = gridsample.grid_sample_vjp(*arrays, *self.options, prefilter=False)
-        for mine, expected in zip(found, reference_gradients(*arrays, *self.options), strict=True):
+        gradients = gridsample.grid_sample_vjp(*arrays, *self.options, prefilter=False)
+        for mine, expected in zip(
+            gradients, reference_gradients(*arrays, *self.options), strict=True
+        ):
             assert_close(mine, expected, self.tolerance)
 
     def differentiate_twice(self) -> None:
@@ -108,19 +110,19 @@ class Call:
         mode, boundary, aligned = self.options
         if boundary in ("antisymmetric", "dst1"):
             return
-        how = {
+        options = {
             "mode": mode, "padding_mode": boundary, "align_corners": aligned, "prefilter": False,
             "missing": "ignore", "weights": weights, "min_weight": 0.3,
         }  # fmt: skip
 
         def results() -> list[Array]:
-            out = gridsample.grid_sample(image, self.grid, **how)
-            return [out, *gridsample.grid_sample_vjp(self.values, image, self.grid, **how)]
+            out = gridsample.grid_sample(image, self.grid, **options)
+            return [out, *gridsample.grid_sample_vjp(self.values, image, self.grid, **options)]
 
-        found = results()
+        guarded_results = results()
         with without_kernels():
             expected = results()
-        for mine, theirs in zip(found, expected, strict=True):
+        for mine, theirs in zip(guarded_results, expected, strict=True):
             assert_close(mine, theirs, self.tolerance)
 
 

@@ -37,18 +37,18 @@ def calls(dtype: str, every: int) -> list[tuple[tuple[int, ...], Any, int, dict[
     """
     short = itertools.product(SHORT, (1, -1), METHODS, (False, True))
     long = itertools.product(LONG, (1, -1), METHODS_OF_LONG, (False, True))
-    made = [
+    result = [
         (shape, size, axis, {"mode": method, "antialias": smooth, "channel_axis": axis})
         for (shape, size), axis, method, smooth in itertools.chain(short, long)
         if method != "label" or dtype == "uint8"
     ]
-    return made[::every]
+    return result[::every]
 
 
 def main(side: str, dtype: str, every: str) -> None:
     """Resize guarded arrays, and compare the results with those of other arrays."""
     zeros, runs = maker(side), 0
-    for name in ("backends.numpy", "ops.resizing", "kernels.resize"):
+    for name in ("backends.numpy", "backends.resizing", "kernels.resize"):
         importlib.import_module(f"gridsample.{name}").np = Guarded(zeros)  # type: ignore[attr-defined]
     for shape, size, axis, options in calls(dtype, int(every)):
         pixels = np.moveaxis(cases.pixels(cases.generator(shape), shape, dtype), 1, axis)
@@ -56,8 +56,8 @@ def main(side: str, dtype: str, every: str) -> None:
         image[...] = pixels
         for threads in (1, 3):
             out = gridsample.interpolate(image, size, threads=threads, **options)
-            plain = gridsample.interpolate(np.array(image), size, threads=threads, **options)
-            np.testing.assert_array_equal(out, plain)
+            expected = gridsample.interpolate(np.array(image), size, threads=threads, **options)
+            np.testing.assert_array_equal(out, expected)
         if dtype == "uint8":
             for rounding in ("pillow", "torch"):
                 gridsample.interpolate(image, size, rounding=rounding, **options)

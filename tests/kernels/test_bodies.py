@@ -23,14 +23,14 @@ HERE = pathlib.Path(__file__).parent
     cases.slow_after(
         2,
         [
-            *(("bodies", "before", "", 8), ("edges", "before", "", 16)),
+            *(("bodies", "before", "", 16), ("edges", "before", "", 32)),
             *(("bodies", "before", "", 1), ("edges", "before", "", 1)),
             *(("bodies", "after", "x86-64-v3", 1), ("edges", "after", "x86-64-v3", 1)),
             *(("bodies", "after", "x86-64", 1), ("edges", "after", "x86-64", 3)),
         ],
     ),
 )
-def test_bodies_meet_the_reference_and_touch_nothing_else(
+def test_kernels_match_the_reference_and_touch_no_other_memory(
     script: str, side: str, processor: str, every: int
 ) -> None:
     """On this processor, and as for others, whose registers are shorter; or a few of the calls."""
@@ -47,7 +47,7 @@ def test_bodies_meet_the_reference_and_touch_nothing_else(
 
 
 @pytest.mark.parametrize("mode", ["label", "bilinear"])
-def test_threads_do_not_change_a_bit_of_footprints(mode: str) -> None:
+def test_footprints_do_not_depend_on_threads(mode: str) -> None:
     rng = cases.generator("bodies", "threads")
     image = cases.pixels(rng, (1, 2, 300, 300), "int16")
     grid = cases.pixels(rng, (1, 200, 170, 2), np.float32) * 0.02

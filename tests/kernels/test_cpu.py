@@ -10,7 +10,7 @@ from gridsample.kernels import sampling
 
 
 @pytest.mark.parametrize("channels", [1, 2])
-def test_points_far_apart_have_the_values_that_they_have_alone(channels):
+def test_distant_points_do_not_affect_each_other(channels):
     """Kernels read pixels in another way where 16 points are spread over a large volume."""
     rng = cases.generator("far apart", channels)
     volume = cases.pixels(rng, (1, channels, 40, 64, 64), "float32")
@@ -30,13 +30,13 @@ def test_gradients_in_another_type_are_made_a_few_planes_at_a_time(items, axis, 
     options = {"mode": "bicubic", "padding_mode": "constant", "channel_axis": axis}
     options["fill_value"] = rng.standard_normal(5)
     out = gridsample.grid_sample(image, grid, **options)
-    whole = gridsample.grid_sample_vjp(out, image, grid, **options)
+    expected = gridsample.grid_sample_vjp(out, image, grid, **options)
     for few in (1, 42, 100, 300):
         monkeypatch.setattr(sampling, "PART", few)
         pieces = gridsample.grid_sample_vjp(out, image, grid, **options)
-        np.testing.assert_array_equal(pieces[0], whole[0])
+        np.testing.assert_array_equal(pieces[0], expected[0])
         # Summed over channels in one order, but fused differently with both gradients at once.
-        np.testing.assert_allclose(pieces[1], whole[1], rtol=1e-5, atol=1e-4)
+        np.testing.assert_allclose(pieces[1], expected[1], rtol=1e-5, atol=1e-4)
 
 
 def tilted(rank):
@@ -44,9 +44,11 @@ def tilted(rank):
     rng = cases.generator("tilted")
     spatial, out = ((210, 190), (21, 1042)) if rank == 2 else ((3, 210, 40), (2, 7, 1042))
     image = rng.standard_normal((2, 3, *spatial))
-    turn = np.eye(rank)
-    turn[:2, :2] = [[0.5, 0.6], [0.9, 0.4]]
-    grid = gridsample.identity_grid((1, 3, *out)) @ turn.T + rng.uniform(-0.01, 0.01, (*out, rank))
+    matrix = np.eye(rank)
+    matrix[:2, :2] = [[0.5, 0.6], [0.9, 0.4]]
+    grid = gridsample.identity_grid((1, 3, *out)) @ matrix.T + rng.uniform(
+        -0.01, 0.01, (*out, rank)
+    )
     return image, np.concatenate([grid, grid[:, ::-1]])
 
 
@@ -54,7 +56,7 @@ def tilted(rank):
 @pytest.mark.parametrize("rank", [2, 3])
 @pytest.mark.parametrize("axis", [1, -1])
 @pytest.mark.parametrize("mode", cases.MODES)
-def test_rows_that_are_cut_into_strips_change_nothing(mode, axis, rank):
+def test_results_do_not_depend_on_strips(mode, axis, rank):
     image, grid = tilted(rank)
     line = grid.reshape(2, -1, rank)  # the same points, in no rows
     image = np.ascontiguousarray(np.moveaxis(image, 1, axis).repeat(3 if axis == -1 else 1, -1))
@@ -73,7 +75,7 @@ def test_rows_that_are_cut_into_strips_change_nothing(mode, axis, rank):
 
 
 @pytest.mark.parametrize("padding_mode", ["zeros", "border", "reflection"])
-def test_pixels_that_float32_cannot_count_are_not_passed_by(padding_mode):
+def test_pixels_beyond_float32_integers_are_sampled(padding_mode):
     # The last index is odd, and more than 2**24: as a float32, it is that of the pixel beyond.
     size = (1 << 24) + 4
     memory = np.full(size + 8, np.nan, np.float32)
@@ -92,7 +94,7 @@ def test_pixels_that_float32_cannot_count_are_not_passed_by(padding_mode):
 @pytest.mark.parametrize("dtype", ["uint8", "float32", "float64"])
 @pytest.mark.parametrize("channels", [2, 3, 16, 21])
 @pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
-def test_runs_of_points_outside_have_the_values_that_planes_have(mode, channels, dtype):
+def test_interleaved_channels_match_planes_outside_the_image(mode, channels, dtype):
     rng = cases.generator("outside")
     image = (rng.random((2, channels, 9, 12)) * 200).astype(dtype)
     grid = rng.uniform(-0.9, 0.9, (2, 7, 64, 2)).astype("float64" if dtype == "float64" else "f4")
@@ -111,9 +113,9 @@ def test_runs_of_points_outside_have_the_values_that_planes_have(mode, channels,
         expected = gridsample.grid_sample(image, grid, **options)
         out = gridsample.grid_sample(runs, grid, channel_axis=-1, **options)
         tolerance = 0 if dtype == "uint8" or mode == "nearest" else 200 * 8 * np.finfo(dtype).eps
-        found = np.moveaxis(out, -1, 1)
-        assert np.array_equal(np.isnan(expected), np.isnan(found))
-        np.testing.assert_allclose(found, expected, rtol=0, atol=tolerance + (dtype == "uint8"))
+        result = np.moveaxis(out, -1, 1)
+        assert np.array_equal(np.isnan(expected), np.isnan(result))
+        np.testing.assert_allclose(result, expected, rtol=0, atol=tolerance + (dtype == "uint8"))
 
 
 # Memory -------------------------------------------------------------------------------------------
@@ -129,16 +131,16 @@ def varied_calls(count):
         boundaries = tuple(rng.choice(cases.BOUNDARIES, rank).tolist())
         choices.append((rank, (modes, boundaries, bool(rng.integers(2)))))
     for _ in range(count):
-        rank, how = choices[rng.integers(len(choices))]
+        rank, options = choices[rng.integers(len(choices))]
         image = np.ones((1, 2, *rng.integers(8, 20, rank)), np.float32)
         grid = np.zeros((1, int(rng.integers(20, 40)), rank), np.float32)
-        out = gridsample.grid_sample(image, grid, *how)
+        out = gridsample.grid_sample(image, grid, *options)
         if rng.integers(4) == 0:
-            gridsample.grid_sample_vjp(out, image, grid, *how)
+            gridsample.grid_sample_vjp(out, image, grid, *options)
 
 
 @pytest.mark.slow
-def test_fifty_thousand_calls_leave_nothing_behind():
+def test_repeated_calls_do_not_leak_memory():
     process = psutil.Process()
     varied_calls(25_000)
     before = process.memory_info().rss

@@ -248,7 +248,7 @@ def test_a_child_of_a_fork_during_a_compilation_works() -> None:
     assert run(WHILE_COMPILING) == "0.0 0\n"
 
 
-def test_a_child_of_a_fork_during_a_long_compilation_is_told() -> None:
+def test_a_fork_during_a_long_compilation_raises_a_clear_error() -> None:
     assert run(TOO_LONG) == "the parent goes on\n"
 
 

@@ -39,9 +39,9 @@ ONES.remove((3, "cubic", True))
 
 @pytest.mark.covering(ordinary=1, slow=2)
 @pytest.mark.parametrize(("rank", "mode", "corners"), ONES)
-def test_values_and_gradients_are_the_reference_s(rank: int, mode: str, corners: bool) -> None:
-    turn = cases.MODES.index(mode) + corners
-    check(*inputs(rank), mode, [EDGES[(turn + a) % 3] for a in range(rank)], corners)
+def test_values_and_gradients_match_the_reference(rank: int, mode: str, corners: bool) -> None:
+    index = cases.MODES.index(mode) + corners
+    check(*inputs(rank), mode, [EDGES[(index + a) % 3] for a in range(rank)], corners)
 
 
 @pytest.mark.covering
@@ -83,7 +83,7 @@ def test_every_awkward_size(points: int, channels: int, last: bool) -> None:
     check(rolled(image) if last else image, grid, values, "linear", "zeros", False)
 
 
-def test_any_strides_are_read_as_they_lie() -> None:
+def test_strided_tensors_are_not_copied() -> None:
     image, grid, values = inputs(2)
     check(spaced(image), spaced(grid), spaced(values), "linear", "border", False)
 
@@ -144,7 +144,7 @@ REPEATING = [name for name in BOUNDARIES if name not in reference.ENDS]
 FOREIGN = ("spline2", "mitchell", "nearest", "lanczos2", "linear", ("cubic", 0, 0.5), "spline5")
 
 
-def check_outside(rank: int, turn: int, boundary: Any, **counts: Any) -> None:
+def check_outside(rank: int, choice: int, boundary: Any, **counts: Any) -> None:
     """A mix of methods, whose grids reach as far as others."""
     image, grid, values = inputs(rank, 9 if rank < 3 else 5)
     if counts.get("coords", "normalized") != "normalized":
@@ -155,25 +155,25 @@ def check_outside(rank: int, turn: int, boundary: Any, **counts: Any) -> None:
     names = oracles.per_axis(boundary, rank)
     fill = None
     if "constant" in names or not counts.get("extrapolate", True):
-        fill = [0.5, -2.0, 3.0][: 3 if turn % 2 else 1]
+        fill = [0.5, -2.0, 3.0][: 3 if choice % 2 else 1]
         fill = fill[0] if len(fill) == 1 else fill
-    modes = tuple(FOREIGN[(turn + a) % len(FOREIGN)] for a in range(rank))
+    modes = tuple(FOREIGN[(choice + a) % len(FOREIGN)] for a in range(rank))
     # The weights of Lanczos are fitted, to within 1e-9; their derivatives, to 1e-7.
     tolerance = 1e-7 if any("lanczos" in mode for mode in modes) else 8 * DOUBLE
-    check(image, grid, values, modes, names, bool(turn % 2), tolerance, fill, **counts)
+    check(image, grid, values, modes, names, bool(choice % 2), tolerance, fill, **counts)
 
 
 @pytest.mark.covering(ordinary=0, slow=2)
 @pytest.mark.parametrize("extrapolate", [True, False])
 @pytest.mark.parametrize("boundary", BOUNDARIES)
 def test_every_boundary_with_some_method_and_coordinates(boundary: str, extrapolate: bool) -> None:
-    turn = list(BOUNDARIES).index(boundary) + 3 * extrapolate
-    check_outside(1, turn, boundary, coords=COORDS[turn % 3], extrapolate=extrapolate)
+    choice = list(BOUNDARIES).index(boundary) + 3 * extrapolate
+    check_outside(1, choice, boundary, coords=COORDS[choice % 3], extrapolate=extrapolate)
 
 
 @pytest.mark.covering(ordinary=0, slow=1)
 @pytest.mark.parametrize(
-    ("turn", "boundary", "coords", "extrapolate"),
+    ("choice", "boundary", "coords", "extrapolate"),
     [
         (3, ("antimirror", "constant"), "pixel", True),
         (4, ("wrap", "symmetric"), "displacement", False),
@@ -181,8 +181,8 @@ def test_every_boundary_with_some_method_and_coordinates(boundary: str, extrapol
         (1, ("dst1", "constant"), "pixel", True),
     ],
 )
-def test_boundaries_of_two_axes(turn: int, boundary: Any, coords: str, extrapolate: bool) -> None:
-    check_outside(2, turn, boundary, coords=coords, extrapolate=extrapolate)
+def test_boundaries_of_two_axes(choice: int, boundary: Any, coords: str, extrapolate: bool) -> None:
+    check_outside(2, choice, boundary, coords=coords, extrapolate=extrapolate)
 
 
 @pytest.mark.covering
@@ -194,8 +194,8 @@ def test_boundaries_of_two_axes(turn: int, boundary: Any, coords: str, extrapola
 def test_every_boundary_rank_and_kind_of_coordinates(
     rank: int, boundary: str, coords: str, extrapolate: bool
 ) -> None:
-    for turn in range(len(FOREIGN)) if rank == 1 else (2, 4):
-        check_outside(rank, turn, boundary, coords=coords, extrapolate=extrapolate)
+    for choice in range(len(FOREIGN)) if rank == 1 else (2, 4):
+        check_outside(rank, choice, boundary, coords=coords, extrapolate=extrapolate)
 
 
 @pytest.mark.slow
@@ -211,7 +211,7 @@ def test_every_method(name: str) -> None:
 
 @pytest.mark.covering(ordinary=0, slow=1)
 @pytest.mark.parametrize(("rank", "corners"), [(1, True), (2, False), (3, False)])
-def test_affine_maps_are_as_their_grids(rank: int, corners: bool) -> None:
+def test_affine_maps_match_their_grids(rank: int, corners: bool) -> None:
     import gridsample
 
     image, _, _ = inputs(rank)
@@ -224,17 +224,17 @@ def test_affine_maps_are_as_their_grids(rank: int, corners: bool) -> None:
     upstream = torch.linspace(-1, 1, expected.numel(), dtype=torch.float64).reshape(size)
     by_theta, by_image = torch.autograd.grad(expected, (theta, leaf), upstream)
 
-    kind = np.dtype(float)
+    dtype = np.dtype(float)
     names = ("linear",) * rank, ("border",) * rank
-    plan = cases.plan_for(tuple(image.shape), kind, tuple(grid.shape), kind, *names, corners)
-    how = gpu.LaunchOptions(affine=True, interpreted=True)
+    plan = cases.plan_for(tuple(image.shape), dtype, tuple(grid.shape), dtype, *names, corners)
+    launch = gpu.LaunchOptions(affine=True, interpreted=True)
     out = torch.full((2, 3, plan.points), torch.nan, dtype=torch.float64)
-    gpu.gather(plan, image, theta.detach(), out, (0,) * rank, options=how)
+    gpu.gather(plan, image, theta.detach(), out, (0,) * rank, options=launch)
     torch.testing.assert_close(out.reshape(size), expected.detach(), rtol=0, atol=DOUBLE)
     grad_image = torch.zeros_like(image)
     partial = gpu.backward(
         plan, upstream.reshape(2, 3, -1), image, theta.detach(), grad_image, (0,) * rank,
-        options=how, empty=lambda shape: torch.full(shape, torch.nan, dtype=torch.float64),
+        options=launch, empty=lambda shape: torch.full(shape, torch.nan, dtype=torch.float64),
     )  # fmt: skip
     assert partial is not None
     torch.testing.assert_close(grad_image, by_image, rtol=0, atol=DOUBLE)
@@ -251,7 +251,7 @@ def test_affine_maps_are_as_their_grids(rank: int, corners: bool) -> None:
 def test_the_affine_function_and_its_derivatives(name: str) -> None:
     import gridsample
 
-    kind = getattr(torch, name)
+    dtype = getattr(torch, name)
     real = torch.float64 if name != "float16" else torch.float32
     rng = cases.generator("affine", name)
     image = torch.from_numpy(cases.pixels(rng, (1, 2, 4, 5), name)).requires_grad_()
@@ -267,7 +267,7 @@ def test_the_affine_function_and_its_derivatives(name: str) -> None:
         gridsample.grid_sample(image, grid, *options),
     ]  # fmt: skip
     firsts = [torch.autograd.grad(out, leaves, upstream, retain_graph=True) for out in outs]
-    eps = 64 * max(float(torch.finfo(kind).eps), DOUBLE / 8)
+    eps = 64 * max(float(torch.finfo(dtype).eps), DOUBLE / 8)
     torch.testing.assert_close(outs[0], outs[1], rtol=eps, atol=eps)
     torch.testing.assert_close(firsts[0], firsts[1], rtol=eps, atol=20 * eps)
     if name == "float16":
@@ -275,7 +275,7 @@ def test_the_affine_function_and_its_derivatives(name: str) -> None:
     seconds = []
     for out in outs:
         first = torch.autograd.grad(out, leaves, upstream, create_graph=True)
-        total = sum(one.abs().square().sum() for one in first)
+        total = sum(gradient.abs().square().sum() for gradient in first)
         seconds.append(torch.autograd.grad(total, (*leaves, upstream)))
     torch.testing.assert_close(seconds[0], seconds[1], rtol=1e-10, atol=1e-10)
 
@@ -286,7 +286,7 @@ def test_the_affine_function_and_its_derivatives(name: str) -> None:
 @pytest.mark.covering(ordinary=0, slow=2)
 @pytest.mark.parametrize("last", [False, True])
 @pytest.mark.parametrize("dtype", ["uint8", "int16", "int64", "bool"])
-def test_labels_are_the_reference_s(dtype: str, last: bool) -> None:
+def test_labels_match_the_reference(dtype: str, last: bool) -> None:
     rng = cases.generator("labels", dtype, last)
     low, high = {"uint8": (0, 4), "bool": (0, 2)}.get(dtype, (-3, 4))
     for rank, boundary, fill, extrapolate in (
@@ -300,9 +300,9 @@ def test_labels_are_the_reference_s(dtype: str, last: bool) -> None:
         modes = ("label",) * rank if rank < 3 else ("label", "nearest", "label")
         end = None if extrapolate else "edges"
         options = (list(modes), [boundary] * rank, False, [0] * rank, "normalized", end)
-        found = cuda.cuda_gather(image, grid, *options, fill, None)
+        result = cuda.cuda_gather(image, grid, *options, fill, None)
         expected = vote(
             pixels, grid.numpy(), modes, (boundary,) * rank, False, extrapolate=extrapolate,
             fill=fill[0] if fill else 0,
         )  # fmt: skip
-        assert np.array_equal(found.numpy(), expected)
+        assert np.array_equal(result.numpy(), expected)

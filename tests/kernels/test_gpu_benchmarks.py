@@ -20,7 +20,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning:triton")
 
 
 @pytest.mark.parametrize("only", ["10000 points bilinear float32 backward random deterministic"])
-def test_the_benchmarks_run_on_toys(
+def test_the_benchmarks_run_on_small_cases(
     only: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     target = tmp_path / "folder" / "gpu.json"
@@ -32,7 +32,7 @@ def test_the_benchmarks_run_on_toys(
 
 
 @pytest.mark.slow
-def test_every_case_of_the_benchmarks_runs_on_toys(capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_benchmark_case_runs_on_small_inputs(capsys: pytest.CaptureFixture[str]) -> None:
     benchmarks_of_gpu.main("", 0.0, None, "cpu")
     cases_of_it = list(benchmarks_of_gpu.every_case())
     assert len({case.name for case in cases_of_it}) == len(cases_of_it)

@@ -9,13 +9,13 @@ from gridsample.kernels.gpu import choices
 from gridsample.kernels.gpu.choices import Choices, describe
 
 
-def test_constants_are_the_places_of_fields() -> None:
+def test_constants_are_the_indices_of_fields() -> None:
     for place, name in enumerate(Choices._fields):
         assert getattr(choices, "COUNT" if name == "taps" else name.upper()) == place, name
     assert len(Choices._fields) == choices.TABLES
 
 
-def test_an_axis_that_an_image_lacks_is_described_like_any_other() -> None:
+def test_absent_axes_are_described_like_any_other() -> None:
     dtype = np.dtype("float32")
     plan = cases.plan_for((1, 1, 1), dtype, (1, 1, 1), dtype, "nearest")
     # Its position is not computed: it is where its only pixel is.

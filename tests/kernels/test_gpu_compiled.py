@@ -61,7 +61,7 @@ FEW += [
 ]
 OTHERS = [build for build in registers.builds() if build not in FEW]
 # Of the others, those in which any two choices occur together.
-REST = [OTHERS[i] for i in cases.cover([dataclasses.astuple(build) for build in OTHERS])]
+COVERING = [OTHERS[i] for i in cases.cover([dataclasses.astuple(build) for build in OTHERS])]
 
 
 @pytest.mark.parametrize(
@@ -70,7 +70,7 @@ REST = [OTHERS[i] for i in cases.cover([dataclasses.astuple(build) for build in 
         4,
         [
             *zip((*FEW[::2], *FEW[1::2]), itertools.cycle([80, 90]), strict=False),
-            *zip(REST, itertools.cycle([80, 90]), strict=False),
+            *zip(COVERING, itertools.cycle([80, 90]), strict=False),
         ],
     ),
     ids=str,
@@ -86,7 +86,7 @@ def test_kernels_compile_without_spilling_and_in_their_precision(
     assert registers.resources(ptx, capability)["spilled"] <= (64 if build.spread else 16)
 
 
-def test_channels_that_lie_side_by_side_are_loaded_four_at_a_time() -> None:
+def test_interleaved_channels_are_loaded_four_at_a_time() -> None:
     ptx, _ = registers.compile_(registers.Build("gather", last=True), 80)
     assert ptx.count(".v4.b32") >= 4
 
@@ -122,9 +122,7 @@ class Warmed:
 
 
 @pytest.mark.parametrize("last", cases.slow_after(1, [False, True]))
-def test_calls_lead_to_kernels_as_they_would_on_a_gpu(
-    last: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_calls_select_the_kernels_of_a_gpu(last: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     from triton.runtime import driver
 
     monkeypatch.setattr(driver, "_active", Still())
@@ -146,7 +144,7 @@ def test_calls_lead_to_kernels_as_they_would_on_a_gpu(
     gpu.backward(plan, values, image, grid, image, (0, 0), sums=sums, options=launch)
     gpu.collect(sums, image, image.half(), options=launch)
     assert len(Warmed.made) == 7
-    ptx = [made.asm["ptx"] for made in Warmed.made]
+    ptx = [result.asm["ptx"] for result in Warmed.made]
     assert not any(".f64" in text for text in ptx)
     assert (".v4.b32" in ptx[0]) == last
     # Other sizes and counts, the same kernel; strides make another.
@@ -155,7 +153,7 @@ def test_calls_lead_to_kernels_as_they_would_on_a_gpu(
 
 
 @pytest.mark.slow
-def test_calls_over_footprints_lead_to_one_kernel_for_all_levels_and_sizes(
+def test_footprint_calls_share_one_kernel_for_all_levels_and_sizes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     from triton.runtime import driver
@@ -185,8 +183,8 @@ def test_calls_over_footprints_lead_to_one_kernel_for_all_levels_and_sizes(
                 options=launch,
             )
     assert len(Warmed.made) == 10
-    assert len({id(made) for made in Warmed.made}) == 3
-    assert not any(".f64" in made.asm["ptx"] for made in Warmed.made)
+    assert len({id(result) for result in Warmed.made}) == 3
+    assert not any(".f64" in result.asm["ptx"] for result in Warmed.made)
 
 
 # In graphs of torch.compile -----------------------------------------------------------------------
@@ -225,18 +223,18 @@ def sampled_and_back(image: Tensor, grid: Tensor) -> tuple[Tensor, ...]:
     return (out.sin(), *gridsample.grid_sample_vjp(out, image, grid))
 
 
-@pytest.mark.parametrize("sure", cases.slow_after(1, [False, True]))
-def test_graphs_hold_the_kernels_and_know_what_they_write_to(
-    sure: bool, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("certain", cases.slow_after(1, [False, True]))
+def test_graphs_contain_the_kernels_and_their_mutations(
+    certain: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from triton.runtime import driver
 
     monkeypatch.setattr(driver, "_active", Still())
-    with deterministic() if sure else contextlib.nullcontext():
+    with deterministic() if certain else contextlib.nullcontext():
         graph = traced(sampled_and_back, (2, 3, 8, 9), (2, 5, 5, 2))
     nodes = [node for node in graph.graph.nodes if "triton_kernel" in str(node.target)]
     written = [set(node.kwargs["tensors_to_clone"]) for node in nodes]
-    if sure:
+    if certain:
         assert written == [
             {"out_memory"},
             {"grad_image_bounds"},
@@ -248,7 +246,7 @@ def test_graphs_hold_the_kernels_and_know_what_they_write_to(
     assert not any("gridsample" in str(node.target) for node in graph.graph.nodes)
 
 
-def test_graphs_of_symbolic_sizes_hold_the_operators() -> None:
+def test_graphs_of_symbolic_sizes_contain_the_operators() -> None:
     graph = traced(sampled_and_back, (2, 3, 8, 9), (2, 5, 5, 2), symbolic=True)
     targets = [str(node.target) for node in graph.graph.nodes]
     assert {"gridsample.gather.default", "gridsample.backward.default"} <= set(targets)
@@ -261,7 +259,7 @@ def test_graphs_of_symbolic_sizes_hold_the_operators() -> None:
     [registers.Build("backward"), registers.Build("gather", 3, "cubic", "antimirror")],
     ids=str,
 )
-def test_the_sources_that_a_graph_s_program_holds_are_the_kernels(
+def test_kernel_sources_in_graphs_match_the_kernels(
     build: registers.Build, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from torch._inductor.codegen import wrapper

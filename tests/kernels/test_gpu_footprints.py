@@ -14,6 +14,7 @@ from torch import Tensor
 pytest.importorskip("triton")
 
 import gridsample
+from gridsample.backends.rounding import as_integers
 from gridsample.backends.torch import BACKEND, affine, cuda, operators
 from gridsample.definitions.footprints import Footprint
 from gridsample.definitions.options import Options
@@ -105,8 +106,8 @@ def check(case: Case) -> None:
     pairs: list[tuple[Any, Any]] = [
         (cuda.gather_on_gpu(image, grid, options), operators.gather_on_cpu(image, grid, options)),
         *zip(
-            cuda.backward_on_gpu(values, image, grid, True, True, options),
-            operators.backward_on_cpu(values, image, grid, True, True, options),
+            cuda.backward_on_gpu(values, image, grid, (True, True), options),
+            operators.backward_on_cpu(values, image, grid, (True, True), options),
             strict=True,
         ),
     ]
@@ -127,7 +128,7 @@ FEW = (
 
 
 @pytest.mark.parametrize("case", cases.slow_after(1, FEW), ids=str)
-def test_values_and_gradients_are_those_of_the_cpu(case: Case) -> None:
+def test_values_and_gradients_match_the_cpu(case: Case) -> None:
     check(case)
 
 
@@ -149,7 +150,7 @@ MANY = (
 
 @pytest.mark.slow
 @pytest.mark.parametrize("case", MANY, ids=str)
-def test_every_option_is_that_of_the_cpu(case: Case) -> None:
+def test_every_option_matches_the_cpu(case: Case) -> None:
     check(case)
 
 
@@ -167,7 +168,7 @@ def test_integers_are_rounded_once(name: str, mode: str) -> None:
         options = Case(1, mode, "constant", most=most, fill=(3.25,)).options
         ours = cuda.gather_on_gpu(image, grid, options)
         means = operators.gather_on_cpu(image.double(), grid, options)
-        theirs = operators.as_integers(means, image.dtype, options.fill_value)
+        theirs = as_integers(BACKEND, means, image.dtype, options.fill_value)
         assert ours.dtype == image.dtype
         # Sums next to a half may be rounded to either side.
         assert (ours.int() - theirs.int()).abs().max() <= 1
@@ -180,18 +181,18 @@ def test_points_with_a_single_sample_have_the_bits_of_plain_sampling() -> None:
     for mode in ("nearest", "linear"):
         options = Case(1, mode, coords="pixel", image="float32", grid="float32").options
         mean = cuda.gather_on_gpu(image, grid, options)
-        plain = cuda.gather_on_gpu(image, grid, options.changed(footprint=None))
-        same = mean.view(torch.int32) == plain.view(torch.int32)
+        expected = cuda.gather_on_gpu(image, grid, options.changed(footprint=None))
+        same = mean.view(torch.int32) == expected.view(torch.int32)
         assert same[0, 0, :3].all() and not same[0, 0, 4]
 
 
-def test_where_nothing_shrinks_the_plain_kernels_run(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_plain_kernels_run_without_shrinking(monkeypatch: pytest.MonkeyPatch) -> None:
     plans = []
     kept = cuda.gpu.gather
 
-    def gather(plan: Any, *given: Any, **named: Any) -> None:
+    def gather(plan: Any, *arguments: Any, **named: Any) -> None:
         plans.append(plan)
-        kept(plan, *given, **named)
+        kept(plan, *arguments, **named)
 
     monkeypatch.setattr(cuda.gpu, "gather", gather)
     image = torch.linspace(0, 1, 9).reshape(1, 1, 9)
@@ -205,10 +206,10 @@ def test_where_nothing_shrinks_the_plain_kernels_run(monkeypatch: pytest.MonkeyP
 def test_gradients_have_exact_sums() -> None:
     case = Case(1, "linear", "zeros", most=2)
     image, grid, values = inputs(case)
-    expected = cuda.backward_on_gpu(values, image, grid, True, True, case.options)
+    expected = cuda.backward_on_gpu(values, image, grid, (True, True), case.options)
     try:
         torch.use_deterministic_algorithms(True)
-        result = cuda.backward_on_gpu(values, image, grid, True, True, case.options)
+        result = cuda.backward_on_gpu(values, image, grid, (True, True), case.options)
     finally:
         torch.use_deterministic_algorithms(False)
     for actual, two in zip(result, expected, strict=True):
@@ -227,9 +228,9 @@ MAPS = [
 
 
 @pytest.mark.covering(ordinary=0, slow=2)
-@pytest.mark.parametrize("given", MAPS, ids=str)
-def test_affine_maps_have_the_columns_as_sides(given: Any) -> None:
-    rank, coords, corners, out, most, attached = given
+@pytest.mark.parametrize("arguments", MAPS, ids=str)
+def test_footprint_sides_of_affine_maps_are_matrix_columns(arguments: Any) -> None:
+    rank, coords, corners, out, most, attached = arguments
     rng = cases.generator("gpu footprints", "theta", rank)
     image = torch.from_numpy(cases.pixels(rng, (1, 2, *SIZES[rank])))
     theta = torch.from_numpy(rng.uniform(0.5, 1.0, (2, rank, rank + 1)))
@@ -245,7 +246,7 @@ def test_affine_maps_have_the_columns_as_sides(given: Any) -> None:
         max_samples=most, footprint="attach" if attached else "detach",
     )  # fmt: skip
     close(ours.detach(), theirs.detach(), case)
-    gradients = [torch.autograd.grad(made, (image, theta), values) for made in (ours, theirs)]
+    gradients = [torch.autograd.grad(result, (image, theta), values) for result in (ours, theirs)]
     for actual, other in zip(*gradients, strict=True):
         close(actual, other, case)
 
@@ -261,12 +262,12 @@ def test_affine_maps_have_the_columns_as_sides(given: Any) -> None:
     ],
     ids=str,
 )
-def test_second_derivatives_are_those_of_the_cpu(case: Case) -> None:
+def test_second_derivatives_match_the_cpu(case: Case) -> None:
     image, grid, values = inputs(case)
     rng = cases.generator("gpu footprints", "double_backward")
     upstream = torch.from_numpy(cases.pixels(rng, tuple(image.shape)))
     grid_tangent = torch.from_numpy(rng.standard_normal(tuple(grid.shape)))
-    arguments = values, image, grid, upstream, grid_tangent, True, True, True, case.options
+    arguments = values, image, grid, upstream, grid_tangent, (True,) * 3, case.options
     ours, theirs = (
         cuda.double_backward_on_gpu(*arguments),
         operators.backward_twice_on_cpu(*arguments),

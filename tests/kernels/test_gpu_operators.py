@@ -50,7 +50,7 @@ def stored(tensor: Tensor, exact: np.ndarray) -> None:
 @pytest.mark.covering(ordinary=0, slow=2)
 @pytest.mark.parametrize("mode", ["nearest", "linear"])
 @pytest.mark.parametrize("name", TYPES)
-def test_types_of_storage(name: str, mode: str) -> None:
+def test_storage_dtypes(name: str, mode: str) -> None:
     image, (_, grid, _) = typed(name), inputs(2, 9)
     grid = (grid * 64).round() / 64  # exact in single precision
     numbers = (image.float() if name == "bfloat16" else image).numpy()
@@ -72,14 +72,14 @@ def test_types_of_storage(name: str, mode: str) -> None:
 @pytest.mark.parametrize("extrapolate", [True, False])
 @pytest.mark.parametrize("mode", ["nearest", "linear"])
 @pytest.mark.parametrize("name", TYPES)
-def test_the_fill_in_types_of_storage(name: str, mode: str, extrapolate: bool) -> None:
+def test_fill_values_in_every_storage_dtype(name: str, mode: str, extrapolate: bool) -> None:
     image, (_, grid, _) = typed(name), inputs(2, 9)
     grid = (grid * 64).round() / 64
     numbers = (image.float() if name == "bfloat16" else image).numpy()
     names = (mode,) * 2, ("border" if not extrapolate else "constant",) * 2
-    kind = np.dtype("float32") if name == "bfloat16" else numbers.dtype
+    dtype = np.dtype("float32") if name == "bfloat16" else numbers.dtype
     plan = cases.plan_for(
-        tuple(image.shape), kind, tuple(grid.shape), np.dtype("float32"), *names,
+        tuple(image.shape), dtype, tuple(grid.shape), np.dtype("float32"), *names,
         extrapolate=extrapolate,
     )  # fmt: skip
     if name == "bfloat16":
@@ -95,9 +95,9 @@ def test_the_fill_in_types_of_storage(name: str, mode: str, extrapolate: bool) -
         stored(out, exact)
         return
     # What the reference has rounded: sums next to a half may have gone to the other side.
-    off = np.abs(out.numpy().astype(float) - exact.astype(float))
-    assert off.max() <= max(1.0, DOUBLE * np.abs(exact.astype(float)).max())
-    assert (off[..., grid.isnan().any(-1)[0].numpy()][0] == 0).all()
+    error = np.abs(out.numpy().astype(float) - exact.astype(float))
+    assert error.max() <= max(1.0, DOUBLE * np.abs(exact.astype(float)).max())
+    assert (error[..., grid.isnan().any(-1)[0].numpy()][0] == 0).all()
 
 
 @pytest.mark.covering(ordinary=0, slow=1)
@@ -111,7 +111,7 @@ def test_the_fill_in_types_of_storage(name: str, mode: str, extrapolate: bool) -
         ("linear", "reflection", "normalized", False),
     ],
 )
-def test_the_backward_of_backward_is_the_reference_s(
+def test_double_backward_matches_the_reference(
     mode: str, boundary: str, coords: str, extrapolate: bool
 ) -> None:
     image, grid, values = inputs(1, 9)
@@ -129,12 +129,12 @@ def test_the_backward_of_backward_is_the_reference_s(
     )
 
     known = grid.isfinite() if boundary not in reference.ENDS and extrapolate else ~grid.isnan()
-    nowhere = ~known.all(-1).numpy()
+    invalid = ~known.all(-1).numpy()
 
     def sample(pixels: Any, order: int, fill: float = 0) -> Any:
         names = (mode,), (boundary,), False, (order,)
         result = reference.gather(pixels, grid.numpy(), *names, **counts, fill=fill)
-        return np.where(nowhere[:, np.newaxis], 0, result)
+        return np.where(invalid[:, np.newaxis], 0, result)
 
     v, g, along = image.numpy(), values.numpy(), np.moveaxis(m, -1, 1)
     expected = (
@@ -148,7 +148,7 @@ def test_the_backward_of_backward_is_the_reference_s(
         oracles.assert_close(actual.numpy(), other, 64 * DOUBLE)
 
 
-def test_derivatives_are_those_of_the_cpu() -> None:
+def test_derivatives_match_the_cpu() -> None:
     image, grid, values = inputs(2, 9)
     options = operator_options(2, ("cubic", "linear"), "reflection", 1, 0)
     for mine, other in (
@@ -200,7 +200,7 @@ class Context:
         pytest.param(3, "cubic", (), marks=pytest.mark.slow),
     ],
 )
-def test_the_backward_of_backward_is_that_of_the_formulas(
+def test_double_backward_matches_the_formulas(
     monkeypatch: pytest.MonkeyPatch, rank: int, mode: Any, order: tuple[int, ...]
 ) -> None:
     monkeypatch.setattr(derivatives, "fuses", lambda *tensors: False)

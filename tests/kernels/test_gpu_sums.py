@@ -48,7 +48,7 @@ def test_exact_sums_do_not_depend_on_the_order_at_any_magnitude(dtype: torch.dty
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
-def test_exact_sums_lose_nothing_where_they_cancel(dtype: torch.dtype) -> None:
+def test_exact_sums_survive_cancellation(dtype: torch.dtype) -> None:
     large = 2.0 ** (30 if dtype == torch.float32 else 60)
     values = torch.tensor([large, 1.0, -large], dtype=dtype).reshape(1, 1, 3)
     with deterministic():
@@ -57,7 +57,7 @@ def test_exact_sums_lose_nothing_where_they_cancel(dtype: torch.dtype) -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
-def test_exact_sums_of_what_is_not_finite_and_of_what_is_nearly_nothing(dtype: torch.dtype) -> None:
+def test_exact_sums_of_nonfinite_and_tiny_numbers(dtype: torch.dtype) -> None:
     inf, nan, tiny = torch.inf, torch.nan, torch.finfo(dtype).smallest_normal
     most = torch.finfo(dtype).max
     pairs = [(inf, 1), (inf, -inf), (nan, 2), (-inf, most), (tiny / 8, tiny / 4), (most, most / 2)]
@@ -70,7 +70,7 @@ def test_exact_sums_of_what_is_not_finite_and_of_what_is_nearly_nothing(dtype: t
 
 
 @pytest.mark.slow
-def test_gradients_and_theirs_have_exact_sums() -> None:
+def test_first_and_second_derivatives_have_exact_sums() -> None:
     image, grid, values = inputs(2, 9)
     grid[:, :3] = 0.1
     options = operator_options(2, ("linear", "cubic"), "border")
@@ -89,7 +89,7 @@ def test_gradients_and_theirs_have_exact_sums() -> None:
             torch.testing.assert_close(actual, other, rtol=0, atol=64 * DOUBLE, equal_nan=True)
 
 
-def test_plain_sums_do_depend_on_it() -> None:  # or the test above could not fail
+def test_plain_sums_depend_on_the_order() -> None:  # or the test above could not fail
     values = torch.tensor([1e8, 1.0, -1e8], dtype=torch.float32).reshape(1, 1, 3)
     grid = torch.zeros(1, 3, 1)
     options = operator_options(1, "nearest", "zeros")

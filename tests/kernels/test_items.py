@@ -119,7 +119,7 @@ def test_one_number_may_stand_for_all_values():
         np.testing.assert_array_equal(actual, other)
 
 
-def test_displacements_of_items_start_anew():
+def test_displacements_restart_with_each_item():
     image, field = drawn(67, 2, 4, 5), drawn(67, 4, 5, 2) * np.float32(2)
     out = gridsample.grid_sample(image, field, coords="displacement")
     places = field + np.stack(np.meshgrid(np.arange(5), np.arange(4)), -1).astype(np.float32)
@@ -127,13 +127,13 @@ def test_displacements_of_items_start_anew():
     np.testing.assert_allclose(out, expected, rtol=0, atol=1e-5)
 
 
-def test_values_of_items_that_are_apart_are_left_alone():
+def test_gaps_between_items_are_not_written():
     # An output whose items have gaps between them.
-    room = np.full((67, 5, 3, 5), 7, np.float32)
+    memory = np.full((67, 5, 3, 5), 7, np.float32)
     image, grid = drawn(67, 3, 7, 9), coordinates(67, 3, 5, 2)
-    gridsample.grid_sample(image, grid, out=room[:, 1:4])
-    np.testing.assert_array_equal(room[:, 1:4], gridsample.grid_sample(image, grid))
-    assert (room[:, [0, 4]] == 7).all()
+    gridsample.grid_sample(image, grid, out=memory[:, 1:4])
+    np.testing.assert_array_equal(memory[:, 1:4], gridsample.grid_sample(image, grid))
+    assert (memory[:, [0, 4]] == 7).all()
 
 
 def test_items_may_begin_beyond_32_bits():
@@ -172,7 +172,7 @@ def test_dropped_taps_add_nothing_to_other_items(axis):
 @pytest.mark.parametrize("boundary", ["zeros", "constant", "border", "reflection"])
 @pytest.mark.parametrize("mode", ["bilinear", "bicubic", ("nearest", "cubic")])
 @pytest.mark.parametrize("channels", [6, 8, 9, 16, 37])
-def test_runs_give_what_planes_give(boundary, mode, channels):
+def test_interleaved_channels_match_planes(boundary, mode, channels):
     sizes = itertools.product([np.float32, np.float64], [(9, 11), (1, 9), (7, 1)], [1, 2])
     for dtype, size, items in sizes:
         image = drawn(items, channels, *size, dtype=dtype)
@@ -192,7 +192,7 @@ def test_runs_give_what_planes_give(boundary, mode, channels):
 @pytest.mark.parametrize("boundary", ["zeros", "constant", "border", "reflection"])
 @pytest.mark.parametrize("mode", ["bilinear", "bicubic", ("nearest", "cubic")])
 @pytest.mark.parametrize(("channels", "items", "odd"), [(6, 1, 0), (9, 2, 1), (37, 3, 0)])
-def test_gradients_of_runs_are_those_of_planes(boundary, mode, channels, items, odd):
+def test_gradients_of_interleaved_channels_match_planes(boundary, mode, channels, items, odd):
     for size in ((9, 11), (1, 9), (7, 1)):
         image = drawn(items, channels, *size, dtype=np.float64)
         grid = coordinates(items, 13, 9, 2, dtype=np.float64)
@@ -246,7 +246,7 @@ def test_a_pixel_beside_a_dropped_tap_is_not_read(rank, dtype):
     assert (grad_image[inner] == 0).all() and np.isfinite(slope).all()
 
 
-def test_a_tap_of_no_weight_is_read():
+def test_a_tap_of_weight_zero_is_read():
     image = np.array([[[1.0, np.nan, 3.0]]])
     out = gridsample.grid_sample(image, np.array([[[0.0], [2.0]]]), coords="pixel")
     assert np.isnan(out[0, 0, 0]) and out[0, 0, 1] == 3
@@ -273,7 +273,7 @@ print("done")
 
 @pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
-def test_a_forked_child_does_without_openmp():
+def test_forked_children_do_not_use_openmp():
     command = [sys.executable, "-W", "ignore", "-c", FORKED]
     done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=300)
     assert done.stdout == "done\n", done.stderr

@@ -29,57 +29,59 @@ LAYOUTS = [
 
 
 @pytest.mark.parametrize("call", LAYOUTS, ids=str)
-def test_kernels_know_of_missing_pixels(call: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_kernels_handle_missing_pixels(call: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     shape, last, mode, boundary, dtype = call
     rng = cases.generator("missing kernels", str(call))
     image, grid = holes(rng, shape).astype(dtype), places(rng, shape[0], (25, 17), shape[2:])
     image[0, 0, 2] = np.nan  # so that some results are missing
     grid = grid.astype(np.float64 if dtype == "float64" else np.float32)
     grid[0, 3, 5] = np.nan
-    how: Any = {"mode": mode, "padding_mode": boundary, "coords": "pixel", "min_weight": 0.15}
-    how |= {"fill_value": 2.5 if boundary == "constant" else 0, **IGNORE}
+    options: Any = {"mode": mode, "padding_mode": boundary, "coords": "pixel", "min_weight": 0.15}
+    options |= {"fill_value": 2.5 if boundary == "constant" else 0, **IGNORE}
     with without_kernels():
-        expected = gridsample.grid_sample(image, grid, **how)
+        expected = gridsample.grid_sample(image, grid, **options)
     monkeypatch.setattr("gridsample.ops.means.laid_out", None)  # which is not needed
-    given = np.ascontiguousarray(np.moveaxis(image, 1, -1)) if last else image
-    found = gridsample.grid_sample(given, grid, **how, channel_axis=-1 if last else 1)
-    assert found.dtype == image.dtype
-    found = np.moveaxis(found, -1, 1) if last else found
+    laid_out = np.ascontiguousarray(np.moveaxis(image, 1, -1)) if last else image
+    result = gridsample.grid_sample(laid_out, grid, **options, channel_axis=-1 if last else 1)
+    assert result.dtype == image.dtype
+    result = np.moveaxis(result, -1, 1) if last else result
     unit = np.finfo(dtype).eps
-    np.testing.assert_allclose(found, expected, rtol=200 * unit, atol=200 * unit)
+    np.testing.assert_allclose(result, expected, rtol=200 * unit, atol=200 * unit)
     assert np.isnan(expected).any() and not np.isnan(expected).all()
     if boundary not in ("missing", ("missing", "border")):
-        full = np.nan_to_num(given)
-        plain = {k: v for k, v in how.items() if k not in ("missing", "min_weight")}
-        plain["channel_axis"] = how["channel_axis"] = -1 if last else 1
-        mine, theirs = (gridsample.grid_sample(full, grid, **one) for one in (how, plain))
+        full = np.nan_to_num(laid_out)
+        unweighted = {k: v for k, v in options.items() if k not in ("missing", "min_weight")}
+        unweighted["channel_axis"] = options["channel_axis"] = -1 if last else 1
+        mine, theirs = (
+            gridsample.grid_sample(full, grid, **keywords) for keywords in (options, unweighted)
+        )
         np.testing.assert_array_equal(mine, theirs)
         # The samples that have no missing pixel among their taps have the same bits, too.
-        plain = gridsample.grid_sample(given, grid, **plain)
-        found = gridsample.grid_sample(given, grid, **how)
-        known = ~np.isnan(plain)
-        np.testing.assert_array_equal(found[known], plain[known])
+        unweighted = gridsample.grid_sample(laid_out, grid, **unweighted)
+        result = gridsample.grid_sample(laid_out, grid, **options)
+        known = ~np.isnan(unweighted)
+        np.testing.assert_array_equal(result[known], unweighted[known])
 
 
-def test_taps_of_strided_pixels_slide() -> None:
+def test_strided_images_match_contiguous_ones() -> None:
     rng = cases.generator("missing", "strided")
     image = holes(rng, (1, 2, 9, 10)).astype(np.float32)
     grid = places(rng, 1, (30,), (9, 10)).astype(np.float32)
     strided = np.zeros((1, 2, 9, 20), np.float32)[..., ::2]
     strided[...] = image
     for boundary in ("zeros", "border"):
-        how: Any = {"padding_mode": boundary, "coords": "pixel", **IGNORE}
-        expected = gridsample.grid_sample(image, grid, **how)
-        found = gridsample.grid_sample(strided, grid, **how)
-        np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
+        options: Any = {"padding_mode": boundary, "coords": "pixel", **IGNORE}
+        expected = gridsample.grid_sample(image, grid, **options)
+        result = gridsample.grid_sample(strided, grid, **options)
+        np.testing.assert_allclose(result, expected, rtol=1e-5, atol=1e-6)
 
 
 def test_infinite_pixels_stay_infinite() -> None:
     image = np.array([[[1.0, np.inf, np.nan, 3.0, 5.0, np.nan, -np.inf, 2.0]]], np.float32)
     points = np.array([[[0.5], [1.5], [2.5], [3.5], [5.5], [6.5], [-0.5], [7.5]]], np.float32)
-    found = gridsample.grid_sample(image, points, coords="pixel", **IGNORE)
+    result = gridsample.grid_sample(image, points, coords="pixel", **IGNORE)
     inf = np.inf
-    np.testing.assert_equal(found, [[np.float32([inf, inf, 3, 4, -inf, -inf, 0.5, 1])]])
+    np.testing.assert_equal(result, [[np.float32([inf, inf, 3, 4, -inf, -inf, 0.5, 1])]])
 
 
 def test_maps_are_averaged_by_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -89,8 +91,8 @@ def test_maps_are_averaged_by_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
     with without_kernels():
         expected = gridsample.affine_sample(image, theta, size, **IGNORE)
     monkeypatch.setattr("gridsample.ops.means.laid_out", None)
-    found = gridsample.affine_sample(image, theta, size, **IGNORE)
-    assert_close(found, expected, 1e-10)
+    result = gridsample.affine_sample(image, theta, size, **IGNORE)
+    assert_close(result, expected, 1e-10)
 
 
 WEIGHTED = [
@@ -122,7 +124,7 @@ WEIGHTED = [
 @pytest.mark.covering(ordinary=1, slow=2)
 @pytest.mark.parametrize("call", WEIGHTED, ids=str)
 @pytest.mark.parametrize("missing", ["ignore", "propagate"])
-def test_kernels_do_what_two_images_of_sums_do(call: Any, missing: str) -> None:
+def test_means_match_the_quotient_of_two_sums(call: Any, missing: str) -> None:
     shape, weighted, items, mode, boundary, dtype, kind, last = call
     rng = cases.generator("weighted kernels", str(call))
     real = np.dtype(dtype).kind in "fc"
@@ -134,30 +136,30 @@ def test_kernels_do_what_two_images_of_sums_do(call: Any, missing: str) -> None:
     wide = dtype in ("float64", "complex128")
     grid = places(rng, items, (13, 5), shape[2:]).astype("float64" if wide else "f4")
     grid[0, 2, 3] = np.nan
-    how: Any = {"mode": mode, "padding_mode": boundary, "coords": "pixel", "min_weight": 0.15}
-    how |= {"missing": missing, "fill_value": 2.5 if boundary == "constant" else 0}
+    sampling: Any = {"mode": mode, "padding_mode": boundary, "coords": "pixel", "min_weight": 0.15}
+    sampling |= {"missing": missing, "fill_value": 2.5 if boundary == "constant" else 0}
     if last:
         image = np.ascontiguousarray(np.moveaxis(image, 1, -1))
         weights = None if weights is None else np.ascontiguousarray(np.moveaxis(weights, 1, -1))
-        how["channel_axis"] = -1
+        sampling["channel_axis"] = -1
     if weights is None and missing == "propagate" and boundary != "missing":
         return  # plain sampling
-    how["weights"] = weights
+    sampling["weights"] = weights
 
     def results(**options: Any) -> list[Array]:
-        found = gridsample.grid_sample(image, grid, **how, return_weight=True, **options)
-        upstream = cases.pixels(cases.generator("upstream"), found[0].shape).astype("f8")
+        result = gridsample.grid_sample(image, grid, **sampling, return_weight=True, **options)
+        upstream = cases.pixels(cases.generator("upstream"), result[0].shape).astype("f8")
         if np.iscomplexobj(image):
             upstream = (upstream + 1j * upstream[::-1, ..., ::-1]).astype(image.dtype)
         gradients = gridsample.grid_sample_vjp(
-            upstream, image, grid, need_input=real, **how, **options
+            upstream, image, grid, need_input=real, **sampling, **options
         )
-        return [*found, *(one for one in gradients if one is not None)]
+        return [*result, *(array for array in gradients if array is not None)]
 
     alone, together = results(threads=1), results(threads=3)
     with without_kernels():
         expected = results()
-    unit = max(np.finfo(one.dtype).eps for one in (grid, *expected[1 : 2 + real]))
+    unit = max(np.finfo(array.dtype).eps for array in (grid, *expected[1 : 2 + real]))
     for mine, other, theirs in zip(alone, together, expected, strict=True):
         np.testing.assert_array_equal(mine, other)
         assert mine.dtype == theirs.dtype and mine.shape == theirs.shape
@@ -176,16 +178,16 @@ def test_gradients_of_many_pixels_and_weights_on_several_threads(last: bool) -> 
     shape = (1, 140, 150, 2) if last else (1, 2, 140, 150)
     image, upstream = rng.random(shape), rng.random(shape)
     weights, grid = rng.random(shape), places(rng, 1, (140, 150), (140, 150))
-    how: Any = {"coords": "pixel", "channel_axis": -1 if last else 1, "weights": weights}
+    options: Any = {"coords": "pixel", "channel_axis": -1 if last else 1, "weights": weights}
     alone, together = (
-        gridsample.grid_sample_vjp(upstream, image, grid, **how, threads=threads)
+        gridsample.grid_sample_vjp(upstream, image, grid, **options, threads=threads)
         for threads in (1, 2)
     )
     for mine, other in zip(together, alone, strict=True):
         np.testing.assert_allclose(mine, other, rtol=1e-10, atol=1e-10)
 
 
-def test_weights_may_lie_anywhere_in_memory() -> None:
+def test_weights_may_have_any_layout() -> None:
     rng = cases.generator("weighted kernels", "memory")
     image, weights = holes(rng, (2, 2, 9, 10)), rng.uniform(0, 2, (2, 2, 9, 10))
     grid, upstream = places(rng, 2, (30,), (9, 10)), cases.pixels(rng, (2, 2, 30))
@@ -200,25 +202,25 @@ def test_weights_may_lie_anywhere_in_memory() -> None:
         (np.ascontiguousarray(image[..., ::-1])[..., ::-1], weights),
     ]
     for mode in ("bilinear", "bicubic"):
-        how: Any = {"mode": mode, "coords": "pixel", **IGNORE}
-        expected = gridsample.grid_sample(image, grid, weights=weights, **how)
-        gradients = gridsample.grid_sample_vjp(upstream, image, grid, weights=weights, **how)
+        options: Any = {"mode": mode, "coords": "pixel", **IGNORE}
+        expected = gridsample.grid_sample(image, grid, weights=weights, **options)
+        gradients = gridsample.grid_sample_vjp(upstream, image, grid, weights=weights, **options)
         for pixels, counts in forms:
-            found = gridsample.grid_sample(pixels, grid, weights=counts, **how)
-            np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-12)
-            mine = gridsample.grid_sample_vjp(upstream, pixels, grid, weights=counts, **how)
-            for one, other in zip(mine, gradients, strict=True):
-                np.testing.assert_allclose(one, other, rtol=1e-10, atol=1e-10)
+            result = gridsample.grid_sample(pixels, grid, weights=counts, **options)
+            np.testing.assert_allclose(result, expected, rtol=1e-12, atol=1e-12)
+            mine = gridsample.grid_sample_vjp(upstream, pixels, grid, weights=counts, **options)
+            for gradient, other in zip(mine, gradients, strict=True):
+                np.testing.assert_allclose(gradient, other, rtol=1e-10, atol=1e-10)
 
 
-def test_nothing_to_sample() -> None:
+def test_empty_arrays() -> None:
     image, weights = np.ones((0, 2, 4, 5)), np.ones((1, 1, 4, 5))
     for items, out in ((0, (3,)), (1, (0,))):
         grid = np.zeros((items, *out, 2))
-        found, weight = gridsample.grid_sample(
+        result, weight = gridsample.grid_sample(
             image if items == 0 else image[:0], grid, weights=weights, return_weight=True, **IGNORE
         )
-        assert found.shape == weight.shape == (0, 2, *out)
+        assert result.shape == weight.shape == (0, 2, *out)
 
 
 def test_a_weight_that_is_read_must_be_valid() -> None:
@@ -227,29 +229,29 @@ def test_a_weight_that_is_read_must_be_valid() -> None:
     for wrong in (-1, np.nan, np.inf):
         bad = weights.copy()
         bad[0, 0, 1, 3] = wrong
-        for kind in ("float32", "float64"):
-            how: Any = {"coords": "pixel", "weights": bad.astype(kind)}
+        for dtype in ("float32", "float64"):
+            options: Any = {"coords": "pixel", "weights": bad.astype(dtype)}
             with pytest.raises(ValueError, match="weights must be finite and not negative"):
-                gridsample.grid_sample(image, grid, **how)
+                gridsample.grid_sample(image, grid, **options)
             with pytest.raises(ValueError, match="weights must be finite and not negative"):
-                gridsample.grid_sample_vjp(upstream, image, grid, **how)
+                gridsample.grid_sample_vjp(upstream, image, grid, **options)
     zero = -np.zeros_like(weights)
-    found = gridsample.grid_sample(image, grid, coords="pixel", weights=zero, fill_value=0)
-    assert np.isnan(found).all()
+    result = gridsample.grid_sample(image, grid, coords="pixel", weights=zero, fill_value=0)
+    assert np.isnan(result).all()
 
 
 @pytest.mark.parametrize("mode", ["bilinear", "bicubic"])
-def test_gradients_where_nothing_is_missing_have_the_bits_of_plain_ones(mode: str) -> None:
+def test_gradients_without_missing_pixels_match_plain_sampling_bit_for_bit(mode: str) -> None:
     rng = cases.generator("bits of gradients", mode)
     image, grid = cases.pixels(rng, (1, 2, 20, 21), "float32"), places(rng, 1, (90,), (20, 21))
     image[:, 1, 3:9, 4:8] = np.nan
-    upstream, how = cases.pixels(rng, (1, 2, 90), "float32"), {"mode": mode, "coords": "pixel"}
+    upstream, options = cases.pixels(rng, (1, 2, 90), "float32"), {"mode": mode, "coords": "pixel"}
     grid = grid.astype(np.float32)
-    _, plain = gridsample.grid_sample_vjp(upstream, image, grid, **how)
-    _, found = gridsample.grid_sample_vjp(upstream, image, grid, **how, **IGNORE)
-    known = ~np.isnan(plain)
+    _, expected = gridsample.grid_sample_vjp(upstream, image, grid, **options)
+    _, result = gridsample.grid_sample_vjp(upstream, image, grid, **options, **IGNORE)
+    known = ~np.isnan(expected)
     assert 0.3 < known.mean() < 1
-    np.testing.assert_array_equal(found[known], plain[known])
+    np.testing.assert_array_equal(result[known], expected[known])
 
 
 @pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
@@ -267,7 +269,7 @@ def test_one_pixel_of_many_channels(mode: str) -> None:
 @pytest.mark.parametrize("last", [False, True])
 @pytest.mark.parametrize("mode", ["linear", "cubic"])
 @pytest.mark.covering
-def test_means_of_what_is_whole_have_the_bits_of_samples(
+def test_means_without_missing_pixels_match_samples_bit_for_bit(
     mode: str, last: bool, channels: int, dtype: str
 ) -> None:
     rng = cases.generator("whole", channels)

@@ -34,7 +34,7 @@ def sampled_at_pixels(line: np.ndarray, order: int, boundary: str) -> np.ndarray
 @pytest.mark.parametrize("n", [1, 2, 3, 4, 5, 8, 30, 63])
 @pytest.mark.parametrize("boundary", NAMES)
 @pytest.mark.parametrize("order", ORDERS)
-def test_the_spline_meets_the_pixels(order: int, boundary: str, n: int) -> None:
+def test_splines_interpolate_pixels(order: int, boundary: str, n: int) -> None:
     line = cases.pixels(cases.generator(order, boundary, n), (2, n))
     result = gridsample.spline_filter(line, order, boundary, axes=1)
     again = sampled_at_pixels(result, order, boundary)
@@ -49,8 +49,8 @@ def test_the_spline_meets_the_pixels(order: int, boundary: str, n: int) -> None:
 def test_solves_the_dense_system(order: int, boundary: str) -> None:
     """The filter and its adjoint, along neighbours in memory and across lines."""
     # Every length with each order and each boundary, but not with each pair of them.
-    turn = order + NAMES.index(boundary)
-    for n in (n for n in range(1, 41) if n < 4 or (n + turn) % 3 == 0):
+    index = order + NAMES.index(boundary)
+    for n in (n for n in range(1, 41) if n < 4 or (n + index) % 3 == 0):
         image = cases.pixels(cases.generator(order, boundary, n), (n, 17))
         matrix, _ = splines.at_pixels((n,), (f"spline{order}",), (boundary,), False)
         for adjoint in (False, True):
@@ -106,7 +106,7 @@ def test_equals_scipy_where_its_sum_is_exact(order: int) -> None:
 
 @pytest.mark.parametrize("boundary", NAMES)
 @pytest.mark.parametrize("order", ORDERS)
-def test_the_adjoint_is_the_transpose(order: int, boundary: str) -> None:
+def test_adjoint_matches_the_transpose(order: int, boundary: str) -> None:
     for n in (1, 2, 3, 7, 40):
         rng = cases.generator(order, boundary, n)
         x, y = cases.pixels(rng, (n, 3)), cases.pixels(rng, (n, 3))
@@ -154,7 +154,7 @@ def test_coefficients_have_the_dtype_of_sums(dtype: str) -> None:
 
 
 @pytest.mark.parametrize("layout", cases.LAYOUTS)
-def test_pixels_may_lie_anyhow_in_memory(layout: str) -> None:
+def test_pixels_may_have_any_layout(layout: str) -> None:
     image = cases.pixels(cases.generator("layouts"), (1, 2, 6, 8))
     stored = cases.LAYOUTS[layout](image)
     with oracles.unchanged(stored):
@@ -181,7 +181,7 @@ def test_orders_that_need_no_filter_give_a_copy() -> None:
 
 
 @pytest.mark.parametrize("shape", [(0, 1, 4, 4), (1, 1, 0, 4), (1, 1, 4, 0)])
-def test_nothing_gives_nothing(shape: tuple[int, ...]) -> None:
+def test_empty_arrays_give_empty_results(shape: tuple[int, ...]) -> None:
     assert gridsample.spline_filter(np.zeros(shape)).shape == shape
 
 
@@ -221,7 +221,9 @@ BAD: list[tuple[dict[str, Any], type[Exception], list[str]]] = [
 
 
 @pytest.mark.parametrize(("changes", "error", "words"), BAD)
-def test_bad_arguments(changes: dict[str, Any], error: type[Exception], words: list[str]) -> None:
+def test_invalid_arguments_are_rejected(
+    changes: dict[str, Any], error: type[Exception], words: list[str]
+) -> None:
     with pytest.raises(error) as caught:
         gridsample.spline_filter(**{"input": np.zeros((1, 1, 4, 4)), **changes})
     for word in words:

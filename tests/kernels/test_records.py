@@ -58,7 +58,7 @@ def flat(function: Any, scope: dict[str, Any]) -> Any:
     return scope[function.__name__]
 
 
-def test_a_flat_function_does_what_the_function_does() -> None:
+def test_flattened_functions_match_the_originals() -> None:
     expected = outer(Walk(1, Step(2, 5)), 3)
     function = flat(outer, {"inner": flat(inner, {})})
     names = ["walk_start", "walk_step_first", "walk_step_second", "times"]
@@ -67,7 +67,7 @@ def test_a_flat_function_does_what_the_function_does() -> None:
     assert function(**flat_values(walk=Walk(1, Step(2, 5)), times=3)) == expected
 
 
-def test_records_are_read_and_handed_on_alone() -> None:
+def test_records_may_only_be_read_and_passed_on() -> None:
     with pytest.raises(TypeError, match="step is a record, which can only be passed on"):
         flat_definition(bare)
     with pytest.raises(KeyError, match="third"):
@@ -75,7 +75,7 @@ def test_records_are_read_and_handed_on_alone() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "message"),
+    ("arguments", "message"),
     [
         ({"walk": Walk(0, Step(1, 2)), "times": 1}, ""),
         ({"walk": Walk(0, Step(1, 2))}, r"outer: missing \['times'\], unexpected \[\]"),
@@ -83,15 +83,15 @@ def test_records_are_read_and_handed_on_alone() -> None:
         ({"walk": Step(1, 2), "times": 1}, r"outer: walk must be Walk, got Step\(first=1"),
     ],
 )
-def test_what_is_given_is_checked_by_name(given: dict[str, Any], message: str) -> None:
+def test_arguments_are_checked_by_name(arguments: dict[str, Any], message: str) -> None:
     if not message:
-        check(outer, given, frozenset())
+        check(outer, arguments, frozenset())
         return
     with pytest.raises(TypeError, match=message):
-        check(outer, given, frozenset())
+        check(outer, arguments, frozenset())
 
 
-def test_what_others_give_must_be_left_to_them() -> None:
+def test_arguments_supplied_by_others_are_rejected() -> None:
     walk = Walk(0, Step(1, 2))
     check(outer, {"walk": walk}, frozenset({"times"}))
     with pytest.raises(TypeError, match="times"):

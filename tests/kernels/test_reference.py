@@ -15,7 +15,7 @@ from gridsample.kernels import reference
 # Worked out on paper: positions and ties --------------------------------------------------------
 
 
-def test_position_of_the_corners_and_the_middle():
+def test_positions_of_corners_and_centre():
     assert [reference.position(x, 5, True) for x in (-1, -0.5, 0, 1, 2)] == [0, 1, 2, 4, 6]
     assert [reference.position(x, 5, False) for x in (-1, 0, 1, 2)] == [-0.5, 2, 4.5, 7]
     assert reference.slope(5, True) == 2
@@ -232,11 +232,11 @@ def test_pixels_and_displacements_are_positions(mode, align_corners):
     g = rng.standard_normal(expected.shape)
     grids = {"pixel": positions, "displacement": offsets}
     slopes = [reference.slope(size, align_corners) for size in (6, 5)]
-    wanted = reference.gradients(g, image, coordinates(positions, (5, 6), align_corners), *options)
+    desired = reference.gradients(g, image, coordinates(positions, (5, 6), align_corners), *options)
     for coords, grid in grids.items():
         grad_input, grad_grid = reference.gradients(g, image, grid, *options, coords=coords)
-        assert_close(grad_input, wanted[0])
-        assert_close(grad_grid * slopes, wanted[1])
+        assert_close(grad_input, desired[0])
+        assert_close(grad_grid * slopes, desired[1])
 
 
 def test_no_displacement_is_the_identity():
@@ -249,7 +249,7 @@ def test_no_displacement_is_the_identity():
         assert np.array_equal(out, image)
 
 
-def test_a_displacement_needs_a_place():
+def test_displacements_need_a_grid_of_the_image_rank():
     with pytest.raises(ValueError, match="grid has shape"):
         reference.gather(
             np.zeros((1, 1, 3, 4)), np.zeros((1, 5, 2)), ("linear",) * 2, ("zeros",) * 2, False,

@@ -205,7 +205,7 @@ def test_empty_arrays_give_empty_results(image_shape, grid_shape):
     ],
     ids=str,
 )
-def test_gather_refuses_what_does_not_belong_together(change, message):
+def test_gather_rejects_inconsistent_arguments(change, message):
     arguments = {
         "image": np.ones((1, 1, 2, 2)),
         "grid": np.ones((1, 4, 2)),
@@ -218,7 +218,7 @@ def test_gather_refuses_what_does_not_belong_together(change, message):
         reference.gather(**(arguments | change))
 
 
-def test_scatter_and_gradients_refuse_values_of_another_shape():
+def test_scatter_and_gradients_reject_values_of_another_shape():
     grid = np.ones((2, 4, 1))
     options = (("linear",), ("zeros",), False)
     with pytest.raises(ValueError, match=r"values has shape \(2, 1, 5\)"):

@@ -17,7 +17,7 @@ from gridsample.kernels import reference
 
 @BOUNDARY
 @ALIGN
-def test_folded_indices_are_those_of_numpy_pad(boundary, align_corners):
+def test_folded_indices_match_numpy_pad(boundary, align_corners):
     for size in (2, 3, 7):
         margin = 5 * size
         if boundary == "zeros":
@@ -37,7 +37,7 @@ def test_folded_indices_are_those_of_numpy_pad(boundary, align_corners):
 @given(
     i=st.integers(-100, 100), turns=st.integers(-(10**18), 10**18), size=st.sampled_from([1, 2, 7])
 )
-def test_folded_indices_repeat_for_ever(align_corners, i, turns, size):
+def test_folded_indices_are_periodic(align_corners, i, turns, size):
     period = 2 * (size - 1) if align_corners else 2 * size
     near = reference.fold_index(i, size, "reflection", align_corners)
     far = reference.fold_index(i + turns * period, size, "reflection", align_corners)
@@ -54,7 +54,7 @@ def test_folded_indices_repeat_for_ever(align_corners, i, turns, size):
 @example(p=1e15 + 0.5, size=7)
 @example(p=2.0**53, size=7)
 @example(p=-3e9 - 0.25, size=63)
-def test_reflection_is_exact_however_far(align_corners, p, size):
+def test_reflection_is_exact_at_any_distance(align_corners, p, size):
     position, sign = reference.reflect(p, size, align_corners)
     low, span = (Fraction(0), size - 1) if align_corners else (Fraction(-1, 2), size)
     if span == 0:
@@ -90,7 +90,7 @@ def test_border_stops_the_gradient_at_and_beyond_the_edge():
     assert line(pixels, xs, "linear", "border", order=1) == [0, 0, 20, 20, 0, 0]
 
 
-def test_reflection_turns_the_gradient_at_each_fold_and_stops_it_on_the_rim():
+def test_reflection_flips_the_gradient_at_folds_and_zeroes_it_at_edges():
     pixels = (10, 20, 30, 40)
     positions = np.array(
         [-4.75, -1, -0.75, -0.5, -0.25, 0, 0.25, 3, 3.25, 3.5, 3.75, 4, 4.25, 8.75]
@@ -120,7 +120,7 @@ def test_identity_grid_has_no_gradient_on_the_clamp():
 
 @MODE
 @BOUNDARY
-def test_a_single_aligned_pixel_is_everywhere(mode, boundary):
+def test_a_single_aligned_pixel_extends_everywhere(mode, boundary):
     xs = (-1e300, -7.3, -1, 0, 0.4, 1, 1e300, -INF, INF)
     assert line((5,), xs, mode, boundary, align_corners=True) == [5] * len(xs)
     assert line((5,), xs, mode, boundary, align_corners=True, order=1) == [0] * len(xs)

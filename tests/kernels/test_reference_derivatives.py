@@ -58,7 +58,7 @@ MIXES = [
 @pytest.mark.covering(ordinary=1, slow=2)
 @pytest.mark.parametrize(("spatial", "modes"), DIFFERENTIABLE, ids=str)
 @ALIGN
-def test_derivatives_of_every_order_are_those_of_finite_differences(spatial, modes, align_corners):
+def test_derivatives_of_every_order_match_finite_differences(spatial, modes, align_corners):
     rank = len(spatial)
     rng = generator(spatial, modes, align_corners)
     image = rng.standard_normal((1, 1, *spatial))
@@ -82,7 +82,7 @@ def test_derivatives_of_every_order_are_those_of_finite_differences(spatial, mod
 @pytest.mark.covering(ordinary=1, slow=2)
 @pytest.mark.parametrize(("spatial", "modes"), DIFFERENTIABLE, ids=str)
 @ALIGN
-def test_gradients_are_those_of_finite_differences(spatial, modes, align_corners):
+def test_gradients_match_finite_differences(spatial, modes, align_corners):
     rank = len(spatial)
     rng = generator(spatial, modes, align_corners, "gradients")
     image = rng.standard_normal((1, 2, *spatial))
@@ -118,9 +118,9 @@ def assert_adjoint(rng, spatial, modes, boundaries, align_corners, order, items=
     options = (modes, boundaries, align_corners, order)
     sampled = reference.gather(image, grid, *options)
     values = rng.standard_normal(sampled.shape)
-    spread = reference.scatter(values, grid, spatial, *options, batch=n_image)
-    assert spread.shape == image.shape
-    left, right = sampled * values, image * spread
+    scattered = reference.scatter(values, grid, spatial, *options, batch=n_image)
+    assert scattered.shape == image.shape
+    left, right = sampled * values, image * scattered
     scale = max(1.0, np.abs(left).sum(), np.abs(right).sum())
     assert abs(left.sum() - right.sum()) <= 1e-12 * scale
 
@@ -154,7 +154,7 @@ def test_scatter_is_the_adjoint_in_3d(align_corners, order):
             assert_adjoint(rng, (2, 3, 4), modes, boundaries, align_corners, order)
 
 
-def test_scatter_adds_up_what_meets_in_a_pixel():
+def test_scatter_accumulates_in_shared_pixels():
     values = np.array([[[1.0, 10.0, 100.0]]])
     options = (("linear",), ("zeros",), True)
     result = reference.scatter(values, grid_1d(-1, 0, -0.5), (3,), *options)
@@ -183,7 +183,7 @@ def test_sums_overflow_without_a_warning():
     np.testing.assert_array_equal(result, [[[NAN, -INF]]])
 
 
-def test_huge_and_odd_numbers_raise_nothing():
+def test_extreme_numbers_raise_no_error():
     odd = (1e308, -1e308, INF, -INF, NAN, 5e-324, 2.0**53, -(2.0**63), 1e19, 0.3)
     image = np.array([odd[:5], odd[5:]])[None, None]
     grid = np.array(list(itertools.product(odd, odd)))[None]
@@ -202,7 +202,7 @@ def test_huge_and_odd_numbers_raise_nothing():
 @pytest.mark.parametrize("boundary", reference.BOUNDARIES)
 @pytest.mark.parametrize("mode", ["nearest", "linear", "mitchell", "spline4", "lanczos2"])
 @pytest.mark.parametrize("extrapolate", [True, False])
-def test_everything_is_transposed_and_differentiated(mode, boundary, extrapolate):
+def test_every_combination_has_adjoints_and_derivatives(mode, boundary, extrapolate):
     rng = generator(mode, boundary, extrapolate)
     image = rng.standard_normal((1, 1, 4, 3))
     grid = rng.uniform(-2.5, 6.5, (1, 6, 2)).round(1) + 0.03  # away from where slopes jump
@@ -210,9 +210,9 @@ def test_everything_is_transposed_and_differentiated(mode, boundary, extrapolate
     more = {"coords": "pixel", "extrapolate": extrapolate}
     g = rng.standard_normal((1, 1, 6))
 
-    plain = reference.gather(image, grid, *options, **more)
+    expected = reference.gather(image, grid, *options, **more)
     transposed = reference.scatter(g, grid, (4, 3), *options, **more)
-    assert (plain * g).sum() == pytest.approx((image * transposed).sum(), abs=1e-13)
+    assert (expected * g).sum() == pytest.approx((image * transposed).sum(), abs=1e-13)
 
     grad_input, grad_grid = reference.gradients(g, image, grid, *options, **more, fill=2.0)
     assert np.array_equal(grad_input, transposed)

@@ -33,7 +33,7 @@ HERE = Path(__file__).parent
         ],
     ),
 )
-def test_nothing_outside_of_arrays_is_touched(side: str, dtype: str, every: int) -> None:
+def test_memory_outside_arrays_is_not_accessed(side: str, dtype: str, every: int) -> None:
     """Pixels are loaded and stored by vectors that may be longer than they are."""
     path = os.pathsep.join([str(HERE.parent), os.environ.get("PYTHONPATH", "")])
     command = [sys.executable, str(HERE / "guarded_resize.py"), side, dtype, str(every)]

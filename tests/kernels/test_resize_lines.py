@@ -15,7 +15,7 @@ import gridsample
 from gridsample.definitions.bands import KEPT
 from gridsample.definitions.caches import cached_by_size
 from gridsample.definitions.tables import axis_map, band_of
-from gridsample.kernels.resize import lines, periodic, planning
+from gridsample.kernels.resize import lines, picking, planning
 from gridsample.kernels.vector import host
 
 Array = np.ndarray[Any, Any]
@@ -40,17 +40,19 @@ def check(method: str, n: int, m: int, align: bool, smooth: bool, dtype: str = "
     """Compare a line and its gradient with the dense matrix."""
     rng = cases.generator(method, n, m)
     image, upstream = (cases.pixels(rng, (1, 2, size), dtype) for size in (n, m))
-    how = {"mode": method, "antialias": smooth, **resized.corners(method, align)}
+    options = {"mode": method, "antialias": smooth, **resized.corners(method, align)}
     dense = matrix(n, m, method, align, smooth)
     gain = np.abs(dense).sum(axis=0).max() + np.abs(dense).sum(axis=1).max()
     prefilter = 16.0 if method.startswith("spline") else 1.0
     atol = resized.scale_of(np.dtype(dtype)) * gain * prefilter * np.abs(image).max()
     for result, expected in (
-        (gridsample.interpolate(image, m, **how), image @ dense.T),
-        (gridsample.interpolate_vjp(upstream, image, m, **how), upstream @ dense),
+        (gridsample.interpolate(image, m, **options), image @ dense.T),
+        (gridsample.interpolate_vjp(upstream, image, m, **options), upstream @ dense),
     ):
         assert result.dtype == dtype
-        np.testing.assert_allclose(result, expected, rtol=0, atol=atol, err_msg=f"{n} {m} {how}")
+        np.testing.assert_allclose(
+            result, expected, rtol=0, atol=atol, err_msg=f"{n} {m} {options}"
+        )
 
 
 @pytest.mark.parametrize("method", METHODS_AND_OTHERS)
@@ -77,7 +79,7 @@ def test_weights_repeat_for_simple_factors(method: str) -> None:
         for smooth in (False, True):
             axis = described(n, m, method, antialias=smooth)
             if method in ("linear", "cubic") and m != 400:
-                assert periodic.periods_of(axis, False, lanes)
+                assert picking.repeated(axis, False, lanes)
             check(method, n, m, False, smooth)
 
 
@@ -88,17 +90,16 @@ def test_factors_that_are_rounded_do_not_repeat() -> None:
         described(2000, 2600, "linear", scale=1.3),
     ):
         for transposed in (False, True):
-            assert periodic.periods_of(axis, transposed, lanes) is None
-    assert periodic.periods_of(described(2001, 4003, "linear", scale=2.0), False, lanes)
+            assert picking.repeated(axis, transposed, lanes) is None
+    assert picking.repeated(described(2001, 4003, "linear", scale=2.0), False, lanes)
 
 
-def test_outputs_of_the_same_input_do_not_repeat() -> None:
-    """The window of a register must move, because the program divides by its step."""
+def test_lines_that_are_shorter_than_a_register() -> None:
+    """A window must not be wider than a line."""
     lanes = host().lanes("float32")
     for n, m in ((1, 1000), (3, 3000)):
         for method in ("nearest", "linear", "area"):
-            pattern = periodic.pattern_of(axis_map(described(n, m, method)).band, 1, lanes)
-            assert pattern is None or pattern.step > 0
+            assert picking.picking_of(axis_map(described(n, m, method)).band, 1, lanes) is None
             check(method, n, m, False, False)
     image = np.ones((1, 1, 1, 5), np.float32)
     result = gridsample.interpolate(image, (7, 900), mode="linear")
@@ -108,8 +109,8 @@ def test_outputs_of_the_same_input_do_not_repeat() -> None:
 @pytest.mark.parametrize("scale", [2.0, 0.5, 1.3, 0.37])
 def test_a_scale_sets_the_positions(scale: float) -> None:
     image = cases.pixels(cases.generator(scale), (1, 1, 2501), "float64")
-    how: dict[str, Any] = {"scale_factor": scale, "mode": "linear"}
-    result = gridsample.interpolate(image, **how)
+    options: dict[str, Any] = {"scale_factor": scale, "mode": "linear"}
+    result = gridsample.interpolate(image, **options)
     dense = axis_map(described(2501, result.shape[-1], "linear", scale=scale)).dense()
     # Positions of a few thousand have twelve bits less than weights.
     atol = 2501 * np.finfo(float).eps * np.abs(image).max()
@@ -118,7 +119,7 @@ def test_a_scale_sets_the_positions(scale: float) -> None:
 
 @pytest.mark.parametrize("dtype", ["float64", "float16", "uint8", "int32", "bool", "complex64"])
 @pytest.mark.parametrize(("n", "m"), [(1030, 1201), (1100, 2200)])
-def test_every_type(dtype: str, n: int, m: int) -> None:
+def test_every_dtype(dtype: str, n: int, m: int) -> None:
     image = cases.pixels(cases.generator(dtype), (1, 2, n), dtype)
     for method in ("nearest", "linear"):
         result = gridsample.interpolate(image, m, mode=method)
@@ -141,12 +142,12 @@ def test_channels_may_come_last(method: str, inner: int) -> None:
     for n, m in ((1030, 1201), (2000, 1000), (5000, 30)):
         image = cases.pixels(cases.generator(inner), (1, n, inner), "float32")
         upstream = cases.pixels(cases.generator(m), (1, m, inner), "float32")
-        how: dict[str, Any] = {"mode": method}
-        first = gridsample.interpolate(image.transpose(0, 2, 1), m, **how)
-        last = gridsample.interpolate(image, m, **how, channel_axis=-1)
+        options: dict[str, Any] = {"mode": method}
+        first = gridsample.interpolate(image.transpose(0, 2, 1), m, **options)
+        last = gridsample.interpolate(image, m, **options, channel_axis=-1)
         atol = 4 * resized.scale_of(image.dtype) * np.abs(image).max() * max(1, m / n)
         np.testing.assert_allclose(last.transpose(0, 2, 1), first, rtol=0, atol=atol)
-        last = gridsample.interpolate_vjp(upstream, image, m, **how, channel_axis=-1)
+        last = gridsample.interpolate_vjp(upstream, image, m, **options, channel_axis=-1)
         expected = upstream[0].T @ matrix(n, m, method, False, False)
         np.testing.assert_allclose(last[0].T, expected, rtol=0, atol=8 * atol)
 
@@ -168,11 +169,11 @@ def test_results_do_not_depend_on_threads(n: int, m: int) -> None:
     image = cases.pixels(cases.generator(n, m), (2, 3, n), "float32")
     upstream = cases.pixels(cases.generator(m), (2, 3, m), "float32")
     for method, smooth in (("linear", False), ("lanczos3", True), ("area", False)):
-        how = {"mode": method, "antialias": smooth}
+        options = {"mode": method, "antialias": smooth}
         both = [
             (
-                gridsample.interpolate(image, m, **how, threads=threads),
-                gridsample.interpolate_vjp(upstream, image, m, **how, threads=threads),
+                gridsample.interpolate(image, m, **options, threads=threads),
+                gridsample.interpolate_vjp(upstream, image, m, **options, threads=threads),
             )
             for threads in (1, 3)
         ]
@@ -181,7 +182,7 @@ def test_results_do_not_depend_on_threads(n: int, m: int) -> None:
 
 
 @pytest.mark.parametrize(("n", "m"), [(1030, 1201), (2000, 1000), (1100, 2200), (5000, 30)])
-def test_a_missing_number_reaches_the_outputs_that_read_it(
+def test_nan_reaches_only_the_outputs_that_read_it(
     n: int, m: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     image = cases.pixels(cases.generator(n), (1, 1, n), "float32")
@@ -222,8 +223,8 @@ def test_long_lines_need_no_more_memory_than_their_results(method: str) -> None:
     assert peak(lambda: gridsample.interpolate(short, 1 << 20, mode=method)) < 1.2 * (4 << 20)
     long = np.ones((1, 1, 1 << 20), np.float32)
     for smooth in (False, True):
-        how = {"mode": method, "antialias": smooth}
-        assert peak(lambda how=how: gridsample.interpolate(long, 2, **how)) < 1 << 18
+        options = {"mode": method, "antialias": smooth}
+        assert peak(lambda options=options: gridsample.interpolate(long, 2, **options)) < 1 << 18
 
 
 def test_tables_are_kept_up_to_a_number_of_bytes() -> None:
@@ -236,22 +237,24 @@ def test_tables_are_kept_up_to_a_number_of_bytes() -> None:
 def test_few_pixels_of_an_image_are_not_copied_with_all_others() -> None:
     image = np.asfortranarray(np.arange(1 << 20, dtype=np.float32).reshape(1024, 1024))
     for method in ("nearest", "linear", "cubic"):
-        how = {"mode": method}
-        given = image[np.newaxis, np.newaxis]
-        packed = np.ascontiguousarray(given)
+        options = {"mode": method}
+        batch = image[np.newaxis, np.newaxis]
+        packed = np.ascontiguousarray(batch)
         for size in ((2, 3), (5, 1000), (1000, 5)):
-            result = gridsample.interpolate(given, size, **how)
+            result = gridsample.interpolate(batch, size, **options)
             # The axes may be resized in another order, which rounds differently.
             np.testing.assert_allclose(
                 result,
-                gridsample.interpolate(packed, size, **how),
+                gridsample.interpolate(packed, size, **options),
                 rtol=resized.scale_of(image.dtype),
             )
-        needed = peak(lambda given=given, how=how: gridsample.interpolate(given, (2, 3), **how))
+        needed = peak(
+            lambda batch=batch, options=options: gridsample.interpolate(batch, (2, 3), **options)
+        )
         assert needed < 1 << 18
 
 
-def test_small_images_are_worth_one_thread() -> None:
+def test_small_images_use_one_thread() -> None:
     numbers = planning.Numbers("float32", "float32")
     kinds = "float32", "float32"
     for n, threads in ((64, 1), (2048, 8)):
@@ -260,7 +263,7 @@ def test_small_images_are_worth_one_thread() -> None:
         assert min(8, launch.threads) == threads
 
 
-def test_the_latest_results_are_kept() -> None:
+def test_the_latest_tables_are_cached() -> None:
     calls: list[int] = []
 
     @cached_by_size(100, len)

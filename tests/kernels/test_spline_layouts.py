@@ -58,7 +58,7 @@ shapes = st.lists(sizes, min_size=1, max_size=4).filter(lambda shape: np.prod(sh
 
 
 @given(data=st.data())
-def test_any_layout(data: st.DataObject) -> None:
+def test_any_memory_layout(data: st.DataObject) -> None:
     shape = data.draw(shapes)
     axis = data.draw(st.integers(0, len(shape) - 1))
     order, boundary = data.draw(st.integers(2, 7)), data.draw(st.sampled_from(NAMES))
@@ -76,15 +76,15 @@ def test_any_layout(data: st.DataObject) -> None:
     slack = 1e-12 * np.abs(expected).max()
     np.testing.assert_allclose(np.moveaxis(out, axis, 0), expected, rtol=0, atol=slack)
     # The layout does not change a bit.
-    plain = np.empty(shape, wide)
-    coefficients(pixels, order, [boundary], [axis], plain, adjoint=adjoint, threads=1)
-    np.testing.assert_array_equal(out, plain)
+    contiguous = np.empty(shape, wide)
+    coefficients(pixels, order, [boundary], [axis], contiguous, adjoint=adjoint, threads=1)
+    np.testing.assert_array_equal(out, contiguous)
 
 
 @pytest.mark.covering(ordinary=1, slow=2)
 @pytest.mark.parametrize("boundary", NAMES)
 @pytest.mark.parametrize(("order", "dtype"), [(3, "float32"), (2, "float64"), (7, "float64")])
-def test_windows_of_long_lines_fit_together(order: int, dtype: str, boundary: str) -> None:
+def test_windows_of_long_lines_match_the_full_line(order: int, dtype: str, boundary: str) -> None:
     """Few lines are cut into windows, and many are not."""
     rng = cases.generator(order, dtype, boundary)
     for n, lines in ((777, 1), (2000, 3), (40_001, 2)):
@@ -115,7 +115,7 @@ def test_long_lines_equal_scipy(shape: tuple[int, ...], boundary: str, mode: str
 
 
 @pytest.mark.parametrize("shape", [(300_000, 2), (40_000, 3, 3), (70, 70, 70)])
-def test_threads_do_not_change_a_bit(shape: tuple[int, ...]) -> None:
+def test_results_do_not_depend_on_threads(shape: tuple[int, ...]) -> None:
     image = cases.pixels(cases.generator(shape), shape)
     names, axes = ["wrap"] * len(shape), range(len(shape))
     alone, together = np.empty(shape), np.empty(shape)
@@ -135,7 +135,7 @@ def test_threads_do_not_change_a_bit(shape: tuple[int, ...]) -> None:
         ],
     ),
 )
-def test_nothing_outside_of_arrays_is_touched(side: str, processor: str, every: int) -> None:
+def test_memory_outside_arrays_is_not_accessed(side: str, processor: str, every: int) -> None:
     """On this processor, and as for others, whose registers are shorter; or a few of the calls."""
     if processor and platform.machine() not in ("x86_64", "AMD64"):
         return

@@ -76,10 +76,10 @@ def check_threads(results: Callable[[int], list[Array]]) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("mode", ["trilinear", "tricubic"])
-@pytest.mark.parametrize("kind", ["float16", "float32"])
-def test_every_number_of_threads_gives_the_same_bits_in_a_volume(kind: str, mode: str) -> None:
+@pytest.mark.parametrize("grid_name", ["float16", "float32"])
+def test_every_number_of_threads_gives_the_same_bits_in_a_volume(grid_name: str, mode: str) -> None:
     rng = np.random.default_rng(5)
-    image = rng.standard_normal((1, 2, 9, 10, 11)).astype(kind)
+    image = rng.standard_normal((1, 2, 9, 10, 11)).astype(grid_name)
     grid = rng.uniform(-1.3, 1.3, (1, 30, 40, 50, 3)).astype(np.float32)
     upstream = rng.standard_normal((1, 2, 30, 40, 50)).astype(np.float32)
     check_threads(
@@ -89,7 +89,7 @@ def test_every_number_of_threads_gives_the_same_bits_in_a_volume(kind: str, mode
     )
 
 
-def test_sixteen_callers_at_once() -> None:
+def test_sixteen_concurrent_callers() -> None:
     image, grid, upstream = inputs(1, 1, 3)
     expected = gridsample.grid_sample(image, grid)
     gradients = gridsample.grid_sample_vjp(upstream, image, grid)
@@ -116,7 +116,7 @@ def in_child(queue: Any, expected: Array) -> None:
 
 @pytest.mark.parametrize("method", ["fork", "forkserver", "spawn"])
 @pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
-def test_children_of_a_process_that_has_used_the_pool(method: str) -> None:
+def test_forked_children_after_the_pool_was_used(method: str) -> None:
     if method not in multiprocessing.get_all_start_methods():
         pytest.skip(f"no {method} here")
     image, grid, _ = inputs(1, 1, 3)
@@ -137,7 +137,7 @@ def test_children_of_a_process_that_has_used_the_pool(method: str) -> None:
 
 @pytest.mark.skipif(os.name == "nt", reason="signals of POSIX")
 @pytest.mark.parametrize("threads", cases.slow_after(1, [1, 2]))
-def test_ctrl_c_stops_a_long_call(threads: int) -> None:
+def test_keyboard_interrupt_stops_a_long_call(threads: int) -> None:
     """Calls without end are stopped, between two tasks, by KeyboardInterrupt."""
     code = f"""
 import gc, signal, numpy as np, gridsample
@@ -192,8 +192,8 @@ def test_an_interrupted_call_waits_for_other_threads(
     started, ends = threading.Event(), threading.Event()
     left, done, close = [when], list[int](), pool.Job.close
 
-    def interrupt(here: str) -> None:
-        if here in left:
+    def interrupt(place: str) -> None:
+        if place in left:
             left.clear()
             assert started.wait(60)
             raise KeyboardInterrupt
@@ -242,12 +242,12 @@ def test_the_pool_is_reused() -> None:
     assert threading.active_count() == before
 
 
-def test_a_job_that_is_done_keeps_no_array_alive(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_finished_jobs_keep_no_array_alive(monkeypatch: pytest.MonkeyPatch) -> None:
     late = pool.Pool()
     monkeypatch.setattr(late, "grow", lambda helpers: None)  # its threads come too late
     array = np.zeros(3)
     alive = weakref.ref(array)
-    late.run([lambda held=array: held.fill(1)] * 2, 2)  # type: ignore[misc]
+    late.run([lambda stored=array: stored.fill(1)] * 2, 2)  # type: ignore[misc]
     assert not late.jobs.empty()
     del array
     assert alive() is None

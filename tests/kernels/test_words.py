@@ -43,7 +43,7 @@ def points(n):
 )
 @pytest.mark.parametrize("size", [(1, 2), (2, 2), (2, 3), (7, 5), (5, 40)])
 @pytest.mark.parametrize("boundary", ["zeros", "constant", "border", "wrap", "antisymmetric"])
-def test_words_have_the_results_of_planes(mode, dtype, channels, size, boundary):
+def test_words_match_planes(mode, dtype, channels, size, boundary):
     image, grid = picture(2, size, channels, dtype), points(2)
     unsigned = dtype in ("uint8", "uint16", "bool")
     if unsigned and boundary == "antisymmetric":
@@ -89,7 +89,7 @@ for side in ("before", "after"):
 """
 
 
-def test_words_touch_nothing_else():
+def test_words_access_no_other_memory():
     path = os.pathsep.join([str(Path(__file__).parent.parent), os.environ.get("PYTHONPATH", "")])
     environment = os.environ | {"PYTHONPATH": path}
     command = [sys.executable, "-c", GUARDED]
@@ -104,11 +104,11 @@ def test_blocks_of_rows_do_not_change_results(degrees, channels):
     theta = np.array([[[np.cos(angle), -np.sin(angle), 0], [np.sin(angle), np.cos(angle), 0]]])
     grid = gridsample.affine_grid(theta.astype(np.float32), (1, 1, *size))
     image = np.random.default_rng(5).random((1, channels, 1100, 1300)).astype(np.float32)
-    whole = gridsample.grid_sample(image, grid)
+    expected = gridsample.grid_sample(image, grid)
     narrow = [
         gridsample.grid_sample(image, np.ascontiguousarray(grid[:, :, begin : begin + 100]))
         for begin in range(0, 1100, 100)
     ]
-    np.testing.assert_array_equal(whole, np.concatenate(narrow, -1))
+    np.testing.assert_array_equal(expected, np.concatenate(narrow, -1))
     grid[0, 0, -1] = np.nan  # how many lines a row touches is then not known
-    np.testing.assert_array_equal(gridsample.grid_sample(image, grid)[..., :-1], whole[..., :-1])
+    np.testing.assert_array_equal(gridsample.grid_sample(image, grid)[..., :-1], expected[..., :-1])

@@ -29,28 +29,32 @@ IN_PLACE = ("torch", "ndimage", "skimage", "cv", "interpol", "jax")
 
 def parser() -> argparse.ArgumentParser:
     """The command line."""
-    it = argparse.ArgumentParser(
+    parser = argparse.ArgumentParser(
         prog="python -m tests.suites",
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    it.add_argument("project", nargs="?", help=f"{', '.join(PROJECTS)}, or one that is not known")
-    it.add_argument("path", nargs="?", type=Path, help="a checkout of it")
-    it.add_argument("tests", nargs="*", help="other tests than usual: paths in the checkout")
-    it.add_argument("--in-place", choices=IN_PLACE, help="what is put in place, if not the usual")
-    it.add_argument("--strict", action="store_true", help="torch_compat.patch(strict=True)")
-    it.add_argument("-k", dest="keyword", help="which tests, as for pytest, if not the usual")
-    it.add_argument("-n", dest="processes", type=int, default=0, help="as for pytest-xdist")
-    it.add_argument("--python", default=sys.executable, help="of the project's environment")
-    it.add_argument("--limit", type=float, metavar="S", help="seconds that each run may take")
-    it.add_argument("--json", type=Path, metavar="FILE", help="where all outcomes go, too")
-    it.add_argument(
+    parser.add_argument(
+        "project", nargs="?", help=f"{', '.join(PROJECTS)}, or one that is not known"
+    )
+    parser.add_argument("path", nargs="?", type=Path, help="a checkout of it")
+    parser.add_argument("tests", nargs="*", help="other tests than usual: paths in the checkout")
+    parser.add_argument(
+        "--in-place", choices=IN_PLACE, help="what is put in place, if not the usual"
+    )
+    parser.add_argument("--strict", action="store_true", help="torch_compat.patch(strict=True)")
+    parser.add_argument("-k", dest="keyword", help="which tests, as for pytest, if not the usual")
+    parser.add_argument("-n", dest="processes", type=int, default=0, help="as for pytest-xdist")
+    parser.add_argument("--python", default=sys.executable, help="of the project's environment")
+    parser.add_argument("--limit", type=float, metavar="S", help="seconds that each run may take")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="where all outcomes go, too")
+    parser.add_argument(
         "--plain", type=Path, metavar="FILE", help="take what is as it is from an earlier --json"
     )
-    it.add_argument(
+    parser.add_argument(
         "--option", action="append", default=[], help="what pytest is told besides: --option=-x"
     )
-    return it
+    return parser
 
 
 def project_of(arguments: argparse.Namespace) -> Project | str:
@@ -116,26 +120,26 @@ def main(words: Sequence[str] | None = None) -> int:
     if isinstance(project, str):
         print(project, file=sys.stderr)
         return 2
-    told = words_of(project, arguments.processes)
-    where = arguments.python, arguments.path and arguments.path.resolve(), told
+    message = words_of(project, arguments.processes)
+    location = arguments.python, arguments.path and arguments.path.resolve(), message
     if arguments.plain:
         plain = Run(**json.loads(arguments.plain.read_text())["plain"])
     else:
-        plain = running.run(*where, limit=arguments.limit)
-    ours = running.run(*where, project.in_place, arguments.strict, arguments.limit)
+        plain = running.run(*location, limit=arguments.limit)
+    ours = running.run(*location, project.in_place, arguments.strict, arguments.limit)
     differences = running.compare(plain, ours)
     heading = project.in_place + (", strict" if arguments.strict else "")
     print(*report(f"{arguments.project} ({heading})", plain, ours, differences), sep="\n")
     if arguments.json:
-        held = {
+        stored = {
             "project": arguments.project, "in_place": project.in_place, "strict": arguments.strict,
-            "words": told, "plain": plain.record(), "ours": ours.record(),
+            "words": message, "plain": plain.record(), "ours": ours.record(),
             "differences": [
                 asdict(difference) | {"worse": difference.worse} for difference in differences
             ],
         }  # fmt: skip
         arguments.json.parent.mkdir(parents=True, exist_ok=True)
-        arguments.json.write_text(json.dumps(held, indent=1) + "\n")
+        arguments.json.write_text(json.dumps(stored, indent=1) + "\n")
     for run in (plain, ours):
         if not run.outcomes or run.code not in (0, 1):
             print(f"pytest ended with status {run.code}:\n{run.told}", file=sys.stderr)

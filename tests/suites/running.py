@@ -96,16 +96,16 @@ def run(
             errors="replace",
         )
         try:
-            told, code = process.communicate(timeout=limit)[0], process.returncode
+            message, code = process.communicate(timeout=limit)[0], process.returncode
         except subprocess.TimeoutExpired:
             process.kill()
-            told, code = process.communicate()[0], -1
+            message, code = process.communicate()[0], -1
         finally:
             process.kill()  # interrupted, the tests do not go on alone
         seconds = time.monotonic() - start
         lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
         completed = read(map(json.loads, lines))
-    completed.seconds, completed.code, completed.told = seconds, code, told[-4000:]
+    completed.seconds, completed.code, completed.told = seconds, code, message[-4000:]
     return completed
 
 

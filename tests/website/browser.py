@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import select
 import shutil
 import subprocess
 from pathlib import Path
@@ -13,6 +14,8 @@ from typing import Any
 CHROMIUM = next(
     filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), ""
 )
+# Seconds without a message after which the browser is taken to hang; a page loads in one.
+PATIENCE = 150
 OPTIONS = "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"
 
 
@@ -58,6 +61,8 @@ class Browser:
     def read(self) -> dict[str, Any]:
         """Wait for one message."""
         while b"\0" not in self.rest:
+            if not select.select([self.answers], [], [], PATIENCE)[0]:
+                raise TimeoutError(f"the browser has said nothing for {PATIENCE} s")
             more = os.read(self.answers, 1 << 20)
             if not more:
                 raise RuntimeError("the browser has ended")
@@ -76,10 +81,14 @@ class Browser:
             raise RuntimeError(f"{method}: {message['error']['message']}")
         return message["result"]
 
-    def open(self, address: str, width: int = 1280, *, dark: bool = False) -> None:
-        """Show a page in a window of a width, and wait until it has loaded."""
+    def resize(self, width: int) -> None:
+        """Give the window a width; a narrow one is that of a phone."""
         size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 600}
         self("Emulation.setDeviceMetricsOverride", **size)
+
+    def open(self, address: str, width: int = 1280, *, dark: bool = False) -> None:
+        """Show a page in a window of a width, and wait until it has loaded."""
+        self.resize(width)
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         self("Emulation.setEmulatedMedia", features=[scheme])
         self.events = []

@@ -50,7 +50,7 @@ SOURCE = r'<details class="mkdocstrings-source">.*?</details>'
 KNOWN = ("Attribute “autocorrect” not allowed on element “input” at this point.",)
 
 
-def test_pages_are_whole_and_links_lead_somewhere(site: Path) -> None:
+def test_pages_are_complete_and_links_resolve(site: Path) -> None:
     pages = sorted(site.rglob("*.html"))
     assert len(pages) > 40
     wrong = {
@@ -82,7 +82,7 @@ def test_pages_are_valid_html(site: Path, tmp_path: Path) -> None:
     assert findings(site) == set()
 
 
-def test_faults_are_seen(tmp_path: Path) -> None:
+def test_invalid_html_is_detected(tmp_path: Path) -> None:
     code = '<a href="#no">x</a><a href="b.html">y</a><img src="https://x.org/a.png">'
     code += '<p id="a"><b id="a">'
     path = tmp_path / "a.html"
@@ -92,7 +92,7 @@ def test_faults_are_seen(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("question", ANSWERS)
-def test_the_front_page_leads_to_the_answer(site: Path, question: str) -> None:
+def test_the_front_page_links_to_the_answer(site: Path, question: str) -> None:
     front = (site / "index.html").read_text(encoding="utf-8")
     links = {
         " ".join(html.unescape(re.sub("<[^>]*>", "", words)).split()): target
@@ -118,7 +118,7 @@ def test_every_page_has_its_own_title_and_description(site: Path) -> None:
     ]  # and 404
 
 
-def test_pictures_have_sizes_and_load_when_needed(site: Path) -> None:
+def test_pictures_have_sizes_and_load_lazily(site: Path) -> None:
     text = (site / "methods.html").read_text(encoding="utf-8")
     pictures = re.findall(r"<img [^>]*methods.png[^>]*>", text)
     assert len(pictures) == 1
@@ -149,7 +149,7 @@ def test_every_public_name_is_in_the_reference(site: Path, module: str) -> None:
     names = getattr(importlib.import_module(module), "__all__", [])
     pages = [f"{module}.html", *(f"{module}.{name}.html" for name in names)]
     paths = [site / "reference" / page for page in pages]
-    ids = {one for path in paths if path.exists() for one in read(path).ids}
+    ids = {identifier for path in paths if path.exists() for identifier in read(path).ids}
     missing = {f"{module}.{name}" for name in names} - ids
     assert missing <= {"gridsample.__version__", "gridsample.methods"}  # the latter has a page
 
@@ -183,7 +183,7 @@ def test_every_public_name_has_an_example(module: str) -> None:
 @pytest.mark.parametrize(
     "module", [module for module in MODULES if module != "gridsample.backends"]
 )
-def test_every_public_function_documents_what_it_takes_and_gives(module: str) -> None:
+def test_every_public_function_documents_arguments_and_results(module: str) -> None:
     loaded = importlib.import_module(module)
     functions = [getattr(loaded, name) for name in getattr(loaded, "__all__", [])]
     for function in filter(inspect.isfunction, functions):

@@ -131,7 +131,7 @@ def reported(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     return json.loads(base64.b64decode(sheet[1]))
 
 
-def test_it_is_one_small_page_that_loads_nothing() -> None:
+def test_the_explorer_is_self_contained_and_small() -> None:
     assert len(PAGE.encode()) < 100_000
     page = Page(PAGE)
     assert page.faults == [] and page.resources == []
@@ -140,7 +140,7 @@ def test_it_is_one_small_page_that_loads_nothing() -> None:
 
 
 @needs_chromium
-def test_samples_are_those_of_explain(reported: dict[str, Any]) -> None:
+def test_samples_match_explain(reported: dict[str, Any]) -> None:
     assert reported["errors"] == []
     assert len(reported["samples"]) == len(SETTINGS["samples"]) > 280
     for setting, shown in zip(SETTINGS["samples"], reported["samples"], strict=True):
@@ -181,7 +181,7 @@ def test_samples_are_those_of_explain(reported: dict[str, Any]) -> None:
 
 
 @needs_chromium
-def test_what_is_outside_counts_for_nothing(reported: dict[str, Any]) -> None:
+def test_the_missing_boundary_matches_grid_sample(reported: dict[str, Any]) -> None:
     for setting, shown in zip(SETTINGS["missing"], reported["missing"], strict=True):
         image = np.array(setting["image"], float)[None, None]
         points = np.array([[[setting["x"], setting["y"]]]])
@@ -189,12 +189,12 @@ def test_what_is_outside_counts_for_nothing(reported: dict[str, Any]) -> None:
         names = setting["method"], "missing", setting["aligned"]
         value = gridsample.grid_sample(image, points, *names, **options)
         _, slope = gridsample.grid_sample_vjp(np.ones_like(value), image, points, *names, **options)
-        got = np.array([shown["value"], *shown["gradient"]], float)  # JSON has null for NaN
-        np.testing.assert_allclose(got, [*value.ravel(), *slope.ravel()], **TOLERANCE)
+        result = np.array([shown["value"], *shown["gradient"]], float)  # JSON has null for NaN
+        np.testing.assert_allclose(result, [*value.ravel(), *slope.ravel()], **TOLERANCE)
 
 
 @needs_chromium
-def test_warps_are_those_of_grid_sample(reported: dict[str, Any]) -> None:
+def test_warps_match_grid_sample(reported: dict[str, Any]) -> None:
     many = 0
     for setting, shown in zip(SETTINGS["warps"], reported["warps"], strict=True):
         grid, image = np.array(setting["grid"])[None], np.array(setting["planes"])[None]
@@ -207,9 +207,9 @@ def test_warps_are_those_of_grid_sample(reported: dict[str, Any]) -> None:
                 coords="pixel",
                 antialias=antialias,
             )
-            got = np.array(shown[name], float)  # JSON has null for NaN
-            got = got.reshape(*grid.shape[1:3], 2).transpose(2, 0, 1)
-            np.testing.assert_allclose(got, expected[0], **TOLERANCE)
+            result = np.array(shown[name], float)  # JSON has null for NaN
+            result = result.reshape(*grid.shape[1:3], 2).transpose(2, 0, 1)
+            np.testing.assert_allclose(result, expected[0], **TOLERANCE)
         many += shown["samples"] > 4
     assert many >= 4
 

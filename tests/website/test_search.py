@@ -77,11 +77,11 @@ def test_a_guide_is_among_the_first_links(browser: Browser, address: str, query:
 
 
 @pytest.mark.parametrize("page", ["index.html", "gallery/index.html", "recipes.html"])
-def test_a_page_is_light_before_it_is_read(browser: Browser, address: str, page: str) -> None:
+def test_pages_load_little_before_reading(browser: Browser, address: str, page: str) -> None:
     browser("Network.setCacheDisabled", cacheDisabled=True)
     browser.open(f"{address}/{page}", 1280)
     loaded = browser.run("""[...performance.getEntriesByType("resource"),
       ...performance.getEntriesByType("navigation")]
       .map((one) => [one.name, one.encodedBodySize])""")
     weight = sum(size for name, size in loaded if "search" not in name)
-    assert 50_000 < weight < LIMIT, sorted(loaded, key=lambda one: -one[1])[:5]
+    assert 50_000 < weight < LIMIT, sorted(loaded, key=lambda resource: -resource[1])[:5]

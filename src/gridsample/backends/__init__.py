@@ -124,10 +124,11 @@ def backend_of(**arrays: Any) -> Backend:
         if source in LOADERS:
             package = source
         elif source in FOREIGN:
+            chunked = "; gridsample.dask has functions for Dask arrays" if source == "dask" else ""
             raise TypeError(
                 f"{name} is a {type(array).__module__}.{type(array).__qualname__}; "
                 "accepted: NumPy arrays, torch tensors, JAX arrays and, where torch is installed, "
-                "CuPy arrays"
+                f"CuPy arrays{chunked}"
             )
     return NUMPY if package == "numpy" else LOADERS[package]()
 

@@ -22,6 +22,9 @@ from gridsample.definitions.plan import Shape
 # An array of the backend's library, and a dtype as the library represents it.
 Array = Any
 Type = Any
+# Which gradients are needed, and the gradients, None in place of one that is not.
+Needed = tuple[bool, ...]
+Gradients = tuple[Array | None, ...]
 
 
 class Backend(Protocol):
@@ -232,9 +235,14 @@ class Backend(Protocol):
 
     @abstractmethod
     def backward(
-        self, values: Array, image: Array, grid: Array, options: Options, needed: tuple[bool, bool],
+        self,
+        values: Array,
+        image: Array,
+        grid: Array,
+        options: Options,
+        needed: Needed,
         dtype: Type,
-    ) -> tuple[Array | None, Array | None]:  # fmt: skip
+    ) -> Gradients:
         """Compute the needed gradients of gather: image in ``dtype``, grid in its own dtype."""
         ...
 
@@ -250,8 +258,8 @@ class Backend(Protocol):
 
     def affine_backward(
         self, values: Array, image: Array, theta: Array, out: Shape, options: Options,
-        needed: tuple[bool, bool], dtype: Type,
-    ) -> tuple[Array | None, Array | None] | None:  # fmt: skip
+        needed: Needed, dtype: Type,
+    ) -> Gradients | None:  # fmt: skip
         """Compute the needed gradients of `affine`; None if the backend cannot do this."""
         return None
 
@@ -283,13 +291,13 @@ class Backend(Protocol):
 
     def average_backward(
         self, values: Array, arrays: Sequence[Array], options: Options, averaging: Averaging,
-        needed: tuple[bool, bool, bool], out: Shape | None,
-    ) -> tuple[Array | None, Array | None, Array | None, bool]:  # fmt: skip
+        needed: Needed, out: Shape | None,
+    ) -> tuple[Gradients, bool]:  # fmt: skip
         """Compute the needed gradients of `average`, given upstream ``values``.
 
         Returns:
-            The gradients of the image and of the places in their dtypes, that of the weights in
-            the dtype of sums, and whether some weight may be negative or not finite.  They cannot
+            The gradients of the image and of the points in their dtypes, and that of the weights in
+            the dtype of sums; and whether some weight may be negative or not finite.  They cannot
             be differentiated again.
         """
         raise TypeError(f"{type(self).__name__} has no kernels that average")
@@ -303,10 +311,13 @@ class Backend(Protocol):
 
     @abstractmethod
     def prefilter(
-        self, image: Array, order: int, boundaries: Sequence[str], axes: Sequence[int],
-        align_corners: bool, adjoint: bool, threads: int | None,
+        self, image: Array, order: int, extended: Sequence[str], axes: Sequence[int], adjoint: bool,
+        threads: int | None,
     ) -> Array:  # fmt: skip
-        """Compute B-spline coefficients along some axes, or the transpose, in the sums' dtype."""
+        """Compute B-spline coefficients along some axes, or the transpose, in the sums' dtype.
+
+        ``extended`` are the boundaries of the filter: see `gridsample.definitions.splines`.
+        """
         ...
 
     @abstractmethod

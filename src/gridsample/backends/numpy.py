@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from gridsample.backends.base import Backend
+from gridsample.backends import resizing
+from gridsample.backends.base import Backend, Gradients, Needed
 from gridsample.backends.maps import grid_along
-from gridsample.definitions import tables
 from gridsample.definitions.checks import as_array, check_dense, check_extent
 from gridsample.definitions.options import (
     Averaging,
@@ -24,15 +24,13 @@ from gridsample.definitions.options import (
 )
 from gridsample.definitions.plan import (
     BFLOAT16,
-    WIDE_TYPES,
     Plan,
     Shape,
     check_image_type,
     coordinates,
     type_name,
 )
-from gridsample.definitions.splines import extension
-from gridsample.kernels import of_labels, of_resizing, on_cpu
+from gridsample.kernels import on_cpu
 from gridsample.kernels.memory import as_float, converted
 from gridsample.kernels.spline import coefficients
 
@@ -62,23 +60,19 @@ def plan_for(image: Array, grid: Array, options: Options, dtype: DType) -> Plan:
 
 def fill_of(options: Options, plan: Plan) -> Array | None:
     """Return the fill value of each channel, or None if it is 0."""
-    return (
-        np.broadcast_to(np.array(options.fill_value), (plan.channels,))
-        if options.fill_value
-        else None
-    )
+    if not options.fill_value:
+        return None
+    return np.broadcast_to(np.array(options.fill_value), (plan.channels,))
 
 
-def empty(shape: Sequence[int], dtype: DType, last: bool) -> Array:
-    """Allocate a result (N, C, *rest); if ``last``, its channels come last in memory."""
-    if not last:
-        return np.empty(shape, dtype)
-    return channels_second(np.empty((shape[0], *shape[2:], shape[1]), dtype))
+def empty(shape: Sequence[int], dtype: DType, last: bool, allocate: Any = np.empty) -> Array:
+    """Allocate a result (N, C, *rest); if ``last``, its channels come last in memory.
 
-
-def channels_second(array: Array) -> Array:
-    """View (N, *rest, C) as (N, C, *rest); `np.moveaxis` takes longer than small images do."""
-    return array.transpose(0, -1, *range(1, array.ndim - 1))
+    allocate: `np.empty`, or `np.zeros`, which the system can provide cheaply.
+    """
+    array: Array = allocate((shape[0], *shape[2:], shape[1]) if last else shape, dtype)
+    # `np.moveaxis` takes longer than small images do.
+    return array.transpose(0, -1, *range(1, array.ndim - 1)) if last else array
 
 
 def has_channels_last(array: Array) -> bool:
@@ -86,6 +80,11 @@ def has_channels_last(array: Array) -> bool:
     if array.ndim < 3 or array.shape[1] < 2 or array.flags.c_contiguous:
         return False
     return array.strides[1] == array.itemsize
+
+
+def in_type_of(points: Array, gradient: Array | None) -> Array | None:
+    """Convert the gradient of points to their dtype, in native byte order."""
+    return None if gradient is None else converted(gradient, points.dtype.newbyteorder("="))
 
 
 def stand_in(theta: Array, out: Shape) -> Array:
@@ -212,10 +211,8 @@ class NumPy(Backend):
         if out is None:
             out = empty(plan.shape, plan.dtype, options.channels_last())
         if out.size:
-            fill = fill_of(options, plan) if options.fill_value else None
-            on_cpu().gather(
-                plan, image, grid, out, order=options.order, fill=fill, threads=options.threads
-            )
+            fill, order = fill_of(options, plan), options.order
+            on_cpu().gather(plan, image, grid, out, order=order, fill=fill, threads=options.threads)
         return out
 
     def gathers(
@@ -248,22 +245,19 @@ class NumPy(Backend):
         size = (*values.shape[:2], *spatial)
         plan = plan_of(size, dtype, grid.shape, grid.dtype, options)
         if not values.size:
-            return zeros(size, plan.dtype, options.channels_last())
+            return empty(size, plan.dtype, options.channels_last(), np.zeros)
         # The result has the layout of the image, which is not read.
         sums = np.result_type(plan.real, np.complex64 if plan.dtype.kind == "c" else plan.real)
-        like = zeros(size, sums, options.channels_last())
-        cpu = on_cpu()
-        gradients = cpu.backward(
-            plan, cpu.Samples(like, grid, values), cpu.Needs(True, False, dtype=plan.dtype),
-            order=options.order, threads=options.threads,
-        )  # fmt: skip
+        like = empty(size, sums, options.channels_last(), np.zeros)
+        cpu, order = on_cpu(), options.order
+        samples, needs = cpu.Samples(like, grid, values), cpu.Needs(True, False, dtype=plan.dtype)
+        gradients = cpu.backward(plan, samples, needs, order=order, threads=options.threads)
         grad_image: Array = gradients.image
         return grad_image
 
     def backward(
-        self, values: Array, image: Array, grid: Array, options: Options, needed: tuple[bool, bool],
-        dtype: DType,
-    ) -> tuple[Array | None, Array | None]:  # fmt: skip
+        self, values: Array, image: Array, grid: Array, options: Options, needed: Needed, dtype: Any
+    ) -> Gradients:
         """Compute both gradients of gather in one sweep."""
         return self.sweep(values, image, grid, grid, options, needed, dtype)
 
@@ -272,43 +266,35 @@ class NumPy(Backend):
     ) -> Array:
         """Sample an image under affine maps, or projective ones (N, D + 1, D + 1)."""
         plan = plan_for(image, stand_in(theta, out), options, dtype)
-        result = empty(plan.shape, plan.dtype, options.channels_last())
+        result, threads = empty(plan.shape, plan.dtype, options.channels_last()), options.threads
         if result.size:
-            on_cpu().gather(
-                plan, image, theta, result, fill=fill_of(options, plan), affine=True,
-                threads=options.threads,
-            )  # fmt: skip
+            fill = fill_of(options, plan)
+            on_cpu().gather(plan, image, theta, result, fill=fill, affine=True, threads=threads)
         return result
 
     def affine_backward(
         self, values: Array, image: Array, theta: Array, out: Shape, options: Options,
-        needed: tuple[bool, bool], dtype: DType,
-    ) -> tuple[Array | None, Array | None]:  # fmt: skip
+        needed: Needed, dtype: DType,
+    ) -> Gradients:  # fmt: skip
         """Compute both gradients under affine maps in one sweep."""
         return self.sweep(values, image, theta, stand_in(theta, out), options, needed, dtype)
 
     def sweep(
         self, values: Array, image: Array, points: Array, grid: Array, options: Options,
-        needed: tuple[bool, bool], dtype: DType,
-    ) -> tuple[Array | None, Array | None]:  # fmt: skip
+        needed: Needed, dtype: DType,
+    ) -> Gradients:  # fmt: skip
         """Compute the needed gradients of image and ``points``, which is a grid or affine maps."""
-        plan, dtype_of_points = (
-            plan_for(image, grid, options, dtype),
-            points.dtype.newbyteorder("="),
-        )
+        plan, native = plan_for(image, grid, options, dtype), dtype.newbyteorder("=")
         if not values.size:
-            return (
-                np.zeros(image.shape, dtype.newbyteorder("=")) if needed[0] else None,
-                np.zeros(points.shape, dtype_of_points) if needed[1] else None,
-            )
-        cpu = on_cpu()
+            by_image = np.zeros(image.shape, native) if needed[0] else None
+            return by_image, in_type_of(points, np.zeros(points.shape)) if needed[1] else None
+        cpu, fill = on_cpu(), fill_of(options, plan)
+        samples = cpu.Samples(image, points, values, fill=fill)
+        needs, affine = cpu.Needs(*needed, dtype=native), points is not grid
         gradients = cpu.backward(
-            plan, cpu.Samples(image, points, values, fill=fill_of(options, plan)),
-            cpu.Needs(*needed, dtype=dtype.newbyteorder("=")), order=options.order,
-            affine=points is not grid, threads=options.threads,
-        )  # fmt: skip
-        by_points = None if gradients.grid is None else converted(gradients.grid, dtype_of_points)
-        return gradients.image, by_points
+            plan, samples, needs, order=options.order, affine=affine, threads=options.threads
+        )
+        return gradients.image, in_type_of(points, gradients.grid)
 
     def averages(self, arrays: Sequence[Array], options: Options, bare: bool) -> bool:
         """Whether the kernels average."""
@@ -324,40 +310,31 @@ class NumPy(Backend):
         result = empty(plan.shape, plan.dtype, last)
         shares = empty(plan.shape, plan.real, last) if averaging.shares else None
         if result.size:
-            fill = fill_of(options, plan) if options.fill_value else None
-            cpu, given = on_cpu(), weights[0] if weights else None
-            samples = cpu.Samples(image, points, result, given, shares, fill)
+            cpu, weight = on_cpu(), weights[0] if weights else None
+            samples = cpu.Samples(image, points, result, weight, shares, fill_of(options, plan))
             doubtful = cpu.average(plan, samples, averaging, out is not None, options.threads)
         return result, shares, doubtful
 
     def average_backward(
         self, values: Array, arrays: Sequence[Array], options: Options, averaging: Averaging,
-        needed: tuple[bool, bool, bool], out: Shape | None,
-    ) -> tuple[Array | None, Array | None, Array | None, bool]:  # fmt: skip
+        needed: Needed, out: Shape | None,
+    ) -> tuple[Gradients, bool]:  # fmt: skip
         """Compute the gradients of means in one sweep."""
         image, points, *weights = arrays
         plan: Plan = options.plan
-        cpu, given = on_cpu(), weights[0] if weights else None
-        fill = fill_of(options, plan) if options.fill_value else None
-        samples = cpu.Samples(image, points, values, given, fill=fill)
-        needs = cpu.Needs(*needed, dtype=image.dtype.newbyteorder("="))
-        affine = out is not None
-        gradients = cpu.average_backward(plan, samples, averaging, needs, affine, options.threads)
-        by_points = gradients.grid
-        if by_points is not None:
-            by_points = converted(by_points, points.dtype.newbyteorder("="))
-        return gradients.image, by_points, gradients.weights, gradients.doubtful
+        cpu, weight = on_cpu(), weights[0] if weights else None
+        samples = cpu.Samples(image, points, values, weight, fill=fill_of(options, plan))
+        needs, affine = cpu.Needs(*needed, dtype=image.dtype.newbyteorder("=")), out is not None
+        sums = cpu.average_backward(plan, samples, averaging, needs, affine, options.threads)
+        return (sums.image, in_type_of(points, sums.grid), sums.weights), sums.doubtful
 
     def prefilter(
-        self, image: Array, order: int, boundaries: Sequence[str], axes: Sequence[int],
-        align_corners: bool, adjoint: bool, threads: int | None,
+        self, image: Array, order: int, extended: Sequence[str], axes: Sequence[int], adjoint: bool,
+        threads: int | None,
     ) -> Array:  # fmt: skip
         """Compute B-spline coefficients, or the transpose."""
         check_image_type(image.dtype)
-        extended = (
-            [extension(boundary, align_corners) for boundary in boundaries] if order > 1 else []
-        )
-        real = real_type(image.dtype)
+        real = resizing.real_type(image.dtype)
         dtype = np.dtype(f"c{2 * real.itemsize}") if image.dtype.kind == "c" else real
         result: Array = np.empty_like(image, dtype, subok=False)
         coefficients(image, order, extended, axes, result, adjoint=adjoint, threads=threads)
@@ -370,18 +347,7 @@ class NumPy(Backend):
         check_extent("the result", shape, dtype.itemsize)
         result = empty(shape, dtype, options.channel_axis == -1)
         if result.size:
-            inputs, outputs = image.shape[2:], options.size
-            if transposed:
-                inputs, outputs = outputs, inputs
-            maps = tables.axis_maps(
-                inputs, outputs, options.methods, options.align_corners,
-                options.antialias, options.scales, transposed,
-            )  # fmt: skip
-            if tables.votes(options.methods):
-                of_labels().resize(maps, image, result, options.threads)
-            else:
-                real = real_type(image.dtype)
-                of_resizing().resize(maps, image, result, real, options.threads, options.rounding)
+            resizing.resize(image, result, options, transposed)
         return result
 
 
@@ -395,20 +361,6 @@ BACKEND = NumPy()
 def name_of(dtype: DType) -> str:
     """The name of a dtype, regardless of its byte order."""
     return type_name(dtype)
-
-
-@functools.lru_cache
-def real_type(dtype: DType) -> DType:
-    """The dtype in which sums over an image are computed; an error if it is not supported."""
-    check_image_type(dtype)
-    return np.dtype(np.float64 if type_name(dtype) in WIDE_TYPES else np.float32)
-
-
-def zeros(shape: Sequence[int], dtype: DType, last: bool) -> Array:
-    """Allocate an array like `empty`, filled with zeros, which the system can provide cheaply."""
-    if not last:
-        return np.zeros(shape, dtype)
-    return channels_second(np.zeros((shape[0], *shape[2:], shape[1]), dtype))
 
 
 def check_output(out: Any, shape: Shape, image: Array, grid: Array) -> None:

@@ -9,7 +9,7 @@ from gridsample.backends import Backend
 from gridsample.cameras.arrays import Array
 
 # The sampled features of a view, (N, C, planes, H, W), and its mask, (N, 1, planes, H, W), which is
-# None for reductions that need none.
+# None for reductions that do not need it.
 View = tuple[Array, Array | None]
 
 

@@ -6,21 +6,44 @@ line is filtered together with so many pixels on either side that what is left o
 rounding of sums: 24 to 64 pixels in float64, and 12 to 31 in float32, for
 orders 2 to 7.  At the ends of the line, the
 boundary is that of the whole line, and exact.
+
+The coefficients of a box of an image are computed from the box and the pixels around it, one axis
+after the other (`coefficients_of`).  No filtered image is kept: what blocks have in common is
+filtered again for each.
 """
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from gridsample.chunked.regions import Intervals
+from gridsample.chunked.regions import Intervals, Region, Sampling, merged
 from gridsample.definitions.axis import WRAP
-from gridsample.definitions.plan import BOUNDARIES
-from gridsample.definitions.splines import decay
+from gridsample.definitions.options import fill_numbers
+from gridsample.definitions.plan import BOUNDARIES, WIDE_TYPES
+from gridsample.definitions.splines import decay, extension
 from gridsample.ops.filtering import spline_filter
 
 Array = np.ndarray[Any, Any]
+
+
+class Line(NamedTuple):
+    """How an axis is filtered.
+
+    Attributes:
+        axis: the axis of the array.
+        order: the order of the spline, at least 2.
+        boundary: the boundary of the filter.
+        fill: the value outside, under "constant"; it broadcasts to the array.
+    """
+
+    axis: int
+    order: int
+    boundary: str
+    fill: Any = 0
 
 
 class Part(NamedTuple):
@@ -88,3 +111,106 @@ def filter_part(
     result = spline_filter(lines, order, boundary, axes=axis, **options)
     kept: Array = result[(slice(None),) * axis + (part.keep,)]
     return kept + fill if np.any(fill) else kept
+
+
+# Images -------------------------------------------------------------------------------------------
+
+
+def lines_of(call: Sampling, axes: Sequence[int], fill: Any = 0) -> tuple[Line, ...]:
+    """Return how the axes of an image are filtered for a call, in the order in which that is done.
+
+    Args:
+        call: the call.
+        axes: the spatial axes of the array.
+        fill: the fill value, which broadcasts to the array; see `fill_of`.
+    """
+    options = call.options
+    if not options.prefilter:
+        return ()
+    lines = [
+        Line(axes[-1 - a], order, extension(name, options.align_corners),
+             fill if BOUNDARIES[name].filled else 0)
+        for a, (order, name) in enumerate(zip(options.splines(), options.padding_mode, strict=True))
+        if order > 1
+    ]  # fmt: skip
+    # What a fill value adds is constant along the other axes once these are filtered.
+    return tuple(sorted(lines, key=lambda line: bool(np.any(line.fill))))
+
+
+def fill_of(call: Sampling, image: np.dtype[Any], channels: int, rank: int) -> Any:
+    """Return the finite part of a call's fill value, with ``rank`` axes after the channels'."""
+    value = call.keywords.get("fill_value", 0)
+    if not np.any(value):
+        return 0
+    numbers = fill_numbers(call.options._replace(fill_value=value), True, image, channels)
+    fill = np.array(numbers, coefficient_type(image, wide=True))
+    return np.where(np.isfinite(fill), fill, 0).reshape(-1, *(1,) * rank)
+
+
+def coefficient_type(image: np.dtype[Any], wide: bool = False) -> np.dtype[Any]:
+    """Return the dtype of an image's coefficients, of float64 for a ``wide`` grid."""
+    wide = wide or image.name in WIDE_TYPES
+    if image.kind == "c":
+        return np.dtype(np.complex128 if wide else np.complex64)
+    return np.dtype(np.float64 if wide else np.float32)
+
+
+def part_along(line: Line, start: int, stop: int, size: int, dtype: np.dtype[Any]) -> Part:
+    """Return the pixels with which a part of a line is filtered, for coefficients of a dtype."""
+    return part_of_line(start, stop, size, line.order, line.boundary, np.finfo(dtype).dtype)
+
+
+def region_around(
+    region: Region, lines: Sequence[Line], shape: Sequence[int], dtype: np.dtype[Any], lead: int
+) -> Region:
+    """Return the pixels from which the coefficients of a region are computed.
+
+    Args:
+        region: the region of the image's spatial axes.
+        lines: how the axes are filtered.
+        shape: the spatial shape.
+        dtype: the dtype of the coefficients.
+        lead: the axis of the array that is the first spatial one.
+    """
+    axes = list(region.axes)
+    for line in lines:
+        k = line.axis - lead
+        parts = [part_along(line, *ends, shape[k], dtype) for ends in axes[k]]
+        axes[k] = merged([piece for part in parts for piece in part.pieces])
+    return Region(tuple(axes))
+
+
+def coefficients_of(
+    read: Callable[[tuple[slice, ...], Array], None],
+    box: Sequence[slice],
+    lines: Sequence[Line],
+    shape: Sequence[int],
+    dtype: np.dtype[Any],
+) -> Array:
+    """Compute the coefficients of a box of an image.
+
+    Args:
+        read: stores the pixels of a box in an array.
+        box: the slices of all axes.
+        lines: how axes are filtered.
+        shape: the shape of the image.
+        dtype: the dtype of the coefficients.
+    """
+    pieces: list[Intervals] = [((part.start, part.stop),) for part in box]
+    parts = [
+        part_along(line, box[line.axis].start, box[line.axis].stop, shape[line.axis], dtype)
+        for line in lines
+    ]
+    for line, part in zip(lines, parts, strict=True):
+        pieces[line.axis] = part.pieces
+    offsets = [np.cumsum([0, *(stop - start for start, stop in each)]) for each in pieces]
+    values = np.empty([int(ends[-1]) for ends in offsets], dtype)
+    for place in itertools.product(*(range(len(each)) for each in pieces)):
+        target = tuple(slice(ends[k], ends[k + 1]) for k, ends in zip(place, offsets, strict=True))
+        pixels = tuple(slice(*each[k]) for k, each in zip(place, pieces, strict=True))
+        read(pixels, values[target])
+    for line, part in zip(lines, parts, strict=True):
+        values = filter_part(
+            values, part, line.axis, line.order, line.boundary, line.fill, threads=1
+        )
+    return values

@@ -9,6 +9,7 @@ large as the greatest offset, but the system provides only those pages that are 
 
 from __future__ import annotations
 
+import contextlib
 import math
 import mmap
 import sys
@@ -89,8 +90,11 @@ def zeros(count: int, dtype: np.dtype[Any]) -> Array:
     size = count * dtype.itemsize
     if size < LARGE or sys.platform != "linux":
         return np.zeros(count, dtype)
-    flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | MAP_NORESERVE
-    return np.frombuffer(mmap.mmap(-1, size, flags), dtype, count)
+    memory = mmap.mmap(-1, size, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | MAP_NORESERVE)
+    # Pages of 4 KB would take several times as long to provide as the pixels to copy.
+    with contextlib.suppress(OSError):
+        memory.madvise(mmap.MADV_HUGEPAGE)
+    return np.frombuffer(memory, dtype, count)
 
 
 def whole_region(spatial: Sequence[int]) -> Region:

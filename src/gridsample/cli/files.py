@@ -135,7 +135,8 @@ def _resized_bands(
     arguments: argparse.Namespace, hint: LabelHint, page: io.Page, size: tuple[int, ...]
 ) -> Iterator[NDArray[Any]]:
     """The rows of a page's new pixels; options are checked now, pixels read when asked for."""
-    from gridsample.ops.resizing import plan_resizing, resize_rows
+    from gridsample.ops.resized_parts import resize_rows
+    from gridsample.ops.resizing import plan_resizing
 
     image, method_options = page.image, (arguments.mode, arguments.align_corners)
     shape, size = image.array.shape, size[::-1]

@@ -6,14 +6,18 @@ of the same call in memory; splines that are filtered in chunks are within 1e-15
 the image, in float64.  See `gridsample.help("dask")`.
 """
 
-from gridsample.dask.grids import coordinate_bounds, grid_sample, map_coordinates
-from gridsample.dask.maps import affine_sample, affine_transform, resample
-from gridsample.dask.resizing import interpolate, zoom
+from gridsample.dask.grids import coordinate_bounds, grid_sample
+from gridsample.dask.maps import affine_sample
+from gridsample.dask.resizing import interpolate
 from gridsample.dask.sampling import Points
+from gridsample.dask.scipys import affine_transform, map_coordinates, zoom
 from gridsample.dask.splatting import splat
 from gridsample.dask.splines import spline_filter
+from gridsample.dask.storing import store
+from gridsample.dask.world import BoundedTransform, resample
 
 __all__ = [
+    "BoundedTransform",
     "Points",
     "affine_sample",
     "affine_transform",
@@ -24,5 +28,6 @@ __all__ = [
     "resample",
     "splat",
     "spline_filter",
+    "store",
     "zoom",
 ]

@@ -6,7 +6,7 @@ import itertools
 import operator
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import dask.array as da
 import numpy as np
@@ -41,6 +41,11 @@ class Source:
         return cls(chunks, tuple(starts_of(sizes) for sizes in chunks), channel_axis)
 
     @property
+    def lead(self) -> int:
+        """The first spatial axis."""
+        return 1 if self.channel_axis == -1 else 2
+
+    @property
     def shape(self) -> Shape:
         """The spatial shape."""
         return tuple(sum(sizes) for sizes in self.chunks)
@@ -53,6 +58,17 @@ class Source:
             for place in region.chunks(self.chunks)
         ]
 
+    def held(self, region: Region, chunks: Sequence[Array]) -> Held:
+        """Return the chunks that overlap a region, as a task has them."""
+        return Held(self, dict(zip(region.chunks(self.chunks), chunks, strict=True)))
+
+    def window(self, region: Region, lead: tuple[int, int], dtype: Any) -> Window:
+        """Return a window with room for a region, for chunks with these N and C."""
+        items, channels = lead
+        last = self.channel_axis == -1
+        shape = (items, *self.shape, channels) if last else (items, channels, *self.shape)
+        return Window(region, shape, dtype, self.channel_axis)
+
     def read(
         self, region: Region, chunks: Sequence[Array], lead: tuple[int, int], dtype: Any
     ) -> Window:
@@ -64,36 +80,43 @@ class Source:
             lead: N and C of the chunks.
             dtype: the dtype if there are none.
         """
-        items, channels = lead
-        last = self.channel_axis == -1
-        shape = (items, *self.shape, channels) if last else (items, channels, *self.shape)
-        window = Window(region, shape, chunks[0].dtype if chunks else dtype, self.channel_axis)
-        for place, chunk in zip(region.chunks(self.chunks), chunks, strict=True):
-            firsts = [starts[k] for starts, k in zip(self.starts, place, strict=True)]
-            sizes = [sizes[k] for sizes, k in zip(self.chunks, place, strict=True)]
-            for box in region.boxes():
-                here, there = common_part(box, firsts, sizes)
-                if all(part.start < part.stop for part in here):
-                    window.write(here, chunk[window.at(there)])
+        window = self.window(region, lead, chunks[0].dtype if chunks else dtype)
+        held = self.held(region, chunks)
+        for box in region.boxes():
+            place = window.at(box)
+            held.read(place, window.array[place])
         return window
+
+
+class Held(NamedTuple):
+    """Chunks of an array.
+
+    Attributes:
+        source: how the array is divided.
+        chunks: the chunks, by their places along the spatial axes.
+    """
+
+    source: Source
+    chunks: dict[Shape, Array]
+
+    def read(self, box: tuple[slice, ...], out: Array) -> None:
+        """Store the pixels of a box, of all axes, in an array."""
+        source = self.source
+        axes = range(source.lead, source.lead + len(source.chunks))
+        region = Region(tuple([((box[k].start, box[k].stop),) for k in axes]))
+        for place in region.chunks(source.chunks):
+            here, there = [slice(None)] * out.ndim, [slice(None)] * out.ndim
+            for k, n, starts, sizes in zip(axes, place, source.starts, source.chunks, strict=True):
+                first = max(box[k].start, starts[n])
+                final = min(box[k].stop, starts[n] + sizes[n])
+                here[k] = slice(first - box[k].start, final - box[k].start)
+                there[k] = slice(first - starts[n], final - starts[n])
+            out[tuple(here)] = self.chunks[place][tuple(there)]
 
 
 def starts_of(sizes: Sequence[int]) -> tuple[int, ...]:
     """Return where chunks of these sizes begin."""
     return (*itertools.accumulate(sizes[:-1], initial=0),)
-
-
-def common_part(box: Block, firsts: Sequence[int], sizes: Sequence[int]) -> tuple[Block, Block]:
-    """Return what a box and a chunk have in common: as a part of the image, and of the chunk."""
-    here = [
-        slice(max(part.start, first), min(part.stop, first + n))
-        for part, first, n in zip(box, firsts, sizes, strict=True)
-    ]
-    there = [
-        slice(part.start - first, part.stop - first)
-        for part, first in zip(here, firsts, strict=True)
-    ]
-    return tuple(here), tuple(there)
 
 
 def parts_of(sizes: Sequence[int]) -> list[slice]:

@@ -20,10 +20,10 @@ from gridsample.chunked.regions import (
     real_type,
     sampling_of,
 )
+from gridsample.chunked.splines import Line
 from gridsample.dask.graphs import Chunks, Source, array_of_tasks, as_dask, blocks_of, chunks_for
-from gridsample.dask.maps import scipy_source
 from gridsample.dask.sampling import Call, Points, dry_run, held, sampled
-from gridsample.dask.splines import coefficients
+from gridsample.dask.splines import image_lines
 from gridsample.definitions.plan import Mode, Shape
 
 
@@ -103,14 +103,21 @@ def at_grid(
     chunks: Any,
     size: Sequence[int] | None = None,
     weights: Any = None,
-    source: Any = None,
+    lines: tuple[Line, ...] = (),
+    real: Any = np.float32,
     **keywords: Any,
 ) -> Any:
-    """Make the array of `grid_sample`; ``source`` are coefficients of the image."""
+    """Make the array of `grid_sample`.
+
+    Args:
+        image, grid, coords, bounds, chunks, size, weights, keywords: as in `grid_sample`.
+        lines: how the image is filtered although the mode needs no filter.
+        real: the least dtype of the coordinates of a `Points`.
+    """
     last = -1 if keywords.get("channel_axis", 1) == -1 else 1
     points, grid = (grid, None) if isinstance(grid, Points) else (None, grid)
     if points is not None:
-        out, items, kind = out_of_points(size), 1, real_type(image.dtype, np.dtype(np.float32))
+        out, items, kind = out_of_points(size), 1, real_type(image.dtype, np.dtype(real))
     else:
         out, items, kind = tuple(grid.shape[1:-1]), grid.shape[0], np.dtype(grid.dtype)
         if kind.kind in "iu":
@@ -137,12 +144,10 @@ def at_grid(
         sampling, Source.of(image, last), image.dtype, kind, points,
         grid=None if grid is None else Source.of(grid, -1),
         weights=None if shares is None else Source.of(shares, last),
+        lines=lines or image_lines(sampling, image),
     )  # fmt: skip
     dry_run(call, image.shape[last], items)
-    source = image if source is None else source
-    if sampling.options.prefilter:
-        source = coefficients(image, sampling, kind == np.float64)
-    return sampled(source, call, outs, limits, items, grid, shares)
+    return sampled(image, call, outs, limits, items, grid, shares)
 
 
 def out_of_points(size: Any) -> Shape:
@@ -266,64 +271,3 @@ def as_points(coordinates: Any) -> Any:
     """Return the coordinates of `map_coordinates`, (D, *out), as a grid (1, *out, D)."""
     xp = da if isinstance(coordinates, da.Array) else np
     return xp.moveaxis(coordinates[::-1], 0, -1)[np.newaxis].astype(np.float64)
-
-
-def map_coordinates(
-    image: Any,
-    coordinates: Any,
-    order: int = 1,
-    mode: str = "constant",
-    cval: float = 0.0,
-    prefilter: bool = True,
-    *,
-    bounds: Any = None,
-    chunks: Any = None,
-    threads: int | None = 1,
-) -> Any:
-    """Sample a chunked image at coordinates, like `dask_image.ndinterp.map_coordinates`.
-
-    The results are those of `gridsample.ndimage.map_coordinates`; see `affine_transform` about
-    splines.
-
-    Args:
-        image: an array of 1 to 3 axes: a dask array, or an array with chunks.
-        coordinates: (D, *out), in pixels and in the order of the array's axes: an array, or a dask
-            array, which need not fit in memory.
-        order, mode, cval, prefilter: as in `affine_transform`.
-        bounds: for a dask array, the result of ``coordinate_bounds(coordinates, axis=0)``.
-        chunks: the chunks of ``out``, as in `grid_sample`.
-        threads: the maximum number of threads of each task.
-
-    Returns:
-        A dask array of shape ``out``, with the image's dtype.
-
-    Raises:
-        RuntimeError: an order or a mode is unknown.
-        ValueError: shapes do not match, bounds are missing, or the mode is "wrap".
-
-    Example:
-        >>> import dask.array as da, gridsample.dask
-        >>> image = da.arange(12.0, chunks=12).reshape(4, 3).rechunk(2)
-        >>> gridsample.dask.map_coordinates(image, [[0.5, 2], [0.5, 1]]).compute()
-        array([2., 7.])
-    """
-    array = as_dask(image, "image")
-    if not isinstance(coordinates, da.Array):
-        coordinates = np.asarray(coordinates)
-    if coordinates.shape[0] != array.ndim:
-        raise ValueError(
-            f"coordinates must have {array.ndim} entries along the first axis, one for each axis "
-            f"of the image, got shape {coordinates.shape}"
-        )
-    source = scipy_source(array, order, mode, cval, prefilter)
-    limits = bounds
-    if source.pad and bounds is not None:
-        limits = np.asarray(bounds, np.float64) + source.pad
-    lazy = isinstance(coordinates, da.Array)
-    if chunks is None and not lazy and coordinates.ndim - 1 == array.ndim:
-        chunks = chunks_for(None, coordinates.shape[1:], array.chunks, array.dtype)
-    result = at_grid(
-        source.pixels, as_points(coordinates) + source.pad, "pixel", limits, chunks,
-        source=source.coefficients, threads=threads, **source.options,
-    )  # fmt: skip
-    return result[0, 0]

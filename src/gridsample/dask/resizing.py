@@ -6,8 +6,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from gridsample.chunked.regions import Array, Block, Region
 from gridsample.dask.graphs import (
     Source,
@@ -17,17 +15,10 @@ from gridsample.dask.graphs import (
     chunks_for,
     parts_of,
 )
-from gridsample.dask.maps import affine_transform
 from gridsample.definitions.options import Resizing
 from gridsample.definitions.plan import Mode, Shape
-from gridsample.ops.resizing import (
-    Factor,
-    check_image,
-    check_types,
-    plan_resizing,
-    resize_block,
-    windows_of,
-)
+from gridsample.ops.resized_parts import resize_block, windows_of
+from gridsample.ops.resizing import Factor, check_image, check_types, plan_resizing
 
 
 def interpolate(
@@ -126,50 +117,3 @@ def resize_chunk(call: Call, need: Need, chunks: Sequence[Array]) -> Array:
     held = call.source.read(need.region, chunks, chunks[0].shape[:2], chunks[0].dtype)
     pixels = held.array[held.at(tuple([window.inputs for window in windows]))]
     return resize_block(pixels, windows, call.resizing, spatial)
-
-
-def zoom(
-    image: Any,
-    zoom: float | Sequence[float],
-    order: int = 1,
-    mode: str = "constant",
-    cval: float = 0.0,
-    prefilter: bool = True,
-    *,
-    grid_mode: bool = False,
-    output_chunks: Any = None,
-    threads: int | None = 1,
-) -> Any:
-    """Enlarge or shrink a chunked image by a factor, like `scipy.ndimage.zoom`.
-
-    Args:
-        image: an array of 1 to 3 axes: a dask array, or an array with chunks.
-        zoom: the factor, or one per axis; sizes are rounded.
-        order, mode, cval, prefilter, threads: as in `affine_transform`.
-        grid_mode: whether the outer edges of the image stay in place, rather than the centres of
-            the corner pixels.
-        output_chunks: the chunks of the output; None for the size of the image's.
-
-    Returns:
-        A dask array with the image's dtype.
-
-    Raises:
-        RuntimeError, ValueError: as in `affine_transform`.
-
-    Example:
-        >>> import dask.array as da, gridsample.dask
-        >>> gridsample.dask.zoom(da.from_array([0.0, 2.0, 4.0], chunks=2), 5 / 3).compute()
-        array([0., 1., 2., 3., 4.])
-    """
-    array = as_dask(image, "image")
-    factors = np.broadcast_to(np.asarray(zoom, np.float64), (array.ndim,))
-    shape = tuple([round(n * z) for n, z in zip(array.shape, factors.tolist(), strict=True)])
-    steps, shifts = [], []
-    for n, m in zip(array.shape, shape, strict=True):
-        step = n / m if grid_mode else (n - 1) / (m - 1) if m > 1 else 1.0
-        steps.append(step)
-        shifts.append((step - 1) / 2 if grid_mode else 0.0)
-    return affine_transform(
-        array, steps, shifts, shape, order, output_chunks,
-        mode=mode, cval=cval, prefilter=prefilter, threads=threads,
-    )  # fmt: skip

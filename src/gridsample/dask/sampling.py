@@ -27,6 +27,8 @@ from gridsample.chunked.regions import (
     real_type,
     region_of,
 )
+from gridsample.chunked.splines import Line, coefficient_type, coefficients_of, region_around
+from gridsample.chunked.windows import Window
 from gridsample.dask.graphs import Chunks, Source, array_of_tasks, blocks_of, entry, parts_of
 from gridsample.definitions.plan import Shape
 
@@ -59,6 +61,7 @@ class Call:
         points: maps (N, D, D + 1), a `Points`, or None for a grid that is divided, too.
         grid: how the grid is divided; its last axis are channels.
         weights: how the weights of pixels are divided.
+        lines: how the image is filtered before it is sampled.
     """
 
     sampling: Sampling
@@ -68,6 +71,19 @@ class Call:
     points: Any = None
     grid: Source | None = None
     weights: Source | None = None
+    lines: tuple[Line, ...] = ()
+
+    @property
+    def wide(self) -> np.dtype[Any]:
+        """The dtype of coefficients."""
+        return coefficient_type(self.dtype, self.coordinates == np.float64)
+
+    def reads(self, region: Region) -> Region:
+        """Return the pixels that are read for a region, more than that if these are filtered."""
+        if not self.lines or not all(region.axes):
+            return region
+        shape, lead = self.source.shape, self.source.lead
+        return region_around(region, self.lines, shape, self.wide, lead)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +110,7 @@ def compute(
 ) -> Any:
     """Compute one chunk of a result; what a task runs."""
     sampling, region = call.sampling, need.region
-    window = call.source.read(region, image, need.lead, call.dtype)
+    window = read(call, need, image)
     others: dict[str, Any] = {"dtype": call.dtype}
     if call.weights is not None:
         lead = weights[0].shape[0], weights[0].shape[-1 if sampling.options.channels_last() else 1]
@@ -107,6 +123,20 @@ def compute(
         evaluated(call, wide, need) if call.grid is None else held(call, wide, grid)[need.items]
     )
     return sample_grid(sampling, window, points, need.block, **others)
+
+
+def read(call: Call, need: Need, image: Sequence[Array]) -> Window:
+    """Return a window with the pixels of a task's region, or with their coefficients."""
+    if not call.lines or not image:
+        return call.source.read(need.region, image, need.lead, call.dtype)
+    window = call.source.window(need.region, need.lead, call.wide)
+    pixels = call.source.held(call.reads(need.region), image)
+    shape, lead = window.array.shape, call.source.lead
+    for box in need.region.boxes():
+        whole = [slice(0, n) for n in shape]
+        whole[lead : lead + len(box)] = box
+        window.write(box, coefficients_of(pixels.read, whole, call.lines, shape, call.wide))
+    return window
 
 
 def held(call: Call, wide: Block, chunks: Sequence[Array]) -> Array:
@@ -155,7 +185,7 @@ def sampled(
     """Make the array of a call, or a tuple of arrays.
 
     Args:
-        image: the image, or its coefficients, a dask array.
+        image: the image, a dask array.
         call: what all tasks share.
         chunks: the chunks of the result, without N and C.
         bounds: returns the bounds of a chunk, given its index, its points, and the items.
@@ -187,7 +217,7 @@ def sampled(
                 stated = limits if isinstance(call.points, Points) else None
                 for c, size in enumerate(image.chunks[channel_axis]):
                     need = Need(block, region, (image.chunks[0][n], size), own, stated)
-                    pixels = keys(image, call.source, region, n, c)
+                    pixels = keys(image, call.source, call.reads(region), n, c)
                     shares = []
                     if weights is not None and call.weights is not None:
                         shares = keys(weights, call.weights, some(region), n, c)

@@ -9,10 +9,17 @@ from typing import Any
 import numpy as np
 
 from gridsample.chunked.regions import Array, Sampling, overlapping
-from gridsample.chunked.splines import Part, filter_part, part_of_line
+from gridsample.chunked.splines import (
+    Line,
+    Part,
+    coefficient_type,
+    fill_of,
+    filter_part,
+    lines_of,
+    part_along,
+)
 from gridsample.dask.graphs import array_of_tasks, as_dask, blocks_of, starts_of
-from gridsample.definitions.options import fill_numbers
-from gridsample.definitions.plan import BOUNDARIES, WIDE_TYPES, Shape, check_flag
+from gridsample.definitions.plan import Shape, check_flag
 from gridsample.definitions.splines import extension
 from gridsample.ops.filtering import check_axes, check_names, check_order
 
@@ -56,90 +63,44 @@ def spline_filter(
     if check_order(order) < 2:
         return image
     names = [extension(name, corners) for name in check_names(boundary, chosen)]
-    return filtered(image, order, names, chosen, type_of_coefficients(image.dtype))
-
-
-def filtered(
-    image: Any, order: int, boundaries: Sequence[str], axes: Sequence[int], dtype: Any
-) -> Any:
-    """Filter a dask array along some axes."""
-    for axis, boundary in zip(axes, boundaries, strict=True):
-        image = filtered_along(image, Line(axis, order, boundary, dtype))
+    dtype = coefficient_type(image.dtype)
+    for axis, name in zip(chosen, names, strict=True):
+        image = filtered_along(image, Line(axis, order, name), dtype)
     return image
 
 
-def type_of_coefficients(image: Any, wide: bool = False) -> np.dtype[Any]:
-    """Return the dtype of an image's coefficients, of float64 for a ``wide`` grid."""
-    wide = wide or image.name in WIDE_TYPES
-    if image.kind == "c":
-        return np.dtype(np.complex128 if wide else np.complex64)
-    return np.dtype(np.float64 if wide else np.float32)
-
-
-def coefficients(image: Any, sampling: Sampling, wide: bool) -> Any:
-    """Return the coefficients that a call samples, given the image (N, C, *spatial)."""
-    options, last = sampling.options, sampling.options.channels_last()
-    dtype, rank = type_of_coefficients(image.dtype, wide), len(sampling.spatial)
-    fill: Any = 0
-    if np.any(sampling.keywords.get("fill_value", 0)):
-        channels = image.shape[-1 if last else 1]
-        numbers = fill_numbers(
-            options._replace(fill_value=sampling.keywords["fill_value"]),
-            True,
-            image.dtype,
-            channels,
-        )
-        fill = np.array(numbers, dtype)
-        fill = np.where(np.isfinite(fill), fill, 0)
-        fill = fill if last else fill.reshape(-1, *(1,) * rank)
-    lines = [
-        Line(
-            axis=(1 if last else 2) + rank - 1 - a,
-            order=order,
-            boundary=extension(name, options.align_corners),
-            dtype=dtype,
-            fill=fill if BOUNDARIES[name].filled else 0,
-        )
-        for a, (order, name) in enumerate(zip(options.splines(), options.padding_mode, strict=True))
-        if order > 1
-    ]
-    # What a fill value adds is constant along the other axes once these are filtered.
-    for line in sorted(lines, key=lambda line: bool(np.any(line.fill))):
-        image = filtered_along(image, line)
-    return image
+def image_lines(sampling: Sampling, image: Any) -> tuple[Line, ...]:
+    """Return how an image (N, C, *spatial) or (N, *spatial, C) is filtered for a call."""
+    last, rank = sampling.options.channels_last(), len(sampling.spatial)
+    fill = 0
+    if sampling.options.prefilter:
+        fill = fill_of(sampling, image.dtype, image.shape[-1 if last else 1], 0 if last else rank)
+    first = 1 if last else 2
+    return lines_of(sampling, range(first, first + rank), fill)
 
 
 @dataclass(frozen=True)
-class Line:
-    """How an axis is filtered.
+class Call:
+    """What all tasks of a call share.
 
     Attributes:
-        axis: the axis.
-        order: the order of the spline.
-        boundary: the boundary of the filter.
+        line: how the axis is filtered.
         dtype: the dtype of the coefficients.
-        fill: what is outside, under "constant".
-        chunks: the sizes of the chunks.
+        chunks: the sizes of the chunks along the axis.
     """
 
-    axis: int
-    order: int
-    boundary: str
+    line: Line
     dtype: np.dtype[Any]
-    fill: Any = 0
-    chunks: tuple[int, ...] = ()
+    chunks: tuple[int, ...]
 
 
-def filtered_along(image: Any, line: Line) -> Any:
+def filtered_along(image: Any, line: Line, dtype: np.dtype[Any]) -> Any:
     """Filter a dask array along one axis."""
-    axis, real = line.axis, np.finfo(line.dtype).dtype
-    sizes = image.chunks[axis]
-    line = Line(axis, line.order, line.boundary, line.dtype, line.fill, sizes)
+    axis, sizes = line.axis, image.chunks[line.axis]
 
     def tasks(common: str) -> Iterator[tuple[Shape, Any]]:
         for place, block in blocks_of(image.chunks):
-            ends = block[axis].start, block[axis].stop
-            part = part_of_line(*ends, sum(sizes), line.order, line.boundary, real)
+            part = part_along(line, block[axis].start, block[axis].stop, sum(sizes), dtype)
             keys = [
                 (image.name, *place[:axis], k, *place[axis + 1 :])
                 for piece in part.pieces
@@ -147,7 +108,8 @@ def filtered_along(image: Any, line: Line) -> Any:
             ]
             yield place, (filter_chunk, common, Need(part), keys)
 
-    return array_of_tasks("spline-filter", line, tasks, image.chunks, line.dtype, [image])
+    call = Call(line, dtype, sizes)
+    return array_of_tasks("spline-filter", call, tasks, image.chunks, dtype, [image])
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,14 +119,13 @@ class Need:
     part: Part
 
 
-def filter_chunk(line: Line, need: Need, chunks: Sequence[Array]) -> Array:
+def filter_chunk(call: Call, need: Need, chunks: Sequence[Array]) -> Array:
     """Filter one chunk, given those that its part overlaps; what a task runs."""
-    starts, pixels, chunk = starts_of(line.chunks), list[Array](), iter(chunks)
+    line, sizes = call.line, call.chunks
+    starts, pixels, chunk = starts_of(sizes), list[Array](), iter(chunks)
     for start, stop in need.part.pieces:
-        for k in overlapping(((start, stop),), line.chunks):
-            part = slice(max(start - starts[k], 0), min(stop - starts[k], line.chunks[k]))
+        for k in overlapping(((start, stop),), sizes):
+            part = slice(max(start - starts[k], 0), min(stop - starts[k], sizes[k]))
             pixels.append(next(chunk)[(slice(None),) * line.axis + (part,)])
-    joined = np.concatenate(pixels, line.axis, dtype=line.dtype, casting="unsafe")
-    return filter_part(
-        joined, need.part, line.axis, line.order, line.boundary, line.fill, threads=1
-    )
+    joined = np.concatenate(pixels, line.axis, dtype=call.dtype, casting="unsafe")
+    return filter_part(joined, need.part, line.axis, line.order, line.boundary, threads=1)

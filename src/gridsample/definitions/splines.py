@@ -62,9 +62,9 @@ def extension(boundary: str, align_corners: bool) -> str:
 
 
 def recursive(extended: str) -> str:
-    """The boundary whose recursion is used: where there is none, one with equal pixels outside.
+    """The boundary whose recursion is used; if a boundary has none, that of a similar boundary.
 
-    The fewer pixels outside differ, the fewer entries must be corrected.
+    The fewer pixels outside differ between the two, the fewer entries must be corrected.
     """
     if extended in RECURSIVE:
         return extended

@@ -19,6 +19,7 @@ from gridsample.definitions.axis import split, weight
 from gridsample.definitions.bands import KEPT, Band, chosen, collect
 from gridsample.definitions.caches import cached_by_size, cached_property
 from gridsample.definitions.methods import AREA, NEAREST, NEAREST_EXACT, Method
+from gridsample.definitions.options import Resizing
 from gridsample.definitions.plan import BOUNDARIES
 from gridsample.definitions.splines import Prefilter, reach
 from gridsample.definitions.weights import lanczos_taps
@@ -337,20 +338,21 @@ def prefilter_of(method: Method, n: int, align_corners: bool) -> Prefilter | Non
 # All axes -----------------------------------------------------------------------------------------
 
 
-def axis_maps(
-    inputs: Sequence[int],
-    outputs: Sequence[int],
-    methods: Sequence[Method | Zoom],
-    align_corners: bool,
-    antialias: bool,
-    scales: Sequence[float],
-    transposed: bool = False,
-) -> list[AxisMap]:
-    """Compute the matrices of some axes, or their transposes, which map outputs to inputs."""
+def axes_of(spatial: Sequence[int], resizing: Resizing, transposed: bool = False) -> list[Axis]:
+    """Return the axes of an image to resize, or to which the adjoint is applied."""
+    ends = (resizing.size, spatial) if transposed else (spatial, resizing.size)
+    aligned, antialias = resizing.align_corners, resizing.antialias
     return [
-        axis_map(Axis(n, m, method, align_corners and aligns(method), antialias, scale), transposed)
-        for n, m, method, scale in zip(inputs, outputs, methods, scales, strict=True)
+        Axis(n, m, method, aligned and aligns(method), antialias, scale)
+        for n, m, method, scale in zip(*ends, resizing.methods, resizing.scales, strict=True)
     ]
+
+
+def axis_maps(
+    spatial: Sequence[int], resizing: Resizing, transposed: bool = False
+) -> list[AxisMap]:
+    """Compute the matrices of the axes of an image, or their transposes."""
+    return [axis_map(axis, transposed) for axis in axes_of(spatial, resizing, transposed)]
 
 
 def rounded_order(inputs: Sequence[int], outputs: Sequence[int], rounding: str) -> list[int]:

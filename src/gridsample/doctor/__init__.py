@@ -85,14 +85,14 @@ def examine_files(
         paths: files and folders.
         size: the width of an image, in pixels, for which messages give shifts.
         codes: the codes of the rules to report; all if it is empty.
-        progress: a function that is told the share of the work that is done, from 0 to 1.
+        progress: a function that is called with the share of the work that is done, from 0 to 1.
 
     Returns:
         A `Report`.
 
     Raises:
         FileNotFoundError: a path does not exist.
-        ValueError: there is no rule of a code.
+        ValueError: a code is not that of a rule.
 
     Example:
         >>> import pathlib, tempfile

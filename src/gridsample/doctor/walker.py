@@ -39,9 +39,9 @@ IN_PLACE = frozenset(
 )
 # Methods that assign an attribute of self, or change a list.
 ASSIGNING = frozenset(("register_buffer", "register_parameter", "setdefault", "append"))
-# What a condition mentions that chooses between versions of a library.
+# Words in conditions that choose between versions of a library.
 VERSIONS = re.compile(r"__version__|\bversion\b|align_corners|getfullargspec|signature")
-# What a docstring says about a flow that is not in pixels.
+# Words in docstrings about flows that are not in pixels.
 NORMALIZED = re.compile(
     r"(flow|displacement|offset)s?[^.\n]*normali[sz]ed|normali[sz]ed[^.\n]*(flow|displacement|offset)"
 )

@@ -237,7 +237,7 @@ class Explanation:
         return read(self.image, self.size, pixel)
 
     def weighed(self, pixel: Sequence[int]) -> float:
-        """The value that taps at x, y, z weigh: the coefficient, or the pixel's value."""
+        """What the weight of a tap at x, y, z multiplies: the coefficient, or the pixel's value."""
         return self.read(pixel) if self.coefficients is None else self.coefficients(pixel)
 
     def __str__(self) -> str:

@@ -168,8 +168,9 @@ def invert(
     Args:
         field: (N, *spatial, D) in pixels, components in x, y, z order, D = 1 to 3.
         mode: the method that interpolates the displacements, as in `grid_sample`.
-        iterations: the maximum number of steps.  They end when every residual is below a hundredth
-            of the tolerance, but for tensors that record derivatives, are traced, or are on a GPU.
+        iterations: the maximum number of steps.  The iteration ends early when every residual is
+            below a hundredth of the tolerance, except for tensors that record derivatives, are
+            traced, or are on a GPU.
         tolerance: the largest residual, in pixels, at which a point counts as converged.
         padding_mode, coords: as in `compose`.
 

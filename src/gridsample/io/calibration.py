@@ -159,7 +159,7 @@ def _of_yaml(text: str) -> dict[str, Any]:
 
 def _values(words: str) -> Any:
     """Convert text to numbers, if it consists of them, or leave it."""
-    # What encloses and separates numbers, and the dashes of YAML's lists.
+    # Remove brackets, commas, and the dashes of lists in YAML.
     tokens = re.sub(r"[\[\],]|(?:(?<=\s)|^)-(?=\s)", " ", words).split()
     if all(_NUMBER.fullmatch(token) for token in tokens):
         return [float(token) for token in tokens]

@@ -118,7 +118,7 @@ def _steps(transform: Any, path: Path) -> list[Transform]:
             f"{path} holds a {name}; accepted: linear transforms and displacement fields, which "
             "SimpleITK's TransformToDisplacementField makes from any transform"
         )
-    # Whatever the parameters of a linear transform are, these points tell its matrix.
+    # A linear transform, however it is parametrised, is determined by the images of these points.
     origin = np.array(transform.TransformPoint([0.0] * rank))
     matrix = np.eye(rank + 1)
     matrix[:rank, rank] = origin

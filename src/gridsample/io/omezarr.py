@@ -28,6 +28,7 @@ from numpy.typing import NDArray
 from gridsample._version import __version__
 from gridsample.io.image import FileError, one_line, require
 from gridsample.io.rfc5 import affine_of, as_json, as_one, is_matrix
+from gridsample.io.stores import store_of
 
 __all__ = ["Multiscale", "read_multiscale", "write_metadata"]
 
@@ -56,7 +57,7 @@ class Multiscale:
         extras: the other metadata of OME-Zarr, such as "omero" and "image-label".
         name: the name of the image.
         is_ome: whether the store has OME-Zarr's metadata; otherwise it is a plain array.
-        path: the folder of the store.
+        source: the folder, the address or the store.
     """
 
     axes: tuple[AxisRecord, ...]
@@ -65,7 +66,7 @@ class Multiscale:
     extras: Mapping[str, Any] = field(default_factory=dict)
     name: str = ""
     is_ome: bool = True
-    path: Path = Path()
+    source: Any = ""
 
     @property
     def spatial(self) -> tuple[int, ...]:
@@ -99,20 +100,22 @@ def is_store(path: Path) -> bool:
 # Reading ------------------------------------------------------------------------------------------
 
 
-def read_multiscale(path: Path | str, axes: str | None = None, store: Any = None) -> Multiscale:
+def read_multiscale(source: Any, axes: str | None = None, store: Any = None) -> Multiscale:
     """Open an image in a Zarr store; no pixels are read.
 
     Args:
-        path: the folder of an OME-Zarr image, or of a Zarr array, of Zarr version 2 or 3.
+        source: the folder of an OME-Zarr image, or of a Zarr array, of Zarr version 2 or 3; an
+            address of one, such as "https://...", "s3://..." or "memory://...", which fsspec and
+            its library for such addresses open; or a Zarr store.
         axes: the names of the axes, such as "cyx", in place of those in the metadata: t is time,
             c a channel, and every other axis is spatial.
-        store: a Zarr store in which to find the path's content, such as one that counts.
+        store: a Zarr store in which to find the source's content, such as one that counts.
 
     Returns:
         The image; its Zarr arrays are open for reading.
 
     Raises:
-        FileError: the folder is no Zarr store, or its metadata are not understood.
+        FileError: the source is no Zarr store, or its metadata are not understood.
         MissingExtraError: `zarr` is not installed.
 
     Example:
@@ -124,21 +127,19 @@ def read_multiscale(path: Path | str, axes: str | None = None, store: Any = None
         (['y', 'x'], (0, 1))
     """
     zarr = require("zarr", "zarr")
-    path = Path(path)
-    if not path.is_dir():
-        raise FileError(f"there is no folder {path}")
-    with one_line(f"cannot read {path} as a Zarr store"):
-        opened = zarr.open(store=store or str(path), mode="r")
+    store = store or store_of(source)
+    with one_line(f"cannot read {source} as a Zarr store"):
+        opened = zarr.open(store=store, mode="r")
         if isinstance(opened, zarr.Array):
-            return replace(_plain(opened, axes), path=path)
+            return replace(_plain(opened, axes), source=source)
         attributes = opened.attrs.asdict()
         ome = attributes.get("ome", attributes)
         if not ome.get("multiscales"):
             raise FileError(
-                f"{path} is a Zarr group without multiscales; name one of its images or arrays: "
+                f"{source} is a Zarr group without multiscales; name one of its images or arrays: "
                 + (", ".join(sorted(opened.keys())) or "it has none")
             )
-        return replace(_multiscale(opened, ome, axes), path=path)
+        return replace(_multiscale(opened, ome, axes), source=source)
 
 
 def _plain(array: Any, names: str | None) -> Multiscale:

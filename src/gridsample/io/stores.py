@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gridsample.io.image import FileError, require
+from gridsample.io.image import FileError, one_line, require
 
 Region = tuple[slice, ...]
 METADATA = (".json", ".zarray", ".zgroup", ".zattrs", ".zmetadata")
@@ -38,9 +38,9 @@ class Traffic:
     """What was read from and written to stores.
 
     Attributes:
-        read: bytes of chunks as they are stored, that is compressed, and metadata.
-        written: the same.
-        reads: how often a chunk was read.
+        read: the number of bytes that were read, of compressed chunks and of metadata.
+        written: the number of bytes that were written, likewise.
+        reads: the number of reads of chunks.
         done: the chunks, or shards, that were written.
         done_before: those that an earlier run had written.
     """
@@ -59,8 +59,31 @@ class Traffic:
                 setattr(self, name, getattr(self, name) + count)
 
 
-def counting_store(path: Path, traffic: Traffic, read_only: bool) -> Any:
-    """Return a Zarr store for a local folder whose reads and writes are counted."""
+def store_of(source: Any, read_only: bool = True) -> Any:
+    """Return the Zarr store of a local folder, of an address such as "https://...", or itself.
+
+    Raises:
+        FileError: there is no such folder, or the library for such addresses is not installed.
+        MissingExtraError: `zarr` is not installed.
+    """
+    storage = require("zarr.storage", "zarr")
+    if isinstance(source, require("zarr.abc.store", "zarr").Store):
+        return source
+    if is_address(source):
+        with one_line(f"cannot open {source}"):
+            return storage.FsspecStore.from_url(source, read_only=read_only)
+    if read_only and not Path(source).is_dir():
+        raise FileError(f"there is no folder {source}")
+    return storage.LocalStore(str(source), read_only=read_only)
+
+
+def is_address(source: Any) -> bool:
+    """Whether a source is an address, such as "s3://bucket/image.zarr", and no folder."""
+    return isinstance(source, str) and "://" in source
+
+
+def counting_store(source: Any, traffic: Traffic, read_only: bool) -> Any:
+    """Return the store of a source (see `store_of`) whose reads and writes are counted."""
     storage = require("zarr.storage", "zarr")
     suffix = require("zarr.abc.store", "zarr").SuffixByteRequest
 
@@ -77,7 +100,7 @@ def counting_store(path: Path, traffic: Traffic, read_only: bool) -> Any:
             await super().set(key, value)
             traffic.add(written=len(value))
 
-    return Counting(storage.LocalStore(str(path), read_only=read_only))
+    return Counting(store_of(source, read_only))
 
 
 # Reading ------------------------------------------------------------------------------------------
@@ -100,6 +123,11 @@ class ChunkReader:
     def __getitem__(self, region: Region) -> NDArray[Any]:
         """Read a region; every slice has a start and a stop within the array."""
         out = np.empty([part.stop - part.start for part in region], self.dtype)
+        self.read(region, out)
+        return out
+
+    def read(self, region: Region, out: NDArray[Any]) -> None:
+        """Store a region in an array."""
         ranges = [
             range(part.start // n, -(-part.stop // n))
             for part, n in zip(region, self.chunks, strict=True)
@@ -111,7 +139,6 @@ class ChunkReader:
                 target.append(slice(begin - part.start, end - part.start))
                 within.append(slice(begin - k * n, end - k * n))
             out[tuple(target)] = self.chunk(index)[tuple(within)]
-        return out
 
     def chunk(self, index: tuple[int, ...]) -> NDArray[Any]:
         """Return a decoded chunk, cut off at the ends of the array."""

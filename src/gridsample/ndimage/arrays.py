@@ -153,12 +153,14 @@ def as_type(backend: Backend, values: Any, dtype: Any) -> Any:
     if not name.startswith(("int", "uint")):
         return values
     low, high = float_limits(np.iinfo(name))
+    if backend.is_host and low == 0:  # NaN becomes 0, and what is left is rounded down when stored
+        return np.fmin(np.fmax(values, 0) + 0.5, high)
     return xp.where(xp.isnan(values), 0, xp.clip(rounded(xp, values), low, high))
 
 
 def rounded(xp: Any, values: Any) -> Any:
     """Round half away from zero."""
-    return xp.trunc(values + xp.copysign(xp.ones_like(values) / 2, values))
+    return xp.trunc(values + xp.copysign(xp.full_like(values, 0.5), values))
 
 
 def kind_of_dtype(array: Any) -> str:

@@ -141,6 +141,11 @@ def padded(image: Any, axes: Sequence[int], spline: Spline) -> Any:
     if not spline.pad:
         return image
     backend = backend_of(image=image)
+    if backend.is_host:
+        widths = [(spline.pad if axis in axes else 0,) * 2 for axis in range(image.ndim)]
+        mode: Any = spline.mode.pad
+        outside = {"constant_values": spline.cval} if mode == "constant" else {}
+        return np.pad(image, widths, mode, **outside)
     for axis in axes:
         n, rank = image.shape[axis], image.ndim
         at = np.arange(-spline.pad, n + spline.pad)

@@ -9,7 +9,7 @@ from gridsample.backends import backend_of, overridable
 from gridsample.definitions.checks import check_dense
 from gridsample.definitions.footprints import ATTACH, MOST, as_footprint
 from gridsample.definitions.options import Options
-from gridsample.definitions.plan import Mode, check_flag
+from gridsample.definitions.plan import Mode
 from gridsample.definitions.sizes import check_output
 from gridsample.ops.arrays import back, named_arrays
 from gridsample.ops.missing import as_rule
@@ -180,12 +180,9 @@ def affine_sample_vjp(
         footprint=as_footprint(antialias, max_samples, footprint),
     )  # fmt: skip
     arrays = named_arrays(weights, grad_output=grad_output, input=input, theta=theta)
-    backend = backend_of(**arrays)
     flags = {"need_input": need_input, "need_theta": need_theta, "need_weights": need_weights}
-    first, second, third = [check_flag(flag, name) for name, flag in flags.items()]
     rule = as_rule(missing, weights, min_weight, False, padding_mode)
-    shape = check_output(size, 3, 5)
-    return sample_vjp(backend, arrays, options, rule, (first, second, third), shape)
+    return sample_vjp(arrays, options, rule, flags, check_output(size, 3, 5))
 
 
 def projective_sample(input: Any, maps: Any, size: Sequence[int], **options: Any) -> Any:

@@ -10,6 +10,7 @@ import numpy as np
 from gridsample.backends import Backend
 from gridsample.definitions.options import Options
 from gridsample.definitions.plan import BOUNDARIES, GRID_TYPES, WIDE_TYPES, Shape
+from gridsample.definitions.splines import extension
 
 Array = Any
 
@@ -61,6 +62,19 @@ def coefficient_type(backend: Backend, image: Array, *others: Array) -> Any:
     if backend.type_name(image.dtype).startswith("complex"):
         return backend.type("complex128" if wide else "complex64")
     return backend.type("float64" if wide else "float32")
+
+
+def exact_type(backend: Backend, image: Array, *others: Array) -> Any:
+    """The dtype of an image if sums have it, too; otherwise that of sums over these arrays."""
+    exact = backend.type_name(image.dtype) in ("float32", "float64", "complex64", "complex128")
+    return image.dtype if exact else coefficient_type(backend, image, *others)
+
+
+def as_type_of(backend: Backend, gradient: Array | None, like: Array | None) -> Array | None:
+    """Convert a gradient to the dtype of an array, unless that has none."""
+    if gradient is None or like is None or not is_differentiable(backend, like):
+        return gradient
+    return backend.astype(gradient, like.dtype)
 
 
 def is_differentiable(backend: Backend, array: Array) -> bool:
@@ -156,10 +170,9 @@ def filtered(
     splines, n = options.splines(), len(image.shape)
     for order in sorted({*splines} - {0, 1}):
         axes = [a for a, spline in enumerate(splines) if spline == order]
-        image = backend.prefilter(
-            image, order, [options.padding_mode[a] for a in axes], [n - 1 - a for a in axes],
-            options.align_corners, adjoint, options.threads,
-        )  # fmt: skip
+        extended = [extension(options.padding_mode[a], options.align_corners) for a in axes]
+        last_first = [n - 1 - a for a in axes]
+        image = backend.prefilter(image, order, extended, last_first, adjoint, options.threads)
     return add_fill(backend, image, options) if options.blends() and not adjoint else image
 
 
@@ -209,7 +222,7 @@ def fill_line(
     )  # fmt: skip
     pixels = backend.line(size, None, dtype, like).reshape((1, size, 1))
     dropped = backend.gather(backend.full((1, 1, size), 0, dtype, like), pixels, options, dtype)
-    return backend.prefilter(dropped, order, [name], [2], False, False, None)
+    return backend.prefilter(dropped, order, [extension(name, False)], [2], False, None)
 
 
 @functools.lru_cache(maxsize=64)

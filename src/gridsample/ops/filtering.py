@@ -8,6 +8,7 @@ from typing import Any
 
 from gridsample.backends import backend_of, overridable
 from gridsample.definitions.plan import check_boundary, check_flag, check_threads
+from gridsample.definitions.splines import extension
 
 
 @overridable(arrays=1)
@@ -76,8 +77,9 @@ def spline_filter(
     corners = check_flag(align_corners, "align_corners")
     needed = check_order(order) > 1
     names = check_names(boundary, chosen) if needed else []
+    extended = [extension(name, corners) for name in names]
     transposed = check_flag(adjoint, "adjoint")
-    result = backend.prefilter(image, order, names, chosen, corners, transposed, threads)
+    result = backend.prefilter(image, order, extended, chosen, transposed, threads)
     return backend.restore(result, input)
 
 

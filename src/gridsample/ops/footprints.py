@@ -58,7 +58,8 @@ def footprint(
 
     Returns:
         A named tuple with ``lengths`` in pixels (N, *out, D), in the dtype of the grid, float32 for
-        16-bit grids; ``counts``, int64 of the same shape; and ``levels``, int64 (N, *out).
+        16-bit grids; ``counts``, the numbers of samples, int64 of the same shape; and ``levels``,
+        how often the image is halved for a point, int64 (N, *out).
 
     Raises:
         TypeError: a dtype or the type of an option is not accepted.
@@ -121,7 +122,7 @@ def side_of(backend: Backend, grid: Array, k: int, displaced: bool) -> Array:
     known = part(finite, axis, 1, None) & part(finite, axis, None, -1)
     steps = part(grid, axis, 1, None) - part(grid, axis, None, -1)
     steps = xp.where(known, steps, xp.zeros_like(steps))
-    # Of the steps to each point and from it, those that are known.
+    # The known ones among the steps to each point and from it.
     none, no_step = xp.zeros_like(part(finite, axis, 0, 1)), xp.zeros_like(part(grid, axis, 0, 1))
     before, after = xp.concatenate([none, known], axis), xp.concatenate([known, none], axis)
     only = xp.concatenate([no_step, steps], axis) + xp.concatenate([steps, no_step], axis)

@@ -12,14 +12,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from gridsample.backends.base import Gradients, Needed
 from gridsample.definitions.options import Averaging, Options, fill_numbers
 from gridsample.definitions.plan import BOUNDARIES, MISSING, find_method, per_axis
 from gridsample.ops.arrays import (
     Array,
+    as_type_of,
     back,
     check_differentiable,
     check_upstream,
-    coefficient_type,
+    exact_type,
     is_differentiable,
     out_shape,
     planes,
@@ -39,14 +41,11 @@ from gridsample.ops.points import SamplePoints, coefficients_at, gradients_at
 from gridsample.ops.quotients import (
     EVEN,
     Quotient,
+    Sampling,
     mean_gradients,
-    mean_of,
     terms_of,
     widened,
 )
-
-# Of the image, the points and the weights.
-Gradients = tuple[Array | None, Array | None, Array | None]
 
 
 class CheckedCall(NamedTuple):
@@ -152,12 +151,10 @@ def quotient_of(call: CheckedCall) -> Quotient | None:
         check_entries(backend, weights)
     elif rule.missing is None and (not call.ignore or has_no_nan(backend, call.image)):
         return None
-    dtype = call.image.dtype
-    if backend.type_name(dtype) not in ("float32", "float64", "complex64", "complex128"):
-        dtype = coefficient_type(backend, call.image, points.array)
+    dtype = exact_type(backend, call.image, points.array)
     parts = laid_out(backend, call.pixels(), weights, call.ignore, dtype)
     terms = terms_of(points, parts, call.requested, rule, call.fill, call.last())
-    return Quotient(points, parts, terms, rule, call.absent)
+    return Quotient(backend, parts, Sampling(points, terms), rule, call.absent)
 
 
 def plain_options(call: CheckedCall) -> Options:
@@ -187,7 +184,7 @@ def sample(
         result = points.gather(source, resolved, image.dtype)
         weight = weight_of_all_taps(call) if rule.weighted else None
     else:
-        mean = mean_of(quotient)
+        mean = quotient.mean()
         result, weight = stored(backend, mean.result, image.dtype, call.absent), mean.weight
     if not rule.weighted:
         return result, None, call.options
@@ -243,7 +240,7 @@ def resolve_averaging(call: CheckedCall) -> tuple[Options, Averaging] | None:
     resolved, requested, rule = call.options, call.requested, call.rule
     drops = rule.missing is not None
     names = per_axis(rule.missing, len(resolved.mode), "padding_mode") if drops else ()
-    # What is dropped is either known or not.
+    # The kernel treats all dropped taps alike: their values are all known, or all ignored.
     mixed = any([name != MISSING and BOUNDARIES[name].drops for name in names])
     if call.counts_all() or mixed or any([number != number for number in call.fill]):
         return None
@@ -256,9 +253,7 @@ def resolve_averaging(call: CheckedCall) -> tuple[Options, Averaging] | None:
     return resolved, averaging
 
 
-def averaged_vjp(
-    call: CheckedCall, upstream: Array, needed: tuple[bool, bool, bool]
-) -> Gradients | None:
+def averaged_vjp(call: CheckedCall, upstream: Array, needed: Needed) -> Gradients | None:
     """Compute the gradients of `averaged` by one kernel; None if the backend has none."""
     points, backend = call.points, call.points.backend
     resolution = resolve_averaging(call)
@@ -271,11 +266,10 @@ def averaged_vjp(
     if len(arrays) == 2 and not averaging.drops and has_no_nan(backend, call.image):
         return None  # plain gradients are faster
     needed = needed[0], needed[1], needed[2] and len(arrays) > 2
-    *gradients, doubtful = points.average_backward(upstream, arrays, resolved, averaging, needed)
+    gradients, doubtful = points.average_backward(upstream, arrays, resolved, averaging, needed)
     if doubtful:
         check_entries(backend, arrays[2])
-    first, second, third = gradients
-    return first, second, third
+    return gradients
 
 
 def weight_of_all_taps(call: CheckedCall) -> Array:
@@ -298,7 +292,7 @@ def weight_of_all_taps(call: CheckedCall) -> Array:
 
 def sample_vjp(
     points: SamplePoints, upstream: Array, image: Array, weights: Array | None, options: Options,
-    rule: Rule, needed: tuple[bool, bool, bool],
+    rule: Rule, needed: Needed,
 ) -> Gradients:  # fmt: skip
     """Compute the vector-Jacobian product of `sample` with an upstream gradient.
 
@@ -321,9 +315,9 @@ def sample_vjp(
         else:
             gradients = mean_gradients(quotient, upstream, call.pixels().shape, needed)
     first, second, third = gradients
-    if first is not None:
-        first = back(backend, backend.astype(first, image.dtype), last)
-    if third is not None and weights is not None:
-        dtype = weights.dtype if is_differentiable(backend, weights) else third.dtype
-        third = back(backend, backend.astype(third, dtype), last)
-    return first, second, third
+    first, third = as_type_of(backend, first, image), as_type_of(backend, third, weights)
+    return (
+        None if first is None else back(backend, first, last),
+        second,
+        None if third is None else back(backend, third, last),
+    )

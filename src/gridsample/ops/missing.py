@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gridsample.backends import Backend
+from gridsample.backends.rounding import as_integers
 from gridsample.definitions.links import about
 from gridsample.definitions.methods import Method
 from gridsample.definitions.plan import (
@@ -293,28 +294,8 @@ def stacked(backend: Backend, parts: Planes) -> Array:
     return xp.concatenate(each, 1)
 
 
-def numbers(backend: Backend, values: Sequence[Any], like: Array) -> Array:
-    """Create an array (1, C, 1, ...) of a number or one per channel, in the dtype of ``like``."""
-    each = [backend.full((1, 1, *(1,) * (len(like.shape) - 2)), value, like.dtype, like)
-            for value in values]  # fmt: skip
-    return each[0] if len(each) == 1 else backend.xp.concatenate(each, 1)
-
-
 def stored(backend: Backend, result: Array, dtype: Any, fill: Sequence[Any]) -> Array:
-    """Convert means to the image's dtype.
-
-    Integers are rounded half to even and saturate; they are the fill value at NaN.
-    """
-    name, xp = backend.type_name(dtype), backend.xp
-    if not name.startswith(("bool", "int", "uint")):
-        return backend.astype(result, dtype)
-    result = xp.where(xp.isnan(result), numbers(backend, fill, result), result)
-    if name == "bool":
-        return xp.greater(xp.round(result), 0)
-    lowest, highest = int(np.iinfo(name).min), int(np.iinfo(name).max)
-    # The largest integer may not be representable as a float, so it is handled separately.
-    below = math.nextafter(float(highest), 0)
-    with backend.quiet():
-        integers = backend.astype(xp.clip(xp.round(result), lowest, below), dtype)
-    top = backend.full(result.shape, highest, dtype, result)
-    return xp.where(xp.greater_equal(result, highest - 0.5), top, integers)
+    """Convert means to the image's dtype; integers are the fill value at NaN."""
+    if backend.type_name(dtype).startswith(("bool", "int", "uint")):
+        return as_integers(backend, result, dtype, fill)
+    return backend.astype(result, dtype)

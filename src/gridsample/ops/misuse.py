@@ -62,7 +62,7 @@ def check_use(backend: Backend, image: Any, grid: Any, options: Options) -> None
                 return
             values = backend.host_view(grid)
         if values is not None and options.coords == "normalized":
-            # Of a grid in pixels, the last point is far away, and so is one in the middle.
+            # In a grid in pixels, the last point is far outside, and so is one in the middle.
             is_far = abs(values.item(-1)) > FAR or abs(values.item(values.size // 3)) > FAR
         key = image.shape, grid.shape, options.channel_axis
         if not is_far and key in LOOKS:

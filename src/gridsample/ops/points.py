@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from gridsample.backends import Backend
+from gridsample.backends.base import Backend, Gradients, Needed
 from gridsample.backends.maps import through_grid
 from gridsample.definitions.labels import has_labels, without_labels
 from gridsample.definitions.options import Averaging, Options
@@ -61,8 +61,8 @@ class SamplePoints:
         return samples
 
     def backward(
-        self, values: Array, image: Array, options: Options, needed: tuple[bool, bool], dtype: Any
-    ) -> tuple[Array | None, Array | None]:
+        self, values: Array, image: Array, options: Options, needed: Needed, dtype: Any
+    ) -> Gradients:
         """Compute the needed gradients of gather with respect to the image and the points."""
         backend, array, out = self.backend, self.array, self.out
         if out is None:
@@ -83,8 +83,8 @@ class SamplePoints:
 
     def average_backward(
         self, values: Array, arrays: Sequence[Array], options: Options, averaging: Averaging,
-        needed: tuple[bool, bool, bool],
-    ) -> tuple[Array | None, Array | None, Array | None, bool]:  # fmt: skip
+        needed: Needed,
+    ) -> tuple[Gradients, bool]:  # fmt: skip
         """Compute the needed gradients of `average`: see `Backend.average_backward`."""
         return self.backend.average_backward(values, arrays, options, averaging, needed, self.out)
 
@@ -115,8 +115,8 @@ def coefficients_at(points: SamplePoints, image: Array, options: Options) -> Arr
 
 
 def gradients_at(
-    points: SamplePoints, upstream: Array, image: Array, options: Options, needed: tuple[bool, bool]
-) -> tuple[Array | None, Array | None]:
+    points: SamplePoints, upstream: Array, image: Array, options: Options, needed: Needed
+) -> Gradients:
     """Compute the needed gradients of sampling an image (N, C, *spatial) at the points.
 
     They include the prefilter's, and the image's gradient has its dtype.  Only the gradient of the

@@ -1,9 +1,12 @@
 """Means over the pixels that count, where no kernel computes them: quotients of two sums.
 
-Both sums are samples of images, m v and m (`gridsample.ops.missing`).  They are stacked as channels
+    out = sum(w m v) / sum(w m)
+
+Both sums are the same linear operator applied to two images, m v and m (`gridsample.ops.missing`):
+`Sampling` here, and resizing in `gridsample.ops.resized_means`.  The images are stacked as channels
 of one image, so that they take one sweep over the taps.  A tap that the boundary drops is a known
 number, with m = 1, or counts for nothing under the boundary "missing".  Everything here is plain
-array work on samples; where an array library differentiates those, its derivatives of any order
+array work on the sums; where an array library differentiates those, its derivatives of any order
 follow.
 """
 
@@ -12,15 +15,16 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from gridsample.backends import Backend
+from gridsample.backends.base import Backend, Gradients, Needed
+from gridsample.backends.rounding import numbers
 from gridsample.definitions.options import Options
 from gridsample.definitions.plan import BOUNDARIES, MISSING, Shape, per_axis
 from gridsample.ops.arrays import Array, back
-from gridsample.ops.missing import Planes, Rule, numbers, stacked
+from gridsample.ops.missing import Planes, Rule, stacked
 from gridsample.ops.points import SamplePoints
 
 # The even boundary that folds like an odd one, of each that has one.
@@ -119,6 +123,107 @@ def terms_of(
     return Terms([term(both, [*fills, *known] if known else (), zeros="constant")])
 
 
+# The operators ------------------------------------------------------------------------------------
+
+
+class Operator(Protocol):
+    """A linear operator, which is applied to both images."""
+
+    def sums(self, parts: Planes) -> tuple[Array, Array]:
+        """Compute sum(w m v), (N, C, *out), and sum(w m), (N, 1 or C, *out)."""
+        ...
+
+    def adjoint(self, of_values: Array, of_mask: Array, needed: Needed) -> Gradients:
+        """Compute the gradients of both images and of the points from those of both sums."""
+        ...
+
+
+class Sampling(NamedTuple):
+    """Sampling at points; the samples of some images are both sums."""
+
+    points: SamplePoints
+    terms: Terms
+
+    def sums(self, parts: Planes) -> tuple[Array, Array]:
+        """Sample both images."""
+        points, terms = self
+        backend, channels = points.backend, parts.values.shape[1]
+        samples = [points.gather(term.image, term.options, term.image.dtype) for term in terms.sums]
+        above, below = samples if len(samples) == 2 else split(samples[0], channels)
+        below = backend.xp.real(below)
+        if not terms.share:
+            return above, below
+        share = share_of(points, terms.share)
+        signed = share_of(points, terms.signed_share) if terms.signed_share else share
+        filled = backend.xp.multiply(numbers(backend, terms.fill, above), signed)
+        return backend.xp.add(above, filled), backend.xp.add(below, share)
+
+    def adjoint(self, of_values: Array, of_mask: Array, needed: Needed) -> Gradients:
+        """Compute the gradients of both images, and of the points, from those of the samples."""
+        points, terms = self
+        xp, single = points.backend.xp, len(terms.sums) == 1
+        upstreams = (
+            [xp.concatenate([of_values, of_mask], 1)] if single else [of_values, xp.real(of_mask)]
+        )
+        gradients = [
+            points.backward(upstream, term.image, term.options, needed, term.image.dtype)
+            for term, upstream in zip(terms.sums, upstreams, strict=True)
+        ]
+        images, by_points = map(list, zip(*gradients, strict=True))
+        if terms.share and needed[1]:
+            by_points += self.share_adjoint(of_values, of_mask)
+        total = by_points[0]
+        for gradient in by_points[1:]:
+            total = xp.add(total, gradient)
+        if images[0] is None:
+            return None, None, total
+        by_values, by_mask = split(images[0], of_values.shape[1]) if single else images
+        return by_values, by_mask, total
+
+    def share_adjoint(self, of_values: Array, of_mask: Array) -> list[Array]:
+        """Compute the gradient of the points from those of the shares, as summands."""
+        points, terms = self
+        xp, fill = points.backend.xp, numbers(points.backend, terms.fill, of_values)
+        by_fill = xp.sum(xp.real(xp.multiply(xp.conj(of_values), fill)), 1)[:, None]
+        by_share = xp.sum(xp.real(of_mask), 1)[:, None]
+        inside, summands = share_of(points, terms.share) == 0, list[Array]()
+        if terms.signed_share:
+            by_fill = xp.where(inside, 0, by_fill)
+            summands = share_backward(points, terms.signed_share, by_fill, xp)
+        else:
+            by_share = xp.add(by_fill, by_share)
+        by_share = xp.where(inside, 0, by_share)
+        return summands + share_backward(points, terms.share, by_share, xp)
+
+
+def split(both: Array, channels: int) -> tuple[Array, Array]:
+    """Divide an array into the channels of m v and those of m."""
+    return both[:, :channels], both[:, channels:]
+
+
+def share_of(points: SamplePoints, terms: Sequence[Term]) -> Array:
+    """Compute the share of each point's weight that is on known numbers outside; see `Terms`."""
+    backend, xp = points.backend, points.backend.xp
+    first, second = [points.gather(term.image, term.options, term.image.dtype) for term in terms]
+    share = xp.subtract(first, second)
+    # The difference of equal shares is only rounding.
+    unit = np.finfo(backend.type_name(share.dtype)).eps
+    rounded = xp.less_equal(xp.abs(share), 16 * float(unit))
+    return xp.where(rounded, 0, share)
+
+
+def share_backward(
+    points: SamplePoints, terms: Sequence[Term], upstream: Array, xp: Any
+) -> list[Array]:
+    """Compute the gradient of `share_of` with respect to the points, as two summands."""
+    summands = []
+    for term, sign in zip(terms, (xp.positive, xp.negative), strict=True):
+        values, dtype = sign(upstream), term.image.dtype
+        _, gradient = points.backward(values, term.image, term.options, (False, True), dtype)
+        summands.append(gradient)
+    return summands
+
+
 # Means --------------------------------------------------------------------------------------------
 
 
@@ -137,58 +242,31 @@ class Mean(NamedTuple):
 
 
 class Quotient(NamedTuple):
-    """The means of an image at points, as quotients of sums.
+    """The means of an image, as quotients of sums.
 
     Attributes:
-        points: the points.
+        backend: the backend.
         parts: the images m v and m.
-        terms: what is sampled.
+        operator: the operator that sums.
         rule: the rule.
         fill: the number of missing results, or one per channel; empty for NaN.
     """
 
-    points: SamplePoints
+    backend: Backend
     parts: Planes
-    terms: Terms
+    operator: Operator
     rule: Rule
-    fill: Sequence[Any]
+    fill: Sequence[Any] = ()
 
+    def counts_all(self) -> bool:
+        """Whether the sums of weights differ from 1 only if some pixel is missing."""
+        return self.parts.weights is None and self.rule.missing is None
 
-def mean_of(quotient: Quotient) -> Mean:
-    """Compute the means."""
-    points, parts, terms, rule, fill = quotient
-    above, below = sums_of(points, terms, parts.values.shape[1])
-    unweighted = parts.weights is None and rule.missing is None
-    always = parts.any_missing if unweighted else True
-    return divided(points.backend, above, below, rule, fill, always)
-
-
-def sums_of(points: SamplePoints, terms: Terms, channels: int) -> tuple[Array, Array]:
-    """Sample both images: sum(w m v), (N, C, *out), and sum(w m), (N, 1 or C, *out)."""
-    backend = points.backend
-    parts = [points.gather(term.image, term.options, term.image.dtype) for term in terms.sums]
-    if len(parts) == 1:
-        parts = [parts[0][:, :channels], parts[0][:, channels:]]
-    above, below = parts[0], backend.xp.real(parts[1])
-    if terms.share:
-        share = share_of(points, terms.share)
-        signed = share_of(points, terms.signed_share) if terms.signed_share else share
-        below = backend.xp.add(below, share)
-        above = backend.xp.add(
-            above, backend.xp.multiply(numbers(backend, terms.fill, above), signed)
-        )
-    return above, below
-
-
-def share_of(points: SamplePoints, terms: Sequence[Term]) -> Array:
-    """Compute the share of each point's weight that is on known numbers outside; see `Terms`."""
-    backend, xp = points.backend, points.backend.xp
-    first, second = [points.gather(term.image, term.options, term.image.dtype) for term in terms]
-    share = xp.subtract(first, second)
-    # The difference of equal shares is only rounding.
-    unit = np.finfo(backend.type_name(share.dtype)).eps
-    rounded = xp.less_equal(xp.abs(share), 16 * float(unit))
-    return xp.where(rounded, 0, share)
+    def mean(self) -> Mean:
+        """Compute the means."""
+        above, below = self.operator.sums(self.parts)
+        always = self.parts.any_missing if self.counts_all() else True
+        return divided(self.backend, above, below, self.rule, self.fill, always)
 
 
 def divided(
@@ -229,16 +307,14 @@ def widened(backend: Backend, weight: Array, shape: Shape) -> Array:
 # Gradients ----------------------------------------------------------------------------------------
 
 
-def mean_gradients(
-    quotient: Quotient, upstream: Array, shape: Shape, needed: tuple[bool, bool, bool]
-) -> tuple[Array | None, Array | None, Array | None]:
+def mean_gradients(quotient: Quotient, upstream: Array, shape: Shape, needed: Needed) -> Gradients:
     """Compute the needed gradients of means.
 
     With n and d the sums of m v and m, the quotient rule gives the gradients of both,
 
         g / d   and   - sum over the channels that share d of Re(conj(g) n / d) / d
 
-    and sampling's own gradients take them on to m v, m and the points.
+    and the adjoint of the operator takes them on to m v, m and the points.
 
     Args:
         quotient: the means.
@@ -250,27 +326,24 @@ def mean_gradients(
         The gradients of the image (N, C, *spatial), the points, and the weights
         (N or 1, 1 or C, *spatial).
     """
-    points, parts, terms, rule, _ = quotient
-    backend = points.backend
-    of_values, of_mask = of_sums(backend, parts, mean_of(quotient), rule, upstream)
-    by_values, by_mask, by_points = swept(
-        points, terms, of_values, of_mask, (needed[0] or needed[2], needed[1])
+    of_values, of_mask = of_sums(quotient, upstream)
+    by_values, by_mask, by_points = quotient.operator.adjoint(
+        of_values, of_mask, (needed[0] or needed[2], needed[1])
     )
-    pair = by_pixels(backend, parts, by_values, by_mask, shape, (needed[0], needed[2]))
+    pair = by_pixels(quotient, by_values, by_mask, shape, (needed[0], needed[2]))
     return pair[0], by_points, pair[1]
 
 
-def of_sums(
-    backend: Backend, parts: Planes, mean: Mean, rule: Rule, upstream: Array
-) -> tuple[Array, Array]:
+def of_sums(quotient: Quotient, upstream: Array) -> tuple[Array, Array]:
     """Compute the gradients of both sums from that of the means, by the quotient rule."""
+    backend, parts, mean = quotient.backend, quotient.parts, quotient.mean()
     xp, dtype = backend.xp, parts.values.dtype
     weight = xp.where(mean.known, mean.weight, 1)
     with backend.quiet():
         of_values = xp.where(mean.known, xp.divide(backend.astype(upstream, dtype), weight), 0)
         product = xp.multiply(xp.conj(of_values), mean.result)
         of_mask = xp.negative(xp.real(xp.where(mean.known, product, 0)))
-    if parts.weights is None and rule.missing is None and parts.any_missing is not True:
+    if quotient.counts_all() and parts.any_missing is not True:
         of_mask = xp.where(parts.any_missing, of_mask, 0)
     if parts.mask.shape[1] == 1:
         of_mask = xp.sum(of_mask, 1)[:, None]
@@ -278,10 +351,10 @@ def of_sums(
 
 
 def by_pixels(
-    backend: Backend, parts: Planes, by_values: Array, by_mask: Array, shape: Shape,
-    needed: tuple[bool, bool],
-) -> tuple[Array | None, Array | None]:  # fmt: skip
+    quotient: Quotient, by_values: Array, by_mask: Array, shape: Shape, needed: Needed
+) -> Gradients:
     """Compute the gradients of an image of a shape, and of its weights, from those of m v and m."""
+    backend, parts = quotient.backend, quotient.parts
     xp, missing, weights = backend.xp, parts.missing, parts.weights
     by_image = by_weights = None
     if needed[0]:
@@ -298,56 +371,6 @@ def by_pixels(
             product = xp.sum(product, 1)[:, None]
         by_weights = summed(backend, xp.add(by_mask, product), weights.shape)
     return by_image, by_weights
-
-
-def swept(
-    points: SamplePoints, terms: Terms, of_values: Array, of_mask: Array, needed: tuple[bool, bool]
-) -> tuple[Array | None, Array | None, Array | None]:
-    """Compute the gradients of m v, m and the points from those of the samples of both images."""
-    backend, channels, by_points = points.backend, of_values.shape[1], []
-    xp = backend.xp
-    if len(terms.sums) == 1:
-        upstreams = [xp.concatenate([of_values, of_mask], 1)]
-    else:
-        upstreams = [of_values, xp.real(of_mask)]
-    images = []
-    for term, upstream in zip(terms.sums, upstreams, strict=True):
-        first, second = points.backward(
-            upstream, term.image, term.options, needed, term.image.dtype
-        )
-        images.append(first)
-        by_points.append(second)
-    if terms.share and needed[1]:
-        fill = numbers(backend, terms.fill, of_values)
-        by_fill = xp.sum(xp.real(xp.multiply(xp.conj(of_values), fill)), 1)[:, None]
-        by_share = xp.sum(xp.real(of_mask), 1)[:, None]
-        inside = share_of(points, terms.share) == 0
-        if terms.signed_share:
-            by_fill = xp.where(inside, 0, by_fill)
-            by_points += share_backward(points, terms.signed_share, by_fill, xp)
-        else:
-            by_share = xp.add(by_fill, by_share)
-        by_points += share_backward(points, terms.share, xp.where(inside, 0, by_share), xp)
-    total = by_points[0]
-    for other in by_points[1:]:
-        total = xp.add(total, other)
-    if images[0] is None:
-        return None, None, total
-    if len(images) == 1:
-        images = [images[0][:, :channels], images[0][:, channels:]]
-    return images[0], images[1], total
-
-
-def share_backward(
-    points: SamplePoints, terms: Sequence[Term], upstream: Array, xp: Any
-) -> list[Array]:
-    """Compute the gradient of `share_of` with respect to the points, as two summands."""
-    return [
-        points.backward(sign(upstream), term.image, term.options, (False, True), term.image.dtype)[
-            1
-        ]
-        for term, sign in zip(terms, (xp.positive, xp.negative), strict=True)
-    ]
 
 
 def summed(backend: Backend, gradient: Array, shape: Shape) -> Array:

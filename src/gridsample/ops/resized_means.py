@@ -2,17 +2,25 @@
 
     out = sum(w m v) / sum(w m)
 
-As in `gridsample.ops.quotients`, both sums come from one image, whose channels are m v and m.
-Outside the image, both continue with their edge pixels.
+Outside the image, both images of `gridsample.ops.quotients`, m v and m, continue with their edge
+pixels.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
-from gridsample.backends import Backend
+from gridsample.backends.base import Backend, Gradients, Needed
 from gridsample.definitions.options import Resizing, changed
-from gridsample.ops.arrays import Array, coefficient_type, is_differentiable, planes, sum_type
+from gridsample.definitions.plan import Shape
+from gridsample.ops.arrays import (
+    Array,
+    as_type_of,
+    exact_type,
+    is_differentiable,
+    planes,
+    sum_type,
+)
 from gridsample.ops.missing import (
     Planes,
     Rule,
@@ -24,12 +32,34 @@ from gridsample.ops.missing import (
     stacked,
     stored,
 )
-from gridsample.ops.quotients import Mean, by_pixels, divided, of_sums, widened
+from gridsample.ops.quotients import Quotient, mean_gradients, split, widened
 
 
-def prepared(
+class Resized(NamedTuple):
+    """Resizing as the operator of a `Quotient`, for an image of a spatial shape."""
+
+    backend: Backend
+    resizing: Resizing
+    spatial: Shape
+
+    def sums(self, parts: Planes) -> tuple[Array, Array]:
+        """Resize both images."""
+        backend, exact = self.backend, changed(self.resizing, rounding="exact")
+        above, below = split(
+            backend.resize(stacked(backend, parts), exact, False), parts.values.shape[1]
+        )
+        return above, backend.xp.real(below)
+
+    def adjoint(self, of_values: Array, of_mask: Array, needed: Needed) -> Gradients:
+        """Compute the gradients of both images from those of the sums; there are no points."""
+        both = self.backend.xp.concatenate([of_values, of_mask], 1)
+        back = changed(self.resizing, size=self.spatial)
+        return *split(self.backend.resize(both, back, True), of_values.shape[1]), None
+
+
+def quotient_of(
     backend: Backend, image: Array, weights: Array | None, resizing: Resizing, rule: Rule
-) -> Planes | None:
+) -> Quotient | None:
     """Check a call, and lay out its image; None if resizing is plain.
 
     Args:
@@ -62,40 +92,30 @@ def prepared(
             )
         weights = planes(backend, weights, last)
     pixels = planes(backend, image, last)
-    dtype = pixels.dtype
-    if backend.type_name(dtype) not in ("float32", "float64", "complex64", "complex128"):
-        dtype = coefficient_type(backend, image)
-    return laid_out(backend, pixels, weights, ignore, dtype)
-
-
-def mean_of(backend: Backend, parts: Planes, resizing: Resizing, rule: Rule) -> Mean:
-    """Compute the means of a call that is not plain."""
-    channels = parts.values.shape[1]
-    sums = backend.resize(stacked(backend, parts), changed(resizing, rounding="exact"), False)
-    above, below = sums[:, :channels], backend.xp.real(sums[:, channels:])
-    always = parts.any_missing if parts.weights is None else True
-    return divided(backend, above, below, rule, (), always)
+    parts = laid_out(backend, pixels, weights, ignore, exact_type(backend, image))
+    operator = Resized(backend, resizing, tuple(pixels.shape[2:]))
+    return Quotient(backend, parts, operator, rule)
 
 
 def resize(
     backend: Backend, image: Array, weights: Array | None, resizing: Resizing, rule: Rule
 ) -> tuple[Array, Array | None]:
-    """Resize an image with a rule; the arguments are those of `prepared`.
+    """Resize an image with a rule; the arguments are those of `quotient_of`.
 
     Returns:
         The result (N, C, *size), and the sum of weights, of the same shape, if the rule asks for
         it, else None.
     """
-    parts = prepared(backend, image, weights, resizing, rule)
+    quotient = quotient_of(backend, image, weights, resizing, rule)
     pixels = planes(backend, image, resizing.channel_axis == -1)
-    if parts is None:
+    if quotient is None:
         result, weight = backend.resize(pixels, resizing, False), None
         if rule.weighted:
             real = sum_type(backend, image)
             ones = backend.full((1, 1, *pixels.shape[2:]), 1, real, image)
             weight = backend.resize(ones, resizing, False)
     else:
-        mean = mean_of(backend, parts, resizing, rule)
+        mean = quotient.mean()
         result, weight = stored(backend, mean.result, image.dtype, (0,)), mean.weight
     if weight is None or not rule.weighted:
         return result, None
@@ -104,27 +124,20 @@ def resize(
 
 def resize_vjp(
     backend: Backend, upstream: Array, image: Array, weights: Array | None, resizing: Resizing,
-    rule: Rule, needed: tuple[bool, bool],
-) -> tuple[Array | None, Array | None]:  # fmt: skip
+    rule: Rule, needed: Needed,
+) -> Gradients:  # fmt: skip
     """Compute the vector-Jacobian product of `resize` with an upstream gradient (N, C, *size).
 
     Returns:
         The needed gradients of the image (N, C, *spatial) and the weights
         (N or 1, 1 or C, *spatial), in their dtypes.
     """
-    parts = prepared(backend, image, weights, resizing, rule)
+    quotient = quotient_of(backend, image, weights, resizing, rule)
     shape = planes(backend, image, resizing.channel_axis == -1).shape
-    back = changed(resizing, size=tuple(shape[2:]))
-    if parts is None:
-        first = backend.resize(upstream, back, True) if needed[0] else None
-        return None if first is None else backend.astype(first, image.dtype), None
-    mean = mean_of(backend, parts, resizing, rule)
-    both = backend.xp.concatenate(of_sums(backend, parts, mean, rule, upstream), 1)
-    both = backend.resize(both, back, True)
-    channels = shape[1]
-    first, second = by_pixels(backend, parts, both[:, :channels], both[:, channels:], shape, needed)
-    if first is not None:
-        first = backend.astype(first, image.dtype)
-    if second is not None and weights is not None and is_differentiable(backend, weights):
-        second = backend.astype(second, weights.dtype)
-    return first, second
+    first = second = None
+    if quotient is not None:
+        each = needed[0], False, needed[1]
+        first, _, second = mean_gradients(quotient, upstream, shape, each)
+    elif needed[0]:
+        first = backend.resize(upstream, changed(resizing, size=tuple(shape[2:])), True)
+    return as_type_of(backend, first, image), as_type_of(backend, second, weights)

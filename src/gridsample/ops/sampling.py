@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from gridsample.backends import Backend, backend_of, overridable
+from gridsample.backends.base import Gradients, Needed
 from gridsample.definitions.footprints import ATTACH, MOST, as_footprint
 from gridsample.definitions.labels import without_labels
 from gridsample.definitions.options import Options
@@ -317,11 +318,9 @@ def grid_sample_vjp(
         footprint=as_footprint(antialias, max_samples, footprint),
     )  # fmt: skip
     arrays = named_arrays(weights, grad_output=grad_output, input=input, grid=grid)
-    backend = backend_of(**arrays)
     flags = {"need_input": need_input, "need_grid": need_grid, "need_weights": need_weights}
-    first, second, third = [check_flag(flag, name) for name, flag in flags.items()]
     rule = as_rule(missing, weights, min_weight, False, padding_mode)
-    return sample_vjp(backend, arrays, options, rule, (first, second, third))
+    return sample_vjp(arrays, options, rule, flags)
 
 
 # Over a backend -----------------------------------------------------------------------------------
@@ -397,27 +396,29 @@ def share_inside(points: SamplePoints, image: Array, options: Options) -> Array:
 
 
 def sample_vjp(
-    backend: Backend, arrays: Mapping[str, Any], options: Options, rule: Rule | None,
-    needed: tuple[bool, bool, bool], size: Shape | None = None,
+    arrays: Mapping[str, Any], options: Options, rule: Rule | None, flags: Mapping[str, Any],
+    size: Shape | None = None,
 ) -> tuple[Any, ...]:  # fmt: skip
     """Compute the result of `grid_sample_vjp` or `affine_sample_vjp`.
 
     Args:
-        backend: the backend.
         arrays: grad_output, and those of `sample`, by name and in this order.
         options: the options of sampling.
         rule: the rule for missing pixels and weights, or None.
-        needed: whether the gradients of the image, the points and the weights are needed.
+        flags: whether the gradients of the image, the points and the weights are needed, by the
+            names of the arguments.
         size: the output's shape (N, C, *out) for affine maps; None for a grid.
 
     Returns:
         The gradients of the image, of the points, and of the weights if there are any, like the
         arguments; None in place of those that are not needed.
     """
+    backend = backend_of(**arrays)
+    needed = tuple([check_flag(flag, name) for name, flag in flags.items()])
     upstream, image, array, *weights = backend.to_device(**arrays)
     points = points_of(backend, array, options, size)
     check_grid_gradient(array.dtype, needed[1] and points.array is not array)
-    gradients: tuple[Array | None, ...]
+    gradients: Gradients
     if rule is None:
         gradients = plain_vjp(points, upstream, image, options, needed[:2])
     else:
@@ -430,8 +431,8 @@ def sample_vjp(
 
 
 def plain_vjp(
-    points: SamplePoints, upstream: Array, image: Array, options: Options, needed: tuple[bool, bool]
-) -> tuple[Array | None, Array | None]:
+    points: SamplePoints, upstream: Array, image: Array, options: Options, needed: Needed
+) -> Gradients:
     """Compute the gradients of image and points, in the caller's layout, if all pixels count."""
     backend = points.backend
     resolved = points.resolve_options(image, options)

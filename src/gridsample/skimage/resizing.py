@@ -129,7 +129,7 @@ def rescale(
         The resized image, as in `resize`.
 
     Raises:
-        ValueError: there is another number of factors, or an argument is not accepted by `resize`.
+        ValueError: the number of factors is wrong, or an argument is not accepted by `resize`.
 
     Example:
         >>> import numpy as np
@@ -160,7 +160,7 @@ def rescale(
 def downscale_local_mean(image: Any, factors: Any, cval: float = 0, clip: bool = True) -> Any:
     """Average blocks of pixels, like `skimage.transform.downscale_local_mean`.
 
-    If an axis is no multiple of its factor, the image is extended by pixels of ``cval`` at its end.
+    If the length of an axis is not a multiple of its factor, pixels of ``cval`` are appended.
 
     Args:
         image: an image of any rank, an array or a tensor.
@@ -172,7 +172,7 @@ def downscale_local_mean(image: Any, factors: Any, cval: float = 0, clip: bool =
         The means: float64 for integers and bool, otherwise of the image's dtype.
 
     Raises:
-        ValueError: a factor is not a positive integer, or there is another number of them.
+        ValueError: a factor is not a positive integer, or their number is wrong.
 
     Example:
         >>> import numpy as np
@@ -247,7 +247,7 @@ def smoothing(inputs: Any, outputs: Any, sigma: Any) -> list[float]:
     """The standard deviation of the Gaussian along each axis.
 
     Raises:
-        ValueError: one is negative, or there is another number of them.
+        ValueError: one is negative, or their number is wrong.
     """
     factors = np.divide(inputs, outputs)
     if sigma is None:

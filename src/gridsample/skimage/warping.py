@@ -80,8 +80,8 @@ def warp(
         matrix or coordinates if they are tensors.
 
     Raises:
-        ValueError: the image is empty or complex, it has another rank than a matrix or a function
-            needs, or an order, a mode or a shape is not accepted.
+        ValueError: the image is empty or complex, its rank does not suit a matrix or a function,
+            or an order, a mode or a shape is not accepted.
         RuntimeError: the shape of coordinates does not match the image.
 
     Example:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gridsample._version import __version__
-from gridsample.io.image import FileError, require
+from gridsample.io.image import require
 from gridsample.io.omezarr import MARKERS, Multiscale, create_array, read_multiscale
 from gridsample.io.stores import (
     Region,
@@ -20,6 +20,7 @@ from gridsample.io.stores import (
     count_files,
     counting_store,
     fill,
+    is_address,
     resumable,
 )
 
@@ -44,12 +45,9 @@ class Layout(NamedTuple):
 AS_INPUT = Layout()
 
 
-def opened(source: Path | str, axes: str | None, traffic: Traffic) -> Multiscale:
+def opened(source: Any, axes: str | None, traffic: Traffic) -> Multiscale:
     """Open an image whose reads are counted."""
-    path = Path(source)
-    if not path.is_dir():
-        raise FileError(f"there is no folder {path}")
-    return read_multiscale(path, axes, counting_store(path, traffic, read_only=True))
+    return read_multiscale(source, axes, counting_store(source, traffic, read_only=True))
 
 
 def stored_as(array: Any, spatial: Sequence[int], layout: Layout) -> Layout:
@@ -178,7 +176,9 @@ def written(
 def identity(image: Multiscale) -> list[Any]:
     """Describe an input, so that a call is continued only for the same one: where and when."""
     array = image.arrays[0]
-    folder = Path(image.path, array.path)
+    if is_address(image.source) or not isinstance(image.source, (str, Path)):
+        return [str(image.source), array.path, array.shape, str(array.dtype)]
+    folder = Path(image.source, array.path)
     times = [(folder / name).stat().st_mtime_ns for name in MARKERS if (folder / name).exists()]
     return [str(folder.resolve()), array.shape, str(array.dtype), times]
 

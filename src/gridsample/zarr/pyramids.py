@@ -27,7 +27,7 @@ from gridsample.zarr.layouts import (
 
 
 def pyramid(
-    source: Path | str,
+    source: Any,
     output: Path | str,
     *,
     levels: int | None = None,
@@ -43,14 +43,16 @@ def pyramid(
     """Write an image and its halved copies as an OME-Zarr image.
 
     Each level has half as many pixels along each spatial axis as the one before, rounded up.  A
-    pixel is the mean of two pixels along each axis, or the most frequent of their labels.  At the
-    end of an odd axis there is only one; means weight pixels by the part that is on the image.  So
-    the pixels of level k are the means of blocks of 2**k pixels, as far as these exist, apart from
-    the rounding of integers at each level.  Blocks start at the first pixel: level k has exactly
-    the scale 2**k and the translation (2**k - 1) / 2, in units of the first level's spacing.
+    pixel is the mean of two pixels along each axis (of one at the end of an axis with an odd number
+    of pixels), or the most frequent of their labels.  Means weight pixels by the part of them that
+    lies on the image.  A pixel of level k is therefore the mean of all pixels of the image in its
+    block of 2**k pixels, apart from the rounding of integers at each level.  Blocks start at the
+    first pixel: level k has exactly the scale 2**k and the translation (2**k - 1) / 2, in units of
+    the first level's spacing.
 
     Args:
-        source: the folder of a Zarr array or of an OME-Zarr image, whose finest level is read.
+        source: the folder or the address of a Zarr array or of an OME-Zarr image, or a Zarr store;
+            see `gridsample.io.omezarr.read_multiscale`.  The finest level is read.
         output: the folder to create.
         levels: the number of levels, the first included; None until the image fits into one chunk.
         mode: "linear" for means, "label" for votes, of which the smallest label wins a tie; None
@@ -67,7 +69,7 @@ def pyramid(
         What was read and written.
 
     Raises:
-        FileError: the source is no Zarr store, or the output cannot be written.
+        FileError: the source is not a Zarr store, or the output cannot be written.
         MissingExtraError: `zarr` is not installed.
         TypeError: the pixels cannot be averaged, or labels are not integers.
         ValueError: an argument is not accepted.

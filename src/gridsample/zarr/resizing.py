@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +12,8 @@ from numpy.typing import NDArray
 from gridsample.definitions.plan import Mode, check_threads
 from gridsample.io.omezarr import moved, write_metadata
 from gridsample.io.stores import ChunkReader, Region, Traffic
-from gridsample.ops.resizing import interpolate, plan_resizing, resize_block, windows_of
+from gridsample.ops.resized_parts import resize_block, windows_of
+from gridsample.ops.resizing import interpolate, plan_resizing
 from gridsample.warp import fitted
 from gridsample.zarr.layouts import (
     AS_INPUT,
@@ -26,7 +28,7 @@ from gridsample.zarr.layouts import (
 
 
 def resize(
-    source: Path | str,
+    source: Any,
     output: Path | str,
     size: Sequence[int],
     mode: Mode = "linear",
@@ -45,7 +47,8 @@ def resize(
     splines differ by rounding.
 
     Args:
-        source: the folder of a Zarr array or of an OME-Zarr image, whose finest level is read.
+        source: the folder or the address of a Zarr array or of an OME-Zarr image, or a Zarr store;
+            see `gridsample.io.omezarr.read_multiscale`.  The finest level is read.
         output: the folder to create, an OME-Zarr image with one level.
         size: the output's size along the spatial axes, in the order of the array.
         mode: the method, as in `interpolate`; several are in x, y, z order.
@@ -57,7 +60,7 @@ def resize(
         What was read and written.
 
     Raises:
-        FileError: the source is no Zarr store, or the output cannot be written.
+        FileError: the source is not a Zarr store, or the output cannot be written.
         MissingExtraError: `zarr` is not installed.
         TypeError: an argument is not accepted.
         ValueError: an argument is not accepted.

@@ -26,6 +26,7 @@ from gridsample.chunked.regions import (
     region_of,
     sampling_of,
 )
+from gridsample.chunked.splines import coefficient_type, lines_of
 from gridsample.chunked.windows import Window
 from gridsample.definitions.plan import Mode, check_threads
 from gridsample.io.image import FileError
@@ -34,7 +35,7 @@ from gridsample.io.stores import ChunkReader, Region, Traffic
 from gridsample.ops.affine import affine_sample
 from gridsample.ops.sampling import grid_sample
 from gridsample.world import Displacement
-from gridsample.zarr.coefficients import Coefficients, lines_of
+from gridsample.zarr.coefficients import Coefficients
 from gridsample.zarr.layouts import (
     AS_INPUT,
     Layout,
@@ -50,14 +51,14 @@ Array = NDArray[Any]
 
 
 def warp(
-    source: Path | str,
+    source: Any,
     output: Path | str,
     matrix: Any = None,
     size: Sequence[int] | None = None,
     mode: Mode = "linear",
     padding_mode: Mode = "zeros",
     *,
-    like: Path | str | None = None,
+    like: Any = None,
     transform: Sequence[Any] = (),
     voxels: Any = None,
     axes: str | None = None,
@@ -81,7 +82,8 @@ def warp(
     where the affines are those of the OME-Zarr metadata, as in `gridsample.resample`.
 
     Args:
-        source: the folder of a Zarr array or of an OME-Zarr image, whose finest level is read.
+        source: the folder or the address of a Zarr array or of an OME-Zarr image, or a Zarr store;
+            see `gridsample.io.omezarr.read_multiscale`.  The finest level is read.
         output: the folder to create, an OME-Zarr image with one level.
         matrix: (D + 1, D + 1) or (D, D + 1) for D spatial axes in the order of the array, z, y, x;
             None for the identity.
@@ -92,8 +94,8 @@ def warp(
         transform: matrices (D + 1, D + 1) and `gridsample.world.Displacement`s from the output's
             world to the source's, the first applied first, in the order of the axes, such as
             `gridsample.io.rfc5.read_transformations` returns.
-        voxels: (D + 1, D + 1), from the output's pixels to pixels of the source, as the metadata of
-            the output shall say; None if both have the same place in the world.
+        voxels: (D + 1, D + 1), from the output's pixels to the source's pixels at the same place in
+            the world, for the metadata of the output; None for the identity.
         axes: the names of the source's axes, such as "cyx"; None for those in its metadata.
         layout: chunks, shards and Zarr version of the output.
         threads: how many chunks are computed at a time; None for one per core.
@@ -106,7 +108,7 @@ def warp(
         What was read and written.
 
     Raises:
-        FileError: a folder is no Zarr store, or the output cannot be written.
+        FileError: a source is no Zarr store, or the output cannot be written.
         MissingExtraError: `zarr` is not installed.
         TypeError: an argument is not accepted.
         ValueError: an argument is not accepted.
@@ -139,10 +141,11 @@ def warp(
         output, image, [tuple(shape)], stored, traffic, recipe, threads, overwrite, progress
     ) as out:
         reader = ChunkReader(base)
-        lines = lines_of(call, spatial) if call.options.prefilter else []
+        fill = options.get("fill_value", 0)
+        lines = lines_of(call, spatial, fill if np.isfinite(fill) else 0)
         if lines:
-            wide = np.complex128 if reader.dtype.kind == "c" else np.float64
-            reader = ChunkReader(Coefficients(reader, lines, np.dtype(wide)))
+            wide = coefficient_type(reader.dtype, wide=True)
+            reader = ChunkReader(Coefficients(reader, lines, wide))
         dtype = np.dtype(base.dtype).newbyteorder("=")
         out.fill(0, Warped(call, way, reader, spatial, dtype).compute)
         write_metadata(out.group, image, way.affine, name=Path(output).stem)

@@ -14,7 +14,7 @@ from pathlib import Path
 import cases
 import numpy as np
 import pytest
-from vector_programs import COUNT, counted, counter
+from vector_programs import COUNT, counted, counter, run
 
 from gridsample.kernels import forks
 from gridsample.kernels.vector import (
@@ -63,7 +63,7 @@ SAMPLE = """
 @pytest.mark.parametrize(
     "level", cases.slow_after(1, [name for name in LEVELS if name in ("x86-64", "x86-64-v3")])
 )
-def test_other_processors_give_the_same(level: str) -> None:
+def test_results_match_on_every_vector_level(level: str) -> None:
     folder = Path(__file__).parent
     chosen = [str(folder / name) for name in SAMPLE.split()]
     done = subprocess.run(
@@ -77,7 +77,7 @@ def test_other_processors_give_the_same(level: str) -> None:
 
 
 @pytest.mark.parametrize("level", LEVELS)
-def test_a_level_is_described(level: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_levels_are_described(level: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GRIDSAMPLE_CPU", level)
     target = host.__wrapped__()
     assert (target.triple, target.cpu) == (host().triple, level)
@@ -86,7 +86,7 @@ def test_a_level_is_described(level: str, monkeypatch: pytest.MonkeyPatch) -> No
         assert (target.bits, target.converts_halves) == (wide, halves)
 
 
-def test_other_names_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unknown_levels_are_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GRIDSAMPLE_CPU", "skylake")
     with pytest.raises(ValueError, match="GRIDSAMPLE_CPU is 'skylake'; accepted: generic"):
         host.__wrapped__()
@@ -173,7 +173,7 @@ def test_threads_compile_and_call_at_once() -> None:
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
-def test_a_child_compiles_though_another_thread_did_at_the_fork() -> None:
+def test_forked_children_compile_after_a_fork_during_compilation() -> None:
     code = """
         import warnings
         warnings.simplefilter("ignore", DeprecationWarning)  # that a process with threads forks
@@ -242,20 +242,20 @@ def test_code_lives_as_long_as_its_function() -> None:
     assert out[0] == 7
 
 
-def test_collecting_an_engine_does_not_wait_for_a_thread_that_compiles() -> None:
+def test_garbage_collection_does_not_wait_for_compilation() -> None:
     compiler.Engine.current = None
     program = compile(counter())
     compiler.Engine.current = None
-    held, collected = threading.Event(), threading.Event()
+    stored, collected = threading.Event(), threading.Event()
 
     def compiling() -> None:
         with forks.held():
-            held.set()
+            stored.set()
             assert collected.wait(SECONDS)
 
     thread = threading.Thread(target=compiling)
     thread.start()
-    assert held.wait(SECONDS)
+    assert stored.wait(SECONDS)
     before = len(compiler.Engine.unused)
     del program
     gc.collect()
@@ -274,7 +274,7 @@ def test_collecting_an_engine_does_not_wait_for_a_thread_that_compiles() -> None
         "import atexit; atexit.register(lambda: counted(compile(counter())))",
     ],
 )
-def test_a_process_ends_right_after_it_compiled(leave: str) -> None:
+def test_processes_can_exit_right_after_compiling(leave: str) -> None:
     code = f"""
         from gridsample.kernels.vector.compiler import Engine
         program = compile(counter())
@@ -283,3 +283,25 @@ def test_a_process_ends_right_after_it_compiled(leave: str) -> None:
         {leave}
     """
     assert python(code, "-W", "error", "-X", "dev") == "done\n"
+
+
+def test_strength_is_reduced_unless_a_program_does_without(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The switch is the process's: the next program finds it where it was."""
+    monkeypatch.setenv("GRIDSAMPLE_SHOW_KERNELS", str(tmp_path))
+    function = Function("strided", lanes=4)
+    arguments = function.arguments(COUNT)
+    with function.loop(0, 10) as loop:
+        element = arguments.out.at(loop.index * arguments.amount)
+        element.store(loop.index * arguments.amount)
+    texts = []
+    for reduces_strength in (True, False, True):
+        out = np.full(28, -1)
+        run(compile(function, reduces_strength), COUNT, out=out, amount=3)
+        np.testing.assert_array_equal(out[::3], np.arange(0, 30, 3))
+        (path,) = tmp_path.glob("*.s")
+        texts.append(path.read_text().replace(path.stem, ""))
+        for path in tmp_path.iterdir():
+            path.unlink()
+    assert texts[0] == texts[2] != texts[1]

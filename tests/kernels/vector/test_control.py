@@ -31,13 +31,13 @@ def outputs(write: Any, count: int = 64, **settings: int) -> list[int]:
 
 
 @pytest.mark.parametrize("bounds", [(0, 5, 1), (3, 10, 4), (-2, 2, 1), (5, 5, 1), (7, 2, 3)])
-def test_a_loop_has_the_turns_of_a_range(bounds: tuple[int, int, int]) -> None:
+def test_loops_iterate_like_range(bounds: tuple[int, int, int]) -> None:
     def count(function: Function, start: Any, stop: Any, step: Any, out: Pointer) -> None:
         zero = function.constant(0, "int64")
         with function.loop(start, stop, step, carry=[zero]) as loop:
-            (turn,) = loop.carried
-            out.store(loop.index, turn)
-            loop.carry(turn + 1)
+            (i,) = loop.carried
+            out.store(loop.index, i)
+            loop.carry(i + 1)
 
     start, stop, step = bounds
     expected = list(range(*bounds))
@@ -47,7 +47,7 @@ def test_a_loop_has_the_turns_of_a_range(bounds: tuple[int, int, int]) -> None:
 
 
 @pytest.mark.parametrize("n", [0, 1, 7])
-def test_carried_values_are_known_after_the_loop(n: int) -> None:
+def test_carried_values_are_available_after_the_loop(n: int) -> None:
     def fibonacci(function: Function, record: Any) -> None:
         first = [function.constant(0, "int64"), function.constant(1, "int64")]
         with function.loop(0, record.a, carry=first) as loop:
@@ -61,7 +61,7 @@ def test_carried_values_are_known_after_the_loop(n: int) -> None:
 
 
 @pytest.mark.parametrize(("rows", "columns"), [(3, 4), (0, 4), (3, 0)])
-def test_loops_in_loops_carry_each_their_own(rows: int, columns: int) -> None:
+def test_nested_loops_carry_separate_values(rows: int, columns: int) -> None:
     def table(function: Function, record: Any) -> None:
         zero = function.constant(0, "int64")
         with function.loop(0, record.a, carry=[zero]) as outer:

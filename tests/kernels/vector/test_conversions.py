@@ -81,8 +81,8 @@ def test_conversions_between_numbers(source: str, lanes: int) -> None:
     for targets in (("bool", *INTEGERS), FLOATS):
         for target in targets:
             numbers = that_fit(source, target)
-            got = evaluate(lambda a, target=target: a.to(target), numbers, lanes=lanes)
-            same_bits(got, numbers.astype(target))
+            result = evaluate(lambda a, target=target: a.to(target), numbers, lanes=lanes)
+            same_bits(result, numbers.astype(target))
 
 
 def limits(source: str, target: str) -> Array:
@@ -101,12 +101,12 @@ def saturated(numbers: Array, kind: str) -> Array:
     if kind == "bool":
         return np.where(np.isnan(numbers), 0, np.rint(numbers)) > 0
     info = np.iinfo(kind)
-    whole = [
+    integers = [
         0 if np.isnan(x) else info.max if x == np.inf else info.min if x == -np.inf
         else min(max(round(x), info.min), info.max)
         for x in numbers.tolist()
     ]  # fmt: skip
-    return np.array(whole, kind)
+    return np.array(integers, kind)
 
 
 @pytest.mark.covering(ordinary=1, slow=2)
@@ -115,8 +115,8 @@ def saturated(numbers: Array, kind: str) -> Array:
 def test_saturation(source: str, lanes: int) -> None:
     for target in ("bool", *INTEGERS):
         numbers = limits(source, target)
-        got = evaluate(lambda a, target=target: a.saturate(target), numbers, lanes=lanes)
-        same_bits(got, saturated(numbers, target))
+        result = evaluate(lambda a, target=target: a.saturate(target), numbers, lanes=lanes)
+        same_bits(result, saturated(numbers, target))
         same_bits(np.asarray(Lanes.of(numbers).saturate(target)), saturated(numbers, target))
 
 
@@ -172,8 +172,8 @@ def test_floats_are_narrowed(kind: str, lanes: int, instruction: bool) -> None:
     )
     numbers = padded(numbers, "float32")
     options: dict[str, Any] = {"lanes": lanes, "half_conversions": instruction}
-    got = evaluate(lambda a: a.to(kind), numbers, **options)
-    bits = quiet(got.view(np.uint16), kind)
+    result = evaluate(lambda a: a.to(kind), numbers, **options)
+    bits = quiet(result.view(np.uint16), kind)
     expected = narrowed(numbers, kind)
     assert (bits == expected).all(), np.flatnonzero(bits != expected)[:5]
 
@@ -182,8 +182,8 @@ def test_floats_are_narrowed(kind: str, lanes: int, instruction: bool) -> None:
 def test_other_kinds_become_16_bit_floats_by_way_of_float32(kind: str) -> None:
     for source in ("bool", "int32", "uint8", "int64", "float64"):
         numbers = that_fit(source, "float32")
-        got = evaluate(lambda a: a.to(kind), numbers).view(np.uint16)
-        assert (quiet(got, kind) == narrowed(numbers.astype("float32"), kind)).all()
+        result = evaluate(lambda a: a.to(kind), numbers).view(np.uint16)
+        assert (quiet(result, kind) == narrowed(numbers.astype("float32"), kind)).all()
 
 
 @pytest.mark.parametrize("kind", HALVES)
@@ -191,11 +191,11 @@ def test_16_bit_floats_become_other_kinds(kind: str) -> None:
     numbers = padded([0.0, 0.5, 1.0, 1.5, 2.75, 100.0], "float32")
     half = as_half(narrowed(numbers, kind), kind)
     for target in NUMBERS:
-        got = evaluate(lambda a, target=target: a.to(target), half)
-        same_bits(got, numbers.astype(target))
+        result = evaluate(lambda a, target=target: a.to(target), half)
+        same_bits(result, numbers.astype(target))
     other = "float16" if kind == "bfloat16" else "bfloat16"
-    got = evaluate(lambda a: a.to(other), half).view(np.uint16)
-    assert (got == narrowed(widened(half.view(np.uint16), kind), other)).all()
+    result = evaluate(lambda a: a.to(other), half).view(np.uint16)
+    assert (result == narrowed(widened(half.view(np.uint16), kind), other)).all()
 
 
 # Bits ---------------------------------------------------------------------------------------------
@@ -209,13 +209,13 @@ def test_16_bit_floats_become_other_kinds(kind: str) -> None:
 def test_bits_are_read_as_another_kind(source: str, target: str) -> None:
     bits = np.random.default_rng(0).integers(0, 0x70, 256, np.uint8)  # none is a NaN
     numbers = bits.view(storage(source))
-    got = evaluate(lambda a: a.bitcast(target), numbers, lanes=8)
-    assert (got.ravel() == bits.view(storage(target))).all()
+    result = evaluate(lambda a: a.bitcast(target), numbers, lanes=8)
+    assert (result.ravel() == bits.view(storage(target))).all()
 
 
 def test_bools_are_bits() -> None:
     numbers = np.random.default_rng(0).normal(size=64).astype("float32")
-    got = evaluate(lambda a: (a > 0).bitcast("uint16"), numbers, lanes=16)
-    assert (got == np.packbits(numbers > 0, bitorder="little").view(np.uint16)).all()
-    got = evaluate(lambda a: a.bitcast("bool"), got, lanes=1)
-    assert (got == (numbers > 0)).all()
+    result = evaluate(lambda a: (a > 0).bitcast("uint16"), numbers, lanes=16)
+    assert (result == np.packbits(numbers > 0, bitorder="little").view(np.uint16)).all()
+    result = evaluate(lambda a: a.bitcast("bool"), result, lanes=1)
+    assert (result == (numbers > 0)).all()

@@ -43,8 +43,8 @@ DISTANCES = (-1.5, -1, -0.75, -0.5, -0.25, 0, 0.25, 0.5, 0.75, 1, 1.5)
 def agree(formula: Callable[..., Any], *arrays: Array, lanes: int = 8) -> None:
     """Compare machine code with NumPy; the sign of a zero may differ."""
     expected = formula(*arrays)
-    got = evaluate(lambda *values: as_values(formula(*values), values[0]), *arrays, lanes=lanes)
-    for name, other in (("machine code", got), ("Lanes", formula(*map(Lanes.of, arrays)))):
+    result = evaluate(lambda *values: as_values(formula(*values), values[0]), *arrays, lanes=lanes)
+    for name, other in (("machine code", result), ("Lanes", formula(*map(Lanes.of, arrays)))):
         results = other if isinstance(other, tuple) else (other,)
         for a, b in zip(results, as_tuple(expected), strict=True):
             np.testing.assert_array_equal(np.broadcast_to(a, arrays[0].shape), b, name)
@@ -105,8 +105,8 @@ def test_sizes_that_are_known_at_run_time(kind: str, lanes: int) -> None:
         def program(x: Value, lasts: Value, formulas: Any = formulas) -> Any:
             return formulas(x, lasts[0])
 
-        got = evaluate(program, x, np.full_like(x, last), lanes=lanes)
-        for a, b in zip(got, formulas(x, last), strict=True):
+        result = evaluate(program, x, np.full_like(x, last), lanes=lanes)
+        for a, b in zip(result, formulas(x, last), strict=True):
             np.testing.assert_array_equal(a, b)
 
 
@@ -141,8 +141,8 @@ def test_indices_are_folded(kind: str, lanes: int) -> None:
         def program(i: Value, sizes: Value) -> tuple[Value, ...]:
             return tuple(axis.fold_index(i, sizes[0], b, e) for b, e in cases)
 
-        got = evaluate(program, index, np.full_like(index, size), lanes=lanes)
-        for a, (boundary, edge) in zip(got, cases, strict=True):
+        result = evaluate(program, index, np.full_like(index, size), lanes=lanes)
+        for a, (boundary, edge) in zip(result, cases, strict=True):
             assert (a == axis.fold_index(index, n, boundary, edge)).all()
             assert ((a >= axis.DROPPED) & (a < size)).all()
 
@@ -152,11 +152,11 @@ def test_indices_are_folded(kind: str, lanes: int) -> None:
 def test_signs_of_taps(kind: str, real: str) -> None:
     for size in SIZES:
         i, n = indices(kind, size), np.dtype(kind).type(size)
-        got = evaluate(
+        result = evaluate(
             lambda i, n=n: tuple(axis.fold_sign(i, n, axis.REFLECTION, e) for e in EDGES),
             i, real=real,
         )  # fmt: skip
-        for a, edge in zip(got, EDGES, strict=True):
+        for a, edge in zip(result, EDGES, strict=True):
             assert a.dtype == real
             assert (a == axis.fold_sign(i, n, axis.REFLECTION, edge)).all()
     assert axis.fold_sign(i, n, axis.WRAP, 0) == 1

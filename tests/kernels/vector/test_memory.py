@@ -58,7 +58,7 @@ def numbers(kind: str, count: int = 64) -> Array:
 
 @pytest.mark.parametrize("kind", KIND_NAMES)
 @pytest.mark.parametrize("lanes", LANES)
-def test_neighbouring_elements(kind: str, lanes: int) -> None:
+def test_contiguous_elements_are_loaded_and_stored(kind: str, lanes: int) -> None:
     source = numbers(kind)
 
     def write(_: Function, memory: Any) -> None:
@@ -66,10 +66,10 @@ def test_neighbouring_elements(kind: str, lanes: int) -> None:
         part = memory.target.at(memory.indices.load(0))
         part.store(memory.source.at(5).load(memory.indices.load(1), lanes))
 
-    got = transform(write, source, 40, indices=[20, 2])
-    same_bits(got[2 : 2 + lanes], source[3 : 3 + lanes])
-    same_bits(got[20 : 20 + lanes], source[7 : 7 + lanes])
-    assert (got[2 + lanes : 20].view(np.uint8) == SENTINEL).all()
+    result = transform(write, source, 40, indices=[20, 2])
+    same_bits(result[2 : 2 + lanes], source[3 : 3 + lanes])
+    same_bits(result[20 : 20 + lanes], source[7 : 7 + lanes])
+    assert (result[2 + lanes : 20].view(np.uint8) == SENTINEL).all()
 
 
 @pytest.mark.parametrize("lanes", (1, 8))
@@ -80,8 +80,8 @@ def test_elements_at_any_address(lanes: int) -> None:
         value = memory.source.at(3).cast("float32").load(0, lanes)
         memory.target.at(1).cast("float32").store(value)
 
-    got = transform(write, source, 40)
-    assert (got[1 : 1 + 4 * lanes] == source[3 : 3 + 4 * lanes]).all()
+    result = transform(write, source, 40)
+    assert (result[1 : 1 + 4 * lanes] == source[3 : 3 + 4 * lanes]).all()
 
 
 @pytest.mark.parametrize("kind", [name for name in KIND_NAMES if KINDS[name].bits > 8])
@@ -103,16 +103,16 @@ def test_packed_elements(order: str, kind: str) -> None:
         target.store(source.gather(vector, vector < 5 * size), 16)
         target.store(source.gather(memory.indices.load(2)), 24)
 
-    wanted = elements[indices]
-    few = np.where(indices < 5, wanted, 0).astype(kind)
-    found = transform(write, records.view(np.uint8), 25 * elements.itemsize, indices * size)
-    same_bits(found.view(kind), np.concatenate([wanted, wanted, few, wanted[2:3]]))
+    expected = elements[indices]
+    few = np.where(indices < 5, expected, 0).astype(kind)
+    result = transform(write, records.view(np.uint8), 25 * elements.itemsize, indices * size)
+    same_bits(result.view(kind), np.concatenate([expected, expected, few, expected[2:3]]))
 
 
 def test_bfloat16_is_stored_as_its_bits() -> None:
     source = np.arange(100, 164, dtype=np.uint16).view(BFLOAT16)
-    got = transform(lambda _, m: m.target.store(m.source.load(4, 8), 1), source, 16)
-    assert (got[1:9] == source[4:12]).all()
+    result = transform(lambda _, m: m.target.store(m.source.load(4, 8), 1), source, 16)
+    assert (result[1:9] == source[4:12]).all()
 
 
 # Gathers ------------------------------------------------------------------------------------------
@@ -144,9 +144,9 @@ def test_a_gather_reads_only_where_its_condition_holds(kind: str) -> None:
         memory.target.store(memory.source.gather(vector, near))
         memory.target.store(memory.source.gather(vector, vector < -far), 8)
 
-    got = transform(write, source, 16, indices)
+    result = transform(write, source, 16, indices)
     expected = [source[k] if 0 <= k < 64 else 0 for k in indices]
-    same_bits(got, np.array(expected + [0] * 8).astype(kind))
+    same_bits(result, np.array(expected + [0] * 8).astype(kind))
 
 
 def test_a_gather_of_one_lane() -> None:
@@ -182,8 +182,8 @@ def test_scratch_is_aligned_and_its_own(kind: str) -> None:
         memory.target.store(spilled.load(memory.indices.load(2)), 9)
 
     places = np.array([-1, -1, 5])
-    got = transform(write, source, 10, places)
-    same_bits(got, source[[*range(4, 12), 17, 29]])
+    result = transform(write, source, 10, places)
+    same_bits(result, source[[*range(4, 12), 17, 29]])
     assert places[:2].tolist() == [0, 0]
 
 
@@ -191,17 +191,17 @@ def test_scratch_is_aligned_and_its_own(kind: str) -> None:
 @pytest.mark.parametrize("lanes", (4, 16))
 def test_fill_and_copy(count: int, lanes: int) -> None:
     source = numbers("float32")
-    got = transform(
+    result = transform(
         lambda _, m: m.target.fill(m.real.to("float32"), m.count, lanes),
         source, 40, count=count, real=2.5,
     )  # fmt: skip
-    assert (got[:count] == 2.5).all()
-    assert (got[count:].view(np.uint8) == SENTINEL).all()
-    got = transform(
+    assert (result[:count] == 2.5).all()
+    assert (result[count:].view(np.uint8) == SENTINEL).all()
+    result = transform(
         lambda _, m: m.target.copy(m.source.at(3), m.count, lanes), source, 40, count=count
     )
-    same_bits(got[:count], source[3 : 3 + count])
-    assert (got[count:].view(np.uint8) == SENTINEL).all()
+    same_bits(result[:count], source[3 : 3 + count])
+    assert (result[count:].view(np.uint8) == SENTINEL).all()
 
 
 def test_fetch_add_returns_what_was_there() -> None:
@@ -280,7 +280,7 @@ def test_a_record_keeps_the_arrays_that_it_points_to() -> None:
 
 
 @pytest.mark.parametrize("kind", ("int32", "uint64", "float32", "*complex64", "*", "nothing"))
-def test_a_record_has_few_kinds(kind: str) -> None:
+def test_record_fields_of_unsupported_types_are_rejected(kind: str) -> None:
     with pytest.raises(TypeError, match="field"):
         Record(field=kind)
 

@@ -9,9 +9,19 @@ from typing import Any
 
 import numpy as np
 import pytest
-from vector_programs import LANES, Array, evaluate, padded, pairs, same_bits
+from vector_programs import LANES, Array, evaluate, padded, pairs, run, same_bits
 
-from gridsample.kernels.vector import Function, Value
+from gridsample.kernels.vector import (
+    Function,
+    Record,
+    Value,
+    compile,
+    host,
+    index_kind,
+    kind_of,
+    pick,
+    picks,
+)
 from gridsample.kernels.vector.numpy_target import Lanes
 
 FLOATS = ("float32", "float64")
@@ -39,19 +49,19 @@ def numbers(kind: str) -> Array:
 
 def check(formula: Callable[..., Any], *arrays: Array, lanes: int, **options: Any) -> None:
     """Compare a formula's machine code with NumPy."""
-    got, expected = evaluate(formula, *arrays, lanes=lanes, **options), formula(*arrays)
-    if not isinstance(got, tuple):
-        got, expected = (got,), (expected,)
-    for a, b in zip(got, expected, strict=True):
+    result, expected = evaluate(formula, *arrays, lanes=lanes, **options), formula(*arrays)
+    if not isinstance(result, tuple):
+        result, expected = (result,), (expected,)
+    for a, b in zip(result, expected, strict=True):
         same_bits(a, np.asarray(b))
 
 
 def check_lanes(formula: Callable[..., Any], *arrays: Array, lanes: int = 8) -> None:
     """Compare a formula's machine code with the NumPy target, one vector after the other."""
-    got = evaluate(formula, *arrays, lanes=lanes)
+    result = evaluate(formula, *arrays, lanes=lanes)
     steps = range(0, arrays[0].size, lanes)
     vectors = [formula(*(Lanes.of(array[k : k + lanes]) for array in arrays)) for k in steps]
-    same_bits(got.ravel(), np.concatenate([np.asarray(vector) for vector in vectors]))
+    same_bits(result.ravel(), np.concatenate([np.asarray(vector) for vector in vectors]))
 
 
 # Arithmetic ---------------------------------------------------------------------------------------
@@ -116,7 +126,7 @@ def test_products_are_fused_but_where_rounding_is_exact() -> None:
     assert set(fused.tolist()) <= {0.0, 2.0**-24}  # not every processor can
 
 
-def test_exactly_ends_with_its_body() -> None:
+def test_exactly_applies_to_its_body_only() -> None:
     function = Function("exactly", 4)
     with function.exactly():
         assert not function.contracts
@@ -144,8 +154,8 @@ def test_functions_of_floats(kind: str, lanes: int) -> None:
 @pytest.mark.parametrize("kind", FLOATS + INTEGERS)
 def test_bounds_and_choices(kind: str, lanes: int) -> None:
     a, b = pairs(numbers(kind))
-    got = evaluate(lambda a, b: (a.minimum(b), a.maximum(b)), a, b, lanes=lanes)
-    for values, expected in zip(got, (np.minimum(a, b), np.maximum(a, b)), strict=True):
+    result = evaluate(lambda a, b: (a.minimum(b), a.maximum(b)), a, b, lanes=lanes)
+    for values, expected in zip(result, (np.minimum(a, b), np.maximum(a, b)), strict=True):
         # The sign of the result is either's where both are zeros.
         np.testing.assert_array_equal(values, expected)
     check(lambda a, b: (np.where(a < b, a, b), np.where(a < b, 1, a)), a, b, lanes=lanes)
@@ -170,9 +180,9 @@ def test_a_bound_for_all_lanes_keeps_nan() -> None:
         bound = function.constant(2.5, "float32")
         return a.minimum(bound), bound.splat(a.lanes).maximum(a)
 
-    got = evaluate(formula, a, pass_function=True)
-    same_bits(got[0], np.minimum(a, limit))
-    same_bits(got[1], np.maximum(limit, a))
+    result = evaluate(formula, a, pass_function=True)
+    same_bits(result[0], np.minimum(a, limit))
+    same_bits(result[1], np.maximum(limit, a))
 
 
 @pytest.mark.parametrize("lanes", LANES)
@@ -181,10 +191,10 @@ def test_fma_rounds_once(lanes: int) -> None:
     a, b, c = (rng.normal(size=4096).astype("float32") for _ in range(3))
     c[:2048] = -(a * b)[:2048]
     exact = a.astype("float64") * b + c
-    got = evaluate(lambda a, b, c: a.fma(b, c), a, b, c, lanes=lanes)
+    result = evaluate(lambda a, b, c: a.fma(b, c), a, b, c, lanes=lanes)
     # The sum of a product of 48 bits is rounded in float64, too: differences are rare.
-    assert (got != exact.astype("float32")).mean() < 1e-3
-    assert (got[:2048] != 0).any(), "the product was rounded by itself"
+    assert (result != exact.astype("float32")).mean() < 1e-3
+    assert (result[:2048] != 0).any(), "the product was rounded by itself"
     same_bits(evaluate(lambda a: a.fma(2.0, 0.5), a, lanes=lanes), a * np.float32(2) + 0.5)
 
 
@@ -211,10 +221,10 @@ def test_integers_of_python_and_numpy(kind: str) -> None:
         a, lanes=8,
     )  # fmt: skip
     dtype = np.dtype(kind).type
-    nine, one = dtype(9), dtype(1)
+    nine, unit = dtype(9), dtype(1)
     check(
-        lambda a: (nine - a, nine // (a + one), nine % (a + one), nine & a, nine | a, nine ^ a,
-                   one << a, dtype(64) >> a, np.remainder(a, dtype(3)), np.minimum(a, nine)),
+        lambda a: (nine - a, nine // (a + unit), nine % (a + unit), nine & a, nine | a, nine ^ a,
+                   unit << a, dtype(64) >> a, np.remainder(a, dtype(3)), np.minimum(a, nine)),
         a, lanes=8,
     )  # fmt: skip
 
@@ -239,21 +249,21 @@ def test_where_between_numbers_has_the_kind_of_the_numbers() -> None:
         (True, False): np.bool_,
     }  # fmt: skip
     for (yes, no), dtype in kinds.items():
-        got = evaluate(lambda a, yes=yes, no=no: np.where(a > 0, yes, no), a)
-        same_bits(got, np.where(a > 0, yes, no).astype(dtype))
-    got = evaluate(lambda a: np.where(a > 0, 0.1, 2), a, real="float64")
-    same_bits(got, np.where(a > 0, 0.1, 2))
+        result = evaluate(lambda a, yes=yes, no=no: np.where(a > 0, yes, no), a)
+        same_bits(result, np.where(a > 0, yes, no).astype(dtype))
+    result = evaluate(lambda a: np.where(a > 0, 0.1, 2), a, real="float64")
+    same_bits(result, np.where(a > 0, 0.1, 2))
 
 
 def test_constants_are_exact() -> None:
     special = [0.1, -0.0, math.inf, -math.inf, math.nan, 1e300, 5e-324, 2**24 + 1]
     for kind in FLOATS:
         zeros = np.zeros(16, kind)
-        got = evaluate(
+        result = evaluate(
             lambda f, a, kind=kind: tuple(f.constant(x, kind, a.lanes) for x in special),
             zeros, pass_function=True,
         )  # fmt: skip
-        for values, number in zip(got, special, strict=True):
+        for values, number in zip(result, special, strict=True):
             same_bits(values, np.full(16, number).astype(kind))
 
 
@@ -261,8 +271,8 @@ def test_a_vector_of_constants() -> None:
     def formula(f: Function, a: Value) -> Value:
         return a + f.vector([1, 2, 3, 4], "int32")
 
-    got = evaluate(formula, np.zeros(16, "int32"), lanes=4, pass_function=True)
-    same_bits(got, padded([1, 2, 3, 4], "int32"))
+    result = evaluate(formula, np.zeros(16, "int32"), lanes=4, pass_function=True)
+    same_bits(result, padded([1, 2, 3, 4], "int32"))
 
 
 # Lanes --------------------------------------------------------------------------------------------
@@ -303,6 +313,26 @@ def test_one_lane_is_broadcast() -> None:
     check_lanes(lambda a: (a[1] < 1).select(a, a[2]), a, lanes=4)
 
 
+# Lanes that are picked by index -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 8])
+def test_lanes_of_registers_are_picked_by_index(count: int) -> None:
+    rng = np.random.default_rng(count)
+    for kind in filter(picks, map(kind_of, ("int16", "int32", "int64", "float32", "float64"))):
+        lanes, index = host().lanes(kind.name), index_kind(kind)
+        record = Record(source=f"*{kind.name}", places=f"*{index.name}", out=f"*{kind.name}")
+        function = Function("pick", lanes)
+        call = function.arguments(record)
+        registers = [call.source.load(k * lanes, lanes) for k in range(count)]
+        call.out.store(pick(registers, call.places.load(0, lanes)))
+        source = rng.integers(-9999, 9999, count * lanes).astype(kind.name)
+        places = rng.integers(0, source.size, lanes).astype(index.name)
+        out = np.zeros(lanes, kind.name)
+        run(compile(function), record, source=source, places=places, out=out)
+        same_bits(out, source[places])
+
+
 # Errors -------------------------------------------------------------------------------------------
 
 
@@ -338,7 +368,7 @@ def value(kind: str, lanes: int = 4) -> Value:
         (lambda: value("float32") < 1 < value("float32"), TypeError, "not known while a program"),
     ],
 )
-def test_mistakes_in_programs_are_refused(
+def test_invalid_programs_are_rejected(
     mistake: Callable[[], Any], error: type[Exception], message: str
 ) -> None:
     with pytest.raises(error, match=message):

@@ -35,11 +35,11 @@ def counted(function: Callable[..., Any], name: str, watched: bool = True) -> Ca
         return function(*args, **options)
 
     @functools.wraps(function)
-    def plain(*args: Any, **options: Any) -> Any:
+    def as_tensors(*args: Any, **options: Any) -> Any:
         CALLS[name] += 1
         return function(*args, **options)
 
-    return call if watched else plain
+    return call if watched else as_tensors
 
 
 # What is put in place -----------------------------------------------------------------------------

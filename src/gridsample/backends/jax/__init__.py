@@ -31,7 +31,6 @@ from gridsample.definitions.plan import (
     check_image_type,
     coordinates,
 )
-from gridsample.definitions.splines import extension
 from gridsample.kernels import forks
 
 Array = Any
@@ -177,8 +176,8 @@ class Jax(Backend):
         return first, second
 
     def prefilter(
-        self, image: Array, order: int, boundaries: Sequence[str], axes: Sequence[int],
-        align_corners: bool, adjoint: bool, threads: int | None,
+        self, image: Array, order: int, extended: Sequence[str], axes: Sequence[int], adjoint: bool,
+        threads: int | None,
     ) -> Array:  # fmt: skip
         """Compute B-spline coefficients, or the transpose."""
         self.type_name(image.dtype)
@@ -186,10 +185,8 @@ class Jax(Backend):
         real = operations().resizing.sum_type(image.dtype)
         is_complex = jnp.issubdtype(image.dtype, jnp.complexfloating)
         dtype = np.result_type(real, np.complex64) if is_complex else real
-        names = boundaries if order > 1 else ()
-        extended = tuple(extension(name, align_corners) for name in names)
         return operations().filtering.coefficients(
-            image.astype(dtype), order, extended, tuple(axes), adjoint
+            image.astype(dtype), order, tuple(extended), tuple(axes), adjoint
         )
 
     def resize(self, image: Array, options: Resizing, transposed: bool) -> Array:

@@ -88,11 +88,7 @@ def stored(image: Array, dtype: Any) -> Array:
 
 def maps_of(spatial: tuple[int, ...], options: Resizing, transposed: bool) -> list[AxisMap]:
     """The map of each axis of an image."""
-    sizes = (options.size, spatial) if transposed else (spatial, options.size)
-    return tables.axis_maps(
-        *sizes, options.methods, options.align_corners, options.antialias, options.scales,
-        transposed,
-    )  # fmt: skip
+    return tables.axis_maps(spatial, options, transposed)
 
 
 @functools.lru_cache(maxsize=256)

@@ -243,7 +243,7 @@ def points_of(grid: Array, call: Call, real: Any) -> Points:
     coordinates = grid.astype(real)
     axes, valid, inside = [], jnp.ones((), bool), jnp.ones((), bool)
     for k, axis in enumerate(axes_of(call)):
-        # Of a single item, so that XLA reads arrays that the caller has stacked, and not the stack.
+        # A shared grid has one item: XLA then reads arrays that the caller stacked, not the stack.
         coordinate = coordinates[..., k] if grid.shape[0] != 1 else coordinates[0][..., k][None]
         if call.plan.coords == "displacement":
             coordinate = coordinate + own_index(coordinate, k)

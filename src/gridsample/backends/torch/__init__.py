@@ -15,7 +15,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from gridsample.backends.base import Backend
+from gridsample.backends.base import Backend, Gradients, Needed
+from gridsample.backends.rounding import as_integers
 from gridsample.backends.torch import (
     affine,
     batching,  # noqa: F401
@@ -43,7 +44,6 @@ from gridsample.definitions.options import (
     looked_up,
 )
 from gridsample.definitions.plan import Shape, type_name
-from gridsample.definitions.splines import extension
 from gridsample.kernels import on_cpu
 
 # The dtypes by name, and the names by dtype.
@@ -91,9 +91,8 @@ def prepared(
     if resolved.prefilter:
         return resolved
     size = (sizes[0], sizes[-1], *sizes[1:-1]) if resolved.channels_last() else sizes
-    return resolved.changed(
-        plan=operators.find_call_for(size, image_type, tuple(grid), grid_type, resolved)
-    )
+    call = operators.call_of(size, image_type, tuple(grid), grid_type, resolved)
+    return resolved.changed(plan=call)
 
 
 def with_fill(resolved: Options, options: Options, image: Tensor) -> Options:
@@ -294,7 +293,7 @@ class Torch(Backend):
             return result
         if dtype.is_floating_point or dtype.is_complex:
             return result.to(dtype)
-        return operators.as_integers(result, dtype, options.fill_value)
+        return as_integers(self, result, dtype, options.fill_value)
 
     def gathers(
         self, image: Tensor, grid: Tensor, options: Options, orders: Sequence[Shape],
@@ -313,7 +312,7 @@ class Torch(Backend):
             points = grid.expand(items, *grid.shape[1:])
             scalar = torch.ones((), dtype=dtype, device=grid.device)
             ones = scalar.expand(items, 1, *grid.shape[1:-1])
-            gradient: Tensor = derivatives.backward(ones, image, points, False, True, options)[1]
+            gradient: Tensor = derivatives.grid_gradient(ones, image, points, options)
             return gradient.unsqueeze(1)
         parts = {}
         for order in orders:
@@ -330,15 +329,16 @@ class Torch(Backend):
         return result
 
     def backward(
-        self, values: Tensor, image: Tensor, grid: Tensor, options: Options,
-        needed: tuple[bool, bool], dtype: torch.dtype,
-    ) -> tuple[Tensor | None, Tensor | None]:  # fmt: skip
+        self, values: Tensor, image: Tensor, grid: Tensor, options: Options, needed: Needed,
+        dtype: torch.dtype,
+    ) -> Gradients:  # fmt: skip
         """Compute both gradients of gather, which can be differentiated again."""
         if needed[0]:
             operators.check_differentiable(image)
         source = image.to(dtype) if needed[0] else image
-        first, second = derivatives.backward(values, source, grid, *needed, options)
-        return first if needed[0] else None, second if needed[1] else None
+        return derivatives.chosen(
+            derivatives.backward(values, source, grid, needed, options), needed
+        )
 
     def affine(
         self, image: Tensor, theta: Tensor, out: Shape, options: Options, dtype: torch.dtype
@@ -351,8 +351,8 @@ class Torch(Backend):
 
     def affine_backward(
         self, values: Tensor, image: Tensor, theta: Tensor, out: Shape, options: Options,
-        needed: tuple[bool, bool], dtype: torch.dtype,
-    ) -> tuple[Tensor | None, Tensor | None] | None:  # fmt: skip
+        needed: Needed, dtype: torch.dtype,
+    ) -> Gradients | None:  # fmt: skip
         """Compute both gradients if a kernel can compute the coordinates, otherwise None.
 
         They can be differentiated again.
@@ -379,8 +379,8 @@ class Torch(Backend):
 
     def average_backward(
         self, values: Tensor, arrays: Sequence[Tensor], options: Options, averaging: Averaging,
-        needed: tuple[bool, bool, bool], out: Shape | None,
-    ) -> tuple[Tensor | None, Tensor | None, Tensor | None, bool]:  # fmt: skip
+        needed: Needed, out: Shape | None,
+    ) -> tuple[Gradients, bool]:  # fmt: skip
         """Compute the gradients of means in one sweep."""
         affine = out is not None
         return operators.run_average_backward(values, arrays, options, averaging, needed, affine)
@@ -394,14 +394,12 @@ class Torch(Backend):
         return result.reshape(1, -1, *(1,) * (image.dim() - 2))
 
     def prefilter(
-        self, image: Tensor, order: int, boundaries: Sequence[str], axes: Sequence[int],
-        align_corners: bool, adjoint: bool, threads: int | None,
+        self, image: Tensor, order: int, extended: Sequence[str], axes: Sequence[int],
+        adjoint: bool, threads: int | None,
     ) -> Tensor:  # fmt: skip
         """Compute B-spline coefficients, or the transpose."""
-        extended = (
-            [extension(boundary, align_corners) for boundary in boundaries] if order > 1 else []
-        )
-        result: Tensor = filtering.prefilter(image, order, extended, list(axes), adjoint, threads)
+        axes, extended = list(axes), list(extended)
+        result: Tensor = filtering.prefilter(image, order, extended, axes, adjoint, threads)
         return result
 
     def resize(self, image: Tensor, options: Resizing, transposed: bool) -> Tensor:

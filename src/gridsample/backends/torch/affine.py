@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -10,24 +10,23 @@ from torch import Tensor
 from torch.autograd import Function
 
 from gridsample.backends import maps
-from gridsample.backends.base import Backend
+from gridsample.backends.base import Backend, Gradients, Needed
 from gridsample.backends.torch import cuda, derivatives, operators
 from gridsample.backends.torch.operators import (
     Call,
     call_for,
     check_values,
-    count,
     empty,
-    fill_of,
-    memory,
-    tensor_of,
+    run_backward,
+    run_gather,
 )
 from gridsample.definitions.labels import has_labels
 from gridsample.definitions.options import Options
 from gridsample.definitions.plan import coordinates
-from gridsample.kernels import on_cpu
 
 Size = Sequence[int]
+# A linear function of a backend, an array and sizes, and its transpose.
+Pair = tuple[Callable[..., Tensor], Callable[..., Tensor]]
 
 
 def line(n: Any, align_corners: bool | None) -> Tensor:
@@ -48,21 +47,16 @@ def line(n: Any, align_corners: bool | None) -> Tensor:
 
 def grid(backend: Backend, theta: Tensor, out: Size, align_corners: bool | None) -> Tensor:
     """Create the grid of affine maps, (N, *out, D); ``out`` may be symbolic."""
-    return linear(Grid, maps.grid_along, theta, backend, out, align_corners)
+    pair = maps.grid_along, maps.gradient_along
+    return linear(pair, theta, backend, tuple(out), align_corners)
 
 
-def gradient(backend: Backend, by_grid: Tensor, out: Size, align_corners: bool | None) -> Tensor:
-    """Compute the gradient of maps from that of their grid: the transpose of `grid`."""
-    return linear(GridGradient, maps.gradient_along, by_grid, backend, out, align_corners)
-
-
-def linear(
-    rule: Any, compute: Any, array: Tensor, backend: Backend, out: Size, align_corners: bool | None
-) -> Tensor:
-    """Call a linear function; autograd records the rule, or elsewhere the single operations."""
+def linear(pair: Pair, array: Tensor, backend: Backend, *arguments: Any) -> Tensor:
+    """Call a linear function; autograd records the pair, or elsewhere the single operations."""
     if derivatives.has_record(array) and operators.is_plain_anywhere(array):
-        return rule.apply(array, backend, tuple(out), align_corners)  # type: ignore[no-any-return]
-    return compute(backend, array, out, align_corners)  # type: ignore[no-any-return]
+        result: Tensor = LinearPair.apply(array, pair, backend, *arguments)  # type: ignore[no-untyped-call]
+        return result
+    return pair[0](backend, array, *arguments)
 
 
 def can_fuse(image: Tensor, theta: Tensor, options: Options, dtype: torch.dtype) -> bool:
@@ -100,62 +94,39 @@ class AffineCall(NamedTuple):
 
     def sample(self, image: Tensor, theta: Tensor) -> Tensor:
         """Sample an image, without derivatives."""
-        call, fill = self.call, self.options.fill_value
+        call = self.call
+        if not self.on_gpu:
+            return run_gather(call, image, theta, self.options, affine=True)
         result = empty(call.plan.shape, image, call.dtype)
         if not result.numel():
             return result
-        if self.on_gpu:
-            cuda.run_affine(call, image, theta, result, fill)
-        else:
-            on_cpu().gather(
-                call.plan, memory(image), memory(theta.to(real_type(theta))), memory(result),
-                fill=fill_of(fill, call.plan), affine=True, threads=count(self.options.threads),
-            )  # fmt: skip
+        cuda.run_affine(call, image, theta, result, self.options.fill_value)
         return result
 
-    def gradients(
-        self, values: Tensor, image: Tensor, theta: Tensor, needed: tuple[bool, bool]
-    ) -> tuple[Tensor | None, Tensor | None]:
+    def gradients(self, values: Tensor, image: Tensor, theta: Tensor, needed: Needed) -> Gradients:
         """Compute the needed gradients; by way of a grid if they will be differentiated again."""
-        tensors = values, image, theta
+        tensors, options = (values, image, theta), self.options
+        both: Gradients
         if derivatives.has_record(*tensors) or not operators.is_plain_anywhere(*tensors):
             both = self.gradients_by_grid(*tensors, needed)
         elif self.on_gpu:
-            both = cuda.run_affine_backward(self.call, *tensors, needed, self.options.fill_value)
+            both = cuda.run_affine_backward(self.call, *tensors, needed, options.fill_value)
         else:
-            both = self.gradients_on_cpu(*tensors, needed)
-        return both[0] if needed[0] else None, both[1] if needed[1] else None
+            both = run_backward(self.call, *tensors, needed, options, affine=True)
+        return derivatives.chosen(both, needed)
 
     def gradients_by_grid(
-        self, values: Tensor, image: Tensor, theta: Tensor, needed: tuple[bool, bool]
-    ) -> tuple[Tensor | None, Tensor | None]:
+        self, values: Tensor, image: Tensor, theta: Tensor, needed: Needed
+    ) -> Gradients:
         """Compute the needed gradients with operators that are differentiable.
 
         This also works for tensors that are not plain.
         """
         points = maps.through_grid(self.backend, theta, self.out, self.options)
         first, second = derivatives.backward(
-            points.extend(values), image, points.grid(), *needed, points.options
+            points.extend(values), image, points.grid(), needed, points.options
         )
         return first, points.gradient(second) if needed[1] else None
-
-    def gradients_on_cpu(
-        self, values: Tensor, image: Tensor, theta: Tensor, needed: tuple[bool, bool]
-    ) -> tuple[Tensor | None, Tensor | None]:
-        """Compute both gradients of CPU tensors in one sweep."""
-        if not values.numel():
-            return image.new_zeros(image.shape), theta.new_zeros(theta.shape)
-        cpu, plan = on_cpu(), self.call.plan
-        maps, fill = memory(theta.to(real_type(theta))), fill_of(self.options.fill_value, plan)
-        samples = cpu.Samples(memory(image), maps, memory(values), fill=fill)
-        grad_image, grad_theta, *_ = cpu.backward(
-            plan, samples, cpu.Needs(*needed, dtype=plan.dtype), affine=True,
-            threads=count(self.options.threads),
-        )  # fmt: skip
-        return (
-            None if grad_image is None else tensor_of(grad_image, image.dtype, image),
-            None if grad_theta is None else tensor_of(grad_theta, theta.dtype),
-        )
 
 
 def call_of_maps(
@@ -176,16 +147,11 @@ def sample(call: AffineCall, image: Tensor, theta: Tensor) -> Tensor:
 
 
 def gradients(
-    call: AffineCall, values: Tensor, image: Tensor, theta: Tensor, needed: tuple[bool, bool]
-) -> tuple[Tensor | None, Tensor | None]:
+    call: AffineCall, values: Tensor, image: Tensor, theta: Tensor, needed: Needed
+) -> Gradients:
     """Compute the needed gradients, which can be differentiated again."""
     check_values(values, call.call.plan, "grad_output")
     return call.gradients(values, image, theta, needed)
-
-
-def real_type(theta: Tensor) -> torch.dtype:
-    """The dtype in which coordinates are computed."""
-    return torch.float64 if theta.dtype == torch.float64 else torch.float32
 
 
 class Affine(Function):
@@ -207,39 +173,20 @@ class Affine(Function):
         return *ctx.call.gradients(upstream, *ctx.saved_tensors, ctx.needs_input_grad[:2]), None
 
 
-class Grid(Function):
-    """The derivatives of `grid` for plain tensors.
+class LinearPair(Function):
+    """The derivatives of a linear function, whose gradient is another one, for plain tensors.
 
     Nothing but sizes is saved.  Like the graph of torch's own function, that of a grid therefore
     serves any number of backward passes.
     """
 
     @staticmethod
-    def forward(
-        ctx: Any, theta: Tensor, backend: Backend, out: Size, align_corners: bool | None
-    ) -> Any:
-        """Create the grid."""
-        ctx.backend, ctx.arguments = backend, (out, align_corners)
-        return grid(backend, theta, out, align_corners)
+    def forward(ctx: Any, array: Tensor, pair: Pair, backend: Backend, *arguments: Any) -> Any:
+        """Compute the first function of the pair."""
+        ctx.pair, ctx.arguments = pair, (backend, *arguments)
+        return pair[0](backend, array, *arguments)
 
     @staticmethod
     def backward(ctx: Any, upstream: Tensor) -> Any:
-        """Compute the gradient of the maps."""
-        return gradient(ctx.backend, upstream, *ctx.arguments), None, None, None
-
-
-class GridGradient(Function):
-    """The derivatives of `gradient` for plain tensors."""
-
-    @staticmethod
-    def forward(
-        ctx: Any, by_grid: Tensor, backend: Backend, out: Size, align_corners: bool | None
-    ) -> Any:
-        """Compute the gradient of the maps."""
-        ctx.backend, ctx.arguments = backend, (out, align_corners)
-        return gradient(backend, by_grid, out, align_corners)
-
-    @staticmethod
-    def backward(ctx: Any, upstream: Tensor) -> Any:
-        """Create the grid of the gradient."""
-        return grid(ctx.backend, upstream, *ctx.arguments), None, None, None
+        """Compute the other function, of which the first one is the gradient."""
+        return linear(ctx.pair[::-1], upstream, *ctx.arguments), *(None,) * 4

@@ -16,8 +16,9 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from gridsample.backends.base import Needed
 from gridsample.backends.torch.operators import LIBRARY, backward, gather, scatter
-from gridsample.backends.torch.schemas import flat, on_record
+from gridsample.backends.torch.schemas import flat, off_record, on_record
 from gridsample.definitions.options import Options
 
 CHANNELS, POINTS, ITEMS = "channels", "points", "items"
@@ -135,14 +136,14 @@ def batched_scatter(
 
 
 def batched_backward(
-    info: Any, axes: Any, values: Tensor, image: Tensor, grid: Tensor,
-    need_input: bool, need_grid: bool, options: Options,
+    info: Any, axes: Any, values: Tensor, image: Tensor, grid: Tensor, needed: Needed,
+    options: Options,
 ) -> Any:  # fmt: skip
     """Compute both gradients of a batch.
 
     A tensor that the whole batch shares also has one gradient per element.
     """
-    image = to_front(image, axes[1])
+    image, (need_input, need_grid) = to_front(image, axes[1]), needed
     if not need_grid:
         grad_image, _ = batched_scatter(
             info, (axes[0], axes[2]), values, grid, image.shape[1:], options
@@ -154,10 +155,9 @@ def batched_backward(
         for tensor, axis in ((values, axes[0]), (grid, axes[2]))
     )
     join = find_join(image.shape, grid.shape)
-    grad_image, gradient = backward(
-        join.values(values), join.planes(image), join.grid(grid), need_input, True,
-        *flat(join.options(options, image.is_complex())),
-    )  # fmt: skip
+    tensors = join.values(values), join.planes(image), join.grid(grid)
+    options = join.options(options, image.is_complex())
+    grad_image, gradient = backward(*off_record("backward", *tensors, needed, options))
     if not need_input:
         return (grad_image, join.grid_back(gradient)), (None, 0)
     return (join.planes_back(grad_image), join.grid_back(gradient)), (0, 0)

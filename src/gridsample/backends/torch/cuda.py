@@ -23,19 +23,22 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from gridsample.backends.base import Needed
 from gridsample.backends.torch import footprints
 from gridsample.backends.torch.internals import FunctionalTensorMode
 from gridsample.backends.torch.operators import (
     LIBRARY,
     Call,
+    Maybe,
     call_for,
+    check_differentiable,
     check_values,
-    differentiable,
     empty,
     empty_backward,
+    empty_backward_twice,
     empty_gather,
-    fake_backward_twice,
     match_layout,
+    sum_type,
 )
 from gridsample.backends.torch.schemas import LEADING, on_record, record
 from gridsample.definitions.footprints import levels
@@ -71,12 +74,7 @@ def points_of(grid: Tensor, plan: Plan) -> Tensor:
     return grid.detach().reshape(grid.shape[0], plan.points, grid.shape[-1])
 
 
-def real_type(plan: Plan) -> torch.dtype:
-    """The dtype of sums."""
-    return torch.float64 if plan.real.itemsize == 8 else torch.float32
-
-
-def fills(fill: Fill, dtype: torch.dtype, like: Tensor, count: int) -> list[Tensor | None]:
+def fills(fill: Fill, dtype: torch.dtype, like: Tensor, count: int) -> list[Maybe]:
     """Create the fill of each of the ``count`` parts of an image, on the device of a tensor.
 
     The numbers are passed as arguments of kernels that create the tensors, because a copy from the
@@ -85,7 +83,7 @@ def fills(fill: Fill, dtype: torch.dtype, like: Tensor, count: int) -> list[Tens
     if not fill:
         return [None] * count
     make = functools.partial(torch.full, (1,), dtype=dtype, device=like.device)
-    result: list[Tensor | None] = []
+    result: list[Maybe] = []
     for k in range(count):
         numbers = [stored(number, dtype) for number in fill[k::count]]
         alike = len(set(numbers)) == 1
@@ -160,7 +158,7 @@ def sample_level(
 ) -> None:  # fmt: skip
     """Gather from a copy of the image that is halved ``level`` times."""
     plan, sources, targets = call.plan, parts(image), parts(out)
-    dtype = sources[0].dtype if gpu.copies(plan, call.order) else real_type(plan)
+    dtype = sources[0].dtype if gpu.copies(plan, call.order) else sum_type(plan)
     if dtype == torch.uint8 and image.dtype == torch.bool:
         fill = [min(max(number, 0), 1) for number in fill]
     with on_device(image):
@@ -202,13 +200,13 @@ def without_footprint(plan: Plan) -> Plan:
 
 def widened(image: Tensor, plan: Plan) -> Tensor:
     """An image in the dtype of sums over its pixels, so that means are rounded only once."""
-    real = real_type(plan)
+    real = sum_type(plan)
     return image.to(real.to_complex() if image.is_complex() else real)
 
 
 def run_backward(
-    call: Call, values: Tensor, image: Tensor | None, grid: Tensor,
-    outputs: tuple[Tensor, Tensor], needed: tuple[bool, bool], fill: Fill = (),
+    call: Call, values: Tensor, image: Maybe, grid: Tensor,
+    outputs: tuple[Tensor, Tensor], needed: Needed, fill: Fill = (),
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
     """Compute the needed gradients of image and grid; ``outputs`` are empty tensors for them."""
     first, second = outputs
@@ -231,9 +229,9 @@ def run_backward(
 
 
 def sweep(
-    call: Call, values: Tensor, image: Tensor | None, points: Tensor, first: Tensor | None,
+    call: Call, values: Tensor, image: Maybe, points: Tensor, first: Maybe,
     need_grid: bool, fill: Fill, launch: gpu.LaunchOptions,
-) -> tuple[Tensor | None, Tensor | None]:  # fmt: skip
+) -> tuple[Maybe, Maybe]:  # fmt: skip
     """Compute both gradients.
 
     Returns:
@@ -243,10 +241,10 @@ def sweep(
     call, sizes, largest = find_levels(call, points, launch)
     make = Gradients(points, call.plan, launch) if need_grid else None
     nothing = itertools.repeat(None, len(sizes))
-    sources: Iterable[Tensor | None] = nothing
+    sources: Iterable[Maybe] = nothing
     if image is not None:
         sources = copies_of(image, sizes, call.plan)
-    grad_image: Tensor | None = None
+    grad_image: Maybe = None
     for n, source in enumerate(sources):
         grad_level = first
         if first is not None and len(sizes) > 1:
@@ -264,9 +262,9 @@ def sweep(
 
 
 def sweep_level(
-    call: Call, values: Tensor, image: Tensor | None, points: Tensor, first: Tensor | None,
+    call: Call, values: Tensor, image: Maybe, points: Tensor, first: Maybe,
     make: Gradients | None, fill: Fill, level: tuple[int, int], launch: gpu.LaunchOptions,
-) -> Tensor | None:  # fmt: skip
+) -> Maybe:  # fmt: skip
     """Run the fused kernel for each part of a tensor.
 
     ``level`` is how often the image has been halved, and the most samples of a point.  Returns the
@@ -275,7 +273,7 @@ def sweep_level(
     plan, gradients = call.plan, []
     sources = (None,) * len(parts(values)) if image is None else parts(image)
     with on_device(values):
-        outside = fills(fill if make else (), real_type(plan), values, len(sources))
+        outside = fills(fill if make else (), sum_type(plan), values, len(sources))
         for part, source, fill_of_part in zip(parts(values), sources, outside, strict=True):
             grad_image = None if first is None else ImageGradient(plan, first, level[1])
             gpu.backward(
@@ -302,7 +300,7 @@ class Gradients:
 
     def __call__(self, shape: tuple[int, ...]) -> Tensor:
         """Return the tensor to which a kernel writes."""
-        options: Any = {"dtype": real_type(self.plan), "device": self.points.device}
+        options: Any = {"dtype": sum_type(self.plan), "device": self.points.device}
         if self.plan.footprint is None:
             self.tensors.append(torch.empty(shape, **options))
             return self.tensors[-1]
@@ -338,7 +336,7 @@ class ImageGradient:
 
         samples: the most samples of a point.
         """
-        real, dense = real_type(plan), not first.is_complex()
+        real, dense = sum_type(plan), not first.is_complex()
         self.result = first if dense else empty(first.shape, first, real)
         wide = self.result if self.result.dtype == real else empty(first.shape, first, real)
         self.wide = wide.zero_()
@@ -363,17 +361,15 @@ def exact_sums(plan: Plan, grad_image: Tensor, samples: int = 1) -> gpu.Sums:
 
 
 def run_double_backward(
-    call: Call, values: Tensor, image: Tensor, grid: Tensor, by_image: Tensor | None,
-    by_grid: Tensor | None, needed: tuple[bool, bool, bool], fill: Fill = (),
+    call: Call, values: Tensor, image: Tensor, grid: Tensor, by_image: Maybe, by_grid: Maybe,
+    needed: Needed, fill: Fill = (),
 ) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
     """Compute the gradients of backward; one that is not needed is an empty tensor."""
     plan, launch = call.plan, launch_options(values)
-    grad_values, first, second = fake_backward_twice(
-        values, image, grid, by_image, by_grid, *needed
-    )
+    grad_values, first, second = empty_backward_twice(values, image, grid, needed)
     if not values.numel() or call.zero or not any(needed):
         return grad_values.zero_(), first.zero_(), second.zero_()
-    make = functools.partial(values.new_empty, dtype=real_type(plan)) if needed[2] else None
+    make = functools.partial(values.new_empty, dtype=sum_type(plan)) if needed[2] else None
     with on_device(values):
         grad_image = ImageGradient(plan, first) if needed[1] else None
         gradient = gpu.double_backward(
@@ -385,7 +381,7 @@ def run_double_backward(
             at_points(grad_values, plan) if needed[0] else None,
             grad_image.wide if grad_image else None, call.order, empty=make,
             sums=grad_image.sums if grad_image else None,
-            fill=fills(fill, real_type(plan), values, 1)[0], options=launch,
+            fill=fills(fill, sum_type(plan), values, 1)[0], options=launch,
         )  # fmt: skip
         return (
             grad_values,
@@ -450,39 +446,33 @@ def scatter_on_gpu(values: Tensor, grid: Tensor, size: Sequence[int], options: O
 
 
 def backward_on_gpu(
-    values: Tensor, image: Tensor, grid: Tensor, need_input: bool, need_grid: bool, options: Options
+    values: Tensor, image: Tensor, grid: Tensor, needed: Needed, options: Options
 ) -> tuple[Tensor, Tensor]:
     """Compute backward for CUDA tensors."""
     call = call_for(image.shape, image, grid, options)
     check_values(values, call.plan, "grad_output")
-    if need_input and not differentiable(image):
-        raise TypeError(
-            f"input has dtype {image.dtype}, which has no gradient; "
-            "pass need_input=False to get only the grid's gradient"
-        )
-    outputs = empty_backward(image, grid, need_input, need_grid)
-    needed = need_input, need_grid
+    if needed[0]:
+        check_differentiable(image)
+    outputs = empty_backward(image, grid, needed)
     return run_backward(call, values, image, grid, outputs, needed, options.fill_value)
 
 
 def double_backward_on_gpu(
-    values: Tensor, image: Tensor, grid: Tensor, by_image: Tensor | None, by_grid: Tensor | None,
-    need_values: bool, need_image: bool, need_grid: bool, options: Options,
+    values: Tensor, image: Tensor, grid: Tensor, by_image: Maybe, by_grid: Maybe, needed: Needed,
+    options: Options,
 ) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
     """Compute the gradients of backward for CUDA tensors; unneeded ones are empty tensors."""
     call = call_for(image.shape, image, grid, options)
-    needed = need_values, need_image, need_grid
-    fill = options.fill_value
-    if options.footprint is not None:
-        gradients = footprints.double_backward(
-            double_backward_on_gpu, values, image, grid, by_image, by_grid, needed, options
-        )
-        likes = fake_backward_twice(values, image, grid, None, None, *needed)
-        return tuple(
-            like.zero_() if gradient is None else gradient
-            for gradient, like in zip(gradients, likes, strict=True)
-        )  # type: ignore[return-value]
-    return run_double_backward(call, values, image, grid, by_image, by_grid, needed, fill)
+    arguments = values, image, grid, by_image, by_grid, needed
+    if options.footprint is None:
+        return run_double_backward(call, *arguments, options.fill_value)
+    gradients = footprints.double_backward(double_backward_on_gpu, *arguments, options)
+    likes = empty_backward_twice(values, image, grid, needed)
+    first, second, third = (
+        like.zero_() if gradient is None else gradient
+        for gradient, like in zip(gradients, likes, strict=True)
+    )
+    return first, second, third
 
 
 cuda_gather = on_record("gather", gather_on_gpu)
@@ -512,8 +502,8 @@ def run_affine(call: Call, image: Tensor, theta: Tensor, out: Tensor, fill: Fill
 
 
 def run_affine_backward(
-    call: Call, values: Tensor, image: Tensor, theta: Tensor, needed: tuple[bool, bool], fill: Fill
-) -> tuple[Tensor | None, Tensor]:
+    call: Call, values: Tensor, image: Tensor, theta: Tensor, needed: Needed, fill: Fill
+) -> tuple[Maybe, Tensor]:
     """Compute the needed gradients of image and maps."""
     first = empty(image.shape, image, image.dtype).zero_() if needed[0] else None
     need_theta = needed[1] and any(method.powers > 1 for method in call.plan.methods)

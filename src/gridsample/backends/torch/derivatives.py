@@ -23,6 +23,7 @@ import torch
 from torch import Tensor
 from torch.autograd import forward_ad
 
+from gridsample.backends.base import Needed
 from gridsample.backends.torch import cuda, footprints, operators
 from gridsample.backends.torch.internals import SingleLevelFunction as Function
 from gridsample.backends.torch.internals import (
@@ -39,7 +40,7 @@ from gridsample.backends.torch.operators import (
     run_backward,
     run_gather,
 )
-from gridsample.backends.torch.schemas import flat, on_record
+from gridsample.backends.torch.schemas import flat, off_record, on_record
 from gridsample.backends.torch.traced import traceable
 from gridsample.definitions.options import Options
 
@@ -57,28 +58,27 @@ def has_record(*tensors: Tensor) -> bool:
     return torch.is_grad_enabled() and any([tensor.requires_grad for tensor in tensors])
 
 
-def shortened(operator: Any, compute: Any, tensors: int) -> Any:
-    """Wrap an operator so that it takes a record and skips torch's dispatcher if possible.
+def shortened(name: str, compute: Any, tensors: int) -> Any:
+    """Wrap an operator: it takes records (`on_record`), and skips the dispatcher if possible.
 
     For plain tensors that are not recorded, the wrapper calls ``compute`` directly.  ``tensors`` is
     the number of leading arguments that are tensors.
     """
-    full = traceable(operator)
+    full = traceable(getattr(operators, name))
 
     def call(*arguments: Any) -> Any:
-        *leading, options = arguments
-        tensor_arguments = leading[:tensors]
-        if is_plain(*tensor_arguments) and not has_record(*tensor_arguments):
-            return compute(*leading, options)
-        return full(*leading, *flat(options))
+        leading = arguments[:tensors]
+        if is_plain(*leading) and not has_record(*leading):
+            return compute(*arguments)
+        return full(*off_record(name, *arguments))
 
     return call
 
 
-gather = shortened(operators.gather, operators.gather_on_cpu, 2)
-scatter = shortened(operators.scatter, operators.scatter_on_cpu, 2)
-backward = shortened(operators.backward, operators.backward_on_cpu, 3)
-backward_twice = shortened(operators.backward_twice, operators.backward_twice_on_cpu, 3)
+gather = shortened("gather", operators.gather_on_cpu, 2)
+scatter = shortened("scatter", operators.scatter_on_cpu, 2)
+backward = shortened("backward", operators.backward_on_cpu, 3)
+backward_twice = shortened("backward_twice", operators.backward_twice_on_cpu, 3)
 
 
 def fuses(values: Tensor, image: Tensor, grid: Tensor, options: Options, *upstream: Maybe) -> bool:
@@ -146,9 +146,8 @@ def scatter_along(
 
 
 def backward_along(
-    values: Tensor, image: Tensor, grid: Tensor, along: Tensor, needed: Sequence[bool],
-    options: Options,
-) -> tuple[Maybe, Maybe]:  # fmt: skip
+    values: Tensor, image: Tensor, grid: Tensor, along: Tensor, needed: Needed, options: Options
+) -> tuple[Maybe, Maybe]:
     """Compute the directional derivatives of the needed gradients along a direction of grids."""
     if not any(needed):
         return None, None
@@ -157,7 +156,7 @@ def backward_along(
             backward_along, values, image, grid, along, needed, options
         )
     sweeps = [
-        backward(part * values, image, grid, *needed, raised)
+        backward(part * values, image, grid, needed, raised)
         for part, raised in directions(along, options)
     ]
     first, second = (total(sweep[k] for sweep in sweeps) if needed[k] else None for k in (0, 1))
@@ -166,8 +165,14 @@ def backward_along(
 
 def grid_gradient(values: Tensor, image: Tensor, grid: Tensor, options: Options) -> Tensor:
     """Compute the gradient of gather with respect to the grid."""
-    gradient: Tensor = backward(values, image, grid, False, True, options)[1]
+    gradient: Tensor = backward(values, image, grid, (False, True), options)[1]
     return gradient
+
+
+def chosen(gradients: Sequence[Maybe], needed: Needed) -> tuple[Maybe, ...]:
+    """Return the gradients that are needed, and None in place of the others."""
+    pairs = zip(gradients, needed, strict=True)
+    return tuple([gradient if need else None for gradient, need in pairs])
 
 
 def total(terms: Iterable[Maybe], dtype: torch.dtype | None = None) -> Maybe:
@@ -213,12 +218,7 @@ class Gather(Function):
         if upstream is None or not any(needed):
             return (None,) * 4
         image, grid = ctx.saved_tensors
-        gradients = backward(upstream, image, grid, *needed, ctx.options)
-        return (
-            *(gradient if need else None for gradient, need in zip(gradients, needed, strict=True)),
-            None,
-            None,
-        )
+        return *chosen(backward(upstream, image, grid, needed, ctx.options), needed), None, None
 
     @staticmethod
     def jvp(ctx: Any, d_image: Maybe, d_grid: Maybe, *_: Any) -> Any:
@@ -284,13 +284,14 @@ class Backward(Function):
 
     @staticmethod
     def forward(
-        ctx: Any, values: Tensor, image: Tensor, grid: Tensor, needed: Sequence[bool],
-        options: Options, keys: Any,
+        ctx: Any, values: Tensor, image: Tensor, grid: Tensor, needed: Needed, options: Options,
+        keys: Any,
     ) -> Any:  # fmt: skip
         """Compute both gradients of gather."""
         remember(ctx, options, values, image, grid)
         ctx.needed = needed
-        results = inside(operators.backward, keys, values, image, grid, *needed, *flat(options))
+        arguments = off_record("backward", values, image, grid, needed, options)
+        results = inside(operators.backward, keys, *arguments)
         ctx.mark_non_differentiable(
             *(gradient for gradient, need in zip(results, needed, strict=True) if not need)
         )
@@ -304,14 +305,8 @@ class Backward(Function):
         options = ctx.options
         if fuses(values, image, grid, options, u, w):
             needed = need_values, need_image, need_grid
-            results = backward_twice(values, image, grid, u, w, *needed, options)
-            return (
-                *(
-                    gradient if need else None
-                    for gradient, need in zip(results, needed, strict=True)
-                ),
-                *(None,) * 3,
-            )
+            results = backward_twice(values, image, grid, u, w, needed, options)
+            return *chosen(results, needed), *(None,) * 3
         by_image = by_grid = for_values = for_grid = None
         if u is not None:
             if need_values:
@@ -341,7 +336,7 @@ class Backward(Function):
             values, image, grid = primals(ctx)
             terms: list[Sequence[Maybe]] = []
             if d_values is not None:
-                terms.append(backward(d_values, image, grid, *needed, options))
+                terms.append(backward(d_values, image, grid, needed, options))
             if d_image is not None and needed[1]:
                 terms.append((None, grid_gradient(values, d_image, grid, options.linear())))
             if d_grid is not None:
@@ -372,11 +367,9 @@ class PlainGather(Gather):
         image, grid = ctx.saved_tensors
         if upstream is None or torch.is_grad_enabled() or not is_plain(upstream):
             return Gather.backward(ctx, upstream)
-        need_image, need_grid = ctx.needs_input_grad[:2]
-        first, second = run_backward(
-            ctx.call, upstream, image, grid, need_image, need_grid, ctx.options
-        )
-        return first if need_image else None, second if need_grid else None, None, None
+        needed = ctx.needs_input_grad[:2]
+        results = run_backward(ctx.call, upstream, image, grid, needed, ctx.options)
+        return *chosen(results, needed), None, None
 
 
 def plain_gather(image: Tensor, grid: Tensor, options: Options, call: Call) -> Tensor:
@@ -412,14 +405,13 @@ def autograd_scatter(keys: Any, values: Tensor, grid: Tensor, size: Any, options
 
 
 def autograd_backward(
-    keys: Any, values: Tensor, image: Tensor, grid: Tensor, need_input: bool, need_grid: bool,
-    options: Options,
-) -> Any:  # fmt: skip
+    keys: Any, values: Tensor, image: Tensor, grid: Tensor, needed: Needed, options: Options
+) -> Any:
     """Call backward, recorded by autograd if necessary."""
-    needed = need_input, need_grid
+    arguments = values, image, grid, needed, options
     if tracked(values, image, grid):
-        return recorded(Backward, values, image, grid, needed, options, keys)
-    return below(operators.backward, keys, values, image, grid, *needed, *flat(options))
+        return recorded(Backward, *arguments, keys)
+    return below(operators.backward, keys, *off_record("backward", *arguments))
 
 
 for name, rule in (

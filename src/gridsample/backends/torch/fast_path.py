@@ -79,7 +79,7 @@ def gather(
 
 def backward(
     known: Known, plan: Plan, order: Shape, values: Tensor, image: Tensor, grid: Tensor,
-    needed: tuple[bool, bool], threads: int,
+    needed: tuple[bool, ...], threads: int,
 ) -> tuple[Tensor | None, Tensor | None] | None:  # fmt: skip
     """Compute the needed gradients if kernels can read the tensors directly, otherwise None."""
     image = worth_a_copy(image, values)

@@ -16,10 +16,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from gridsample.backends.torch.derivatives import tracked
 from gridsample.backends.torch.fast_path import TYPES
-from gridsample.backends.torch.internals import SingleLevelFunction as Function
-from gridsample.backends.torch.internals import below, forward_gradients, inside, recorded
+from gridsample.backends.torch.linear import define
 from gridsample.backends.torch.operators import (
     LIBRARY,
     count,
@@ -30,14 +28,6 @@ from gridsample.backends.torch.operators import (
 from gridsample.backends.torch.traced import traceable
 from gridsample.definitions.plan import WIDE_TYPES, check_image_type, type_name
 from gridsample.kernels.spline import coefficients
-
-LIBRARY.define(
-    "prefilter(Tensor input, int order, str[] extended, int[] axes, bool adjoint, "
-    "int? threads=None) -> Tensor",
-    tags=torch.Tag.pt2_compliant_tag,
-)
-operator = torch.ops.gridsample.prefilter.default
-prefilter = traceable(operator)
 
 Options = tuple[Any, ...]
 
@@ -98,55 +88,27 @@ def fake_prefilter(image: Tensor, *options: Any) -> Tensor:
     return empty(image.shape, image, dtype)
 
 
-# Derivatives and batches --------------------------------------------------------------------------
+# The operator -------------------------------------------------------------------------------------
 
 
-class Prefilter(Function):
-    """The derivatives of prefilter."""
-
-    @staticmethod
-    def forward(ctx: Any, image: Tensor, options: Options, keys: Any) -> Any:
-        """Compute prefilter."""
-        ctx.dtype, ctx.options = image.dtype, options
-        ctx.set_materialize_grads(False)
-        return inside(operator, keys, image, *options)
-
-    @staticmethod
-    def backward(ctx: Any, upstream: Tensor | None) -> Any:
-        """Apply the transpose."""
-        if upstream is None:
-            return None, None, None
-        *options, adjoint, threads = ctx.options
-        return operator(upstream, *options, not adjoint, threads).to(ctx.dtype), None, None
-
-    @staticmethod
-    def jvp(ctx: Any, along: Tensor | None, *_: Any) -> Any:
-        """Compute the tangent; prefilter is linear."""
-        with forward_gradients(True):  # outer transforms need it
-            return None if along is None else operator(along, *ctx.options)
-
-
-def autograd_prefilter(
-    keys: Any, image: Tensor, order: int, extended: Any, axes: Any, adjoint: bool,
-    threads: int | None = None,
-) -> Any:  # fmt: skip
-    """Call prefilter, recorded by autograd if necessary."""
-    options = order, extended, axes, adjoint, threads
-    if tracked(image):
-        return recorded(Prefilter, image, options, keys)
-    return below(operator, keys, image, *options)
+def transposed_options(options: Options, shape: torch.Size) -> Options:
+    """The options of the transpose."""
+    order, extended, axes, adjoint, *threads = options
+    return order, extended, axes, not adjoint, *threads
 
 
 def batched_prefilter(
-    info: Any, at: Any, image: Tensor, order: int, extended: Any, axes: Sequence[int], *options: Any
-) -> Any:
+    image: Tensor, order: int, extended: Any, axes: Sequence[int], *options: Any
+) -> Tensor:
     """Prefilter a batch, which is an additional axis without a filter."""
-    image = image.movedim(at[0], 0)
-    return operator(image, order, extended, [a + 1 for a in axes], *options), 0
+    result: Tensor = operator(image, order, extended, [axis + 1 for axis in axes], *options)
+    return result
 
 
-LIBRARY.impl("prefilter", cpu_prefilter, "CPU")
+operator = define(
+    "prefilter(Tensor input, int order, str[] extended, int[] axes, bool adjoint, "
+    "int? threads=None) -> Tensor",
+    cpu_prefilter, fake_prefilter, transposed_options, batched_prefilter,
+)  # fmt: skip
 LIBRARY.impl("prefilter", prefilter_by_matrices, "CUDA")
-LIBRARY.impl("prefilter", autograd_prefilter, "Autograd", with_keyset=True)
-torch.library.register_fake("gridsample::prefilter", fake_prefilter, lib=LIBRARY)
-torch.library.register_vmap("gridsample::prefilter", batched_prefilter, lib=LIBRARY)
+prefilter = traceable(operator)

@@ -350,7 +350,7 @@ def double_backward(
         other = None if others is None else others.at(sample.spatial)
         tangent = None if by_grid is None else footprints.moved(by_grid, sample)
         parts = plain(
-            sample.values(values), source, sample.grid, other, tangent, *needed, sample.options
+            sample.values(values), source, sample.grid, other, tangent, needed, sample.options
         )
         if needed[0]:
             totals[0] = totals[0] + sample.values(parts[0])

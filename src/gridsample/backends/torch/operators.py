@@ -19,7 +19,6 @@ contiguous otherwise.
 from __future__ import annotations
 
 import functools
-import math
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -28,12 +27,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from gridsample.backends.base import Gradients, Needed
 from gridsample.backends.torch import fast_path
 from gridsample.backends.torch.fast_path import TYPES
 from gridsample.backends.torch.internals import dispatch_key, is_overheard
-from gridsample.backends.torch.schemas import SAMPLING, on_record, record
-from gridsample.definitions.footprints import Footprint
-from gridsample.definitions.methods import Method
+from gridsample.backends.torch.schemas import SAMPLING, on_record
 from gridsample.definitions.options import Averaging, Options, checked, plan_of
 from gridsample.definitions.plan import (
     BFLOAT16,
@@ -91,20 +89,6 @@ def check_differentiable(image: Tensor) -> None:
         )
 
 
-def as_integers(values: Tensor, dtype: torch.dtype, fill: Sequence[float]) -> Tensor:
-    """Convert samples (N, C, *out) to integers: round half to even, saturate, replace NaN."""
-    fill_values = values.new_tensor(list(fill) or [0.0]).reshape(1, -1, *(1,) * (values.dim() - 2))
-    values = (
-        torch.where(values.isnan(), fill_values, values).nan_to_num(0, math.inf, -math.inf).round()
-    )
-    if dtype == torch.bool:
-        return values > 0
-    limits = torch.iinfo(dtype)
-    # The largest integer may not be representable as a float, so it is handled separately.
-    inside = values.clamp(limits.min, math.nextafter(float(limits.max), 0)).to(dtype)
-    return torch.where(values >= limits.max, torch.full_like(inside, limits.max), inside)
-
-
 # Layout -----------------------------------------------------------------------------------------
 
 
@@ -148,14 +132,20 @@ def empty_gather(image: Tensor, grid: Tensor, order: Order) -> Tensor:
     return empty((items, image.shape[1], *grid.shape[1:-1]), image, dtype)
 
 
-def empty_backward(
-    image: Tensor, grid: Tensor, need_input: bool, need_grid: bool
-) -> tuple[Tensor, Tensor]:
+def empty_backward(image: Tensor, grid: Tensor, needed: Needed) -> tuple[Tensor, Tensor]:
     """Allocate the outputs of backward."""
     return (
-        empty(image.shape, image, image.dtype) if need_input else image.new_empty(0),
-        grid.new_empty(grid.shape if need_grid else 0),
+        empty(image.shape, image, image.dtype) if needed[0] else image.new_empty(0),
+        grid.new_empty(grid.shape if needed[1] else 0),
     )
+
+
+def empty_backward_twice(
+    values: Tensor, image: Tensor, grid: Tensor, needed: Needed
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Allocate the outputs of backward_twice."""
+    first = empty(values.shape, values, values.dtype) if needed[0] else values.new_empty(0)
+    return first, *empty_backward(image, grid, needed[1:])
 
 
 # Computation for CPU tensors ----------------------------------------------------------------------
@@ -210,46 +200,40 @@ class Call(NamedTuple):
     known: fast_path.Known
 
 
-@functools.lru_cache(maxsize=1024)
-def find_call(
-    size: Shape, image_type: torch.dtype, grid_shape: Shape, grid_type: torch.dtype,
-    mode: tuple[str | Method, ...], padding: tuple[str, ...], corners: bool, order: Shape,
-    coords: str, extrapolate: bool | str, footprint: Footprint | None,
-) -> Call:  # fmt: skip
-    """Find the call for an image (N, C, *spatial) of the given size."""
-    image_kind, grid_kind = numpy_type(image_type, "input"), numpy_type(grid_type, "grid")
-    # Displacements are relative to the last axes of the output, which may have more axes.
-    displaced = coords == "displacement" and len(grid_shape) > len(size)
-    options = Options(
-        mode=mode, padding_mode=padding, align_corners=corners,
-        coords="pixel" if displaced else coords, extrapolate=extrapolate,
-    )  # fmt: skip
-    options = checked(options, size, grid_shape).changed(footprint=footprint)
-    plan = plan_of(size, image_kind, grid_shape, grid_kind, options)
-    plan = replace(plan, coords=coords) if displaced else plan
-    if len(order) != len(plan.methods) or min(order) < 0:
-        raise ValueError(
-            f"order must hold a derivative order, 0 or more, for each of the image's "
-            f"{len(plan.methods)} axes, got {order}"
-        )
+def call_of(
+    size: Shape, image_type: torch.dtype, grid: Shape, grid_type: torch.dtype, options: Options
+) -> Call:
+    """Describe a call with checked options for an image (N, C, *spatial) of the given size."""
+    types = numpy_type(image_type, "input"), numpy_type(grid_type, "grid")
+    plan, order = plan_of(size, types[0], grid, types[1], options), tuple(options.order)
     zero = any(n >= method.powers for n, method in zip(order, plan.methods, strict=True))
     return Call(plan, order, zero, gathered_type(image_type, grid_type, order), {})
 
 
-def find_call_for(
+@functools.lru_cache(maxsize=1024)
+def find_call(
     size: Shape, image_type: torch.dtype, grid: Shape, grid_type: torch.dtype, options: Options
 ) -> Call:
-    """Find the call for checked options; see `find_call`."""
-    return find_call(
-        size, image_type, grid, grid_type, options.mode, options.padding_mode,
-        options.align_corners, tuple(options.order), options.coords, options.extrapolate,
-        options.footprint,
-    )  # fmt: skip
+    """Check the options of an operator, and describe its call."""
+    # Displacements are relative to the last axes of the output, which may have more axes.
+    displaced = options.coords == "displacement" and len(grid) > len(size)
+    coords, order, footprint = options.coords, options.order, options.footprint
+    plain = options.changed(coords="pixel" if displaced else coords, footprint=None)
+    resolved = checked(plain, size, grid)
+    if len(order) != len(resolved.mode) or min(order) < 0:
+        raise ValueError(
+            f"order must hold a derivative order, 0 or more, for each of the image's "
+            f"{len(resolved.mode)} axes, got {order}"
+        )
+    resolved = resolved.changed(order=order, footprint=footprint)
+    call = call_of(size, image_type, grid, grid_type, resolved)
+    return call._replace(plan=replace(call.plan, coords=coords)) if displaced else call
 
 
 def call_for(size: Sequence[int], image: Tensor, grid: Tensor, options: Options) -> Call:
     """Find the call for an image of the given size and the dtype of ``image``."""
-    return find_call_for(tuple(size), image.dtype, tuple(grid.shape), grid.dtype, options)
+    key = options.changed(fill_value=(), threads=None, order=tuple(options.order))
+    return find_call(tuple(size), image.dtype, tuple(grid.shape), grid.dtype, key)
 
 
 def fill_of(fill: Sequence[float], plan: Plan) -> np.ndarray[Any, Any] | None:
@@ -288,22 +272,39 @@ def gather_on_cpu(image: Tensor, grid: Tensor, options: Options) -> Tensor:
     return run_gather(call_for(image.shape, image, grid, options), image, grid, options)
 
 
-def run_gather(call: Call, image: Tensor, grid: Tensor, options: Options) -> Tensor:
-    """Compute gather for CPU tensors, given their call."""
+def run_gather(
+    call: Call, image: Tensor, points: Tensor, options: Options, affine: bool = False
+) -> Tensor:
+    """Compute gather for CPU tensors, at the points of a grid or of affine maps."""
     out, threads = empty(call.plan.shape, image, call.dtype), count(options.threads)
     if call.zero:
         return out.zero_()
     if not out.numel():
         return out
-    known, plan = call.known, call.plan
-    if options.fill_value or not fast_path.gather(
-        known, plan, call.order, image, grid, out, threads
-    ):
-        on_cpu().gather(
-            call.plan, memory(image), memory(grid), memory(out), order=call.order,
-            fill=fill_of(options.fill_value, call.plan), threads=threads,
-        )  # fmt: skip
+    known, plan, fill = call.known, call.plan, options.fill_value
+    if affine:
+        points = as_maps(points)
+    elif not fill and fast_path.gather(known, plan, call.order, image, points, out, threads):
+        return out
+    arrays = memory(image), memory(points), memory(out)
+    outside = fill_of(fill, plan)
+    on_cpu().gather(plan, *arrays, order=call.order, fill=outside, affine=affine, threads=threads)
     return out
+
+
+def as_maps(theta: Tensor) -> Tensor:
+    """Convert affine maps to the dtype in which kernels compute coordinates."""
+    return theta.to(torch.float64 if theta.dtype == torch.float64 else torch.float32)
+
+
+def samples_of(
+    plan: Plan, options: Options, image: Tensor, points: Tensor, values: Tensor, *more: Maybe
+) -> Any:
+    """Collect the memory of tensors for kernels; ``more`` are weights, and sums of weights."""
+    arrays = [None if tensor is None else memory(tensor) for tensor in more]
+    fill = fill_of(options.fill_value, plan)
+    samples = on_cpu().Samples
+    return samples(memory(image), memory(points), memory(values), *arrays, fill=fill)
 
 
 def run_average(
@@ -314,131 +315,125 @@ def run_average(
     threads, plan, shares = count(options.threads), call.plan, None
     out = empty(plan.shape, image, call.dtype)
     if averaging.shares:
-        wide = torch.float64 if plan.real == np.float64 else torch.float32
-        shares = empty(plan.shape, image, wide)
+        shares = empty(plan.shape, image, sum_type(plan))
     if not out.numel():
         return out, shares, False
     if affine:
-        points = points.to(torch.float64 if points.dtype == torch.float64 else torch.float32)
+        points = as_maps(points)
     elif not (options.fill_value or weights) and fast_path.gather(
         call.known, plan, call.order, image, points, out, threads, averaging
     ):
         return out, shares, False
-    samples = on_cpu().Samples(
-        memory(image), memory(points), memory(out), memory(weights[0]) if weights else None,
-        None if shares is None else memory(shares), fill_of(options.fill_value, plan),
-    )  # fmt: skip
+    weight = weights[0] if weights else None
+    samples = samples_of(plan, options, image, points, out, weight, shares)
     doubtful = on_cpu().average(plan, samples, averaging, affine, threads)
     return out, shares, doubtful
 
 
 def run_average_backward(
     values: Tensor, arrays: Sequence[Tensor], options: Options, averaging: Averaging,
-    needed: tuple[bool, bool, bool], affine: bool,
-) -> tuple[Tensor | None, Tensor | None, Tensor | None, bool]:  # fmt: skip
+    needed: Needed, affine: bool,
+) -> tuple[Gradients, bool]:  # fmt: skip
     """Compute the gradients of `run_average` for CPU tensors."""
     image, positions, *weights = arrays
-    plan = options.plan.plan
-    points = positions.to(torch.float32) if affine and positions.element_size() < 4 else positions
-    samples = on_cpu().Samples(
-        memory(image), memory(points), memory(values), memory(weights[0]) if weights else None,
-        fill=fill_of(options.fill_value, plan),
-    )  # fmt: skip
+    plan, weight = options.plan.plan, weights[0] if weights else None
+    points = as_maps(positions) if affine else positions
+    samples = samples_of(plan, options, image, points, values, weight)
     needs, threads = on_cpu().Needs(*needed, dtype=plan.dtype), count(options.threads)
     results = on_cpu().average_backward(plan, samples, averaging, needs, affine, threads)
-    wide = torch.float64 if plan.real == np.float64 else torch.float32
-    likes = (image.dtype, image), (positions.dtype, None), (wide, weights[0] if weights else None)
+    likes = (image.dtype, image), (positions.dtype, None), (sum_type(plan), weight)
     gradients = [
         None if gradient is None else tensor_of(gradient, dtype, like)
         for gradient, (dtype, like) in zip(results[:3], likes, strict=True)
     ]
-    return gradients[0], gradients[1], gradients[2], results.doubtful
+    return tuple(gradients), results.doubtful
+
+
+def sum_type(plan: Plan) -> torch.dtype:
+    """The dtype of sums."""
+    return torch.float64 if plan.real.itemsize == 8 else torch.float32
 
 
 def scatter_on_cpu(values: Tensor, grid: Tensor, size: Sequence[int], options: Options) -> Tensor:
     """Compute scatter for CPU tensors."""
-    cpu = on_cpu()
-    call = call_for(size, values, grid, options)
-    check_values(values, call.plan, "values")
+    call, threads = call_for(size, values, grid, options), count(options.threads)
+    plan = call.plan
+    check_values(values, plan, "values")
     if call.zero or not values.numel():
         return empty(size, values, values.dtype).zero_()
-    grad_image = cpu.scatter(
-        call.plan, memory(values), memory(grid), order=call.order, dtype=call.plan.dtype,
-        threads=count(options.threads),
-    )  # fmt: skip
-    return tensor_of(grad_image, values.dtype, values)
+    arrays = memory(values), memory(grid)
+    sums = on_cpu().scatter(plan, *arrays, order=call.order, dtype=plan.dtype, threads=threads)
+    return tensor_of(sums, values.dtype, values)
 
 
 def backward_on_cpu(
-    values: Tensor, image: Tensor, grid: Tensor, need_input: bool, need_grid: bool, options: Options
+    values: Tensor, image: Tensor, grid: Tensor, needed: Needed, options: Options
 ) -> tuple[Tensor, Tensor]:
     """Compute backward for CPU tensors."""
     call = call_for(image.shape, image, grid, options)
     check_values(values, call.plan, "grad_output")
-    if need_input:
+    if needed[0]:
         check_differentiable(image)
-    return run_backward(call, values, image, grid, need_input, need_grid, options)
+    return run_backward(call, values, image, grid, needed, options)
 
 
 def run_backward(
-    call: Call, values: Tensor, image: Tensor, grid: Tensor, need_input: bool, need_grid: bool,
-    options: Options,
+    call: Call, values: Tensor, image: Tensor, points: Tensor, needed: Needed, options: Options,
+    affine: bool = False,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """Compute backward for CPU tensors, given their call."""
+    """Compute backward for CPU tensors, at the points of a grid or of affine maps."""
     if call.zero or not values.numel():
-        first, second = empty_backward(image, grid, need_input, need_grid)
-        return first.zero_(), second.zero_()
-    threads, needed = count(options.threads), (need_input, need_grid)
-    if not options.fill_value and values.dtype == image.dtype:
+        empty = empty_backward(image, points, needed)
+        return empty[0].zero_(), empty[1].zero_()
+    plan, order, threads = call.plan, call.order, count(options.threads)
+    gradients: tuple[Maybe, Maybe] | None = None
+    if not affine and not options.fill_value and values.dtype == image.dtype:
         gradients = fast_path.backward(
-            call.known, call.plan, call.order, values, image, grid, needed, threads
+            call.known, plan, order, values, image, points, needed, threads
         )
-        if gradients is not None:
-            return (
-                image.new_empty(0) if gradients[0] is None else match_layout(gradients[0], image),
-                grid.new_empty(0) if gradients[1] is None else gradients[1],
-            )
-    cpu, fill = on_cpu(), fill_of(options.fill_value, call.plan)
-    samples = cpu.Samples(memory(image), memory(grid), memory(values), fill=fill)
-    needs = cpu.Needs(need_input, need_grid, dtype=call.plan.dtype)
-    grad_image, gradient, *_ = cpu.backward(
-        call.plan, samples, needs, order=call.order, threads=threads
-    )
+    if gradients is None:
+        cpu, maps = on_cpu(), as_maps(points) if affine else points
+        samples = samples_of(plan, options, image, maps, values)
+        needs = cpu.Needs(*needed, dtype=plan.dtype)
+        sums = cpu.backward(plan, samples, needs, order=order, affine=affine, threads=threads)
+        gradients = (
+            None if sums.image is None else tensor_of(sums.image, image.dtype, image),
+            None if sums.grid is None else tensor_of(sums.grid, points.dtype),
+        )
+    first, second = gradients
     return (
-        image.new_empty(0) if grad_image is None else tensor_of(grad_image, image.dtype, image),
-        grid.new_empty(0) if gradient is None else tensor_of(gradient, grid.dtype),
+        image.new_empty(0) if first is None else match_layout(first, image),
+        points.new_empty(0) if second is None else second,
     )
 
 
 def backward_twice_on_cpu(
-    values: Tensor, image: Tensor, grid: Tensor, by_image: Maybe, by_grid: Maybe,
-    need_values: bool, need_image: bool, need_grid: bool, options: Options,
+    values: Tensor, image: Tensor, grid: Tensor, by_image: Maybe, by_grid: Maybe, needed: Needed,
+    options: Options,
 ) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
     """Compute the gradients of backward for CPU tensors; unneeded ones are empty tensors."""
-    cpu = on_cpu()
-    call = call_for(image.shape, image, grid, options)
+    call, cpu = call_for(image.shape, image, grid, options), on_cpu()
     check_values(values, call.plan, "grad_output")
     if options.blends():
         raise ValueError(
             f"backward_twice takes no fill value; accepted: none, got {options.fill_value}"
         )
-    needed = need_values, need_image, need_grid
-    likes = values, image, grid
+    results = empty_backward_twice(values, image, grid, needed)
     if call.zero or not values.numel() or (by_image is None and by_grid is None):
-        empties = fake_backward_twice(*likes, by_image, by_grid, *needed)
-        return tuple(tensor.zero_() for tensor in empties)  # type: ignore[return-value]
+        first, second, third = results
+        return first.zero_(), second.zero_(), third.zero_()
+    upstream = None if by_image is None else memory(by_image.to(image.dtype))
     grid_tangent = memory(torch.zeros_like(grid) if by_grid is None else by_grid.to(grid.dtype))
-    results = cpu.backward_twice(
-        call.plan, cpu.Samples(memory(image), memory(grid), memory(values)),
-        None if by_image is None else memory(by_image.to(image.dtype)), grid_tangent,
-        cpu.Needs(need_image, need_grid, values=need_values),
+    samples = samples_of(call.plan, options.linear(), image, grid, values)
+    needs = cpu.Needs(*needed[1:], values=needed[0])
+    gradients = cpu.backward_twice(
+        call.plan, samples, upstream, grid_tangent, needs,
         order=call.order, threads=count(options.threads),
     )  # fmt: skip
+    likes = (values, values), (image, image), (grid, None)
     first, second, third = (
-        like.new_empty(0)
-        if result is None
-        else tensor_of(result, like.dtype, None if like is grid else like)
-        for result, like in zip(results, likes, strict=True)
+        result if gradient is None else tensor_of(gradient, like.dtype, layout)
+        for result, gradient, (like, layout) in zip(results, gradients, likes, strict=True)
     )
     return first, second, third
 
@@ -466,34 +461,33 @@ def check_call(image: Tensor, grid: Tensor) -> None:
     check_shapes(tuple(image.shape), tuple(grid.shape), False)
 
 
-def fake_gather(image: Tensor, grid: Tensor, *options: Any) -> Tensor:
+def fake_gather(image: Tensor, grid: Tensor, options: Options) -> Tensor:
     """Allocate the output of gather, for tensors without data."""
     check_call(image, grid)
-    return empty_gather(image, grid, record(*options).order)
+    return empty_gather(image, grid, options.order)
 
 
-def fake_scatter(values: Tensor, grid: Tensor, size: Sequence[int], *options: Any) -> Tensor:
+def fake_scatter(values: Tensor, grid: Tensor, size: Sequence[int], options: Options) -> Tensor:
     """Allocate the output of scatter, for tensors without data."""
     check_target()
     return empty(size, values, values.dtype)
 
 
 def fake_backward(
-    values: Tensor, image: Tensor, grid: Tensor, need_input: bool, need_grid: bool, *options: Any
+    values: Tensor, image: Tensor, grid: Tensor, needed: Needed, options: Options
 ) -> tuple[Tensor, Tensor]:
     """Allocate the outputs of backward, for tensors without data."""
     check_call(image, grid)
-    return empty_backward(image, grid, need_input, need_grid)
+    return empty_backward(image, grid, needed)
 
 
 def fake_backward_twice(
-    values: Tensor, image: Tensor, grid: Tensor, by_image: Maybe, by_grid: Maybe,
-    need_values: bool, need_image: bool, need_grid: bool, *options: Any,
+    values: Tensor, image: Tensor, grid: Tensor, by_image: Maybe, by_grid: Maybe, needed: Needed,
+    options: Options,
 ) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
     """Allocate the outputs of backward_twice, for tensors without data."""
-    first, second = fake_backward(values, image, grid, need_image, need_grid)
-    grad_values = empty(values.shape, values, values.dtype) if need_values else values.new_empty(0)
-    return grad_values, first, second
+    check_call(image, grid)
+    return empty_backward_twice(values, image, grid, needed)
 
 
 cpu_gather = on_record("gather", gather_on_cpu)
@@ -508,7 +502,7 @@ for name, compute, fake in (
     ("backward_twice", cpu_backward_twice, fake_backward_twice),
 ):
     LIBRARY.impl(name, compute, "CPU")
-    torch.library.register_fake(f"gridsample::{name}", fake, lib=LIBRARY)
+    torch.library.register_fake(f"gridsample::{name}", on_record(name, fake), lib=LIBRARY)
 
 
 # Without the dispatcher ---------------------------------------------------------------------------

@@ -14,13 +14,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from gridsample.backends.torch.derivatives import has_record, tracked
-from gridsample.backends.torch.internals import SingleLevelFunction as Function
-from gridsample.backends.torch.internals import below, forward_gradients, inside, recorded, torchs
+from gridsample.backends import resizing as host
+from gridsample.backends.torch.derivatives import has_record
+from gridsample.backends.torch.internals import torchs
+from gridsample.backends.torch.linear import define
 from gridsample.backends.torch.onnx import exporting
 from gridsample.backends.torch.onnx_resizing import resize_as_node
 from gridsample.backends.torch.operators import (
-    LIBRARY,
     check_target,
     count,
     empty,
@@ -33,15 +33,7 @@ from gridsample.backends.torch.schemas import RESIZING, flat_resizing, resizing_
 from gridsample.backends.torch.traced import traceable
 from gridsample.definitions import tables
 from gridsample.definitions.options import Resizing, changed
-from gridsample.definitions.plan import WIDE_TYPES, check_image_type, type_name
-from gridsample.kernels import of_labels, of_resizing
-
-LIBRARY.define(
-    f"resize(Tensor input, {RESIZING}) -> Tensor",
-    tags=torch.Tag.pt2_compliant_tag,
-)
-operator = torch.ops.gridsample.resize.default
-resize_operator = traceable(operator)
+from gridsample.definitions.plan import check_image_type
 
 Options = tuple[Any, ...]
 
@@ -119,19 +111,8 @@ def resize_on_cpu(image: Tensor, resizing: Resizing, transposed: bool) -> Tensor
     """Resize CPU tensors."""
     out = empty_resize(image, resizing.size)
     if out.numel():
-        ends = tuple(image.shape[2:]), tuple(resizing.size)
-        maps = tables.axis_maps(
-            *(ends[::-1] if transposed else ends), resizing.methods, resizing.align_corners,
-            resizing.antialias, resizing.scales, transposed,
-        )  # fmt: skip
-        if tables.votes(resizing.methods):
-            of_labels().resize(maps, memory(image), memory(out), count(resizing.threads))
-            return out
-        wide = type_name(numpy_type(image.dtype, "input")) in WIDE_TYPES
-        real = numpy_type(torch.float64 if wide else torch.float32, "")
-        of_resizing().resize(
-            maps, memory(image), memory(out), real, count(resizing.threads), resizing.rounding
-        )
+        resizing = changed(resizing, threads=count(resizing.threads))
+        host.resize(memory(image), memory(out), resizing, transposed)
     return out
 
 
@@ -163,50 +144,20 @@ def has_fastest_channels(image: Tensor) -> bool:
     return bool(least > first)
 
 
-# Derivatives and batches --------------------------------------------------------------------------
+# The operator -------------------------------------------------------------------------------------
 
 
-class Resize(Function):
-    """The derivatives of resize."""
-
-    @staticmethod
-    def forward(ctx: Any, image: Tensor, options: Options, keys: Any) -> Any:
-        """Compute resize."""
-        ctx.spatial, ctx.options = image.shape[2:], options
-        ctx.set_materialize_grads(False)
-        return inside(operator, keys, image, *options)
-
-    @staticmethod
-    def backward(ctx: Any, upstream: Tensor | None) -> Any:
-        """Apply the adjoint, whose output has the image's size."""
-        if upstream is None:
-            return None, None, None
-        resizing, transposed = resizing_of(*ctx.options)
-        resizing = changed(resizing, size=ctx.spatial)
-        return operator(upstream, *flat_resizing(resizing, not transposed)), None, None
-
-    @staticmethod
-    def jvp(ctx: Any, along: Tensor | None, *_: Any) -> Any:
-        """Compute the tangent; resize is linear."""
-        with forward_gradients(True):  # outer transforms need it
-            return None if along is None else operator(along, *ctx.options)
+def adjoint_options(options: Options, shape: torch.Size) -> Options:
+    """The options of the adjoint, whose output has the image's size."""
+    resizing, transposed = resizing_of(*options)
+    return flat_resizing(changed(resizing, size=shape[2:]), not transposed)
 
 
-def autograd_resize(keys: Any, image: Tensor, *options: Any) -> Any:
-    """Call resize, recorded by autograd if necessary."""
-    if tracked(image):
-        return recorded(Resize, image, options, keys)
-    return below(operator, keys, image, *options)
-
-
-def batched_resize(info: Any, axes: Any, image: Tensor, *options: Any) -> Any:
+def batched_resize(image: Tensor, *options: Any) -> Tensor:
     """Resize a batch, which is merged with the items."""
-    image = image.movedim(axes[0], 0)
-    result = operator(image.flatten(0, 1), *options)
-    return torch.unflatten(result, 0, image.shape[:2]), 0
+    return torch.unflatten(operator(image.flatten(0, 1), *options), 0, image.shape[:2])
 
 
-LIBRARY.impl("resize", cpu_resize, "CPU")
-LIBRARY.impl("resize", autograd_resize, "Autograd", with_keyset=True)
-torch.library.register_fake("gridsample::resize", fake_resize, lib=LIBRARY)
-torch.library.register_vmap("gridsample::resize", batched_resize, lib=LIBRARY)
+SCHEMA = f"resize(Tensor input, {RESIZING}) -> Tensor"
+operator = define(SCHEMA, cpu_resize, fake_resize, adjoint_options, batched_resize)
+resize_operator = traceable(operator)

@@ -101,22 +101,34 @@ def record(
     )
 
 
-# The number of arguments of each operator before the options.
+# The number of arguments of each operator before the options, and how many of these are flags,
+# which come last: whether each gradient is needed.
 LEADING = {"gather": 2, "scatter": 3, "backward": 5, "backward_twice": 8}
+FLAGS = {"gather": 0, "scatter": 0, "backward": 2, "backward_twice": 3}
 
 
 def on_record(name: str, compute: Callable[..., Any], more: int = 0) -> Callable[..., Any]:
-    """Wrap a function of tensors and one record so that it has the arguments of an operator.
+    """Wrap a function so that it has the arguments of an operator.
 
-    ``more`` is the number of additional arguments before those of the operator.
+    The function has the same arguments, but one tuple of all flags, and one record.  ``more`` is
+    the number of additional arguments before those of the operator.
     """
     first = LEADING[name] + more
+    flags = first - FLAGS[name]
 
     @functools.wraps(compute)
     def call(*arguments: Any) -> Any:
-        return compute(*arguments[:first], record(*arguments[first:]))
+        needed = (arguments[flags:first],) if flags < first else ()
+        return compute(*arguments[:flags], *needed, record(*arguments[first:]))
 
     return call
+
+
+def off_record(name: str, *arguments: Any) -> tuple[Any, ...]:
+    """Convert the arguments of a function that `on_record` wraps to those of the operator."""
+    *leading, options = arguments
+    needed = leading.pop() if FLAGS[name] else ()
+    return (*leading, *needed, *flat(options))
 
 
 # Resizing -----------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ with an `AxisMap` for each spatial axis.  The adjoint uses the adjoint maps in t
     copies    methods that copy pixels
     lines     a few long lines, whose weights are computed and not read from tables
     formulas  their inputs and weights
-    periodic  axes with simple factors, whose weights repeat
+    picking   tables of lanes that pick their inputs from a few registers
 
 A piece passes through all axes before the next piece is started, so that intermediate results stay
 in cache and need little memory.  No two pieces write to the same place, and results do not depend
@@ -28,15 +28,19 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gridsample.definitions import tables
+from gridsample.definitions.bands import KEPT
+from gridsample.definitions.caches import cached_by_size
 from gridsample.definitions.methods import NEAREST
 from gridsample.definitions.plan import type_name
 from gridsample.definitions.tables import Axis, AxisMap, picked, rounded_order, skips
 from gridsample.kernels import threads as pool
-from gridsample.kernels.memory import addresses_of, as_parts, plain
+from gridsample.kernels.memory import Layout, address_of, addresses_of, as_parts, layout_of, plain
 from gridsample.kernels.resize import planning
 from gridsample.kernels.resize.copies import copy_pixels
+from gridsample.kernels.resize.copies import prepare as copies_launch
 from gridsample.kernels.resize.lines import copies, is_long, resize_lines
 from gridsample.kernels.resize.planning import Numbers, are_fixed, prepare
+from gridsample.kernels.run import Launch
 from gridsample.kernels.spline import coefficients, filter_axis
 
 Array = np.ndarray[Any, Any]
@@ -98,11 +102,17 @@ def resize(
         threads: the maximum number of threads.
         rounding: "exact", or "pillow" or "torch" to round integers after each axis.
     """
+    threads = threads or pool.cores()
+    layouts = layout_of(source), layout_of(out)
+    launch = direct_launch(tuple(maps), *layouts, type_name(real), threads, rounding)
+    if launch is not None:
+        launch.run((address_of(source), address_of(out)), threads)
+        return
     # If channels come last in one array alone, the smaller one is copied.
     last = is_channels_last(source) and (is_channels_last(out) or out.size <= source.size)
     if not is_packed(source):
         maps, source = pick_pixels(maps, source)
-    target, threads = as_planes(out, last), threads or pool.cores()
+    target = as_planes(out, last)
     packed_target = target
     if not is_packed(target):
         packed_target = np.empty(target.shape, target.dtype.newbyteorder("="))
@@ -110,6 +120,49 @@ def resize(
     resize_planes(maps, planes, as_reals(packed_target), real, threads, rounding)
     if packed_target is not target:
         target[...] = packed_target
+
+
+@cached_by_size(KEPT, lambda launch: planning.kept_bytes(launch) if launch else 0)
+def direct_launch(
+    maps: tuple[AxisMap, ...], source: Layout, target: Layout, real: str, threads: int,
+    rounding: str,
+) -> Launch | None:  # fmt: skip
+    """Prepare a call that is one program on packed arrays; return None for any other.
+
+    Python's part of such a call is then to find it here, which takes less than a small image does.
+    """
+    dtype = source[2]
+    last = source[0][1] > 1 and source[1][1] == dtype.itemsize and target[1][1] == dtype.itemsize
+    if (
+        dtype != target[2]
+        or dtype.kind not in "biuf"
+        or not (is_dense(source, last) and is_dense(target, last))
+    ):
+        return None
+    n, channels, *spatial = source[0]
+    shape = (n, 1, *spatial, channels) if last else (n, channels, *spatial, 1)
+    route = route_of(maps, shape)
+    if route.identity or route.long_axis is not None:
+        return None
+    if route.copies:
+        return copies_launch(maps, (shape[0] * shape[1], *shape[2:]), dtype.itemsize, threads)
+    if not route.plain or (rounding != "exact" and dtype.kind != "f"):
+        return None
+    kinds = (type_name(dtype),) * 2
+    return prepare(maps, shape, None, kinds, Numbers(real, real), threads, planning.PIECE)
+
+
+def is_dense(layout: Layout, last: bool) -> bool:
+    """Whether (N, C, *spatial) is contiguous in native byte order, perhaps with channels last."""
+    shape, strides, dtype = layout
+    if last:
+        shape, strides = (shape[0], *shape[2:], shape[1]), (strides[0], *strides[2:], strides[1])
+    step = dtype.itemsize
+    for n, stride in zip(reversed(shape), reversed(strides), strict=True):
+        if n > 1 and stride != step:
+            return False
+        step *= n
+    return dtype.isnative and 0 not in shape
 
 
 def pick_pixels(maps: Sequence[AxisMap], source: Array) -> tuple[list[AxisMap], Array]:

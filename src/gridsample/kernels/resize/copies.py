@@ -18,8 +18,21 @@ from gridsample.definitions.caches import cached_by_size
 from gridsample.definitions.tables import AxisMap
 from gridsample.kernels.memory import addresses_of
 from gridsample.kernels.resize import planning
+from gridsample.kernels.resize.picking import picking_of
+from gridsample.kernels.resize.planning import NOTHING
 from gridsample.kernels.run import Launch, entry
-from gridsample.kernels.vector import Function, Pointer, Program, Record, Value, compile, host
+from gridsample.kernels.vector import (
+    Function,
+    Pointer,
+    Program,
+    Record,
+    Value,
+    compile,
+    host,
+    kind_of,
+    pick,
+    picks,
+)
 
 Array = np.ndarray[Any, Any]
 Shape = tuple[int, ...]
@@ -34,13 +47,18 @@ SETTINGS = Record(
     slice_of="*int64", row_of="*int64", column_of="*int64",  # the inputs
     safe="int64",  # columns with others next to them, in the image and in the result
     group="int64",  # numbers of a pixel
+    # Where lanes pick their numbers: see `picking.Picking`.
+    picked="int64", picked_from="*int64", places="*uint8",
 )  # fmt: skip
 
 
 @functools.cache
-def compiled(kind: str, group: int) -> Program:
-    """Compile the program for pixels of a few numbers, or of any number if ``group`` is 0."""
-    function = Function(f"copy_{kind}_{group}", host().bits // 32)
+def compiled(kind: str, group: int, window: int) -> Program:
+    """Compile the program for pixels of a few numbers, or of any number if ``group`` is 0.
+
+    ``window`` is that of `picking.Picking` if lanes pick their numbers, otherwise 0.
+    """
+    function = Function(f"copy_{kind}_{group}_{window}", host().bits // 32)
     with entry(function, {"source": kind, "target": kind}, SETTINGS) as (task, call):
         group_of_planes = task // call.bands
         begin = (task - group_of_planes * call.bands) * call.part
@@ -56,11 +74,15 @@ def compiled(kind: str, group: int) -> Program:
                 target.copy(target.at(-line), line, function.lanes)
                 return []
 
-            def pick(offset: Value = offset, target: Pointer = target) -> list[Value]:
-                pick_columns(function, call, call.source.at(offset), target, group)
+            def copy_row(offset: Value = offset, target: Pointer = target) -> list[Value]:
+                source = call.source.at(offset)
+                if window:
+                    pick_numbers(function, call, source, target, window)
+                else:
+                    pick_columns(function, call, source, target, group)
                 return []
 
-            function.choose(repeats, repeat, pick)
+            function.choose(repeats, repeat, copy_row)
     return compile(function)
 
 
@@ -74,6 +96,28 @@ def input_of_row(
     offset = ((plane * call.depth + call.slice_of.load(z)) * call.height + input_row) * call.width
     before = call.row_of.load((y - 1).maximum(0))
     return offset, (y > 0) & (row > begin) & (before == input_row)
+
+
+def picked_as(kind: str) -> str:
+    """Return the integers as which processors pick numbers of a kind, the narrowest there are."""
+    wide = ("int16", "int32", "int64")
+    return next(
+        (k for k in wide if kind_of(k).bits >= kind_of(kind).bits and picks(kind_of(k))), ""
+    )
+
+
+def pick_numbers(
+    function: Function, call: SimpleNamespace, source: Pointer, target: Pointer, window: int
+) -> None:
+    """Copy the numbers of a row, a register of results at a time."""
+    kind, wide = source.kind, picked_as(source.kind.name)
+    lanes, length = host().lanes(wide), call.columns * call.group
+    with function.loop(0, call.picked) as loop:
+        begin, row = (call.picked_from.load(loop.index * 2 + k) for k in range(2))
+        places = call.places.cast(wide).load(row * (2 * lanes), lanes)
+        registers = [source.load(begin + k * lanes, lanes).to(wide) for k in range(window)]
+        place = (loop.index * lanes).minimum(length - lanes)
+        target.store(pick(registers, places).to(kind), place)
 
 
 def pick_columns(
@@ -118,15 +162,24 @@ def prepare(maps: tuple[AxisMap, ...], shape: Shape, size: int, threads: int) ->
     plane = slices * rows * columns * inner
     target = min(planning.PIECE, max(planning.SHARE, outer * plane // threads))
     pieces = planning.cut(outer, plane, slices * rows, 1, target)
+    picking, wide = None, picked_as(f"uint{8 * size}")
+    if group and wide:
+        picking = picking_of(maps[-1].band, inner, host().lanes(wide))
+    picked_from, places = NOTHING, NOTHING
+    if picking is not None:
+        picked_from = np.ascontiguousarray(picking.groups, np.int64)
+        places = np.ascontiguousarray(picking.places, wide)
     settings = SETTINGS.pack(
         outer=outer, planes=pieces.planes, depth=depth, height=height, width=width * inner,
         slices=slices, rows=rows, columns=columns, part=pieces.rows, bands=pieces.bands,
         slice_of=inputs[0], row_of=inputs[1], column_of=inputs[2],
         safe=min(safe, columns - 1), group=inner,
+        picked=len(picked_from), picked_from=picked_from, places=places.view(np.uint8),
     )  # fmt: skip
     tasks = math.ceil(outer / pieces.planes) * pieces.bands
     threads_worth = max(1, outer * plane // planning.WORTH)
-    return Launch(compiled(f"uint{8 * size}", group), settings, tasks, threads=threads_worth)
+    program = compiled(f"uint{8 * size}", group, picking.window if picking else 0)
+    return Launch(program, settings, tasks, threads=threads_worth)
 
 
 def copy_pixels(maps: tuple[AxisMap, ...], source: Array, target: Array, threads: int) -> None:

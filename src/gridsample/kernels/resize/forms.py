@@ -1,9 +1,8 @@
 """The forms of a stage, which resizes one axis: (outer, n, inner) to (outer, outputs, inner).
 
 rows      `inner` is long: lanes are neighbours in a row, and all have the same weights
-periods   weights repeat from register to register: lanes are neighbours in a line
-pixels    `inner` is 4, the channels of a pixel: lanes are the pixels of a few lines
-transposed   `inner` is short: lanes are lines, which are transposed before and after
+picked    `inner` is short: lanes are neighbours in a line, which pick inputs from a few registers
+transposed   the same for many inputs: lanes are lines, which are transposed before and after
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 from gridsample.kernels import transposing
-from gridsample.kernels.vector import Function, Kind, Pointer, Value, joined
+from gridsample.kernels.vector import Function, Kind, Pointer, Value, pick
 
 # The registers of a block of a row.
 WIDE = 4
@@ -26,13 +25,13 @@ class Stage(NamedTuple):
     """What a stage is compiled for.
 
     Attributes:
-        form: "rows", "periods", "pixels" or "transposed".
+        form: "rows", "picked" or "transposed".
         leading: whether it resizes the first axis, of which a piece may have a part.
-        taps: the number of inputs of most outputs if it is small, otherwise 0; of weights that
-            repeat, it is 0 if outputs are copies.
+        taps: the number of inputs of most outputs if it is small, otherwise 0.
         inner: the contiguous numbers at each place of the axis if they are few, otherwise 0.
-        registers: how many registers hold a number of each line that is transposed.
-        period, places, window: of weights that repeat; see `periodic.Pattern`.
+        registers: those that hold a number of each line that is transposed, or a window.
+        repeats: whether the tables of a group of lanes stand for many.
+        copies: whether outputs are copies of inputs.
     """
 
     form: str
@@ -40,9 +39,8 @@ class Stage(NamedTuple):
     taps: int
     inner: int = 0
     registers: int = 1
-    period: int = 1
-    places: tuple[int, ...] = ()
-    window: int = 0
+    repeats: bool = False
+    copies: bool = False
 
 
 class Work(NamedTuple):
@@ -85,13 +83,14 @@ class Form:
 
     def stored(self, total: Value) -> Value:
         """Convert sums to the type of the target."""
-        kind, shift = self.work.target.kind, self.fields.shift
-        if self.sums.is_integer:
-            unit = self.function.constant(1, "int64")
-            half = (unit << (shift - 1)).to(self.sums)
-            total = (total + half) >> shift.to(self.sums)
-            return total.maximum(0).minimum((1 << kind.bits) - 1).to(kind)
-        return total.round_to(kind)
+        kind, shift = self.work.target.kind, self.fields.shift.to(self.sums)
+        if not self.sums.is_integer or kind is self.sums:
+            return total.round_to(kind)
+        half = total.like(1) << (shift - 1)
+        if self.fields.rounding == "dyadic":  # halves to even, as floats round
+            return ((total + half - 1 + ((total >> shift) & 1)) >> shift).to(kind)
+        total = (total + half) >> shift
+        return total.maximum(0).minimum((1 << kind.bits) - 1).to(kind)
 
     def weights(self, i: Value) -> Pointer:
         """Return the weights of an output's taps."""
@@ -184,124 +183,112 @@ class RowForm(Form):
             yield [loop.index.minimum(length - self.lanes)], self.lanes
 
 
-class PixelForm(Form):
-    """Lanes are a few lines times the numbers of a pixel, of which a register has a multiple."""
+class Tables(NamedTuple):
+    """The tables of a group of lanes; see `picking.Picking`."""
 
-    def write(self) -> None:
-        """Sum pixels of a few lines together, for each output."""
-        function, work, inner = self.function, self.work, self.stage.inner
-        outputs, rows = work.end - work.begin, self.lanes // inner
-        with function.loop(0, work.outer, rows) as group:
-            lines = [(group.index + k).minimum(work.outer - 1) for k in range(rows)]
-            sources = [work.source.at((line * work.n - work.base) * inner) for line in lines]
-            targets = [work.target.at((line * outputs - work.begin) * inner) for line in lines]
-            with function.loop(work.begin, work.end) as output:
-                total = self.sum_pixels(output.index, sources)
-                for k, target in enumerate(targets):
-                    pixel = total.shuffle(range(k * inner, (k + 1) * inner))
-                    target.store(pixel, output.index * inner)
-
-    def sum_pixels(self, i: Value, sources: Sequence[Pointer]) -> Value:
-        """Return output i of some lines, side by side."""
-        weights, inner = self.weights(i), self.stage.inner
-        first, taps = self.fields.first.load(i) * inner, self.fields.count.load(i)
-
-        def read(tap: Any) -> list[Value]:
-            place = first + inner * tap
-            return [joined([source.load(place, inner) for source in sources])]
-
-        def by_any() -> list[Value]:
-            return self.sum_any(read, weights, taps, [self.lanes])
-
-        if not self.stage.taps:
-            return self.stored(by_any()[0])
-        usual = taps == self.stage.taps
-        few = functools.partial(self.sum_few, read, weights)
-        return self.stored(self.function.choose(usual, few, by_any, likely=True)[0])
+    begin: Value
+    first: Value
+    count: Value
+    weights: list[Value]
 
 
-class PeriodForm(Form):
-    """Lanes are neighbouring numbers of a line whose weights repeat from register to register.
+class PickedForm(Form):
+    """Lanes are neighbouring numbers of a line, each of which picks its inputs from a window.
 
-    The inputs of a register lie at the same places of a window, from which constant shuffles pick
-    them.  The other outputs are summed one by one.
+    A few lines are worked on together, because they share tables (`picking`).
     """
 
     def write(self) -> None:
-        """Write a line: registers in the middle, and the outputs before and after them."""
+        """Sum the groups of a few lines: in the middle, all lanes have all taps.
+
+        All in the middle of a long line have the tables of the first, further along the line.
+        """
         function, work, fields, inner = self.function, self.work, self.fields, self.stage.inner
-        period, pixels = self.stage.period, self.lanes // inner
-        stride = pixels // period  # of registers, in periods
-        skipped = ((work.begin - fields.start).maximum(0) + (period - 1)) // period
-        begin = (fields.start + skipped * period).minimum(work.end)
-        # A register stores whole pixels, or a part of the next one, too.
-        end = (work.end - 1 if self.lanes % inner else work.end).minimum(fields.stop)
-        most = (end - begin - (pixels - period)).maximum(0) // period
-        with function.loop(0, work.outer) as line:
-            source = work.source.at((line.index * work.n - work.base) * inner)
+        count = 1 if self.stage.repeats else 4 if self.stage.registers <= 2 else 2
+        begin = work.begin * inner // self.lanes
+        end = (work.end * inner + (self.lanes - 1)) // self.lanes
+        middle = fields.start.maximum(begin), fields.stop.minimum(end)
+        with function.loop(0, work.outer, count) as block:
+            lines = [(block.index + k).minimum(work.outer - 1) for k in range(count)]
+            sources = [work.source.at((line * work.n - work.base) * inner) for line in lines]
             outputs = work.end - work.begin
-            target = work.target.at((line.index * outputs - work.begin) * inner)
-            # It also reads its whole window, perhaps beyond the line.
-            numbers = work.base + (work.outer - line.index) * work.n - fields.origin
-            room = numbers * inner - self.stage.window
-            windows = (room.maximum(0) // (fields.step * inner) - skipped).maximum(-1) + 1
-            windows = (room >= 0).select(windows.minimum(most), 0)
-            last = (windows > 0).select(windows + (stride - 1), 0)
-            with function.loop(0, last, stride) as loop:
-                number = loop.index.minimum(windows - 1)
-                window = (skipped + number) * fields.step + fields.origin
-                total = self.sum_window(source.at(window * inner))
-                target.store(total, (begin + number * period) * inner)
-            middle = begin + (windows > 0).select((windows - 1) * period + pixels, 0)
-            for outputs_at_end in ((work.begin, begin), (middle, work.end)):
-                with function.loop(*outputs_at_end) as loop:
-                    self.sum_numbers(source, target, loop.index)
+            targets = [work.target.at((line * outputs - work.begin) * inner) for line in lines]
+            with function.loop(begin, fields.start.minimum(end)) as group:
+                tables = self.tables(group.index)
+                self.sum_group(group.index, tables, sources, targets, full=False)
+            first = self.tables(fields.start) if self.stage.repeats else None
+            with function.loop(*middle) as group:
+                tables = first or self.tables(group.index)
+                if self.stage.repeats:
+                    shift = (group.index - fields.start) * fields.step
+                    tables = tables._replace(begin=tables.begin + shift)
+                self.sum_group(group.index, tables, sources, targets, full=True)
+            with function.loop(fields.stop.maximum(begin), end) as group:
+                tables = self.tables(group.index)
+                if self.stage.repeats:
+                    skipped = fields.stop - fields.start - 1
+                    tables = self.tables(group.index - skipped)
+                    tables = tables._replace(begin=tables.begin + skipped * fields.step)
+                self.sum_group(group.index, tables, sources, targets, full=False)
 
-    def sum_window(self, window: Pointer) -> Value:
-        """Return a register of results."""
-        lanes, size = self.lanes, self.stage.window
-        starts = [min(k, size - lanes) for k in range(0, size, lanes)]
-        numbers = [window.load(start, lanes) for start in starts]
-        if not self.stage.taps:
-            return self.picked(numbers, starts, 0)
-        numbers = [register.to(self.sums) for register in numbers]
-        total = numbers[0].like(0)
-        for tap in range(self.stage.taps):
-            weights = self.fields.period.load(tap * lanes, lanes)
-            total = total + self.picked(numbers, starts, tap) * weights
-        return self.stored(total)
-
-    def picked(self, numbers: list[Value], starts: list[int], tap: int) -> Value:
-        """Return the inputs of a tap, from registers that begin at ``starts`` in the window."""
-        places = [place + tap * self.stage.inner for place in self.stage.places]
-        registers = [place // self.lanes for place in places]
-        low, high = min(registers), max(registers) + 1
-        count = 1 << (high - low - 1).bit_length()
-        joined_numbers = joined([*numbers[low:high], *[numbers[low]] * (count - high + low)])
-        return joined_numbers.shuffle(
-            [
-                (k - low) * self.lanes + place - starts[k]
-                for k, place in zip(registers, places, strict=True)
-            ]
+    def tables(self, group: Value) -> Tables:
+        """Read the tables of a group."""
+        fields, lanes, stage = self.fields, self.lanes, self.stage
+        begin, row = (fields.groups.load(group * 2 + k) for k in range(2))
+        places, weights = (
+            fields.places.at(row * (2 * lanes)),
+            fields.picked.at(row * (stage.taps * lanes)),
+        )
+        first, count = (places.load(k, lanes) for k in (0, lanes))
+        return Tables(
+            begin, first, count, [weights.load(t * lanes, lanes) for t in range(stage.taps)]
         )
 
-    def sum_numbers(self, source: Pointer, target: Pointer, i: Value) -> None:
-        """Compute output i of a line, number by number."""
-        fields, inner = self.fields, self.stage.inner
-        number = ((i - fields.start).maximum(0) // self.stage.period).minimum(fields.skipped)
-        row = i - number * self.stage.period
-        first = fields.first.load(row) + number * fields.step
-        for k in range(inner):
-            begin = source.at(first * inner + k)
+    def sum_group(
+        self,
+        group: Value,
+        tables: Tables,
+        sources: Sequence[Pointer],
+        targets: Sequence[Pointer],
+        full: bool,
+    ) -> None:
+        """Compute a group of each line; ``full`` if all lanes have all taps."""
+        windows = [
+            [
+                source.load(tables.begin + k * self.lanes, self.lanes).to(self.sums)
+                for k in range(self.stage.registers)
+            ]
+            for source in sources
+        ]
+        for window, target in zip(windows, targets, strict=True):
+            if self.stage.copies:
+                result = pick(window, tables.first).to(target.kind)
+            else:
+                result = self.stored(self.sum_window(window, tables, full))
+            self.store(result, target, group)
 
-            def read(tap: Any, begin: Pointer = begin) -> list[Value]:
-                return [begin.load(inner * tap)]
+    def sum_window(self, window: Sequence[Value], tables: Tables, full: bool) -> Value:
+        """Return the sums of a group's lanes."""
+        total = window[0].like(0)
+        for tap, weight in enumerate(tables.weights):
+            added = total + pick(window, tables.first + tap * self.stage.inner) * weight
+            total = added if full else (tables.count > tap).select(added, total)
+        return total
 
-            if not self.stage.taps:
-                target.store(begin.load(), i * inner + k)
-                continue
-            total = self.sum_any(read, self.weights(row), fields.count.load(row), [1])[0]
-            target.store(self.stored(total), i * inner + k)
+    def store(self, total: Value, target: Pointer, group: Value) -> None:
+        """Store a group; the last one begins in the one before, which may be another task's."""
+        function, lanes = self.function, self.lanes
+        begin = group * lanes
+        place = begin.minimum(self.fields.outputs * self.stage.inner - lanes)
+        if not self.stage.leading:
+            target.store(total, place)
+            return
+        with function.when(place == begin):
+            target.store(total, place)
+        with function.when(place != begin, rare=True):
+            memory = function.spill(total)
+            with function.loop(begin - place, lanes) as lane:
+                target.store(memory.load(lane.index), place + lane.index)
 
 
 class TransposedForm(Form):
@@ -379,7 +366,6 @@ class TransposedForm(Form):
 
 FORMS = {
     "rows": RowForm,
-    "periods": PeriodForm,
-    "pixels": PixelForm,
+    "picked": PickedForm,
     "transposed": TransposedForm,
 }

@@ -32,9 +32,10 @@ from gridsample.definitions.tables import (
 )
 from gridsample.definitions.zooming import Zoom
 from gridsample.kernels.memory import addresses_of
+from gridsample.kernels.resize.copies import picked_as
 from gridsample.kernels.resize.formulas import LineDescription, MatrixRows, Taps
-from gridsample.kernels.resize.periodic import periods_of
-from gridsample.kernels.resize.planning import prepare_periods
+from gridsample.kernels.resize.picking import repeated
+from gridsample.kernels.resize.planning import prepare_repeated
 from gridsample.kernels.run import Launch, entry
 from gridsample.kernels.vector import (
     Function,
@@ -45,6 +46,7 @@ from gridsample.kernels.vector import (
     compile,
     host,
     joined,
+    picks,
 )
 from gridsample.kernels.vector import (
     kind_of as kind_named,
@@ -423,11 +425,12 @@ def prepare(
 ) -> Launch:
     """Prepare the resizing of lines of an axis, whose places have ``inner`` numbers."""
     threads = max(1, lines * inner * (axis.inputs + axis.outputs) // WORTH)
-    if inner == 1:
-        periods = periods_of(axis, transposed, host().lanes(sums))
-        if periods is not None:
-            copied = kind_of(axis) == "copies" and not transposed and kinds[0] == kinds[1]
-            launch = prepare_periods(periods, lines, PART, kinds, sums, copied)
+    copied = kind_of(axis) == "copies" and not transposed and kinds[0] == kinds[1]
+    picked_sums = picked_as(kinds[0]) if copied else sums
+    if inner == 1 and picked_sums and picks(kind_named(picked_sums)):
+        tables = repeated(axis, transposed, host().lanes(picked_sums))
+        if tables is not None:
+            launch = prepare_repeated(tables, lines, PART, kinds, picked_sums, copied)
             return launch._replace(threads=threads)
     kind, method = kind_of(axis), axis.method
     assert isinstance(method, Method)

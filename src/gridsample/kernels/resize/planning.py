@@ -13,10 +13,10 @@ from gridsample.definitions.bands import KEPT, Band
 from gridsample.definitions.caches import cached_by_size
 from gridsample.definitions.tables import AxisMap, rounded_order
 from gridsample.kernels.resize.forms import Stage
-from gridsample.kernels.resize.periodic import Pattern, Periods, pattern_of
+from gridsample.kernels.resize.picking import Picking, Repeated, picking_of
 from gridsample.kernels.resize.program import SETTINGS, Description, compiled, stage_record
 from gridsample.kernels.run import LINE, Launch
-from gridsample.kernels.vector import host, kind_of, side_by_side
+from gridsample.kernels.vector import host, index_kind, kind_of, picks, side_by_side
 
 Array = np.ndarray[Any, Any]
 Shape = tuple[int, ...]
@@ -40,10 +40,13 @@ MOST_OUTPUTS, LEAST_OUTPUTS = 64, 16
 NEAR_CACHE, FAR_CACHE = 1 << 16, 1 << 19
 # The greatest number of inputs for which a stage is compiled.
 FEW_TAPS = 4
-# The registers of a window up to which weights that repeat are worth a form of their own.
-MOST_WINDOW = 4
-# The numbers of a pixel that fit registers and are summed as they are.
-PIXEL = 4
+# The most instructions that pick the inputs of a register, by the bits of registers.
+MOST_PICKS = {512: 24, 256: 10}
+# Pieces have a multiple of so many rows, so that lanes of a single axis are not shared.
+WHOLE_ROWS = 64
+# The forms that sum 16-bit integers.
+NARROW_FORMS = "rows", "picked"
+NOTHING = np.empty(0, np.int64)
 
 
 # Numbers ------------------------------------------------------------------------------------------
@@ -56,33 +59,68 @@ FIXED_GAIN = 1.9
 
 
 class Numbers(NamedTuple):
-    """The type of sums, that of results between two axes, and how weights are rounded."""
+    """The type of sums, that of results between two axes, and how weights are rounded.
+
+    ``rounding`` is "exact", "pillow" or "torch"; or "dyadic" where all weights are exact in fixed
+    point, such as those of a mean of four.  ``drop`` are then the bits to drop from the last sums.
+    """
 
     sums: str
     between: str
     rounding: str = "exact"
+    drop: int = 0
 
     def bits(self, band: Band) -> int:
         """Return the number of bits after the point in a band's weights."""
         if self.rounding == "pillow":
             return PILLOW_BITS
+        if self.rounding == "dyadic":
+            return exact_bits(band) or 0
         most = float(band.weights.max(initial=0))
         return next((n for n in range(PILLOW_BITS) if 0.5 + most * 2 ** (n + 1) >= 2**15), 22)
 
-    def weights(self, band: Band) -> Array:
-        """Return a band's weights as factors.
+    def weights(self, band: Band, table: Array | None = None) -> Array:
+        """Return a band's weights as factors, or a table of some of them.
 
         Pillow and PyTorch round each weight separately, and halves away from zero.
         """
+        table = band.weights if table is None else table
         if self.rounding == "exact":
-            return band.weights.astype(self.sums)
-        scaled = band.weights * 2.0 ** self.bits(band)
+            return table.astype(self.sums)
+        scaled = table * 2.0 ** self.bits(band)
         whole = np.trunc(scaled + np.copysign(0.5, scaled))
-        return whole.astype(np.int32 if self.rounding == "pillow" else np.int16).astype(np.int32)
+        return whole.astype(np.int16 if self.rounding == "torch" else np.int32).astype(self.sums)
 
     def shift(self, band: Band) -> int:
         """Return by how many bits a sum must be shifted right before it is stored."""
+        if self.rounding == "dyadic":
+            return self.drop
         return 0 if self.rounding == "exact" else self.bits(band)
+
+
+def exact_bits(band: Band) -> int | None:
+    """Return the bits after the point with which a band's weights are exact; None if many."""
+    for bits in range(8):
+        scaled = band.weights * 2.0**bits
+        if (scaled == np.rint(scaled)).all():
+            return bits
+    return None
+
+
+def narrow(bands: Sequence[Band], order: Sequence[int], kinds: tuple[str, str]) -> Numbers | None:
+    """Return the numbers of bytes whose sums are exact in 16 bits; None for others.
+
+    The weights are non-negative and add up to 1, so that no result needs to be bounded.
+    """
+    if kinds != ("uint8", "uint8") or not picks(kind_of("int16")):
+        return None
+    drop = 0
+    for axis in order:
+        bits = exact_bits(bands[axis])
+        if bits is None or bands[axis].gain > 1:
+            return None
+        drop += bits
+    return Numbers("int16", "int16", "dyadic", drop) if 0 < drop <= 6 else None
 
 
 def are_fixed(dtype: np.dtype[Any], bands: Sequence[Band]) -> bool:
@@ -115,8 +153,8 @@ def best_order(bands: tuple[Band, ...], inner: int, lanes: int = 16) -> tuple[in
             work: float = band.outputs * (band.taps + 1)
             line = inner * math.prod(shape[axis + 1 :])
             if line < lanes:
-                repeating = repeats(band, line, lanes)
-                work += band.outputs if repeating else TRANSPOSITION * (band.inputs + band.outputs)
+                picking = picked(band, line, lanes)
+                work += band.outputs if picking else TRANSPOSITION * (band.inputs + band.outputs)
             total += work * math.prod(shape) / band.outputs
         return total
 
@@ -169,7 +207,8 @@ def cut(outer: int, size: int, rows: int, least: int, target: int) -> Pieces:
     """
     if size <= target or rows <= least:
         return Pieces(min(outer, max(1, target // max(1, size))), rows, 1)
-    step = max(least, rows * target // size)
+    step = rows * target // size
+    step = max(least, step // WHOLE_ROWS * WHOLE_ROWS or step)
     return Pieces(1, step, -(-rows // step))
 
 
@@ -208,18 +247,30 @@ class Planned(NamedTuple):
     settings: dict[str, Any]
 
 
-def repeats(band: Band, inner: int, lanes: int) -> Pattern | None:
-    """Return how weights repeat if that is worth more than other forms."""
-    pattern = pattern_of(band, inner, lanes) if inner <= FEW_TAPS else None
-    return pattern if pattern and pattern.window <= MOST_WINDOW * lanes else None
+def picked(band: Band, inner: int, lanes: int) -> Picking | None:
+    """Return how lanes pick their inputs if that is worth more than to transpose lines."""
+    bits, picking = host().bits, None
+    if inner <= FEW_TAPS and bits in MOST_PICKS:
+        picking = picking_of(band, inner, lanes)
+    if picking is None:
+        return None
+    each = -(-picking.window // 2) if bits == 512 else picking.window
+    return picking if band.taps * each <= MOST_PICKS[bits] else None
 
 
 def plan_stage(
-    axis: int, band: Band, shape: Sequence[int], lines: int, numbers: Numbers, memory: Memory
+    axis: int,
+    band: Band,
+    shape: Sequence[int],
+    lines: int,
+    numbers: Numbers,
+    memory: Memory,
+    whole: bool,
 ) -> Planned:
     """Plan the stage that resizes an axis of a piece of so many ``lines``.
 
-    ``shape`` is (*spatial, inner), and its entry for the axis is the number of inputs.
+    ``shape`` is (*spatial, inner), and its entry for the axis is the number of inputs.  ``whole``
+    says whether lanes may be the outputs of a part of the axis.
     """
     inner, lanes = math.prod(shape[axis + 1 :]), host().lanes(numbers.sums)
     fields = fields_of(band, numbers)
@@ -227,10 +278,10 @@ def plan_stage(
     few = band.taps if band.taps <= FEW_TAPS else 0
     if inner >= lanes:
         return Planned(Stage("rows", axis == 0, few), fields)
-    if pattern := repeats(band, inner, lanes):
-        return plan_period(axis == 0, Periods(band, pattern, 0), inner, fields)
-    if inner == PIXEL and band.taps <= PIXEL:
-        return Planned(Stage("pixels", axis == 0, few, inner), fields)
+    picking = picked(band, inner, lanes) if whole and picks(kind_of(numbers.sums)) else None
+    if picking is not None:
+        stage = Stage("picked", axis == 0, band.taps, inner, picking.window)
+        return Planned(stage, fields | tables_of(picking, numbers.weights(band, picking.weights)))
     registers = 2 if inner == 1 and lines >= 2 * lanes else 1
     wide, size = inner * registers * lanes, np.dtype(numbers.sums).itemsize
     chunk = min(MOST_OUTPUTS, band.outputs)
@@ -255,35 +306,36 @@ def fields_of(band: Band, numbers: Numbers) -> dict[str, Any]:
         "first": np.ascontiguousarray(band.first, np.int64),
         "count": np.ascontiguousarray(band.count, np.int64),
         "weights": weights, "taps": weights.shape[1], "shift": numbers.shift(band),
-        "start": 0, "stop": 0, "origin": 0, "step": 1, "skipped": 0, "period": weights,
-        "chunk": 1, "before": 0, "after": 0,
+        "start": 0, "stop": 0, "groups": NOTHING, "picked": weights,
+        "places": np.empty(0, index_kind(kind_of(numbers.sums)).name),
+        "step": 0, "chunk": 1, "before": 0, "after": 0,
     }  # fmt: skip
 
 
-def plan_period(
-    leading: bool, periods: Periods, inner: int, fields: dict[str, Any], copies: bool = False
-) -> Planned:
-    """Plan a stage whose weights repeat."""
-    (start, stop, origin, period, step, places, taps, window) = periods.pattern
-    rows = start + np.arange(len(places)) // inner % (len(places) // inner)
-    stage = Stage("periods", leading, 0 if copies else taps, inner, 1, period, places, window)
-    return Planned(stage, fields | {
-        "start": start, "stop": stop + periods.skipped * period, "origin": origin, "step": step,
-        "skipped": periods.skipped,
-        "period": np.ascontiguousarray(fields["weights"][rows, :taps].T),
-    })  # fmt: skip
+def tables_of(picking: Picking, weights: Array) -> dict[str, Any]:
+    """Return the settings of a stage whose lanes pick their inputs."""
+    return {
+        "start": picking.start, "stop": picking.stop,
+        "groups": np.ascontiguousarray(picking.groups, np.int64),
+        "places": np.ascontiguousarray(picking.places, index_kind(kind_of(weights.dtype)).name),
+        "picked": np.ascontiguousarray(weights),
+    }  # fmt: skip
 
 
 def plan_stages(
     bands: Sequence[Band], order: Sequence[int], shape: Shape, pieces: Pieces, numbers: Numbers,
-    memory: Memory,
+    memory: Memory, in_place: bool,
 ) -> list[Planned]:  # fmt: skip
-    """Plan the stages of a piece of planes (outer, *spatial, inner), in the order of axes."""
+    """Plan the stages of a piece of planes (outer, *spatial, inner), in the order of axes.
+
+    ``in_place`` says whether the image is read where it is, and not copied first.
+    """
     sizes, rows = list(shape[1:]), rows_of_piece(bands, order, shape, pieces)
     stages: list[Planned] = []
     for axis in order:
         lines = pieces.planes * (rows * math.prod(sizes[1:axis]) if axis else 1)
-        stage = plan_stage(axis, bands[axis], sizes, lines, numbers, memory)
+        whole = axis > 0 or pieces.whole or (in_place and pieces.rows % WHOLE_ROWS == 0)
+        stage = plan_stage(axis, bands[axis], sizes, lines, numbers, memory, whole)
         sizes[axis] = bands[axis].outputs
         rows = rows if axis else pieces.rows
         if axis != order[-1]:
@@ -361,7 +413,12 @@ def prepare(
     if strides:
         rows = rows_of_piece(bands, order, shape, pieces)
         copy = memory.reserve(pieces.planes * rows * row, kinds[0])
-    stages = plan_stages(bands, order, shape, pieces, numbers, memory)
+    begin, wide = memory.size, numbers
+    numbers = (numbers.rounding == "exact" and narrow(bands, order, kinds)) or wide
+    stages = plan_stages(bands, order, shape, pieces, numbers, memory, not strides)
+    if numbers != wide and any(plan.stage.form not in NARROW_FORMS for plan in stages):
+        memory.size, numbers = begin, wide
+        stages = plan_stages(bands, order, shape, pieces, numbers, memory, not strides)
     low, high = rows_of_pieces(bands[0] if 0 in order else None, pieces, bands[0].outputs)
     settings = {
         "outer": shape[0], "inputs": shape[1], "outputs": bands[0].outputs, "row": row,
@@ -371,7 +428,7 @@ def prepare(
     threads = max(1, products_of(bands, order, shape) // WORTH)
     description = Description(
         *kinds, numbers.sums, numbers.between, tuple([stage.stage for stage in stages]),
-        strides is not None,
+        numbers.rounding, strides is not None,
     )  # fmt: skip
     return launch_of(description, stages, pieces, settings, memory.size, threads)
 
@@ -390,24 +447,24 @@ def launch_of(
     return Launch(compiled(description), packed, tasks, scratch, threads)
 
 
-def prepare_periods(
-    periods: Periods, lines: int, part: int, kinds: tuple[str, str], sums: str, copies: bool
+def prepare_repeated(
+    tables: Repeated, lines: int, part: int, kinds: tuple[str, str], sums: str, copies: bool
 ) -> Launch:
     """Prepare the resizing of long lines, of which pieces have so many outputs."""
-    band, pattern, skipped = periods
-    period, step = pattern.period, pattern.step
-    inputs, outputs = band.inputs + skipped * step, band.outputs + skipped * period
-    pieces = Pieces(1, part, -(-outputs // part))
-    begin = np.arange(pieces.bands) * part
-    ends = np.stack([begin, np.minimum(begin + part, outputs) - 1])
-    left_out = np.minimum(np.maximum(ends - pattern.start, 0) // period, skipped)
-    first = band.first[ends - left_out * period] + left_out * step
-    high = first[1] + band.count[ends[1] - left_out[1] * period]
-    planned = plan_period(True, periods, 1, fields_of(band, Numbers(sums, sums)), copies)
+    band, picking, skipped = tables.band, tables.picking, tables.skipped
+    inputs = band.inputs + skipped * tables.step
+    outputs = band.outputs + skipped * host().lanes(sums)
+    pieces, numbers = Pieces(1, part, -(-outputs // part)), Numbers(sums, sums)
+    stage = Stage("picked", True, band.taps, 1, picking.window, repeats=True, copies=copies)
+    fields = fields_of(band, numbers) | tables_of(picking, numbers.weights(band, picking.weights))
+    fields |= {
+        "outputs": outputs, "start": tables.group, "stop": tables.group + skipped + 1,
+        "step": tables.step,
+    }  # fmt: skip
     settings = {
         "outer": lines, "inputs": inputs, "outputs": outputs, "row": 1, "result_row": 1,
-        "low": np.ascontiguousarray(first[0]), "high": np.maximum(high, first[0]), "copy": 0,
+        "low": np.zeros(pieces.bands, np.int64), "high": np.full(pieces.bands, inputs), "copy": 0,
         **source_settings((1, lines, inputs, 1), None),
     }  # fmt: skip
-    description = Description(*kinds, sums, sums, (planned.stage,))
-    return launch_of(description, [planned], pieces, settings, 0, 1)
+    description = Description(*kinds, sums, sums, (stage,))
+    return launch_of(description, [Planned(stage, fields)], pieces, settings, 0, 1)

@@ -23,6 +23,8 @@ from gridsample.kernels.vector import (
     Value,
     compile,
     host,
+    index_kind,
+    kind_of,
 )
 
 
@@ -32,9 +34,10 @@ class Description(NamedTuple):
     Attributes:
         source: the type of the image, as the vector language names it.
         target: the type of the result.
-        sums: "float32" or "float64"; or "int32", for weights in fixed point.
+        sums: "float32" or "float64"; "int32" or "int16" for weights in fixed point.
         between: the type of what lies between two stages.
         stages: the stages in their order.
+        rounding: how sums are rounded; see `planning.Numbers`.
         copies: whether pieces of the image are copied first, because it is not contiguous.
     """
 
@@ -43,6 +46,7 @@ class Description(NamedTuple):
     sums: str
     between: str
     stages: tuple[Stage, ...]
+    rounding: str = "exact"
     copies: bool = False
 
 
@@ -54,7 +58,7 @@ SETTINGS = Record(
     row="int64", result_row="int64",  # the numbers in a row of either
     low="*int64", high="*int64",  # the rows of the image that each piece of a plane needs
     stages="*int64",  # the record of each stage
-    # Of an image that is not contiguous: its strides and sizes, and where its copy begins.
+    # For an image that is not contiguous: its strides and sizes, and where its copy begins.
     channels="int64", item_step="int64", channel_step="int64", row_step="int64", line_step="int64",
     pixel_step="int64", number_step="int64", lines="int64", pixels="int64", numbers="int64",
     copy="int64",
@@ -71,9 +75,11 @@ def stage_record(sums: str) -> Record:
         first="*int64", count="*int64", weights=f"*{sums}",
         taps="int64",  # the distance of the weights of neighbouring outputs
         shift="int64",  # the bits of fixed point that are dropped from sums
-        # Of weights that repeat: see `periodic.Pattern`; and the weights of a register.
-        start="int64", stop="int64", origin="int64", step="int64", skipped="int64",
-        period=f"*{sums}",
+        # Of lanes that pick their inputs, see `picking`: the groups in the middle, tables, and the
+        # numbers from a group's window to the next one's in a long line.
+        start="int64", stop="int64",
+        groups="*int64", places=f"*{index_kind(kind_of(sums)).name}", picked=f"*{sums}",
+        step="int64",
         chunk="int64",  # outputs between two transpositions
         before="int64", after="int64",  # where transposed lines are in scratch memory
     )  # fmt: skip
@@ -87,7 +93,7 @@ def compiled(description: Description) -> Program:
     arrays = {"source": description.source, "target": description.target}
     with entry(function, arrays, SETTINGS) as (task, call):
         write_piece(function, description, call, task)
-    return compile(function)
+    return compile(function, reduces_strength=False)
 
 
 def write_piece(
@@ -108,6 +114,7 @@ def write_piece(
     record = stage_record(description.sums)
     for k, stage in enumerate(description.stages):
         fields = record.read(call.stages.at(k * record.size))
+        fields.rounding = description.rounding
         if k == len(description.stages) - 1:
             result = call.target.at((plane * call.outputs + begin) * call.result_row)
         else:

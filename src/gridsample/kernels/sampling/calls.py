@@ -23,6 +23,7 @@ from gridsample.kernels.sampling.division import (
     divide,
     divide_points,
     divide_sums,
+    fits_cache,
     lanes_of,
     passes,
     with_own_grids,
@@ -122,7 +123,9 @@ def describe_source(
     if affine:
         rows = grid[0][1]
         order = AFFINE if rows == rank else PROJECTIVE
-        source = PointSource(order, element(plan.real), outputs.listed, wide)
+        # In a halved image, positions count its pixels, but maps have the units of the whole.
+        pixels = plan.coords == "pixel" and plan.footprint is None
+        source = PointSource(order, element(plan.real), outputs.listed, wide, pixels)
         return source, (rows * (rank + 1), 0, 0)
     spaces = spacing(grid)
     assert spaces is not None
@@ -170,6 +173,7 @@ def frame_of(
         "columns": outputs.columns,
         "points": plan.points,
         "cached_share": cached_share(plan, source, 1),
+        "uncached": not fits_cache(plan, source),
         "sizes": plan.spatial[::-1],
         "strides": source.strides,
         "channels": 1,

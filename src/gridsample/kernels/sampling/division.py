@@ -25,12 +25,12 @@ FEW, MANY = 1 << 16, 1 << 22
 FOOTPRINT = 8
 # Pixels of a plane from which sweeps over footprints compute one gradient at a time.
 LARGE = 1 << 16
-# Points of an item from which groups are contiguous, in registers.
-LISTED = 4
 # Rows of a task, if there are enough of them for as many tasks: see `cached_share`.
 TALL, BANDS = 128, 16
 # Lines of the cache that may hold pixels between two rows of points, and the bytes of a line.
 LINES, LINE_BYTES = 896, 64
+# Bytes of a core's own cache.
+CACHE = 1 << 20
 # Points of a row from which rows are processed in strips, one below the other.
 LONG_ROW = 128
 
@@ -51,7 +51,7 @@ class Outputs(NamedTuple):
 
 def divide_points(plan: Plan, lanes: int) -> Outputs:
     """Choose how the points of a call are divided."""
-    if plan.points < lanes or (plan.points < LISTED * lanes and plan.grid_items > 1):
+    if plan.points < lanes:
         return Outputs(True, 1, plan.points * plan.grid_items)
     if len(plan.out) > 1 and plan.out[-1] >= max(LONG_ROW, lanes):
         return Outputs(False, plan.points // plan.out[-1], plan.out[-1])
@@ -72,6 +72,13 @@ def cached_share(plan: Plan, source: Planes, channels: int) -> list[float]:
         unit * min(abs(stride) * size, most) * runs / (LINE_BYTES * LINES)
         for unit, stride in zip(units, source.strides, strict=True)
     ]
+
+
+def fits_cache(plan: Plan, source: Planes) -> bool:
+    """Whether an image is no larger than the cache of a core."""
+    items = plan.grid_items if source.item else 1
+    pixels = items * len(source.starts) * math.prod(plan.spatial)
+    return pixels * kind_of(source.kind).bits // 8 <= CACHE
 
 
 def with_own_grids(plan: Plan, grid: Layout, affine: bool) -> tuple[Plan, Layout]:
@@ -222,7 +229,7 @@ def divide_sums(
 ) -> Array:
     """Divide a sweep that adds to an image's gradient, so that no two tasks add to one place.
 
-    It is divided by item if each has its own image (``apart``), then by plane, or some planes (a
+    It is divided by items if each has its own image (``apart``), then by plane, or some planes (a
     ``unit``), if nothing but the image's gradient is needed.  The points of a plane are processed
     in order, so sums do not depend on the number of threads.
     """
@@ -234,19 +241,20 @@ def divide_sums(
         count = min(units, -(-threads // groups))
         cuts = [*(units * cut // count * unit for cut in range(count)), planes]
     parts = [*itertools.pairwise(cuts)]
+    count = 1
+    if apart:
+        count = min(plan.grid_items, max(1, reads_of(plan) // FEW // threads) * threads)
+    cuts = [plan.grid_items * cut // count for cut in range(count + 1)]
     if outputs.listed:
-        # Tasks have whole items, and begin at multiples of a group.
-        step = outputs.columns
-        if apart:
-            each = plan.points * STRIP
-            step = max(1, FEW // (each * planes * cost_of(plan))) * each
-        begins = range(0, outputs.columns, step)
         rows = [
-            (0, 1, 0, 1, x, min(x + step, outputs.columns), *part) for x in begins for part in parts
+            (0, 1, 0, 1, plan.points * n, plan.points * end, *part)
+            for n, end in itertools.pairwise(cuts)
+            for part in parts
         ]
-        return np.array(rows, np.int64)
-    items = range(plan.grid_items)
-    whole = (0, outputs.rows, 0, outputs.columns)
-    if not apart:
-        return np.array([(0, len(items), *whole, *part) for part in parts], np.int64)
-    return np.array([(n, n + 1, *whole, *part) for n in items for part in parts], np.int64)
+    else:
+        rows = [
+            (n, end, 0, outputs.rows, 0, outputs.columns, *part)
+            for n, end in itertools.pairwise(cuts)
+            for part in parts
+        ]
+    return np.array(rows, np.int64)

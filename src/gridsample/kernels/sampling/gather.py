@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 from gridsample.kernels.sampling.layouts import storage_of
 from gridsample.kernels.sampling.points import Points, Strip
+from gridsample.kernels.sampling.prefetching import Prefetch
 from gridsample.kernels.sampling.reading import COPIES, Image, load_offsets, splat_of
 from gridsample.kernels.sampling.sampler import Description, Sampler, State, States
 from gridsample.kernels.vector import Function, Pointer, Value, kind_of
@@ -26,6 +27,7 @@ class Gather:
         self.sampler = Sampler(function, description, call)
         self.image = Image(call.image, call.image_item, call.image_planes)
         self.states = States(function)
+        self.prefetch = Prefetch(self.sampler, self.points, self.states)
 
     @classmethod
     def arrays(cls, description: Description) -> dict[str, str]:
@@ -54,8 +56,11 @@ class Gather:
         """Write the program of one task."""
         part = self.points.range_of(task)
         with self.points.strips(part) as strip:
+            self.prefetch.aim(strip, [self.image], part.plane, part.plane_end)
             self.locate(strip)
             with self.function.loop(part.plane, part.plane_end, self.step) as loop:
+                following = loop.index + self.step
+                self.prefetch.aim(strip, [self.image], following, part.plane_end)
                 self.sample(strip, loop.index)
 
     @property
@@ -65,7 +70,7 @@ class Gather:
 
     def locate(self, strip: Strip) -> None:
         """Convert the coordinates of a strip to states."""
-        with self.points.groups(strip) as (number, group):
+        with self.prefetch.groups(strip) as (number, group):
             coordinates = self.points.coordinates(group)
             self.states.save(number, self.sampler.locate(coordinates, group))
 
@@ -76,7 +81,7 @@ class Gather:
         source = self.image.plane(None if listed else strip.item, plane)
         target = call.out.at(call.out_planes.load(plane))
         fills = self.fills(plane)
-        with self.points.groups(strip) as (number, group):
+        with self.prefetch.groups(strip) as (number, group):
             value = self.value(self.states.load(number), source, fills)
             self.points.store_values(
                 group, target, self.stored(value), self.description.known.contiguous

@@ -20,6 +20,7 @@ from collections.abc import Sequence
 from types import SimpleNamespace
 
 from gridsample.kernels.sampling.points import AFFINE, STRIP, Group, Points, Strip
+from gridsample.kernels.sampling.prefetching import Prefetch
 from gridsample.kernels.sampling.reading import Image, TapSums, splat_of
 from gridsample.kernels.sampling.sampler import Description, Sampler, State, States
 from gridsample.kernels.sampling.ways import Way
@@ -75,6 +76,7 @@ class Backward:
         self.image = Image(call.image, call.image_item, call.image_planes)
         self.sums = Image(call.sums, call.sums_item, call.sums_planes)
         self.states = States(function)
+        self.prefetch = Prefetch(self.sampler, self.points, self.states)
         self.totals = Totals(function, STRIP // function.lanes, self.rank, function.real)
         self.maps = description.points.point_order == AFFINE
         if self.maps:
@@ -99,14 +101,20 @@ class Backward:
         """Write the program of one task."""
         part = self.points.range_of(task)
         with self.points.strips(part) as strip:
+            self.prefetch.aim(strip, self.images, part.plane, part.plane_end)
             self.locate(strip)
             self.differentiate_all(strip, part)
             if self.need_grid:
                 self.finish(strip)
 
+    @property
+    def images(self) -> list[Image]:
+        """The images that are read, or added to."""
+        return [self.image] * self.need_grid + [self.sums] * self.need_image
+
     def locate(self, strip: Strip) -> None:
         """Convert the coordinates of a strip to states."""
-        with self.points.groups(strip) as (number, group):
+        with self.prefetch.groups(strip) as (number, group):
             state = self.state_at(self.points.coordinates(group), group)
             self.states.save(number, self.with_tangents(state, group))
             if self.need_grid:
@@ -126,12 +134,13 @@ class Backward:
     def differentiate_all(self, strip: Strip, part: SimpleNamespace) -> None:
         """Process all planes of a range at the points of a strip."""
         with self.function.loop(part.plane, part.plane_end) as loop:
+            self.prefetch.aim(strip, self.images, loop.index + 1, part.plane_end)
             self.differentiate(strip, loop.index)
 
     def differentiate(self, strip: Strip, plane: Value) -> None:
         """Process one plane at the points of a strip."""
         memory = self.memory_of(strip.item, plane)
-        with self.points.groups(strip) as (number, group):
+        with self.prefetch.groups(strip) as (number, group):
             self.add(number, group, self.upstream(group, memory), memory)
 
     def memory_of(self, item: Value, plane: Value) -> SimpleNamespace:
@@ -270,7 +279,7 @@ class DoubleBackward(Backward):
     def differentiate(self, strip: Strip, plane: Value) -> None:
         """Process one plane at the points of a strip."""
         memory = self.memory_of(strip.item, plane)
-        with self.points.groups(strip) as (number, group):
+        with self.prefetch.groups(strip) as (number, group):
             for result in self.add(number, group, self.upstream(group, memory), memory):
                 self.store_result(group, memory.results, result)
 

@@ -30,7 +30,7 @@ class MeanBackward(Backward):
         super().__init__(function, description, call)
         _, _, self.need_weights = description.needs
         self.counts = Counts(function, description, call)
-        # Whether a plain sample tells if anything is missing.
+        # Whether a plain sample shows, by being NaN, that something is missing.
         self.tries = description.ignores and not description.weighs_taps
         if self.need_weights:
             self.sums_of_weights = Image(call.sums_of_weights, call.sums_item, call.sums_planes)

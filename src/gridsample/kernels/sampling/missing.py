@@ -70,7 +70,7 @@ class Means(Gather):
         begin = call.out_planes.load(plane)
         contiguous = self.description.known.contiguous
         fills, weights = self.fills(plane), self.counts.plane(*where)
-        with self.points.groups(strip) as (number, group):
+        with self.prefetch.groups(strip) as (number, group):
             state = self.states.load(number)
             mean, share = self.mean(state, source, fills, self.counts.of(state, weights, number))
             if state.outside is not None:

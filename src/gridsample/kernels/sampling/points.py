@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
-from gridsample.kernels.sampling.axes import DISPLACEMENT, PIXELS, AxisRule
+from gridsample.kernels.sampling.axes import DISPLACEMENT, AxisRule
 from gridsample.kernels.vector import Function, Kind, Pointer, Value, kind_of
 
 # How a grid's coordinates lie in memory: x, y, z of a point side by side; one axis after the other;
@@ -61,12 +61,14 @@ class PointSource(NamedTuple):
         kind: the name of their kind.
         listed: whether groups are lists of points of any items.
         wide: whether distances between points of a list need int64.
+        pixels: whether maps take the indices of points, and footprints do not change their units.
     """
 
     point_order: str
     kind: str
     listed: bool
     wide: bool
+    pixels: bool = False
 
 
 class Points:
@@ -111,7 +113,7 @@ class Points:
                 function.loop(part.row, part.row_end) as row,
             ):
                 block_end = (block.index + length).minimum(part.column_end)
-                below = (cut & (row.index + 1 < part.row_end)).select(self.call.columns, 0)
+                below = (cut & (row.index + 1 < part.row_end)).select(self.call.columns, STRIP)
                 outer = self.outer_index(row.index)
                 with function.loop(block.index, block_end, STRIP) as column:
                     end = (column.index + STRIP).minimum(block_end)
@@ -164,7 +166,7 @@ class Points:
             fresh = lane >= (column - first).to("int32")
             return Group(strip.item, index, fresh, False, strip.below, first, strip.outer)
         lane = self.function.vector(range(self.lanes), self.index)
-        last = (self.call.columns - 1).to(self.index)
+        last = (strip.end - 1).to(self.index)
         number = lane + column.to(self.index)
         fresh, number = number <= last, number.minimum(last)
         each = self.call.points.to(self.index)
@@ -353,9 +355,7 @@ class Points:
     def output_coordinates(self, group: Group) -> list[Value]:
         """Return the points' own coordinates, in the units of the grid."""
         real, call = self.function.real, self.call
-        # Positions in a halved image count pixels, but maps have the units of the whole image.
-        halves = hasattr(call, "gain")
-        if not halves and all(rule.units == PIXELS for rule in self.rules):
+        if self.source.pixels:
             return self.index_in_whole(group)
         steps, starts, gaps = (
             [number.to(real) for number in numbers]

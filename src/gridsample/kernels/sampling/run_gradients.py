@@ -83,6 +83,7 @@ class BackwardRuns(Backward):
         call, item = self.call, None if self.description.points.listed else strip.item
         with self.function.loop(part.plane, part.plane_end, call.channels) as loop:
             plane = loop.index
+            self.prefetch.aim(strip, self.images, plane + call.channels, part.plane_end)
             run = RunOfPlanes(
                 plane,
                 (part.plane_end - plane).minimum(call.channels),
@@ -90,7 +91,7 @@ class BackwardRuns(Backward):
                 self.sums.plane(item, plane),
                 call.values.at(call.out_planes.load(plane)),
             )
-            with self.points.groups(strip) as (number, group):
+            with self.prefetch.groups(strip) as (number, group):
                 state = self.states.load(number)
                 places = self.points.place_of_value(group)
                 if self.need_products:

@@ -457,7 +457,7 @@ class GatherRuns(Gather):
         source = self.image.plane(None if self.description.points.listed else strip.item, plane)
         begin = call.out_planes.load(plane)
         contiguous = self.description.known.contiguous
-        with self.points.groups(strip) as (number, group):
+        with self.prefetch.groups(strip) as (number, group):
             state = self.states.load(number)
             taps = self.runs.taps(state, self.orders, self.counting(state, strip.item, plane))
             places = self.points.place_of_value(group)

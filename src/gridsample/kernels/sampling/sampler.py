@@ -309,6 +309,16 @@ class Sampler:
             math.prod(widths) <= MOST_SPILLED,
         )
 
+    def begins(self, state: State) -> Pointer:
+        """Return the offset of a pixel near each point of a loaded state, in memory."""
+        if self.description.reading not in (COPIES, PAIRS):
+            for axis, located in zip(self.axes, self.axis_positions(state), strict=True):
+                state = self.moved(state, axis, axis.first_of_pair(located)[0])
+            assert state.begin is not None
+            return self.function.spill(state.begin)
+        assert state.begins is not None
+        return state.begins
+
     def pair_taps(self, state: State, derivatives: int, partition: bool) -> list[list[Tap]]:
         """Return the taps of pairs along each axis; see `Axis.taps_of_pair`."""
         slopes = self.slopes(state)

@@ -145,7 +145,7 @@ class GatherWords(Gather):
         source = self.image.plane(None if self.description.points.listed else strip.item, plane)
         target = self.call.out.at(self.call.out_planes.load(plane))
         fills = [self.fills(plane + c) for c in range(self.channels)]
-        with self.points.groups(strip) as (number, group):
+        with self.prefetch.groups(strip) as (number, group):
             state = self.states.load(number)
             if self.description.reading == COPIES:
                 words = self.copied(state, source, fills)

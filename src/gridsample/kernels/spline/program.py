@@ -94,7 +94,7 @@ def compiled(description: Description) -> Program:
             group.correct_transposed()
             group.scale_ends(call.after)
             group.store(description.stores_lines)
-    return compile(function)
+    return compile(function, reduces_strength=False)
 
 
 class Group:

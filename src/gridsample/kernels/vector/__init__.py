@@ -26,7 +26,7 @@ from gridsample.kernels.vector.function import Function, Loop
 from gridsample.kernels.vector.kinds import KINDS, Kind, kind_of
 from gridsample.kernels.vector.pointers import Pointer
 from gridsample.kernels.vector.records import Record, StoredRecord, side_by_side
-from gridsample.kernels.vector.shuffles import joined, transpose
+from gridsample.kernels.vector.shuffles import index_kind, joined, pick, picks, transpose
 from gridsample.kernels.vector.values import Value
 
 __all__ = [
@@ -43,8 +43,11 @@ __all__ = [
     "assembly",
     "compile",
     "host",
+    "index_kind",
     "joined",
     "kind_of",
+    "pick",
+    "picks",
     "side_by_side",
     "transpose",
 ]

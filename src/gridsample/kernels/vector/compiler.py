@@ -13,6 +13,7 @@ Environment variables, read when the first program is compiled:
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import functools
 import itertools
@@ -20,7 +21,7 @@ import os
 import pathlib
 import weakref
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, ClassVar, NamedTuple
 
 import llvmlite.binding as llvm
@@ -142,6 +143,22 @@ def assembly(function: Any, target: Target) -> str:
         return text
 
 
+@contextlib.contextmanager
+def strength_reduction(wanted: bool) -> Iterator[None]:
+    """Let LLVM replace multiplications in loops by additions, or not.
+
+    LLVM has a switch of the process for it.  Whoever compiles holds `forks.held`, so that one
+    thread at a time turns it.
+    """
+    if not wanted:
+        llvm.set_option("gridsample", "-disable-lsr=true")
+    try:
+        yield
+    finally:
+        if not wanted:
+            llvm.set_option("gridsample", "-disable-lsr=false")
+
+
 class Engine:
     """LLVM's holder of machine code: several programs share one, because one takes 1 MB."""
 
@@ -203,9 +220,11 @@ class Program:
         arrays: the names of the arrays that it takes (`Function.arrays`).
     """
 
-    def __init__(self, name: str, text: str, arrays: tuple[str, ...]) -> None:
+    def __init__(
+        self, name: str, text: str, arrays: tuple[str, ...], reduces_strength: bool
+    ) -> None:
         self.arrays = arrays
-        with forks.held():
+        with forks.held(), strength_reduction(reduces_strength):
             engine = Engine.with_room()
             self.address = engine.add(name, text)
         call: Any = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(self.address)
@@ -213,9 +232,17 @@ class Program:
         self.call: Callable[[int], None] = call
 
 
-def compile(function: Any) -> Program:
-    """Compile a `Function`; its name is made unique."""
+def compile(function: Any, reduces_strength: bool = True) -> Program:
+    """Compile a `Function`; its name is made unique.
+
+    Args:
+        function: the function.
+        reduces_strength: whether LLVM replaces multiplications in loops by additions.  In programs
+            of many short loops, this takes a quarter to a half of the time of a compilation, and
+            makes nothing faster.
+    """
     number = next(_numbers)
     text = function.text(host().bits)
     name = f"{function.name}_{number}"
-    return Program(name, text.replace(f"@{function.name}(", f"@{name}(", 1), function.arrays)
+    text = text.replace(f"@{function.name}(", f"@{name}(", 1)
+    return Program(name, text, function.arrays, reduces_strength)

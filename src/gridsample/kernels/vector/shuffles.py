@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from gridsample.kernels.vector.compiler import host
+from gridsample.kernels.vector.kinds import Kind, kind_of
 from gridsample.kernels.vector.values import Value
 
 
@@ -37,3 +39,42 @@ def transpose(rows: Sequence[Value]) -> list[Value]:
                 rows[i], rows[i + bit] = a.shuffle(low, b), a.shuffle(high, b)
         bit *= 2
     return rows
+
+
+# Instructions that pick lanes by index: of two registers of 512 bits, or of one of 256 bits.
+PICK_OF_TWO = {"float32": "ps", "int32": "d", "float64": "pd", "int64": "q", "int16": "hi"}
+PICK_OF_SINGLE = {"float32": "permps", "int32": "permd"}
+
+
+def picks(kind: Kind) -> bool:
+    """Whether this processor picks lanes of a kind by index; see `pick`."""
+    return kind.name in {512: PICK_OF_TWO, 256: PICK_OF_SINGLE}.get(host().bits, {})
+
+
+def index_kind(kind: Kind) -> Kind:
+    """Return the kind of the indices with which lanes of a kind are picked."""
+    return kind_of(f"int{kind.bits}")
+
+
+def pick(registers: Sequence[Value], indices: Value) -> Value:
+    """Return ``joined(registers)[indices]``, with indices that only a call knows.
+
+    Each value fills a register, and `picks` must hold for its kind.  The result is any number where
+    an index is not in range.
+    """
+    first = registers[0]
+    function, kind, lanes = first.function, first.kind, first.lanes
+    parts = []
+    if host().bits == 512:
+        name = f"llvm.x86.avx512.vpermi2var.{PICK_OF_TWO[kind.name]}.512"
+        for k in range(0, len(registers), 2):
+            pair = registers[k], registers[min(k + 1, len(registers) - 1)]
+            parts.append(function.call(name, kind, lanes, pair[0], indices, pair[1]))
+        lanes *= 2
+    else:
+        name = f"llvm.x86.avx2.{PICK_OF_SINGLE[kind.name]}"
+        parts = [function.call(name, kind, lanes, register, indices) for register in registers]
+    result = parts[0]
+    for k, part in enumerate(parts[1:], start=1):
+        result = (indices >= k * lanes).select(part, result)
+    return result

@@ -1,0 +1,52 @@
+"""Resizing of arrays in host memory, whole or in parts, by the kernels."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from gridsample.definitions.options import Resizing
+from gridsample.definitions.plan import WIDE_TYPES, check_image_type, type_name
+from gridsample.definitions.tables import AxisMap, axis_maps, votes
+from gridsample.kernels import of_labels, of_resizing
+
+Array = np.ndarray[Any, Any]
+DType = np.dtype[Any]
+
+
+def resize(image: Array, result: Array, resizing: Resizing, transposed: bool = False) -> None:
+    """Resize (N, C, *spatial) by one matrix for each axis, or by their transposes."""
+    apply(axis_maps(image.shape[2:], resizing, transposed), image, result, resizing)
+
+
+def apply(maps: Sequence[AxisMap], image: Array, result: Array, resizing: Resizing) -> None:
+    """Apply a map to each axis of (N, C, *spatial); of the options, rounding and threads count."""
+    if votes(resizing.methods):
+        of_labels().resize(maps, image, result, resizing.threads)
+    else:
+        apply_matrices(maps, image, result, resizing.threads, resizing.rounding)
+
+
+def apply_matrices(
+    maps: Sequence[AxisMap], image: Array, result: Array, threads: int | None = None,
+    rounding: str = "exact",
+) -> None:  # fmt: skip
+    """Apply a matrix to each axis of (N, C, *spatial), which has no labels."""
+    of_resizing().resize(maps, image, result, real_type(image.dtype), threads, rounding)
+
+
+@functools.lru_cache(maxsize=64)
+def order_of(resizing: Resizing, spatial: tuple[int, ...], dtype: DType) -> tuple[int, ...]:
+    """Return the order in which the axes of a whole image are resized, those that change."""
+    maps = axis_maps(spatial, resizing)
+    return tuple(of_resizing().order_of_axes(maps, dtype, real_type(dtype)))
+
+
+@functools.lru_cache
+def real_type(dtype: DType) -> DType:
+    """The dtype in which sums over an image are computed; an error if it is not supported."""
+    check_image_type(dtype)
+    return np.dtype(np.float64 if type_name(dtype) in WIDE_TYPES else np.float32)

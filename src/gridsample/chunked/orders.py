@@ -1,0 +1,143 @@
+"""The order in which the chunks of a result are computed, so that few inputs are in memory at once.
+
+Neighbouring chunks of a result need the same inputs.  A result that is larger than memory is hence
+computed in *columns*: it is divided into tiles along all axes but one, and each tile is computed
+layer by layer along that axis.  The inputs of two or three layers of a tile are then in memory, and
+only those at the sides of tiles are read again.  `plan_of` finds the widest tiles for which memory
+suffices, by playing through which inputs are dropped: those that are needed last.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from gridsample.definitions.plan import Shape
+
+Key = Hashable
+
+
+class Step(NamedTuple):
+    """Chunks that are computed together.
+
+    Attributes:
+        chunks: the chunks.
+        reads: the inputs that are read for them.
+        keeps: the inputs that are kept after it.
+    """
+
+    chunks: Sequence[Shape]
+    reads: frozenset[Key]
+    keeps: frozenset[Key]
+
+
+class Plan(NamedTuple):
+    """The order of a computation.
+
+    Attributes:
+        steps: what is computed, read and kept, in order.
+        inputs: the number of inputs.
+        reads: the number of reads of inputs.
+    """
+
+    steps: Sequence[Step]
+    inputs: int
+    reads: int
+
+
+def plan_of(needs: Mapping[Shape, frozenset[Key]], keep: int, size: int) -> Plan:
+    """Return the plan with the fewest reads, among those with columns of some widths.
+
+    Args:
+        needs: the inputs of each chunk of a result, by its place.
+        keep: how many inputs are kept from step to step, at most.
+        size: the number of chunks of a step.
+
+    Example:
+        >>> from gridsample.chunked.orders import plan_of
+        >>> inputs = {(y, x): frozenset({(y, x), (y, x + 1)}) for y in range(4) for x in range(4)}
+        >>> plan = plan_of(inputs, 4, 2)
+        >>> plan.inputs, plan.reads, plan.steps[0].chunks
+        (20, 20, [(0, 0), (0, 1)])
+    """
+    best, worse = None, 0
+    for parts in widths(needs):
+        plan = played(list(columns(list(needs), parts)), needs, keep, size)
+        if best is None or plan.reads < best.reads:
+            best, worse = plan, 0
+        else:
+            worse += 1
+        if worse == 2 or best.reads == best.inputs:
+            break
+    return best or Plan((), 0, 0)
+
+
+def widths(places: Mapping[Shape, object]) -> Iterator[int]:
+    """Yield into how many tiles an axis may be divided: 1, 2, 3, 4, 6, 8, 12, ..."""
+    most = max((k + 1 for place in places for k in place), default=0)
+    for power in itertools.count():
+        for parts in (1 << power, 3 << power >> 1):
+            if parts > most:
+                return
+            if power or parts == 1:
+                yield parts
+            if power == 0:
+                break
+
+
+def columns(places: Sequence[Shape], parts: int) -> Sequence[Shape]:
+    """Return places in the order of columns, that go through the longest axis to and fro.
+
+    Args:
+        places: the places of chunks.
+        parts: the number of tiles along each of the other axes.
+
+    Example:
+        >>> from gridsample.chunked.orders import columns
+        >>> columns([(y, x) for y in range(3) for x in range(2)], 2)
+        [(0, 0), (1, 0), (2, 0), (2, 1), (1, 1), (0, 1)]
+    """
+    counts = [max(line) + 1 for line in zip(*places, strict=True)]
+    if not counts:
+        return places
+    along = counts.index(max(counts))
+    others = [k for k in range(len(counts)) if k != along]
+
+    def rank(place: Shape) -> tuple[object, ...]:
+        tile, turns = list[int](), 0
+        for k in others:
+            part = place[k] * min(parts, counts[k]) // counts[k]
+            tile.append(-part if turns % 2 else part)  # tiles to and fro, too
+            turns += part
+        return tile, -place[along] if turns % 2 else place[along], place
+
+    return sorted(places, key=rank)
+
+
+def played(
+    order: Sequence[Shape], needs: Mapping[Shape, frozenset[Key]], keep: int, size: int
+) -> Plan:
+    """Play through a computation: what is read, and what is kept, in each step."""
+    groups = [order[k : k + size] for k in range(0, len(order), size)]
+    wanted = [frozenset[Key]().union(*(needs[place] for place in group)) for group in groups]
+    uses: dict[Key, list[int]] = {}
+    for step in range(len(groups) - 1, -1, -1):
+        for key in wanted[step]:
+            uses.setdefault(key, []).append(step)
+    steps, held, reads = list[Step](), frozenset[Key](), 0
+    for step, group in enumerate(groups):
+        missing = wanted[step] - held
+        reads += len(missing)
+        for key in wanted[step]:
+            uses[key].pop()
+        later = [key for key in held | missing if uses[key]]
+        if len(later) > keep:
+            later = heapq.nsmallest(keep, later, key=lambda key: uses[key][-1])
+        held = frozenset(later)
+        steps.append(Step(group, missing, held))
+    return Plan(steps, len(uses), reads)
+
+
+__all__ = ["Plan", "Step", "columns", "plan_of"]

@@ -1,0 +1,328 @@
+"""The names of SciPy and dask-image, for chunked images."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import dask.array as da
+import numpy as np
+
+from gridsample.chunked.regions import sampling_of
+from gridsample.chunked.splines import Line
+from gridsample.dask.graphs import as_dask, chunks_for
+from gridsample.dask.grids import as_points, at_grid
+from gridsample.dask.maps import under_maps
+from gridsample.dask.sampling import Points
+from gridsample.definitions.plan import Shape
+from gridsample.ndimage.modes import spline_of, wrap_between_centres
+
+
+def affine_transform(
+    image: Any,
+    matrix: Any,
+    offset: Any = 0.0,
+    output_shape: Sequence[int] | None = None,
+    order: int = 1,
+    output_chunks: Any = None,
+    *,
+    mode: str = "constant",
+    cval: float = 0.0,
+    prefilter: bool = True,
+    threads: int | None = 1,
+) -> Any:
+    """Sample a chunked image under an affine map, like `dask_image.ndinterp.affine_transform`.
+
+    Output pixel o is the input at ``matrix @ o + offset``, in pixels and in the order of the
+    array's axes, as in `scipy.ndimage.affine_transform`.  The results are those of
+    `gridsample.ndimage.affine_transform`, except that with order=0 and mode="mirror", positions
+    half a pixel beyond the last centre take the last pixel.
+
+    Args:
+        image: an array of 1 to 3 axes: a dask array, or an array with chunks.
+        matrix: (D, D); (D,), a diagonal; or (D, D + 1) or (D + 1, D + 1) with the offset in the
+            last column.
+        offset: a number, or one per axis.
+        output_shape: the output's shape; None for the image's.
+        order: the order of the spline, 0 to 5.
+        output_chunks: the chunks of the output; None for the size of the image's.
+        mode: as in `scipy.ndimage.affine_transform`; "grid-wrap" is periodic.
+        cval: the value outside, for "constant" and "grid-constant".
+        prefilter: whether the image is prefiltered for orders above 1.
+        threads: the maximum number of threads of each task.
+
+    Returns:
+        A dask array of ``output_shape``, with the image's dtype.
+
+    Raises:
+        RuntimeError: an order or a mode is unknown.
+        ValueError: shapes do not match.
+
+    Example:
+        >>> import dask.array as da, gridsample.dask
+        >>> image = da.arange(6.0, chunks=2)
+        >>> gridsample.dask.affine_transform(image, [0.5], 1.0, (4,)).compute()
+        array([1. , 1.5, 2. , 2.5])
+    """
+    array = as_dask(image, "image")
+    rank = array.ndim
+    matrix, shift = pixel_matrix(matrix, offset, rank)
+    shape = tuple(array.shape if output_shape is None else output_shape)
+    if len(shape) != rank:
+        raise ValueError(f"output_shape must have {rank} axes, as the image, got {shape}")
+    source = scipy_source(array, order, mode, cval, prefilter)
+    chunks = chunks_for(output_chunks, shape, array.chunks, array.dtype)
+    if source.wraps:
+        way = Wrapped(matrix, shift, array.shape)
+        result = at_grid(
+            source.pixels, Points(way.positions, way.bounds), "pixel", None, chunks, shape,
+            lines=source.lines, real=np.float64, threads=threads, **source.options,
+        )  # fmt: skip
+        return result[0, 0]
+    theta = np.concatenate([matrix, shift[:, np.newaxis] + source.pad], 1)
+    # From z, y, x to x, y, z.
+    theta = np.concatenate([theta[::-1, :rank][:, ::-1], theta[::-1, rank:]], 1)
+    sampling = sampling_of(
+        source.pixels.shape, shape, coords="pixel", real=np.float64, threads=threads,
+        **source.options,
+    )  # fmt: skip
+    result = under_maps(source.pixels, theta[np.newaxis], sampling, chunks, lines=source.lines)
+    return result[0, 0]
+
+
+def map_coordinates(
+    image: Any,
+    coordinates: Any,
+    order: int = 1,
+    mode: str = "constant",
+    cval: float = 0.0,
+    prefilter: bool = True,
+    *,
+    bounds: Any = None,
+    chunks: Any = None,
+    threads: int | None = 1,
+) -> Any:
+    """Sample a chunked image at coordinates, like `dask_image.ndinterp.map_coordinates`.
+
+    The results are those of `gridsample.ndimage.map_coordinates`; see `affine_transform` about
+    splines.
+
+    Args:
+        image: an array of 1 to 3 axes: a dask array, or an array with chunks.
+        coordinates: (D, *out), in pixels and in the order of the array's axes: an array, or a dask
+            array, which need not fit in memory.
+        order, mode, cval, prefilter: as in `affine_transform`.
+        bounds: for a dask array, the result of ``coordinate_bounds(coordinates, axis=0)``.
+        chunks: the chunks of ``out``, as in `grid_sample`.
+        threads: the maximum number of threads of each task.
+
+    Returns:
+        A dask array of shape ``out``, with the image's dtype.
+
+    Raises:
+        RuntimeError: an order or a mode is unknown.
+        ValueError: shapes do not match, or bounds are missing.
+
+    Example:
+        >>> import dask.array as da, gridsample.dask
+        >>> image = da.arange(12.0, chunks=12).reshape(4, 3).rechunk(2)
+        >>> gridsample.dask.map_coordinates(image, [[0.5, 2], [0.5, 1]]).compute()
+        array([2., 7.])
+    """
+    array = as_dask(image, "image")
+    if not isinstance(coordinates, da.Array):
+        coordinates = np.asarray(coordinates)
+    if coordinates.shape[0] != array.ndim:
+        raise ValueError(
+            f"coordinates must have {array.ndim} entries along the first axis, one for each axis "
+            f"of the image, got shape {coordinates.shape}"
+        )
+    source = scipy_source(array, order, mode, cval, prefilter)
+    limits = bounds
+    if bounds is not None:
+        limits = np.asarray(bounds, np.float64) + source.pad
+    if source.wraps:
+        coordinates = folded(coordinates, array.shape)
+        limits = None if bounds is None else wrapped_bounds(limits, array.shape[::-1])
+    lazy = isinstance(coordinates, da.Array)
+    if chunks is None and not lazy and coordinates.ndim - 1 == array.ndim:
+        chunks = chunks_for(None, coordinates.shape[1:], array.chunks, array.dtype)
+    result = at_grid(
+        source.pixels, as_points(coordinates) + source.pad, "pixel", limits, chunks,
+        lines=source.lines, threads=threads, **source.options,
+    )  # fmt: skip
+    return result[0, 0]
+
+
+def zoom(
+    image: Any,
+    zoom: float | Sequence[float],
+    order: int = 1,
+    mode: str = "constant",
+    cval: float = 0.0,
+    prefilter: bool = True,
+    *,
+    grid_mode: bool = False,
+    output_chunks: Any = None,
+    threads: int | None = 1,
+) -> Any:
+    """Enlarge or shrink a chunked image by a factor, like `scipy.ndimage.zoom`.
+
+    Args:
+        image: an array of 1 to 3 axes: a dask array, or an array with chunks.
+        zoom: the factor, or one per axis; sizes are rounded.
+        order, mode, cval, prefilter, threads: as in `affine_transform`.
+        grid_mode: whether the outer edges of the image stay in place, rather than the centres of
+            the corner pixels.
+        output_chunks: the chunks of the output; None for the size of the image's.
+
+    Returns:
+        A dask array with the image's dtype.
+
+    Raises:
+        RuntimeError, ValueError: as in `affine_transform`.
+
+    Example:
+        >>> import dask.array as da, gridsample.dask
+        >>> gridsample.dask.zoom(da.from_array([0.0, 2.0, 4.0], chunks=2), 5 / 3).compute()
+        array([0., 1., 2., 3., 4.])
+    """
+    array = as_dask(image, "image")
+    factors = np.broadcast_to(np.asarray(zoom, np.float64), (array.ndim,))
+    shape = tuple([round(n * z) for n, z in zip(array.shape, factors.tolist(), strict=True)])
+    steps, shifts = [], []
+    for n, m in zip(array.shape, shape, strict=True):
+        step = n / m if grid_mode else (n - 1) / (m - 1) if m > 1 else 1.0
+        steps.append(step)
+        shifts.append((step - 1) / 2 if grid_mode else 0.0)
+    return affine_transform(
+        array, steps, shifts, shape, order, output_chunks,
+        mode=mode, cval=cval, prefilter=prefilter, threads=threads,
+    )  # fmt: skip
+
+
+# Modes --------------------------------------------------------------------------------------------
+
+
+class ScipySource(NamedTuple):
+    """An image as SciPy's functions sample it.
+
+    Attributes:
+        pixels: the image with the pixels that SciPy adds, (1, 1, *spatial).
+        lines: how it is filtered.
+        pad: the number of pixels that are added at each end.
+        wraps: whether positions are folded as by SciPy's "wrap", whose period is a pixel shorter.
+        options: the options of `gridsample.grid_sample`.
+    """
+
+    pixels: Any
+    lines: tuple[Line, ...]
+    pad: int
+    wraps: bool
+    options: dict[str, Any]
+
+
+def scipy_source(array: Any, order: int, mode: str, cval: float, prefilter: bool) -> ScipySource:
+    """Prepare a dask array (*spatial) for one of SciPy's modes.
+
+    Raises:
+        RuntimeError: the order or the mode is unknown.
+    """
+    spline = spline_of(order, mode, cval, prefilter)
+    if spline.pad:
+        values = {"constant_values": cval} if spline.mode.pad == "constant" else {}
+        padded = da.pad(array, spline.pad, mode=spline.mode.pad, **values)
+        array = padded.rechunk(tuple([joined(sizes, spline.pad) for sizes in array.chunks]))
+    axes = range(2, 2 + array.ndim) if spline.filters else ()
+    lines = tuple([Line(axis, order, spline.mode.prefilter) for axis in axes])
+    options = {**spline.options, **spline.beyond}
+    if spline.mode.fills and order == 1:
+        options["padding_mode"] = "border"  # positions inside have no taps outside: it is faster
+    wraps = spline.mode.fold is not None
+    return ScipySource(array[np.newaxis, np.newaxis], lines, spline.pad, wraps, options)
+
+
+def joined(sizes: Sequence[int], pad: int) -> tuple[int, ...]:
+    """Return chunks of which the first and the last are longer by some pixels."""
+    return tuple([n + pad * (k == 0) + pad * (k == len(sizes) - 1) for k, n in enumerate(sizes)])
+
+
+def pixel_matrix(matrix: Any, offset: Any, rank: int) -> tuple[Any, Any]:
+    """Return a matrix (D, D) and an offset (D,) from what SciPy accepts."""
+    numbers = np.array(matrix, np.float64)
+    shift = np.broadcast_to(np.asarray(offset, np.float64), (rank,))
+    if numbers.shape == (rank,):
+        return np.diag(numbers), shift
+    if numbers.shape == (rank + 1, rank + 1) and np.array_equal(
+        numbers[rank], [*[0.0] * rank, 1.0]
+    ):
+        numbers = numbers[:rank]
+    if numbers.shape == (rank, rank + 1):
+        return numbers[:, :rank], numbers[:, rank]
+    if numbers.shape != (rank, rank):
+        raise ValueError(
+            f"matrix must be (D, D), (D,), (D, D + 1) or (D + 1, D + 1) with the last row "
+            f"0 ... 0 1, for an image of {rank} axes, got shape {numbers.shape}"
+        )
+    return numbers, shift
+
+
+# SciPy's "wrap" -----------------------------------------------------------------------------------
+
+
+class Wrapped(NamedTuple):
+    """Positions under a matrix and an offset, folded as by SciPy's "wrap".
+
+    Attributes:
+        matrix: (D, D), in the order of the axes.
+        offset: (D,).
+        shape: the shape of the image.
+    """
+
+    matrix: Any
+    offset: Any
+    shape: Shape
+
+    def positions(self, *indices: Any) -> list[Any]:
+        """Return positions, x first, of indices, x first, in the order of SciPy's sums."""
+        steps, lines = indices[::-1], []
+        for row, start, n in zip(self.matrix, self.offset, self.shape, strict=True):
+            line = start + row[0] * steps[0]
+            for factor, step in zip(row[1:], steps[1:], strict=True):
+                line = line + factor * step
+            lines.append(wrap_between_centres(np, line, n))
+        return lines[::-1]
+
+    def bounds(self, first: Any, last: Any) -> Any:
+        """Return the bounds of positions between two indices; all are x first."""
+        ends = np.array([first[::-1], last[::-1]], np.float64)
+        terms = self.matrix * ends[:, np.newaxis]  # (2, D, D)
+        low, high = terms.min(0).sum(-1) + self.offset, terms.max(0).sum(-1) + self.offset
+        return wrapped_bounds(np.stack([low, high])[:, ::-1], self.shape[::-1])
+
+
+def wrapped_bounds(bounds: Any, sizes: Sequence[int]) -> Any:
+    """Fold bounds (..., 2, D) of positions, x first: to all of an axis where they cross an end.
+
+    >>> wrapped_bounds(np.array([[11.0, 8.0], [12.0, 12.0]]), (11, 11)).round(6).tolist()
+    [[1.0, 0.0], [2.0, 10.0]]
+    """
+    result = np.array(bounds, np.float64)
+    for k, n in enumerate(sizes):
+        low, high = result[..., 0, k], result[..., 1, k]
+        room = 16 * np.finfo(np.float64).eps * np.maximum(np.abs(low), np.abs(high))
+        low, high = low - room, high + room
+        first, last = (wrap_between_centres(np, x, n) for x in (low, high))
+        crosses = ~((first <= last) & (high - low < n - 1)) & ~np.isnan(low)
+        result[..., 0, k] = np.where(crosses, 0, first)
+        result[..., 1, k] = np.where(crosses, n - 1, last)
+    return result
+
+
+def folded(coordinates: Any, shape: Shape) -> Any:
+    """Fold the coordinates of `map_coordinates`, (D, *out), as by SciPy's "wrap"."""
+    xp = da if isinstance(coordinates, da.Array) else np
+    numbers = coordinates.astype(np.float64)
+    return xp.stack(
+        [wrap_between_centres(xp, line, n) for line, n in zip(numbers, shape, strict=True)]
+    )

@@ -1,0 +1,66 @@
+"""Prefetching: ask for the pixels of points before they are read.
+
+A processor foresees reads of contiguous memory only, and begins no read that is more than a few
+hundred instructions ahead.  Where points cross the rows of a large image, one in about 16 reads a
+new line of the cache, and waits for it while nothing else is under way.  Therefore programs ask for
+such lines a strip ahead: for those of a strip's first plane where they locate its points, and for
+those of the next plane where they sample one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+
+from gridsample.kernels.sampling.points import Group, Points, Strip
+from gridsample.kernels.sampling.reading import Image
+from gridsample.kernels.sampling.sampler import Sampler, States
+from gridsample.kernels.vector import Pointer, Value
+
+# Points of a group whose pixels are asked for: neighbouring points share lines of the cache.
+ASKED = 4
+# How many rows further their pixels are, along each axis but x: no point has read these yet, if the
+# image is crossed downwards.
+ROWS_AHEAD = 4
+
+
+class Prefetch:
+    """Asks for the pixels that a strip's points will read, if images are larger than the cache.
+
+    Attributes:
+        needed: whether it asks for any.
+        planes: the memory of the plane that will be read; of each image, if there are several.
+    """
+
+    needed: Value
+    planes: list[Pointer]
+
+    def __init__(self, sampler: Sampler, points: Points, states: States) -> None:
+        self.sampler, self.points, self.states = sampler, points, states
+        lanes = points.lanes
+        self.lanes = range(0, lanes, max(1, (lanes - 1) // (ASKED - 1)))
+        self.further = ROWS_AHEAD * sum(sampler.call.strides[1:])
+
+    def aim(self, strip: Strip, images: Sequence[Image], plane: Value, end: Value) -> None:
+        """Choose the plane that will be read, if it is not the end."""
+        self.needed = (self.sampler.call.uncached != 0) & (plane < end)
+        item = None if self.points.source.listed else strip.item
+        self.planes = [image.plane(item, plane.minimum(end - 1)) for image in images]
+
+    @contextlib.contextmanager
+    def groups(self, strip: Strip) -> Iterator[tuple[Value, Group]]:
+        """Loop over the groups of a strip, as `Points.groups` does, and ask for their pixels."""
+        with self.points.groups(strip) as (number, group):
+            yield number, group
+            self.points.function.choose(
+                self.needed, lambda: self.ask(number), lambda: [], likely=False
+            )
+
+    def ask(self, number: Value) -> list[Value]:
+        """Ask for pixels of a group."""
+        begins = self.sampler.begins(self.states.load(number))
+        for lane in self.lanes:
+            offset = begins.load(lane).to("int64") + self.further
+            for plane in self.planes:
+                plane.prefetch(offset)
+        return []

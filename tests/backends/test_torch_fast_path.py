@@ -1,0 +1,157 @@
+"""Plain tensors go to the kernels by a short way; whoever watches them sees operators."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import cases
+import pytest
+import torch
+from torch import Tensor
+from torch.autograd import forward_ad
+from torch.utils._python_dispatch import TorchDispatchMode
+
+import gridsample
+from gridsample.backends.torch.operators import is_plain
+
+pytestmark = pytest.mark.filterwarnings("ignore:`torch.jit.trace`:DeprecationWarning")
+GATHER = torch.ops.gridsample.gather.default
+
+
+def tensors() -> tuple[Tensor, Tensor]:
+    rng = cases.generator("plain")
+    image = torch.from_numpy(rng.standard_normal((2, 3, 5, 7)))
+    return image, torch.from_numpy(rng.uniform(-1.2, 1.2, (2, 4, 6, 2)))
+
+
+class Seen(TorchDispatchMode):
+    """Notes what is dispatched."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.operators: list[Any] = []
+
+    def __torch_dispatch__(
+        self, function: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        self.operators.append(function)
+        return function(*args, **kwargs or {})
+
+
+class Marked(Tensor):
+    """Has no more to it than a class of its own."""
+
+
+def in_dual_level(check: Callable[[], bool]) -> bool:
+    with forward_ad.dual_level():
+        return check()
+
+
+def in_mode(check: Callable[[], Any]) -> Any:
+    with Seen():
+        return check()
+
+
+def on_a_device(check: Callable[[], bool]) -> bool:
+    with torch.device("cpu"):
+        return check()
+
+
+def test_fast_path_condition() -> None:
+    image, grid = tensors()
+    assert is_plain(image, torch.nn.Parameter(grid), image[::2])
+    assert is_plain(image.bfloat16(), image.to(torch.uint8), image.requires_grad_())
+    image, grid = tensors()
+    for other in (
+        image.to("meta"), image.to_sparse(), torch.complex(image, image).conj(),
+        image.as_subclass(Marked), image.numpy(), None,
+    ):  # fmt: skip
+        assert not is_plain(image, other)
+    for place in (in_dual_level, in_mode, on_a_device):
+        assert not place(lambda: is_plain(image, grid))
+    fast: list[bool] = []
+    torch.func.vmap(lambda t: (fast.append(is_plain(t)), t)[1])(image)
+    torch.func.grad(lambda t: (fast.append(is_plain(t)), t.sum())[1])(image)
+    torch.jit.trace(lambda t: (fast.append(is_plain(t)), t)[1], image, check_trace=False)
+    assert not any(fast)
+
+
+@pytest.mark.covering(ordinary=1, slow=2)
+@pytest.mark.parametrize("items", [1, 2])
+@pytest.mark.parametrize("last", [False, True])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.complex64], ids=str)
+def test_fast_path_and_dispatcher_agree_bit_for_bit(
+    dtype: torch.dtype, last: bool, items: int
+) -> None:
+    image, grid = tensors()
+    image, grid = image[:items].to(dtype), grid.float()
+    if last:
+        image = image.contiguous(memory_format=torch.channels_last)
+    results = []
+    for place in (lambda call: call(), in_mode):
+        leaves = image.detach().requires_grad_(), grid.detach().requires_grad_()
+
+        def call(leaves: Any = leaves) -> list[Tensor]:
+            out = gridsample.grid_sample(*leaves, "bicubic", "reflection")
+            return [out, *torch.autograd.grad(out.abs().square().sum(), leaves)]
+
+        results.append(place(call))
+    for short, long in zip(*results, strict=True):
+        assert torch.equal(short, long)
+        assert (short.dtype, short.stride()) == (long.dtype, long.stride())
+
+
+@pytest.mark.covering(ordinary=1, slow=2)
+@pytest.mark.parametrize("mode", ["nearest", "linear", "spline3", "label"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.uint8, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("last", [False, True])
+@pytest.mark.parametrize("size", [(3, 9), (5, 7), 1])
+def test_fast_path_and_dispatcher_agree_for_resizing(
+    mode: str, dtype: torch.dtype, last: bool, size: Any
+) -> None:
+    image = tensors()[0].abs().mul(50).to(torch.uint8 if mode == "label" else dtype)
+    if last:
+        image = image.contiguous(memory_format=torch.channels_last)
+    short = gridsample.interpolate(image, size, mode=mode)
+    long = in_mode(lambda: gridsample.interpolate(image, size, mode=mode))
+    assert torch.equal(short, long)
+    assert (short.dtype, short.stride()) == (long.dtype, long.stride())
+    if image.is_floating_point():
+        recorded = gridsample.interpolate(image.requires_grad_(), size, mode=mode)
+        assert recorded.requires_grad and torch.equal(recorded, short)
+        (gradient,) = torch.autograd.grad(recorded.sum(), image)
+        assert gradient.any()
+
+
+def test_dispatch_modes_see_operators() -> None:
+    image, grid = tensors()
+    with Seen() as seen:
+        gridsample.grid_sample(image, grid)
+        gridsample.interpolate(image, (3, 4))
+    assert seen.operators == [GATHER, torch.ops.gridsample.resize.default]
+
+
+def test_a_fast_path_graph_supports_every_use() -> None:
+    image, grid = (t.requires_grad_() for t in tensors())
+    out = gridsample.grid_sample(image, grid, "bicubic")
+    assert "PlainGather" in out.grad_fn.name()
+    upstream = torch.stack([torch.ones_like(out), out.detach()])
+    batched = torch.autograd.grad(out, grid, upstream, retain_graph=True, is_grads_batched=True)[0]
+    for mine, values in zip(batched, upstream, strict=True):
+        torch.testing.assert_close(
+            mine,
+            torch.autograd.grad(out, grid, values, retain_graph=True)[0],
+            rtol=1e-12,
+            atol=1e-12,
+        )
+    (first,) = torch.autograd.grad(out.square().sum(), grid, create_graph=True)
+    (second,) = torch.autograd.grad(first.sum(), grid)
+    assert second.isfinite().all() and second.abs().sum() > 0
+
+
+def test_non_bool_flags_are_rejected_even_after_a_call() -> None:
+    image, grid = tensors()
+    gridsample.grid_sample(image, grid, align_corners=True)
+    with pytest.raises(TypeError, match="align_corners must be True or False, got 1"):
+        gridsample.grid_sample(image, grid, align_corners=1)

@@ -1,0 +1,186 @@
+"""Files: how TIFF is stored, pictures of Pillow, archives of NumPy, volumes of FreeSurfer."""
+
+import itertools
+import tracemalloc
+
+import numpy as np
+import pytest
+
+from gridsample import io
+from gridsample.io import FileError, Image, tiff
+from tests.io.test_io import pixels
+
+nibabel = pytest.importorskip("nibabel")
+tifffile = pytest.importorskip("tifffile")
+pillow = pytest.importorskip("PIL.Image")
+
+# ---- how TIFF files are stored ------------------------------------------------------------------
+
+KINDS = ["bool", "uint8", "int16", "uint64", "float16", "float32", "float64", "complex64"]
+
+
+@pytest.mark.parametrize("tile", [None, (16, 32)])
+@pytest.mark.parametrize("dtype", KINDS)
+def test_tiff_keeps_compression_tiles_and_bigtiff(tmp_path, dtype, tile):
+    array = pixels((2, 37, 45), dtype)
+    predictor = np.dtype(dtype).kind in "iuf" and dtype != "uint64"
+    with tifffile.TiffWriter(tmp_path / "a.tif", bigtiff=tile is not None) as file:
+        for page in array:
+            file.write(
+                page,
+                compression="zlib",
+                tile=tile,
+                predictor=predictor,
+                photometric="minisblack",
+                metadata=None,
+            )
+    with io.pages(tmp_path / "a.tif") as pages:
+        images, bands = [p.image for p in pages], [[p.pixels()[:9], p.pixels()[9:]] for p in pages]
+        io.write_pages(images, bands, tmp_path / "b.tif")
+    with tifffile.TiffFile(tmp_path / "b.tif") as file:
+        assert file.is_bigtiff == (tile is not None)
+        for page, expected in zip(file.pages, array, strict=True):
+            assert page.compression == 8
+            assert page.predictor == (1 if not predictor else 3 if dtype.startswith("f") else 2)
+            assert ((page.tilelength, page.tilewidth) if page.is_tiled else None) == tile
+            np.testing.assert_array_equal(page.asarray(), expected)
+    volume = io.read(tmp_path / "b.tif", volume=True)
+    io.write(volume, tmp_path / "c.tif")
+    np.testing.assert_array_equal(tifffile.imread(tmp_path / "c.tif"), array)
+    io.write(volume, tmp_path / "d.npy")
+    np.testing.assert_array_equal(np.load(tmp_path / "d.npy"), array)
+
+
+@pytest.mark.parametrize(
+    ("compression", "kept"),
+    [("lzw", 5), ("packbits", 32773), ("zstd", 50000), ("lzma", 34925), ("jpeg", 8), ("webp", 8)],
+)
+def test_tiff_compressions_that_lose_information_become_zlib(tmp_path, compression, kept):
+    tifffile.imwrite(tmp_path / "a.tif", pixels((48, 64, 3), "uint8"), compression=compression)
+    image = io.read(tmp_path / "a.tif")
+    io.write(image, tmp_path / "b.tif")
+    with tifffile.TiffFile(tmp_path / "b.tif") as file:
+        assert file.pages[0].compression == kept
+        np.testing.assert_array_equal(file.asarray(), image.array)
+
+
+@pytest.mark.parametrize("tile", [None, (128, 112)])
+@pytest.mark.parametrize("dtype", ["uint8", "int16", "float32", "float64"])
+@pytest.mark.parametrize("channels", [1, 3])
+def test_packed_tiff_is_written_in_bands(tmp_path, dtype, channels, tile):
+    """In several strips, each with its own differences, and without ever holding the page."""
+    numbers = np.arange(3000 * 300 * channels).reshape(3000, 300, channels) % 251
+    array = numbers.astype(dtype)
+    storage = tiff.Storage("zlib", True, tile, False)
+    image = Image(io.zeros(array.shape, array.dtype), "TIFF", True, {"storage": storage})
+    ends = [*range(0, 3000, 70), 3000]
+    tracemalloc.start()
+    try:
+        bands = (array[begin:end] for begin, end in itertools.pairwise(ends))
+        io.write_pages([image], [bands], tmp_path / "a.tif")
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    with tifffile.TiffFile(tmp_path / "a.tif") as file:
+        (page,) = file.pages
+        assert (page.predictor, len(page.dataoffsets) > 2) == (3 if dtype[0] == "f" else 2, True)
+        np.testing.assert_array_equal(page.asarray(), array if channels > 1 else array[..., 0])
+    # A strip or a row of tiles, a few times over, and what libraries keep.
+    assert peak < 2**21 + 10 * 128 * array[0].nbytes
+
+
+@pytest.mark.parametrize("mode", ["CMYK", "YCbCr"])
+@pytest.mark.parametrize("compression", [None, "tiff_lzw"])
+def test_tiff_colours_are_converted_as_for_jpeg(tmp_path, mode, compression):
+    picture = pillow.fromarray(pixels((21, 34, 3), "uint8")).convert(mode)
+    if mode == "CMYK":
+        black = pillow.fromarray(pixels((21, 34), "uint8"))
+        picture = pillow.merge("CMYK", [*picture.split()[:3], black])
+    picture.save(tmp_path / "a.tif", compression=compression)
+    result = io.read(tmp_path / "a.tif")
+    np.testing.assert_array_equal(result.array, np.array(picture.convert("RGB")))
+    io.write(result, tmp_path / "b.tif")
+    np.testing.assert_array_equal(io.read(tmp_path / "b.tif").array, result.array)
+    io.write(result, tmp_path / "b.png")
+
+
+# ---- other pictures -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("suffix", ["png", "webp", "gif", "avif"])
+def test_frames_of_an_animation_are_pages(tmp_path, suffix):
+    flat = [np.full((24, 32, 3), shade, np.uint8) for shade in (20, 120, 220)]
+    first, *others = [pillow.fromarray(page) for page in flat]
+    path = tmp_path / f"a.{suffix}"
+    first.save(path, save_all=True, append_images=others, duration=50)
+    with io.pages(path) as pages:
+        frames, images = [page.pixels() for page in pages], [page.image for page in pages]
+    for mine, expected in zip(frames, flat, strict=True):
+        np.testing.assert_allclose(mine[..., :3], expected, rtol=0, atol=4 * (suffix == "avif"))
+    with pytest.raises(FileError, match="holds one page, and there are 3; TIFF holds all"):
+        io.write_pages(images, [[page] for page in frames], tmp_path / "b.png")
+    io.write_pages(images, [[page] for page in frames], tmp_path / "b.tif")
+
+
+@pytest.mark.parametrize("channels", [1, 3, 4])
+@pytest.mark.parametrize("suffix", ["webp", "avif", "bmp"])
+def test_other_picture_formats_round_trip(tmp_path, suffix, channels):
+    grey = np.linspace(0, 255, 40, dtype=np.uint8)[:, None, None]
+    array = np.broadcast_to(grey, (40, 30, channels)).copy()
+    array[..., 3:] = 255 - array[..., 3:]
+    path = tmp_path / f"a.{suffix}"
+    if channels not in io.format_of(path).holds["uint8"]:
+        with pytest.raises(FileError, match="does not hold uint8 pictures"):
+            io.write(Image(array, "NumPy", True), path)
+        return
+    io.write(Image(array, "NumPy", True, {"icc_profile": b"p" * 200}), path)
+    result = io.read(path)
+    # AVIF is not exact: a few grey levels at quality 95.
+    np.testing.assert_allclose(result.array, array.astype(int), rtol=0, atol=6 * (suffix == "avif"))
+    assert (result.alpha is not None) == (channels == 4)
+    assert result.format == io.format_of(path).name
+    assert ("icc_profile" in result.extras) == (suffix != "bmp")
+
+
+# ---- .npz and .mgz ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("shape", [(5, 7), (5, 7, 3), (4, 5, 7), (4, 5, 7, 2)])
+def test_an_archive_of_one_array_is_that_array(tmp_path, shape):
+    array = pixels(shape, "int16")
+    np.savez(tmp_path / "a.npz", voxels=array)
+    np.save(tmp_path / "a.npy", array)
+    result, expected = (io.read(tmp_path / name) for name in ("a.npz", "a.npy"))
+    np.testing.assert_array_equal(result.array, expected.array)
+    io.write(result, tmp_path / "b.npz")
+    with np.load(tmp_path / "b.npz") as file:
+        np.testing.assert_array_equal(file["arr_0"], array)
+
+
+def test_unsupported_archives_are_rejected(tmp_path):
+    np.savez(tmp_path / "two.npz", a=np.ones((3, 3)), b=np.ones((3, 3)))
+    with pytest.raises(FileError, match="holds 2 arrays: a, b; accepted: one"):
+        io.read(tmp_path / "two.npz")
+    np.savez(tmp_path / "objects.npz", np.array([[{}, None]], object))
+    with pytest.raises(FileError, match="allow_pickle"):
+        io.read(tmp_path / "objects.npz")
+    np.save(tmp_path / "array.npy", np.ones((3, 3)))
+    (tmp_path / "array.npy").rename(tmp_path / "array.npz")
+    with pytest.raises(FileError, match=r"not a \.npz file"):
+        io.read(tmp_path / "array.npz")
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int16", "int32", "float32"])
+@pytest.mark.parametrize("shape", [(5, 7, 3), (5, 7, 3, 2)])
+def test_files_of_freesurfer(tmp_path, dtype, shape):
+    voxels = pixels(shape, dtype)
+    turned = np.array([[-1.0, 0, 0, 9], [0, 0, 2, -4], [0, -3, 0, 7], [0, 0, 0, 1]])
+    nibabel.MGHImage(voxels, turned).to_filename(tmp_path / "a.mgz")
+    image = io.read(tmp_path / "a.mgz")
+    assert image.size == shape[:3]
+    for name in ("b.mgz", "b.nii.gz"):
+        io.write(image.resampled(image.array, np.diag([2.0, 1, 1, 1])), tmp_path / name)
+        again = nibabel.load(tmp_path / name)
+        np.testing.assert_array_equal(np.asarray(again.dataobj), voxels)
+        assert again.get_data_dtype().name == dtype
+        np.testing.assert_allclose(again.affine, turned @ np.diag([2.0, 1, 1, 1]), atol=1e-5)

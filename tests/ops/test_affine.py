@@ -1,0 +1,269 @@
+"""`affine_sample` is `grid_sample` at what `affine_grid` makes, for all that both take."""
+
+import itertools
+
+import cases
+import numpy as np
+import pytest
+
+import gridsample
+
+OUT = (5, 70, 13)
+
+
+def call(rank, dtype="float64", items=2, maps=2, channels=3, last=False):
+    """An image, maps and a size; points enough for several blocks, inside and outside."""
+    rng = np.random.default_rng([rank, items, maps, channels])
+    image = cases.pixels(rng, (items, channels, *(7, 9, 8)[:rank]), dtype)
+    theta = rng.standard_normal((maps, rank, rank + 1)) * 0.8
+    if last:
+        image = np.ascontiguousarray(np.moveaxis(image, 1, -1))
+    return image, theta, (maps, channels, *OUT[:rank])
+
+
+def through_grid(image, theta, size, *options, **more):
+    """The same with a grid in memory."""
+    grid = gridsample.affine_grid(theta, size, options[2] if len(options) > 2 else False)
+    return gridsample.grid_sample(image, grid, *options, **more)
+
+
+@pytest.mark.covering(ordinary=1, slow=2)
+@pytest.mark.parametrize("rank", [1, 2, 3])
+@pytest.mark.parametrize("mode", ["nearest", "linear", "cubic", "spline3"])
+@pytest.mark.parametrize("boundary", ["zeros", "reflection", "wrap"])
+@pytest.mark.parametrize("align_corners", [False, True])
+def test_affine_samples_match_grid_sample(rank, mode, boundary, align_corners):
+    image, theta, size = call(rank)
+    options = mode, boundary, align_corners
+    np.testing.assert_allclose(
+        gridsample.affine_sample(image, theta, size, *options),
+        through_grid(image, theta, size, *options),
+        rtol=0,
+        atol=1e-12,
+    )
+
+
+@pytest.mark.covering(ordinary=1, slow=2)
+@pytest.mark.parametrize("dtype", ["uint8", "float16", "float32", "complex64", "int64"])
+@pytest.mark.parametrize("last", [False, True])
+def test_types_and_layouts(dtype, last):
+    image, theta, size = call(2, dtype, channels=9, last=last)
+    theta = (np.round(theta * 64) / 64).astype("float32")  # so that both round the same
+    axis = -1 if last else 1
+    mine = gridsample.affine_sample(image, theta, size, channel_axis=axis)
+    theirs = through_grid(image, theta, size, channel_axis=axis)
+    assert mine.dtype == image.dtype and mine.shape == theirs.shape
+    wide = np.complex128 if mine.dtype.kind == "c" else np.float64
+    # Where a coordinate's last bit falls otherwise, a pixel moves by its slope times that.
+    scale = np.abs(image.astype(wide)).max()
+    # Coordinates of float32 are one such bit in 2**24: of int64's, too, which are then wider.
+    memory = {"uint8": 1, "float16": 2e-3 * scale}.get(dtype, 4e-5 * scale)
+    np.testing.assert_allclose(mine.astype(wide), theirs.astype(wide), rtol=0, atol=memory)
+
+
+@pytest.mark.covering(ordinary=1, slow=2)
+@pytest.mark.parametrize("rank", [1, 2, 3])
+@pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
+@pytest.mark.parametrize(("items", "maps"), [(2, 2), (1, 2), (2, 1)])
+def test_gradients(rank, mode, items, maps):
+    image, theta, size = call(rank, items=items, maps=maps)
+    size = (maps, *size[1:])
+    rng = np.random.default_rng(1)
+    upstream = rng.standard_normal((max(items, maps), 3, *size[2:]))
+    for boundary, align_corners in itertools.product(("zeros", "border"), (False, True)):
+        options = mode, boundary, align_corners
+        mine = gridsample.affine_sample_vjp(upstream, image, theta, size, *options)
+        grid = gridsample.affine_grid(theta, size, align_corners)
+        by_image, by_grid = gridsample.grid_sample_vjp(upstream, image, grid, *options)
+        own = gridsample.identity_grid(size, align_corners, dtype="float64")
+        own = np.concatenate([own, np.ones((*own.shape[:-1], 1))], -1)
+        flat = (gradient.reshape(maps, -1, gradient.shape[-1]) for gradient in (by_grid, own))
+        by_theta = np.einsum("npa,npb->nab", *flat)
+        np.testing.assert_allclose(mine[0], by_image, rtol=0, atol=1e-12)
+        np.testing.assert_allclose(mine[1], by_theta, rtol=0, atol=1e-11 * np.abs(by_theta).max())
+
+
+@pytest.mark.parametrize("channels", [1, 16])
+def test_gradients_do_not_depend_on_threads(channels):
+    rng = np.random.default_rng(2)
+    image = rng.standard_normal((1, 40, 50, channels)).astype("float32")
+    theta = (rng.standard_normal((1, 2, 3)) * 0.7).astype("float32")
+    upstream = rng.standard_normal((1, 300, 400, channels)).astype("float32")
+    arguments = upstream, image, theta, (1, channels, 300, 400)
+    first = gridsample.affine_sample_vjp(*arguments, channel_axis=-1, threads=1)
+    for threads in (2, 5):
+        again = gridsample.affine_sample_vjp(*arguments, channel_axis=-1, threads=threads)
+        assert [gradient.tobytes() for gradient in again] == [
+            gradient.tobytes() for gradient in first
+        ]
+
+
+def test_unneeded_gradients_are_not_computed():
+    image, theta, size = call(2)
+    upstream = np.ones((2, 3, *size[2:]))
+    assert gridsample.affine_sample_vjp(upstream, image, theta, size, need_input=False)[0] is None
+    assert gridsample.affine_sample_vjp(upstream, image, theta, size, need_theta=False)[1] is None
+
+
+def test_fill_and_extrapolate():
+    image, theta, size = call(2)
+    more = {"padding_mode": "constant", "fill_value": [1, 2, 3], "extrapolate": False}
+    mine = gridsample.affine_sample(image, theta, size, **more)
+    grid = gridsample.affine_grid(theta, size)
+    np.testing.assert_allclose(mine, gridsample.grid_sample(image, grid, **more), atol=1e-12)
+
+
+def pixel_call():
+    """An image, maps from indices to positions in pixels, a size, the indices, and the grid."""
+    image, _, size = call(2)
+    theta = np.array([[[0.1, 0.02, 0.5], [-0.03, 0.11, 1.0]], [[0.5, 0, -1], [0, 0.08, 2]]])
+    own = np.stack(np.meshgrid(*map(np.arange, size[2:]), indexing="ij")[::-1], -1)
+    turned = theta[:, np.newaxis, :, :2].swapaxes(-1, -2)
+    grid = own @ turned + theta[:, np.newaxis, np.newaxis, :, 2]
+    return image, theta, size, own, grid
+
+
+def test_maps_of_pixels():
+    image, theta, size, own, grid = pixel_call()
+    more = {"padding_mode": "wrap", "coords": "pixel"}
+    mine = gridsample.affine_sample(image, theta, size, "cubic", **more)
+    theirs = gridsample.grid_sample(image, grid, "cubic", **more)
+    np.testing.assert_allclose(mine, theirs, rtol=0, atol=1e-12)
+    ones = np.ones_like(mine)
+    _, by_theta = gridsample.affine_sample_vjp(ones, image, theta, size, "cubic", **more)
+    _, by_grid = gridsample.grid_sample_vjp(ones, image, grid, "cubic", **more)
+    homogeneous = np.concatenate([own, np.ones((*own.shape[:-1], 1))], -1).reshape(-1, 3)
+    expected = by_grid.reshape(2, -1, 2).swapaxes(1, 2) @ homogeneous
+    np.testing.assert_allclose(by_theta, expected, rtol=0, atol=1e-11 * np.abs(expected).max())
+
+
+def test_nan_and_infinite_maps():
+    image, theta, size = call(2)
+    theta[0, 0, 0] = np.nan
+    theta[1] = np.inf
+    mine, theirs = (
+        sample(image, theta, size) for sample in (gridsample.affine_sample, through_grid)
+    )
+    assert np.isnan(mine[0]).all()
+    np.testing.assert_array_equal(mine, theirs)
+    both = gridsample.affine_sample_vjp(np.ones((2, 3, *size[2:])), image, theta, size)
+    assert not any(gradient.any() for gradient in both)
+
+
+def test_outputs_without_points():
+    image, theta, _ = call(2)
+    assert gridsample.affine_sample(image, theta, (2, 3, 0, 4)).shape == (2, 3, 0, 4)
+    arguments = np.ones((2, 3, 0, 4)), image, theta, (2, 3, 0, 4)
+    assert not any(gradient.any() for gradient in gridsample.affine_sample_vjp(*arguments))
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "words"),
+    [
+        ({"theta": np.ones((2, 2, 2))}, ValueError, r"theta must be .*\(2, 2, 3\).*\(2, 2, 2\)"),
+        ({"theta": np.ones((2, 2, 3), int)}, TypeError, "theta has dtype int64"),
+        ({"size": (2, 3, -1, 4)}, ValueError, "size must not hold negative"),
+        ({"size": 5}, TypeError, "size must be a sequence"),
+        ({"input": np.ones((2, 3, 7))}, ValueError, "input"),
+        ({"mode": "bilinaer"}, ValueError, "did you mean 'bilinear'"),
+    ],
+)
+def test_invalid_maps_and_options_are_rejected(change, error, words):
+    image, theta, size = call(2)
+    with pytest.raises(error, match=words):
+        gridsample.affine_sample(**{"input": image, "theta": theta, "size": size, **change})
+
+
+class TestTensors:
+    @pytest.fixture(autouse=True)
+    def _torch(self):
+        self.torch = pytest.importorskip("torch")
+
+    def tensors(self, rank=2, **more):
+        image, theta, size = call(rank, **more)
+        image, theta = (
+            self.torch.from_numpy(array).requires_grad_() for array in (image[..., :5], theta)
+        )
+        return image, theta, (*size[:2], *(3, 4, 5)[:rank])
+
+    @pytest.mark.covering(ordinary=1, slow=2)
+    @pytest.mark.parametrize("rank", [1, 2, 3])
+    @pytest.mark.parametrize("mode", ["linear", "cubic", "spline2"])
+    def test_derivatives(self, rank, mode):
+        image, theta, size = self.tensors(rank, channels=1)
+        # Differences are taken of every entry twice over.
+        image = image.detach()[(..., *(slice(3),) * rank)].requires_grad_()
+        size = (*size[:2], *(2, 3, 2)[:rank])
+
+        def sample(image, theta):
+            return gridsample.affine_sample(image, theta, size, mode, "border")
+
+        assert self.torch.autograd.gradcheck(sample, (image, theta))
+        assert self.torch.autograd.gradgradcheck(sample, (image, theta))
+
+    def test_equals_arrays(self):
+        image, theta, size = self.tensors()
+        options = "cubic", "constant", True
+        out = gridsample.affine_sample(image, theta, size, *options, fill_value=3)
+        arrays = image.detach().numpy(), theta.detach().numpy(), size
+        np.testing.assert_array_equal(
+            out.detach().numpy(), gridsample.affine_sample(*arrays, *options, fill_value=3)
+        )
+        ones = self.torch.ones_like(out)
+        mine = self.torch.autograd.grad(out, (image, theta), ones)
+        vjp = gridsample.affine_sample_vjp(ones, image, theta, size, *options, fill_value=3)
+        arrays = gridsample.affine_sample_vjp(ones.numpy(), *arrays, *options, fill_value=3)
+        for actual, other, third in zip(mine, vjp, arrays, strict=True):
+            np.testing.assert_allclose(actual.numpy(), third, rtol=0, atol=1e-12)
+            np.testing.assert_allclose(other.detach().numpy(), third, rtol=0, atol=1e-11)
+
+    def test_maps_of_pixels(self):
+        image, theta, size, _, _ = pixel_call()
+        tensors = self.torch.from_numpy(image), self.torch.from_numpy(theta)
+        for mode in ("linear", "spline3"):
+            expected = gridsample.affine_sample(image, theta, size, mode, coords="pixel")
+            batched = gridsample.affine_sample(*tensors, size, mode, coords="pixel")
+            by_grid = self.torch.vmap(  # where no kernel makes the coordinates
+                lambda image, mode=mode: gridsample.affine_sample(
+                    image, tensors[1], size, mode, coords="pixel"
+                )
+            )(tensors[0][None])[0]
+            for sampled in (batched, by_grid):
+                np.testing.assert_allclose(sampled.numpy(), expected, rtol=0, atol=1e-12)
+
+    def test_transforms(self):
+        image, theta, size = self.tensors()
+        func = self.torch.func
+
+        def loss(theta):
+            return gridsample.affine_sample(image.detach(), theta, size).pow(2).sum()
+
+        expected = self.torch.autograd.functional.hessian(loss, theta.detach())
+        self.torch.testing.assert_close(func.hessian(loss)(theta.detach()), expected)
+
+    @pytest.mark.parametrize("dtype", ["bfloat16", "uint8"])
+    def test_other_types(self, dtype):
+        image, theta, size = self.tensors()
+        image = (image.detach() * 10).to(getattr(self.torch, dtype))
+        out = gridsample.affine_sample(image, theta, size, padding_mode="border")
+        grid = gridsample.affine_grid(theta, size)
+        other = gridsample.grid_sample(image, grid, padding_mode="border")
+        assert out.dtype == image.dtype
+        self.torch.testing.assert_close(out, other)
+
+
+@pytest.mark.parametrize(
+    ("shape", "size", "words"),
+    [
+        ((1, 3, 3), (1, 1, 4, 5), r"pass theta\[:, :2\]"),
+        ((3, 3), (1, 1, 4, 5), r"pass theta\[None, :2\]"),
+        ((2, 3), (1, 1, 4, 5), r"pass theta\[None\]"),
+        ((3, 4), (1, 1, 3, 4, 5), r"pass theta\[None\]"),
+        ((1, 2, 3), (48, 64), r"\(N, C, H, W\).*\(1, 1, 48, 64\)"),
+    ],
+)
+def test_shape_errors_suggest_the_fix(
+    shape: tuple[int, ...], size: tuple[int, ...], words: str
+) -> None:
+    with pytest.raises(ValueError, match=words):
+        gridsample.affine_grid(np.zeros(shape), size)
