@@ -51,6 +51,7 @@ MAY_SKIP = {
     "needs two GPUs": "marked gpu",
     "takes 12 GB": "marked gpu",
     "could not import 'cupy'": "marked gpu",
+    "could not import 'jax_triton'": "not on Linux",
     "could not import 'py360convert'": "a second opinion, which needs not be installed",
 }
 

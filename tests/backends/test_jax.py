@@ -11,6 +11,7 @@ from typing import Any
 import cases
 import numpy as np
 import pytest
+from jax_pairs import close, pair
 
 import gridsample
 
@@ -25,32 +26,6 @@ BOUNDARIES = (
     *("zeros", "constant", "border", "reflection", "symmetric", "mirror", "wrap"),
     *("antisymmetric", "antimirror", "dst1"),
 )
-
-
-def as_jax(value: Any) -> Any:
-    return jnp.asarray(value) if isinstance(value, np.ndarray) else value
-
-
-def close(result: Any, expected: Any, tolerance: float = 1e-12) -> None:
-    """A result is like NumPy's, whose largest number is the unit of the tolerance."""
-    if expected is None:
-        assert result is None
-        return
-    assert isinstance(result, jax.Array)
-    assert (result.shape, result.dtype) == (expected.shape, expected.dtype)
-    range_ = max(1.0, float(np.nanmax(np.abs(expected), initial=0)))
-    np.testing.assert_allclose(result, expected, rtol=0, atol=tolerance * range_)
-
-
-def pair(function: str, *arrays: Any, tolerance: float = 1e-12, **options: Any) -> None:
-    """A function gives for JAX arrays what it gives for NumPy's."""
-    call = getattr(gridsample, function)
-    expected = call(*arrays, **options)
-    result = call(*map(as_jax, arrays), **{k: as_jax(option) for k, option in options.items()})
-    if not isinstance(expected, tuple):
-        expected, result = (expected,), (result,)
-    for ours, numpys in zip(result, expected, strict=True):
-        close(ours, numpys, tolerance)
 
 
 # Values -------------------------------------------------------------------------------------------
@@ -158,61 +133,13 @@ def test_precisions(dtype: str) -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("mode", "antialias"),
-    [("nearest", False), ("area", False), ("linear", True), ("lanczos3", True), ("spline3", True),
-     ("cubic", False), ("spline3", False)],
-)  # fmt: skip
-def test_resizing(mode: str, antialias: bool) -> None:
-    rng = cases.generator("jax", mode)
-    image = cases.pixels(rng, (1, 2, 5, 30))
-    image[0, 0, 0, 0] = np.nan
-    pair("interpolate", image, (7, 4), mode=mode, antialias=antialias)
-    pair(
-        "interpolate_vjp",
-        cases.pixels(rng, (1, 2, 7, 4)),
-        image,
-        (7, 4),
-        mode=mode,
-        antialias=antialias,
-    )
-
-
-@pytest.mark.parametrize("rounding", ["pillow", "torch"])
-def test_bytes_are_rounded_after_each_axis(rounding: str) -> None:
-    image = cases.pixels(cases.generator("jax", rounding), (1, 3, 20, 17), "uint8")
-    pair("interpolate", image, (9, 6), mode="bicubic", antialias=True, rounding=rounding)
-
-
-@pytest.mark.covering(ordinary=0)
+@pytest.mark.covering(ordinary=0, slow=2)
 @pytest.mark.parametrize("boundary", BOUNDARIES)
 @pytest.mark.parametrize(("order", "axes"), [(3, (0, 1)), (6, (0,))])
 @pytest.mark.parametrize("adjoint", [True, False])
 def test_prefilter(adjoint: bool, order: int, axes: tuple[int, ...], boundary: str) -> None:
     image = cases.pixels(cases.generator("jax", boundary), (40, 3))
     pair("spline_filter", image, order, boundary, axes=axes, adjoint=adjoint)
-
-
-def test_footprints_in_a_trace() -> None:
-    rng = cases.generator("jax", "footprints")
-    image, grid = cases.pixels(rng, (1, 1, 9, 8)), rng.uniform(-1.3, 1.3, (1, 2, 2, 2))
-    antialiasing = {"antialias": True, "max_samples": 2}
-    traced = jax.jit(lambda image, grid: gridsample.grid_sample(image, grid, **antialiasing))
-    close(traced(image, grid), gridsample.grid_sample(image, grid, **antialiasing))
-
-
-@pytest.mark.slow
-def test_footprints() -> None:
-    rng = cases.generator("jax", "footprints")
-    image, grid = cases.pixels(rng, (1, 1, 21, 20)), rng.uniform(-1.3, 1.3, (2, 3, 2, 2))
-    grid[0, 0, 0] = np.nan
-    values = cases.pixels(rng, (2, 1, 3, 2))
-    antialiasing = {"antialias": True, "max_samples": 3}
-    pair("grid_sample", image, grid, "linear", "border", **antialiasing)
-    pair("grid_sample_vjp", values, image, grid, **antialiasing)
-    detached = {"coords": "displacement", "footprint": "detach"}
-    pair("grid_sample_vjp", values, image, 8 * grid, **detached, **antialiasing)
-    pair("splat", values, grid, (21, 20), **antialiasing)
 
 
 # Transforms ---------------------------------------------------------------------------------------

@@ -139,32 +139,29 @@ def mean(image: Array, grid: Array, call: Call) -> Array:
     for n, level in enumerate(levels):
         if n:
             image = halved(image.astype(total.dtype))
-        at_level = footprints.level == n
-        plan = dataclasses.replace(plan, spatial=level.spatial, coords=level.coords, footprint=None)
-        transform = (level.gain, level.shift) if n else ()
-        total = add_level(total, image, footprints, at_level, call._replace(plan=plan), transform)
+        total = add_level(total, image, footprints, call, n, level)
     return total
 
 
 def add_level(
-    total: Array, image: Array, footprints: Footprints, at_level: Array, call: Call,
-    transform: Sequence[Any],
+    total: Array, image: Array, footprints: Footprints, call: Call, number: int,
+    level: definitions.Level,
 ) -> Array:  # fmt: skip
-    """Add all samples of the points ``at_level`` to a total, by a call of plain sampling.
-
-    ``transform`` has the gain and the shift of coordinates, or is empty.
-    """
-    real = total.dtype
+    """Add all samples of the points of a level to a total, by a call of plain sampling."""
+    real, at_level = total.dtype, footprints.level == number
+    plan = dataclasses.replace(
+        call.plan, spatial=level.spatial, coords=level.coords, footprint=None
+    )
+    plain = call._replace(plan=plan)
 
     def add(total: Array, index: Sequence[Any]) -> Array:
         points, exists = coordinates(footprints, index)
         exists = exists & at_level
-        if transform:
-            gain, shift = (np.array(numbers, real) for numbers in transform)
-            points = gain * points + shift
+        if number:
+            points = np.array(level.gain, real) * points + np.array(level.shift, real)
 
         def sampled() -> Array:
-            samples = summed(image, points_of(points, call, real), call, real)
+            samples = summed(image, points_of(points, plain, real), plain, real)
             shares = footprints.share[:, np.newaxis]
             return total + jnp.where(exists[:, np.newaxis], samples, 0) * shares
 

@@ -1,4 +1,4 @@
-"""How primitives are lowered: on the CPU to programs, elsewhere to operations of `jax.numpy`."""
+"""How primitives are lowered: to programs on the CPU, to kernels on a GPU, or to `jax.numpy`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from jax.extend.core import Primitive
 from jax.interpreters import mlir
 from jax.sharding import NamedSharding, PartitionSpec
 
-from gridsample.backends.jax import handler, sharding
+from gridsample.backends.jax import gpu, handler, sharding
 from gridsample.backends.jax.taps import with_promotion
 
 
@@ -22,6 +22,7 @@ def lower(
     program: Callable[..., Any],
     plain: Callable[..., Any],
     serves: Callable[..., bool],
+    kernel: Callable[..., Any] | None = None,
 ) -> None:
     """Tell JAX how a primitive is lowered.
 
@@ -32,18 +33,30 @@ def lower(
             used elsewhere, in exported programs, where a size is not known, and where nothing is
             compiled.
         serves: whether the program can be used, given the arguments' shapes and the parameters.
+        kernel: what calls a kernel on a GPU, if there is one.
     """
     multiple = primitive.multiple_results
 
-    def lower_for_cpu(context: Any, *operands: Any, devices: Any = None, **parameters: Any) -> Any:
+    def chosen(context: Any, fast: Callable[..., Any], serves: Callable[..., bool],
+               parameters: Any) -> Callable[..., Any]:  # fmt: skip
         avals = *context.avals_in, *context.avals_out
         sizes = [n for aval in avals for n in aval.shape]
         known = all(isinstance(n, int) and n for n in sizes)
         exported = getattr(context.module_context.lowering_parameters, "for_export", False)
-        uses_program = known and not exported and serves(*context.avals_in, **parameters)
-        chosen = program if uses_program and handler.is_available() else plain
-        function = with_promotion(chosen)
-        return mlir.lower_fun(function, multiple_results=multiple)(context, *operands, **parameters)
+        return fast if known and not exported and serves(*context.avals_in, **parameters) else plain
+
+    def lower_for_cpu(context: Any, *operands: Any, devices: Any = None, **parameters: Any) -> Any:
+        can_call = handler.is_available()
+        function = chosen(context, program, serves, parameters) if can_call else plain
+        return lowered(function)(context, *operands, **parameters)
+
+    def lower_for_gpu(context: Any, *operands: Any, devices: Any = None, **parameters: Any) -> Any:
+        can_call = kernel is not None and gpu.is_available()
+        function = chosen(context, kernel, gpu.serves, parameters) if can_call else plain
+        return lowered(function)(context, *operands, **parameters)
+
+    def lowered(function: Callable[..., Any]) -> Callable[..., Any]:
+        return mlir.lower_fun(with_promotion(function), multiple_results=multiple)
 
     @with_promotion
     def compute(*arrays: Any, devices: Any = None, **parameters: Any) -> Any:
@@ -52,6 +65,8 @@ def lower(
     primitive.def_impl(compute)
     mlir.register_lowering(primitive, mlir.lower_fun(compute, multiple_results=multiple))
     mlir.register_lowering(primitive, lower_for_cpu, platform="cpu")
+    if kernel is not None:
+        mlir.register_lowering(primitive, lower_for_gpu, platform="cuda")
 
 
 @functools.cache

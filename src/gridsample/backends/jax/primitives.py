@@ -9,9 +9,9 @@ The derivatives are those of `gridsample.kernels`: along the image, gather is it
 grid, it is gather with an order raised by one; the same holds for scatter.  Derivatives of
 `tangent_p` and `backward_p` are those of their formulas in terms of gather and scatter.
 
-On the CPU, these are programs (`programs`); elsewhere, and where a size is not known or a program
-is exported, operations of `jax.numpy` (`plain`).  Images are real.  With footprints, derivatives of
-higher order are those of these operations.
+On the CPU, these are programs (`programs`), on a GPU kernels (`gpu`); elsewhere, and where a size
+is not known or a program is exported, operations of `jax.numpy` (`plain`).  Images are real.  With
+footprints, derivatives of higher order are those of these operations.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ import numpy as np
 from jax.extend.core import Primitive
 from jax.interpreters import ad
 
-from gridsample.backends.jax import plain, programs
+from gridsample.backends.jax import gpu, plain, programs
 from gridsample.backends.jax.lowering import bind, like, lower
 from gridsample.backends.jax.taps import Array, Call, output_shape, real_type
 
@@ -271,8 +271,8 @@ ad.primitive_transposes[backward_p] = functools.partial(formula_transpose, backw
 
 # Lowering -----------------------------------------------------------------------------------------
 
-lower(gather_p, programs.gather, plain.gather, programs.serves)
-lower(scatter_p, programs.scatter, plain.scatter, programs.serves)
-lower(backward_p, programs.backward, plain.backward, programs.serves)
+lower(gather_p, programs.gather, plain.gather, programs.serves, gpu.gather)
+lower(scatter_p, programs.scatter, plain.scatter, programs.serves, gpu.scatter)
+lower(backward_p, programs.backward, plain.backward, programs.serves, gpu.backward)
 # Whose gathers are lowered in turn.
 lower(tangent_p, tangent_formula, tangent_formula, lambda *avals, **parameters: True)

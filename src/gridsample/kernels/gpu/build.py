@@ -10,7 +10,7 @@ from __future__ import annotations
 import ast
 import functools
 import linecache
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 from typing import Any
 
@@ -100,16 +100,21 @@ def kept(annotation: ast.expr | None) -> ast.expr | None:
     return ast.parse("tl.constexpr", mode="eval").body if static else None
 
 
-def strip(function: Function, scope: dict[str, Any], alias: str, unrolled: bool) -> Function:
+def strip(
+    function: Function, scope: dict[str, Any], alias: str, unrolled: bool,
+    outputs: Sequence[str] = (),
+) -> Function:  # fmt: skip
     """Compile a function again from its bare source, in another scope and under another name.
 
     The source must be complete, except for names bound to Triton's own, because torch.compile
-    copies it into programs.
+    copies it into programs.  Parameters that are ``outputs`` come last, before static ones.
     """
     stripped = Strip(alias, unrolled).visit(flat_definition(function))
+    if outputs:
+        stripped.args.args.sort(key=lambda arg: (arg.annotation is not None, arg.arg in outputs))
     source = ast.unparse(ast.fix_missing_locations(ast.Module([stripped], []))) + "\n"
     suffix = "unrolled" if unrolled else "rolled"
-    name = f"<{function.__module__}.{function.__name__}, {suffix}, for Triton>"
+    name = f"<{function.__module__}.{alias}, {suffix}, for Triton>"
     # `inspect.getsource`, with which Triton reads the source, looks here first.
     linecache.cache[name] = (len(source), None, source.splitlines(keepends=True), name)
     exec(compile(source, name, "exec"), scope)
@@ -158,3 +163,13 @@ def kernels(rolled: bool = False, interpreted: bool = False) -> SimpleNamespace:
         unrolled = not (rolled or interpreted)
         names[kernel.__name__] = jit(strip(kernel, {**names}, kernel.__name__, unrolled), **options)
     return SimpleNamespace(**names)
+
+
+@functools.cache
+def with_outputs_last(name: str, outputs: tuple[str, ...], rolled: bool) -> Any:
+    """Return a kernel whose parameters are what it reads, ``outputs``, and what is static."""
+    from gridsample.kernels.gpu.triton_jit import compiler
+
+    scope = {**vars(kernels(rolled))}
+    alias = f"{name}_to_outputs"
+    return compiler(False)(strip(getattr(sweeps, name), scope, alias, not rolled, outputs))
