@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from gridsample.fields.arrays import check_name
-from gridsample.registration.sums import spread, total
+from gridsample.registration.sums import broadcast, total
 
 Images = tuple[Tensor, Tensor, Tensor]
 Measure = Callable[[Tensor, Tensor, Tensor], Tensor]
@@ -116,7 +116,7 @@ def l1_curvature(warped: Tensor, fixed: Tensor, weight: Tensor) -> Tensor:
 def centred(image: Tensor, weight: Tensor) -> Tensor:
     """Subtract the mean of each channel."""
     mean = channel_sums(weight * image) / (total(weight) + _TINY)
-    return image - spread(mean, image)
+    return image - broadcast(mean, image)
 
 
 def channel_sums(images: Tensor) -> Tensor:
