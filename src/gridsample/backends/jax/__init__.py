@@ -165,13 +165,13 @@ class Jax(Backend):
         return operations().sampling.scatter(values, grid, call, np.dtype(dtype))
 
     def backward(
-        self, values: Array, image: Array, grid: Array, options: Options, needed: tuple[bool, bool],
+        self, values: Array, image: Array, grid: Array, options: Options, needed: tuple[bool, ...],
         dtype: Any,
     ) -> tuple[Array | None, Array | None]:  # fmt: skip
         """Compute both gradients of gather."""
         call = call_of(image.shape, grid, options, dtype)
         first, second = operations().sampling.backward(
-            values, image, grid, call, needed, np.dtype(dtype)
+            values, image, grid, call, (needed[0], needed[1]), np.dtype(dtype)
         )
         return first, second
 
