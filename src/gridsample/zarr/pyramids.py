@@ -200,8 +200,10 @@ def halved_region(
             line[..., sizes[k] - whole[k].start :] = 0
             line[..., sizes[k] - 1 - whole[k].start :][..., :1] *= shares[k]
     shape = [part.stop - part.start for part in region]
+    # In double precision, sums do not depend on the order of axes, which depends on the region.
+    precise = {"f": np.float64, "c": np.complex128}.get(planes.dtype.kind, planes.dtype)
     result = interpolate(
-        planes, [shape[k] for k in spatial], mode=mode, align_corners=False, missing=missing,
-        weights=weights, threads=1,
+        planes.astype(precise, copy=False), [shape[k] for k in spatial], mode=mode,
+        align_corners=False, missing=missing, weights=weights, threads=1,
     )  # fmt: skip
-    return from_planes(result, shape, spatial)
+    return from_planes(result.astype(planes.dtype, copy=False), shape, spatial)

@@ -170,7 +170,7 @@ class Jax(Backend):
         """Compute both gradients of gather."""
         call = call_of(image.shape, grid, options, dtype)
         first, second = operations().sampling.backward(
-            values, image, grid, call, needed, np.dtype(dtype)
+            values, image, grid, call, (needed[0], needed[1]), np.dtype(dtype)
         )
         return first, second
 

@@ -49,7 +49,7 @@ def launch(
         outputs: the shape and dtype of each array that it writes, which is 0 before; or None for
             one that it does not need.
     """
-    import jax_triton
+    import jax_triton  # type: ignore[import-untyped]
 
     from gridsample.kernels.gpu.build import with_outputs_last
 

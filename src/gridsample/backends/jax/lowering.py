@@ -51,8 +51,8 @@ def lower(
         return lowered(function)(context, *operands, **parameters)
 
     def lower_for_gpu(context: Any, *operands: Any, devices: Any = None, **parameters: Any) -> Any:
-        can_call = kernel is not None and gpu.is_available()
-        function = chosen(context, kernel, gpu.serves, parameters) if can_call else plain
+        can_call = gpu.is_available()
+        function = chosen(context, kernel or plain, gpu.serves, parameters) if can_call else plain
         return lowered(function)(context, *operands, **parameters)
 
     def lowered(function: Callable[..., Any]) -> Callable[..., Any]:

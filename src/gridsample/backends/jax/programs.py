@@ -41,7 +41,8 @@ def gather_step(call: Call, image: Form, grid: Form, out: Form) -> Prepared:
         call.plan, call.order, layout_of(image, call.last), layout_of(grid),
         layout_of(out, call.last), False, bool(call.fill),
     )  # fmt: skip
-    places = [Place(ARGUMENT, 0), Place(ARGUMENT, 1), Place(RESULT, 0), *outside_of(call, image[1])]
+    outside = outside_of(call, image[1])
+    places: list[Any] = [Place(ARGUMENT, 0), Place(ARGUMENT, 1), Place(RESULT, 0), *outside]
     return Results(out).prepared([Step(launch, places, {})])
 
 

@@ -69,13 +69,13 @@ def applied(
     for axis in axes:
         if before := maps[axis].before:
             image = filtering.filtered_by(image.astype(real), axis + 2, before)
-    filters = [axis for axis in axes if maps[axis].after]
+    filters = {axis: after for axis in axes if (after := maps[axis].after)}
     image = bind(
         bands_p, image, options=options, transposed=transposed, axes=tuple(axes),
         dtype=np.dtype(real if filters else dtype),
     )  # fmt: skip
-    for axis in filters:
-        image = filtering.filtered_by(image, axis + 2, maps[axis].after)
+    for axis, after in filters.items():
+        image = filtering.filtered_by(image, axis + 2, after)
     return stored(image, dtype)
 
 

@@ -34,7 +34,7 @@ def band_launch(
     of_resizing()
     from gridsample.kernels.resize import planning
 
-    numbers = planning.Numbers(*[type_name(real)] * 2)
+    numbers = planning.Numbers(type_name(real), type_name(real))
     if rounding != "exact":
         numbers = planning.Numbers("int32", "uint8", rounding)
     kinds = type_name(source[1]), type_name(target[1])
