@@ -1,0 +1,60 @@
+"""Files are written whole or not at all."""
+
+import stat
+
+import pytest
+
+from gridsample import io
+from gridsample.io import FileError
+
+
+def test_files_appear_only_when_complete(tmp_path):
+    target = tmp_path / "x.txt"
+    with io.replacing(target, overwrite=False) as beside:
+        assert beside.parent == tmp_path
+        assert beside.suffix == ".txt"
+        beside.write_text("new")
+        assert not target.exists()
+    assert target.read_text() == "new"
+    assert list(tmp_path.iterdir()) == [target]
+
+
+@pytest.mark.parametrize("error", [OSError, KeyboardInterrupt, SystemExit])
+def test_failed_writes_leave_no_file(tmp_path, error):
+    target = tmp_path / "x.txt"
+    target.write_text("old")
+    with pytest.raises(error), io.replacing(target, overwrite=True) as beside:
+        beside.write_text("half")
+        raise error
+    assert target.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [target]
+
+
+def test_existing_files_are_not_overwritten(tmp_path):
+    target = tmp_path / "x.txt"
+    target.write_text("old")
+    with pytest.raises(FileError, match="--force"), io.replacing(target, overwrite=False):
+        pytest.fail("the path was lent")
+    with pytest.raises(FileError, match="is a folder"), io.replacing(tmp_path, overwrite=True):
+        pytest.fail("the path was lent")
+    missing_folder = tmp_path / "no" / "x.txt"
+    with pytest.raises(FileError, match="no folder"), io.replacing(missing_folder, overwrite=True):
+        pytest.fail("the path was lent")
+
+
+def test_permissions_and_links_are_kept(tmp_path):
+    target, link = tmp_path / "x.txt", tmp_path / "link.txt"
+    target.write_text("old")
+    target.chmod(0o640)
+    link.symlink_to(target)
+    with io.replacing(link, overwrite=True) as beside:
+        beside.write_text("new")
+    assert link.is_symlink()
+    assert target.read_text() == "new"
+    assert stat.S_IMODE(target.stat().st_mode) == 0o640
+
+    file_path = tmp_path / "plain.txt"
+    file_path.touch()
+    with io.replacing(tmp_path / "fresh.txt", overwrite=False) as beside:
+        beside.write_text("new")
+    assert (tmp_path / "fresh.txt").stat().st_mode == file_path.stat().st_mode
