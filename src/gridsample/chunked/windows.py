@@ -13,7 +13,6 @@ import contextlib
 import math
 import mmap
 import sys
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -95,11 +94,6 @@ def zeros(count: int, dtype: np.dtype[Any]) -> Array:
     with contextlib.suppress(OSError):
         memory.madvise(mmap.MADV_HUGEPAGE)
     return np.frombuffer(memory, dtype, count)
-
-
-def whole_region(spatial: Sequence[int]) -> Region:
-    """Return the region of all pixels."""
-    return Region(tuple(((0, n),) for n in spatial))
 
 
 def number_of_bytes(region: Region, planes: int, dtype: Any) -> int:

@@ -111,7 +111,7 @@ def program_for(description: Description) -> Program:
     settings = settings_of(len(description.axes), body.footprints)
     with entry(function, body.arrays(description), settings) as (task, call):
         body(function, description, call).write(task)
-    return compile(function)
+    return compile(function, reduces_strength=known.channels > 1 and not known.words)
 
 
 def describe_source(

@@ -237,9 +237,9 @@ def compile(function: Any, reduces_strength: bool = True) -> Program:
 
     Args:
         function: the function.
-        reduces_strength: whether LLVM replaces multiplications in loops by additions.  In programs
-            of many short loops, this takes a quarter to a half of the time of a compilation, and
-            makes nothing faster.
+        reduces_strength: whether LLVM replaces multiplications in loops by additions.  This takes
+            a quarter to a half of the time of a compilation, and makes loops with many addresses
+            slower, for which it runs out of registers; only short loops over channels gain.
     """
     number = next(_numbers)
     text = function.text(host().bits)
