@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from gridsample.backends import backend_of
+from gridsample.backends.fixed_point import positions
 from gridsample.backends.resizing import apply_matrices
 from gridsample.chunked.strips import joined
 from gridsample.cv_axes import axis_map
@@ -89,9 +90,6 @@ Sampler = Callable[..., Array]
 
 # Pixels along an axis up to which positions of single precision are a thousandth of one apart.
 SMALL = 1 << 13
-
-# The fractions of x and y that integer maps hold in ten bits, (1024, 2).
-FRACTIONS = np.stack(np.divmod(np.arange(1024, dtype=np.float32), 32)[::-1], -1) / 32
 
 
 # ---- arguments -----------------------------------------------------------------------------------
@@ -353,9 +351,7 @@ def split_maps(map1: Any, map2: Any, nearest: bool) -> tuple[Array, Array]:
                 f"map2 must be (h, w) = {size} of uint16 or int16 for an int16 map1, "
                 f"got shape {second.shape} and {second.dtype}"
             )
-        # Both fractions are looked up at once, and x and y are one grid in memory.
-        grid: Array = FRACTIONS.take(second & 1023, axis=0, mode="clip")
-        grid += first
+        grid = positions(first, second.view(np.uint16))
         return grid[..., 0], grid[..., 1]
     if pair and second is None and first.dtype.kind == "f":
         return first[..., 0], first[..., 1]

@@ -53,6 +53,15 @@ def of_resizing() -> ModuleType:
 
 
 @functools.cache
+def of_fixed_point() -> ModuleType:
+    """Return the kernel that converts fixed-point maps, which is imported on first use."""
+    with forks.held():
+        from gridsample.kernels import fixed_point
+
+    return fixed_point
+
+
+@functools.cache
 def of_labels() -> ModuleType:
     """Return the kernels that resize labels, which are imported on first use."""
     with forks.held():
