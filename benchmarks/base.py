@@ -40,7 +40,9 @@ def checked_out(commit: str) -> Path:
             tempfile.TemporaryDirectory(dir=folder.parent) as new,
             tarfile.open(fileobj=io.BytesIO(git("archive", full, "src"))) as files,
         ):
-            files.extractall(new, filter="data")
+            # Before Python 3.11.4, tarfile has no filters.
+            options = {"filter": "data"} if hasattr(tarfile, "data_filter") else {}
+            files.extractall(new, **options)
             folder.mkdir(exist_ok=True)
             (Path(new) / "src").rename(folder / "src")
     return folder / "src"

@@ -443,6 +443,8 @@ def axis_taps(
     [(0, -2.0), (1, 2.0)]
     >>> axis_taps(-1.0, 4, "linear", "antisymmetric", align_corners=False)
     [(0, -0.5), (0, 0.5)]
+    >>> axis_taps(5.5, 5, "nearest", "wrap", align_corners=False, coords="pixel")
+    [(0, 1)]
     >>> axis_taps(float("inf"), 4, "cubic", "border", align_corners=False)
     [(3, 1)]
     >>> axis_taps(float("nan"), 4, "linear", "zeros", align_corners=False) is None
@@ -453,6 +455,8 @@ def axis_taps(
         return None
     if math.isinf(p):
         return infinite_taps(p, size, mode, boundary, order)
+    if boundary == "wrap":
+        p = math.fmod(p, size)  # which decides ties if the size is odd
 
     multiplier = 1
     if family(mode)[0] in ("nearest", "linear") and boundary in FOLDS_POSITION:
