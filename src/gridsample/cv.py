@@ -518,13 +518,14 @@ def resize(
         >>> cv.resize(image, (1, 1), interpolation=cv.INTER_AREA)
         array([[50]], dtype=uint8)
     """
-    image, flags = as_image(src), operator.index(interpolation)
+    # The order of sums follows from memory, so that of all images is the same.
+    image, flags = np.ascontiguousarray(as_image(src)), operator.index(interpolation)
     size = None if dsize is None or tuple(dsize) == (0, 0) else as_size(dsize)
     maps = maps_of(image.shape[:2], size, (fy, fx), flags)
     shape = (maps[0].outputs, maps[1].outputs, *np.shape(src)[2:])
     result = destination(dst, shape, image.dtype, False)
-    direct = dst is None or not np.may_share_memory(dst, image)
-    target = result if direct else np.empty_like(result)
+    direct = result.flags.c_contiguous and not (dst is not None and np.may_share_memory(dst, image))
+    target = result if direct else np.empty(result.shape, result.dtype)
     apply_matrices(maps, as_planes(image), as_planes(with_channels(target)))
     if not direct:
         result[...] = target
