@@ -240,21 +240,13 @@ def divide_sums(
         units = planes // unit
         count = min(units, -(-threads // groups))
         cuts = [*(units * cut // count * unit for cut in range(count)), planes]
-    parts = [*itertools.pairwise(cuts)]
-    count = 1
+    tasks, items = 1, plan.grid_items
     if apart:
-        count = min(plan.grid_items, max(1, reads_of(plan) // FEW // threads) * threads)
-    cuts = [plan.grid_items * cut // count for cut in range(count + 1)]
-    if outputs.listed:
-        rows = [
-            (0, 1, 0, 1, plan.points * n, plan.points * end, *part)
-            for n, end in itertools.pairwise(cuts)
-            for part in parts
-        ]
-    else:
-        rows = [
-            (n, end, 0, outputs.rows, 0, outputs.columns, *part)
-            for n, end in itertools.pairwise(cuts)
-            for part in parts
-        ]
-    return np.array(rows, np.int64)
+        tasks = min(items, max(1, reads_of(plan) // FEW // threads) * threads)
+    ranges = []
+    for first, end in itertools.pairwise(items * task // tasks for task in range(tasks + 1)):
+        points = (first, end, 0, outputs.rows, 0, outputs.columns)
+        if outputs.listed:
+            points = (0, 1, 0, 1, plan.points * first, plan.points * end)
+        ranges += [(*points, *part) for part in itertools.pairwise(cuts)]
+    return np.array(ranges, np.int64)
