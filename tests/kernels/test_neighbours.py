@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import cases
 import numpy as np
 import pytest
@@ -28,3 +30,37 @@ def test_a_result_does_not_depend_on_neighbours(
     for first, last in ((0, 5), (5, 24), (24, 61)):
         part = gridsample.grid_sample(image, grid[..., first:last, :], mode, boundary, **options)
         np.testing.assert_array_equal(part, expected[..., first:last])
+
+
+def channels_last(shape: tuple[int, ...], dtype: type) -> np.ndarray[Any, Any]:
+    """Return zeros (N, C, *rest) whose channels are neighbours in memory."""
+    return np.moveaxis(np.zeros((shape[0], *shape[2:], shape[1]), dtype), -1, 1)
+
+
+@pytest.mark.covering
+@pytest.mark.parametrize("rank", [1, 2, 3])
+@pytest.mark.parametrize("mode", ["nearest", "linear", "cubic", "lanczos3"])
+@pytest.mark.parametrize("boundary", ["zeros", "border", "wrap", "constant", "missing"])
+@pytest.mark.parametrize("channels", [1, 2, 3, 5, 17])
+@pytest.mark.parametrize("dtype", [np.float32, np.complex64, np.complex128, np.uint8])
+def test_a_run_of_channels_does_not_depend_on_neighbours(
+    rank: int, mode: str, boundary: str, channels: int, dtype: type
+) -> None:
+    rng = cases.generator(rank, mode, boundary, channels)
+    image = channels_last((1, channels, *(7,) * rank), dtype)
+    image[:] = (rng.standard_normal(image.shape) * 40 + 100).astype(dtype)
+    options: dict[str, Any] = {"mode": mode, "padding_mode": boundary, "align_corners": False}
+    if boundary == "constant":
+        options["fill_value"] = 2.5
+    elif boundary == "missing":
+        if dtype == np.uint8:
+            pytest.skip("integers cannot be NaN")
+        options |= {"padding_mode": "zeros", "missing": "ignore"}
+        image[rng.random(image.shape) < 0.1] = np.nan
+    inside = rng.uniform(-0.7, 0.7, (1, 40, *(1,) * (rank - 1), rank)).astype(np.float32)
+    mixed = np.repeat(inside, 2, 1)
+    mixed[:, 1::2] *= 2.5
+    alone, among = (channels_last((1, channels, *g.shape[1:-1]), dtype) for g in (inside, mixed))
+    gridsample.grid_sample(image, inside, out=alone, **options)
+    gridsample.grid_sample(image, mixed, out=among, **options)
+    np.testing.assert_array_equal(alone, among[:, :, ::2])

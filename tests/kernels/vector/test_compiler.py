@@ -50,7 +50,7 @@ SAMPLE = """
     test_values.py::test_quotients_and_remainders_of_integers
     test_values.py::test_functions_of_floats
     test_values.py::test_bounds_and_choices
-    test_values.py::test_fma_rounds_once
+    test_values.py::test_mul_add_rounds_once_if_the_processor_can
     test_values.py::test_lanes_are_reduced
     test_conversions.py::test_saturation
     test_conversions.py::test_every_16_bit_float_is_widened
@@ -109,8 +109,9 @@ def everything(target: Target) -> Function:
         with function.when((c > 0).any()):
             arguments.out.store(c.saturate("uint8"), loop.index)
         arguments.half.store(c.to("float16"), loop.index)
+        total = a.to("float64").mul_add(2.0, c.to("float64"))
         with function.exactly():
-            total = a.to("float64").fma(2.0, c.to("float64")).sum()
+            total = total.sum()
         arguments.out.cast("int64").store(total.saturate("int64"), loop.index)
     arguments.out.at(1).cast("int64").fetch_add(1)
     return function

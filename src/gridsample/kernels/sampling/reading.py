@@ -145,20 +145,21 @@ def sum_over(
         return sum_in_loop(reader, taps, outer, orders, axis_taps)
     totals: TapSums = {}
 
-    def add(order: tuple[int, ...], term: Value) -> None:
-        totals[order] = totals[order] + term if order in totals else term
+    def add(order: tuple[int, ...], number: Value, weight: Value) -> None:
+        total = totals.get(order)
+        totals[order] = number * weight if total is None else number.mul_add(weight, total)
 
     if axis == 0:
         for pixel, tap in zip(reader.row(outer, axis_taps), axis_taps, strict=True):
             for order in orders:
                 number = pixel[order[0]] if isinstance(pixel, tuple) else pixel
-                add(order, number * tap.weights[order[-1]])
+                add(order, number, tap.weights[order[-1]])
         return totals
     inner_orders = [*dict.fromkeys(order[:-1] for order in orders)]
     for tap in axis_taps:
         inner = sum_over(reader, taps, (*outer, tap), inner_orders)
         for order in orders:
-            add(order, inner[order[:-1]] * tap.weights[order[-1]])
+            add(order, inner[order[:-1]], tap.weights[order[-1]])
     return totals
 
 
@@ -174,7 +175,7 @@ def sum_in_loop(
         tap = table.read(loop.index)
         inner = sum_over(reader, taps, (*outer, tap), inner_orders)
         loop.carry(*(
-            total + inner[order[:-1]] * tap.weights[order[-1]]
+            inner[order[:-1]].mul_add(tap.weights[order[-1]], total)
             for total, order in zip(loop.carried, orders, strict=True)
         ))  # fmt: skip
     return dict(zip(orders, loop.carried, strict=True))

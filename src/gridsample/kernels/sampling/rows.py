@@ -148,13 +148,14 @@ class PixelRows(NamedTuple):
         """Add blocks, multiplied by the weights of a tap, to the totals of each order."""
         tap_weights = {n: spread(weights[n], self.length) for n in {order[-1] for order in orders}}
         for order in orders:
-            terms = [
-                block * weight
-                for block, weight in zip(blocks[order[:-1]], tap_weights[order[-1]], strict=True)
-            ]
+            pairs = zip(blocks[order[:-1]], tap_weights[order[-1]], strict=True)
             if order in totals:
-                terms = [a + b for a, b in zip(totals[order], terms, strict=True)]
-            totals[order] = terms
+                totals[order] = [
+                    block.mul_add(weight, total)
+                    for (block, weight), total in zip(pairs, totals[order], strict=True)
+                ]
+            else:
+                totals[order] = [block * weight for block, weight in pairs]
 
     # Along x --------------------------------------------------------------------------------------
 

@@ -145,19 +145,38 @@ class Run(NamedTuple):
             [p for p in range(points) for _ in range(self.length)]
         )
 
-    def fold(self, register: Value, weights: Pointer, lane: Value, width: int) -> Value:
-        """Sum the pixels of each row, with weights that lie ``width`` apart for each point."""
-        length, points = self.length, range(self.points)
-        picked = [
-            p * width + min(k // self.channels, self.row - 1) for p in points for k in range(length)
-        ]
-        products = register * weights.load(lane * width, self.points * width).shuffle(picked)
+    def spread_rows(self, numbers: Pointer, lane: Value, width: int) -> Value:
+        """Repeat numbers of the pixels of rows, ``width`` of each point, for all their channels."""
+        points, length = range(self.points), range(self.length)
+        picked = [p * width + min(k // self.channels, self.row - 1) for p in points for k in length]
+        return numbers.load(lane * width, self.points * width).shuffle(picked)
+
+    def fold(self, register: Value) -> Value:
+        """Sum the pixels of each row, in the order of `sum_columns`."""
         left = self.row
         while left % 2 == 0:
             left //= 2
-            products = products + shifted(products, left * self.channels)
-        parts = [shifted(products, k * self.channels) for k in range(left)]
-        return functools.reduce(operator.add, parts)
+            register = register + shifted(register, left * self.channels)
+        return functools.reduce(
+            operator.add, [shifted(register, k * self.channels) for k in range(left)]
+        )
+
+
+def with_products(
+    totals: Sequence[Value] | None, values: Sequence[Value], weight: Value
+) -> list[Value]:
+    """Add the products of values and a weight to sums, or begin these."""
+    if totals is None:
+        return [value * weight for value in values]
+    return [value.mul_add(weight, total) for value, total in zip(values, totals, strict=True)]
+
+
+def sum_columns(columns: Sequence[Value]) -> Value:
+    """Sum the columns of rows: halves first, as lanes of a register are summed."""
+    while len(columns) % 2 == 0:
+        half = len(columns) // 2
+        columns = [*map(operator.add, columns[:half], columns[half:])]
+    return functools.reduce(operator.add, columns)
 
 
 def shifted(value: Value, by: int) -> Value:
@@ -347,39 +366,44 @@ class Runs:
         """
         if not taps.weights:
             return {(): self.read(taps, 0, memory, lane, dropped is not None)[0]}
+        weights_of = self.weights_of(taps, orders, lane, dropped is not None)
 
         def add(totals: Registers, place: int | Value) -> Registers:
             pixels, present = self.read(taps, place, memory, lane, dropped is not None)
-            pixels, sums = [pixel.to(self.function.real) for pixel in pixels], {}
-            for order, numbers in taps.weights.items():
-                weight = self.run.spread(numbers.at(place), lane, 1 if dropped else self.run.points)
+            pixels, sums = [pixel.to(self.function.real) for pixel in pixels], Registers()
+            for order, weight in weights_of(place).items():
                 values = pixels
                 if present is not None and dropped is not None:
                     # A fill value of NaN must not count where the weight is 0.
                     fills = [(weight == 0.0).select(0.0, value) for value in dropped]
                     values = [present.select(*both) for both in zip(pixels, fills, strict=True)]
-                products: Registers = {(): [value * weight for value in values]}
-                if counting is not None:
-                    products = counting.terms(values, weight, place, lane)
-                for number, terms in products.items():
+                if counting is None:
+                    sums[order] = with_products(totals.get(order), values, weight)
+                    continue
+                for number, terms in counting.terms(values, weight, place, lane).items():
                     key = (*number, *order)
                     sums[key] = [*map(operator.add, totals[key], terms)] if totals else terms
             return sums
 
-        numbers = [()] if counting is None else counting.numbers
-        keys = [(*number, *order) for order in taps.weights for number in numbers]
-        totals = self.over_taps(taps, keys, add, 1 if dropped else WRITTEN_OUT)
-        if not taps.across:
-            return totals
-        x = len(orders[0]) - len(self.sampler.axes)
-        return {
-            order: [
-                self.run.fold(
-                    totals[order[:x] + order[x + 1 :]][0], taps.across[order[x]], lane, self.width
-                )
-            ]
-            for order in orders
-        }
+        return self.over_taps(taps, orders, add, alone=dropped is not None)
+
+    def weights_of(
+        self, taps: TapList, orders: Sequence[Order], lane: Value, alone: bool
+    ) -> Callable[[int | Value], dict[Order, Value]]:
+        """Return what reads the weights of a tap, or of a row of them, at a place in the list."""
+        rank, points = len(self.sampler.axes), 1 if alone else self.run.points
+        across = [self.run.spread_rows(memory, lane, self.width) for memory in taps.across]
+
+        def read(place: int | Value) -> dict[Order, Value]:
+            weights = {
+                order: self.run.spread(numbers.at(place), lane, points)
+                for order, numbers in taps.weights.items()
+            }
+            if not across:
+                return weights
+            return {o: weights[o[1:]] * across[o[0]] for o in (order[-rank:] for order in orders)}
+
+        return read
 
     def each_tap(
         self, taps: TapList, body: Callable[[int | Value], None], written_out: int
@@ -396,33 +420,43 @@ class Runs:
 
     def over_taps(
         self, taps: TapList, keys: Sequence[Order],
-        add: Callable[[Registers, int | Value], Registers], most: int,
+        add: Callable[[Registers, int | Value], Registers], alone: bool,
     ) -> Registers:  # fmt: skip
         """Call ``add`` with the sums so far and the place of each tap's numbers in the list.
 
-        The sums have these ``keys``.  Up to ``most`` taps are written out; there is a loop over the
-        rows of more.
+        The sums have these ``keys``.  There is a loop over the rows of many taps, or of those of a
+        point ``alone``.  Where taps along x can be lanes of a register, their sums are added up in
+        the end, so that the bits of a sample do not depend on how it was read.
         """
-        function, lanes, run = self.function, self.function.lanes, self.run
-        totals: Registers = {}
-        if taps.taps <= most:
-            for tap in range(taps.taps):
-                totals = add(totals, tap * lanes)
-            return totals
-        width = run.length * (run.points if most > 1 else 1)
-        zero = function.constant(0.0, function.real, width)
+        function, lanes, each = self.function, self.function.lanes, self.run.registers
+        columns = taps.row if alone and self.run.row > 1 else 1
+        totals = [Registers() for _ in range(columns)]
 
-        def by_order(values: Sequence[Value]) -> Registers:
-            each = run.registers
-            return {o: [*values[k * each : (k + 1) * each]] for k, o in enumerate(keys)}
+        def add_taps(count: int, first: int | Value = 0) -> None:
+            for k in range(count):
+                totals[k % columns] = add(totals[k % columns], (first + k) * lanes)
 
-        zeros = [zero] * (run.registers * len(keys))
-        with function.loop(0, taps.rows, carry=zeros) as loop:
-            totals = by_order(loop.carried)
-            for tap in range(taps.row):
-                totals = add(totals, (loop.index * taps.row + tap) * lanes)
-            loop.carry(*(register for some in totals.values() for register in some))
-        return by_order(loop.carried)
+        if taps.taps <= (1 if alone else WRITTEN_OUT):
+            add_taps(taps.taps)
+        else:
+            width = self.run.length * (1 if alone else self.run.points)
+            zero = function.constant(0.0, function.real, width)
+            places = [(column, key) for column in range(columns) for key in keys]
+
+            def unpack(values: Sequence[Value]) -> None:
+                for k, (column, key) in enumerate(places):
+                    totals[column][key] = [*values[k * each : (k + 1) * each]]
+
+            with function.loop(0, taps.rows, carry=[zero] * (each * len(places))) as loop:
+                unpack(loop.carried)
+                add_taps(taps.row, loop.index * taps.row)
+                loop.carry(*(value for column, key in places for value in totals[column][key]))
+            unpack(loop.carried)
+        if self.run.row == 1:
+            return totals[0]
+        if not alone:
+            return {key: [self.run.fold(register) for register in totals[0][key]] for key in keys}
+        return {key: [sum_columns([total[key][0] for total in totals])] for key in keys}
 
     def read(
         self, taps: TapList, place: int | Value, memory: Pointer, lane: Value, alone: bool

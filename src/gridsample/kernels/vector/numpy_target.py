@@ -72,7 +72,7 @@ class Lanes(Array):
         """The absolute value."""
         return np.abs(self)
 
-    def fma(self, factor: Any, summand: Any) -> Lanes:
+    def mul_add(self, factor: Any, summand: Any) -> Lanes:
         """``self * factor + summand``; a float32 is rounded once, but for rare ties."""
         wide = self.astype(np.float64) * factor + summand
         return Lanes.of(wide.astype(self.dtype))

@@ -234,12 +234,16 @@ class Value:
 
     __abs__ = abs
 
-    def fma(self, factor: Any, summand: Any) -> Value:
-        """``self * factor + summand``, rounded once."""
+    def mul_add(self, factor: Any, summand: Any) -> Value:
+        """``self * factor + summand``, rounded once if the processor has an instruction for it.
+
+        In a sum of several products, LLVM may choose which one it fuses, and another one in another
+        place of a program.  Sums that must have the same bits everywhere are written with this.
+        """
         a, b = self.function.alike(self, factor)
         a, c = self.function.alike(a, summand)
         a, b = self.function.alike(a, b)
-        return a.intrinsic("fma", b, c)
+        return a.intrinsic("fmuladd", b, c)
 
     def minimum(self, limit: Any) -> Value:
         """The smaller number; NaN if either is NaN.
