@@ -494,7 +494,7 @@ def resize(
     or 1 / fy if dsize is not given, otherwise the ratio of the sizes.  INTER_NEAREST selects pixel
     floor(i s).  INTER_NEAREST_EXACT selects pixel floor((i + 1/2) s), always with the ratio of the
     sizes.  INTER_AREA is the mean of the source over the output pixel if no axis grows.  Otherwise
-    it is linear, with edges as sharp as the factor allows.
+    it blends two pixels along each axis, but only in outputs that cover the edge between them.
 
     Args:
         dsize: the output's (width, height); None for the size times ``fx`` and ``fy``, rounded.

@@ -58,8 +58,7 @@ def affine_sample(
             may be 1 here or in the input.
         size: the output's shape, (N, C, *out) with D axes after the first two, as in
             `affine_grid`.  N is theta's, and C is not used.
-        align_corners: the meaning of -1 and 1, as in `grid_sample`, also for the output's
-            coordinates.
+        align_corners: the meaning of -1 and 1, as in `grid_sample`, in the input and the output.
         coords: "normalized", or "pixel" for maps from the indices x, y, z of output pixels to
             positions in pixels.
         antialias: whether footprints are sampled, as in `grid_sample`.  Their sides are the columns

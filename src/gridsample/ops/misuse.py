@@ -35,8 +35,8 @@ class MisuseWarning(UserWarning):
     * a grid without a batch axis, whose rows are read as a batch;
     * a grid that seems to be in pixels, without ``coords="pixel"``.
 
-    It looks at shapes, and at a few points of grids in host memory; of tensors, only in the first
-    calls with the same shapes.  It never warns inside `torch.compile` or under
+    It looks at shapes, and at a few points of grids in host memory; for tensors, only in the first
+    few calls with the same shapes.  It never warns inside `torch.compile` or under
     ``gridsample.torch_compat.patch(strict=True)``.
 
     Example:
