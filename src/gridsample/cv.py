@@ -24,8 +24,8 @@ from gridsample.backends.resizing import apply_matrices
 from gridsample.chunked.strips import joined
 from gridsample.cv_axes import axis_map
 from gridsample.definitions.checks import as_array, as_reals, check_constant, check_dense
+from gridsample.definitions.dtypes import NARROW_TYPES
 from gridsample.definitions.integers import saturated
-from gridsample.definitions.plan import NARROW_TYPES
 from gridsample.definitions.tables import AxisMap
 from gridsample.ops.affine import affine_sample, projective_sample
 from gridsample.ops.sampling import grid_sample

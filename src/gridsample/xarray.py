@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gridsample.definitions.plan import Mode, listed
+from gridsample.definitions.methods import Mode, listed
 from gridsample.fields.displacements import invert
 from gridsample.ops.sampling import grid_sample
 

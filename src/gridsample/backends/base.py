@@ -17,7 +17,7 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Protocol
 
 from gridsample.definitions.options import Averaging, Options, checked, fill_array, fill_numbers
-from gridsample.definitions.plan import Shape
+from gridsample.definitions.shapes import Shape
 
 # An array of the backend's library, and a dtype as the library represents it.
 Array = Any
@@ -140,7 +140,7 @@ class Backend(Protocol):
     def line(self, size: Any, align_corners: bool | None, dtype: Type, like: Array) -> Array:
         """Compute the coordinates of an axis's pixel centres, on the device of ``like``.
 
-        See `gridsample.definitions.plan.coordinates`; if ``align_corners`` is None, the result is
+        See `gridsample.definitions.coords.coordinates`; if ``align_corners`` is None, the result is
         the indices.
         """
         ...

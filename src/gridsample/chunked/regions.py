@@ -16,17 +16,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gridsample.definitions import axis
+from gridsample.definitions.boundaries import BOUNDARIES, MISSING, Boundary
+from gridsample.definitions.dtypes import WIDE_TYPES
 from gridsample.definitions.footprints import ATTACH, MOST, as_footprint
+from gridsample.definitions.methods import Mode, find_method
 from gridsample.definitions.options import Options, checked
-from gridsample.definitions.plan import (
-    BOUNDARIES,
-    MISSING,
-    WIDE_TYPES,
-    Boundary,
-    Mode,
-    Shape,
-    find_method,
-)
+from gridsample.definitions.shapes import Shape
 
 Array = np.ndarray[Any, Any]
 Block = tuple[slice, ...]

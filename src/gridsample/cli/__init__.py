@@ -21,7 +21,7 @@ from gridsample.cli import doctor, flow, panorama, register, texts, undistort, w
 from gridsample.cli.files import resize_file, warp_file
 from gridsample.cli.streams import streamed
 from gridsample.cli.terminal import Terminated, ending_cleanly, quiet_libraries
-from gridsample.definitions.plan import BOUNDARIES
+from gridsample.definitions.boundaries import BOUNDARIES
 from gridsample.io.omezarr import is_store
 from gridsample.ops.missing import RULES
 

@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Iterable
 
 from gridsample.cli import zarrs
-from gridsample.definitions.plan import BOUNDARIES, MISSING
+from gridsample.definitions.boundaries import BOUNDARIES, MISSING
 from gridsample.methods import names as method_names
 
 WARP = """\

@@ -24,7 +24,8 @@ from gridsample.chunked.splines import Line
 from gridsample.dask.graphs import Chunks, Source, array_of_tasks, as_dask, blocks_of, chunks_for
 from gridsample.dask.sampling import Call, Points, dry_run, held, sampled
 from gridsample.dask.splines import image_lines
-from gridsample.definitions.plan import Mode, Shape
+from gridsample.definitions.methods import Mode
+from gridsample.definitions.shapes import Shape
 
 
 def grid_sample(

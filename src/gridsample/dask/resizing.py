@@ -15,8 +15,9 @@ from gridsample.dask.graphs import (
     chunks_for,
     parts_of,
 )
+from gridsample.definitions.methods import Mode
 from gridsample.definitions.options import Resizing
-from gridsample.definitions.plan import Mode, Shape
+from gridsample.definitions.shapes import Shape
 from gridsample.ops.resized_parts import resize_block, windows_of
 from gridsample.ops.resizing import Factor, check_image, check_types, plan_resizing
 

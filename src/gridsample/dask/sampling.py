@@ -30,7 +30,7 @@ from gridsample.chunked.regions import (
 from gridsample.chunked.splines import Line, coefficient_type, coefficients_of, region_around
 from gridsample.chunked.windows import Window
 from gridsample.dask.graphs import Chunks, Source, array_of_tasks, blocks_of, entry, parts_of
-from gridsample.definitions.plan import Shape
+from gridsample.definitions.shapes import Shape
 
 
 class Points(NamedTuple):

@@ -20,7 +20,8 @@ from gridsample.chunked.regions import (
 from gridsample.dask.graphs import array_of_tasks, as_dask, blocks_of, chunks_for
 from gridsample.dask.grids import bounds_function
 from gridsample.definitions import axis
-from gridsample.definitions.plan import Mode, Shape, check_size, check_values, find_method
+from gridsample.definitions.methods import Mode, find_method
+from gridsample.definitions.shapes import Shape, check_size, check_values
 from gridsample.ops.splatting import splat as splat_in_memory
 
 

@@ -14,9 +14,8 @@ import numpy as np
 from gridsample.backends.resizing import apply, order_of, real_type
 from gridsample.definitions import tables
 from gridsample.definitions.checks import check_extent
-from gridsample.definitions.methods import METHODS
+from gridsample.definitions.methods import METHODS, Mode
 from gridsample.definitions.options import Resizing
-from gridsample.definitions.plan import Mode
 from gridsample.ops.resizing import Factor, check_image, check_types, plan_resizing
 
 Array = np.ndarray[Any, Any]
