@@ -343,8 +343,8 @@ def split_maps(map1: Any, map2: Any, nearest: bool) -> tuple[Array, Array]:
     pair = first.ndim == 3 and first.shape[2] == 2
     if pair and first.dtype == np.int16:
         if second is None or nearest:
-            whole = first.astype(np.float32, order="C")
-            return whole[..., 0], whole[..., 1]
+            pixels = first.astype(np.float32, order="C")
+            return pixels[..., 0], pixels[..., 1]
         size = first.shape[:2]
         if second.shape != size or second.dtype not in (np.uint16, np.int16):
             raise ValueError(

@@ -32,7 +32,7 @@ class Backend(Protocol):
 
     Attributes:
         xp: the library's namespace, for plain array work.
-        plain: whether arrays are simply memory of the host: NumPy's functions accept them, their
+        is_host: whether arrays are simply memory of the host: NumPy's functions accept them, their
             values can be inspected, and results can be written in place.  Otherwise, an operation
             is not split into parts, returns new arrays, and keeps the precision of its input.
     """
@@ -174,7 +174,7 @@ class Backend(Protocol):
     def checkpoint(self, function: Callable[..., Array], arrays: Sequence[Array]) -> Array:
         """Compute a function of arrays, and again when its derivatives are needed.
 
-        Unlike in `streamed`, the function may also depend on arrays that are not its arguments.
+        Unlike in `custom_vjp`, the function may also depend on arrays that are not its arguments.
         """
         return function(*arrays)
 

@@ -320,8 +320,8 @@ def folded(first: int, last: int, size: int, boundary: Boundary, edge: int) -> I
     if last - first + 1 >= period:
         return ((0, size),)
     pieces = []
-    for turn in range(first // period, last // period + 1):
-        low, high = first - turn * period, last - turn * period
+    for copy in range(first // period, last // period + 1):
+        low, high = first - copy * period, last - copy * period
         pieces.append((max(low, 0), min(high, size - 1)))
         if mirrored:  # the copy whose pixels are in the opposite order ends before the next period
             back = period - edge

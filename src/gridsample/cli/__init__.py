@@ -19,7 +19,7 @@ from gridsample import io
 from gridsample._version import __version__
 from gridsample.cli import doctor, flow, panorama, register, texts, undistort, words, zarrs
 from gridsample.cli.files import resize_file, warp_file
-from gridsample.cli.streams import streamed
+from gridsample.cli.streams import with_standard_streams
 from gridsample.cli.terminal import Terminated, ending_cleanly, quiet_libraries
 from gridsample.definitions.boundaries import BOUNDARIES
 from gridsample.io.omezarr import is_store
@@ -68,7 +68,7 @@ def _run(arguments_given: Sequence[str]) -> int:
         arguments = _parser().parse_args(words.attach_negatives(arguments_given))
     except SystemExit as stop:  # --help and --version
         return int(stop.code or 0)
-    with streamed(arguments):
+    with with_standard_streams(arguments):
         return int(arguments.run(arguments) or 0)
 
 

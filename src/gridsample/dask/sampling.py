@@ -273,8 +273,8 @@ def bounds_under(
         return bounds_of_extents(sampling, theta[items], extents)
 
     def bounds(place: Shape, block: Block, items: slice) -> Bounds:
-        found = table(items.start, items.stop)
-        return Bounds(found.low[place], found.high[place])
+        of_blocks = table(items.start, items.stop)
+        return Bounds(of_blocks.low[place], of_blocks.high[place])
 
     return bounds
 
