@@ -24,8 +24,8 @@ from gridsample.backends.resizing import apply_matrices
 from gridsample.chunked.strips import joined
 from gridsample.cv_axes import axis_map
 from gridsample.definitions.checks import as_array, as_reals, check_constant, check_dense
+from gridsample.definitions.dtypes import NARROW_TYPES, type_name
 from gridsample.definitions.integers import saturated
-from gridsample.definitions.plan import NARROW_TYPES, type_name
 from gridsample.definitions.tables import AxisMap
 from gridsample.ops.affine import affine_sample, sample_under_maps
 from gridsample.ops.sampling import grid_sample
@@ -348,8 +348,8 @@ def split_maps(map1: Any, map2: Any, nearest: bool) -> tuple[Array, Array]:
     pair = first.ndim == 3 and first.shape[2] == 2
     if pair and first.dtype == np.int16:
         if second is None or nearest:
-            whole = first.astype(np.float32, order="C")
-            return whole[..., 0], whole[..., 1]
+            pixels = first.astype(np.float32, order="C")
+            return pixels[..., 0], pixels[..., 1]
         size = first.shape[:2]
         if second.shape != size or second.dtype not in (np.uint16, np.int16):
             raise ValueError(

@@ -36,9 +36,9 @@ from gridsample.backends.torch.internals import torchs
 from gridsample.backends.torch.operators import is_plain
 from gridsample.backends.torch.resizing import has_fastest_channels
 from gridsample.definitions.footprints import MOST, as_footprint
+from gridsample.definitions.methods import Mode
 from gridsample.definitions.options import Options
-from gridsample.definitions.plan import Mode
-from gridsample.definitions.sizes import check_output
+from gridsample.definitions.shapes import check_output
 from gridsample.ops import resizing as resize
 from gridsample.ops import sampling as api
 from gridsample.ops.misuse import check_use

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import gridsample
-from gridsample.definitions.plan import BOUNDARIES
+from gridsample.definitions.boundaries import BOUNDARIES
 
 
 @pytest.mark.covering

@@ -12,6 +12,8 @@ from gridsample.backends import resizing
 from gridsample.backends.base import Backend, Gradients, Needed
 from gridsample.backends.maps import grid_along
 from gridsample.definitions.checks import as_array, check_dense, check_extent
+from gridsample.definitions.coords import coordinates
+from gridsample.definitions.dtypes import BFLOAT16, check_image_type, type_name
 from gridsample.definitions.options import (
     Averaging,
     Options,
@@ -22,14 +24,8 @@ from gridsample.definitions.options import (
     looked_up,
     plan_of,
 )
-from gridsample.definitions.plan import (
-    BFLOAT16,
-    Plan,
-    Shape,
-    check_image_type,
-    coordinates,
-    type_name,
-)
+from gridsample.definitions.plan import Plan
+from gridsample.definitions.shapes import Shape
 from gridsample.kernels import on_cpu
 from gridsample.kernels.memory import as_float, converted
 from gridsample.kernels.spline import coefficients

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from gridsample.definitions.dtypes import WIDE_TYPES, check_image_type, type_name
 from gridsample.definitions.options import Resizing
-from gridsample.definitions.plan import WIDE_TYPES, check_image_type, type_name
 from gridsample.definitions.tables import AxisMap, axis_maps, votes
 from gridsample.kernels import of_labels, of_resizing
 

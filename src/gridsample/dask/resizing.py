@@ -16,8 +16,9 @@ from gridsample.dask.graphs import (
     parts_of,
 )
 from gridsample.definitions.labels import check_labels
+from gridsample.definitions.methods import Mode
 from gridsample.definitions.options import Resizing
-from gridsample.definitions.plan import Mode, Shape
+from gridsample.definitions.shapes import Shape
 from gridsample.ops.resized_parts import resize_block, windows_of
 from gridsample.ops.resizing import Factor, check_image, plan_resizing
 

@@ -17,10 +17,11 @@ import numpy as np
 
 from gridsample.definitions.axis import split, weight
 from gridsample.definitions.bands import KEPT, Band, chosen, collect
+from gridsample.definitions.boundaries import BOUNDARIES
 from gridsample.definitions.caches import cached_by_size, cached_property
 from gridsample.definitions.methods import AREA, NEAREST, NEAREST_EXACT, Method
 from gridsample.definitions.options import Resizing
-from gridsample.definitions.plan import BOUNDARIES, Shape
+from gridsample.definitions.shapes import Shape
 from gridsample.definitions.splines import Prefilter, reach
 from gridsample.definitions.weights import lanczos_taps
 from gridsample.definitions.zooming import Zoom, zoomed

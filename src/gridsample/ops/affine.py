@@ -8,9 +8,9 @@ from typing import Any
 from gridsample.backends import backend_of, overridable
 from gridsample.definitions.checks import check_dense
 from gridsample.definitions.footprints import ATTACH, MOST, as_footprint
+from gridsample.definitions.methods import Mode
 from gridsample.definitions.options import Options
-from gridsample.definitions.plan import Mode
-from gridsample.definitions.sizes import check_output
+from gridsample.definitions.shapes import check_output
 from gridsample.ops.arrays import back, named_arrays
 from gridsample.ops.missing import as_rule
 from gridsample.ops.misuse import check_layout

@@ -12,7 +12,7 @@ import numpy as np
 from gridsample.backends import Backend, is_traced
 from gridsample.definitions.links import about
 from gridsample.definitions.options import Options
-from gridsample.definitions.plan import Shape
+from gridsample.definitions.shapes import Shape
 
 # The image is from -1 to 1.  A grid whose points are further from it is in other units.
 FAR = 11.0

@@ -15,9 +15,8 @@ from gridsample.backends.resizing import apply, order_of, real_type
 from gridsample.definitions import tables
 from gridsample.definitions.checks import check_extent
 from gridsample.definitions.labels import check_labels
-from gridsample.definitions.methods import METHODS
+from gridsample.definitions.methods import METHODS, Mode
 from gridsample.definitions.options import Resizing
-from gridsample.definitions.plan import Mode
 from gridsample.ops.resizing import Factor, check_image, plan_resizing
 
 Array = np.ndarray[Any, Any]

@@ -16,20 +16,12 @@ import numpy as np
 
 from gridsample.backends import backend_of, is_traced, overridable
 from gridsample.definitions import tables
+from gridsample.definitions.checks import check_flag, check_threads
 from gridsample.definitions.labels import check_labels, refuse_labels
-from gridsample.definitions.methods import METHODS, Method
+from gridsample.definitions.links import unknown_name
+from gridsample.definitions.methods import METHODS, Method, Mode, find_method, per_axis
 from gridsample.definitions.options import Resizing, changed, looked_up
-from gridsample.definitions.plan import (
-    Mode,
-    Shape,
-    channels_last,
-    check_flag,
-    check_threads,
-    find_method,
-    per_axis,
-    unknown,
-)
-from gridsample.definitions.sizes import as_whole
+from gridsample.definitions.shapes import Shape, as_whole, channels_last
 from gridsample.ops import resized_means
 from gridsample.ops.arrays import back, is_differentiable, planes
 from gridsample.ops.missing import as_rule
@@ -183,7 +175,7 @@ def check_rounding(rounding: Any) -> str:
             f"rounding must be one of {', '.join(map(repr, ROUNDINGS))}, got {rounding!r}"
         )
     if rounding not in ROUNDINGS:
-        raise unknown("rounding", rounding, ROUNDINGS)
+        raise unknown_name("rounding", rounding, ROUNDINGS)
     return rounding
 
 

@@ -26,9 +26,9 @@ from gridsample.backends.jax.sharding import Axes, partitioned
 from gridsample.backends.jax.taps import with_promotion
 from gridsample.definitions import tables
 from gridsample.definitions.bands import Band
+from gridsample.definitions.dtypes import WIDE_TYPES
 from gridsample.definitions.methods import NEAREST
 from gridsample.definitions.options import Resizing
-from gridsample.definitions.plan import WIDE_TYPES
 from gridsample.definitions.tables import Axis, AxisMap
 from gridsample.kernels import of_resizing
 
