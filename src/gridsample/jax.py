@@ -5,8 +5,8 @@
 The functions accept JAX arrays, under every transform of JAX, and have derivatives of any order.
 The operations of `gridsample` itself accept JAX arrays, too.
 
-JAX and SciPy use two names for different modes.  Here they mean what they mean in JAX, and SciPy's
-modes of these names have names of their own:
+"constant" and "wrap" are different modes in JAX and in SciPy.  Here they are JAX's, and those of
+SciPy have other names:
 
     mode here         mode in SciPy     outside an image a b c d
     "constant"        "grid-constant"   pixels of the value cval
@@ -32,8 +32,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from gridsample.backends import backend_of
+from gridsample.definitions.links import unknown_name
 from gridsample.definitions.methods import lanczos
-from gridsample.definitions.plan import unknown
 from gridsample.ndimage import modes
 from gridsample.ndimage.arrays import store
 from gridsample.ndimage.axes import resized_positions, separable
@@ -296,7 +296,7 @@ def resize(
     if not isinstance(name, str):
         raise TypeError(f"method must be a string or a jax.image.ResizeMethod, got {method!r}")
     if name not in RESIZERS:
-        raise unknown("method", name, list(RESIZERS))
+        raise unknown_name("method", name, list(RESIZERS))
     mode = RESIZERS[name]
     if mode != "nearest-exact" and not jnp.issubdtype(pixels.dtype, jnp.inexact):
         pixels = pixels.astype(jnp.promote_types(pixels.dtype, jnp.float32))
@@ -361,5 +361,5 @@ def spline_of(order: Any, mode: Any, cval: Any, prefilter: Any) -> Spline:
     if not isinstance(mode, str):
         raise TypeError(f"mode must be a string, got {mode!r}")
     if mode not in MODES:
-        raise unknown("mode", mode, list(MODES))
+        raise unknown_name("mode", mode, list(MODES))
     return Spline(operator.index(order), MODES[mode], modes.check_number(cval), bool(prefilter))
