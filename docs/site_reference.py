@@ -109,16 +109,30 @@ def members(module: str, names: list[str]) -> str:
     return "\n".join(lines)
 
 
+def clauses(module: str) -> list[tuple[list[str], str]]:
+    """The names of a module's list and what is said about them, in the order of the list."""
+    entries = []
+    for item in items(module):
+        for clause in re.split(r"\.\s+(?=`)", item):
+            names, _, text = " ".join(clause.split()).partition(": ")
+            text = text.rstrip(".").replace("](", "](../")
+            entries.append((re.findall(r"`(\w+)`", names), text))
+    return entries
+
+
 def overview(module: str) -> str:
     """The page of a module with a page for each topic."""
     lines = [f"# `{module}`", "", f"::: {module}", "    options:", "      members: []", ""]
     lines += ["| names | |", "|---|---|"]
-    for topic in topics(module):
-        item = next((item for item in items(module) if f"`{topic[0]}`" in item), "")
-        text = " ".join(item.partition(": ")[2].split()).split(". `")[0].rstrip(".")
-        text = text.replace("](", "](../")
-        names = ", ".join(f"[`{name}`]({module}.{topic[0]}.md#{module}.{name})" for name in topic)
-        lines.append(f"| {names} | {text} |")
+    page_of = {name: topic[0] for topic in topics(module) for name in topic}
+    left = dict(page_of)
+    for names, text in [*clauses(module), (list(page_of), "")]:
+        links = ", ".join(
+            f"[`{name}`]({module}.{left.pop(name)}.md#{module}.{name})"
+            for name in names
+            if name in left
+        )
+        lines += [f"| {links} | {text} |"] if links else []
     return "\n".join(lines) + f"\n\n{constants(module)}"
 
 
