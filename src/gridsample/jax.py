@@ -32,8 +32,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from gridsample.backends import backend_of
+from gridsample.definitions.links import unknown_name
 from gridsample.definitions.methods import lanczos
-from gridsample.definitions.plan import unknown
 from gridsample.ndimage import modes
 from gridsample.ndimage.arrays import store
 from gridsample.ndimage.axes import resized_positions, separable
@@ -298,7 +298,7 @@ def resize(
     if not isinstance(name, str):
         raise TypeError(f"method must be a string or a jax.image.ResizeMethod, got {method!r}")
     if name not in RESIZERS:
-        raise unknown("method", name, list(RESIZERS))
+        raise unknown_name("method", name, list(RESIZERS))
     mode = RESIZERS[name]
     if mode != "nearest-exact" and not jnp.issubdtype(pixels.dtype, jnp.inexact):
         pixels = pixels.astype(jnp.promote_types(pixels.dtype, jnp.float32))
@@ -364,5 +364,5 @@ def spline_of(order: Any, mode: Any, cval: Any, prefilter: Any) -> Spline:
     if not isinstance(mode, str):
         raise TypeError(f"mode must be a string, got {mode!r}")
     if mode not in MODES:
-        raise unknown("mode", mode, list(MODES))
+        raise unknown_name("mode", mode, list(MODES))
     return Spline(operator.index(order), MODES[mode], modes.check_number(cval), bool(prefilter))

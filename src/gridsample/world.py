@@ -19,8 +19,9 @@ import numpy as np
 
 from gridsample.backends import Backend, backend_of, overridable
 from gridsample.backends.maps import grid_along
+from gridsample.definitions.dtypes import GRID_TYPES
 from gridsample.definitions.footprints import ATTACH, MOST
-from gridsample.definitions.plan import GRID_TYPES, Mode
+from gridsample.definitions.methods import Mode
 from gridsample.fields.arrays import check_name, check_size, components
 from gridsample.fields.conversions import homogeneous, inverse
 from gridsample.ops.affine import affine_sample, affine_sample_vjp

@@ -28,7 +28,7 @@ from gridsample.cameras.projections import (
     panorama_directions,
     pixels_of,
 )
-from gridsample.definitions.plan import Mode, find_method, per_axis
+from gridsample.definitions.methods import Mode, find_method, per_axis
 from gridsample.ops.sampling import grid_sample, grid_sample_vjp
 
 # How far beyond its edges an image is extended for the prefilter of a spline.

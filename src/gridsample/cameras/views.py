@@ -22,7 +22,8 @@ from gridsample.cameras.arrays import (
     rigid_inverse,
     unit,
 )
-from gridsample.definitions.plan import Mode, check_flag
+from gridsample.definitions.checks import check_flag
+from gridsample.definitions.methods import Mode
 from gridsample.ops.sampling import grid_sample, grid_sample_vjp
 
 

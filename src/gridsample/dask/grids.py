@@ -24,7 +24,8 @@ from gridsample.chunked.splines import Line
 from gridsample.dask.graphs import Chunks, Source, array_of_tasks, as_dask, blocks_of, chunks_for
 from gridsample.dask.sampling import Call, Points, dry_run, held, sampled
 from gridsample.dask.splines import image_lines
-from gridsample.definitions.plan import Mode, Shape
+from gridsample.definitions.methods import Mode
+from gridsample.definitions.shapes import Shape
 
 
 def grid_sample(
@@ -117,19 +118,19 @@ def at_grid(
     last = -1 if keywords.get("channel_axis", 1) == -1 else 1
     points, grid = (grid, None) if isinstance(grid, Points) else (None, grid)
     if points is not None:
-        out, items, kind = out_of_points(size), 1, real_type(image.dtype, np.dtype(real))
+        out, items, dtype = out_of_points(size), 1, real_type(image.dtype, np.dtype(real))
     else:
-        out, items, kind = tuple(grid.shape[1:-1]), grid.shape[0], np.dtype(grid.dtype)
-        if kind.kind in "iu":
-            kind = np.dtype(np.float32 if kind.itemsize < 4 else np.float64)
+        out, items, dtype = tuple(grid.shape[1:-1]), grid.shape[0], np.dtype(grid.dtype)
+        if dtype.kind in "iu":
+            dtype = np.dtype(np.float32 if dtype.itemsize < 4 else np.float64)
     sampling = sampling_of(
-        image.shape, out, coords=coords, real=real_type(image.dtype, kind), **keywords
+        image.shape, out, coords=coords, real=real_type(image.dtype, dtype), **keywords
     )
     spatial = image.chunks[1:-1] if last == -1 else image.chunks[2:]
     if isinstance(grid, da.Array):
         grid = grid.rechunk({0: -1, grid.ndim - 1: -1})
         outs = grid.chunks[1:-1]
-        if chunks is not None and chunks_for(chunks, out, outs, kind) != outs:
+        if chunks is not None and chunks_for(chunks, out, outs, dtype) != outs:
             raise ValueError(
                 f"chunks must be None or those of the grid, {outs}, because bounds are those of "
                 f"its chunks; rechunk the grid first; got {chunks!r}"
@@ -141,7 +142,7 @@ def at_grid(
         grid = da.from_array(np.asarray(grid), chunks=(-1, *outs, -1))
     shares = None if weights is None else as_dask(weights, "weights")
     call = Call(
-        sampling, Source.of(image, last), image.dtype, kind, points,
+        sampling, Source.of(image, last), image.dtype, dtype, points,
         grid=None if grid is None else Source.of(grid, -1),
         weights=None if shares is None else Source.of(shares, last),
         lines=lines or image_lines(sampling, image),

@@ -13,8 +13,8 @@ from gridsample.chunked.splines import Line
 from gridsample.dask.graphs import Source, as_dask, chunks_for
 from gridsample.dask.sampling import Call, bounds_under, dry_run, sampled
 from gridsample.dask.splines import image_lines
-from gridsample.definitions.plan import Mode
-from gridsample.definitions.sizes import check_output, check_theta
+from gridsample.definitions.methods import Mode
+from gridsample.definitions.shapes import check_output, check_theta
 from gridsample.ops.affine import check_map_coords
 
 

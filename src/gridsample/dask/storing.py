@@ -20,7 +20,7 @@ from dask.base import (
 
 from gridsample.chunked.orders import Plan, plan_of
 from gridsample.dask.graphs import blocks_of
-from gridsample.definitions.plan import Shape
+from gridsample.definitions.shapes import Shape
 
 # A step has so many chunks of the result for each thread.
 CHUNKS = 2

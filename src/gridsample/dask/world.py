@@ -15,7 +15,8 @@ from gridsample.dask.graphs import as_dask
 from gridsample.dask.grids import at_grid
 from gridsample.dask.maps import under_maps
 from gridsample.dask.sampling import Points
-from gridsample.definitions.plan import Mode, Shape
+from gridsample.definitions.methods import Mode
+from gridsample.definitions.shapes import Shape
 from gridsample.world import Field, Path, moved, prepared, to_edges
 
 

@@ -17,18 +17,14 @@ from typing import Any
 import numpy as np
 
 from gridsample.definitions import axis
+from gridsample.definitions.boundaries import BOUNDARIES
 from gridsample.definitions.checks import as_array, check_constant
 from gridsample.definitions.footprints import MOST
 from gridsample.definitions.labels import has_labels
-from gridsample.definitions.methods import Method
+from gridsample.definitions.methods import Method, Mode
 from gridsample.definitions.options import Options, checked, plan_of
-from gridsample.definitions.plan import (
-    AXES,
-    BOUNDARIES,
-    Mode,
-    Plan,
-)
-from gridsample.definitions.sizes import as_whole
+from gridsample.definitions.plan import Plan
+from gridsample.definitions.shapes import AXES, as_whole
 from gridsample.explanation.explanation import Explanation
 from gridsample.explanation.records import (
     AxisSteps,

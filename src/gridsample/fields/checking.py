@@ -8,8 +8,9 @@ from typing import Any
 
 from gridsample.backends import Backend
 from gridsample.definitions import html
+from gridsample.definitions.coords import find_coords
 from gridsample.definitions.links import explanation
-from gridsample.definitions.plan import AXES, Shape, find_coords
+from gridsample.definitions.shapes import AXES, Shape
 from gridsample.fields.arrays import (
     Array,
     Cells,

@@ -9,7 +9,8 @@ import numpy as np
 
 from gridsample.backends import Backend, overridable
 from gridsample.backends.maps import grid_along
-from gridsample.definitions.plan import COORDS, check_flag
+from gridsample.definitions.checks import check_flag
+from gridsample.definitions.coords import COORDS
 from gridsample.fields.arrays import (
     Array,
     as_wide_arrays,

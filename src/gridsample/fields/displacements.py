@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from gridsample.backends import Backend, overridable
-from gridsample.definitions.plan import Mode
+from gridsample.definitions.methods import Mode
 from gridsample.fields.arrays import (
     Array,
     as_displacements,

@@ -92,8 +92,8 @@ def affine_transform(
         return restored(separable(image, positions, spline, result), input)
     matrix, offset = as_real(matrix, image), [as_real(numbers, image) for numbers in offset]
     if goes_to_scipy(image):
-        elsewhere = scipy_function("affine_transform", "an input with more than three axes")
-        elsewhere(image, matrix, offset, shape, result, order, mode, cval, prefilter)
+        of_scipy = scipy_function("affine_transform", "an input with more than three axes")
+        of_scipy(image, matrix, offset, shape, result, order, mode, cval, prefilter)
         return result
     fresh = not isinstance(output, np.ndarray)
     values = as_channel(

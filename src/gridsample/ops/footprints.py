@@ -8,13 +8,10 @@ from typing import Any, NamedTuple
 
 from gridsample.backends import Backend, backend_of, overridable
 from gridsample.definitions import footprints as definitions
+from gridsample.definitions.checks import check_flag
+from gridsample.definitions.coords import check_coords
 from gridsample.definitions.options import Options
-from gridsample.definitions.plan import (
-    Shape,
-    check_coords,
-    check_flag,
-    check_size,
-)
+from gridsample.definitions.shapes import Shape, check_size
 from gridsample.ops.arrays import Array, as_grid, difference, part
 
 

@@ -7,10 +7,13 @@ from typing import Any
 
 from gridsample.backends import Backend, backend_of, overridable
 from gridsample.backends.base import Gradients, Needed
+from gridsample.definitions.checks import check_flag
+from gridsample.definitions.dtypes import check_grid_gradient
 from gridsample.definitions.footprints import ATTACH, MOST, as_footprint
 from gridsample.definitions.labels import without_labels
+from gridsample.definitions.methods import Mode
 from gridsample.definitions.options import Options
-from gridsample.definitions.plan import Mode, Shape, check_flag, check_grid_gradient
+from gridsample.definitions.shapes import Shape
 from gridsample.ops import means
 from gridsample.ops.arrays import (
     Array,

@@ -6,19 +6,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from gridsample.backends import Backend, backend_of, overridable
+from gridsample.definitions.checks import check_flag
+from gridsample.definitions.dtypes import NARROW_TYPES, WIDE_TYPES
 from gridsample.definitions.footprints import ATTACH, MOST, as_footprint
 from gridsample.definitions.labels import refuse_labels
+from gridsample.definitions.methods import Mode
 from gridsample.definitions.options import Options
-from gridsample.definitions.plan import (
-    NARROW_TYPES,
-    WIDE_TYPES,
-    Mode,
-    Shape,
-    channels_last,
-    check_flag,
-    check_size,
-    check_values,
-)
+from gridsample.definitions.shapes import Shape, channels_last, check_size, check_values
 from gridsample.ops.arrays import (
     Array,
     as_grid,

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gridsample.definitions.plan import check_threads, find_method
+from gridsample.definitions.checks import check_threads
+from gridsample.definitions.methods import find_method
 from gridsample.io.omezarr import Multiscale, blocks_affine, halved, write_metadata
 from gridsample.io.stores import ChunkReader, Region, Traffic
 from gridsample.ops.resizing import interpolate

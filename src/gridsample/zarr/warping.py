@@ -28,7 +28,8 @@ from gridsample.chunked.regions import (
 )
 from gridsample.chunked.splines import coefficient_type, lines_of
 from gridsample.chunked.windows import Window
-from gridsample.definitions.plan import Mode, check_threads
+from gridsample.definitions.checks import check_threads
+from gridsample.definitions.methods import Mode
 from gridsample.io.image import FileError
 from gridsample.io.omezarr import Affine, Multiscale, moved, read_multiscale, write_metadata
 from gridsample.io.stores import ChunkReader, Region, Traffic

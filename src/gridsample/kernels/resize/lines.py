@@ -22,8 +22,8 @@ from typing import Any
 
 import numpy as np
 
+from gridsample.definitions.dtypes import type_name
 from gridsample.definitions.methods import Method
-from gridsample.definitions.plan import type_name
 from gridsample.definitions.tables import (
     Axis,
     AxisMap,
