@@ -47,14 +47,14 @@ def topics(module: str) -> list[list[str]]:
     """The names of a module by topic; what no item lists is the last one."""
     names = exported(module)
     names = [name for name in names or re.findall(r"`(\w+)`", "".join(items(module)))]
-    found: list[list[str]] = []
+    grouped: list[list[str]] = []
     left = [name for name in names if not name.isupper() and not name.startswith("_")]
     for item in items(module):
         listed = dict.fromkeys(re.findall(r"`(\w+)`", item))
         topic = [name for name in listed if name in left]
         left = [name for name in left if name not in topic]
-        found += [topic] if topic else []
-    return found + ([left] if left else [])
+        grouped += [topic] if topic else []
+    return grouped + ([left] if left else [])
 
 
 def is_large(module: str) -> bool:
@@ -69,7 +69,7 @@ def place(module: str, topic: list[str]) -> str:
 
 def navigation() -> list[Any]:
     """The entries of the reference."""
-    found: list[Any] = []
+    entries: list[Any] = []
     titles: set[str] = set()  # those of pages are all different
     for module in modules():
         start, pages = f"reference/{module}.md", list[dict[str, str]]()
@@ -79,8 +79,8 @@ def navigation() -> list[Any]:
             titles.add(title)
             pages.append({title: place(module, topic)})
         whole = {f"All of {module}": start}
-        found.append({module: [whole, *pages]} if is_large(module) else start)
-    return found
+        entries.append({module: [whole, *pages]} if is_large(module) else start)
+    return entries
 
 
 def shortened(value: object) -> str:
@@ -139,7 +139,7 @@ def overview(module: str) -> str:
 def used(names: list[str]) -> str:
     """The cards of the gallery that call one of some functions, four at most."""
     calls = re.compile(rf"\b(?:{'|'.join(names)})\(")
-    cards = [site_gallery.card(name) for part in site_gallery.SECTIONS.values() for name in part]
+    cards = [site_gallery.read(name) for part in site_gallery.SECTIONS.values() for name in part]
     using = [card for card in cards if calls.search(card.code)][:4]
     links = " · ".join(f"[{card.title}](../gallery/{card.name}.md)" for card in using)
     return f" In the gallery: {links}" if links else ""

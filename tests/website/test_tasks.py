@@ -59,7 +59,7 @@ def test_a_task_is_a_click_away_and_its_code_runs(
         assert call in code
         page = Path(browser.run("location.pathname"))
         if page.parent.name == "gallery":  # tests/test_gallery.py runs it
-            assert code.strip() == site_gallery.card(page.stem).code.strip()
+            assert code.strip() == site_gallery.read(page.stem).code.strip()
             continue
         folder = tmp_path / str(number)
         folder.mkdir()
