@@ -116,7 +116,7 @@ class NumPy(Backend):
 
     def type_name(self, dtype: DType, name: str = "input") -> str:
         """NumPy's name of a dtype, without its byte order, or "bfloat16"."""
-        return name_of(dtype)
+        return type_name(dtype)
 
     def as_dtype(self, dtype: Any) -> DType | None:
         """Convert a dtype or a name to a dtype; None for an array."""
@@ -351,12 +351,6 @@ BACKEND = NumPy()
 
 
 # Dtypes and outputs -------------------------------------------------------------------------------
-
-
-@functools.lru_cache
-def name_of(dtype: DType) -> str:
-    """The name of a dtype, regardless of its byte order."""
-    return type_name(dtype)
 
 
 def check_output(out: Any, shape: Shape, image: Array, grid: Array) -> None:

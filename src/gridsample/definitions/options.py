@@ -32,9 +32,9 @@ Record = TypeVar("Record", bound=tuple[Any, ...])
 class Options(NamedTuple):
     """The options of sampling.
 
-    A public function creates the record from its arguments, by name.  `checked` validates it for
-    arrays of given shapes and returns the record that backends receive.  A checked record has one
-    entry per axis, in x, y, z order.
+    A public function creates the record from its arguments, whose order is that of the fields.
+    `checked` validates it for arrays of given shapes and returns the record that backends receive.
+    A checked record has one entry per axis, in x, y, z order.
 
     Attributes:
         mode: the method; a checked record has a tuple of names and methods.

@@ -118,12 +118,10 @@ def splat(
         >>> gridsample.splat(values, grid, 4, coords="pixel", missing="ignore")
         array([[[0., 0., 1., 0.]]])
     """
-    options = Options(
-        mode=mode, padding_mode=without_missing(padding_mode, "constant"),
-        align_corners=align_corners, coords=coords, extrapolate=extrapolate, prefilter=prefilter,
-        channel_axis=channel_axis, threads=threads,
-        footprint=as_footprint(antialias, max_samples, footprint),
-    )  # fmt: skip
+    padding_mode = without_missing(padding_mode, "constant")
+    rules = mode, padding_mode, align_corners, coords, 0, extrapolate, prefilter
+    footprints = as_footprint(antialias, max_samples, footprint)
+    options = Options(*rules, channel_axis, threads, footprints)
     arrays = named_arrays(weights, values=values, grid=grid)
     backend = backend_of(**arrays)
     normalized = check_flag(normalize, "normalize")
@@ -171,11 +169,8 @@ def splat_count(
         >>> gridsample.splat_count(np.array([[[0.25], [2.0]]]), 4, coords="pixel")
         array([[[0.75, 0.25, 1.  , 0.  ]]])
     """
-    options = Options(
-        mode=mode, padding_mode=padding_mode, align_corners=align_corners, coords=coords,
-        extrapolate=extrapolate, prefilter=prefilter, channel_axis=channel_axis, threads=threads,
-        footprint=as_footprint(antialias, max_samples),
-    )  # fmt: skip
+    rules = mode, padding_mode, align_corners, coords, 0, extrapolate, prefilter
+    options = Options(*rules, channel_axis, threads, as_footprint(antialias, max_samples))
     return count_weights(backend_of(grid=grid), grid, size, options)
 
 
