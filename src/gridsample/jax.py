@@ -5,8 +5,8 @@
 The functions accept JAX arrays, under every transform of JAX, and have derivatives of any order.
 The operations of `gridsample` itself accept JAX arrays, too.
 
-JAX and SciPy use two names for different modes.  Here they mean what they mean in JAX, and SciPy's
-modes of these names have names of their own:
+"constant" and "wrap" are different modes in JAX and in SciPy.  Here they are JAX's, and those of
+SciPy have other names:
 
     mode here         mode in SciPy     outside an image a b c d
     "constant"        "grid-constant"   pixels of the value cval

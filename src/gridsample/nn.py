@@ -198,7 +198,7 @@ class SpatialTransformer(nn.Module):
 
     Args:
         localization: a module that maps an input (N, C, *spatial) with D spatial axes to matrices
-            (N, D, D + 1), or to (N, D * (D + 1)) numbers.  To start from the identity, initialise
+            (N, D, D + 1), or to (N, D * (D + 1)) numbers.  To start from the identity, initialize
             the weights of its last layer to 0 and its bias to the entries of the identity.
         size: the output's spatial shape; None for the input's.
         mode: the interpolation method, as in `GridSample`.

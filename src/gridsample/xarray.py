@@ -49,12 +49,12 @@ def resample(
 
     * A coordinate with one dimension, such as ``lat(lat)``, must increase or decrease throughout.
     * Coordinates with several dimensions, such as ``lat(y, x)`` and ``lon(y, x)`` of a curvilinear
-      grid, are inverted by `gridsample.fields.invert`.  There must be as many as dimensions, and
-      the grid must not fold.
+      grid, are inverted by `gridsample.fields.invert`.  There must be as many of them as
+      dimensions, and the grid must not fold.
     * Those of ``like`` may have any dimensions: along tracks, or curvilinear.
 
     Args:
-        image: of real or complex numbers, bool or labels, with NumPy or Dask arrays inside.  Up to
+        image: real or complex numbers, bool or labels, in a NumPy or Dask array.  Up to
             three dimensions are resampled, the others are kept.
         like: a DataArray or a Dataset, or a dictionary of coordinates, whose values are arrays with
             one dimension or DataArrays.
@@ -63,7 +63,7 @@ def resample(
         padding_mode: the boundary, as in `grid_sample`, such as "border" or "wrap".
         fill_value: the value outside; None for NaN, or 0 for integers.
         extrapolate: whether there are values beyond the outermost coordinates, as in `grid_sample`:
-            "centers" for none, as in xarray, "edges" for half a pixel more, True for all.
+            "centers": none, as in xarray; "edges": up to half a pixel beyond; True: everywhere.
         antialias, missing, threads: as in `grid_sample`.
 
     Returns:

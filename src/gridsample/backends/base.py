@@ -53,7 +53,7 @@ class Backend(Protocol):
         ...
 
     def to_device(self, **arguments: Any) -> Sequence[Array]:
-        """Do the same as `asarrays`, and copy the arrays to a device with kernels if necessary."""
+        """Convert as `asarrays` does, and copy the arrays to a device with kernels if necessary."""
         return self.asarrays(**arguments)
 
     def restore(self, result: Array | None, like: Any) -> Any:
@@ -266,7 +266,7 @@ class Backend(Protocol):
     def averages(self, arrays: Sequence[Array], options: Options, bare: bool) -> bool:
         """Whether `average` supports these arrays and options.
 
-        If ``bare``, it does not where derivatives of the arrays will be needed.
+        If ``bare``, it does not support them where derivatives of the arrays will be needed.
         """
         return False
 

@@ -88,10 +88,14 @@ def stand_in(theta: Array, out: Shape) -> Array:
     return repeated(0, theta.dtype, (len(theta), *out, theta.shape[2] - 1))
 
 
-def repeated(number: float, dtype: DType, shape: Sequence[int]) -> Array:
-    """Create a view of one number; `np.broadcast_to` takes longer than small images do."""
+@functools.lru_cache(maxsize=256)
+def repeated(number: float, dtype: DType, shape: Shape) -> Array:
+    """Return a view of one number, which is cached because making it takes as long as small calls.
+
+    `np.broadcast_to` takes longer still.
+    """
     memory = np.array(number, dtype.newbyteorder("="))
-    view: Array = np.ndarray(tuple(shape), memory.dtype, memory, 0, (0,) * len(shape))
+    view: Array = np.ndarray(shape, memory.dtype, memory, 0, (0,) * len(shape))
     view.flags.writeable = False
     return view
 
@@ -145,7 +149,7 @@ class NumPy(Backend):
 
     def full(self, shape: Sequence[int], number: float, dtype: DType, like: Array) -> Array:
         """Create a broadcast view of one number."""
-        return repeated(number, dtype, shape)
+        return repeated(number, dtype, tuple(shape))
 
     def ratio(self, values: Array, count: Array) -> Array:
         """Compute values / count where count is not 0, in place."""
@@ -343,7 +347,7 @@ class NumPy(Backend):
         check_extent("the result", shape, dtype.itemsize)
         result = empty(shape, dtype, options.channel_axis == -1)
         if result.size:
-            resizing.resize(image, result, options, transposed)
+            resizing.resize(image, result, options, transposed, options.threads)
         return result
 
 

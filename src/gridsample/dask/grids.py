@@ -42,10 +42,10 @@ def grid_sample(
     weights: Any = None,
     **options: Any,
 ) -> Any:
-    """Sample a chunked image at the coordinates of a grid: `gridsample.grid_sample`, with its bits.
+    """Sample a chunked image at the points of a grid, bitwise as `gridsample.grid_sample` does.
 
     What a chunk of the result reads is known before anything is read.  For a grid in memory, it
-    follows from the coordinates, which are looked through once.  For a chunked grid, compute their
+    follows from the coordinates, which are scanned once.  For a chunked grid, compute their
     bounds first, which is a pass over the grid that keeps two numbers for each chunk and axis:
 
         bounds = gridsample.dask.coordinate_bounds(grid).compute()
@@ -72,9 +72,9 @@ def grid_sample(
 
     Raises:
         TypeError, ValueError: as in `gridsample.grid_sample`; or a dask array comes without bounds,
-            a function without a size, or missing pixels are combined with antialias or an odd
-            boundary.  With antialias, computing the result raises a ValueError if the side of a
-            footprint is longer than ``max_samples`` pixels.
+            a function without a size, or missing pixels are combined with antialias or with a
+            boundary that changes signs.  With antialias, computing the result raises a ValueError
+            if the side of a footprint is longer than ``max_samples`` pixels.
 
     Example:
         >>> import dask.array as da, numpy as np, gridsample.dask
@@ -218,7 +218,7 @@ def coordinate_bounds(
 
     Returns:
         A dask array (*blocks, 2, D) of float64, to be computed and given to `grid_sample` or
-        `map_coordinates` as ``bounds``; x is first.  NaN counts for nothing.
+        `map_coordinates` as ``bounds``; x is first.  NaN coordinates are ignored.
 
     Raises:
         ValueError: the axis is neither -1 nor 0.

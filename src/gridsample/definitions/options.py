@@ -27,6 +27,7 @@ from gridsample.definitions.shapes import Shape, channels_last, check_shapes
 from gridsample.definitions.zooming import Zoom
 
 Record = TypeVar("Record", bound=tuple[Any, ...])
+Result = TypeVar("Result")
 
 
 class Options(NamedTuple):
@@ -180,13 +181,13 @@ def keyed(options: Options) -> Options:
     return options._replace(mode=mode, padding_mode=padding_mode, fill_value=0)
 
 
-def looked_up(cached: Any, *key: Any) -> Options:
+def looked_up(cached: functools._lru_cache_wrapper[Result], *key: Any) -> Result:
     """Call a cached function; if the key is not hashable, call it uncached to get its error."""
     try:
-        return cached(*key)  # type: ignore[no-any-return]
+        return cached(*key)
     except TypeError:
         pass
-    return cached.__wrapped__(*key)  # type: ignore[no-any-return]
+    return cached.__wrapped__(*key)
 
 
 def checked(options: Options, image: Shape, grid: Shape) -> Options:

@@ -21,6 +21,7 @@ from gridsample.definitions.boundaries import BOUNDARIES
 from gridsample.definitions.caches import cached_by_size, cached_property
 from gridsample.definitions.methods import AREA, NEAREST, NEAREST_EXACT, Method
 from gridsample.definitions.options import Resizing
+from gridsample.definitions.shapes import Shape
 from gridsample.definitions.splines import Prefilter, reach
 from gridsample.definitions.weights import lanczos_taps
 from gridsample.definitions.zooming import Zoom, zoomed
@@ -348,11 +349,10 @@ def axes_of(spatial: Sequence[int], resizing: Resizing, transposed: bool = False
     ]
 
 
-def axis_maps(
-    spatial: Sequence[int], resizing: Resizing, transposed: bool = False
-) -> list[AxisMap]:
+@functools.lru_cache(maxsize=512)
+def axis_maps(spatial: Shape, resizing: Resizing, transposed: bool = False) -> tuple[AxisMap, ...]:
     """Compute the matrices of the axes of an image, or their transposes."""
-    return [axis_map(axis, transposed) for axis in axes_of(spatial, resizing, transposed)]
+    return tuple([axis_map(axis, transposed) for axis in axes_of(spatial, resizing, transposed)])
 
 
 def rounded_order(inputs: Sequence[int], outputs: Sequence[int], rounding: str) -> list[int]:

@@ -83,13 +83,13 @@ def explain(
 
     Example:
         >>> import gridsample
-        >>> one = gridsample.explain((4, 4), (-1.5, 0.25), padding_mode="reflection")
-        >>> x, y = one.axes
+        >>> point = gridsample.explain((4, 4), (-1.5, 0.25), padding_mode="reflection")
+        >>> x, y = point.axes
         >>> x.position, x.sampled, x.slope  # beyond the mirror at -0.5, therefore mirrored
         (-1.5, 0.5, -2.0)
-        >>> [(tap.pixel, tap.weight, tap.value) for tap in one.taps]
+        >>> [(tap.pixel, tap.weight, tap.value) for tap in point.taps]
         [((0, 2), 0.5, 8.0), ((1, 2), 0.5, 9.0), ((0, 3), 0.0, 12.0), ((1, 3), 0.0, 13.0)]
-        >>> one.value, one.gradient
+        >>> point.value, point.gradient
         (8.5, (-2.0, 8.0))
         >>> spline = gridsample.explain((5,), (0,), "spline3", image=[0, 0, 1, 0, 0])
         >>> round(spline.coefficients((2,)), 3), round(spline.value, 12)

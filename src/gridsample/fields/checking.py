@@ -108,7 +108,7 @@ def check_grid(
         A `GridCheck`.  Gradients are not recorded.
 
     Raises:
-        TypeError: grid does not hold real numbers, or size no integers.
+        TypeError: grid does not hold real numbers, or size does not consist of integers.
         ValueError: the shapes do not match, the grid has no points, or coords is unknown.
 
     Example:

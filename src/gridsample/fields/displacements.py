@@ -77,7 +77,7 @@ def compose(
             position) or "pixel" (positions).
 
     Returns:
-        (N, *out, D), in the dtype of a sum of the fields.
+        (N, *out, D), in the dtype of the sum of both fields.
 
     Raises:
         TypeError: a field does not hold real numbers.

@@ -120,7 +120,8 @@ def rotate(
 
     Args:
         input: an image with at least two axes.
-        angle: the angle in degrees.
+        angle: the angle in degrees, from the first of the axes to the second: with the default
+            axes, counter-clockwise in a picture whose first row is on top.
         axes: the two axes of the plane.
         reshape: whether to enlarge the output so that it contains the whole input.
         order: the order of the spline, as in `map_coordinates`.

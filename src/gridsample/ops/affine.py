@@ -58,8 +58,7 @@ def affine_sample(
             may be 1 here or in the input.
         size: the output's shape, (N, C, *out) with D axes after the first two, as in
             `affine_grid`.  N is theta's, and C is not used.
-        align_corners: the meaning of -1 and 1, as in `grid_sample`, also for the output's
-            coordinates.
+        align_corners: the meaning of -1 and 1, as in `grid_sample`, in the input and the output.
         coords: "normalized", or "pixel" for maps from the indices x, y, z of output pixels to
             positions in pixels.
         antialias: whether footprints are sampled, as in `grid_sample`.  Their sides are the columns
@@ -95,7 +94,7 @@ def affine_sample(
     backend = backend_of(**arrays)
     check_dense(input=input)  # a nested tensor has no shape
     if channel_axis == 1 and hasattr(input, "shape"):
-        check_layout(backend, input, False)
+        check_layout(backend, input, backend.shape(input), False)
     return sample(backend, arrays, options, rule, size=check_output(size, 3, 5))
 
 
@@ -181,15 +180,15 @@ def affine_sample_vjp(
     return sample_vjp(arrays, options, rule, flags, check_output(size, 3, 5))
 
 
-def projective_sample(input: Any, maps: Any, size: Sequence[int], **options: Any) -> Any:
-    """Sample host arrays under projective maps of pixels, without a grid or derivatives.
+def sample_under_maps(input: Any, maps: Any, size: Sequence[int], **options: Any) -> Any:
+    """Sample host arrays under affine or projective maps of pixels, without a grid or derivatives.
 
-    The position of the output pixel with index (x, y, z) is (maps[:, :D] @ (x, y, z, 1)) divided by
-    maps[:, D] @ (x, y, z, 1), or 0 where that is 0.
+    The position of the output pixel with index (x, y, z) is maps[:, :D] @ (x, y, z, 1), divided by
+    maps[:, D] @ (x, y, z, 1) if there is such a row, and 0 where that is 0.
 
     Args:
         input: the image, (N, C, *spatial), or with channels last.
-        maps: (N, D + 1, D + 1), float32 or float64.
+        maps: (N, D, D + 1) or (N, D + 1, D + 1), float32 or float64.
         size: the output's shape, (N, C, *out).
         options: `Options` except for antialiasing.
 

@@ -56,7 +56,7 @@ def footprint(
     Returns:
         A named tuple with ``lengths`` in pixels (N, *out, D), in the dtype of the grid, float32 for
         16-bit grids; ``counts``, the numbers of samples, int64 of the same shape; and ``levels``,
-        how often the image is halved for a point, int64 (N, *out).
+        the number of times that the image is halved for a point, int64 (N, *out).
 
     Raises:
         TypeError: a dtype or the type of an option is not accepted.

@@ -116,7 +116,7 @@ def grid_sample(
             displacement grid of zeros is the identity; ``out`` then has as many axes as the image.
         fill_value: the value outside for "constant" and extrapolate=False: a number, or one per
             channel; complex only for a complex image; with mode="label", a label that the dtype of
-            the image can hold.  For tensors, it must be exact in float64.  Missing results have
+            the image can hold.  For tensors, float64 must hold it exactly.  Missing results have
             this value if it is not 0, or if "constant" or extrapolate=False uses it; otherwise they
             are NaN.
         extrapolate: whether to extend the image.  Otherwise the fill value is returned wherever the

@@ -91,7 +91,7 @@ def splat(
         weights: how much each value counts, (N or 1, C or 1, *out), in the layout of the values:
             finite, non-negative numbers of any real dtype, or bool.  Values are multiplied by them.
         normalize: whether to divide by the sum of weights on each pixel where that is not 0, so
-            that the result of equal values is that value.  It is `splat_count` if every value
+            that the result of equal values is that value.  The sum is `splat_count` if every value
             counts once.
         return_weight: whether to also return that sum, (N, C, *size), in float32 or float64.
         channel_axis: 1, or -1 for channels-last values and result, (N, *out, C) and (N, *size, C).

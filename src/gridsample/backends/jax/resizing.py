@@ -86,7 +86,7 @@ def stored(image: Array, dtype: Any) -> Array:
     return saturated(image, dtype) if is_integer(dtype) else image.astype(dtype)
 
 
-def maps_of(spatial: tuple[int, ...], options: Resizing, transposed: bool) -> list[AxisMap]:
+def maps_of(spatial: tuple[int, ...], options: Resizing, transposed: bool) -> Sequence[AxisMap]:
     """The map of each axis of an image."""
     return tables.axis_maps(spatial, options, transposed)
 

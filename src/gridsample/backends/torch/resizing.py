@@ -111,8 +111,8 @@ def resize_on_cpu(image: Tensor, resizing: Resizing, transposed: bool) -> Tensor
     """Resize CPU tensors."""
     out = empty_resize(image, resizing.size)
     if out.numel():
-        resizing = changed(resizing, threads=count(resizing.threads))
-        host.resize(memory(image), memory(out), resizing, transposed)
+        threads = count(resizing.threads)
+        host.resize(memory(image), memory(out), resizing, transposed, threads)
     return out
 
 
