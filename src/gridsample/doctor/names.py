@@ -152,13 +152,13 @@ def wrappers_of(module: Module) -> dict[tuple[str, str], tuple[str, ...]]:
                 continue
             arguments: dict[str, ast.expr] = dict(zip(known[1], node.args, strict=False))
             arguments |= {keyword.arg: keyword.value for keyword in node.keywords if keyword.arg}
-            handed = {
+            passed = {
                 key: value.id for key, value in arguments.items() if isinstance(value, ast.Name)
             }
-            if all(handed.get(key) in names for key in ("input", "grid", "align_corners")):
-                back = {value: key for key, value in handed.items()}
+            if all(passed.get(key) in names for key in ("input", "grid", "align_corners")):
+                originals = {value: key for key, value in passed.items()}
                 wrappers[Path(module.path).stem, name] = tuple(
-                    back.get(parameter, parameter) for parameter in names
+                    originals.get(parameter, parameter) for parameter in names
                 )
                 break
     return wrappers

@@ -289,18 +289,18 @@ def _find_coefficients(
     names = plan.boundaries
     size = plan.spatial[::-1]
 
-    def filtered(pixels_given: Array, axes: Sequence[int]) -> Array:
+    def filtered(values: Array, axes: Sequence[int]) -> Array:
         """Apply the prefilters of some axes to an image, or to a line of one axis."""
         for order in sorted({orders[a] for a in axes} - {0, 1}):
             these = [a for a in axes if orders[a] == order]
-            pixels_given = spline_filter(
-                pixels_given,
+            values = spline_filter(
+                values,
                 order,
                 [names[a] for a in these],
-                [rank - 1 - a if pixels_given.ndim == rank else 0 for a in these],
+                [rank - 1 - a if values.ndim == rank else 0 for a in these],
                 align_corners=plan.align_corners,
             )
-        return pixels_given
+        return values
 
     # The weights of the dropped taps of each pixel; see `gridsample.ops.arrays.add_fill`.
     shares = {
@@ -383,8 +383,8 @@ def _per_pixel(taps: Iterable[Tap], a: int) -> float:
     for tap in taps:
         if tap.pixel is not None or tap.value:
             factors = [
-                along_axis.derivative if b == a else along_axis.weight
-                for b, along_axis in enumerate(tap.along)
+                axis_tap.derivative if b == a else axis_tap.weight
+                for b, axis_tap in enumerate(tap.along)
             ]
             total += math.prod(factors) * tap.value
     return total

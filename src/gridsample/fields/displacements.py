@@ -134,8 +134,7 @@ def compose_vjp(
     check_pair(backend, second, first, "outer", "inner")
     # The gradient is the same for positions: they differ from displacements by constants.
     second, first = (
-        as_displacements(backend, field_given, check_field_coords(coords))
-        for field_given in (second, first)
+        as_displacements(backend, field, check_field_coords(coords)) for field in (second, first)
     )
     by_outer, by_inner = composed_vjp(backend, upstream, second, first, mode, padding_mode)
     return restore_dtype(backend, by_outer, outer), restore_dtype(backend, by_inner, inner)
@@ -249,9 +248,7 @@ def invert_vjp(
     check_pair(backend, array, undone, "field", "inverse")
     check_upstream(backend, upstream, backend.shape(undone))
     units, rank = check_field_coords(coords), backend.shape(array)[-1]
-    forward, positions = (
-        as_displacements(backend, field_given, units) for field_given in (array, undone)
-    )
+    forward, positions = (as_displacements(backend, field, units) for field in (array, undone))
     slopes = slopes_at(forward, positions, mode, padding_mode)
     turned = [[slopes[j][i] for j in range(rank)] for i in range(rank)]
     shares = solve(backend, turned, components(upstream, rank))

@@ -29,7 +29,7 @@ from gridsample.ops.missing import (
     as_rule,
     check_entries,
     check_weights,
-    laid_out,
+    masked_planes,
     without_missing,
 )
 from gridsample.ops.quotients import widened
@@ -205,7 +205,7 @@ def scatter_values(
         if weights:
             check_weights(backend, weights[0], backend.shape(numbers), items, last, "values")
             check_entries(backend, weights[0])
-        laid = laid_out(
+        laid = masked_planes(
             backend, pixels, planes(backend, weights[0], last) if weights else None,
             rule.ignore and is_differentiable(backend, numbers), wide,
         )  # fmt: skip
