@@ -116,7 +116,7 @@ class NumPy(Backend):
             for k, array in arguments.items()
         ]
 
-    to_device = asarrays  # rather than the default, which is one more call
+    to_device = asarrays  # the default would be one more call
 
     def type_name(self, dtype: DType, name: str = "input") -> str:
         """NumPy's name of a dtype, without its byte order, or "bfloat16"."""

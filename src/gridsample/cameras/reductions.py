@@ -30,7 +30,7 @@ class Reduction(NamedTuple):
 
 
 def add(total: Array | None, term: Array, writes: bool) -> Array:
-    """Add to a sum, which may be None at the beginning."""
+    """Add a term to a sum, which is None before the first term."""
     if total is None:
         return term
     if not writes:

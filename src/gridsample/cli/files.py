@@ -47,8 +47,8 @@ def warp_file(
                 arguments.output,
                 overwrite=arguments.force,
             )
-        hint.say()
-        shrinks.say()
+        hint.show()
+        shrinks.show()
 
 
 class _Warped:
@@ -78,11 +78,11 @@ class _Warped:
     ) -> NDArray[Any]:
         """Return the pixels of the output page."""
         array, missing = page.pixels(), self.missing
-        hint.look(page.image, array)
+        hint.examine(page.image, array)
         size = array.shape[:-1]
         result = warp.sample(
             array if missing is None else missing.with_nan(array),
-            lambda rows: shrinks.look(self.map.grid_at(rows), size, self.map.align_corners),
+            lambda rows: shrinks.examine(self.map.grid_at(rows), size, self.map.align_corners),
             self.map.canvas[::-1],
             mode=self.mode,
             padding_mode=self.padding,
@@ -127,13 +127,13 @@ def resize_file(arguments: argparse.Namespace) -> None:
                 for n, rows in enumerate(bands)
             )
             io.write_pages(results, counted, arguments.output, overwrite=arguments.force)
-        hint.say()
+        hint.show()
 
 
 def _resized_bands(
     arguments: argparse.Namespace, hint: LabelHint, page: io.Page, size: tuple[int, ...]
 ) -> Iterator[NDArray[Any]]:
-    """The rows of a page's new pixels; options are checked now, pixels read when asked for."""
+    """Return the rows of a page's new pixels; options are checked now, pixels are read later."""
     from gridsample.ops.resized_parts import resize_rows
     from gridsample.ops.resizing import plan_resizing
 
@@ -158,7 +158,7 @@ def _resized_bands(
 
         def rows(begin: int, end: int) -> NDArray[Any]:
             stored = read(begin, end)
-            hint.look(image, stored)
+            hint.examine(image, stored)
             if missing is not None:
                 return missing.stacked(stored) if missing.ignore else missing.with_nan(stored)
             return stored if alpha is None else multiply(stored, alpha)
@@ -181,7 +181,7 @@ def _resized_bands(
 def output_size(
     arguments: argparse.Namespace, size: tuple[int, ...], spacing: tuple[float, ...] | None = None
 ) -> tuple[int, ...]:
-    """Return the size of the output, x first, for a size and distances between pixels, if known."""
+    """Return the size of the output, x first, for the size and the spacing of the input."""
     if [arguments.size, arguments.scale, arguments.spacing].count(None) != 2:
         raise ValueError("give one of --size, --scale and --spacing")
     if arguments.size:
@@ -243,7 +243,7 @@ def _fill(numbers: Sequence[float] | None, channels: int) -> Any:
 
 
 def boundary_and_fill(image: io.Image, arguments: argparse.Namespace) -> tuple[Mode, Any]:
-    """Return the boundary, and the number outside in terms of the numbers that the file stores.
+    """Return the boundary, and the value outside as a number that the file would store.
 
     Outside an image that is scaled, the *value* is 0 or that of --fill.
     """

@@ -1,4 +1,4 @@
-"""What the commands that warp files warp by: the grid of each output pixel, band by band."""
+"""The maps of commands that warp files: the grid of each output pixel, band by band."""
 
 from __future__ import annotations
 
@@ -154,13 +154,13 @@ def _largest_shift(first: Matrix, other: Matrix, size: Sequence[int]) -> float:
 
 
 def check_canvas(size: tuple[int, ...], image: io.Image) -> tuple[int, ...]:
-    """Return the size of an output page if an array can have it; otherwise raise."""
+    """Return the size of an output page, or raise an error if no array can have it."""
     check_extent("the output", (*size[::-1], image.channels), image.array.dtype.itemsize)
     return size
 
 
 def canvas_of(requested: tuple[int, ...] | None, size: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the size that was asked for, or else that of the input."""
+    """Return the requested size, or that of the input."""
     if requested is None:
         return size
     if len(requested) != len(size):

@@ -17,7 +17,7 @@ from gridsample.alpha import Alpha
 
 
 class NoData(NamedTuple):
-    """What is missing in a page, and what becomes of it.
+    """Which pixels of a page are missing, and how they are treated.
 
     Attributes:
         ignore: whether other pixels make up for missing ones; otherwise results are missing, too.
@@ -74,7 +74,7 @@ class NoData(NamedTuple):
 def nodata_of(
     image: io.Image, arguments: argparse.Namespace, alpha: Alpha | None, copies: bool
 ) -> NoData | None:
-    """Return what is missing in a page; None if every pixel is sampled as it is.
+    """Return how missing pixels of a page are treated; None if every pixel is sampled as it is.
 
     Args:
         image: the page.

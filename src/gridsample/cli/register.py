@@ -197,7 +197,7 @@ def _target(fixed: io.Image, moving: io.Image) -> io.Image:
 
 
 def _colours(image: io.Image, path: Path) -> NDArray[Any]:
-    """The channels that are compared, (1, *spatial, C) float32, with NaN for missing pixels."""
+    """Return the compared channels, (1, *spatial, C) float32, with NaN for missing pixels."""
     array = np.array(image.array, np.float32)
     if "nodata" in image.extras:
         array[image.array == image.extras["nodata"]] = np.nan

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-# Names that everybody gives to modules; they count where a file does not say otherwise.
+# The usual names of modules, which apply unless a file imports something else by that name.
 IMPORTED_AS = {"F": "torch.nn.functional", "nn": "torch.nn", "np": "numpy", "torch": "torch"}
 
 SAMPLER = ("input", "grid", "mode", "padding_mode", "align_corners")
@@ -114,7 +114,7 @@ def read_module(path: str, tree: ast.Module) -> Module:
 
 
 def _targets(node: ast.AST) -> Iterator[str]:
-    """Yield what a node says about where the code runs."""
+    """Yield the targets on which the code runs, by a node of its syntax."""
     names: list[str] = []
     if isinstance(node, ast.Import):
         names = [alias.name for alias in node.names]
@@ -136,7 +136,7 @@ def mentions(source: str, names: Iterable[str] = ()) -> bool:
 
 
 def wrappers_of(module: Module) -> dict[tuple[str, str], tuple[str, ...]]:
-    """Find the functions that hand their arguments to grid_sample as they are.
+    """Find the functions that pass their arguments to grid_sample unchanged.
 
     Returns:
         The names of their parameters, by (name of the module, name of the function).

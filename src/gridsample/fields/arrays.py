@@ -1,4 +1,4 @@
-"""What the functions of this package share: dtypes, shapes, components, small matrices.
+"""Helpers of this package: dtypes, shapes, components, small matrices.
 
 A field's last axis holds its components in x, y, z order, where x runs along the *last* spatial
 axis.  Arithmetic that differs between components is written for lists of them.

@@ -107,7 +107,7 @@ def _page(path: Path, file: Any, page: Any, name: str) -> Page:
 
 
 class Storage(NamedTuple):
-    """How a page is stored, as far as that is kept.
+    """How a page is stored, as far as it is preserved.
 
     Attributes:
         compression: tifffile's name of a compression without losses, or None.

@@ -30,7 +30,7 @@ class SamplePoints:
         self.out = out
 
     def at(self, array: Array) -> SamplePoints:
-        """Return the points of another grid, or of other maps."""
+        """Return points of the same kind for another grid, or other maps."""
         return SamplePoints(self.backend, array, self.out)
 
     def shape(self) -> Shape:

@@ -73,7 +73,7 @@ def terms_of(
     points: SamplePoints, parts: Planes, options: Options, rule: Rule, fill: Sequence[Any],
     last: bool,
 ) -> Terms:  # fmt: skip
-    """Decide how both images continue outside, and whether one sweep can sample them.
+    """Choose the boundaries of both images, and whether one sweep can sample them.
 
     A weight has no sign to change, so m continues as under an even boundary.
 
@@ -291,7 +291,7 @@ def divided(
         rule: the rule.
         fill: the number of missing results, or one per channel; empty for NaN.
         any_missing: an array of one flag: whether any pixel is missing.  If not, the sum is not
-            divided, so that it stays what it is.  True if it is to be divided anyway.
+            divided, so that its bits do not change.  True if it is always divided.
     """
     xp = backend.xp
     if any_missing is not True:
