@@ -40,7 +40,7 @@ from gridsample.ndimage.axes import resized_positions, separable
 from gridsample.ndimage.matrices import transform_affine
 from gridsample.ndimage.modes import Mode, Spline
 from gridsample.ndimage.positions import transform_plain
-from gridsample.ops.resizing import interpolate
+from gridsample.ops.resizing import plan_resizing
 
 __all__ = ["affine_transform", "map_coordinates", "resize", "zoom"]
 
@@ -269,9 +269,7 @@ def resize(
         shape: the shape of the result.
         method: "nearest", "linear", "cubic", "cubic-pytorch", "lanczos3", "lanczos5", another of
             JAX's names for these, or a `jax.image.ResizeMethod`.
-        antialias: whether the weights are stretched along axes that shrink.  If they are not, and
-            an axis shrinks, "cubic" and the Lanczos methods repeat the edge pixels,
-            whereas JAX leaves out the pixels beyond the edge.
+        antialias: whether the weights are stretched along axes that shrink.
 
     Returns:
         The resized image.  Integers become floating point, unless the method is "nearest".
@@ -312,13 +310,12 @@ def resize(
     others = [k for k in range(pixels.ndim) if k not in axes]
     planes = pixels.transpose(*others, *axes)
     rest, spatial = planes.shape[: len(others)], planes.shape[len(others) :]
-    # Antialiasing leaves out pixels that are outside, and changes nothing else along other axes.
-    drops = bool(antialias)
-    drops |= mode != TORCHS and all(size[k] > pixels.shape[k] for k in axes)
-    resized = interpolate(
-        planes.reshape(1, -1, *spatial), tuple(size[k] for k in axes), mode=mode,
-        antialias=drops and mode != "nearest-exact",
-    )  # fmt: skip
+    # JAX's methods leave out the pixels that are outside, as antialiasing does.
+    omits = mode != "nearest-exact" and (bool(antialias) or mode != TORCHS)
+    resizing = plan_resizing(spatial, tuple(size[k] for k in axes), None, mode, None, None, omits)
+    resizing = resizing._replace(stretched=bool(antialias))
+    planes = planes.reshape(1, -1, *spatial)
+    resized = backend_of(input=planes).resize(planes, resizing, False)
     resized = resized.reshape(*rest, *resized.shape[2:])
     return resized.transpose([*np.argsort([*others, *axes])])
 

@@ -399,6 +399,8 @@ def as_autocast(image: Tensor, grid: Tensor) -> tuple[Tensor, Tensor]:
 
     On a CPU, narrower dtypes become float32. On a GPU, both become the wider of the two dtypes.
     """
+    if not internals.autocast_is_enabled():  # quickly
+        return image, grid
     device_type = image.device.type
     if device_type not in ("cpu", "cuda") or not torch.is_autocast_enabled(device_type):
         return image, grid

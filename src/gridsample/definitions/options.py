@@ -137,6 +137,8 @@ class Resizing(NamedTuple):
         rounding: when integers are rounded.
         channel_axis: 1, or -1 if the caller's channels come last.
         threads: the maximum number of threads; None for the default.
+        stretched: False if antialiasing does not stretch weights, but only leaves out the pixels
+            outside the image, as `jax.image.resize` does.
     """
 
     size: Shape
@@ -147,6 +149,7 @@ class Resizing(NamedTuple):
     rounding: str = "exact"
     channel_axis: int = 1
     threads: int | None = None
+    stretched: bool = True
 
 
 def changed(record: Record, **fields: Any) -> Record:
