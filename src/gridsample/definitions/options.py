@@ -227,9 +227,13 @@ def checked(options: Options, image: Shape, grid: Shape) -> Options:
 
 @functools.lru_cache(maxsize=1024)
 def plan_of(
-    image: Shape, dtype: np.dtype[Any], grid: Shape, grid_type: np.dtype[Any], options: Options,
+    image: Shape,
+    dtype: np.dtype[Any],
+    grid: Shape,
+    grid_type: np.dtype[Any],
+    options: Options,
     last: bool = False,
-) -> Plan:  # fmt: skip
+) -> Plan:
     """Create the plan of checked options; ``last`` means that the image's channels come last.
 
     Raises:

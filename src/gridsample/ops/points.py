@@ -82,9 +82,13 @@ class SamplePoints:
         return self.backend.average(arrays, options, averaging, self.out)
 
     def average_backward(
-        self, values: Array, arrays: Sequence[Array], options: Options, averaging: Averaging,
+        self,
+        values: Array,
+        arrays: Sequence[Array],
+        options: Options,
+        averaging: Averaging,
         needed: Needed,
-    ) -> tuple[Gradients, bool]:  # fmt: skip
+    ) -> tuple[Gradients, bool]:
         """Compute the needed gradients of `average`: see `Backend.average_backward`."""
         return self.backend.average_backward(values, arrays, options, averaging, needed, self.out)
 

@@ -70,9 +70,13 @@ class Terms(NamedTuple):
 
 
 def terms_of(
-    points: SamplePoints, parts: Planes, options: Options, rule: Rule, fill: Sequence[Any],
+    points: SamplePoints,
+    parts: Planes,
+    options: Options,
+    rule: Rule,
+    fill: Sequence[Any],
     last: bool,
-) -> Terms:  # fmt: skip
+) -> Terms:
     """Choose the boundaries of both images, and whether one sweep can sample them.
 
     A weight has no sign to change, so m continues as under an even boundary.
@@ -88,8 +92,11 @@ def terms_of(
     backend = points.backend
     both, channels = stacked(backend, parts), parts.values.shape[1]
     masks = parts.mask.shape[1]
-    boundaries = per_axis(options.padding_mode if rule.missing is None else rule.missing,
-                     len(both.shape) - 2, "padding_mode")  # fmt: skip
+    boundaries = per_axis(
+        options.padding_mode if rule.missing is None else rule.missing,
+        len(both.shape) - 2,
+        "padding_mode",
+    )
     known_names = [name for name in boundaries if name != MISSING]
     dropping = {*boundaries} - {name for name in known_names if not BOUNDARIES[name].drops}
     used = any([BOUNDARIES[name].filled for name in known_names]) or not options.extrapolates()

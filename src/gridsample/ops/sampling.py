@@ -378,9 +378,12 @@ def share_inside(points: SamplePoints, image: Array, options: Options) -> Array:
 
 
 def sample_vjp(
-    arrays: Mapping[str, Any], options: Options, rule: Rule | None, flags: Mapping[str, Any],
+    arrays: Mapping[str, Any],
+    options: Options,
+    rule: Rule | None,
+    flags: Mapping[str, Any],
     size: Shape | None = None,
-) -> tuple[Any, ...]:  # fmt: skip
+) -> tuple[Any, ...]:
     """Compute the result of `grid_sample_vjp` or `affine_sample_vjp`.
 
     Args:

@@ -178,9 +178,13 @@ def splat_count(
 
 
 def scatter_values(
-    backend: Backend, arrays: Mapping[str, Any], size: Any, options: Options, normalize: bool,
+    backend: Backend,
+    arrays: Mapping[str, Any],
+    size: Any,
+    options: Options,
+    normalize: bool,
     rule: Rule | None,
-) -> Any:  # fmt: skip
+) -> Any:
     """Compute the result of `splat`."""
     refuse_labels(options.mode, "labels cannot be added to pixels" + OTHERS)
     numbers, points, *weights = backend.to_device(**arrays)
@@ -206,9 +210,12 @@ def scatter_values(
             check_weights(backend, weights[0], backend.shape(numbers), items, last, "values")
             check_entries(backend, weights[0])
         laid = masked_planes(
-            backend, pixels, planes(backend, weights[0], last) if weights else None,
-            rule.ignore and is_differentiable(backend, numbers), wide,
-        )  # fmt: skip
+            backend,
+            pixels,
+            planes(backend, weights[0], last) if weights else None,
+            rule.ignore and is_differentiable(backend, numbers),
+            wide,
+        )
         pixels, mask = laid.values, backend.astype(laid.mask, real)
     result = transpose(backend, pixels, points, spatial, resolved, wide)
     weight = None
