@@ -107,7 +107,7 @@ def counting_store(source: Any, traffic: Traffic, read_only: bool) -> Any:
 
 
 class ChunkReader:
-    """Reads regions of a Zarr array chunk by chunk, and keeps the chunks used last, decoded.
+    """Reads regions of a Zarr array chunk by chunk, and caches the chunks used last, decoded.
 
     Neighbouring regions need the same chunks.  Several threads may read at once; a chunk that two
     of them need is read once.
@@ -144,14 +144,14 @@ class ChunkReader:
         """Return a decoded chunk, cut off at the ends of the array."""
         with self.lock:
             entry = self.kept.get(index)
-            is_ours = entry is None
+            is_first = entry is None
             if entry is None:
                 entry = self.kept[index] = Future()
                 while len(self.kept) > self.limit:
                     self.kept.popitem(last=False)
             else:
                 self.kept.move_to_end(index)
-        if is_ours:
+        if is_first:
             sizes = zip(index, self.chunks, self.shape, strict=True)
             region = tuple(slice(k * n, min((k + 1) * n, size)) for k, n, size in sizes)
             try:
@@ -177,7 +177,7 @@ def resumable(path: Path, recipe: Mapping[str, Any], *, overwrite: bool) -> Iter
     Args:
         path: where the complete store will be.
         recipe: everything that determines the content, as JSON.
-        overwrite: whether to replace ``path``, and what another recipe has left behind.
+        overwrite: whether to replace ``path``, and an unfinished store of another recipe.
 
     Raises:
         FileError: the path exists, has no parent folder, or another recipe's result is unfinished.
@@ -187,22 +187,23 @@ def resumable(path: Path, recipe: Mapping[str, Any], *, overwrite: bool) -> Iter
     if path.exists() and not overwrite:
         raise FileError(f"{path} exists; --force replaces it (in Python, overwrite=True)")
     path = path.resolve()
-    beside = path.with_name(f".{path.name}.unfinished")
-    beside.mkdir(exist_ok=True)
-    with locked(beside):
-        store = prepared(beside, json.dumps(recipe, sort_keys=True, indent=1), overwrite)
+    unfinished = path.with_name(f".{path.name}.unfinished")
+    unfinished.mkdir(exist_ok=True)
+    with locked(unfinished):
+        store = prepared(unfinished, json.dumps(recipe, sort_keys=True, indent=1), overwrite)
         yield store
         if path.exists():
-            shutil.rmtree(beside / "replaced", ignore_errors=True)
-            os.replace(path, beside / "replaced")
+            shutil.rmtree(unfinished / "replaced", ignore_errors=True)
+            os.replace(path, unfinished / "replaced")
         os.replace(store, path)
-        shutil.rmtree(beside)
+        shutil.rmtree(unfinished)
 
 
 def prepared(folder: Path, recipe: str, overwrite: bool) -> Path:
-    """Return the store in a hidden folder, with what an ended call of the same recipe has left."""
-    store, note = folder / "store", folder / "recipe.json"
-    if store.exists() and (not note.exists() or note.read_text(encoding="utf-8") != recipe):
+    """Return the store in a hidden folder, with what an earlier run of the recipe wrote."""
+    store, recipe_file = folder / "store", folder / "recipe.json"
+    before = recipe_file.read_text(encoding="utf-8") if recipe_file.exists() else None
+    if store.exists() and before != recipe:
         if not overwrite:
             raise FileError(
                 f"{folder} is the unfinished result of another command; finish that, or discard it "
@@ -210,11 +211,11 @@ def prepared(folder: Path, recipe: str, overwrite: bool) -> Path:
             )
         shutil.rmtree(store)
     store.mkdir(exist_ok=True)
-    for half_written in store.rglob("*.partial"):
-        half_written.unlink()
-    draft = note.with_suffix(".draft")
+    for partial_file in store.rglob("*.partial"):
+        partial_file.unlink()
+    draft = recipe_file.with_suffix(".draft")
     draft.write_text(recipe, encoding="utf-8")
-    os.replace(draft, note)
+    os.replace(draft, recipe_file)
     return store
 
 
