@@ -12,10 +12,9 @@ from numpy.typing import NDArray
 from gridsample.chunked.blocks import (
     check_footprints,
     check_means,
-    check_sides,
-    longest_side,
     sample_grid,
     sample_maps,
+    with_level,
     with_neighbours,
 )
 from gridsample.chunked.regions import (
@@ -35,7 +34,7 @@ from gridsample.io.stores import ChunkReader, Region, Traffic
 from gridsample.ops.affine import affine_sample
 from gridsample.ops.sampling import grid_sample
 from gridsample.world import Displacement
-from gridsample.zarr.coefficients import Coefficients
+from gridsample.zarr.computed import Coefficients, at_level
 from gridsample.zarr.layouts import (
     AS_INPUT,
     Layout,
@@ -146,6 +145,7 @@ def warp(
         if lines:
             wide = coefficient_type(reader.dtype, wide=True)
             reader = ChunkReader(Coefficients(reader, lines, wide))
+        reader = at_level(reader, spatial, call)
         dtype = np.dtype(base.dtype).newbyteorder("=")
         out.fill(0, Warped(call, way, reader, spatial, dtype).compute)
         write_metadata(out.group, image, way.affine, name=Path(output).stem)
@@ -273,8 +273,8 @@ def call_of(array: Any, spatial: Sequence[int], way: Way, options: dict[str, Any
         **options,
     )
     if len(way.steps) == 1:
-        columns = theta_of(way.steps[0])[0, :, :rank].T
-        check_sides(call, longest_side(call, list(columns)))
+        theta = theta_of(way.steps[0])
+        call = with_level(call, [theta[..., d] for d in range(rank)])
     return call
 
 
