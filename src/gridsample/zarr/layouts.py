@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -12,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gridsample._version import __version__
+from gridsample.definitions.plan import check_threads
 from gridsample.io.image import require
 from gridsample.io.omezarr import MARKERS, Multiscale, create_array, read_multiscale
 from gridsample.io.stores import (
@@ -43,11 +45,6 @@ class Layout(NamedTuple):
 
 
 AS_INPUT = Layout()
-
-
-def opened(source: Any, axes: str | None, traffic: Traffic) -> Multiscale:
-    """Open an image whose reads are counted."""
-    return read_multiscale(source, axes, counting_store(source, traffic, read_only=True))
 
 
 def stored_as(array: Any, spatial: Sequence[int], layout: Layout) -> Layout:
@@ -136,41 +133,84 @@ class Output(NamedTuple):
         fill(self.arrays[level], self.folder, compute, self.traffic, self.workers, self.report)
 
 
-@contextmanager
-def written(
-    path: Path | str,
-    image: Multiscale,
-    shapes: Sequence[tuple[int, ...]],
-    layout: Layout,
-    traffic: Traffic,
-    recipe: Mapping[str, Any],
-    threads: int | None,
-    overwrite: bool,
-    progress: Progress,
-) -> Iterator[Output]:
-    """Provide an output with empty levels, which is at its path after the block.
+@dataclass(frozen=True)
+class Job:
+    """A call that makes an image of another one.
 
-    Args:
+    Attributes:
+        image: the image that is read.
         path: the folder to create.
-        image: the image that it is computed from.
-        shapes: the shape of each level.
-        layout: a complete layout, of `stored_as`.
-        recipe: the other arguments that determine the output, as JSON.
-        traffic, threads, overwrite, progress: as in `gridsample.zarr.warp`.
+        layout: how it is stored; nothing is open.
+        traffic: what is read and written.
+        threads, overwrite, progress: as in `gridsample.zarr.warp`.
     """
-    base = image.arrays[0]
-    whole = {
-        **recipe, "version": __version__, "shapes": shapes, "layout": layout._asdict(),
-        "axes": [dict(axis) for axis in image.axes], "source": identity(image),
-    }  # fmt: skip
-    with resumable(Path(path), whole, overwrite=overwrite) as folder:
-        group, arrays = created(folder, image, shapes, base.dtype, layout, traffic)
-        total = sum(count_files(array.shape, array.shards or array.chunks) for array in arrays)
 
-        def report() -> None:
-            progress(min(1.0, (traffic.done + traffic.done_before) / total))
+    image: Multiscale
+    path: Path
+    layout: Layout
+    traffic: Traffic
+    threads: int | None
+    overwrite: bool
+    progress: Progress
 
-        yield Output(group, arrays, folder, traffic, threads or os.cpu_count() or 1, report)
+    @classmethod
+    def of(
+        cls, source: Any, output: Path | str, axes: str | None, layout: Layout,
+        threads: int | None, overwrite: bool, progress: Progress,
+    ) -> Job:  # fmt: skip
+        """Open the source of a call, whose reads are counted; the arguments are those of `warp`."""
+        check_threads(threads)
+        traffic = Traffic()
+        store = counting_store(source, traffic, read_only=True)
+        image = read_multiscale(source, axes, store)
+        stored = stored_as(image.arrays[0], image.spatial, layout)
+        return cls(image, Path(output), stored, traffic, threads, overwrite, progress)
+
+    @property
+    def array(self) -> Any:
+        """The Zarr array that is read: the finest level."""
+        return self.image.arrays[0]
+
+    @property
+    def spatial(self) -> tuple[int, ...]:
+        """The spatial axes of the array."""
+        return self.image.spatial
+
+    @property
+    def inputs(self) -> tuple[int, ...]:
+        """The spatial shape of the array."""
+        return tuple(self.array.shape[k] for k in self.spatial)
+
+    def shape(self, size: Sequence[int]) -> tuple[int, ...]:
+        """Return the shape of the array with another spatial shape."""
+        sizes = dict(zip(self.spatial, size, strict=True))
+        return tuple(sizes.get(k, n) for k, n in enumerate(self.array.shape))
+
+    @contextmanager
+    def output(
+        self, shapes: Sequence[tuple[int, ...]], recipe: Mapping[str, Any]
+    ) -> Iterator[Output]:
+        """Provide an output with empty levels, which is at its path after the block.
+
+        Args:
+            shapes: the shape of each level.
+            recipe: the arguments that determine the output, as JSON.
+        """
+        image, traffic = self.image, self.traffic
+        whole = {
+            **recipe, "version": __version__, "shapes": shapes, "layout": self.layout._asdict(),
+            "axes": [dict(axis) for axis in image.axes], "source": identity(image),
+        }  # fmt: skip
+        with resumable(self.path, whole, overwrite=self.overwrite) as folder:
+            dtype = self.array.dtype
+            group, arrays = created(folder, image, shapes, dtype, self.layout, traffic)
+            total = sum(count_files(array.shape, array.shards or array.chunks) for array in arrays)
+
+            def report() -> None:
+                self.progress(min(1.0, (traffic.done + traffic.done_before) / total))
+
+            workers = self.threads or os.cpu_count() or 1
+            yield Output(group, arrays, folder, traffic, workers, report)
 
 
 def identity(image: Multiscale) -> list[Any]:

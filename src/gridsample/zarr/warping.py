@@ -27,7 +27,7 @@ from gridsample.chunked.regions import (
 )
 from gridsample.chunked.splines import coefficient_type, lines_of
 from gridsample.chunked.windows import Window
-from gridsample.definitions.plan import Mode, check_threads
+from gridsample.definitions.plan import Mode
 from gridsample.io.image import FileError
 from gridsample.io.omezarr import Affine, Multiscale, moved, read_multiscale, write_metadata
 from gridsample.io.stores import ChunkReader, Region, Traffic
@@ -37,13 +37,11 @@ from gridsample.world import Displacement
 from gridsample.zarr.computed import Coefficients, at_level
 from gridsample.zarr.layouts import (
     AS_INPUT,
+    Job,
     Layout,
     Progress,
     from_planes,
-    opened,
     planes_of,
-    stored_as,
-    written,
 )
 
 Array = NDArray[Any]
@@ -121,35 +119,25 @@ def warp(
         >>> zarr.open(folder + "/out")["0"][:]
         array([0.5, 1.5, 2.5, 3.5, 2. ])
     """
-    check_threads(threads)
-    traffic = Traffic()
-    image = opened(source, axes, traffic)
-    way = way_of(image, matrix, size, like, transform, voxels)
+    job = Job.of(source, output, axes, layout, threads, overwrite, progress)
+    way = way_of(job.image, matrix, size, like, transform, voxels)
     options |= {"mode": mode, "padding_mode": padding_mode, "threads": 1}
-    base, spatial = image.arrays[0], image.spatial
-    call = call_of(base, spatial, way, options)
-    shape = list(base.shape)
-    for k, n in zip(spatial, way.size, strict=True):
-        shape[k] = n
-    stored = stored_as(base, spatial, layout)
+    call = call_of(job, way, options)
     recipe = {
         "command": "warp", "affine": way.affine.tolist(), "options": repr(sorted(options.items())),
         "steps": [described(step) for step in way.steps],
     }  # fmt: skip
-    with written(
-        output, image, [tuple(shape)], stored, traffic, recipe, threads, overwrite, progress
-    ) as out:
-        reader = ChunkReader(base)
-        fill = options.get("fill_value", 0)
-        lines = lines_of(call, spatial, fill if np.isfinite(fill) else 0)
+    with job.output([job.shape(way.size)], recipe) as out:
+        reader = ChunkReader(job.array)
+        dtype, fill = reader.dtype, options.get("fill_value", 0)
+        lines = lines_of(call, job.spatial, fill if np.isfinite(fill) else 0)
         if lines:
-            wide = coefficient_type(reader.dtype, wide=True)
+            wide = coefficient_type(dtype, wide=True)
             reader = ChunkReader(Coefficients(reader, lines, wide))
-        reader = at_level(reader, spatial, call)
-        dtype = np.dtype(base.dtype).newbyteorder("=")
-        out.fill(0, Warped(call, way, reader, spatial, dtype).compute)
-        write_metadata(out.group, image, way.affine, name=Path(output).stem)
-    return traffic
+        reader = at_level(reader, job.spatial, call)
+        out.fill(0, Warped(call, way, reader, job.spatial, dtype).compute)
+        write_metadata(out.group, job.image, way.affine, name=job.path.stem)
+    return job.traffic
 
 
 # From the output to the image ---------------------------------------------------------------------
@@ -256,12 +244,11 @@ def hash_of(values: Array) -> str:
 # Blocks -------------------------------------------------------------------------------------------
 
 
-def call_of(array: Any, spatial: Sequence[int], way: Way, options: dict[str, Any]) -> Sampling:
-    """Check the options of sampling, for images of an array's dtype."""
-    rank, dtype = len(spatial), np.dtype(array.dtype).newbyteorder("=")
-    size = tuple(array.shape[k] for k in spatial)
+def call_of(job: Job, way: Way, options: dict[str, Any]) -> Sampling:
+    """Check the options of sampling."""
+    rank, dtype = len(job.spatial), np.dtype(job.array.dtype).newbyteorder("=")
     real = np.float64
-    call = sampling_of((1, 1, *size), way.size, coords="pixel", real=real, **options)
+    call = sampling_of((1, 1, *job.inputs), way.size, coords="pixel", real=real, **options)
     # Errors of the dtype, and of combinations, are raised before anything is written.
     check_means(call, dtype)
     first = np.eye(rank, rank + 1)[np.newaxis]
