@@ -131,9 +131,9 @@ def computed(
         footprint = footprint._replace(level=level)
     if level:  # the plan is that of the image, also where a copy is sampled
         lead = slice(1, -1) if call.options.channels_last() else slice(2, None)
-        shape = list(image.shape)
-        shape[lead] = call.spatial
-        image = as_strided(image, shape, image.strides)
+        whole = list(image.shape)
+        whole[lead] = call.spatial
+        image = as_strided(image, whole, image.strides)
     first = definitions.Block(tuple(part.start for part in block), call.out)
     options = Options(**keywords, footprint=footprint, block=first)
     arrays = {"theta" if size else "grid": array}

@@ -24,6 +24,8 @@ from gridsample.io.stores import (
     fill,
     is_address,
     resumable,
+    resumable_store,
+    store_of,
 )
 
 Progress = Callable[[float], None]
@@ -85,16 +87,14 @@ def each_axis(
 
 
 def created(
-    folder: Path,
+    store: Any,
     image: Multiscale,
     shapes: Sequence[tuple[int, ...]],
     dtype: Any,
     layout: Layout,
-    traffic: Traffic,
 ) -> tuple[Any, list[Any]]:
     """Create the group of an output and its arrays, or open what an ended call has created."""
     zarr = require("zarr", "zarr")
-    store = counting_store(folder, traffic, read_only=False)
     group = zarr.open_group(store, mode="a", zarr_format=layout.zarr_format)
     names = [axis["name"] for axis in image.axes]
     arrays = []
@@ -115,7 +115,6 @@ class Output(NamedTuple):
     Attributes:
         group: the Zarr group.
         arrays: its levels.
-        folder: the folder of its store.
         traffic: what is read and written.
         workers: how many files are computed at a time.
         report: called after each file.
@@ -123,14 +122,13 @@ class Output(NamedTuple):
 
     group: Any
     arrays: list[Any]
-    folder: Path
     traffic: Traffic
     workers: int
     report: Callable[[], None]
 
     def fill(self, level: int, compute: Callable[[Region], NDArray[Any]]) -> None:
         """Compute every chunk or shard of a level that is not there yet."""
-        fill(self.arrays[level], self.folder, compute, self.traffic, self.workers, self.report)
+        fill(self.arrays[level], compute, self.traffic, self.workers, self.report)
 
 
 @dataclass(frozen=True)
@@ -139,14 +137,14 @@ class Job:
 
     Attributes:
         image: the image that is read.
-        path: the folder to create.
+        path: the folder to create, or an address or a Zarr store.
         layout: how it is stored; nothing is open.
         traffic: what is read and written.
         threads, overwrite, progress: as in `gridsample.zarr.warp`.
     """
 
     image: Multiscale
-    path: Path
+    path: Any
     layout: Layout
     traffic: Traffic
     threads: int | None
@@ -155,7 +153,7 @@ class Job:
 
     @classmethod
     def of(
-        cls, source: Any, output: Path | str, axes: str | None, layout: Layout,
+        cls, source: Any, output: Any, axes: str | None, layout: Layout,
         threads: int | None, overwrite: bool, progress: Progress,
     ) -> Job:  # fmt: skip
         """Open the source of a call, whose reads are counted; the arguments are those of `warp`."""
@@ -164,7 +162,11 @@ class Job:
         store = counting_store(source, traffic, read_only=True)
         image = read_multiscale(source, axes, store)
         stored = stored_as(image.arrays[0], image.spatial, layout)
-        return cls(image, Path(output), stored, traffic, threads, overwrite, progress)
+        if isinstance(output, str):  # fsspec's own files are not written at once
+            output = output.removeprefix("file://")
+        is_folder = isinstance(output, (str, Path)) and not is_address(output)
+        path = Path(output) if is_folder else output
+        return cls(image, path, stored, traffic, threads, overwrite, progress)
 
     @property
     def array(self) -> Any:
@@ -201,16 +203,32 @@ class Job:
             **recipe, "version": __version__, "shapes": shapes, "layout": self.layout._asdict(),
             "axes": [dict(axis) for axis in image.axes], "source": identity(image),
         }  # fmt: skip
-        with resumable(self.path, whole, overwrite=self.overwrite) as folder:
-            dtype = self.array.dtype
-            group, arrays = created(folder, image, shapes, dtype, self.layout, traffic)
+        with self.store(whole) as plain:
+            store, dtype = counting_store(plain, traffic, read_only=False), self.array.dtype
+            group, arrays = created(store, image, shapes, dtype, self.layout)
             total = sum(count_files(array.shape, array.shards or array.chunks) for array in arrays)
 
             def report() -> None:
                 self.progress(min(1.0, (traffic.done + traffic.done_before) / total))
 
             workers = self.threads or os.cpu_count() or 1
-            yield Output(group, arrays, folder, traffic, workers, report)
+            yield Output(group, arrays, traffic, workers, report)
+
+    @contextmanager
+    def store(self, recipe: Mapping[str, Any]) -> Iterator[Any]:
+        """Provide the store of an output, or the folder of it."""
+        if isinstance(self.path, Path):
+            with resumable(self.path, recipe, overwrite=self.overwrite) as folder:
+                yield folder
+            return
+        store = store_of(self.path, read_only=False)
+        with resumable_store(store, recipe, overwrite=self.overwrite):
+            yield store
+
+    @property
+    def name(self) -> str:
+        """The name of an image that has none of its own."""
+        return Path(str(self.path)).stem
 
 
 def identity(image: Multiscale) -> list[Any]:

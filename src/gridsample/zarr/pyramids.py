@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -26,7 +25,7 @@ from gridsample.zarr.layouts import (
 
 def pyramid(
     source: Any,
-    output: Path | str,
+    output: Any,
     *,
     levels: int | None = None,
     mode: str | None = None,
@@ -51,7 +50,7 @@ def pyramid(
     Args:
         source: the folder or the address of a Zarr array or of an OME-Zarr image, or a Zarr store;
             see `gridsample.io.omezarr.read_multiscale`.  The finest level is read.
-        output: the folder to create.
+        output: the folder to create, or an empty Zarr store or its address.
         levels: the number of levels, the first included; None until the image fits into one chunk.
         mode: "linear" for means, "label" for votes, of which the smallest label wins a tie; None
             for "label" if the source is marked as a label image, otherwise "linear".
@@ -101,7 +100,7 @@ def pyramid(
                 missing=missing, shares=shares,
             ))  # fmt: skip
         scales = [blocks_affine(factor) for factor in factors]
-        write_metadata(out.group, image, image.affines[0], scales, job.path.stem, mode)
+        write_metadata(out.group, image, image.affines[0], scales, job.name, mode)
     return job.traffic
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -27,7 +26,7 @@ from gridsample.zarr.layouts import (
 
 def resize(
     source: Any,
-    output: Path | str,
+    output: Any,
     size: Sequence[int],
     mode: Mode = "linear",
     *,
@@ -47,7 +46,8 @@ def resize(
     Args:
         source: the folder or the address of a Zarr array or of an OME-Zarr image, or a Zarr store;
             see `gridsample.io.omezarr.read_multiscale`.  The finest level is read.
-        output: the folder to create, an OME-Zarr image with one level.
+        output: the folder to create, or an empty Zarr store or its address,
+            for an OME-Zarr image with one level.
         size: the output's size along the spatial axes, in the order of the array.
         mode: the method, as in `interpolate`; several are in x, y, z order.
         align_corners: as in `interpolate`.
@@ -95,5 +95,5 @@ def resize(
         out.fill(0, block)
         voxels = fitted(inputs, resizing.size, bool(align_corners))
         affine = moved(job.image.affines[0], voxels, spatial)
-        write_metadata(out.group, job.image, affine, name=job.path.stem)
+        write_metadata(out.group, job.image, affine, name=job.name)
     return job.traffic

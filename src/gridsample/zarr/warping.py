@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -49,7 +48,7 @@ Array = NDArray[Any]
 
 def warp(
     source: Any,
-    output: Path | str,
+    output: Any,
     matrix: Any = None,
     size: Sequence[int] | None = None,
     mode: Mode = "linear",
@@ -81,7 +80,8 @@ def warp(
     Args:
         source: the folder or the address of a Zarr array or of an OME-Zarr image, or a Zarr store;
             see `gridsample.io.omezarr.read_multiscale`.  The finest level is read.
-        output: the folder to create, an OME-Zarr image with one level.
+        output: the folder to create, or an empty Zarr store or its address,
+            for an OME-Zarr image with one level.
         matrix: (D + 1, D + 1) or (D, D + 1) for D spatial axes in the order of the array, z, y, x;
             None for the identity.
         size: the output's size along the spatial axes; None for the source's, or that of ``like``.
@@ -136,7 +136,7 @@ def warp(
             reader = ChunkReader(Coefficients(reader, lines, wide))
         reader = at_level(reader, job.spatial, call)
         out.fill(0, Warped(call, way, reader, job.spatial, dtype).compute)
-        write_metadata(out.group, job.image, way.affine, name=job.path.stem)
+        write_metadata(out.group, job.image, way.affine, name=job.name)
     return job.traffic
 
 
