@@ -223,10 +223,7 @@ def test_missing_pixels_weights_and_masks_match_numpy(channel_axis: int) -> None
         sampled = sampled if isinstance(sampled, tuple) else (sampled,)
         for result, expected in zip(results, sampled, strict=True):
             assert result.shape == expected.shape and result.dtype == expected.dtype
-            if True:
-                np.testing.assert_array_equal(result.compute(), expected)
-            else:  # where channels are neighbours, points at edges depend on those beside them
-                np.testing.assert_allclose(result.compute(), expected, rtol=1e-6, atol=1e-4)
+            np.testing.assert_array_equal(result.compute(), expected)
 
 
 # Splines ------------------------------------------------------------------------------------------
