@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from gridsample._version import __version__
 from gridsample.definitions.plan import check_threads
 from gridsample.io.image import require
-from gridsample.io.omezarr import MARKERS, Multiscale, create_array, read_multiscale
+from gridsample.io.omezarr import MARKERS, Multiscale, check_shards, create_array, read_multiscale
 from gridsample.io.stores import (
     Region,
     Traffic,
@@ -63,7 +63,8 @@ def stored_as(array: Any, spatial: Sequence[int], layout: Layout) -> Layout:
     chosen = zarr_format or array.metadata.zarr_format
     if chosen not in (2, 3):
         raise ValueError(f"zarr_format must be 2 or 3, got {zarr_format!r}")
-    if chosen == 2 and layout.shards is None:
+    check_shards(layout.shards, chosen)
+    if chosen == 2:
         shards = None
     return Layout(full, shards, chosen)
 

@@ -28,7 +28,14 @@ from gridsample.chunked.splines import coefficient_type, lines_of
 from gridsample.chunked.windows import Window
 from gridsample.definitions.plan import Mode
 from gridsample.io.image import FileError
-from gridsample.io.omezarr import Affine, Multiscale, moved, read_multiscale, write_metadata
+from gridsample.io.omezarr import (
+    Affine,
+    Multiscale,
+    check_voxels,
+    moved,
+    read_multiscale,
+    write_metadata,
+)
 from gridsample.io.stores import ChunkReader, Region, Traffic
 from gridsample.ops.affine import affine_sample
 from gridsample.ops.sampling import grid_sample
@@ -121,6 +128,7 @@ def warp(
     """
     job = Job.of(source, output, axes, layout, threads, overwrite, progress)
     way = way_of(job.image, matrix, size, like, transform, voxels)
+    check_voxels(way.affine, job.layout.zarr_format)
     options |= {"mode": mode, "padding_mode": padding_mode, "threads": 1}
     call = call_of(job, way, options)
     recipe = {
