@@ -12,7 +12,7 @@ from gridsample.chunked.halving import copy_type, halved_part, pixels_of, stored
 from gridsample.chunked.regions import Array, Intervals, Sampling, level_of, overlapping
 from gridsample.chunked.splines import Line, Part, filter_part, part_along
 from gridsample.dask.graphs import Chunks, array_of_tasks, blocks_of, starts_of
-from gridsample.definitions.plan import Shape
+from gridsample.definitions.shapes import Shape
 
 
 class Operation(Protocol):

@@ -9,7 +9,7 @@ from gridsample.chunked.regions import Sampling
 from gridsample.chunked.splines import Line, coefficient_type, fill_of, lines_of
 from gridsample.dask.graphs import as_dask
 from gridsample.dask.lines import filtered
-from gridsample.definitions.plan import check_flag
+from gridsample.definitions.checks import check_flag
 from gridsample.definitions.splines import extension
 from gridsample.ops.filtering import check_axes, check_names, check_order
 

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gridsample._version import __version__
-from gridsample.definitions.plan import check_threads
+from gridsample.definitions.checks import check_threads
 from gridsample.io.image import require
 from gridsample.io.omezarr import MARKERS, Multiscale, check_shards, create_array, read_multiscale
 from gridsample.io.stores import (

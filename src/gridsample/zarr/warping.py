@@ -26,7 +26,7 @@ from gridsample.chunked.regions import (
 )
 from gridsample.chunked.splines import coefficient_type, lines_of
 from gridsample.chunked.windows import Window
-from gridsample.definitions.plan import Mode
+from gridsample.definitions.methods import Mode
 from gridsample.io.image import FileError
 from gridsample.io.omezarr import (
     Affine,
@@ -71,7 +71,7 @@ def warp(
     progress: Progress = lambda share: None,
     **options: Any,
 ) -> Traffic:
-    """Sample an image of a Zarr store at new places, and write the result to another store.
+    """Sample an image of a Zarr store at new positions, and write the result to another store.
 
     The results are those of `gridsample.affine_sample` or `gridsample.grid_sample` for the whole
     image in memory, bit for bit; splines differ by rounding.  Each chunk of the output is
@@ -112,7 +112,7 @@ def warp(
         What was read and written.
 
     Raises:
-        FileError: a source is no Zarr store, or the output cannot be written.
+        FileError: a source is not a Zarr store, or the output cannot be written.
         MissingExtraError: `zarr` is not installed.
         TypeError: an argument is not accepted.
         ValueError: an argument is not accepted.
