@@ -122,9 +122,10 @@ def check_positive(value: Any, name: str) -> float:
     """Return a number, or raise an error if it is not above 0 and finite."""
     if isinstance(value, bool) or not isinstance(value, Real):
         raise TypeError(f"{name} must be a number, got {value!r}")
-    if not 0 < value < math.inf:
+    number = float(value)
+    if not 0 < number < math.inf:
         raise ValueError(f"{name} must be above 0 and finite, got {value}")
-    return float(value)
+    return number
 
 
 # Positions ----------------------------------------------------------------------------------------

@@ -32,7 +32,7 @@ def check_output(path: Path, *, overwrite: bool) -> None:
         raise FileError(f"{path} exists; --force replaces it (in Python, overwrite=True)")
 
 
-def check_image(image: Image, path: Path) -> None:
+def check_image(image: Any, path: Path) -> None:
     """Raise an error if an image cannot be written in any format."""
     if not isinstance(image, Image) or not isinstance(image.array, np.ndarray):
         kind = type(image.array if isinstance(image, Image) else image).__name__
