@@ -12,7 +12,7 @@ import gridsample
 import gridsample.explanation.plot
 from gridsample import cameras, cli, io
 from gridsample.cameras.framing import undistorted as rays_of_pixels
-from gridsample.definitions.plan import BOUNDARIES
+from gridsample.definitions.boundaries import BOUNDARIES
 from gridsample.registration import draw_report
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from site_formulas import formulas
 
 from gridsample import methods
-from gridsample.definitions.plan import BOUNDARIES, MISSING
+from gridsample.definitions.boundaries import BOUNDARIES, MISSING
 
 PARTS = Path(__file__).parent / "explorer"
 

@@ -9,7 +9,7 @@ import numpy as np
 
 import gridsample
 from gridsample.definitions import tables
-from gridsample.definitions.plan import find_method
+from gridsample.definitions.methods import find_method
 from gridsample.definitions.tables import Axis, axis_map
 
 Array = np.ndarray[Any, Any]

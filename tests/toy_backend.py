@@ -10,7 +10,8 @@ from gridsample.backends.base import Backend
 from gridsample.backends.maps import grid_along
 from gridsample.definitions import tables
 from gridsample.definitions.checks import as_array
-from gridsample.definitions.plan import coordinates, find_method
+from gridsample.definitions.coords import coordinates
+from gridsample.definitions.methods import find_method
 from gridsample.kernels import reference
 from gridsample.kernels.reference import splines
 

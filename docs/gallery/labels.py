@@ -22,5 +22,5 @@ small = {
     "label": gridsample.interpolate(labels, scale_factor=0.25, mode="label", antialias=True),
 }
 assert set(np.unique(small["label"])) <= set(np.unique(labels))
-shown = np.hstack([np.kron(one[0, 0], np.ones((4, 4))) for one in small.values()])
+shown = np.hstack([np.kron(image[0, 0], np.ones((4, 4))) for image in small.values()])
 plt.imsave("labels.png", shown, cmap="tab20b")

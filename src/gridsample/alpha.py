@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from gridsample.definitions.dtypes import WIDE_TYPES
 from gridsample.definitions.integers import saturated
-from gridsample.definitions.plan import WIDE_TYPES
 
 
 class Alpha(NamedTuple):

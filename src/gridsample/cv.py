@@ -24,10 +24,10 @@ from gridsample.backends.resizing import apply_matrices
 from gridsample.chunked.strips import joined
 from gridsample.cv_axes import axis_map
 from gridsample.definitions.checks import as_array, as_reals, check_constant, check_dense
+from gridsample.definitions.dtypes import NARROW_TYPES, type_name
 from gridsample.definitions.integers import saturated
-from gridsample.definitions.plan import NARROW_TYPES
 from gridsample.definitions.tables import AxisMap
-from gridsample.ops.affine import affine_sample, projective_sample
+from gridsample.ops.affine import affine_sample, sample_under_maps
 from gridsample.ops.sampling import grid_sample
 
 Array = np.ndarray[Any, Any]
@@ -191,7 +191,9 @@ def warp(
         write_over(with_channels(result), image, sampler, options["mode"])
         return result
     if dst is None:
-        return sampler(image, None, **options).reshape(shape).astype(image.dtype, copy=False)
+        result = sampler(image, None, **options)
+        result = result if result.ndim == len(shape) else result[..., 0]
+        return result if result.dtype == image.dtype else result.astype(image.dtype)
     result = destination(dst, shape, image.dtype, False)
     place = with_channels(result)
     direct = result.dtype.isnative and not np.may_share_memory(result, image)
@@ -255,16 +257,19 @@ def under_map(matrix: Array, size: tuple[int, int]) -> Sampler:
     """Samples where a (2, 3) or projective (3, 3) matrix sends the output's pixels (x, y, 1)."""
 
     def sampler(image: Array, out: Array | None, **options: Any) -> Array:
-        if len(matrix) == 3 and options.pop("antialias", False):
+        antialias = options.pop("antialias", False)
+        if len(matrix) == 3 and antialias:
             return at_points(projected(matrix, size))(image, out, antialias=True, **options)
-        small = max(*size, *image.shape[:2]) <= SMALL and image.dtype.name in NARROW_TYPES
+        small = max(*size, *image.shape[:2]) <= SMALL and type_name(image.dtype) in NARROW_TYPES
         maps = matrix[np.newaxis].astype(np.float32 if small else np.float64)
-        shape, options = (1, image.shape[2], *size), options | {"channel_axis": -1}
-        if len(matrix) == 3:
-            values = projective_sample(image[np.newaxis], maps, shape, **options)
+        arrays = image[np.newaxis], maps, (1, image.shape[2], *size)
+        options["channel_axis"] = -1
+        if antialias:
+            values = affine_sample(*arrays, coords="pixel", antialias=True, **options)
         else:
-            values = affine_sample(image[np.newaxis], maps, shape, coords="pixel", **options)
-        return np.asarray(values[0])
+            values = sample_under_maps(*arrays, **options)
+        samples: Array = values[0]
+        return samples
 
     return sampler
 
@@ -343,8 +348,8 @@ def split_maps(map1: Any, map2: Any, nearest: bool) -> tuple[Array, Array]:
     pair = first.ndim == 3 and first.shape[2] == 2
     if pair and first.dtype == np.int16:
         if second is None or nearest:
-            whole = first.astype(np.float32, order="C")
-            return whole[..., 0], whole[..., 1]
+            pixels = first.astype(np.float32, order="C")
+            return pixels[..., 0], pixels[..., 1]
         size = first.shape[:2]
         if second.shape != size or second.dtype not in (np.uint16, np.int16):
             raise ValueError(
@@ -370,28 +375,26 @@ def inverse(matrix: Any, rows: int, flags: int) -> Array:
 
     In place of an inverse that does not exist, it is a matrix of zeros, as in OpenCV.
     """
-    rows_given = as_reals(matrix, "M")
-    if rows_given.shape != (rows, 3):
-        raise ValueError(f"M must be a {rows} x 3 matrix, got shape {rows_given.shape}")
-    full = np.eye(3)
-    full[:rows] = rows_given
+    stated = as_reals(matrix, "M")
+    if stated.shape != (rows, 3):
+        raise ValueError(f"M must be a {rows} x 3 matrix, got shape {stated.shape}")
+    full = [*stated.tolist(), [0.0, 0.0, 1.0]][:3]
     if flags & WARP_INVERSE_MAP:
-        return full
+        return np.array(full)
     # OpenCV's formulas, because rounding decides which matrices are singular, and in the inverse of
     # one that is nearly so.
-    (a, b, c), (d, e, f), (g, h, i) = full.tolist()
+    (a, b, c), (d, e, f), (g, h, i) = full
     determinant = a * (e * i - f * h) - b * (d * i - f * g) + c * (d * h - e * g)
     if not determinant:
         return np.zeros((3, 3))
-    cofactors = np.array(
+    scale = 1 / determinant
+    return np.array(
         [
-            [e * i - f * h, c * h - b * i, b * f - c * e],
-            [f * g - d * i, a * i - c * g, c * d - a * f],
-            [d * h - e * g, b * g - a * h, a * e - b * d],
+            [(e * i - f * h) * scale, (c * h - b * i) * scale, (b * f - c * e) * scale],
+            [(f * g - d * i) * scale, (a * i - c * g) * scale, (c * d - a * f) * scale],
+            [(d * h - e * g) * scale, (b * g - a * h) * scale, (a * e - b * d) * scale],
         ]
     )
-    inverted: Array = cofactors * (1 / determinant)
-    return inverted
 
 
 def warpAffine(
@@ -491,7 +494,7 @@ def resize(
     or 1 / fy if dsize is not given, otherwise the ratio of the sizes.  INTER_NEAREST selects pixel
     floor(i s).  INTER_NEAREST_EXACT selects pixel floor((i + 1/2) s), always with the ratio of the
     sizes.  INTER_AREA is the mean of the source over the output pixel if no axis grows.  Otherwise
-    it is linear, with edges as sharp as the factor allows.
+    it blends two pixels along each axis, but only in outputs that cover the edge between them.
 
     Args:
         dsize: the output's (width, height); None for the size times ``fx`` and ``fy``, rounded.

@@ -5,8 +5,8 @@
 The functions accept JAX arrays, under every transform of JAX, and have derivatives of any order.
 The operations of `gridsample` itself accept JAX arrays, too.
 
-JAX and SciPy use two names for different modes.  Here they mean what they mean in JAX, and SciPy's
-modes of these names have names of their own:
+"constant" and "wrap" are different modes in JAX and in SciPy.  Here they are JAX's, and those of
+SciPy have other names:
 
     mode here         mode in SciPy     outside an image a b c d
     "constant"        "grid-constant"   pixels of the value cval
@@ -32,15 +32,15 @@ import jax.numpy as jnp
 import numpy as np
 
 from gridsample.backends import backend_of
+from gridsample.definitions.links import unknown_name
 from gridsample.definitions.methods import lanczos
-from gridsample.definitions.plan import unknown
 from gridsample.ndimage import modes
 from gridsample.ndimage.arrays import store
 from gridsample.ndimage.axes import resized_positions, separable
 from gridsample.ndimage.matrices import transform_affine
 from gridsample.ndimage.modes import Mode, Spline
 from gridsample.ndimage.positions import transform_plain
-from gridsample.ops.resizing import interpolate
+from gridsample.ops.resizing import plan_resizing
 
 __all__ = ["affine_transform", "map_coordinates", "resize", "zoom"]
 
@@ -269,9 +269,7 @@ def resize(
         shape: the shape of the result.
         method: "nearest", "linear", "cubic", "cubic-pytorch", "lanczos3", "lanczos5", another of
             JAX's names for these, or a `jax.image.ResizeMethod`.
-        antialias: whether the weights are stretched along axes that shrink.  If they are not, and
-            an axis shrinks, "cubic" and the Lanczos methods repeat the edge pixels,
-            whereas JAX leaves out the pixels beyond the edge.
+        antialias: whether the weights are stretched along axes that shrink.
 
     Returns:
         The resized image.  Integers become floating point, unless the method is "nearest".
@@ -298,7 +296,7 @@ def resize(
     if not isinstance(name, str):
         raise TypeError(f"method must be a string or a jax.image.ResizeMethod, got {method!r}")
     if name not in RESIZERS:
-        raise unknown("method", name, list(RESIZERS))
+        raise unknown_name("method", name, list(RESIZERS))
     mode = RESIZERS[name]
     if mode != "nearest-exact" and not jnp.issubdtype(pixels.dtype, jnp.inexact):
         pixels = pixels.astype(jnp.promote_types(pixels.dtype, jnp.float32))
@@ -312,13 +310,12 @@ def resize(
     others = [k for k in range(pixels.ndim) if k not in axes]
     planes = pixels.transpose(*others, *axes)
     rest, spatial = planes.shape[: len(others)], planes.shape[len(others) :]
-    # Antialiasing leaves out pixels that are outside, and changes nothing else along other axes.
-    drops = bool(antialias)
-    drops |= mode != TORCHS and all(size[k] > pixels.shape[k] for k in axes)
-    resized = interpolate(
-        planes.reshape(1, -1, *spatial), tuple(size[k] for k in axes), mode=mode,
-        antialias=drops and mode != "nearest-exact",
-    )  # fmt: skip
+    # JAX's methods leave out the pixels that are outside, as antialiasing does.
+    omits = mode != "nearest-exact" and (bool(antialias) or mode != TORCHS)
+    resizing = plan_resizing(spatial, tuple(size[k] for k in axes), None, mode, None, None, omits)
+    resizing = resizing._replace(stretched=bool(antialias))
+    planes = planes.reshape(1, -1, *spatial)
+    resized = backend_of(input=planes).resize(planes, resizing, False)
     resized = resized.reshape(*rest, *resized.shape[2:])
     return resized.transpose([*np.argsort([*others, *axes])])
 
@@ -364,5 +361,5 @@ def spline_of(order: Any, mode: Any, cval: Any, prefilter: Any) -> Spline:
     if not isinstance(mode, str):
         raise TypeError(f"mode must be a string, got {mode!r}")
     if mode not in MODES:
-        raise unknown("mode", mode, list(MODES))
+        raise unknown_name("mode", mode, list(MODES))
     return Spline(operator.index(order), MODES[mode], modes.check_number(cval), bool(prefilter))

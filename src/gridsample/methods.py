@@ -61,7 +61,7 @@ def names(resizing: bool = False) -> tuple[str, ...]:
 
 
 def get(name: str) -> Method:
-    """Return the method of a name or an alias.
+    """Return the method that has a name or an alias.
 
     Args:
         name: a name or an alias, such as "bicubic".

@@ -16,18 +16,12 @@ except ModuleNotFoundError as error:
         'gridsample.nn needs torch: pip install "gridsample[torch]"', name="torch"
     ) from error
 
-from gridsample.definitions.checks import check_dense
+from gridsample.definitions.boundaries import check_boundary
+from gridsample.definitions.checks import check_dense, check_flag
+from gridsample.definitions.coords import find_coords, find_end
 from gridsample.definitions.footprints import MOST, as_footprint
+from gridsample.definitions.methods import Mode, find_method, listed
 from gridsample.definitions.options import Options
-from gridsample.definitions.plan import (
-    Mode,
-    check_boundary,
-    check_flag,
-    find_coords,
-    find_end,
-    find_method,
-    listed,
-)
 from gridsample.fields import affine_grid
 from gridsample.nn_resize import CenterPool, Downsample, PatchDownsample, Pyramid, Upsample
 from gridsample.ops.missing import as_rule, without_missing
@@ -204,7 +198,7 @@ class SpatialTransformer(nn.Module):
 
     Args:
         localization: a module that maps an input (N, C, *spatial) with D spatial axes to matrices
-            (N, D, D + 1), or to (N, D * (D + 1)) numbers.  To start from the identity, initialise
+            (N, D, D + 1), or to (N, D * (D + 1)) numbers.  To start from the identity, initialize
             the weights of its last layer to 0 and its bias to the entries of the identity.
         size: the output's spatial shape; None for the input's.
         mode: the interpolation method, as in `GridSample`.

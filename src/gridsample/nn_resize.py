@@ -14,7 +14,8 @@ import torch
 from torch import Tensor, nn
 
 from gridsample.definitions.checks import check_dense
-from gridsample.definitions.plan import AXES, Mode, listed
+from gridsample.definitions.methods import Mode, listed
+from gridsample.definitions.shapes import AXES
 from gridsample.ops.resizing import Factor, interpolate, plan_resizing
 
 __all__ = ["CenterPool", "Downsample", "PatchDownsample", "Pyramid", "Upsample"]

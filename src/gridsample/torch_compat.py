@@ -30,15 +30,15 @@ except ModuleNotFoundError as error:
     ) from error
 
 from gridsample import fields
-from gridsample.backends import backend_of, overridable
-from gridsample.backends.torch import internals
+from gridsample.backends import overridable
+from gridsample.backends.torch import BACKEND, internals
 from gridsample.backends.torch.internals import torchs
 from gridsample.backends.torch.operators import is_plain
 from gridsample.backends.torch.resizing import has_fastest_channels
 from gridsample.definitions.footprints import MOST, as_footprint
+from gridsample.definitions.methods import Mode
 from gridsample.definitions.options import Options
-from gridsample.definitions.plan import Mode
-from gridsample.definitions.sizes import check_output
+from gridsample.definitions.shapes import check_output
 from gridsample.ops import resizing as resize
 from gridsample.ops import sampling as api
 from gridsample.ops.misuse import check_use
@@ -280,26 +280,31 @@ def sample(
     image, points = as_autocast(input, grid)
     if patch_options.strict and not torch_samples(image, points, mode, padding_mode):
         return theirs(corners)
+    averaged = patch_options.most > 0 and points.dim() == image.dim()
+    result: Tensor | None = None
     try:
-        averaged = patch_options.most > 0 and points.dim() == image.dim()
         if not patch_options.strict:
-            used = Options(mode, padding_mode, corners)
-            check_use(backend_of(input=image, grid=points), image, points, used)
-        result: Tensor = api.grid_sample(
-            image,
-            points,
-            mode,
-            padding_mode,
-            corners,
-            antialias=averaged,
-            max_samples=patch_options.most or MOST,
-        )
+            options = Options(mode, padding_mode, corners)
+            check_use(BACKEND, image, points, options)
+            if not averaged:
+                result = BACKEND.fast_path(image, points, options)
+        if result is None:
+            result = api.grid_sample(
+                image,
+                points,
+                mode,
+                padding_mode,
+                corners,
+                antialias=averaged,
+                max_samples=patch_options.most or MOST,
+            )
     except REFUSALS as error:
         return refused(error, theirs, corners)
     if not patch_options.strict:
         return result
-    options = mode, padding_mode, corners
-    return with_torchs_invalid_points(result.contiguous(), image, points, *options)
+    return with_torchs_invalid_points(
+        result.contiguous(), image, points, mode, padding_mode, corners
+    )
 
 
 def make_grid(patch_options: PatchOptions, theta: Any, size: Any, align_corners: Any) -> Tensor:
@@ -394,6 +399,8 @@ def as_autocast(image: Tensor, grid: Tensor) -> tuple[Tensor, Tensor]:
 
     On a CPU, narrower dtypes become float32. On a GPU, both become the wider of the two dtypes.
     """
+    if not internals.autocast_is_enabled():  # quickly
+        return image, grid
     device_type = image.device.type
     if device_type not in ("cpu", "cuda") or not torch.is_autocast_enabled(device_type):
         return image, grid

@@ -23,8 +23,8 @@ from gridsample.alpha import Alpha, divide, multiply
 from gridsample.backends import backend_of
 from gridsample.definitions.footprints import MOST, as_footprint
 from gridsample.definitions.labels import has_labels
+from gridsample.definitions.methods import Mode, find_method, per_axis
 from gridsample.definitions.options import Options
-from gridsample.definitions.plan import Mode, find_method, per_axis
 from gridsample.ops.arrays import filtered, planes
 from gridsample.ops.missing import has_missing
 from gridsample.ops.sampling import grid_sample

@@ -19,8 +19,9 @@ import numpy as np
 
 from gridsample.backends import Backend, backend_of, overridable
 from gridsample.backends.maps import grid_along
+from gridsample.definitions.dtypes import GRID_TYPES
 from gridsample.definitions.footprints import ATTACH, MOST
-from gridsample.definitions.plan import GRID_TYPES, Mode
+from gridsample.definitions.methods import Mode
 from gridsample.fields.arrays import check_name, check_size, components
 from gridsample.fields.conversions import homogeneous, inverse
 from gridsample.ops.affine import affine_sample, affine_sample_vjp
@@ -43,6 +44,14 @@ class Displacement(NamedTuple):
         vectors: (*spatial, D), or (N, *spatial, D): millimetres along the axes of the world, in the
             order of the affine's rows.
         affine: (D + 1, D + 1), or (N, D + 1, D + 1): from voxels of the field to the world.
+
+    Example:
+        >>> import numpy as np, gridsample
+        >>> from gridsample.world import Displacement
+        >>> here = np.eye(2)  # a voxel every mm, from 0 mm
+        >>> shift = Displacement(np.full((4, 1), 1.0), here)  # 1 mm further
+        >>> gridsample.resample(np.array([0.0, 10.0, 20.0]), here, ((2,), here), shift)
+        array([10., 20.])
     """
 
     vectors: Any
@@ -123,9 +132,9 @@ def resample(
 
     Example:
         >>> import numpy as np, gridsample
-        >>> image = np.array([0.0, 10.0, 20.0])  # a voxel each 2 mm, from 0 mm on
+        >>> image = np.array([0.0, 10.0, 20.0])  # a voxel every 2 mm, from 0 mm
         >>> affine = [[2.0, 0.0], [0.0, 1.0]]
-        >>> each_mm = (4,), [[1.0, 1.0], [0.0, 1.0]]  # from 1 mm on
+        >>> each_mm = (4,), [[1.0, 1.0], [0.0, 1.0]]  # a voxel every mm, from 1 mm
         >>> gridsample.resample(image, affine, each_mm)
         array([ 5., 10., 15., 20.])
         >>> gridsample.resample(image, affine, each_mm, transform=[[1.0, -1.0], [0.0, 1.0]])
@@ -223,18 +232,19 @@ def world_grid(
 
     Returns:
         (N, *shape, D): positions in voxels of the image for ``grid_sample(image, grid,
-        coords="pixel")``, and therefore in x, y, z order, whatever ``axes``: x is along the last
-        axis of the image.  N is 1 without batches.  Float32 if all arrays are float32 or less,
-        float64 otherwise, and for lists.
+        coords="pixel")``, and therefore in x, y, z order, whatever ``axes`` is: x is along the
+        last axis of the image.  N is 1 without batches.  The dtype is float32 if all arrays are
+        float32 or narrower, and float64 otherwise and for lists.
 
     Raises:
         TypeError: an argument does not hold real numbers, or the arrays are from several libraries.
         ValueError: as in `resample`.
 
     Example:
+        >>> import numpy as np
         >>> from gridsample.world import world_grid
-        >>> two, one = [[2.0, 0, 0], [0, 1, 0], [0, 0, 1]], [[1.0, 0, 0], [0, 1, 0], [0, 0, 1]]
-        >>> world_grid(two, ((4, 1), one))[0, :, 0].tolist()  # (x, y): i is along y
+        >>> coarse, fine = [[2.0, 0, 0], [0, 1, 0], [0, 0, 1]], np.eye(3)
+        >>> world_grid(coarse, ((4, 1), fine))[0, :, 0].tolist()  # (x, y): i is along y
         [[0.0, 0.0], [0.0, 0.5], [0.0, 1.0], [0.0, 1.5]]
     """
     named, order = arguments(affine, like, transform), check_name(axes, AXES, "axes")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gridsample.definitions.plan import Mode, listed
+from gridsample.definitions.methods import Mode, listed
 from gridsample.fields.displacements import invert
 from gridsample.ops.sampling import grid_sample
 
@@ -49,12 +49,12 @@ def resample(
 
     * A coordinate with one dimension, such as ``lat(lat)``, must increase or decrease throughout.
     * Coordinates with several dimensions, such as ``lat(y, x)`` and ``lon(y, x)`` of a curvilinear
-      grid, are inverted by `gridsample.fields.invert`.  There must be as many as dimensions, and
-      the grid must not fold.
+      grid, are inverted by `gridsample.fields.invert`.  There must be as many of them as
+      dimensions, and the grid must not fold.
     * Those of ``like`` may have any dimensions: along tracks, or curvilinear.
 
     Args:
-        image: of real or complex numbers, bool or labels, with NumPy or Dask arrays inside.  Up to
+        image: real or complex numbers, bool or labels, in a NumPy or Dask array.  Up to
             three dimensions are resampled, the others are kept.
         like: a DataArray or a Dataset, or a dictionary of coordinates, whose values are arrays with
             one dimension or DataArrays.
@@ -63,7 +63,7 @@ def resample(
         padding_mode: the boundary, as in `grid_sample`, such as "border" or "wrap".
         fill_value: the value outside; None for NaN, or 0 for integers.
         extrapolate: whether there are values beyond the outermost coordinates, as in `grid_sample`:
-            "centers" for none, as in xarray, "edges" for half a pixel more, True for all.
+            "centers": none, as in xarray; "edges": up to half a pixel beyond; True: everywhere.
         antialias, missing, threads: as in `grid_sample`.
 
     Returns:
@@ -184,8 +184,8 @@ def positions_of(
         if len(dims) == 1:
             source, target = as_numbers(coordinates[0], targets[names[0]])
             check_monotonic(source.values, names[0])
-            found = target.copy(data=index_of(source.values, target.values))
-            positions[dims[0]] = found.reset_coords(drop=True)
+            position = target.copy(data=index_of(source.values, target.values))
+            positions[dims[0]] = position.reset_coords(drop=True)
         else:
             positions |= curvilinear(coordinates, [targets[name] for name in names], dims)
     if len(positions) > 3:
@@ -224,13 +224,13 @@ def index_of(values: Positions, targets: Positions) -> Positions:
     array([-1. ,  1.5,  2. ,  3. ])
     """
     if len(values) == 1:  # only the coordinate itself has a position
-        found: Positions = np.where(targets == values[0], 0.0, np.inf)
-        return np.where(np.isnan(targets), np.nan, found)
+        index: Positions = np.where(targets == values[0], 0.0, np.inf)
+        return np.where(np.isnan(targets), np.nan, index)
     sign = 1.0 if values[-1] > values[0] else -1.0
     rising, wanted = sign * values, sign * targets
     left = np.clip(np.searchsorted(rising, wanted, "right") - 1, 0, len(values) - 2)
-    found = left + (wanted - rising[left]) / (rising[left + 1] - rising[left])
-    return found
+    index = left + (wanted - rising[left]) / (rising[left + 1] - rising[left])
+    return index
 
 
 def curvilinear(
@@ -267,17 +267,17 @@ def curvilinear(
     backward = invert(field, iterations=50).field
     goal = near(np.stack([each.values for each in wanted], -1))[..., ::-1]
     flat = goal.reshape(1, -1, len(dims))
-    shifted, found, residual = flat.copy(), flat, flat
+    shifted, inverse, residual = flat.copy(), flat, flat
     for _ in range(STEPS):
-        found = shifted + at(backward, shifted)
-        residual = flat - found - at(field, found)
+        inverse = shifted + at(backward, shifted)
+        residual = flat - inverse - at(field, inverse)
         if not (np.abs(residual) > PRECISION).any():
             break
         shifted = shifted + residual
-    found = np.where((np.abs(residual) <= FAILED).all(-1, keepdims=True), found, np.nan)
+    inverse = np.where((np.abs(residual) <= FAILED).all(-1, keepdims=True), inverse, np.nan)
     # The coordinates of a pixel at the edge are not outside.
-    found = np.where(np.abs(found - np.rint(found)) < SAME, np.rint(found), found)
-    positions = found.reshape(goal.shape)[..., ::-1]
+    inverse = np.where(np.abs(inverse - np.rint(inverse)) < SAME, np.rint(inverse), inverse)
+    positions = inverse.reshape(goal.shape)[..., ::-1]
     return {
         dim: wanted[0].copy(data=positions[..., k]).reset_coords(drop=True)
         for k, dim in enumerate(dims)

@@ -21,8 +21,8 @@ from torch.utils import backend_registration
 import gridsample
 from gridsample import torch_compat
 from gridsample.backends.torch import other_devices, resizing
+from gridsample.definitions.methods import find_method
 from gridsample.definitions.options import Resizing
-from gridsample.definitions.plan import find_method
 
 ATEN = torch.library.Library("aten", "IMPL")
 CALLS: list[str] = []  # operators that were called with tensors that are far

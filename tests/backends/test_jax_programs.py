@@ -22,6 +22,7 @@ from jax import export  # noqa: E402
 from jax.test_util import check_grads  # noqa: E402
 
 from gridsample.backends.jax import handler  # noqa: E402
+from gridsample.kernels.sampling import channels_last  # noqa: E402
 
 pytestmark = pytest.mark.usefixtures("quick_jax")
 
@@ -66,6 +67,36 @@ def test_many_tasks_run_on_threads_of_xla() -> None:
     references = gridsample.grid_sample_vjp(values, image, grid, "cubic")
     for gradient, reference in zip(gradients, references, strict=True):
         np.testing.assert_allclose(gradient, reference, rtol=0, atol=1e-12 * abs(reference).max())
+
+
+@pytest.mark.parametrize(("dtype", "points"), [("float32", (4, 2)), ("float64", (11, 13))])
+@pytest.mark.parametrize("shared", [False, True])
+def test_channels_are_made_neighbours_as_for_numpy(
+    shared: bool, dtype: str, points: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    two_items = 2 * 9 * 5 * 6 * np.dtype(dtype).itemsize
+    monkeypatch.setattr(channels_last, "AT_ONCE", two_items)
+    rng = cases.generator("jax channels", shared, points)
+    image, values = (
+        cases.pixels(rng, (5, 9, 5, 6), dtype),
+        cases.pixels(rng, (5, 9, *points), dtype),
+    )
+    grid = rng.uniform(-1.2, 1.2, (1 if shared else 5, *points, 2)).astype(dtype)
+    upstream, *arrays = (jnp.asarray(array) for array in (values, image, grid))
+    np.testing.assert_array_equal(
+        cubic(*arrays), gridsample.grid_sample(image, grid, "cubic", "mirror")
+    )
+    for needed in [(True, True), (True, False), (False, True)]:
+        options = {"need_input": needed[0], "need_grid": needed[1]}
+        result = gridsample.grid_sample_vjp(upstream, *arrays, "cubic", "mirror", **options)
+        expected = gridsample.grid_sample_vjp(values, image, grid, "cubic", "mirror", **options)
+        for ours, numpys in zip(result, expected, strict=True):
+            if numpys is None:
+                assert ours is None
+                continue
+            np.testing.assert_allclose(
+                ours, numpys, rtol=0, atol=8 * np.finfo(dtype).eps * abs(numpys).max()
+            )
 
 
 def test_importing_the_backend_loads_little() -> None:

@@ -13,8 +13,9 @@ from torch import Tensor
 
 import gridsample
 from gridsample.backends.torch import BACKEND, affine, schemas
+from gridsample.definitions.boundaries import BOUNDARIES
+from gridsample.definitions.coords import COORDS
 from gridsample.definitions.methods import sampling_names
-from gridsample.definitions.plan import BOUNDARIES, COORDS
 
 pytestmark = [
     pytest.mark.gpu,

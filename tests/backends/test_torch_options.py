@@ -18,7 +18,8 @@ from torch.func import hessian, jvp, vmap
 
 import gridsample
 from gridsample import methods
-from gridsample.definitions.plan import BOUNDARIES, COORDS
+from gridsample.definitions.boundaries import BOUNDARIES
+from gridsample.definitions.coords import COORDS
 
 CHECKS = {"fast_mode": True, "atol": 1e-5, "rtol": 1e-4}
 FILL = [1.5, -2.0]

@@ -11,7 +11,7 @@ from commands import AFFINE, brain, noise, run, warped
 import gridsample
 from gridsample import cli, io, warp
 from gridsample.cli import terminal
-from gridsample.definitions.plan import BOUNDARIES
+from gridsample.definitions.boundaries import BOUNDARIES
 from gridsample.io import Image
 
 

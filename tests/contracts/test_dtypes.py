@@ -15,7 +15,7 @@ from oracles import assert_close, assert_stored
 from strategies import calls, examples
 
 import gridsample
-from gridsample.definitions.plan import BFLOAT16
+from gridsample.definitions.dtypes import BFLOAT16
 
 NUMBERS = (*cases.REALS, *cases.COMPLEXES)
 IMAGE_TYPE = pytest.mark.parametrize("image_type", cases.DTYPES)

@@ -21,7 +21,7 @@ from gridsample import ndimage
 from gridsample.chunked.blocks import sample_maps
 from gridsample.chunked.regions import Region, sampling_of
 from gridsample.chunked.windows import Window
-from gridsample.definitions.plan import BOUNDARIES
+from gridsample.definitions.boundaries import BOUNDARIES
 from gridsample.world import Displacement
 
 Array = np.ndarray[Any, Any]

@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 
 from gridsample.definitions import axis
+from gridsample.definitions.boundaries import BOUNDARIES
 from gridsample.definitions.methods import METHODS, sampling_names
-from gridsample.definitions.plan import BOUNDARIES
 from gridsample.kernels import reference
 
 ALIGN = pytest.mark.parametrize("aligned", [False, True], ids=["edges", "centres"])

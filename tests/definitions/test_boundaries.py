@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import gridsample
-from gridsample.definitions.plan import BOUNDARIES
+from gridsample.definitions.boundaries import BOUNDARIES
 from gridsample.kernels import reference
 
 Array = np.ndarray[Any, Any]

@@ -11,13 +11,10 @@ import pytest
 
 import gridsample
 from gridsample import methods
+from gridsample.definitions.boundaries import BOUNDARIES, FOREIGN_BOUNDARIES
+from gridsample.definitions.coords import COORDS
 from gridsample.definitions.options import plan_of
-from gridsample.definitions.plan import (
-    BOUNDARIES,
-    COORDS,
-    FOREIGN_BOUNDARIES,
-    Plan,
-)
+from gridsample.definitions.plan import Plan
 from gridsample.ops.quotients import EVEN
 
 IMAGE, GRID = np.zeros((2, 3, 5, 7), np.float32), np.zeros((1, 4, 6, 2), np.float32)

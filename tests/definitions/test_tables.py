@@ -14,8 +14,7 @@ from resized import described
 from torch.nn import functional
 
 from gridsample.definitions.bands import Band
-from gridsample.definitions.methods import METHODS, Method
-from gridsample.definitions.plan import find_method
+from gridsample.definitions.methods import METHODS, Method, find_method
 from gridsample.definitions.splines import Prefilter
 from gridsample.definitions.tables import aligns, axis_map, window
 from gridsample.definitions.weights import keys_cubic

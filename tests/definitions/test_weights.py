@@ -18,11 +18,11 @@ from gridsample.definitions.methods import (
     Method,
     bc_spline,
     bspline,
+    find_method,
     keys,
     lanczos,
     sampling_names,
 )
-from gridsample.definitions.plan import find_method
 from gridsample.definitions.weights import bspline_table, keys_cubic
 
 T = np.linspace(0, 1, 41)

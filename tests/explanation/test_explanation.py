@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import gridsample
-from gridsample.definitions import plan
+from gridsample.definitions import boundaries
+from gridsample.definitions.coords import COORDS
 from gridsample.definitions.methods import Method
 from gridsample.kernels import reference
 
@@ -157,7 +158,7 @@ PLACES = np.array([-0.2, 0.3, -1.0, 1.4, -2.75, 5.3, inf, nan])
 @pytest.mark.slow
 @pytest.mark.parametrize("mode", EVERY_METHOD, ids=lambda mode: getattr(mode, "name", mode))
 def test_every_method_boundary_and_unit_matches_grid_sample(mode):
-    cases = list(itertools.product(plan.BOUNDARIES, plan.COORDS, (1, 5)))
+    cases = list(itertools.product(boundaries.BOUNDARIES, COORDS, (1, 5)))
     for case, (boundary, coords, size) in enumerate(cases):
         image = noise((size,))
         places = PLACES[case % 2 :: 2] * (1 if coords == "normalized" else size / 2)
@@ -195,21 +196,21 @@ def test_every_method_boundary_and_unit_matches_grid_sample(mode):
 def test_several_axes_match_grid_sample(case):
     rng = np.random.default_rng(case)
     size = (4, 6) if case % 2 else (3, 5, 2)
-    names = [name for name in plan.BOUNDARIES if name != "zeros"]
+    names = [name for name in boundaries.BOUNDARIES if name != "zeros"]
     modes = tuple(EVERY_METHOD[i] for i in rng.integers(len(EVERY_METHOD), size=len(size)))
-    boundaries = tuple(names[i] for i in rng.integers(len(names), size=len(size)))
-    fill = 2.5 if "constant" in boundaries else 0
+    padding_mode = tuple(names[i] for i in rng.integers(len(names), size=len(size)))
+    fill = 2.5 if "constant" in padding_mode else 0
     image, at, index = noise(size), rng.uniform(-2, 6, len(size)), rng.integers(3, size=len(size))
-    coords = plan.COORDS[case % 3]
+    coords = COORDS[case % 3]
     grid = np.zeros((1, *(index[::-1] + 1), len(size)))
     grid[(0, *index[::-1])] = at
     options = {"coords": coords, "fill_value": fill, "align_corners": case % 4 < 2}
-    call = image[np.newaxis, np.newaxis], grid, modes, boundaries
+    call = image[np.newaxis, np.newaxis], grid, modes, padding_mode
     value = gridsample.grid_sample(*call, **options)[(0, 0, *index[::-1])]
     upstream = np.ones((1, 1, *(index[::-1] + 1)))
     _, slopes = gridsample.grid_sample_vjp(upstream, *call, **options, need_input=False)
     place = {"index": index} if coords == "displacement" else {}
-    explanation = gridsample.explain(size, at, modes, boundaries, image=image, **options, **place)
+    explanation = gridsample.explain(size, at, modes, padding_mode, image=image, **options, **place)
     assert explanation.value == pytest.approx(value, abs=1e-11)
     assert explanation.gradient == pytest.approx(slopes[(0, *index[::-1])], abs=1e-10)
 

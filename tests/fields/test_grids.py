@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import gridsample
-from gridsample.definitions.plan import coordinates
+from gridsample.definitions.coords import coordinates
 
 SIZES = [(2, 3, 5), (1, 1, 1), (2, 1, 4, 7), (1, 3, 1, 63), (2, 1, 3, 4, 5), (1, 1, 1, 7, 2)]
 

@@ -17,7 +17,7 @@ pytest.importorskip("triton")
 from interpreted import DOUBLE, SINGLE, check, inputs, rolled, spaced
 
 from gridsample.backends.torch import BACKEND, affine, cuda, schemas
-from gridsample.definitions.plan import COORDS
+from gridsample.definitions.coords import COORDS
 from gridsample.kernels import gpu, reference
 from gridsample.kernels.reference import BOUNDARIES, MODES
 from gridsample.kernels.reference.labels import vote

@@ -17,7 +17,7 @@ pytest.importorskip("triton")
 from interpreted import DOUBLE, SINGLE, inputs, operator_options
 
 from gridsample.backends.torch import cuda, derivatives, operators, schemas
-from gridsample.definitions.plan import BFLOAT16
+from gridsample.definitions.dtypes import BFLOAT16
 from gridsample.kernels import reference
 
 # Of the interpreter: NumPy's, where a GPU's arithmetic is silent.

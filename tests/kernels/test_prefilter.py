@@ -12,7 +12,7 @@ import pytest
 import scipy.ndimage
 
 import gridsample
-from gridsample.definitions.plan import BOUNDARIES
+from gridsample.definitions.boundaries import BOUNDARIES
 from gridsample.definitions.splines import at_pixels, bspline_table, poles, reach
 from gridsample.kernels import reference
 from gridsample.kernels.reference import splines

@@ -17,7 +17,7 @@ import scipy.ndimage
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gridsample.definitions.plan import BOUNDARIES
+from gridsample.definitions.boundaries import BOUNDARIES
 from gridsample.kernels.reference import splines
 from gridsample.kernels.spline import coefficients, planning
 

@@ -306,7 +306,7 @@ IMAGE = np.zeros((1, 1, 4, 5))
         ({"size": 2.5}, TypeError, "size must be an integer"),
         ({"size": (2, True)}, TypeError, "size must be an integer"),
         ({"size": (0, 3)}, ValueError, r"at least one pixel .* got \(0, 3\)$"),
-        ({"scale_factor": 0.1}, ValueError, "at least one pixel .* from scale_factor=0.1"),
+        ({"scale_factor": 0.1}, ValueError, "at least one pixel .* from scale_factor=.0.1, 0.1"),
         ({"scale_factor": -1}, ValueError, "must be positive"),
         ({"scale_factor": math.nan}, ValueError, "must be positive"),
         ({"scale_factor": "2"}, TypeError, "scale_factor must be a number"),

@@ -12,7 +12,7 @@ from oracles import assert_close
 
 import gridsample
 from gridsample import grid_sample, grid_sample_vjp
-from gridsample.definitions.plan import BOUNDARIES
+from gridsample.definitions.boundaries import BOUNDARIES
 from gridsample.kernels.reference import splines
 
 Array = np.ndarray[Any, Any]

@@ -93,6 +93,10 @@ class Browser:
         self("Emulation.setEmulatedMedia", features=[scheme])
         self.events = []
         self("Page.navigate", url=address)
+        self.wait_until_loaded()
+
+    def wait_until_loaded(self) -> None:
+        """Wait for the page that an event since the last emptying of the list has announced."""
         while not any(event.get("method") == "Page.loadEventFired" for event in self.events):
             self.events.append(self.read())
 
@@ -107,6 +111,16 @@ class Browser:
         """The accessibility tree: what a screen reader is told, in order."""
         nodes = self("Accessibility.getFullAXTree")["nodes"]
         return [flat(node) for node in ordered(nodes) if not node["ignored"]]
+
+    def click(self, element: str) -> None:
+        """Click the middle of an element, an expression of JavaScript, after scrolling to it."""
+        box = f"""(() => {{ const element = {element};
+          element.scrollIntoView({{ block: "center" }});
+          const box = element.getBoundingClientRect();
+          return [box.x + box.width / 2, box.y + box.height / 2]; }})()"""
+        place = dict(zip("xy", self.run(box), strict=True))
+        for kind in ("mouseMoved", "mousePressed", "mouseReleased"):
+            self("Input.dispatchMouseEvent", type=kind, button="left", clickCount=1, **place)
 
     def press(self, key: str, code: int) -> None:
         """Press and release a key."""

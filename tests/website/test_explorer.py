@@ -18,7 +18,7 @@ from website.browser import CHROMIUM
 from website.pages import Page
 
 import gridsample
-from gridsample.definitions.plan import BOUNDARIES
+from gridsample.definitions.boundaries import BOUNDARIES
 
 ROOT = Path(__file__).parents[2]
 needs_chromium = pytest.mark.skipif(not CHROMIUM, reason="needs Chromium")

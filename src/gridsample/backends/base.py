@@ -17,7 +17,7 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Protocol
 
 from gridsample.definitions.options import Averaging, Options, checked, fill_array, fill_numbers
-from gridsample.definitions.plan import Shape
+from gridsample.definitions.shapes import Shape
 
 # An array of the backend's library, and a dtype as the library represents it.
 Array = Any
@@ -32,7 +32,7 @@ class Backend(Protocol):
 
     Attributes:
         xp: the library's namespace, for plain array work.
-        plain: whether arrays are simply memory of the host: NumPy's functions accept them, their
+        is_host: whether arrays are simply memory of the host: NumPy's functions accept them, their
             values can be inspected, and results can be written in place.  Otherwise, an operation
             is not split into parts, returns new arrays, and keeps the precision of its input.
     """
@@ -53,7 +53,7 @@ class Backend(Protocol):
         ...
 
     def to_device(self, **arguments: Any) -> Sequence[Array]:
-        """Do the same as `asarrays`, and copy the arrays to a device with kernels if necessary."""
+        """Convert as `asarrays` does, and copy the arrays to a device with kernels if necessary."""
         return self.asarrays(**arguments)
 
     def restore(self, result: Array | None, like: Any) -> Any:
@@ -140,7 +140,7 @@ class Backend(Protocol):
     def line(self, size: Any, align_corners: bool | None, dtype: Type, like: Array) -> Array:
         """Compute the coordinates of an axis's pixel centres, on the device of ``like``.
 
-        See `gridsample.definitions.plan.coordinates`; if ``align_corners`` is None, the result is
+        See `gridsample.definitions.coords.coordinates`; if ``align_corners`` is None, the result is
         the indices.
         """
         ...
@@ -174,7 +174,7 @@ class Backend(Protocol):
     def checkpoint(self, function: Callable[..., Array], arrays: Sequence[Array]) -> Array:
         """Compute a function of arrays, and again when its derivatives are needed.
 
-        Unlike in `streamed`, the function may also depend on arrays that are not its arguments.
+        Unlike in `custom_vjp`, the function may also depend on arrays that are not its arguments.
         """
         return function(*arrays)
 
@@ -266,7 +266,7 @@ class Backend(Protocol):
     def averages(self, arrays: Sequence[Array], options: Options, bare: bool) -> bool:
         """Whether `average` supports these arrays and options.
 
-        If ``bare``, it does not where derivatives of the arrays will be needed.
+        If ``bare``, it does not support them where derivatives of the arrays will be needed.
         """
         return False
 

@@ -12,6 +12,8 @@ from gridsample.backends import resizing
 from gridsample.backends.base import Backend, Gradients, Needed
 from gridsample.backends.maps import grid_along
 from gridsample.definitions.checks import as_array, check_dense, check_extent
+from gridsample.definitions.coords import coordinates
+from gridsample.definitions.dtypes import BFLOAT16, check_image_type, type_name
 from gridsample.definitions.options import (
     Averaging,
     Options,
@@ -22,14 +24,8 @@ from gridsample.definitions.options import (
     looked_up,
     plan_of,
 )
-from gridsample.definitions.plan import (
-    BFLOAT16,
-    Plan,
-    Shape,
-    check_image_type,
-    coordinates,
-    type_name,
-)
+from gridsample.definitions.plan import Plan
+from gridsample.definitions.shapes import Shape
 from gridsample.kernels import on_cpu
 from gridsample.kernels.memory import as_float, converted
 from gridsample.kernels.spline import coefficients
@@ -92,10 +88,14 @@ def stand_in(theta: Array, out: Shape) -> Array:
     return repeated(0, theta.dtype, (len(theta), *out, theta.shape[2] - 1))
 
 
-def repeated(number: float, dtype: DType, shape: Sequence[int]) -> Array:
-    """Create a view of one number; `np.broadcast_to` takes longer than small images do."""
+@functools.lru_cache(maxsize=256)
+def repeated(number: float, dtype: DType, shape: Shape) -> Array:
+    """Return a view of one number, which is cached because making it takes as long as small calls.
+
+    `np.broadcast_to` takes longer still.
+    """
     memory = np.array(number, dtype.newbyteorder("="))
-    view: Array = np.ndarray(tuple(shape), memory.dtype, memory, 0, (0,) * len(shape))
+    view: Array = np.ndarray(shape, memory.dtype, memory, 0, (0,) * len(shape))
     view.flags.writeable = False
     return view
 
@@ -149,7 +149,7 @@ class NumPy(Backend):
 
     def full(self, shape: Sequence[int], number: float, dtype: DType, like: Array) -> Array:
         """Create a broadcast view of one number."""
-        return repeated(number, dtype, shape)
+        return repeated(number, dtype, tuple(shape))
 
     def ratio(self, values: Array, count: Array) -> Array:
         """Compute values / count where count is not 0, in place."""
@@ -347,7 +347,7 @@ class NumPy(Backend):
         check_extent("the result", shape, dtype.itemsize)
         result = empty(shape, dtype, options.channel_axis == -1)
         if result.size:
-            resizing.resize(image, result, options, transposed)
+            resizing.resize(image, result, options, transposed, options.threads)
         return result
 
 

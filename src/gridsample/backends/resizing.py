@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from gridsample.definitions.dtypes import WIDE_TYPES, check_image_type, type_name
 from gridsample.definitions.options import Resizing
-from gridsample.definitions.plan import WIDE_TYPES, check_image_type, type_name
 from gridsample.definitions.tables import AxisMap, axis_maps, votes
 from gridsample.kernels import of_labels, of_resizing
 
@@ -17,17 +17,21 @@ Array = np.ndarray[Any, Any]
 DType = np.dtype[Any]
 
 
-def resize(image: Array, result: Array, resizing: Resizing, transposed: bool = False) -> None:
+def resize(
+    image: Array, result: Array, resizing: Resizing, transposed: bool, threads: int | None
+) -> None:
     """Resize (N, C, *spatial) by one matrix for each axis, or by their transposes."""
-    apply(axis_maps(image.shape[2:], resizing, transposed), image, result, resizing)
+    apply(axis_maps(image.shape[2:], resizing, transposed), image, result, resizing, threads)
 
 
-def apply(maps: Sequence[AxisMap], image: Array, result: Array, resizing: Resizing) -> None:
-    """Apply a map to each axis of (N, C, *spatial); of the options, rounding and threads count."""
+def apply(
+    maps: Sequence[AxisMap], image: Array, result: Array, resizing: Resizing, threads: int | None
+) -> None:
+    """Apply a map to each axis of (N, C, *spatial); of the options, methods and rounding count."""
     if votes(resizing.methods):
-        of_labels().resize(maps, image, result, resizing.threads)
+        of_labels().resize(maps, image, result, threads)
     else:
-        apply_matrices(maps, image, result, resizing.threads, resizing.rounding)
+        apply_matrices(maps, image, result, threads, resizing.rounding)
 
 
 def apply_matrices(

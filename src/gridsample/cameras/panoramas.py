@@ -28,7 +28,7 @@ from gridsample.cameras.projections import (
     panorama_directions,
     pixels_of,
 )
-from gridsample.definitions.plan import Mode, find_method, per_axis
+from gridsample.definitions.methods import Mode, find_method, per_axis
 from gridsample.ops.sampling import grid_sample, grid_sample_vjp
 
 # How far beyond its edges an image is extended for the prefilter of a spline.
@@ -171,8 +171,8 @@ def convert_panorama(
         >>> directions = cameras.panorama_rays(panorama)[0]
         >>> image = directions[..., 0][None, None]  # how far to the right a pixel is
         >>> view = cameras.perspective((3, 3), fov=90)
-        >>> found = cameras.convert_panorama(image, panorama, view, cameras.look(yaw=90))
-        >>> found[0, 0, 1, 1].round(3).item()
+        >>> right = cameras.convert_panorama(image, panorama, view, cameras.look(yaw=90))
+        >>> right[0, 0, 1, 1].round(3).item()
         0.999
     """
     backend, image, conversion = prepared(input, source, target, rotation, mode, threads)

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from gridsample.backends import Backend, backend_of
 from gridsample.cameras.arrays import FAR, FLOATS, Array, as_arrays, rigid
 from gridsample.cameras.reductions import Reduction, View, find_reduction
-from gridsample.definitions.plan import Mode
+from gridsample.definitions.methods import Mode
 from gridsample.ops.sampling import grid_sample, grid_sample_vjp
 
 # How many numbers of one view are sampled at a time, in the sweep and in its gradients.

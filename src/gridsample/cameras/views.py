@@ -22,7 +22,8 @@ from gridsample.cameras.arrays import (
     rigid_inverse,
     unit,
 )
-from gridsample.definitions.plan import Mode, check_flag
+from gridsample.definitions.checks import check_flag
+from gridsample.definitions.methods import Mode
 from gridsample.ops.sampling import grid_sample, grid_sample_vjp
 
 
@@ -126,8 +127,8 @@ def sample_views(
     are sampled there.  Renderers that blend source views, such as IBRNet and GNT, start with this.
 
     With a query pose, ``directions`` compares the directions in which the query camera and a view
-    see a point.
-    With the unit vectors q and v from the point to the centres of the two cameras, it is
+    see a point.  With the unit vectors q and v from the point to the centres of the two cameras, it
+    is
 
         ((q - v) / |q - v|, q . v)
 
@@ -161,10 +162,10 @@ def sample_views(
         >>> images = np.arange(12.0).reshape(1, 1, 3, 4)
         >>> intrinsics = np.array([[[2.0, 0, 1], [0, 2, 1], [0, 0, 1]]])
         >>> points = np.array([[0.0, 0, 1], [0.25, 0, 1], [0, 0, -1], [3, 0, 1]])
-        >>> found = cameras.sample_views(points, images, None, intrinsics, np.eye(4)[None])
-        >>> found.colors[:, 0, 0]
+        >>> samples = cameras.sample_views(points, images, None, intrinsics, np.eye(4)[None])
+        >>> samples.colors[:, 0, 0]
         array([5. , 5.5, 0. , 0. ])
-        >>> found.mask[:, 0]
+        >>> samples.mask[:, 0]
         array([ True,  True, False, False])
     """
     scene = scene_of(points, images, features, intrinsics, poses, axes)

@@ -18,6 +18,6 @@ compute positions while they sample.
 
 Why bits are equal: the window has the *shape* of the image, and the strides of the region.  Sizes,
 positions, folds and footprints are hence those of the whole, and no coordinate is ever shifted.
-Maps know the index of the block's first point (`gridsample.definitions.plan.Block`).
+Maps know the index of the block's first point (`gridsample.definitions.plan.OutputBlock`).
 Splines need coefficients in the window, and the image's dtype as an argument ``dtype``.
 """

@@ -11,7 +11,7 @@ import numpy as np
 from gridsample.backends import backend_of
 from gridsample.chunked.regions import Array, Block, Sampling, least_and_greatest
 from gridsample.chunked.windows import Window
-from gridsample.definitions import plan as definitions
+from gridsample.definitions.boundaries import BOUNDARIES
 from gridsample.definitions.footprints import (
     ATTACH,
     LIMIT,
@@ -22,7 +22,8 @@ from gridsample.definitions.footprints import (
 )
 from gridsample.definitions.labels import has_labels
 from gridsample.definitions.options import Options
-from gridsample.definitions.plan import Shape
+from gridsample.definitions.plan import OutputBlock
+from gridsample.definitions.shapes import Shape
 from gridsample.ops.arrays import as_grid, back, named_arrays, planes
 from gridsample.ops.footprints import measured
 from gridsample.ops.missing import RULES, as_rule
@@ -124,7 +125,7 @@ def computed(
     if footprint is not None:
         # A halved copy would be made from all of the image's shape, of which little is in memory.
         footprint = footprint._replace(halves=False)
-    first = definitions.Block(tuple(part.start for part in block), call.out)
+    first = OutputBlock(tuple(part.start for part in block), call.out)
     options = Options(**keywords, footprint=footprint, block=first)
     image = window.array
     arrays = {"theta" if size else "grid": array}
@@ -253,7 +254,7 @@ def check_means(call: Sampling, dtype: np.dtype[Any], weighted: bool = False) ->
     drops = "missing" in ([named] if isinstance(named, str) else named)
     if not (ignores or drops or weighted or call.keywords.get("return_weight")):
         return
-    odd = [name for name in call.options.padding_mode if definitions.BOUNDARIES[name].odd]
+    odd = [name for name in call.options.padding_mode if BOUNDARIES[name].odd]
     if call.options.footprint is not None or odd:
         reason = f"padding_mode {odd[0]!r}" if odd else "antialias=True"
         raise ValueError(

@@ -14,7 +14,7 @@ import itertools
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from gridsample.definitions.plan import Shape
+from gridsample.definitions.shapes import Shape
 
 Key = Hashable
 

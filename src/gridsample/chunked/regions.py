@@ -16,17 +16,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gridsample.definitions import axis
+from gridsample.definitions.boundaries import BOUNDARIES, MISSING, Boundary
+from gridsample.definitions.dtypes import WIDE_TYPES
 from gridsample.definitions.footprints import ATTACH, MOST, as_footprint
+from gridsample.definitions.methods import Mode, find_method
 from gridsample.definitions.options import Options, checked
-from gridsample.definitions.plan import (
-    BOUNDARIES,
-    MISSING,
-    WIDE_TYPES,
-    Boundary,
-    Mode,
-    Shape,
-    find_method,
-)
+from gridsample.definitions.shapes import Shape
 
 Array = np.ndarray[Any, Any]
 Block = tuple[slice, ...]
@@ -325,8 +320,8 @@ def folded(first: int, last: int, size: int, boundary: Boundary, edge: int) -> I
     if last - first + 1 >= period:
         return ((0, size),)
     pieces = []
-    for turn in range(first // period, last // period + 1):
-        low, high = first - turn * period, last - turn * period
+    for copy in range(first // period, last // period + 1):
+        low, high = first - copy * period, last - copy * period
         pieces.append((max(low, 0), min(high, size - 1)))
         if mirrored:  # the copy whose pixels are in the opposite order ends before the next period
             back = period - edge

@@ -23,8 +23,9 @@ import numpy as np
 
 from gridsample.chunked.regions import Intervals, Region, Sampling, merged
 from gridsample.definitions.axis import WRAP
+from gridsample.definitions.boundaries import BOUNDARIES
+from gridsample.definitions.dtypes import WIDE_TYPES
 from gridsample.definitions.options import fill_numbers
-from gridsample.definitions.plan import BOUNDARIES, WIDE_TYPES
 from gridsample.definitions.splines import decay, extension
 from gridsample.ops.filtering import spline_filter
 

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 from gridsample.chunked.regions import Block, Region
-from gridsample.definitions.plan import Shape
+from gridsample.definitions.shapes import Shape
 
 Array = np.ndarray[Any, Any]
 

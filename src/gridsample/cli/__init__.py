@@ -18,12 +18,12 @@ from typing import Any, NoReturn
 from gridsample import io
 from gridsample._version import __version__
 from gridsample.cli import doctor, flow, panorama, register, texts, undistort, words, zarrs
+from gridsample.cli.arguments import PROCESSING, WARPING, add_command, add_shared
 from gridsample.cli.files import resize_file, warp_file
-from gridsample.cli.streams import streamed
+from gridsample.cli.streams import with_standard_streams
 from gridsample.cli.terminal import Terminated, ending_cleanly, quiet_libraries
-from gridsample.definitions.plan import BOUNDARIES
+from gridsample.definitions.boundaries import BOUNDARIES
 from gridsample.io.omezarr import is_store
-from gridsample.ops.missing import RULES
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -68,7 +68,7 @@ def _run(arguments_given: Sequence[str]) -> int:
         arguments = _parser().parse_args(words.attach_negatives(arguments_given))
     except SystemExit as stop:  # --help and --version
         return int(stop.code or 0)
-    with streamed(arguments):
+    with with_standard_streams(arguments):
         return int(arguments.run(arguments) or 0)
 
 
@@ -168,10 +168,10 @@ def _parser() -> argparse.ArgumentParser:
     _add_warp(commands)
     _add_resize(commands)
     zarrs.add(commands)
-    _add_flow(commands)
-    _add_undistort(commands)
-    _add_panorama(commands)
-    _add_register(commands)
+    flow.add(commands)
+    undistort.add(commands)
+    panorama.add(commands)
+    register.add(commands)
     _add_info(commands)
     _add_explain(commands)
     doctor.add(commands)
@@ -179,16 +179,10 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _add_warp(commands: Any) -> None:
-    command = commands.add_parser(
-        "warp",
-        help="warp a picture or volume",
-        description=texts.WARP,
-        epilog=texts.notes(texts.WARP_NOTES),
-    )
-    run = zarrs.or_file(zarrs.warp_store, warp_file)
-    command.set_defaults(run=run, steps=[], transform=[])
-    command.add_argument("input", type=Path, metavar="INPUT", help="the file to read")
-    command.add_argument("output", type=Path, metavar="OUTPUT", help="the file to write")
+    run, notes = zarrs.or_file(zarrs.warp_store, warp_file), texts.notes(texts.WARP_NOTES)
+    command = add_command(commands, "warp", run, "warp a picture or volume", texts.WARP, notes)
+    command.set_defaults(steps=[], transform=[])
+    add_shared(command, "input", "output")
     command.add_argument(
         "--grid",
         type=Path,
@@ -206,9 +200,7 @@ def _add_warp(commands: Any) -> None:
         command.add_argument(
             f"--{name}", type=number_type, action=_AddStep, dest="steps", metavar=metavar, help=text
         )
-    command.add_argument(
-        "--size", type=words.size, metavar="WxH", help="size of the output; WxHxD for a volume"
-    )
+    add_shared(command, "--size")
     command.add_argument(
         "--like",
         type=Path,
@@ -222,90 +214,16 @@ def _add_warp(commands: Any) -> None:
         metavar="FILE",
         help="transform in the world's units, see below; may be repeated",
     )
-    _add_sampling(command)
-    _add_antialias(command)
-    _add_missing(command)
-    _add_align_corners(command)
-    _add_fill(command)
-    _add_processing(command)
+    add_shared(command, *WARPING, "--align-corners", "--fill", *PROCESSING)
     zarrs.add_store(command)
 
 
-def _add_flow(commands: Any) -> None:
-    command = commands.add_parser(
-        "flow",
-        help="show a flow as colours, or warp an image by it",
-        description=flow.HELP,
-        epilog=texts.notes(flow.NOTES),
-    )
-    flow.add_arguments(command)
-    _add_sampling(command)
-    _add_antialias(command)
-    _add_missing(command)
-    _add_fill(command)
-    _add_processing(command)
-
-
-def _add_undistort(commands: Any) -> None:
-    command = commands.add_parser(
-        "undistort",
-        help="remove the distortion of a lens",
-        description=undistort.HELP,
-        epilog=texts.notes(undistort.NOTES),
-    )
-    undistort.add_arguments(command)
-    _add_sampling(command)
-    _add_antialias(command)
-    _add_missing(command)
-    _add_fill(command)
-    _add_processing(command, volume=False)
-
-
-def _add_panorama(commands: Any) -> None:
-    command = commands.add_parser(
-        "panorama",
-        help="convert panoramas, cube maps and perspective pictures",
-        description=panorama.HELP,
-        epilog=texts.notes(panorama.NOTES),
-    )
-    panorama.add_arguments(command)
-    _add_mode(command)
-    _add_processing(command, volume=False)
-
-
-def _add_register(commands: Any) -> None:
-    command = commands.add_parser(
-        "register",
-        help="align one image with another",
-        description=register.HELP,
-        epilog=texts.notes(register.NOTES),
-    )
-    register.add_arguments(command)
-    _add_sampling(command)
-
-
-def _add_fill(command: argparse.ArgumentParser) -> None:
-    command.add_argument(
-        "--fill",
-        type=words.numbers,
-        metavar="V[,V...]",
-        help="value outside the image for --padding constant: one number, or one per channel",
-    )
-
-
 def _add_resize(commands: Any) -> None:
-    command = commands.add_parser(
-        "resize",
-        help="resize a picture or volume",
-        description=texts.RESIZE,
-        epilog=texts.notes(texts.RESIZE_NOTES),
+    run, notes = zarrs.or_file(zarrs.resize_store, resize_file), texts.notes(texts.RESIZE_NOTES)
+    command = add_command(
+        commands, "resize", run, "resize a picture or volume", texts.RESIZE, notes
     )
-    command.set_defaults(run=zarrs.or_file(zarrs.resize_store, resize_file))
-    command.add_argument("input", type=Path, metavar="INPUT", help="the file to read")
-    command.add_argument("output", type=Path, metavar="OUTPUT", help="the file to write")
-    command.add_argument(
-        "--size", type=words.size, metavar="WxH", help="size of the output; WxHxD for a volume"
-    )
+    add_shared(command, "input", "output", "--size")
     command.add_argument(
         "--scale",
         type=words.numbers,
@@ -319,13 +237,7 @@ def _add_resize(commands: Any) -> None:
         help="distance between the output's pixels or voxels, in the units of a NIfTI file or a "
         "GeoTIFF; the size is rounded, and the extent is kept",
     )
-    command.add_argument(
-        "--mode",
-        type=words.names,
-        default="bilinear",
-        metavar="MODE",
-        help="interpolation method, see below (default: bilinear); x,y for one per axis",
-    )
+    add_shared(command, "--mode")
     command.add_argument(
         "--antialias", action="store_true", help="stretch the weights along axes that shrink"
     )
@@ -335,52 +247,12 @@ def _add_resize(commands: Any) -> None:
         default=None,
         help="keep the centres of the corner pixels in place, not their outer edges",
     )
-    _add_missing(command)
-    _add_processing(command)
+    add_shared(command, "--missing", "--nodata", *PROCESSING)
     zarrs.add_store(command)
 
 
-def _add_missing(command: Any) -> None:
-    command.add_argument(
-        "--missing",
-        choices=RULES,
-        help="propagate missing pixels, or ignore them and take the mean of the others (default: "
-        "ignore if there is a nodata value)",
-    )
-    command.add_argument(
-        "--nodata",
-        type=words.number,
-        metavar="VALUE",
-        help="value of missing pixels and missing results (default: the tag of a TIFF file)",
-    )
-
-
-def _add_processing(command: Any, volume: bool = True) -> None:
-    command.add_argument(
-        "--threads", type=int, metavar="N", help="number of threads (default: one per core)"
-    )
-    if volume:
-        command.add_argument(
-            "--volume",
-            action="store_true",
-            help="treat the pages of a TIFF input as slices, and a 3-D .npy input as (D, H, W)",
-        )
-    command.add_argument(
-        "--straight-alpha",
-        action="store_true",
-        help="sample colours independently of alpha, see below",
-    )
-    command.add_argument("--force", action="store_true", help="replace OUTPUT if it exists")
-
-
 def _add_info(commands: Any) -> None:
-    command = commands.add_parser(
-        "info",
-        help="describe a file",
-        description="Print a file's format, shape, dtype and range of values. For a field of "
-        "displacements: its units, range and folding.",
-    )
-    command.set_defaults(run=_info)
+    command = add_command(commands, "info", _info, "describe a file", texts.INFO)
     command.add_argument("file", type=Path, metavar="FILE", help="the file to read")
     command.add_argument(
         "--field",
@@ -396,13 +268,8 @@ def _add_info(commands: Any) -> None:
 
 
 def _add_explain(commands: Any) -> None:
-    command = commands.add_parser(
-        "explain",
-        help="explain one sample, tap by tap",
-        description=texts.EXPLAIN,
-        epilog=texts.notes(texts.EXPLAIN_NOTES, BOUNDARIES),
-    )
-    command.set_defaults(run=_explain)
+    summary, notes = "explain one sample, tap by tap", texts.notes(texts.EXPLAIN_NOTES, BOUNDARIES)
+    command = add_command(commands, "explain", _explain, summary, texts.EXPLAIN, notes)
     command.add_argument(
         "--size", type=words.size, metavar="WxH", help="size of the image: W, WxH or WxHxD"
     )
@@ -415,8 +282,7 @@ def _add_explain(commands: Any) -> None:
     command.add_argument(
         "--topic", metavar="NAME", help="print the page on a topic instead, such as align_corners"
     )
-    _add_sampling(command)
-    _add_align_corners(command)
+    add_shared(command, "--mode", "--padding", "--align-corners")
     command.add_argument(
         "--coords",
         default="normalized",
@@ -431,42 +297,3 @@ def _add_explain(commands: Any) -> None:
     )
     command.add_argument("--plot", type=Path, metavar="FILE.png", help="draw the sample as well")
     command.add_argument("--force", action="store_true", help="replace the drawing if it exists")
-
-
-def _add_mode(command: argparse.ArgumentParser) -> None:
-    command.add_argument(
-        "--mode",
-        type=words.names,
-        default="bilinear",
-        metavar="MODE",
-        help="interpolation method, see below (default: bilinear); x,y for one per axis",
-    )
-
-
-def _add_sampling(command: argparse.ArgumentParser) -> None:
-    _add_mode(command)
-    command.add_argument(
-        "--padding",
-        type=words.names,
-        default="zeros",
-        metavar="BOUNDARY",
-        help="boundary, see below (default: zeros); x,y for one per axis",
-    )
-
-
-def _add_antialias(command: argparse.ArgumentParser) -> None:
-    command.add_argument(
-        "--antialias",
-        action="store_true",
-        help="where the warp shrinks the input, average over the area of each output pixel; in "
-        "mode label, take the most frequent label",
-    )
-
-
-def _add_align_corners(command: argparse.ArgumentParser) -> None:
-    command.add_argument(
-        "--align-corners",
-        action="store_true",
-        help="-1 and 1 are the centres of the corner pixels, not their outer edges; reflection "
-        "mirrors about the same points",
-    )

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from gridsample.cli.arguments import add_command
 from gridsample.cli.terminal import progress_bar
 from gridsample.doctor import RULES, Report, examine_files
 
@@ -39,13 +40,8 @@ examples:
 def add(commands: Any) -> None:
     """Add the command."""
     rules = "\n".join(f"  {rule.code}  {rule.name}" for rule in RULES.values())
-    command = commands.add_parser(
-        "doctor",
-        help="find misuse of grid sampling in Python code",
-        description=HELP,
-        epilog=NOTES.format(rules=rules),
-    )
-    command.set_defaults(run=run)
+    summary = "find misuse of grid sampling in Python code"
+    command = add_command(commands, "doctor", run, summary, HELP, NOTES.format(rules=rules))
     command.add_argument(
         "paths", type=Path, nargs="*", metavar="PATH", help="a file, or a folder of Python files"
     )

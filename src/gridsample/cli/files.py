@@ -16,14 +16,10 @@ from gridsample.cli.hints import LabelHint, ShrinkHint
 from gridsample.cli.maps import Map, canvas_of, of_arguments, possible
 from gridsample.cli.nodata import nodata_of, with_nodata
 from gridsample.cli.terminal import progress_bar
+from gridsample.definitions.boundaries import MISSING
+from gridsample.definitions.checks import check_threads
 from gridsample.definitions.labels import check_labels, has_labels
-from gridsample.definitions.plan import (
-    MISSING,
-    Mode,
-    check_threads,
-    find_method,
-    listed,
-)
+from gridsample.definitions.methods import Mode, find_method, listed
 from gridsample.ops.missing import check_rule
 
 Progress = Callable[[float], None]

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from gridsample import fields, io
-from gridsample.cli import words
+from gridsample.cli import texts, words
+from gridsample.cli.arguments import PROCESSING, WARPING, add_command, add_shared
 from gridsample.cli.files import warp_file
 from gridsample.cli.maps import of_flow
 from gridsample.io.fields import read_field
@@ -41,11 +42,12 @@ examples:
 """
 
 
-def add_arguments(command: Any) -> None:
-    """Add the arguments that only this command has."""
-    command.set_defaults(run=_flow_file)
+def add(commands: Any) -> None:
+    """Add the command."""
+    summary = "show a flow as colours, or warp an image by it"
+    command = add_command(commands, "flow", _flow_file, summary, HELP, texts.notes(NOTES))
     command.add_argument("flow", type=Path, metavar="FLOW", help="the file with the flow")
-    command.add_argument("output", type=Path, metavar="OUTPUT", help="the file to write")
+    add_shared(command, "output")
     command.add_argument(
         "--warp", type=Path, dest="input", metavar="IMAGE", help="the image to warp by the flow"
     )
@@ -55,6 +57,7 @@ def add_arguments(command: Any) -> None:
         metavar="PIXELS",
         help="length of the strongest colours (default: the longest vector)",
     )
+    add_shared(command, *WARPING, "--fill", *PROCESSING)
 
 
 def _flow_file(arguments: argparse.Namespace) -> None:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from gridsample import io
 from gridsample.definitions.labels import has_labels
-from gridsample.definitions.plan import Mode, find_method, listed
+from gridsample.definitions.methods import Mode, find_method, listed
 from gridsample.ops.footprints import footprint
 
 # The most values that labels may have, and the rows of a band that are looked at.

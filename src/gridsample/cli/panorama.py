@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import math
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,8 @@ from numpy.typing import NDArray
 
 from gridsample import cameras, io
 from gridsample.alpha import divide, multiply
-from gridsample.cli import words
+from gridsample.cli import texts, words
+from gridsample.cli.arguments import add_command, add_shared
 from gridsample.cli.files import page_progress, sampled_alpha
 from gridsample.cli.maps import possible
 from gridsample.cli.terminal import progress_bar
@@ -61,11 +61,11 @@ examples:
 """
 
 
-def add_arguments(command: Any) -> None:
-    """Add the arguments of the command, except its options for sampling."""
-    command.set_defaults(run=_panorama_file)
-    command.add_argument("input", type=Path, metavar="INPUT", help="the file to read")
-    command.add_argument("output", type=Path, metavar="OUTPUT", help="the file to write")
+def add(commands: Any) -> None:
+    """Add the command."""
+    summary = "convert panoramas, cube maps and perspective pictures"
+    command = add_command(commands, "panorama", _panorama_file, summary, HELP, texts.notes(NOTES))
+    add_shared(command, "input", "output")
     command.add_argument(
         "--from",
         dest="source",
@@ -88,6 +88,7 @@ def add_arguments(command: Any) -> None:
     command.add_argument(
         "--layout", choices=LAYOUTS, help="how the faces of a cube map are written (default: cross)"
     )
+    add_shared(command, "--mode", "--threads", "--straight-alpha", "--force")
 
 
 def _panorama_file(arguments: argparse.Namespace) -> None:

@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 
 from gridsample import io
 from gridsample.alpha import divide, multiply
-from gridsample.cli import words
+from gridsample.cli import texts, words
+from gridsample.cli.arguments import add_command, add_shared
 from gridsample.cli.files import outside_of
 from gridsample.cli.terminal import progress_bar
 
@@ -63,12 +64,14 @@ _MODELS = ("translation", "rigid", "similarity", "affine", "homography", *_FIELD
 _LOSSES = ("mse", "l1", "ncc", "lncc", "mi")
 
 
-def add_arguments(command: Any) -> None:
-    """Add the arguments of this command."""
-    command.set_defaults(run=_register_files, fill=None)
+def add(commands: Any) -> None:
+    """Add the command."""
+    summary = "align one image with another"
+    command = add_command(commands, "register", _register_files, summary, HELP, texts.notes(NOTES))
+    command.set_defaults(fill=None)
     command.add_argument("fixed", type=Path, metavar="FIXED", help="the image that stays")
     command.add_argument("moving", type=Path, metavar="MOVING", help="the image that is warped")
-    command.add_argument("output", type=Path, metavar="OUTPUT", help="the file to write")
+    add_shared(command, "output")
     command.add_argument(
         "--model", choices=_MODELS, default="affine", help="kind of transform (default: affine)"
     )
@@ -98,14 +101,11 @@ def add_arguments(command: Any) -> None:
     command.add_argument(
         "--save-transform", type=Path, metavar="FILE", help="write the transform, see below"
     )
-    command.add_argument(
-        "--volume",
-        action="store_true",
-        help="treat the pages of a TIFF input as slices, and a 3-D .npy input as (D, H, W)",
-    )
+    add_shared(command, "--volume")
     command.add_argument(
         "--force", action="store_true", help="replace the files to write if they exist"
     )
+    add_shared(command, "--mode", "--padding")
 
 
 def _register_files(arguments: argparse.Namespace) -> int:

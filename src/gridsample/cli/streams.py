@@ -27,7 +27,7 @@ _BEGINS = {
 
 
 @contextlib.contextmanager
-def streamed(arguments: argparse.Namespace) -> Iterator[None]:
+def with_standard_streams(arguments: argparse.Namespace) -> Iterator[None]:
     """Replace `-` among the files of a command by files in a temporary folder.
 
     The output has the format of the first input, or PNG if that cannot be written.  It is written

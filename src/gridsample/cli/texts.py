@@ -5,8 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterable
 
-from gridsample.cli import zarrs
-from gridsample.definitions.plan import BOUNDARIES, MISSING
+from gridsample.definitions.boundaries import BOUNDARIES, MISSING
 from gridsample.methods import names as method_names
 
 WARP = """\
@@ -114,6 +113,19 @@ missing pixels:
   Modes that copy whole pixels copy missing ones, too. Outside the image, nothing is missing unless
   --padding missing is given (gridsample warp)."""
 
+STORES = """\
+Zarr:
+  An input folder with a Zarr array or an OME-Zarr image (0.4 to 0.6) is processed chunk by chunk,
+  and may be larger than memory; OUTPUT is a new OME-Zarr image, whose name ends in .zarr. Only the
+  finest level is read. A command that was ended, even by kill -9, continues when it is repeated:
+  finished chunks are not computed again. At the end, the bytes read and written are printed. Axes
+  named t and c are time and channels; all others are spatial, and x is the last one."""
+
+INFO = """\
+Print a file's format, shape, dtype and range of values. For a field of displacements: its units,
+range and folding.
+"""
+
 EXPLAIN_NOTES = "{modes}\n\n{boundaries}"
 
 EXPLAIN = """\
@@ -142,5 +154,5 @@ def notes(text: str, names: Iterable[str] = (*BOUNDARIES, MISSING)) -> str:
         resizing=modes.format(resized),
         alpha=ALPHA_NOTES,
         missing=MISSING_NOTES,
-        stores=zarrs.STORES,
+        stores=STORES,
     )

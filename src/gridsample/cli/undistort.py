@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gridsample import cameras, fields, io
-from gridsample.cli import words
+from gridsample.cli import texts, words
+from gridsample.cli.arguments import WARPING, add_command, add_shared
 from gridsample.cli.files import warp_file
 from gridsample.cli.maps import Map, canvas_of, possible
 from gridsample.io.calibration import Camera, read_camera, write_camera
@@ -47,11 +48,13 @@ examples:
 """
 
 
-def add_arguments(command: Any) -> None:
-    """Add the arguments that only this command has."""
-    command.set_defaults(run=_undistort_file, volume=False)
+def add(commands: Any) -> None:
+    """Add the command."""
+    summary = "remove the distortion of a lens"
+    command = add_command(commands, "undistort", _undistort_file, summary, HELP, texts.notes(NOTES))
+    command.set_defaults(volume=False)
     command.add_argument("input", type=Path, metavar="PHOTO", help="the file to read")
-    command.add_argument("output", type=Path, metavar="OUTPUT", help="the file to write")
+    add_shared(command, "output")
     command.add_argument(
         "--camera", type=Path, metavar="FILE", required=True, help="the calibration, see below"
     )
@@ -72,6 +75,7 @@ def add_arguments(command: Any) -> None:
         metavar="FILE.json",
         help="write the camera matrix of the result, which has no distortion",
     )
+    add_shared(command, *WARPING, "--fill", "--threads", "--straight-alpha", "--force")
 
 
 def _undistort_file(arguments: argparse.Namespace) -> None:

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from gridsample import io, warp, zarr
-from gridsample.cli import words
+from gridsample.cli import texts, words
+from gridsample.cli.arguments import add_command, add_shared
 from gridsample.cli.files import resized
 from gridsample.cli.maps import canvas_of
 from gridsample.cli.terminal import progress_bar
@@ -36,24 +37,12 @@ examples:
   gridsample pyramid nuclei.zarr out.zarr --mode label
 """
 
-STORES = """\
-Zarr:
-  An input folder with a Zarr array or an OME-Zarr image (0.4 to 0.6) is processed chunk by chunk,
-  and may be larger than memory; OUTPUT is a new OME-Zarr image, whose name ends in .zarr. Only the
-  finest level is read. A command that was ended, even by kill -9, continues when it is repeated:
-  finished chunks are not computed again. At the end, the bytes read and written are printed. Axes
-  named t and c are time and channels; all others are spatial, and x is the last one."""
-
 
 def add(commands: Any) -> None:
     """Add the command `gridsample pyramid`."""
-    command = commands.add_parser(
-        "pyramid",
-        help="write a Zarr image with halved copies",
-        description=HELP,
-        epilog=NOTES.format(stores=STORES),
-    )
-    command.set_defaults(run=pyramid)
+    summary = "write a Zarr image with halved copies"
+    notes = NOTES.format(stores=texts.STORES)
+    command = add_command(commands, "pyramid", pyramid, summary, HELP, notes)
     command.add_argument("input", type=Path, metavar="INPUT", help="the Zarr store to read")
     command.add_argument("output", type=Path, metavar="OUTPUT.zarr", help="the store to write")
     command.add_argument(
@@ -71,10 +60,7 @@ def add(commands: Any) -> None:
         "--missing", choices=("propagate", "ignore"), default="propagate", help="NaN, as in resize"
     )
     add_store(command)
-    command.add_argument(
-        "--threads", type=int, metavar="N", help="number of threads (default: one per core)"
-    )
-    command.add_argument("--force", action="store_true", help="replace OUTPUT if it exists")
+    add_shared(command, "--threads", "--force")
 
 
 def add_store(command: Any) -> None:

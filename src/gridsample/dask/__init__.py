@@ -1,9 +1,9 @@
 """Sampling, resizing and filtering of chunked images that need not fit in memory, with dask.
 
 The functions are lazy: they make dask arrays of one task for each chunk of the result, which reads
-only the chunks of the image that it needs, and compute nothing themselves.  Results have the bits
-of the same call in memory; splines that are filtered in chunks are within 1e-15 of the range of
-the image, in float64.  See `gridsample.help("dask")`.
+only the chunks of the image that it needs, and compute nothing themselves.  Results are bitwise
+those of the same call in memory; splines that are filtered in chunks are within 1e-15 of the range
+of the image, in float64.  See `gridsample.help("dask")`.
 """
 
 from gridsample.dask.grids import coordinate_bounds, grid_sample

@@ -15,7 +15,7 @@ from dask.highlevelgraph import HighLevelGraph
 
 from gridsample.chunked.regions import Array, Block, Region
 from gridsample.chunked.windows import Window
-from gridsample.definitions.plan import Shape
+from gridsample.definitions.shapes import Shape
 
 Chunks = tuple[tuple[int, ...], ...]
 

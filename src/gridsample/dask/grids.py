@@ -24,7 +24,8 @@ from gridsample.chunked.splines import Line
 from gridsample.dask.graphs import Chunks, Source, array_of_tasks, as_dask, blocks_of, chunks_for
 from gridsample.dask.sampling import Call, Points, dry_run, held, sampled
 from gridsample.dask.splines import image_lines
-from gridsample.definitions.plan import Mode, Shape
+from gridsample.definitions.methods import Mode
+from gridsample.definitions.shapes import Shape
 
 
 def grid_sample(
@@ -41,10 +42,10 @@ def grid_sample(
     weights: Any = None,
     **options: Any,
 ) -> Any:
-    """Sample a chunked image at the coordinates of a grid: `gridsample.grid_sample`, with its bits.
+    """Sample a chunked image at the points of a grid, bitwise as `gridsample.grid_sample` does.
 
     What a chunk of the result reads is known before anything is read.  For a grid in memory, it
-    follows from the coordinates, which are looked through once.  For a chunked grid, compute their
+    follows from the coordinates, which are scanned once.  For a chunked grid, compute their
     bounds first, which is a pass over the grid that keeps two numbers for each chunk and axis:
 
         bounds = gridsample.dask.coordinate_bounds(grid).compute()
@@ -71,9 +72,9 @@ def grid_sample(
 
     Raises:
         TypeError, ValueError: as in `gridsample.grid_sample`; or a dask array comes without bounds,
-            a function without a size, or missing pixels are combined with antialias or an odd
-            boundary.  With antialias, computing the result raises a ValueError if the side of a
-            footprint is longer than ``max_samples`` pixels.
+            a function without a size, or missing pixels are combined with antialias or with a
+            boundary that changes signs.  With antialias, computing the result raises a ValueError
+            if the side of a footprint is longer than ``max_samples`` pixels.
 
     Example:
         >>> import dask.array as da, numpy as np, gridsample.dask
@@ -117,19 +118,19 @@ def at_grid(
     last = -1 if keywords.get("channel_axis", 1) == -1 else 1
     points, grid = (grid, None) if isinstance(grid, Points) else (None, grid)
     if points is not None:
-        out, items, kind = out_of_points(size), 1, real_type(image.dtype, np.dtype(real))
+        out, items, dtype = out_of_points(size), 1, real_type(image.dtype, np.dtype(real))
     else:
-        out, items, kind = tuple(grid.shape[1:-1]), grid.shape[0], np.dtype(grid.dtype)
-        if kind.kind in "iu":
-            kind = np.dtype(np.float32 if kind.itemsize < 4 else np.float64)
+        out, items, dtype = tuple(grid.shape[1:-1]), grid.shape[0], np.dtype(grid.dtype)
+        if dtype.kind in "iu":
+            dtype = np.dtype(np.float32 if dtype.itemsize < 4 else np.float64)
     sampling = sampling_of(
-        image.shape, out, coords=coords, real=real_type(image.dtype, kind), **keywords
+        image.shape, out, coords=coords, real=real_type(image.dtype, dtype), **keywords
     )
     spatial = image.chunks[1:-1] if last == -1 else image.chunks[2:]
     if isinstance(grid, da.Array):
         grid = grid.rechunk({0: -1, grid.ndim - 1: -1})
         outs = grid.chunks[1:-1]
-        if chunks is not None and chunks_for(chunks, out, outs, kind) != outs:
+        if chunks is not None and chunks_for(chunks, out, outs, dtype) != outs:
             raise ValueError(
                 f"chunks must be None or those of the grid, {outs}, because bounds are those of "
                 f"its chunks; rechunk the grid first; got {chunks!r}"
@@ -141,7 +142,7 @@ def at_grid(
         grid = da.from_array(np.asarray(grid), chunks=(-1, *outs, -1))
     shares = None if weights is None else as_dask(weights, "weights")
     call = Call(
-        sampling, Source.of(image, last), image.dtype, kind, points,
+        sampling, Source.of(image, last), image.dtype, dtype, points,
         grid=None if grid is None else Source.of(grid, -1),
         weights=None if shares is None else Source.of(shares, last),
         lines=lines or image_lines(sampling, image),
@@ -217,7 +218,7 @@ def coordinate_bounds(
 
     Returns:
         A dask array (*blocks, 2, D) of float64, to be computed and given to `grid_sample` or
-        `map_coordinates` as ``bounds``; x is first.  NaN counts for nothing.
+        `map_coordinates` as ``bounds``; x is first.  NaN coordinates are ignored.
 
     Raises:
         ValueError: the axis is neither -1 nor 0.

@@ -13,8 +13,8 @@ from gridsample.chunked.splines import Line
 from gridsample.dask.graphs import Source, as_dask, chunks_for
 from gridsample.dask.sampling import Call, bounds_under, dry_run, sampled
 from gridsample.dask.splines import image_lines
-from gridsample.definitions.plan import Mode
-from gridsample.definitions.sizes import check_output, check_theta
+from gridsample.definitions.methods import Mode
+from gridsample.definitions.shapes import check_output, check_theta
 from gridsample.ops.affine import check_map_coords
 
 
@@ -31,7 +31,7 @@ def affine_sample(
     weights: Any = None,
     **options: Any,
 ) -> Any:
-    """Sample a chunked image under an affine map: `gridsample.affine_sample`, with its bits.
+    """Sample a chunked image under an affine map, bitwise as `gridsample.affine_sample` does.
 
     Args:
         input: the image, (N, C, *spatial): a dask array, or an array with chunks.
@@ -49,7 +49,8 @@ def affine_sample(
 
     Raises:
         TypeError, ValueError: as in `gridsample.affine_sample`; or footprints are longer than
-            ``max_samples``, or missing pixels are combined with antialias or an odd boundary.
+            ``max_samples``, or missing pixels are combined with antialias or with a boundary
+            that changes signs.
 
     Example:
         >>> import dask.array as da, numpy as np, gridsample.dask

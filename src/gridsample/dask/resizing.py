@@ -15,10 +15,12 @@ from gridsample.dask.graphs import (
     chunks_for,
     parts_of,
 )
+from gridsample.definitions.labels import check_labels
+from gridsample.definitions.methods import Mode
 from gridsample.definitions.options import Resizing
-from gridsample.definitions.plan import Mode, Shape
+from gridsample.definitions.shapes import Shape
 from gridsample.ops.resized_parts import resize_block, windows_of
-from gridsample.ops.resizing import Factor, check_image, check_types, plan_resizing
+from gridsample.ops.resizing import Factor, check_image, plan_resizing
 
 
 def interpolate(
@@ -61,7 +63,7 @@ def interpolate(
         spatial, size, scale_factor, mode, align_corners, recompute_scale_factor, antialias,
         threads=threads,
     )  # fmt: skip
-    check_types(mode, len(spatial), image.dtype, image.dtype.kind in "biu")
+    check_labels(resizing.methods[::-1], image.dtype, image.dtype.kind in "biu")
     outs = chunks_for(chunks, resizing.size, image.chunks[2:], image.dtype)
     call = Call(resizing, Source.of(image))
     inputs = [

@@ -30,7 +30,7 @@ from gridsample.chunked.regions import (
 from gridsample.chunked.splines import Line, coefficient_type, coefficients_of, region_around
 from gridsample.chunked.windows import Window
 from gridsample.dask.graphs import Chunks, Source, array_of_tasks, blocks_of, entry, parts_of
-from gridsample.definitions.plan import Shape
+from gridsample.definitions.shapes import Shape
 
 
 class Points(NamedTuple):
@@ -273,8 +273,8 @@ def bounds_under(
         return bounds_of_extents(sampling, theta[items], extents)
 
     def bounds(place: Shape, block: Block, items: slice) -> Bounds:
-        found = table(items.start, items.stop)
-        return Bounds(found.low[place], found.high[place])
+        of_blocks = table(items.start, items.stop)
+        return Bounds(of_blocks.low[place], of_blocks.high[place])
 
     return bounds
 

@@ -14,7 +14,7 @@ from gridsample.dask.graphs import as_dask, chunks_for
 from gridsample.dask.grids import as_points, at_grid
 from gridsample.dask.maps import under_maps
 from gridsample.dask.sampling import Points
-from gridsample.definitions.plan import Shape
+from gridsample.definitions.shapes import Shape
 from gridsample.ndimage.modes import spline_of, wrap_between_centres
 
 

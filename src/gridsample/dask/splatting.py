@@ -20,7 +20,8 @@ from gridsample.chunked.regions import (
 from gridsample.dask.graphs import array_of_tasks, as_dask, blocks_of, chunks_for
 from gridsample.dask.grids import bounds_function
 from gridsample.definitions import axis
-from gridsample.definitions.plan import Mode, Shape, check_size, check_values, find_method
+from gridsample.definitions.methods import Mode, find_method
+from gridsample.definitions.shapes import Shape, check_size, check_values
 from gridsample.ops.splatting import splat as splat_in_memory
 
 
@@ -71,10 +72,10 @@ def splat(
     spatial = check_size(size, tuple(grid.shape))
     items = check_values(numbers.shape, tuple(grid.shape), False)
     out = tuple(grid.shape[1:-1])
-    kind = np.dtype(grid.dtype)
+    dtype = np.dtype(grid.dtype)
     sampling = sampling_of(
         (1, 1, *spatial), out, mode, "zeros", align_corners, coords=coords, threads=threads,
-        real=real_type(numbers.dtype, kind),
+        real=real_type(numbers.dtype, dtype),
     )  # fmt: skip
     if any(find_method(name).prefilter > 1 for name in sampling.options.mode):
         raise ValueError(
@@ -88,7 +89,7 @@ def splat(
     limits = bounds_function(sampling, grid, None, bounds, points.chunks[1:-1])
     dtype = splat_in_memory(
         np.zeros((1, 1, *(1,) * len(out)), numbers.dtype),
-        np.zeros((1, *(1,) * len(out), len(spatial)), kind), (1,) * len(spatial), mode,
+        np.zeros((1, *(1,) * len(out), len(spatial)), dtype), (1,) * len(spatial), mode,
         coords="pixel",
     ).dtype  # fmt: skip
     call = Call(sampling, numbers.dtype, dtype, items)

@@ -19,7 +19,8 @@ from gridsample.chunked.splines import (
     part_along,
 )
 from gridsample.dask.graphs import array_of_tasks, as_dask, blocks_of, starts_of
-from gridsample.definitions.plan import Shape, check_flag
+from gridsample.definitions.checks import check_flag
+from gridsample.definitions.shapes import Shape
 from gridsample.definitions.splines import extension
 from gridsample.ops.filtering import check_axes, check_names, check_order
 

@@ -20,7 +20,7 @@ from dask.base import (
 
 from gridsample.chunked.orders import Plan, plan_of
 from gridsample.dask.graphs import blocks_of
-from gridsample.definitions.plan import Shape
+from gridsample.definitions.shapes import Shape
 
 # A step has so many chunks of the result for each thread.
 CHUNKS = 2
@@ -55,7 +55,7 @@ def store(
         target: an array of the same shape that takes ``target[slices] = values``, such as one of
             Zarr; on a cluster, workers get copies of it, so it must refer to memory that they
             share.
-        keep: how many inputs of chunks are kept.
+        keep: the maximum number of such inputs that are kept.
         progress: called with the share of the chunks that are written, up to 1.0.
 
     Returns:
@@ -63,7 +63,7 @@ def store(
         often they were computed.
 
     Raises:
-        TypeError: the result is no dask array.
+        TypeError: the result is not a dask array.
         ValueError: shapes differ, or chunks of the target would be written by two tasks.
 
     Example:

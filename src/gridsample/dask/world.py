@@ -15,7 +15,8 @@ from gridsample.dask.graphs import as_dask
 from gridsample.dask.grids import at_grid
 from gridsample.dask.maps import under_maps
 from gridsample.dask.sampling import Points
-from gridsample.definitions.plan import Mode, Shape
+from gridsample.definitions.methods import Mode
+from gridsample.definitions.shapes import Shape
 from gridsample.world import Field, Path, moved, prepared, to_edges
 
 
@@ -25,8 +26,8 @@ class BoundedTransform:
 
     Attributes:
         function: takes points of the world (1, *shape, D), and returns points of this shape.
-        bounds: takes the least and the greatest coordinates (D,) of some points, and returns those
-            of what the function makes of them, or numbers beyond.
+        bounds: takes the least and the greatest coordinates (D,) of some points, and returns the
+            bounds of the points to which the function maps them, or wider ones.
     """
 
     function: Callable[[Array], Array]
@@ -75,7 +76,7 @@ def resample(
 
     Example:
         >>> import dask.array as da, numpy as np, gridsample.dask
-        >>> image = da.from_array([0.0, 10.0, 20.0], chunks=2)  # a voxel each 2 mm
+        >>> image = da.from_array([0.0, 10.0, 20.0], chunks=2)  # a voxel every 2 mm
         >>> affine, each_mm = [[2.0, 0.0], [0.0, 1.0]], ((4,), [[1.0, 1.0], [0.0, 1.0]])
         >>> gridsample.dask.resample(image, affine, each_mm).compute()
         array([ 5., 10., 15., 20.])

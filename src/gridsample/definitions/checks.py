@@ -1,4 +1,4 @@
-"""Checks of arrays that all public functions share.
+"""Checks of arrays and of single options that public functions share.
 
 Converting some objects to an array would lose information: a mask, a gradient, a sparse layout.
 The caller has to convert these, and the error says how.
@@ -109,3 +109,22 @@ def check_extent(name: str, shape: Sequence[int], itemsize: int) -> None:
             f"{name} would have the shape {tuple(shape)}, which is larger than any array can be: "
             f"{most} numbers"
         )
+
+
+def check_flag(value: Any, name: str) -> bool:
+    """Return a flag as a bool, or raise an error; None means False, as in PyTorch."""
+    if type(value) is bool:
+        return value  # quickly
+    if value is None or isinstance(value, np.bool_):
+        return bool(value)
+    raise TypeError(f"{name} must be True or False, got {value!r}")
+
+
+def check_threads(threads: Any) -> None:
+    """Raise an error unless ``threads`` is a positive integer or None."""
+    if threads is None:
+        return
+    if not isinstance(threads, (int, np.integer)) or isinstance(threads, bool):
+        raise TypeError(f"threads must be a positive integer or None, got {threads!r}")
+    if threads < 1:
+        raise ValueError(f"threads must be at least 1, or None for every core, got {threads}")

@@ -9,10 +9,11 @@ import numpy as np
 
 from gridsample.definitions.links import about
 from gridsample.definitions.methods import METHODS, Method
+from gridsample.definitions.zooming import Zoom
 
 
 def check_labels(
-    methods: Sequence[Method], dtype: Any, is_integer: bool, odd: Sequence[str] = ()
+    methods: Sequence[Method | Zoom], dtype: Any, is_integer: bool, odd: Sequence[str] = ()
 ) -> bool:
     """Return whether the taps of some axis vote, or raise an error if they cannot.
 
@@ -26,7 +27,8 @@ def check_labels(
         TypeError: the image does not consist of integers.
         ValueError: the method of some axis blends pixels, or a boundary changes their signs.
     """
-    if not any([method.votes for method in methods]):
+    tabled = [method for method in methods if isinstance(method, Method)]  # zooms are none
+    if not any([method.votes for method in tabled]):
         return False
     if not is_integer:
         raise TypeError(
@@ -36,10 +38,10 @@ def check_labels(
         )
     copying = [
         (method.taps == 1 and method.normalized) or method.name == "nearest-exact"
-        for method in methods
+        for method in tabled
     ]
-    if not all([method.votes or copy for method, copy in zip(methods, copying, strict=True)]):
-        names = tuple([method.name for method in methods])
+    if not all([method.votes or copy for method, copy in zip(tabled, copying, strict=True)]):
+        names = tuple([method.name for method in tabled])
         raise ValueError(
             f"mode {names!r} mixes 'label' with a method that blends pixels, but labels cannot be "
             "blended; accepted beside 'label': 'nearest'"

@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import importlib.resources
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 # The address of the published site, with a slash at its end; empty if there is none.
@@ -74,9 +75,7 @@ def text_of(topic: str) -> str:
     elif topic in TOPICS:
         name, heading = TOPICS[topic]
     else:
-        from gridsample.definitions.plan import unknown  # which imports this module
-
-        raise unknown("topic", topic, list(TOPICS))
+        raise unknown_name("topic", topic, list(TOPICS))
     text = read_page(name)
     if not heading:
         return text.strip()
@@ -123,3 +122,13 @@ def about(topic: str) -> str:
     (' (see gridsample.help("padding_mode"))', '')
     """
     return f' (see gridsample.help("{topic}"))' if topic in TOPICS else ""
+
+
+def unknown_name(argument: str, name: str, accepted: Sequence[str], remark: str = "") -> ValueError:
+    """Create the error for an unknown name; it suggests the most similar accepted name."""
+    import difflib  # which only errors need
+
+    close = difflib.get_close_matches(name.lower(), accepted, n=1)
+    hint = f"; did you mean {close[0]!r}?" if close and not remark else ""
+    end = f"{', '.join(map(repr, accepted))}{hint}{about(argument)}"
+    return ValueError(f"{argument} {name!r} {remark or 'is not known'}; accepted: {end}")

@@ -21,6 +21,8 @@ import numpy as np
 
 from gridsample.definitions import axis
 from gridsample.definitions.caches import cached_property
+from gridsample.definitions.links import unknown_name
+from gridsample.definitions.shapes import AXES
 from gridsample.definitions.weights import (
     FAMILIES,
     Array,
@@ -395,3 +397,53 @@ ALIASES = {
 def sampling_names() -> tuple[str, ...]:
     """The names of the methods that can sample points."""
     return tuple([name for name, method in METHODS.items() if method.samples])
+
+
+# The functions that accept every method, for messages.
+RESIZERS = "interpolate, gridsample.nn's Upsample and Downsample and 'gridsample resize'"
+
+Mode = str | Method | Sequence[str | Method]
+
+
+def find_method(name: str | Method, resizing: bool = False) -> Method:
+    """Find the method of a name or alias; a `Method` is returned unchanged.
+
+    Args:
+        name: a name, an alias or a method.
+        resizing: whether to also accept methods that only resize.
+
+    Raises:
+        ValueError: there is no method of that name, or it only resizes.
+    """
+    method = name if isinstance(name, Method) else METHODS.get(ALIASES.get(name, name))
+    if method is not None and (resizing or method.samples):
+        return method
+    method_name = method.name if method else str(name)
+    accepted = [known for known in METHODS if resizing or METHODS[known].samples]
+    remark = f"only resizes, in {RESIZERS}" if method else ""
+    raise unknown_name("mode", method_name, [*accepted, *ALIASES], remark)
+
+
+def listed(mode: Mode) -> Sequence[Any]:
+    """Return a single name or method as a list, and several unchanged."""
+    return [mode] if isinstance(mode, (str, Method)) else mode
+
+
+def per_axis(value: Any, rank: int, name: str) -> tuple[Any, ...]:
+    """Expand an option to one entry per axis, in x, y, z order.
+
+    An entry is a name.  If ``name`` is "mode", it may also be a `Method`.
+    """
+    types, expected = ((str, Method), "string or a Method") if name == "mode" else (str, "string")
+    if isinstance(value, types):
+        return (value,) * rank
+    if not isinstance(value, (tuple, list)) or not all(isinstance(entry, types) for entry in value):
+        raise TypeError(
+            f"{name} must be a {expected}, or a tuple with one per axis (x, y, z), got {value!r}"
+        )
+    if len(value) != rank:
+        raise ValueError(
+            f"{name} needs one entry per axis of the image: {rank} ({', '.join(AXES[:rank])}), "
+            f"got {len(value)}: {tuple(value)!r}"
+        )
+    return tuple(value)

@@ -9,33 +9,25 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from gridsample.definitions.checks import as_array, check_constant, check_dense
+from gridsample.definitions.boundaries import BOUNDARIES, check_boundaries
+from gridsample.definitions.checks import (
+    as_array,
+    check_constant,
+    check_dense,
+    check_flag,
+    check_threads,
+)
+from gridsample.definitions.coords import MARGINS, check_coords, find_end
+from gridsample.definitions.dtypes import WIDE_TYPES, check_grid_type, check_image_type
 from gridsample.definitions.footprints import Footprint, check_footprint
 from gridsample.definitions.labels import check_label_fill, check_labels, has_labels
-from gridsample.definitions.methods import Method
-from gridsample.definitions.plan import (
-    BOUNDARIES,
-    MARGINS,
-    WIDE_TYPES,
-    Block,
-    Plan,
-    Shape,
-    channels_last,
-    check_boundaries,
-    check_coords,
-    check_flag,
-    check_grid_type,
-    check_image_type,
-    check_shapes,
-    check_threads,
-    find_end,
-    find_method,
-    hashable,
-    per_axis,
-)
+from gridsample.definitions.methods import Method, find_method, per_axis
+from gridsample.definitions.plan import OutputBlock, Plan
+from gridsample.definitions.shapes import Shape, channels_last, check_shapes
 from gridsample.definitions.zooming import Zoom
 
 Record = TypeVar("Record", bound=tuple[Any, ...])
+Result = TypeVar("Result")
 
 
 class Options(NamedTuple):
@@ -76,7 +68,7 @@ class Options(NamedTuple):
     threads: int | None = None
     footprint: Footprint | None = None
     order: Sequence[int] = ()
-    block: Block | None = None
+    block: OutputBlock | None = None
     plan: Any = None
 
     def changed(self, **fields: Any) -> Options:
@@ -145,6 +137,8 @@ class Resizing(NamedTuple):
         rounding: when integers are rounded.
         channel_axis: 1, or -1 if the caller's channels come last.
         threads: the maximum number of threads; None for the default.
+        stretched: False if antialiasing does not stretch weights, but only leaves out the pixels
+            outside the image, as `jax.image.resize` does.
     """
 
     size: Shape
@@ -155,6 +149,7 @@ class Resizing(NamedTuple):
     rounding: str = "exact"
     channel_axis: int = 1
     threads: int | None = None
+    stretched: bool = True
 
 
 def changed(record: Record, **fields: Any) -> Record:
@@ -165,6 +160,16 @@ def changed(record: Record, **fields: Any) -> Record:
     record_type: Any = type(record)
     values = zip(record_type._fields, record, strict=True)
     return record_type(*[fields.get(k, value) for k, value in values])  # type: ignore[no-any-return]
+
+
+def hashable(value: Any) -> Any:
+    """Make an option a key of a cache: convert a list to a tuple, and reject unhashable values."""
+    value = tuple(value) if isinstance(value, list) else value
+    try:
+        hash(value)
+    except TypeError:
+        raise TypeError(f"expected a string or a tuple of strings, got {value!r}") from None
+    return value
 
 
 def keyed(options: Options) -> Options:
@@ -179,13 +184,13 @@ def keyed(options: Options) -> Options:
     return options._replace(mode=mode, padding_mode=padding_mode, fill_value=0)
 
 
-def looked_up(cached: Any, *key: Any) -> Options:
+def looked_up(cached: functools._lru_cache_wrapper[Result], *key: Any) -> Result:
     """Call a cached function; if the key is not hashable, call it uncached to get its error."""
     try:
-        return cached(*key)  # type: ignore[no-any-return]
+        return cached(*key)
     except TypeError:
         pass
-    return cached.__wrapped__(*key)  # type: ignore[no-any-return]
+    return cached.__wrapped__(*key)
 
 
 def checked(options: Options, image: Shape, grid: Shape) -> Options:

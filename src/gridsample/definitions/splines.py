@@ -41,7 +41,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gridsample.definitions.axis import DROPPED, ZEROS, fold_sign
-from gridsample.definitions.plan import BOUNDARIES
+from gridsample.definitions.boundaries import BOUNDARIES
 from gridsample.definitions.weights import bspline_table
 
 Array = np.ndarray[Any, Any]

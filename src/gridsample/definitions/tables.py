@@ -17,10 +17,11 @@ import numpy as np
 
 from gridsample.definitions.axis import split, weight
 from gridsample.definitions.bands import KEPT, Band, chosen, collect
+from gridsample.definitions.boundaries import BOUNDARIES
 from gridsample.definitions.caches import cached_by_size, cached_property
 from gridsample.definitions.methods import AREA, NEAREST, NEAREST_EXACT, Method
 from gridsample.definitions.options import Resizing
-from gridsample.definitions.plan import BOUNDARIES
+from gridsample.definitions.shapes import Shape
 from gridsample.definitions.splines import Prefilter, reach
 from gridsample.definitions.weights import lanczos_taps
 from gridsample.definitions.zooming import Zoom, zoomed
@@ -37,7 +38,8 @@ FEW = 16
 class Axis(NamedTuple):
     """An axis to resize.
 
-    ``scale`` is the factor that determines the positions, or 0 if they follow from the sizes.
+    ``scale`` is the factor that determines the positions, or 0 if they follow from the sizes, and
+    ``stretched`` as in `Resizing`.
     """
 
     inputs: int
@@ -46,6 +48,7 @@ class Axis(NamedTuple):
     align_corners: bool = False
     antialias: bool = False
     scale: float = 0.0
+    stretched: bool = True
 
     @property
     def step(self) -> float:
@@ -53,6 +56,11 @@ class Axis(NamedTuple):
         if self.align_corners:
             return (self.inputs - 1) / (self.outputs - 1) if self.outputs > 1 else 0.0
         return 1 / self.scale if self.scale > 0 else self.inputs / self.outputs
+
+    @property
+    def stretch(self) -> float:
+        """The factor by which antialiasing stretches weights."""
+        return max(self.step, 1.0) if self.stretched else 1.0
 
     def positions(self) -> Array:
         """The position of each output among the inputs, whose centres are 0, 1, 2, ..."""
@@ -296,7 +304,7 @@ def tap_weights(method: Method, t: Any) -> list[Any]:
 
 
 def smoothed(axis: Axis, method: Method) -> Band:
-    """Stretch the kernel by the step if that exceeds 1; inputs outside the image are left out.
+    """Stretch the kernel by `Axis.stretch`; inputs outside the image are left out.
 
     The result equals the tables of Pillow's resize, which PyTorch's antialiasing follows.
 
@@ -306,12 +314,13 @@ def smoothed(axis: Axis, method: Method) -> Band:
     processing", 1999.
     """
     support, kernel = method.kernel(antialias=True)
-    scale = max(axis.step, 1.0)
-    centres, first, end = covered(np.arange(axis.outputs), axis.step, support * scale, axis.inputs)
+    centres, first, end = covered(
+        np.arange(axis.outputs), axis.step, support * axis.stretch, axis.inputs
+    )
     count = (end - first).astype(np.int64)
     taps = np.arange(count.max())
     distance = first[:, np.newaxis] + taps - centres[:, np.newaxis] + 0.5
-    weights = np.where(taps < count[:, np.newaxis], kernel(distance / scale), 0.0)
+    weights = np.where(taps < count[:, np.newaxis], kernel(distance / axis.stretch), 0.0)
     total = weights.sum(axis=1, keepdims=True)
     weights /= np.where(total == 0, 1, total)
     return Band(axis.inputs, first.astype(np.int64), count, weights)
@@ -341,18 +350,19 @@ def prefilter_of(method: Method, n: int, align_corners: bool) -> Prefilter | Non
 def axes_of(spatial: Sequence[int], resizing: Resizing, transposed: bool = False) -> list[Axis]:
     """Return the axes of an image to resize, or to which the adjoint is applied."""
     ends = (resizing.size, spatial) if transposed else (spatial, resizing.size)
-    aligned, antialias = resizing.align_corners, resizing.antialias
+    aligned, antialias, stretched = (
+        resizing.align_corners, resizing.antialias, resizing.stretched
+    )  # fmt: skip
     return [
-        Axis(n, m, method, aligned and aligns(method), antialias, scale)
+        Axis(n, m, method, aligned and aligns(method), antialias, scale, stretched)
         for n, m, method, scale in zip(*ends, resizing.methods, resizing.scales, strict=True)
     ]
 
 
-def axis_maps(
-    spatial: Sequence[int], resizing: Resizing, transposed: bool = False
-) -> list[AxisMap]:
+@functools.lru_cache(maxsize=512)
+def axis_maps(spatial: Shape, resizing: Resizing, transposed: bool = False) -> tuple[AxisMap, ...]:
     """Compute the matrices of the axes of an image, or their transposes."""
-    return [axis_map(axis, transposed) for axis in axes_of(spatial, resizing, transposed)]
+    return tuple([axis_map(axis, transposed) for axis in axes_of(spatial, resizing, transposed)])
 
 
 def rounded_order(inputs: Sequence[int], outputs: Sequence[int], rounding: str) -> list[int]:

@@ -15,9 +15,9 @@ import numpy as np
 
 from gridsample.definitions.axis import DROPPED, split
 from gridsample.definitions.bands import KEPT, Band, chosen, collect
+from gridsample.definitions.boundaries import BOUNDARIES
 from gridsample.definitions.caches import cached_by_size
 from gridsample.definitions.methods import METHODS
-from gridsample.definitions.plan import BOUNDARIES
 from gridsample.definitions.splines import cardinal, decay
 
 Array = np.ndarray[Any, Any]

@@ -8,8 +8,8 @@
 ...     grid = torch.stack((2 * x / (w - 1) - 1, 2 * y / (h - 1) - 1), -1)
 ...     return F.grid_sample(image, grid, align_corners=False)
 ... '''
->>> [found] = examine(code).findings
->>> found.line, found.code, found.rule.name
+>>> [finding] = examine(code).findings
+>>> finding.line, finding.code, finding.rule.name
 (6, 'GS001', 'grid spans pixel centres, but align_corners is not True')
 """
 
@@ -101,7 +101,7 @@ def examine_files(
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     _ = pathlib.Path(folder, "warp.py").write_text(code)
         ...     report = doctor.examine_files([folder])
-        >>> report.files, report.calls, [one.line for one in report.findings]
+        >>> report.files, report.calls, [finding.line for finding in report.findings]
         (1, 1, [1])
     """
     for code in codes:

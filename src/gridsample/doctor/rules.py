@@ -385,8 +385,8 @@ def shown(align: Flag) -> str:
 
 def handed_on(node: ast.Call, scope: Scope) -> bool:
     """Whether the caller of the function gives align_corners, so that it has to be right there."""
-    given = argument(node, "align_corners", 4)
-    return scope.depth > 0 and given is not None and not isinstance(given, ast.Constant)
+    flag = argument(node, "align_corners", 4)
+    return scope.depth > 0 and flag is not None and not isinstance(flag, ast.Constant)
 
 
 # Syntax -------------------------------------------------------------------------------------------

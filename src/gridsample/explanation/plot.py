@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from gridsample.definitions import axis
+from gridsample.definitions.boundaries import BOUNDARIES
 from gridsample.definitions.footprints import pixels_per_unit
-from gridsample.definitions.plan import BOUNDARIES
 from gridsample.explanation.parts import (
     GREY,
     INK,

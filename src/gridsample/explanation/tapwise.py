@@ -17,18 +17,14 @@ from typing import Any
 import numpy as np
 
 from gridsample.definitions import axis
+from gridsample.definitions.boundaries import BOUNDARIES
 from gridsample.definitions.checks import as_array, check_constant
 from gridsample.definitions.footprints import MOST
 from gridsample.definitions.labels import has_labels
-from gridsample.definitions.methods import Method
+from gridsample.definitions.methods import Method, Mode
 from gridsample.definitions.options import Options, checked, plan_of
-from gridsample.definitions.plan import (
-    AXES,
-    BOUNDARIES,
-    Mode,
-    Plan,
-)
-from gridsample.definitions.sizes import as_whole
+from gridsample.definitions.plan import Plan
+from gridsample.definitions.shapes import AXES, as_whole
 from gridsample.explanation.explanation import Explanation
 from gridsample.explanation.records import (
     AxisSteps,
@@ -87,13 +83,13 @@ def explain(
 
     Example:
         >>> import gridsample
-        >>> one = gridsample.explain((4, 4), (-1.5, 0.25), padding_mode="reflection")
-        >>> x, y = one.axes
+        >>> point = gridsample.explain((4, 4), (-1.5, 0.25), padding_mode="reflection")
+        >>> x, y = point.axes
         >>> x.position, x.sampled, x.slope  # beyond the mirror at -0.5, therefore mirrored
         (-1.5, 0.5, -2.0)
-        >>> [(tap.pixel, tap.weight, tap.value) for tap in one.taps]
+        >>> [(tap.pixel, tap.weight, tap.value) for tap in point.taps]
         [((0, 2), 0.5, 8.0), ((1, 2), 0.5, 9.0), ((0, 3), 0.0, 12.0), ((1, 3), 0.0, 13.0)]
-        >>> one.value, one.gradient
+        >>> point.value, point.gradient
         (8.5, (-2.0, 8.0))
         >>> spline = gridsample.explain((5,), (0,), "spline3", image=[0, 0, 1, 0, 0])
         >>> round(spline.coefficients((2,)), 3), round(spline.value, 12)

@@ -12,9 +12,10 @@ from numbers import Real
 from typing import Any
 
 from gridsample.backends import Backend, backend_of
-from gridsample.definitions.links import about
-from gridsample.definitions.plan import COORDS, GRID_TYPES, WIDE_TYPES, Shape, unknown
-from gridsample.definitions.sizes import as_whole
+from gridsample.definitions.coords import COORDS
+from gridsample.definitions.dtypes import GRID_TYPES, WIDE_TYPES
+from gridsample.definitions.links import about, unknown_name
+from gridsample.definitions.shapes import Shape, as_whole
 
 Array = Any
 Cells = list[list[Array]]
@@ -98,7 +99,7 @@ def check_name(value: Any, accepted: Sequence[str], argument: str) -> str:
     if not isinstance(value, str):
         raise TypeError(f"{argument} must be one of {', '.join(accepted)}, got {value!r}")
     if value not in accepted:
-        raise unknown(argument, value, accepted)
+        raise unknown_name(argument, value, accepted)
     return value
 
 

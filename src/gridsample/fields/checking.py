@@ -8,8 +8,9 @@ from typing import Any
 
 from gridsample.backends import Backend
 from gridsample.definitions import html
+from gridsample.definitions.coords import find_coords
 from gridsample.definitions.links import explanation
-from gridsample.definitions.plan import AXES, Shape, find_coords
+from gridsample.definitions.shapes import AXES, Shape
 from gridsample.fields.arrays import (
     Array,
     Cells,
@@ -107,7 +108,7 @@ def check_grid(
         A `GridCheck`.  Gradients are not recorded.
 
     Raises:
-        TypeError: grid does not hold real numbers, or size no integers.
+        TypeError: grid does not hold real numbers, or size does not consist of integers.
         ValueError: the shapes do not match, the grid has no points, or coords is unknown.
 
     Example:

@@ -9,7 +9,8 @@ import numpy as np
 
 from gridsample.backends import Backend, overridable
 from gridsample.backends.maps import grid_along
-from gridsample.definitions.plan import COORDS, check_flag
+from gridsample.definitions.checks import check_flag
+from gridsample.definitions.coords import COORDS
 from gridsample.fields.arrays import (
     Array,
     as_wide_arrays,
@@ -61,7 +62,7 @@ def to_pixel(
         An array of the grid's shape and dtype: pixels, in x, y, z order.
 
     Raises:
-        TypeError: grid does not hold real numbers, or size no integers.
+        TypeError: grid does not hold real numbers, or size does not consist of integers.
         ValueError: the shapes do not match, or coords is unknown.
 
     Example:
@@ -88,8 +89,8 @@ def to_normalized(
         (2 * x + 1) / size - 1       align_corners=False: they are the corner pixels' outer edges
 
     The result can be passed to `grid_sample`, and to `torch.nn.functional.grid_sample`.  On an axis
-    of one pixel with align_corners=True, the result is 2 * x, and `grid_sample` takes every
-    coordinate for the centre of that pixel.
+    of one pixel with align_corners=True, the result is 2 * x, and `grid_sample` reads that
+    pixel at every coordinate.
 
     Args:
         grid: (..., D) positions for D = 1 to 3, in x, y, z order; (N, *spatial, D) for
@@ -103,7 +104,7 @@ def to_normalized(
         An array of the grid's shape and dtype: normalized, in x, y, z order.
 
     Raises:
-        TypeError: grid does not hold real numbers, or size no integers.
+        TypeError: grid does not hold real numbers, or size does not consist of integers.
         ValueError: the shapes do not match, or coords is unknown.
 
     Example:
@@ -145,7 +146,7 @@ def to_displacement(
         An array of the grid's shape and dtype: displacements in pixels, in x, y, z order.
 
     Raises:
-        TypeError: grid does not hold real numbers, or size no integers.
+        TypeError: grid does not hold real numbers, or size does not consist of integers.
         ValueError: the shapes do not match, or coords is unknown.
 
     Example:
@@ -199,7 +200,7 @@ def theta_from_matrix(
         normalized coordinates of the output to those of the input.
 
     Raises:
-        TypeError: the matrix does not hold real numbers, or a size no integers.
+        TypeError: the matrix does not hold real numbers, or a size does not consist of integers.
         ValueError: the shapes do not match, the matrix is not affine, or it is singular although
             it must be inverted.
 
@@ -247,7 +248,7 @@ def matrix_from_theta(
         `cv2.warpAffine` takes the first two rows.
 
     Raises:
-        TypeError: theta does not hold real numbers, or a size no integers.
+        TypeError: theta does not hold real numbers, or a size does not consist of integers.
         ValueError: the shapes do not match, or the matrix is singular although it must be inverted.
 
     Example:
@@ -301,7 +302,7 @@ def invert_theta(theta: Any) -> Any:
 
 @overridable(arrays=1)
 def theta_from_grid(grid: Any, align_corners: bool = False) -> Any:
-    """Find the theta of which a grid is the `affine_grid`, or the closest to it.
+    """Find the theta whose `affine_grid` is a given grid, or is closest to it.
 
     The result minimizes the sum of squared differences between the grid and `affine_grid(theta)`.
     An axis with one point does not determine its column of theta, which is then 0.
@@ -321,8 +322,8 @@ def theta_from_grid(grid: Any, align_corners: bool = False) -> Any:
         >>> import numpy as np, gridsample
         >>> from gridsample.fields import theta_from_grid
         >>> theta = np.array([[[0.5, 0.0, 0.25], [0.0, 2.0, 0.0]]])
-        >>> found = theta_from_grid(gridsample.affine_grid(theta, (1, 1, 3, 4)))
-        >>> float(abs(found - theta).max().round(12))
+        >>> fitted = theta_from_grid(gridsample.affine_grid(theta, (1, 1, 3, 4)))
+        >>> float(abs(fitted - theta).max().round(12))
         0.0
     """
     backend, (array,) = as_wide_arrays(grid=grid)
@@ -371,7 +372,7 @@ def homography_grid(
         single matrix.
 
     Raises:
-        TypeError: the matrix does not hold real numbers, or a size no integers.
+        TypeError: the matrix does not hold real numbers, or a size does not consist of integers.
         ValueError: the shapes do not match, or the matrix is singular although it must be inverted.
 
     Example:

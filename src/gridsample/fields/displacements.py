@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from gridsample.backends import Backend, overridable
-from gridsample.definitions.plan import Mode
+from gridsample.definitions.methods import Mode
 from gridsample.fields.arrays import (
     Array,
     as_displacements,
@@ -77,7 +77,7 @@ def compose(
             position) or "pixel" (positions).
 
     Returns:
-        (N, *out, D), in the dtype of a sum of the fields.
+        (N, *out, D), in the dtype of the sum of both fields.
 
     Raises:
         TypeError: a field does not hold real numbers.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from gridsample.backends import overridable
-from gridsample.definitions.plan import Mode
+from gridsample.definitions.methods import Mode
 from gridsample.fields.arrays import (
     check_field_coords,
     components,

@@ -9,8 +9,10 @@ import numpy as np
 import numpy.typing as npt
 
 from gridsample.backends import backend_of, overridable
-from gridsample.definitions.plan import GRID_TYPES, check_flag, coordinates
-from gridsample.definitions.sizes import check_output, check_theta
+from gridsample.definitions.checks import check_flag
+from gridsample.definitions.coords import coordinates
+from gridsample.definitions.dtypes import GRID_TYPES
+from gridsample.definitions.shapes import check_output, check_theta
 
 Array = np.ndarray[Any, Any]
 

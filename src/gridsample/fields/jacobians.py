@@ -6,7 +6,7 @@ import math
 from typing import Any, NamedTuple
 
 from gridsample.backends import Backend, overridable
-from gridsample.definitions.plan import Mode
+from gridsample.definitions.methods import Mode
 from gridsample.fields.arrays import (
     Array,
     Cells,

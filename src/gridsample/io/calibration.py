@@ -23,6 +23,8 @@ from numpy.typing import NDArray
 
 from gridsample.io.image import FileError, one_line
 
+__all__ = ["Camera", "read_camera", "write_camera"]
+
 SUFFIXES = (".yaml", ".yml", ".json", ".xml", ".npz")
 
 # Names without underscores, in lower case.
@@ -56,13 +58,27 @@ class Camera(NamedTuple):
     size: tuple[int, int] | None = None
 
 
-def read_camera(path: Path) -> Camera:
+def read_camera(path: Path | str) -> Camera:
     """Read a calibration file.
 
+    Args:
+        path: a file of one of the kinds above.
+
+    Returns:
+        The `Camera`, whose entries `gridsample.cameras.undistort_grid` takes.
+
     Raises:
-        FileError: The name or the content is not supported.
-        OSError: The file does not exist or cannot be read.
+        FileError: the name or the content is not supported.
+        OSError: the file does not exist or cannot be read.
+
+    Example:
+        >>> import pathlib, tempfile
+        >>> path = pathlib.Path(tempfile.mkdtemp(), "camera.json")
+        >>> _ = path.write_text('{"K": [50, 0, 32, 0, 50, 24, 0, 0, 1], "D": [-0.2, 0, 0, 0]}')
+        >>> read_camera(path).distortion
+        array([-0.2,  0. ,  0. ,  0. ])
     """
+    path = Path(path)
     name = path.name.lower()
     if not name.endswith(SUFFIXES):
         raise FileError(
@@ -80,15 +96,36 @@ def read_camera(path: Path) -> Camera:
         return _camera({re.sub(r"[_\s-]", "", k).lower(): v for k, v in entries.items()}, path)
 
 
-def write_camera(camera: Camera, path: Path) -> None:
-    """Write a calibration as JSON."""
+def write_camera(camera: Camera, path: Path | str) -> None:
+    """Write a calibration as JSON, which `read_camera` reads.
+
+    Args:
+        camera: the calibration.
+        path: the file to write.  An existing file is replaced.
+
+    Returns:
+        None: the file is written.
+
+    Raises:
+        OSError: the file cannot be written.
+
+    Example:
+        >>> import tempfile
+        >>> lens = np.array([[50.0, 0.0, 32.0], [0.0, 50.0, 24.0], [0.0, 0.0, 1.0]])
+        >>> path = tempfile.mkdtemp() + "/camera.json"
+        >>> write_camera(Camera(lens, np.zeros(4), fisheye=True, size=(64, 48)), path)
+        >>> read_camera(path).fisheye, read_camera(path).size
+        (True, (64, 48))
+    """
     facts: dict[str, Any] = {
         "camera_matrix": camera.intrinsics.tolist(),
         "distortion_coefficients": camera.distortion.tolist(),
     }
     if camera.size is not None:
         facts |= dict(zip(("image_width", "image_height"), camera.size, strict=True))
-    path.write_text(json.dumps(facts, indent=2) + "\n", encoding="utf-8")
+    if camera.fisheye:
+        facts["distortion_model"] = "fisheye"
+    Path(path).write_text(json.dumps(facts, indent=2) + "\n", encoding="utf-8")
 
 
 def _camera(entries: dict[str, Any], path: Path) -> Camera:

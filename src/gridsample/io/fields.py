@@ -37,6 +37,8 @@ from gridsample.io.arrays import load_npy
 from gridsample.io.image import FileError, by_suffix, one_line, require
 from gridsample.io.output import replacing
 
+__all__ = ["Field", "describe_field", "holds_field", "read_field", "write_field"]
+
 _FLO = b"PIEH"  # the number 202021.25 as float32
 _UNKNOWN = 1e9
 """Magnitudes above it mean missing flow in `.flo` files."""
@@ -52,9 +54,9 @@ class Field:
 
     Attributes:
         array: `(1, *spatial, D)` floating-point displacements in pixels, x, y, z; NaN if missing.
-        format: The name of the file's format.
+        format: the name of the file's format.
         affine: `(4, 4)`, from voxel (x, y, z) to millimetres (RAS), if the file has one.
-        world: The axes of the file's vectors, "RAS" or "LPS", if these are millimetres.
+        world: the axes of the file's vectors, "RAS" or "LPS", if these are millimetres.
     """
 
     array: NDArray[Any]
@@ -90,12 +92,23 @@ def read_field(path: Path | str) -> Field:
     """Read a field file.
 
     Args:
-        path: A file in one of the formats above.
+        path: a file in one of the formats above.
+
+    Returns:
+        The field in pixels, and how the file stores it.
 
     Raises:
-        FileError: The name or the content is not supported.
-        MissingExtraError: The package that reads the format is not installed.
-        OSError: The file does not exist or cannot be read.
+        FileError: the name or the content is not supported.
+        MissingExtraError: the package that reads the format is not installed.
+        OSError: the file does not exist or cannot be read.
+
+    Example:
+        >>> import tempfile
+        >>> path = tempfile.mkdtemp() + "/right.flo"
+        >>> write_field(Field(np.array([1.0, 0.0]) * np.ones((1, 4, 6, 2))), path)
+        >>> field = read_field(path)
+        >>> field.format, field.array.dtype, field.array[0, 0, 0]
+        ('Middlebury', dtype('float32'), array([1., 0.], dtype=float32))
     """
     path = Path(path)
     field_format = field_format_of(path)
@@ -110,16 +123,26 @@ def write_field(field: Field, path: Path | str, *, overwrite: bool = False) -> N
     """Write a field file, completely or not at all.
 
     Args:
-        field: The displacements in pixels. `affine` matters to NIfTI's and ITK's files; without an
-            affine, a voxel is a cube of 1 mm along right, anterior and superior. `world` matters to
-            NIfTI only.
-        path: The file to write. Its extension determines the format; `.png` is KITTI's.
-        overwrite: Whether an existing file may be replaced.
+        field: the displacements in pixels. Only NIfTI's and ITK's files store its `affine`; without
+            an affine, a voxel is a cube of 1 mm along right, anterior and superior. Only NIfTI's
+            vectors follow its `world`.
+        path: the file to write. Its extension determines the format; `.png` is KITTI's.
+        overwrite: whether an existing file may be replaced.
+
+    Returns:
+        None: the file is written.
 
     Raises:
-        FileError: The array is not a field, the format cannot store it, or the file exists.
-        MissingExtraError: The package that writes the format is not installed.
-        OSError: The folder is not writable.
+        FileError: the array is not a field, the format cannot store it, or the file exists.
+        MissingExtraError: the package that writes the format is not installed.
+        OSError: the folder is not writable.
+
+    Example:
+        >>> import tempfile
+        >>> path = tempfile.mkdtemp() + "/down.pfm"
+        >>> write_field(Field(np.array([0.0, 2.0]) * np.ones((1, 4, 6, 2))), path)
+        >>> read_field(path).array[0, 3, 5]
+        array([0., 2.], dtype=float32)
     """
     path = Path(path)
     field_format, field = field_format_of(path), _checked(field, path)
@@ -169,9 +192,24 @@ def _checked(field: Field, path: Path) -> Field:
 
 
 def holds_field(path: Path) -> bool:
-    """Return whether a file can only be a field: by its extension, or a NIfTI file by its intent.
+    """Whether a file certainly holds a field: by its extension, or by the intent of a NIfTI file.
 
-    KITTI files and `.npy` arrays cannot be told from other pictures and arrays.
+    KITTI's files and `.npy` arrays cannot be distinguished from other pictures and arrays.
+
+    Args:
+        path: the file, which is opened only if its name ends in ".nii" or ".nii.gz".
+
+    Returns:
+        True or False.
+
+    Raises:
+        FileError: a NIfTI file cannot be read.
+        MissingExtraError: nibabel is not installed, which reads NIfTI files.
+        OSError: a NIfTI file does not exist or cannot be read.
+
+    Example:
+        >>> holds_field(Path("frame.flo")), holds_field(Path("frame.png"))
+        (True, False)
     """
     if path.name.lower().endswith((".flo", ".pfm", *itk.IMAGES, *itk.TRANSFORMS)):
         return True
@@ -183,20 +221,28 @@ def holds_field(path: Path) -> bool:
 
 
 def describe_field(field: Field) -> list[tuple[str, str]]:
-    """List the properties of a field, as names and values to print.
+    """List the properties of a field, as `gridsample info` prints them.
 
-    >>> facts = describe_field(Field(np.zeros((1, 4, 6, 2)), "Middlebury"))
-    >>> for name, value in facts:
-    ...     print(name, "|", value)
-    format | Middlebury
-    size | 6 x 4
-    dtype | float64
-    units | pixels
-    x | 0 to 0
-    y | 0 to 0
-    length | 0 to 0
-    volume | 1 to 1 times
-    folding | 0% of the points
+    Args:
+        field: the field.
+
+    Returns:
+        Pairs of a name and a text.  "volume" is the range of the Jacobian determinant, and
+        "folding" the share of points where it is not above 0.
+
+    Example:
+        >>> facts = describe_field(Field(np.zeros((1, 4, 6, 2)), "Middlebury"))
+        >>> for name, value in facts:
+        ...     print(name, "|", value)
+        format | Middlebury
+        size | 6 x 4
+        dtype | float64
+        units | pixels
+        x | 0 to 0
+        y | 0 to 0
+        length | 0 to 0
+        volume | 1 to 1 times
+        folding | 0% of the points
     """
     array = field.array
     rank = array.shape[-1]

@@ -115,13 +115,13 @@ def read_multiscale(source: Any, axes: str | None = None, store: Any = None) -> 
             its library for such addresses open; or a Zarr store.
         axes: the names of the axes, such as "cyx", in place of those in the metadata: t is time,
             c a channel, and every other axis is spatial.
-        store: a Zarr store in which to find the source's content, such as one that counts.
+        store: a Zarr store that reads the source's content, such as one that counts its reads.
 
     Returns:
         The image; its Zarr arrays are open for reading.
 
     Raises:
-        FileError: the source is no Zarr store, or its metadata are not understood.
+        FileError: the source is not a Zarr store, or its metadata are not understood.
         MissingExtraError: `zarr` is not installed.
 
     Example:
@@ -237,7 +237,7 @@ def write_metadata(
         levels: for each level, scales and shifts from its indices to those of the first level; none
             if there is only one level.
         name: the name of an image that has none.
-        method: how levels are made of each other; None if there is only one.
+        method: how a level is computed from the one before; None if there is only one.
 
     Returns:
         None: the metadata are written to the group's attributes.

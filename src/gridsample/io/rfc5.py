@@ -5,7 +5,7 @@ the order of the axes of a coordinate system, which is that of the array's axes:
 
 | type | read as | written |
 |---|---|---|
-| identity, scale, translation, affine, rotation, mapAxis | a matrix | if the matrix is such |
+| identity, scale, translation, affine, rotation, mapAxis | a matrix | if the matrix is one |
 | sequence | its transformations, the first applied first | for several |
 | displacements | `gridsample.world.Displacement` | with the field as an array |
 | bijection | its forward transformation | |
@@ -47,7 +47,7 @@ def read_transformations(path: Path | str, name: str | None = None) -> list[Any]
         path: a JSON file with a transformation, a list of them, or metadata that have the entry
             "coordinateTransformations"; or the folder of a Zarr group whose attributes do, such as
             a scene.  Paths of arrays are relative to the folder.
-        name: which of several transformations of a group; None if there is one.
+        name: which of several transformations of a group; None if there is only one.
 
     Returns:
         Matrices (D + 1, D + 1) and `gridsample.world.Displacement`s, in the order in which they are

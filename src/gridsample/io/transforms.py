@@ -27,6 +27,8 @@ from gridsample.io.image import FileError, one_line
 from gridsample.io.nifti import planar
 from gridsample.world import Displacement
 
+__all__ = ["read_transforms"]
+
 FIELDS, MATRICES = (".nii", ".nii.gz", *itk.IMAGES), (".npy", ".txt")
 _ITK = b"#Insight Transform File"
 
@@ -35,16 +37,25 @@ def read_transforms(path: Path | str) -> list[Any]:
     """Read the transforms of a file for `gridsample.resample` with axes="xyz".
 
     Args:
-        path: A file in one of the formats above.
+        path: a file in one of the formats above.
 
     Returns:
         Matrices (D + 1, D + 1), and `gridsample.world.Displacement`s with float64 vectors, in the
         order in which they are applied to points of the output, in RAS.
 
     Raises:
-        FileError: The name or the content is not supported.
-        MissingExtraError: The package that reads the format is not installed.
-        OSError: The file does not exist or cannot be read.
+        FileError: the name or the content is not supported.
+        MissingExtraError: the package that reads the format is not installed.
+        OSError: the file does not exist or cannot be read.
+
+    Example:
+        >>> import tempfile
+        >>> path = tempfile.mkdtemp() + "/shift.txt"
+        >>> np.savetxt(path, [[1, 0, 2.5], [0, 1, 0], [0, 0, 1]])  # 2.5 mm along x
+        >>> read_transforms(path)
+        [array([[1. , 0. , 2.5],
+               [0. , 1. , 0. ],
+               [0. , 0. , 1. ]])]
     """
     path = Path(path)
     name = path.name.lower()

@@ -20,7 +20,7 @@ import numpy as np
 
 from gridsample.definitions.bands import KEPT, Band, chosen
 from gridsample.definitions.caches import cached_by_size
-from gridsample.definitions.plan import type_name
+from gridsample.definitions.dtypes import type_name
 from gridsample.definitions.tables import AxisMap
 from gridsample.kernels import threads as pool
 from gridsample.kernels.memory import Layout, addresses_of, layout_of, plain

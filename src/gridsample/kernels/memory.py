@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from gridsample.definitions.plan import BFLOAT16
+from gridsample.definitions.dtypes import BFLOAT16
 
 Array = np.ndarray[Any, Any]
 Shape = tuple[int, ...]

@@ -8,8 +8,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from gridsample.definitions.dtypes import BFLOAT16, is_differentiable, type_name
 from gridsample.definitions.options import Averaging
-from gridsample.definitions.plan import BFLOAT16, Plan, is_differentiable, type_name
+from gridsample.definitions.plan import Plan
 from gridsample.kernels.memory import BFLOAT_NAN, converted, frozen
 
 Array = np.ndarray[Any, Any]

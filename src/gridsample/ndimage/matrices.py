@@ -92,8 +92,8 @@ def affine_transform(
         return restored(separable(image, positions, spline, result), input)
     matrix, offset = as_real(matrix, image), [as_real(numbers, image) for numbers in offset]
     if goes_to_scipy(image):
-        elsewhere = scipy_function("affine_transform", "an input with more than three axes")
-        elsewhere(image, matrix, offset, shape, result, order, mode, cval, prefilter)
+        of_scipy = scipy_function("affine_transform", "an input with more than three axes")
+        of_scipy(image, matrix, offset, shape, result, order, mode, cval, prefilter)
         return result
     fresh = not isinstance(output, np.ndarray)
     values = as_channel(
@@ -120,7 +120,8 @@ def rotate(
 
     Args:
         input: an image with at least two axes.
-        angle: the angle in degrees.
+        angle: the angle in degrees, from the first of the axes to the second: with the default
+            axes, counter-clockwise in a picture whose first row is on top.
         axes: the two axes of the plane.
         reshape: whether to enlarge the output so that it contains the whole input.
         order: the order of the spline, as in `map_coordinates`.

@@ -88,8 +88,8 @@ def map_coordinates(
             f"the first axis must have one entry for each of the input's {image.ndim} axes"
         )
     if goes_to_scipy(image):
-        elsewhere = scipy_function("map_coordinates", "an input with more than three axes")
-        return elsewhere(image, positions, output, order, mode, cval, prefilter)
+        of_scipy = scipy_function("map_coordinates", "an input with more than three axes")
+        return of_scipy(image, positions, output, order, mode, cval, prefilter)
     result = new_output(output, image, shape)
 
     def sampled(source: Any, rows: slice) -> Any:
@@ -155,9 +155,9 @@ def geometric_transform(
     shape = tuple(map(operator.index, image.shape if output_shape is None else output_shape))
     check_rank(image.shape, shape)
     if goes_to_scipy(image) or type(mapping).__name__ == "LowLevelCallable":
-        elsewhere = scipy_function("geometric_transform", "more than three axes, or a C function,")
+        of_scipy = scipy_function("geometric_transform", "more than three axes, or a C function,")
         options = (order, mode, cval, prefilter, extra_arguments, extra_keywords)
-        return elsewhere(image, mapping, shape, output, *options)
+        return of_scipy(image, mapping, shape, output, *options)
     result = new_output(output, image, shape)
     keywords = extra_keywords or {}
     positions = [tuple(mapping(at, *extra_arguments, **keywords)) for at in np.ndindex(shape)]

@@ -8,9 +8,9 @@ from typing import Any
 from gridsample.backends import backend_of, overridable
 from gridsample.definitions.checks import check_dense
 from gridsample.definitions.footprints import ATTACH, MOST, as_footprint
+from gridsample.definitions.methods import Mode
 from gridsample.definitions.options import Options
-from gridsample.definitions.plan import Mode
-from gridsample.definitions.sizes import check_output
+from gridsample.definitions.shapes import check_output
 from gridsample.ops.arrays import back, named_arrays
 from gridsample.ops.missing import as_rule
 from gridsample.ops.misuse import check_layout
@@ -58,8 +58,7 @@ def affine_sample(
             may be 1 here or in the input.
         size: the output's shape, (N, C, *out) with D axes after the first two, as in
             `affine_grid`.  N is theta's, and C is not used.
-        align_corners: the meaning of -1 and 1, as in `grid_sample`, also for the output's
-            coordinates.
+        align_corners: the meaning of -1 and 1, as in `grid_sample`, in the input and the output.
         coords: "normalized", or "pixel" for maps from the indices x, y, z of output pixels to
             positions in pixels.
         antialias: whether footprints are sampled, as in `grid_sample`.  Their sides are the columns
@@ -97,7 +96,7 @@ def affine_sample(
     backend = backend_of(**arrays)
     check_dense(input=input)  # a nested tensor has no shape
     if channel_axis == 1 and hasattr(input, "shape"):
-        check_layout(backend, input, False)
+        check_layout(backend, input, backend.shape(input), False)
     return sample(backend, arrays, options, rule, size=check_output(size, 3, 5))
 
 
@@ -185,15 +184,15 @@ def affine_sample_vjp(
     return sample_vjp(arrays, options, rule, flags, check_output(size, 3, 5))
 
 
-def projective_sample(input: Any, maps: Any, size: Sequence[int], **options: Any) -> Any:
-    """Sample host arrays under projective maps of pixels, without a grid or derivatives.
+def sample_under_maps(input: Any, maps: Any, size: Sequence[int], **options: Any) -> Any:
+    """Sample host arrays under affine or projective maps of pixels, without a grid or derivatives.
 
-    The position of the output pixel with index (x, y, z) is (maps[:, :D] @ (x, y, z, 1)) divided by
-    maps[:, D] @ (x, y, z, 1), or 0 where that is 0.
+    The position of the output pixel with index (x, y, z) is maps[:, :D] @ (x, y, z, 1), divided by
+    maps[:, D] @ (x, y, z, 1) if there is such a row, and 0 where that is 0.
 
     Args:
         input: the image, (N, C, *spatial), or with channels last.
-        maps: (N, D + 1, D + 1), float32 or float64.
+        maps: (N, D, D + 1) or (N, D + 1, D + 1), float32 or float64.
         size: the output's shape, (N, C, *out).
         options: `Options` except for antialiasing.
 

@@ -8,8 +8,10 @@ from typing import Any
 import numpy as np
 
 from gridsample.backends import Backend
+from gridsample.definitions.boundaries import BOUNDARIES
+from gridsample.definitions.dtypes import GRID_TYPES, WIDE_TYPES
 from gridsample.definitions.options import Options
-from gridsample.definitions.plan import BOUNDARIES, GRID_TYPES, WIDE_TYPES, Shape
+from gridsample.definitions.shapes import Shape
 from gridsample.definitions.splines import extension
 
 Array = Any

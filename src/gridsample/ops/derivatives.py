@@ -6,8 +6,8 @@ from typing import Any
 
 from gridsample.backends import Backend, backend_of, overridable
 from gridsample.definitions.labels import has_labels, without_labels
+from gridsample.definitions.methods import Mode
 from gridsample.definitions.options import Options
-from gridsample.definitions.plan import Mode
 from gridsample.ops.arrays import back, planes
 from gridsample.ops.points import coefficients_at, points_of
 

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from gridsample.backends import backend_of, overridable
-from gridsample.definitions.plan import check_boundary, check_flag, check_threads
+from gridsample.definitions.boundaries import check_boundary
+from gridsample.definitions.checks import check_flag, check_threads
 from gridsample.definitions.splines import extension
 
 

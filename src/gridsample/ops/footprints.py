@@ -8,13 +8,10 @@ from typing import Any, NamedTuple
 
 from gridsample.backends import Backend, backend_of, overridable
 from gridsample.definitions import footprints as definitions
+from gridsample.definitions.checks import check_flag
+from gridsample.definitions.coords import check_coords
 from gridsample.definitions.options import Options
-from gridsample.definitions.plan import (
-    Shape,
-    check_coords,
-    check_flag,
-    check_size,
-)
+from gridsample.definitions.shapes import Shape, check_size
 from gridsample.ops.arrays import Array, as_grid, difference, part
 
 
@@ -59,7 +56,7 @@ def footprint(
     Returns:
         A named tuple with ``lengths`` in pixels (N, *out, D), in the dtype of the grid, float32 for
         16-bit grids; ``counts``, the numbers of samples, int64 of the same shape; and ``levels``,
-        how often the image is halved for a point, int64 (N, *out).
+        the number of times that the image is halved for a point, int64 (N, *out).
 
     Raises:
         TypeError: a dtype or the type of an option is not accepted.

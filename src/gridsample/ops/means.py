@@ -13,8 +13,9 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from gridsample.backends.base import Gradients, Needed
+from gridsample.definitions.boundaries import BOUNDARIES, MISSING
+from gridsample.definitions.methods import find_method, per_axis
 from gridsample.definitions.options import Averaging, Options, fill_numbers
-from gridsample.definitions.plan import BOUNDARIES, MISSING, find_method, per_axis
 from gridsample.ops.arrays import (
     Array,
     as_type_of,

@@ -19,15 +19,11 @@ import numpy as np
 
 from gridsample.backends import Backend
 from gridsample.backends.rounding import as_integers
-from gridsample.definitions.links import about
+from gridsample.definitions.boundaries import BOUNDARIES, MISSING
+from gridsample.definitions.checks import check_flag
+from gridsample.definitions.links import about, unknown_name
 from gridsample.definitions.methods import Method
-from gridsample.definitions.plan import (
-    BOUNDARIES,
-    MISSING,
-    Shape,
-    check_flag,
-    unknown,
-)
+from gridsample.definitions.shapes import Shape
 from gridsample.ops.arrays import (
     Array,
     is_differentiable,
@@ -80,7 +76,7 @@ def as_rule(
     if not isinstance(missing, str):
         raise TypeError(f"missing must be one of {', '.join(map(repr, RULES))}, got {missing!r}")
     if missing not in RULES:
-        raise unknown("missing", missing, RULES)
+        raise unknown_name("missing", missing, RULES)
     if not isinstance(min_weight, (int, float, np.number)) or isinstance(min_weight, bool):
         raise TypeError(f"min_weight must be a number from 0 to below 1, got {min_weight!r}")
     if not 0 <= min_weight < 1:

@@ -12,7 +12,7 @@ import numpy as np
 from gridsample.backends import Backend, is_traced
 from gridsample.definitions.links import about
 from gridsample.definitions.options import Options
-from gridsample.definitions.plan import Shape
+from gridsample.definitions.shapes import Shape
 
 # The image is from -1 to 1.  A grid whose points are further from it is in other units.
 FAR = 11.0
@@ -35,8 +35,8 @@ class MisuseWarning(UserWarning):
     * a grid without a batch axis, whose rows are read as a batch;
     * a grid that seems to be in pixels, without ``coords="pixel"``.
 
-    It looks at shapes, and at a few points of grids in host memory; of tensors, only in the first
-    calls with the same shapes.  It never warns inside `torch.compile` or under
+    It looks at shapes, and at a few points of grids in host memory; for tensors, only in the first
+    few calls with the same shapes.  It never warns inside `torch.compile` or under
     ``gridsample.torch_compat.patch(strict=True)``.
 
     Example:
@@ -105,11 +105,10 @@ def warned(image: Shape, grid: Shape, values: Any, options: Options, level: int)
     return bool(messages)
 
 
-def check_layout(backend: Backend, image: Any, last: bool) -> None:
+def check_layout(backend: Backend, image: Any, shape: Shape, last: bool) -> None:
     """Warn about an image without a grid whose channels seem to be last, although they are not."""
     if last or (not backend.is_host and is_traced()):
         return
-    shape = backend.shape(image)
     if has_channels_last(shape) and backend.is_concrete(image):
         level = user_level()
         if level:

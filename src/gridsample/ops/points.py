@@ -7,10 +7,10 @@ from typing import Any
 
 from gridsample.backends.base import Backend, Gradients, Needed
 from gridsample.backends.maps import through_grid
+from gridsample.definitions.dtypes import GRID_TYPES
 from gridsample.definitions.labels import has_labels, without_labels
 from gridsample.definitions.options import Averaging, Options
-from gridsample.definitions.plan import GRID_TYPES, Shape
-from gridsample.definitions.sizes import check_theta
+from gridsample.definitions.shapes import Shape, check_theta
 from gridsample.ops.arrays import Array, as_grid, coefficient_type, filtered
 
 

@@ -21,8 +21,10 @@ import numpy as np
 
 from gridsample.backends.base import Backend, Gradients, Needed
 from gridsample.backends.rounding import numbers
+from gridsample.definitions.boundaries import BOUNDARIES, MISSING
+from gridsample.definitions.methods import per_axis
 from gridsample.definitions.options import Options
-from gridsample.definitions.plan import BOUNDARIES, MISSING, Shape, per_axis
+from gridsample.definitions.shapes import Shape
 from gridsample.ops.arrays import Array, back
 from gridsample.ops.missing import Planes, Rule, stacked
 from gridsample.ops.points import SamplePoints

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from gridsample.backends.base import Backend, Gradients, Needed
 from gridsample.definitions.options import Resizing, changed
-from gridsample.definitions.plan import Shape
+from gridsample.definitions.shapes import Shape
 from gridsample.ops.arrays import (
     Array,
     as_type_of,

@@ -14,10 +14,10 @@ import numpy as np
 from gridsample.backends.resizing import apply, order_of, real_type
 from gridsample.definitions import tables
 from gridsample.definitions.checks import check_extent
-from gridsample.definitions.methods import METHODS
+from gridsample.definitions.labels import check_labels
+from gridsample.definitions.methods import METHODS, Mode
 from gridsample.definitions.options import Resizing
-from gridsample.definitions.plan import Mode
-from gridsample.ops.resizing import Factor, check_image, check_types, plan_resizing
+from gridsample.ops.resizing import Factor, check_image, plan_resizing
 
 Array = np.ndarray[Any, Any]
 
@@ -77,10 +77,10 @@ def resize_rows(
     for begin in range(0, resizing.size[0], rows):
         part = tables.window(leading, slice(begin, min(begin + rows, resizing.size[0])))
         band = read(part.inputs.start, part.inputs.stop)
-        check_types(mode, len(spatial), band.dtype, band.dtype.kind in "biu")
+        check_labels(resizing.methods[::-1], band.dtype, band.dtype.kind in "biu")
         result = np.empty((1, part.map.band.outputs, *resizing.size[1:], shape[-1]), band.dtype)
         source, target = (np.moveaxis(array, -1, 1) for array in (band[np.newaxis], result))
-        apply([part.map, *maps], source, target, resizing._replace(threads=threads))
+        apply([part.map, *maps], source, target, resizing, threads)
         yield result[0, part.keep]
 
 
@@ -128,6 +128,6 @@ def kept_of(
     """Resize an image by maps, and return the part of the result that is needed."""
     result = np.empty((*image.shape[:2], *[axis_map.outputs for axis_map in maps]), dtype)
     if result.size:
-        apply(maps, image, result, resizing)
+        apply(maps, image, result, resizing, resizing.threads)
     kept: Array = result[(slice(None), slice(None), *keep)]
     return kept

@@ -7,27 +7,21 @@ operation with the transposed matrices.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from gridsample.backends import backend_of, overridable
+from gridsample.backends import backend_of, is_traced, overridable
 from gridsample.definitions import tables
+from gridsample.definitions.checks import check_flag, check_threads
 from gridsample.definitions.labels import check_labels, refuse_labels
-from gridsample.definitions.methods import METHODS, Method
-from gridsample.definitions.options import Resizing, changed
-from gridsample.definitions.plan import (
-    Mode,
-    channels_last,
-    check_flag,
-    check_threads,
-    find_method,
-    per_axis,
-    unknown,
-)
-from gridsample.definitions.sizes import as_whole
+from gridsample.definitions.links import unknown_name
+from gridsample.definitions.methods import METHODS, Method, Mode, find_method, per_axis
+from gridsample.definitions.options import Resizing, changed, looked_up
+from gridsample.definitions.shapes import Shape, as_whole, channels_last
 from gridsample.ops import resized_means
 from gridsample.ops.arrays import back, is_differentiable, planes
 from gridsample.ops.missing import as_rule
@@ -106,6 +100,33 @@ def plan_resizing(
 ) -> Resizing:
     """Validate a call, by PyTorch's rules; ``spatial`` is the image's shape."""
     rank = len(spatial)
+    outputs = None if size is None else check_size(size, rank)
+    scales = None if scale_factor is None else check_scales(scale_factor, rank)
+    key = (
+        tuple(spatial), outputs, scales, mode, align_corners, recompute_scale_factor, antialias,
+        rounding, channel_axis, threads,
+    )  # fmt: skip
+    # In a trace, sizes may be tensors or symbols, and compilers see through no cache.
+    if is_traced() or not all([type(n) is int for n in spatial]):
+        return checked_resizing.__wrapped__(*key)
+    return looked_up(checked_resizing, *key)
+
+
+@functools.lru_cache(maxsize=1024, typed=True)
+def checked_resizing(
+    spatial: Shape,
+    size: Shape | None,
+    scale_factor: tuple[float, ...] | None,
+    mode: Mode,
+    align_corners: bool | None,
+    recompute_scale_factor: bool | None,
+    antialias: bool,
+    rounding: str,
+    channel_axis: int,
+    threads: int | None,
+) -> Resizing:
+    """Validate a call with valid sizes and scales; see `plan_resizing`."""
+    rank = len(spatial)
     smooths = check_flag(antialias, "antialias")
     methods = find_methods(mode, rank, smooths)
     if align_corners is not None and not any(tables.aligns(method) for method in methods):
@@ -121,13 +142,14 @@ def plan_resizing(
     if size is not None:
         if recompute:
             raise ValueError(f"recompute_scale_factor has no meaning with a size, got size={size}")
-        outputs, scales = check_size(size, rank), (0.0,) * rank
+        outputs, scales = size, (0.0,) * rank
     else:
-        scales = check_scales(scale_factor, rank)
+        assert scale_factor is not None
+        scales = scale_factor
         outputs = tuple([math.floor(n * s) for n, s in zip(spatial, scales, strict=True)])
         if recompute:
             scales = (0.0,) * rank
-    for name, sizes in (("input", tuple(spatial)), ("output", outputs)):
+    for name, sizes in (("input", spatial), ("output", outputs)):
         if any(n < 1 for n in sizes):
             scaled = name == "output" and size is None
             raise ValueError(
@@ -146,12 +168,6 @@ def plan_resizing(
     )
 
 
-def check_types(mode: Mode, rank: int, dtype: Any, is_integer: bool) -> bool:
-    """Return whether pixels vote, or raise an error if the dtype of an image does not allow it."""
-    methods = [find_method(entry, resizing=True) for entry in per_axis(mode, rank, "mode")]
-    return check_labels(methods, dtype, is_integer)
-
-
 def check_rounding(rounding: Any) -> str:
     """Return ``rounding``, or raise an error if it is not a known name."""
     if not isinstance(rounding, str):
@@ -159,7 +175,7 @@ def check_rounding(rounding: Any) -> str:
             f"rounding must be one of {', '.join(map(repr, ROUNDINGS))}, got {rounding!r}"
         )
     if rounding not in ROUNDINGS:
-        raise unknown("rounding", rounding, ROUNDINGS)
+        raise unknown_name("rounding", rounding, ROUNDINGS)
     return rounding
 
 
@@ -308,8 +324,9 @@ def interpolate(
     arrays = {"input": input} if weights is None else {"input": input, "weights": weights}
     backend = backend_of(**arrays)
     image, *others = backend.asarrays(**arrays)
-    last = check_image(backend.shape(image), channel_axis, threads)
-    check_layout(backend, image, last)
+    shape = backend.shape(image)
+    last = check_image(shape, channel_axis, threads)
+    check_layout(backend, image, shape, last)
     pixels = planes(backend, image, last)
     resizing = plan_resizing(
         pixels.shape[2:], size, scale_factor, mode, align_corners, recompute_scale_factor,
@@ -317,7 +334,7 @@ def interpolate(
     )  # fmt: skip
     name = backend.type_name(image.dtype)
     integer = name == "bool" or name.startswith(("int", "uint"))
-    check_types(mode, len(resizing.size), image.dtype, integer)
+    check_labels(resizing.methods[::-1], image.dtype, integer)
     if rule is None:
         return backend.restore(back(backend, backend.resize(pixels, resizing, False), last), input)
     means = resized_means.resize(backend, image, others[0] if others else None, resizing, rule)

@@ -7,10 +7,13 @@ from typing import Any
 
 from gridsample.backends import Backend, backend_of, overridable
 from gridsample.backends.base import Gradients, Needed
+from gridsample.definitions.checks import check_flag
+from gridsample.definitions.dtypes import check_grid_gradient
 from gridsample.definitions.footprints import ATTACH, MOST, as_footprint
 from gridsample.definitions.labels import without_labels
+from gridsample.definitions.methods import Mode
 from gridsample.definitions.options import Options
-from gridsample.definitions.plan import Mode, Shape, check_flag, check_grid_gradient
+from gridsample.definitions.shapes import Shape
 from gridsample.ops import means
 from gridsample.ops.arrays import (
     Array,
@@ -113,7 +116,7 @@ def grid_sample(
             displacement grid of zeros is the identity; ``out`` then has as many axes as the image.
         fill_value: the value outside for "constant" and extrapolate=False: a number, or one per
             channel; complex only for a complex image; with mode="label", a label that the dtype of
-            the image can hold.  For tensors, it must be exact in float64.  Missing results have
+            the image can hold.  For tensors, float64 must hold it exactly.  Missing results have
             this value if it is not 0, or if "constant" or extrapolate=False uses it; otherwise they
             are NaN.
         extrapolate: whether to extend the image.  Otherwise the fill value is returned wherever the

@@ -6,19 +6,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from gridsample.backends import Backend, backend_of, overridable
+from gridsample.definitions.checks import check_flag
+from gridsample.definitions.dtypes import NARROW_TYPES, WIDE_TYPES
 from gridsample.definitions.footprints import ATTACH, MOST, as_footprint
 from gridsample.definitions.labels import refuse_labels
+from gridsample.definitions.methods import Mode
 from gridsample.definitions.options import Options
-from gridsample.definitions.plan import (
-    NARROW_TYPES,
-    WIDE_TYPES,
-    Mode,
-    Shape,
-    channels_last,
-    check_flag,
-    check_size,
-    check_values,
-)
+from gridsample.definitions.shapes import Shape, channels_last, check_size, check_values
 from gridsample.ops.arrays import (
     Array,
     as_grid,
@@ -97,7 +91,7 @@ def splat(
         weights: how much each value counts, (N or 1, C or 1, *out), in the layout of the values:
             finite, non-negative numbers of any real dtype, or bool.  Values are multiplied by them.
         normalize: whether to divide by the sum of weights on each pixel where that is not 0, so
-            that the result of equal values is that value.  It is `splat_count` if every value
+            that the result of equal values is that value.  The sum is `splat_count` if every value
             counts once.
         return_weight: whether to also return that sum, (N, C, *size), in float32 or float64.
         channel_axis: 1, or -1 for channels-last values and result, (N, *out, C) and (N, *size, C).

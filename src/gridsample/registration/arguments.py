@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from gridsample.backends import Backend, backend_of
-from gridsample.definitions.plan import Mode
+from gridsample.definitions.methods import Mode
 from gridsample.registration.pyramid import SMALLEST, Pair
 from gridsample.registration.sums import total
 

@@ -118,17 +118,17 @@ class Matrix:
         count = len(slopes)
         linear = np.zeros((count, rank + 1))
         quadratic = np.zeros((count, rank + 1, count, rank + 1))
-        once, twice = monomials(rank)
+        first_moments, second_moments = monomials(rank)
         for i in range(count):
-            linear[i] = moments((gradient * slopes[i]).sum(0), lines, 1)[once]
+            linear[i] = moments((gradient * slopes[i]).sum(0), lines, 1)[first_moments]
             weighted = curvature * slopes[i]
             for j in range(i + 1):
-                products = moments((weighted * slopes[j]).sum(0), lines, 2)[twice]
+                products = moments((weighted * slopes[j]).sum(0), lines, 2)[second_moments]
                 quadratic[i, :, j] = quadratic[j, :, i] = products
         # (P, count * (D + 1)): how the parameters move the homogeneous target, for (x, y, 1).
-        moves = (self.matrix @ self.generators)[:, :count].flatten(1).numpy()
-        left = moves @ quadratic.reshape(linear.size, linear.size) @ moves.T
-        right = moves @ linear.ravel()
+        jacobian = (self.matrix @ self.generators)[:, :count].flatten(1).numpy()
+        left = jacobian @ quadratic.reshape(linear.size, linear.size) @ jacobian.T
+        right = jacobian @ linear.ravel()
         left[np.diag_indices_from(left)] += left.diagonal() * _RIDGE + 1e-30
         if not np.isfinite(left).all():
             return torch.full((len(right),), math.nan, dtype=torch.float64)

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from gridsample.definitions.plan import Mode
+from gridsample.definitions.methods import Mode
 from gridsample.ops.resizing import interpolate
 from gridsample.ops.sampling import grid_sample
 

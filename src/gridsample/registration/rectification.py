@@ -9,8 +9,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from gridsample.backends import Backend, backend_of, overridable
+from gridsample.definitions.checks import check_flag
+from gridsample.definitions.coords import COORDS
 from gridsample.definitions.footprints import pixels_per_unit
-from gridsample.definitions.plan import COORDS, Mode, check_flag
+from gridsample.definitions.methods import Mode
 from gridsample.fields.arrays import (
     Array,
     as_wide_arrays,

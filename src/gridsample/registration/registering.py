@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from gridsample.definitions.plan import Mode, find_method, listed
+from gridsample.definitions.methods import Mode, find_method, listed
 from gridsample.fields.arrays import check_count, check_name, check_positive
 from gridsample.ops.sampling import grid_sample
 from gridsample.registration.arguments import (

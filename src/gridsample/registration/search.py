@@ -225,7 +225,7 @@ def correlated(
     points = torch.stack(torch.meshgrid(*lines, indexing="ij")[::-1], -1)
     to_pixels = torch.linalg.inv(level.moving_axes.matrix())
     both = torch.stack([moving, known])[None]
-    found = list[tuple[float, Tensor, list[int]]]()
+    candidates = list[tuple[float, Tensor, list[int]]]()
     for rotation in linear:
         positions = points @ (to_pixels[:-1, :-1] @ rotation).T.to(fixed)
         positions += to_pixels[:-1, -1].to(fixed)
@@ -234,12 +234,12 @@ def correlated(
         score = correlations(fixed_spectra, spectra(image * inside, inside, shape), shape, least)
         if any_contrast and not use_edges:
             score = score.abs_()
-        found += [(value, rotation, index) for value, index in peaks(score)]
-    found.sort(key=lambda peak: -peak[0])
+        candidates += [(value, rotation, index) for value, index in peaks(score)]
+    candidates.sort(key=lambda peak: -peak[0])
     origin = torch.tensor(level.axes.origin[::-1], dtype=torch.float64)
     first = corner - origin
     matrices = []
-    for _, rotation, index in found:
+    for _, rotation, index in candidates:
         # Entry k pairs pixel 0 of the fixed image with pixel k of the canvas.
         offset = [k - n if k >= m else k for k, n, m in zip(index, shape, extent, strict=True)]
         shift = (first + spacings * torch.tensor(offset, dtype=torch.float64)).flip(0)
@@ -275,9 +275,9 @@ def peaks(score: Tensor) -> Iterator[tuple[float, list[int]]]:
 def canvas(level: Level, linear: Sequence[Tensor]) -> list[int]:
     """The pixels of the fixed image's size that hold the moving image under all linear maps."""
     moving = level.moving_axes
-    sides = [n * s for n, s in zip(moving.size[::-1], moving.spacings, strict=True)]
+    lengths = [n * s for n, s in zip(moving.size[::-1], moving.spacings, strict=True)]
     boxes = torch.linalg.inv(torch.stack(list(linear))).abs()
-    across = (boxes @ torch.tensor(sides, dtype=torch.float64)).amax(0).tolist()
+    across = (boxes @ torch.tensor(lengths, dtype=torch.float64)).amax(0).tolist()
     return [
         math.ceil(a / s - 1e-6)
         for a, s in zip(across[::-1], level.axes.spacings[::-1], strict=True)

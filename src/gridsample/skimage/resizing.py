@@ -54,7 +54,7 @@ def resize(
         clip: whether to clip the result to the range of the image's values.
         preserve_range: whether integers keep their values; otherwise they are divided by the
             largest number of their dtype.
-        anti_aliasing: whether to smooth the image before; None for yes if an axis shrinks, unless
+        anti_aliasing: whether to smooth the image first; None to do so if an axis shrinks, unless
             the image is of bool, or of integers with ``order=0``.
         anti_aliasing_sigma: the standard deviation of the Gaussian in pixels, a number or one per
             axis; None for ``max(0, (inputs / outputs - 1) / 2)``.

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gridsample.definitions.plan import check_threads, find_method
+from gridsample.definitions.checks import check_threads
+from gridsample.definitions.methods import find_method
 from gridsample.io.omezarr import Multiscale, blocks_affine, halved, write_metadata
 from gridsample.io.stores import ChunkReader, Region, Traffic
 from gridsample.ops.resizing import interpolate
@@ -54,7 +55,8 @@ def pyramid(
         source: the folder or the address of a Zarr array or of an OME-Zarr image, or a Zarr store;
             see `gridsample.io.omezarr.read_multiscale`.  The finest level is read.
         output: the folder to create.
-        levels: the number of levels, the first included; None until the image fits into one chunk.
+        levels: the number of levels, the first included; None to halve the image until it fits into
+            one chunk.
         mode: "linear" for means, "label" for votes, of which the smallest label wins a tie; None
             for "label" if the source is marked as a label image, otherwise "linear".
         axes: the names of the source's axes, such as "cyx"; None for those in its metadata.

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gridsample.definitions.plan import Mode, check_threads
+from gridsample.definitions.checks import check_threads
+from gridsample.definitions.methods import Mode
 from gridsample.io.omezarr import moved, write_metadata
 from gridsample.io.stores import ChunkReader, Region, Traffic
 from gridsample.ops.resized_parts import resize_block, windows_of

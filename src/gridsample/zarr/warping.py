@@ -28,7 +28,8 @@ from gridsample.chunked.regions import (
 )
 from gridsample.chunked.splines import coefficient_type, lines_of
 from gridsample.chunked.windows import Window
-from gridsample.definitions.plan import Mode, check_threads
+from gridsample.definitions.checks import check_threads
+from gridsample.definitions.methods import Mode
 from gridsample.io.image import FileError
 from gridsample.io.omezarr import Affine, Multiscale, moved, read_multiscale, write_metadata
 from gridsample.io.stores import ChunkReader, Region, Traffic
@@ -68,7 +69,7 @@ def warp(
     progress: Progress = lambda share: None,
     **options: Any,
 ) -> Traffic:
-    """Sample an image of a Zarr store at new places, and write the result to another store.
+    """Sample an image of a Zarr store at new positions, and write the result to another store.
 
     The results are those of `gridsample.affine_sample` or `gridsample.grid_sample` for the whole
     image in memory, bit for bit; splines differ by rounding.  Each chunk of the output is
@@ -108,7 +109,7 @@ def warp(
         What was read and written.
 
     Raises:
-        FileError: a source is no Zarr store, or the output cannot be written.
+        FileError: a source is not a Zarr store, or the output cannot be written.
         MissingExtraError: `zarr` is not installed.
         TypeError: an argument is not accepted.
         ValueError: an argument is not accepted.

@@ -23,14 +23,10 @@ from gridsample.backends.base import Backend, Gradients, Needed
 from gridsample.backends.jax.taps import Call, with_promotion
 from gridsample.backends.maps import grid_along
 from gridsample.definitions.checks import check_dense, check_extent
+from gridsample.definitions.coords import coordinates
+from gridsample.definitions.dtypes import NARROW_TYPES, WIDE_TYPES, check_image_type
 from gridsample.definitions.options import Options, Resizing, checked, fill_numbers, plan_of
-from gridsample.definitions.plan import (
-    NARROW_TYPES,
-    WIDE_TYPES,
-    Shape,
-    check_image_type,
-    coordinates,
-)
+from gridsample.definitions.shapes import Shape
 from gridsample.kernels import forks
 
 Array = Any

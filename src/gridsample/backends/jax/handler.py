@@ -60,7 +60,7 @@ LAUNCH = Record(
     threads="int64",  # the most threads
     scratch="int64",  # the result that is scratch memory, or -1
     scratch_bytes="int64",  # the part of each thread
-    places="*int64",  # of each array: a kind of place and its number
+    places="*int64",  # of each array: a kind of place, its number, and an offset
     arrays="int64",
     zeros="*int64",  # results that are set to 0 before: the number of each, and its bytes
     zeroed="int64",
@@ -265,12 +265,12 @@ class Writer:
         for k, name in enumerate(HEAD):
             shared.store(head[name], SHARED_HEAD + k)
         with function.loop(0, launch.arrays) as loop:
-            kind, number = (launch.places.load(loop.index * 2 + k) for k in range(2))
+            kind, number, offset = (launch.places.load(loop.index * 3 + k) for k in range(3))
             address = function.scratch("int64", 1)
             address.store(number)
             for place in (ARGUMENT, RESULT):
                 with function.when(kind == place):
-                    address.store(self.buffer(place, number))
+                    address.store(self.buffer(place, number) + offset)
             shared.store(address.load(), loop.index + (SHARED_HEAD + len(HEAD)))
 
 
@@ -346,10 +346,17 @@ def register() -> None:
 
 
 class Place(NamedTuple):
-    """Where an array of a program is: its kind, and a number or the address of constants."""
+    """Where an array of a program is.
+
+    Attributes:
+        kind: whether it is in an argument, in a result, or at an address.
+        number: the number of the argument or the result, or the address.
+        offset: how many bytes after the beginning of the argument or the result it begins.
+    """
 
     kind: int
     number: int
+    offset: int = 0
 
 
 class Step(NamedTuple):
@@ -400,7 +407,7 @@ def stored(steps: Sequence[Step], scratch: int) -> int:
 
 def record_of(step: Step, scratch: int, following: int) -> StoredRecord:
     """Return the record of a step."""
-    launch, places = step.launch, np.empty((len(step.places), 2), np.int64)
+    launch, places = step.launch, np.empty((len(step.places), 3), np.int64)
     names = launch.program.arrays
     if len(places) != len(names) or len(names) > MOST_ARRAYS:
         raise TypeError(f"the program takes {', '.join(names)}; got {len(places)} places")
@@ -408,7 +415,7 @@ def record_of(step: Step, scratch: int, following: int) -> StoredRecord:
         if isinstance(place, Place):
             row[...] = place
         else:
-            row[...] = ADDRESS, 0 if place is None else place.ctypes.data
+            row[...] = ADDRESS, 0 if place is None else place.ctypes.data, 0
     return LAUNCH.pack(
         next=following,
         program=launch.program.address,

@@ -44,6 +44,30 @@ def bytes_of(form: Form) -> int:
     return math.prod(form[0]) * form[1].itemsize
 
 
+class Operand(NamedTuple):
+    """An array that a step reads or writes.
+
+    Attributes:
+        form: its shape and dtype.
+        place: where it is; None if it is not needed.
+    """
+
+    form: Form
+    place: Place | None
+
+    def part(self, items: slice) -> Operand:
+        """Some of its items, which follow each other."""
+        (count, *shape), dtype = self.form
+        first, end, _ = items.indices(count)
+        size = bytes_of(((1, *shape), dtype))
+        place = self.place and self.place._replace(offset=self.place.offset + first * size)
+        return Operand(((end - first, *shape), dtype), place)
+
+    def cleared(self) -> dict[int, int]:
+        """The number of the result that it is, and its bytes; nothing if it is not needed."""
+        return {self.place.number: bytes_of(self.form)} if self.place else {}
+
+
 # Calls --------------------------------------------------------------------------------------------
 
 

@@ -9,14 +9,15 @@ from __future__ import annotations
 import functools
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from gridsample.backends.jax import footprint_programs
+from gridsample.backends.jax import channels, footprint_programs
 from gridsample.backends.jax.handler import ARGUMENT, RESULT, Place, Step
 from gridsample.backends.jax.launches import (
     Form,
+    Operand,
     Prepared,
     Results,
     fill_numbers,
@@ -33,17 +34,30 @@ from gridsample.kernels import threads as pool
 
 
 @functools.cache
-def gather_step(call: Call, image: Form, grid: Form, out: Form) -> Prepared:
+def gather_steps(call: Call, image: Form, grid: Form, out: Form) -> Prepared:
     """Prepare a gather."""
+    results = Results(out)
+    source, points = Operand(image, Place(ARGUMENT, 0)), Operand(grid, Place(ARGUMENT, 1))
+    target = Operand(out, Place(RESULT, 0))
+    if not channels.pays(call, image, out, True):
+        return results.prepared([gather_step(call, source, points, target)])
+    copies, steps = channels.Copies(results), list[Step]()
+    for part in channels.parts_of(call.plan):
+        copies.begin(part.items)
+        runs = copies.read(source), points.part(part.grids), copies.written(target)
+        step = gather_step(call._replace(plan=part.plan, last=True), *runs)
+        steps += [*copies.before, step, *copies.after]
+    return results.prepared(steps)
+
+
+def gather_step(call: Call, image: Operand, grid: Operand, out: Operand) -> Step:
+    """Prepare the step of a gather."""
     from gridsample.kernels.sampling.calls import prepare_gather
 
-    launch = prepare_gather(
-        call.plan, call.order, layout_of(image, call.last), layout_of(grid),
-        layout_of(out, call.last), False, bool(call.fill),
-    )  # fmt: skip
-    outside = outside_of(call, image[1])
-    places: list[Any] = [Place(ARGUMENT, 0), Place(ARGUMENT, 1), Place(RESULT, 0), *outside]
-    return Results(out).prepared([Step(launch, places, {})])
+    layouts = layout_of(image.form, call.last), layout_of(grid.form), layout_of(out.form, call.last)
+    launch = prepare_gather(call.plan, call.order, *layouts, False, bool(call.fill))
+    outside = outside_of(call, image.form[1])
+    return Step(launch, [image.place, grid.place, out.place, *outside], {})
 
 
 def gather(image: Array, grid: Array, call: Call, dtype: Any) -> Array:
@@ -57,7 +71,7 @@ def gather(image: Array, grid: Array, call: Call, dtype: Any) -> Array:
         forms = form_of(image), form_of(grid), (part.plan.shape, np.dtype(dtype))
         if footprint:
             return footprint_programs.gather_steps(part, *forms).call(image, grid)
-        return gather_step(part, *forms).call(image, grid, last=(0, 2) if call.last else ())
+        return gather_steps(part, *forms).call(image, grid, last=(0, 2) if call.last else ())
 
     of_image, of_grid, of_values, whole = axes_of(call)
     axes = Axes((of_image, of_grid), (of_values,), whole)
@@ -82,35 +96,73 @@ def axes_of(call: Call) -> tuple[Names, Names, Names, Names]:
 # Gradients ----------------------------------------------------------------------------------------
 
 
+class Sweep(NamedTuple):
+    """The arrays of a sweep that computes gradients; those that are not needed have no place."""
+
+    image: Operand
+    grid: Operand
+    values: Operand
+    sums: Operand
+    gradient: Operand
+
+
 @functools.cache
 def backward_steps(
     call: Call, image: Form, grid: Form, values: Form, needed: tuple[bool, bool]
 ) -> Prepared:
     """Prepare the needed gradients of gather; of the image's alone, the image is no argument."""
-    from gridsample.kernels.sampling.calls import prepare_derivatives
-    from gridsample.kernels.sampling.division import Sweep, with_own_grids
-    from gridsample.kernels.sampling.preparing import dropped_of
+    from gridsample.kernels.sampling.division import with_own_grids
 
     plan = replace(call.plan, real=np.dtype(real_type(call)))
-    plan, grid_layout = with_own_grids(plan, layout_of(grid), False)
+    call, own = call._replace(plan=plan), with_own_grids(plan, layout_of(grid), False)[0]
+    parts = [*channels.parts_of(plan)] if channels.pays(call, image, values, False) else []
+    # The gradient of a grid that all items share is a sum over all parts.
+    grids = own.grid_items if own.grid_items > 1 else max(1, len(parts))
     sums: Form = image[0], plan.real
-    by_points: Form = (plan.grid_items, *plan.out, len(plan.spatial)), plan.real
+    by_points: Form = (grids, *plan.out, len(plan.spatial)), plan.real
     results = Results(*[form for form, need in zip((sums, by_points), needed, strict=True) if need])
     sweep = Sweep(
-        layout_of(image, call.last), grid_layout, layout_of(values, call.last), False,
-        bool(call.fill), needed, pool.cores(),
-    )  # fmt: skip
-    launches = prepare_derivatives("backward", plan, call.order, sweep)
-    places = [
-        Place(ARGUMENT, 2) if needed[1] else None, Place(ARGUMENT, 1), Place(ARGUMENT, 0),
-        Place(RESULT, 0) if needed[0] else None,
-        Place(RESULT, int(needed[0])) if needed[1] else None,
-        dropped_of(plan, fill_numbers(call)),
-    ]  # fmt: skip
-    steps = [
-        Step(launch, places, {} if k else results.cleared()) for k, launch in enumerate(launches)
-    ]
+        Operand(image, Place(ARGUMENT, 2) if needed[1] else None),
+        Operand(grid, Place(ARGUMENT, 1)),
+        Operand(values, Place(ARGUMENT, 0)),
+        Operand(sums, Place(RESULT, 0) if needed[0] else None),
+        Operand(by_points, Place(RESULT, int(needed[0])) if needed[1] else None),
+    )
+    if not parts:
+        cleared = sweep.sums.cleared() | sweep.gradient.cleared()
+        return results.prepared(sweep_steps(call, sweep, cleared))
+    copies, steps, cleared = channels.Copies(results), list[Step](), sweep.gradient.cleared()
+    for k, part in enumerate(parts):
+        copies.begin(part.items)
+        runs = Sweep(
+            copies.read(sweep.image),
+            sweep.grid.part(part.grids),
+            copies.read(sweep.values),
+            copies.written(sweep.sums),
+            sweep.gradient.part(part.items if own.grid_items > 1 else slice(k, k + 1)),
+        )
+        inner = call._replace(plan=part.plan, last=True)
+        swept = sweep_steps(inner, runs, runs.sums.cleared() | cleared)
+        steps += [*copies.before, *swept, *copies.after]
+        cleared = {}
     return results.prepared(steps)
+
+
+def sweep_steps(call: Call, sweep: Sweep, cleared: dict[int, int]) -> list[Step]:
+    """Prepare the steps of a sweep; ``cleared`` are the bytes of results that it adds to."""
+    from gridsample.kernels.sampling import division
+    from gridsample.kernels.sampling.calls import prepare_derivatives
+    from gridsample.kernels.sampling.preparing import dropped_of
+
+    plan, of_grid = division.with_own_grids(call.plan, layout_of(sweep.grid.form), False)
+    image, values = (layout_of(array.form, call.last) for array in (sweep.image, sweep.values))
+    needed = sweep.sums.place is not None, sweep.gradient.place is not None
+    launches = prepare_derivatives(
+        "backward", plan, call.order,
+        division.Sweep(image, of_grid, values, False, bool(call.fill), needed, pool.cores()),
+    )  # fmt: skip
+    places = [*[array.place for array in sweep], dropped_of(plan, fill_numbers(call))]
+    return [Step(launch, places, {} if k else cleared) for k, launch in enumerate(launches)]
 
 
 def backward(

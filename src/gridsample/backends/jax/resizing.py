@@ -26,9 +26,9 @@ from gridsample.backends.jax.sharding import Axes, partitioned
 from gridsample.backends.jax.taps import with_promotion
 from gridsample.definitions import tables
 from gridsample.definitions.bands import Band
+from gridsample.definitions.dtypes import WIDE_TYPES
 from gridsample.definitions.methods import NEAREST
 from gridsample.definitions.options import Resizing
-from gridsample.definitions.plan import WIDE_TYPES
 from gridsample.definitions.tables import Axis, AxisMap
 from gridsample.kernels import of_resizing
 
@@ -86,7 +86,7 @@ def stored(image: Array, dtype: Any) -> Array:
     return saturated(image, dtype) if is_integer(dtype) else image.astype(dtype)
 
 
-def maps_of(spatial: tuple[int, ...], options: Resizing, transposed: bool) -> list[AxisMap]:
+def maps_of(spatial: tuple[int, ...], options: Resizing, transposed: bool) -> Sequence[AxisMap]:
     """The map of each axis of an image."""
     return tables.axis_maps(spatial, options, transposed)
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from gridsample.backends.jax.handler import ARGUMENT, RESULT, Place, Step
 from gridsample.backends.jax.launches import Form, Prepared, Results, bytes_of, layout_of
-from gridsample.definitions.plan import type_name
+from gridsample.definitions.dtypes import type_name
 from gridsample.definitions.tables import AxisMap
 from gridsample.kernels import of_labels, of_resizing
 from gridsample.kernels import threads as pool

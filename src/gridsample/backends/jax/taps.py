@@ -19,8 +19,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from gridsample.definitions.axis import ZEROS, bound
+from gridsample.definitions.boundaries import BOUNDARIES
 from gridsample.definitions.options import fill_array
-from gridsample.definitions.plan import BOUNDARIES, Plan
+from gridsample.definitions.plan import Plan
 
 Array = Any
 # The formulas of one axis, over `jax.numpy`.

@@ -34,6 +34,7 @@ from gridsample.backends.torch.operators import numpy_type
 from gridsample.backends.torch.schemas import flat
 from gridsample.backends.torch.traced import traceable
 from gridsample.definitions.checks import check_dense
+from gridsample.definitions.dtypes import type_name
 from gridsample.definitions.options import (
     Averaging,
     Options,
@@ -43,7 +44,7 @@ from gridsample.definitions.options import (
     keyed,
     looked_up,
 )
-from gridsample.definitions.plan import Shape, type_name
+from gridsample.definitions.shapes import Shape
 from gridsample.kernels import on_cpu
 
 # The dtypes by name, and the names by dtype.

@@ -20,9 +20,9 @@ from gridsample.backends.torch.operators import (
     run_backward,
     run_gather,
 )
+from gridsample.definitions.coords import coordinates
 from gridsample.definitions.labels import has_labels
 from gridsample.definitions.options import Options
-from gridsample.definitions.plan import coordinates
 
 Size = Sequence[int]
 # A linear function of a backend, an array and sizes, and its transpose.

@@ -12,8 +12,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from gridsample.definitions.dtypes import BFLOAT16
 from gridsample.definitions.options import Averaging
-from gridsample.definitions.plan import BFLOAT16, Plan, Shape
+from gridsample.definitions.plan import Plan
+from gridsample.definitions.shapes import Shape
 from gridsample.kernels import on_cpu
 from gridsample.kernels.memory import Layout
 

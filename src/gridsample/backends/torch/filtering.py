@@ -26,7 +26,7 @@ from gridsample.backends.torch.operators import (
     numpy_type,
 )
 from gridsample.backends.torch.traced import traceable
-from gridsample.definitions.plan import WIDE_TYPES, check_image_type, type_name
+from gridsample.definitions.dtypes import WIDE_TYPES, check_image_type, type_name
 from gridsample.kernels.spline import coefficients
 
 Options = tuple[Any, ...]

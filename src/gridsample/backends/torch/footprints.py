@@ -25,9 +25,9 @@ from torch import Tensor
 from gridsample.backends.torch import internals
 from gridsample.definitions import footprints as definitions
 from gridsample.definitions.axis import bound
+from gridsample.definitions.coords import MARGINS
 from gridsample.definitions.labels import has_labels, without_labels
 from gridsample.definitions.options import Options
-from gridsample.definitions.plan import MARGINS
 
 Maybe = Tensor | None
 Size = Sequence[Any]

@@ -242,6 +242,11 @@ def is_overheard() -> bool:
     )
 
 
+def autocast_is_enabled() -> bool:
+    """Whether `torch.autocast` is active for some device."""
+    return bool(torch._C._is_any_autocast_enabled())
+
+
 def transforms_are_active() -> bool:
     """Whether a transform of `torch.func` is active."""
     return bool(torch._C._are_functorch_transforms_active())

@@ -15,8 +15,10 @@ import torch
 from torch import Tensor
 
 from gridsample.backends.torch.schemas import record
+from gridsample.definitions.boundaries import check_boundary
+from gridsample.definitions.methods import find_method
 from gridsample.definitions.options import Options
-from gridsample.definitions.plan import check_boundary, check_shapes, find_method
+from gridsample.definitions.shapes import check_shapes
 
 # The names of modes in opset 16; the exporter renames them for later opsets.
 OPSET = 16

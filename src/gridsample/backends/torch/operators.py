@@ -32,15 +32,10 @@ from gridsample.backends.torch import fast_path
 from gridsample.backends.torch.fast_path import TYPES
 from gridsample.backends.torch.internals import dispatch_key, is_overheard
 from gridsample.backends.torch.schemas import SAMPLING, on_record
+from gridsample.definitions.dtypes import BFLOAT16, check_grid_type, check_image_type
 from gridsample.definitions.options import Averaging, Options, checked, plan_of
-from gridsample.definitions.plan import (
-    BFLOAT16,
-    Plan,
-    Shape,
-    check_grid_type,
-    check_image_type,
-    check_shapes,
-)
+from gridsample.definitions.plan import Plan
+from gridsample.definitions.shapes import Shape, check_shapes
 from gridsample.kernels import on_cpu
 
 Maybe = Tensor | None

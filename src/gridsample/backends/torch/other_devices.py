@@ -16,8 +16,9 @@ from torch import Tensor
 
 from gridsample.backends.torch import cuda, onnx
 from gridsample.backends.torch.internals import constant_in_graphs, has_kernel
+from gridsample.definitions.boundaries import check_boundary
+from gridsample.definitions.methods import find_method
 from gridsample.definitions.options import Options
-from gridsample.definitions.plan import check_boundary, find_method
 
 # The types of devices that have kernels; tensors on "meta" have a shape but no data.
 HERE = ("cpu", "meta", *cuda.DEVICES)

@@ -32,8 +32,8 @@ from gridsample.backends.torch.other_devices import by_cpu, try_torchs
 from gridsample.backends.torch.schemas import RESIZING, flat_resizing, resizing_of, spell
 from gridsample.backends.torch.traced import traceable
 from gridsample.definitions import tables
+from gridsample.definitions.dtypes import check_image_type
 from gridsample.definitions.options import Resizing, changed
-from gridsample.definitions.plan import check_image_type
 
 Options = tuple[Any, ...]
 
@@ -111,8 +111,8 @@ def resize_on_cpu(image: Tensor, resizing: Resizing, transposed: bool) -> Tensor
     """Resize CPU tensors."""
     out = empty_resize(image, resizing.size)
     if out.numel():
-        resizing = changed(resizing, threads=count(resizing.threads))
-        host.resize(memory(image), memory(out), resizing, transposed)
+        threads = count(resizing.threads)
+        host.resize(memory(image), memory(out), resizing, transposed, threads)
     return out
 
 

@@ -12,9 +12,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from gridsample.definitions.footprints import Footprint
-from gridsample.definitions.methods import METHODS, Method
+from gridsample.definitions.methods import METHODS, Method, find_method
 from gridsample.definitions.options import Options, Resizing
-from gridsample.definitions.plan import find_method
 from gridsample.definitions.zooming import Zoom
 
 # How the spelling of a `Zoom` begins.

@@ -2,13 +2,12 @@
 
 The contract is that of `gridsample.kernels`, for tensors of any library that provides ``shape``,
 ``stride()``, ``dtype`` and ``data_ptr()``.  Their points are flattened: a grid is (N, points, D),
-values are (N, C, points).  The caller allocates memory: outputs are arguments, and those that are
-added to are zeros of the type ``plan.real``.
+values are (N, C, points).  Outputs are arguments; those that are added to are zeros of the type
+``plan.real``.
 
 This file determines the launch configuration: what a kernel is compiled for, how many points and
 channels a program processes, and into how many programs a point's channels are split.  Nothing is
-tuned at run time, so that a first call takes no longer than its compilation.  All that depends only
-on a plan and the layouts of tensors is cached (`Call`), so that later calls only fill in tensors.
+tuned at run time.  All that depends only on a plan and the layouts of tensors is cached (`Call`).
 """
 
 from __future__ import annotations
@@ -22,9 +21,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from gridsample.definitions.boundaries import BOUNDARIES
+from gridsample.definitions.dtypes import is_differentiable
 from gridsample.definitions.footprints import Footprint, deepest, levels
 from gridsample.definitions.methods import NEAREST, Method
-from gridsample.definitions.plan import BOUNDARIES, Plan, is_differentiable
+from gridsample.definitions.plan import Plan
 from gridsample.kernels.gpu import sweeps
 from gridsample.kernels.gpu.choices import ALONE, IN_PIXELS, TO_CENTRES, TO_EDGES, describe
 from gridsample.kernels.gpu.flattening import check, flat_values, parameters
@@ -52,8 +53,7 @@ Wrap = Callable[[Any], Any]
 FULL = 4096
 # Offsets below this fit in 32 bits.
 FAR = 2**31 - 64
-# The number of reads and writes of pixels per output value above which lines of taps are processed
-# in a loop.
+# Reads and writes of pixels per output value above which lines of taps are processed in a loop.
 MANY = 32
 # The number of points per pixel above which values of successive points are summed first.
 CROWDED = 8

@@ -11,7 +11,8 @@ import functools
 from typing import NamedTuple
 
 from gridsample.definitions.axis import ZEROS
-from gridsample.definitions.plan import BOUNDARIES, Plan
+from gridsample.definitions.boundaries import BOUNDARIES
+from gridsample.definitions.plan import Plan
 
 # The units of coordinates: from edge to edge or centre to centre of the corner pixels; or pixels.
 TO_EDGES, TO_CENTRES, IN_PIXELS = range(3)

@@ -30,8 +30,8 @@ import numpy as np
 from gridsample.definitions import tables
 from gridsample.definitions.bands import KEPT
 from gridsample.definitions.caches import cached_by_size
+from gridsample.definitions.dtypes import type_name
 from gridsample.definitions.methods import NEAREST
-from gridsample.definitions.plan import type_name
 from gridsample.definitions.tables import Axis, AxisMap, picked, rounded_order, skips
 from gridsample.kernels import threads as pool
 from gridsample.kernels.memory import Layout, address_of, addresses_of, as_parts, layout_of, plain

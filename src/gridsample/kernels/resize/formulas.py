@@ -10,8 +10,8 @@ from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 from gridsample.definitions.axis import BORDER, split
+from gridsample.definitions.boundaries import BOUNDARIES
 from gridsample.definitions.methods import NEAREST_EXACT, Method
-from gridsample.definitions.plan import BOUNDARIES
 from gridsample.definitions.tables import (
     boundary_of,
     covered,

@@ -22,8 +22,8 @@ from typing import Any
 
 import numpy as np
 
+from gridsample.definitions.dtypes import type_name
 from gridsample.definitions.methods import Method
-from gridsample.definitions.plan import type_name
 from gridsample.definitions.tables import (
     Axis,
     AxisMap,
@@ -440,7 +440,7 @@ def prepare(
         whole, rest = divmod(axis.inputs, axis.outputs)
         most = whole + 2 if rest and axis.outputs % axis.inputs else max(1, whole)
     elif kind == "smoothed":
-        stretch = max(step, 1.0)
+        stretch = axis.stretch
         reach = method.kernel(antialias=True)[0] * stretch
         most = min(axis.inputs, math.ceil(2 * reach) + 2)
     elif kind == "interpolated":

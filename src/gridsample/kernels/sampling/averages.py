@@ -9,8 +9,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from gridsample.definitions.boundaries import BOUNDARIES
 from gridsample.definitions.options import Averaging
-from gridsample.definitions.plan import BOUNDARIES, Plan
+from gridsample.definitions.plan import Plan
 from gridsample.kernels import threads as pool
 from gridsample.kernels.memory import (
     addresses_of,

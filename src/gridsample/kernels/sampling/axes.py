@@ -11,8 +11,9 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from gridsample.definitions import axis as formulas
+from gridsample.definitions.boundaries import BOUNDARIES, Boundary
 from gridsample.definitions.methods import Method
-from gridsample.definitions.plan import BOUNDARIES, Boundary, Plan
+from gridsample.definitions.plan import Plan
 from gridsample.kernels.vector import Function, Kind, Value
 
 # The units of coordinates: -1 and 1 are the outer edges, or the centres, of the corner pixels;

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gridsample.definitions.plan import Block, Plan
+from gridsample.definitions.plan import OutputBlock, Plan
 from gridsample.kernels.memory import Layout, frozen, spacing
 from gridsample.kernels.run import Launch, entry
 from gridsample.kernels.sampling.axes import AxisRule, rules_of
@@ -450,7 +450,7 @@ def output_axes(plan: Plan) -> dict[str, list[int]]:
     rank, normalized = len(plan.spatial), plan.coords == "normalized"
     sizes, whole, firsts = [1] * rank, [1] * rank, [0] * rank
     if len(plan.out) >= rank:
-        block = plan.block or Block((0,) * len(plan.out), plan.out)
+        block = plan.block or OutputBlock((0,) * len(plan.out), plan.out)
         sizes, whole, firsts = (
             [*numbers[: -rank - 1 : -1]] for numbers in (plan.out, block.whole, block.first)
         )

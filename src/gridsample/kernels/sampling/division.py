@@ -125,7 +125,7 @@ def divide(plan: Plan, outputs: Outputs, planes: int) -> Array:
     total = plan.points * plan.grid_items * cost
     fair = min(MANY, max(FEW, total // 64))
     if outputs.listed:
-        step = max(1, fair // cost // STRIP) * STRIP
+        step = even_step(outputs.columns, fair // cost, STRIP)
         begins = range(0, outputs.columns, step)
         return np.array(
             [(0, 1, 0, 1, x, min(x + step, outputs.columns), 0, planes) for x in begins], np.int64
@@ -133,7 +133,7 @@ def divide(plan: Plan, outputs: Outputs, planes: int) -> Array:
     items, rows, columns = plan.grid_items, outputs.rows, outputs.columns
     each = rows * columns * cost
     if each <= fair:
-        step = max(1, fair // each)
+        step = even_step(items, fair // each)
         return np.array(
             [
                 (n, min(n + step, items), 0, rows, 0, columns, 0, planes)
@@ -142,19 +142,28 @@ def divide(plan: Plan, outputs: Outputs, planes: int) -> Array:
             np.int64,
         )
     if rows > 1:
-        length = min(columns, max(STRIP, fair // cost // STRIP * STRIP))
-        step = max(min(TALL, rows // BANDS), fair // (length * cost), 1)
+        length = min(columns, even_step(columns, fair // cost, STRIP))
+        step = even_step(rows, max(min(TALL, rows // BANDS), fair // (length * cost)))
         parts = [
             (y, min(y + step, rows), x, min(x + length, columns))
             for x in range(0, columns, length)
             for y in range(0, rows, step)
         ]
     else:
-        step = max(1, fair // cost // STRIP) * STRIP
+        step = even_step(columns, fair // cost, STRIP)
         parts = [(0, 1, x, min(x + step, columns)) for x in range(0, columns, step)]
     return np.array(
         [(n, n + 1, *part, 0, planes) for n in range(items) for part in parts], np.int64
     )
+
+
+def even_step(length: int, most: int, unit: int = 1) -> int:
+    """Return the length of parts of nearly the same length, which is at most ``most``.
+
+    It is a multiple of a unit, and at least one.
+    """
+    parts = -(-length // (max(1, most // unit) * unit))
+    return -(-length // (max(1, parts) * unit)) * unit
 
 
 class Averages(NamedTuple):

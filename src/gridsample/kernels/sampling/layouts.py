@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gridsample.definitions.plan import Plan, type_name
+from gridsample.definitions.dtypes import type_name
+from gridsample.definitions.plan import Plan
 from gridsample.kernels.memory import Layout, frozen, is_plain
 
 Array = np.ndarray[Any, Any]

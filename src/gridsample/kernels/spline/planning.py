@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gridsample.definitions.plan import type_name
+from gridsample.definitions.dtypes import type_name
 from gridsample.definitions.splines import Design, at_pixels, design, reach
 from gridsample.kernels.memory import Layout
 from gridsample.kernels.run import Launch

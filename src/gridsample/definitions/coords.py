@@ -1,0 +1,75 @@
+"""The units of coordinates, and where an image ends."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gridsample.definitions.links import about, unknown_name
+from gridsample.definitions.shapes import Shape
+
+# The units of coordinates: -1 to 1 across the image; pixels; or pixels from the output's position.
+COORDS = ("normalized", "pixel", "displacement")
+
+# Where an image ends that is not extrapolated, by the name that users write: how far beyond its
+# outermost pixel centres, in pixels.
+MARGINS = {"edges": 0.5, "centers": 0.0}
+
+
+def coordinates(size: int, align_corners: bool, dtype: Any = np.float64) -> Any:
+    """Compute the coordinates of an axis's pixel centres, from the first to the last.
+
+    With align_corners, they range from -1 to 1; otherwise from -1 + 1/size to 1 - 1/size.  A single
+    pixel is at 0.
+
+    Example:
+        >>> from gridsample.definitions.plan import coordinates
+        >>> coordinates(3, align_corners=True), coordinates(4, align_corners=False)
+        (array([-1.,  0.,  1.]), array([-0.75, -0.25,  0.25,  0.75]))
+    """
+    index = np.arange(size, dtype=np.float64)
+    if align_corners:
+        steps = (2 * index - (size - 1)) / max(size - 1, 1)
+    else:
+        steps = (2 * index + (1 - size)) / max(size, 1)
+    return steps.astype(dtype)
+
+
+def find_coords(coords: Any) -> str:
+    """Return the units of coordinates, or raise an error if the name is unknown."""
+    if not isinstance(coords, str):
+        raise TypeError(f"coords must be one of {', '.join(map(repr, COORDS))}, got {coords!r}")
+    if coords not in COORDS:
+        raise unknown_name("coords", coords, COORDS)
+    return coords
+
+
+def check_coords(coords: Any, rank: int, out: Shape) -> str:
+    """Return the units of coordinates, or raise an error if they do not match the grid's shape."""
+    if find_coords(coords) == "displacement" and len(out) != rank:
+        raise ValueError(
+            f"coords 'displacement' is relative to the output's own position, so the grid must "
+            "have as many axes as the image between its first and last: "
+            f"{rank}, got {len(out)}: {out}{about('displacement')}"
+        )
+    return str(coords)
+
+
+def find_end(extrapolate: Any, coords: str, align_corners: bool) -> str | None:
+    """Return the name of the place where an image ends; None if it is extrapolated.
+
+    False means the outer edges if these are the coordinates -1 and 1, otherwise the centres.
+    """
+    if isinstance(extrapolate, str):
+        if extrapolate not in MARGINS:
+            raise unknown_name(
+                "extrapolate", extrapolate, [*MARGINS], "is neither True, False nor a name"
+            )
+        return extrapolate
+    if not isinstance(extrapolate, (bool, np.bool_)):
+        names = ", ".join(map(repr, MARGINS))
+        raise TypeError(f"extrapolate must be True, False or one of {names}, got {extrapolate!r}")
+    if extrapolate:
+        return None
+    return "edges" if coords == "normalized" and not align_corners else "centers"

@@ -1,0 +1,63 @@
+"""What people come for is one click away, and the code there runs as it is copied."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from website.browser import CHROMIUM, Browser
+
+pytest.importorskip("mkdocs")
+pytest.importorskip("mkdocstrings")
+pytestmark = pytest.mark.skipif(not CHROMIUM, reason="needs Chromium")
+
+# The tasks of the front page, and what the code behind each of their links calls.
+TASKS = {
+    "replace torch's functions in a training": ["torch_compat.patch("],
+    "warp by an optical flow": ["fields.flow_warp(", "flow_warp("],
+    "a volume to 1 mm": ["medical.resample("],
+    "remove the distortion of a lens": ["undistort_grid(", "undistort_grid("],
+    "a panorama to a cubemap": ["cubemap(", "cubemap("],
+    "shrink a segmentation": ['"label"', 'mode="label"'],
+    "resize a raster with holes": ['missing="ignore"'],
+    "align two photos": ["register(", "register("],
+    "export to ONNX": ["torch.onnx.export(", "torch.onnx.export("],
+    "the value of align_corners for a formula": ["to_pixel("],
+}
+# The row of a task; the first copy button at or after the place to which the address leads.
+ROW = """[...document.querySelectorAll("article tr")]
+  .find((row) => row.cells[0].textContent === {task})"""
+BUTTON = """(() => {
+  const start = document.getElementById(location.hash.slice(1)) ?? document.querySelector("h1");
+  return [...document.querySelectorAll("pre [data-clipboard-target], nav [data-clipboard-target]")]
+    .find((button) => start.compareDocumentPosition(button) & Node.DOCUMENT_POSITION_FOLLOWING);
+})()"""
+LISTEN = 'addEventListener("copy", (event) => { window.copied = event.target.value; }, true)'
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_a_task_is_a_click_away_and_its_code_runs(
+    site: Path, browser: Browser, tmp_path: Path, task: str
+) -> None:
+    row = f"({ROW.format(task=json.dumps(task))})"
+    for number, call in enumerate(TASKS[task]):
+        browser.open((site / "index.html").as_uri())
+        assert browser.run(f"{row}.querySelectorAll('a').length") == len(TASKS[task])
+        browser.events = []
+        browser.click(f"{row}.querySelectorAll('a')[{number}]")
+        browser.wait_until_loaded()
+        browser.run(LISTEN)
+        browser.click(BUTTON)
+        code = browser.run("window.copied")
+        assert call in code
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        script = folder / "pasted.py"
+        script.write_text(code, encoding="utf-8")
+        done = subprocess.run(
+            [sys.executable, script], cwd=folder, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stderr
