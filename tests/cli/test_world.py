@@ -65,6 +65,9 @@ def test_files_may_have_different_units(tmp_path: Path, unit: str, millimetre: f
         np.testing.assert_allclose(result.get_fdata(), image, rtol=0, atol=1e-3)
         assert result.header.get_xyzt_units() == nibabel.load(like).header.get_xyzt_units()
         np.testing.assert_array_equal(result.affine, nibabel.load(like).affine)
+    assert cli.main(["resize", str(b), str(out), "--spacing", "2.5", "--force"]) == 0
+    assert nibabel.load(out).shape == (5, 6, 8)  # of voxels of 1.5 x 2 x 3 mm
+    np.testing.assert_allclose(nibabel.load(out).header.get_zooms()[2], 21 / 8 * millimetre)
 
 
 def test_channels_and_labels(tmp_path: Path) -> None:
