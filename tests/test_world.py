@@ -364,6 +364,7 @@ def test_invalid_affines_and_options_are_rejected() -> None:
         ((image, np.eye(3), ((3, 4), np.eye(3) * np.nan)), ValueError, r"like\[1\] must hold fini"),
         ((image, np.zeros((0, 3, 3)), like), ValueError, "affine is an empty batch"),
         ((image, np.eye(3), image), TypeError, "got ndarray"),
+        ((image, np.eye(3), ((2**30, 2**30), np.eye(3))), ValueError, r"like\[0\] must have less"),
         ((image, np.eye(3), (np.eye(3), (3, 4))), TypeError, r"like\[0\] must be.* got a ndarray"),
         ((image, np.eye(3), like, lambda p: p * 1j), TypeError, "transform, a function, must hold"),
     ):

@@ -19,6 +19,8 @@ from gridsample.definitions.shapes import Shape, as_whole
 
 Array = Any
 Cells = list[list[Array]]
+_MOST_PIXELS = 1 << 59
+"""The bytes of so many complex128 pixels exceed what an index can count."""
 
 
 # Arguments ----------------------------------------------------------------------------------------
@@ -91,6 +93,8 @@ def check_size(size: Any, rank: int | None, name: str = "size") -> tuple[Any, ..
         raise ValueError(
             f"{name} must be the spatial shape of an image, 1 to 3 positive integers, got {sizes}"
         )
+    if all([type(n) is int for n in sizes]) and math.prod(sizes) >= _MOST_PIXELS:
+        raise ValueError(f"{name} must have less than 2**59 pixels, got {sizes}")
     return sizes
 
 
