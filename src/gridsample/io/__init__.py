@@ -318,7 +318,9 @@ def write(image: Image, path: Path | str, *, overwrite: bool = False) -> None:
         overwrite: Whether an existing file may be replaced.
 
     Raises:
-        FileError: The format cannot store the pixels, writing failed, or the file exists.
+        FileError: The array is not an image, or the bands are not its pixels, the format cannot
+            store them, writing failed, or the file exists.
+        TypeError: An image is not an `Image` of a NumPy array.
         MissingExtraError: The package that writes the format is not installed.
         OSError: The folder is not writable.
     """
@@ -345,7 +347,9 @@ def write_pages(
         overwrite: Whether an existing file may be replaced.
 
     Raises:
-        FileError: The format cannot store the pixels, writing failed, or the file exists.
+        FileError: The array is not an image, or the bands are not its pixels, the format cannot
+            store them, writing failed, or the file exists.
+        TypeError: An image is not an `Image` of a NumPy array.
         MissingExtraError: The package that writes the format is not installed.
         OSError: The folder is not writable.
     """

@@ -133,7 +133,9 @@ def write_field(field: Field, path: Path | str, *, overwrite: bool = False) -> N
         None: the file is written.
 
     Raises:
-        FileError: the array is not a field, the format cannot store it, or the file exists.
+        FileError: the array is not a field, the affine or the world is not accepted, the format
+            cannot store the displacements, or the file exists.
+        TypeError: ``field`` is not a `Field`.
         MissingExtraError: the package that writes the format is not installed.
         OSError: the folder is not writable.
 
