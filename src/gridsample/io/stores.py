@@ -88,6 +88,7 @@ def counting_store(source: Any, traffic: Traffic, read_only: bool) -> Any:
     """Return the store of a source (see `store_of`) whose reads and writes are counted."""
     storage = require("zarr.storage", "zarr")
     suffix = require("zarr.abc.store", "zarr").SuffixByteRequest
+    wrapped = store_of(source, read_only)
 
     class Counting(storage.WrapperStore):  # type: ignore[misc,name-defined]
         async def get(self, key: str, prototype: Any, byte_range: Any = None) -> Any:
@@ -102,7 +103,10 @@ def counting_store(source: Any, traffic: Traffic, read_only: bool) -> Any:
             await super().set(key, value)
             traffic.add(written=len(value))
 
-    return Counting(store_of(source, read_only))
+        def __str__(self) -> str:
+            return str(wrapped)
+
+    return Counting(wrapped)
 
 
 # Reading ------------------------------------------------------------------------------------------
@@ -156,8 +160,10 @@ class ChunkReader:
         if is_first:
             sizes = zip(index, self.chunks, self.shape, strict=True)
             region = tuple(slice(k * n, min((k + 1) * n, size)) for k, n, size in sizes)
+            source = getattr(self.array, "store_path", "the Zarr array")
             try:
-                entry.set_result(np.asarray(self.array[region]))
+                with one_line(f"cannot read the chunk {index} of {source}"):
+                    entry.set_result(np.asarray(self.array[region]))
             except BaseException as error:
                 with self.lock:
                     self.kept.pop(index, None)
