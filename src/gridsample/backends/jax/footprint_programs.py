@@ -91,9 +91,7 @@ def gather_steps(call: Call, image: Form, grid: Form, out: Form) -> Prepared:
     results = Results(out)
     forms, copies, halvings = copies_of(call, image, Place(ARGUMENT, 0), results)
     launches = [
-        prepare_footprints(
-            call.plan, level, *map(layout_of, (form, grid, out)), False, bool(call.fill)
-        )
+        prepare_footprints(call.plan, level, *map(layout_of, (form, grid, out)), bool(call.fill))
         for level, form in enumerate(forms)
     ]
     report = results.between(WORD * max(launch.tasks for launch in launches))
@@ -128,7 +126,7 @@ def gradient_steps(
     first = levels * needed[0]
     others = [Place(RESULT, first + k) if needed[1] else None for k in range(1 + rank)]
     layouts = layout_of(image), layout_of(grid), layout_of(values)
-    sweep = Sweep(*layouts, False, bool(call.fill), needed, pool.cores())
+    sweep = Sweep(*layouts, bool(call.fill), needed, pool.cores())
     launches = [
         plan_sweep("footprint backward", plan, level, sweep._replace(image=layout_of(form)))
         for level, form in enumerate(forms)

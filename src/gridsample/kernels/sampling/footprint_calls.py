@@ -41,7 +41,6 @@ def prepare_footprints(
     image: Layout,
     grid: Layout,
     out: Layout,
-    affine: bool,
     filled: bool,
 ) -> Launch:
     """Prepare the sampling of the points that belong to a level, in the image of that level."""
@@ -50,7 +49,7 @@ def prepare_footprints(
     rules = rules_of(smaller, (0,) * len(plan.spatial), filled)
     source = planes_of(image, plan.items, plan.grid_items)
     target = planes_of(out, plan.items, plan.grid_items)
-    frame = frame_of(plan, source, target, grid, out, affine)
+    frame = frame_of(plan, source, target, grid, out)
     known = known_strides(smaller, source, frame.outputs, out)
     reading = reading_for(smaller, rules, known, filled)
     description = Description(
@@ -82,17 +81,19 @@ def settings_at(plan: Plan, number: int) -> dict[str, Any]:
     """Return the settings of footprints for the image of a level."""
     assert plan.footprint is not None
     level = definitions.levels(plan.spatial, plan.coords, plan.align_corners, number)[number]
-    halves = plan.footprint.halves and not plan.votes
+    known = plan.footprint.level is not None
+    scale = 0.5**number if known else 1.0
+    unit = definitions.pixels_per_unit(plan.spatial, plan.coords, plan.align_corners)
     return {
         "sizes": level.spatial[::-1],
         **output_axes(plan),  # maps and grids are in units of level 0
-        "unit": definitions.pixels_per_unit(plan.spatial, plan.coords, plan.align_corners),
+        "unit": [pixels * scale for pixels in unit],
         "spacing": spacing_of_points(plan),
         "gain": level.gain,
         "shift": level.shift,
         "most": plan.footprint.most,
-        "levels": definitions.deepest(plan.spatial) if halves else 0,
-        "level": number,
+        "levels": 0 if known or plan.votes else definitions.deepest(plan.spatial),
+        "level": 0 if known else number,
         "attached": plan.footprint.attached,
         "tie": definitions.tie(plan.spatial, float(np.finfo(plan.real).eps)),
     }
@@ -125,7 +126,8 @@ def gather(
     grid: Array,
     out: Array,
     numbers: tuple[Array, ...],
-    options: tuple[bool, bool, int],
+    filled: bool,
+    threads: int,
 ) -> bool:
     """Sample an image over the footprints of a grid or of affine maps.
 
@@ -135,16 +137,18 @@ def gather(
         grid: the grid or the maps, which programs can read.
         out: the results, which programs can write.
         numbers: the numbers of each plane outside the image.
-        options: whether these are maps, whether there is a fill value, and the most threads.
+        filled: whether there is a fill value.
+        threads: the maximum number of threads.
 
     Returns:
         Whether any point has more than one sample.
     """
-    threads = options[2]
-    used = run_level(plan, 0, (image, grid, out), numbers, options)
+    assert plan.footprint is not None
+    level = plan.footprint.level or 0
+    used = run_level(plan, level, (image, grid, out), numbers, filled, threads)
     halves = halves_for(plan, used, threads)
     for level, smaller in halves.of(image):
-        run_level(plan, level, (smaller, grid, out), numbers, options)
+        run_level(plan, level, (smaller, grid, out), numbers, filled, threads)
     return bool(halves.used) or bool(used >> SHRINKS)
 
 
@@ -160,12 +164,12 @@ def run_level(
     level: int,
     arrays: tuple[Array, Array, Array],
     numbers: tuple[Array, ...],
-    options: tuple[bool, bool, int],
+    filled: bool,
+    threads: int,
 ) -> int:
     """Sample the points of one level; return the bits that tasks report."""
-    affine, filled, threads = options
     layouts = tuple(layout_of(array) for array in arrays)
-    launch = prepare_footprints(plan, level, *layouts, affine, filled)
+    launch = prepare_footprints(plan, level, *layouts, filled)
     return run_reporting(launch, (*arrays, *numbers), threads)
 
 
