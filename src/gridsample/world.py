@@ -348,7 +348,7 @@ def arguments(affine: Any, like: Any, transform: Any) -> dict[str, Any]:
     except (TypeError, ValueError):
         raise TypeError(
             "like must be (shape, affine): the spatial shape of the output, and the affine of its "
-            f"voxels; got {like!r}"
+            f"voxels; got {type(like).__name__}"
         ) from None
     named = {"affine": affine, "like[1]": target}
     for name, step in listed(transform):
@@ -469,7 +469,11 @@ def matrix_of(backend: Backend, array: Array, rank: int, name: str) -> Array:
     """Return affine matrices as (N, D + 1, D + 1) in float64, or raise an error."""
     check_real(backend, array, name)
     square = homogeneous(backend, backend.astype(array, backend.type("float64")), rank, name)
+    if not backend.shape(square)[0]:
+        raise ValueError(f"{name} is an empty batch of matrices: shape {backend.shape(array)}")
     if backend.is_host:
+        if not np.isfinite(np.asarray(square)).all():
+            raise ValueError(f"{name} must hold finite numbers, got NaN or infinity")
         last = np.asarray(square[:, -1])
         if not np.allclose(last, np.eye(rank + 1)[-1], rtol=0, atol=1e-6):
             raise ValueError(
@@ -547,6 +551,7 @@ def called(backend: Backend, function: Callable[[Array], Array], points: Array) 
     """Apply the caller's function to points."""
     returned = function(points)
     (result,) = backend.asarrays(transform=returned)
+    check_real(backend, result, "the result of transform, a function,")
     if backend.shape(result) != backend.shape(points):
         raise ValueError(
             f"transform, a function, must return points of the shape {backend.shape(points)} that "

@@ -234,8 +234,8 @@ def _add_resize(commands: Any) -> None:
         "--spacing",
         type=words.numbers,
         metavar="S[,S]",
-        help="distance between the output's pixels or voxels, in the units of a NIfTI file or a "
-        "GeoTIFF; the size is rounded, and the extent is kept",
+        help="distance between the output's pixels or voxels, in millimetres for NIfTI files, in "
+        "the units of a GeoTIFF; the size is rounded, and the extent is kept",
     )
     add_shared(command, "--mode")
     command.add_argument(

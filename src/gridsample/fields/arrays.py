@@ -6,7 +6,9 @@ axis.  Arithmetic that differs between components is written for lists of them.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from numbers import Real
 from typing import Any
 
 from gridsample.backends import Backend, backend_of
@@ -17,6 +19,8 @@ from gridsample.definitions.shapes import Shape, as_whole
 
 Array = Any
 Cells = list[list[Array]]
+_MOST_PIXELS = 1 << 59
+"""The bytes of so many complex128 pixels exceed what an index can count."""
 
 
 # Arguments ----------------------------------------------------------------------------------------
@@ -76,8 +80,9 @@ def check_size(size: Any, rank: int | None, name: str = "size") -> tuple[Any, ..
     try:
         sizes = tuple([as_whole(n) for n in size])
     except TypeError:
+        got = f"a {type(size).__name__}" if hasattr(size, "shape") else repr(size)
         raise TypeError(
-            f"{name} must be a sequence of integers, the spatial shape of an image, got {size!r}"
+            f"{name} must be a sequence of integers, the spatial shape of an image, got {got}"
         ) from None
     if rank is not None and len(sizes) != rank:
         raise ValueError(
@@ -88,6 +93,8 @@ def check_size(size: Any, rank: int | None, name: str = "size") -> tuple[Any, ..
         raise ValueError(
             f"{name} must be the spatial shape of an image, 1 to 3 positive integers, got {sizes}"
         )
+    if all([type(n) is int for n in sizes]) and math.prod(sizes) >= _MOST_PIXELS:
+        raise ValueError(f"{name} must have less than 2**59 pixels, got {sizes}")
     return sizes
 
 
@@ -117,12 +124,13 @@ def check_count(value: Any, name: str) -> int:
 
 
 def check_positive(value: Any, name: str) -> float:
-    """Return a number, or raise an error if it is not above 0."""
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
+    """Return a number, or raise an error if it is not above 0 and finite."""
+    if isinstance(value, bool) or not isinstance(value, Real):
         raise TypeError(f"{name} must be a number, got {value!r}")
-    if not value > 0:
-        raise ValueError(f"{name} must be above 0, got {value}")
-    return float(value)
+    number = float(value)
+    if not 0 < number < math.inf:
+        raise ValueError(f"{name} must be above 0 and finite, got {value}")
+    return number
 
 
 # Positions ----------------------------------------------------------------------------------------

@@ -64,12 +64,16 @@ class Image:
 
     @property
     def spacing(self) -> tuple[float, ...] | None:
-        """The distance between pixels of a NIfTI file or a GeoTIFF, x first; None if unknown."""
+        """The distance between pixels, x first; None if unknown.
+
+        It is in millimetres for NIfTI files, and in the units of the map for GeoTIFFs.
+        """
         if "geotiff" in self.extras:
             spacing = self.extras["geotiff"].spacing
         elif "nifti" in self.extras:
             zooms = self.extras["nifti"].header.get_zooms()[: self.array.ndim - 1]
-            spacing = tuple(map(float, zooms))
+            unit = self.extras["nifti"].unit
+            spacing = tuple(float(zoom) * unit for zoom in zooms)
         else:
             return None
         return spacing if min(spacing) > 0 else None
@@ -185,11 +189,18 @@ def require(module: str, extra: str = "cli") -> Any:
 
 @contextmanager
 def one_line(doing: str) -> Iterator[None]:
-    """Turn every exception of a codec into an error of one line that names the file."""
+    """Turn every exception of a codec into an error of one line that names the file.
+
+    Raises:
+        FileError: The codec cannot read or write the file.
+        MemoryError: The memory does not suffice.
+    """
     try:
         yield
-    except (FileError, MissingExtraError, MemoryError):
+    except (FileError, MissingExtraError):
         raise
+    except MemoryError as error:  # of a file that is large, or says so
+        raise MemoryError(f"{doing}: {str(error) or 'it does not fit into memory'}") from error
     except Exception as error:
         raise FileError(f"{doing}: {reason(error)}") from error
 

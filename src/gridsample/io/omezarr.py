@@ -93,7 +93,13 @@ def spatial_part(affine: Affine, spatial: Sequence[int]) -> Affine:
 
 
 def is_store(path: Path) -> bool:
-    """Whether a path is a folder with a Zarr array or group."""
+    """Whether a path is a folder with a Zarr array or group.
+
+    Raises:
+        FileError: the path ends in .zarr, and there is no such folder.
+    """
+    if path.suffix == ".zarr" and not path.is_dir():
+        raise FileError(f"there is no folder {path}")
     return path.is_dir() and any((path / marker).exists() for marker in MARKERS)
 
 
@@ -131,7 +137,7 @@ def read_multiscale(source: Any, axes: str | None = None, store: Any = None) -> 
     with one_line(f"cannot read {source} as a Zarr store"):
         opened = zarr.open(store=store, mode="r")
         if isinstance(opened, zarr.Array):
-            return replace(_plain(opened, axes), source=source)
+            return _checked(replace(_plain(opened, axes), source=source))
         attributes = opened.attrs.asdict()
         ome = attributes.get("ome", attributes)
         if not ome.get("multiscales"):
@@ -139,7 +145,18 @@ def read_multiscale(source: Any, axes: str | None = None, store: Any = None) -> 
                 f"{source} is a Zarr group without multiscales; name one of its images or arrays: "
                 + (", ".join(sorted(opened.keys())) or "it has none")
             )
-        return replace(_multiscale(opened, ome, axes), source=source)
+        return _checked(replace(_multiscale(opened, ome, axes), source=source))
+
+
+def _checked(image: Multiscale) -> Multiscale:
+    """Return an image, or raise an error if an array is empty."""
+    for array in image.arrays:
+        if 0 in (*array.shape, *array.chunks):
+            raise FileError(
+                f"{image.source} has an array of shape {array.shape} in chunks of {array.chunks}; "
+                "accepted: positive sizes"
+            )
+    return image
 
 
 def _plain(array: Any, names: str | None) -> Multiscale:
@@ -244,13 +261,10 @@ def write_metadata(
     scales = list(levels) or [np.eye(len(affine))]
     axes, form = [dict(axis) for axis in image.axes], group.metadata.zarr_format
     record: dict[str, Any] = {"name": image.name or name}
+    check_voxels(affine, form)
     if _is_aligned(affine):
         record["axes"] = axes
         steps = [as_json(affine @ scale) for scale in scales]
-    elif form == 2:
-        raise FileError(
-            "OME-Zarr 0.4 cannot store voxels that are rotated or sheared; write Zarr version 3"
-        )
     else:
         # Levels have scales and shifts only, relative to pixels of the first one.
         pixels, world = {"name": "pixels"}, {"name": "world"}
@@ -272,6 +286,20 @@ def write_metadata(
     else:
         version = "0.5" if "axes" in record else "0.6"
         group.attrs.update({"ome": {**image.extras, "version": version, "multiscales": [record]}})
+
+
+def check_voxels(affine: Affine, zarr_format: int | None) -> None:
+    """Raise an error if no version of OME-Zarr for a Zarr version can say where voxels are."""
+    if zarr_format == 2 and not _is_aligned(affine):
+        raise FileError(
+            "OME-Zarr 0.4 cannot store voxels that are rotated or sheared; write Zarr version 3"
+        )
+
+
+def check_shards(shards: Sequence[int] | None, zarr_format: int) -> None:
+    """Raise an error if a Zarr version has no shards."""
+    if zarr_format == 2 and shards is not None:
+        raise FileError("shards need Zarr version 3: give --zarr-format 3, or no --shards")
 
 
 def _is_aligned(affine: Affine) -> bool:
@@ -316,8 +344,7 @@ def create_array(
     """
     zarr = require("zarr", "zarr")
     store, zarr_format = group if not name else (group.store, group.metadata.zarr_format)
-    if zarr_format == 2 and shards is not None:
-        raise FileError("shards need Zarr version 3: give --zarr-format 3, or no --shards")
+    check_shards(shards, zarr_format)
     keys = {"name": "v2", "separator": "/"} if zarr_format == 2 else None
     return zarr.create_array(
         store,

@@ -7,7 +7,7 @@ import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,13 +41,21 @@ def read_pages(path: Path, volume: bool, stack: ExitStack) -> list[Page]:
         file.seek(0)
         if format_name == "PNG" and head[24:25] == b"\x10" and head[25] != 0:
             return [_page(*_read_deep_png(path), format_name)]
-        with (
-            _large_pictures(),
-            require("imageio.v3").imopen(file, "r", plugin="pillow") as source,
-        ):
+        with _large_pictures(), _opened(file, format_name) as source:
             # The further pictures of a JPEG file are previews and maps of gain.
             count = 1 if format_name == "JPEG" else source.properties(index=...).n_images
             return [_page(*_frame(source, n), format_name) for n in range(count or 1)]
+
+
+def _opened(file: BinaryIO, format_name: str) -> Any:
+    """Open a picture with imageio, whose own errors do not say why Pillow rejects a file."""
+    try:
+        return require("imageio.v3").imopen(file, "r", plugin="pillow")
+    except OSError as error:
+        raise FileError(
+            f"{file.name} begins as a {format_name} file does, but Pillow cannot read it; it may "
+            "be damaged or truncated"
+        ) from error
 
 
 def picture_format(head: bytes) -> str | None:

@@ -28,6 +28,8 @@ from numpy.typing import NDArray
 from gridsample.io.image import FileError, one_line, require
 
 Region = tuple[slice, ...]
+# The attribute of a store's root that says what is unfinished there.
+UNFINISHED = "gridsample-unfinished"
 METADATA = (".json", ".zarray", ".zgroup", ".zattrs", ".zmetadata")
 CACHE_BYTES = 1 << 30
 """The bytes of decoded chunks that a source keeps, at most."""
@@ -86,6 +88,7 @@ def counting_store(source: Any, traffic: Traffic, read_only: bool) -> Any:
     """Return the store of a source (see `store_of`) whose reads and writes are counted."""
     storage = require("zarr.storage", "zarr")
     suffix = require("zarr.abc.store", "zarr").SuffixByteRequest
+    wrapped = store_of(source, read_only)
 
     class Counting(storage.WrapperStore):  # type: ignore[misc,name-defined]
         async def get(self, key: str, prototype: Any, byte_range: Any = None) -> Any:
@@ -100,7 +103,10 @@ def counting_store(source: Any, traffic: Traffic, read_only: bool) -> Any:
             await super().set(key, value)
             traffic.add(written=len(value))
 
-    return Counting(store_of(source, read_only))
+        def __str__(self) -> str:
+            return str(wrapped)
+
+    return Counting(wrapped)
 
 
 # Reading ------------------------------------------------------------------------------------------
@@ -154,8 +160,10 @@ class ChunkReader:
         if is_first:
             sizes = zip(index, self.chunks, self.shape, strict=True)
             region = tuple(slice(k * n, min((k + 1) * n, size)) for k, n, size in sizes)
+            source = getattr(self.array, "store_path", "the Zarr array")
             try:
-                entry.set_result(np.asarray(self.array[region]))
+                with one_line(f"cannot read the chunk {index} of {source}"):
+                    entry.set_result(np.asarray(self.array[region]))
             except BaseException as error:
                 with self.lock:
                     self.kept.pop(index, None)
@@ -197,6 +205,49 @@ def resumable(path: Path, recipe: Mapping[str, Any], *, overwrite: bool) -> Iter
             os.replace(path, unfinished / "replaced")
         os.replace(store, path)
         shutil.rmtree(unfinished)
+
+
+@contextmanager
+def resumable_store(store: Any, recipe: Mapping[str, Any], *, overwrite: bool) -> Iterator[None]:
+    """Prepare a Zarr store for an output, which is complete after the block.
+
+    The store says what it is unfinished of, in an attribute of its root.  Where a store writes an
+    object, it does so at once, or leaves the one before.
+
+    Args:
+        store: the store, which may be written to.
+        recipe: everything that determines the content, as JSON.
+        overwrite: whether to replace what is in the store.
+
+    Raises:
+        FileError: something else is in the store.
+    """
+    zarr, note = require("zarr", "zarr"), json.dumps(recipe, sort_keys=True)
+    form = recipe["layout"]["zarr_format"]
+    try:
+        group = zarr.open_group(store, mode="r+")
+        is_ours = group.attrs.get(UNFINISHED) == note
+    except (FileNotFoundError, ValueError, zarr.errors.NodeNotFoundError):
+        group, is_ours = None, not keys_of(store, "")
+    if not is_ours and not overwrite:
+        raise FileError(f"{store} is not empty; --force replaces it (in Python, overwrite=True)")
+    if group is None or not is_ours:
+        group = zarr.open_group(store, mode="w", zarr_format=form)
+    group.attrs[UNFINISHED] = note
+    yield
+    attributes = zarr.open_group(store, mode="r+").attrs
+    del attributes[UNFINISHED]
+
+
+def keys_of(store: Any, prefix: str) -> set[str]:
+    """Return the keys of a Zarr store that begin with a prefix."""
+    sync = require("zarr.core.sync", "zarr").sync
+
+    async def listed() -> set[str]:
+        return {key async for key in store.list_prefix(prefix)}
+
+    keys: set[str] = sync(listed())
+    return keys
 
 
 def prepared(folder: Path, recipe: str, overwrite: bool) -> Path:
@@ -272,7 +323,6 @@ def morton(index: Sequence[int]) -> int:
 
 def fill(
     array: Any,
-    folder: Path,
     compute: Callable[[Region], NDArray[Any]],
     traffic: Traffic,
     workers: int,
@@ -282,7 +332,6 @@ def fill(
 
     Args:
         array: the Zarr array.
-        folder: the folder of its store.
         compute: returns the values of a region.
         traffic: where the files are counted.
         workers: how many threads compute, read and write.
@@ -293,9 +342,9 @@ def fill(
         array[region] = compute(region)
         traffic.add(done=1)
 
-    missing = []
+    missing, known = [], keys_of(array.store, array.path)
     for key, region in files_of(array):
-        if (folder / key).exists():
+        if key in known:
             traffic.add(done_before=1)
         else:
             missing.append(region)

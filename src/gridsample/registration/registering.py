@@ -155,6 +155,8 @@ def register(
     if smoothing != 0:
         check_positive(smoothing, "smoothing")
     is_field = name in ("displacement", "velocity")
+    if progress is not None and not callable(progress):
+        raise TypeError(f"progress must be a function or None, got {progress!r}")
     settings = Settings(
         name,
         loss_of(loss),
