@@ -129,6 +129,18 @@ def test_resampling_onto_curvilinear_coordinates() -> None:
     np.testing.assert_allclose(result.values, expected.values, rtol=0, atol=1e-12)
 
 
+@pytest.mark.parametrize("chunks", [None, {"lat": 20, "lon": 25}])
+def test_lazy_coordinates_stay_lazy(chunks: Any) -> None:
+    lat, lon = curved((12, 15))
+    image = field(lat=np.linspace(40, 70, 50), lon=np.linspace(5, 30, 60))
+    dims = ("y", "x")
+    like = xarray.Dataset(coords={"lat": (dims, lat), "lon": (dims, lon)})
+    expected = gridsample.xarray.resample(image, like)
+    result = gridsample.xarray.resample(image.chunk(chunks) if chunks else image, like.chunk(5))
+    assert result.chunks is not None and result.lat.chunks is not None
+    np.testing.assert_array_equal(result.values, expected.values)
+
+
 def test_missing_pixels_and_antialias() -> None:
     image = field(y=np.arange(40.0), x=np.arange(40.0))
     image[3, 4] = np.nan

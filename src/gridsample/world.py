@@ -301,11 +301,11 @@ def prepared(
 ) -> Prepared:  # fmt: skip
     """Check the arguments of a resampling, and compute where to sample, by ``follow``."""
     order = check_name(axes, AXES, "axes")
-    arguments_given = {
+    named = {
         "image": image,
         **{k: value for k, value in others.items() if value is not None},
     }
-    backend, arrays = collected({**arguments_given, **arguments(affine, like, transform)})
+    backend, arrays = collected({**named, **arguments(affine, like, transform)})
     pixels = arrays.pop("image")
     optional = {k: arrays.pop(k, None) for k in others}
     path = path_of(backend, arrays, like, transform, order)
@@ -540,13 +540,11 @@ def displaced(backend: Backend, field: Field, points: Array) -> Array:
     spatial = backend.shape(field.vectors)[1:-1]
     vectors = backend.astype(field.vectors, points.dtype)
     positions = applied(backend, field.voxels, points)
-    vectors_found = grid_sample(
-        vectors, positions, "bilinear", "border", coords="pixel", channel_axis=-1
-    )
+    vectors = grid_sample(vectors, positions, "bilinear", "border", coords="pixel", channel_axis=-1)
     inside = positions[..., :1] >= -0.5
     for component, n in zip(components(positions, len(spatial)), reversed(spatial), strict=True):
         inside = inside & (component >= -0.5)[..., None] & (component <= n - 0.5)[..., None]
-    return backend.xp.where(inside, vectors_found, 0)
+    return backend.xp.where(inside, vectors, 0)
 
 
 def called(backend: Backend, function: Callable[[Array], Array], points: Array) -> Array:

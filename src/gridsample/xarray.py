@@ -7,6 +7,7 @@ are kept, and the new coordinates are those of ``like``.  Arrays of Dask stay la
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -51,7 +52,8 @@ def resample(
     * Coordinates with several dimensions, such as ``lat(y, x)`` and ``lon(y, x)`` of a curvilinear
       grid, are inverted by `gridsample.fields.invert`.  There must be as many of them as
       dimensions, and the grid must not fold.
-    * Those of ``like`` may have any dimensions: along tracks, or curvilinear.
+    * Those of ``like`` may have any dimensions: along tracks, or curvilinear.  If they are Dask
+      arrays, their bounds are computed at once, and the result is lazy.
 
     Args:
         image: real or complex numbers, bool or labels, in a NumPy or Dask array.  Up to
@@ -184,7 +186,11 @@ def positions_of(
         if len(dims) == 1:
             source, target = as_numbers(coordinates[0], targets[names[0]])
             check_monotonic(source.values, names[0])
-            position = target.copy(data=index_of(source.values, target.values))
+            index = partial(index_of, source.values)
+            lazy = target.chunks is not None
+            position = target.copy(
+                data=target.data.map_blocks(index, dtype=np.float64) if lazy else index(target.data)
+            )
             positions[dims[0]] = position.reset_coords(drop=True)
         else:
             positions |= curvilinear(coordinates, [targets[name] for name in names], dims)
@@ -202,7 +208,7 @@ def as_numbers(*arrays: xarray.DataArray) -> list[xarray.DataArray]:
         return [array.astype(np.float64) for array in arrays]
     start = arrays[0].values.flat[0]
     return [
-        array.copy(data=(array.values - start) / np.timedelta64(1, "s")).astype(np.float64)
+        array.copy(data=(array.data - start) / np.timedelta64(1, "s")).astype(np.float64)
         for array in arrays
     ]
 
@@ -327,15 +333,15 @@ def arranged(
     return order
 
 
-def axis_array(positions: xarray.DataArray, new: Sequence[Hashable]) -> Positions:
+def axis_array(positions: xarray.DataArray, new: Sequence[Hashable]) -> Any:
     """Return positions with an axis for each new dimension, of length 1 where they are equal."""
-    values: Positions = positions.transpose(*[dim for dim in new if dim in positions.dims]).values
-    return values.reshape([positions.sizes.get(dim, 1) for dim in new])
+    data = positions.transpose(*[dim for dim in new if dim in positions.dims]).data
+    return data[tuple([slice(None) if dim in positions.dims else None for dim in new])]
 
 
 def sampled_values(
     image: xarray.DataArray,
-    positions: Mapping[Hashable, Positions],
+    positions: Mapping[Hashable, Any],
     new: Sequence[Hashable],
     options: dict[str, Any],
 ) -> Any:
@@ -350,38 +356,49 @@ def sampled_values(
     data, rank = image.data, len(positions)
     lead, spatial = data.shape[: data.ndim - rank], data.shape[data.ndim - rank :]
     shape = np.broadcast_shapes(*(each.shape for each in positions.values()))
-    lines = [np.broadcast_to(each, shape) for each in positions.values()][::-1]
+    lazy = any(hasattr(each, "dask") for each in positions.values())
     planes = data.reshape(1, -1, *spatial)
-    if image.chunks is None:
+    if image.chunks is None and not lazy:
+        lines = [np.broadcast_to(each, shape) for each in positions.values()][::-1]
         grid = np.stack(lines, -1)[np.newaxis]
         result = grid_sample(planes, grid, coords="pixel", **options)
     else:
-        result = sampled_chunks(image, planes, lines, new, options)
+        result = sampled_chunks(image, planes, [*positions.values()][::-1], new, options)
     return result.reshape(*lead, *shape)
 
 
 def sampled_chunks(
     image: xarray.DataArray,
     planes: Any,
-    lines: Sequence[Positions],
+    lines: Sequence[Any],
     new: Sequence[Hashable],
     options: dict[str, Any],
 ) -> Any:
-    """Sample a Dask array; the grid is made chunk by chunk, in chunks of about the image's size."""
+    """Sample a Dask array; the grid is made chunk by chunk, in chunks of about the image's size.
+
+    The positions along each axis, ``lines``, are x first, and broadcast to the outputs.
+    """
     import dask.array as da
 
     from gridsample import dask
 
-    sizes = dict(zip(image.dims, image.data.chunksize, strict=True))
+    shape = np.broadcast_shapes(*(line.shape for line in lines))
+    sizes = dict(zip(image.dims, getattr(image.data, "chunksize", image.shape), strict=True))
     others = [sizes[dim] for dim in image.dims[-len(lines) :]]
     wanted = [sizes.get(dim, others[min(k, len(others) - 1)]) for k, dim in enumerate(new)]
     chunks = da.core.normalize_chunks(
-        [min(n, m) for n, m in zip(wanted, lines[0].shape, strict=True)], lines[0].shape
+        [min(n, m) for n, m in zip(wanted, shape, strict=True)], shape
     )
-    grid = da.stack([da.from_array(line, chunks, name=False) for line in lines], -1)[np.newaxis]
-    bounds = dask.coordinate_bounds(grid, coords="pixel", antialias=options["antialias"]).compute(
-        scheduler="sync"
-    )
+    whole = [
+        da.broadcast_to(line, shape).rechunk(chunks)
+        if isinstance(line, da.Array)
+        else da.from_array(np.broadcast_to(line, shape), chunks, name=False)
+        for line in lines
+    ]
+    grid = da.stack(whole, -1)[np.newaxis]
+    bounds = dask.coordinate_bounds(grid, coords="pixel", antialias=options["antialias"])
+    in_memory = not any(isinstance(line, da.Array) for line in lines)
+    bounds = bounds.compute(**({"scheduler": "sync"} if in_memory else {}))
     if options["threads"] is None:
         options = {name: value for name, value in options.items() if name != "threads"}
     return dask.grid_sample(planes, grid, coords="pixel", bounds=bounds, **options)

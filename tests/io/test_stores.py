@@ -78,9 +78,9 @@ def test_shards_are_written_once_in_morton_order(tmp_path: Path) -> None:
 
     traffic = Traffic()
     with pytest.raises(ValueError, match="ended"):
-        fill(array, tmp_path / "a", compute, traffic, 1)
+        fill(array, compute, traffic, 1)
     assert traffic.done == 3  # zeros are files, too
-    fill(array, tmp_path / "a", compute, traffic, 2)
+    fill(array, compute, traffic, 2)
     assert traffic.done == 9 and traffic.done_before == 3 and len(seen) == 10
 
 

@@ -17,6 +17,7 @@ from zarr.storage import MemoryStore
 import gridsample.zarr
 from gridsample.io.image import FileError
 from gridsample.io.omezarr import read_multiscale
+from gridsample.io.stores import store_of
 
 TURN = np.array([[0.9, 0.3, -2.0], [-0.3, 0.9, 7.0], [0.0, 0.0, 1.0]])
 
@@ -65,6 +66,37 @@ def test_stores_in_memory_are_warped_resized_and_halved(
     assert len(read_multiscale(tmp_path / "levels").arrays) == 2
     like = gridsample.zarr.warp(tmp_path / "local", tmp_path / "like", like=store)
     assert like.done == 4 * 5
+
+
+@pytest.mark.parametrize("zarr_format", [2, 3])
+@pytest.mark.parametrize("kind", ["store", "memory", "file"])
+def test_outputs_may_be_stores_and_addresses_and_are_continued(
+    image: np.ndarray[Any, Any], tmp_path: Path, zarr_format: int, kind: str
+) -> None:
+    whole, source = expected(image, tmp_path), tmp_path / "local"
+    output: Any = {
+        "store": MemoryStore(), "memory": f"memory://{tmp_path}", "file": f"file://{tmp_path}/out",
+    }[kind]  # fmt: skip
+    options: Any = {"mode": "cubic", "layout": gridsample.zarr.Layout(zarr_format=zarr_format)}
+
+    def stop(share: float) -> None:
+        if share > 0.3:
+            raise KeyError("stopped")
+
+    with pytest.raises(KeyError, match="stopped"):
+        gridsample.zarr.warp(source, output, TURN, threads=1, progress=stop, **options)
+    if kind != "file":
+        with pytest.raises(FileError, match="not empty"):
+            gridsample.zarr.warp(source, output, TURN, padding_mode="wrap", **options)
+    traffic = gridsample.zarr.warp(source, output, TURN, **options)
+    assert traffic.done_before >= 7 and traffic.done + traffic.done_before == 20
+    group = zarr.open_group(store_of(output), mode="r")
+    np.testing.assert_array_equal(group["0"][...], whole)
+    assert [*group.attrs] == ["multiscales" if zarr_format == 2 else "ome"]
+    with pytest.raises(FileError, match="overwrite=True"):
+        gridsample.zarr.warp(source, output, TURN, **options)
+    gridsample.zarr.pyramid(source, output, levels=2, overwrite=True)
+    assert [array.shape for array in read_multiscale(output).arrays] == [(30, 41), (15, 21)]
 
 
 def test_addresses_are_read_by_fsspec(

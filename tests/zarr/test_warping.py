@@ -83,6 +83,21 @@ def test_chunks_match_the_full_result_bit_for_bit(
         assert traffic.reads <= 2 * 4 * 4  # the cache holds every chunk
 
 
+@pytest.mark.parametrize(("dtype", "mode"), [("uint8", "linear"), ("float64", "spline3")])
+def test_long_footprints_sample_halved_copies(dtype: str, mode: str, tmp_path: Path) -> None:
+    image, matrix = noise(301, 407, dtype=dtype), turned(2, scale=22.0)
+    zarr.create_array(str(tmp_path / "in"), data=image, chunks=(50, 60))
+    options: Any = {"mode": mode, "padding_mode": "mirror", "antialias": True}
+    expected = in_memory(image, matrix, (16, 19), **options)
+    for n, chunks in enumerate([(5, 7), (16, 19)]):
+        out = tmp_path / f"out{n}"
+        gridsample.zarr.warp(
+            tmp_path / "in", out, matrix, (16, 19), layout=Layout(chunks), **options
+        )
+        result = zarr.open(str(out))["0"][...]
+        np.testing.assert_allclose(result, expected, rtol=1e-12, atol=1e-12)
+
+
 @pytest.mark.parametrize("dtype", ["uint8", "float64", "complex64"])
 def test_volumes_and_dtypes(dtype: str, tmp_path: Path) -> None:
     image = (
@@ -211,9 +226,10 @@ def test_rotated_voxels_are_written_as_rfc5(tmp_path: Path) -> None:
         ({"mode": "label"}, TypeError, "label"),
         ({"mode": "cubicle"}, ValueError, "cubicle"),
         ({"matrix": np.eye(3), "transform": [np.eye(3)]}, ValueError, "either a matrix"),
-        ({"matrix": np.diag([99.0, 99, 1]), "antialias": True}, ValueError, "max_samples"),
         ({"missing": "ignore", "antialias": True}, ValueError, "not supported in chunks"),
         ({"like": "nowhere"}, FileError, "there is no folder nowhere"),
+        ({"voxels": turned(2), "layout": Layout(zarr_format=2)}, FileError, "rotated or sheared"),
+        ({"layout": Layout((2, 2), (4, 4), 2)}, FileError, "shards need Zarr version 3"),
         ({"threads": 0}, ValueError, "threads must be at least 1"),
     ],
 )

@@ -116,11 +116,11 @@ class NumPy(Backend):
             for k, array in arguments.items()
         ]
 
-    to_device = asarrays  # rather than the default, which is one more call
+    to_device = asarrays  # the default would be one more call
 
     def type_name(self, dtype: DType, name: str = "input") -> str:
         """NumPy's name of a dtype, without its byte order, or "bfloat16"."""
-        return name_of(dtype)
+        return type_name(dtype)
 
     def as_dtype(self, dtype: Any) -> DType | None:
         """Convert a dtype or a name to a dtype; None for an array."""
@@ -353,12 +353,6 @@ BACKEND = NumPy()
 
 
 # Dtypes and outputs -------------------------------------------------------------------------------
-
-
-@functools.lru_cache
-def name_of(dtype: DType) -> str:
-    """The name of a dtype, regardless of its byte order."""
-    return type_name(dtype)
 
 
 def check_output(out: Any, shape: Shape, image: Array, grid: Array) -> None:

@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from numpy.lib.stride_tricks import as_strided
 
 from gridsample.backends import backend_of
-from gridsample.chunked.regions import Array, Block, Sampling, least_and_greatest
+from gridsample.chunked.regions import Array, Block, Sampling, least_and_greatest, level_of
 from gridsample.chunked.windows import Window
 from gridsample.definitions.boundaries import BOUNDARIES
 from gridsample.definitions.footprints import (
@@ -18,6 +19,7 @@ from gridsample.definitions.footprints import (
     MOST,
     SLACK,
     as_footprint,
+    deepest,
     pixels_per_unit,
 )
 from gridsample.definitions.labels import has_labels
@@ -94,7 +96,8 @@ def sample_maps(
 ) -> Any:
     """Sample the points of a block under affine maps (N, D, D + 1); see `sample_grid`.
 
-    Whether footprints are too long is the caller's to check, once for all blocks: `check_sides`.
+    The caller chooses the level of the image, once for all blocks: `with_level`.  The window is
+    one of the image at this level.
     """
     size = tuple(part.stop - part.start for part in block)
     results = computed(call, window, theta, block, size, dtype, weights)
@@ -122,12 +125,18 @@ def computed(
         keywords.pop("antialias", False), keywords.pop("max_samples", MOST),
         keywords.pop("footprint", ATTACH),
     )  # fmt: skip
+    image, level = window.array, 0
     if footprint is not None:
         # A halved copy would be made from all of the image's shape, of which little is in memory.
-        footprint = footprint._replace(halves=False)
+        level = level_of(call)
+        footprint = footprint._replace(level=level)
+    if level:  # the plan is that of the image, also where a copy is sampled
+        lead = slice(1, -1) if call.options.channels_last() else slice(2, None)
+        whole = list(image.shape)
+        whole[lead] = call.spatial
+        image = as_strided(image, whole, image.strides)
     first = OutputBlock(tuple(part.start for part in block), call.out)
     options = Options(**keywords, footprint=footprint, block=first)
-    image = window.array
     arrays = {"theta" if size else "grid": array}
     backend = backend_of(input=image, **arrays)
     if rule is not None:
@@ -175,32 +184,47 @@ def longest_side(call: Sampling, steps: Sequence[Array]) -> float:
     return float(max(lengths, default=0.0))
 
 
-def check_sides(call: Sampling, longest: float) -> None:
-    """Raise an error if footprints need halved copies of the image, which blocks do not have.
+def with_level(call: Sampling, steps: Sequence[Array]) -> Sampling:
+    """Return the call with the level that its affine maps need, which is that of all points.
 
     Args:
         call: the call.
-        longest: the length of their longest side in pixels.
+        steps: for each axis of the result, differences of coordinates (N, D) of maps.
 
     Raises:
-        ValueError: it is greater than ``max_samples``.
+        ValueError: maps of the same call need different levels.
     """
-    limit = limit_of_sides(call)
-    if longest - SLACK > limit:
+    footprint, limit = call.options.footprint, limit_of_sides(call)
+    if footprint is None or math.isinf(limit):
+        return call
+    # Maps with a number that is not finite show nothing.
+    known = [n for n in range(len(steps[0])) if all(np.isfinite(step[n]).all() for step in steps)]
+    longest = [longest_side(call, [step[n] for step in steps]) for n in known]
+    halvings = {
+        sum(length * 0.5**n - SLACK > limit for n in range(deepest(call.spatial)))
+        for length in longest
+    }
+    if len(halvings) > 1:
         raise ValueError(
-            f"antialias=True in chunks takes up to max_samples={limit} samples a side, but "
-            f"footprints are {longest:.4g} pixels long; accepted: a greater max_samples (up to "
-            f"{LIMIT}), or an image that is first made smaller by interpolate(antialias=True)"
+            f"antialias=True in chunks takes maps whose footprints are of similar size, but those "
+            f"of theta are {min(longest):.4g} to {max(longest):.4g} pixels long, with "
+            f"max_samples={int(limit)}; accepted: a greater max_samples (up to {LIMIT}), or a call "
+            "for each map"
         )
+    level = footprint._replace(level=halvings.pop() if halvings else 0)
+    return call._replace(options=call.options._replace(footprint=level))
 
 
 def check_footprints(call: Sampling, grid: Array, block: Block) -> None:
-    """Raise an error if the footprints of a block's points are too long: see `check_sides`.
+    """Raise an error if footprints need halved copies of the image, which grids do not have here.
 
     Args:
         call: the call.
         grid: the coordinates of the points `with_neighbours` of the block, (N, *points, D).
         block: the block.
+
+    Raises:
+        ValueError: a side is longer than ``max_samples``.
     """
     options, limit = call.options, limit_of_sides(call)
     if math.isinf(limit) or bound_of_sides(call, grid) <= limit:
@@ -211,7 +235,14 @@ def check_footprints(call: Sampling, grid: Array, block: Block) -> None:
         points = as_grid(backend, grid, options)
         lengths = measured(backend, points, call.spatial, units, int(limit)).lengths
     inner = within(block, with_neighbours(call, block))
-    check_sides(call, float(lengths[(slice(None), *inner)].max(initial=0.0)))
+    longest = float(lengths[(slice(None), *inner)].max(initial=0.0))
+    if longest - SLACK > limit:
+        raise ValueError(
+            f"antialias=True in chunks takes up to max_samples={int(limit)} samples a side at a "
+            f"grid, but footprints are {longest:.4g} pixels long; accepted: a greater max_samples "
+            f"(up to {LIMIT}), an affine map, or an image that is first made smaller by "
+            "interpolate(antialias=True)"
+        )
 
 
 def limit_of_sides(call: Sampling) -> float:
@@ -236,9 +267,6 @@ def bound_of_sides(call: Sampling, grid: Array) -> float:
                 steps[k, d] += displaced and d == rank - 1 - k
         unit = pixels_per_unit(call.spatial, call.options.coords, call.options.align_corners)
         return float(np.linalg.norm(steps * unit, axis=1).max())
-
-
-__all__ = ["check_footprints", "check_sides", "sample_grid", "sample_maps", "with_neighbours"]
 
 
 def check_means(call: Sampling, dtype: np.dtype[Any], weighted: bool = False) -> None:

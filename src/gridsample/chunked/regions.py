@@ -18,7 +18,7 @@ import numpy as np
 from gridsample.definitions import axis
 from gridsample.definitions.boundaries import BOUNDARIES, MISSING, Boundary
 from gridsample.definitions.dtypes import WIDE_TYPES
-from gridsample.definitions.footprints import ATTACH, MOST, as_footprint
+from gridsample.definitions.footprints import ATTACH, MOST, Level, as_footprint, levels
 from gridsample.definitions.methods import Mode, find_method
 from gridsample.definitions.options import Options, checked
 from gridsample.definitions.shapes import Shape
@@ -211,7 +211,8 @@ def bounds_of_extents(call: Sampling, theta: Array, extents: Sequence[Extent]) -
     low = sum((extent.low for extent in extents), shift)
     high = sum((extent.high for extent in extents), shift)
     error = 4 * call.epsilon * sum((extent.size for extent in extents), np.abs(shift))
-    return Bounds((low - error).min(0), (high + error).max(0))
+    # A map with NaN has no valid coordinates.
+    return Bounds(np.fmin.reduce(low - error), np.fmax.reduce(high + error))
 
 
 def bounds_of_grid(call: Sampling, grid: Array) -> Bounds:
@@ -261,10 +262,11 @@ def region_of(call: Sampling, bounds: Bounds, block: Block | None = None) -> Reg
         block: the block; displacements need it.
     """
     rank, intervals = len(call.spatial), list[Intervals]()
-    for k, size in enumerate(call.spatial):
+    level = level_image(call)
+    for k, size in enumerate(level.spatial):
         a = rank - 1 - k
-        low, high = float(bounds.low[a]), float(bounds.high[a])
-        if call.options.coords == "normalized":
+        low, high = (float(x[a]) * level.gain[a] + level.shift[a] for x in bounds)
+        if level.coords == "normalized":
             low, high = (
                 float(axis.position(x, size - 1.0, call.options.align_corners)) for x in (low, high)
             )
@@ -276,6 +278,18 @@ def region_of(call: Sampling, bounds: Bounds, block: Block | None = None) -> Reg
     if not all(intervals):
         return Region(((),) * rank)
     return Region(tuple(intervals))
+
+
+def level_image(call: Sampling) -> Level:
+    """Return the image that is sampled: the call's, or a halved copy of it."""
+    options, number = call.options, level_of(call)
+    return levels(call.spatial, options.coords, options.align_corners, number)[number]
+
+
+def level_of(call: Sampling) -> int:
+    """Return how often the image has been halved that a call samples."""
+    footprint = call.options.footprint
+    return 0 if footprint is None else footprint.level or 0
 
 
 def pixels_between(call: Sampling, a: int, size: int, low: float, high: float) -> Intervals:

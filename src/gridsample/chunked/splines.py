@@ -32,8 +32,8 @@ from gridsample.ops.filtering import spline_filter
 Array = np.ndarray[Any, Any]
 Reader = Callable[[tuple[slice, ...], Array], None]
 
-# The numbers that are filtered at a time: about the size of a cache.
-STRIP = 1 << 19
+# The numbers that are filtered at a time, which fit into the cache of a core.
+STRIP = 1 << 17
 
 
 class Line(NamedTuple):
@@ -241,7 +241,12 @@ class Surroundings(NamedTuple):
 
 
 def coefficients_of(
-    read: Reader, box: Sequence[slice], lines: Sequence[Line], shape: Sequence[int], out: Array
+    read: Reader,
+    box: Sequence[slice],
+    lines: Sequence[Line],
+    shape: Sequence[int],
+    out: Array,
+    held: Array | None = None,
 ) -> None:
     """Compute the coefficients of a box of an image.
 
@@ -254,12 +259,15 @@ def coefficients_of(
         lines: how axes are filtered, at least one.
         shape: the shape of the image.
         out: stores the coefficients, in their dtype.
+        held: stores what the last line is filtered from; ``out`` may be its middle part, as
+            `with_last_halo` makes room for.  None for memory of its own.
     """
     around = Surroundings.of(box, lines, shape, out.dtype)
     *first, last = zip(lines, around.parts, strict=True)
     full = [ends[-1] for ends in around.offsets]
     axis = last[0].axis
-    held = np.empty([full[k] if k == axis else n for k, n in enumerate(out.shape)], out.dtype)
+    if held is None:
+        held = np.empty([full[k] if k == axis else n for k, n in enumerate(out.shape)], out.dtype)
     for strip in around.strips(axis, full):
         size = [*full]
         size[axis] = strip.stop - strip.start
@@ -272,6 +280,29 @@ def coefficients_of(
     for strip in around.strips(beside, held.shape):
         place = (slice(None),) * beside + (strip,)
         out[place] = filtered(held[place], *last)
+
+
+def with_last_halo(
+    region: Region, lines: Sequence[Line], shape: Sequence[int], dtype: np.dtype[Any], lead: int
+) -> Region | None:
+    """Return a region with the pixels from which the last line is filtered.
+
+    In a window of this region, a box is filtered in place: see ``held`` of `coefficients_of`.
+
+    Args:
+        region, lines, shape, dtype, lead: as in `region_around`.
+
+    Returns:
+        The region, or None if these pixels are not next to it, as where a line is wrapped around.
+    """
+    line = lines[-1]
+    k = line.axis - lead
+    if len(region.axes[k]) != 1:
+        return None
+    part = part_along(line, *region.axes[k][0], shape[k], dtype)
+    if len(part.pieces) != 1:
+        return None
+    return Region((*region.axes[:k], part.pieces, *region.axes[k + 1 :]))
 
 
 def filtered(values: Array, line: Line, part: Part) -> Array:

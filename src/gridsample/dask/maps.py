@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from gridsample.chunked.blocks import check_sides, longest_side
-from gridsample.chunked.regions import Sampling, real_type, sampling_of
-from gridsample.chunked.splines import Line
+from gridsample.chunked.blocks import with_level
+from gridsample.chunked.regions import Sampling, level_of, real_type, sampling_of
+from gridsample.chunked.splines import Line, coefficient_type
 from gridsample.dask.graphs import Source, as_dask, chunks_for
+from gridsample.dask.lines import filtered, halved
 from gridsample.dask.sampling import Call, bounds_under, dry_run, sampled
 from gridsample.dask.splines import image_lines
 from gridsample.definitions.methods import Mode
@@ -48,9 +49,10 @@ def affine_sample(
         of the image.
 
     Raises:
-        TypeError, ValueError: as in `gridsample.affine_sample`; or footprints are longer than
-            ``max_samples``, or missing pixels are combined with antialias or with a boundary
-            that changes signs.
+        TypeError, ValueError: as in `gridsample.affine_sample`; or the footprints of several maps
+            need copies of the image that have been halved more and less often, or missing pixels
+            are combined with antialias or with a boundary that
+            changes signs.
 
     Example:
         >>> import dask.array as da, numpy as np, gridsample.dask
@@ -83,12 +85,15 @@ def under_maps(
     lead = 1 if last == -1 else 2
     spatial = image.chunks[lead : lead + len(sampling.spatial)]
     shares = None if weights is None else as_dask(weights, "weights")
+    sampling, dtype = with_level(sampling, steps_of(theta, sampling)), image.dtype
+    lines = lines or image_lines(sampling, image)
+    if level_of(sampling):
+        wide = coefficient_type(dtype, theta.dtype == np.float64)
+        image, lines = halved(filtered(image, lines, wide), sampling, lead), ()
     call = Call(
-        sampling, Source.of(image, last), image.dtype, theta.dtype, theta,
-        weights=None if shares is None else Source.of(shares, last),
-        lines=lines or image_lines(sampling, image),
+        sampling, Source.of(image, last), dtype, theta.dtype, theta,
+        weights=None if shares is None else Source.of(shares, last), lines=lines,
     )  # fmt: skip
-    check_sides(sampling, longest_side(sampling, steps_of(theta, sampling)))
     dry_run(call, image.shape[last], len(theta))
     outs = chunks_for(chunks, sampling.out, spatial, image.dtype)
     bounds = bounds_under(sampling, theta, outs)

@@ -7,6 +7,7 @@ A task samples one chunk of the result.  It depends on the chunks of the image t
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
@@ -27,7 +28,13 @@ from gridsample.chunked.regions import (
     real_type,
     region_of,
 )
-from gridsample.chunked.splines import Line, coefficient_type, coefficients_of, region_around
+from gridsample.chunked.splines import (
+    Line,
+    coefficient_type,
+    coefficients_of,
+    region_around,
+    with_last_halo,
+)
 from gridsample.chunked.windows import Window
 from gridsample.dask.graphs import Chunks, Source, array_of_tasks, blocks_of, entry, parts_of
 from gridsample.definitions.shapes import Shape
@@ -129,14 +136,17 @@ def read(call: Call, need: Need, image: Sequence[Array]) -> Window:
     """Return a window with the pixels of a task's region, or with their coefficients."""
     if not call.lines or not image:
         return call.source.read(need.region, image, need.lead, call.dtype)
-    window = call.source.window(need.region, need.lead, call.wide)
+    shape, lead = call.source.shape, call.source.lead
+    room = with_last_halo(need.region, call.lines, shape, call.wide, lead)
+    window = call.source.window(room or need.region, need.lead, call.wide)
     pixels = call.source.held(call.reads(need.region), image)
-    shape, lead = window.array.shape, call.source.lead
-    for box in need.region.boxes():
-        whole = [slice(0, n) for n in shape]
+    rooms = itertools.repeat(None) if room is None else room.boxes()
+    for box, wide in zip(need.region.boxes(), rooms, strict=False):
+        whole = [slice(0, n) for n in window.array.shape]
         whole[lead : lead + len(box)] = box
         out = window.array[window.at(box)]
-        coefficients_of(pixels.read, whole, call.lines, shape, out)
+        place = None if wide is None else window.array[window.at(wide)]
+        coefficients_of(pixels.read, whole, call.lines, window.array.shape, out, place)
     return window
 
 

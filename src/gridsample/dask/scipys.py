@@ -15,6 +15,7 @@ from gridsample.dask.grids import as_points, at_grid
 from gridsample.dask.maps import under_maps
 from gridsample.dask.sampling import Points
 from gridsample.definitions.shapes import Shape
+from gridsample.ndimage.matrices import split_matrix
 from gridsample.ndimage.modes import spline_of, wrap_between_centres
 
 
@@ -40,9 +41,7 @@ def affine_transform(
 
     Args:
         image: an array of 1 to 3 axes: a dask array, or an array with chunks.
-        matrix: (D, D); (D,), a diagonal; or (D, D + 1) or (D + 1, D + 1) with the offset in the
-            last column.
-        offset: a number, or one per axis.
+        matrix, offset: as in `gridsample.ndimage.affine_transform`.
         output_shape: the output's shape; None for the image's.
         order: the order of the spline, 0 to 5.
         output_chunks: the chunks of the output; None for the size of the image's.
@@ -55,8 +54,9 @@ def affine_transform(
         A dask array of ``output_shape``, with the image's dtype.
 
     Raises:
-        RuntimeError: an order or a mode is unknown.
-        ValueError: shapes do not match.
+        RuntimeError: an order or a mode is unknown, or the shape of the matrix does not match.
+        ValueError: output_shape does not match, or the last row of a homogeneous matrix is not
+            0 ... 0 1.
 
     Example:
         >>> import dask.array as da, gridsample.dask
@@ -66,7 +66,8 @@ def affine_transform(
     """
     array = as_dask(image, "image")
     rank = array.ndim
-    matrix, shift = pixel_matrix(matrix, offset, rank)
+    matrix, shift = split_matrix(np.asarray(matrix, np.float64), offset, rank, rank)
+    matrix, shift = np.diag(matrix) if matrix.ndim == 1 else matrix, np.array(shift, np.float64)
     shape = tuple(array.shape if output_shape is None else output_shape)
     if len(shape) != rank:
         raise ValueError(f"output_shape must have {rank} axes, as the image, got {shape}")
@@ -235,7 +236,7 @@ def scipy_source(array: Any, order: int, mode: str, cval: float, prefilter: bool
         array = padded.rechunk(tuple([joined(sizes, spline.pad) for sizes in array.chunks]))
     axes = range(2, 2 + array.ndim) if spline.filters else ()
     lines = tuple([Line(axis, order, spline.mode.prefilter) for axis in axes])
-    options = {**spline.options, **spline.beyond}
+    options = {**spline.options, **spline.outside}
     if spline.mode.fills and order == 1:
         options["padding_mode"] = "border"  # positions inside have no taps outside: it is faster
     wraps = spline.mode.fold is not None
@@ -245,26 +246,6 @@ def scipy_source(array: Any, order: int, mode: str, cval: float, prefilter: bool
 def joined(sizes: Sequence[int], pad: int) -> tuple[int, ...]:
     """Return chunks of which the first and the last are longer by some pixels."""
     return tuple([n + pad * (k == 0) + pad * (k == len(sizes) - 1) for k, n in enumerate(sizes)])
-
-
-def pixel_matrix(matrix: Any, offset: Any, rank: int) -> tuple[Any, Any]:
-    """Return a matrix (D, D) and an offset (D,) from what SciPy accepts."""
-    numbers = np.array(matrix, np.float64)
-    shift = np.broadcast_to(np.asarray(offset, np.float64), (rank,))
-    if numbers.shape == (rank,):
-        return np.diag(numbers), shift
-    if numbers.shape == (rank + 1, rank + 1) and np.array_equal(
-        numbers[rank], [*[0.0] * rank, 1.0]
-    ):
-        numbers = numbers[:rank]
-    if numbers.shape == (rank, rank + 1):
-        return numbers[:, :rank], numbers[:, rank]
-    if numbers.shape != (rank, rank):
-        raise ValueError(
-            f"matrix must be (D, D), (D,), (D, D + 1) or (D + 1, D + 1) with the last row "
-            f"0 ... 0 1, for an image of {rank} axes, got shape {numbers.shape}"
-        )
-    return numbers, shift
 
 
 # SciPy's "wrap" -----------------------------------------------------------------------------------

@@ -2,25 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
-from gridsample.chunked.regions import Array, Sampling, overlapping
-from gridsample.chunked.splines import (
-    Line,
-    Part,
-    coefficient_type,
-    fill_of,
-    filter_part,
-    lines_of,
-    part_along,
-)
-from gridsample.dask.graphs import array_of_tasks, as_dask, blocks_of, starts_of
+from gridsample.chunked.regions import Sampling
+from gridsample.chunked.splines import Line, coefficient_type, fill_of, lines_of
+from gridsample.dask.graphs import as_dask
+from gridsample.dask.lines import filtered
 from gridsample.definitions.checks import check_flag
-from gridsample.definitions.shapes import Shape
 from gridsample.definitions.splines import extension
 from gridsample.ops.filtering import check_axes, check_names, check_order
 
@@ -65,9 +54,8 @@ def spline_filter(
         return image
     names = [extension(name, corners) for name in check_names(boundary, chosen)]
     dtype = coefficient_type(image.dtype)
-    for axis, name in zip(chosen, names, strict=True):
-        image = filtered_along(image, Line(axis, order, name), dtype)
-    return image
+    lines = [Line(axis, order, name) for axis, name in zip(chosen, names, strict=True)]
+    return filtered(image, lines, dtype)
 
 
 def image_lines(sampling: Sampling, image: Any) -> tuple[Line, ...]:
@@ -78,55 +66,3 @@ def image_lines(sampling: Sampling, image: Any) -> tuple[Line, ...]:
         fill = fill_of(sampling, image.dtype, image.shape[-1 if last else 1], 0 if last else rank)
     first = 1 if last else 2
     return lines_of(sampling, range(first, first + rank), fill)
-
-
-@dataclass(frozen=True)
-class Call:
-    """What all tasks of a call share.
-
-    Attributes:
-        line: how the axis is filtered.
-        dtype: the dtype of the coefficients.
-        chunks: the sizes of the chunks along the axis.
-    """
-
-    line: Line
-    dtype: np.dtype[Any]
-    chunks: tuple[int, ...]
-
-
-def filtered_along(image: Any, line: Line, dtype: np.dtype[Any]) -> Any:
-    """Filter a dask array along one axis."""
-    axis, sizes = line.axis, image.chunks[line.axis]
-
-    def tasks(common: str) -> Iterator[tuple[Shape, Any]]:
-        for place, block in blocks_of(image.chunks):
-            part = part_along(line, block[axis].start, block[axis].stop, sum(sizes), dtype)
-            keys = [
-                (image.name, *place[:axis], k, *place[axis + 1 :])
-                for piece in part.pieces
-                for k in overlapping((piece,), sizes)
-            ]
-            yield place, (filter_chunk, common, Need(part), keys)
-
-    call = Call(line, dtype, sizes)
-    return array_of_tasks("spline-filter", call, tasks, image.chunks, dtype, [image])
-
-
-@dataclass(frozen=True, slots=True)
-class Need:
-    """What a task filters."""
-
-    part: Part
-
-
-def filter_chunk(call: Call, need: Need, chunks: Sequence[Array]) -> Array:
-    """Filter one chunk, given those that its part overlaps; what a task runs."""
-    line, sizes = call.line, call.chunks
-    starts, pixels, chunk = starts_of(sizes), list[Array](), iter(chunks)
-    for start, stop in need.part.pieces:
-        for k in overlapping(((start, stop),), sizes):
-            part = slice(max(start - starts[k], 0), min(stop - starts[k], sizes[k]))
-            pixels.append(next(chunk)[(slice(None),) * line.axis + (part,)])
-    joined = np.concatenate(pixels, line.axis, dtype=call.dtype, casting="unsafe")
-    return filter_part(joined, need.part, line.axis, line.order, line.boundary, threads=1)

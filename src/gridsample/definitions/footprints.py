@@ -37,13 +37,14 @@ class Footprint(NamedTuple):
             copy of the image.
         attached: whether the gradient of the grid includes that of the footprint's sides, which
             are differences of grid points.  The numbers of samples count as constants.
-        halves: whether there are smaller copies.  There are none of the windows of
-            `gridsample.chunked`, which are NumPy arrays; a longer side then has ``most`` samples.
+        level: how often the image has been halved that all points are sampled in, as windows of
+            `gridsample.chunked` are, which are NumPy arrays; a longer side then has ``most``
+            samples.  None if the image is halved as often as points need.
     """
 
     most: int = MOST
     attached: bool = True
-    halves: bool = True
+    level: int | None = None
 
 
 class Level(NamedTuple):

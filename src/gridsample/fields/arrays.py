@@ -1,4 +1,4 @@
-"""What the functions of this package share: dtypes, shapes, components, small matrices.
+"""Helpers of this package: dtypes, shapes, components, small matrices.
 
 A field's last axis holds its components in x, y, z order, where x runs along the *last* spatial
 axis.  Arithmetic that differs between components is written for lists of them.
@@ -147,20 +147,20 @@ def to_positions(backend: Backend, displacement: Array) -> Array:
     """Add each pixel's own position to a field of displacements."""
     spatial = backend.shape(displacement)[1:-1]
     parts = components(displacement, len(spatial))
-    moved = [
+    sums = [
         component + indices(backend, spatial, k, displacement) for k, component in enumerate(parts)
     ]
-    return backend.xp.stack(moved, -1)
+    return backend.xp.stack(sums, -1)
 
 
 def to_displacements(backend: Backend, positions: Array) -> Array:
     """Subtract each pixel's own position from a field of positions."""
     spatial = backend.shape(positions)[1:-1]
     parts = components(positions, len(spatial))
-    moved = [
+    sums = [
         component - indices(backend, spatial, k, positions) for k, component in enumerate(parts)
     ]
-    return backend.xp.stack(moved, -1)
+    return backend.xp.stack(sums, -1)
 
 
 def as_displacements(backend: Backend, field: Array, coords: str) -> Array:
@@ -194,8 +194,8 @@ def norm(backend: Backend, field: Array, rank: int) -> Array:
     """The length of each vector; its gradient is 0 where the vector is 0."""
     xp, square = backend.xp, squared_norm(field, rank)
     unit = backend.full((), 1, square.dtype, square)
-    still = square == 0
-    return xp.where(still, square, xp.sqrt(xp.where(still, unit, square)))
+    is_zero = square == 0
+    return xp.where(is_zero, square, xp.sqrt(xp.where(is_zero, unit, square)))
 
 
 def cells_of(matrix: Array, rank: int) -> Cells:

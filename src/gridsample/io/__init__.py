@@ -187,10 +187,10 @@ def pages(path: Path | str, *, volume: bool = False) -> Iterator[list[Page]]:
 
     with ExitStack() as stack:
         with path.open("rb"), one_line(doing):
-            pages_read = file_format.read(path, volume, stack)
-            for page in pages_read:
+            opened_pages = file_format.read(path, volume, stack)
+            for page in opened_pages:
                 _check_pixels(path, page.image.array)
-        yield [guarded(page) for page in pages_read]
+        yield [guarded(page) for page in opened_pages]
 
 
 def read(path: Path | str, *, volume: bool = False) -> Image:
@@ -278,7 +278,7 @@ def check_writable(path: Path | str, images: Sequence[Image]) -> None:
         check_image(image, path)
     images, scaled = _written(file_format, images), images
     for image, (slope, inter) in zip(
-        images, (image_written.scaling for image_written in scaled), strict=True
+        images, (stored_image.scaling for stored_image in scaled), strict=True
     ):
         dtype, channels, rank = image.array.dtype, image.channels, image.array.ndim - 1
         if not file_format.fits(dtype, channels, rank):
@@ -372,7 +372,7 @@ def _loses_scaling(file_format: Format, image: Image) -> bool:
 def _written(file_format: Format, images: Sequence[Image]) -> list[Image]:
     """Return the images of which the pixels are written, without their pixels if these change."""
     native = (image if image.array.dtype.isnative else _native(image) for image in images)
-    return [image.real() if _loses_scaling(file_format, image) else image for image in native]
+    return [image.scaled() if _loses_scaling(file_format, image) else image for image in native]
 
 
 def _native(image: Image) -> Image:

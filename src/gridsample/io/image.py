@@ -78,8 +78,8 @@ class Image:
             return None
         return spacing if min(spacing) > 0 else None
 
-    def real(self) -> Image:
-        """Return the image with an empty array for its values, which `real_bands` computes."""
+    def scaled(self) -> Image:
+        """Return the image with an empty array for its values, which `scaled_bands` computes."""
         dtype = np.dtype(np.complex128 if self.array.dtype.kind == "c" else np.float64)
         extras = {name: extra for name, extra in self.extras.items() if name != "nifti"}
         if "nodata" in extras:
@@ -87,16 +87,16 @@ class Image:
             extras["nodata"] = float(extras["nodata"]) * slope + inter
         return replace(self, array=zeros(self.array.shape, dtype), extras=extras)
 
-    def real_bands(self, bands: Bands) -> Bands:
+    def scaled_bands(self, bands: Bands) -> Bands:
         """Convert the stored numbers of bands to values, in double precision, as nibabel does."""
         slope, inter = self.scaling
-        dtype = self.real().array.dtype
+        dtype = self.scaled().array.dtype
         return (band.astype(dtype) * slope + inter for band in bands)
 
     def values(self) -> Image:
         """Return the image with its values in place of the stored numbers."""
-        (array,) = self.real_bands([self.array])
-        return replace(self.real(), array=array)
+        (array,) = self.scaled_bands([self.array])
+        return replace(self.scaled(), array=array)
 
     def resampled(self, array: NDArray[Any], voxels: NDArray[np.float64]) -> Image:
         """Return the image with new pixels, on a new grid of voxels.

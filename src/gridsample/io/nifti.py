@@ -56,13 +56,13 @@ class Header(NamedTuple):
         return (1.0 if slope is None else float(slope)), (0.0 if inter is None else float(inter))
 
     def scaled(self, slope: float, inter: float) -> Header:
-        """Take another scaling."""
+        """Return the header with another scaling."""
         scaled = self.header.copy()
         scaled.set_slope_inter(slope, inter)
         return Header(self.image_class, scaled)
 
     def placed(self, like: Header) -> Header:
-        """Take both affines, the voxel sizes and their units from another header."""
+        """Return the header with the affines, voxel sizes and units of another one."""
         placed, other = self.header.copy(), like.header
         space, _ = other.get_xyzt_units()
         placed.set_xyzt_units(space, placed.get_xyzt_units()[1])
@@ -75,7 +75,7 @@ class Header(NamedTuple):
         return Header(self.image_class, placed)
 
     def moved(self, voxels: NDArray[np.float64]) -> Header:
-        """Multiply both affines and the voxel sizes by the map from new to old voxels."""
+        """Return the header of new voxels, given the map from new to old voxels."""
         rank = voxels.shape[0] - 1
         matrix = np.eye(4)
         matrix[:rank, :rank], matrix[:rank, 3] = voxels[:rank, :rank], voxels[:rank, rank]
@@ -85,13 +85,13 @@ class Header(NamedTuple):
         zooms = np.array(self.header.get_zooms())
         zooms[:rank] *= np.linalg.norm(voxels[:rank, :rank], axis=0)
         moved.set_zooms(zooms)
-        for get, put in (
+        for get_affine, set_affine in (
             (self.header.get_qform, moved.set_qform),
             (self.header.get_sform, moved.set_sform),
         ):
-            old, code = get(coded=True)
+            old, code = get_affine(coded=True)
             if code:
-                put(old @ matrix, code)
+                set_affine(old @ matrix, code)
         return Header(self.image_class, moved)
 
 

@@ -261,13 +261,10 @@ def write_metadata(
     scales = list(levels) or [np.eye(len(affine))]
     axes, form = [dict(axis) for axis in image.axes], group.metadata.zarr_format
     record: dict[str, Any] = {"name": image.name or name}
+    check_voxels(affine, form)
     if _is_aligned(affine):
         record["axes"] = axes
         steps = [as_json(affine @ scale) for scale in scales]
-    elif form == 2:
-        raise FileError(
-            "OME-Zarr 0.4 cannot store voxels that are rotated or sheared; write Zarr version 3"
-        )
     else:
         # Levels have scales and shifts only, relative to pixels of the first one.
         pixels, world = {"name": "pixels"}, {"name": "world"}
@@ -289,6 +286,20 @@ def write_metadata(
     else:
         version = "0.5" if "axes" in record else "0.6"
         group.attrs.update({"ome": {**image.extras, "version": version, "multiscales": [record]}})
+
+
+def check_voxels(affine: Affine, zarr_format: int | None) -> None:
+    """Raise an error if no version of OME-Zarr for a Zarr version can say where voxels are."""
+    if zarr_format == 2 and not _is_aligned(affine):
+        raise FileError(
+            "OME-Zarr 0.4 cannot store voxels that are rotated or sheared; write Zarr version 3"
+        )
+
+
+def check_shards(shards: Sequence[int] | None, zarr_format: int) -> None:
+    """Raise an error if a Zarr version has no shards."""
+    if zarr_format == 2 and shards is not None:
+        raise FileError("shards need Zarr version 3: give --zarr-format 3, or no --shards")
 
 
 def _is_aligned(affine: Affine) -> bool:
@@ -333,8 +344,7 @@ def create_array(
     """
     zarr = require("zarr", "zarr")
     store, zarr_format = group if not name else (group.store, group.metadata.zarr_format)
-    if zarr_format == 2 and shards is not None:
-        raise FileError("shards need Zarr version 3: give --zarr-format 3, or no --shards")
+    check_shards(shards, zarr_format)
     keys = {"name": "v2", "separator": "/"} if zarr_format == 2 else None
     return zarr.create_array(
         store,

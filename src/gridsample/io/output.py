@@ -67,7 +67,7 @@ def checked_bands(image: Image, bands: Bands, path: Path, *, real: bool) -> Iter
                 f"{rows}"
             )
         native = band.astype(dtype, copy=False)
-        yield from image.real_bands([native]) if real else [native]
+        yield from image.scaled_bands([native]) if real else [native]
     if rows < len(image.array):
         raise FileError(f"cannot write {path}: {len(image.array)} rows were expected, got {rows}")
 

@@ -28,6 +28,8 @@ from numpy.typing import NDArray
 from gridsample.io.image import FileError, one_line, require
 
 Region = tuple[slice, ...]
+# The attribute of a store's root that says what is unfinished there.
+UNFINISHED = "gridsample-unfinished"
 METADATA = (".json", ".zarray", ".zgroup", ".zattrs", ".zmetadata")
 CACHE_BYTES = 1 << 30
 """The bytes of decoded chunks that a source keeps, at most."""
@@ -111,7 +113,7 @@ def counting_store(source: Any, traffic: Traffic, read_only: bool) -> Any:
 
 
 class ChunkReader:
-    """Reads regions of a Zarr array chunk by chunk, and keeps the chunks used last, decoded.
+    """Reads regions of a Zarr array chunk by chunk, and caches the chunks used last, decoded.
 
     Neighbouring regions need the same chunks.  Several threads may read at once; a chunk that two
     of them need is read once.
@@ -148,14 +150,14 @@ class ChunkReader:
         """Return a decoded chunk, cut off at the ends of the array."""
         with self.lock:
             entry = self.kept.get(index)
-            is_ours = entry is None
+            is_first = entry is None
             if entry is None:
                 entry = self.kept[index] = Future()
                 while len(self.kept) > self.limit:
                     self.kept.popitem(last=False)
             else:
                 self.kept.move_to_end(index)
-        if is_ours:
+        if is_first:
             sizes = zip(index, self.chunks, self.shape, strict=True)
             region = tuple(slice(k * n, min((k + 1) * n, size)) for k, n, size in sizes)
             source = getattr(self.array, "store_path", "the Zarr array")
@@ -183,7 +185,7 @@ def resumable(path: Path, recipe: Mapping[str, Any], *, overwrite: bool) -> Iter
     Args:
         path: where the complete store will be.
         recipe: everything that determines the content, as JSON.
-        overwrite: whether to replace ``path``, and what another recipe has left behind.
+        overwrite: whether to replace ``path``, and an unfinished store of another recipe.
 
     Raises:
         FileError: the path exists, has no parent folder, or another recipe's result is unfinished.
@@ -193,22 +195,66 @@ def resumable(path: Path, recipe: Mapping[str, Any], *, overwrite: bool) -> Iter
     if path.exists() and not overwrite:
         raise FileError(f"{path} exists; --force replaces it (in Python, overwrite=True)")
     path = path.resolve()
-    beside = path.with_name(f".{path.name}.unfinished")
-    beside.mkdir(exist_ok=True)
-    with locked(beside):
-        store = prepared(beside, json.dumps(recipe, sort_keys=True, indent=1), overwrite)
+    unfinished = path.with_name(f".{path.name}.unfinished")
+    unfinished.mkdir(exist_ok=True)
+    with locked(unfinished):
+        store = prepared(unfinished, json.dumps(recipe, sort_keys=True, indent=1), overwrite)
         yield store
         if path.exists():
-            shutil.rmtree(beside / "replaced", ignore_errors=True)
-            os.replace(path, beside / "replaced")
+            shutil.rmtree(unfinished / "replaced", ignore_errors=True)
+            os.replace(path, unfinished / "replaced")
         os.replace(store, path)
-        shutil.rmtree(beside)
+        shutil.rmtree(unfinished)
+
+
+@contextmanager
+def resumable_store(store: Any, recipe: Mapping[str, Any], *, overwrite: bool) -> Iterator[None]:
+    """Prepare a Zarr store for an output, which is complete after the block.
+
+    The store says what it is unfinished of, in an attribute of its root.  Where a store writes an
+    object, it does so at once, or leaves the one before.
+
+    Args:
+        store: the store, which may be written to.
+        recipe: everything that determines the content, as JSON.
+        overwrite: whether to replace what is in the store.
+
+    Raises:
+        FileError: something else is in the store.
+    """
+    zarr, note = require("zarr", "zarr"), json.dumps(recipe, sort_keys=True)
+    form = recipe["layout"]["zarr_format"]
+    try:
+        group = zarr.open_group(store, mode="r+")
+        is_ours = group.attrs.get(UNFINISHED) == note
+    except (FileNotFoundError, ValueError, zarr.errors.NodeNotFoundError):
+        group, is_ours = None, not keys_of(store, "")
+    if not is_ours and not overwrite:
+        raise FileError(f"{store} is not empty; --force replaces it (in Python, overwrite=True)")
+    if group is None or not is_ours:
+        group = zarr.open_group(store, mode="w", zarr_format=form)
+    group.attrs[UNFINISHED] = note
+    yield
+    attributes = zarr.open_group(store, mode="r+").attrs
+    del attributes[UNFINISHED]
+
+
+def keys_of(store: Any, prefix: str) -> set[str]:
+    """Return the keys of a Zarr store that begin with a prefix."""
+    sync = require("zarr.core.sync", "zarr").sync
+
+    async def listed() -> set[str]:
+        return {key async for key in store.list_prefix(prefix)}
+
+    keys: set[str] = sync(listed())
+    return keys
 
 
 def prepared(folder: Path, recipe: str, overwrite: bool) -> Path:
-    """Return the store in a hidden folder, with what an ended call of the same recipe has left."""
-    store, note = folder / "store", folder / "recipe.json"
-    if store.exists() and (not note.exists() or note.read_text(encoding="utf-8") != recipe):
+    """Return the store in a hidden folder, with what an earlier run of the recipe wrote."""
+    store, recipe_file = folder / "store", folder / "recipe.json"
+    before = recipe_file.read_text(encoding="utf-8") if recipe_file.exists() else None
+    if store.exists() and before != recipe:
         if not overwrite:
             raise FileError(
                 f"{folder} is the unfinished result of another command; finish that, or discard it "
@@ -216,11 +262,11 @@ def prepared(folder: Path, recipe: str, overwrite: bool) -> Path:
             )
         shutil.rmtree(store)
     store.mkdir(exist_ok=True)
-    for half_written in store.rglob("*.partial"):
-        half_written.unlink()
-    draft = note.with_suffix(".draft")
+    for partial_file in store.rglob("*.partial"):
+        partial_file.unlink()
+    draft = recipe_file.with_suffix(".draft")
     draft.write_text(recipe, encoding="utf-8")
-    os.replace(draft, note)
+    os.replace(draft, recipe_file)
     return store
 
 
@@ -277,7 +323,6 @@ def morton(index: Sequence[int]) -> int:
 
 def fill(
     array: Any,
-    folder: Path,
     compute: Callable[[Region], NDArray[Any]],
     traffic: Traffic,
     workers: int,
@@ -287,7 +332,6 @@ def fill(
 
     Args:
         array: the Zarr array.
-        folder: the folder of its store.
         compute: returns the values of a region.
         traffic: where the files are counted.
         workers: how many threads compute, read and write.
@@ -298,9 +342,9 @@ def fill(
         array[region] = compute(region)
         traffic.add(done=1)
 
-    missing = []
+    missing, known = [], keys_of(array.store, array.path)
     for key, region in files_of(array):
-        if (folder / key).exists():
+        if key in known:
             traffic.add(done_before=1)
         else:
             missing.append(region)

@@ -30,7 +30,7 @@ class SamplePoints:
         self.out = out
 
     def at(self, array: Array) -> SamplePoints:
-        """Return the points of another grid, or of other maps."""
+        """Return points of the same kind for another grid, or other maps."""
         return SamplePoints(self.backend, array, self.out)
 
     def shape(self) -> Shape:
@@ -82,9 +82,13 @@ class SamplePoints:
         return self.backend.average(arrays, options, averaging)
 
     def average_backward(
-        self, values: Array, arrays: Sequence[Array], options: Options, averaging: Averaging,
+        self,
+        values: Array,
+        arrays: Sequence[Array],
+        options: Options,
+        averaging: Averaging,
         needed: Needed,
-    ) -> tuple[Gradients, bool]:  # fmt: skip
+    ) -> tuple[Gradients, bool]:
         """Compute the needed gradients of `average`: see `Backend.average_backward`."""
         return self.backend.average_backward(values, arrays, options, averaging, needed)
 

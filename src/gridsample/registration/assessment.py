@@ -24,11 +24,11 @@ from gridsample.registration.sums import broadcast, total
 from gridsample.registration.verdict import Verdict
 
 LEAST_RELATION, MOST_RELATION = 0.3, 0.9
-"""The relation that is needed if all pixels overlap, and the largest that is ever needed."""
+"""The least relation of images that agree: if all pixels overlap, and if few do."""
 LEAST_OVERLAP = 0.2
-"""The overlap below which it does."""
+"""The overlap below which images do not agree."""
 LARGEST_STEP = 0.25
-"""The last step, in pixels, above which it does if the iterations were used up."""
+"""The last step, in pixels, above which they do not if the iterations were used up."""
 _NOISE = 1e-3
 """Added to the variance of a window, relative to that of the fixed image."""
 _SHORTEST, _LONGEST = 40, 200

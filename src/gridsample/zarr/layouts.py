@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -12,8 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gridsample._version import __version__
+from gridsample.definitions.checks import check_threads
 from gridsample.io.image import require
-from gridsample.io.omezarr import MARKERS, Multiscale, create_array, read_multiscale
+from gridsample.io.omezarr import MARKERS, Multiscale, check_shards, create_array, read_multiscale
 from gridsample.io.stores import (
     Region,
     Traffic,
@@ -22,6 +24,8 @@ from gridsample.io.stores import (
     fill,
     is_address,
     resumable,
+    resumable_store,
+    store_of,
 )
 
 Progress = Callable[[float], None]
@@ -45,11 +49,6 @@ class Layout(NamedTuple):
 AS_INPUT = Layout()
 
 
-def opened(source: Any, axes: str | None, traffic: Traffic) -> Multiscale:
-    """Open an image whose reads are counted."""
-    return read_multiscale(source, axes, counting_store(source, traffic, read_only=True))
-
-
 def stored_as(array: Any, spatial: Sequence[int], layout: Layout) -> Layout:
     """Return a layout with a number for each axis, and everything that it leaves open."""
     chunks, shards, zarr_format = layout
@@ -64,7 +63,8 @@ def stored_as(array: Any, spatial: Sequence[int], layout: Layout) -> Layout:
     chosen = zarr_format or array.metadata.zarr_format
     if chosen not in (2, 3):
         raise ValueError(f"zarr_format must be 2 or 3, got {zarr_format!r}")
-    if chosen == 2 and layout.shards is None:
+    check_shards(layout.shards, chosen)
+    if chosen == 2:
         shards = None
     return Layout(full, shards, chosen)
 
@@ -88,16 +88,14 @@ def each_axis(
 
 
 def created(
-    folder: Path,
+    store: Any,
     image: Multiscale,
     shapes: Sequence[tuple[int, ...]],
     dtype: Any,
     layout: Layout,
-    traffic: Traffic,
 ) -> tuple[Any, list[Any]]:
     """Create the group of an output and its arrays, or open what an ended call has created."""
     zarr = require("zarr", "zarr")
-    store = counting_store(folder, traffic, read_only=False)
     group = zarr.open_group(store, mode="a", zarr_format=layout.zarr_format)
     names = [axis["name"] for axis in image.axes]
     arrays = []
@@ -118,7 +116,6 @@ class Output(NamedTuple):
     Attributes:
         group: the Zarr group.
         arrays: its levels.
-        folder: the folder of its store.
         traffic: what is read and written.
         workers: how many files are computed at a time.
         report: called after each file.
@@ -126,51 +123,113 @@ class Output(NamedTuple):
 
     group: Any
     arrays: list[Any]
-    folder: Path
     traffic: Traffic
     workers: int
     report: Callable[[], None]
 
     def fill(self, level: int, compute: Callable[[Region], NDArray[Any]]) -> None:
         """Compute every chunk or shard of a level that is not there yet."""
-        fill(self.arrays[level], self.folder, compute, self.traffic, self.workers, self.report)
+        fill(self.arrays[level], compute, self.traffic, self.workers, self.report)
 
 
-@contextmanager
-def written(
-    path: Path | str,
-    image: Multiscale,
-    shapes: Sequence[tuple[int, ...]],
-    layout: Layout,
-    traffic: Traffic,
-    recipe: Mapping[str, Any],
-    threads: int | None,
-    overwrite: bool,
-    progress: Progress,
-) -> Iterator[Output]:
-    """Provide an output with empty levels, which is at its path after the block.
+@dataclass(frozen=True)
+class Job:
+    """A call that makes an image of another one.
 
-    Args:
-        path: the folder to create.
-        image: the image that it is computed from.
-        shapes: the shape of each level.
-        layout: a complete layout, of `stored_as`.
-        recipe: the other arguments that determine the output, as JSON.
-        traffic, threads, overwrite, progress: as in `gridsample.zarr.warp`.
+    Attributes:
+        image: the image that is read.
+        path: the folder to create, or an address or a Zarr store.
+        layout: how it is stored; nothing is open.
+        traffic: what is read and written.
+        threads, overwrite, progress: as in `gridsample.zarr.warp`.
     """
-    base = image.arrays[0]
-    whole = {
-        **recipe, "version": __version__, "shapes": shapes, "layout": layout._asdict(),
-        "axes": [dict(axis) for axis in image.axes], "source": identity(image),
-    }  # fmt: skip
-    with resumable(Path(path), whole, overwrite=overwrite) as folder:
-        group, arrays = created(folder, image, shapes, base.dtype, layout, traffic)
-        total = sum(count_files(array.shape, array.shards or array.chunks) for array in arrays)
 
-        def report() -> None:
-            progress(min(1.0, (traffic.done + traffic.done_before) / total))
+    image: Multiscale
+    path: Any
+    layout: Layout
+    traffic: Traffic
+    threads: int | None
+    overwrite: bool
+    progress: Progress
 
-        yield Output(group, arrays, folder, traffic, threads or os.cpu_count() or 1, report)
+    @classmethod
+    def of(
+        cls, source: Any, output: Any, axes: str | None, layout: Layout,
+        threads: int | None, overwrite: bool, progress: Progress,
+    ) -> Job:  # fmt: skip
+        """Open the source of a call, whose reads are counted; the arguments are those of `warp`."""
+        check_threads(threads)
+        traffic = Traffic()
+        store = counting_store(source, traffic, read_only=True)
+        image = read_multiscale(source, axes, store)
+        stored = stored_as(image.arrays[0], image.spatial, layout)
+        if isinstance(output, str):  # fsspec's own files are not written at once
+            output = output.removeprefix("file://")
+        is_folder = isinstance(output, (str, Path)) and not is_address(output)
+        path = Path(output) if is_folder else output
+        return cls(image, path, stored, traffic, threads, overwrite, progress)
+
+    @property
+    def array(self) -> Any:
+        """The Zarr array that is read: the finest level."""
+        return self.image.arrays[0]
+
+    @property
+    def spatial(self) -> tuple[int, ...]:
+        """The spatial axes of the array."""
+        return self.image.spatial
+
+    @property
+    def inputs(self) -> tuple[int, ...]:
+        """The spatial shape of the array."""
+        return tuple(self.array.shape[k] for k in self.spatial)
+
+    def shape(self, size: Sequence[int]) -> tuple[int, ...]:
+        """Return the shape of the array with another spatial shape."""
+        sizes = dict(zip(self.spatial, size, strict=True))
+        return tuple(sizes.get(k, n) for k, n in enumerate(self.array.shape))
+
+    @contextmanager
+    def output(
+        self, shapes: Sequence[tuple[int, ...]], recipe: Mapping[str, Any]
+    ) -> Iterator[Output]:
+        """Provide an output with empty levels, which is at its path after the block.
+
+        Args:
+            shapes: the shape of each level.
+            recipe: the arguments that determine the output, as JSON.
+        """
+        image, traffic = self.image, self.traffic
+        whole = {
+            **recipe, "version": __version__, "shapes": shapes, "layout": self.layout._asdict(),
+            "axes": [dict(axis) for axis in image.axes], "source": identity(image),
+        }  # fmt: skip
+        with self.store(whole) as plain:
+            store, dtype = counting_store(plain, traffic, read_only=False), self.array.dtype
+            group, arrays = created(store, image, shapes, dtype, self.layout)
+            total = sum(count_files(array.shape, array.shards or array.chunks) for array in arrays)
+
+            def report() -> None:
+                self.progress(min(1.0, (traffic.done + traffic.done_before) / total))
+
+            workers = self.threads or os.cpu_count() or 1
+            yield Output(group, arrays, traffic, workers, report)
+
+    @contextmanager
+    def store(self, recipe: Mapping[str, Any]) -> Iterator[Any]:
+        """Provide the store of an output, or the folder of it."""
+        if isinstance(self.path, Path):
+            with resumable(self.path, recipe, overwrite=self.overwrite) as folder:
+                yield folder
+            return
+        store = store_of(self.path, read_only=False)
+        with resumable_store(store, recipe, overwrite=self.overwrite):
+            yield store
+
+    @property
+    def name(self) -> str:
+        """The name of an image that has none of its own."""
+        return Path(str(self.path)).stem
 
 
 def identity(image: Multiscale) -> list[Any]:

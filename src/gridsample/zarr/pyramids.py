@@ -4,32 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from gridsample.definitions.checks import check_threads
 from gridsample.definitions.methods import find_method
 from gridsample.io.omezarr import Multiscale, blocks_affine, halved, write_metadata
 from gridsample.io.stores import ChunkReader, Region, Traffic
 from gridsample.ops.resizing import interpolate
 from gridsample.zarr.layouts import (
     AS_INPUT,
+    Job,
     Layout,
     Progress,
     from_planes,
-    opened,
     planes_of,
-    stored_as,
-    written,
 )
 
 
 def pyramid(
     source: Any,
-    output: Path | str,
+    output: Any,
     *,
     levels: int | None = None,
     mode: str | None = None,
@@ -54,7 +50,7 @@ def pyramid(
     Args:
         source: the folder or the address of a Zarr array or of an OME-Zarr image, or a Zarr store;
             see `gridsample.io.omezarr.read_multiscale`.  The finest level is read.
-        output: the folder to create.
+        output: the folder to create, or an empty Zarr store or its address.
         levels: the number of levels, the first included; None to halve the image until it fits into
             one chunk.
         mode: "linear" for means, "label" for votes, of which the smallest label wins a tie; None
@@ -85,22 +81,16 @@ def pyramid(
         >>> [zarr.open(folder + "/out")[level][:].tolist() for level in ("1", "2")]
         [[0.5, 2.5, 4.0], [1.5, 4.0]]
     """
-    check_threads(threads)
     if levels is not None and levels < 1:
         raise ValueError(f"levels must be at least 1, got {levels}")
-    traffic = Traffic()
-    image = opened(source, axes, traffic)
+    job = Job.of(source, output, axes, layout, threads, overwrite, progress)
+    image, base, spatial = job.image, job.array, job.spatial
     mode = mode or ("label" if "image-label" in image.extras else "linear")
     check_halving(mode)
-    base = image.arrays[0]
     halving = halved_axes(image, halve)
-    stored = stored_as(base, image.spatial, layout)
-    shapes, factors = level_shapes(base.shape, halving, stored.chunks or base.chunks, levels)
+    shapes, factors = level_shapes(base.shape, halving, job.layout.chunks or base.chunks, levels)
     recipe = {"command": "pyramid", "mode": mode, "missing": missing}
-    spatial = image.spatial
-    with written(
-        output, image, shapes, stored, traffic, recipe, threads, overwrite, progress
-    ) as out:
+    with job.output(shapes, recipe) as out:
         out.fill(0, ChunkReader(base).__getitem__)
         for level in range(1, len(shapes)):
             finer, factor = ChunkReader(out.arrays[level - 1]), factors[level - 1]
@@ -111,9 +101,8 @@ def pyramid(
                 missing=missing, shares=shares,
             ))  # fmt: skip
         scales = [blocks_affine(factor) for factor in factors]
-        name = Path(output).stem
-        write_metadata(out.group, image, image.affines[0], scales, name, mode)
-    return traffic
+        write_metadata(out.group, image, image.affines[0], scales, job.name, mode)
+    return job.traffic
 
 
 def check_halving(mode: str) -> None:

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from gridsample.definitions.checks import check_threads
 from gridsample.definitions.methods import Mode
 from gridsample.io.omezarr import moved, write_metadata
 from gridsample.io.stores import ChunkReader, Region, Traffic
@@ -18,19 +16,17 @@ from gridsample.ops.resizing import interpolate, plan_resizing
 from gridsample.warp import fitted
 from gridsample.zarr.layouts import (
     AS_INPUT,
+    Job,
     Layout,
     Progress,
     from_planes,
-    opened,
     planes_of,
-    stored_as,
-    written,
 )
 
 
 def resize(
     source: Any,
-    output: Path | str,
+    output: Any,
     size: Sequence[int],
     mode: Mode = "linear",
     *,
@@ -50,7 +46,8 @@ def resize(
     Args:
         source: the folder or the address of a Zarr array or of an OME-Zarr image, or a Zarr store;
             see `gridsample.io.omezarr.read_multiscale`.  The finest level is read.
-        output: the folder to create, an OME-Zarr image with one level.
+        output: the folder to create, or an empty Zarr store or its address,
+            for an OME-Zarr image with one level.
         size: the output's size along the spatial axes, in the order of the array.
         mode: the method, as in `interpolate`; several are in x, y, z order.
         align_corners: as in `interpolate`.
@@ -75,20 +72,13 @@ def resize(
         >>> zarr.open(folder + "/out")["0"][:]
         array([0.5, 2.5, 4.5])
     """
-    check_threads(threads)
-    traffic = Traffic()
-    image = opened(source, axes, traffic)
-    base, spatial = image.arrays[0], image.spatial
-    inputs = [base.shape[k] for k in spatial]
+    job = Job.of(source, output, axes, layout, threads, overwrite, progress)
+    inputs, spatial = job.inputs, job.spatial
     resizing = plan_resizing(inputs, size, None, mode, align_corners, None, antialias, threads=1)
-    reader = ChunkReader(base)
+    reader = ChunkReader(job.array)
     # Errors of the dtype are raised before anything is written.
     pixel = np.zeros((1, 1) + (1,) * len(spatial), reader.dtype)
     interpolate(pixel, pixel.shape[2:], mode=mode, align_corners=align_corners, antialias=antialias)
-    shape = list(base.shape)
-    for k, n in zip(spatial, resizing.size, strict=True):
-        shape[k] = n
-    stored = stored_as(base, spatial, layout)
 
     def block(region: Region) -> NDArray[np.generic]:
         windows = windows_of(resizing, inputs, [region[k] for k in spatial])
@@ -101,11 +91,9 @@ def resize(
     recipe = {
         "command": "resize", "mode": mode, "align_corners": align_corners, "antialias": antialias
     }  # fmt: skip
-    with written(
-        output, image, [tuple(shape)], stored, traffic, recipe, threads, overwrite, progress
-    ) as out:
+    with job.output([job.shape(resizing.size)], recipe) as out:
         out.fill(0, block)
-        voxels = fitted(tuple(inputs), resizing.size, bool(align_corners))
-        affine = moved(image.affines[0], voxels, spatial)
-        write_metadata(out.group, image, affine, name=Path(output).stem)
-    return traffic
+        voxels = fitted(inputs, resizing.size, bool(align_corners))
+        affine = moved(job.image.affines[0], voxels, spatial)
+        write_metadata(out.group, job.image, affine, name=job.name)
+    return job.traffic

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,10 +11,9 @@ from numpy.typing import NDArray
 from gridsample.chunked.blocks import (
     check_footprints,
     check_means,
-    check_sides,
-    longest_side,
     sample_grid,
     sample_maps,
+    with_level,
     with_neighbours,
 )
 from gridsample.chunked.regions import (
@@ -28,24 +26,28 @@ from gridsample.chunked.regions import (
 )
 from gridsample.chunked.splines import coefficient_type, lines_of
 from gridsample.chunked.windows import Window
-from gridsample.definitions.checks import check_threads
 from gridsample.definitions.methods import Mode
 from gridsample.io.image import FileError
-from gridsample.io.omezarr import Affine, Multiscale, moved, read_multiscale, write_metadata
+from gridsample.io.omezarr import (
+    Affine,
+    Multiscale,
+    check_voxels,
+    moved,
+    read_multiscale,
+    write_metadata,
+)
 from gridsample.io.stores import ChunkReader, Region, Traffic
 from gridsample.ops.affine import affine_sample
 from gridsample.ops.sampling import grid_sample
 from gridsample.world import Displacement
-from gridsample.zarr.coefficients import Coefficients
+from gridsample.zarr.computed import Coefficients, at_level
 from gridsample.zarr.layouts import (
     AS_INPUT,
+    Job,
     Layout,
     Progress,
     from_planes,
-    opened,
     planes_of,
-    stored_as,
-    written,
 )
 
 Array = NDArray[Any]
@@ -53,7 +55,7 @@ Array = NDArray[Any]
 
 def warp(
     source: Any,
-    output: Path | str,
+    output: Any,
     matrix: Any = None,
     size: Sequence[int] | None = None,
     mode: Mode = "linear",
@@ -85,7 +87,8 @@ def warp(
     Args:
         source: the folder or the address of a Zarr array or of an OME-Zarr image, or a Zarr store;
             see `gridsample.io.omezarr.read_multiscale`.  The finest level is read.
-        output: the folder to create, an OME-Zarr image with one level.
+        output: the folder to create, or an empty Zarr store or its address,
+            for an OME-Zarr image with one level.
         matrix: (D + 1, D + 1) or (D, D + 1) for D spatial axes in the order of the array, z, y, x;
             None for the identity.
         size: the output's size along the spatial axes; None for the source's, or that of ``like``.
@@ -123,34 +126,26 @@ def warp(
         >>> zarr.open(folder + "/out")["0"][:]
         array([0.5, 1.5, 2.5, 3.5, 2. ])
     """
-    check_threads(threads)
-    traffic = Traffic()
-    image = opened(source, axes, traffic)
-    way = way_of(image, matrix, size, like, transform, voxels)
+    job = Job.of(source, output, axes, layout, threads, overwrite, progress)
+    way = way_of(job.image, matrix, size, like, transform, voxels)
+    check_voxels(way.affine, job.layout.zarr_format)
     options |= {"mode": mode, "padding_mode": padding_mode, "threads": 1}
-    base, spatial = image.arrays[0], image.spatial
-    call = call_of(base, spatial, way, options)
-    shape = list(base.shape)
-    for k, n in zip(spatial, way.size, strict=True):
-        shape[k] = n
-    stored = stored_as(base, spatial, layout)
+    call = call_of(job, way, options)
     recipe = {
         "command": "warp", "affine": way.affine.tolist(), "options": repr(sorted(options.items())),
         "steps": [described(step) for step in way.steps],
     }  # fmt: skip
-    with written(
-        output, image, [tuple(shape)], stored, traffic, recipe, threads, overwrite, progress
-    ) as out:
-        reader = ChunkReader(base)
-        fill = options.get("fill_value", 0)
-        lines = lines_of(call, spatial, fill if np.isfinite(fill) else 0)
+    with job.output([job.shape(way.size)], recipe) as out:
+        reader = ChunkReader(job.array)
+        dtype, fill = reader.dtype, options.get("fill_value", 0)
+        lines = lines_of(call, job.spatial, fill if np.isfinite(fill) else 0)
         if lines:
-            wide = coefficient_type(reader.dtype, wide=True)
+            wide = coefficient_type(dtype, wide=True)
             reader = ChunkReader(Coefficients(reader, lines, wide))
-        dtype = np.dtype(base.dtype).newbyteorder("=")
-        out.fill(0, Warped(call, way, reader, spatial, dtype).compute)
-        write_metadata(out.group, image, way.affine, name=Path(output).stem)
-    return traffic
+        reader = at_level(reader, job.spatial, call)
+        out.fill(0, Warped(call, way, reader, job.spatial, dtype).compute)
+        write_metadata(out.group, job.image, way.affine, name=job.name)
+    return job.traffic
 
 
 # From the output to the image ---------------------------------------------------------------------
@@ -257,12 +252,11 @@ def hash_of(values: Array) -> str:
 # Blocks -------------------------------------------------------------------------------------------
 
 
-def call_of(array: Any, spatial: Sequence[int], way: Way, options: dict[str, Any]) -> Sampling:
-    """Check the options of sampling, for images of an array's dtype."""
-    rank, dtype = len(spatial), np.dtype(array.dtype).newbyteorder("=")
-    size = tuple(array.shape[k] for k in spatial)
+def call_of(job: Job, way: Way, options: dict[str, Any]) -> Sampling:
+    """Check the options of sampling."""
+    rank, dtype = len(job.spatial), np.dtype(job.array.dtype).newbyteorder("=")
     real = np.float64
-    call = sampling_of((1, 1, *size), way.size, coords="pixel", real=real, **options)
+    call = sampling_of((1, 1, *job.inputs), way.size, coords="pixel", real=real, **options)
     # Errors of the dtype, and of combinations, are raised before anything is written.
     check_means(call, dtype)
     first = np.eye(rank, rank + 1)[np.newaxis]
@@ -274,8 +268,8 @@ def call_of(array: Any, spatial: Sequence[int], way: Way, options: dict[str, Any
         **options,
     )
     if len(way.steps) == 1:
-        columns = theta_of(way.steps[0])[0, :, :rank].T
-        check_sides(call, longest_side(call, list(columns)))
+        theta = theta_of(way.steps[0])
+        call = with_level(call, [theta[..., d] for d in range(rank)])
     return call
 
 

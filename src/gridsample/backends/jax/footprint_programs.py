@@ -153,8 +153,9 @@ def gradients(
     levels, gradients = footprints.deepest_level(call) + 1, []
     if needed[0]:
         sums = results[:levels]
-        # The bits of all levels but the first.
-        used = jnp.any(report[:, :4] & np.array([254, 255, 255, 255], np.uint8) != 0)
+        # The bits of all levels but the first; without arrays of constants, which
+        # `custom_partitioning` refuses.
+        used = jnp.any(report[:, 0] > 1) | jnp.any(report[:, 1:4] != 0)
         total = sums[0]
         if levels > 1:
             total = jax.lax.cond(used, lambda: add_back(sums), lambda: total)

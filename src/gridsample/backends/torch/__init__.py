@@ -234,7 +234,7 @@ class Torch(Backend):
 
     def host_view(self, array: Tensor) -> Any:
         """View a tensor in host memory as a NumPy array; None if something observes operations."""
-        if internals.is_overheard() or array.__class__ is not Tensor or not array.is_cpu:
+        if internals.is_observed() or array.__class__ is not Tensor or not array.is_cpu:
             return None
         try:
             return (array.detach() if array.requires_grad else array).numpy()

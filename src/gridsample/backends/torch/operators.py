@@ -30,7 +30,7 @@ from torch import Tensor
 from gridsample.backends.base import Gradients, Needed
 from gridsample.backends.torch import fast_path
 from gridsample.backends.torch.fast_path import TYPES
-from gridsample.backends.torch.internals import dispatch_key, is_overheard
+from gridsample.backends.torch.internals import dispatch_key, is_observed
 from gridsample.backends.torch.schemas import SAMPLING, on_record
 from gridsample.definitions.dtypes import BFLOAT16, check_grid_type, check_image_type
 from gridsample.definitions.options import Averaging, Options, checked, plan_of
@@ -511,7 +511,7 @@ def is_plain(*tensors: Tensor) -> bool:
     The implementation of an operator may then be called directly.  Torch's dispatcher takes as long
     as a few hundred samples.
     """
-    if is_overheard():
+    if is_observed():
         return False
     return all(
         [issubclass(type(tensor), Tensor) and dispatch_key(tensor) in KINDS for tensor in tensors]
@@ -522,7 +522,7 @@ def is_plain_anywhere(*tensors: Tensor) -> bool:
     """Whether the tensors are plain (`is_plain`), or the same on another device."""
     if is_plain(*tensors):
         return True
-    return not is_overheard() and all(
+    return not is_observed() and all(
         type(tensor) in (Tensor, torch.nn.Parameter) and tensor.device.type not in ("cpu", "meta")
         for tensor in tensors
     )

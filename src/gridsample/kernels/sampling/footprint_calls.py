@@ -81,17 +81,19 @@ def settings_at(plan: Plan, number: int) -> dict[str, Any]:
     """Return the settings of footprints for the image of a level."""
     assert plan.footprint is not None
     level = definitions.levels(plan.spatial, plan.coords, plan.align_corners, number)[number]
-    halves = plan.footprint.halves and not plan.votes
+    known = plan.footprint.level is not None
+    scale = 0.5**number if known else 1.0
+    unit = definitions.pixels_per_unit(plan.spatial, plan.coords, plan.align_corners)
     return {
         "sizes": level.spatial[::-1],
         **output_axes(plan),  # maps and grids are in units of level 0
-        "unit": definitions.pixels_per_unit(plan.spatial, plan.coords, plan.align_corners),
+        "unit": [pixels * scale for pixels in unit],
         "spacing": spacing_of_points(plan),
         "gain": level.gain,
         "shift": level.shift,
         "most": plan.footprint.most,
-        "levels": definitions.deepest(plan.spatial) if halves else 0,
-        "level": number,
+        "levels": 0 if known or plan.votes else definitions.deepest(plan.spatial),
+        "level": 0 if known else number,
         "attached": plan.footprint.attached,
         "tie": definitions.tie(plan.spatial, float(np.finfo(plan.real).eps)),
     }
@@ -141,7 +143,9 @@ def gather(
     Returns:
         Whether any point has more than one sample.
     """
-    used = run_level(plan, 0, (image, grid, out), numbers, filled, threads)
+    assert plan.footprint is not None
+    level = plan.footprint.level or 0
+    used = run_level(plan, level, (image, grid, out), numbers, filled, threads)
     halves = halves_for(plan, used, threads)
     for level, smaller in halves.of(image):
         run_level(plan, level, (smaller, grid, out), numbers, filled, threads)

@@ -1,0 +1,70 @@
+"""Halved copies of an image, for footprints that are longer than ``max_samples``: part by part.
+
+A pixel of a copy is the mean of the image over an interval of n / m pixels along each axis, where n
+pixels become m (`gridsample.definitions.footprints.halving`).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gridsample.chunked.regions import Array, Interval, Sampling, level_of
+from gridsample.definitions.footprints import halving
+
+
+def copy_type(call: Sampling, image: np.dtype[Any]) -> np.dtype[Any]:
+    """Return the dtype of the copies of an image: that in which a call computes sums."""
+    wide = call.epsilon <= np.finfo(np.float64).eps
+    if image.kind == "c":
+        return np.dtype(np.complex128 if wide else np.complex64)
+    return np.dtype(np.float64 if wide else np.float32)
+
+
+def stored_type(call: Sampling, image: np.dtype[Any]) -> np.dtype[Any]:
+    """Return the dtype of the copy that is sampled; bytes that are halved once are in float16."""
+    if level_of(call) == 1 and image.kind in "iub" and image.itemsize == 1:
+        return np.dtype(np.float16)
+    return copy_type(call, image)
+
+
+def pixels_of(size: int, start: int, stop: int) -> Interval:
+    """Return the pixels of a line whose means are the entries from ``start`` of its half.
+
+    Example:
+        >>> from gridsample.chunked.halving import pixels_of
+        >>> pixels_of(7, 1, 3)
+        (1, 6)
+    """
+    pixels, weights = halving(size)
+    used = pixels[start:stop][weights[start:stop] > 0]
+    return int(used.min()), int(used.max()) + 1
+
+
+def halved_part(pixels: Array, axis: int, size: int, start: int, stop: int) -> Array:
+    """Halve a part of a line.
+
+    Args:
+        pixels: those of `pixels_of` along ``axis``, as real or complex numbers.
+        axis: the axis.
+        size: the size of the whole line.
+        start, stop: the entries of its half.
+
+    Example:
+        >>> import numpy as np
+        >>> from gridsample.chunked.halving import halved_part
+        >>> halved_part(np.array([1.0, 3.0, 5.0]), 0, 3, 0, 2)
+        array([1.66666667, 4.33333333])
+    """
+    rows, weights = (table[start:stop] for table in halving(size))
+    # Entries with a weight of 0 may be NaN, or not be there.
+    rows = np.where(weights > 0, rows, rows[:, :1]) - pixels_of(size, start, stop)[0]
+    shape = [-1 if k == axis else 1 for k in range(pixels.ndim)]
+    taps = [
+        pixels.take(rows[:, k], axis) * weights[:, k].reshape(shape).astype(pixels.real.dtype)
+        for k in range(rows.shape[1])
+        if weights[:, k].any()
+    ]
+    total: Array = sum(taps[1:], taps[0])
+    return total

@@ -1,0 +1,154 @@
+"""What is computed along the lines of an axis, in chunks: the prefilter, and halved copies."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from gridsample.chunked.halving import copy_type, halved_part, pixels_of, stored_type
+from gridsample.chunked.regions import Array, Intervals, Sampling, level_of, overlapping
+from gridsample.chunked.splines import Line, Part, filter_part, part_along
+from gridsample.dask.graphs import Chunks, array_of_tasks, blocks_of, starts_of
+from gridsample.definitions.shapes import Shape
+
+
+class Operation(Protocol):
+    """Something that is computed along an axis; its instances can be pickled.
+
+    Attributes:
+        axis: the axis.
+        dtype: the dtype of the result.
+    """
+
+    @property
+    def axis(self) -> int:
+        """See above."""
+        ...
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """See above."""
+        ...
+
+    def pieces(self, start: int, stop: int) -> Intervals:
+        """Return the inputs of a part of a line, in the order in which `compute` takes them."""
+        ...
+
+    def compute(self, inputs: Array, start: int, stop: int) -> Array:
+        """Compute a part of all lines from its inputs."""
+        ...
+
+
+@dataclass(frozen=True)
+class Filter:
+    """The prefilter of B-splines; ``size`` is that of the line."""
+
+    line: Line
+    size: int
+    dtype: np.dtype[Any]
+
+    @property
+    def axis(self) -> int:
+        """The axis."""
+        return self.line.axis
+
+    def part(self, start: int, stop: int) -> Part:
+        """Return what a part of a line is filtered with."""
+        return part_along(self.line, start, stop, self.size, self.dtype)
+
+    def pieces(self, start: int, stop: int) -> Intervals:
+        """See `Operation`."""
+        return self.part(start, stop).pieces
+
+    def compute(self, inputs: Array, start: int, stop: int) -> Array:
+        """See `Operation`."""
+        line, part = self.line, self.part(start, stop)
+        return filter_part(inputs, part, line.axis, line.order, line.boundary, line.fill, threads=1)
+
+
+@dataclass(frozen=True)
+class Halving:
+    """A halved copy; ``size`` is that of the line before."""
+
+    axis: int
+    size: int
+    dtype: np.dtype[Any]
+
+    def pieces(self, start: int, stop: int) -> Intervals:
+        """See `Operation`."""
+        return (pixels_of(self.size, start, stop),)
+
+    def compute(self, inputs: Array, start: int, stop: int) -> Array:
+        """See `Operation`."""
+        return halved_part(inputs, self.axis, self.size, start, stop)
+
+
+@dataclass(frozen=True)
+class Call:
+    """What all tasks share: the operation, and the sizes of the chunks along its axis."""
+
+    operation: Operation
+    chunks: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """What a task computes: a part of lines."""
+
+    start: int
+    stop: int
+
+
+def along_axis(image: Any, operation: Operation, outs: Sequence[int]) -> Any:
+    """Apply an operation along an axis of a dask array; ``outs`` are the sizes of its chunks."""
+    axis, sizes = operation.axis, image.chunks[operation.axis]
+    chunks: Chunks = (*image.chunks[:axis], tuple(outs), *image.chunks[axis + 1 :])
+
+    def tasks(common: str) -> Iterator[tuple[Shape, Any]]:
+        for place, block in blocks_of(chunks):
+            need = Need(block[axis].start, block[axis].stop)
+            keys = [
+                (image.name, *place[:axis], k, *place[axis + 1 :])
+                for piece in operation.pieces(need.start, need.stop)
+                for k in overlapping((piece,), sizes)
+            ]
+            yield place, (compute, common, need, keys)
+
+    call = Call(operation, sizes)
+    return array_of_tasks("along-axis", call, tasks, chunks, operation.dtype, [image])
+
+
+def compute(call: Call, need: Need, chunks: Sequence[Array]) -> Array:
+    """Compute one chunk, given those that its inputs overlap; what a task runs."""
+    operation, sizes = call.operation, call.chunks
+    starts, inputs, chunk = starts_of(sizes), list[Array](), iter(chunks)
+    for start, stop in operation.pieces(need.start, need.stop):
+        for k in overlapping(((start, stop),), sizes):
+            part = slice(max(start - starts[k], 0), min(stop - starts[k], sizes[k]))
+            inputs.append(next(chunk)[(slice(None),) * operation.axis + (part,)])
+    joined = np.concatenate(inputs, operation.axis, dtype=operation.dtype, casting="unsafe")
+    return operation.compute(joined, need.start, need.stop)
+
+
+def filtered(image: Any, lines: Sequence[Line], dtype: np.dtype[Any]) -> Any:
+    """Filter a dask array."""
+    for line in lines:
+        sizes = image.chunks[line.axis]
+        image = along_axis(image, Filter(line, sum(sizes), dtype), sizes)
+    return image
+
+
+def halved(image: Any, call: Sampling, first: int) -> Any:
+    """Return the copy of an image at the level of a call; its spatial axes begin with ``first``."""
+    dtype, stored = copy_type(call, image.dtype), stored_type(call, image.dtype)
+    for _ in range(level_of(call)):
+        for axis in range(first, first + len(call.spatial)):
+            sizes, n = image.chunks[axis], image.shape[axis]
+            if n > 1:
+                entries, step = (n + 1) // 2, max(sizes)
+                outs = [min(step, entries - k) for k in range(0, entries, step)]
+                image = along_axis(image, Halving(axis, n, dtype), outs)
+    return image.astype(stored)
