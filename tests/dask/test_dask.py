@@ -226,6 +226,49 @@ def test_missing_pixels_weights_and_masks_match_numpy(channel_axis: int) -> None
             np.testing.assert_array_equal(result.compute(), expected)
 
 
+ODD = [name for name, boundary in BOUNDARIES.items() if boundary.odd and boundary.edge != 2]
+
+
+@pytest.mark.covering
+@pytest.mark.parametrize("boundary", ["zeros", "constant", "border", "wrap", "missing", *ODD])
+@pytest.mark.parametrize("antialias", [False, True])
+@pytest.mark.parametrize("channel_axis", [1, -1])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "uint8"])
+@pytest.mark.parametrize("rule", ["missing", "weights", "mask", "weight", "edges"])
+def test_means_without_a_kernel_match_numpy(
+    boundary: str, antialias: bool, channel_axis: int, dtype: str, rule: str
+) -> None:
+    rng = cases.generator("means", boundary, antialias, channel_axis, dtype, rule)
+    image, weights = picture((40, 50), dtype, rng), rng.random((1, 1, 40, 50))
+    if dtype != "uint8":
+        image[rng.random(image.shape) < 0.2] = np.nan
+    chunks = (1, 2, 11, 17)
+    if channel_axis == -1:
+        image, weights = np.moveaxis(image, 1, -1).copy(), np.moveaxis(weights, 1, -1)
+        chunks = (1, 11, 17, 2)
+    options: Any = {
+        "coords": "pixel", "padding_mode": boundary, "antialias": antialias,
+        "channel_axis": channel_axis, "missing": "ignore",
+    }  # fmt: skip
+    options |= {
+        "missing": {}, "weights": {"weights": weights}, "weight": {"return_weight": True},
+        "mask": {"return_mask": True}, "edges": {"extrapolate": "edges", "return_weight": True},
+    }[rule]  # fmt: skip
+    if boundary == "constant":
+        options["fill_value"] = 7
+    grid = coordinates((40, 50), (17, 26), "pixel", rng)
+    expected = gridsample.grid_sample(image, grid, **options)
+    source = da.from_array(image, chunks=chunks)
+    results = gridsample.dask.grid_sample(source, grid, chunks=(6, 7), **options)
+    results = results if isinstance(results, tuple) else (results,)
+    expected = expected if isinstance(expected, tuple) else (expected,)
+    for result, each in zip(results, expected, strict=True):
+        assert result.shape == each.shape and result.dtype == each.dtype
+        # A chunk without missing pixels divides by nothing.
+        precision = {"float32": 1e-4, "float64": 1e-11, "uint8": 0}[dtype]
+        np.testing.assert_allclose(result.compute(), each, rtol=1e-6, atol=precision)
+
+
 # Splines ------------------------------------------------------------------------------------------
 
 
@@ -559,8 +602,9 @@ def test_errors_are_raised_before_anything_is_computed() -> None:
     maps = np.concatenate([theta, theta / 4])
     with pytest.raises(ValueError, match=r"7\.5 to 30 pixels long, with max_samples=16"):
         functions.affine_sample(source, maps, (2, 1, 8, 8), coords="pixel", antialias=True)
-    with pytest.raises(ValueError, match="not supported in chunks with antialias"):
-        functions.affine_sample(source, theta / 60, size, antialias=True, missing="ignore")
+    options: Any = {"coords": "pixel", "antialias": True, "missing": "ignore"}
+    with pytest.raises(ValueError, match="longer than max_samples"):
+        functions.affine_sample(source, theta, size, **options)
     with pytest.raises(RuntimeError, match="'grid-wrap'"):
         functions.affine_transform(source[0, 0], np.eye(2), mode="around")
     place = (8, 8), np.eye(3)
