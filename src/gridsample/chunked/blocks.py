@@ -38,8 +38,7 @@ def with_neighbours(call: Sampling, block: Block) -> Block:
 
     Example:
         >>> from gridsample.chunked.blocks import with_neighbours
-        >>> from gridsample.chunked.means import means_of_region, needs_quotient
-    from gridsample.chunked.regions import sampling_of
+        >>> from gridsample.chunked.regions import sampling_of
         >>> call = sampling_of((1, 1, 9), (9,), antialias=True)
         >>> with_neighbours(call, (slice(0, 4),))
         (slice(0, 5, None),)
