@@ -66,8 +66,8 @@ def warps(folder: Path) -> None:
     drawing = figure.subplots(3, 2)
     for (name, image, warp, padding), pair in zip(rows, drawing, strict=True):
         results = both(image, warp(output(140, 200)), padding)
-        for ax, one, kind in zip(pair, results, ("plain", "antialias=True"), strict=True):
-            ax.imshow(one, interpolation="nearest")
+        for ax, result, kind in zip(pair, results, ("plain", "antialias=True"), strict=True):
+            ax.imshow(result, interpolation="nearest")
             ax.set_title(f"{name}: {kind}", fontsize=10)
             ax.set_axis_off()
     pictures.save(figure, folder / "antialiasing-warps.png", dpi=110)

@@ -26,8 +26,8 @@ def align_corners(folder: Path) -> None:
     """One coordinate, with both meanings of -1 and 1."""
     figure = Figure((11, 4.5))
     for ax, aligned in zip(figure.subplots(1, 2), (False, True), strict=True):
-        one = gridsample.explain((4, 4), (-0.9, 0.3), align_corners=aligned)
-        gridsample.explanation.plot.explain(one, ax=ax)
+        point = gridsample.explain((4, 4), (-0.9, 0.3), align_corners=aligned)
+        gridsample.explanation.plot.explain(point, ax=ax)
         ax.set_xlim(-2.5, 4.5)  # the same of both, so that they can be compared
     path = folder / "explain-align-corners.png"
     pictures.save(figure, path, dpi=160, bbox_inches="tight", pad_inches=0.2)
@@ -100,10 +100,10 @@ def undistorted(folder: Path) -> None:
     back = cameras.undistort_grid((160, 200), lens, distortion)
     straight = gridsample.grid_sample(photo, back, coords="pixel")
     figure = Figure((8, 3.4), layout="constrained")
-    for ax, one, title in zip(
+    for ax, image, title in zip(
         figure.subplots(1, 2), (photo, straight), ("distorted", "undistorted"), strict=True
     ):
-        ax.imshow(one[0, 0], cmap="gray", vmin=0, vmax=1)
+        ax.imshow(image[0, 0], cmap="gray", vmin=0, vmax=1)
         ax.set_title(title)
         ax.set_axis_off()
     pictures.save(figure, folder / "undistorted.png", dpi=110, bbox_inches="tight", pad_inches=0.1)
@@ -190,13 +190,13 @@ def undistort_photo(folder: Path) -> None:
         photo, grid.reshape(1, 512, 512, 2), "bicubic", "reflection", coords="pixel"
     )
     with tempfile.TemporaryDirectory() as name:
-        given, camera = Path(name) / "photo.png", Path(name) / "camera.npz"
-        io.write(io.Image(np.moveaxis(seen[0], 0, -1), "NumPy", True), given)
+        source, camera = Path(name) / "photo.png", Path(name) / "camera.npz"
+        io.write(io.Image(np.moveaxis(seen[0], 0, -1), "NumPy", True), source)
         np.savez(camera, mtx=matrix, dist=lens)
-        files = [(given, "photo.png")]
+        files = [(source, "photo.png")]
         for words in ("", "--alpha 0", "--alpha 1"):
             out = Path(name) / f"{len(files)}.png"
-            run("undistort", given, out, "--camera", camera, "--mode", "bicubic", *words.split())
+            run("undistort", source, out, "--camera", camera, "--mode", "bicubic", *words.split())
             files.append((out, f"undistort {words}"))
         row(folder / "undistort-photo.png", files, (1, 1, 1, 1))
 
@@ -205,7 +205,7 @@ def panorama_photo(folder: Path) -> None:
     """The command panorama: a photo becomes part of a panorama, a cube map, and a view of it."""
     with tempfile.TemporaryDirectory() as name:
         names = "photo", "pano", "cube", "view"
-        photo, pano, cube, view = (Path(name) / f"{one}.png" for one in names)
+        photo, pano, cube, view = (Path(name) / f"{stem}.png" for stem in names)
         io.write(io.Image(data.astronaut(), "NumPy", True), photo)
         placed = "--from-fov", 80, "--yaw", 30, "--pitch", 20, "--size", "1024x512"
         run("panorama", photo, pano, "--from", "perspective", "--to", "equirectangular", *placed)

@@ -18,8 +18,9 @@ def folder(about: str | None) -> Path:
     where.add_argument(
         "--update", action="store_true", help=f"replace the pictures of the pages, in {TRACKED}"
     )
-    given = parser.parse_args()
-    out = TRACKED if given.update else given.out or Path(tempfile.mkdtemp(prefix="gridsample-"))
+    arguments = parser.parse_args()
+    chosen = TRACKED if arguments.update else arguments.out
+    out = chosen or Path(tempfile.mkdtemp(prefix="gridsample-"))
     out.mkdir(parents=True, exist_ok=True)
     print(f"pictures are drawn to {out}")
     return out

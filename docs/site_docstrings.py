@@ -21,11 +21,11 @@ TOGETHER = re.compile(r"^( +)(\w+(?:,\s+\w+)+): +(as\s+in\s+`[\w.]+`\.)$", re.MU
 TABLE = re.compile(r"^=+  =+\n((?:.+\n)+?)=+  =+$", re.MULTILINE)
 
 
-def as_list(found: re.Match[str]) -> str:
+def as_list(match: re.Match[str]) -> str:
     """Return a table of two columns as a list, whose items may continue on the next line."""
-    width = found[0].index(" ") + 2
+    width = match[0].index(" ") + 2
     items: list[str] = []
-    for line in found[1].replace("*", r"\*").splitlines():
+    for line in match[1].replace("*", r"\*").splitlines():
         name, text = line[:width].strip(), line[width:].strip()
         if name:
             items.append(f"* `{name}`: {text}")
@@ -34,9 +34,9 @@ def as_list(found: re.Match[str]) -> str:
     return "\n".join(items)
 
 
-def one_by_one(found: re.Match[str]) -> str:
+def one_by_one(match: re.Match[str]) -> str:
     """Return arguments that are described together as one item each."""
-    indent, names, text = found.groups()
+    indent, names, text = match.groups()
     text = " ".join(text.split())
     return "\n".join([f"{indent}{name}: {text}" for name in re.split(r",\s+", names)])
 
@@ -54,10 +54,10 @@ def mend(obj: griffe.Object) -> None:
         text = EXAMPLE.sub("Examples:", TABLE.sub(as_list, obj.docstring.value))
         text = TOGETHER.sub(one_by_one, text)
         if obj.is_function and obj.annotation is not None:
-            text = RETURNS.sub(lambda found: f"{found[0]}{obj.annotation}: ", text)
+            text = RETURNS.sub(lambda match: f"{match[0]}{obj.annotation}: ", text)
         if not obj.path.startswith("gridsample.backends"):
             text = LINKED.sub(r"[`\1`][gridsample.\1]", text)
-        obj.docstring.value = SESSION.sub(lambda found: f"```pycon\n{found[0]}\n```", text)
+        obj.docstring.value = SESSION.sub(lambda match: f"```pycon\n{match[0]}\n```", text)
 
 
 def evaluate(function: griffe.Function) -> None:

@@ -38,13 +38,13 @@ def tables() -> dict[str, object]:
 
 def boundary(name: str) -> dict[str, object]:
     """A boundary as data.  Under `missing`, the taps outside are dropped, and do not count."""
-    one = BOUNDARIES["zeros" if name == MISSING else name]
+    record = BOUNDARIES["zeros" if name == MISSING else name]
     return {
-        "code": one.code,
-        "edge": one.edge,
-        "odd": one.odd,
-        "filled": one.filled,
-        "folds": one.folds_position,
+        "code": record.code,
+        "edge": record.edge,
+        "odd": record.odd,
+        "filled": record.filled,
+        "folds": record.folds_position,
         "ignores": name == MISSING,
     }
 

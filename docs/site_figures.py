@@ -39,16 +39,16 @@ def figures(record: dict[str, Any]) -> Iterator[Figure]:
         threads = row.get("threads", record.get("threads", 1))
         kind = f" ({row['kind']})" if "kind" in row else ""
         peers = row.get("peers", {row.get("peer", "torch"): row})
-        for peer, one in peers.items():
-            if one.get("ratio"):
-                yield Figure(row["case"] + kind, threads, peer, row["ms"], one["ratio"])
+        for peer, result in peers.items():
+            if result.get("ratio"):
+                yield Figure(row["case"] + kind, threads, peer, row["ms"], result["ratio"])
 
 
-def groups(found: list[Figure]) -> dict[tuple[str, int], list[Figure]]:
+def groups(comparisons: list[Figure]) -> dict[tuple[str, int], list[Figure]]:
     """Figures by peer and number of threads."""
     by: dict[tuple[str, int], list[Figure]] = {}
-    for one in found:
-        by.setdefault((one.peer, one.threads), []).append(one)
+    for figure in comparisons:
+        by.setdefault((figure.peer, figure.threads), []).append(figure)
     return dict(sorted(by.items(), key=lambda pair: (-len(pair[1]), pair[0])))
 
 
@@ -57,8 +57,8 @@ def summary(by: dict[tuple[str, int], list[Figure]]) -> str:
     lines = ["| against | threads | cases | geometric mean | lowest | highest | at least as fast |"]
     lines.append("|---|--:|--:|--:|--:|--:|--:|")
     for (peer, threads), some in by.items():
-        ratios = [one.ratio for one in some]
-        mean, as_fast = statistics.geometric_mean(ratios), sum(one >= 1 for one in ratios)
+        ratios = [figure.ratio for figure in some]
+        mean, as_fast = statistics.geometric_mean(ratios), sum(ratio >= 1 for ratio in ratios)
         lines.append(
             f"| {peer} | {threads} | {len(some)} | {mean:.2f} | {min(ratios):.2f} "
             f"| {max(ratios):.2f} | {as_fast} of {len(some)} |"
@@ -68,46 +68,49 @@ def summary(by: dict[tuple[str, int], list[Figure]]) -> str:
 
 def ends(by: dict[tuple[str, int], list[Figure]]) -> tuple[int, int]:
     """The powers of two between which all ratios lie, and 1."""
-    logarithms = [math.log2(one.ratio) for some in by.values() for one in some]
+    logarithms = [math.log2(figure.ratio) for some in by.values() for figure in some]
     return math.floor(min(0.0, *logarithms)), math.ceil(max(1.0, *logarithms))
 
 
 def chart(title: str, by: dict[tuple[str, int], list[Figure]]) -> str:
-    """A dot for each ratio, on a logarithmic axis, in a line for each peer and thread count."""
-    left, right, step, bottom = 150, 620, 26, 30
-    height, (low, high) = step * len(by) + bottom, ends(by)
+    """A dot for each ratio, on a logarithmic axis, in a line for each peer and thread count.
+
+    Places along the axis are percentages, so that letters and dots keep their size on a phone.
+    """
+    step, low_end, high_end, (low, high) = 44, 6, 94, ends(by)
+    height = step * len(by) + 24
 
     def x(ratio: float) -> str:
-        return f"{left + (right - left) * (math.log2(ratio) - low) / (high - low):.1f}"
+        return f"{low_end + (high_end - low_end) * (math.log2(ratio) - low) / (high - low):.2f}%"
 
     label = html.escape(title)
-    parts = [f'<div class="charts" tabindex="0" role="region" aria-label="{label}">']
-    parts.append(f'<svg class="chart" viewBox="0 0 640 {height}" role="img" aria-label="{label}">')
+    parts = [f'<svg class="chart" height="{height}" role="img" aria-label="{label}">']
     for k in range(low, high + 1):
-        strong = ' class="one"' if k == 0 else ""
-        parts.append(f'<line{strong} x1="{x(2.0**k)}" x2="{x(2.0**k)}" y1="0" y2="{height - 20}"/>')
-        parts.append(f'<text x="{x(2.0**k)}" y="{height - 6}" class="tick">{2.0**k:.3g}</text>')
+        strong, place = ' class="one"' if k == 0 else "", x(2.0**k)
+        parts.append(f'<line{strong} x1="{place}" x2="{place}" y1="0" y2="{height - 20}"/>')
+        if k % 2 == 0 or high - low < 6:
+            parts.append(f'<text x="{place}" y="{height - 6}" class="tick">{2.0**k:.3g}</text>')
     for i, ((peer, threads), some) in enumerate(by.items()):
-        y = step * i + step / 2
+        y = step * i + 30
         words = f"{html.escape(peer)}, {threads} thread{'s' * (threads > 1)}"
-        parts.append(f'<text x="{left - 12}" y="{y + 4}" class="name">{words}</text>')
+        parts.append(f'<text x="0" y="{y - 14}" class="name">{words}</text>')
         dots = (
-            f'<circle cx="{x(one.ratio)}" cy="{y}" r="3.5">'
-            f"<title>{html.escape(one.case)}: {one.ratio:.2f}</title></circle>"
-            for one in some
+            f'<circle cx="{x(figure.ratio)}" cy="{y}" r="3.5">'
+            f"<title>{html.escape(figure.case)}: {figure.ratio:.2f}</title></circle>"
+            for figure in some
         )
         parts.append("".join(dict.fromkeys(dots)))
-        mean = x(statistics.geometric_mean(one.ratio for one in some))
-        parts.append(f'<path class="mean" d="M{mean} {y - 9}v18"/>')
-    return "".join([*parts, "</svg></div>"])
+        mean = x(statistics.geometric_mean(figure.ratio for figure in some))
+        parts.append(f'<line class="mean" x1="{mean}" x2="{mean}" y1="{y - 9}" y2="{y + 9}"/>')
+    return "".join([*parts, "</svg>"])
 
 
-def listing(found: list[Figure]) -> str:
+def listing(comparisons: list[Figure]) -> str:
     """A table with a line for each figure."""
     lines = ["| case | threads | against | ms | their time / ours |", "|---|--:|---|--:|--:|"]
     lines += (
-        f"| {one.case} | {one.threads} | {one.peer} | {one.ms:.3g} | {one.ratio:.2f} |"
-        for one in found
+        f"| {row.case} | {row.threads} | {row.peer} | {row.ms:.3g} | {row.ratio:.2f} |"
+        for row in comparisons
     )
     return "\n".join(lines)
 
@@ -120,17 +123,18 @@ def measured_on(record: dict[str, Any]) -> str:
             f"{value} cores" if key == "cores" else f"Python {value}" if key == "python" else value
             for key, value in machine.items()
         )
-    return f"{machine}; {', '.join(f'{name} {one}' for name, one in versions.items())}"
+    return f"{machine}; {', '.join(f'{name} {version}' for name, version in versions.items())}"
 
 
 def answer() -> str:
     """How fast it is, in a sentence for each number of threads."""
     record = json.loads((FOLDER / "cpu.json").read_text(encoding="utf-8"))
-    by = groups([one for one in figures(record) if one.peer == "torch"])
+    by = groups([figure for figure in figures(record) if figure.peer == "torch"])
     means = (
-        f"{statistics.geometric_mean(one.ratio for one in some):.1f} times as fast as torch on "
-        f"{threads} thread{'s' * (threads > 1)} ({len(some)} cases, from "
-        f"{min(one.ratio for one in some):.2f} to {max(one.ratio for one in some):.0f} times)"
+        f"{statistics.geometric_mean(figure.ratio for figure in some):.1f} times as fast as torch "
+        f"on {threads} thread{'s' * (threads > 1)} ({len(some)} cases, from "
+        f"{min(figure.ratio for figure in some):.2f} to "
+        f"{max(figure.ratio for figure in some):.0f} times)"
         for (_, threads), some in by.items()
     )
     return f"On a CPU, `gridsample` is on average {', and '.join(means)}."
@@ -151,14 +155,14 @@ def page() -> str:
     )
     for name in names:
         record = json.loads((FOLDER / f"{name}.json").read_text(encoding="utf-8"))
-        found = list(figures(record))
-        if not found:
+        comparisons = list(figures(record))
+        if not comparisons:
             continue
-        title, by = TITLES.get(name, name), groups(found)
+        title, by = TITLES.get(name, name), groups(comparisons)
         parts += [f"## {title}", f"Measured on {measured_on(record)}.", chart(title, by)]
         parts.append(summary(by))
-        if len(found) < FEW:
-            parts.append(listing(found))
+        if len(comparisons) < FEW:
+            parts.append(listing(comparisons))
         elif (FOLDER / f"{name}.md").exists():
             parts.append(f"[All cases]({name}.md)")
     return "\n\n".join(parts) + "\n"

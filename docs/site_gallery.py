@@ -37,7 +37,7 @@ class Card(NamedTuple):
     code: str
 
 
-def card(name: str) -> Card:
+def read(name: str) -> Card:
     """Read a script."""
     source = (FOLDER / f"{name}.py").read_text(encoding="utf-8")
     docstring = ast.get_docstring(ast.parse(source)) or ""
@@ -55,31 +55,31 @@ def index() -> str:
     ]
     for section, names in SECTIONS.items():
         parts += [f"## {section}", '<div class="grid cards gallery" markdown>']
-        cards = map(card, names)
+        cards = map(read, names)
         items = (
-            f"* [![{one.title}: the result](small/{one.name}.webp)]({one.name}.py)\n"
-            f"  [{one.title}]({one.name}.py)"
-            for one in cards
+            f"* [![{card.title}: the result](small/{card.name}.webp)]({card.name}.py)\n"
+            f"  [{card.title}]({card.name}.py)"
+            for card in cards
         )
         parts += ["\n".join(items), "</div>"]
     return "\n\n".join(parts) + "\n"
 
 
-def page(one: Card) -> str:
+def page(card: Card) -> str:
     """The page of a card."""
-    picture = f"![{one.title}: the result]({one.name}.webp)"
-    links = f"[{one.name}.py]({one.name}.py){{ download }} · "
-    links += f"[{one.name}.ipynb]({one.name}.ipynb){{ download }} · [Gallery](README.md)"
-    code = f"```python\n{one.code}```"
-    return "\n\n".join([f"# {one.title}", one.text, picture, code, f"Download: {links}\n"])
+    picture = f"![{card.title}: the result]({card.name}.webp)"
+    links = f"[{card.name}.py]({card.name}.py){{ download }} · "
+    links += f"[{card.name}.ipynb]({card.name}.ipynb){{ download }} · [Gallery](README.md)"
+    code = f"```python\n{card.code}```"
+    return "\n\n".join([f"# {card.title}", card.text, picture, code, f"Download: {links}\n"])
 
 
-def notebook(one: Card) -> str:
+def notebook(card: Card) -> str:
     """A card as a notebook."""
     cells = [
-        ("markdown", f"# {one.title}\n\n{one.text}"),
-        ("code", one.code.rstrip()),
-        ("code", f'from IPython.display import Image\n\nImage("{one.name}.png")'),
+        ("markdown", f"# {card.title}\n\n{card.text}"),
+        ("code", card.code.rstrip()),
+        ("code", f'from IPython.display import Image\n\nImage("{card.name}.png")'),
     ]
     document = {
         "nbformat": 4,
@@ -96,6 +96,6 @@ def notebook(one: Card) -> str:
 
 def files() -> dict[str, str]:
     """The pages and notebooks by their paths."""
-    cards = [card(name) for names in SECTIONS.values() for name in names]
-    pages = {f"gallery/{one.name}.md": page(one) for one in cards}
-    return pages | {f"gallery/{one.name}.ipynb": notebook(one) for one in cards}
+    cards = [read(name) for names in SECTIONS.values() for name in names]
+    pages = {f"gallery/{card.name}.md": page(card) for card in cards}
+    return pages | {f"gallery/{card.name}.ipynb": notebook(card) for card in cards}

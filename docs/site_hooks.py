@@ -46,17 +46,17 @@ BOOSTS += (("recipes", 4), ("coordinates", 6), ("cheatsheet", 3), ("cite", 4), (
 
 def pages_of(nav: list[Any]) -> list[str]:
     """All paths in a part of the navigation."""
-    found: list[str] = []
-    for one in nav:
-        values = one.values() if isinstance(one, dict) else [one]
+    paths: list[str] = []
+    for entry in nav:
+        values = entry.values() if isinstance(entry, dict) else [entry]
         for value in values:
-            found += pages_of(value) if isinstance(value, list) else [value]
-    return found
+            paths += pages_of(value) if isinstance(value, list) else [value]
+    return paths
 
 
 def section(nav: list[Any], title: str) -> list[Any]:
     """The entries of a section of the navigation."""
-    return next(one[title] for one in nav if title in one)
+    return next(entry[title] for entry in nav if title in entry)
 
 
 def on_config(config: Any) -> Any:
@@ -100,15 +100,15 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
     return site_text.typeset(markdown)
 
 
-def lazy(found: re.Match[str], folder: Path) -> str:
+def lazy(match: re.Match[str], folder: Path) -> str:
     """Load a picture when it comes near the window; its size keeps the text below in place."""
-    path = folder / found[2]
+    path = folder / match[2]
     if path.suffix not in (".png", ".webp") or not path.is_file():
-        return found[0]
+        return match[0]
     width, height = site_text.size_of(path)
     drawn = path.stem in DRAWINGS and path.parent.name in ("images", "benchmarks")
     drawing = ' class="drawing"' if drawn else ""
-    return f'{found[1]} width="{width}" height="{height}" loading="lazy"{drawing}'
+    return f'{match[1]} width="{width}" height="{height}" loading="lazy"{drawing}'
 
 
 def on_page_content(content: str, page: Any, **_: Any) -> str:
@@ -120,7 +120,7 @@ def on_page_content(content: str, page: Any, **_: Any) -> str:
         short = textwrap.shorten(words, DESCRIPTION, placeholder=" ...")
         page.meta.setdefault("description", html.escape(short))
     folder = (DOCS / page.file.src_uri).parent
-    return re.sub(r'(<img [^>]*src="([^"]*)")', lambda found: lazy(found, folder), content)
+    return re.sub(r'(<img [^>]*src="([^"]*)")', lambda match: lazy(match, folder), content)
 
 
 def on_post_page(output: str, **_: Any) -> str:

@@ -47,14 +47,14 @@ def topics(module: str) -> list[list[str]]:
     """The names of a module by topic; what no item lists is the last one."""
     names = exported(module)
     names = [name for name in names or re.findall(r"`(\w+)`", "".join(items(module)))]
-    found: list[list[str]] = []
+    grouped: list[list[str]] = []
     left = [name for name in names if not name.isupper() and not name.startswith("_")]
     for item in items(module):
         listed = dict.fromkeys(re.findall(r"`(\w+)`", item))
         topic = [name for name in listed if name in left]
         left = [name for name in left if name not in topic]
-        found += [topic] if topic else []
-    return found + ([left] if left else [])
+        grouped += [topic] if topic else []
+    return grouped + ([left] if left else [])
 
 
 def is_large(module: str) -> bool:
@@ -69,7 +69,7 @@ def place(module: str, topic: list[str]) -> str:
 
 def navigation() -> list[Any]:
     """The entries of the reference."""
-    found: list[Any] = []
+    entries: list[Any] = []
     titles: set[str] = set()  # those of pages are all different
     for module in modules():
         start, pages = f"reference/{module}.md", list[dict[str, str]]()
@@ -79,8 +79,8 @@ def navigation() -> list[Any]:
             titles.add(title)
             pages.append({title: place(module, topic)})
         whole = {f"All of {module}": start}
-        found.append({module: [whole, *pages]} if is_large(module) else start)
-    return found
+        entries.append({module: [whole, *pages]} if is_large(module) else start)
+    return entries
 
 
 def shortened(value: object) -> str:
@@ -109,23 +109,37 @@ def members(module: str, names: list[str]) -> str:
     return "\n".join(lines)
 
 
+def clauses(module: str) -> list[tuple[list[str], str]]:
+    """The names of a module's list and what is said about them, in the order of the list."""
+    entries = []
+    for item in items(module):
+        for clause in re.split(r"\.\s+(?=`)", item):
+            names, _, text = " ".join(clause.split()).partition(": ")
+            text = text.rstrip(".").replace("](", "](../")
+            entries.append((re.findall(r"`(\w+)`", names), text))
+    return entries
+
+
 def overview(module: str) -> str:
     """The page of a module with a page for each topic."""
     lines = [f"# `{module}`", "", f"::: {module}", "    options:", "      members: []", ""]
     lines += ["| names | |", "|---|---|"]
-    for topic in topics(module):
-        item = next((item for item in items(module) if f"`{topic[0]}`" in item), "")
-        text = " ".join(item.partition(": ")[2].split()).split(". `")[0].rstrip(".")
-        text = text.replace("](", "](../")
-        names = ", ".join(f"[`{name}`]({module}.{topic[0]}.md#{module}.{name})" for name in topic)
-        lines.append(f"| {names} | {text} |")
+    page_of = {name: topic[0] for topic in topics(module) for name in topic}
+    left = dict(page_of)
+    for names, text in [*clauses(module), (list(page_of), "")]:
+        links = ", ".join(
+            f"[`{name}`]({module}.{left.pop(name)}.md#{module}.{name})"
+            for name in names
+            if name in left
+        )
+        lines += [f"| {links} | {text} |"] if links else []
     return "\n".join(lines) + f"\n\n{constants(module)}"
 
 
 def used(names: list[str]) -> str:
     """The cards of the gallery that call one of some functions, four at most."""
     calls = re.compile(rf"\b(?:{'|'.join(names)})\(")
-    cards = [site_gallery.card(name) for part in site_gallery.SECTIONS.values() for name in part]
+    cards = [site_gallery.read(name) for part in site_gallery.SECTIONS.values() for name in part]
     using = [card for card in cards if calls.search(card.code)][:4]
     links = " · ".join(f"[{card.title}](../gallery/{card.name}.md)" for card in using)
     return f" In the gallery: {links}" if links else ""

@@ -16,10 +16,10 @@ BLOCK = re.compile(r"^```math\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 def typeset(markdown: str) -> str:
     """Replace formulas in TeX by MathML, which browsers show without a script."""
     markdown = BLOCK.sub(
-        lambda found: f'<div class="formula">{convert(found[1].strip(), display="block")}</div>',
+        lambda match: f'<div class="formula">{convert(match[1].strip(), display="block")}</div>',
         markdown,
     )
-    return INLINE.sub(lambda found: convert(found[1]), markdown)
+    return INLINE.sub(lambda match: convert(match[1]), markdown)
 
 
 def size_of(path: Path) -> tuple[int, int]:

@@ -62,7 +62,7 @@ def test_every_script_is_a_card(gallery: ModuleType) -> None:
 
 def test_cards_are_short_and_their_notebooks_whole(gallery: ModuleType) -> None:
     for name in names():
-        card = gallery.card(name)
+        card = gallery.read(name)
         assert card.title and card.text and card.code.count("\n") <= 50, name
         notebook = json.loads(gallery.notebook(card))
         assert [cell["cell_type"] for cell in notebook["cells"]] == ["markdown", "code", "code"]

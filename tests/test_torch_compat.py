@@ -279,7 +279,7 @@ def test_inputs_only_torch_supports_are_left_to_torch(monkeypatch: pytest.Monkey
         seen.append(options)
         return image
 
-    monkeypatch.setattr(internals.torchs, "interpolate", theirs)
+    monkeypatch.setattr(internals.originals, "interpolate", theirs)
     monkeypatch.setattr(other_devices, "has_kernels", lambda *names: True)
 
     class OtherDevice(torch.Tensor):

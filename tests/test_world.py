@@ -360,6 +360,13 @@ def test_invalid_affines_and_options_are_rejected() -> None:
         ),
         ((image, np.stack([np.eye(3)] * 2), like), ValueError, "for a batch of 2 affines"),
         ((torch.from_numpy(image), np.eye(3), like), TypeError, "torch.as_tensor"),
+        ((image, np.diag([np.inf, 1, 1]), like), ValueError, "affine must hold finite numbers"),
+        ((image, np.eye(3), ((3, 4), np.eye(3) * np.nan)), ValueError, r"like\[1\] must hold fini"),
+        ((image, np.zeros((0, 3, 3)), like), ValueError, "affine is an empty batch"),
+        ((image, np.eye(3), image), TypeError, "got ndarray"),
+        ((image, np.eye(3), ((2**30, 2**30), np.eye(3))), ValueError, r"like\[0\] must have less"),
+        ((image, np.eye(3), (np.eye(3), (3, 4))), TypeError, r"like\[0\] must be.* got a ndarray"),
+        ((image, np.eye(3), like, lambda p: p * 1j), TypeError, "transform, a function, must hold"),
     ):
         with pytest.raises(error, match=message):
             resample(*arguments)  # type: ignore[arg-type]

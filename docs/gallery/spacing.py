@@ -4,16 +4,17 @@ A scan has voxels of 4 mm. `gridsample.resample` samples it in millimetres, at v
 cover the same space: the affines say where voxels lie, and no index is computed by hand.
 """
 
+from pathlib import Path
+
 import matplotlib.pyplot as plt
 import nibabel
 import numpy as np
 from nibabel.affines import voxel_sizes
-from nibabel.testing import data_path
 from skimage.transform import rescale
 
 import gridsample
 
-scan = nibabel.load(f"{data_path}/anatomical.nii")
+scan = nibabel.load(Path(nibabel.__file__).parent / "tests/data/anatomical.nii")
 head, sizes = scan.get_fdata(), voxel_sizes(scan.affine)
 shape = tuple(np.round(head.shape * sizes).astype(int))
 fine = scan.affine @ np.diag([*1 / sizes, 1])

@@ -4,14 +4,16 @@ A grid of shape (N, H, W, 3) samples a volume on any surface. Left: a slice alon
 Middle: the same slice, tilted. Right: a cylinder, unrolled.
 """
 
+from pathlib import Path
+
 import matplotlib.pyplot as plt
 import nibabel
 import numpy as np
-from nibabel.testing import data_path
 
 import gridsample
 
-head = nibabel.load(f"{data_path}/anatomical.nii").get_fdata()[None, None]  # (1, 1, 33, 41, 25)
+scan = nibabel.load(Path(nibabel.__file__).parent / "tests/data/anatomical.nii")
+head = scan.get_fdata()[None, None]  # (1, 1, 33, 41, 25)
 u, v = np.meshgrid(np.linspace(-1, 1, 300), np.linspace(-1, 1, 300))
 flat = np.stack([0 * u + 0.1, v, u], -1)  # x, y, z along the last, the middle and the first axis
 tilted = np.stack([0.5 * v + 0.2 * u, v, u], -1)

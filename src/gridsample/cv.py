@@ -341,7 +341,7 @@ def remap(
 def split_maps(map1: Any, map2: Any, nearest: bool) -> tuple[Array, Array]:
     """The positions x and y, each (h, w) and floating, of OpenCV's three forms of maps.
 
-    nearest: that fractions do not count, as for INTER_NEAREST in OpenCV.
+    nearest: whether fractions are ignored, as OpenCV does for INTER_NEAREST.
     """
     first, second = as_array(map1, "map1"), None if map2 is None else as_array(map2, "map2")
     second = None if second is not None and second.size == 0 < first.size else second

@@ -126,9 +126,13 @@ def register(
         raise TypeError(f"first must be an integer, got {first!r}")
     table = as_table(table)
     method = Method(
-        name, table, operator.index(first), bool(rounds), normalized=bool(normalized),
+        name,
+        table,
+        operator.index(first),
+        bool(rounds),
+        normalized=bool(normalized),
         ties_up=bool(ties_up),
-    )  # fmt: skip
+    )
     return METHODS.setdefault(name, method)
 
 

@@ -39,7 +39,8 @@ __all__ = [
 ]
 
 
-# The defaults of the keyword-only options of `GridSample`.
+# The options of `GridSample` that may be passed by position, and the defaults of the others.
+RULES = ("mode", "padding_mode", "align_corners")
 DEFAULTS = {
     name: getattr(Options(), name)
     for name in ("coords", "fill_value", "extrapolate", "prefilter", "channel_axis")
@@ -124,33 +125,17 @@ class GridSample(nn.Module):
 
     def forward(self, input: Tensor, grid: Tensor, weights: Tensor | None = None) -> Tensor:
         """Sample the input at the grid; ``weights`` say how much each pixel counts."""
-        result: Tensor = grid_sample(
-            input,
-            grid,
-            self.mode,
-            self.padding_mode,
-            self.align_corners,
-            coords=self.coords,
-            fill_value=self.fill_value,
-            extrapolate=self.extrapolate,
-            prefilter=self.prefilter,
-            channel_axis=self.channel_axis,
-            missing=self.missing,
-            weights=weights,
-            min_weight=self.min_weight,
-            antialias=self.antialias,
-            max_samples=self.max_samples,
-        )
+        options = {name: getattr(self, name) for name in (*RULES, *DEFAULTS)}
+        result: Tensor = grid_sample(input, grid, weights=weights, **options)
         return result
 
     def extra_repr(self) -> str:
         """Return the options; keyword-only options are shown if they differ from the default."""
-        first = ("mode", "padding_mode", "align_corners")
-        shown = {name: getattr(self, name) for name in (*first, *DEFAULTS)}
+        shown = {name: getattr(self, name) for name in (*RULES, *DEFAULTS)}
         return ", ".join(
             f"{name}={value!r}"
             for name, value in shown.items()
-            if name in first or repr(value) != repr(DEFAULTS[name])
+            if name in RULES or repr(value) != repr(DEFAULTS[name])
         )
 
 

@@ -32,7 +32,7 @@ except ModuleNotFoundError as error:
 from gridsample import fields
 from gridsample.backends import overridable
 from gridsample.backends.torch import BACKEND, internals
-from gridsample.backends.torch.internals import torchs
+from gridsample.backends.torch.internals import originals
 from gridsample.backends.torch.operators import is_plain
 from gridsample.backends.torch.resizing import has_fastest_channels
 from gridsample.definitions.footprints import MOST, as_footprint
@@ -213,7 +213,7 @@ class patch:
         if strict and footprint is not None:
             raise ValueError("strict=True accepts what torch does, which has no antialias=True")
         most = 0 if footprint is None else footprint.most
-        self.before = internals.install(StandIns(PatchOptions(bool(strict), most)))
+        self.before = internals.install(Replacements(PatchOptions(bool(strict), most)))
 
     def undo(self) -> None:
         """Restore the previous functions."""
@@ -231,7 +231,7 @@ class patch:
         self.undo()
 
 
-class StandIns:
+class Replacements:
     """The functions that torch's functions call while they are patched.
 
     Subclasses, modes and proxies see torch's function, as without the patch.  If they call it, the
@@ -244,19 +244,19 @@ class StandIns:
     def grid_sample(self, input: Any, grid: Any, *options: Any) -> Tensor:
         """Replace `torch.nn.functional.grid_sample`."""
         if has_torch_function_variadic(input, grid):
-            return torchs.grid_sample(input, grid, *options)
+            return originals.grid_sample(input, grid, *options)
         return sample(self.patch_options, input, grid, *options)
 
     def affine_grid(self, theta: Any, *options: Any) -> Tensor:
         """Replace `torch.nn.functional.affine_grid`."""
         if has_torch_function_unary(theta):
-            return torchs.affine_grid(theta, *options)
+            return originals.affine_grid(theta, *options)
         return make_grid(self.patch_options, theta, *options)
 
     def interpolate(self, input: Any, *options: Any) -> Tensor:
         """Replace `torch.nn.functional.interpolate`."""
         if has_torch_function_unary(input):
-            return torchs.interpolate(input, *options)
+            return originals.interpolate(input, *options)
         return resized(input, options, self.patch_options.strict)
 
 
@@ -272,14 +272,14 @@ def sample(
     align_corners: Any,
 ) -> Tensor:
     """Sample with gridsample's function or, if it does not apply, with torch's."""
-    theirs = functools.partial(torchs.grid_sample, input, grid, mode, padding_mode)
+    torch_call = functools.partial(originals.grid_sample, input, grid, mode, padding_mode)
     tensors = isinstance(input, Tensor) and isinstance(grid, Tensor)
     if not tensors or internals.is_tracing():
-        return theirs(align_corners)
+        return torch_call(align_corners)
     corners = check_corners(align_corners)
     image, points = as_autocast(input, grid)
     if patch_options.strict and not torch_samples(image, points, mode, padding_mode):
-        return theirs(corners)
+        return torch_call(corners)
     averaged = patch_options.most > 0 and points.dim() == image.dim()
     result: Tensor | None = None
     try:
@@ -299,7 +299,7 @@ def sample(
                 max_samples=patch_options.most or MOST,
             )
     except REFUSALS as error:
-        return refused(error, theirs, corners)
+        return torch_call_after(error, torch_call, corners)
     if not patch_options.strict:
         return result
     return with_torchs_invalid_points(
@@ -309,23 +309,23 @@ def sample(
 
 def make_grid(patch_options: PatchOptions, theta: Any, size: Any, align_corners: Any) -> Tensor:
     """Make the grid of an affine map with gridsample's function or, if necessary, torch's."""
-    theirs = functools.partial(torchs.affine_grid, theta, size)
+    torch_call = functools.partial(originals.affine_grid, theta, size)
     if not isinstance(theta, Tensor) or internals.is_tracing():
-        return theirs(align_corners)
+        return torch_call(align_corners)
     corners = check_corners(align_corners)
     if patch_options.strict and not isinstance(size, (tuple, list)):
-        return theirs(corners)
+        return torch_call(corners)
     try:
         size = check_output(size, 4 if patch_options.strict else 3, 5)
         if any(n < 1 for n in size):
             raise ValueError(f"size must be positive, got {size}")
         grid: Tensor = fields.affine_grid(theta, size, corners)
     except REFUSALS as error:
-        return refused(error, theirs, corners)
+        return torch_call_after(error, torch_call, corners)
     if not patch_options.strict:
         return grid
     if corners and any(n == 1 for n in size[2:]):
-        warnings.warn(words_for_one_pixel(), stacklevel=CALLER - 1)
+        warnings.warn(warning_for_one_pixel(), stacklevel=CALLER - 1)
     device_type = theta.device.type
     if device_type in ("cpu", "cuda") and torch.is_autocast_enabled(device_type):
         narrow = theta.dtype != torch.float64
@@ -335,26 +335,26 @@ def make_grid(patch_options: PatchOptions, theta: Any, size: Any, align_corners:
 
 def resized(input: Any, options: tuple[Any, ...], strict: bool) -> Tensor:
     """Resize with gridsample's function or, if it does not apply, with torch's."""
-    theirs = functools.partial(torchs.interpolate, input)
+    torch_call = functools.partial(originals.interpolate, input)
     if not isinstance(input, Tensor) or internals.is_tracing():
-        return theirs(*options)
+        return torch_call(*options)
     if strict and not torch_resizes(input, mode=options[2], antialias=options[-1]):
-        return theirs(*options)
+        return torch_call(*options)
     rounding = "torch" if strict and input.dtype == torch.uint8 else "exact"
     try:
         result: Tensor = resize.interpolate(input, *options, rounding=rounding)
     except REFUSALS as error:
-        return refused(error, theirs, *options)
-    return as_laid_out(result, input, mode=options[2]) if strict else result
+        return torch_call_after(error, torch_call, *options)
+    return in_torch_layout(result, input, mode=options[2]) if strict else result
 
 
-def refused(error: Exception, theirs: Callable[..., Tensor], *options: Any) -> Tensor:
+def torch_call_after(error: Exception, torch_call: Callable[..., Tensor], *options: Any) -> Tensor:
     """Call torch's function after gridsample has rejected a call; add the reason to its error."""
     try:
-        return theirs(*options)
-    except Exception as theirs_error:
-        theirs_error.add_note(f"gridsample: {error}")
-        raise theirs_error from None
+        return torch_call(*options)
+    except Exception as torch_error:
+        torch_error.add_note(f"gridsample: {error}")
+        raise torch_error from None
 
 
 def torch_samples(image: Tensor, grid: Tensor, mode: Any, padding_mode: Any) -> bool:
@@ -384,7 +384,7 @@ def torch_resizes(image: Tensor, mode: Any, antialias: Any) -> bool:
     return mode == "area" or mode in RESIZING.get(image.dim(), ())
 
 
-def as_laid_out(result: Tensor, image: Tensor, mode: Any) -> Tensor:
+def in_torch_layout(result: Tensor, image: Tensor, mode: Any) -> Tensor:
     """Convert a resized image to the memory format of torch's result."""
     pooled = mode == "area" and image.dim() == 5  # to one voxel it is a mean, which keeps layouts
     planar = image.dim() == 3 or (pooled and any(n != 1 for n in result.shape[2:]))
@@ -430,28 +430,30 @@ def with_torchs_invalid_points(
     low, high = torch.aminmax(points)
     if low >= -FAR and high <= FAR:
         return result
-    near = (points.abs() <= FAR).all(-1).unsqueeze(1)
-    return torch.where(near, result, torchs.grid_sample(image.detach(), points, *options))
+    is_near = (points.abs() <= FAR).all(-1).unsqueeze(1)
+    return torch.where(is_near, result, originals.grid_sample(image.detach(), points, *options))
 
 
 # Warnings -----------------------------------------------------------------------------------------
 
 
 @functools.cache
-def words_for_corners() -> str:
+def warning_for_corners() -> str:
     """Torch's warning about a call without align_corners."""
-    return internals.words_of(lambda: torchs.affine_grid(torch.zeros(1, 2, 3), (1, 1, 1, 1)))
+    return internals.warning_of(lambda: originals.affine_grid(torch.zeros(1, 2, 3), (1, 1, 1, 1)))
 
 
 @functools.cache
-def words_for_one_pixel() -> str:
+def warning_for_one_pixel() -> str:
     """Torch's warning about a grid with an axis of one pixel and align_corners=True."""
-    return internals.words_of(lambda: torchs.affine_grid(torch.zeros(1, 2, 3), (1, 1, 1, 1), True))
+    return internals.warning_of(
+        lambda: originals.affine_grid(torch.zeros(1, 2, 3), (1, 1, 1, 1), True)
+    )
 
 
 def check_corners(align_corners: Any) -> bool:
     """Return ``align_corners``; None becomes False, with torch's warning."""
     if align_corners is None:
-        warnings.warn(words_for_corners(), stacklevel=CALLER)
+        warnings.warn(warning_for_corners(), stacklevel=CALLER)
         return False
     return align_corners  # type: ignore[no-any-return]

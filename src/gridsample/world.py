@@ -301,11 +301,11 @@ def prepared(
 ) -> Prepared:  # fmt: skip
     """Check the arguments of a resampling, and compute where to sample, by ``follow``."""
     order = check_name(axes, AXES, "axes")
-    arguments_given = {
+    named = {
         "image": image,
         **{k: value for k, value in others.items() if value is not None},
     }
-    backend, arrays = collected({**arguments_given, **arguments(affine, like, transform)})
+    backend, arrays = collected({**named, **arguments(affine, like, transform)})
     pixels = arrays.pop("image")
     optional = {k: arrays.pop(k, None) for k in others}
     path = path_of(backend, arrays, like, transform, order)
@@ -348,7 +348,7 @@ def arguments(affine: Any, like: Any, transform: Any) -> dict[str, Any]:
     except (TypeError, ValueError):
         raise TypeError(
             "like must be (shape, affine): the spatial shape of the output, and the affine of its "
-            f"voxels; got {like!r}"
+            f"voxels; got {type(like).__name__}"
         ) from None
     named = {"affine": affine, "like[1]": target}
     for name, step in listed(transform):
@@ -469,7 +469,11 @@ def matrix_of(backend: Backend, array: Array, rank: int, name: str) -> Array:
     """Return affine matrices as (N, D + 1, D + 1) in float64, or raise an error."""
     check_real(backend, array, name)
     square = homogeneous(backend, backend.astype(array, backend.type("float64")), rank, name)
+    if not backend.shape(square)[0]:
+        raise ValueError(f"{name} is an empty batch of matrices: shape {backend.shape(array)}")
     if backend.is_host:
+        if not np.isfinite(np.asarray(square)).all():
+            raise ValueError(f"{name} must hold finite numbers, got NaN or infinity")
         last = np.asarray(square[:, -1])
         if not np.allclose(last, np.eye(rank + 1)[-1], rtol=0, atol=1e-6):
             raise ValueError(
@@ -536,19 +540,18 @@ def displaced(backend: Backend, field: Field, points: Array) -> Array:
     spatial = backend.shape(field.vectors)[1:-1]
     vectors = backend.astype(field.vectors, points.dtype)
     positions = applied(backend, field.voxels, points)
-    vectors_found = grid_sample(
-        vectors, positions, "bilinear", "border", coords="pixel", channel_axis=-1
-    )
+    vectors = grid_sample(vectors, positions, "bilinear", "border", coords="pixel", channel_axis=-1)
     inside = positions[..., :1] >= -0.5
     for component, n in zip(components(positions, len(spatial)), reversed(spatial), strict=True):
         inside = inside & (component >= -0.5)[..., None] & (component <= n - 0.5)[..., None]
-    return backend.xp.where(inside, vectors_found, 0)
+    return backend.xp.where(inside, vectors, 0)
 
 
 def called(backend: Backend, function: Callable[[Array], Array], points: Array) -> Array:
     """Apply the caller's function to points."""
     returned = function(points)
     (result,) = backend.asarrays(transform=returned)
+    check_real(backend, result, "the result of transform, a function,")
     if backend.shape(result) != backend.shape(points):
         raise ValueError(
             f"transform, a function, must return points of the shape {backend.shape(points)} that "

@@ -383,6 +383,59 @@ np.testing.assert_allclose(result, gridsample.splat(samples, grid, (9, 7)), atol
 """
 
 
+RESIZED = """
+import re
+import jax, jax.numpy as jnp, numpy as np
+import gridsample
+from gridsample.jax import resize
+from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
+
+mesh = Mesh(np.array(jax.devices()).reshape(2, -1), ("b", "p"))
+rng = np.random.default_rng(0)
+image = rng.standard_normal((2, 4, 12, 8)).astype("f4")
+
+def check(function, expected, spec, *arrays):
+    arrays = [jax.device_put(a, NamedSharding(mesh, P(*axes))) for a, axes in arrays]
+    function = jax.jit(function)
+    result, text = function(*arrays), function.lower(*arrays).compile().as_text()
+    np.testing.assert_allclose(result, expected, rtol=0, atol=1e-5 * abs(expected).max())
+    assert result.sharding.is_equivalent_to(NamedSharding(mesh, P(*spec)), result.ndim), spec
+    exchanged = r"= \\S+ (all-gather|all-reduce|all-to-all|collective-permute)"
+    assert not re.findall(exchanged, text), (spec, text)
+
+def differentiated(function):
+    return lambda *arrays: jax.grad(lambda *a: (function(*a) ** 2).sum())(*arrays)
+
+# Items and channels, and an axis that does not change.
+for size, spec in [((5, 11), ("b", "p")), ((5, 8), ("b", None, None, "p")), ((30, 8), ("b",))]:
+    for options in [{"mode": "bicubic", "antialias": True}, {"mode": "spline3"}]:
+        if options["mode"] == "spline3" and len(spec) > 2:
+            continue
+        function = lambda image: gridsample.interpolate(image, size, **options)
+        expected = gridsample.interpolate(image, size, **options)
+        check(function, expected, spec, (image, spec))
+        slope = gridsample.interpolate_vjp(2 * expected, image, size, **options)
+        check(differentiated(function), slope, spec, (image, spec))
+labels = (4 * image).astype("i1")
+expected = gridsample.interpolate(labels, (5, 11), mode="label")
+function = lambda labels: gridsample.interpolate(labels, (5, 11), mode="label")
+check(function, expected, ("b",), (labels, ("b",)))
+expected = np.asarray(resize(image, (2, 4, 7, 8), "lanczos3"))
+check(lambda a: resize(a, (2, 4, 7, 8), "lanczos3"), expected, ("b", "p"), (image, ("b", "p")))
+
+# Antialiased samples: every device needs all points of its items.
+grid = rng.uniform(-1, 1, (2, 5, 6, 2)).astype("f4")
+expected = gridsample.grid_sample(image, grid, antialias=True)
+function = lambda image, grid: gridsample.grid_sample(image, grid, antialias=True)
+sharded = (image, ("b", "p")), (grid, ("b",))
+check(function, expected, ("b", "p"), *sharded)
+first, second = gridsample.grid_sample_vjp(2 * expected, image, grid, antialias=True)
+check(differentiated(function), first, ("b", "p"), *sharded)
+check(differentiated(lambda grid, image: function(image, grid)), second, ("b",),
+      (grid, ("b",)), (image, ("b",)))
+"""
+
+
 def run(script: str, devices: int) -> None:
     """Run a script in a process with several CPU devices."""
     flags = f"--xla_force_host_platform_device_count={devices}"
@@ -394,6 +447,12 @@ def run(script: str, devices: int) -> None:
 def test_sharded_arrays_are_not_gathered() -> None:
     script = SHARDED + (SHARD_MAP if hasattr(jax, "shard_map") else "") + FILTERED
     run(script, 4)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("devices", [2, 8])
+def test_resizing_and_antialiasing_exchange_nothing(devices: int) -> None:
+    run(RESIZED, devices)
 
 
 # Nothing hangs ------------------------------------------------------------------------------------

@@ -25,7 +25,7 @@ TIMES = {"ms": 1.0, "torch_ms": 2.0, "ratio": 2.0, "rounds": 5}
 def test_models_agree_in_their_first_step(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     called: list[str] = []
     for function_name in ("grid_sample", "affine_grid", "interpolate"):
-        function = getattr(torch_compat.StandIns, function_name)
+        function = getattr(torch_compat.Replacements, function_name)
 
         def counted(
             *args: Any, function_name: str = function_name, function: Any = function, **options: Any
@@ -33,7 +33,7 @@ def test_models_agree_in_their_first_step(name: str, monkeypatch: pytest.MonkeyP
             called.append(function_name)
             return function(*args, **options)
 
-        monkeypatch.setattr(torch_compat.StandIns, function_name, counted)
+        monkeypatch.setattr(torch_compat.Replacements, function_name, counted)
     ours, torchs = models.trainings(name, tiny=True)
     result = models.first_step(ours, torchs)
     assert called and result["loss"] <= models.LOSS
@@ -43,9 +43,9 @@ def test_models_agree_in_their_first_step(name: str, monkeypatch: pytest.MonkeyP
 
 
 def test_a_model_that_differs_is_not_timed(monkeypatch: pytest.MonkeyPatch) -> None:
-    right = torch_compat.StandIns.grid_sample
+    right = torch_compat.Replacements.grid_sample
     monkeypatch.setattr(
-        torch_compat.StandIns,
+        torch_compat.Replacements,
         "grid_sample",
         lambda *args, **options: 1.01 * right(*args, **options),
     )

@@ -52,6 +52,24 @@ def test_volumes_are_resampled_to_the_voxels_of_another(tmp_path: Path) -> None:
             assert result.header[name] == other.header[name]
 
 
+@pytest.mark.parametrize(("unit", "millimetre"), [("micron", 1000.0), ("meter", 0.001)])
+def test_files_may_have_different_units(tmp_path: Path, unit: str, millimetre: float) -> None:
+    a, b, out = tmp_path / "a.nii", tmp_path / "b.nii", tmp_path / "c.nii"
+    image = volume(a, (9, 8, 7), SOURCE)
+    other = nibabel.Nifti1Image(image, np.diag([millimetre] * 3 + [1.0]) @ SOURCE)
+    other.header.set_xyzt_units(unit)
+    other.to_filename(b)
+    for source, like in ((a, b), (b, a)):
+        assert run(source, out, "--like", like, "--force") == 0
+        result = nibabel.load(out)
+        np.testing.assert_allclose(result.get_fdata(), image, rtol=0, atol=1e-3)
+        assert result.header.get_xyzt_units() == nibabel.load(like).header.get_xyzt_units()
+        np.testing.assert_array_equal(result.affine, nibabel.load(like).affine)
+    assert cli.main(["resize", str(b), str(out), "--spacing", "2.5", "--force"]) == 0
+    assert nibabel.load(out).shape == (5, 6, 8)  # of voxels of 1.5 x 2 x 3 mm
+    np.testing.assert_allclose(nibabel.load(out).header.get_zooms()[2], 21 / 8 * millimetre)
+
+
 def test_channels_and_labels(tmp_path: Path) -> None:
     a, b, out = tmp_path / "a.nii", tmp_path / "b.nii", tmp_path / "c.nii"
     image = volume(a, (9, 8, 7, 2), SOURCE, np.int16)

@@ -147,6 +147,7 @@ def test_invalid_files_are_rejected(tmp_path: Path) -> None:
         ("b.pfm", b"PF\n2 1\n-1\n" + bytes(4), "2 x 1 pixels, 24 bytes, and holds 4"),
         ("c.pfm", b"P6\n1 1\n-1\n", "not a .pfm file"),
         ("d.pfm", b"PF\n1 1", "ends within its header"),
+        ("e.pfm", b"PF\n1 1\n0\n" + bytes(12), "has the scale 0; accepted: any other number"),
         ("e.flo", struct.pack("<fii", 202021.25, 0, 3), "is empty"),
     ):
         (tmp_path / name).write_bytes(data)
@@ -165,8 +166,59 @@ def test_invalid_files_are_rejected(tmp_path: Path) -> None:
         FileError, match="Middlebury does not hold 3-D fields; accepted: NumPy, NIfTI"
     ):
         write_field(Field(created(3, 4, 5)), tmp_path / "x.flo")
-    with pytest.raises(FileError, match="a field is a floating-point array"):
-        write_field(Field(np.zeros((5, 6, 2))), tmp_path / "x.flo")
+
+
+@pytest.mark.parametrize(
+    ("name", "field", "message"),
+    [
+        ("x.flo", Field(np.zeros((5, 6, 2))), r"a field is a floating-point array \(1, \*spatial"),
+        ("x.npy", Field(np.zeros((1, 0, 6, 2))), r"of shape \(1, 0, 6, 2\)"),
+        ("x.npy", Field(np.zeros((1, 5, 6, 2), np.longdouble)), "got float128"),
+        ("x.flo", Field(np.full((1, 5, 6, 2), 2e9)), r"up to 1e\+09 pixels, and the largest is 2e"),
+        ("x.pfm", Field(np.full((1, 5, 6, 2), -1e300)), "pfm files hold displacements up to 3.4"),
+        (
+            "x.nii",
+            Field(np.zeros((1, 5, 6, 2)), affine=np.eye(3)),
+            "affine must be an invertible 4",
+        ),
+        ("x.nii", Field(np.zeros((1, 5, 6, 2)), affine=np.zeros((4, 4))), "affine must be"),
+        ("x.npy", Field(np.zeros((1, 5, 6, 2)), affine=np.eye(4) * np.nan), "affine must be"),
+        ("x.npy", Field(np.zeros((1, 5, 6, 2)), affine="RAS"), "affine must be.* got RAS"),  # type: ignore[arg-type]
+        (
+            "x.mha",
+            Field(np.zeros((1, 5, 6, 2)), world="XYZ"),
+            "world must be one of RAS, LPS, got 'X",
+        ),
+    ],
+)
+def test_invalid_fields_are_not_written(
+    tmp_path: Path, name: str, field: Field, message: str
+) -> None:
+    with pytest.raises(FileError, match=message):
+        write_field(field, tmp_path / name)
+    with pytest.raises(TypeError, match=r"field must be a gridsample\.io\.fields\.Field"):
+        write_field(field.array, tmp_path / name)  # type: ignore[arg-type]
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_lists_and_infinite_displacements_are_written(tmp_path: Path) -> None:
+    array = created(3, 4, 5)
+    array[0, 2, 2, 2, 0] = np.inf
+    array[0, 1, 1, 1] = np.nan
+    for name in ("x.nii", "x.mha"):
+        write_field(Field(array.tolist()), tmp_path / name)  # type: ignore[arg-type]
+        result = read_field(tmp_path / name).array
+        expected = np.where(np.isfinite(array).all(-1, keepdims=True), array, np.nan)
+        np.testing.assert_allclose(result, expected, rtol=1e-6)
+
+
+def test_fields_in_other_units_are_rejected(tmp_path: Path) -> None:
+    write_field(Field(created(3, 4, 5)), tmp_path / "x.nii")
+    image = nibabel.load(tmp_path / "x.nii")
+    image.header.set_xyzt_units("micron")
+    image.to_filename(tmp_path / "y.nii")
+    with pytest.raises(FileError, match="another unit than millimetres"):
+        read_field(tmp_path / "y.nii")
 
 
 def test_info_describes_a_field(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -148,7 +148,7 @@ def test_invalid_files_are_rejected(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         read_transforms(tmp_path / "x.flo")
     with pytest.raises(FileError, match="ITK image does not hold 1-D fields; accepted: NumPy"):
         write_field(Field(np.zeros((1, 5, 1))), tmp_path / "x.mha")
-    tilted = AFFINE + np.eye(4)[:, [1, 2, 0, 3]]
+    tilted = AFFINE + np.diag([1.0, 1, 1, 0])[:, [1, 2, 0, 3]]
     write_field(Field(created(3, 4), affine=tilted), tmp_path / "t.nii")
     with pytest.raises(FileError, match="and this one is tilted"):
         read_transforms(tmp_path / "t.nii")

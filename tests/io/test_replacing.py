@@ -42,6 +42,39 @@ def test_existing_files_are_not_overwritten(tmp_path):
         pytest.fail("the path was lent")
 
 
+def test_files_that_appear_meanwhile_are_kept(tmp_path):
+    target = tmp_path / "x.txt"
+    with (
+        pytest.raises(FileError, match=r"x.txt exists; --force"),
+        io.replacing(target, overwrite=False) as beside,
+    ):
+        beside.write_text("new")
+        target.write_text("precious")
+    assert target.read_text() == "precious"
+    assert list(tmp_path.iterdir()) == [target]
+
+
+def test_loops_of_links_are_rejected(tmp_path):
+    link = tmp_path / "x.txt"
+    link.symlink_to(link)
+    for overwrite in (False, True):
+        with (
+            pytest.raises(FileError, match="is a symbolic link that leads back to itself"),
+            io.replacing(link, overwrite=overwrite),
+        ):
+            pytest.fail("the path was lent")
+    assert link.is_symlink()
+
+
+def test_errors_do_not_name_the_temporary_file(tmp_path):
+    with (
+        pytest.raises(FileError, match=r"^cannot write .*/x\.txt$") as caught,
+        io.replacing(tmp_path / "x.txt", overwrite=False) as beside,
+    ):
+        raise FileError(f"cannot write {beside}")
+    assert str(tmp_path / "x.txt") in str(caught.value)
+
+
 def test_permissions_and_links_are_kept(tmp_path):
     target, link = tmp_path / "x.txt", tmp_path / "link.txt"
     target.write_text("old")

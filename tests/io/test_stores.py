@@ -52,7 +52,7 @@ def test_failed_reads_are_not_cached() -> None:
             return np.ones(2)
 
     reader = ChunkReader(Broken())
-    with pytest.raises(OSError, match="disk"):
+    with pytest.raises(FileError, match=r"cannot read the chunk \(0,\) of the Zarr array: disk"):
         reader[(slice(0, 4),)]
     assert reader[(slice(0, 4),)].tolist() == [1] * 4
 

@@ -87,7 +87,7 @@ class Case(NamedTuple):
             weights = copy
         shares = zeros(plan.shape, plan.real) if means.shares else None
         samples = sampling.Samples(*arrays, out, weights, shares, fill)
-        sampling.average(plan, samples, means, affine=False, threads=2)
+        sampling.average(plan, samples, means, threads=2)
         return out if shares is None else (out, shares)
 
     def values(self, rng: np.random.Generator) -> Array:

@@ -143,6 +143,13 @@ GOOD = np.random.default_rng(0).normal(size=(12, 12))
         ((np.zeros((9, 9, 3)), np.zeros((9, 9, 3))), {}, ValueError, r"image\[None\]"),
         ((GOOD, GOOD * 0 + 3), {}, ValueError, r"moving is constant \(3\)"),
         ((GOOD * np.nan, GOOD), {}, ValueError, "fixed has no valid pixels"),
+        ((GOOD * 1e300, GOOD), {}, ValueError, "infinite or beyond single precision"),
+        ((GOOD + 1e9, GOOD), {}, ValueError, "varies by less than a millionth"),
+        ((GOOD * 1e-30, GOOD), {}, ValueError, "differ too much in scale"),
+        ((GOOD, GOOD), {"moving_spacing": (1e4, 1e4)}, ValueError, "spacings in the same units"),
+        ((GOOD, GOOD), {"fixed_mask": GOOD * np.nan}, ValueError, "fixed_mask contains NaN"),
+        ((GOOD, GOOD), {"smoothing": math.inf}, ValueError, "smoothing must be above 0 and finite"),
+        ((GOOD, GOOD), {"progress": 3}, TypeError, "progress must be a function or None, got 3"),
         ((GOOD, GOOD * 1j), {}, TypeError, "moving must hold real numbers"),
         ((GOOD, GOOD), {"model": "warp"}, ValueError, "model.*translation.*velocity"),
         ((GOOD, GOOD), {"loss": "msd"}, ValueError, "loss.*mse.*mi"),
@@ -171,6 +178,17 @@ def test_invalid_images_and_options_are_rejected(
 ) -> None:
     with pytest.raises(error, match=message):
         register(*arguments, **options)
+
+
+@pytest.mark.parametrize(("scale", "offset"), [(1, 1e5), (200, 0), (1e-3, 5)])
+def test_the_verdict_knows_neither_brightness_nor_contrast(scale: float, offset: float) -> None:
+    matrix = about_centre(rotation(2), (1.5, -1.0), (SIDE, SIDE))
+    fixed, moving = images(matrix, SIDE, SIDE)
+    for first, second in ((scale * fixed + offset, moving), (fixed, scale * moving + offset)):
+        result = register(first, second, "rigid", "ncc")
+        assert result.success
+        assert 0.5 < result.relation <= 1
+        assert error(result, matrix) < 0.2
 
 
 @pytest.mark.slow

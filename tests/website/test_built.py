@@ -207,7 +207,7 @@ def test_the_charts_reach_as_far_as_the_ratios() -> None:
     text = figures.chart("x", {("torch", 1): some})
     (low, high) = (2.0**k for k in figures.ends({("torch", 1): some}))
     assert low <= 0.01 and high >= 700
-    dots = [float(x) for x in re.findall(r'<circle cx="([\d.]+)"', text)]
+    dots = [float(x) for x in re.findall(r'<circle cx="([\d.]+)%"', text)]
     logarithms = [math.log(ratio) for ratio in ratios]
     slopes = [
         (b - a) / (q - p)

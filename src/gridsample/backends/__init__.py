@@ -75,8 +75,11 @@ def is_traced() -> bool:
 
 # The loaders, by the name of the package that defines the array's class or one of its base classes.
 LOADERS: dict[str, Loader] = {
-    "torch": load_torch, "cupy": load_cupy, "jax": load_jax, "jaxlib": load_jax
-}  # fmt: skip
+    "torch": load_torch,
+    "cupy": load_cupy,
+    "jax": load_jax,
+    "jaxlib": load_jax,
+}
 # Packages whose arrays are rejected instead of being converted to NumPy arrays.
 FOREIGN = ["dask", "tensorflow"]
 # Torch's `has_torch_function` after its first use, because importing it takes longer than a call.

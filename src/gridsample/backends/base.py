@@ -271,7 +271,7 @@ class Backend(Protocol):
         return False
 
     def average(
-        self, arrays: Sequence[Array], options: Options, averaging: Averaging, out: Shape | None
+        self, arrays: Sequence[Array], options: Options, averaging: Averaging
     ) -> tuple[Array, Array | None, bool]:
         """Gather means over the pixels that count.
 
@@ -280,7 +280,6 @@ class Backend(Protocol):
                 (N or 1, 1 or C, *spatial).
             options: the checked options.
             averaging: which pixels count.
-            out: the spatial shape of the result for affine maps, otherwise None.
 
         Returns:
             The means, in the image's dtype; the sums of weights, in that of sums, for
@@ -291,7 +290,7 @@ class Backend(Protocol):
 
     def average_backward(
         self, values: Array, arrays: Sequence[Array], options: Options, averaging: Averaging,
-        needed: Needed, out: Shape | None,
+        needed: Needed,
     ) -> tuple[Gradients, bool]:  # fmt: skip
         """Compute the needed gradients of `average`, given upstream ``values``.
 

@@ -15,12 +15,6 @@ from gridsample.backends.base import Array, Backend
 from gridsample.definitions.options import Options
 
 
-def grid_of(backend: Backend, theta: Array, out: Sequence[Any], options: Options) -> Array:
-    """Compute the grid (N, *out, D) that maps (N, D, D + 1) represent."""
-    corners = None if options.coords == "pixel" else options.align_corners
-    return grid_along(backend, theta, out, corners)
-
-
 def grid_along(
     backend: Backend, theta: Array, out: Sequence[Any], align_corners: bool | None
 ) -> Array:
@@ -39,12 +33,6 @@ def grid_along(
             along = backend.line(n, align_corners, wide, theta).reshape(-1, *(1,) * (rank - a))
             grid = grid + rows[..., rank - 1 - a] * along
         return backend.astype(grid, backend.type(name))
-
-
-def gradient_of(backend: Backend, by_grid: Array, out: Sequence[Any], options: Options) -> Array:
-    """Compute the gradient of maps from the gradient of the grid that they represent."""
-    corners = None if options.coords == "pixel" else options.align_corners
-    return gradient_along(backend, by_grid, out, corners)
 
 
 def gradient_along(
@@ -89,13 +77,17 @@ class ThroughGrid(NamedTuple):
     out: Sequence[Any]
     lone: Sequence[int]
 
+    def corners(self) -> bool | None:
+        """Whether -1 and 1 are the centres of the output's corner pixels; None for pixels."""
+        return None if self.options.coords == "pixel" else self.options.align_corners
+
     def grid(self) -> Array:
         """Compute the grid (N, *out, D)."""
         theta = self.theta
         if self.change is not None:
             change = self.backend.asarray(self.change, theta)
             theta = theta @ self.backend.astype(change, theta.dtype)
-        return grid_of(self.backend, theta, self.out, self.options)
+        return grid_along(self.backend, theta, self.out, self.corners())
 
     def cut(self, values: Array) -> Array:
         """Remove the added points from samples (N, C, *out)."""
@@ -113,7 +105,7 @@ class ThroughGrid(NamedTuple):
 
     def gradient(self, by_grid: Array) -> Array:
         """Compute the gradient of the maps from that of the grid."""
-        gradient = gradient_of(self.backend, by_grid, self.out, self.options)
+        gradient = gradient_along(self.backend, by_grid, self.out, self.corners())
         if self.change is None:
             return gradient
         change = self.backend.asarray(self.change.T.copy(), self.theta)

@@ -116,11 +116,11 @@ class NumPy(Backend):
             for k, array in arguments.items()
         ]
 
-    to_device = asarrays  # rather than the default, which is one more call
+    to_device = asarrays  # the default would be one more call
 
     def type_name(self, dtype: DType, name: str = "input") -> str:
         """NumPy's name of a dtype, without its byte order, or "bfloat16"."""
-        return name_of(dtype)
+        return type_name(dtype)
 
     def as_dtype(self, dtype: Any) -> DType | None:
         """Convert a dtype or a name to a dtype; None for an array."""
@@ -269,7 +269,7 @@ class NumPy(Backend):
         result, threads = empty(plan.shape, plan.dtype, options.channels_last()), options.threads
         if result.size:
             fill = fill_of(options, plan)
-            on_cpu().gather(plan, image, theta, result, fill=fill, affine=True, threads=threads)
+            on_cpu().gather(plan, image, theta, result, fill=fill, threads=threads)
         return result
 
     def affine_backward(
@@ -290,10 +290,8 @@ class NumPy(Backend):
             return by_image, in_type_of(points, np.zeros(points.shape)) if needed[1] else None
         cpu, fill = on_cpu(), fill_of(options, plan)
         samples = cpu.Samples(image, points, values, fill=fill)
-        needs, affine = cpu.Needs(*needed, dtype=native), points is not grid
-        gradients = cpu.backward(
-            plan, samples, needs, order=options.order, affine=affine, threads=options.threads
-        )
+        needs, threads = cpu.Needs(*needed, dtype=native), options.threads
+        gradients = cpu.backward(plan, samples, needs, order=options.order, threads=threads)
         return gradients.image, in_type_of(points, gradients.grid)
 
     def averages(self, arrays: Sequence[Array], options: Options, bare: bool) -> bool:
@@ -301,7 +299,7 @@ class NumPy(Backend):
         return options.plan is not None and bool(on_cpu().averages(options.plan))
 
     def average(
-        self, arrays: Sequence[Array], options: Options, averaging: Averaging, out: Shape | None
+        self, arrays: Sequence[Array], options: Options, averaging: Averaging
     ) -> tuple[Array, Array | None, bool]:
         """Gather means over the pixels that count."""
         image, points, *weights = arrays
@@ -312,20 +310,20 @@ class NumPy(Backend):
         if result.size:
             cpu, weight = on_cpu(), weights[0] if weights else None
             samples = cpu.Samples(image, points, result, weight, shares, fill_of(options, plan))
-            doubtful = cpu.average(plan, samples, averaging, out is not None, options.threads)
+            doubtful = cpu.average(plan, samples, averaging, options.threads)
         return result, shares, doubtful
 
     def average_backward(
         self, values: Array, arrays: Sequence[Array], options: Options, averaging: Averaging,
-        needed: Needed, out: Shape | None,
+        needed: Needed,
     ) -> tuple[Gradients, bool]:  # fmt: skip
         """Compute the gradients of means in one sweep."""
         image, points, *weights = arrays
         plan: Plan = options.plan
         cpu, weight = on_cpu(), weights[0] if weights else None
         samples = cpu.Samples(image, points, values, weight, fill=fill_of(options, plan))
-        needs, affine = cpu.Needs(*needed, dtype=image.dtype.newbyteorder("=")), out is not None
-        sums = cpu.average_backward(plan, samples, averaging, needs, affine, options.threads)
+        needs = cpu.Needs(*needed, dtype=image.dtype.newbyteorder("="))
+        sums = cpu.average_backward(plan, samples, averaging, needs, options.threads)
         return (sums.image, in_type_of(points, sums.grid), sums.weights), sums.doubtful
 
     def prefilter(
@@ -355,12 +353,6 @@ BACKEND = NumPy()
 
 
 # Dtypes and outputs -------------------------------------------------------------------------------
-
-
-@functools.lru_cache
-def name_of(dtype: DType) -> str:
-    """The name of a dtype, regardless of its byte order."""
-    return type_name(dtype)
 
 
 def check_output(out: Any, shape: Shape, image: Array, grid: Array) -> None:

@@ -35,9 +35,12 @@ def apply(
 
 
 def apply_matrices(
-    maps: Sequence[AxisMap], image: Array, result: Array, threads: int | None = None,
+    maps: Sequence[AxisMap],
+    image: Array,
+    result: Array,
+    threads: int | None = None,
     rounding: str = "exact",
-) -> None:  # fmt: skip
+) -> None:
     """Apply a matrix to each axis of (N, C, *spatial), which has no labels."""
     of_resizing().resize(maps, image, result, real_type(image.dtype), threads, rounding)
 

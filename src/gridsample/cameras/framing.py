@@ -10,7 +10,7 @@ import numpy as np
 from gridsample.cameras.arrays import check_size
 from gridsample.cameras.lenses import distort_points, lens
 
-# The points of an image along each axis whose rays are looked for.
+# The number of points along each axis of an image whose rays are computed.
 POINTS = 9
 # How many steps lead from the optical axis to a point, and how often Newton's method improves each.
 STEPS, ITERATIONS = 16, 12

@@ -20,7 +20,7 @@ class Reduction(NamedTuple):
         forward: reduces the reference and an iterator of views; the flag says whether sums may be
             computed in place.
         backward: returns the gradients of the reference, with the axis of planes, and of each of a
-            number of views, which need not be looked at; None if they are not known.
+            number of views, whose features it may not need; None if they are not known.
         shape: the shape of the result for (N, C, D, H, W) and a number of views; None if unknown.
     """
 
@@ -29,13 +29,13 @@ class Reduction(NamedTuple):
     shape: Callable[[tuple[int, ...], int], tuple[int, ...] | None]
 
 
-def add(total: Array | None, more: Array, writes: bool) -> Array:
-    """Add to a sum, which may be None at the beginning."""
+def add(total: Array | None, term: Array, writes: bool) -> Array:
+    """Add a term to a sum, which is None before the first term."""
     if total is None:
-        return more
+        return term
     if not writes:
-        return total + more
-    total += more
+        return total + term
+    total += term
     return total
 
 

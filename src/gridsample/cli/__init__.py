@@ -42,10 +42,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     gridsample ...
     0
     """
-    arguments_given = sys.argv[1:] if argv is None else argv
+    words_of_command = sys.argv[1:] if argv is None else argv
     try:
         with ending_cleanly(), quiet_libraries():
-            code = _run(arguments_given)
+            code = _run(words_of_command)
             sys.stdout.flush()
         return code
     except KeyboardInterrupt:
@@ -63,9 +63,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 2
 
 
-def _run(arguments_given: Sequence[str]) -> int:
+def _run(words_of_command: Sequence[str]) -> int:
     try:
-        arguments = _parser().parse_args(words.attach_negatives(arguments_given))
+        arguments = _parser().parse_args(words.attach_negatives(words_of_command))
     except SystemExit as stop:  # --help and --version
         return int(stop.code or 0)
     with with_standard_streams(arguments):
@@ -234,8 +234,8 @@ def _add_resize(commands: Any) -> None:
         "--spacing",
         type=words.numbers,
         metavar="S[,S]",
-        help="distance between the output's pixels or voxels, in the units of a NIfTI file or a "
-        "GeoTIFF; the size is rounded, and the extent is kept",
+        help="distance between the output's pixels or voxels, in millimetres for NIfTI files, in "
+        "the units of a GeoTIFF; the size is rounded, and the extent is kept",
     )
     add_shared(command, "--mode")
     command.add_argument(

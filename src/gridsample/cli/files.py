@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from gridsample import io, warp
 from gridsample.alpha import Alpha, divide, multiply
 from gridsample.cli.hints import LabelHint, ShrinkHint
-from gridsample.cli.maps import Map, canvas_of, of_arguments, possible
+from gridsample.cli.maps import Map, canvas_of, check_canvas, map_of_arguments
 from gridsample.cli.nodata import nodata_of, with_nodata
 from gridsample.cli.terminal import progress_bar
 from gridsample.definitions.boundaries import MISSING
@@ -27,7 +27,7 @@ Progress = Callable[[float], None]
 
 def warp_file(
     arguments: argparse.Namespace,
-    map_of: Callable[[io.Image, argparse.Namespace], Map] = of_arguments,
+    map_of: Callable[[io.Image, argparse.Namespace], Map] = map_of_arguments,
 ) -> None:
     """Warp every page of a file by the map that a function makes for it."""
     if arguments.fill is not None and "constant" not in listed(arguments.padding):
@@ -47,8 +47,8 @@ def warp_file(
                 arguments.output,
                 overwrite=arguments.force,
             )
-        hint.say()
-        shrinks.say()
+        hint.show()
+        shrinks.show()
 
 
 class _Warped:
@@ -67,7 +67,7 @@ class _Warped:
         self.result = with_nodata(_result(image, output_map.canvas, output_map.voxels), arguments)
         if output_map.like is not None:
             self.result = self.result.placed(output_map.like)
-        self.padding, self.fill = outside_of(image, arguments)
+        self.padding, self.fill = boundary_and_fill(image, arguments)
         self.alpha = sampled_alpha(image, arguments)
         copies = warp.copies_pixels(self.mode, rank) or has_labels(self.mode)
         copies = copies and MISSING not in listed(arguments.padding)
@@ -78,11 +78,11 @@ class _Warped:
     ) -> NDArray[Any]:
         """Return the pixels of the output page."""
         array, missing = page.pixels(), self.missing
-        hint.look(page.image, array)
+        hint.examine(page.image, array)
         size = array.shape[:-1]
         result = warp.sample(
-            array if missing is None else missing.opened(array),
-            lambda rows: shrinks.look(self.map.grid_at(rows), size, self.map.align_corners),
+            array if missing is None else missing.with_nan(array),
+            lambda rows: shrinks.examine(self.map.grid_at(rows), size, self.map.align_corners),
             self.map.canvas[::-1],
             mode=self.mode,
             padding_mode=self.padding,
@@ -94,7 +94,7 @@ class _Warped:
             threads=self.arguments.threads,
             progress=progress,
         )
-        return result if missing is None else missing.closed(result)
+        return result if missing is None else missing.with_number(result)
 
 
 def resize_file(arguments: argparse.Namespace) -> None:
@@ -102,7 +102,7 @@ def resize_file(arguments: argparse.Namespace) -> None:
     io.check_output(arguments.output, overwrite=arguments.force)
     with io.pages(arguments.input, volume=arguments.volume) as pages:
         sizes = [
-            possible(resized(arguments, page.image.size, page.image.spacing), page.image)
+            check_canvas(output_size(arguments, page.image.size, page.image.spacing), page.image)
             for page in pages
         ]
         results = [
@@ -123,17 +123,17 @@ def resize_file(arguments: argparse.Namespace) -> None:
         ]
         with progress_bar(f"resizing {arguments.input.name}") as progress:
             counted = (
-                _counted(rows, sizes[n][-1], page_progress(progress, n, len(pages)))
+                _reporting(rows, sizes[n][-1], page_progress(progress, n, len(pages)))
                 for n, rows in enumerate(bands)
             )
             io.write_pages(results, counted, arguments.output, overwrite=arguments.force)
-        hint.say()
+        hint.show()
 
 
 def _resized_bands(
     arguments: argparse.Namespace, hint: LabelHint, page: io.Page, size: tuple[int, ...]
 ) -> Iterator[NDArray[Any]]:
-    """The rows of a page's new pixels; options are checked now, pixels read when asked for."""
+    """Return the rows of a page's new pixels; options are checked now, pixels are read later."""
     from gridsample.ops.resized_parts import resize_rows
     from gridsample.ops.resizing import plan_resizing
 
@@ -158,9 +158,9 @@ def _resized_bands(
 
         def rows(begin: int, end: int) -> NDArray[Any]:
             stored = read(begin, end)
-            hint.look(image, stored)
+            hint.examine(image, stored)
             if missing is not None:
-                return missing.stacked(stored) if missing.ignore else missing.opened(stored)
+                return missing.stacked(stored) if missing.ignore else missing.with_nan(stored)
             return stored if alpha is None else multiply(stored, alpha)
 
         threads, planes = arguments.threads, shape
@@ -171,17 +171,17 @@ def _resized_bands(
         )
         for band in result:
             if missing is not None:
-                yield missing.mean(band) if missing.ignore else missing.closed(band)
+                yield missing.mean(band) if missing.ignore else missing.with_number(band)
             else:
                 yield band if alpha is None else divide(band, alpha, dtype)
 
     return bands()
 
 
-def resized(
+def output_size(
     arguments: argparse.Namespace, size: tuple[int, ...], spacing: tuple[float, ...] | None = None
 ) -> tuple[int, ...]:
-    """Return the size of the output, x first, for a size and distances between pixels, if known."""
+    """Return the size of the output, x first, for the size and the spacing of the input."""
     if [arguments.size, arguments.scale, arguments.spacing].count(None) != 2:
         raise ValueError("give one of --size, --scale and --spacing")
     if arguments.size:
@@ -242,8 +242,8 @@ def _fill(numbers: Sequence[float] | None, channels: int) -> Any:
     return numbers[0] if len(numbers) == 1 else np.array(numbers)
 
 
-def outside_of(image: io.Image, arguments: argparse.Namespace) -> tuple[Mode, Any]:
-    """Return the boundary, and the number outside in terms of the numbers that the file stores.
+def boundary_and_fill(image: io.Image, arguments: argparse.Namespace) -> tuple[Mode, Any]:
+    """Return the boundary, and the value outside as a number that the file would store.
 
     Outside an image that is scaled, the *value* is 0 or that of --fill.
     """
@@ -270,7 +270,7 @@ def page_progress(progress: Progress, n: int, pages: int) -> Progress:
     return lambda share: progress((n + share) / pages)
 
 
-def _counted(
+def _reporting(
     bands: Iterator[NDArray[Any]], rows: int, progress: Progress
 ) -> Iterator[NDArray[Any]]:
     """Yield the bands, and report the share of the rows that is done."""

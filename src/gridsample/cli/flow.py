@@ -12,7 +12,7 @@ from gridsample import fields, io
 from gridsample.cli import texts, words
 from gridsample.cli.arguments import PROCESSING, WARPING, add_command, add_shared
 from gridsample.cli.files import warp_file
-from gridsample.cli.maps import of_flow
+from gridsample.cli.maps import map_of_flow
 from gridsample.io.fields import read_field
 
 HELP = """\
@@ -64,7 +64,7 @@ def _flow_file(arguments: argparse.Namespace) -> None:
     if arguments.input:
         if arguments.largest is not None:
             raise ValueError("--largest is for colours; it has no meaning with --warp")
-        warp_file(arguments, of_flow)
+        warp_file(arguments, map_of_flow)
         return
     io.check_output(arguments.output, overwrite=arguments.force)
     flow = read_field(arguments.flow).array

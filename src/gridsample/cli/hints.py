@@ -14,7 +14,7 @@ from gridsample.definitions.labels import has_labels
 from gridsample.definitions.methods import Mode, find_method, listed
 from gridsample.ops.footprints import footprint
 
-# The most values that labels may have, and the rows of a band that are looked at.
+# The most values that labels may have, and the rows of a band that are examined.
 MOST, ROWS = 256, 64
 # Warps that shrink by more than this need antialiasing.
 SHRINK = 1.5
@@ -23,14 +23,14 @@ FORMATS = ("NIfTI", "TIFF", "NumPy")
 
 
 class LabelHint:
-    """Looks at pixels that are about to be blended, and says so if they look like labels.
+    """Examines pixels that will be blended, and warns if they look like labels.
 
     Labels are integers of one channel, of few values, and most neighbours have the same one: more
     than half of those that are not both background, which is the most common value.
     """
 
     def __init__(self, mode: Mode, antialias: bool = False) -> None:
-        """Nothing has been looked at; a mode that copies or votes needs no hint."""
+        """Start without pixels; a mode that copies or votes needs no hint."""
         methods = [find_method(name, resizing=True) for name in listed(mode)]
         copying = set() if antialias else {"nearest", "nearest-exact"}
         self.watching = not all(method.votes or method.name in copying for method in methods)
@@ -38,7 +38,7 @@ class LabelHint:
         self.alike: dict[int, int] = {}
         self.pairs = 0
 
-    def look(self, image: io.Image, rows: NDArray[Any]) -> None:
+    def examine(self, image: io.Image, rows: NDArray[Any]) -> None:
         """Count values, and neighbours along x that are alike, in some rows of an image."""
         labels = rows.dtype.kind in "iu" and image.channels == 1 and image.format in FORMATS
         self.watching = self.watching and labels
@@ -53,8 +53,8 @@ class LabelHint:
         self.pairs += lines[:, 1:].size
         self.watching = len(self.pixels) <= MOST
 
-    def say(self) -> None:
-        """Print the hint, if all that was looked at looks like labels."""
+    def show(self) -> None:
+        """Print the hint if the pixels look like labels."""
         if not self.watching or len(self.pixels) < 2:
             return
         background = max(self.pixels, key=lambda value: self.pixels[value])
@@ -68,15 +68,17 @@ class LabelHint:
 
 
 class ShrinkHint:
-    """Looks at the grid of a warp, and says so if most of it shrinks the input and skips pixels."""
+    """Examines the grid of a warp, and warns if most of it shrinks the input and skips pixels."""
 
     def __init__(self, arguments: argparse.Namespace) -> None:
-        """Nothing has been looked at; an antialiased warp needs no hint."""
+        """Start without a grid; an antialiased warp needs no hint."""
         self.watching = not arguments.antialias
         self.remedy = "counts all labels" if has_labels(arguments.mode) else "averages over them"
         self.lengths: list[NDArray[Any]] = []
 
-    def look(self, grid: NDArray[Any], size: tuple[int, ...], align_corners: bool) -> NDArray[Any]:
+    def examine(
+        self, grid: NDArray[Any], size: tuple[int, ...], align_corners: bool
+    ) -> NDArray[Any]:
         """Measure the middle rows of a band's grid (rows, ..., D), and return it."""
         if not self.watching or not grid.size:
             return grid
@@ -87,8 +89,8 @@ class ShrinkHint:
         self.lengths.append(longest[inside])
         return grid
 
-    def say(self) -> None:
-        """Print the hint, if the median of all that was looked at is above `SHRINK`."""
+    def show(self) -> None:
+        """Print the hint if the median length is above `SHRINK`."""
         lengths = np.concatenate([np.zeros(0), *self.lengths])
         shrink = float(np.median(lengths)) if lengths.size else 0.0
         if shrink > SHRINK:

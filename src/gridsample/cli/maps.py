@@ -1,4 +1,4 @@
-"""What the commands that warp files warp by: the grid of each output pixel, band by band."""
+"""The maps of commands that warp files: the grid of each output pixel, band by band."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Map(NamedTuple):
     like: Header | None = None
 
 
-def of_arguments(image: io.Image, arguments: argparse.Namespace) -> Map:
+def map_of_arguments(image: io.Image, arguments: argparse.Namespace) -> Map:
     """Return the map that the arguments of `gridsample warp` describe."""
     steps: list[warp.Step] = arguments.steps
     if arguments.grid and (steps or arguments.size):
@@ -54,16 +54,16 @@ def of_arguments(image: io.Image, arguments: argparse.Namespace) -> Map:
                 "--like and --transform determine the whole warp; they accept no --grid, no steps "
                 "and no --size"
             )
-        return of_world(image, arguments.like, arguments.transform)
+        return map_through_world(image, arguments.like, arguments.transform)
     if arguments.grid:
-        return of_grid(image, arguments.grid, arguments.align_corners)
-    canvas = possible(canvas_of(arguments.size, image.size), image)
+        return map_of_grid(image, arguments.grid, arguments.align_corners)
+    canvas = check_canvas(canvas_of(arguments.size, image.size), image)
     inverse = warp.inverse_map(steps, image.size, canvas)
     voxels = warp.window(steps, image.size, canvas)
-    return of_matrix(image, canvas, inverse, voxels, arguments.align_corners)
+    return map_of_matrix(image, canvas, inverse, voxels, arguments.align_corners)
 
 
-def of_matrix(
+def map_of_matrix(
     image: io.Image,
     canvas: tuple[int, ...],
     inverse: Matrix,
@@ -80,15 +80,15 @@ def of_matrix(
     return Map(canvas, grid_at, voxels, align_corners, copies, like)
 
 
-def of_grid(image: io.Image, path: Path, align_corners: bool) -> Map:
+def map_of_grid(image: io.Image, path: Path, align_corners: bool) -> Map:
     """Return the map of a file with a normalized grid."""
     grid = _load_grid(path, len(image.size))
-    canvas = possible(grid.shape[-2::-1], image)
+    canvas = check_canvas(grid.shape[-2::-1], image)
     voxels = warp.fitted(image.size, canvas, align_corners)
     return Map(canvas, lambda rows: grid[rows], voxels, align_corners)
 
 
-def of_flow(image: io.Image, arguments: argparse.Namespace) -> Map:
+def map_of_flow(image: io.Image, arguments: argparse.Namespace) -> Map:
     """Return the map of a file with displacements in pixels."""
     size, path = image.size, arguments.flow
     flow = read_field(path).array.astype(np.float64)
@@ -97,11 +97,11 @@ def of_flow(image: io.Image, arguments: argparse.Namespace) -> Map:
             f"{path} holds a {flow.shape[-1]}-D field, but the image is {'x'.join(map(str, size))}"
         )
     grid = fields.to_normalized(flow, size[::-1], coords="displacement")[0]
-    canvas = possible(grid.shape[-2::-1], image)
+    canvas = check_canvas(grid.shape[-2::-1], image)
     return Map(canvas, lambda rows: grid[rows], np.eye(len(size) + 1))
 
 
-def of_world(image: io.Image, path: Path | None, transforms: Sequence[Path]) -> Map:
+def map_through_world(image: io.Image, path: Path | None, transforms: Sequence[Path]) -> Map:
     """Return the map from the voxels of a NIfTI file, through the world, to those of the image.
 
     Args:
@@ -120,7 +120,7 @@ def of_world(image: io.Image, path: Path | None, transforms: Sequence[Path]) -> 
     if len(canvas) != rank:
         raise ValueError(f"--like {path} is {len(canvas)}-D, but the input is {rank}-D")
     source, target = planar(header.affine, rank), planar(like.affine, rank)
-    canvas = possible(canvas, image)
+    canvas = check_canvas(canvas, image)
     steps = [transform for file in transforms for transform in read_transforms(file)]
     for transform in steps:
         matrix = transform.affine if isinstance(transform, Displacement) else transform
@@ -130,9 +130,9 @@ def of_world(image: io.Image, path: Path | None, transforms: Sequence[Path]) -> 
         inverse: Matrix = np.linalg.inv(source)
         for transform in [*reversed(steps), target]:
             inverse = inverse @ transform
-        if _moved(inverse, np.rint(inverse), canvas) < SAME:
+        if _largest_shift(inverse, np.rint(inverse), canvas) < SAME:
             inverse = np.rint(inverse)
-        return of_matrix(image, canvas, inverse, np.eye(rank + 1), like=like)
+        return map_of_matrix(image, canvas, inverse, np.eye(rank + 1), like=like)
 
     def grid_at(rows: slice) -> NDArray[Any]:
         first = np.eye(rank + 1)
@@ -145,7 +145,7 @@ def of_world(image: io.Image, path: Path | None, transforms: Sequence[Path]) -> 
     return Map(canvas, grid_at, np.eye(rank + 1), like=like)
 
 
-def _moved(first: Matrix, other: Matrix, size: Sequence[int]) -> float:
+def _largest_shift(first: Matrix, other: Matrix, size: Sequence[int]) -> float:
     """The largest distance along an axis between the positions of a voxel under two matrices."""
     return float((np.abs(first - other)[:-1] @ [*size, 1]).max())
 
@@ -153,14 +153,14 @@ def _moved(first: Matrix, other: Matrix, size: Sequence[int]) -> float:
 # What is common to maps ---------------------------------------------------------------------------
 
 
-def possible(size: tuple[int, ...], image: io.Image) -> tuple[int, ...]:
-    """Return the size of an output page if an array can have it; otherwise raise."""
+def check_canvas(size: tuple[int, ...], image: io.Image) -> tuple[int, ...]:
+    """Return the size of an output page, or raise an error if no array can have it."""
     check_extent("the output", (*size[::-1], image.channels), image.array.dtype.itemsize)
     return size
 
 
 def canvas_of(requested: tuple[int, ...] | None, size: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the size that was asked for, or else that of the input."""
+    """Return the requested size, or that of the input."""
     if requested is None:
         return size
     if len(requested) != len(size):

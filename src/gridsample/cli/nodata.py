@@ -17,7 +17,7 @@ from gridsample.alpha import Alpha
 
 
 class NoData(NamedTuple):
-    """What is missing in a page, and what becomes of it.
+    """Which pixels of a page are missing, and how they are treated.
 
     Attributes:
         ignore: whether other pixels make up for missing ones; otherwise results are missing, too.
@@ -29,14 +29,14 @@ class NoData(NamedTuple):
     number: Any
     dtype: np.dtype[Any]
 
-    def opened(self, array: NDArray[Any]) -> NDArray[Any]:
+    def with_nan(self, array: NDArray[Any]) -> NDArray[Any]:
         """Return pixels in floating point, with NaN where they are missing."""
         result = array.astype(self.sums, copy=self.number is not None)
         if self.number is not None:
             result[array == self.number] = np.nan
         return result
 
-    def closed(self, array: NDArray[Any]) -> NDArray[Any]:
+    def with_number(self, array: NDArray[Any]) -> NDArray[Any]:
         """Return results in the dtype of the page, with its number where they are NaN."""
         missing = np.isnan(array)
         if self.number is not None:
@@ -59,22 +59,22 @@ class NoData(NamedTuple):
 
     def stacked(self, array: NDArray[Any]) -> NDArray[Any]:
         """Return pixels, with 0 where they are missing, followed by a mask for each channel."""
-        pixels = self.opened(array)
+        pixels = self.with_nan(array)
         missing = np.isnan(pixels)
         return np.concatenate([np.where(missing, 0, pixels), ~missing], -1, dtype=pixels.dtype)
 
-    def mean(self, sums: NDArray[Any]) -> NDArray[Any]:
+    def mean(self, both: NDArray[Any]) -> NDArray[Any]:
         """Divide weighted sums of `stacked` pixels by those of the masks."""
-        above, below = np.split(sums, 2, -1)
-        known = below.real > 0
-        nothing = np.full_like(above, np.nan)
-        return self.closed(np.divide(above, below.real, out=nothing, where=known))
+        sums, weights = np.split(both, 2, -1)
+        known = weights.real > 0
+        missing = np.full_like(sums, np.nan)
+        return self.with_number(np.divide(sums, weights.real, out=missing, where=known))
 
 
 def nodata_of(
     image: io.Image, arguments: argparse.Namespace, alpha: Alpha | None, copies: bool
 ) -> NoData | None:
-    """Return what is missing in a page; None if every pixel is sampled as it is.
+    """Return how missing pixels of a page are treated; None if every pixel is sampled as it is.
 
     Args:
         image: the page.

@@ -14,7 +14,7 @@ from gridsample.alpha import divide, multiply
 from gridsample.cli import texts, words
 from gridsample.cli.arguments import add_command, add_shared
 from gridsample.cli.files import page_progress, sampled_alpha
-from gridsample.cli.maps import possible
+from gridsample.cli.maps import check_canvas
 from gridsample.cli.terminal import progress_bar
 from gridsample.definitions.labels import has_labels
 from gridsample.warp import copies_pixels
@@ -93,13 +93,15 @@ def add(commands: Any) -> None:
 
 def _panorama_file(arguments: argparse.Namespace) -> None:
     """Convert every page of a file."""
-    for name, size_given, projection_name in (
+    for option, value, has_meaning in (
         ("--fov", arguments.fov, arguments.target == "perspective"),
         ("--from-fov", arguments.from_fov, arguments.source == "perspective"),
         ("--layout", arguments.layout, arguments.target == "cubemap"),
     ):
-        if size_given is not None and not projection_name:
-            raise ValueError(f"{name} has no meaning from {arguments.source} to {arguments.target}")
+        if value is not None and not has_meaning:
+            raise ValueError(
+                f"{option} has no meaning from {arguments.source} to {arguments.target}"
+            )
     io.check_output(arguments.output, overwrite=arguments.force)
     with io.pages(arguments.input) as pages:
         conversions = [_Converted(page.image, arguments) for page in pages]
@@ -131,7 +133,7 @@ class _Converted:
         size = self.target.shape[-2:]
         if self.target.kind == "cubemap":
             size = tuple(n * count for n, count in zip(size, SHAPES[self.layout], strict=True))
-        canvas = possible(size[::-1], image)
+        canvas = check_canvas(size[::-1], image)
         shape = (*canvas[::-1], image.channels)
         self.result = image.resampled(io.zeros(shape, image.array.dtype), np.eye(3))
         self.alpha = sampled_alpha(image, arguments)

@@ -15,7 +15,7 @@ from gridsample import io
 from gridsample.alpha import divide, multiply
 from gridsample.cli import texts, words
 from gridsample.cli.arguments import add_command, add_shared
-from gridsample.cli.files import outside_of
+from gridsample.cli.files import boundary_and_fill
 from gridsample.cli.terminal import progress_bar
 
 HELP = """\
@@ -160,7 +160,7 @@ def _register_files(arguments: argparse.Namespace) -> int:
     alpha, pixels = io.alpha_of(moving, arguments.moving), moving.array
     if alpha is not None and not alpha.premultiplied:
         pixels = multiply(pixels, alpha)
-    padding, fill = outside_of(moving, arguments)
+    padding, fill = boundary_and_fill(moving, arguments)
     warped = result.warp(
         pixels[np.newaxis], arguments.mode, padding, channel_axis=-1, fill_value=fill
     )[0]
@@ -197,7 +197,7 @@ def _target(fixed: io.Image, moving: io.Image) -> io.Image:
 
 
 def _colours(image: io.Image, path: Path) -> NDArray[Any]:
-    """The channels that are compared, (1, *spatial, C) float32, with NaN for missing pixels."""
+    """Return the compared channels, (1, *spatial, C) float32, with NaN for missing pixels."""
     array = np.array(image.array, np.float32)
     if "nodata" in image.extras:
         array[image.array == image.extras["nodata"]] = np.nan

@@ -12,11 +12,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from gridsample import io
-from gridsample.io.pictures import picture_kind
+from gridsample.io.pictures import picture_format
 
 _INPUTS = ("input", "file", "fixed", "moving")
 _STREAM = Path("-")
-_BEGINS = {
+_SIGNATURES = {
     b"II*\0": ".tif",
     b"MM\0*": ".tif",
     b"II+\0": ".tif",
@@ -64,11 +64,11 @@ def suffix_of(data: bytes) -> str:
     >>> suffix_of(b"GIF89a")
     '.gif'
     """
-    format_name = picture_kind(data[:26])
+    format_name = picture_format(data[:26])
     if format_name is not None:
         return f".{format_name.lower()}"
-    for begin, suffix in _BEGINS.items():
-        if data.startswith(begin):
+    for signature, suffix in _SIGNATURES.items():
+        if data.startswith(signature):
             return suffix
     packed = data.startswith(b"\x1f\x8b")
     head = data[:352]

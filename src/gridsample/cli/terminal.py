@@ -87,17 +87,17 @@ def ending_cleanly() -> Iterator[None]:
     numbers = [getattr(signal, name) for name in names]
     if threading.current_thread() is not threading.main_thread():
         numbers = []
-    taken = [number for number in numbers if signal.getsignal(number) is signal.SIG_DFL]
+    handled = [number for number in numbers if signal.getsignal(number) is signal.SIG_DFL]
 
     def end(number: int, frame: FrameType | None) -> NoReturn:
-        for other in taken:
+        for other in handled:
             signal.signal(other, signal.SIG_IGN)
         raise Terminated(number)
 
     try:
-        for number in taken:
+        for number in handled:
             signal.signal(number, end)
         yield
     finally:
-        for number in taken:
+        for number in handled:
             signal.signal(number, signal.SIG_DFL)

@@ -138,10 +138,8 @@ coefficients are shown next to the pixels.
 def notes(text: str, names: Iterable[str] = (*BOUNDARIES, MISSING)) -> str:
     """Return the end of a help text, with the names of modes and boundaries filled in."""
     sampled, resized, boundaries = (
-        textwrap.fill(
-            f"{', '.join(names_shown)}.", 100, initial_indent="  ", subsequent_indent="  "
-        )
-        for names_shown in (method_names(), method_names(resizing=True), names)
+        textwrap.fill(f"{', '.join(shown)}.", 100, initial_indent="  ", subsequent_indent="  ")
+        for shown in (method_names(), method_names(resizing=True), names)
     )
     modes = (
         "modes:\n{}\n  bilinear and bicubic are linear and cubic. label is for integers that name "

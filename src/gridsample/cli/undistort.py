@@ -14,7 +14,7 @@ from gridsample import cameras, fields, io
 from gridsample.cli import texts, words
 from gridsample.cli.arguments import WARPING, add_command, add_shared
 from gridsample.cli.files import warp_file
-from gridsample.cli.maps import Map, canvas_of, possible
+from gridsample.cli.maps import Map, canvas_of, check_canvas
 from gridsample.io.calibration import Camera, read_camera, write_camera
 
 HELP = """\
@@ -105,7 +105,7 @@ def _map(image: io.Image, arguments: argparse.Namespace, camera: Camera) -> tupl
             f"{arguments.camera} is for photos of {'x'.join(map(str, camera.size or ()))} pixels, "
             f"but {arguments.input} has {'x'.join(map(str, size))}"
         )
-    canvas = possible(canvas_of(arguments.size, size), image)
+    canvas = check_canvas(canvas_of(arguments.size, size), image)
     new, model = _intrinsics(size, canvas, arguments, camera)
 
     def grid_at(rows: slice) -> NDArray[Any]:

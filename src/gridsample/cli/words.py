@@ -34,7 +34,7 @@ def number(text: str) -> float:
 
 
 def integers(text: str) -> tuple[int, ...]:
-    """Whole numbers with commas between them."""
+    """Parse comma-separated whole numbers."""
     try:
         return tuple(int(word) for word in text.split(","))
     except ValueError:

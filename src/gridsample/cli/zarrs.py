@@ -12,7 +12,7 @@ import numpy as np
 from gridsample import io, warp, zarr
 from gridsample.cli import texts, words
 from gridsample.cli.arguments import add_command, add_shared
-from gridsample.cli.files import resized
+from gridsample.cli.files import output_size
 from gridsample.cli.maps import canvas_of
 from gridsample.cli.terminal import progress_bar
 from gridsample.io.omezarr import Multiscale, is_store, read_multiscale
@@ -134,7 +134,7 @@ def of_steps(image: Multiscale, arguments: argparse.Namespace) -> dict[str, Any]
 def resize_store(arguments: argparse.Namespace) -> None:
     """Resize a Zarr store."""
     refuse(arguments, "nodata", "straight_alpha", "volume", "missing")
-    size = resized(arguments, size_of(image_of(arguments)))
+    size = output_size(arguments, size_of(image_of(arguments)))
     options = {
         **options_of(arguments),
         "align_corners": arguments.align_corners,

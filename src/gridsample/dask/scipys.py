@@ -236,7 +236,7 @@ def scipy_source(array: Any, order: int, mode: str, cval: float, prefilter: bool
         array = padded.rechunk(tuple([joined(sizes, spline.pad) for sizes in array.chunks]))
     axes = range(2, 2 + array.ndim) if spline.filters else ()
     lines = tuple([Line(axis, order, spline.mode.prefilter) for axis in axes])
-    options = {**spline.options, **spline.beyond}
+    options = {**spline.options, **spline.outside}
     if spline.mode.fills and order == 1:
         options["padding_mode"] = "border"  # positions inside have no taps outside: it is faster
     wraps = spline.mode.fold is not None

@@ -24,7 +24,7 @@ def coordinates(size: int, align_corners: bool, dtype: Any = np.float64) -> Any:
     pixel is at 0.
 
     Example:
-        >>> from gridsample.definitions.plan import coordinates
+        >>> from gridsample.definitions.coords import coordinates
         >>> coordinates(3, align_corners=True), coordinates(4, align_corners=False)
         (array([-1.,  0.,  1.]), array([-0.75, -0.25,  0.25,  0.75]))
     """

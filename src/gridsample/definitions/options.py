@@ -33,9 +33,9 @@ Result = TypeVar("Result")
 class Options(NamedTuple):
     """The options of sampling.
 
-    A public function creates the record from its arguments, by name.  `checked` validates it for
-    arrays of given shapes and returns the record that backends receive.  A checked record has one
-    entry per axis, in x, y, z order.
+    A public function creates the record from its arguments, whose order is that of the fields.
+    `checked` validates it for arrays of given shapes and returns the record that backends receive.
+    A checked record has one entry per axis, in x, y, z order.
 
     Attributes:
         mode: the method; a checked record has a tuple of names and methods.
@@ -227,9 +227,13 @@ def checked(options: Options, image: Shape, grid: Shape) -> Options:
 
 @functools.lru_cache(maxsize=1024)
 def plan_of(
-    image: Shape, dtype: np.dtype[Any], grid: Shape, grid_type: np.dtype[Any], options: Options,
+    image: Shape,
+    dtype: np.dtype[Any],
+    grid: Shape,
+    grid_type: np.dtype[Any],
+    options: Options,
     last: bool = False,
-) -> Plan:  # fmt: skip
+) -> Plan:
     """Create the plan of checked options; ``last`` means that the image's channels come last.
 
     Raises:

@@ -83,6 +83,10 @@ class Plan:
         options = self.boundaries, self.align_corners, self.coords, self.margin, self.footprint
         return hash((self.methods, options, sizes, self.dtype, self.block))
 
+    def are_maps(self, points: Shape) -> bool:
+        """Whether points of this shape are affine or projective maps, not a grid of coordinates."""
+        return points[-1] != len(self.spatial)
+
     @property
     def items(self) -> int:
         """N of the output."""

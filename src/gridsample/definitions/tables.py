@@ -350,9 +350,7 @@ def prefilter_of(method: Method, n: int, align_corners: bool) -> Prefilter | Non
 def axes_of(spatial: Sequence[int], resizing: Resizing, transposed: bool = False) -> list[Axis]:
     """Return the axes of an image to resize, or to which the adjoint is applied."""
     ends = (resizing.size, spatial) if transposed else (spatial, resizing.size)
-    aligned, antialias, stretched = (
-        resizing.align_corners, resizing.antialias, resizing.stretched
-    )  # fmt: skip
+    aligned, antialias, stretched = (resizing.align_corners, resizing.antialias, resizing.stretched)
     return [
         Axis(n, m, method, aligned and aligns(method), antialias, scale, stretched)
         for n, m, method, scale in zip(*ends, resizing.methods, resizing.scales, strict=True)

@@ -14,8 +14,8 @@ class Rule:
     Attributes:
         code: the stable code, such as "GS001".
         name: a short name.
-        certain: whether the code computes something else than intended; otherwise it loses quality,
-            depends on a default, or fails on some platform.
+        certain: whether the code computes something other than intended; otherwise it loses
+            quality, depends on a default, or fails on some platform.
     """
 
     code: str
@@ -53,7 +53,7 @@ RULES = {
 
 @dataclass(frozen=True, order=True)
 class Finding:
-    """One place where something goes wrong.
+    """One place where a rule is broken.
 
     Attributes:
         path: the file.
@@ -80,7 +80,7 @@ class Finding:
 
     @property
     def certain(self) -> bool:
-        """Whether the code computes something else than intended; see `Rule`."""
+        """Whether the code computes something other than intended; see `Rule`."""
         return self.rule.certain
 
     def __str__(self) -> str:

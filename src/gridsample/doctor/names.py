@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-# Names that everybody gives to modules; they count where a file does not say otherwise.
+# The usual names of modules, which apply unless a file imports something else by that name.
 IMPORTED_AS = {"F": "torch.nn.functional", "nn": "torch.nn", "np": "numpy", "torch": "torch"}
 
 SAMPLER = ("input", "grid", "mode", "padding_mode", "align_corners")
@@ -114,7 +114,7 @@ def read_module(path: str, tree: ast.Module) -> Module:
 
 
 def _targets(node: ast.AST) -> Iterator[str]:
-    """Yield what a node says about where the code runs."""
+    """Yield the targets on which the code runs, by a node of its syntax."""
     names: list[str] = []
     if isinstance(node, ast.Import):
         names = [alias.name for alias in node.names]
@@ -136,7 +136,7 @@ def mentions(source: str, names: Iterable[str] = ()) -> bool:
 
 
 def wrappers_of(module: Module) -> dict[tuple[str, str], tuple[str, ...]]:
-    """Find the functions that hand their arguments to grid_sample as they are.
+    """Find the functions that pass their arguments to grid_sample unchanged.
 
     Returns:
         The names of their parameters, by (name of the module, name of the function).
@@ -152,13 +152,13 @@ def wrappers_of(module: Module) -> dict[tuple[str, str], tuple[str, ...]]:
                 continue
             arguments: dict[str, ast.expr] = dict(zip(known[1], node.args, strict=False))
             arguments |= {keyword.arg: keyword.value for keyword in node.keywords if keyword.arg}
-            handed = {
+            passed = {
                 key: value.id for key, value in arguments.items() if isinstance(value, ast.Name)
             }
-            if all(handed.get(key) in names for key in ("input", "grid", "align_corners")):
-                back = {value: key for key, value in handed.items()}
+            if all(passed.get(key) in names for key in ("input", "grid", "align_corners")):
+                originals = {value: key for key, value in passed.items()}
                 wrappers[Path(module.path).stem, name] = tuple(
-                    back.get(parameter, parameter) for parameter in names
+                    originals.get(parameter, parameter) for parameter in names
                 )
                 break
     return wrappers

@@ -134,7 +134,7 @@ class Rules:
         owner = owner_of(argument(node, "input", 0))
         has_findings = self.check_half(node, parts)
         has_findings = self.check_units(node, parts, align) or has_findings
-        if not has_findings and not handed_on(node, scope):
+        if not has_findings and not is_passed_on(node, scope):
             has_findings = self.check_convention(node, parts, align, owner)
         has_findings = self.check_order(node, grid) or has_findings
         self.check_shrinking(node, parts, owner)
@@ -150,28 +150,28 @@ class Rules:
         kinds = {name for name in conventions if name}
         if len(kinds) != 1:
             return False
-        (convention_found,) = kinds
-        self.conventions.setdefault(place_of(node), set()).add(convention_found)
+        (division,) = kinds
+        self.conventions.setdefault(place_of(node), set()).add(division)
         aligned = align.value is True
-        first, last = (shift(convention_found, aligned, p, self.size) for p in (0, self.size - 1))
+        first, last = (shift(division, aligned, p, self.size) for p in (0, self.size - 1))
         offsets = (
             f"at width {self.size}, positions are off by {first:+.3g} px at the first pixel and "
             f"{last:+.3g} px at the last"
         )
         value = f"align_corners={shown(align)}"
-        if convention_found == "corners" and not aligned:
+        if division == "corners" and not aligned:
             message = f"coordinates are divided by size - 1, but {value}: {offsets}"
             return self.add(node, "GS001", message, with_align(node, True))
-        if convention_found in ("edges", "steps", "indices") and aligned:
+        if division in ("edges", "steps", "indices") and aligned:
             message = f"coordinates are divided by the size, but {value}: {offsets}"
             fix = {
                 "edges": with_align(node, False),
                 "indices": f"2 * index / (size - 1) - 1, or {EDGES} with align_corners=False",
                 "steps": f"{CORNERS} for p from the centre of the first pixel; "
                 "align_corners=False for p from its outer edge",
-            }[convention_found]
+            }[division]
             return self.add(node, "GS002", message, fix)
-        if convention_found == "indices" and not aligned:
+        if division == "indices" and not aligned:
             return self.add(
                 node,
                 "GS003",
@@ -383,7 +383,7 @@ def shown(align: Flag) -> str:
     return f"{align.value is True}{default}"
 
 
-def handed_on(node: ast.Call, scope: Scope) -> bool:
+def is_passed_on(node: ast.Call, scope: Scope) -> bool:
     """Whether the caller of the function gives align_corners, so that it has to be right there."""
     flag = argument(node, "align_corners", 4)
     return scope.depth > 0 and flag is not None and not isinstance(flag, ast.Constant)

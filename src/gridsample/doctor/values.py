@@ -82,7 +82,7 @@ class Flag:
 
 @dataclass(frozen=True)
 class Const:
-    """A constant that is not a number, or a dtype or another thing by its name."""
+    """A constant other than a number, or the name of an object such as a dtype."""
 
     value: object
     default: bool = False
@@ -118,7 +118,7 @@ class Stack:
 
     Attributes:
         parts: the components.
-        names: what the components are called, where they are put together.
+        names: the names of the components where they are stacked.
     """
 
     parts: tuple[Number | None, ...]
@@ -237,7 +237,7 @@ def line(start: Number, stop: Number, count: Number, name: str) -> Number | None
 
 
 def along(number: Number, dim: int | None) -> Number:
-    """Say along which axis of a mesh the indices in a number vary."""
+    """Set the axis of a mesh along which the indices in a number vary."""
     terms = tuple(
         (replace(base, dim=dim) if base.kind in ("arange", "line") else base, scale)
         for base, scale in number.terms

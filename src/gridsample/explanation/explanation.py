@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from gridsample.explanation.notebook import as_html
 from gridsample.explanation.records import Sample
-from gridsample.explanation.table import page
+from gridsample.explanation.table import lines_of
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Explanation(Sample):
 
         It has less than 100 columns unless the image has a billion pixels.
         """
-        return "\n".join(line.rstrip() for line in page(self))
+        return "\n".join(line.rstrip() for line in lines_of(self))
 
     def _repr_html_(self) -> str:
         """Show tables, and in 1-D and 2-D a drawing, in a notebook."""

@@ -11,8 +11,8 @@ from gridsample.explanation.parts import NEGATIVE, POINT, POSITIVE, window
 from gridsample.explanation.records import Sample, Tap
 from gridsample.explanation.table import decimals, show
 
-CELL = 44  # of a pixel, in the drawing's units
-MOST_TAPS = 32  # rows of the table
+CELL = 44  # the side of a pixel, in the drawing's units
+MOST_TAPS = 32  # the maximum number of rows of the table
 
 
 def as_html(explanation: Sample) -> str:

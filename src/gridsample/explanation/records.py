@@ -19,7 +19,7 @@ from gridsample.definitions.methods import Method
 
 Array = np.ndarray[Any, Any]
 
-# By which share of all weights two sums may differ and still tie.
+# The share of all weights by which two sums that tie may differ.
 TIE = 1e-12
 
 
@@ -216,7 +216,7 @@ class Sample:
         return read(self.image, self.size, pixel)
 
     def weighed(self, pixel: Sequence[int]) -> float:
-        """What the weight of a tap at x, y, z multiplies: the coefficient, or the pixel's value."""
+        """The factor of the weight of a tap at x, y, z: the coefficient, or the pixel's value."""
         return self.read(pixel) if self.coefficients is None else self.coefficients(pixel)
 
 

@@ -20,7 +20,7 @@ Column = tuple[str, str, str, Sequence[str]]
 Row = tuple[str, str, str, str]
 
 
-def page(explanation: Sample) -> Iterator[str]:
+def lines_of(explanation: Sample) -> Iterator[str]:
     """Yield the lines of the printed explanation."""
     pixels = (
         "1 pixel"
@@ -182,13 +182,13 @@ def _tap_lines(explanation: Sample) -> Iterator[str]:
     """Yield the lines on the taps of the point and their contributions to the value."""
     names = [steps.name for steps in explanation.axes]
     dropped = "fill" if explanation.filled else "none"
-    pixels_shown = [
+    pixels = [
         f"({', '.join(map(str, tap.pixel))})"
         if tap.pixel is not None
         else f"{dropped} ({', '.join(str(along.index) for along in tap.along)})"
         for tap in explanation.taps
     ]
-    columns: list[Column] = [("", f"pixel ({', '.join(names)})", "<", pixels_shown)]
+    columns: list[Column] = [("", f"pixel ({', '.join(names)})", "<", pixels)]
     for a, name in enumerate(names):
         weights = decimals(tap.along[a].weight for tap in explanation.taps)
         columns.append((" * " if a else "   ", f"weight {name}", ">", weights))

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import product
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -98,93 +98,64 @@ def explain(
         >>> [round(sample.value, 6) for sample in wide.samples], round(wide.mean, 6)
         ([3.2, 4.0, 4.8], 4.0)
     """
-    options = (
-        mode,
-        padding_mode,
-        align_corners,
-        coords,
-        index,
-        fill_value,
-        extrapolate,
-        prefilter,
-        image,
+    sizes = _check_size(size)
+    coordinates = _check_coordinates(at, sizes)
+    rank, real = len(sizes), np.dtype(np.float64)
+    votes = has_labels(mode)
+    dtype = np.dtype(np.int64) if image is None else as_array(image, "image").dtype
+    rules = mode, padding_mode, align_corners, coords, 0, extrapolate, prefilter
+    shape, grid = (1, 1, *sizes[::-1]), (1, *(1,) * rank, rank)
+    resolved = checked(Options(*rules), shape, grid)
+    plan = plan_of(shape, dtype if votes else real, grid, real, resolved)
+    call = Call(
+        plan,
+        _check_index(index, plan),
+        _check_fill(fill_value, plan),
+        tuple(method.prefilter if prefilter else 0 for method in plan.methods),
+        None if image is None else _check_image(image, sizes),
     )
-    explanation = _explain(size, at, *options)
+    explanation = explain_point(call, coordinates)
     if sides is None:
         return explanation
     explanation = replace(explanation, sides=_check_sides(sides, explanation))
-    return replace(
-        explanation,
-        samples=tuple(
-            _explain(size, place, *options) for place in _sample_coordinates(explanation)
-        ),
-    )
+    points = _sample_coordinates(explanation)
+    return replace(explanation, samples=tuple(explain_point(call, point) for point in points))
 
 
-def _explain(
-    size: Sequence[int],
-    at: Sequence[float],
-    mode: Mode,
-    padding_mode: Mode,
-    align_corners: bool,
-    coords: str,
-    index: Sequence[int] | None,
-    fill_value: float,
-    extrapolate: bool | str,
-    prefilter: bool,
-    image: Any,
-) -> Explanation:
-    """Explain a point."""
-    sizes, coordinates = _check_size(size), _check_coordinates(at)
-    if len(coordinates) != len(sizes):
-        raise ValueError(
-            f"at must have a coordinate for each axis of size {sizes}, {len(sizes)} in all, "
-            f"got {len(coordinates)}: {coordinates}"
-        )
-    real, ones = np.dtype(np.float64), (1,) * len(sizes)
-    dtype = real if image is None else as_array(image, "image").dtype
-    if image is None and has_labels(mode):
-        dtype = np.dtype(np.int64)
-    options = Options(
-        mode=mode,
-        padding_mode=padding_mode,
-        align_corners=align_corners,
-        coords=coords,
-        extrapolate=extrapolate,
-        prefilter=prefilter,
-    )
-    shape, grid = (1, 1, *sizes[::-1]), (1, *ones, len(sizes))
-    resolved = checked(options, shape, grid)
-    plan = plan_of(shape, dtype if has_labels(mode) else real, grid, real, resolved)
-    output_index = _check_index(index, plan)
-    fill = _check_fill(fill_value, plan)
-    orders = tuple(method.prefilter if prefilter else 0 for method in plan.methods)
-    pixels = None if image is None else _check_image(image, sizes)
+class Call(NamedTuple):
+    """The checked arguments of `explain`, except for the point.
+
+    Attributes:
+        plan: the plan of sampling a point.
+        output_index: the index of the output pixel, in x, y, z order.
+        fill: the fill value.
+        orders: the order of the spline prefilter along each axis, or 0.
+        pixels: the image in float64; None for numbered pixels.
+    """
+
+    plan: Plan
+    output_index: tuple[int, ...]
+    fill: float
+    orders: tuple[int, ...]
+    pixels: Array | None
+
+
+def explain_point(call: Call, at: Sequence[float]) -> Explanation:
+    """Explain the sample at a coordinate."""
+    plan = call.plan
     with np.errstate(all="ignore"):  # a distant coordinate may overflow, as in a kernel
-        axes = tuple(
-            follow(plan, a, *at_axis)
-            for a, at_axis in enumerate(zip(coordinates, output_index, strict=True))
-        )
-        explanation = Explanation(
-            axes,
-            (),
-            math.nan,
-            (0.0,) * len(axes),
-            (0.0,) * len(axes),
-            pixels,
-            fill,
-            plan.filled,
-            orders,
-            None,
-        )
+        places = zip(at, call.output_index, strict=True)
+        axes = tuple(follow(plan, a, *place) for a, place in enumerate(places))
+        none = (0.0,) * len(axes)
+        outcome = (), math.nan, none, none
+        explanation = Explanation(axes, *outcome, call.pixels, call.fill, plan.filled, call.orders)
         if explanation.nowhere:
-            return replace(explanation, value=fill) if plan.votes else explanation
+            return replace(explanation, value=call.fill) if plan.votes else explanation
         if explanation.outside:
-            return replace(explanation, value=fill)
-        if max(orders) > 1:
-            explanation = replace(
-                explanation, coefficients=_find_coefficients(plan, pixels, orders, fill)
-            )
+            return replace(explanation, value=call.fill)
+        if max(call.orders) > 1:
+            coefficients = _find_coefficients(plan, call.pixels, call.orders, call.fill)
+            explanation = replace(explanation, coefficients=coefficients)
         return _add_up(explanation)
 
 
@@ -289,18 +260,18 @@ def _find_coefficients(
     names = plan.boundaries
     size = plan.spatial[::-1]
 
-    def filtered(pixels_given: Array, axes: Sequence[int]) -> Array:
+    def filtered(values: Array, axes: Sequence[int]) -> Array:
         """Apply the prefilters of some axes to an image, or to a line of one axis."""
         for order in sorted({orders[a] for a in axes} - {0, 1}):
             these = [a for a in axes if orders[a] == order]
-            pixels_given = spline_filter(
-                pixels_given,
+            values = spline_filter(
+                values,
                 order,
                 [names[a] for a in these],
-                [rank - 1 - a if pixels_given.ndim == rank else 0 for a in these],
+                [rank - 1 - a if values.ndim == rank else 0 for a in these],
                 align_corners=plan.align_corners,
             )
-        return pixels_given
+        return values
 
     # The weights of the dropped taps of each pixel; see `gridsample.ops.arrays.add_fill`.
     shares = {
@@ -383,8 +354,8 @@ def _per_pixel(taps: Iterable[Tap], a: int) -> float:
     for tap in taps:
         if tap.pixel is not None or tap.value:
             factors = [
-                along_axis.derivative if b == a else along_axis.weight
-                for b, along_axis in enumerate(tap.along)
+                axis_tap.derivative if b == a else axis_tap.weight
+                for b, axis_tap in enumerate(tap.along)
             ]
             total += math.prod(factors) * tap.value
     return total
@@ -405,11 +376,17 @@ def _check_size(size: Any) -> tuple[int, ...]:
     return tuple(int(n) for n in sizes)
 
 
-def _check_coordinates(at: Any) -> tuple[float, ...]:
+def _check_coordinates(at: Any, size: tuple[int, ...]) -> tuple[float, ...]:
     try:
-        return tuple(float(coordinate) for coordinate in at)
+        coordinates = tuple(float(coordinate) for coordinate in at)
     except (TypeError, ValueError):
         raise TypeError(f"at must be one number for each axis, x first, got {at!r}") from None
+    if len(coordinates) != len(size):
+        raise ValueError(
+            f"at must have a coordinate for each axis of size {size}, {len(size)} in all, "
+            f"got {len(coordinates)}: {coordinates}"
+        )
+    return coordinates
 
 
 def _check_sides(sides: Any, explanation: Explanation) -> tuple[tuple[float, ...], ...]:

@@ -1,4 +1,4 @@
-"""What the functions of this package share: dtypes, shapes, components, small matrices.
+"""Helpers of this package: dtypes, shapes, components, small matrices.
 
 A field's last axis holds its components in x, y, z order, where x runs along the *last* spatial
 axis.  Arithmetic that differs between components is written for lists of them.
@@ -6,7 +6,9 @@ axis.  Arithmetic that differs between components is written for lists of them.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from numbers import Real
 from typing import Any
 
 from gridsample.backends import Backend, backend_of
@@ -17,6 +19,8 @@ from gridsample.definitions.shapes import Shape, as_whole
 
 Array = Any
 Cells = list[list[Array]]
+_MOST_PIXELS = 1 << 59
+"""The bytes of so many complex128 pixels exceed what an index can count."""
 
 
 # Arguments ----------------------------------------------------------------------------------------
@@ -76,8 +80,9 @@ def check_size(size: Any, rank: int | None, name: str = "size") -> tuple[Any, ..
     try:
         sizes = tuple([as_whole(n) for n in size])
     except TypeError:
+        got = f"a {type(size).__name__}" if hasattr(size, "shape") else repr(size)
         raise TypeError(
-            f"{name} must be a sequence of integers, the spatial shape of an image, got {size!r}"
+            f"{name} must be a sequence of integers, the spatial shape of an image, got {got}"
         ) from None
     if rank is not None and len(sizes) != rank:
         raise ValueError(
@@ -88,6 +93,8 @@ def check_size(size: Any, rank: int | None, name: str = "size") -> tuple[Any, ..
         raise ValueError(
             f"{name} must be the spatial shape of an image, 1 to 3 positive integers, got {sizes}"
         )
+    if all([type(n) is int for n in sizes]) and math.prod(sizes) >= _MOST_PIXELS:
+        raise ValueError(f"{name} must have less than 2**59 pixels, got {sizes}")
     return sizes
 
 
@@ -117,12 +124,13 @@ def check_count(value: Any, name: str) -> int:
 
 
 def check_positive(value: Any, name: str) -> float:
-    """Return a number, or raise an error if it is not above 0."""
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
+    """Return a number, or raise an error if it is not above 0 and finite."""
+    if isinstance(value, bool) or not isinstance(value, Real):
         raise TypeError(f"{name} must be a number, got {value!r}")
-    if not value > 0:
-        raise ValueError(f"{name} must be above 0, got {value}")
-    return float(value)
+    number = float(value)
+    if not 0 < number < math.inf:
+        raise ValueError(f"{name} must be above 0 and finite, got {value}")
+    return number
 
 
 # Positions ----------------------------------------------------------------------------------------
@@ -139,20 +147,20 @@ def to_positions(backend: Backend, displacement: Array) -> Array:
     """Add each pixel's own position to a field of displacements."""
     spatial = backend.shape(displacement)[1:-1]
     parts = components(displacement, len(spatial))
-    moved = [
+    sums = [
         component + indices(backend, spatial, k, displacement) for k, component in enumerate(parts)
     ]
-    return backend.xp.stack(moved, -1)
+    return backend.xp.stack(sums, -1)
 
 
 def to_displacements(backend: Backend, positions: Array) -> Array:
     """Subtract each pixel's own position from a field of positions."""
     spatial = backend.shape(positions)[1:-1]
     parts = components(positions, len(spatial))
-    moved = [
+    sums = [
         component - indices(backend, spatial, k, positions) for k, component in enumerate(parts)
     ]
-    return backend.xp.stack(moved, -1)
+    return backend.xp.stack(sums, -1)
 
 
 def as_displacements(backend: Backend, field: Array, coords: str) -> Array:
@@ -186,8 +194,8 @@ def norm(backend: Backend, field: Array, rank: int) -> Array:
     """The length of each vector; its gradient is 0 where the vector is 0."""
     xp, square = backend.xp, squared_norm(field, rank)
     unit = backend.full((), 1, square.dtype, square)
-    still = square == 0
-    return xp.where(still, square, xp.sqrt(xp.where(still, unit, square)))
+    is_zero = square == 0
+    return xp.where(is_zero, square, xp.sqrt(xp.where(is_zero, unit, square)))
 
 
 def cells_of(matrix: Array, rank: int) -> Cells:

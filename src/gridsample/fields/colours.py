@@ -12,7 +12,7 @@ from gridsample.definitions.checks import as_array
 from gridsample.fields.arrays import check_positive
 
 # The colour wheel of Baker et al., "A Database and Evaluation Methodology for Optical Flow" (2011):
-# from each of these colours to the next, in so many equal steps.
+# the number of equal steps from each of these colours to the next.
 _WHEEL = (
     (15, (255, 0, 0)),
     (6, (255, 255, 0)),

@@ -134,8 +134,7 @@ def compose_vjp(
     check_pair(backend, second, first, "outer", "inner")
     # The gradient is the same for positions: they differ from displacements by constants.
     second, first = (
-        as_displacements(backend, field_given, check_field_coords(coords))
-        for field_given in (second, first)
+        as_displacements(backend, field, check_field_coords(coords)) for field in (second, first)
     )
     by_outer, by_inner = composed_vjp(backend, upstream, second, first, mode, padding_mode)
     return restore_dtype(backend, by_outer, outer), restore_dtype(backend, by_inner, inner)
@@ -198,8 +197,8 @@ def invert(
     units = check_field_coords(coords)
     forward = as_displacements(backend, array, units)
     with backend.quiet():  # NaN stays NaN
-        inverse, missed = newton(backend, forward, mode, padding_mode, count, limit / 100)
-        residual = norm(backend, missed, backend.shape(forward)[-1])
+        inverse, error = newton(backend, forward, mode, padding_mode, count, limit / 100)
+        residual = norm(backend, error, backend.shape(forward)[-1])
     return Inverse(
         restore_dtype(backend, from_displacements(backend, inverse, units), field),
         restore_dtype(backend, residual, field),
@@ -243,18 +242,18 @@ def invert_vjp(
         >>> invert_vjp(ones, shift, invert(shift).field)[0, :, 0]  # the inverse is -f(q - 1)
         array([-2., -1.,  0.])
     """
-    backend, (upstream, array, undone) = as_wide_arrays(
+    backend, (upstream, array, inverse_field) = as_wide_arrays(
         grad_output=grad_output, field=field, inverse=inverse
     )
-    check_pair(backend, array, undone, "field", "inverse")
-    check_upstream(backend, upstream, backend.shape(undone))
+    check_pair(backend, array, inverse_field, "field", "inverse")
+    check_upstream(backend, upstream, backend.shape(inverse_field))
     units, rank = check_field_coords(coords), backend.shape(array)[-1]
     forward, positions = (
-        as_displacements(backend, field_given, units) for field_given in (array, undone)
+        as_displacements(backend, field, units) for field in (array, inverse_field)
     )
     slopes = slopes_at(forward, positions, mode, padding_mode)
-    turned = [[slopes[j][i] for j in range(rank)] for i in range(rank)]
-    shares = solve(backend, turned, components(upstream, rank))
+    transposed = [[slopes[j][i] for j in range(rank)] for i in range(rank)]
+    shares = solve(backend, transposed, components(upstream, rank))
     grad_field = scatter_add(
         backend.xp.stack(shares, -1) * -1, forward, positions, mode, padding_mode
     )

@@ -44,12 +44,12 @@ def identity_grid(
     """
     batch, _, *out = check_output(size, 3, 5)
     corners = check_flag(align_corners, "align_corners")
-    dtype_given = np.dtype(dtype)
-    if dtype_given.name not in ("float16", "float32", "float64"):
-        raise TypeError(f"dtype must be float16, float32 or float64, got {dtype_given}")
-    grid = np.empty((*out, len(out)), dtype_given)
+    grid_dtype = np.dtype(dtype)
+    if grid_dtype.name not in ("float16", "float32", "float64"):
+        raise TypeError(f"dtype must be float16, float32 or float64, got {grid_dtype}")
+    grid = np.empty((*out, len(out)), grid_dtype)
     for a, n in enumerate(out):
-        along = coordinates(n, corners, dtype_given).reshape(n, *(1,) * (len(out) - 1 - a))
+        along = coordinates(n, corners, grid_dtype).reshape(n, *(1,) * (len(out) - 1 - a))
         grid[..., len(out) - 1 - a] = along
     return np.broadcast_to(grid, (batch, *grid.shape))
 

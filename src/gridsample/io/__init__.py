@@ -42,7 +42,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -65,7 +65,13 @@ from gridsample.io.image import (
     require,
     zeros,
 )
-from gridsample.io.output import check_output, check_room, replacing
+from gridsample.io.output import (
+    check_image,
+    check_output,
+    check_room,
+    checked_bands,
+    replacing,
+)
 
 __all__ = [
     "FORMATS",
@@ -181,10 +187,10 @@ def pages(path: Path | str, *, volume: bool = False) -> Iterator[list[Page]]:
 
     with ExitStack() as stack:
         with path.open("rb"), one_line(doing):
-            pages_read = file_format.read(path, volume, stack)
-            for page in pages_read:
+            opened_pages = file_format.read(path, volume, stack)
+            for page in opened_pages:
                 _check_pixels(path, page.image.array)
-        yield [guarded(page) for page in pages_read]
+        yield [guarded(page) for page in opened_pages]
 
 
 def read(path: Path | str, *, volume: bool = False) -> Image:
@@ -268,9 +274,11 @@ def check_writable(path: Path | str, images: Sequence[Image]) -> None:
             f"cannot write {path}: {file_format.name} holds one page, and there are {len(images)}; "
             f"{others} holds all of them"
         )
+    for image in images:
+        check_image(image, path)
     images, scaled = _written(file_format, images), images
     for image, (slope, inter) in zip(
-        images, (image_written.scaling for image_written in scaled), strict=True
+        images, (stored_image.scaling for stored_image in scaled), strict=True
     ):
         dtype, channels, rank = image.array.dtype, image.channels, image.array.ndim - 1
         if not file_format.fits(dtype, channels, rank):
@@ -310,10 +318,13 @@ def write(image: Image, path: Path | str, *, overwrite: bool = False) -> None:
         overwrite: Whether an existing file may be replaced.
 
     Raises:
-        FileError: The format cannot store the pixels, writing failed, or the file exists.
+        FileError: The array is not an image, or the bands are not its pixels, the format cannot
+            store them, writing failed, or the file exists.
+        TypeError: An image is not an `Image` of a NumPy array.
         MissingExtraError: The package that writes the format is not installed.
         OSError: The folder is not writable.
     """
+    check_image(image, Path(path))
     write_pages([image], [[image.array]], path, overwrite=overwrite)
 
 
@@ -336,17 +347,18 @@ def write_pages(
         overwrite: Whether an existing file may be replaced.
 
     Raises:
-        FileError: The format cannot store the pixels, writing failed, or the file exists.
+        FileError: The array is not an image, or the bands are not its pixels, the format cannot
+            store them, writing failed, or the file exists.
+        TypeError: An image is not an `Image` of a NumPy array.
         MissingExtraError: The package that writes the format is not installed.
         OSError: The folder is not writable.
     """
     path = Path(path)
     check_writable(path, images)
     file_format = format_of(path)
-    stored = zip(images, bands, strict=True)
     values = (
-        image.real_bands(rows) if _loses_scaling(file_format, image) else rows
-        for image, rows in stored
+        checked_bands(image, rows, path, real=_loses_scaling(file_format, image))
+        for image, rows in zip(images, bands, strict=True)
     )
     with replacing(path, overwrite=overwrite) as temporary:
         file_format.write(_written(file_format, images), values, temporary)
@@ -359,7 +371,13 @@ def _loses_scaling(file_format: Format, image: Image) -> bool:
 
 def _written(file_format: Format, images: Sequence[Image]) -> list[Image]:
     """Return the images of which the pixels are written, without their pixels if these change."""
-    return [image.real() if _loses_scaling(file_format, image) else image for image in images]
+    native = (image if image.array.dtype.isnative else _native(image) for image in images)
+    return [image.scaled() if _loses_scaling(file_format, image) else image for image in native]
+
+
+def _native(image: Image) -> Image:
+    """Return an image without its pixels, in the byte order of the machine."""
+    return replace(image, array=zeros(image.array.shape, image.array.dtype))
 
 
 def _check_pixels(path: Path, array: NDArray[Any]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+import zipfile
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -45,16 +46,17 @@ def load_npz(path: Path) -> NDArray[Any]:
     Raises:
         FileError: The file is not a `.npz` file, or holds several arrays.
     """
-    file = np.load(path, allow_pickle=False)
-    if not isinstance(file, np.lib.npyio.NpzFile):
-        raise FileError(f"{path} is not a .npz file, despite its name")
-    with file:
+    if not zipfile.is_zipfile(path):
+        raise FileError(f"{path} is not a .npz file, despite its name, or it is truncated")
+    with np.load(path, allow_pickle=False) as file:
         if len(file.files) != 1:
             raise FileError(
                 f"{path} holds {len(file.files)} arrays: {', '.join(file.files) or 'none'}; "
                 "accepted: one; save it as a .npy file"
             )
         array: NDArray[Any] = file[file.files[0]]
+        if not isinstance(array, np.ndarray):
+            raise FileError(f"{path} holds {file.files[0]}, which is no array")
         return array
 
 

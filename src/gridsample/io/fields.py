@@ -20,10 +20,11 @@ written. ITK's files are read and written by SimpleITK, which is in the extra `g
 
 from __future__ import annotations
 
+import math
 import struct
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +32,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gridsample import fields
-from gridsample.io import itk, pictures
+from gridsample.io import itk, nifti, pictures
 from gridsample.io.arrays import load_npy
 from gridsample.io.image import FileError, by_suffix, one_line, require
 from gridsample.io.output import replacing
@@ -42,6 +43,7 @@ _FLO = b"PIEH"  # the number 202021.25 as float32
 _UNKNOWN = 1e9
 """Magnitudes above it mean missing flow in `.flo` files."""
 
+_DTYPES = ("float16", "float32", "float64")
 _INTENTS = {"RAS": 1006, "LPS": 1007}
 _FLIP = {"RAS": (1, 1, 1), "LPS": (-1, -1, 1)}
 
@@ -131,7 +133,9 @@ def write_field(field: Field, path: Path | str, *, overwrite: bool = False) -> N
         None: the file is written.
 
     Raises:
-        FileError: the array is not a field, the format cannot store it, or the file exists.
+        FileError: the array is not a field, the affine or the world is not accepted, the format
+            cannot store the displacements, or the file exists.
+        TypeError: ``field`` is not a `Field`.
         MissingExtraError: the package that writes the format is not installed.
         OSError: the folder is not writable.
 
@@ -143,13 +147,8 @@ def write_field(field: Field, path: Path | str, *, overwrite: bool = False) -> N
         array([0., 2.], dtype=float32)
     """
     path = Path(path)
-    field_format, array = field_format_of(path), np.asarray(field.array)
-    rank = array.ndim - 2
-    if array.dtype.kind != "f" or array.shape[:1] != (1,) or array.shape[-1] != rank:
-        raise FileError(
-            f"cannot write {path}: a field is a floating-point array (1, *spatial, D), got "
-            f"{array.dtype} of shape {array.shape}"
-        )
+    field_format, field = field_format_of(path), _checked(field, path)
+    rank = field.array.ndim - 2
     if rank not in field_format.ranks:
         names = ", ".join(other.name for other in FIELD_FORMATS if rank in other.ranks)
         raise FileError(
@@ -158,6 +157,40 @@ def write_field(field: Field, path: Path | str, *, overwrite: bool = False) -> N
         )
     with replacing(path, overwrite=overwrite) as temporary, one_line(f"cannot write {path}"):
         field_format.write(field, temporary)
+
+
+def _checked(field: Field, path: Path) -> Field:
+    """Return a field with NumPy arrays, or raise an error."""
+    if not isinstance(field, Field):
+        raise TypeError(f"field must be a gridsample.io.fields.Field, got {type(field).__name__}")
+    array = np.asarray(field.array)
+    if (
+        array.dtype.name not in _DTYPES
+        or array.shape[:1] != (1,)
+        or array.shape[-1] != array.ndim - 2
+        or not array.size
+    ):
+        raise FileError(
+            f"cannot write {path}: a field is a floating-point array (1, *spatial, D) of "
+            f"{', '.join(_DTYPES)}, got {array.dtype} of shape {array.shape}"
+        )
+    if field.world not in _FLIP:
+        raise FileError(
+            f"cannot write {path}: world must be one of {', '.join(_FLIP)}, got {field.world!r}"
+        )
+    if field.affine is None:
+        return replace(field, array=array)
+    try:
+        affine = np.asarray(field.affine, np.float64)
+    except (TypeError, ValueError):
+        affine = np.empty(0)
+    valid = affine.shape == (4, 4) and np.isfinite(affine).all()
+    if not valid or np.abs(affine[3] - [0, 0, 0, 1]).max() > 1e-6 or not np.linalg.det(affine):
+        raise FileError(
+            f"cannot write {path}: affine must be an invertible 4 x 4 matrix of finite numbers "
+            f"with the last row 0 0 0 1, got {' '.join(str(field.affine).split())}"
+        )
+    return replace(field, array=array, affine=affine)
 
 
 def holds_field(path: Path) -> bool:
@@ -265,9 +298,21 @@ def _read_flo(path: Path) -> Field:
 
 def _write_flo(field: Field, path: Path) -> None:
     _, height, width, _ = field.array.shape
-    array = field.array.astype("<f4")
-    array[~np.isfinite(array).all(-1)] = 10 * _UNKNOWN
+    known = _known_up_to(_UNKNOWN, field, ".flo")
+    array = np.where(known[..., np.newaxis], field.array, 10 * _UNKNOWN).astype("<f4")
     path.write_bytes(_FLO + struct.pack("<ii", width, height) + array.tobytes())
+
+
+def _known_up_to(limit: float, field: Field, suffix: str) -> NDArray[np.bool_]:
+    """Return which displacements are not missing, or raise an error if one is above a limit."""
+    known: NDArray[np.bool_] = np.isfinite(field.array).all(-1)
+    largest = np.abs(field.array[known]).max(initial=0)
+    if largest > limit:
+        raise FileError(
+            f"{suffix} files hold displacements up to {limit:g} pixels, and the largest is "
+            f"{largest:g}"
+        )
+    return known
 
 
 # PFM ----------------------------------------------------------------------------------------------
@@ -290,7 +335,10 @@ def _read_pfm(path: Path) -> Field:
         )
     if magic != b"PF":
         raise FileError(f"{path} is not a .pfm file, despite its name")
-    width, height, order = int(words[0]), int(words[1]), "<" if float(words[2]) < 0 else ">"
+    width, height, scale = int(words[0]), int(words[1]), float(words[2])
+    if not 0 < abs(scale) < math.inf:
+        raise FileError(f"{path} has the scale {scale:g}; accepted: any other number")
+    order = "<" if scale < 0 else ">"
     if min(width, height) < 0 or len(data) != 12 * width * height:
         raise FileError(
             f"{path} should hold {width} x {height} pixels, {12 * width * height} bytes, and holds "
@@ -304,6 +352,7 @@ def _read_pfm(path: Path) -> Field:
 
 def _write_pfm(field: Field, path: Path) -> None:
     _, height, width, _ = field.array.shape
+    _known_up_to(float(np.finfo(np.float32).max), field, ".pfm")
     pixels = np.zeros((height, width, 3), "<f4")
     pixels[..., :2] = field.array[0, ::-1]
     path.write_bytes(b"PF\n%d %d\n-1.0\n" % (width, height) + pixels.tobytes())
@@ -341,7 +390,7 @@ def _write_kitti(field: Field, path: Path) -> None:
 
 def _read_npy(path: Path) -> Field:
     array = np.array(load_npy(path))
-    if array.dtype.kind == "f" and array.ndim > 1:
+    if array.dtype.name in _DTYPES and array.ndim > 1:
         array = array.astype(array.dtype.newbyteorder("="))
         rank = array.shape[-1]
         if 1 <= rank <= 3 and array.ndim == rank + 1:
@@ -363,26 +412,35 @@ def _write_npy(field: Field, path: Path) -> None:
 
 
 def _read_nifti(path: Path) -> Field:
-    source = require("nibabel").load(path)
-    shape, code = source.shape, int(source.header["intent_code"])
-    rank = shape[-1] if len(shape) == 5 else 0
+    with nifti.opened(path) as source:
+        header = nifti.Header(type(source), source.header)
+        rank, world = _rank_and_world(source.shape, header, path)
+        stored = np.asanyarray(source.dataobj)
+    dtype = np.float64 if stored.dtype == np.float64 else np.float32
+    vectors = stored[:, :, :, 0] if rank == 3 else stored[:, :, 0, 0]
+    spatial = (*range(rank)[::-1], rank)
+    array = _in_voxels(vectors.transpose(spatial), header.affine, world)
+    return Field(array.astype(dtype), "NIfTI", header.affine, world)
+
+
+def _rank_and_world(shape: tuple[int, ...], header: nifti.Header, path: Path) -> tuple[int, str]:
+    """Return the number of components of a file's vectors and their axes, or raise an error."""
+    rank, code = shape[-1] if len(shape) == 5 else 0, int(header.header["intent_code"])
     if rank not in (2, 3) or shape[3] != 1 or (rank == 2 and shape[2] != 1):
         raise FileError(
             f"{path} has shape {shape}; a field is (X, Y, Z, 1, 3), or (X, Y, 1, 1, 2) in 2-D"
         )
-    world = "LPS" if code == _INTENTS["LPS"] else "RAS"
     if code not in _INTENTS.values():
         raise FileError(
             f"{path} has intent {code}, which does not say that its vectors are displacements; "
             "accepted: 1006 (displacement vector, RAS) and 1007 (vector, LPS)"
         )
-    stored = np.asanyarray(source.dataobj)
-    dtype = np.float64 if stored.dtype == np.float64 else np.float32
-    vectors = stored[:, :, :, 0] if rank == 3 else stored[:, :, 0, 0]
-    affine = np.array(source.affine, np.float64)
-    spatial = (*range(rank)[::-1], rank)
-    array = _in_voxels(vectors.transpose(spatial), affine, world)
-    return Field(array.astype(dtype), "NIfTI", affine, world)
+    if header.unit != 1:
+        raise FileError(
+            f"{path} has distances in another unit than millimetres, and does not say whether its "
+            "vectors have it, too; accepted: millimetres"
+        )
+    return rank, "LPS" if code == _INTENTS["LPS"] else "RAS"
 
 
 def _write_nifti(field: Field, path: Path) -> None:
@@ -432,14 +490,16 @@ def _write_itk(field: Field, path: Path) -> None:
 def _in_voxels(vectors: NDArray[Any], affine: NDArray[np.float64], world: str) -> NDArray[Any]:
     """Convert vectors (*spatial, D) in millimetres to voxels: (1, *spatial, D) in float64."""
     inverse = np.linalg.inv(_world_matrix(affine, vectors.shape[-1], world))
-    array: NDArray[Any] = (vectors.astype(np.float64) @ inverse.T)[np.newaxis]
-    return array
+    with np.errstate(invalid="ignore"):  # an infinite displacement becomes a missing one
+        array: NDArray[Any] = (vectors.astype(np.float64) @ inverse.T)[np.newaxis]
+    return np.where(np.isfinite(array).all(-1, keepdims=True), array, np.nan)
 
 
 def _in_millimetres(array: NDArray[Any], affine: NDArray[np.float64], world: str) -> NDArray[Any]:
     """Convert displacements (1, *spatial, D) in voxels to (*spatial, D) in float64 millimetres."""
     matrix = _world_matrix(affine, array.shape[-1], world)
-    vectors: NDArray[Any] = array[0].astype(np.float64) @ matrix.T
+    with np.errstate(invalid="ignore"):
+        vectors: NDArray[Any] = array[0].astype(np.float64) @ matrix.T
     return vectors
 
 

@@ -19,7 +19,7 @@ _KEYS, _NUMBERS, _TEXTS = 34735, 34736, 34737
 _RASTER_TYPE, _POINT = 1025, 2  # the key that says where raster coordinates begin
 
 ExtraTag = tuple[int, int, int, Any, bool]
-"""A tag as tifffile writes it: number, type, count, value, and whether it is of one page only."""
+"""A tag as tifffile writes it: number, type, count, value, and whether only one page has it."""
 
 
 class GeoReference(NamedTuple):
@@ -67,7 +67,7 @@ class GeoReference(NamedTuple):
 
 
 def read(tags: Mapping[int, Any]) -> GeoReference | None:
-    """Return the place of a page, given its tags in tifffile's form; None if they name none.
+    """Return the place of a page, given its tags in tifffile's form; None if they do not say.
 
     A file that only ties some pixels to the ground, without a scale, has no matrix.
     """

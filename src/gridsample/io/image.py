@@ -64,18 +64,22 @@ class Image:
 
     @property
     def spacing(self) -> tuple[float, ...] | None:
-        """The distance between pixels of a NIfTI file or a GeoTIFF, x first; None if unknown."""
+        """The distance between pixels, x first; None if unknown.
+
+        It is in millimetres for NIfTI files, and in the units of the map for GeoTIFFs.
+        """
         if "geotiff" in self.extras:
             spacing = self.extras["geotiff"].spacing
         elif "nifti" in self.extras:
             zooms = self.extras["nifti"].header.get_zooms()[: self.array.ndim - 1]
-            spacing = tuple(map(float, zooms))
+            unit = self.extras["nifti"].unit
+            spacing = tuple(float(zoom) * unit for zoom in zooms)
         else:
             return None
         return spacing if min(spacing) > 0 else None
 
-    def real(self) -> Image:
-        """Return the image with an empty array for its values, which `real_bands` computes."""
+    def scaled(self) -> Image:
+        """Return the image with an empty array for its values, which `scaled_bands` computes."""
         dtype = np.dtype(np.complex128 if self.array.dtype.kind == "c" else np.float64)
         extras = {name: extra for name, extra in self.extras.items() if name != "nifti"}
         if "nodata" in extras:
@@ -83,16 +87,16 @@ class Image:
             extras["nodata"] = float(extras["nodata"]) * slope + inter
         return replace(self, array=zeros(self.array.shape, dtype), extras=extras)
 
-    def real_bands(self, bands: Bands) -> Bands:
+    def scaled_bands(self, bands: Bands) -> Bands:
         """Convert the stored numbers of bands to values, in double precision, as nibabel does."""
         slope, inter = self.scaling
-        dtype = self.real().array.dtype
+        dtype = self.scaled().array.dtype
         return (band.astype(dtype) * slope + inter for band in bands)
 
     def values(self) -> Image:
         """Return the image with its values in place of the stored numbers."""
-        (array,) = self.real_bands([self.array])
-        return replace(self.real(), array=array)
+        (array,) = self.scaled_bands([self.array])
+        return replace(self.scaled(), array=array)
 
     def resampled(self, array: NDArray[Any], voxels: NDArray[np.float64]) -> Image:
         """Return the image with new pixels, on a new grid of voxels.
@@ -185,11 +189,18 @@ def require(module: str, extra: str = "cli") -> Any:
 
 @contextmanager
 def one_line(doing: str) -> Iterator[None]:
-    """Turn every exception of a codec into an error of one line that names the file."""
+    """Turn every exception of a codec into an error of one line that names the file.
+
+    Raises:
+        FileError: The codec cannot read or write the file.
+        MemoryError: The memory does not suffice.
+    """
     try:
         yield
-    except (FileError, MissingExtraError, MemoryError):
+    except (FileError, MissingExtraError):
         raise
+    except MemoryError as error:  # of a file that is large, or says so
+        raise MemoryError(f"{doing}: {str(error) or 'it does not fit into memory'}") from error
     except Exception as error:
         raise FileError(f"{doing}: {reason(error)}") from error
 

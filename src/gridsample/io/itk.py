@@ -6,6 +6,9 @@ in x, y, z order, where x is the last axis of an array.
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -41,7 +44,10 @@ def read_vectors(path: Path) -> Vectors:
         FileError: The file holds something else.
     """
     if path.name.lower().endswith(IMAGES):
-        return _from_image(itk().ReadImage(str(path)), path)
+        sitk = itk()
+        with _short_errors():
+            image = sitk.ReadImage(str(path))
+        return _from_image(image, path)
     transforms = read_transforms(path)
     if len(transforms) != 1 or not isinstance(transforms[0], Vectors):
         names = [
@@ -89,7 +95,10 @@ def read_transforms(path: Path) -> list[Transform]:
     Raises:
         FileError: A transform is neither linear nor a displacement field.
     """
-    return _steps(itk().ReadTransform(str(path)), path)
+    sitk = itk()
+    with _short_errors():
+        transform = sitk.ReadTransform(str(path))
+    return _steps(transform, path)
 
 
 def itk() -> Any:
@@ -99,6 +108,17 @@ def itk() -> Any:
         MissingExtraError: It is not installed.
     """
     return require("SimpleITK", "itk")
+
+
+@contextmanager
+def _short_errors() -> Iterator[None]:
+    """Shorten ITK's errors, which begin with files and lines of its source, to their last part."""
+    try:
+        yield
+    except RuntimeError as error:
+        words = " ".join(str(error).split())
+        message = re.split(r"ERROR: (?:\w+\(0x[0-9a-f]+\): )?", words)[-1]
+        raise RuntimeError(f"ITK: {message}") from error
 
 
 def _steps(transform: Any, path: Path) -> list[Transform]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from contextlib import ExitStack
+import gzip
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -21,6 +22,9 @@ from gridsample.io.image import (
     whole_page,
 )
 
+MILLIMETRES = {"meter": 1000.0, "mm": 1.0, "micron": 0.001, "unknown": 1.0}
+"""The units of a header's distances."""
+
 
 class Header(NamedTuple):
     """The metadata of a file.
@@ -34,9 +38,16 @@ class Header(NamedTuple):
     header: Any
 
     @property
+    def unit(self) -> float:
+        """The unit of the file's distances, in millimetres."""
+        return MILLIMETRES[self.header.get_xyzt_units()[0]]
+
+    @property
     def affine(self) -> NDArray[np.float64]:
         """The affine (4, 4) from voxels to millimetres (RAS): sform, else qform, else sizes."""
-        return np.array(self.header.get_best_affine(), np.float64)
+        affine = np.array(self.header.get_best_affine(), np.float64)
+        affine[:3] *= self.unit
+        return affine
 
     @property
     def scaling(self) -> tuple[float, float]:
@@ -45,13 +56,13 @@ class Header(NamedTuple):
         return (1.0 if slope is None else float(slope)), (0.0 if inter is None else float(inter))
 
     def scaled(self, slope: float, inter: float) -> Header:
-        """Take another scaling."""
+        """Return the header with another scaling."""
         scaled = self.header.copy()
         scaled.set_slope_inter(slope, inter)
         return Header(self.image_class, scaled)
 
     def placed(self, like: Header) -> Header:
-        """Take both affines, the voxel sizes and their units from another header."""
+        """Return the header with the affines, voxel sizes and units of another one."""
         placed, other = self.header.copy(), like.header
         space, _ = other.get_xyzt_units()
         placed.set_xyzt_units(space, placed.get_xyzt_units()[1])
@@ -64,7 +75,7 @@ class Header(NamedTuple):
         return Header(self.image_class, placed)
 
     def moved(self, voxels: NDArray[np.float64]) -> Header:
-        """Multiply both affines and the voxel sizes by the map from new to old voxels."""
+        """Return the header of new voxels, given the map from new to old voxels."""
         rank = voxels.shape[0] - 1
         matrix = np.eye(4)
         matrix[:rank, :rank], matrix[:rank, 3] = voxels[:rank, :rank], voxels[:rank, rank]
@@ -74,14 +85,36 @@ class Header(NamedTuple):
         zooms = np.array(self.header.get_zooms())
         zooms[:rank] *= np.linalg.norm(voxels[:rank, :rank], axis=0)
         moved.set_zooms(zooms)
-        for get, put in (
+        for get_affine, set_affine in (
             (self.header.get_qform, moved.set_qform),
             (self.header.get_sform, moved.set_sform),
         ):
-            old, code = get(coded=True)
+            old, code = get_affine(coded=True)
             if code:
-                put(old @ matrix, code)
+                set_affine(old @ matrix, code)
         return Header(self.image_class, moved)
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[Any]:
+    """Open a file with nibabel, and check a compressed one after its voxels were read.
+
+    The checksum is at the end, where nibabel does not read.
+
+    Raises:
+        EOFError: The file is truncated.
+        OSError: Its checksum does not match.
+    """
+    nibabel = require("nibabel")
+    source = nibabel.load(path)
+    if not path.name.lower().endswith((".gz", ".mgz")):
+        yield source
+        return
+    with gzip.open(path) as stream:
+        holder = nibabel.fileholders.FileHolder(fileobj=stream)
+        yield type(source).from_file_map({"image": holder})
+        while stream.read(1 << 20):
+            pass
 
 
 def read_geometry(path: Path) -> tuple[tuple[int, ...], Header]:
@@ -115,9 +148,8 @@ def planar(affine: NDArray[np.float64], rank: int) -> NDArray[np.float64]:
 
 def read_pages(path: Path, volume: bool, stack: ExitStack) -> list[Page]:
     """Read the stored numbers of a file, with its header."""
-    nibabel = require("nibabel")
-    source = nibabel.load(path)
-    stored = source.dataobj.get_unscaled()
+    with opened(path) as source:
+        stored = source.dataobj.get_unscaled()
     if stored.ndim not in (2, 3, 4):
         raise FileError(f"{path} has {stored.ndim} axes; accepted: 2 to 4")
     header = source.header.copy()
@@ -131,8 +163,8 @@ def read_pages(path: Path, volume: bool, stack: ExitStack) -> list[Page]:
 def read_mgh(path: Path, volume: bool, stack: ExitStack) -> list[Page]:
     """Read a file of FreeSurfer; its affine becomes that of a NIfTI header."""
     nibabel = require("nibabel")
-    source = nibabel.load(path)
-    voxels = np.asarray(source.dataobj)
+    with opened(path) as source:
+        voxels = np.asarray(source.dataobj)
     voxels = voxels.astype(voxels.dtype.newbyteorder("="), copy=False)
     converted = nibabel.Nifti1Image(voxels, source.affine, dtype=voxels.dtype)
     converted.header.set_xyzt_units("mm")

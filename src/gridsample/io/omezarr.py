@@ -93,7 +93,13 @@ def spatial_part(affine: Affine, spatial: Sequence[int]) -> Affine:
 
 
 def is_store(path: Path) -> bool:
-    """Whether a path is a folder with a Zarr array or group."""
+    """Whether a path is a folder with a Zarr array or group.
+
+    Raises:
+        FileError: the path ends in .zarr, and there is no such folder.
+    """
+    if path.suffix == ".zarr" and not path.is_dir():
+        raise FileError(f"there is no folder {path}")
     return path.is_dir() and any((path / marker).exists() for marker in MARKERS)
 
 
@@ -131,7 +137,7 @@ def read_multiscale(source: Any, axes: str | None = None, store: Any = None) -> 
     with one_line(f"cannot read {source} as a Zarr store"):
         opened = zarr.open(store=store, mode="r")
         if isinstance(opened, zarr.Array):
-            return replace(_plain(opened, axes), source=source)
+            return _checked(replace(_plain(opened, axes), source=source))
         attributes = opened.attrs.asdict()
         ome = attributes.get("ome", attributes)
         if not ome.get("multiscales"):
@@ -139,7 +145,18 @@ def read_multiscale(source: Any, axes: str | None = None, store: Any = None) -> 
                 f"{source} is a Zarr group without multiscales; name one of its images or arrays: "
                 + (", ".join(sorted(opened.keys())) or "it has none")
             )
-        return replace(_multiscale(opened, ome, axes), source=source)
+        return _checked(replace(_multiscale(opened, ome, axes), source=source))
+
+
+def _checked(image: Multiscale) -> Multiscale:
+    """Return an image, or raise an error if an array is empty."""
+    for array in image.arrays:
+        if 0 in (*array.shape, *array.chunks):
+            raise FileError(
+                f"{image.source} has an array of shape {array.shape} in chunks of {array.chunks}; "
+                "accepted: positive sizes"
+            )
+    return image
 
 
 def _plain(array: Any, names: str | None) -> Multiscale:

@@ -8,12 +8,16 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
-from gridsample.io.image import FileError
+import numpy as np
+from numpy.typing import NDArray
+
+from gridsample.io.image import Bands, FileError, Image
 
 
 def check_output(path: Path, *, overwrite: bool) -> None:
-    """Raise an error if the output path is a folder, has no folder, or exists.
+    """Raise an error if the output path is a folder or a loop of links, has no folder, or exists.
 
     Raises:
         FileError: The path cannot be written; the message gives the reason.
@@ -22,8 +26,50 @@ def check_output(path: Path, *, overwrite: bool) -> None:
         raise FileError(f"{path} is a folder; name a file to write")
     if not path.parent.is_dir():
         raise FileError(f"cannot write {path.name}: there is no folder {path.parent}")
+    if os.path.islink(os.path.realpath(path)):
+        raise FileError(f"{path} is a symbolic link that leads back to itself")
     if path.exists() and not overwrite:
         raise FileError(f"{path} exists; --force replaces it (in Python, overwrite=True)")
+
+
+def check_image(image: Any, path: Path) -> None:
+    """Raise an error if an image cannot be written in any format."""
+    if not isinstance(image, Image) or not isinstance(image.array, np.ndarray):
+        kind = type(image.array if isinstance(image, Image) else image).__name__
+        raise TypeError(
+            f"cannot write {path}: accepted: a gridsample.io.Image of a NumPy array, got {kind}"
+        )
+    shape, has_axis = image.array.shape, image.has_channel_axis
+    if len(shape) not in (3, 4) or 0 in shape or (not has_axis and shape[-1] != 1):
+        raise FileError(
+            f"cannot write {path}: array must be (H, W, C) or (D, H, W, C) and not be empty, with "
+            f"C = 1 if has_channel_axis is False; got shape {shape}, has_channel_axis={has_axis}"
+        )
+
+
+def checked_bands(image: Image, bands: Bands, path: Path, *, real: bool) -> Iterator[NDArray[Any]]:
+    """Yield the bands of an image in its byte order, or raise an error if they are not its pixels.
+
+    Args:
+        image: The image as the caller describes it.
+        bands: Its pixels.
+        path: The file, for errors.
+        real: Whether the file gets the values in place of the stored numbers.
+    """
+    row, dtype, rows = image.array.shape[1:], image.array.dtype.newbyteorder("="), 0
+    for band in bands:
+        rows += len(band)
+        same = band.shape[1:] == row and band.dtype.newbyteorder("=") == dtype
+        if not same or rows > len(image.array):
+            raise FileError(
+                f"cannot write {path}: {len(image.array)} rows of shape {row} and dtype {dtype} "
+                f"were expected, got a band of shape {band.shape} and dtype {band.dtype} up to row "
+                f"{rows}"
+            )
+        native = band.astype(dtype, copy=False)
+        yield from image.scaled_bands([native]) if real else [native]
+    if rows < len(image.array):
+        raise FileError(f"cannot write {path}: {len(image.array)} rows were expected, got {rows}")
 
 
 def check_room(path: Path, size: int) -> None:
@@ -45,7 +91,8 @@ def replacing(path: Path, *, overwrite: bool) -> Iterator[Path]:
     """Provide a temporary path to write to, and rename it to `path` at the end of the block.
 
     The temporary file is in the same folder and has a hidden name with the same suffix. If the
-    block raises, it is removed, and `path` is not changed.
+    block raises, it is removed, and `path` is not changed. Neither is a file that appears
+    meanwhile, unless it may be replaced.
 
     Raises:
         FileError: `check_output` rejects the path.
@@ -59,7 +106,10 @@ def replacing(path: Path, *, overwrite: bool) -> Iterator[Path]:
         if target.exists():
             shutil.copymode(target, temporary)
         yield temporary
+        check_output(path, overwrite=overwrite)
         os.replace(temporary, target)
+    except FileError as error:
+        raise FileError(str(error).replace(str(temporary), str(path))) from error
     finally:
         temporary.unlink(missing_ok=True)
 

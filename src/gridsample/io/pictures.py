@@ -7,7 +7,7 @@ import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +23,7 @@ from gridsample.io.image import (
     require,
     whole_page,
 )
-from gridsample.io.tags import Resolution, exif_block, read_exif, turned
+from gridsample.io.tags import Resolution, exif_block, read_exif, upright_resolution
 
 # The length of a JPEG marker segment has 16 bits, and counts its own two bytes.
 _LONGEST_SEGMENT = 65533
@@ -33,7 +33,7 @@ def read_pages(path: Path, volume: bool, stack: ExitStack) -> list[Page]:
     """Read the picture of a file; the frames of an animation are pages."""
     with path.open("rb") as file:
         head = file.read(26)
-        format_name = picture_kind(head)
+        format_name = picture_format(head)
         if format_name is None:
             raise FileError(
                 f"{path} is neither a PNG nor a JPEG, WebP, GIF, BMP or AVIF file, despite its name"
@@ -41,20 +41,28 @@ def read_pages(path: Path, volume: bool, stack: ExitStack) -> list[Page]:
         file.seek(0)
         if format_name == "PNG" and head[24:25] == b"\x10" and head[25] != 0:
             return [_page(*_read_deep_png(path), format_name)]
-        with (
-            _large_pictures(),
-            require("imageio.v3").imopen(file, "r", plugin="pillow") as source,
-        ):
+        with _large_pictures(), _opened(file, format_name) as source:
             # The further pictures of a JPEG file are previews and maps of gain.
             count = 1 if format_name == "JPEG" else source.properties(index=...).n_images
             return [_page(*_frame(source, n), format_name) for n in range(count or 1)]
 
 
-def picture_kind(head: bytes) -> str | None:
+def _opened(file: BinaryIO, format_name: str) -> Any:
+    """Open a picture with imageio, whose own errors do not say why Pillow rejects a file."""
+    try:
+        return require("imageio.v3").imopen(file, "r", plugin="pillow")
+    except OSError as error:
+        raise FileError(
+            f"{file.name} begins as a {format_name} file does, but Pillow cannot read it; it may "
+            "be damaged or truncated"
+        ) from error
+
+
+def picture_format(head: bytes) -> str | None:
     """Return the name of the format that the first bytes of a file tell, or None."""
-    begins = {"PNG": b"\x89PNG", "JPEG": b"\xff\xd8", "GIF": b"GIF8", "BMP": b"BM"}
-    for format_name, first in begins.items():
-        if head.startswith(first):
+    signatures = {"PNG": b"\x89PNG", "JPEG": b"\xff\xd8", "GIF": b"GIF8", "BMP": b"BM"}
+    for format_name, signature in signatures.items():
+        if head.startswith(signature):
             return format_name
     if head[:4] == b"RIFF" and head[8:12] == b"WEBP":
         return "WebP"
@@ -63,26 +71,26 @@ def picture_kind(head: bytes) -> str | None:
 
 def _frame(source: Any, index: int) -> tuple[NDArray[Any], Mapping[str, Any]]:
     """Read a frame, with one number per channel, and its metadata."""
-    about = source.metadata(index=index, exclude_applied=False)
-    mode = _plain_mode(about["mode"], transparent="transparency" in about)
-    return source.read(index=index, mode=mode, writeable_output=False), about
+    metadata = source.metadata(index=index, exclude_applied=False)
+    mode = _plain_mode(metadata["mode"], transparent="transparency" in metadata)
+    return source.read(index=index, mode=mode, writeable_output=False), metadata
 
 
-def _page(array: NDArray[Any], about: Mapping[str, Any], format_name: str) -> Page:
+def _page(array: NDArray[Any], metadata: Mapping[str, Any], format_name: str) -> Page:
     """Return a page with the metadata that remain valid for new pixels."""
-    tags, orientation, resolution = read_exif(about.get("exif", b""))
-    format_resolution = _own_resolution(about, format_name)
+    tags, orientation, resolution = read_exif(metadata.get("exif", b""))
+    format_resolution = _own_resolution(metadata, format_name)
     # If both specify it, EXIF has the exact value; PNG and JPEG round it.
     resolution = (
         resolution
-        if format_resolution is None or format_resolution.near(resolution)
+        if format_resolution is None or format_resolution.is_close(resolution)
         else format_resolution
     )
     array, flat = (array[..., None], True) if array.ndim == 2 else (array, False)
     extras = {
-        "icc_profile": about.get("icc_profile") if about["mode"] != "CMYK" else None,
+        "icc_profile": metadata.get("icc_profile") if metadata["mode"] != "CMYK" else None,
         "exif": tags,
-        "resolution": turned(resolution, orientation),
+        "resolution": upright_resolution(resolution, orientation),
     }
     known = {name: value for name, value in extras.items() if value}
     alpha = last_alpha(array.shape[-1])
@@ -170,18 +178,18 @@ def _read_deep_png(path: Path) -> tuple[NDArray[Any], Mapping[str, Any]]:
     """Read a 16-bit PNG with several channels, which Pillow would truncate to 8 bits."""
     codecs = require("imagecodecs")
     with _large_pictures(), require("PIL.Image").open(path) as picture:
-        about = {**picture.info, "mode": picture.mode}
-    return codecs.png_decode(path.read_bytes()), about
+        metadata = {**picture.info, "mode": picture.mode}
+    return codecs.png_decode(path.read_bytes()), metadata
 
 
-def _own_resolution(about: Mapping[str, Any], format_name: str) -> Resolution | None:
+def _own_resolution(metadata: Mapping[str, Any], format_name: str) -> Resolution | None:
     """Return the resolution that the format itself specifies, apart from EXIF."""
-    if format_name == "PNG" and min(about.get("dpi", (0, 0))) > 0:
-        x, y = about["dpi"]
+    if format_name == "PNG" and min(metadata.get("dpi", (0, 0))) > 0:
+        x, y = metadata["dpi"]
         return Resolution(x, y, 2)
-    unit = about.get("jfif_unit")
-    if unit in (1, 2) and min(about["jfif_density"]) > 0:
-        x, y = about["jfif_density"]
+    unit = metadata.get("jfif_unit")
+    if unit in (1, 2) and min(metadata["jfif_density"]) > 0:
+        x, y = metadata["jfif_density"]
         return Resolution(x, y, unit + 1)
     return None
 
@@ -219,11 +227,11 @@ def _with_chunks(png: bytes, notes: Mapping[str, Any]) -> bytes:
     if "exif" in notes:
         chunks.append((b"eXIf", notes["exif"].removeprefix(b"Exif\0\0")))
     end = 8 + 25  # the signature and the header's chunk
-    chunks_written = [
+    encoded_chunks = [
         struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
         for name, data in chunks
     ]
-    return png[:end] + b"".join(chunks_written) + png[end:]
+    return png[:end] + b"".join(encoded_chunks) + png[end:]
 
 
 def _plain_mode(mode: str, *, transparent: bool) -> str | None:

@@ -88,6 +88,7 @@ def counting_store(source: Any, traffic: Traffic, read_only: bool) -> Any:
     """Return the store of a source (see `store_of`) whose reads and writes are counted."""
     storage = require("zarr.storage", "zarr")
     suffix = require("zarr.abc.store", "zarr").SuffixByteRequest
+    wrapped = store_of(source, read_only)
 
     class Counting(storage.WrapperStore):  # type: ignore[misc,name-defined]
         async def get(self, key: str, prototype: Any, byte_range: Any = None) -> Any:
@@ -102,14 +103,17 @@ def counting_store(source: Any, traffic: Traffic, read_only: bool) -> Any:
             await super().set(key, value)
             traffic.add(written=len(value))
 
-    return Counting(store_of(source, read_only))
+        def __str__(self) -> str:
+            return str(wrapped)
+
+    return Counting(wrapped)
 
 
 # Reading ------------------------------------------------------------------------------------------
 
 
 class ChunkReader:
-    """Reads regions of a Zarr array chunk by chunk, and keeps the chunks used last, decoded.
+    """Reads regions of a Zarr array chunk by chunk, and caches the chunks used last, decoded.
 
     Neighbouring regions need the same chunks.  Several threads may read at once; a chunk that two
     of them need is read once.
@@ -146,18 +150,20 @@ class ChunkReader:
         """Return a decoded chunk, cut off at the ends of the array."""
         with self.lock:
             entry = self.kept.get(index)
-            is_ours = entry is None
+            is_first = entry is None
             if entry is None:
                 entry = self.kept[index] = Future()
                 while len(self.kept) > self.limit:
                     self.kept.popitem(last=False)
             else:
                 self.kept.move_to_end(index)
-        if is_ours:
+        if is_first:
             sizes = zip(index, self.chunks, self.shape, strict=True)
             region = tuple(slice(k * n, min((k + 1) * n, size)) for k, n, size in sizes)
+            source = getattr(self.array, "store_path", "the Zarr array")
             try:
-                entry.set_result(np.asarray(self.array[region]))
+                with one_line(f"cannot read the chunk {index} of {source}"):
+                    entry.set_result(np.asarray(self.array[region]))
             except BaseException as error:
                 with self.lock:
                     self.kept.pop(index, None)
@@ -179,7 +185,7 @@ def resumable(path: Path, recipe: Mapping[str, Any], *, overwrite: bool) -> Iter
     Args:
         path: where the complete store will be.
         recipe: everything that determines the content, as JSON.
-        overwrite: whether to replace ``path``, and what another recipe has left behind.
+        overwrite: whether to replace ``path``, and an unfinished store of another recipe.
 
     Raises:
         FileError: the path exists, has no parent folder, or another recipe's result is unfinished.
@@ -189,16 +195,16 @@ def resumable(path: Path, recipe: Mapping[str, Any], *, overwrite: bool) -> Iter
     if path.exists() and not overwrite:
         raise FileError(f"{path} exists; --force replaces it (in Python, overwrite=True)")
     path = path.resolve()
-    beside = path.with_name(f".{path.name}.unfinished")
-    beside.mkdir(exist_ok=True)
-    with locked(beside):
-        store = prepared(beside, json.dumps(recipe, sort_keys=True, indent=1), overwrite)
+    unfinished = path.with_name(f".{path.name}.unfinished")
+    unfinished.mkdir(exist_ok=True)
+    with locked(unfinished):
+        store = prepared(unfinished, json.dumps(recipe, sort_keys=True, indent=1), overwrite)
         yield store
         if path.exists():
-            shutil.rmtree(beside / "replaced", ignore_errors=True)
-            os.replace(path, beside / "replaced")
+            shutil.rmtree(unfinished / "replaced", ignore_errors=True)
+            os.replace(path, unfinished / "replaced")
         os.replace(store, path)
-        shutil.rmtree(beside)
+        shutil.rmtree(unfinished)
 
 
 @contextmanager
@@ -245,9 +251,10 @@ def keys_of(store: Any, prefix: str) -> set[str]:
 
 
 def prepared(folder: Path, recipe: str, overwrite: bool) -> Path:
-    """Return the store in a hidden folder, with what an ended call of the same recipe has left."""
-    store, note = folder / "store", folder / "recipe.json"
-    if store.exists() and (not note.exists() or note.read_text(encoding="utf-8") != recipe):
+    """Return the store in a hidden folder, with what an earlier run of the recipe wrote."""
+    store, recipe_file = folder / "store", folder / "recipe.json"
+    before = recipe_file.read_text(encoding="utf-8") if recipe_file.exists() else None
+    if store.exists() and before != recipe:
         if not overwrite:
             raise FileError(
                 f"{folder} is the unfinished result of another command; finish that, or discard it "
@@ -255,11 +262,11 @@ def prepared(folder: Path, recipe: str, overwrite: bool) -> Path:
             )
         shutil.rmtree(store)
     store.mkdir(exist_ok=True)
-    for half_written in store.rglob("*.partial"):
-        half_written.unlink()
-    draft = note.with_suffix(".draft")
+    for partial_file in store.rglob("*.partial"):
+        partial_file.unlink()
+    draft = recipe_file.with_suffix(".draft")
     draft.write_text(recipe, encoding="utf-8")
-    os.replace(draft, note)
+    os.replace(draft, recipe_file)
     return store
 
 

@@ -51,7 +51,7 @@ class Resolution(NamedTuple):
         x, y = float(self.x) * factor, float(self.y) * factor
         return (x, y) if 0.5 <= x < 65535.5 and 0.5 <= y < 65535.5 else None
 
-    def near(self, other: Resolution | None) -> bool:
+    def is_close(self, other: Resolution | None) -> bool:
         """Return whether two resolutions differ only by rounding to whole pixels per inch."""
         if other is None or self.dpi is None or other.dpi is None:
             return False
@@ -126,7 +126,7 @@ def read_directories(
     )
 
 
-def turned(resolution: Resolution | None, orientation: int) -> Resolution | None:
+def upright_resolution(resolution: Resolution | None, orientation: int) -> Resolution | None:
     """Return the resolution of a picture after its orientation has been undone."""
     if resolution is None or not 5 <= orientation <= 8:
         return resolution
@@ -144,7 +144,7 @@ def exif_block(
         resolution: The resolution to write, if any.
         longest: The largest number of bytes. The longest values are dropped until the block fits.
     """
-    tags = sized(tags, size)
+    tags = with_size(tags, size)
     if not tags:
         return None
     image_tags = dict(tags.get(IMAGE, {}))
@@ -154,7 +154,7 @@ def exif_block(
             rational(resolution.y),
         )
         image_tags[RESOLUTION_UNIT] = Tag(3, 1, struct.pack("<H", resolution.unit))
-    block = b"Exif\0\0II*\0" + struct.pack("<I", 8) + packed({**tags, IMAGE: image_tags}, 8)[0]
+    block = b"Exif\0\0II*\0" + struct.pack("<I", 8) + serialized({**tags, IMAGE: image_tags}, 8)[0]
     if len(block) <= longest:
         return block
     pointer_, tag = max(
@@ -167,7 +167,7 @@ def exif_block(
     )
 
 
-def sized(tags: Tags, size: tuple[int, ...]) -> Tags:
+def with_size(tags: Tags, size: tuple[int, ...]) -> Tags:
     """Return the tags with their size in pixels, if they have one, replaced by the image's."""
     exif = dict(tags.get(EXIF, {}))
     for number, n in ((WIDTH, size[0]), (HEIGHT, size[1])):
@@ -176,7 +176,7 @@ def sized(tags: Tags, size: tuple[int, ...]) -> Tags:
     return {**tags, EXIF: exif} if exif else tags
 
 
-def packed(tags: Tags, start: int, big: bool = False) -> tuple[bytes, Mapping[int, int]]:
+def serialized(tags: Tags, start: int, big: bool = False) -> tuple[bytes, Mapping[int, int]]:
     """Serialise directories for a given offset in a file.
 
     The directory of the image comes first, if it is given. It points to the others.
@@ -197,12 +197,12 @@ def packed(tags: Tags, start: int, big: bool = False) -> tuple[bytes, Mapping[in
     offsets, end = {}, start
     for n, directory in tables.items():
         offsets[n] = end
-        end += len(_packed_directory(directory, end, big))
+        end += len(_serialized_directory(directory, end, big))
     for directory in tables.values():
         for child in set(directory) & set(offsets):
             place = struct.pack("<Q" if big else "<I", offsets[child])
             directory[child] = pointer._replace(data=place)
-    data = [_packed_directory(directory, offsets[n], big) for n, directory in tables.items()]
+    data = [_serialized_directory(directory, offsets[n], big) for n, directory in tables.items()]
     return b"".join(data), offsets
 
 
@@ -217,7 +217,7 @@ def directories(file: BinaryIO, big: bool) -> Iterator[int]:
         file.seek(place + struct.calcsize(count) + entries * entry)
 
 
-def point(file: BinaryIO, directory: int, number: int, place: int, big: bool) -> None:
+def set_pointer(file: BinaryIO, directory: int, number: int, place: int, big: bool) -> None:
     """Set the pointer in a tag of a directory of a little-endian TIFF file to a place in it."""
     count, entry, pointer = ("<Q", 20, "<Q") if big else ("<H", 12, "<I")
     file.seek(directory)
@@ -237,7 +237,7 @@ def rational(number: float | Fraction) -> Tag:
     return Tag(5, 1, struct.pack("<II", near.numerator, near.denominator))
 
 
-def _packed_directory(directory: Directory, start: int, big: bool) -> bytes:
+def _serialized_directory(directory: Directory, start: int, big: bool) -> bytes:
     inline, entry, count = (8, "<HHQ", "<Q") if big else (4, "<HHI", "<H")
     head = struct.calcsize(count) + len(directory) * (struct.calcsize(entry) + inline) + inline
     entries, values = [struct.pack(count, len(directory))], b""
@@ -269,11 +269,11 @@ def _read_directory(file: BinaryIO, offset: int, order: str, big: bool) -> dict[
             file.seek(struct.unpack(f"{order}{'Q' if big else 'I'}", data)[0])
             data = file.read(length)
         if len(data) >= length:
-            tags[number] = Tag(type_code, n, _little(data[:length], type_code, order))
+            tags[number] = Tag(type_code, n, _little_endian(data[:length], type_code, order))
     return tags
 
 
-def _little(data: bytes, type_code: int, order: str) -> bytes:
+def _little_endian(data: bytes, type_code: int, order: str) -> bytes:
     """Values of a type with the bytes of each number in little-endian order."""
     unit = _NUMBERS[type_code]
     if order == "<" or unit == 1:

@@ -77,7 +77,7 @@ def _stack(path: Path, file: Any, page: Any) -> list[Page] | None:
     count = math.prod(series.shape) // math.prod(page.shape)
     if len(file.series) != 1 or count < 2 or series.dataoffset is None:
         return None
-    image = _image(zeros(page.shape, page.dtype), page.axes, page, file, f"{path}", there=False)
+    image = _image(zeros(page.shape, page.dtype), page.axes, page, file, f"{path}", loaded=False)
     if image.array.shape[:-1] != page.shape[:2]:
         return None
     stored, shape = page.dtype.newbyteorder(file.byteorder), image.array.shape
@@ -90,7 +90,7 @@ def _page(path: Path, file: Any, page: Any, name: str) -> Page:
     """Return a page that reads rows directly, decodes strips or tiles in turn, or reads it all."""
     if page.dtype is None:
         raise FileError(f"{name} has pixels of an unknown type")
-    image = _image(zeros(page.shape, page.dtype), page.axes, page, file, name, there=False)
+    image = _image(zeros(page.shape, page.dtype), page.axes, page, file, name, loaded=False)
     turned = _orientation(page) != 1
     if _photometric(page) not in ("MINISBLACK", "RGB") or page.axes not in ("YX", "YXS") or turned:
 
@@ -107,7 +107,7 @@ def _page(path: Path, file: Any, page: Any, name: str) -> Page:
 
 
 class Storage(NamedTuple):
-    """How a page is stored, as far as that is kept.
+    """How a page is stored, as far as it is preserved.
 
     Attributes:
         compression: tifffile's name of a compression without losses, or None.
@@ -153,11 +153,11 @@ def _as_rgb(array: NDArray[Any], photometric: str, page: Any) -> NDArray[Any]:
 
 
 def _image(
-    array: NDArray[Any], axes: str, page: Any, file: Any, name: str, *, there: bool = True
+    array: NDArray[Any], axes: str, page: Any, file: Any, name: str, *, loaded: bool = True
 ) -> Image:
     """Convert stored pixels to an image with the metadata of the page.
 
-    With there=False, the pixels are a placeholder (`zeros`) and are not converted.
+    With loaded=False, the pixels are a placeholder (`zeros`) and are not converted.
     """
     photometric = _photometric(page)
     if not _known_colours(photometric, page):
@@ -171,17 +171,17 @@ def _image(
     if photometric == "PALETTE":
         palette = (page.colormap.T >> 8).astype(np.uint8)
         indices, has_channel_axis = array[..., 0], True
-        array = palette[indices] if there else zeros((*indices.shape, 3), palette.dtype)
+        array = palette[indices] if loaded else zeros((*indices.shape, 3), palette.dtype)
         extras, alpha = {}, None
     elif photometric in ("SEPARATED", "YCBCR"):
         array = (
             _as_rgb(array, photometric, page)
-            if there
+            if loaded
             else zeros((*array.shape[:-1], 3), array.dtype)
         )
         extras = {}
     elif photometric == "MINISWHITE" and array.dtype.kind in "bu":
-        array = np.invert(array) if there else array
+        array = np.invert(array) if loaded else array
         extras["photometric"] = "minisblack"
     if photometric in ("MINISBLACK", "RGB"):
         extras |= _nodata(page)
@@ -231,8 +231,8 @@ def _notes(page: Any, file: Any) -> dict[str, Any]:
         handle, page.offset, order, file.is_bigtiff
     )
     image_tags = dict(tags.get(exif.IMAGE, {}))
-    about = image_tags.get(exif.DESCRIPTION)
-    if about is not None and _GENERATED.match(about.data):
+    description = image_tags.get(exif.DESCRIPTION)
+    if description is not None and _GENERATED.match(description.data):
         del image_tags[exif.DESCRIPTION]
     software = image_tags.get(exif.SOFTWARE)
     if software is not None and software.data.rstrip(b"\0") == b"tifffile.py":
@@ -242,7 +242,7 @@ def _notes(page: Any, file: Any) -> dict[str, Any]:
     notes = {
         "icc_profile": bytes(profile.value) if profile is not None else None,
         "exif": tags,
-        "resolution": exif.turned(resolution, orientation),
+        "resolution": exif.upright_resolution(resolution, orientation),
         "subfiletype": int(subfile_type.value) if subfile_type is not None else 0,
     }
     return {name: value for name, value in notes.items() if value}
@@ -457,7 +457,7 @@ _POINTERS = {exif.EXIF: "ExifTag", exif.GPS: "GPSTag"}
 
 def _append_directories(images: Sequence[Image], path: Path, big: bool) -> None:
     """Append the directories of EXIF and GPS tags to the file, and set the pointers to them."""
-    tags = [exif.sized(image.extras.get("exif", {}), image.size) for image in images]
+    tags = [exif.with_size(image.extras.get("exif", {}), image.size) for image in images]
     if not any(pointer in directories for directories in tags for pointer in _POINTERS):
         return
     with path.open("r+b") as file:
@@ -467,8 +467,8 @@ def _append_directories(images: Sequence[Image], path: Path, big: bool) -> None:
             }
             place = file.seek(0, os.SEEK_END)
             place += place % 2
-            data, offsets = exif.packed(children, place, big)
+            data, offsets = exif.serialized(children, place, big)
             file.seek(place)
             file.write(data)
             for pointer in set(_POINTERS) & set(offsets):
-                exif.point(file, page, pointer, offsets[pointer], big)
+                exif.set_pointer(file, page, pointer, offsets[pointer], big)

@@ -88,6 +88,8 @@ def _as_matrix(numbers: NDArray[Any], path: Path) -> NDArray[np.float64]:
             rows = numbers.astype(np.float64).reshape(-1, rank + 1)
             matrix = np.eye(rank + 1)
             matrix[: len(rows)] = rows
+            if not np.isfinite(matrix).all():
+                raise FileError(f"{path} holds a matrix with NaN or infinite entries")
             return matrix
     raise FileError(
         f"{path} holds {numbers.dtype} of shape {numbers.shape}; a matrix is (3, 4) or (4, 4), or "

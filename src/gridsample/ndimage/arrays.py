@@ -57,7 +57,7 @@ def one_each(value: Any, rank: int, name: str) -> list[Any]:
 
 
 def new_output(output: Any, image: Any, shape: tuple[int, ...]) -> Any:
-    """Return the output array: the given one, or a new one of the given dtype or the image's.
+    """Return the output array: the caller's, or a new one of the requested dtype or the image's.
 
     If results are not written in place (see `Backend.is_host`), a dtype represents a new array.
 

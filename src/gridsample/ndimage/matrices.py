@@ -95,10 +95,10 @@ def affine_transform(
         of_scipy = scipy_function("affine_transform", "an input with more than three axes")
         of_scipy(image, matrix, offset, shape, result, order, mode, cval, prefilter)
         return result
-    fresh = not isinstance(output, np.ndarray)
+    is_new = not isinstance(output, np.ndarray)
     values = as_channel(
         lambda pixels, place: transform_affine(pixels, matrix, offset, shape, spline, place),
-        image, result, fresh,
+        image, result, is_new,
     )  # fmt: skip
     return restored(values, input)
 
@@ -154,10 +154,10 @@ def rotate(
     offset = (sizes - 1) / 2 - matrix @ ((new - 1) / 2)
     affine = as_real(matrix, image), as_real(offset, image), tuple(new.tolist()), spline
     if image.ndim == 2:
-        fresh = not isinstance(output, np.ndarray)
+        is_new = not isinstance(output, np.ndarray)
         values = as_channel(
             lambda pixels, place: transform_affine(pixels, *affine, place),
-            image, new_output(output, image, affine[2]), fresh,
+            image, new_output(output, image, affine[2]), is_new,
         )  # fmt: skip
         return restored(values, input)
     others = [axis for axis in range(image.ndim) if axis not in plane]
@@ -189,7 +189,7 @@ def transform_affine(
     theta = np.column_stack([matrix[::-1, ::-1], spline.padded(np.array(offset)[::-1])])
     return affine_sample(
         source[np.newaxis], theta[np.newaxis], (1, image.shape[-1], *shape),
-        coords="pixel", channel_axis=-1, **spline.options, **spline.beyond,
+        coords="pixel", channel_axis=-1, **spline.options, **spline.outside,
     )[0]  # fmt: skip
 
 
@@ -244,11 +244,10 @@ def split_matrix(matrix: Any, offset: Any, rank: int, out_rank: int) -> tuple[An
 
 def scaled(n: int, step: Any, offset: Any) -> Any:
     """Compute step * index + offset like SciPy, because the last bit matters at an edge."""
-    free = [not backend_of(value=value).is_host for value in (step, offset)]
-    step, offset = (
-        value if mine else float(value) for value, mine in zip((step, offset), free, strict=True)
-    )
-    at = as_like(np.arange(n), step if free[0] else offset)
+    differentiable = [not backend_of(value=value).is_host for value in (step, offset)]
+    step = step if differentiable[0] else float(step)
+    offset = offset if differentiable[1] else float(offset)
+    at = as_like(np.arange(n), step if differentiable[0] else offset)
     return (at + offset / step) * step if step != 0 else at * step + offset
 
 

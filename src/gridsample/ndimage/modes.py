@@ -106,8 +106,8 @@ class Spline(NamedTuple):
         }
 
     @property
-    def beyond(self) -> dict[str, Any]:
-        """Further options of `grid_sample`, for modes in which positions outside give ``cval``."""
+    def outside(self) -> dict[str, Any]:
+        """Further options of `grid_sample`, if positions outside give ``cval``."""
         return {"fill_value": self.cval, "extrapolate": False} if self.mode.fills else {}
 
     @property

@@ -96,12 +96,12 @@ def map_coordinates(
         here = positions[:, rows].astype(np.float64, copy=False)
         points = spline.padded(here)[::-1, np.newaxis]
         grid = points.transpose(*range(1, points.ndim), 0)  # faster than `np.moveaxis`
-        return grid_sample(source, grid, coords="pixel", **spline.options, **spline.beyond)
+        return grid_sample(source, grid, coords="pixel", **spline.options, **spline.outside)
 
-    fresh = not isinstance(output, np.ndarray)
+    is_new = not isinstance(output, np.ndarray)
     finite = spline.order > 0 or not is_host or all_finite(positions)
     values = transform_whole(
-        image, sampled, lambda a, b: positions[:, a:b], shape, spline, result, fresh, finite
+        image, sampled, lambda a, b: positions[:, a:b], shape, spline, result, is_new, finite
     )
     return restored(values, input)
 
@@ -205,13 +205,13 @@ def transform(
 
     direct = isinstance(out, np.ndarray) and out.dtype == source.dtype and out.dtype.isnative
     if direct and out.flags.writeable and not np.may_share_memory(out, source):
-        return sample(source, sampled_positions, shape, out, **spline.options, **spline.beyond)
-    return sample(source, sampled_positions, shape, **spline.options, **spline.beyond)
+        return sample(source, sampled_positions, shape, out, **spline.options, **spline.outside)
+    return sample(source, sampled_positions, shape, **spline.options, **spline.outside)
 
 
 def transform_whole(
     image: Any, sampled: Callable[[Any, slice], Any], positions: Positions, shape: tuple[int, ...],
-    spline: Spline, output: Any, fresh: bool, finite: bool,
+    spline: Spline, output: Any, is_new: bool, finite: bool,
 ) -> Any:  # fmt: skip
     """Sample an image in one piece by ``sampled`` if possible, otherwise by `transform_plain`.
 
@@ -219,7 +219,7 @@ def transform_whole(
     (1, 1, *spatial) and a range of output rows: all, or a few if the result has another dtype.  If
     a result is NaN, `transform_plain` computes everything again, because it treats NaN positions as
     outside.  It is also used if positions are not ``finite`` in a mode in which the results would
-    not show it.  ``fresh`` means that the caller does not own the output.
+    not show it.  ``is_new`` means that the caller does not own the output.
     """
     unchanged = backend_of(image=image).is_host and not spline.mode.fold and finite
     empty = 0 in image.shape or 0 in shape
@@ -227,13 +227,13 @@ def transform_whole(
         return transform_plain(image, positions, shape, spline, output)
     keeps_dtype = output.dtype == image.dtype
     source = prepared(image[..., np.newaxis], range(image.ndim), spline, keeps_dtype)[..., 0]
-    at_once = not fresh or source.dtype == output.dtype
+    at_once = not is_new or source.dtype == output.dtype
     for rows in [slice(None)] if at_once else rows_of_bands(shape):
         values = sampled(source[np.newaxis, np.newaxis], rows)[0, 0]
         least = values.min() if spline.mode.fills else 0  # NaN if any value is
         if least != least:
             return transform_plain(image, positions, shape, spline, output)
-        if fresh and at_once:
+        if is_new and at_once:
             return values
         store(values, output[rows])
     return output
@@ -284,11 +284,11 @@ def transform_plain(
 
 
 def as_channel(
-    sampled: Callable[[Any, Any], Any], image: Any, output: Any, fresh: bool = False
+    sampled: Callable[[Any, Any], Any], image: Any, output: Any, is_new: bool = False
 ) -> Any:
     """Apply ``sampled`` to an image and an output, both viewed with one channel.
 
-    ``fresh`` means that the caller does not own the output.
+    ``is_new`` means that the caller does not own the output.
     """
     if not backend_of(image=image).is_host:
         return store(sampled(image[..., None], None)[..., 0], output)
@@ -296,5 +296,5 @@ def as_channel(
     values = sampled(image[..., np.newaxis], place)
     if values is place:
         return output
-    stored = fresh and values.dtype == output.dtype
+    stored = is_new and values.dtype == output.dtype
     return values[..., 0] if stored else store(values[..., 0], output)

@@ -85,12 +85,10 @@ def affine_sample(
         array([[[[10.,  0.],
                  [30., 20.]]]])
     """
-    options = Options(
-        mode=mode, padding_mode=padding_mode, align_corners=align_corners,
-        coords=check_map_coords(coords), fill_value=fill_value, extrapolate=extrapolate,
-        prefilter=prefilter, channel_axis=channel_axis, threads=threads,
-        footprint=as_footprint(antialias, max_samples, footprint),
-    )  # fmt: skip
+    coords = check_map_coords(coords)
+    rules = mode, padding_mode, align_corners, coords, fill_value, extrapolate, prefilter
+    footprints = as_footprint(antialias, max_samples, footprint)
+    options = Options(*rules, channel_axis, threads, footprints)
     rule = as_rule(missing, weights, min_weight, return_weight, padding_mode)
     arrays = named_arrays(weights, input=input, theta=theta)
     backend = backend_of(**arrays)
@@ -172,12 +170,10 @@ def affine_sample_vjp(
         >>> grad_theta.shape
         (1, 1, 2)
     """
-    options = Options(
-        mode=mode, padding_mode=padding_mode, align_corners=align_corners,
-        coords=check_map_coords(coords), fill_value=fill_value, extrapolate=extrapolate,
-        prefilter=prefilter, channel_axis=channel_axis, threads=threads,
-        footprint=as_footprint(antialias, max_samples, footprint),
-    )  # fmt: skip
+    coords = check_map_coords(coords)
+    rules = mode, padding_mode, align_corners, coords, fill_value, extrapolate, prefilter
+    footprints = as_footprint(antialias, max_samples, footprint)
+    options = Options(*rules, channel_axis, threads, footprints)
     arrays = named_arrays(weights, grad_output=grad_output, input=input, theta=theta)
     flags = {"need_input": need_input, "need_theta": need_theta, "need_weights": need_weights}
     rule = as_rule(missing, weights, min_weight, False, padding_mode)

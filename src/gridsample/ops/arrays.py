@@ -201,11 +201,11 @@ def add_fill(backend: Backend, image: Array, options: Options) -> Array:
         axis = n - 1 - a
         key = options.mode[a], order, name, image.shape[axis], dtype
         hashable: Any = backend  # the cache wants it to be hashable, which a protocol does not say
-        line = kept_line(hashable, *key) if backend.is_host else fill_line(backend, image, *key)
+        line = cached_line(hashable, *key) if backend.is_host else fill_line(backend, image, *key)
         line = line.reshape(tuple([-1 if k == axis else 1 for k in range(n)]))
         factor = factor if before is None else factor * (before + 1)
         if backend.is_host:  # the coefficients are a new array, and few of them change
-            for part in parts_of(line, axis):
+            for part in ends_of(line, axis):
                 ends = image[part]
                 ends += factor * line[part]
         else:
@@ -218,22 +218,20 @@ def fill_line(
     backend: Backend, like: Array, mode: Any, order: int, name: str, size: Any, dtype: Any
 ) -> Array:
     """Compute F d of `add_fill` for an axis of a size: (1, 1, size)."""
-    options = Options(
-        mode=(mode,), padding_mode=(name,), coords="pixel", fill_value=(1.0,), prefilter=False,
-        order=(0,),
-    )  # fmt: skip
+    rules = (mode,), (name,), False, "pixel", (1.0,), True, False
+    options = Options(*rules, order=(0,))
     pixels = backend.line(size, None, dtype, like).reshape((1, size, 1))
     dropped = backend.gather(backend.full((1, 1, size), 0, dtype, like), pixels, options, dtype)
     return backend.prefilter(dropped, order, [extension(name, False)], [2], False, None)
 
 
 @functools.lru_cache(maxsize=64)
-def kept_line(backend: Backend, *key: Any) -> Array:
+def cached_line(backend: Backend, *key: Any) -> Array:
     """Return `fill_line` for arrays of the host, which need no device; it is computed once."""
     return fill_line(backend, None, *key)
 
 
-def parts_of(line: Array, axis: int) -> list[tuple[slice, ...]]:
+def ends_of(line: Array, axis: int) -> list[tuple[slice, ...]]:
     """Index the two ends of an axis of a NumPy array, without the entries between that are 0."""
     n = line.size
     entries = np.flatnonzero(line)

@@ -62,11 +62,8 @@ def grid_gradient(
         >>> gridsample.grid_gradient(image, np.array([[[0.5, 0.5]]]), coords="pixel")
         array([[[[10., 20.]]]])
     """
-    options = Options(
-        mode=mode, padding_mode=padding_mode, align_corners=align_corners, coords=coords,
-        fill_value=fill_value, extrapolate=extrapolate, prefilter=prefilter,
-        channel_axis=channel_axis, threads=threads,
-    )  # fmt: skip
+    rules = mode, padding_mode, align_corners, coords, fill_value, extrapolate, prefilter
+    options = Options(*rules, channel_axis, threads)
     return derivatives(backend_of(input=input, grid=grid), input, grid, options, 1)
 
 
@@ -115,11 +112,8 @@ def grid_hessian(
         ... ).round(12)
         array([[[[[2.]]]]])
     """
-    options = Options(
-        mode=mode, padding_mode=padding_mode, align_corners=align_corners, coords=coords,
-        fill_value=fill_value, extrapolate=extrapolate, prefilter=prefilter,
-        channel_axis=channel_axis, threads=threads,
-    )  # fmt: skip
+    rules = mode, padding_mode, align_corners, coords, fill_value, extrapolate, prefilter
+    options = Options(*rules, channel_axis, threads)
     return derivatives(backend_of(input=input, grid=grid), input, grid, options, 2)
 
 

@@ -1,4 +1,4 @@
-"""What the points of a grid cover in the image, and how densely that is sampled."""
+"""The areas of an image that the points of a grid cover, and how densely they are sampled."""
 
 from __future__ import annotations
 

@@ -30,12 +30,12 @@ from gridsample.ops.arrays import (
 )
 from gridsample.ops.missing import (
     Rule,
+    as_image_type,
     check_entries,
     check_rule,
     check_weights,
     has_no_nan,
-    laid_out,
-    stored,
+    masked_planes,
     without_missing,
 )
 from gridsample.ops.points import SamplePoints, coefficients_at, gradients_at
@@ -153,7 +153,7 @@ def quotient_of(call: CheckedCall) -> Quotient | None:
     elif rule.missing is None and (not call.ignore or has_no_nan(backend, call.image)):
         return None
     dtype = exact_type(backend, call.image, points.array)
-    parts = laid_out(backend, call.pixels(), weights, call.ignore, dtype)
+    parts = masked_planes(backend, call.pixels(), weights, call.ignore, dtype)
     terms = terms_of(points, parts, call.requested, rule, call.fill, call.last())
     return Quotient(backend, parts, Sampling(points, terms), rule, call.absent)
 
@@ -186,7 +186,7 @@ def sample(
         weight = weight_of_all_taps(call) if rule.weighted else None
     else:
         mean = quotient.mean()
-        result, weight = stored(backend, mean.result, image.dtype, call.absent), mean.weight
+        result, weight = as_image_type(backend, mean.result, image.dtype, call.absent), mean.weight
     if not rule.weighted:
         return result, None, call.options
     return result, widened(backend, weight, result.shape), call.options

@@ -147,7 +147,7 @@ def has_no_nan(backend: Backend, image: Array) -> bool:
     return not bool(flag)
 
 
-def laid_out(
+def masked_planes(
     backend: Backend, image: Array, weights: Array | None, ignore: bool, dtype: Any
 ) -> Planes:
     """Compute the planes of an image (N, C, *spatial) in the ``dtype`` of the sums."""
@@ -285,7 +285,7 @@ def stacked(backend: Backend, parts: Planes) -> Array:
     return xp.concatenate(images, 1)
 
 
-def stored(backend: Backend, result: Array, dtype: Any, fill: Sequence[Any]) -> Array:
+def as_image_type(backend: Backend, result: Array, dtype: Any, fill: Sequence[Any]) -> Array:
     """Convert means to the image's dtype; integers are the fill value at NaN."""
     if backend.type_name(dtype).startswith(("bool", "int", "uint")):
         return as_integers(backend, result, dtype, fill)

@@ -30,7 +30,7 @@ class SamplePoints:
         self.out = out
 
     def at(self, array: Array) -> SamplePoints:
-        """Return the points of another grid, or of other maps."""
+        """Return points of the same kind for another grid, or other maps."""
         return SamplePoints(self.backend, array, self.out)
 
     def shape(self) -> Shape:
@@ -79,14 +79,18 @@ class SamplePoints:
         self, arrays: Sequence[Array], options: Options, averaging: Averaging
     ) -> tuple[Array, Array | None, bool]:
         """Compute means over the pixels that count: see `Backend.average`."""
-        return self.backend.average(arrays, options, averaging, self.out)
+        return self.backend.average(arrays, options, averaging)
 
     def average_backward(
-        self, values: Array, arrays: Sequence[Array], options: Options, averaging: Averaging,
+        self,
+        values: Array,
+        arrays: Sequence[Array],
+        options: Options,
+        averaging: Averaging,
         needed: Needed,
-    ) -> tuple[Gradients, bool]:  # fmt: skip
+    ) -> tuple[Gradients, bool]:
         """Compute the needed gradients of `average`: see `Backend.average_backward`."""
-        return self.backend.average_backward(values, arrays, options, averaging, needed, self.out)
+        return self.backend.average_backward(values, arrays, options, averaging, needed)
 
 
 def points_of(

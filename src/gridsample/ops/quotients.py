@@ -70,10 +70,14 @@ class Terms(NamedTuple):
 
 
 def terms_of(
-    points: SamplePoints, parts: Planes, options: Options, rule: Rule, fill: Sequence[Any],
+    points: SamplePoints,
+    parts: Planes,
+    options: Options,
+    rule: Rule,
+    fill: Sequence[Any],
     last: bool,
-) -> Terms:  # fmt: skip
-    """Decide how both images continue outside, and whether one sweep can sample them.
+) -> Terms:
+    """Choose the boundaries of both images, and whether one sweep can sample them.
 
     A weight has no sign to change, so m continues as under an even boundary.
 
@@ -88,8 +92,11 @@ def terms_of(
     backend = points.backend
     both, channels = stacked(backend, parts), parts.values.shape[1]
     masks = parts.mask.shape[1]
-    boundaries = per_axis(options.padding_mode if rule.missing is None else rule.missing,
-                     len(both.shape) - 2, "padding_mode")  # fmt: skip
+    boundaries = per_axis(
+        options.padding_mode if rule.missing is None else rule.missing,
+        len(both.shape) - 2,
+        "padding_mode",
+    )
     known_names = [name for name in boundaries if name != MISSING]
     dropping = {*boundaries} - {name for name in known_names if not BOUNDARIES[name].drops}
     used = any([BOUNDARIES[name].filled for name in known_names]) or not options.extrapolates()
@@ -154,14 +161,14 @@ class Sampling(NamedTuple):
         points, terms = self
         backend, channels = points.backend, parts.values.shape[1]
         samples = [points.gather(term.image, term.options, term.image.dtype) for term in terms.sums]
-        above, below = samples if len(samples) == 2 else split(samples[0], channels)
-        below = backend.xp.real(below)
+        numerator, denominator = samples if len(samples) == 2 else split(samples[0], channels)
+        denominator = backend.xp.real(denominator)
         if not terms.share:
-            return above, below
+            return numerator, denominator
         share = share_of(points, terms.share)
         signed = share_of(points, terms.signed_share) if terms.signed_share else share
-        filled = backend.xp.multiply(numbers(backend, terms.fill, above), signed)
-        return backend.xp.add(above, filled), backend.xp.add(below, share)
+        filled = backend.xp.multiply(numbers(backend, terms.fill, numerator), signed)
+        return backend.xp.add(numerator, filled), backend.xp.add(denominator, share)
 
     def adjoint(self, of_values: Array, of_mask: Array, needed: Needed) -> Gradients:
         """Compute the gradients of both images, and of the points, from those of the samples."""
@@ -269,35 +276,42 @@ class Quotient(NamedTuple):
 
     def mean(self) -> Mean:
         """Compute the means."""
-        above, below = self.operator.sums(self.parts)
-        always = self.parts.any_missing if self.counts_all() else True
-        return divided(self.backend, above, below, self.rule, self.fill, always)
+        numerator, denominator = self.operator.sums(self.parts)
+        any_missing = self.parts.any_missing if self.counts_all() else True
+        return divided(self.backend, numerator, denominator, self.rule, self.fill, any_missing)
 
 
 def divided(
-    backend: Backend, above: Array, below: Array, rule: Rule, fill: Sequence[Any], always: Any
+    backend: Backend,
+    numerator: Array,
+    denominator: Array,
+    rule: Rule,
+    fill: Sequence[Any],
+    any_missing: Any,
 ) -> Mean:
     """Divide both sums where a result is not missing.
 
     Args:
         backend: the backend.
-        above: sum(w m v).
-        below: sum(w m).
+        numerator: sum(w m v).
+        denominator: sum(w m).
         rule: the rule.
         fill: the number of missing results, or one per channel; empty for NaN.
-        always: an array of one flag: whether any pixel is missing.  If not, the sum is not divided,
-            so that it stays what it is.  True if it is to be divided anyway.
+        any_missing: an array of one flag: whether any pixel is missing.  If not, the sum is not
+            divided, so that its bits do not change.  True if it is always divided.
     """
     xp = backend.xp
-    if always is not True:
-        below = xp.where(always, below, xp.where(xp.isnan(below), below, 1))
-    known, missing = xp.greater(below, rule.least), xp.less_equal(below, rule.least)
+    if any_missing is not True:
+        denominator = xp.where(
+            any_missing, denominator, xp.where(xp.isnan(denominator), denominator, 1)
+        )
+    known, missing = xp.greater(denominator, rule.least), xp.less_equal(denominator, rule.least)
     with backend.quiet():
         # A divisor of 0 is replaced, so that no derivative is NaN.
-        quotient = xp.divide(above, xp.where(known, below, 1))
-    absent = numbers(backend, fill, above) if fill else math.nan
-    result = backend.astype(xp.where(missing, absent, quotient), above.dtype)
-    return Mean(result, below, known)
+        quotient = xp.divide(numerator, xp.where(known, denominator, 1))
+    absent = numbers(backend, fill, numerator) if fill else math.nan
+    result = backend.astype(xp.where(missing, absent, quotient), numerator.dtype)
+    return Mean(result, denominator, known)
 
 
 def widened(backend: Backend, weight: Array, shape: Shape) -> Array:

@@ -24,13 +24,13 @@ from gridsample.ops.arrays import (
 from gridsample.ops.missing import (
     Planes,
     Rule,
+    as_image_type,
     check_entries,
     check_rule,
     check_weights,
     has_no_nan,
-    laid_out,
+    masked_planes,
     stacked,
-    stored,
 )
 from gridsample.ops.quotients import Quotient, mean_gradients, split, widened
 
@@ -45,10 +45,10 @@ class Resized(NamedTuple):
     def sums(self, parts: Planes) -> tuple[Array, Array]:
         """Resize both images."""
         backend, exact = self.backend, changed(self.resizing, rounding="exact")
-        above, below = split(
+        numerator, denominator = split(
             backend.resize(stacked(backend, parts), exact, False), parts.values.shape[1]
         )
-        return above, backend.xp.real(below)
+        return numerator, backend.xp.real(denominator)
 
     def adjoint(self, of_values: Array, of_mask: Array, needed: Needed) -> Gradients:
         """Compute the gradients of both images from those of the sums; there are no points."""
@@ -92,7 +92,7 @@ def quotient_of(
             )
         weights = planes(backend, weights, last)
     pixels = planes(backend, image, last)
-    parts = laid_out(backend, pixels, weights, ignore, exact_type(backend, image))
+    parts = masked_planes(backend, pixels, weights, ignore, exact_type(backend, image))
     operator = Resized(backend, resizing, tuple(pixels.shape[2:]))
     return Quotient(backend, parts, operator, rule)
 
@@ -116,7 +116,7 @@ def resize(
             weight = backend.resize(ones, resizing, False)
     else:
         mean = quotient.mean()
-        result, weight = stored(backend, mean.result, image.dtype, (0,)), mean.weight
+        result, weight = as_image_type(backend, mean.result, image.dtype, (0,)), mean.weight
     if weight is None or not rule.weighted:
         return result, None
     return result, widened(backend, weight, result.shape)

@@ -200,12 +200,9 @@ def grid_sample(
         >>> gridsample.grid_sample(image, grid, padding_mode="missing", missing="ignore")
         array([[[[20., nan, 30.]]]])
     """
-    options = Options(
-        mode=mode, padding_mode=padding_mode, align_corners=align_corners, coords=coords,
-        fill_value=fill_value, extrapolate=extrapolate, prefilter=prefilter,
-        channel_axis=channel_axis, threads=threads,
-        footprint=as_footprint(antialias, max_samples, footprint),
-    )  # fmt: skip
+    rules = mode, padding_mode, align_corners, coords, fill_value, extrapolate, prefilter
+    footprints = as_footprint(antialias, max_samples, footprint)
+    options = Options(*rules, channel_axis, threads, footprints)
     arrays = named_arrays(weights, input=input, grid=grid)
     backend = backend_of(**arrays)
     masked = check_flag(return_mask, "return_mask")
@@ -299,12 +296,9 @@ def grid_sample_vjp(
         >>> grad_grid  # 10 a pixel to the right, 20 down; a pixel is 1 in coordinates
         array([[[[10., 20.]]]])
     """
-    options = Options(
-        mode=mode, padding_mode=padding_mode, align_corners=align_corners, coords=coords,
-        fill_value=fill_value, extrapolate=extrapolate, prefilter=prefilter,
-        channel_axis=channel_axis, threads=threads,
-        footprint=as_footprint(antialias, max_samples, footprint),
-    )  # fmt: skip
+    rules = mode, padding_mode, align_corners, coords, fill_value, extrapolate, prefilter
+    footprints = as_footprint(antialias, max_samples, footprint)
+    options = Options(*rules, channel_axis, threads, footprints)
     arrays = named_arrays(weights, grad_output=grad_output, input=input, grid=grid)
     flags = {"need_input": need_input, "need_grid": need_grid, "need_weights": need_weights}
     rule = as_rule(missing, weights, min_weight, False, padding_mode)
@@ -384,9 +378,12 @@ def share_inside(points: SamplePoints, image: Array, options: Options) -> Array:
 
 
 def sample_vjp(
-    arrays: Mapping[str, Any], options: Options, rule: Rule | None, flags: Mapping[str, Any],
+    arrays: Mapping[str, Any],
+    options: Options,
+    rule: Rule | None,
+    flags: Mapping[str, Any],
     size: Shape | None = None,
-) -> tuple[Any, ...]:  # fmt: skip
+) -> tuple[Any, ...]:
     """Compute the result of `grid_sample_vjp` or `affine_sample_vjp`.
 
     Args:

@@ -29,7 +29,7 @@ from gridsample.ops.missing import (
     as_rule,
     check_entries,
     check_weights,
-    laid_out,
+    masked_planes,
     without_missing,
 )
 from gridsample.ops.quotients import widened
@@ -118,12 +118,10 @@ def splat(
         >>> gridsample.splat(values, grid, 4, coords="pixel", missing="ignore")
         array([[[0., 0., 1., 0.]]])
     """
-    options = Options(
-        mode=mode, padding_mode=without_missing(padding_mode, "constant"),
-        align_corners=align_corners, coords=coords, extrapolate=extrapolate, prefilter=prefilter,
-        channel_axis=channel_axis, threads=threads,
-        footprint=as_footprint(antialias, max_samples, footprint),
-    )  # fmt: skip
+    padding_mode = without_missing(padding_mode, "constant")
+    rules = mode, padding_mode, align_corners, coords, 0, extrapolate, prefilter
+    footprints = as_footprint(antialias, max_samples, footprint)
+    options = Options(*rules, channel_axis, threads, footprints)
     arrays = named_arrays(weights, values=values, grid=grid)
     backend = backend_of(**arrays)
     normalized = check_flag(normalize, "normalize")
@@ -171,11 +169,8 @@ def splat_count(
         >>> gridsample.splat_count(np.array([[[0.25], [2.0]]]), 4, coords="pixel")
         array([[[0.75, 0.25, 1.  , 0.  ]]])
     """
-    options = Options(
-        mode=mode, padding_mode=padding_mode, align_corners=align_corners, coords=coords,
-        extrapolate=extrapolate, prefilter=prefilter, channel_axis=channel_axis, threads=threads,
-        footprint=as_footprint(antialias, max_samples),
-    )  # fmt: skip
+    rules = mode, padding_mode, align_corners, coords, 0, extrapolate, prefilter
+    options = Options(*rules, channel_axis, threads, as_footprint(antialias, max_samples))
     return count_weights(backend_of(grid=grid), grid, size, options)
 
 
@@ -183,9 +178,13 @@ def splat_count(
 
 
 def scatter_values(
-    backend: Backend, arrays: Mapping[str, Any], size: Any, options: Options, normalize: bool,
+    backend: Backend,
+    arrays: Mapping[str, Any],
+    size: Any,
+    options: Options,
+    normalize: bool,
     rule: Rule | None,
-) -> Any:  # fmt: skip
+) -> Any:
     """Compute the result of `splat`."""
     refuse_labels(options.mode, "labels cannot be added to pixels" + OTHERS)
     numbers, points, *weights = backend.to_device(**arrays)
@@ -210,10 +209,13 @@ def scatter_values(
         if weights:
             check_weights(backend, weights[0], backend.shape(numbers), items, last, "values")
             check_entries(backend, weights[0])
-        laid = laid_out(
-            backend, pixels, planes(backend, weights[0], last) if weights else None,
-            rule.ignore and is_differentiable(backend, numbers), wide,
-        )  # fmt: skip
+        laid = masked_planes(
+            backend,
+            pixels,
+            planes(backend, weights[0], last) if weights else None,
+            rule.ignore and is_differentiable(backend, numbers),
+            wide,
+        )
         pixels, mask = laid.values, backend.astype(laid.mask, real)
     result = transpose(backend, pixels, points, spatial, resolved, wide)
     weight = None

@@ -123,9 +123,13 @@ def extended(
 
 
 def zoom_group(
-    backend: Backend, image: Array, zooms: Sequence[Zoom], axes: range, size: Sequence[int],
+    backend: Backend,
+    image: Array,
+    zooms: Sequence[Zoom],
+    axes: range,
+    size: Sequence[int],
     threads: int | None,
-) -> Array:  # fmt: skip
+) -> Array:
     """Resize up to three neighbouring axes; those before are items, and those after channels."""
     first, end, rank = axes.start, axes.stop, len(axes)
     before, spatial, after = image.shape[:first], image.shape[first:end], image.shape[end:]

@@ -18,6 +18,8 @@ from gridsample.registration.sums import total
 
 _FLAT = 1e-6
 """The least standard deviation of an image, relative to its largest value."""
+_LARGEST = 1e9
+"""The largest values of the moving image, in standard deviations of the fixed one."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +65,12 @@ class Inputs:
             for mask, image in zip(masks, (fixed, moving), strict=True)
         )
         mean, width = _mean_and_deviation(fixed, known, "fixed")
-        _mean_and_deviation(moving, moving_known, "moving")
+        moving_mean, moving_width = _mean_and_deviation(moving, moving_known, "moving")
+        if max(moving_width, abs(moving_mean - mean)) > _LARGEST * width:
+            raise ValueError(
+                f"moving ({moving_mean:g} +- {moving_width:g}) and fixed ({mean:g} +- {width:g}) "
+                "differ too much in scale for single precision; scale one of them first"
+            )
         fixed, moving = (
             torch.where(mask > 0, (image - mean) / width, 0.0)
             for image, mask in ((fixed, known), (moving, moving_known))
@@ -76,14 +83,17 @@ def _mean_and_deviation(image: Tensor, known: Tensor, name: str) -> tuple[float,
     count = float(total(known)) * len(image)
     if not count:
         raise ValueError(
-            f"{name} has no valid pixels: all of them are NaN or infinite, or excluded by "
-            f"{name}_mask"
+            f"{name} has no valid pixels: all of them are NaN, infinite or beyond single "
+            f"precision, or excluded by {name}_mask"
         )
     values = torch.where(known > 0, image, 0.0).double()
     mean = float(total(values)) / count
     width = math.sqrt(float(total(known * (values - mean).square())) / count)
     if width <= _FLAT * max(float(values.abs().max()), 1e-30):
-        raise ValueError(f"{name} is constant ({mean:g}), and cannot be aligned")
+        raise ValueError(
+            f"{name} is constant ({mean:g}), or varies by less than a millionth of its values, and "
+            "cannot be aligned"
+        )
     return mean, width
 
 
@@ -168,7 +178,8 @@ def _real(array: Any, name: str) -> Tensor:
         return array.detach().to(torch.float32)
     if array.dtype.kind not in "biuf" and array.dtype.name != "bfloat16":
         raise TypeError(f"{name} must hold real numbers, got {array.dtype}")
-    return torch.from_numpy(np.array(array, np.float32))
+    with np.errstate(over="ignore"):  # what is infinite then counts as missing
+        return torch.from_numpy(np.array(array, np.float32))
 
 
 def _batched(image: Tensor, is_unbatched: bool, channel_axis: int) -> Tensor:
@@ -183,7 +194,10 @@ def _mask(array: Any, name: str, image: Tensor) -> Tensor:
     spatial = image.shape[2:]
     if array is None:
         return torch.ones((1, *spatial), device=image.device)
-    mask = (_real(array, name) != 0).float()
+    numbers = _real(array, name)
+    if bool(numbers.isnan().any()):
+        raise ValueError(f"{name} contains NaN; accepted: 0 for pixels to ignore, other numbers")
+    mask = (numbers != 0).float()
     if mask.ndim > len(spatial) and mask.shape[1] == 1:
         mask = mask[:, 0]
     if mask.ndim == len(spatial):

@@ -17,18 +17,18 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from gridsample.registration.losses import WINDOW
+from gridsample.registration.losses import WINDOW, centred, channel_sums
 from gridsample.registration.models import Field, Matrix
 from gridsample.registration.pyramid import Level
-from gridsample.registration.sums import total
+from gridsample.registration.sums import broadcast, total
 from gridsample.registration.verdict import Verdict
 
 LEAST_RELATION, MOST_RELATION = 0.3, 0.9
-"""The relation that is needed if all pixels overlap, and the largest that is ever needed."""
+"""The least relation of images that agree: if all pixels overlap, and if few do."""
 LEAST_OVERLAP = 0.2
-"""The overlap below which it does."""
+"""The overlap below which images do not agree."""
 LARGEST_STEP = 0.25
-"""The last step, in pixels, above which it does if the iterations were used up."""
+"""The last step, in pixels, above which they do not if the iterations were used up."""
 _NOISE = 1e-3
 """Added to the variance of a window, relative to that of the fixed image."""
 _SHORTEST, _LONGEST = 40, 200
@@ -92,6 +92,7 @@ def relation(warped: Tensor, fixed: Tensor, weight: Tensor, fixed_weight: Tensor
         weight: (*spatial): the pixels that are valid in both.
         fixed_weight: (*spatial): those that are valid in the fixed image.
     """
+    warped = standardized(warped, weight)
     share = explained(warped, fixed, weight)
     if not math.isfinite(share):
         return 0.0
@@ -106,6 +107,13 @@ def relation(warped: Tensor, fixed: Tensor, weight: Tensor, fixed_weight: Tensor
             chances.append(explained(torch.roll(warped, shifts, dims), fixed, counted))
     chance = max(filter(math.isfinite, chances), default=1 / 8)
     return max(0.0, (share - chance) / max(1 - chance, 1e-6))
+
+
+def standardized(image: Tensor, weight: Tensor) -> Tensor:
+    """Shift and scale each channel, so that large offsets do not cancel in sums of squares."""
+    centre = centred(image, weight)
+    squares = channel_sums(weight * centre.square()) / total(weight).clamp_min(1e-6)
+    return centre / broadcast(squares.sqrt().clamp_min(1e-12), centre)
 
 
 def explained(warped: Tensor, fixed: Tensor, weight: Tensor) -> float:

@@ -70,8 +70,8 @@ class Alignment:
     verdict: Verdict
 
 
-class Work:
-    """The share of the work that is done; a level costs as much as it has pixels."""
+class Progress:
+    """The progress of a registration; the cost of a level is its number of pixels."""
 
     def __init__(self, levels: list[Level], report: Report) -> None:
         self.costs = [float(math.prod(level.axes.size)) for level in levels]
@@ -107,21 +107,21 @@ def align(
     pixels = pixels_of_levels(pair.size, pair.spacing, settings.levels)
     levels = [pair.level(pixel) for pixel in pixels]
     is_field = settings.model in FIELDS
-    # A field bends at the fine levels, so that its matrix is found at the others.
+    # The matrix of a field is optimized at the coarse levels; the fine ones bend the field.
     coarse = levels[: max(1, len(levels) - 2)] if is_field and initial is None else []
-    climb = Climb(settings, item, Work([*coarse, *levels], report))
+    ascent = Ascent(settings, item, Progress([*coarse, *levels], report))
     matrix = initial
     models: tuple[str, ...] = (settings.model,)
     if matrix is None:
         group = "affine" if is_field else settings.model
         matrix, models = start(pair, group, settings.loss), _MODELS_OF.get(group, (group,))
     if coarse:
-        matrix = climb.matrices(matrix, models, coarse).model.matrix
+        matrix = ascent.matrices(matrix, models, coarse).model.matrix
     descent: Descent[Matrix] | Descent[Field]
     if is_field:
-        descent = climb.fields(matrix, pair, levels)
+        descent = ascent.fields(matrix, pair, levels)
     else:
-        descent = climb.matrices(matrix, models, levels)
+        descent = ascent.matrices(matrix, models, levels)
     if not math.isfinite(descent.losses[-1]):
         weight = descent.state.weight
         if overlaps(weight, levels[-1]):
@@ -130,21 +130,26 @@ def align(
             )
         raise ValueError("fixed and moving hardly overlap at the initial transform")
     verdict = assess(descent.model, levels, descent.converged, descent.last_step)
-    return Alignment(descent.model, matrix, tuple(climb.stages), verdict)
+    return Alignment(descent.model, matrix, tuple(ascent.stages), verdict)
 
 
-class Climb:
-    """The way through the levels of the pyramid, which records the losses."""
+class Ascent:
+    """The optimization from the coarsest to the finest level, which records the losses."""
 
-    def __init__(self, settings: Settings, item: int, work: Work) -> None:
-        self.settings, self.item, self.work = settings, item, work
+    def __init__(self, settings: Settings, item: int, progress: Progress) -> None:
+        self.settings, self.item, self.progress = settings, item, progress
         self.stages = list[Stage]()
 
     def descend(self, model: AnyModel, name: str, level: Level) -> Descent[AnyModel]:
         """Optimize a model at a level."""
         settings = self.settings
         descent = minimize(
-            model, settings.loss, level, settings.iterations, settings.tolerance, self.work.within
+            model,
+            settings.loss,
+            level,
+            settings.iterations,
+            settings.tolerance,
+            self.progress.within,
         )
         self.stages.append(Stage(self.item, name, level.axes.size, descent.losses))
         return descent
@@ -159,7 +164,7 @@ class Climb:
                 descent = self.descend(model, name, level)
                 matrix = descent.model.matrix
             models = models[-1:]
-            self.work.next()
+            self.progress.next()
         return descent
 
     def fields(self, matrix: Tensor, pair: Pair, levels: list[Level]) -> Descent[Field]:
@@ -175,5 +180,5 @@ class Climb:
         for level in levels:
             descent = self.descend(model.at(level), self.settings.model, level)
             model = descent.model
-            self.work.next()
+            self.progress.next()
         return descent

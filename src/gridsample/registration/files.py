@@ -85,7 +85,8 @@ def load_transform(path: str | Path) -> NDArray[Any]:
     path = Path(path)
     suffix = path.suffix.lower()
     if suffix in _TEXTS:
-        words = [line.replace(",", " ").split() for line in path.read_text("utf-8").splitlines()]
+        text = path.read_text("utf-8", errors="replace")
+        words = [line.replace(",", " ").split() for line in text.splitlines()]
         try:
             matrix = np.array([list(map(float, line)) for line in words if line])
         except ValueError:
@@ -101,9 +102,13 @@ def load_transform(path: str | Path) -> NDArray[Any]:
 def _inverse(matrix: NDArray[Any], path: Path) -> NDArray[Any]:
     if matrix.shape not in ((3, 3), (4, 4)):
         raise FileError(f"{path} holds shape {matrix.shape}; a transform is 3 x 3 or 4 x 4")
+    if not np.isfinite(matrix).all():
+        raise FileError(f"{path} holds a matrix with NaN or infinite entries")
     try:
         inverse = np.linalg.inv(matrix)
     except np.linalg.LinAlgError:
         raise FileError(f"{path} holds a singular matrix") from None
+    if not inverse[-1, -1]:
+        raise FileError(f"{path} holds a matrix that maps a pixel of the fixed image to infinity")
     normalized: NDArray[Any] = (inverse / inverse[-1, -1])[np.newaxis]
     return normalized

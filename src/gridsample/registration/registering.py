@@ -155,6 +155,8 @@ def register(
     if smoothing != 0:
         check_positive(smoothing, "smoothing")
     is_field = name in ("displacement", "velocity")
+    if progress is not None and not callable(progress):
+        raise TypeError(f"progress must be a function or None, got {progress!r}")
     settings = Settings(
         name,
         loss_of(loss),
@@ -256,7 +258,7 @@ def assemble(
     velocity = stacked([transform.velocity for transform in transforms])
     start = stacked([transform.start for transform in transforms])
 
-    def as_given(tensor: Tensor | None) -> Any:
+    def as_callers_array(tensor: Tensor | None) -> Any:
         """Convert a tensor to the caller's library and device."""
         if tensor is None:
             return None
@@ -266,7 +268,7 @@ def assemble(
 
     warped = grid_sample(
         inputs.original.detach() if isinstance(inputs.original, Tensor) else inputs.original,
-        as_given(grid),
+        as_callers_array(grid),
         mode,
         "zeros",
         channel_axis=inputs.channel_axis,
@@ -274,12 +276,12 @@ def assemble(
     alignments = [transform.alignment for transform in transforms]
     return Registration(
         model=name,
-        matrix=as_given(matrix),
-        theta=as_given(theta),
-        field=as_given(positions - pixels),
-        grid=as_given(grid),
-        velocity=as_given(None if velocity is None else velocity.flatten(0, 1)),
-        start=as_given(start),
+        matrix=as_callers_array(matrix),
+        theta=as_callers_array(theta),
+        field=as_callers_array(positions - pixels),
+        grid=as_callers_array(grid),
+        velocity=as_callers_array(None if velocity is None else velocity.flatten(0, 1)),
+        start=as_callers_array(start),
         warped=warped[0, 0] if inputs.is_unbatched else warped,
         history=tuple(stage for alignment in alignments for stage in alignment.stages),
         verdicts=tuple(alignment.verdict for alignment in alignments),

@@ -45,6 +45,8 @@ _WIDE = 0.5
 """The overlap, in the fixed image, from which it is trusted: small parts agree by chance."""
 _CLEAR = 0.1
 """The difference of relations above which the loss does not matter."""
+_LARGEST_CANVAS = 1 << 25
+"""The most pixels of a correlation: about 3 GB."""
 
 
 @dataclass(frozen=True)
@@ -210,6 +212,7 @@ def correlated(
     """
     fixed, weight, moving, known = features(level, use_edges)
     extent = canvas(level, linear)
+    check_extent(extent, level)
     least = _LEAST_OVERLAP * float(min(weight.sum(), known.sum()))
     shape = cyclic(fixed.shape, extent, least)
     fixed_spectra = spectra(fixed, weight, shape).conj()
@@ -279,6 +282,17 @@ def canvas(level: Level, linear: Sequence[Tensor]) -> list[int]:
         math.ceil(a / s - 1e-6)
         for a, s in zip(across[::-1], level.axes.spacings[::-1], strict=True)
     ]
+
+
+def check_extent(extent: Sequence[int], level: Level) -> None:
+    """Raise an error if the moving image is so large that it cannot be searched."""
+    if math.prod(extent) > _LARGEST_CANVAS:
+        ratio = max(a / n for a, n in zip(extent, level.axes.size, strict=True))
+        raise ValueError(
+            f"moving is about {ratio:.3g} times as long as fixed, by spacing and moving_spacing, "
+            "and too large for a search; give both spacings in the same units, crop moving, or "
+            "pass initial='identity' or a matrix"
+        )
 
 
 def cyclic(size: Sequence[int], extent: Sequence[int], least: float) -> list[int]:

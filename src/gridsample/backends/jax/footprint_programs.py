@@ -91,9 +91,7 @@ def gather_steps(call: Call, image: Form, grid: Form, out: Form) -> Prepared:
     results = Results(out)
     forms, copies, halvings = copies_of(call, image, Place(ARGUMENT, 0), results)
     launches = [
-        prepare_footprints(
-            call.plan, level, *map(layout_of, (form, grid, out)), False, bool(call.fill)
-        )
+        prepare_footprints(call.plan, level, *map(layout_of, (form, grid, out)), bool(call.fill))
         for level, form in enumerate(forms)
     ]
     report = results.between(WORD * max(launch.tasks for launch in launches))
@@ -128,7 +126,7 @@ def gradient_steps(
     first = levels * needed[0]
     others = [Place(RESULT, first + k) if needed[1] else None for k in range(1 + rank)]
     layouts = layout_of(image), layout_of(grid), layout_of(values)
-    sweep = Sweep(*layouts, False, bool(call.fill), needed, pool.cores())
+    sweep = Sweep(*layouts, bool(call.fill), needed, pool.cores())
     launches = [
         plan_sweep("footprint backward", plan, level, sweep._replace(image=layout_of(form)))
         for level, form in enumerate(forms)
@@ -155,8 +153,9 @@ def gradients(
     levels, gradients = footprints.deepest_level(call) + 1, []
     if needed[0]:
         sums = results[:levels]
-        # The bits of all levels but the first.
-        used = jnp.any(report[:, :4] & np.array([254, 255, 255, 255], np.uint8) != 0)
+        # The bits of all levels but the first; without arrays of constants, which
+        # `custom_partitioning` refuses.
+        used = jnp.any(report[:, 0] > 1) | jnp.any(report[:, 1:4] != 0)
         total = sums[0]
         if levels > 1:
             total = jax.lax.cond(used, lambda: add_back(sums), lambda: total)

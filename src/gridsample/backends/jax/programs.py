@@ -55,7 +55,7 @@ def gather_step(call: Call, image: Operand, grid: Operand, out: Operand) -> Step
     from gridsample.kernels.sampling.calls import prepare_gather
 
     layouts = layout_of(image.form, call.last), layout_of(grid.form), layout_of(out.form, call.last)
-    launch = prepare_gather(call.plan, call.order, *layouts, False, bool(call.fill))
+    launch = prepare_gather(call.plan, call.order, *layouts, bool(call.fill))
     outside = outside_of(call, image.form[1])
     return Step(launch, [image.place, grid.place, out.place, *outside], {})
 
@@ -114,7 +114,7 @@ def backward_steps(
     from gridsample.kernels.sampling.division import with_own_grids
 
     plan = replace(call.plan, real=np.dtype(real_type(call)))
-    call, own = call._replace(plan=plan), with_own_grids(plan, layout_of(grid), False)[0]
+    call, own = call._replace(plan=plan), with_own_grids(plan, layout_of(grid))[0]
     parts = [*channels.parts_of(plan)] if channels.pays(call, image, values, False) else []
     # The gradient of a grid that all items share is a sum over all parts.
     grids = own.grid_items if own.grid_items > 1 else max(1, len(parts))
@@ -154,12 +154,12 @@ def sweep_steps(call: Call, sweep: Sweep, cleared: dict[int, int]) -> list[Step]
     from gridsample.kernels.sampling.calls import prepare_derivatives
     from gridsample.kernels.sampling.preparing import dropped_of
 
-    plan, of_grid = division.with_own_grids(call.plan, layout_of(sweep.grid.form), False)
+    plan, of_grid = division.with_own_grids(call.plan, layout_of(sweep.grid.form))
     image, values = (layout_of(array.form, call.last) for array in (sweep.image, sweep.values))
     needed = sweep.sums.place is not None, sweep.gradient.place is not None
     launches = prepare_derivatives(
         "backward", plan, call.order,
-        division.Sweep(image, of_grid, values, False, bool(call.fill), needed, pool.cores()),
+        division.Sweep(image, of_grid, values, bool(call.fill), needed, pool.cores()),
     )  # fmt: skip
     places = [*[array.place for array in sweep], dropped_of(plan, fill_numbers(call))]
     return [Step(launch, places, {} if k else cleared) for k, launch in enumerate(launches)]

@@ -7,7 +7,7 @@ The bands of all axes, and votes of labels, are primitives: on the CPU, these ar
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -21,6 +21,7 @@ from gridsample.backends.jax.labels import elect
 from gridsample.backends.jax.launches import form_of
 from gridsample.backends.jax.lowering import bind, like, lower
 from gridsample.backends.jax.plain import is_integer, saturated
+from gridsample.backends.jax.resizing_programs import Maps
 from gridsample.backends.jax.sampling import is_complex, joined, parted
 from gridsample.backends.jax.sharding import Axes, partitioned
 from gridsample.backends.jax.taps import with_promotion
@@ -99,9 +100,14 @@ def bands_of(
     return tuple(
         AxisMap(None, None, axis_map.axis, axis_map.transposed, axis_map.table)
         if k in axes
-        else tables.axis_map(Axis(spatial[k], spatial[k], NEAREST))
+        else unchanged(spatial[k])
         for k, axis_map in enumerate(maps_of(spatial, options, transposed))
     )
+
+
+def unchanged(n: int) -> AxisMap:
+    """The map of an axis that stays as it is."""
+    return tables.axis_map(Axis(n, n, NEAREST))
 
 
 def sum_type(dtype: Any) -> Any:
@@ -191,7 +197,7 @@ def program(
     last, maps = options.channel_axis == -1, bands_of(image.shape[2:], options, transposed, axes)
     real = np.dtype(sum_type(image.dtype))
 
-    def compute(image: Array) -> list[Array]:
+    def compute(image: Array, maps: Maps) -> list[Array]:
         steps = resizing_programs.steps_of(
             maps, form_of(image), np.dtype(dtype), real, options.rounding, last
         )
@@ -204,20 +210,28 @@ def vote_program(image: Array, *, options: Resizing) -> Array:
     """Return the label with the largest sum of weights; the smallest one of several wins."""
     last, maps = options.channel_axis == -1, vote_maps(image, options)
 
-    def compute(image: Array) -> list[Array]:
+    def compute(image: Array, maps: Maps) -> list[Array]:
         steps = resizing_programs.vote_steps(maps, form_of(image), last)
         return steps.call(image, last=(0, 1) if last else ())
 
     return on_shards(compute, image, maps)
 
 
-def on_shards(compute: Any, image: Array, maps: Sequence[AxisMap]) -> Array:
+def on_shards(
+    compute: Callable[[Array, Maps], list[Array]], image: Array, maps: Sequence[AxisMap]
+) -> Array:
     """Resize the shards of an image; an axis that changes is needed as a whole."""
+
+    def resized(shard: Array) -> list[Array]:
+        sizes = zip(maps, shard.shape[2:], strict=True)
+        own = tuple(unchanged(n) if along.is_identity else along for along, n in sizes)
+        return compute(shard, own)
+
     changing = [k for k, axis_map in enumerate(maps) if not axis_map.is_identity]
     names = ("n", "c", *[f"s{k}" for k in range(len(maps))])
     results = (*names[:2], *[f"r{k}" if k in changing else f"s{k}" for k in range(len(maps))])
     whole = tuple(f"{kind}{k}" for k in changing for kind in "sr")
-    return partitioned(compute, Axes((names,), (results,), whole), [image])[0]
+    return partitioned(resized, Axes((names,), (results,), whole), [image])[0]
 
 
 # The primitives -----------------------------------------------------------------------------------

@@ -234,7 +234,7 @@ class Torch(Backend):
 
     def host_view(self, array: Tensor) -> Any:
         """View a tensor in host memory as a NumPy array; None if something observes operations."""
-        if internals.is_overheard() or array.__class__ is not Tensor or not array.is_cpu:
+        if internals.is_observed() or array.__class__ is not Tensor or not array.is_cpu:
             return None
         try:
             return (array.detach() if array.requires_grad else array).numpy()
@@ -374,18 +374,17 @@ class Torch(Backend):
         return bool(on_cpu().averages(options.plan.plan))
 
     def average(
-        self, arrays: Sequence[Tensor], options: Options, averaging: Averaging, out: Shape | None
+        self, arrays: Sequence[Tensor], options: Options, averaging: Averaging
     ) -> tuple[Tensor, Tensor | None, bool]:
         """Gather means over the pixels that count."""
-        return operators.run_average(options.plan, arrays, options, averaging, out is not None)
+        return operators.run_average(options.plan, arrays, options, averaging)
 
     def average_backward(
         self, values: Tensor, arrays: Sequence[Tensor], options: Options, averaging: Averaging,
-        needed: Needed, out: Shape | None,
+        needed: Needed,
     ) -> tuple[Gradients, bool]:  # fmt: skip
         """Compute the gradients of means in one sweep."""
-        affine = out is not None
-        return operators.run_average_backward(values, arrays, options, averaging, needed, affine)
+        return operators.run_average_backward(values, arrays, options, averaging, needed)
 
     def fill(self, image: Tensor, options: Options) -> Tensor:
         """The fill value as a tensor that broadcasts over an image."""

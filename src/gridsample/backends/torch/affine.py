@@ -96,7 +96,7 @@ class AffineCall(NamedTuple):
         """Sample an image, without derivatives."""
         call = self.call
         if not self.on_gpu:
-            return run_gather(call, image, theta, self.options, affine=True)
+            return run_gather(call, image, theta, self.options)
         result = empty(call.plan.shape, image, call.dtype)
         if not result.numel():
             return result
@@ -112,7 +112,7 @@ class AffineCall(NamedTuple):
         elif self.on_gpu:
             both = cuda.run_affine_backward(self.call, *tensors, needed, options.fill_value)
         else:
-            both = run_backward(self.call, *tensors, needed, options, affine=True)
+            both = run_backward(self.call, *tensors, needed, options)
         return derivatives.chosen(both, needed)
 
     def gradients_by_grid(

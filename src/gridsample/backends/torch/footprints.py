@@ -168,7 +168,7 @@ class Footprints(Neighbours):
         self.share = 1 / functools.reduce(torch.mul, self.counts)
         # Without the values, all that is possible.
         self.largest, self.deepest = [most] * self.rank, deepest
-        known = type(self.grid) is Tensor and not internals.is_overheard()
+        known = type(self.grid) is Tensor and not internals.is_observed()
         if known and self.grid.numel():
             self.largest = [int(n.max()) for n in self.counts]
             self.deepest = int(self.level.max())

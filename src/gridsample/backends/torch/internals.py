@@ -40,17 +40,17 @@ __all__ = [
     "has_torch_function",
     "inside",
     "install",
-    "is_overheard",
+    "is_observed",
     "is_tracing",
     "known",
     "layout_of",
+    "originals",
     "recorded",
     "restore",
     "shape_of",
-    "torchs",
     "transforms_are_active",
     "untraced",
-    "words_of",
+    "warning_of",
 ]
 
 # The object whose methods replace torch's functions; see `install`.
@@ -91,7 +91,7 @@ PLACES: dict[str, Any] = {
 NAME = "_gridsample"
 
 
-class Theirs:
+class Originals:
     """Torch's own functions, also while they are replaced."""
 
     grid_sample: Callable[..., Tensor]
@@ -110,7 +110,7 @@ class Theirs:
             setattr(self, name, copy)
 
 
-torchs = Theirs()
+originals = Originals()
 
 Before = tuple[Any, dict[str, types.CodeType]]
 
@@ -214,7 +214,7 @@ def layout_of(tensor: Tensor) -> torch.memory_format:
     return layout
 
 
-def words_of(call: Callable[[], object]) -> str:
+def warning_of(call: Callable[[], object]) -> str:
     """The text of torch's warning, so that filters for it also apply to our warning."""
     with warnings.catch_warnings(record=True) as seen:
         warnings.simplefilter("always")
@@ -230,7 +230,7 @@ def dispatch_key(tensor: Tensor) -> tuple[type, int]:
     return type(tensor), torch._C._dispatch_keys(tensor).raw_repr()
 
 
-def is_overheard() -> bool:
+def is_observed() -> bool:
     """Whether a transform, mode, trace or compiler observes operations on tensors."""
     return bool(
         torch.compiler.is_compiling()

@@ -60,12 +60,12 @@ def check_expressible(image: Tensor, resizing: Resizing, transposed: bool) -> No
     known = methods <= ATTRIBUTES.keys() and not (smooths and (aligned or methods & COPYING))
     if not (known or is_pooling(image, resizing)) or image.dtype not in CARRIED:
         names = ", ".join(str(dtype).removeprefix("torch.") for dtype in CARRIED)
-        names_given = tuple([str(getattr(m, "name", m)) for m in resizing.methods[::-1]])
+        modes = tuple([str(getattr(m, "name", m)) for m in resizing.methods[::-1]])
         raise ValueError(
             "ONNX's Resize has the modes nearest, nearest-exact, linear and cubic, and antialias "
             "for linear and cubic without align_corners; area must divide fixed sizes; and "
             f"runtimes resize in float32 (accepted: {names}); got mode "
-            f"{names_given} (x, y, z), antialias={resizing.antialias}, "
+            f"{modes} (x, y, z), antialias={resizing.antialias}, "
             f"align_corners={resizing.align_corners}, input {image.dtype}, sizes "
             f"{tuple(image.shape[2:])} to {tuple(resizing.size)}"
         )

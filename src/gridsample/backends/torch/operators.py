@@ -30,7 +30,7 @@ from torch import Tensor
 from gridsample.backends.base import Gradients, Needed
 from gridsample.backends.torch import fast_path
 from gridsample.backends.torch.fast_path import TYPES
-from gridsample.backends.torch.internals import dispatch_key, is_overheard
+from gridsample.backends.torch.internals import dispatch_key, is_observed
 from gridsample.backends.torch.schemas import SAMPLING, on_record
 from gridsample.definitions.dtypes import BFLOAT16, check_grid_type, check_image_type
 from gridsample.definitions.options import Averaging, Options, checked, plan_of
@@ -268,9 +268,7 @@ def gather_on_cpu(image: Tensor, grid: Tensor, options: Options) -> Tensor:
     return run_gather(call_for(image.shape, image, grid, options), image, grid, options)
 
 
-def run_gather(
-    call: Call, image: Tensor, points: Tensor, options: Options, affine: bool = False
-) -> Tensor:
+def run_gather(call: Call, image: Tensor, points: Tensor, options: Options) -> Tensor:
     """Compute gather for CPU tensors, at the points of a grid or of affine maps."""
     out, threads = empty(call.plan.shape, image, call.dtype), count(options.threads)
     if call.zero:
@@ -278,13 +276,13 @@ def run_gather(
     if not out.numel():
         return out
     known, plan, fill = call.known, call.plan, options.fill_value
-    if affine:
+    if plan.are_maps(points.shape):
         points = as_maps(points)
     elif not fill and fast_path.gather(known, plan, call.order, image, points, out, threads):
         return out
     arrays = memory(image), memory(points), memory(out)
     outside = fill_of(fill, plan)
-    on_cpu().gather(plan, *arrays, order=call.order, fill=outside, affine=affine, threads=threads)
+    on_cpu().gather(plan, *arrays, order=call.order, fill=outside, threads=threads)
     return out
 
 
@@ -304,7 +302,7 @@ def samples_of(
 
 
 def run_average(
-    call: Call, arrays: Sequence[Tensor], options: Options, averaging: Averaging, affine: bool
+    call: Call, arrays: Sequence[Tensor], options: Options, averaging: Averaging
 ) -> tuple[Tensor, Tensor | None, bool]:
     """Compute means over the pixels that count, for CPU tensors, given their call."""
     image, points, *weights = arrays
@@ -314,7 +312,7 @@ def run_average(
         shares = empty(plan.shape, image, sum_type(plan))
     if not out.numel():
         return out, shares, False
-    if affine:
+    if plan.are_maps(points.shape):
         points = as_maps(points)
     elif not (options.fill_value or weights) and fast_path.gather(
         call.known, plan, call.order, image, points, out, threads, averaging
@@ -322,21 +320,21 @@ def run_average(
         return out, shares, False
     weight = weights[0] if weights else None
     samples = samples_of(plan, options, image, points, out, weight, shares)
-    doubtful = on_cpu().average(plan, samples, averaging, affine, threads)
+    doubtful = on_cpu().average(plan, samples, averaging, threads)
     return out, shares, doubtful
 
 
 def run_average_backward(
     values: Tensor, arrays: Sequence[Tensor], options: Options, averaging: Averaging,
-    needed: Needed, affine: bool,
+    needed: Needed,
 ) -> tuple[Gradients, bool]:  # fmt: skip
     """Compute the gradients of `run_average` for CPU tensors."""
     image, positions, *weights = arrays
     plan, weight = options.plan.plan, weights[0] if weights else None
-    points = as_maps(positions) if affine else positions
+    points = as_maps(positions) if plan.are_maps(positions.shape) else positions
     samples = samples_of(plan, options, image, points, values, weight)
     needs, threads = on_cpu().Needs(*needed, dtype=plan.dtype), count(options.threads)
-    results = on_cpu().average_backward(plan, samples, averaging, needs, affine, threads)
+    results = on_cpu().average_backward(plan, samples, averaging, needs, threads)
     likes = (image.dtype, image), (positions.dtype, None), (sum_type(plan), weight)
     gradients = [
         None if gradient is None else tensor_of(gradient, dtype, like)
@@ -374,8 +372,7 @@ def backward_on_cpu(
 
 
 def run_backward(
-    call: Call, values: Tensor, image: Tensor, points: Tensor, needed: Needed, options: Options,
-    affine: bool = False,
+    call: Call, values: Tensor, image: Tensor, points: Tensor, needed: Needed, options: Options
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
     """Compute backward for CPU tensors, at the points of a grid or of affine maps."""
     if call.zero or not values.numel():
@@ -383,6 +380,7 @@ def run_backward(
         return empty[0].zero_(), empty[1].zero_()
     plan, order, threads = call.plan, call.order, count(options.threads)
     gradients: tuple[Maybe, Maybe] | None = None
+    affine = plan.are_maps(points.shape)
     if not affine and not options.fill_value and values.dtype == image.dtype:
         gradients = fast_path.backward(
             call.known, plan, order, values, image, points, needed, threads
@@ -391,7 +389,7 @@ def run_backward(
         cpu, maps = on_cpu(), as_maps(points) if affine else points
         samples = samples_of(plan, options, image, maps, values)
         needs = cpu.Needs(*needed, dtype=plan.dtype)
-        sums = cpu.backward(plan, samples, needs, order=order, affine=affine, threads=threads)
+        sums = cpu.backward(plan, samples, needs, order=order, threads=threads)
         gradients = (
             None if sums.image is None else tensor_of(sums.image, image.dtype, image),
             None if sums.grid is None else tensor_of(sums.grid, points.dtype),
@@ -513,7 +511,7 @@ def is_plain(*tensors: Tensor) -> bool:
     The implementation of an operator may then be called directly.  Torch's dispatcher takes as long
     as a few hundred samples.
     """
-    if is_overheard():
+    if is_observed():
         return False
     return all(
         [issubclass(type(tensor), Tensor) and dispatch_key(tensor) in KINDS for tensor in tensors]
@@ -524,7 +522,7 @@ def is_plain_anywhere(*tensors: Tensor) -> bool:
     """Whether the tensors are plain (`is_plain`), or the same on another device."""
     if is_plain(*tensors):
         return True
-    return not is_overheard() and all(
+    return not is_observed() and all(
         type(tensor) in (Tensor, torch.nn.Parameter) and tensor.device.type not in ("cpu", "meta")
         for tensor in tensors
     )

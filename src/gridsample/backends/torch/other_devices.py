@@ -76,7 +76,7 @@ def has_kernels(device: str, *names: str) -> bool:
     return all(has_kernel(device, name) for name in names)
 
 
-def try_torchs(
+def try_torch(
     operator: Callable[..., Tensor], image: Tensor, *names: str, recorded: bool
 ) -> Tensor | None:
     """Call an operator of torch; return None if it does not exist or raises an error.
@@ -106,7 +106,7 @@ def grid_sample(image: Tensor, grid: Tensor, options: Options) -> Tensor | None:
         return None
     items = grid.shape[0] if image.shape[0] == 1 else image.shape[0]
     planes, points = (array.expand(items, *array.shape[1:]) for array in (planes, grid))
-    sampled = try_torchs(
+    sampled = try_torch(
         lambda: torch.grid_sampler(planes, points, *chosen, options.align_corners),
         image,
         f"grid_sampler_{len(options.mode)}d",

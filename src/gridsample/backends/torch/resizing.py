@@ -16,7 +16,7 @@ from torch import Tensor
 
 from gridsample.backends import resizing as host
 from gridsample.backends.torch.derivatives import has_record
-from gridsample.backends.torch.internals import torchs
+from gridsample.backends.torch.internals import originals
 from gridsample.backends.torch.linear import define
 from gridsample.backends.torch.onnx import exporting
 from gridsample.backends.torch.onnx_resizing import resize_as_node
@@ -28,7 +28,7 @@ from gridsample.backends.torch.operators import (
     memory,
     numpy_type,
 )
-from gridsample.backends.torch.other_devices import by_cpu, try_torchs
+from gridsample.backends.torch.other_devices import by_cpu, try_torch
 from gridsample.backends.torch.schemas import RESIZING, flat_resizing, resizing_of, spell
 from gridsample.backends.torch.traced import traceable
 from gridsample.definitions import tables
@@ -75,8 +75,8 @@ def resize_as_torch(image: Tensor, resizing: Resizing) -> Tensor | None:
     ):
         return None
     by_scale = any(scales) and name != "area"
-    return try_torchs(
-        lambda: torchs.interpolate(
+    return try_torch(
+        lambda: originals.interpolate(
             image,
             None if by_scale else size,
             scales if by_scale else None,

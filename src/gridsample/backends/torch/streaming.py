@@ -36,7 +36,7 @@ class Streamed(torch.autograd.Function):
 
 def custom_vjp(compute: Compute, differentiate: Differentiate, arrays: Sequence[Tensor]) -> Tensor:
     """Compute a function of tensors; see `gridsample.backends.base.Backend.custom_vjp`."""
-    if internals.is_overheard():
+    if internals.is_observed():
         return compute(arrays, False)
     if not derivatives.has_record(*arrays):
         with torch.no_grad():
@@ -47,7 +47,7 @@ def custom_vjp(compute: Compute, differentiate: Differentiate, arrays: Sequence[
 
 def checkpoint(function: Callable[..., Tensor], arrays: Sequence[Tensor]) -> Tensor:
     """Compute a function of tensors; see `gridsample.backends.base.Backend.checkpoint`."""
-    if internals.is_overheard() or not torch.is_grad_enabled():
+    if internals.is_observed() or not torch.is_grad_enabled():
         return function(*arrays)
     result: Tensor = checkpoints.checkpoint(function, *arrays, use_reentrant=False)
     return result

@@ -59,7 +59,6 @@ from gridsample.kernels.sampling.preparing import Gradients as Gradients
 from gridsample.kernels.sampling.preparing import Needs as Needs
 from gridsample.kernels.sampling.preparing import Samples as Samples
 from gridsample.kernels.sampling.preparing import (
-    as_maps,
     dropped_of,
     even_values,
     grid_gradient,
@@ -69,6 +68,7 @@ from gridsample.kernels.sampling.preparing import (
     numbers_of_planes,
     own_grids,
     readable,
+    readable_points,
     vanishes,
 )
 
@@ -88,25 +88,24 @@ def gather(
     *,
     order: Order | None = None,
     fill: Array | None = None,
-    affine: bool = False,
     threads: int | None = None,
 ) -> None:
     """Sample the image at the grid's points, into ``out``: see `gridsample.kernels`.
 
-    If ``affine``, the grid contains affine maps (N, D, D + 1), which map every point of the output
-    to its coordinates, or projective ones, (N, D + 1, D + 1), whose last row is that of the divisor
+    The grid may also be affine maps (N, D, D + 1), which map every point of the output to its
+    coordinates, or projective ones, (N, D + 1, D + 1), whose last row is that of the divisor
     (coordinates are 0 where it is).
     """
     if plan.footprint is not None:
-        if gather_footprints(plan, image, grid, out, fill, affine, threads):
+        if gather_footprints(plan, image, grid, out, fill, threads):
             return
         plan = replace(plan, footprint=None)
     order, count = order or (0,) * len(plan.spatial), threads or pool.cores()
-    if affine:
-        grid = as_maps(grid, plan)
+    if plan.are_maps(grid.shape):
+        grid = readable_points(plan, grid)
     if fill is None:
         layouts = layout_of(image), layout_of(grid), layout_of(out)
-        ready = ready_gather(plan, order, *layouts, count, affine=affine)
+        ready = ready_gather(plan, order, *layouts, count)
         if ready:
             ready.run(*addresses_of((image, grid, out)))
             return
@@ -115,23 +114,20 @@ def gather(
         return
     if not is_even(out):
         values = np.empty_like(out, order="C", subok=False)
-        gather(plan, image, grid, values, order=order, fill=fill, affine=affine, threads=threads)
+        gather(plan, image, grid, values, order=order, fill=fill, threads=threads)
         out[...] = values
         return
     image = readable(plan, image)
     if pays_channels_last(plan, layout_of(image), layout_of(out), True):
 
         def compute(part: Plan, runs: Samples) -> None:
-            gather(
-                part, runs.image, runs.grid, runs.values, order=order, fill=fill, affine=affine,
-                threads=count,
-            )  # fmt: skip
+            gather(part, runs.image, runs.grid, runs.values, order=order, fill=fill, threads=count)
 
         gather_channels_last(plan, Samples(image, grid, out), compute, count)
         return
-    grid = grid if affine else even(grid)
+    grid = readable_points(plan, grid)
     layouts = layout_of(image), layout_of(grid), layout_of(out)
-    launch = prepare_gather(plan, order, *layouts, affine, fill is not None)
+    launch = prepare_gather(plan, order, *layouts, fill is not None)
     outside = numbers_of_planes(plan, order, image.dtype, fill, None)
     launch.run(addresses_of((image, grid, out, *outside)), count)
 
@@ -142,7 +138,6 @@ def gather_footprints(
     grid: Array,
     out: Array,
     fill: Array | None,
-    affine: bool,
     threads: int | None,
 ) -> bool:
     """Sample over footprints.
@@ -152,11 +147,11 @@ def gather_footprints(
         sums do not represent all integers.
     """
     image = plain(image)
-    grid = as_maps(grid, plan) if affine else even(grid)
+    grid = readable_points(plan, grid)
     target = out if is_even(out) else np.empty_like(out, order="C", subok=False)
     numbers = numbers_of_planes(plan, (), image.dtype, fill, None)
-    options = affine, fill is not None, threads or pool.cores()
-    shrinks = footprint_calls.gather(plan, image, grid, target, numbers, options)
+    count, filled = threads or pool.cores(), fill is not None
+    shrinks = footprint_calls.gather(plan, image, grid, target, numbers, filled, count)
     if target is not out:
         out[...] = target
     return shrinks or not plan.nearest or image.dtype.kind not in "iu"
@@ -196,17 +191,16 @@ def ready_gather(
     out: Layout,
     threads: int,
     means: Averaging | None = None,
-    affine: bool = False,
 ) -> Ready | None:
     """Prepare a call of gather without a fill, for some layouts; None if a copy is needed."""
-    even_grid = affine or (is_plain(*grid[1:]) and spacing(grid) is not None)
+    even_grid = plan.are_maps(grid[0]) or (is_plain(*grid[1:]) and spacing(grid) is not None)
     ready = even_grid and is_readable(plan, image) and is_even_layout(out)
     if not ready or vanishes(plan, order) or plan.footprint is not None:
         return None
     special = None if means is None else Averages(means)
     if pays_channels_last(plan, image, out, True) or (means and means.shares):
         return None
-    launch = prepare_gather(plan, order, image, grid, out, affine, False, special)
+    launch = prepare_gather(plan, order, image, grid, out, False, special)
     outside = numbers_of_planes(plan, order, image[2], None, means)
     return Ready((launch,), threads, addresses_of(outside), tuple(outside))
 
@@ -230,11 +224,11 @@ def ready_backward(
     ready &= like.layout[2] == image[2] and plan.real == grid[2] and orders[0] == orders[1]
     if not ready or plan.nearest or vanishes(plan, order) or plan.footprint is not None:
         return None
-    if with_own_grids(plan, grid, False)[0] is not plan:
+    if with_own_grids(plan, grid)[0] is not plan:
         return None  # whose gradients are summed
     if pays_channels_last(plan, image, values, False):
         return None
-    sweep = Sweep(image, grid, values, False, False, needed, threads)
+    sweep = Sweep(image, grid, values, False, needed, threads)
     launches = prepare_derivatives("backward", plan, order, sweep)
     kept = (dropped_of(plan, None),)
     back = () if [*like.back] == sorted(like.back) else like.back
@@ -247,17 +241,15 @@ def backward(
     needs: Needs,
     *,
     order: Order | None = None,
-    affine: bool = False,
     threads: int | None = None,
 ) -> Gradients:
-    """Compute both gradients of gather: see `gridsample.kernels`; if ``affine``, that of the maps.
+    """Compute both gradients of gather, that of maps included: see `gridsample.kernels`.
 
     Args:
         plan: the plan.
         arrays: the arrays, of which ``values`` is the upstream gradient.
         needs: which gradients are needed.
         order: the order of derivatives along each axis, x first; None for 0.
-        affine: whether the grid contains affine maps.
         threads: the maximum number of threads.
     """
     order, count = order or (0,) * len(plan.spatial), threads or pool.cores()
@@ -266,23 +258,21 @@ def backward(
     like = gradient_layout(plan, layout) if needs.image else None
     if like is not None and needs.dtype is not None and needs.dtype != like.layout[2]:
         result = like.of(needs.dtype)
-        return backward_stored(plan, arrays, needs, result, order, affine, count)
+        return backward_stored(plan, arrays, needs, result, order, count)
     if pays_channels_last(plan, layout, layout_of(values), False):
         return backward_channels_last(
             plan, arrays._replace(image=image), needs,
-            lambda part, runs: backward(
-                part, runs, needs, order=order, affine=affine, threads=count
-            ), count,
+            lambda part, runs: backward(part, runs, needs, order=order, threads=count), count,
         )  # fmt: skip
     grad_image = None if like is None else like.zeros()
     needed, shared = (needs.image, needs.grid and not plan.nearest), plan
-    plan, grid = own_grids(plan, arrays.grid, affine)
-    gradient, sides = grid_sums(plan, affine) if needs.grid else None, list[Array]()
+    plan, grid = own_grids(plan, arrays.grid)
+    gradient, sides = grid_sums(plan, grid) if needs.grid else None, list[Array]()
     if any(needed) and not vanishes(plan, order):
-        grid = as_maps(grid, plan) if affine else even(grid)
+        grid = readable_points(plan, grid)
         values = even_values(values)
         layouts = layout, layout_of(grid), layout_of(values)
-        sweep = Sweep(*layouts, affine, fill is not None, needed, count)
+        sweep = Sweep(*layouts, fill is not None, needed, count)
         places = {
             "image": image, "grid": grid, "values": values, "sums": grad_image,
             "gradient": gradient, "dropped": dropped_of(plan, fill),
@@ -294,21 +284,20 @@ def backward(
                 launch.run(addresses_of(places.values()), count)
     if gradient is not None:
         antialiasing.add_sides(sides, grid, gradient, count)
-        gradient = grid_gradient(gradient, shared, affine)
+        gradient = grid_gradient(gradient, shared)
     return Gradients(grad_image, gradient)
 
 
 def backward_stored(
-    plan: Plan, arrays: Samples, needs: Needs, result: Array, order: Order, affine: bool,
-    threads: int,
-) -> Gradients:  # fmt: skip
+    plan: Plan, arrays: Samples, needs: Needs, result: Array, order: Order, threads: int
+) -> Gradients:
     """Compute `backward` with the image's gradient in ``result``, which has another dtype.
 
     For a large image, sums are computed and stored a few planes at a time, and the grid's gradient
     separately.
     """
     image, grid, values, *_, fill = arrays
-    compute = functools.partial(backward, order=order, affine=affine, threads=threads)
+    compute = functools.partial(backward, order=order, threads=threads)
     small, gradient = result.size <= PART, None
     some = Needs(True, needs.grid and small)
     for items, channels in [(slice(None), slice(None))] if small else parts(plan, result):
@@ -404,8 +393,8 @@ def backward_twice(
     if needs.values:
         results = np.zeros((*plan.shape[:2], *parts, *plan.out), plan.real)
     grad_image, shared = like.zeros() if needs.image else None, plan
-    plan, grid = own_grids(plan, grid, False)
-    gradient = grid_sums(plan, False)
+    plan, grid = own_grids(plan, grid)
+    gradient = grid_sums(plan, grid)
     if not (vanishes(plan, order) or plan.nearest):
         image, grid = in_order(image, like), even(grid)
         tangents = np.broadcast_to(converted(grid_tangent, plan.real), grid.shape)
@@ -416,7 +405,7 @@ def backward_twice(
         values = even_values(values)
         needed = needs.image, needs.grid, needs.values, upstream is not None
         layouts = layout_of(image), layout_of(grid), layout_of(values)
-        sweep = Sweep(*layouts, False, False, needed, count)
+        sweep = Sweep(*layouts, False, needed, count)
         places = {
             "image": image, "upstream": other, "grid": grid, "tangents": tangents,
             "values": values, "results": results, "sums": grad_image, "gradient": gradient,
@@ -429,4 +418,4 @@ def backward_twice(
                 launch.run(addresses_of(places.values()), count)
     if results is not None and parts:
         results = np.ascontiguousarray(np.moveaxis(results, 2, -1)).view(kind)[..., 0]
-    return results, grad_image, grid_gradient(gradient, shared, False) if needs.grid else None
+    return results, grad_image, grid_gradient(gradient, shared) if needs.grid else None

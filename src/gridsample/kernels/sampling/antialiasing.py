@@ -62,7 +62,7 @@ def run(name: str, plan: Plan, sweep: Sweep, arrays: Arrays) -> list[Array]:
     """
     assert plan.footprint is not None
     sides = list[Array]()
-    if sweep.needs[1] and not sweep.affine:
+    if sweep.needs[1] and not plan.are_maps(sweep.grid[0]):
         shape = len(plan.spatial), plan.grid_items, *plan.out, len(plan.spatial)
         sides = [*np.zeros(shape, plan.real)]
     arrays = {**arrays, **{f"side{a}": None for a in range(len(plan.spatial))}}

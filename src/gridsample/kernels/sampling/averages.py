@@ -17,7 +17,6 @@ from gridsample.kernels.memory import (
     addresses_of,
     as_float,
     converted,
-    even,
     layout_of,
     plain,
 )
@@ -34,7 +33,6 @@ from gridsample.kernels.sampling.preparing import (
     Gradients,
     Needs,
     Samples,
-    as_maps,
     dropped_of,
     even_values,
     grid_gradient,
@@ -43,6 +41,7 @@ from gridsample.kernels.sampling.preparing import (
     numbers_of_planes,
     own_grids,
     readable,
+    readable_points,
 )
 
 Array = np.ndarray[Any, Any]
@@ -54,16 +53,13 @@ def averages(plan: Plan) -> bool:
     return not (odd or plan.votes or plan.footprint)
 
 
-def average(
-    plan: Plan, arrays: Samples, averaging: Averaging, affine: bool, threads: int | None
-) -> bool:
+def average(plan: Plan, arrays: Samples, averaging: Averaging, threads: int | None) -> bool:
     """Sample means over the pixels that count, for plans that `averages`.
 
     Args:
         plan: the plan.
         arrays: the arrays.
         averaging: which pixels count.
-        affine: whether the grid contains affine maps.
         threads: the maximum number of threads.
 
     Returns:
@@ -76,17 +72,17 @@ def average(
     # Wherever nothing is missing, means have the bits of plain samples, which are copied likewise.
     if pays_channels_last(plan, layout_of(image), layout_of(out), True):
         return gather_channels_last(
-            plan, arrays, lambda part, runs: average(part, runs, averaging, affine, count), count
+            plan, arrays, lambda part, runs: average(part, runs, averaging, count), count
         )
     # Both parts of a complex mean have the same sum.
     both_parts = shares is not None and out.dtype.kind == "c"
     sums = np.empty_like(out, complex_of(plan.real)) if both_parts else shares
     weights = plain_weights(plan, arrays.weights, image, out, True)
-    grid = as_maps(arrays.grid, plan) if affine else even(arrays.grid)
+    grid = readable_points(plan, arrays.grid)
     layouts = layout_of(image), layout_of(grid), layout_of(out)
     means = Averages(averaging, None if weights is None else layout_of(weights))
     order, filled = (0,) * len(plan.spatial), arrays.fill is not None
-    launch = prepare_gather(plan, order, *layouts, affine, filled, means)
+    launch = prepare_gather(plan, order, *layouts, filled, means)
     outside = numbers_of_planes(plan, (), image.dtype, arrays.fill, averaging)
     wrong = np.zeros(1, np.int64)
     others = [] if weights is None else [weights, wrong]
@@ -124,9 +120,8 @@ def plain_weights(
 
 
 def average_backward(
-    plan: Plan, arrays: Samples, averaging: Averaging, needs: Needs, affine: bool,
-    threads: int | None,
-) -> Gradients:  # fmt: skip
+    plan: Plan, arrays: Samples, averaging: Averaging, needs: Needs, threads: int | None
+) -> Gradients:
     """Compute the gradients of `average`, for plans that `averages`.
 
     Args:
@@ -134,7 +129,6 @@ def average_backward(
         arrays: the arrays, of which ``values`` is the upstream gradient.
         averaging: which pixels count.
         needs: which gradients are needed.
-        affine: whether the grid contains affine maps.
         threads: the maximum number of threads.
     """
     image, weights, count = plain(arrays.image), arrays.weights, threads or pool.cores()
@@ -145,14 +139,14 @@ def average_backward(
     if pays_channels_last(plan, layout_of(image), layout_of(values), False):
         return backward_channels_last(
             plan, arrays._replace(image=image, values=values), needs,
-            lambda part, runs: average_backward(part, runs, averaging, needs, affine, count), count,
+            lambda part, runs: average_backward(part, runs, averaging, needs, count), count,
         )  # fmt: skip
     image = in_order(image, like)
     weights = plain_weights(plan, weights, image, values)
     shared = plan
-    plan, grid = own_grids(plan, arrays.grid, affine)
-    grid = as_maps(grid, plan) if affine else even(grid)
-    gradient = grid_sums(plan, affine) if needs.grid else None
+    plan, grid = own_grids(plan, arrays.grid)
+    grid = readable_points(plan, grid)
+    gradient = grid_sums(plan, grid) if needs.grid else None
     sums = like.zeros() if needs.image or needs.weights else None
     of_weights = like.zeros() if needs.weights else None
     dropped, doubtful = dropped_of(plan, arrays.fill), np.zeros(1, np.int64)
@@ -161,7 +155,7 @@ def average_backward(
     others += [] if of_weights is None else [of_weights]
     slopes = needs.grid and any(method.powers > 1 for method in plan.methods)
     sweep = Sweep(
-        layout_of(image), layout_of(grid), layout_of(values), affine, arrays.fill is not None,
+        layout_of(image), layout_of(grid), layout_of(values), arrays.fill is not None,
         (sums is not None, slopes), count,
         Averages(averaging, None if weights is None else layout_of(weights), needs.weights),
     )  # fmt: skip
@@ -171,7 +165,7 @@ def average_backward(
             # A sweep for the grid alone takes no sums for weights, which come last.
             launch.run(places[: len(launch.program.arrays)], count)
     if gradient is not None:
-        gradient = grid_gradient(gradient, shared, affine)
+        gradient = grid_gradient(gradient, shared)
     known = None
     if averaging.ignores and image.dtype.kind not in "biu" and sums is not None:
         known = mask_of_known(image, plan.real)

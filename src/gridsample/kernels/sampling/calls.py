@@ -115,12 +115,12 @@ def program_for(description: Description) -> Program:
 
 
 def describe_source(
-    plan: Plan, grid: Layout, affine: bool, outputs: Outputs, extent: int
+    plan: Plan, grid: Layout, outputs: Outputs, extent: int
 ) -> tuple[PointSource, tuple[int, int, int]]:
     """Describe where points come from, and the distances in a grid's memory."""
     rank = len(plan.spatial)
     wide = outputs.listed and (extent >= 1 << 31)
-    if affine:
+    if plan.are_maps(grid[0]):
         rows = grid[0][1]
         order = AFFINE if rows == rank else PROJECTIVE
         # In a halved image, positions count its pixels, but maps have the units of the whole.
@@ -155,9 +155,7 @@ class Frame(NamedTuple):
     settings: dict[str, Any]
 
 
-def frame_of(
-    plan: Plan, source: Planes, target: Planes, grid: Layout, out: Layout, affine: bool
-) -> Frame:
+def frame_of(plan: Plan, source: Planes, target: Planes, grid: Layout, out: Layout) -> Frame:
     """Describe the points of a call, the image they are sampled from, and their values."""
     outputs = divide_points(plan, lanes_of(plan))
     out_point = spacing_of(out)
@@ -168,7 +166,7 @@ def frame_of(
         item = max(abs(grid[1][0]) // size, abs(target.item), results)
         point = max(1, out_point, *(abs(stride) // size for stride in grid[1][1:]))
         reach = plan.grid_items * item + plan.points * point
-    points, distances = describe_source(plan, grid, affine, outputs, reach)
+    points, distances = describe_source(plan, grid, outputs, reach)
     settings = {
         "columns": outputs.columns,
         "points": plan.points,
@@ -326,17 +324,16 @@ def prepare_gather(
     image: Layout,
     grid: Layout,
     out: Layout,
-    affine: bool,
     filled: bool,
     means: Averages | None = None,
 ) -> Launch:
     """Prepare a gather for arrays of these layouts."""
-    plan, grid = with_own_grids(plan, grid, affine)
+    plan, grid = with_own_grids(plan, grid)
     rules = rules_of(plan, order, filled)
     copies = plan.nearest and not any(order) and means is None
     source = planes_of(image, plan.items, plan.grid_items)
     target = planes_of(out, plan.items, plan.grid_items)
-    frame = frame_of(plan, source, target, grid, out, affine)
+    frame = frame_of(plan, source, target, grid, out)
     channels = 1
     if not plan.votes:
         channels = channels_with_weights(means.weights if means else None, image, out)
@@ -398,7 +395,7 @@ def launch_backward(
     reads = any(others[:2]) or means is not None
     source = image if reads else sums
     target = planes_of(sweep.values, plan.items, plan.grid_items)
-    frame = frame_of(plan, source, target, sweep.grid, sweep.values, sweep.affine)
+    frame = frame_of(plan, source, target, sweep.grid, sweep.values)
     channels, weights = 1, means.weights if means else None
     if name in RUNS:
         channels = channels_with_weights(weights, sweep.image, like, sweep.values)

@@ -81,13 +81,13 @@ def fits_cache(plan: Plan, source: Planes) -> bool:
     return pixels * kind_of(source.kind).bits // 8 <= CACHE
 
 
-def with_own_grids(plan: Plan, grid: Layout, affine: bool) -> tuple[Plan, Layout]:
+def with_own_grids(plan: Plan, grid: Layout) -> tuple[Plan, Layout]:
     """Return the plan and the grid's layout as if each item had a grid of its own, if that pays.
 
     Where items share a grid of a few points, the points of all items then fill registers.
     """
     few = 2 * plan.points <= lanes_of(plan) and plan.footprint is None
-    if not few or plan.grid_items > 1 or plan.items == 1 or affine:
+    if not few or plan.grid_items > 1 or plan.items == 1 or plan.are_maps(grid[0]):
         return plan, grid
     (_, *shape), (_, *strides), dtype = grid
     own = (plan.items, *shape), (0, *strides), dtype
@@ -185,9 +185,8 @@ class Sweep(NamedTuple):
 
     Attributes:
         image: the layout of the image; also of the upstream image of second derivatives.
-        grid: the layout of the grid.
+        grid: the layout of the grid, or of affine maps.
         values: the layout of the upstream values.
-        affine: whether the grid holds affine maps.
         filled: whether there is a fill value other than 0.
         needs: the flags of `Description.needs`; the gradients of image and grid come first.
         threads: the most threads.
@@ -197,7 +196,6 @@ class Sweep(NamedTuple):
     image: Layout
     grid: Layout
     values: Layout
-    affine: bool
     filled: bool
     needs: tuple[bool, ...]
     threads: int

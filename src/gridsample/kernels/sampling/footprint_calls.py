@@ -41,7 +41,6 @@ def prepare_footprints(
     image: Layout,
     grid: Layout,
     out: Layout,
-    affine: bool,
     filled: bool,
 ) -> Launch:
     """Prepare the sampling of the points that belong to a level, in the image of that level."""
@@ -50,7 +49,7 @@ def prepare_footprints(
     rules = rules_of(smaller, (0,) * len(plan.spatial), filled)
     source = planes_of(image, plan.items, plan.grid_items)
     target = planes_of(out, plan.items, plan.grid_items)
-    frame = frame_of(plan, source, target, grid, out, affine)
+    frame = frame_of(plan, source, target, grid, out)
     known = known_strides(smaller, source, frame.outputs, out)
     reading = reading_for(smaller, rules, known, filled)
     description = Description(
@@ -127,7 +126,8 @@ def gather(
     grid: Array,
     out: Array,
     numbers: tuple[Array, ...],
-    options: tuple[bool, bool, int],
+    filled: bool,
+    threads: int,
 ) -> bool:
     """Sample an image over the footprints of a grid or of affine maps.
 
@@ -137,18 +137,18 @@ def gather(
         grid: the grid or the maps, which programs can read.
         out: the results, which programs can write.
         numbers: the numbers of each plane outside the image.
-        options: whether these are maps, whether there is a fill value, and the most threads.
+        filled: whether there is a fill value.
+        threads: the maximum number of threads.
 
     Returns:
         Whether any point has more than one sample.
     """
-    threads = options[2]
     assert plan.footprint is not None
     level = plan.footprint.level or 0
-    used = run_level(plan, level, (image, grid, out), numbers, options)
+    used = run_level(plan, level, (image, grid, out), numbers, filled, threads)
     halves = halves_for(plan, used, threads)
     for level, smaller in halves.of(image):
-        run_level(plan, level, (smaller, grid, out), numbers, options)
+        run_level(plan, level, (smaller, grid, out), numbers, filled, threads)
     return bool(halves.used) or bool(used >> SHRINKS)
 
 
@@ -164,12 +164,12 @@ def run_level(
     level: int,
     arrays: tuple[Array, Array, Array],
     numbers: tuple[Array, ...],
-    options: tuple[bool, bool, int],
+    filled: bool,
+    threads: int,
 ) -> int:
     """Sample the points of one level; return the bits that tasks report."""
-    affine, filled, threads = options
     layouts = tuple(layout_of(array) for array in arrays)
-    launch = prepare_footprints(plan, level, *layouts, affine, filled)
+    launch = prepare_footprints(plan, level, *layouts, filled)
     return run_reporting(launch, (*arrays, *numbers), threads)
 
 

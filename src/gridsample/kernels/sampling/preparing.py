@@ -10,7 +10,7 @@ import numpy as np
 
 from gridsample.definitions.options import Averaging
 from gridsample.definitions.plan import Plan
-from gridsample.kernels.memory import Layout, is_even, is_plain, layout_of, plain
+from gridsample.kernels.memory import Layout, even, is_even, is_plain, layout_of, plain
 from gridsample.kernels.outside import (
     bits_outside,
     fill_of_planes,
@@ -103,29 +103,29 @@ def dropped_of(plan: Plan, fill: Array | None) -> Array:
     return numbers if times == 1 else np.tile(numbers, times)
 
 
-def as_maps(theta: Array, plan: Plan) -> Array:
-    """Return maps (N, D, D + 1) or (N, D + 1, D + 1) in the form that programs take."""
-    return np.ascontiguousarray(theta, plan.real)
+def readable_points(plan: Plan, points: Array) -> Array:
+    """Return a grid, or maps, in a form that programs read: itself, or else a copy."""
+    return np.ascontiguousarray(points, plan.real) if plan.are_maps(points.shape) else even(points)
 
 
-def own_grids(plan: Plan, grid: Array, affine: bool) -> tuple[Plan, Array]:
+def own_grids(plan: Plan, grid: Array) -> tuple[Plan, Array]:
     """Return the plan and the grid as if each item had a grid of its own, if that pays."""
-    own, (shape, _, _) = with_own_grids(plan, layout_of(grid), affine)
+    own, (shape, _, _) = with_own_grids(plan, layout_of(grid))
     return own, grid if own is plan else np.broadcast_to(grid, shape)
 
 
-def grid_sums(plan: Plan, affine: bool) -> Array:
-    """Return zeros, to which sweeps add the gradient of the grid, or of affine maps by strips."""
-    if affine:
+def grid_sums(plan: Plan, points: Array) -> Array:
+    """Return zeros, to which sweeps add the gradient of a grid, or of affine maps by strips."""
+    if plan.are_maps(points.shape):
         outputs, rank = divide_points(plan, lanes_of(plan)), len(plan.spatial)
         strips = plan.points if outputs.listed else outputs.rows * -(-outputs.columns // STRIP)
         return np.zeros((plan.grid_items, strips, rank, rank + 1))
     return np.zeros((plan.grid_items, *plan.out, len(plan.spatial)), plan.real)
 
 
-def grid_gradient(sums: Array, plan: Plan, affine: bool) -> Array:
+def grid_gradient(sums: Array, plan: Plan) -> Array:
     """Return the gradient of a plan's grid or affine maps, given the `grid_sums` of `own_grids`."""
-    if affine:
+    if plan.are_maps(sums.shape):
         gradient: Array = sums.sum(1)
         return gradient.astype(plan.real)
     if len(sums) == plan.grid_items:
