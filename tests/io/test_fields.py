@@ -212,6 +212,13 @@ def test_lists_and_infinite_displacements_are_written(tmp_path: Path) -> None:
         np.testing.assert_allclose(result, expected, rtol=1e-6)
 
 
+@pytest.mark.parametrize("name", ["x.flo", "x.pfm", "x.png", "x.npy", "x.nii", "x.mha", "x.h5"])
+def test_half_precision_is_written(tmp_path: Path, name: str) -> None:
+    array = np.array([[[[1.5, -2.25], [np.nan, np.nan], [0, 300]]]], np.float16)
+    write_field(Field(array), tmp_path / name)
+    np.testing.assert_allclose(read_field(tmp_path / name).array, array, rtol=1e-6)
+
+
 def test_fields_in_other_units_are_rejected(tmp_path: Path) -> None:
     write_field(Field(created(3, 4, 5)), tmp_path / "x.nii")
     image = nibabel.load(tmp_path / "x.nii")

@@ -299,14 +299,14 @@ def _read_flo(path: Path) -> Field:
 def _write_flo(field: Field, path: Path) -> None:
     _, height, width, _ = field.array.shape
     known = _known_up_to(_UNKNOWN, field, ".flo")
-    array = np.where(known[..., np.newaxis], field.array, 10 * _UNKNOWN).astype("<f4")
-    path.write_bytes(_FLO + struct.pack("<ii", width, height) + array.tobytes())
+    array = np.where(known[..., np.newaxis], field.array.astype("<f4"), 10 * _UNKNOWN)
+    path.write_bytes(_FLO + struct.pack("<ii", width, height) + array.astype("<f4").tobytes())
 
 
 def _known_up_to(limit: float, field: Field, suffix: str) -> NDArray[np.bool_]:
     """Return which displacements are not missing, or raise an error if one is above a limit."""
     known: NDArray[np.bool_] = np.isfinite(field.array).all(-1)
-    largest = np.abs(field.array[known]).max(initial=0)
+    largest = float(np.abs(field.array[known]).max(initial=0))
     if largest > limit:
         raise FileError(
             f"{suffix} files hold displacements up to {limit:g} pixels, and the largest is "
