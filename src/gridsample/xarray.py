@@ -70,8 +70,8 @@ def resample(
 
     Returns:
         A DataArray with the dtype, name and attributes of the image.  A dimension of ``like``
-        stands where the image's dimension of that name was, or else where the first resampled one
-        was.
+        stands where the image's dimension of that name was, or else where the first dimension was
+        that the result does not have.
 
     Raises:
         TypeError: an argument is not accepted by `grid_sample`, or image is not a DataArray.
@@ -323,10 +323,13 @@ def arranged(
     ['t', 'lat', 'lon']
     >>> arranged(["lat", "lon", "t"], ["lat", "lon"], ["point"])
     ['point', 't']
+    >>> arranged(["t", "lat", "lon"], ["t", "lat", "lon"], ["t", "y", "x"])
+    ['t', 'y', 'x']
     """
     order: list[Hashable] = []
+    replaced = [dim for dim in sampled if dim not in new] or sampled
     for dim in dims:
-        if dim == sampled[0]:
+        if dim == replaced[0]:
             order += [each for each in new if each not in sampled]
         if dim not in sampled or dim in new:
             order.append(dim)

@@ -11,6 +11,7 @@ import dask
 import dask.array as da
 import numpy as np
 import pytest
+from chunks import coordinates, divided, is_halved, options_of, picture
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import examples
@@ -18,9 +19,6 @@ from strategies import examples
 import gridsample
 import gridsample.dask
 from gridsample import ndimage
-from gridsample.chunked.blocks import sample_maps
-from gridsample.chunked.regions import Region, sampling_of
-from gridsample.chunked.windows import Window
 from gridsample.definitions.boundaries import BOUNDARIES
 from gridsample.world import Displacement
 
@@ -33,34 +31,6 @@ MODES = ("nearest", "linear", "cubic", "lanczos3", "label")
 def _in_this_thread() -> Any:
     with dask.config.set(scheduler="synchronous"):
         yield
-
-
-def divided(shape: tuple[int, ...], rng: np.random.Generator) -> tuple[tuple[int, ...], ...]:
-    """Random chunks of an array, of up to four along each axis."""
-    chunks = []
-    for n in shape:
-        cuts = sorted({*rng.integers(1, n, 3).tolist()}) if n > 1 else []
-        chunks.append(tuple(np.diff([0, *cuts, n]).tolist()))
-    return tuple(chunks)
-
-
-def picture(shape: tuple[int, ...], dtype: Any, rng: np.random.Generator) -> Array:
-    return (rng.standard_normal((1, 2, *shape)) * 40 + 100).astype(dtype)
-
-
-def coordinates(
-    shape: tuple[int, ...], out: tuple[int, ...], coords: str, rng: np.random.Generator
-) -> Array:
-    """A grid that reaches beyond the image, steep in places, with a NaN."""
-    index = np.stack(np.indices(out)[::-1], -1)
-    sizes, outs = np.array(shape[::-1]), np.array(out[::-1])
-    grid = (index + 0.5) / outs * 2.8 - 1.4 + rng.normal(0, 0.05, index.shape)
-    if coords != "normalized":
-        grid = ((grid + 1) * sizes - 1) / 2
-    if coords == "displacement":
-        grid = grid - index
-    grid.reshape(-1)[rng.integers(grid.size)] = np.nan
-    return grid[np.newaxis].astype(np.float32)
 
 
 @pytest.mark.covering
@@ -82,16 +52,7 @@ def test_sampling_at_a_grid_matches_numpy_bit_for_bit(
     spatial, out = SHAPES[rank]
     image = picture(spatial, np.uint8 if mode == "label" else np.float32, rng)
     grid = coordinates(spatial, out, coords, rng)
-    options = {
-        "mode": mode,
-        "padding_mode": boundary,
-        "coords": coords,
-        "antialias": antialias,
-        "align_corners": align_corners,
-        "max_samples": 64,
-    }
-    if boundary == "constant":
-        options["fill_value"] = 7
+    options = options_of(mode, boundary, coords, antialias, align_corners) | {"max_samples": 64}
     expected = gridsample.grid_sample(image, grid, **options)
     source = da.from_array(image, chunks=((1,), (1, 1), *divided(spatial, rng)))
     chunks = divided(out, rng)
@@ -122,25 +83,12 @@ def test_sampling_with_affine_maps_matches_numpy_bit_for_bit(
     theta = (np.eye(rank, rank + 1) * 1.4 + rng.normal(0, 0.2, (rank, rank + 1)))[np.newaxis]
     if coords == "pixel":
         theta[..., rank] = 3
-    options = {
-        "mode": mode,
-        "padding_mode": boundary,
-        "coords": coords,
-        "antialias": antialias,
-        "align_corners": align_corners,
-    }
+    options = options_of(mode, boundary, coords, antialias, align_corners)
     expected = gridsample.affine_sample(image, theta, (1, 2, *out), **options)
     source = da.from_array(image, chunks=((1,), (1, 1), *divided(spatial, rng)))
     chunks = divided(out, rng)
     result = gridsample.dask.affine_sample(source, theta, (1, 2, *out), chunks=chunks, **options)
     np.testing.assert_array_equal(result.compute(), expected)
-
-
-def is_halved(grid: Array, image: Array, options: dict[str, Any]) -> bool:
-    """Whether footprints are so long that memory has a halved copy of the image."""
-    names = ("align_corners", "coords", "max_samples")
-    known = {name: options[name] for name in names if name in options}
-    return bool(gridsample.footprint(grid, image.shape[2:], **known).levels.any())
 
 
 @st.composite
@@ -278,8 +226,8 @@ def test_scipy_names_match_ndimage(order: int, mode: str) -> None:
     expected = ndimage.map_coordinates(image, points, **options)
     lazy = da.from_array(points, chunks=(2, 4, 5))
     bounds = gridsample.dask.coordinate_bounds(lazy, axis=0).compute()
-    for coordinates in (points, lazy):
-        result = gridsample.dask.map_coordinates(source, coordinates, bounds=bounds, **options)
+    for each in (points, lazy):
+        result = gridsample.dask.map_coordinates(source, each, bounds=bounds, **options)
         assert np.abs(result.compute() - expected).max() <= tolerance
     expected = ndimage.zoom(image, (1.7, 0.6), **options)
     result = gridsample.dask.zoom(source, (1.7, 0.6), **options)
@@ -423,128 +371,6 @@ def test_coordinate_functions_are_evaluated_by_chunk_and_bounds_checked() -> Non
         result.compute()
 
 
-# Long footprints ----------------------------------------------------------------------------------
-
-
-def steep_grid(coords: str, kind: str) -> Array:
-    """Coordinates in an image of 300 by 400 pixels, (1, 40, 50, 2)."""
-    y, x = np.indices((40, 50)).astype(np.float64)
-    if kind == "everywhere":
-        grid = np.stack([x * 20, y * 20], -1)
-    else:
-        grid = np.stack([x * 4, y * 4], -1)
-        if kind != "nowhere":  # a point and its neighbours
-            grid[17, 23] = np.nan if kind == "missing" else 390
-    if coords == "normalized":
-        grid = (2 * grid + 1) / (400, 300) - 1
-    if coords == "displacement":
-        grid -= np.stack([x, y], -1)
-    return grid[np.newaxis].astype(np.float32)
-
-
-@pytest.mark.parametrize("coords", ["normalized", "pixel", "displacement"])
-@pytest.mark.parametrize("kind", ["everywhere", "point", "missing", "nowhere"])
-def test_grids_with_too_long_footprints_are_rejected(coords: str, kind: str) -> None:
-    rng = cases.generator("steep", coords, kind)
-    image, grid = picture((300, 400), np.float32, rng), steep_grid(coords, kind)
-    options: Any = {"coords": coords, "antialias": True, "padding_mode": "border"}
-    source = da.from_array(image, chunks=(1, 1, 100, 100))
-    lazy = da.from_array(grid, chunks=(1, 16, 16, 2))
-    bounds = gridsample.dask.coordinate_bounds(lazy, coords=coords, antialias=True).compute()
-    results = [
-        gridsample.dask.grid_sample(source, grid, chunks=16, **options),
-        gridsample.dask.grid_sample(source, lazy, bounds=bounds, **options),
-    ]
-    is_steep = kind in ("everywhere", "point")
-    assert is_steep == is_halved(grid, image, options)
-    for result in results:
-        if is_steep:
-            side = np.max(gridsample.footprint(grid, (300, 400), coords=coords).lengths)
-            longest = "20" if kind == "everywhere" else f"{side:.4g}"
-            with pytest.raises(ValueError, match=f"max_samples=16 .* {longest} pixels long; .* 64"):
-                result.compute()
-        else:
-            expected = gridsample.grid_sample(image, grid, **options)
-            np.testing.assert_array_equal(result.compute(), expected)
-
-
-def test_chunks_without_long_footprints_are_computed() -> None:
-    """A step between two points belongs to both; the points beyond these are not affected."""
-    image = picture((300, 400), np.float32, cases.generator("beside"))
-    grid = steep_grid("pixel", "nowhere")
-    grid[:, :, 32:, 0] += 100
-    expected = gridsample.grid_sample(image, grid, coords="pixel", antialias=True)
-    source = da.from_array(image, chunks=(1, 1, 100, 100))
-    result = gridsample.dask.grid_sample(
-        source, grid, coords="pixel", antialias=True, chunks=((40,), (31, 2, 17))
-    )
-    for part in (slice(0, 31), slice(33, 50)):
-        np.testing.assert_array_equal(result[..., part].compute(), expected[..., part])
-    with pytest.raises(ValueError, match="54 pixels long"):
-        result[..., 31].compute()
-
-
-def test_long_footprints_of_labels_have_no_copies() -> None:
-    image = picture((300, 400), np.uint8, cases.generator("labels"))
-    source = da.from_array(image, chunks=(1, 1, 100, 100))
-    grid = steep_grid("pixel", "everywhere")
-    options: Any = {"mode": "label", "coords": "pixel", "antialias": True, "max_samples": 3}
-    expected = gridsample.grid_sample(image, grid, **options)
-    result = gridsample.dask.grid_sample(source, grid, chunks=16, **options)
-    np.testing.assert_array_equal(result.compute(), expected)
-    theta = np.array([[[20.0, 0, 0], [0, 20, 0]]])
-    result = gridsample.dask.affine_sample(source, theta, (1, 2, 40, 50), chunks=16, **options)
-    np.testing.assert_array_equal(result.compute(), expected)
-    with pytest.raises(ValueError, match="max_samples=3"):  # masks are no labels
-        gridsample.dask.grid_sample(source, grid, return_mask=True, **options)[1].compute()
-
-
-@pytest.mark.covering
-@pytest.mark.parametrize("rank", [1, 2, 3])
-@pytest.mark.parametrize("mode", ["linear", "cubic", "spline3"])
-@pytest.mark.parametrize("boundary", ["zeros", "constant", "mirror", "wrap"])
-@pytest.mark.parametrize("coords", ["normalized", "pixel"])
-@pytest.mark.parametrize("align_corners", [False, True])
-@pytest.mark.parametrize("most", [3, 16])
-@pytest.mark.parametrize("dtype", ["float32", "float64", "uint8", "complex64"])
-def test_maps_with_long_footprints_sample_halved_copies(
-    rank: int, mode: str, boundary: str, coords: str, align_corners: bool, most: int, dtype: str
-) -> None:
-    spatial = ((901,), (301, 407), (90, 131, 77))[rank - 1]
-    out = ((9,), (11, 13), (5, 7, 6))[rank - 1]
-    rng = cases.generator("halved", rank, mode, boundary, coords, align_corners, most, dtype)
-    theta = np.eye(rank, rank + 1) * 1.2 + rng.normal(0, 0.05, (rank, rank + 1))
-    if coords == "pixel":
-        theta[:, :rank] *= [[n / m] for n, m in zip(spatial[::-1], out[::-1], strict=True)]
-    image, size = picture(spatial, dtype, rng), (2, 2, *out)
-    maps = np.stack([theta, theta * np.nan])
-    fill = {"fill_value": 7} if boundary == "constant" else {}
-    options: Any = {
-        "mode": mode, "padding_mode": boundary, "align_corners": align_corners, "coords": coords,
-        "antialias": True, "max_samples": most, **fill,
-    }  # fmt: skip
-    expected = gridsample.affine_sample(image, maps, size, **options)
-    source = da.from_array(image, chunks=((1,), (1, 1), *divided(spatial, rng)))
-    result = gridsample.dask.affine_sample(source, maps, size, chunks=4, **options).compute()
-    whole = gridsample.dask.affine_sample(source, maps, size, chunks=20, **options).compute()
-    np.testing.assert_array_equal(result, whole)  # tiles agree with the whole
-    rounding = 1 if dtype == "uint8" else 0 if dtype == "float64" else 2e-4
-    assert result.dtype == expected.dtype
-    np.testing.assert_allclose(result, expected, rtol=1e-12, atol=rounding)
-
-
-def test_windows_have_no_halved_copies() -> None:
-    """Whatever a caller forgets to check, only the window's own pixels are read."""
-    spatial = (1 << 20, 1 << 20)  # a copy would have 2**38 pixels
-    call = sampling_of((1, 1, *spatial), (2, 2), coords="pixel", antialias=True)
-    region = Region((((5, 9),), ((5, 9),)))
-    window = Window(region, (1, 1, *spatial), np.float32)
-    window.write((slice(5, 9), slice(5, 9)), 3.0)
-    theta = np.array([[[40.0, 0, 7], [0, 40, 7]]], np.float32)
-    part = sample_maps(call, window, theta, (slice(0, 1), slice(0, 1)))
-    assert part.shape == (1, 1, 1, 1) and np.isfinite(part).all()
-
-
 # Errors -------------------------------------------------------------------------------------------
 
 
@@ -559,8 +385,9 @@ def test_errors_are_raised_before_anything_is_computed() -> None:
     maps = np.concatenate([theta, theta / 4])
     with pytest.raises(ValueError, match=r"7\.5 to 30 pixels long, with max_samples=16"):
         functions.affine_sample(source, maps, (2, 1, 8, 8), coords="pixel", antialias=True)
-    with pytest.raises(ValueError, match="not supported in chunks with antialias"):
-        functions.affine_sample(source, theta / 60, size, antialias=True, missing="ignore")
+    options: Any = {"coords": "pixel", "antialias": True, "missing": "ignore"}
+    with pytest.raises(ValueError, match="longer than max_samples"):
+        functions.affine_sample(source, theta, size, **options)
     with pytest.raises(RuntimeError, match="'grid-wrap'"):
         functions.affine_transform(source[0, 0], np.eye(2), mode="around")
     place = (8, 8), np.eye(3)

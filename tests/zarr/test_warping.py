@@ -226,7 +226,11 @@ def test_rotated_voxels_are_written_as_rfc5(tmp_path: Path) -> None:
         ({"mode": "label"}, TypeError, "label"),
         ({"mode": "cubicle"}, ValueError, "cubicle"),
         ({"matrix": np.eye(3), "transform": [np.eye(3)]}, ValueError, "either a matrix"),
-        ({"missing": "ignore", "antialias": True}, ValueError, "not supported in chunks"),
+        (
+            {"matrix": np.diag([99.0, 99, 1]), "missing": "ignore", "antialias": True},
+            ValueError,
+            "longer than max_samples",
+        ),
         ({"like": "nowhere"}, FileError, "there is no folder nowhere"),
         ({"voxels": turned(2), "layout": Layout(zarr_format=2)}, FileError, "rotated or sheared"),
         ({"layout": Layout((2, 2), (4, 4), 2)}, FileError, "shards need Zarr version 3"),

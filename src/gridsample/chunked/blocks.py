@@ -10,9 +10,9 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 from gridsample.backends import backend_of
+from gridsample.chunked.means import means_of_region, needs_quotient
 from gridsample.chunked.regions import Array, Block, Sampling, least_and_greatest, level_of
 from gridsample.chunked.windows import Window
-from gridsample.definitions.boundaries import BOUNDARIES
 from gridsample.definitions.footprints import (
     ATTACH,
     LIMIT,
@@ -139,12 +139,15 @@ def computed(
     options = Options(**keywords, footprint=footprint, block=first)
     arrays = {"theta" if size else "grid": array}
     backend = backend_of(input=image, **arrays)
+    shape = None if size is None else (len(array), 1, *size)
+    if rule is not None and needs_quotient(call):
+        points = points_of(backend, array, options, shape)
+        return means_of_region(call, window, weights, points, options, rule, masked)
     if rule is not None:
         named = named_arrays(rule.weights, input=image, **arrays)
-        shape = None if size is None else (len(array), 1, *size)
         result = sample(backend, named, options, rule, masked=masked, size=shape)
         return result if isinstance(result, tuple) else (result,)
-    points = points_of(backend, array, options, None if size is None else (len(array), 1, *size))
+    points = points_of(backend, array, options, shape)
     # The plan is that of the image, also where its coefficients are sampled.
     like = np.broadcast_to(np.zeros((), dtype or image.dtype), image.shape)
     resolved = points.resolve_options(like, options)
@@ -267,25 +270,3 @@ def bound_of_sides(call: Sampling, grid: Array) -> float:
                 steps[k, d] += displaced and d == rank - 1 - k
         unit = pixels_per_unit(call.spatial, call.options.coords, call.options.align_corners)
         return float(np.linalg.norm(steps * unit, axis=1).max())
-
-
-def check_means(call: Sampling, dtype: np.dtype[Any], weighted: bool = False) -> None:
-    """Raise an error if the means of a call, over pixels that count, need the whole image.
-
-    Args:
-        call: the call.
-        dtype: the dtype of the image.
-        weighted: whether pixels have weights.
-    """
-    ignores = call.keywords.get("missing", "propagate") != "propagate" and dtype.kind in "fc"
-    named = call.keywords["padding_mode"]
-    drops = "missing" in ([named] if isinstance(named, str) else named)
-    if not (ignores or drops or weighted or call.keywords.get("return_weight")):
-        return
-    odd = [name for name in call.options.padding_mode if BOUNDARIES[name].odd]
-    if call.options.footprint is not None or odd:
-        reason = f"padding_mode {odd[0]!r}" if odd else "antialias=True"
-        raise ValueError(
-            f"missing pixels, weights and return_weight are not supported in chunks with {reason}; "
-            "accepted: other boundaries, without antialias"
-        )

@@ -33,7 +33,7 @@ Array = np.ndarray[Any, Any]
 Reader = Callable[[tuple[slice, ...], Array], None]
 
 # The numbers that are filtered at a time, which fit into the cache of a core.
-STRIP = 1 << 17
+STRIP = 1 << 18
 
 
 class Line(NamedTuple):

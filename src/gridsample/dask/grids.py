@@ -72,9 +72,9 @@ def grid_sample(
 
     Raises:
         TypeError, ValueError: as in `gridsample.grid_sample`; or a dask array comes without bounds,
-            a function without a size, or missing pixels are combined with antialias or with a
-            boundary that changes signs.  With antialias, computing the result raises a ValueError
-            if the side of a footprint is longer than ``max_samples`` pixels.
+            a function without a size, or the bounds do not match the grid.  With antialias,
+            computing the result raises a ValueError if the side of a footprint is longer than
+            ``max_samples`` pixels.
 
     Example:
         >>> import dask.array as da, numpy as np, gridsample.dask

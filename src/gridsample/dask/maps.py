@@ -51,8 +51,7 @@ def affine_sample(
     Raises:
         TypeError, ValueError: as in `gridsample.affine_sample`; or the footprints of several maps
             need copies of the image that have been halved more and less often, or missing pixels
-            are combined with antialias or with a boundary that
-            changes signs.
+            are combined with such copies.
 
     Example:
         >>> import dask.array as da, numpy as np, gridsample.dask

@@ -14,7 +14,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gridsample.chunked.blocks import check_means, sample_grid, sample_maps, with_neighbours
+from gridsample.chunked.blocks import sample_grid, sample_maps, with_neighbours
+from gridsample.chunked.means import check_means
 from gridsample.chunked.regions import (
     Array,
     Block,

@@ -170,6 +170,11 @@ def axis_map(axis: Axis, transposed: bool = False) -> AxisMap:
     return AxisMap(before, after, axis)
 
 
+def unchanged(n: int) -> AxisMap:
+    """Return the identity map of an axis."""
+    return axis_map(Axis(n, n, NEAREST))
+
+
 @cached_by_size(KEPT, lambda band: band.bytes)
 def band_of(axis: Axis, transposed: bool) -> Band:
     """Compute the tables of an axis's band, or of its transpose."""

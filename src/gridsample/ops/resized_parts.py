@@ -15,7 +15,7 @@ from gridsample.backends.resizing import apply, order_of, real_type
 from gridsample.definitions import tables
 from gridsample.definitions.checks import check_extent
 from gridsample.definitions.labels import check_labels
-from gridsample.definitions.methods import METHODS, Mode
+from gridsample.definitions.methods import Mode
 from gridsample.definitions.options import Resizing
 from gridsample.ops.resizing import Factor, check_image, plan_resizing
 
@@ -110,7 +110,7 @@ def resize_block(
     real = real_type(dtype)
     between = np.result_type(dtype, real) if dtype.kind in "fc" else real
     for k in order:
-        single = [tables.axis_map(tables.Axis(n, n, METHODS["nearest"])) for n in image.shape[2:]]
+        single = [tables.unchanged(n) for n in image.shape[2:]]
         single[k] = maps[k]
         keep = [slice(None)] * len(single)
         keep[k] = windows[k].keep

@@ -10,12 +10,12 @@ from numpy.typing import NDArray
 
 from gridsample.chunked.blocks import (
     check_footprints,
-    check_means,
     sample_grid,
     sample_maps,
     with_level,
     with_neighbours,
 )
+from gridsample.chunked.means import check_means
 from gridsample.chunked.regions import (
     Block,
     Sampling,
@@ -258,7 +258,6 @@ def call_of(job: Job, way: Way, options: dict[str, Any]) -> Sampling:
     real = np.float64
     call = sampling_of((1, 1, *job.inputs), way.size, coords="pixel", real=real, **options)
     # Errors of the dtype, and of combinations, are raised before anything is written.
-    check_means(call, dtype)
     first = np.eye(rank, rank + 1)[np.newaxis]
     affine_sample(
         np.zeros((1, 1) + (1,) * rank, dtype),
@@ -270,6 +269,7 @@ def call_of(job: Job, way: Way, options: dict[str, Any]) -> Sampling:
     if len(way.steps) == 1:
         theta = theta_of(way.steps[0])
         call = with_level(call, [theta[..., d] for d in range(rank)])
+    check_means(call, dtype)
     return call
 
 

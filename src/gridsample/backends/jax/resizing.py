@@ -28,9 +28,8 @@ from gridsample.backends.jax.taps import with_promotion
 from gridsample.definitions import tables
 from gridsample.definitions.bands import Band
 from gridsample.definitions.dtypes import WIDE_TYPES
-from gridsample.definitions.methods import NEAREST
 from gridsample.definitions.options import Resizing
-from gridsample.definitions.tables import Axis, AxisMap
+from gridsample.definitions.tables import AxisMap, unchanged
 from gridsample.kernels import of_resizing
 
 Array = Any
@@ -103,11 +102,6 @@ def bands_of(
         else unchanged(spatial[k])
         for k, axis_map in enumerate(maps_of(spatial, options, transposed))
     )
-
-
-def unchanged(n: int) -> AxisMap:
-    """The map of an axis that stays as it is."""
-    return tables.axis_map(Axis(n, n, NEAREST))
 
 
 def sum_type(dtype: Any) -> Any:

@@ -12,7 +12,7 @@ import numpy as np
 from gridsample.backends.jax.handler import ARGUMENT, RESULT, Place, Step
 from gridsample.backends.jax.launches import Form, Prepared, Results, bytes_of, layout_of
 from gridsample.definitions.dtypes import type_name
-from gridsample.definitions.tables import AxisMap
+from gridsample.definitions.tables import AxisMap, unchanged
 from gridsample.kernels import of_labels, of_resizing
 from gridsample.kernels import threads as pool
 from gridsample.kernels.run import Launch
@@ -89,7 +89,6 @@ def apart(maps: Maps, axis: int) -> tuple[Maps, Maps]:
 
     The long axis comes first if its lines become shorter, otherwise last.
     """
-    unchanged = of_resizing().unchanged
     long_first = maps[axis].outputs < maps[axis].inputs
     pairs = [
         (axis_map, unchanged(axis_map.outputs))

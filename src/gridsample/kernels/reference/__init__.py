@@ -483,12 +483,12 @@ def check(
         raise ValueError(f"spatial sizes are {tuple(spatial)}; accepted are sizes of 1 or more")
     if grid.ndim < 2 or grid.shape[-1] != rank:
         raise ValueError(f"grid has shape {grid.shape}; accepted is (N, *out, {rank})")
-    for name, given, accepted in (
+    for name, names, accepted in (
         ("modes", [mode for mode in modes if isinstance(mode, str)], MODES),
         ("boundaries", boundaries, BOUNDARIES),
     ):
-        if len(modes) != rank or len(boundaries) != rank or not set(given) <= set(accepted):
-            raise ValueError(f"{name} is {given!r}; accepted are {rank} of {', '.join(accepted)}")
+        if len(modes) != rank or len(boundaries) != rank or not set(names) <= set(accepted):
+            raise ValueError(f"{name} is {names!r}; accepted are {rank} of {', '.join(accepted)}")
     if coords == "displacement" and grid.ndim != rank + 2:
         raise ValueError(f"grid has shape {grid.shape}; accepted is (N, *out, {rank}), {rank} out")
     if len(order) != rank or min(order) < 0:

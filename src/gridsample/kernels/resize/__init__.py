@@ -31,8 +31,7 @@ from gridsample.definitions import tables
 from gridsample.definitions.bands import KEPT
 from gridsample.definitions.caches import cached_by_size
 from gridsample.definitions.dtypes import type_name
-from gridsample.definitions.methods import NEAREST
-from gridsample.definitions.tables import Axis, AxisMap, picked, rounded_order, skips
+from gridsample.definitions.tables import AxisMap, picked, rounded_order, skips
 from gridsample.kernels import threads as pool
 from gridsample.kernels.memory import Layout, address_of, addresses_of, as_parts, layout_of, plain
 from gridsample.kernels.resize import planning
@@ -260,7 +259,9 @@ def resize_exactly(
             filter_axis(sums, axis, *axis_map.after.options, threads)
     if sums is not target:
         shape = -1, 1, 1, math.prod(sums.shape[3:])
-        resize_bands([unchanged(1)], sums.reshape(shape), target.reshape(shape), numbers, threads)
+        resize_bands(
+            [tables.unchanged(1)], sums.reshape(shape), target.reshape(shape), numbers, threads
+        )
 
 
 def resize_bands_or_lines(
@@ -294,7 +295,7 @@ def resize_in_steps(
     real, between = kinds
     for axes in steps:
         shape = list(source.shape)
-        step = [unchanged(n) for n in shape[2:-1]]
+        step = [tables.unchanged(n) for n in shape[2:-1]]
         for axis in axes:
             step[axis], shape[axis + 2] = maps[axis], maps[axis].outputs
         result = target if axes is steps[-1] else np.empty(shape, between)
@@ -318,11 +319,6 @@ def order_of_axes(maps: Sequence[AxisMap], dtype: Any, real: np.dtype[Any]) -> l
     shape = (1, *(axis_map.inputs for axis_map in maps), 2 if dtype.kind == "c" else 1)
     bands = tuple(axis_map.band for axis_map in maps)
     return planning.order_of(bands, shape, Numbers(type_name(real), type_name(real)))
-
-
-def unchanged(n: int) -> AxisMap:
-    """Return the identity map of an axis."""
-    return tables.axis_map(Axis(n, n, NEAREST))
 
 
 def prefiltered(maps: Sequence[AxisMap], source: Array, real: np.dtype[Any], threads: int) -> Array:

@@ -219,7 +219,9 @@ def ready_backward(
     The result is also None if the dtype of a gradient is not that of the sums.
     """
     like = gradient_layout(plan, image)
-    orders = [sorted(zip(one[1], one[0], strict=True)) for one in (image, like.layout)]
+    orders = [
+        sorted(zip(strides, shape, strict=True)) for shape, strides, _ in (image, like.layout)
+    ]
     ready = is_plain(*image[1:]) and spacing(grid) is not None and is_even_layout(values)
     ready &= like.layout[2] == image[2] and plan.real == grid[2] and orders[0] == orders[1]
     if not ready or plan.nearest or vanishes(plan, order) or plan.footprint is not None:

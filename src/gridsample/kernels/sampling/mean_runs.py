@@ -166,22 +166,22 @@ class MeanSums:
         numbered = [(*number, *order) for order in orders for number in NUMBERS]
 
         def counted() -> list[Value]:
-            found = runs.sum(taps, numbered, source, lane, dropped, pixels)
-            return [register for order in numbered for register in found[order]]
+            sums = runs.sum(taps, numbered, source, lane, dropped, pixels)
+            return [register for order in numbered for register in sums[order]]
 
         if self.separate:
             return self.by_order(numbered, counted())
         plain = pixels._replace(ignores=False, numbers=NUMBERS[:1]) if self.weighs_taps else None
         prefix = (COUNTED,) if self.weighs_taps else ()
-        found = runs.sum(
+        weighted = runs.sum(
             taps, [(*prefix, *order) for order in orders], source, lane, dropped, plain
         )
-        first = found[*prefix, *orders[0]]
+        first = weighted[*prefix, *orders[0]]
         whole = [
             register
             for order in orders
             for register in (
-                *found[*prefix, *order], *self.sums_of_weights(taps, order, lane, first)
+                *weighted[*prefix, *order], *self.sums_of_weights(taps, order, lane, first)
             )
         ]  # fmt: skip
         if not self.description.ignores:

@@ -1,0 +1,125 @@
+"""Means over the pixels of a region that count, where no kernel computes them: see `ops.means`.
+
+What is done with an image before it is sampled, such as to lay out its missing pixels, is done for
+the region alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from gridsample.chunked.regions import Array, Block, Region, Sampling, level_of
+from gridsample.chunked.windows import Window
+from gridsample.definitions.boundaries import BOUNDARIES
+from gridsample.definitions.options import Options
+from gridsample.ops import means
+from gridsample.ops.arrays import back, planes
+from gridsample.ops.missing import Rule
+from gridsample.ops.points import SamplePoints
+from gridsample.ops.sampling import share_inside
+
+
+class RegionPoints(SamplePoints):
+    """Points at which images are sampled of which only a region is there.
+
+    Attributes:
+        call: the call.
+        region: the region; images have the size of its hull.
+    """
+
+    def __init__(self, points: SamplePoints, call: Sampling, region: Region) -> None:
+        super().__init__(points.backend, points.array, points.out)
+        self.call, self.region = call, region
+
+    def resolve_options(self, image: Array, options: Options) -> Options:
+        """Return the checked options for an image in the caller's layout."""
+        last, shape = self.call.options.channels_last(), list(image.shape)
+        shape[1 if last else 2 : -1 if last else None] = self.call.spatial
+        return super().resolve_options(np.broadcast_to(np.zeros((), image.dtype), shape), options)
+
+    def gather(
+        self, image: Array, options: Options, dtype: Any, result: Array | None = None
+    ) -> Array:
+        """Sample an image (N, C, *spatial): that of the region, or one that is a single number."""
+        whole = (*image.shape[:2], *self.call.spatial)
+        if not any(image.strides[2:]):
+            first = image[(slice(None), slice(None), *[slice(1)] * len(self.call.spatial))]
+            pixels = np.broadcast_to(first, whole)
+        else:
+            window = Window(self.region, whole, image.dtype)
+            window.write(hull_of(self.region), image)
+            pixels = window.array
+        samples: Array = super().gather(pixels, options, dtype)
+        return samples
+
+
+def hull_of(region: Region) -> Block:
+    """Return the smallest box that covers a region; that of an empty one has a pixel."""
+    return tuple(
+        slice(min((a for a, _ in pieces), default=0), max((b for _, b in pieces), default=1))
+        for pieces in region.axes
+    )
+
+
+def needs_quotient(call: Sampling) -> bool:
+    """Whether no kernel computes the means of a call."""
+    odd = any(BOUNDARIES[name].odd for name in call.options.padding_mode)
+    return call.options.footprint is not None or odd
+
+
+def means_of_region(
+    call: Sampling,
+    window: Window,
+    weights: Window | None,
+    points: SamplePoints,
+    options: Options,
+    rule: Rule,
+    masked: bool,
+) -> Sequence[Array]:
+    """Compute the results of a block as quotients of sums.
+
+    Args:
+        call: the call.
+        window: the image.
+        weights: the weights of pixels, or None.
+        points: the points of the block.
+        options: the options of sampling.
+        rule: which pixels count.
+        masked: whether the mask is a result, too.
+    """
+    backend, last, hull = points.backend, call.options.channels_last(), hull_of(window.region)
+    image = window.array[window.at(hull)]
+    shares = None if weights is None else weights.array[weights.at(hull)]
+    points = RegionPoints(points, call, window.region)
+    result, weight, resolved = means.sample(points, image, shares, options, rule)
+    results = [back(backend, result, last)]
+    if masked:
+        pixels = np.broadcast_to(np.zeros((), image.dtype), image.shape)
+        results.append(share_inside(points, planes(backend, pixels, last), resolved))
+    if weight is not None:
+        results.append(back(backend, weight, last))
+    return results
+
+
+def check_means(call: Sampling, dtype: np.dtype[Any], weighted: bool = False) -> None:
+    """Raise an error if the means of a call are over pixels of a halved copy, which counts all.
+
+    Args:
+        call: the call.
+        dtype: the dtype of the image.
+        weighted: whether pixels have weights.
+
+    Raises:
+        ValueError: some pixels count less than others, and the image is halved.
+    """
+    ignores = call.keywords.get("missing", "propagate") != "propagate" and dtype.kind in "fc"
+    named = call.keywords["padding_mode"]
+    drops = "missing" in ([named] if isinstance(named, str) else named)
+    if level_of(call) and (ignores or drops or weighted or call.keywords.get("return_weight")):
+        raise ValueError(
+            "missing pixels, weights and return_weight are not supported in chunks with footprints "
+            "that are longer than max_samples; accepted: a greater max_samples (up to 64)"
+        )
