@@ -78,6 +78,8 @@ def run(
                 [*sources, *filter(None, [os.environ.get("PYTHONPATH")])]
             ),
             "GRIDSAMPLE_OUTCOMES": str(path),
+            # What torch.compile stores for one run must not be used by the other.
+            "TORCHINDUCTOR_CACHE_DIR": str(Path(empty) / "compiled"),
             "GRIDSAMPLE_IN_PLACE": in_place,
             "GRIDSAMPLE_STRICT": "1" if strict else "",
         }
