@@ -213,7 +213,9 @@ class patch:
         if strict and footprint is not None:
             raise ValueError("strict=True accepts what torch does, which has no antialias=True")
         most = 0 if footprint is None else footprint.most
-        self.before = internals.install(Replacements(PatchOptions(bool(strict), most)))
+        patch_options = PatchOptions(bool(strict), most)
+        tag = f"gridsample {tuple(patch_options)}"
+        self.before = internals.install(Replacements(patch_options), tag)
 
     def undo(self) -> None:
         """Restore the previous functions."""

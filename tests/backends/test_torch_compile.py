@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import cases
@@ -13,7 +15,8 @@ from torch import Tensor
 
 import gridsample
 import gridsample.backends.torch  # registers the operators
-from gridsample.backends.torch import other_devices
+import gridsample.torch_compat
+from gridsample.backends.torch import internals, other_devices
 
 OPERATORS = torch.ops.gridsample
 
@@ -160,3 +163,42 @@ def test_first_use_in_a_compiled_function(call: str) -> None:
     code = FIRST_USE.format(call=call)
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+PATCHED = """
+import sys, torch
+import torch.nn.functional as F
+if sys.argv[1] == "patched":
+    from gridsample import torch_compat
+    torch_compat.patch()
+image, grid = torch.ones(1, 1, 4, 4), torch.zeros(1, 2, 2, 2)
+sample = torch.compile(lambda image, grid: F.grid_sample(image, grid, align_corners=False))
+print(sample(image, grid).sum().item(), "gridsample" in sys.modules)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("first", ["patched", "plain"])
+def test_patched_programs_have_their_own_cache(first: str, tmp_path: Path) -> None:
+    """The keys of torch.compile's cache on disk have torch's name, whatever the function does."""
+    if not hasattr(torch.compiler, "config"):
+        return  # the cache has no tag before torch 2.7
+    environment = {**os.environ, "TORCHINDUCTOR_CACHE_DIR": str(tmp_path)}
+    for state in (first, {"patched": "plain", "plain": "patched"}[first]):
+        done = subprocess.run(
+            [sys.executable, "-c", PATCHED, state],
+            env=environment, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        assert done.stdout.split() == ["4.0", str(state == "patched")], done.stderr
+
+
+def test_a_patch_tags_the_cache_of_compiled_programs() -> None:
+    before = internals.cache_tag()
+    with gridsample.torch_compat.patch():
+        default = internals.cache_tag()
+        with gridsample.torch_compat.patch(strict=True):
+            assert internals.cache_tag() not in (before, default)
+        assert internals.cache_tag() == default
+    assert internals.cache_tag() == before
+    if hasattr(torch.compiler, "config"):
+        assert default != before

@@ -112,11 +112,16 @@ class Originals:
 
 originals = Originals()
 
-Before = tuple[Any, dict[str, types.CodeType]]
+Before = tuple[Any, dict[str, types.CodeType], str]
 
 
-def install(ours: Any) -> Before:
+def install(ours: Any, tag: str) -> Before:
     """Replace torch's functions by the methods of an object with the same names.
+
+    Args:
+        ours: the object.
+        tag: tells programs compiled with it from others in torch.compile's cache on disk, whose
+            keys have only the names of torch's functions.
 
     Returns:
         The previous state, for `restore`.
@@ -129,7 +134,10 @@ def install(ours: Any) -> Before:
         function.__name__: in_place_of(function, PLACES[function.__name__])
         for function in STAND_INS
     }
-    before = getattr(functional, NAME, None), {n: place.__code__ for n, place in PLACES.items()}
+    known = cache_tag()
+    before_codes = {name: place.__code__ for name, place in PLACES.items()}
+    before = getattr(functional, NAME, None), before_codes, known
+    set_cache_tag(f"{known} {tag}".strip())
     setattr(functional, NAME, ours)
     for name, code in codes.items():
         PLACES[name].__code__ = code
@@ -138,10 +146,23 @@ def install(ours: Any) -> Before:
 
 def restore(before: Before) -> None:
     """Undo an `install`."""
-    ours, codes = before
+    ours, codes, tag = before
     for name, code in codes.items():
         PLACES[name].__code__ = code
     setattr(functional, NAME, ours)
+    set_cache_tag(tag)
+
+
+def cache_tag() -> str:
+    """The tag in the keys of torch.compile's cache; empty before torch 2.7, which has none."""
+    return str(getattr(getattr(torch.compiler, "config", None), "cache_key_tag", ""))
+
+
+def set_cache_tag(tag: str) -> None:
+    """Set the tag in the keys of torch.compile's cache, if this torch has one."""
+    config: Any = getattr(torch.compiler, "config", None)
+    if hasattr(config, "cache_key_tag"):
+        config.cache_key_tag = tag
 
 
 def in_place_of(ours: types.FunctionType, place: Any) -> types.CodeType:
