@@ -113,7 +113,7 @@ class Case(NamedTuple):
         pixel_weights = arrays[3] if arrays[3:] else None
         samples = sampling.Samples(image, grid, upstream, pixel_weights, fill=fill)
         needs = sampling.Needs(*needed, plan.dtype)
-        gradients = sampling.average_backward(plan, samples, averaging, needs, False, 2)
+        gradients = sampling.average_backward(plan, samples, averaging, needs, 2)
         assert not gradients.doubtful
         return gradients.image, gradients.grid, gradients.weights
 

@@ -40,7 +40,7 @@ def test_kernels_handle_missing_pixels(call: Any, monkeypatch: pytest.MonkeyPatc
     options |= {"fill_value": 2.5 if boundary == "constant" else 0, **IGNORE}
     with without_kernels():
         expected = gridsample.grid_sample(image, grid, **options)
-    monkeypatch.setattr("gridsample.ops.means.laid_out", None)  # which is not needed
+    monkeypatch.setattr("gridsample.ops.means.masked_planes", None)  # which is not needed
     laid_out = np.ascontiguousarray(np.moveaxis(image, 1, -1)) if last else image
     result = gridsample.grid_sample(laid_out, grid, **options, channel_axis=-1 if last else 1)
     assert result.dtype == image.dtype
@@ -90,7 +90,7 @@ def test_maps_are_averaged_by_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
     size = (2, 2, 6, 5)
     with without_kernels():
         expected = gridsample.affine_sample(image, theta, size, **IGNORE)
-    monkeypatch.setattr("gridsample.ops.means.laid_out", None)
+    monkeypatch.setattr("gridsample.ops.means.masked_planes", None)
     result = gridsample.affine_sample(image, theta, size, **IGNORE)
     assert_close(result, expected, 1e-10)
 
