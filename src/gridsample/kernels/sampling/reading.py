@@ -146,8 +146,7 @@ def sum_over(
     totals: TapSums = {}
 
     def add(order: tuple[int, ...], number: Value, weight: Value) -> None:
-        total = totals.get(order)
-        totals[order] = number * weight if total is None else number.mul_add(weight, total)
+        totals[order] = with_product(totals.get(order), number, weight)
 
     if axis == 0:
         for pixel, tap in zip(reader.row(outer, axis_taps), axis_taps, strict=True):
@@ -161,6 +160,11 @@ def sum_over(
         for order in orders:
             add(order, inner[order[:-1]], tap.weights[order[-1]])
     return totals
+
+
+def with_product(total: Value | None, number: Value, weight: Value) -> Value:
+    """Add a product to a sum, or begin one with it; sums with `mul_add` have the same bits."""
+    return number * weight if total is None else number.mul_add(weight, total)
 
 
 def sum_in_loop(

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
-from gridsample.kernels.sampling.reading import Orders, TapSums
+from gridsample.kernels.sampling.reading import Orders, TapSums, with_product
 from gridsample.kernels.vector import Function, Pointer, Value, joined
 
 Weights = Sequence[tuple[Value, ...]]
@@ -148,14 +148,9 @@ class PixelRows(NamedTuple):
         """Add blocks, multiplied by the weights of a tap, to the totals of each order."""
         tap_weights = {n: spread(weights[n], self.length) for n in {order[-1] for order in orders}}
         for order in orders:
-            pairs = zip(blocks[order[:-1]], tap_weights[order[-1]], strict=True)
-            if order in totals:
-                totals[order] = [
-                    block.mul_add(weight, total)
-                    for (block, weight), total in zip(pairs, totals[order], strict=True)
-                ]
-            else:
-                totals[order] = [block * weight for block, weight in pairs]
+            before = totals.get(order, [None] * self.length)
+            terms = zip(before, blocks[order[:-1]], tap_weights[order[-1]], strict=True)
+            totals[order] = [with_product(*term) for term in terms]
 
     # Along x --------------------------------------------------------------------------------------
 

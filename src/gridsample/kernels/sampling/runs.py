@@ -22,7 +22,13 @@ from typing import NamedTuple, Protocol
 from gridsample.kernels.sampling.axes import Tap
 from gridsample.kernels.sampling.gather import Gather
 from gridsample.kernels.sampling.points import Strip
-from gridsample.kernels.sampling.reading import COPIES, WRITTEN_OUT, load_words, no_pixel
+from gridsample.kernels.sampling.reading import (
+    COPIES,
+    WRITTEN_OUT,
+    load_words,
+    no_pixel,
+    with_product,
+)
 from gridsample.kernels.sampling.sampler import Description, Sampler, State
 from gridsample.kernels.sampling.tap_lists import TapCounting, TapList, inside, list_taps
 from gridsample.kernels.vector import Function, Pointer, Value, joined, kind_of
@@ -160,15 +166,6 @@ class Run(NamedTuple):
         return functools.reduce(
             operator.add, [shifted(register, k * self.channels) for k in range(left)]
         )
-
-
-def with_products(
-    totals: Sequence[Value] | None, values: Sequence[Value], weight: Value
-) -> list[Value]:
-    """Add the products of values and a weight to sums, or begin these."""
-    if totals is None:
-        return [value * weight for value in values]
-    return [value.mul_add(weight, total) for value, total in zip(values, totals, strict=True)]
 
 
 def sum_columns(columns: Sequence[Value]) -> Value:
@@ -378,7 +375,9 @@ class Runs:
                     fills = [(weight == 0.0).select(0.0, value) for value in dropped]
                     values = [present.select(*both) for both in zip(pixels, fills, strict=True)]
                 if counting is None:
-                    sums[order] = with_products(totals.get(order), values, weight)
+                    before = totals.get(order, [None] * len(values))
+                    pairs = zip(before, values, strict=True)
+                    sums[order] = [with_product(total, value, weight) for total, value in pairs]
                     continue
                 for number, terms in counting.terms(values, weight, place, lane).items():
                     key = (*number, *order)
