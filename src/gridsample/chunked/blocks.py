@@ -11,7 +11,14 @@ from numpy.lib.stride_tricks import as_strided
 
 from gridsample.backends import backend_of
 from gridsample.chunked.means import means_of_region, needs_quotient
-from gridsample.chunked.regions import Array, Block, Sampling, least_and_greatest, level_of
+from gridsample.chunked.regions import (
+    Array,
+    Block,
+    Sampling,
+    least_and_greatest,
+    level_of,
+    whole_shape,
+)
 from gridsample.chunked.windows import Window
 from gridsample.definitions.footprints import (
     ATTACH,
@@ -131,10 +138,7 @@ def computed(
         level = level_of(call)
         footprint = footprint._replace(level=level)
     if level:  # the plan is that of the image, also where a copy is sampled
-        lead = slice(1, -1) if call.options.channels_last() else slice(2, None)
-        whole = list(image.shape)
-        whole[lead] = call.spatial
-        image = as_strided(image, whole, image.strides)
+        image = as_strided(image, whole_shape(call, image.shape), image.strides)
     first = OutputBlock(tuple(part.start for part in block), call.out)
     options = Options(**keywords, footprint=footprint, block=first)
     arrays = {"theta" if size else "grid": array}

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from gridsample.chunked.regions import Array, Block, Region, Sampling, level_of
+from gridsample.chunked.regions import Array, Block, Region, Sampling, level_of, whole_shape
 from gridsample.chunked.windows import Window
 from gridsample.definitions.boundaries import BOUNDARIES
 from gridsample.definitions.options import Options
@@ -36,9 +36,8 @@ class RegionPoints(SamplePoints):
 
     def resolve_options(self, image: Array, options: Options) -> Options:
         """Return the checked options for an image in the caller's layout."""
-        last, shape = self.call.options.channels_last(), list(image.shape)
-        shape[1 if last else 2 : -1 if last else None] = self.call.spatial
-        return super().resolve_options(np.broadcast_to(np.zeros((), image.dtype), shape), options)
+        whole = np.broadcast_to(np.zeros((), image.dtype), whole_shape(self.call, image.shape))
+        return super().resolve_options(whole, options)
 
     def gather(
         self, image: Array, options: Options, dtype: Any, result: Array | None = None

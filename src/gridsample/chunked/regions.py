@@ -280,6 +280,13 @@ def region_of(call: Sampling, bounds: Bounds, block: Block | None = None) -> Reg
     return Region(tuple(intervals))
 
 
+def whole_shape(call: Sampling, part: Shape) -> Shape:
+    """Return the shape of the image of a call, given that of a part of it in the same layout."""
+    if call.options.channels_last():
+        return (part[0], *call.spatial, part[-1])
+    return (*part[:2], *call.spatial)
+
+
 def level_image(call: Sampling) -> Level:
     """Return the image that is sampled: the call's, or a halved copy of it."""
     options, number = call.options, level_of(call)

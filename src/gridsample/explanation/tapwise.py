@@ -103,9 +103,11 @@ def explain(
     rank, real = len(sizes), np.dtype(np.float64)
     votes = has_labels(mode)
     dtype = np.dtype(np.int64) if image is None else as_array(image, "image").dtype
-    rules = mode, padding_mode, align_corners, coords, 0, extrapolate, prefilter
+    options = Options(
+        mode, padding_mode, align_corners, coords, extrapolate=extrapolate, prefilter=prefilter
+    )
     shape, grid = (1, 1, *sizes[::-1]), (1, *(1,) * rank, rank)
-    resolved = checked(Options(*rules), shape, grid)
+    resolved = checked(options, shape, grid)
     plan = plan_of(shape, dtype if votes else real, grid, real, resolved)
     call = Call(
         plan,

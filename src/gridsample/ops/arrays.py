@@ -218,8 +218,9 @@ def fill_line(
     backend: Backend, like: Array, mode: Any, order: int, name: str, size: Any, dtype: Any
 ) -> Array:
     """Compute F d of `add_fill` for an axis of a size: (1, 1, size)."""
-    rules = (mode,), (name,), False, "pixel", (1.0,), True, False
-    options = Options(*rules, order=(0,))
+    options = Options(
+        (mode,), (name,), coords="pixel", fill_value=(1.0,), prefilter=False, order=(0,)
+    )
     pixels = backend.line(size, None, dtype, like).reshape((1, size, 1))
     dropped = backend.gather(backend.full((1, 1, size), 0, dtype, like), pixels, options, dtype)
     return backend.prefilter(dropped, order, [extension(name, False)], [2], False, None)
