@@ -238,6 +238,30 @@ def test_gradients_do_not_depend_on_the_threads() -> None:
         assert all(map(torch.equal, results[0], other))
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("mode", [*cases.MODES, "spline3"])
+def test_second_derivatives_of_all_gradients_together(mode: str, dtype: torch.dtype) -> None:
+    """Of a function of both gradients; those of `nearest` depend on the upstream gradient alone."""
+    generator = torch.Generator().manual_seed(1)
+    shapes = (2, 3, 9, 8), (2, 4, 5, 2), (2, 3, 4, 5)
+    # Eighths between -2 and 2, so that every dtype holds the same numbers.
+    tensors = [(torch.rand(size, generator=generator) * 32 - 16).round() / 8 for size in shapes]
+    tensors[1] = tensors[1] / 2 + 1 / 32
+    results = []
+    for kind in (dtype, torch.float64):
+        leaves = [tensor.to(kind).requires_grad_() for tensor in tensors]
+        out = gridsample.grid_sample(*leaves[:2], mode, "border", prefilter=False)
+        first = torch.autograd.grad(out, leaves[:2], leaves[2], create_graph=True)
+        total = sum((gradient.double() * gradient.double().cos()).sum() for gradient in first)
+        results.append(torch.autograd.grad(total, leaves, materialize_grads=True))
+    assert results[1][2].abs().max() > 0.1
+    for mine, exact in zip(*results, strict=True):
+        scale = max(1.0, float(exact.abs().max()))
+        torch.testing.assert_close(
+            mine.double(), exact, rtol=0, atol=16 * torch.finfo(dtype).eps * scale
+        )
+
+
 # What is nowhere, and what is wrong ---------------------------------------------------------------
 
 

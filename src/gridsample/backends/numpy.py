@@ -27,7 +27,7 @@ from gridsample.definitions.options import (
 from gridsample.definitions.plan import Plan
 from gridsample.definitions.shapes import Shape
 from gridsample.kernels import on_cpu
-from gridsample.kernels.memory import as_float, converted
+from gridsample.kernels.memory import converted
 from gridsample.kernels.spline import coefficients
 
 Array = np.ndarray[Any, Any]
@@ -141,7 +141,7 @@ class NumPy(Backend):
     def astype(self, array: Array, dtype: DType) -> Array:
         """Convert an array to a dtype, which may be bfloat16, in native byte order."""
         dtype = np.dtype(dtype).newbyteorder("=")
-        return array if array.dtype == dtype else converted(as_float(array), dtype)
+        return array if array.dtype == dtype else converted(array, dtype)
 
     def permute(self, array: Array, axes: Sequence[int]) -> Array:
         """View an array with its axes in another order."""

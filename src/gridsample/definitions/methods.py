@@ -139,7 +139,7 @@ class Method:
     @property
     def samples(self) -> bool:
         """Whether the method can sample points; otherwise it only resizes."""
-        return bool(self.table)
+        return len(self.table) > 0
 
     @property
     def taps(self) -> int:

@@ -100,7 +100,7 @@ class Options(NamedTuple):
 
     def blends(self) -> bool:
         """Whether sums of taps contain the fill value, so that the grid's derivatives do, too."""
-        return bool(self.fill_value) and self.fills()
+        return self.fills() if self.fill_value else False
 
     def raised(self, axis: int) -> Options:
         """Return a copy with the order of the derivative along an axis raised by one."""

@@ -155,6 +155,7 @@ def as_float(image: Array) -> Array:
 
 def converted(array: Array, dtype: np.dtype[Any]) -> Array:
     """Convert numbers to another dtype; numbers that are too large for it become infinite."""
+    array = as_float(array)
     if dtype == BFLOAT16:
         rounded: Array = bfloat_bits(array.astype(np.float32, copy=False).view(np.uint32))
         rounded[np.isnan(array)] = BFLOAT_NAN

@@ -159,11 +159,6 @@ def rises(METHOD: Static, BY: Static) -> Any:
     return METHOD[ORDER] + BY < METHOD[POWERS]
 
 
-def lines(Y: Static, Z: Static) -> Any:
-    """Return the number of lines of taps that a point has."""
-    return Y[COUNT] * Z[COUNT]
-
-
 def entry(choices: Any, k: Any, SIZE: Static) -> Any:
     """Return an entry of a tuple, for an index that is known at compile time."""
     return choices[k]

@@ -49,7 +49,6 @@ from gridsample.kernels.gpu.parts import (
     line_of,
     line_start,
     line_weight,
-    lines,
     look_up,
     mapped,
     over_channels,
@@ -106,7 +105,7 @@ def value_of(
         total = tl.full(
             [tile.BLOCK, tile.DEPTH] if tile.LAST else [tile.DEPTH, tile.BLOCK], 0, tile.REAL
         )
-        for line in range(lines(tile.Y, tile.Z)):
+        for line in range(tl.constexpr(tile.Y[COUNT] * tile.Z[COUNT])):
             start = line_start(pixels, image.y, image.z, line, tile.Y, tile.Z)
             inside = line_kept(kept, near, line, tile.Y, tile.Z)
             w = line_weight(wy, wz, line, tile.Y, tile.Z)
@@ -319,7 +318,7 @@ def return_taps(
     wx, wy, wz = weights[0]
     dx, dy, dz = weights[1]
     by_x, by_y, by_z = slopes
-    for line in range(lines(tile.Y, tile.Z)):
+    for line in range(tl.constexpr(tile.Y[COUNT] * tile.Z[COUNT])):
         inside = line_kept(kept, near, line, tile.Y, tile.Z)
         start = line_start(pixels, image.y, image.z, line, tile.Y, tile.Z)
         to = line_start(pixels, grad_image.y, grad_image.z, line, tile.Y, tile.Z)
@@ -411,7 +410,7 @@ def double_backward(
         total = tl.full(
             [tile.BLOCK, tile.DEPTH] if tile.LAST else [tile.DEPTH, tile.BLOCK], 0, tile.REAL
         )
-        for line in range(lines(tile.Y, tile.Z)):
+        for line in range(tl.constexpr(tile.Y[COUNT] * tile.Z[COUNT])):
             inside = line_kept(kept, near, line, tile.Y, tile.Z)
             start_u = line_start(pixels, by_image.y, by_image.z, line, tile.Y, tile.Z)
             start_v = line_start(pixels, image.y, image.z, line, tile.Y, tile.Z)
@@ -507,7 +506,7 @@ def add_bends(
 FUNCTIONS = (
     *(plus, larger, over_points, over_channels, assignment, place, ruler, mapped, find),
     *(weigh_all, rises),
-    *(lines, entry, line_of, line_start, line_weight, line_kept, channels_of, look_up, vote),
+    *(entry, line_of, line_start, line_weight, line_kept, channels_of, look_up, vote),
     *(to_integers, blank, *sums.FUNCTIONS, share, add_slopes),
     *(value_of, steepened, return_taps, keep_gradient, direction, add_bends),
     *footprints.FUNCTIONS,

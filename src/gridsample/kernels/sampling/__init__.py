@@ -397,13 +397,13 @@ def backward_twice(
     grad_image, shared = like.zeros() if needs.image else None, plan
     plan, grid = own_grids(plan, grid)
     gradient = grid_sums(plan, grid)
-    if not (vanishes(plan, order) or plan.nearest):
+    if not vanishes(plan, order):
         image, grid = in_order(image, like), even(grid)
         tangents = np.broadcast_to(converted(grid_tangent, plan.real), grid.shape)
         tangents = np.ascontiguousarray(tangents)
         other = None
         if upstream is not None:
-            other = in_order(upstream.astype(kind, copy=False), like)
+            other = in_order(converted(upstream, kind), like)
         values = even_values(values)
         needed = needs.image, needs.grid, needs.values, upstream is not None
         layouts = layout_of(image), layout_of(grid), layout_of(values)
