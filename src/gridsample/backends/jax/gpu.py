@@ -18,6 +18,7 @@ import numpy as np
 
 from gridsample.backends.jax.taps import Array, Call, output_shape, real_type
 from gridsample.kernels import gpu
+from gridsample.kernels.gpu import launching
 
 
 @functools.cache
@@ -33,13 +34,15 @@ def serves(*avals: Any, call: Call, **_: Any) -> bool:
     return plan.footprint is None and not (any(call.order) and vanishes)
 
 
-def layout(shape: Sequence[int]) -> gpu.Layout:
+def layout(shape: Sequence[int]) -> launching.Layout:
     """The layout of an array in C order."""
-    return gpu.Layout(tuple(shape), tuple(math.prod(shape[k + 1 :]) for k in range(len(shape))))
+    return launching.Layout(
+        tuple(shape), tuple(math.prod(shape[k + 1 :]) for k in range(len(shape)))
+    )
 
 
 def launch(
-    call: gpu.Call, arrays: Mapping[str, Array | None], outputs: Mapping[str, Any]
+    call: launching.Call, arrays: Mapping[str, Array | None], outputs: Mapping[str, Any]
 ) -> list[Array]:
     """Call a kernel.
 
@@ -85,7 +88,7 @@ def points_of(grid: Array, plan: Any) -> Array:
     return grid.reshape(grid.shape[0], plan.points, grid.shape[-1])
 
 
-def fill_of(call: Call, dtype: Any) -> tuple[Array | None, gpu.Layout | None]:
+def fill_of(call: Call, dtype: Any) -> tuple[Array | None, launching.Layout | None]:
     """The fill value, as an array of its own; None if it is 0."""
     if not call.fill:
         return None, None
