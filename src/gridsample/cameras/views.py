@@ -101,7 +101,9 @@ def project(
     in_view = in_camera(
         backend, positions[None] if single else positions, rigid(backend, pose, axes)
     )
-    pixels, depth = projected(backend, in_view, matrix, float("nan")), in_view[..., 2]
+    pixels = projected(backend, in_view, matrix, float("nan"))
+    # The intrinsics may have a batch that the points do not have.
+    depth = backend.xp.add(in_view[..., 2], backend.xp.zeros_like(pixels[..., 0]))
     if single:
         pixels, depth = pixels[..., 0, :], depth[..., 0]
     like = first_array(points, intrinsics, world_to_camera)
