@@ -68,6 +68,7 @@ from gridsample.kernels.sampling.preparing import (
     own_grids,
     readable,
     readable_points,
+    same_order,
     vanishes,
 )
 
@@ -346,10 +347,10 @@ def backward_twice(
     order, count = order or (0,) * len(plan.spatial), threads or pool.cores()
     kind = complex_of(plan.real) if plan.dtype.kind == "c" else plan.real
     like = gradient_layout(plan, layout_of(image))
-    parts = (2,) if kind.kind == "c" else ()
-    results = None
-    if needs.values:
-        results = np.zeros((*plan.shape[:2], *parts, *plan.out), plan.real)
+    values = even_values(values)
+    results = np.zeros_like(values, kind) if needs.values else None
+    if results is not None and not same_order(layout_of(values), layout_of(results)):
+        values = values.copy(order="K")  # of an array with gaps, or broadcast
     grad_image, shared = like.zeros() if needs.image else None, plan
     plan, grid = own_grids(plan, grid)
     gradient = grid_sums(plan, grid)
@@ -360,7 +361,6 @@ def backward_twice(
         other = None
         if upstream is not None:
             other = in_order(converted(upstream, kind), like)
-        values = even_values(values)
         needed = needs.image, needs.grid, needs.values, upstream is not None
         layouts = layout_of(image), layout_of(grid), layout_of(values)
         sweep = Sweep(*layouts, False, needed, count)
@@ -374,6 +374,4 @@ def backward_twice(
         else:
             for launch in prepare_derivatives("double backward", plan, order, sweep):
                 launch.run(addresses_of(places.values()), count)
-    if results is not None and parts:
-        results = np.ascontiguousarray(np.moveaxis(results, 2, -1)).view(kind)[..., 0]
     return results, grad_image, grid_gradient(gradient, shared) if needs.grid else None

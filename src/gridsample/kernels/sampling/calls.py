@@ -188,8 +188,6 @@ def frame_of(plan: Plan, source: Planes, target: Planes, grid: Layout, out: Layo
         "out_planes": target.starts,
         "sums_item": 0,
         "sums_planes": 0,
-        "result_item": 0,
-        "result_planes": 0,
         **output_axes(plan),
     }
     return Frame(outputs, points, settings)
@@ -410,7 +408,6 @@ def launch_backward(
         needs=(*sweep.needs, means.need_weights and need_image) if means else sweep.needs,
     )
     planes = len(target.starts)
-    results = contiguous_planes(plan, target)
     if need_image:
         unit = channels if planes > channels else block
         ranges = divide_sums(plan, frame.outputs, planes, unit, sweep, sums.item != 0)
@@ -422,14 +419,8 @@ def launch_backward(
     return launch_for(
         description, plan, frame, ranges, scratch,
         **run_settings(plan, source, frame.outputs, description, channels),
-        sums_item=sums.item, sums_planes=sums.starts,
-        result_item=planes * plan.points, result_planes=results, **settings,
+        sums_item=sums.item, sums_planes=sums.starts, **settings,
     )  # fmt: skip
-
-
-def contiguous_planes(plan: Plan, target: Planes) -> Array:
-    """Return the places of planes (N, C, points) that are contiguous in memory."""
-    return frozen(np.arange(len(target.starts), dtype=np.int64) * plan.points)
 
 
 def output_axes(plan: Plan) -> dict[str, list[int]]:
