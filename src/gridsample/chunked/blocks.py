@@ -21,16 +21,13 @@ from gridsample.chunked.regions import (
 )
 from gridsample.chunked.windows import Window
 from gridsample.definitions.footprints import (
-    ATTACH,
     LIMIT,
-    MOST,
     SLACK,
-    as_footprint,
     deepest,
     pixels_per_unit,
 )
 from gridsample.definitions.labels import has_labels
-from gridsample.definitions.options import Options
+from gridsample.definitions.options import sampling_options
 from gridsample.definitions.plan import OutputBlock
 from gridsample.definitions.shapes import Shape
 from gridsample.ops.arrays import as_grid, back, named_arrays, planes
@@ -128,19 +125,15 @@ def computed(
         keywords.pop("min_weight", 0.0), keywords.pop("return_weight", False),
         keywords["padding_mode"],
     )  # fmt: skip
-    footprint = as_footprint(
-        keywords.pop("antialias", False), keywords.pop("max_samples", MOST),
-        keywords.pop("footprint", ATTACH),
-    )  # fmt: skip
-    image, level = window.array, 0
-    if footprint is not None:
+    first = OutputBlock(tuple(part.start for part in block), call.out)
+    options = sampling_options(**keywords).changed(block=first)
+    image = window.array
+    if options.footprint is not None:
         # A halved copy would be made from all of the image's shape, of which little is in memory.
         level = level_of(call)
-        footprint = footprint._replace(level=level)
-    if level:  # the plan is that of the image, also where a copy is sampled
-        image = as_strided(image, whole_shape(call, image.shape), image.strides)
-    first = OutputBlock(tuple(part.start for part in block), call.out)
-    options = Options(**keywords, footprint=footprint, block=first)
+        options = options.changed(footprint=options.footprint._replace(level=level))
+        if level:  # the plan is that of the image, also where a copy is sampled
+            image = as_strided(image, whole_shape(call, image.shape), image.strides)
     arrays = {"theta" if size else "grid": array}
     backend = backend_of(input=image, **arrays)
     shape = None if size is None else (len(array), 1, *size)

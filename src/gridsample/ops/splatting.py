@@ -8,10 +8,10 @@ from typing import Any
 from gridsample.backends import Backend, backend_of, overridable
 from gridsample.definitions.checks import check_flag
 from gridsample.definitions.dtypes import NARROW_TYPES, WIDE_TYPES
-from gridsample.definitions.footprints import ATTACH, MOST, as_footprint
+from gridsample.definitions.footprints import ATTACH, MOST
 from gridsample.definitions.labels import refuse_labels
 from gridsample.definitions.methods import Mode
-from gridsample.definitions.options import Options
+from gridsample.definitions.options import Options, sampling_options
 from gridsample.definitions.shapes import Shape, channels_last, check_size, check_values
 from gridsample.ops.arrays import (
     Array,
@@ -119,9 +119,19 @@ def splat(
         array([[[0., 0., 1., 0.]]])
     """
     padding_mode = without_missing(padding_mode, "constant")
-    rules = mode, padding_mode, align_corners, coords, 0, extrapolate, prefilter
-    footprints = as_footprint(antialias, max_samples, footprint)
-    options = Options(*rules, channel_axis, threads, footprints)
+    options = sampling_options(
+        mode=mode,
+        padding_mode=padding_mode,
+        align_corners=align_corners,
+        coords=coords,
+        extrapolate=extrapolate,
+        prefilter=prefilter,
+        antialias=antialias,
+        max_samples=max_samples,
+        footprint=footprint,
+        channel_axis=channel_axis,
+        threads=threads,
+    )
     arrays = named_arrays(weights, values=values, grid=grid)
     backend = backend_of(**arrays)
     normalized = check_flag(normalize, "normalize")
@@ -169,8 +179,18 @@ def splat_count(
         >>> gridsample.splat_count(np.array([[[0.25], [2.0]]]), 4, coords="pixel")
         array([[[0.75, 0.25, 1.  , 0.  ]]])
     """
-    rules = mode, padding_mode, align_corners, coords, 0, extrapolate, prefilter
-    options = Options(*rules, channel_axis, threads, as_footprint(antialias, max_samples))
+    options = sampling_options(
+        mode=mode,
+        padding_mode=padding_mode,
+        align_corners=align_corners,
+        coords=coords,
+        extrapolate=extrapolate,
+        prefilter=prefilter,
+        antialias=antialias,
+        max_samples=max_samples,
+        channel_axis=channel_axis,
+        threads=threads,
+    )
     return count_weights(backend_of(grid=grid), grid, size, options)
 
 
