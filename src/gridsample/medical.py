@@ -19,7 +19,7 @@ import numpy as np
 from gridsample.backends import backend_of
 from gridsample.definitions.zooming import Zoom, needed, picked
 from gridsample.ops.zooming import zoom_axes, zooms_of
-from gridsample.skimage.images import as_image, clipped, duplicate, type_of
+from gridsample.skimage.images import as_image, clip_range, copy_image, type_of
 
 Array = Any
 
@@ -245,7 +245,7 @@ def resampled(
             f"{tuple(volume.shape)} and {tuple(shape)}"
         )
     if tuple(shape) == tuple(volume.shape[1:]):
-        return duplicate(volume)
+        return copy_image(volume)
     memory = volume if backend.is_host else as_memory(volume, is_label)
     if memory is None:
         return resample_image(volume, shape, axis, order, order_apart)
@@ -309,7 +309,7 @@ def clip_items(image: Array, result: Array, order: int) -> Array:
         return result  # every voxel is one of the image's
     backend = backend_of(image=image)
     clipped_entries = [
-        clipped(entry, of, "edge", 0.0) for entry, of in zip(image, result, strict=True)
+        clip_range(entry, of, "edge", 0.0) for entry, of in zip(image, result, strict=True)
     ]
     return result if backend.is_host else backend.xp.stack(clipped_entries)
 

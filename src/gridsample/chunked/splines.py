@@ -262,23 +262,23 @@ def coefficients_of(
         held: stores what the last line is filtered from; ``out`` may be its middle part, as
             `with_last_halo` makes room for.  None for memory of its own.
     """
-    around = Surroundings.of(box, lines, shape, out.dtype)
-    *first, last = zip(lines, around.parts, strict=True)
-    full = [ends[-1] for ends in around.offsets]
+    surroundings = Surroundings.of(box, lines, shape, out.dtype)
+    *first, last = zip(lines, surroundings.parts, strict=True)
+    full = [ends[-1] for ends in surroundings.offsets]
     axis = last[0].axis
     if held is None:
         held = np.empty([full[k] if k == axis else n for k, n in enumerate(out.shape)], out.dtype)
-    for strip in around.strips(axis, full):
+    for strip in surroundings.strips(axis, full):
         size = [*full]
         size[axis] = strip.stop - strip.start
         values = np.empty(size, out.dtype)
-        around.read(read, axis, strip, values)
+        surroundings.read(read, axis, strip, values)
         for line, part in first:
             values = filtered(values, line, part)
         held[(slice(None),) * axis + (strip,)] = values
-    beside = max(range(len(full)), key=lambda k: 0 if k == axis else held.shape[k])
-    for strip in around.strips(beside, held.shape):
-        place = (slice(None),) * beside + (strip,)
+    strip_axis = max(range(len(full)), key=lambda k: 0 if k == axis else held.shape[k])
+    for strip in surroundings.strips(strip_axis, held.shape):
+        place = (slice(None),) * strip_axis + (strip,)
         out[place] = filtered(held[place], *last)
 
 

@@ -10,9 +10,9 @@ import numpy as np
 from gridsample.chunked.blocks import with_level
 from gridsample.chunked.regions import Sampling, level_of, real_type, sampling_of
 from gridsample.chunked.splines import Line, coefficient_type
-from gridsample.dask.graphs import Source, as_dask, chunks_for
+from gridsample.dask.graphs import ChunkLayout, as_dask, chunks_for
 from gridsample.dask.lines import filtered, halved
-from gridsample.dask.sampling import Call, bounds_under, dry_run, sampled
+from gridsample.dask.sampling import Call, dry_run, map_bounds, sampled
 from gridsample.dask.splines import image_lines
 from gridsample.definitions.methods import Mode
 from gridsample.definitions.shapes import check_output, check_theta
@@ -81,22 +81,22 @@ def under_maps(
 ) -> Any:
     """Make the array of a call with maps; ``lines`` are filtered where the mode needs no filter."""
     last = -1 if sampling.options.channels_last() else 1
-    lead = 1 if last == -1 else 2
-    spatial = image.chunks[lead : lead + len(sampling.spatial)]
-    shares = None if weights is None else as_dask(weights, "weights")
+    first = 1 if last == -1 else 2
+    spatial = image.chunks[first : first + len(sampling.spatial)]
+    weight_array = None if weights is None else as_dask(weights, "weights")
     sampling, dtype = with_level(sampling, steps_of(theta, sampling)), image.dtype
     lines = lines or image_lines(sampling, image)
     if level_of(sampling):
         wide = coefficient_type(dtype, theta.dtype == np.float64)
-        image, lines = halved(filtered(image, lines, wide), sampling, lead), ()
+        image, lines = halved(filtered(image, lines, wide), sampling, first), ()
     call = Call(
-        sampling, Source.of(image, last), dtype, theta.dtype, theta,
-        weights=None if shares is None else Source.of(shares, last), lines=lines,
+        sampling, ChunkLayout.of(image, last), dtype, theta.dtype, theta,
+        weights=None if weight_array is None else ChunkLayout.of(weight_array, last), lines=lines,
     )  # fmt: skip
     dry_run(call, image.shape[last], len(theta))
-    outs = chunks_for(chunks, sampling.out, spatial, image.dtype)
-    bounds = bounds_under(sampling, theta, outs)
-    return sampled(image, call, outs, bounds, len(theta), weights=shares)
+    out_chunks = chunks_for(chunks, sampling.out, spatial, image.dtype)
+    bounds = map_bounds(sampling, theta, out_chunks)
+    return sampled(image, call, out_chunks, bounds, len(theta), weights=weight_array)
 
 
 def steps_of(theta: Any, sampling: Sampling) -> list[Any]:

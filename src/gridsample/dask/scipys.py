@@ -74,9 +74,9 @@ def affine_transform(
     source = scipy_source(array, order, mode, cval, prefilter)
     chunks = chunks_for(output_chunks, shape, array.chunks, array.dtype)
     if source.wraps:
-        way = Wrapped(matrix, shift, array.shape)
+        wrapped = Wrapped(matrix, shift, array.shape)
         result = at_grid(
-            source.pixels, Points(way.positions, way.bounds), "pixel", None, chunks, shape,
+            source.pixels, Points(wrapped.positions, wrapped.bounds), "pixel", None, chunks, shape,
             lines=source.lines, real=np.float64, threads=threads, **source.options,
         )  # fmt: skip
         return result[0, 0]
@@ -139,17 +139,19 @@ def map_coordinates(
             f"of the image, got shape {coordinates.shape}"
         )
     source = scipy_source(array, order, mode, cval, prefilter)
-    limits = bounds
+    shifted_bounds = bounds
     if bounds is not None:
-        limits = np.asarray(bounds, np.float64) + source.pad
+        shifted_bounds = np.asarray(bounds, np.float64) + source.pad
     if source.wraps:
-        coordinates = folded(coordinates, array.shape)
-        limits = None if bounds is None else wrapped_bounds(limits, array.shape[::-1])
+        coordinates = wrap_coordinates(coordinates, array.shape)
+        shifted_bounds = (
+            None if bounds is None else wrapped_bounds(shifted_bounds, array.shape[::-1])
+        )
     lazy = isinstance(coordinates, da.Array)
     if chunks is None and not lazy and coordinates.ndim - 1 == array.ndim:
         chunks = chunks_for(None, coordinates.shape[1:], array.chunks, array.dtype)
     result = at_grid(
-        source.pixels, as_points(coordinates) + source.pad, "pixel", limits, chunks,
+        source.pixels, as_points(coordinates) + source.pad, "pixel", shifted_bounds, chunks,
         lines=source.lines, threads=threads, **source.options,
     )  # fmt: skip
     return result[0, 0]
@@ -233,7 +235,7 @@ def scipy_source(array: Any, order: int, mode: str, cval: float, prefilter: bool
     if spline.pad:
         values = {"constant_values": cval} if spline.mode.pad == "constant" else {}
         padded = da.pad(array, spline.pad, mode=spline.mode.pad, **values)
-        array = padded.rechunk(tuple([joined(sizes, spline.pad) for sizes in array.chunks]))
+        array = padded.rechunk(tuple([padded_sizes(sizes, spline.pad) for sizes in array.chunks]))
     axes = range(2, 2 + array.ndim) if spline.filters else ()
     lines = tuple([Line(axis, order, spline.mode.prefilter) for axis in axes])
     options = {**spline.options, **spline.outside}
@@ -243,7 +245,7 @@ def scipy_source(array: Any, order: int, mode: str, cval: float, prefilter: bool
     return ScipySource(array[np.newaxis, np.newaxis], lines, spline.pad, wraps, options)
 
 
-def joined(sizes: Sequence[int], pad: int) -> tuple[int, ...]:
+def padded_sizes(sizes: Sequence[int], pad: int) -> tuple[int, ...]:
     """Return chunks of which the first and the last are longer by some pixels."""
     return tuple([n + pad * (k == 0) + pad * (k == len(sizes) - 1) for k, n in enumerate(sizes)])
 
@@ -291,8 +293,8 @@ def wrapped_bounds(bounds: Any, sizes: Sequence[int]) -> Any:
     result = np.array(bounds, np.float64)
     for k, n in enumerate(sizes):
         low, high = result[..., 0, k], result[..., 1, k]
-        room = 16 * np.finfo(np.float64).eps * np.maximum(np.abs(low), np.abs(high))
-        low, high = low - room, high + room
+        tolerance = 16 * np.finfo(np.float64).eps * np.maximum(np.abs(low), np.abs(high))
+        low, high = low - tolerance, high + tolerance
         first, last = (wrap_between_centres(np, x, n) for x in (low, high))
         crosses = ~((first <= last) & (high - low < n - 1)) & ~np.isnan(low)
         result[..., 0, k] = np.where(crosses, 0, first)
@@ -300,7 +302,7 @@ def wrapped_bounds(bounds: Any, sizes: Sequence[int]) -> Any:
     return result
 
 
-def folded(coordinates: Any, shape: Shape) -> Any:
+def wrap_coordinates(coordinates: Any, shape: Shape) -> Any:
     """Fold the coordinates of `map_coordinates`, (D, *out), as by SciPy's "wrap"."""
     xp = da if isinstance(coordinates, da.Array) else np
     numbers = coordinates.astype(np.float64)

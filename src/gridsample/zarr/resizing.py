@@ -14,14 +14,7 @@ from gridsample.io.stores import ChunkReader, Region, Traffic
 from gridsample.ops.resized_parts import resize_block, windows_of
 from gridsample.ops.resizing import interpolate, plan_resizing
 from gridsample.warp import fitted
-from gridsample.zarr.layouts import (
-    AS_INPUT,
-    Job,
-    Layout,
-    Progress,
-    from_planes,
-    planes_of,
-)
+from gridsample.zarr.layouts import AS_INPUT, Job, Layout, Progress, from_planes, planes_of
 
 
 def resize(
@@ -82,10 +75,12 @@ def resize(
 
     def block(region: Region) -> NDArray[np.generic]:
         windows = windows_of(resizing, inputs, [region[k] for k in spatial])
-        whole = list(region)
+        source_region = list(region)
         for k, window in zip(spatial, windows, strict=True):
-            whole[k] = window.inputs
-        planes = resize_block(planes_of(reader[tuple(whole)], spatial), windows, resizing, inputs)
+            source_region[k] = window.inputs
+        planes = resize_block(
+            planes_of(reader[tuple(source_region)], spatial), windows, resizing, inputs
+        )
         return from_planes(planes, [part.stop - part.start for part in region], spatial)
 
     recipe = {
