@@ -286,9 +286,9 @@ def relative_maps(
                 f"(V + 1, ...) for N = {items} and V + 1 = {views + 1} cameras, got {shape}"
             )
     # Rounding these few numbers would move all pixels.
-    dtype, wide = matrix.dtype, backend.type("float64")
-    rotation, shift = split_pose(backend, backend.astype(pose, wide), axes)
-    matrix = backend.astype(matrix, wide)
+    dtype, sum_dtype = matrix.dtype, backend.type("float64")
+    rotation, shift = split_pose(backend, backend.astype(pose, sum_dtype), axes)
+    matrix = backend.astype(matrix, sum_dtype)
     if len(rotation.shape) == 3:
         rotation, shift = rotation[None], shift[None]
     lens = matrix[None] if len(matrix.shape) == 3 else matrix
@@ -402,7 +402,7 @@ def planes(
 ) -> Array:
     """Compute the result of some planes; ``rays`` is None if they have not been computed."""
     reference, maps, depths, *sources = arrays
-    backend, wide = sweep.backend, wide_type(sweep.backend, reference)
+    backend, sum_dtype = sweep.backend, sum_type(sweep.backend, reference)
     is_known = rays or [rays_of(sweep, maps[v]) for v in range(len(sources))]
     chunk = chunk_of_depths(sweep, depths, part)
 
@@ -412,14 +412,14 @@ def planes(
             warped = grid_sample(source, grid_of(sweep, u, v), **sweep.options)
             masked = sweep.reduction.backward is None
             mask = mask_of(sweep, u, v, source) if masked else None
-            yield backend.astype(warped, wide), mask
+            yield backend.astype(warped, sum_dtype), mask
 
-    centre = backend.astype(reference, wide)[:, :, None]
+    centre = backend.astype(reference, sum_dtype)[:, :, None]
     costs = sweep.reduction.forward(backend, centre, views(), in_place)
     return backend.astype(costs, reference.dtype)
 
 
-def wide_type(backend: Backend, array: Array) -> Any:
+def sum_type(backend: Backend, array: Array) -> Any:
     """The dtype of sums over features."""
     return backend.type("float64" if backend.type_name(array.dtype) == "float64" else "float32")
 
@@ -432,11 +432,11 @@ def gradients(
 ) -> list[Array | None]:
     """Compute the needed gradients of `volume`; they can be differentiated again."""
     reference, maps, depths, *sources = arrays
-    backend, wide = sweep.backend, wide_type(sweep.backend, reference)
+    backend, sum_dtype = sweep.backend, sum_type(sweep.backend, reference)
     rays = [rays_of(sweep, maps[v]) for v in range(len(sources))]
-    centre = backend.astype(reference, wide)[:, :, None]
+    centre = backend.astype(reference, sum_dtype)[:, :, None]
     grad_reference = 0 * centre[:, :, 0]
-    grad_sources = [0 * backend.astype(source, wide) for source in sources]
+    grad_sources = [0 * backend.astype(source, sum_dtype) for source in sources]
     grad_maps: list[Any] = [0 * maps[v] for v in range(len(sources))]
     depth_parts, coordinates = [], needed[1] or needed[2]
     differentiate = sweep.reduction.backward
@@ -446,17 +446,17 @@ def gradients(
         coordinates_by_view = [coordinates_of(sweep, ray, chunk) for ray in rays]
         grids = [grid_of(sweep, u, v) for u, v, _ in coordinates_by_view]
         views = (
-            (backend.astype(grid_sample(source, grid, **sweep.options), wide), None)
+            (backend.astype(grid_sample(source, grid, **sweep.options), sum_dtype), None)
             for source, grid in zip(sources, grids, strict=True)
         )
-        values = backend.astype(upstream[..., part, :, :], wide)
+        values = backend.astype(upstream[..., part, :, :], sum_dtype)
         grad_centre, grad_views = differentiate(values, centre, views, len(sources))
         grad_reference = grad_reference + grad_centre.sum(-3)
         grad_chunk = 0 * chunk
         for v, (source, grad_view) in enumerate(zip(sources, grad_views, strict=True)):
             first, second = grid_sample_vjp(
                 grad_view,
-                backend.astype(source, wide),
+                backend.astype(source, sum_dtype),
                 grids[v],
                 **sweep.options,
                 need_input=needed[3 + v],

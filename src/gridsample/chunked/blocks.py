@@ -115,11 +115,10 @@ def compute_block(
     """Compute the results of a block's points, of a grid or, if there is a size, of maps."""
     keywords = dict(call.keywords)
     with_mask = keywords.pop("return_mask", False)
-    rule = as_rule(
-        keywords.pop("missing", RULES[0]), None if weights is None else weights.array,
-        keywords.pop("min_weight", 0.0), keywords.pop("return_weight", False),
-        keywords["padding_mode"],
-    )  # fmt: skip
+    missing, min_weight = keywords.pop("missing", RULES[0]), keywords.pop("min_weight", 0.0)
+    return_weight = keywords.pop("return_weight", False)
+    pixel_weights = None if weights is None else weights.array
+    rule = as_rule(missing, pixel_weights, min_weight, return_weight, keywords["padding_mode"])
     first = OutputBlock(tuple(part.start for part in block), call.out)
     options = sampling_options(**keywords).changed(block=first)
     image = window.array

@@ -133,12 +133,11 @@ def lines_of(call: Sampling, axes: Sequence[int], fill: Any = 0) -> tuple[Line, 
     options = call.options
     if not options.prefilter:
         return ()
-    lines = [
-        Line(axes[-1 - a], order, extension(name, options.align_corners),
-             fill if BOUNDARIES[name].filled else 0)
-        for a, (order, name) in enumerate(zip(options.splines(), options.padding_mode, strict=True))
-        if order > 1
-    ]  # fmt: skip
+    lines = []
+    for axis, order, name in zip(axes[::-1], options.splines(), options.padding_mode, strict=True):
+        if order > 1:
+            extended = extension(name, options.align_corners)
+            lines.append(Line(axis, order, extended, fill if BOUNDARIES[name].filled else 0))
     # What a fill value adds is constant along the other axes once these are filtered.
     return tuple(sorted(lines, key=lambda line: bool(np.any(line.fill))))
 

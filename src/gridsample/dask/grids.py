@@ -96,11 +96,10 @@ def grid_sample(
         >>> result[0, 0, 0].compute()
         array([ 0.,  4.,  8., 12.])
     """
-    return at_grid(
-        as_dask(input, "input"), grid, coords, bounds, chunks, size, weights,
-        mode=mode, padding_mode=padding_mode, align_corners=align_corners,
-        **{"threads": 1, **options},
-    )  # fmt: skip
+    options = {"threads": 1, **options, "mode": mode, "padding_mode": padding_mode}
+    options["align_corners"] = align_corners
+    image = as_dask(input, "input")
+    return at_grid(image, grid, coords, bounds, chunks, size, weights, **options)
 
 
 def at_grid(
@@ -148,12 +147,10 @@ def at_grid(
     if points is None and not isinstance(grid, da.Array):
         grid = da.from_array(np.asarray(grid), chunks=(-1, *out_chunks, -1))
     weight_array = None if weights is None else as_dask(weights, "weights")
-    call = Call(
-        sampling, ChunkLayout.of(image, last), image.dtype, dtype, points,
-        grid=None if grid is None else ChunkLayout.of(grid, -1),
-        weights=None if weight_array is None else ChunkLayout.of(weight_array, last),
-        lines=lines or image_lines(sampling, image),
-    )  # fmt: skip
+    lines = lines or image_lines(sampling, image)
+    layout, layouts = ChunkLayout.of(image, last), ChunkLayout.of_optional(grid, -1)
+    weight_layout = ChunkLayout.of_optional(weight_array, last)
+    call = Call(sampling, layout, image.dtype, dtype, points, layouts, weight_layout, lines)
     dry_run(call, image.shape[last], items)
     return sampled(image, call, out_chunks, chunk_bounds, items, grid, weight_array)
 
@@ -244,10 +241,8 @@ def coordinate_bounds(
     out, rank = tuple(points.shape[1:-1]), points.shape[-1]
     image = (1, 1, *(out if len(out) == rank else (1,) * rank))
     sampling = sampling_of(image, out, coords=coords, antialias=antialias)
-    call = Call(
-        sampling, ChunkLayout(((),) * rank, ((),) * rank, 1), points.dtype, points.dtype,
-        grid=ChunkLayout.of(points, -1),
-    )  # fmt: skip
+    no_image, layout = ChunkLayout(((),) * rank, ((),) * rank, 1), ChunkLayout.of(points, -1)
+    call = Call(sampling, no_image, points.dtype, points.dtype, grid=layout)
     assert call.grid is not None
     layout = call.grid
 

@@ -63,11 +63,9 @@ def affine_sample(
     image, maps = as_dask(input, "input"), np.asarray(theta)
     shape = check_output(size, 3, 5)
     check_theta(maps.shape, shape)
-    keywords = {"coords": check_map_coords(coords), "threads": 1, **options}
-    sampling = sampling_of(
-        image.shape, shape[2:], mode, padding_mode, align_corners,
-        real=real_type(image.dtype, maps.dtype), **keywords,
-    )  # fmt: skip
+    options = {"threads": 1, **options, "coords": check_map_coords(coords)}
+    options["real"] = real_type(image.dtype, maps.dtype)
+    sampling = sampling_of(image.shape, shape[2:], mode, padding_mode, align_corners, **options)
     return under_maps(image, maps, sampling, chunks, weights)
 
 
@@ -89,10 +87,8 @@ def under_maps(
     if level_of(sampling):
         wide = coefficient_type(dtype, theta.dtype == np.float64)
         image, lines = halved(filtered(image, lines, wide), sampling, first), ()
-    call = Call(
-        sampling, ChunkLayout.of(image, last), dtype, theta.dtype, theta,
-        weights=None if weight_array is None else ChunkLayout.of(weight_array, last), lines=lines,
-    )  # fmt: skip
+    layout, weights = ChunkLayout.of(image, last), ChunkLayout.of_optional(weight_array, last)
+    call = Call(sampling, layout, dtype, theta.dtype, theta, None, weights, lines)
     dry_run(call, image.shape[last], len(theta))
     out_chunks = chunks_for(chunks, sampling.out, spatial, image.dtype)
     bounds = map_bounds(sampling, theta, out_chunks)

@@ -59,10 +59,8 @@ def interpolate(
     image = as_dask(input, "input")
     check_image(image.shape, 1, threads)
     spatial = image.shape[2:]
-    resizing = plan_resizing(
-        spatial, size, scale_factor, mode, align_corners, recompute_scale_factor, antialias,
-        threads=threads,
-    )  # fmt: skip
+    arguments = size, scale_factor, mode, align_corners, recompute_scale_factor, antialias
+    resizing = plan_resizing(spatial, *arguments, threads=threads)
     check_labels(resizing.methods[::-1], image.dtype, image.dtype.kind in "biu")
     out_chunks = chunks_for(chunks, resizing.size, image.chunks[2:], image.dtype)
     call = Call(resizing, ChunkLayout.of(image))
@@ -104,10 +102,9 @@ def intervals_along(
     resizing: Resizing, spatial: Shape, k: int, part: slice
 ) -> tuple[tuple[int, int], ...]:
     """Return the inputs of some outputs along an axis."""
-    single = resizing._replace(
-        size=resizing.size[k : k + 1], methods=resizing.methods[k : k + 1],
-        scales=resizing.scales[k : k + 1],
-    )  # fmt: skip
+    of_axis = slice(k, k + 1)
+    size, methods, scales = resizing.size, resizing.methods[of_axis], resizing.scales[of_axis]
+    single = resizing._replace(size=size[of_axis], methods=methods, scales=scales)
     (window,) = windows_of(single, spatial[k : k + 1], (part,))
     return ((window.inputs.start, window.inputs.stop),)
 

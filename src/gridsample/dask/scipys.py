@@ -73,22 +73,17 @@ def affine_transform(
         raise ValueError(f"output_shape must have {rank} axes, as the image, got {shape}")
     source = scipy_source(array, order, mode, cval, prefilter)
     chunks = chunks_for(output_chunks, shape, array.chunks, array.dtype)
+    pixels, lines = source.pixels, source.lines
+    options = {**source.options, "real": np.float64, "threads": threads}
     if source.wraps:
         wrapped = Wrapped(matrix, shift, array.shape)
-        result = at_grid(
-            source.pixels, Points(wrapped.positions, wrapped.bounds), "pixel", None, chunks, shape,
-            lines=source.lines, real=np.float64, threads=threads, **source.options,
-        )  # fmt: skip
-        return result[0, 0]
+        points = Points(wrapped.positions, wrapped.bounds)
+        return at_grid(pixels, points, "pixel", None, chunks, shape, lines=lines, **options)[0, 0]
     theta = np.concatenate([matrix, shift[:, np.newaxis] + source.pad], 1)
     # From z, y, x to x, y, z.
     theta = np.concatenate([theta[::-1, :rank][:, ::-1], theta[::-1, rank:]], 1)
-    sampling = sampling_of(
-        source.pixels.shape, shape, coords="pixel", real=np.float64, threads=threads,
-        **source.options,
-    )  # fmt: skip
-    result = under_maps(source.pixels, theta[np.newaxis], sampling, chunks, lines=source.lines)
-    return result[0, 0]
+    sampling = sampling_of(pixels.shape, shape, coords="pixel", **options)
+    return under_maps(pixels, theta[np.newaxis], sampling, chunks, lines=lines)[0, 0]
 
 
 def map_coordinates(
@@ -150,11 +145,9 @@ def map_coordinates(
     lazy = isinstance(coordinates, da.Array)
     if chunks is None and not lazy and coordinates.ndim - 1 == array.ndim:
         chunks = chunks_for(None, coordinates.shape[1:], array.chunks, array.dtype)
-    result = at_grid(
-        source.pixels, as_points(coordinates) + source.pad, "pixel", shifted_bounds, chunks,
-        lines=source.lines, threads=threads, **source.options,
-    )  # fmt: skip
-    return result[0, 0]
+    points = as_points(coordinates) + source.pad
+    options = {**source.options, "lines": source.lines, "threads": threads}
+    return at_grid(source.pixels, points, "pixel", shifted_bounds, chunks, **options)[0, 0]
 
 
 def zoom(
@@ -198,10 +191,9 @@ def zoom(
         step = n / m if grid_mode else (n - 1) / (m - 1) if m > 1 else 1.0
         steps.append(step)
         shifts.append((step - 1) / 2 if grid_mode else 0.0)
-    return affine_transform(
-        array, steps, shifts, shape, order, output_chunks,
-        mode=mode, cval=cval, prefilter=prefilter, threads=threads,
-    )  # fmt: skip
+    options: dict[str, Any] = {"mode": mode, "cval": cval, "prefilter": prefilter}
+    options["threads"] = threads
+    return affine_transform(array, steps, shifts, shape, order, output_chunks, **options)
 
 
 # Modes --------------------------------------------------------------------------------------------

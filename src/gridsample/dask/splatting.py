@@ -66,10 +66,9 @@ def splat(
     items = check_values(chunked_values.shape, tuple(grid.shape), False)
     out = tuple(grid.shape[1:-1])
     dtype = np.dtype(grid.dtype)
-    sampling = sampling_of(
-        (1, 1, *spatial), out, mode, "zeros", align_corners, coords=coords, threads=threads,
-        real=real_type(chunked_values.dtype, dtype),
-    )  # fmt: skip
+    real = real_type(chunked_values.dtype, dtype)
+    options: dict[str, Any] = {"coords": coords, "threads": threads, "real": real}
+    sampling = sampling_of((1, 1, *spatial), out, mode, "zeros", align_corners, **options)
     if any(find_method(name).prefilter > 1 for name in sampling.options.mode):
         raise ValueError(
             f"mode must have no prefilter in chunks, got {mode!r}; splat with prefilter=False in "
@@ -80,11 +79,10 @@ def splat(
     points = points.rechunk({0: -1, points.ndim - 1: -1})
     chunked_values = chunked_values.rechunk((-1, chunked_values.chunks[1], *points.chunks[1:-1]))
     chunk_bounds = bounds_function(sampling, grid, None, bounds, points.chunks[1:-1])
-    dtype = splat_in_memory(
-        np.zeros((1, 1, *(1,) * len(out)), chunked_values.dtype),
-        np.zeros((1, *(1,) * len(out), len(spatial)), dtype), (1,) * len(spatial), mode,
-        coords="pixel",
-    ).dtype  # fmt: skip
+    single, pixel = (1,) * len(out), (1,) * len(spatial)
+    value = np.zeros((1, 1, *single), chunked_values.dtype)
+    point = np.zeros((1, *single, len(spatial)), dtype)
+    dtype = splat_in_memory(value, point, pixel, mode, coords="pixel").dtype
     call = Call(sampling, chunked_values.dtype, dtype, items)
     out_chunks = chunks_for(chunks, spatial, (), dtype)
     inputs = [
@@ -149,14 +147,12 @@ def add(
     sizes = [part.stop - part.start + 2 * rim for part, rim in zip(task.box, rims, strict=True)]
     total: Array = np.zeros((call.items, channels, *sizes), call.dtype)
     origins = [part.start - rim for part, rim in zip(task.box, rims, strict=True)]
+    keywords: dict[str, Any] = {"coords": "pixel", "threads": options.threads}
     for block, block_values, grid in zip(task.blocks, values, grids, strict=True):
         points = positions(call.sampling, grid, block)
         for k, origin in enumerate(origins):
             points[..., len(origins) - 1 - k] -= origin
-        total += splat_in_memory(
-            block_values, points, tuple(sizes), options.mode, "zeros", coords="pixel",
-            threads=options.threads,
-        )  # fmt: skip
+        total += splat_in_memory(block_values, points, sizes, options.mode, "zeros", **keywords)
     inner = [slice(rim, n - rim) for rim, n in zip(rims, sizes, strict=True)]
     return total[(slice(None), slice(None), *inner)]
 

@@ -93,15 +93,11 @@ def resample(
     new_axes = (np.newaxis,) * (2 - call.lead)
     pixels = array[new_axes]
     weight_array = None if weights is None else as_dask(weights, "weights")[new_axes]
-    keywords = {
-        "threads": 1, **options, "mode": mode, "padding_mode": padding_mode,
-        "extrapolate": to_edges(extrapolate),
-    }  # fmt: skip
+    keywords = {"threads": 1, **options, "mode": mode, "padding_mode": padding_mode}
+    keywords["extrapolate"] = to_edges(extrapolate)
     if call.grid is None:
-        sampling = sampling_of(
-            pixels.shape, call.size[2:], coords="pixel",
-            real=real_type(array.dtype, call.theta.dtype), **keywords,
-        )  # fmt: skip
+        keywords |= {"coords": "pixel", "real": real_type(array.dtype, call.theta.dtype)}
+        sampling = sampling_of(pixels.shape, call.size[2:], **keywords)
         result = under_maps(pixels, call.theta, sampling, chunks, weight_array)
     else:
         points = Points(call.grid.positions, call.grid.bounds)

@@ -128,10 +128,9 @@ def sampling_options(
         TypeError: ``antialias`` or ``max_samples`` has the wrong type.
         ValueError: ``max_samples`` is out of range, or ``footprint`` is unknown.
     """
-    return Options(
-        mode, padding_mode, align_corners, coords, fill_value, extrapolate, prefilter,
-        channel_axis, threads, as_footprint(antialias, max_samples, footprint),
-    )  # fmt: skip
+    rules = mode, padding_mode, align_corners, coords, fill_value, extrapolate, prefilter
+    footprints = as_footprint(antialias, max_samples, footprint)
+    return Options(*rules, channel_axis, threads, footprints)
 
 
 class Averaging(NamedTuple):
@@ -272,7 +271,7 @@ def plan_of(
     methods = tuple([find_method(name) for name in options.mode])
     odd = [name for name in options.padding_mode if BOUNDARIES[name].odd]
     summed = not check_labels(methods, dtype, dtype.kind in "biu", odd)
-    wide = grid_type.name == "float64" or (dtype.name in WIDE_TYPES and summed)
+    is_double = grid_type.name == "float64" or (dtype.name in WIDE_TYPES and summed)
     end = options.extrapolate
     return Plan(
         methods=methods,
@@ -284,7 +283,7 @@ def plan_of(
         channels=image[-1] if last else image[1],
         out=grid[1:-1],
         dtype=dtype.newbyteorder("="),
-        real=np.dtype(np.float64 if wide else np.float32),
+        real=np.dtype(np.float64 if is_double else np.float32),
         coords=options.coords,
         margin=MARGINS[end] if isinstance(end, str) else None,
         footprint=options.footprint,

@@ -15,7 +15,7 @@ from gridsample.ops.arrays import back, named_arrays
 from gridsample.ops.missing import as_rule
 from gridsample.ops.misuse import check_layout
 from gridsample.ops.points import SamplePoints
-from gridsample.ops.sampling import plain_sample, sample, sample_vjp
+from gridsample.ops.sampling import sample, sample_vjp, unweighted_sample
 
 
 @overridable(arrays=2)
@@ -220,7 +220,7 @@ def sample_under_maps(input: Any, maps: Any, size: Sequence[int], **options: Any
     backend = backend_of(input=input, maps=maps)
     image, matrices = backend.to_device(input=input, maps=maps)
     points = SamplePoints(backend, matrices, tuple(size[2:]))
-    samples, resolved = plain_sample(points, image, Options(coords="pixel", **options))
+    samples, resolved = unweighted_sample(points, image, Options(coords="pixel", **options))
     return backend.restore(back(backend, samples, resolved.channels_last()), input)
 
 

@@ -348,7 +348,7 @@ def sample(
     image, array, *weights = backend.to_device(**arrays)
     points = points_of(backend, array, options, size)
     if rule is None:
-        result, resolved = plain_sample(points, image, options, out)
+        result, resolved = unweighted_sample(points, image, options, out)
         weight = None
     else:
         mean = means.sample(points, image, weights[0] if weights else None, options, rule)
@@ -370,7 +370,7 @@ def sample(
     return tuple(results)
 
 
-def plain_sample(
+def unweighted_sample(
     points: SamplePoints, image: Array, options: Options, out: Any = None
 ) -> tuple[Array, Options]:
     """Sample an image of which all pixels count: (N, C, *out), and the checked options."""
@@ -427,7 +427,7 @@ def sample_vjp(
     check_grid_gradient(array.dtype, needed[1] and points.array is not array)
     gradients: Gradients
     if rule is None:
-        gradients = plain_vjp(points, upstream, image, options, needed[:2])
+        gradients = unweighted_vjp(points, upstream, image, options, needed[:2])
     else:
         weighted = weights[0] if weights else None
         gradients = means.sample_vjp(points, upstream, image, weighted, options, rule, needed)
@@ -437,7 +437,7 @@ def sample_vjp(
     )
 
 
-def plain_vjp(
+def unweighted_vjp(
     points: SamplePoints, upstream: Array, image: Array, options: Options, needed: Needed
 ) -> Gradients:
     """Compute the gradients of image and points, in the caller's layout, if all pixels count."""

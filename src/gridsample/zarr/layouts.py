@@ -196,10 +196,9 @@ class Job:
             recipe: the arguments that determine the output, as JSON.
         """
         image, traffic = self.image, self.traffic
-        full_recipe = {
-            **recipe, "version": __version__, "shapes": shapes, "layout": self.layout._asdict(),
-            "axes": [dict(axis) for axis in image.axes], "source": identity(image),
-        }  # fmt: skip
+        full_recipe = {**recipe, "version": __version__, "shapes": shapes}
+        full_recipe |= {"layout": self.layout._asdict(), "source": identity(image)}
+        full_recipe["axes"] = [dict(axis) for axis in image.axes]
         with self.store(full_recipe) as target:
             store, dtype = counting_store(target, traffic, read_only=False), self.array.dtype
             group, arrays = create_levels(store, image, shapes, dtype, self.layout)

@@ -89,10 +89,9 @@ def pyramid(
             finer, factor = ChunkReader(out.arrays[level - 1]), factors[level - 1]
             steps = [b // a for a, b in zip(factor, factors[level], strict=True)]
             shares = last_shares(base.shape, factor)
-            out.fill(level, partial(
-                halved_region, finer=finer, steps=steps, spatial=spatial, mode=mode,
-                missing=missing, shares=shares,
-            ))  # fmt: skip
+            options: dict[str, Any] = {"spatial": spatial, "mode": mode, "missing": missing}
+            halve_region = partial(halved_region, finer=finer, steps=steps, shares=shares)
+            out.fill(level, partial(halve_region, **options))
         scales = [blocks_affine(factor) for factor in factors]
         write_metadata(out.group, image, image.affines[0], scales, job.name, mode)
     return job.traffic
@@ -188,8 +187,8 @@ def halved_region(
     shape = [part.stop - part.start for part in region]
     # In double precision, sums do not depend on the order of axes, which depends on the region.
     precise = {"f": np.float64, "c": np.complex128}.get(planes.dtype.kind, planes.dtype)
-    result = interpolate(
-        planes.astype(precise, copy=False), [shape[k] for k in spatial], mode=mode,
-        align_corners=False, missing=missing, weights=weights, threads=1,
-    )  # fmt: skip
-    return from_planes(result.astype(planes.dtype, copy=False), shape, spatial)
+    planes, dtype = planes.astype(precise, copy=False), planes.dtype
+    options: dict[str, Any] = {"mode": mode, "align_corners": False, "missing": missing}
+    size = [shape[k] for k in spatial]
+    result = interpolate(planes, size, **options, weights=weights, threads=1)
+    return from_planes(result.astype(dtype, copy=False), shape, spatial)

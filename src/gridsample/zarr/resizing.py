@@ -83,9 +83,8 @@ def resize(
         )
         return from_planes(planes, [part.stop - part.start for part in region], spatial)
 
-    recipe = {
-        "command": "resize", "mode": mode, "align_corners": align_corners, "antialias": antialias
-    }  # fmt: skip
+    recipe: dict[str, Any] = {"command": "resize", "mode": mode, "antialias": antialias}
+    recipe["align_corners"] = align_corners
     with job.output([job.shape(resizing.size)], recipe) as out:
         out.fill(0, block)
         voxels = fitted(inputs, resizing.size, bool(align_corners))

@@ -124,11 +124,9 @@ def warp(
     check_voxels(pixel_map.affine, job.layout.zarr_format)
     options |= {"mode": mode, "padding_mode": padding_mode, "threads": 1}
     call = call_of(job, pixel_map, options)
-    recipe = {
-        "command": "warp", "affine": pixel_map.affine.tolist(),
-        "options": repr(sorted(options.items())),
-        "steps": [describe_step(step) for step in pixel_map.steps],
-    }  # fmt: skip
+    steps = [describe_step(step) for step in pixel_map.steps]
+    recipe = {"command": "warp", "affine": pixel_map.affine.tolist(), "steps": steps}
+    recipe["options"] = repr(sorted(options.items()))
     with job.output([job.shape(pixel_map.size)], recipe) as out:
         reader = ChunkReader(job.array)
         dtype, fill = reader.dtype, options.get("fill_value", 0)
@@ -169,7 +167,7 @@ def pixel_map_of(
         raise FileError(f"the image has {rank} spatial axes; 1 to 3 are accepted")
     is_world = like is not None or len(transform) > 0
     if is_world and (matrix is not None or voxels is not None):
-        raise ValueError("matrix and voxels cannot be combined with like and transform")
+        raise ValueError("give either a matrix of pixels, or like and transform")
     default_size = tuple(image.arrays[0].shape[k] for k in spatial)
     affine = image.affines[0]
     if like is not None:
@@ -354,9 +352,7 @@ def displacements(step: Displacement, points: Array) -> Array:
     vectors = np.ascontiguousarray(np.moveaxis(np.asarray(step.vectors, np.float64), -1, 0))
     positions = apply_matrix(np.linalg.inv(np.asarray(step.affine, np.float64)), points)
     grid = np.ascontiguousarray(positions.reshape(1, -1, positions.shape[-1])[..., ::-1])
-    sampled = grid_sample(
-        vectors[np.newaxis], grid, "linear", "border", coords="pixel", threads=1,
-        extrapolate="edges",
-    )  # fmt: skip
+    options: dict[str, Any] = {"coords": "pixel", "extrapolate": "edges", "threads": 1}
+    sampled = grid_sample(vectors[np.newaxis], grid, "linear", "border", **options)
     result: Array = np.moveaxis(sampled[0], 0, -1).reshape(points.shape)
     return result

@@ -50,8 +50,9 @@ def size_of(arrays: Sequence[Array], axes: Sequence[Any]) -> int:
     return int(next(array.shape[axis] for array, axis in pairs if axis is not None))
 
 
-def gather_batch(arrays: Sequence[Array], axes: Sequence[Any], *, call: Call, dtype: Any,
-                 **_: Any) -> Any:  # fmt: skip
+def gather_batch(
+    arrays: Sequence[Array], axes: Sequence[Any], *, call: Call, dtype: Any, **_: Any
+) -> Any:
     """Batch gather."""
     plan, size = call.plan, size_of(arrays, axes)
     image, grid = (
@@ -113,9 +114,8 @@ def backward_batch(
     shares_image = axes[1] is None and plan.image_items == 1 and not needed[0]
     batched = axes[0] is not None and axes[2] is not None and (axes[1] is not None or shares_image)
     if not batched or plan.image_items != plan.grid_items:
-        return formula_batch(
-            primitives.backward_formula, arrays, axes, call=call, needed=needed
-        )  # fmt: skip
+        formula = primitives.backward_formula
+        return formula_batch(formula, arrays, axes, call=call, needed=needed)
     values, image, grid = (
         array if axis is None else merge_batch(jnp.moveaxis(array, axis, 0), 0)
         for array, axis in zip(arrays, axes, strict=True)

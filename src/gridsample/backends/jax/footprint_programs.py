@@ -15,6 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from gridsample.backends.footprints import neighbour
 from gridsample.backends.jax import footprints, resizing_programs
 from gridsample.backends.jax.handler import ARGUMENT, RESULT, Place, Step
 from gridsample.backends.jax.launches import (
@@ -195,6 +196,6 @@ def add_sides(gradient: Array, sides: Sequence[Array], grid: Array) -> Array:
     total = gradient
     for k, side in enumerate(sides):
         axis = grid.ndim - 2 - k
-        before, after = (footprints.neighbour(side, axis, by, 0) for by in (-1, 1))
+        before, after = (neighbour(jnp, side, axis, step, 0) for step in (-1, 1))
         total = total + before - after
     return jnp.where(jnp.isfinite(grid).all(-1, keepdims=True), total, gradient)

@@ -17,6 +17,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from gridsample.backends.footprints import Neighbours, measure
 from gridsample.backends.jax.labels import elect
 from gridsample.backends.jax.taps import (
     Array,
@@ -55,55 +56,15 @@ class Footprints(NamedTuple):
     share: Array
 
 
-def neighbour(array: Array, axis: int, step: int, fill: Any) -> Array:
-    """The entry of each point's neighbour along an axis, or ``fill`` where there is none.
-
-    by: -1 for the point before, 1 for the point after.
-    """
-    edge = jnp.full_like(jax.lax.slice_in_dim(array, 0, 1, axis=axis), fill)
-    n = array.shape[axis]
-    if step > 0:
-        kept = jax.lax.slice_in_dim(array, 1, n, axis=axis)
-        return jnp.concatenate([kept, edge], axis)
-    return jnp.concatenate([edge, jax.lax.slice_in_dim(array, 0, n - 1, axis=axis)], axis)
-
-
-def sides_of(grid: Array, call: Call) -> list[Array]:
-    """The sides of all footprints: differences between neighbours that are finite."""
-    rank = grid.shape[-1]
-    finite = jnp.isfinite(jax.lax.stop_gradient(grid)).all(-1, keepdims=True)
-    sides = []
-    for k in range(rank):
-        axis = grid.ndim - 1 - rank + k
-        before, after = (finite & neighbour(finite, axis, step, False) for step in (-1, 1))
-        upper = jnp.where(after, neighbour(grid, axis, 1, 0), grid)
-        lower = jnp.where(before, neighbour(grid, axis, -1, 0), grid)
-        side = jnp.where(before | after, upper - lower, 0) * jnp.where(before & after, 0.5, 1.0)
-        if call.plan.coords == "displacement":
-            unit = np.eye(rank, dtype=grid.dtype)[rank - 1 - k]
-            side = side + (before | after).astype(grid.dtype) * unit
-        sides.append(side.astype(grid.dtype))
-    return sides
-
-
 def footprints_of(grid: Array, call: Call) -> Footprints:
     """Measure the footprints of a grid's points."""
     plan, grid = call.plan, grid.astype(real_type(call))
     assert plan.footprint is not None
-    most = plan.footprint.most
-    sides = sides_of(grid if plan.footprint.attached else jax.lax.stop_gradient(grid), call)
-    pixels = np.array(
-        definitions.pixels_per_unit(plan.spatial, plan.coords, plan.align_corners), grid.dtype
-    )
-    lengths = [
-        jnp.sqrt(jnp.sum(jnp.square(jax.lax.stop_gradient(side) * pixels), -1)) for side in sides
-    ]
-    longest = functools.reduce(jnp.maximum, lengths)
-    level = jnp.zeros(longest.shape, np.int32)
-    for n in range(deepest_level(call)):
-        level = level + (longest * 0.5**n - definitions.SLACK > most)
-    scale = jnp.exp2(-level.astype(grid.dtype))
-    counts = [jnp.clip(jnp.ceil(n * scale - definitions.SLACK), 1, most) for n in lengths]
+    geometry = grid if plan.footprint.attached else jax.lax.stop_gradient(grid)
+    sides = Neighbours(jnp, geometry).sides(geometry, plan.coords == "displacement")
+    unit = definitions.pixels_per_unit(plan.spatial, plan.coords, plan.align_corners)
+    constants = [jax.lax.stop_gradient(side) for side in sides]
+    _, level, counts = measure(jnp, constants, unit, plan.footprint.most, deepest_level(call))
     if plan.coords == "displacement":
         grid = grid + jnp.stack([own_index(grid[..., k], k) for k in range(grid.shape[-1])], -1)
     return Footprints(grid, sides, counts, level, 1 / functools.reduce(jnp.multiply, counts))

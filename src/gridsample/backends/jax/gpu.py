@@ -103,10 +103,8 @@ def gather(image: Array, grid: Array, call: Call, dtype: Any) -> Array:
     out_type = np.uint8 if dtype == np.bool_ else dtype
     shape = output_shape(image, points.shape[:-1])
     fill, fill_layout = fill_argument(call, out_type if copies else plan.real)
-    kernel = gpu.gather_call(
-        plan, call.order, layout(image.shape), layout(points.shape), layout(shape), fill_layout, 0,
-        False,
-    )  # fmt: skip
+    layouts = layout(image.shape), layout(points.shape), layout(shape)
+    kernel = gpu.gather_call(plan, call.order, *layouts, fill_layout, 0, False)
     if call.tangent:
         kernel = kernel.but(outputs_NAN=False)
     arrays = {"image_memory": source, "grid_memory": points, "fill_memory": fill}
@@ -124,17 +122,16 @@ def backward(
     has_slopes = needed[1] and not plan.nearest
     fill, fill_layout = fill_argument(call, plan.real)
     image_layout = layout(shape)
+    layouts = layout(upstream.shape), image_layout, layout(points.shape)
+    sums_layout, needs = image_layout if needed[0] else None, (needed[0], has_slopes, False)
     kernel = gpu.backward_call(
-        plan, call.order, layout(upstream.shape), image_layout, layout(points.shape),
-        image_layout if needed[0] else None, fill_layout, (needed[0], has_slopes, False), 0, False,
-    )  # fmt: skip
+        plan, call.order, *layouts, sums_layout, fill_layout, needs, 0, False
+    )
     image_result = jax.ShapeDtypeStruct(shape, plan.real) if needed[0] else None
     grid_result = jax.ShapeDtypeStruct(kernel.gradient_shape, plan.real) if has_slopes else None
-    arrays = {
-        "values_memory": upstream, "image_memory": None if image is None else as_bytes(image),
-        "grid_memory": points, "fill_memory": fill, "grad_image_bounds": None,
-        "grad_image_limbs": None,
-    }  # fmt: skip
+    source = None if image is None else as_bytes(image)
+    arrays = {"values_memory": upstream, "image_memory": source, "grid_memory": points}
+    arrays |= {"fill_memory": fill, "grad_image_bounds": None, "grad_image_limbs": None}
     first, second = launch(
         kernel, arrays, {"grad_image_memory": image_result, "gradient": grid_result}
     )

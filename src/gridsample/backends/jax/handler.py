@@ -47,9 +47,8 @@ EXTENSION_TYPE, METADATA, METADATA_VERSION, METADATA_TRAITS, METADATA_TYPE = 8, 
 BUFFER_DATA, SCALAR_VALUE, API_FUNCTIONS = 24, 8, 48
 METADATA_EXTENSION, EXECUTE = 1, 3
 # Functions of the interface that the handler calls.
-SCHEDULE, NUMBER_OF_THREADS, DESTROY = (
-    "XLA_FFI_ThreadPool_Schedule", "XLA_FFI_ThreadPool_NumThreads", "XLA_FFI_Error_Destroy",
-)  # fmt: skip
+SCHEDULE, NUMBER_OF_THREADS = "XLA_FFI_ThreadPool_Schedule", "XLA_FFI_ThreadPool_NumThreads"
+DESTROY = "XLA_FFI_Error_Destroy"
 
 # A launch, which XLA's programs refer to for as long as the process lives.
 LAUNCH = Record(
@@ -257,11 +256,9 @@ class Writer:
         with function.when(launch.scratch >= 0):
             memory = self.buffer(RESULT, launch.scratch)
             scratch.store((memory + (LINE - 1)) & -LINE)
-        head = {
-            "taken": zero, "working": zero, "first": zero, "last": launch.tasks,
-            "settings": launch.settings, "scratch": scratch.load(),
-            "scratch_bytes": launch.scratch_bytes,
-        }  # fmt: skip
+        head = {"taken": zero, "working": zero, "first": zero, "last": launch.tasks}
+        head |= {"settings": launch.settings, "scratch": scratch.load()}
+        head["scratch_bytes"] = launch.scratch_bytes
         for k, name in enumerate(HEAD):
             shared.store(head[name], SHARED_HEAD + k)
         with function.loop(0, launch.array_count) as loop:

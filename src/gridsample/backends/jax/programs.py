@@ -156,13 +156,11 @@ def sweep_steps(call: Call, sweep: Sweep, cleared: dict[int, int]) -> list[Step]
     from gridsample.kernels.sampling.calls import prepare_derivatives
     from gridsample.kernels.sampling.preparing import dropped_of
 
-    plan, grid_axes = division.with_own_grids(call.plan, layout_of(sweep.grid.form))
+    plan, grid = division.with_own_grids(call.plan, layout_of(sweep.grid.form))
     image, values = (layout_of(array.form, call.last) for array in (sweep.image, sweep.values))
     needed = sweep.sums.place is not None, sweep.gradient.place is not None
-    launches = prepare_derivatives(
-        "backward", plan, call.order,
-        division.Sweep(image, grid_axes, values, bool(call.fill), needed, pool.cores()),
-    )  # fmt: skip
+    layouts = division.Sweep(image, grid, values, bool(call.fill), needed, pool.cores())
+    launches = prepare_derivatives("backward", plan, call.order, layouts)
     places = [*[array.place for array in sweep], dropped_of(plan, fill_numbers(call))]
     return [Step(launch, places, {} if k else cleared) for k, launch in enumerate(launches)]
 

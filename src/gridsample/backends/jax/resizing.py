@@ -70,10 +70,8 @@ def apply_maps(
         if before := maps[axis].before:
             image = filtering.filtered_by(image.astype(real), axis + 2, before)
     filters = {axis: after for axis in axes if (after := maps[axis].after)}
-    image = bind(
-        bands_p, image, options=options, transposed=transposed, axes=tuple(axes),
-        dtype=np.dtype(real if filters else dtype),
-    )  # fmt: skip
+    parameters = {"options": options, "transposed": transposed, "axes": tuple(axes)}
+    image = bind(bands_p, image, **parameters, dtype=np.dtype(real if filters else dtype))
     for axis, after in filters.items():
         image = filtering.filtered_by(image, axis + 2, after)
     return convert_sums(image, dtype)
@@ -252,11 +250,8 @@ def transpose(
 ) -> Any:  # fmt: skip
     """Transpose the bands."""
     options = options._replace(size=tuple(image.aval.shape[2:]))
-    result = bind(
-        bands_p, ct, options=options, transposed=not transposed, dtype=image.aval.dtype,
-        **parameters,
-    )  # fmt: skip
-    return [result]
+    parameters |= {"options": options, "transposed": not transposed, "dtype": image.aval.dtype}
+    return [bind(bands_p, ct, **parameters)]
 
 
 def batch(

@@ -65,10 +65,8 @@ def with_sizes(call: Call, image: Sequence[int], grid: Sequence[int]) -> Call:
     channels, fill = call.plan.channels, call.fill
     if len(fill) > 1:
         fill *= image[1] // channels
-    plan = replace(
-        call.plan, image_items=image[0], channels=image[1], grid_items=grid[0],
-        out=tuple(grid[1:-1]),
-    )  # fmt: skip
+    sizes: dict[str, Any] = {"image_items": image[0], "channels": image[1], "grid_items": grid[0]}
+    plan = replace(call.plan, **sizes, out=tuple(grid[1:-1]))
     return call._replace(plan=plan, fill=fill)
 
 
@@ -361,10 +359,8 @@ def summed(image: Array, points: Points, call: Call, real: Any) -> Array:
 
     shape = points.valid.shape
     one_channel = (shape[0], 1, *shape[1:])
-    start = (
-        jnp.zeros(output_shape(image, shape), real),
-        jnp.zeros(one_channel, real), jnp.zeros(one_channel, bool),
-    )  # fmt: skip
+    no_weight, none_kept = jnp.zeros(one_channel, real), jnp.zeros(one_channel, bool)
+    start = jnp.zeros(output_shape(image, shape), real), no_weight, none_kept
     total, dropped_weight, any_kept = accumulate(add_row, start, rows_of(points), UNROLLED)
     if blends:
         total = total + dropped_weight * jnp.where(dropped_weight == 0, 0, fill)

@@ -350,8 +350,9 @@ class Gradients:
         if self.plan.footprint is None or self.launch.affine:
             return total
         shape = total.shape[0], *self.plan.out
-        near = footprints.Neighbours(self.points.reshape(*shape, -1).to(total.dtype))
-        return near.spread_back(total.reshape(*shape, *total.shape[2:])).flatten(1, -2)
+        grid = self.points.reshape(*shape, -1).to(total.dtype)
+        slopes = total.reshape(*shape, *total.shape[2:])
+        return footprints.grid_gradient(grid, slopes).flatten(1, -2)
 
 
 def add_up(gradient: Tensor) -> Tensor:

@@ -33,13 +33,7 @@ from gridsample.backends.torch.internals import (
     recorded,
     transforms_are_active,
 )
-from gridsample.backends.torch.operators import (
-    LIBRARY,
-    Call,
-    is_plain,
-    run_backward,
-    run_gather,
-)
+from gridsample.backends.torch.operators import LIBRARY, Call, is_plain, run_backward, run_gather
 from gridsample.backends.torch.schemas import flat, off_record, on_record
 from gridsample.backends.torch.traced import traceable
 from gridsample.definitions.options import Options
@@ -100,17 +94,17 @@ def fuses(values: Tensor, image: Tensor, grid: Tensor, options: Options, *upstre
     return values.device.type in cuda.DEVICES and real
 
 
-def pull(image: Tensor, grid: Tensor, options: Options) -> Tensor:
+def scatter_transpose(image: Tensor, grid: Tensor, options: Options) -> Tensor:
     """Apply the transpose of scatter: gather without a fill, and 0 where a coordinate is NaN."""
     options = options.linear()
     result: Tensor = gather(image, grid, options)
-    if any(options.order) or surely_somewhere(grid):
+    if any(options.order) or is_surely_finite(grid):
         return result
     still = image.new_zeros(()).expand(1, 1, *image.shape[2:])
     return torch.where(gather(still, grid, options).isnan(), 0, result)
 
 
-def surely_somewhere(grid: Tensor) -> bool:
+def is_surely_finite(grid: Tensor) -> bool:
     """Whether a cheap test shows that no position is NaN or overflows."""
     if not is_plain(grid) or not grid.numel():
         return False
@@ -254,7 +248,9 @@ class Scatter(Function):
         values, grid = ctx.saved_tensors
         need_values, need_grid = ctx.needs_input_grad[:2]
         return (
-            pull(upstream, grid, ctx.options).to(values.dtype) if need_values else None,
+            scatter_transpose(upstream, grid, ctx.options).to(values.dtype)
+            if need_values
+            else None,
             grid_gradient(values, upstream, grid, ctx.options.linear()) if need_grid else None,
             None,
             None,
@@ -307,22 +303,22 @@ class Backward(Function):
             needed = need_values, need_image, need_grid
             results = backward_twice(values, image, grid, u, w, needed, options)
             return *chosen(results, needed), *(None,) * 3
-        by_image = by_grid = for_values = for_grid = None
+        grad_image = grid_from_grid = grad_values = grid_from_image = None
         if u is not None:
             if need_values:
-                for_values = pull(u, grid, options)
+                grad_values = scatter_transpose(u, grid, options)
             if need_grid:
-                for_grid = grid_gradient(values, u, grid, options.linear())
+                grid_from_image = grid_gradient(values, u, grid, options.linear())
         if w is not None:
             if need_values:
-                for_values = total((for_values, gather_along(image, grid, w, options)))
-            by_image, by_grid = backward_along(
+                grad_values = total((grad_values, gather_along(image, grid, w, options)))
+            grad_image, grid_from_grid = backward_along(
                 values, image, grid, w, (need_image, need_grid), options
             )
         return (
-            total((for_values,), values.dtype),
-            total((by_image,), image.dtype),
-            total((for_grid, by_grid), grid.dtype),
+            total((grad_values,), values.dtype),
+            total((grad_image,), image.dtype),
+            total((grid_from_image, grid_from_grid), grid.dtype),
             None,
             None,
             None,
