@@ -101,13 +101,9 @@ def project(
     in_view = in_camera(
         backend, positions[None] if single else positions, split_pose(backend, pose, axes)
     )
-<<<<<<< HEAD
-    pixels = projected(backend, in_view, matrix, float("nan"))
+    pixels = project_points(backend, in_view, matrix, float("nan"))
     # The intrinsics may have a batch that the points do not have.
     depth = backend.xp.add(in_view[..., 2], backend.xp.zeros_like(pixels[..., 0]))
-=======
-    pixels, depth = project_points(backend, in_view, matrix, float("nan")), in_view[..., 2]
->>>>>>> eacae98 (Names of the field in dask, zarr, chunked, cameras, skimage, io and the JAX backend)
     if single:
         pixels, depth = pixels[..., 0, :], depth[..., 0]
     like = first_array(points, intrinsics, world_to_camera)

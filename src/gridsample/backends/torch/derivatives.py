@@ -33,7 +33,13 @@ from gridsample.backends.torch.internals import (
     recorded,
     transforms_are_active,
 )
-from gridsample.backends.torch.operators import LIBRARY, Call, is_plain, run_backward, run_gather
+from gridsample.backends.torch.operators import (
+    LIBRARY,
+    Call,
+    is_plain,
+    run_backward,
+    run_gather,
+)
 from gridsample.backends.torch.schemas import flat, off_record, on_record
 from gridsample.backends.torch.traced import traceable
 from gridsample.definitions.options import Options
