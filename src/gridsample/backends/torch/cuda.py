@@ -37,6 +37,7 @@ from gridsample.backends.torch.operators import (
     empty_backward,
     empty_backward_twice,
     empty_gather,
+    is_plain_anywhere,
     match_layout,
     sum_type,
 )
@@ -477,9 +478,23 @@ def export_is_on() -> bool:
 # The operators ------------------------------------------------------------------------------------
 
 
-def gather_on_gpu(image: Tensor, grid: Tensor, options: Options) -> Tensor:
-    """Compute gather for CUDA tensors."""
-    call = call_for(image.shape, image, grid, options)
+def are_plain(image: Any, grid: Any) -> bool:
+    """Whether tensors are on one GPU with kernels, and nothing observes operations on them."""
+    return bool(
+        DEVICES
+        and isinstance(image, Tensor)
+        and image.is_cuda
+        and isinstance(grid, Tensor)
+        and grid.device == image.device
+        and is_plain_anywhere(image, grid)
+    )
+
+
+def gather_on_gpu(
+    image: Tensor, grid: Tensor, options: Options, known: Call | None = None
+) -> Tensor:
+    """Compute gather for CUDA tensors; their call, if it is known."""
+    call = known or call_for(image.shape, image, grid, options)
     if call.plan.votes and call.plan.footprint is not None:
         return footprints.vote(gather_on_gpu, image, grid, options)
     return run_gather(call, image, grid, options.fill_value)
@@ -494,10 +509,11 @@ def scatter_on_gpu(values: Tensor, grid: Tensor, size: Sequence[int], options: O
 
 
 def backward_on_gpu(
-    values: Tensor, image: Tensor, grid: Tensor, needed: Needed, options: Options
-) -> tuple[Tensor, Tensor]:
-    """Compute backward for CUDA tensors."""
-    call = call_for(image.shape, image, grid, options)
+    values: Tensor, image: Tensor, grid: Tensor, needed: Needed, options: Options,
+    known: Call | None = None,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
+    """Compute backward for CUDA tensors; their call, if it is known."""
+    call = known or call_for(image.shape, image, grid, options)
     check_values(values, call.plan, "grad_output")
     if needed[0]:
         check_differentiable(image)

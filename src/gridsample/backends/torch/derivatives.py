@@ -37,6 +37,7 @@ from gridsample.backends.torch.operators import (
     LIBRARY,
     Call,
     is_plain,
+    is_plain_anywhere,
     run_backward,
     run_gather,
 )
@@ -361,16 +362,19 @@ class PlainGather(Gather):
         ctx.save_for_backward(image, grid)
         ctx.set_materialize_grads(False)
         ctx.options, ctx.call = options, call
-        return run_gather(call, image, grid, options)
+        return gather_directly(call, image, grid, options)
 
     @staticmethod
     def backward(ctx: Any, upstream: Maybe) -> Any:
         """Compute both gradients; with the operator if they will be differentiated again."""
         image, grid = ctx.saved_tensors
-        if upstream is None or torch.is_grad_enabled() or not is_plain(upstream):
+        if upstream is None or torch.is_grad_enabled() or not is_plain_anywhere(upstream):
             return Gather.backward(ctx, upstream)
-        needed = ctx.needs_input_grad[:2]
-        results = run_backward(ctx.call, upstream, image, grid, needed, ctx.options)
+        needed, options = ctx.needs_input_grad[:2], ctx.options
+        if image.is_cuda:
+            results = cuda.backward_on_gpu(upstream, image, grid, needed, options, ctx.call)
+        else:
+            results = run_backward(ctx.call, upstream, image, grid, needed, options)
         return *chosen(results, needed), None, None
 
 
@@ -379,6 +383,13 @@ def plain_gather(image: Tensor, grid: Tensor, options: Options, call: Call) -> T
     if has_record(image, grid):
         result: Tensor = PlainGather.apply(image, grid, options, call)  # type: ignore[attr-defined]
         return result
+    return gather_directly(call, image, grid, options)
+
+
+def gather_directly(call: Call, image: Tensor, grid: Tensor, options: Options) -> Tensor:
+    """Call the kernels of a device."""
+    if image.is_cuda:
+        return cuda.gather_on_gpu(image, grid, options, call)
     return run_gather(call, image, grid, options)
 
 
