@@ -282,7 +282,7 @@ def sample(
         try:
             options = mode, padding_mode, align_corners
             plain: Tensor | None = BACKEND.plain_path(input, grid, options, check_use)
-        except ValueError:
+        except REFUSALS:
             plain = None  # which raises the error again below
         if plain is not None:
             return plain
@@ -347,7 +347,7 @@ def resized(input: Any, options: tuple[Any, ...], strict: bool) -> Tensor:
     if not strict:
         try:
             plain: Tensor | None = resize.fast_path(BACKEND, input, *options)
-        except ValueError:
+        except REFUSALS:
             plain = None  # which raises the error again below
         if plain is not None:
             return plain

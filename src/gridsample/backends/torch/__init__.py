@@ -20,6 +20,7 @@ from gridsample.backends.rounding import as_integers
 from gridsample.backends.torch import (
     affine,
     batching,  # noqa: F401
+    cuda,
     derivatives,
     filtering,
     internals,
@@ -141,6 +142,14 @@ def with_fill(resolved: Options, options: Options, image: Tensor) -> Options:
         part for number in fill for part in (complex(number).real, complex(number).imag)
     ]  # fmt: skip
     return resolved.changed(fill_value=tuple(parts), plan=resolved.plan)
+
+
+def sample_plain(image: Tensor, grid: Tensor, options: Options) -> Tensor:
+    """Sample plain tensors in the caller's layout; the options are checked and have a plan."""
+    last = options.channels_last()
+    planes = image.movedim(-1, 1) if last else image
+    result = derivatives.plain_gather(planes, grid, options)
+    return result.movedim(1, -1) if last else result
 
 
 # The backend --------------------------------------------------------------------------------------
@@ -300,11 +309,13 @@ class Torch(Backend):
     def plain_path(
         self, image: Any, grid: Any, options: Sequence[Any], check: Callable[..., bool]
     ) -> Tensor | None:
-        """Sample plain tensors by a prepared call; None if there is none.
+        """Sample plain tensors directly; None if that is not possible.
 
         ``options`` are the first fields of `Options`, or all.
         """
         if not operators.is_plain(image, grid):
+            if cuda.are_plain(image, grid) and grid.is_floating_point():
+                return self.plain_on_gpu(image, grid, Options(*options), check)
             return None
         try:
             call = prepared_for_layouts(
@@ -322,11 +333,17 @@ class Torch(Backend):
                 return call.run(image, grid)
             if not call.options.channels_last():
                 return derivatives.plain_gather(image, grid, call.options, call)
-        resolved = with_fill(call.options, Options(*options), image)
-        last = resolved.channels_last()
-        planes = image.movedim(-1, 1) if last else image
-        result = derivatives.plain_gather(planes, grid, resolved)
-        return result.movedim(1, -1) if last else result
+        return sample_plain(image, grid, with_fill(call.options, Options(*options), image))
+
+    def plain_on_gpu(
+        self, image: Tensor, grid: Tensor, options: Options, check: Callable[..., bool]
+    ) -> Tensor | None:
+        """Sample plain tensors on a GPU; None if the image must be prefiltered."""
+        resolved = self.resolve_plain(image, grid, options)
+        if resolved.plan is None:
+            return None
+        check(self, image, grid, options)
+        return sample_plain(image, grid, resolved)
 
     def check_out(self, out: Any, shape: Shape, image: Tensor, grid: Tensor) -> None:
         """Raise an error, because a tensor that is written in place has no derivatives."""

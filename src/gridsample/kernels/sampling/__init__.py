@@ -10,7 +10,7 @@ The other modules come in three groups:
 * Functions that *write* programs.  They run once for each `sampler.Description`, and what they
   compute with are values of `gridsample.kernels.vector`: "read the pixels of a group" means to
   write the instructions that do.  In the order of a point's way: `points`, `axes`, `sampler`,
-  `ways`, `reading` (and `rows`, `folded_rows`, `counting`), `gather`.  `gather.Gather.write` is a
+  `ways`, `reading` (and `rows`, `counting`), `gather`.  `gather.Gather.write` is a
   good place to begin.
 * What else may be done with pixels, each in place of `gather`: `gradients`, `labels`, `missing`,
   `mean_gradients`, `words`, `runs` and its relatives for channels that are neighbours in memory,
@@ -20,7 +20,6 @@ The other modules come in three groups:
 from __future__ import annotations
 
 import functools
-import math
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -68,15 +67,15 @@ from gridsample.kernels.sampling.preparing import (
     own_grids,
     readable,
     readable_points,
+    same_order,
     vanishes,
 )
 
 Array = np.ndarray[Any, Any]
 Order = tuple[int, ...]
 
-# The numbers that are summed at a time if results have another dtype than sums: 2 MB in single
-# precision, or one plane.
-PART = 1 << 19
+# The numbers that are converted at a time: they stay in the cache of a core.
+PART = 1 << 16
 
 
 def gather(
@@ -252,8 +251,9 @@ def backward(
     layout = layout_of(image)
     like = gradient_layout(plan, layout) if needs.image else None
     if like is not None and needs.dtype is not None and needs.dtype != like.layout[2]:
-        result = like.of(needs.dtype)
-        return backward_stored(plan, arrays, needs, result, order, count)
+        sums = backward(plan, arrays, needs._replace(dtype=None), order=order, threads=count)
+        assert sums.image is not None
+        return sums._replace(image=stored(sums.image, like.of(needs.dtype)))
     if pays_channels_last(plan, layout, layout_of(values), False):
         return backward_channels_last(
             plan, arrays._replace(image=image), needs,
@@ -283,57 +283,14 @@ def backward(
     return Gradients(grad_image, gradient)
 
 
-def backward_stored(
-    plan: Plan, arrays: Samples, needs: Needs, result: Array, order: Order, threads: int
-) -> Gradients:
-    """Compute `backward` with the image's gradient in ``result``, which has another dtype.
-
-    For a large image, sums are computed and stored a few planes at a time, and the grid's gradient
-    separately.
-    """
-    image, grid, values, *_, fill = arrays
-    compute = functools.partial(backward, order=order, threads=threads)
-    small, gradient = result.size <= PART, None
-    some = Needs(True, needs.grid and small)
-    for items, channels in [(slice(None), slice(None))] if small else parts(plan, result):
-        part = arrays._replace(
-            image=image[items, channels],
-            grid=grid[items] if plan.grid_items > 1 else grid,
-            values=values[items, channels],
-            fill=None if fill is None else fill[channels],
-        )
-        count, planes = part.image.shape[:2]
-        piece = replace(plan, image_items=count, grid_items=len(part.grid), channels=planes)
-        gradients = compute(piece, part, some)
-        assert gradients.image is not None
-        store(gradients.image, result[items, channels])
-        gradient = gradients.grid
-        del gradients  # before the next sums are allocated
-    if needs.grid and not small:
-        gradient = compute(plan, arrays, Needs(False, True)).grid
-    return Gradients(result, gradient)
-
-
-def store(sums: Array, result: Array) -> None:
-    """Convert sums (N, C, *spatial) to another dtype, a few rows at a time to save memory."""
+def stored(sums: Array, result: Array) -> Array:
+    """Convert sums (N, C, *spatial) to the dtype of ``result``, a few rows at a time."""
     rows = sums.shape[2]
-    some = max(1, rows * PART // 8 // sums.size)
+    some = max(1, rows * PART // max(1, sums.size))
     for first in range(0, rows, some):
         here = np.s_[:, :, first : first + some]
         result[here] = converted(sums[here], result.dtype)
-
-
-def parts(plan: Plan, image: Array) -> list[tuple[slice, slice]]:
-    """Divide an image into parts of a few items and channels; runs of channels stay together."""
-    planes = max(1, PART // math.prod(plan.spatial))
-    runs = image.strides[1] == image.itemsize
-    channels = plan.channels if runs else min(plan.channels, planes)
-    items = max(1, planes // channels) if plan.image_items > 1 else plan.items
-    return [
-        (slice(i, i + items), slice(c, c + channels))
-        for i in range(0, plan.items, items)
-        for c in range(0, plan.channels, channels)
-    ]
+    return result
 
 
 def scatter(
@@ -383,10 +340,10 @@ def backward_twice(
     order, count = order or (0,) * len(plan.spatial), threads or pool.cores()
     kind = complex_of(plan.real) if plan.dtype.kind == "c" else plan.real
     like = gradient_layout(plan, layout_of(image))
-    parts = (2,) if kind.kind == "c" else ()
-    results = None
-    if needs.values:
-        results = np.zeros((*plan.shape[:2], *parts, *plan.out), plan.real)
+    values = even_values(values)
+    results = np.zeros_like(values, kind) if needs.values else None
+    if results is not None and not same_order(layout_of(values), layout_of(results)):
+        values = values.copy(order="K")  # of an array with gaps, or broadcast
     grad_image, shared = like.zeros() if needs.image else None, plan
     plan, grid = own_grids(plan, grid)
     gradient = grid_sums(plan, grid)
@@ -397,7 +354,6 @@ def backward_twice(
         other = None
         if upstream is not None:
             other = in_order(converted(upstream, kind), like)
-        values = even_values(values)
         needed = needs.image, needs.grid, needs.values, upstream is not None
         layouts = layout_of(image), layout_of(grid), layout_of(values)
         sweep = Sweep(*layouts, False, needed, count)
@@ -411,6 +367,4 @@ def backward_twice(
         else:
             for launch in prepare_derivatives("double backward", plan, order, sweep):
                 launch.run(addresses_of(places.values()), count)
-    if results is not None and parts:
-        results = np.ascontiguousarray(np.moveaxis(results, 2, -1)).view(kind)[..., 0]
     return results, grad_image, grid_gradient(gradient, shared) if needs.grid else None

@@ -152,7 +152,7 @@ def shares_weights(weights: Layout) -> bool:
 def channels_with_weights(weights: Layout | None, *layouts: Layout) -> int:
     """Return the same as `channels_together` for pixels that may have weights.
 
-    Channels that do not share weights need weights that are neighbours, too.
+    Channels are processed together if they share weights, as the parts of complex numbers do.
     """
     channels = channels_together(*layouts)
     if weights is None:
@@ -161,9 +161,7 @@ def channels_with_weights(weights: Layout | None, *layouts: Layout) -> int:
         return 1
     if shares_weights(weights):
         return channels
-    complex_ = layouts[0][2].kind == "c"
-    beside = not complex_ and weights[1][1] == weights[2].itemsize
-    return channels if beside else 2 if complex_ else 1
+    return 2 if layouts[0][2].kind == "c" else 1
 
 
 def block_of(channels: int, lanes: int) -> int:

@@ -166,14 +166,16 @@ def even_values(values: Array) -> Array:
     return np.array(values, values.dtype.newbyteorder("="), order="C")
 
 
+def same_order(a: Layout, b: Layout) -> bool:
+    """Whether arrays of one shape have the same strides, counted in elements."""
+    (shape, strides, dtype), (_, others, other) = a, b
+    steps = zip(shape, strides, others, strict=True)
+    return all(n < 2 or x * other.itemsize == y * dtype.itemsize for n, x, y in steps)
+
+
 def in_order(array: Array, like: GradientLayout) -> Array:
     """Return an array with the memory order of an image's gradient: itself, or else a copy."""
-    _, strides, dtype = like.layout
-    if plain(array) is array and all(
-        a * dtype.itemsize == b * array.itemsize
-        for a, b, n in zip(array.strides, strides, array.shape, strict=True)
-        if n > 1
-    ):
+    if plain(array) is array and same_order(layout_of(array), like.layout):
         return array
     copy = like.of(array.dtype.newbyteorder("="))
     copy[...] = array

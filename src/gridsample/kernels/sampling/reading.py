@@ -25,14 +25,13 @@ from gridsample.kernels.vector import Function, Kind, Pointer, Value, joined, ki
 #             planes (`Gather`)                       runs of channels (`GatherRuns`)
 #   COPIES    `Gather.value`                          a list of one tap; or `GatherWords`
 #   SINGLES   `Anywhere`                              a list of taps, or of rows if all are inside
-#   ROWS      `InRows`, `InPairs` or `InFoldedRows`   -
+#   ROWS      `InRows`, `InPairs` or `Anywhere`       -
 #   PAIRS     `InPairs`                               as for SINGLES; or `GatherWords`
 #
 # COPIES: one pixel is copied to each point.
 # SINGLES: every tap is read by itself, which is always possible.
 # ROWS: if all taps of a group are in the image, neighbours along x are read at once, as rows or, if
-#   there are two taps along x and no more along others, as pairs.  Otherwise rows are folded (see
-#   `folded_rows`), or taps are read singly if dropped ones have a value.
+#   there are two taps along x and no more along others, as pairs.  Otherwise they are read singly.
 # PAIRS: two neighbours along each axis, which are in the image wherever the points are.
 COPIES, SINGLES, ROWS, PAIRS = "copies", "singles", "rows", "pairs"
 # For each axis, x first.  If pixels are several numbers, the number comes before the axes.

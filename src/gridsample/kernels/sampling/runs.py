@@ -254,6 +254,7 @@ def run_for(description: Description, lanes: int) -> Run:
     channels, taps = description.known.channels, description.axes[0].method.taps
     joins = description.known.beside and len(description.axes) > 1
     joins &= description.reading != COPIES and channels * taps <= lanes
+    joins &= not description.axes[0].single
     # Weights of pixels belong to taps, not to rows.
     joins &= not description.weighs_taps
     return Run(channels, lanes, taps if joins else 1)
