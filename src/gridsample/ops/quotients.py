@@ -12,6 +12,7 @@ follow.
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 from collections.abc import Sequence
@@ -184,9 +185,7 @@ class Sampling(NamedTuple):
         images, by_points = map(list, zip(*gradients, strict=True))
         if terms.share and needed[1]:
             by_points += self.share_adjoint(of_values, of_mask)
-        total = by_points[0]
-        for gradient in by_points[1:]:
-            total = xp.add(total, gradient)
+        total = functools.reduce(xp.add, by_points) if needed[1] else None
         if images[0] is None:
             return None, None, total
         by_values, by_mask = split(images[0], of_values.shape[1]) if single else images
