@@ -135,8 +135,11 @@ class NumPy(Backend):
         return BFLOAT16 if name == "bfloat16" else np.dtype(name)
 
     def promote(self, *types: DType) -> DType:
-        """The dtype of a product; bfloat16 is treated as float32."""
-        return np.result_type(*[np.float32 if dtype == BFLOAT16 else dtype for dtype in types])
+        """The dtype of a product; bfloat16 is treated as float32 beside other dtypes."""
+        if BFLOAT16 in types or len({*map(type_name, types)}) > 1:
+            single = np.dtype(np.float32)
+            types = tuple([single if type_name(t) == "bfloat16" else t for t in types])
+        return np.result_type(*types)
 
     def astype(self, array: Array, dtype: DType) -> Array:
         """Convert an array to a dtype, which may be bfloat16, in native byte order."""
