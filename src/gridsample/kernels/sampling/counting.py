@@ -72,14 +72,17 @@ class Counting(NamedTuple):
         # A pixel without weight may be infinite.
         return (weight > 0.0).select(pixel * weight, 0.0), weight, pixel
 
+    def numbers_of_dropped(self, dropped: Value | None) -> Sequence[Value | float | None]:
+        """Return what is added for dropped taps, given their value: nothing to sums of weights."""
+        return dropped if self.outside else None, None, dropped
+
     # Readers --------------------------------------------------------------------------------------
 
     def singles(self, pixels: SinglePixels) -> Counted:
         """Return a reader of single pixels as numbers."""
         if self.plane is None:
             return Counted(pixels, Ones(self.outside), self)
-        dropped = pixels.dropped.value.like(self.outside)
-        weights = SinglePixels(self.plane, self.begin, dropped, pixels.gathers)
+        weights = SinglePixels(self.plane, self.begin, pixels.gathers, dropped=self.outside)
         weights.reads_pixel_weights = True
         return Counted(pixels, weights, self)
 
@@ -94,9 +97,7 @@ class Counting(NamedTuple):
 
     def weights_of_pairs(self, plane: Pointer, begins: Pointer) -> PixelPairs:
         """Return a reader of the weights of pairs."""
-        function = plane.function
-        dropped = function.constant(self.outside, function.real, function.lanes)
-        return PixelPairs(plane, begins, self.steps[1:], dropped)
+        return PixelPairs(plane, begins, self.steps[1:], self.outside)
 
     def rows(self, pixels: RowInMemory) -> CountedRow:
         """Return a row of pixels as numbers."""
@@ -113,15 +114,6 @@ class Counted:
     def __init__(self, pixels: Reader, weights: Reader, counting: Counting) -> None:
         self.pixels, self.weights, self.counting = pixels, weights, counting
 
-    @property
-    def filled(self) -> bool:
-        """Whether dropped taps may have another value than 0."""
-        return self.pixels.filled
-
-    def of_order(self, order: tuple[int, ...]) -> Counted:
-        """Return a reader for sums with derivatives of this order alone."""
-        return Counted(self.pixels.of_order(order), self.weights, self.counting)
-
     def row(self, outer: tuple[Tap, ...], taps: Sequence[Tap]) -> Sequence[Value | Numbers]:
         """Read the numbers of all taps along x."""
         pixels, weights = self.pixels.row(outer, taps), self.weights.row(outer, taps)
@@ -131,14 +123,8 @@ class Counted:
 class Ones:
     """The weights of pixels that have none."""
 
-    filled = False
-
     def __init__(self, outside: float) -> None:
         self.outside = outside
-
-    def of_order(self, order: tuple[int, ...]) -> Ones:
-        """Return a reader for sums with derivatives of this order alone."""
-        return self
 
     def row(self, outer: tuple[Tap, ...], taps: Sequence[Tap]) -> Sequence[Value | Numbers]:
         """Return the weights of all taps along x."""
@@ -147,22 +133,15 @@ class Ones:
             present = both(present, tap.present)
         for tap in taps:
             here, one = both(present, tap.present), tap.weights[0].like(1.0)
-            drops = here is not None and self.outside != 1
-            ones.append(here.select(one, self.outside) if drops and here is not None else one)
+            ones.append(one if here is None else here.select(one, self.outside))
         return ones
 
 
 class Kept:
     """The weights of pairs of pixels, in memory."""
 
-    filled = False
-
     def __init__(self, memory: Pointer) -> None:
         self.memory, self.lanes = memory, memory.function.lanes
-
-    def of_order(self, order: tuple[int, ...]) -> Kept:
-        """Return a reader for sums with derivatives of this order alone."""
-        return self
 
     def row(self, outer: tuple[Tap, ...], taps: Sequence[Tap]) -> Sequence[Value | Numbers]:
         """Return the weights of both taps along x."""
