@@ -78,13 +78,22 @@ def test_transformer_starts_as_the_identity_and_learns(rank: int) -> None:
     torch.testing.assert_close(fresh(image), transform(image))
 
 
-@pytest.mark.parametrize("name", ["nn", "torch_compat", "onnx"])
-def test_without_torch_the_error_names_the_extra(name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "library"),
+    [
+        ("nn", "torch"),
+        ("torch_compat", "torch"),
+        ("onnx", "torch"),
+        ("jax", "jax"),
+        ("dask", "dask"),
+    ],
+)
+def test_without_a_library_the_error_names_the_extra(name: str, library: str) -> None:
     program = """if True:
         import importlib, sys
         class Missing:
             def find_spec(self, name, *_):
-                if name == "torch":
+                if name == sys.argv[2]:
                     raise ModuleNotFoundError(name=name)
         sys.meta_path.insert(0, Missing())
         try:
@@ -92,8 +101,8 @@ def test_without_torch_the_error_names_the_extra(name: str) -> None:
         except ImportError as error:
             print(error.name, error)
     """
-    # The modules are imported afresh, because this process has imported torch.
-    command = [sys.executable, "-c", program, f"gridsample.{name}"]
+    # The modules are imported afresh, because this process has imported the library.
+    command = [sys.executable, "-c", program, f"gridsample.{name}", library]
     result = subprocess.run(command, check=True, capture_output=True, text=True)
-    needed = f'torch gridsample.{name} needs torch: pip install "gridsample[torch]"'
+    needed = f'{library} gridsample.{name} needs {library}: pip install "gridsample[{library}]"'
     assert result.stdout.strip() == needed, result.stderr

@@ -27,9 +27,15 @@ import operator
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar, cast
 
-import jax
-import jax.numpy as jnp
 import numpy as np
+
+try:
+    import jax
+    import jax.numpy as jnp
+except ModuleNotFoundError as error:
+    raise ImportError(
+        'gridsample.jax needs jax: pip install "gridsample[jax]"', name="jax"
+    ) from error
 
 from gridsample.backends import backend_of
 from gridsample.definitions.links import unknown_name

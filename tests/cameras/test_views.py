@@ -197,6 +197,17 @@ def test_projection_and_its_inverse_agree() -> None:
     np.testing.assert_allclose([*pixel, z], [*pixels[0, 9], depth[0, 9]], atol=1e-12)
 
 
+@pytest.mark.parametrize("make", [np.asarray, torch.as_tensor])
+def test_depths_have_the_batch_of_pixels(make: Any) -> None:
+    """Also where only the intrinsics have it."""
+    points, intrinsics, poses = scene()
+    for positions in (points[0], points[0, 0]):
+        pixels, depth = cameras.project(make(positions), make(intrinsics), make(poses[0]))
+        assert pixels.shape[:-1] == depth.shape == (3, *positions.shape[:-1])
+        _, expected = cameras.project(make(positions), make(intrinsics[0]), make(poses[0]))
+        assert all((row == expected).all() for row in depth)
+
+
 def test_projection_is_differentiable() -> None:
     points, intrinsics, poses = (torch.from_numpy(array).requires_grad_() for array in scene())
 

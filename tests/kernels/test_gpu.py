@@ -19,6 +19,7 @@ from interpreted import DOUBLE, SINGLE, check, inputs, rolled, spaced
 from gridsample.backends.torch import BACKEND, affine, cuda, schemas
 from gridsample.definitions.coords import COORDS
 from gridsample.kernels import gpu, reference
+from gridsample.kernels.gpu import launching
 from gridsample.kernels.reference import BOUNDARIES, MODES
 from gridsample.kernels.reference.labels import vote
 
@@ -117,7 +118,7 @@ def test_neighbours_are_joined_before_they_are_added() -> None:
 
 
 def test_channels_are_split_among_programs() -> None:
-    launch = gpu.shape_launch(8, 1024, 1, 1, False, 4, 4)
+    launch = launching.shape_launch(8, 8, 1024, 1, 1, False, 4, 4)
     assert launch.splits == launch.units > 1
     check(*inputs(2, 9, 40, (2, 3), 1), "linear", "zeros", False)
 
@@ -130,12 +131,12 @@ def test_launches_fill_a_gpu_and_stay_in_its_limits(
     points: int, channels: int, grids: int, last: bool
 ) -> None:
     for visits in (1, 4, 8, 32, 256):
-        launch = gpu.shape_launch(points, channels, grids, 1, last, visits, 4)
+        launch = launching.shape_launch(points, points, channels, grids, 1, last, visits, 4)
         assert launch.block & (launch.block - 1) == launch.depth & (launch.depth - 1) == 0
         assert 1 <= launch.warps <= 4 and launch.block * launch.depth <= 4096
         assert launch.units == -(-channels // launch.depth) >= launch.splits
         programs = -(-points // launch.block) * grids * launch.splits
-        assert programs >= gpu.FULL or launch.splits == launch.units
+        assert programs >= launching.FULL or launch.splits == launch.units
 
 
 # Boundaries, coordinates and methods that are not PyTorch's ---------------------------------------
@@ -227,7 +228,7 @@ def test_affine_maps_match_their_grids(rank: int, corners: bool) -> None:
     dtype = np.dtype(float)
     names = ("linear",) * rank, ("border",) * rank
     plan = cases.plan_for(tuple(image.shape), dtype, tuple(grid.shape), dtype, *names, corners)
-    launch = gpu.LaunchOptions(affine=True, interpreted=True)
+    launch = launching.LaunchOptions(affine=True, interpreted=True)
     out = torch.full((2, 3, plan.points), torch.nan, dtype=torch.float64)
     gpu.gather(plan, image, theta.detach(), out, (0,) * rank, options=launch)
     torch.testing.assert_close(out.reshape(size), expected.detach(), rtol=0, atol=DOUBLE)

@@ -304,14 +304,14 @@ class NumPy(Backend):
         """Gather means over the pixels that count."""
         image, points, *weights = arrays
         plan: Plan = options.plan
-        last, doubtful = options.channels_last(), False
+        last, suspect = options.channels_last(), False
         result = empty(plan.shape, plan.dtype, last)
         shares = empty(plan.shape, plan.real, last) if averaging.shares else None
         if result.size:
             cpu, weight = on_cpu(), weights[0] if weights else None
             samples = cpu.Samples(image, points, result, weight, shares, fill_of(options, plan))
-            doubtful = cpu.average(plan, samples, averaging, options.threads)
-        return result, shares, doubtful
+            suspect = cpu.average(plan, samples, averaging, options.threads)
+        return result, shares, suspect
 
     def average_backward(
         self, values: Array, arrays: Sequence[Array], options: Options, averaging: Averaging,
@@ -345,7 +345,7 @@ class NumPy(Backend):
         check_extent("the result", shape, dtype.itemsize)
         result = empty(shape, dtype, options.channel_axis == -1)
         if result.size:
-            resizing.resize(image, result, options, transposed, options.threads)
+            resizing.resize(image, result, options, transposed)
         return result
 
 

@@ -17,21 +17,17 @@ Array = np.ndarray[Any, Any]
 DType = np.dtype[Any]
 
 
-def resize(
-    image: Array, result: Array, resizing: Resizing, transposed: bool, threads: int | None
-) -> None:
+def resize(image: Array, result: Array, resizing: Resizing, transposed: bool) -> None:
     """Resize (N, C, *spatial) by one matrix for each axis, or by their transposes."""
-    apply(axis_maps(image.shape[2:], resizing, transposed), image, result, resizing, threads)
+    apply(axis_maps(image.shape[2:], resizing, transposed), image, result, resizing)
 
 
-def apply(
-    maps: Sequence[AxisMap], image: Array, result: Array, resizing: Resizing, threads: int | None
-) -> None:
-    """Apply a map to each axis of (N, C, *spatial); of the options, methods and rounding count."""
+def apply(maps: Sequence[AxisMap], image: Array, result: Array, resizing: Resizing) -> None:
+    """Apply a map to each axis of (N, C, *spatial), which may not be those of the options."""
     if votes(resizing.methods):
-        of_labels().resize(maps, image, result, threads)
+        of_labels().resize(maps, image, result, resizing.threads)
     else:
-        apply_matrices(maps, image, result, threads, resizing.rounding)
+        apply_matrices(maps, image, result, resizing.threads, resizing.rounding)
 
 
 def apply_matrices(

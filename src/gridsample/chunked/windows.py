@@ -50,10 +50,10 @@ class Window:
         spatial = shape[1:-1] if last else shape[2:]
         extents = [max((stop for _, stop in pieces), default=1) for pieces in region.axes]
         starts = [min((start for start, _ in pieces), default=0) for pieces in region.axes]
-        held = [stop - start for start, stop in zip(starts, extents, strict=True)]
+        region_shape = [stop - start for start, stop in zip(starts, extents, strict=True)]
         channels = shape[-1] if last else shape[1]
         step, strides = channels if last else 1, list[int]()
-        for n in reversed(held):
+        for n in reversed(region_shape):
             strides.insert(0, step)
             step *= n
         # Whatever index is within the image's shape is within this memory.

@@ -6,6 +6,13 @@ those of the same call in memory; splines that are filtered in chunks are within
 of the image, in float64.  See `gridsample.help("dask")`.
 """
 
+try:
+    import dask.array  # noqa: F401
+except ModuleNotFoundError as error:
+    raise ImportError(
+        'gridsample.dask needs dask: pip install "gridsample[dask]"', name="dask"
+    ) from error
+
 from gridsample.dask.grids import coordinate_bounds, grid_sample
 from gridsample.dask.maps import affine_sample
 from gridsample.dask.resizing import interpolate

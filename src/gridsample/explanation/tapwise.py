@@ -26,15 +26,7 @@ from gridsample.definitions.options import Options, checked, plan_of
 from gridsample.definitions.plan import Plan
 from gridsample.definitions.shapes import AXES, as_whole
 from gridsample.explanation.explanation import Explanation
-from gridsample.explanation.records import (
-    AxisSteps,
-    AxisTap,
-    Reader,
-    Tap,
-    corners,
-    read,
-    winner,
-)
+from gridsample.explanation.records import AxisSteps, AxisTap, Reader, Tap, corners, read, winner
 from gridsample.explanation.table import FEW_FOLDS
 from gridsample.ops.filtering import spline_filter
 

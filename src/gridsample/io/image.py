@@ -188,7 +188,7 @@ def require(module: str, extra: str = "cli") -> Any:
 
 
 @contextmanager
-def one_line(doing: str) -> Iterator[None]:
+def one_line(action: str) -> Iterator[None]:
     """Turn every exception of a codec into an error of one line that names the file.
 
     Raises:
@@ -200,9 +200,9 @@ def one_line(doing: str) -> Iterator[None]:
     except (FileError, MissingExtraError):
         raise
     except MemoryError as error:  # of a file that is large, or says so
-        raise MemoryError(f"{doing}: {str(error) or 'it does not fit into memory'}") from error
+        raise MemoryError(f"{action}: {str(error) or 'it does not fit into memory'}") from error
     except Exception as error:
-        raise FileError(f"{doing}: {reason(error)}") from error
+        raise FileError(f"{action}: {reason(error)}") from error
 
 
 def reason(error: BaseException) -> str:

@@ -73,7 +73,7 @@ class Copies:
         """The planes of the part, and memory for their runs; none if the planes have no place."""
         part = planes.part(self.items)
         if part.place and planes not in self._memory:
-            self._memory[planes] = self._results.between(bytes_of(part.form))
+            self._memory[planes] = self._results.add_intermediate(bytes_of(part.form))
         return part, Operand(part.form, self._memory.get(planes))
 
 

@@ -24,18 +24,18 @@ def is_complex(dtype: Any) -> bool:
     return bool(jnp.issubdtype(dtype, jnp.complexfloating))
 
 
-def parted(array: Array) -> Array:
+def to_real(array: Array) -> Array:
     """The parts of complex channels, as twice as many real ones."""
     return jnp.concatenate([jnp.real(array), jnp.imag(array)], 1)
 
 
-def joined(array: Array) -> Array:
-    """Apply the inverse of `parted`."""
+def to_complex(array: Array) -> Array:
+    """Apply the inverse of `to_real`."""
     real, imaginary = jnp.split(array, 2, 1)
     return jax.lax.complex(real, imaginary)
 
 
-def parts_of(call: Call) -> Call:
+def real_call(call: Call) -> Call:
     """The call for the parts of a complex image."""
     plan, channels = call.plan, call.plan.channels
     call = call._replace(plan=replace(plan, channels=2 * channels, dtype=plan.real))
@@ -55,7 +55,8 @@ def gather(image: Array, grid: Array, call: Call, dtype: Any) -> Array:
     if 0 in shape:
         return jnp.zeros(shape, dtype)
     if is_complex(image.dtype):
-        return joined(gather(parted(image), grid, parts_of(call), real)).astype(dtype)
+        samples = gather(to_real(image), grid, real_call(call), real)
+        return to_complex(samples).astype(dtype)
     return primitives.gather(image, grid, call, dtype)
 
 
@@ -78,10 +79,9 @@ def backward(
     """Compute the needed gradients of `gather`: the image's in a dtype, the grid's in its own."""
     real = real_type(call)
     if is_complex(image.dtype):
-        first, second = backward(
-            parted(values), parted(image), grid, parts_of(call), needed, real
-        )  # fmt: skip
-        return joined(first).astype(dtype) if needed[0] else None, second
+        parts = to_real(values), to_real(image)
+        first, second = backward(*parts, grid, real_call(call), needed, real)
+        return to_complex(first).astype(dtype) if needed[0] else None, second
     arrays = [image.astype(real)] * needed[0] + [grid] * needed[1]
 
     def sampled(*arrays: Array) -> Array:

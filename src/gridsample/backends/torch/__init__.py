@@ -20,6 +20,7 @@ from gridsample.backends.rounding import as_integers
 from gridsample.backends.torch import (
     affine,
     batching,  # noqa: F401
+    cuda,
     derivatives,
     filtering,
     internals,
@@ -258,7 +259,7 @@ class Torch(Backend):
 
     def fast_path(self, image: Any, grid: Any, options: Options) -> Tensor | None:
         """Sample plain tensors directly, and tensors on other devices by torch's own operators."""
-        if operators.is_plain(image, grid):
+        if operators.is_plain(image, grid) or cuda.are_plain(image, grid):
             resolved = (
                 self.resolve_plain(image, grid, options) if grid.is_floating_point() else None
             )

@@ -320,8 +320,8 @@ def run_average(
         return out, shares, False
     weight = weights[0] if weights else None
     samples = samples_of(plan, options, image, points, out, weight, shares)
-    doubtful = on_cpu().average(plan, samples, averaging, threads)
-    return out, shares, doubtful
+    suspect = on_cpu().average(plan, samples, averaging, threads)
+    return out, shares, suspect
 
 
 def run_average_backward(
@@ -402,8 +402,8 @@ def run_backward(
 
 
 def backward_twice_on_cpu(
-    values: Tensor, image: Tensor, grid: Tensor, by_image: Maybe, by_grid: Maybe, needed: Needed,
-    options: Options,
+    values: Tensor, image: Tensor, grid: Tensor, upstream_image: Maybe, upstream_grid: Maybe,
+    needed: Needed, options: Options,
 ) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
     """Compute the gradients of backward for CPU tensors; unneeded ones are empty tensors."""
     call, cpu = call_for(image.shape, image, grid, options), on_cpu()
@@ -413,11 +413,13 @@ def backward_twice_on_cpu(
             f"backward_twice takes no fill value; accepted: none, got {options.fill_value}"
         )
     results = empty_backward_twice(values, image, grid, needed)
-    if call.zero or not values.numel() or (by_image is None and by_grid is None):
+    if call.zero or not values.numel() or (upstream_image is None and upstream_grid is None):
         first, second, third = results
         return first.zero_(), second.zero_(), third.zero_()
-    upstream = None if by_image is None else memory(by_image.to(image.dtype))
-    grid_tangent = memory(torch.zeros_like(grid) if by_grid is None else by_grid.to(grid.dtype))
+    upstream = None if upstream_image is None else memory(upstream_image.to(image.dtype))
+    grid_tangent = memory(
+        torch.zeros_like(grid) if upstream_grid is None else upstream_grid.to(grid.dtype)
+    )
     samples = samples_of(call.plan, options.linear(), image, grid, values)
     needs = cpu.Needs(*needed[1:], values=needed[0])
     gradients = cpu.backward_twice(
@@ -476,8 +478,8 @@ def fake_backward(
 
 
 def fake_backward_twice(
-    values: Tensor, image: Tensor, grid: Tensor, by_image: Maybe, by_grid: Maybe, needed: Needed,
-    options: Options,
+    values: Tensor, image: Tensor, grid: Tensor, upstream_image: Maybe, upstream_grid: Maybe,
+    needed: Needed, options: Options,
 ) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
     """Allocate the outputs of backward_twice, for tensors without data."""
     check_call(image, grid)

@@ -111,8 +111,8 @@ def resize_on_cpu(image: Tensor, resizing: Resizing, transposed: bool) -> Tensor
     """Resize CPU tensors."""
     out = empty_resize(image, resizing.size)
     if out.numel():
-        threads = count(resizing.threads)
-        host.resize(memory(image), memory(out), resizing, transposed, threads)
+        resizing = resizing._replace(threads=count(resizing.threads))
+        host.resize(memory(image), memory(out), resizing, transposed)
     return out
 
 

@@ -38,14 +38,14 @@ def gather(image: Array, grid: Array, call: Call, dtype: Any) -> Array:
     if call.plan.footprint is not None:
         if call.plan.votes:
             return footprints.vote(image, grid, call)
-        return stored(footprints.mean(image, grid, call), dtype, call)
+        return convert_sums(footprints.mean(image, grid, call), dtype, call)
     if call.plan.votes:
         return labels.vote(image, grid, call)
     real = real_type(call)
     points = points_of(grid, call, real)
     if image.dtype == dtype and is_integer(dtype) and call.plan.nearest:
         return copied(image, points, call)
-    return stored(summed(image, points, call, real), dtype, call)
+    return convert_sums(summed(image, points, call, real), dtype, call)
 
 
 def scatter(values: Array, grid: Array, call: Call) -> Array:
@@ -72,8 +72,10 @@ def tangent(
 ) -> Array:
     """The derivative of `gather` along tangents of the grid, and of the image if it is needed."""
     sampled, arrays = as_function(image, grid, call, (needed[0], True))
-    moves = [move.astype(array.dtype) for move, array in zip(tangents, arrays, strict=True)]
-    return jax.jvp(sampled, arrays, moves)[1].astype(dtype)
+    converted = [
+        tangent.astype(array.dtype) for tangent, array in zip(tangents, arrays, strict=True)
+    ]
+    return jax.jvp(sampled, arrays, converted)[1].astype(dtype)
 
 
 def as_function(
@@ -94,7 +96,7 @@ def as_function(
 # Integers -----------------------------------------------------------------------------------------
 
 
-def stored(sums: Array, dtype: Any, call: Call) -> Array:
+def convert_sums(sums: Array, dtype: Any, call: Call) -> Array:
     """Convert sums to a dtype; integers are rounded, and the fill value replaces NaN."""
     if not is_integer(dtype):
         return sums.astype(dtype)
