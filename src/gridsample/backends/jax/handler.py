@@ -43,7 +43,7 @@ from gridsample.kernels.vector import (
 MAJOR = 0
 # Places in XLA's structures, in bytes, that no minor version has changed.
 EXTENSION, API, CONTEXT, STAGE, ARGUMENTS, RESULTS, ATTRIBUTES = 8, 16, 24, 32, 72, 112, 160
-EXTENSION_TYPE, METADATA, METADATA_VERSION, METADATA_TRAITS, METADATA_TYPE = 8, 24, 24, 32, 40
+EXTENSION_TYPE, METADATA, METADATA_VERSION, METADATA_TYPE = 8, 24, 24, 40
 BUFFER_DATA, SCALAR_VALUE, API_FUNCTIONS = 24, 8, 48
 METADATA_EXTENSION, EXECUTE = 1, 3
 # Functions of the interface that the handler calls.
