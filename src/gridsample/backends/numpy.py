@@ -297,7 +297,7 @@ class NumPy(Backend):
         gradients = cpu.backward(plan, samples, needs, order=options.order, threads=threads)
         return gradients.image, in_type_of(points, gradients.grid)
 
-    def averages(self, arrays: Sequence[Array], options: Options, bare: bool) -> bool:
+    def averages(self, arrays: Sequence[Array], options: Options, detached: bool) -> bool:
         """Whether the kernels average."""
         return options.plan is not None and bool(on_cpu().averages(options.plan))
 
