@@ -165,7 +165,7 @@ class Backend(Protocol):
     ) -> Array:
         """Compute a function of arrays whose intermediate results are not kept for derivatives.
 
-        ``compute(arrays, writes)`` may write results in place if ``writes``.
+        ``compute(arrays, in_place)`` may write results in place if ``in_place``.
         ``differentiate(upstream, needed, arrays)`` computes the gradients of the arrays, with
         functions that can be differentiated again; None for those that are not needed.
         """
@@ -267,10 +267,10 @@ class Backend(Protocol):
         """Compute the needed gradients of `affine`; None if the backend cannot do this."""
         return None
 
-    def averages(self, arrays: Sequence[Array], options: Options, bare: bool) -> bool:
+    def averages(self, arrays: Sequence[Array], options: Options, detached: bool) -> bool:
         """Whether `average` supports these arrays and options.
 
-        If ``bare``, it does not support them where derivatives of the arrays will be needed.
+        If ``detached``, it does not support them where derivatives of the arrays will be needed.
         """
         return False
 

@@ -170,8 +170,11 @@ class NumPy(Backend):
         return BFLOAT16 if name == "bfloat16" else np.dtype(name)
 
     def promote(self, *types: DType) -> DType:
-        """The dtype of a product; bfloat16 is treated as float32."""
-        return np.result_type(*[np.float32 if dtype == BFLOAT16 else dtype for dtype in types])
+        """The dtype of a product; bfloat16 is treated as float32 beside other dtypes."""
+        if BFLOAT16 in types or len({*map(type_name, types)}) > 1:
+            single = np.dtype(np.float32)
+            types = tuple([single if type_name(t) == "bfloat16" else t for t in types])
+        return np.result_type(*types)
 
     def astype(self, array: Array, dtype: DType) -> Array:
         """Convert an array to a dtype, which may be bfloat16, in native byte order."""
@@ -344,7 +347,7 @@ class NumPy(Backend):
         gradients = cpu.backward(plan, samples, needs, order=options.order, threads=threads)
         return gradients.image, in_type_of(points, gradients.grid)
 
-    def averages(self, arrays: Sequence[Array], options: Options, bare: bool) -> bool:
+    def averages(self, arrays: Sequence[Array], options: Options, detached: bool) -> bool:
         """Whether the kernels average."""
         return options.plan is not None and bool(on_cpu().averages(options.plan))
 

@@ -102,8 +102,10 @@ def plan_resizing(
     rank = len(spatial)
     outputs = None if size is None else check_size(size, rank)
     scales = None if scale_factor is None else check_scales(scale_factor, rank)
-    options = mode, align_corners, recompute_scale_factor, antialias, rounding
-    key = tuple(spatial), outputs, scales, *options, channel_axis, threads
+    key = (
+        tuple(spatial), outputs, scales, mode, align_corners, recompute_scale_factor, antialias,
+        rounding, channel_axis, threads,
+    )  # fmt: skip
     # In a trace, sizes may be tensors or symbols, and compilers see through no cache.
     if is_traced() or not all([type(n) is int for n in spatial]):
         return checked_resizing.__wrapped__(*key)
@@ -380,9 +382,10 @@ def interpolate(
     last = check_image(shape, channel_axis, threads)
     check_layout(backend, image, shape, last)
     pixels = planes(backend, image, last)
-    options = size, scale_factor, mode, align_corners, recompute_scale_factor, antialias
-    layout: dict[str, Any] = {"channel_axis": -1 if last else 1, "threads": threads}
-    resizing = plan_resizing(pixels.shape[2:], *options, rounding=rounding, **layout)
+    resizing = plan_resizing(
+        pixels.shape[2:], size, scale_factor, mode, align_corners, recompute_scale_factor,
+        antialias, rounding=rounding, channel_axis=-1 if last else 1, threads=threads,
+    )  # fmt: skip
     name = backend.type_name(image.dtype)
     integer = name == "bool" or name.startswith(("int", "uint"))
     check_labels(resizing.methods[::-1], image.dtype, integer)
@@ -467,9 +470,10 @@ def interpolate_vjp(
     last = check_image(backend.shape(image), channel_axis, threads)
     check_image(backend.shape(values), channel_axis, threads)
     pixels, values = planes(backend, image, last), planes(backend, values, last)
-    options = size, scale_factor, mode, align_corners, recompute_scale_factor, antialias
-    layout: dict[str, Any] = {"channel_axis": -1 if last else 1, "threads": threads}
-    resizing = plan_resizing(pixels.shape[2:], *options, **layout)
+    resizing = plan_resizing(
+        pixels.shape[2:], size, scale_factor, mode, align_corners, recompute_scale_factor,
+        antialias, channel_axis=-1 if last else 1, threads=threads,
+    )  # fmt: skip
     check_upstream(values.shape, pixels.shape, resizing)
     if rule is None:
         if not needed[0]:

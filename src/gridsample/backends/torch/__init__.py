@@ -432,11 +432,11 @@ class Torch(Backend):
         call = affine.call_of_maps(self, source, theta, out, options.changed())
         return affine.gradients(call, values, source, theta, needed)
 
-    def averages(self, arrays: Sequence[Tensor], options: Options, bare: bool) -> bool:
+    def averages(self, arrays: Sequence[Tensor], options: Options, detached: bool) -> bool:
         """Whether tensors are plain, and the kernels average."""
         if options.plan is None or not operators.is_plain(*arrays):
             return False
-        if bare and derivatives.has_record(*arrays):
+        if detached and derivatives.has_record(*arrays):
             return False
         return bool(on_cpu().averages(options.plan.plan))
 

@@ -35,9 +35,9 @@ from gridsample.kernels.memory import (
     even,
     is_even,
     is_even_layout,
-    is_plain,
+    is_native,
     layout_of,
-    plain,
+    native,
     spacing,
 )
 from gridsample.kernels.run import Ready
@@ -61,13 +61,13 @@ from gridsample.kernels.sampling.preparing import (
     even_values,
     grid_gradient,
     grid_sums,
-    in_order,
+    in_layout,
     is_readable,
     numbers_of_planes,
     own_grids,
     readable,
     readable_points,
-    same_order,
+    same_layout,
     vanishes,
 )
 
@@ -126,8 +126,8 @@ def gather(
     grid = readable_points(plan, grid)
     layouts = layout_of(image), layout_of(grid), layout_of(out)
     launch = prepare_gather(plan, order, *layouts, fill is not None)
-    outside = numbers_of_planes(plan, order, image.dtype, fill, None)
-    launch.run(addresses_of((image, grid, out, *outside)), count)
+    fills = numbers_of_planes(plan, order, image.dtype, fill, None)
+    launch.run(addresses_of((image, grid, out, *fills)), count)
 
 
 def gather_footprints(
@@ -144,7 +144,7 @@ def gather_footprints(
         Whether that is done.  It is not if plain sampling gives the same, and more exactly, because
         sums do not represent all integers.
     """
-    image = plain(image)
+    image = native(image)
     grid = readable_points(plan, grid)
     target = out if is_even(out) else np.empty_like(out, order="C", subok=False)
     numbers = numbers_of_planes(plan, (), image.dtype, fill, None)
@@ -169,7 +169,7 @@ def ready_gather(
 
     It takes the addresses of the image, the grid and the output.
     """
-    even_grid = plan.are_maps(grid[0]) or (is_plain(*grid[1:]) and spacing(grid) is not None)
+    even_grid = plan.are_maps(grid[0]) or (is_native(*grid[1:]) and spacing(grid) is not None)
     ready = even_grid and is_readable(plan, image) and is_even_layout(out)
     if not ready or vanishes(plan, order) or plan.footprint is not None:
         return None
@@ -213,7 +213,7 @@ def ready_backward(
     orders = [
         sorted(zip(strides, shape, strict=True)) for shape, strides, _ in (image, like.layout)
     ]
-    ready = is_plain(*image[1:]) and spacing(grid) is not None and is_even_layout(values)
+    ready = is_native(*image[1:]) and spacing(grid) is not None and is_even_layout(values)
     ready &= like.layout[2] == image[2] and plan.real == grid[2] and orders[0] == orders[1]
     if not ready or plan.nearest or vanishes(plan, order) or plan.footprint is not None:
         return None
@@ -247,7 +247,7 @@ def backward(
         threads: the maximum number of threads.
     """
     order, count = order or (0,) * len(plan.spatial), threads or pool.cores()
-    image, values, fill = plain(arrays.image), arrays.values, arrays.fill
+    image, values, fill = native(arrays.image), arrays.values, arrays.fill
     layout = layout_of(image)
     like = gradient_layout(plan, layout) if needs.image else None
     if like is not None and needs.dtype is not None and needs.dtype != like.layout[2]:
@@ -342,18 +342,18 @@ def backward_twice(
     like = gradient_layout(plan, layout_of(image))
     values = even_values(values)
     results = np.zeros_like(values, kind) if needs.values else None
-    if results is not None and not same_order(layout_of(values), layout_of(results)):
+    if results is not None and not same_layout(layout_of(values), layout_of(results)):
         values = values.copy(order="K")  # of an array with gaps, or broadcast
     grad_image, shared = like.zeros() if needs.image else None, plan
     plan, grid = own_grids(plan, grid)
     gradient = grid_sums(plan, grid)
     if not vanishes(plan, order):
-        image, grid = in_order(image, like), even(grid)
+        image, grid = in_layout(image, like), even(grid)
         tangents = np.broadcast_to(converted(grid_tangent, plan.real), grid.shape)
         tangents = np.ascontiguousarray(tangents)
         other = None
         if upstream is not None:
-            other = in_order(converted(upstream, kind), like)
+            other = in_layout(converted(upstream, kind), like)
         needed = needs.image, needs.grid, needs.values, upstream is not None
         layouts = layout_of(image), layout_of(grid), layout_of(values)
         sweep = Sweep(*layouts, False, needed, count)
