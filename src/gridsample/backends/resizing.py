@@ -56,10 +56,8 @@ def ready(resizing: Resizing, source: Layout, target: Layout, threads: int | Non
     shape, _, dtype = source
     maps, real = axis_maps(shape[2:], resizing), type_name(real_type(dtype))
     threads = threads or pool.cores()
-    launch = of_resizing().direct_launch(maps, source, target, real, threads, resizing.rounding)
-    if launch is None or launch.settings.nbytes > MOST_BYTES:
-        return None
-    return launch.ready(threads)
+    direct = of_resizing().direct_run(maps, source, target, real, threads, resizing.rounding)
+    return None if direct is None or direct.nbytes > MOST_BYTES else direct
 
 
 @functools.lru_cache(maxsize=64)

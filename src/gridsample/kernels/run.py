@@ -142,6 +142,11 @@ class Ready(NamedTuple):
     outside: Sequence[int]
     kept: tuple[Any, ...]
 
+    @property
+    def nbytes(self) -> int:
+        """The memory of what is kept."""
+        return sum([memory.nbytes for memory in self.kept])
+
     def run(self, *addresses: int) -> None:
         """Run all steps on arrays at these addresses, with the layouts they were prepared for."""
         for worker, head, scratch, threads in self.steps:

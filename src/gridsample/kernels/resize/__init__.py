@@ -39,7 +39,7 @@ from gridsample.kernels.resize.copies import copy_pixels
 from gridsample.kernels.resize.copies import prepare as copies_launch
 from gridsample.kernels.resize.lines import copies_pixels, is_long, resize_lines
 from gridsample.kernels.resize.planning import Numbers, are_fixed, prepare
-from gridsample.kernels.run import Launch
+from gridsample.kernels.run import Ready
 from gridsample.kernels.spline import coefficients, filter_axis
 
 Array = np.ndarray[Any, Any]
@@ -103,9 +103,9 @@ def resize(
     """
     threads = threads or pool.cores()
     layouts = layout_of(source), layout_of(out)
-    launch = direct_launch(tuple(maps), *layouts, type_name(real), threads, rounding)
-    if launch is not None:
-        launch.run((address_of(source), address_of(out)), threads)
+    direct = direct_run(tuple(maps), *layouts, type_name(real), threads, rounding)
+    if direct is not None:
+        direct.run(address_of(source), address_of(out))
         return
     # If channels come last in one array alone, the smaller one is copied.
     last = is_channels_last(source) and (is_channels_last(out) or out.size <= source.size)
@@ -121,11 +121,11 @@ def resize(
         target[...] = packed_target
 
 
-@cached_by_size(KEPT, lambda launch: planning.kept_bytes(launch) if launch else 0)
-def direct_launch(
+@cached_by_size(KEPT, lambda direct: 2 * direct.nbytes if direct else 0)
+def direct_run(
     maps: tuple[AxisMap, ...], source: Layout, target: Layout, real: str, threads: int,
     rounding: str,
-) -> Launch | None:  # fmt: skip
+) -> Ready | None:  # fmt: skip
     """Prepare a call that is one program on packed arrays; return None for any other.
 
     Python's part of such a call is then to find it here, which takes less than a small image does.
@@ -142,11 +142,13 @@ def direct_launch(
     if route.identity or route.long_axis is not None:
         return None
     if route.copies:
-        return copies_launch(maps, (shape[0] * shape[1], *shape[2:]), dtype.itemsize, threads)
+        planes = shape[0] * shape[1], *shape[2:]
+        return copies_launch(maps, planes, dtype.itemsize, threads).ready(threads)
     if not route.unfiltered or (rounding != "exact" and dtype.kind != "f"):
         return None
     kinds = (type_name(dtype),) * 2
-    return prepare(maps, shape, None, kinds, Numbers(real, real), threads, planning.PIECE)
+    numbers = Numbers(real, real)
+    return prepare(maps, shape, None, kinds, numbers, threads, planning.PIECE).ready(threads)
 
 
 def is_dense(layout: Layout, last: bool) -> bool:
