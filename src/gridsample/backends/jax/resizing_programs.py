@@ -76,7 +76,7 @@ def launch_chain(
             *launch_chain(rest, middle, target, real, rounding, last),
         ]
     kinds = type_name(source[1]), type_name(target[1])
-    if lines.copies(maps[axis]) and same_dtype:
+    if lines.copies_pixels(maps[axis]) and same_dtype:
         kinds = (f"uint{8 * source[1].itemsize}",) * 2
     outer, inner = math.prod(planes[: axis + 2]), math.prod(planes[axis + 3 :])
     along = maps[axis]

@@ -17,7 +17,7 @@ from gridsample.kernels.memory import (
     as_float,
     converted,
     layout_of,
-    plain,
+    native,
 )
 from gridsample.kernels.sampling.calls import prepare_derivatives, prepare_gather
 from gridsample.kernels.sampling.channels_last import (
@@ -35,7 +35,7 @@ from gridsample.kernels.sampling.preparing import (
     even_values,
     grid_gradient,
     grid_sums,
-    in_order,
+    in_layout,
     numbers_of_planes,
     own_grids,
     readable,
@@ -65,7 +65,7 @@ def average(plan: Plan, arrays: Samples, averaging: Averaging, threads: int | No
     """
     count = threads or pool.cores()
     # Programs read both parts of a complex number at once.
-    image = plain(arrays.image) if plan.dtype.kind == "c" else readable(plan, arrays.image)
+    image = native(arrays.image) if plan.dtype.kind == "c" else readable(plan, arrays.image)
     arrays, out, shares = arrays._replace(image=image), arrays.values, arrays.shares
     # Wherever nothing is missing, means have the bits of plain samples, which are copied likewise.
     together = arrays.weights is None or shares_weights(layout_of(arrays.weights))
@@ -82,11 +82,11 @@ def average(plan: Plan, arrays: Samples, averaging: Averaging, threads: int | No
     means = Averages(averaging, None if weights is None else layout_of(weights))
     order, filled = (0,) * len(plan.spatial), arrays.fill is not None
     launch = prepare_gather(plan, order, *layouts, filled, means)
-    outside = numbers_of_planes(plan, (), image.dtype, arrays.fill, averaging)
+    fills = numbers_of_planes(plan, (), image.dtype, arrays.fill, averaging)
     wrong = np.zeros(1, np.int64)
     others = [] if weights is None else [weights, wrong]
     others += [] if sums is None else [sums]
-    launch.run(addresses_of((image, grid, out, *outside, *others)), count)
+    launch.run(addresses_of((image, grid, out, *fills, *others)), count)
     if both_parts and shares is not None and sums is not None:
         shares[...] = sums.real
     return bool(wrong[0])
@@ -103,7 +103,7 @@ def plain_weights(
     if weights is None:
         return None
     few = gathers and reads_of(plan) <= weights.size and plan.dtype.kind != "c"
-    weights = weights if few else plain(weights)
+    weights = weights if few else native(weights)
     beside = image.strides[-1] == image.itemsize
     if beside and weights.strides[-1] != weights.itemsize and not few:
         weights = np.ascontiguousarray(weights)
@@ -122,7 +122,7 @@ def average_backward(
         needs: which gradients are needed.
         threads: the maximum number of threads.
     """
-    image, weights, count = plain(arrays.image), arrays.weights, threads or pool.cores()
+    image, weights, count = native(arrays.image), arrays.weights, threads or pool.cores()
     if weights is not None and len(weights) > len(image):
         image = np.broadcast_to(image, (plan.items, *image.shape[1:]))
         plan = replace(plan, image_items=plan.items)
@@ -133,7 +133,7 @@ def average_backward(
             plan, arrays._replace(image=image, values=values), needs,
             lambda part, runs: average_backward(part, runs, averaging, needs, count), count,
         )  # fmt: skip
-    image = in_order(image, like)
+    image = in_layout(image, like)
     weights = plain_weights(plan, weights, image)
     shared = plan
     plan, grid = own_grids(plan, arrays.grid)

@@ -130,14 +130,14 @@ def describe_source(
     assert spaces is not None
     item, point, axis = spaces
     item = item if plan.grid_items > 1 else 0
-    point_order = STRIDED
+    grid_layout = STRIDED
     if outputs.listed:
         pass
     elif point == rank and (axis == 1 or rank == 1):
-        point_order = INTERLEAVED
+        grid_layout = INTERLEAVED
     elif point == 1:
-        point_order = PLANAR
-    return PointSource(point_order, element(grid[2]), outputs.listed, wide), (item, point, axis)
+        grid_layout = PLANAR
+    return PointSource(grid_layout, element(grid[2]), outputs.listed, wide), (item, point, axis)
 
 
 class Frame(NamedTuple):
@@ -426,19 +426,19 @@ def launch_backward(
 def output_axes(plan: Plan) -> dict[str, list[int]]:
     """Return the settings of the output's last axes, for displacements and affine maps."""
     rank, normalized = len(plan.spatial), plan.coords == "normalized"
-    sizes, whole, firsts = [1] * rank, [1] * rank, [0] * rank
+    sizes, full_sizes, firsts = [1] * rank, [1] * rank, [0] * rank
     if len(plan.out) >= rank:
         block = plan.block or OutputBlock((0,) * len(plan.out), plan.out)
-        sizes, whole, firsts = (
+        sizes, full_sizes, firsts = (
             [*numbers[: -rank - 1 : -1]] for numbers in (plan.out, block.whole, block.first)
         )
-    gaps = [max(n - plan.align_corners, 1) for n in whole]
+    gaps = [max(n - plan.align_corners, 1) for n in full_sizes]
     return {
         "out_sizes": sizes,
         "out_step": [2 if normalized else 1] * rank,
         "out_start": [
             2 * first + 1 - n if normalized else first
-            for first, n in zip(firsts, whole, strict=True)
+            for first, n in zip(firsts, full_sizes, strict=True)
         ],
         "out_gap": gaps if normalized else [1] * rank,
     }

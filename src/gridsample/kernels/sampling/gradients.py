@@ -78,7 +78,7 @@ class Backward:
         self.states = States(function)
         self.prefetch = Prefetch(self.sampler, self.points, self.states)
         self.totals = Totals(function, STRIP // function.lanes, self.rank, function.real)
-        self.maps = description.points.point_order == AFFINE
+        self.maps = description.points.grid_layout == AFFINE
         if self.maps:
             self.map_totals = Totals(function, 1, self.rank * (self.rank + 1), kind_of("float64"))
         self.value_order = (0,) * self.rank
@@ -93,7 +93,7 @@ class Backward:
             "grid": description.points.kind,
             "values": description.values,
             "sums": real,
-            "gradient": "float64" if description.points.point_order == AFFINE else real,
+            "gradient": "float64" if description.points.grid_layout == AFFINE else real,
             "dropped": real,
         }
 

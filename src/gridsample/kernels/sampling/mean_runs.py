@@ -92,7 +92,7 @@ class MeanSums:
             return None
         counts = self.counts
         weights = counts.plane(item, plane)
-        return TapCounting(weights, state.weights_begin, counts.outside, counts.doubt)
+        return TapCounting(weights, state.weights_begin, counts.dropped_weight, counts.doubt)
 
     def sums(
         self, taps: TapList, orders: Sequence[Order], source: Pointer, lane: Value,
@@ -115,13 +115,15 @@ class MeanSums:
             sums = runs.sum(taps, numbered, source, lane, dropped, pixels)
             return [register for order in numbered for register in sums[order]]
 
-        plain = pixels._replace(ignores=False, numbers=NUMBERS[:1]) if self.weighs_taps else None
+        multiplied = (
+            pixels._replace(ignores=False, numbers=NUMBERS[:1]) if self.weighs_taps else None
+        )
         prefix = (COUNTED,) if self.weighs_taps else ()
         weighted = runs.sum(
-            taps, [(*prefix, *order) for order in orders], source, lane, dropped, plain
+            taps, [(*prefix, *order) for order in orders], source, lane, dropped, multiplied
         )
         first = weighted[*prefix, *orders[0]]
-        whole = [
+        complete = [
             register
             for order in orders
             for register in (
@@ -129,17 +131,17 @@ class MeanSums:
             )
         ]  # fmt: skip
         if not self.description.ignores:
-            return self.by_order(numbered, whole)
+            return self.by_order(numbered, complete)
 
         def where_known() -> list[Value]:
-            # What is whole keeps its bits.
+            # What is complete keeps its bits.
             known = [pixels.known(register) for register in first] * len(numbered)
-            return [*map(Value.select, known, whole, counted())]
+            return [*map(Value.select, known, complete, counted())]
 
         missing = [~pixels.known(self.defined(register)) for register in first]
         some = functools.reduce(operator.or_, missing).any()
         return self.by_order(
-            numbered, self.function.choose(some, where_known, lambda: whole, likely=False)
+            numbered, self.function.choose(some, where_known, lambda: complete, likely=False)
         )
 
     def sums_of_weights(
@@ -149,7 +151,7 @@ class MeanSums:
         if not self.weighs_taps:
             return [register.like(0.0 if any(order) else 1.0) for register in like]
         points = like[0].lanes // self.runs.run.length
-        return [self.runs.run.spread(taps.sums[order], lane, points)] * len(like)
+        return [self.runs.run.repeat_for_channels(taps.sums[order], lane, points)] * len(like)
 
     def defined(self, register: Value) -> Value:
         """Return a register with numbers in place of lanes that are no channels."""
@@ -164,7 +166,7 @@ class MeanSums:
         each = len(registers) // len(orders)
         return {o: [*registers[k * each : (k + 1) * each]] for k, o in enumerate(orders)}
 
-    def spread_of_run(self, register: Value, like: Value) -> Value:
+    def repeat_for_points(self, register: Value, like: Value) -> Value:
         """Repeat the numbers of one point's channels for all points of a register."""
         return register.shuffle([lane % register.lanes for lane in range(like.lanes)])
 
@@ -198,7 +200,7 @@ class MeanRuns(GatherRuns):
         above, below = (sums[*number, *self.orders[0]] for number in NUMBERS)
         least, absent = self.call.least.load(plane), self.fills_of_run("absent", plane)
         means = [
-            (b > least).select(a / b, self.sums.spread_of_run(other, a))
+            (b > least).select(a / b, self.sums.repeat_for_points(other, a))
             for a, b, other in zip(above, below, absent, strict=True)
         ]
         return [*means, *below] if self.shares else means
@@ -208,7 +210,7 @@ class MeanRuns(GatherRuns):
         fills = super().fills_of_run(name, plane)
         if not self.shares or name not in ("outside", "invalid"):
             return fills
-        share = self.sums.counts.outside if name == "outside" else 0.0
+        share = self.sums.counts.dropped_weight if name == "outside" else 0.0
         return [*fills, *(fill.like(share) for fill in fills)]
 
     def store(

@@ -57,14 +57,14 @@ class PointSource(NamedTuple):
     """What a program is compiled for where points come from.
 
     Attributes:
-        point_order: how coordinates lie in memory.
+        grid_layout: how coordinates lie in memory.
         kind: the name of their kind.
         listed: whether groups are lists of points of any items.
         wide: whether distances between points of a list need int64.
         pixels: whether maps take the indices of points, and footprints do not change their units.
     """
 
-    point_order: str
+    grid_layout: str
     kind: str
     listed: bool
     wide: bool
@@ -86,7 +86,7 @@ class Points:
         self.lanes = function.lanes
         self.rank = len(rules)
         self.index = kind_of("int64" if source.wide else "int32")
-        maps = source.point_order in (AFFINE, PROJECTIVE)
+        maps = source.grid_layout in (AFFINE, PROJECTIVE)
         # Whether coordinates depend on the indices of points in the output.
         self.indexed = maps or any(rule.units == DISPLACEMENT for rule in rules)
 
@@ -185,7 +185,7 @@ class Points:
 
     def coordinates(self, group: Group) -> list[Value]:
         """Read or compute the coordinates of a group's points along each axis."""
-        if self.source.point_order in (AFFINE, PROJECTIVE):
+        if self.source.grid_layout in (AFFINE, PROJECTIVE):
             return self.mapped(group)
         stored = self.stored(group)
         lines = [line.to(self.function.real) for line in stored]
@@ -197,7 +197,7 @@ class Points:
 
     def stored(self, group: Group) -> list[Value]:
         """Read a group's coordinates as they are stored."""
-        call, lanes, rank, order = self.call, self.lanes, self.rank, self.source.point_order
+        call, lanes, rank, order = self.call, self.lanes, self.rank, self.source.grid_layout
         if order == STRIDED:
             distances = call.grid_item, call.grid_point, call.grid_axis
             return self.load_vectors(group, call.grid, *distances)
@@ -318,7 +318,7 @@ class Points:
 
     def mapped(self, group: Group) -> list[Value]:
         """Compute coordinates by the map of the group's item."""
-        rank, projective = self.rank, self.source.point_order == PROJECTIVE
+        rank, projective = self.rank, self.source.grid_layout == PROJECTIVE
         own, lines = self.output_coordinates(group), []
         read = self.entries_of_maps(group, (rank + projective) * (rank + 1))
         for a in range(rank + projective):

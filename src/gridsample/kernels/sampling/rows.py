@@ -144,7 +144,9 @@ class PixelRows(NamedTuple):
         self, totals: Blocks, blocks: Blocks, orders: Orders, weights: tuple[Value, ...]
     ) -> None:
         """Add blocks, multiplied by the weights of a tap, to the totals of each order."""
-        tap_weights = {n: spread(weights[n], self.length) for n in {order[-1] for order in orders}}
+        tap_weights = {
+            n: repeat_in_blocks(weights[n], self.length) for n in {order[-1] for order in orders}
+        }
         for order in orders:
             before = totals.get(order, [None] * self.length)
             terms = zip(before, blocks[order[:-1]], tap_weights[order[-1]], strict=True)
@@ -169,7 +171,7 @@ class PixelRows(NamedTuple):
         return function.vector(counts, "bool").select(block, 0.0)
 
 
-def spread(numbers: Value, length: int) -> list[Value]:
+def repeat_in_blocks(numbers: Value, length: int) -> list[Value]:
     """Repeat each point's number for its lanes in the blocks."""
     lanes = numbers.function.lanes
     if numbers.uniform:

@@ -27,7 +27,6 @@ from gridsample.kernels.sampling.reading import (
     Orders,
     TapSums,
     both,
-    tabulate,
 )
 from gridsample.kernels.sampling.rows import Weights, row_length
 from gridsample.kernels.sampling.ways import Anywhere, Either, InPairs, InRows, Way
@@ -198,7 +197,7 @@ class Sampler:
         counts = description.sweep.startswith("mean")  # dropped taps, too
         for axis in self.axes:
             drops = axis.rule.drops and (counts or description.filled)
-            axis.merges = axis.rule.single and not drops
+            axis.merges = axis.rule.single and not (drops or axis.rule.method.votes)
         # Upstream values of points without taps count for nothing; means of none are not divided;
         # runs of none are not read, point by point.
         if self.scatters or description.sweep == "means" or known.channels > 1:
@@ -289,7 +288,7 @@ class Sampler:
         def anywhere() -> Way:
             compact = self.description.reading == ROWS
             taps = [stencil.folded() for stencil in stencils]
-            return Anywhere(tabulate(taps), state.begin, compact, counting)
+            return Anywhere(taps, state.begin, compact, counting)
 
         if self.description.reading == SINGLES:
             return anywhere()

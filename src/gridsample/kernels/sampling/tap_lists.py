@@ -62,13 +62,13 @@ class TapCounting(NamedTuple):
     Attributes:
         plane: the weights of pixels, or None for 1.
         begin: the offset to add to those of the taps in it, or None.
-        outside: the weight of dropped taps.
+        dropped_weight: the weight of dropped taps.
         doubt: notes doubtful weights, or None if none can be.
     """
 
     plane: Pointer | None
     begin: Value | None
-    outside: float
+    dropped_weight: float
     doubt: Doubt | None
 
     def weight(self, tap: Tap) -> Value:
@@ -80,7 +80,7 @@ class TapCounting(NamedTuple):
             offset = offset if self.begin is None else self.begin + offset
             weight = read_singles(self.plane, offset).to(weight.kind)
         if tap.present is not None:
-            weight = tap.present.select(weight, self.outside)
+            weight = tap.present.select(weight, self.dropped_weight)
         if self.doubt is not None:
             self.doubt.check([weight])
         return weight
