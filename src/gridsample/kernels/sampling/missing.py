@@ -52,11 +52,7 @@ class Means(Gather):
     def locate(self, strip: Strip) -> None:
         """Convert the coordinates of a strip to states, and read the weights that planes share."""
         super().locate(strip)
-        if self.counts.kept is None:
-            return
-        item = None if self.description.points.listed else strip.item
-        with self.points.groups(strip) as (number, _):
-            self.counts.keep(self.sampler, self.states.load(number), item, number)
+        self.counts.keep(self, strip)
 
     def note(self, misses: Value) -> None:
         """Note whether a group had missing pixels, as the next one then has, too."""
