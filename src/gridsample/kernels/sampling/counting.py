@@ -228,25 +228,25 @@ class Counts:
     """
 
     def __init__(self, function: Function, description: Description, call: SimpleNamespace) -> None:
-        self.call, self.ignores = call, description.ignores
-        self.dropped_weight = float(not description.drops)
+        self.call, self.ignores = call, description.taps.ignores
+        self.dropped_weight = float(not description.taps.drops)
         self.weights, self.doubt, self.kept = None, None, None
         self.taps = 1 << len(description.axes)
-        if description.pixel_weight_kind:
+        if description.taps.weight_kind:
             self.weights = Image(call.weights, call.weights_item, call.weights_planes)
         known = description.known
-        if known.shared and known.channels == 1 and description.reading == PAIRS:
+        if description.taps.shared and known.channels == 1 and description.reading == PAIRS:
             groups = STRIP // function.lanes
             self.kept = function.scratch(function.real, groups * self.taps, function.lanes)
-        if kind_of(description.pixel_weight_kind or "bool").family not in ("bool", "unsigned"):
+        if kind_of(description.taps.weight_kind or "bool").family not in ("bool", "unsigned"):
             self.doubt = Doubt(function)
 
     @staticmethod
     def arrays(description: Description) -> dict[str, str]:
         """Return the kinds of the arrays of weights, by name."""
-        if not description.pixel_weight_kind:
+        if not description.taps.weight_kind:
             return {}
-        return {"weights": storage_of(description.pixel_weight_kind), "doubtful": "int64"}
+        return {"weights": storage_of(description.taps.weight_kind), "doubtful": "int64"}
 
     @contextlib.contextmanager
     def watch(self) -> Iterator[None]:

@@ -28,7 +28,7 @@ class Means(Gather):
         (self.shares,) = description.needs
         self.counts = Counts(function, description, call)
         # Only if nothing but NaN is missing does a plain sample tell whether anything is.
-        self.tries = description.ignores and not description.pixel_weight_kind
+        self.tries = description.taps.ignores and not description.taps.weight_kind
         self.tried = function.scratch("int32", 1)
 
     @classmethod
@@ -81,7 +81,7 @@ class Means(Gather):
     def fills(self, plane: Value) -> dict[str, Value]:
         """Read the numbers of a plane."""
         fills = super().fills(plane)
-        if self.description.drops and not self.tries:  # what is dropped has no weight
+        if self.description.taps.drops and not self.tries:  # what is dropped has no weight
             fills["dropped"] = fills["dropped"].like(0.0)
         return fills
 
