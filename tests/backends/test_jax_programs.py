@@ -359,9 +359,9 @@ for axes in [((), ()), (("b",), ("b",)), ((), (None, "p")), (("b",), ("b", "p"))
         np.testing.assert_allclose(gradient, expected, atol=1e-5)
     assert not set(exchanged(slope, *arrays)) - {"all-reduce"}, axes
 
-one = image[:1]
-gradients = gridsample.grid_sample_vjp(2 * gridsample.grid_sample(one, grid), one, grid)
-for gradient, expected in zip(slope(place(one), place(grid, "b", "p")), gradients):
+first = image[:1]
+gradients = gridsample.grid_sample_vjp(2 * gridsample.grid_sample(first, grid), first, grid)
+for gradient, expected in zip(slope(place(first), place(grid, "b", "p")), gradients):
     np.testing.assert_allclose(gradient, expected, atol=1e-5)
 """
 SHARD_MAP = """

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import itertools
 import math
+import weakref
+from types import SimpleNamespace
 from typing import Any
 
 import cases
@@ -19,7 +22,7 @@ from interpreted import DOUBLE, SINGLE, check, inputs, rolled, spaced
 from gridsample.backends.torch import BACKEND, affine, cuda, schemas
 from gridsample.definitions.coords import COORDS
 from gridsample.kernels import gpu, reference
-from gridsample.kernels.gpu import launching
+from gridsample.kernels.gpu import launching, triton_jit
 from gridsample.kernels.reference import BOUNDARIES, MODES
 from gridsample.kernels.reference.labels import vote
 
@@ -317,3 +320,51 @@ def test_labels_match_the_reference(dtype: str, last: bool) -> None:
             fill=fill[0] if fill else 0,
         )
         assert np.array_equal(result.numpy(), expected)
+
+
+class Compiled:
+    """A compiled kernel that keeps what it is launched with."""
+
+    def __init__(self, names: list[str]) -> None:
+        self.src = SimpleNamespace(fn=SimpleNamespace(arg_names=names))
+        self.launched: list[dict[str, Any]] = []
+
+    def __getitem__(self, programs: tuple[int, int, int]) -> Any:
+        names = self.src.fn.arg_names
+        return lambda *values: self.launched.append(dict(zip(names, values, strict=True)))
+
+
+def test_a_second_launch_takes_the_addresses_of_its_own_tensors(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    kernels: list[Compiled] = []
+
+    def compile_(name: str, rolled: bool, programs: int, warps: int, known: Any, _: Any) -> Any:
+        kernels.append(Compiled(list(known)))
+        return kernels[-1]
+
+    monkeypatch.setattr(launching, "launch", compile_)
+    monkeypatch.setattr(triton_jit, "current_gpu", lambda: 0)
+    gpu.gather_call.cache_clear()
+    image, grid, values = inputs(2)
+    dtype, names = np.dtype("float64"), (("linear",) * 2, ("border",) * 2)
+    plan = cases.plan_for(tuple(image.shape), dtype, tuple(grid.shape), dtype, *names)
+    calls = [(image.clone(), grid.clone(), values.clone()) for _ in range(2)]
+    for tensors in calls:
+        gpu.gather(plan, *tensors, (0, 0))
+    (kernel,) = kernels
+    (launched,) = kernel.launched
+    memories = "image_memory", "grid_memory", "out_memory"
+    assert [launched[name] for name in memories] == [tensor.data_ptr() for tensor in calls[1]]
+    assert launched["fill_memory"] is None
+    # The memory of the first tensors is free again.
+    first = weakref.ref(calls.pop(0)[0])
+    del tensors
+    gc.collect()
+    assert first() is None
+    # Other dtypes and unaligned memory need other kernels.
+    gpu.gather(plan, image.float(), grid, values, (0, 0))
+    shifted = torch.cat([image.new_zeros(1), image.flatten()])[1:].reshape(image.shape)
+    gpu.gather(plan, shifted, grid, values, (0, 0))
+    assert len(kernels) == 3
+    gpu.gather_call.cache_clear()

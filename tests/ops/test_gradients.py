@@ -3,6 +3,7 @@
 import itertools
 
 import cases
+import ml_dtypes
 import numpy as np
 import oracles
 import pytest
@@ -148,6 +149,19 @@ def test_values_of_another_precision():
     assert (grad_input.dtype, grad_grid.dtype) == (np.float32, np.float64)
     assert_close(grad_input, expected[0], oracles.ulp(np.float32))
     assert_close(grad_grid, expected[1])
+
+
+def test_derivatives_of_bfloat16_beside_other_dtypes():
+    rng = cases.generator("bfloat16 derivatives")
+    image, grid = cases.pixels(rng, (1, 2, 5)), rng.uniform(0, 4, (1, 3, 1))
+    half = image.astype(ml_dtypes.bfloat16)
+    for other in ("float16", "float32", ml_dtypes.bfloat16):
+        points = grid.astype(other)
+        result = gridsample.grid_gradient(half, points, coords="pixel")
+        assert result.dtype == (other if other == ml_dtypes.bfloat16 else "float32")
+        wide = half.astype(float), points.astype(float)
+        expected = gridsample.grid_gradient(*wide, coords="pixel")
+        np.testing.assert_allclose(result.astype(float), expected, rtol=2**-8)
 
 
 def test_upstream_values_of_points_without_taps_are_ignored(call):

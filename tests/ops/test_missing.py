@@ -244,6 +244,26 @@ def test_gradients_match_finite_differences(call: Any) -> None:
     assert not result[0][missing].any()
 
 
+@pytest.mark.parametrize("boundary", ["zeros", "antimirror", ("missing", "constant"), "missing"])
+@pytest.mark.parametrize("name", ["grid", "theta"])
+def test_gradients_do_not_depend_on_which_are_needed(name: str, boundary: Any) -> None:
+    rng = cases.generator("missing needed", name, boundary)
+    image, upstream = holes(rng, (1, 2, 5, 6)), rng.normal(size=(1, 2, 3, 4))
+    points: Any = (places(rng, 1, (3, 4), (5, 6)),)
+    if name == "theta":
+        points = rng.uniform(-1, 1, (1, 2, 3)), (1, 2, 3, 4)
+    function = {"grid": gridsample.grid_sample_vjp, "theta": gridsample.affine_sample_vjp}[name]
+    options = {"padding_mode": boundary, "weights": rng.uniform(0.5, 1, image.shape), **IGNORE}
+    options["fill_value"] = 2 * ("constant" in boundary)
+    expected = function(upstream, image, *points, **options)
+    for needed in [(True, False, False), (False, True, False), (False, False, True)]:
+        flags = dict(zip(("need_input", f"need_{name}", "need_weights"), needed, strict=True))
+        gradients = function(upstream, image, *points, **options, **flags)
+        for gradient, whole, wanted in zip(gradients, expected, needed, strict=True):
+            assert (gradient is not None) == wanted
+            np.testing.assert_allclose(gradient, whole, atol=1e-13) if wanted else None
+
+
 def test_gradients_without_missing_pixels_have_the_same_bits() -> None:
     rng = cases.generator("missing", "bits")
     image, grid = cases.pixels(rng, (1, 2, 5, 6)), rng.uniform(-1, 1, (1, 7, 2))

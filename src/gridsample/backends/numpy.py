@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -27,7 +28,7 @@ from gridsample.definitions.options import (
 from gridsample.definitions.plan import Plan
 from gridsample.definitions.shapes import Shape
 from gridsample.kernels import on_cpu
-from gridsample.kernels.memory import converted
+from gridsample.kernels.memory import address_of, converted, layout_of
 from gridsample.kernels.spline import coefficients
 
 Array = np.ndarray[Any, Any]
@@ -135,8 +136,11 @@ class NumPy(Backend):
         return BFLOAT16 if name == "bfloat16" else np.dtype(name)
 
     def promote(self, *types: DType) -> DType:
-        """The dtype of a product; bfloat16 is treated as float32."""
-        return np.result_type(*[np.float32 if dtype == BFLOAT16 else dtype for dtype in types])
+        """The dtype of a product; bfloat16 is treated as float32 beside other dtypes."""
+        if BFLOAT16 in types or len({*map(type_name, types)}) > 1:
+            single = np.dtype(np.float32)
+            types = tuple([single if type_name(t) == "bfloat16" else t for t in types])
+        return np.result_type(*types)
 
     def astype(self, array: Array, dtype: DType) -> Array:
         """Convert an array to a dtype, which may be bfloat16, in native byte order."""
@@ -294,7 +298,7 @@ class NumPy(Backend):
         gradients = cpu.backward(plan, samples, needs, order=options.order, threads=threads)
         return gradients.image, in_type_of(points, gradients.grid)
 
-    def averages(self, arrays: Sequence[Array], options: Options, bare: bool) -> bool:
+    def averages(self, arrays: Sequence[Array], options: Options, detached: bool) -> bool:
         """Whether the kernels average."""
         return options.plan is not None and bool(on_cpu().averages(options.plan))
 
@@ -337,6 +341,24 @@ class NumPy(Backend):
         result: Array = np.empty_like(image, dtype, subok=False)
         coefficients(image, order, extended, axes, result, adjoint=adjoint, threads=threads)
         return result
+
+    def layout(self, image: Any) -> Any:
+        """The layout of an array."""
+        return layout_of(image) if type(image) is np.ndarray else None
+
+    def prepare_resize(self, layout: Any, options: Resizing) -> Callable[[Array], Array] | None:
+        """Prepare the resizing of arrays if it is one run of a kernel."""
+        shape, dtype = (*layout[0][:2], *options.size), layout[2]
+        check_extent("the result", shape, dtype.itemsize)
+        strides = tuple([dtype.itemsize * math.prod(shape[k + 1 :]) for k in range(len(shape))])
+        ready = resizing.ready(options, layout, (shape, strides, dtype), options.threads)
+
+        def resize(image: Array) -> Array:
+            result = np.empty(shape, dtype)
+            ready.run(address_of(image), address_of(result))
+            return result
+
+        return None if ready is None else resize
 
     def resize(self, image: Array, options: Resizing, transposed: bool) -> Array:
         """Resize by one matrix per axis, or by their transposes."""

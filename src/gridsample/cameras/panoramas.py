@@ -123,20 +123,13 @@ def panorama_grid(target: Projection, source: Projection, rotation: Any = None) 
                [7.5, 1.5],
                [1.5, 1.5]])
     """
-    output_projection, image_projection = (
-        check_projection(target, "target"),
-        check_projection(source, "source"),
-    )
-    named = {
-        "rotation": rotation,
-        "target": output_projection.intrinsics,
-        "source": image_projection.intrinsics,
-    }
+    output, image = (check_projection(target, "target"), check_projection(source, "source"))
+    named = {"rotation": rotation, "target": output.intrinsics, "source": image.intrinsics}
     backend, (rotation_matrix, target_matrix, matrix) = as_arrays(**named)
-    rays = rays_of(backend, output_projection, rotation_matrix, target_matrix)
+    rays = rays_of(backend, output, rotation_matrix, target_matrix)
     with backend.quiet():  # NaN stays NaN
-        pixels = pixels_of(backend, image_projection, rays, matrix)
-    grid = pixels.reshape(-1, *output_projection.shape, pixels.shape[-1])
+        pixels = pixels_of(backend, image, rays, matrix)
+    grid = pixels.reshape(-1, *output.shape, pixels.shape[-1])
     return backend.restore(grid, first_array(*named.values()))
 
 

@@ -162,13 +162,13 @@ def plane_sweep_vjp(
         )
     needed = (True, False, True, *[True] * (len(arrays) - 3))
     results: list[Any] = gradients(sweep, upstream, needed, arrays)
-    grad_reference, _, depth_parts, *grad_sources = results
+    grad_reference, _, grad_depths, *grad_sources = results
     parts = [backend.restore(gradient, reference) for gradient in grad_sources]
     is_list = isinstance(sources, (list, tuple))
     return (
         backend.restore(grad_reference, reference),
         parts if is_list else backend.restore(backend.xp.stack(grad_sources, 1), reference),
-        backend.restore(depth_parts.reshape(sweep.depth_shape), reference),
+        backend.restore(grad_depths.reshape(sweep.depth_shape), reference),
     )
 
 
@@ -286,9 +286,9 @@ def relative_maps(
                 f"(V + 1, ...) for N = {items} and V + 1 = {views + 1} cameras, got {shape}"
             )
     # Rounding these few numbers would move all pixels.
-    dtype, sum_dtype = matrix.dtype, backend.type("float64")
-    rotation, shift = split_pose(backend, backend.astype(pose, sum_dtype), axes)
-    matrix = backend.astype(matrix, sum_dtype)
+    dtype, float64 = matrix.dtype, backend.type("float64")
+    rotation, shift = split_pose(backend, backend.astype(pose, float64), axes)
+    matrix = backend.astype(matrix, float64)
     if len(rotation.shape) == 3:
         rotation, shift = rotation[None], shift[None]
     lens = matrix[None] if len(matrix.shape) == 3 else matrix
@@ -374,15 +374,15 @@ def volume(sweep: Sweep, arrays: Sequence[Array], in_place: bool) -> Array:
     """Compute the result of `plane_sweep`; if ``in_place``, parts are written into one array."""
     reference, maps, _, *sources = arrays
     backend, dtype = sweep.backend, reference.dtype
-    is_known = sweep.reduction.backward is not None
-    rays = [rays_of(sweep, maps[v]) for v in range(len(sources))] if is_known else None
+    has_gradient = sweep.reduction.backward is not None
+    rays = [rays_of(sweep, maps[v]) for v in range(len(sources))] if has_gradient else None
     result, parts = None, []
     for part in parts_of(sweep, FORWARD):
 
         def compute(*inputs: Array, part: slice = part) -> Array:
             return planes(sweep, part, inputs, rays, in_place)
 
-        chunk = compute(*arrays) if is_known else backend.checkpoint(compute, arrays)
+        chunk = compute(*arrays) if has_gradient else backend.checkpoint(compute, arrays)
         if not in_place:
             parts.append(chunk)
             continue
@@ -403,11 +403,11 @@ def planes(
     """Compute the result of some planes; ``rays`` is None if they have not been computed."""
     reference, maps, depths, *sources = arrays
     backend, sum_dtype = sweep.backend, sum_type(sweep.backend, reference)
-    is_known = rays or [rays_of(sweep, maps[v]) for v in range(len(sources))]
+    all_rays = rays or [rays_of(sweep, maps[v]) for v in range(len(sources))]
     chunk = chunk_of_depths(sweep, depths, part)
 
     def views() -> Iterator[View]:
-        for ray, source in zip(is_known, sources, strict=True):
+        for ray, source in zip(all_rays, sources, strict=True):
             u, v, _ = coordinates_of(sweep, ray, chunk)
             warped = grid_sample(source, grid_of(sweep, u, v), **sweep.options)
             masked = sweep.reduction.backward is None

@@ -77,10 +77,6 @@ class Region(NamedTuple):
             *[overlapping(pieces, sizes) for pieces, sizes in zip(self.axes, chunks, strict=True)]
         )
 
-    def size(self) -> int:
-        """The number of pixels."""
-        return math.prod(sum(stop - start for start, stop in pieces) for pieces in self.axes)
-
 
 def overlapping(pieces: Intervals, sizes: Sequence[int]) -> Sequence[int]:
     """Return the chunks of an axis that overlap intervals, in order."""

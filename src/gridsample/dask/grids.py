@@ -148,9 +148,10 @@ def at_grid(
         grid = da.from_array(np.asarray(grid), chunks=(-1, *out_chunks, -1))
     weight_array = None if weights is None else as_dask(weights, "weights")
     lines = lines or image_lines(sampling, image)
-    layout, layouts = ChunkLayout.of(image, last), ChunkLayout.of_optional(grid, -1)
+    layout, grid_layout = ChunkLayout.of(image, last), ChunkLayout.of_optional(grid, -1)
     weight_layout = ChunkLayout.of_optional(weight_array, last)
-    call = Call(sampling, layout, image.dtype, dtype, points, layouts, weight_layout, lines)
+    layouts = grid_layout, weight_layout
+    call = Call(sampling, layout, image.dtype, dtype, points, *layouts, lines)
     dry_run(call, image.shape[last], items)
     return sampled(image, call, out_chunks, chunk_bounds, items, grid, weight_array)
 
@@ -264,10 +265,10 @@ class Task:
     block: Block
 
 
-def block_bounds(call: Call, expanded: Task, chunks: Sequence[Array]) -> Array:
+def block_bounds(call: Call, task: Task, chunks: Sequence[Array]) -> Array:
     """Return the bounds of a block of a grid, (1, ..., 2, D); what a task runs."""
-    bounds = bounds_of_grid(call.sampling, grid_points(call, expanded.block, chunks))
-    return np.stack(bounds).reshape((1,) * len(expanded.block) + (2, -1))
+    bounds = bounds_of_grid(call.sampling, grid_points(call, task.block, chunks))
+    return np.stack(bounds).reshape((1,) * len(task.block) + (2, -1))
 
 
 def as_points(coordinates: Any) -> Any:

@@ -204,6 +204,6 @@ class Results(DaskMethodsMixin):
 
 def persisted(graph: Mapping[Key, Any], keys: list[Key]) -> Mapping[Key, Any]:
     """Return the results of some tasks, or futures where a cluster computes them."""
-    (subgraph,) = persist(Results(graph, keys), traverse=False, optimize_graph=False)
-    results: Mapping[Key, Any] = subgraph.__dask_graph__()
+    (computed,) = persist(Results(graph, keys), traverse=False, optimize_graph=False)
+    results: Mapping[Key, Any] = computed.__dask_graph__()
     return results

@@ -128,9 +128,11 @@ def sampling_options(
         TypeError: ``antialias`` or ``max_samples`` has the wrong type.
         ValueError: ``max_samples`` is out of range, or ``footprint`` is unknown.
     """
-    rules = mode, padding_mode, align_corners, coords, fill_value, extrapolate, prefilter
-    footprints = as_footprint(antialias, max_samples, footprint)
-    return Options(*rules, channel_axis, threads, footprints)
+    # In the order of the fields, which takes half the time of keywords.
+    return Options(
+        mode, padding_mode, align_corners, coords, fill_value, extrapolate, prefilter,
+        channel_axis, threads, as_footprint(antialias, max_samples, footprint),
+    )  # fmt: skip
 
 
 class Averaging(NamedTuple):

@@ -233,5 +233,11 @@ def by_suffix(path: Path, formats: Sequence[AnyFormat], content: str) -> AnyForm
     for candidate in formats:
         if path.name.lower().endswith(candidate.suffixes):
             return candidate
-    accepted = ", ".join(suffix for candidate in formats for suffix in candidate.suffixes)
-    raise FileError(f"{path}: unknown kind of {content}; the name must end in one of {accepted}")
+    raise unknown_suffix(path, content, [suffix for each in formats for suffix in each.suffixes])
+
+
+def unknown_suffix(path: Path, content: str, accepted: Iterable[str]) -> FileError:
+    """Create the error for a file whose name does not tell what it is."""
+    return FileError(
+        f"{path}: unknown kind of {content}; the name must end in one of {', '.join(accepted)}"
+    )

@@ -204,7 +204,7 @@ def average(call: CheckedCall) -> tuple[Array, Array | None] | None:
     if not backend.averages(arrays, resolved, rule.weighted):
         return None
 
-    def compute(arrays: Sequence[Array], writes: bool) -> Array:
+    def compute(arrays: Sequence[Array], in_place: bool) -> Array:
         return mean(arrays)[0]
 
     def mean(arrays: Sequence[Array]) -> tuple[Array, Array | None]:
@@ -220,8 +220,8 @@ def average(call: CheckedCall) -> tuple[Array, Array | None] | None:
         values, *inputs = [back(backend, array, last) for array in (upstream, *arrays[::2])]
         pair = inputs[0], inputs[1] if weighted else None
         needs = needed[0], needed[1], needed[-1] and weighted
-        there = points.at(arrays[1])
-        gradients = sample_vjp(there, values, *pair, call.requested, rule, needs)
+        new_points = points.at(arrays[1])
+        gradients = sample_vjp(new_points, values, *pair, call.requested, rule, needs)
         return [
             gradient if gradient is None or k == 1 else planes(backend, gradient, last)
             for k, gradient in enumerate(gradients[: len(arrays)])

@@ -12,6 +12,7 @@ follow.
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 from collections.abc import Sequence
@@ -190,9 +191,7 @@ class Sampling(NamedTuple):
         images, grad_points = map(list, zip(*gradients, strict=True))
         if terms.share and needed[1]:
             grad_points += self.share_adjoint(grad_numerator, grad_denominator)
-        total = grad_points[0]
-        for gradient in grad_points[1:]:
-            total = xp.add(total, gradient)
+        total = functools.reduce(xp.add, grad_points) if needed[1] else None
         if images[0] is None:
             return None, None, total
         grad_values, grad_mask = split(images[0], grad_numerator.shape[1]) if single else images

@@ -218,11 +218,11 @@ def grid_sample(
     backend = backend_of(**arrays)
     masked = check_flag(return_mask, "return_mask")
     rule = as_rule(missing, weights, min_weight, return_weight, padding_mode)
-    check_use(backend, input, grid, options)
     if rule is None and out is None and not masked:
-        shortcut = backend.fast_path(input, grid, options)
+        shortcut = backend.fast_path(input, grid, options, check_use)
         if shortcut is not None:
             return shortcut
+    check_use(backend, input, grid, options)
     return sample(backend, arrays, options, rule, masked=masked, out=out)
 
 

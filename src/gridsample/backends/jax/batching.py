@@ -32,14 +32,14 @@ def merge_batch(array: Array, axis: int) -> Array:
 
 
 def split_batch(array: Array, axis: int, size: int) -> Array:
-    """Split the batch off an axis again: it comes first."""
+    """Apply the inverse of `merge_batch`: split the batch off an axis, as the first axis."""
     shape = array.shape
     array = array.reshape(*shape[:axis], size, shape[axis] // size, *shape[axis + 1 :])
     return jnp.moveaxis(array, axis, 0)
 
 
 def repeat_batch(array: Array, axis: Any, size: int, items: int) -> Array:
-    """An array with its batch first, and so many items each; repeated where it has less."""
+    """Return an array with its batch first, and ``items`` items each, repeated if it has fewer."""
     batched = array[None] if axis is None else jnp.moveaxis(array, axis, 0)
     return jnp.broadcast_to(batched, (size, items, *batched.shape[2:]))
 

@@ -20,7 +20,7 @@ from gridsample.definitions.plan import Plan
 
 
 def pays(call: Call, image: Form, values: Form, gathers: bool) -> bool:
-    """Whether channels that do not come last in memory are made neighbours."""
+    """Whether it pays to copy an image so that channels come last in memory."""
     from gridsample.kernels.sampling.channels_last import pays_channels_last
 
     plan = replace(call.plan, real=np.dtype(real_type(call)))

@@ -167,7 +167,7 @@ def vote(image: Array, grid: Array, call: Call) -> Array:
     margins = jnp.where(footprints.share < 1, margin, 0.0).astype(real)[:, np.newaxis]
 
     def ballot(index: Sequence[Any]) -> tuple[Array, Array]:
-        """The labels of a neighbour of each sample, and their weights."""
+        """Return the labels of a neighbour of each sample, and their weights."""
         points, exists = coordinates(footprints, index)
         positions, share = positions_of(points, call), footprints.share * exists
         for k, upper in zip(axes, index[len(footprints.sides) :], strict=True):

@@ -6,8 +6,8 @@ contains).  This handler is written in the vector language.  Its only attribute 
 `gridsample.kernels.run` takes, and runs the program, in the calling thread and, for several tasks,
 on XLA's own threads.  No Python runs, and nothing is copied.
 
-The calling thread never waits for a thread that has not begun, so that it cannot wait for itself:
-helpers that begin late find no task left.  The record that they share is freed by the last of them.
+The calling thread never waits for a thread that has not started, so it cannot wait for itself:
+helpers that start late find no task left.  The last thread frees the record that they share.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from gridsample.kernels.vector import (
 MAJOR = 0
 # Places in XLA's structures, in bytes, that no minor version has changed.
 EXTENSION, API, CONTEXT, STAGE, ARGUMENTS, RESULTS, ATTRIBUTES = 8, 16, 24, 32, 72, 112, 160
-EXTENSION_TYPE, METADATA, METADATA_VERSION, METADATA_TRAITS, METADATA_TYPE = 8, 24, 24, 32, 40
+EXTENSION_TYPE, METADATA, METADATA_VERSION, METADATA_TYPE = 8, 24, 24, 40
 BUFFER_DATA, SCALAR_VALUE, API_FUNCTIONS = 24, 8, 48
 METADATA_EXTENSION, EXECUTE = 1, 3
 # Functions of the interface that the handler calls.
@@ -292,8 +292,8 @@ def write_task(libc: dict[str, int]) -> Function:
 
 # Registration -------------------------------------------------------------------------------------
 
-# XLA's programs contain addresses of launches, so that another process, which may have them from a
-# cache, must not find the handler under the same name.
+# XLA's programs contain addresses of launches.  Another process, which may load them from a cache,
+# must not find the handler under the same name.
 NAME = f"gridsample_cpu_{os.getpid()}_{secrets.token_hex(8)}"
 _code: list[Program] = []  # which XLA calls for as long as the process lives
 

@@ -56,7 +56,7 @@ class Operand(NamedTuple):
     place: Place | None
 
     def part(self, items: slice) -> Operand:
-        """Some of its items, which follow each other."""
+        """Return a range of its items."""
         (count, *shape), dtype = self.form
         first, end, _ = items.indices(count)
         size = bytes_of(((1, *shape), dtype))
@@ -64,7 +64,7 @@ class Operand(NamedTuple):
         return Operand(((end - first, *shape), dtype), place)
 
     def cleared(self) -> dict[int, int]:
-        """The number of the result that it is, and its bytes; nothing if it is not needed."""
+        """Return the number of the result and its bytes, as `Step.cleared`; empty if not needed."""
         return {self.place.number: bytes_of(self.form)} if self.place else {}
 
 
@@ -92,7 +92,7 @@ class Prepared(NamedTuple):
     Attributes:
         address: the address of the first.
         results: the forms of the results, of intermediate ones, and of scratch memory.
-        number: how many results there are without those that nobody else needs.
+        number: the number of results that the caller gets; the others are intermediate.
     """
 
     address: int
@@ -100,9 +100,9 @@ class Prepared(NamedTuple):
     number: int
 
     def call(self, *arrays: Array, last: Sequence[int] = ()) -> list[Array]:
-        """Call the handler; of arrays whose numbers are in ``last``, arguments first, channels are.
+        """Call the handler; ``last`` are the arrays, arguments first, whose channels come last.
 
-        Where they also are in the caller's arrays, XLA cancels the transpositions.
+        If they also do in the caller's arrays, XLA cancels the transpositions.
         """
         arguments = [jnp.moveaxis(a, 1, -1) if k in last else a for k, a in enumerate(arrays)]
         moved_results = [k - len(arrays) for k in last]

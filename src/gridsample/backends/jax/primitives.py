@@ -278,5 +278,5 @@ ad.primitive_transposes[backward_p] = functools.partial(formula_transpose, backw
 lower(gather_p, programs.gather, fallback.gather, programs.supports, gpu.gather)
 lower(scatter_p, programs.scatter, fallback.scatter, programs.supports, gpu.scatter)
 lower(backward_p, programs.backward, fallback.backward, programs.supports, gpu.backward)
-# Whose gathers are lowered in turn.
+# Its formula consists of gathers, which are lowered in turn.
 lower(tangent_p, tangent_formula, tangent_formula, lambda *avals, **parameters: True)

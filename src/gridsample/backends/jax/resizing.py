@@ -35,7 +35,7 @@ from gridsample.kernels import of_resizing
 Array = Any
 # More taps than these are summed by a loop.
 UNROLLED = 8
-# The difference of two sums of weights up to which labels tie, in units of the sums' rounding.
+# Labels tie if their sums of weights differ by at most this, in units of the sums' rounding.
 TIE = 64
 
 

@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from gridsample.backends.jax import batching, primitives
+from gridsample.backends.jax.fallback import as_function
 from gridsample.backends.jax.taps import Array, Call, output_shape, real_type, with_promotion
 
 batching.register()
@@ -82,12 +83,7 @@ def backward(
         parts = to_real(values), to_real(image)
         first, second = backward(*parts, grid, real_call(call), needed, real)
         return to_complex(first).astype(dtype) if needed[0] else None, second
-    arrays = [image.astype(real)] * needed[0] + [grid] * needed[1]
-
-    def sampled(*arrays: Array) -> Array:
-        source = arrays[0] if needed[0] else image
-        return gather(source, arrays[-1] if needed[1] else grid, call, real)
-
+    sampled, arrays = as_function(gather, image, grid, call, needed)
     _, transpose = jax.vjp(sampled, *arrays)
     gradients = transpose(values.astype(real))
     first = gradients[0].astype(dtype) if needed[0] else None

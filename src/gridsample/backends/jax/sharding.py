@@ -1,4 +1,4 @@
-"""Programs over arrays that are sharded: each device computes what its own shards need.
+"""Programs over sharded arrays: each device computes the results of its own shards.
 
 XLA knows nothing of a call of the handler, and would gather every array on every device.  It is
 told which axes of the arguments and of the results belong together: those with the same name.
@@ -26,7 +26,7 @@ class Axes(NamedTuple):
     Attributes:
         arguments: those of each argument.
         results: those of each result.
-        replicated: axes that every device needs as a whole.
+        replicated: axes that are not sharded.
     """
 
     arguments: tuple[Names, ...]
@@ -44,7 +44,7 @@ class Axes(NamedTuple):
 def partitioned(
     compute: Callable[..., Sequence[Array]], axes: Axes, arrays: Sequence[Array]
 ) -> list[Array]:
-    """Call a function of arrays that returns a list, on each device's own shards.
+    """Call a function of arrays, which returns a list, on the shards of each device.
 
     compute: the function, which is also called with shards.
     """
@@ -74,7 +74,7 @@ def partitioned(
 
     call = custom_partitioning(compute_shards)
     rule = " -> ".join(", ".join(map(" ".join, arrays)) for arrays in axes[:2])
-    # XLA wants them in the order in which they occur.
+    # XLA expects them in the order in which they occur.
     all_names = dict.fromkeys(name for names in (*axes.arguments, *axes.results) for name in names)
     replicated = tuple(name for name in all_names if name in axes.replicated)
     results = {name for names in axes.results for name in names}

@@ -25,6 +25,7 @@ from torch.autograd import forward_ad
 
 from gridsample.backends.base import Needed
 from gridsample.backends.torch import cuda, footprints, operators
+from gridsample.backends.torch.fast_path import Prepared
 from gridsample.backends.torch.internals import SingleLevelFunction as Function
 from gridsample.backends.torch.internals import (
     below,
@@ -35,7 +36,6 @@ from gridsample.backends.torch.internals import (
 )
 from gridsample.backends.torch.operators import (
     LIBRARY,
-    Call,
     is_plain,
     is_plain_anywhere,
     run_backward,
@@ -357,12 +357,16 @@ class PlainGather(Gather):
     """The derivatives of gather for plain tensors, which skip torch's dispatcher."""
 
     @staticmethod
-    def forward(ctx: Any, image: Tensor, grid: Tensor, options: Options, call: Call) -> Any:
+    def forward(
+        ctx: Any, image: Tensor, grid: Tensor, options: Options, prepared: Prepared | None
+    ) -> Any:
         """Compute gather."""
         ctx.save_for_backward(image, grid)
         ctx.set_materialize_grads(False)
-        ctx.options, ctx.call = options, call
-        return gather_directly(call, image, grid, options)
+        ctx.options = options
+        if prepared is not None:
+            return prepared.run(image, grid)
+        return gather_directly(image, grid, options)
 
     @staticmethod
     def backward(ctx: Any, upstream: Maybe) -> Any:
@@ -372,25 +376,27 @@ class PlainGather(Gather):
             return Gather.backward(ctx, upstream)
         needed, options = ctx.needs_input_grad[:2], ctx.options
         if image.is_cuda:
-            results = cuda.backward_on_gpu(upstream, image, grid, needed, options, ctx.call)
+            results = cuda.backward_on_gpu(upstream, image, grid, needed, options, options.plan)
         else:
-            results = run_backward(ctx.call, upstream, image, grid, needed, options)
+            results = run_backward(options.plan, upstream, image, grid, needed, options)
         return *chosen(results, needed), None, None
 
 
-def plain_gather(image: Tensor, grid: Tensor, options: Options, call: Call) -> Tensor:
-    """Compute gather for plain tensors."""
+def plain_gather(
+    image: Tensor, grid: Tensor, options: Options, prepared: Prepared | None = None
+) -> Tensor:
+    """Compute gather for plain tensors and options with a plan, perhaps by a prepared call."""
     if has_record(image, grid):
-        result: Tensor = PlainGather.apply(image, grid, options, call)  # type: ignore[attr-defined]
+        result: Tensor = PlainGather.apply(image, grid, options, prepared)  # type: ignore[attr-defined]
         return result
-    return gather_directly(call, image, grid, options)
+    return gather_directly(image, grid, options)
 
 
-def gather_directly(call: Call, image: Tensor, grid: Tensor, options: Options) -> Tensor:
+def gather_directly(image: Tensor, grid: Tensor, options: Options) -> Tensor:
     """Call the kernels of a device."""
     if image.is_cuda:
-        return cuda.gather_on_gpu(image, grid, options, call)
-    return run_gather(call, image, grid, options)
+        return cuda.gather_on_gpu(image, grid, options, options.plan)
+    return run_gather(options.plan, image, grid, options)
 
 
 # Through the dispatcher ---------------------------------------------------------------------------

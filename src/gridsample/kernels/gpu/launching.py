@@ -237,8 +237,10 @@ class Launcher:
         from gridsample.kernels.gpu.triton_jit import argument_names
 
         self.kernel, names = kernel, argument_names(kernel)
-        self.arguments = [known[name] for name in names]
-        self.places = [(names.index(memory_of(name)), name) for name in tensors]
+        memories = {memory_of(name): name for name in tensors}
+        # The tensors themselves are not kept, or their memory would be.
+        self.arguments = [None if name in memories else known[name] for name in names]
+        self.places = [(k, memories[name]) for k, name in enumerate(names) if name in memories]
 
     def launch(self, programs: int, tensors: dict[str, Tensor | None]) -> None:
         """Launch the kernel on tensors of the same dtypes and alignment."""

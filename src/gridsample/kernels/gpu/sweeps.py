@@ -399,7 +399,9 @@ def double_backward(
     wx, wy, wz = weigh_all(scales, tile, 0, 0, 0)
     dx, dy, dz = weigh_all(scales, tile, 1, 1, 1)
     ex, ey, ez = weigh_all(scales, tile, 2, 2, 2)
-    mx, my, mz = direction(by_grid, item, point, near, scales, tile, needs.FROM_GRID)
+    mx, my, mz = direction(
+        by_grid, item, point, (present, near), scales, tile, needs.FROM_GRID
+    )  # fmt: skip
     g_x = tl.full([tile.BLOCK], 0, tile.REAL)
     g_y = tl.full([tile.BLOCK], 0, tile.REAL)
     g_z = tl.full([tile.BLOCK], 0, tile.REAL)
@@ -482,9 +484,13 @@ def double_backward(
 
 
 def direction(
-    by_grid: Grid, item: Any, point: Any, near: Any, scales: Any, tile: Tile, THERE: Static
+    by_grid: Grid, item: Any, point: Any, masks: Any, scales: Any, tile: Tile, THERE: Static
 ) -> Any:
-    """Return the upstream gradient of the grid's gradient, in pixels: 0 along constant axes."""
+    """Return the upstream gradient of the grid's gradient, in pixels: 0 along constant axes.
+
+    masks: which points exist, and which may have taps.
+    """
+    present, near = masks
     parts: Any = ()
     for axis in tl.static_range(3):
         part = tl.full(point.shape, 0, tile.REAL)
@@ -494,7 +500,9 @@ def direction(
             and rises(tile.X if axis == 0 else tile.Y if axis == 1 else tile.Z, 1)
         ):
             at = item * by_grid.item + point.to(tile.INDEX) * by_grid.point + axis * by_grid.axis
-            part = tl.load(by_grid.memory + at, mask=near, other=0).to(tile.REAL) * scales[axis][1]
+            # Triton 3.6 does not compile some loads with the mask of the loop's loads.
+            part = tl.load(by_grid.memory + at, mask=present, other=0).to(tile.REAL)
+            part = where(near, part, 0) * scales[axis][1]
         parts = parts + (part,)
     return parts
 

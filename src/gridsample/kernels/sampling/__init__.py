@@ -20,7 +20,6 @@ The other modules come in three groups:
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -39,7 +38,7 @@ from gridsample.kernels.memory import (
     layout_of,
     native,
 )
-from gridsample.kernels.run import Launch
+from gridsample.kernels.run import Ready
 from gridsample.kernels.sampling import antialiasing, footprint_calls
 from gridsample.kernels.sampling.averages import average as average
 from gridsample.kernels.sampling.averages import average_backward as average_backward
@@ -153,31 +152,6 @@ def gather_footprints(
     return shrinks or not plan.nearest or image.dtype.kind not in "iu"
 
 
-class Ready(NamedTuple):
-    """A prepared call of a kernel, which only needs the addresses of the caller's arrays.
-
-    Attributes:
-        launches: the programs to run.
-        threads: the maximum number of threads.
-        fills: the addresses of the values where there is no image.
-        kept: the arrays at these addresses.
-        shape: the shape of the image's gradient, slowest axis first; empty if there is none.
-        back: the permutation from those axes to the image's; empty if they are in its order.
-    """
-
-    launches: tuple[Launch, ...]
-    threads: int
-    fills: Sequence[int]
-    kept: tuple[Array, ...]
-    shape: tuple[int, ...] = ()
-    back: tuple[int, ...] = ()
-
-    def run(self, *addresses: int) -> None:
-        """Run the call on arrays at these addresses, with the layouts it was prepared for."""
-        for launch in self.launches:
-            launch.run((*addresses, *self.fills), self.threads)
-
-
 @functools.lru_cache(maxsize=256)
 def ready_gather(
     plan: Plan,
@@ -188,7 +162,10 @@ def ready_gather(
     threads: int,
     means: Averaging | None = None,
 ) -> Ready | None:
-    """Prepare a call of gather without a fill, for some layouts; None if a copy is needed."""
+    """Prepare a call of gather without a fill, for some layouts; None if a copy is needed.
+
+    It takes the addresses of the image, the grid and the output.
+    """
     ready = are_readable(plan, grid) and is_readable(plan, image) and is_even_layout(out)
     if not ready or vanishes(plan, order) or plan.footprint is not None:
         return None
@@ -196,10 +173,25 @@ def ready_gather(
     if pays_channels_last(plan, image, out, True) or (means and means.shares):
         return None
     launch = prepare_gather(plan, order, image, grid, out, False, special)
-    fills = numbers_of_planes(plan, order, image[2], None, means)
-    return Ready((launch,), threads, addresses_of(fills), tuple(fills))
+    return launch.ready(threads, numbers_of_planes(plan, order, image[2], None, means))
 
 
+class ReadyBackward(NamedTuple):
+    """A prepared call of `backward`.
+
+    Attributes:
+        sweeps: the runs, which take the addresses of the image, the grid, the upstream values, and
+            the sums for both gradients, which are 0 before.
+        shape: the shape of the image's gradient, slowest axis first; empty if there is none.
+        back: the permutation from those axes to the image's; empty if they are in its order.
+    """
+
+    sweeps: tuple[Ready, ...]
+    shape: tuple[int, ...]
+    back: tuple[int, ...]
+
+
+@functools.lru_cache(maxsize=256)
 def ready_backward(
     plan: Plan,
     order: Order,
@@ -208,7 +200,7 @@ def ready_backward(
     grid: Layout,
     needed: tuple[bool, bool],
     threads: int,
-) -> Any:
+) -> ReadyBackward | None:
     """Prepare a call of backward without a fill, for some layouts; None if a copy is needed.
 
     The result is also None if the dtype of a gradient is not that of the sums.
@@ -227,9 +219,10 @@ def ready_backward(
         return None
     sweep = Sweep(image, grid, values, False, needed, threads)
     launches = prepare_derivatives("backward", plan, order, sweep)
-    kept = (dropped_of(plan, None),)
+    dropped = dropped_of(plan, None)
     back = () if [*like.back] == sorted(like.back) else like.back
-    return Ready(launches, threads, addresses_of(kept), kept, like.shape, back)
+    sweeps = tuple([launch.ready(threads, (dropped,)) for launch in launches])
+    return ReadyBackward(sweeps, like.shape, back)
 
 
 def backward(
