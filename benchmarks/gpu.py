@@ -17,6 +17,7 @@ the cases with a low share and many visits.
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 import statistics
@@ -317,6 +318,35 @@ def torchs(case: Case) -> Callable[[Tensor, Tensor], Tensor]:
     return sample
 
 
+def formulas(case: Case) -> Callable[[Tensor, Tensor], Tensor]:
+    """Linear sampling by operations of torch, which can be differentiated twice.
+
+    Torch's own function has no second derivatives.
+    """
+    import torch
+
+    def sample(image: Tensor, grid: Tensor) -> Tensor:
+        sizes = image.shape[:1:-1]
+        steps = [math.prod(sizes[:axis]) for axis in range(len(sizes))]
+        positions = [((grid[..., a] + 1) * n - 1) / 2 for a, n in enumerate(sizes)]
+        bases = [position.detach().floor() for position in positions]
+        pixels, total = image.flatten(2), image.new_zeros(())
+        for corner in itertools.product((0, 1), repeat=len(sizes)):
+            index, weight = torch.zeros_like(bases[0], dtype=torch.int64), torch.ones_like(bases[0])
+            for position, base, last, size, step in zip(
+                positions, bases, corner, sizes, steps, strict=True
+            ):
+                tap = base.long() + last
+                share = position - base if last else 1 - (position - base)
+                weight = weight * torch.where((tap >= 0) & (tap < size), share, 0)
+                index = index + tap.clamp(0, size - 1) * step
+            taps = index.flatten(1).unsqueeze(1).expand(-1, image.shape[1], -1)
+            total = total + pixels.gather(2, taps) * weight.flatten(1).unsqueeze(1)
+        return total.reshape(*image.shape[:2], *grid.shape[1:-1])
+
+    return sample
+
+
 def rival(case: Case, device: str) -> tuple[str, Callable[[Tensor, Tensor], Tensor]]:
     """What a case is compared with, and its name."""
     if case.deterministic:
@@ -325,6 +355,8 @@ def rival(case: Case, device: str) -> tuple[str, Callable[[Tensor, Tensor], Tens
         return "finer grid", finer(case, device)
     if case.shrink > 1:
         return "composite", composite(case, device)
+    if case.direction == "double backward":
+        return "torch", formulas(case)
     return "torch", torchs(case)
 
 

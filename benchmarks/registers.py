@@ -26,7 +26,7 @@ from gridsample.definitions.footprints import Footprint
 from gridsample.definitions.options import Options, checked, plan_of
 from gridsample.definitions.plan import Plan
 from gridsample.kernels import gpu
-from gridsample.kernels.gpu import parts
+from gridsample.kernels.gpu import launching, parts
 from gridsample.kernels.gpu.build import kernels
 
 VISITS = {"gather": 1, "backward": 2, "double_backward": 4, "collect": 0, "measure_footprints": 1}
@@ -73,20 +73,20 @@ class Build:
         return exact * VISITS[self.kernel] * math.prod(method.taps for method in self.plan.methods)
 
 
-def statics(build: Build) -> tuple[dict[str, Any], gpu.Launch]:
+def statics(build: Build) -> tuple[dict[str, Any], launching.Launch]:
     """What the kernel is compiled for."""
     import triton.language as tl
 
     plan = build.plan
-    launch = gpu.shape_launch(
-        plan.points, plan.channels, plan.grid_items, 1, build.last, build.visits,
+    launch = launching.shape_launch(
+        plan.points, plan.out[-1], plan.channels, plan.grid_items, 1, build.last, build.visits,
         plan.real.itemsize,
     )  # fmt: skip
     tile = {
         **gpu.axes(plan, (0,) * build.rank, TABLES[build.kernel]), "RANK": build.rank,
         "REAL": tl.float64 if build.storage == "fp64" else tl.float32,
         "INDEX": tl.int64 if build.wide else tl.int32,
-        "BLOCK": launch.block, "DEPTH": launch.depth, "LAST": build.last,
+        "BLOCK": launch.block, "WIDTH": launch.width, "DEPTH": launch.depth, "LAST": build.last,
         "SOURCE": parts.DISPLACED if build.coords == "displacement" else parts.GIVEN,
         "FILLED": plan.filled, "UNITS": gpu.units_of(plan), "SPREAD": build.spread,
     }  # fmt: skip
@@ -107,7 +107,7 @@ def statics(build: Build) -> tuple[dict[str, Any], gpu.Launch]:
     return {**known, **dict(build.flags)}, launch
 
 
-def source(build: Build) -> tuple[Any, gpu.Launch]:
+def source(build: Build) -> tuple[Any, launching.Launch]:
     """The kernel with the types of its arguments."""
     from triton.compiler import ASTSource
 
@@ -147,7 +147,7 @@ def source(build: Build) -> tuple[Any, gpu.Launch]:
     return ASTSource(kernel, types, constants, attributes), launch
 
 
-def compile_(build: Build, capability: int) -> tuple[str, gpu.Launch]:
+def compile_(build: Build, capability: int) -> tuple[str, launching.Launch]:
     """The kernel's PTX for a compute capability, and how it would be launched."""
     import triton
     from triton.backends.compiler import GPUTarget

@@ -21,7 +21,7 @@ Array = np.ndarray[Any, Any]
 
 # The modules that allocate arrays for the kernels.
 ALLOCATING = (
-    "backends.numpy", "kernels.memory", "kernels.outside", "kernels.run", "kernels.sampling",
+    "backends.numpy", "kernels.memory", "kernels.fill_values", "kernels.run", "kernels.sampling",
     "kernels.sampling.antialiasing", "kernels.sampling.averages",
     "kernels.sampling.footprint_calls", "kernels.sampling.preparing",
     "kernels.sampling.halving", "kernels.sampling.layouts", "kernels.sampling.channels_last",

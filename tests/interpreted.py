@@ -17,6 +17,7 @@ pytest.importorskip("triton")
 
 from gridsample.definitions.methods import keys
 from gridsample.kernels import gpu, reference
+from gridsample.kernels.gpu import launching
 
 SIZES = {1: (7,), 2: (5, 6), 3: (3, 4, 5)}
 # A sum of up to 64 products whose factors are at most about 2 and rounded some ten times each.
@@ -68,7 +69,7 @@ def check(
     flat = grid.reshape(grid.shape[0], -1, rank)
     order = (0,) * rank
     backdrop = None if fill is None else torch.tensor(fill, dtype=image.dtype).reshape(-1)
-    launch = gpu.LaunchOptions(interpreted=True)
+    launch = launching.LaunchOptions(interpreted=True)
     out = torch.full((*plan.shape[:2], plan.points), torch.nan, dtype=image.dtype)
     gpu.gather(plan, image, flat, out, order, fill=backdrop, options=launch)
     outside = {**counts, "fill": 0 if fill is None else fill}

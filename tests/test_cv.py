@@ -60,12 +60,12 @@ def test_two_maps_are_not_copied(first, interpolation, monkeypatch):
     x, y = memory[2 * first], memory[2 - 2 * first]
     np.testing.assert_array_equal(y, maps[1])
     dst = memory[1].view(np.uint8).reshape(-1)[: image.shape[2] * x.size].reshape(*shape, 3)
-    joined = cv.joined(x, y)
+    joined = cv.as_grid_view(x, y)
     np.testing.assert_array_equal(joined, np.moveaxis(maps, 0, -1))
     assert joined.base is not None and np.shares_memory(joined[..., 1], y)
     result = cv.remap(image, x, y, interpolation)
     assert cv.remap(image, x, y, interpolation, dst=dst) is dst
-    monkeypatch.setattr(cv, "joined", lambda *_: None)
+    monkeypatch.setattr(cv, "as_grid_view", lambda *_: None)
     expected = cv.remap(image, x, y, interpolation)
     np.testing.assert_array_equal(result, expected)
     np.testing.assert_array_equal(dst, expected)
@@ -75,10 +75,10 @@ def test_two_maps_are_not_copied(first, interpolation, monkeypatch):
 def test_maps_that_no_stride_joins_are_copied():
     x = np.zeros((300, 300), np.float32)
     odd = np.zeros(4 * x.size + 1, np.uint8)[1:].view(np.float32).reshape(x.shape)
-    assert cv.joined(x, np.zeros_like(x)) is not None
+    assert cv.as_grid_view(x, np.zeros_like(x)) is not None
     for other in (x, odd, np.zeros(x.shape), np.zeros((300, 600), np.float32)[:, ::2], x[:-1]):
-        assert cv.joined(x, other) is None
-    assert cv.joined(x[:9], x[9:18]) is None  # so few are faster copied
+        assert cv.as_grid_view(x, other) is None
+    assert cv.as_grid_view(x[:9], x[9:18]) is None  # so few are faster copied
 
 
 @pytest.mark.covering

@@ -21,7 +21,7 @@ import numpy as np
 from gridsample.backends import backend_of
 from gridsample.backends.fixed_point import positions
 from gridsample.backends.resizing import apply_matrices
-from gridsample.chunked.strips import joined
+from gridsample.chunked.strips import as_grid_view
 from gridsample.cv_axes import axis_map
 from gridsample.definitions.checks import as_array, as_reals, check_constant, check_dense
 from gridsample.definitions.dtypes import NARROW_TYPES, type_name
@@ -331,7 +331,7 @@ def remap(
     """
     flags = operator.index(interpolation)
     x, y = split_maps(map1, map2, flags & 7 == INTER_NEAREST)
-    grid = joined(x, y)
+    grid = as_grid_view(x, y)
     if grid is None or (dst is not None and np.may_share_memory(dst, grid)):
         grid = np.stack([x, y], -1)
     sampler = at_points(grid, "displacement" if flags & WARP_RELATIVE_MAP else "pixel")

@@ -19,7 +19,7 @@ import numpy as np
 from gridsample.backends import backend_of
 from gridsample.definitions.zooming import Zoom, needed, picked
 from gridsample.ops.zooming import zoom_axes, zooms_of
-from gridsample.skimage.images import as_image, clipped, duplicate, type_of
+from gridsample.skimage.images import as_image, clip_range, copy_image, type_of
 
 Array = Any
 
@@ -209,7 +209,7 @@ def coarsest_axis(spacing: Sequence[float]) -> int | None:
 def anisotropic_axis(
     spacing: Sequence[float], new_spacing: Sequence[float], threshold: float
 ) -> int | None:
-    """The axis that is interpolated apart; see `resample`."""
+    """The axis that is interpolated separately; see `resample`."""
     for numbers in (spacing, new_spacing):
         if max(numbers) / min(numbers) > threshold:
             return coarsest_axis(numbers)
@@ -229,12 +229,12 @@ def resampled(
     is_label: bool,
     axis: int | None,
     order: int,
-    order_apart: int,
+    slice_order: int,
     rules: tuple[Rule, Rule],
 ) -> Array:
-    """Resample (C, *spatial) to (C, *shape); ``axis`` is a spatial one that is apart, or None.
+    """Resample (C, *spatial) to (C, *shape); ``axis`` is that of slices, or None.
 
-    ``rules`` are those of label maps, for most axes and for the one that is apart.
+    ``rules`` are those of label maps, for the axes of slices and for that axis.
     """
     backend, name = backend_of(volume=volume), type_of(volume)
     if name.startswith("complex"):
@@ -245,12 +245,12 @@ def resampled(
             f"{tuple(volume.shape)} and {tuple(shape)}"
         )
     if tuple(shape) == tuple(volume.shape[1:]):
-        return duplicate(volume)
+        return copy_image(volume)
     memory = volume if backend.is_host else as_memory(volume, is_label)
     if memory is None:
-        return resample_image(volume, shape, axis, order, order_apart)
+        return resample_image(volume, shape, axis, order, slice_order)
     if not is_label and axis is None:
-        result = resample_image(memory, shape, axis, order, order_apart)
+        result = resample_image(memory, shape, axis, order, slice_order)
     else:
         result = np.empty((len(memory), *shape), memory.dtype)
         for channel, out in zip(memory, result, strict=True):
@@ -260,9 +260,9 @@ def resampled(
                 continue
             slices, target = np.moveaxis(channel, axis, 0), np.moveaxis(out, axis, 0)
             if is_label:
-                by_slices(slices, target, order, order_apart, relabel_slices, rules)
+                by_slices(slices, target, order, slice_order, relabel_slices, rules)
             else:
-                by_slices(slices, target, order, order_apart, resize_slices, rules)
+                by_slices(slices, target, order, slice_order, resize_slices, rules)
     return (
         result if backend.is_host else backend.astype(backend.asarray(result, volume), volume.dtype)
     )
@@ -285,7 +285,7 @@ def zooms_for(image: Array, size: Sequence[int], order: int) -> list[Zoom]:
 
 
 def resample_image(
-    volume: Array, shape: Sequence[int], axis: int | None, order: int, order_apart: int
+    volume: Array, shape: Sequence[int], axis: int | None, order: int, slice_order: int
 ) -> Array:
     """Interpolate (C, *spatial) in one piece, and clip it by channel, or by slice."""
     items, size = volume.shape[0], tuple(shape)
@@ -299,7 +299,7 @@ def resample_image(
     target = [n for k, n in enumerate(size) if k != axis]
     slices = resize_slices(slices, target, order).reshape((items, volume.shape[axis + 1], *target))
     size = (items, size[axis], *target)
-    resized = zoom_axes(slices, zooms_for(slices, size, order_apart))
+    resized = zoom_axes(slices, zooms_for(slices, size, slice_order))
     return backend.permute(resized, sorted(range(rank), key=to.__getitem__))
 
 
@@ -309,7 +309,7 @@ def clip_items(image: Array, result: Array, order: int) -> Array:
         return result  # every voxel is one of the image's
     backend = backend_of(image=image)
     clipped_entries = [
-        clipped(entry, of, "edge", 0.0) for entry, of in zip(image, result, strict=True)
+        clip_range(entry, of, "edge", 0.0) for entry, of in zip(image, result, strict=True)
     ]
     return result if backend.is_host else backend.xp.stack(clipped_entries)
 
@@ -320,7 +320,7 @@ def resize_slices(slices: Array, size: Sequence[int], order: int, rule: Any = No
     return clip_items(slices, resized, order)
 
 
-# One axis apart, a few slices at a time -----------------------------------------------------------
+# The axis of slices, a few of them at a time ------------------------------------------------------
 
 
 def slabs(out: Array, bytes_each: int) -> Iterator[slice]:
@@ -335,26 +335,28 @@ def by_slices(
     slices: Array,
     out: Array,
     order: int,
-    order_apart: int,
+    slice_order: int,
     resized: Callable[..., Array],
     rules: tuple[Rule, Rule],
 ) -> None:
     """Resize slices (n, *spatial) by a function, and then their axis."""
-    (apart,) = zooms_of(slices.shape[:1], out.shape[:1], order_apart, "border", None, "float32")
+    (slice_zoom,) = zooms_of(
+        slices.shape[:1], out.shape[:1], slice_order, "border", None, "float32"
+    )
     size = out.shape[1:]
-    if apart.is_identity:
-        apart = apart._replace(order=0)
+    if slice_zoom.is_identity:
+        slice_zoom = slice_zoom._replace(order=0)
     for rows in slabs(out, out.itemsize):
-        if apart.order == 0:
-            used, index = np.unique(picked(apart)[rows], return_inverse=True)
+        if slice_zoom.order == 0:
+            used, index = np.unique(picked(slice_zoom)[rows], return_inverse=True)
             out[rows] = resized(slices[used], size, order, rules[0])[index]
             continue
-        few = resized(slices[needed(apart, rows)], size, order, rules[0])
-        zooms = [apart, *zooms_of(size, size, order_apart, "border")]
+        used_slices = resized(slices[needed(slice_zoom, rows)], size, order, rules[0])
+        zooms = [slice_zoom, *zooms_of(size, size, slice_order, "border")]
         if resized is relabel_slices:
-            relabel_part(few, out[rows], zooms, rows, rules[1])
+            relabel_part(used_slices, out[rows], zooms, rows, rules[1])
         else:
-            out[rows] = zoom_axes(few, zooms, rows=rows)
+            out[rows] = zoom_axes(used_slices, zooms, rows=rows)
 
 
 def relabel_slices(slices: Any, size: Sequence[int], order: int, rule: Rule) -> Any:

@@ -145,10 +145,7 @@ class Downsample(Resize):
     """
 
     def __init__(
-        self,
-        size: Size | None = None,
-        scale_factor: Factor | None = None,
-        mode: Mode = "area",
+        self, size: Size | None = None, scale_factor: Factor | None = None, mode: Mode = "area"
     ) -> None:
         super().__init__(size, scale_factor, mode, None, None, mode != "area")
 

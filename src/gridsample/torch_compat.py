@@ -32,7 +32,7 @@ except ModuleNotFoundError as error:
 from gridsample import fields
 from gridsample.backends import overridable
 from gridsample.backends.torch import BACKEND, internals
-from gridsample.backends.torch.internals import originals
+from gridsample.backends.torch.internals import autocast_is_enabled, originals
 from gridsample.backends.torch.operators import is_plain
 from gridsample.backends.torch.resizing import has_fastest_channels
 from gridsample.definitions.footprints import MOST, as_footprint
@@ -73,6 +73,10 @@ class PatchOptions(NamedTuple):
 
     strict: bool
     most: int = 0
+
+
+# The points of a grid are sampled, and nothing else has to be as torch does it.
+POINTS = PatchOptions(strict=False)
 
 
 # The functions ------------------------------------------------------------------------------------
@@ -274,6 +278,14 @@ def sample(
     align_corners: Any,
 ) -> Tensor:
     """Sample with gridsample's function or, if it does not apply, with torch's."""
+    if align_corners is not None and patch_options == POINTS and not autocast_is_enabled():
+        try:
+            options = mode, padding_mode, align_corners
+            plain: Tensor | None = BACKEND.plain_path(input, grid, options, check_use)
+        except REFUSALS:
+            plain = None  # which raises the error again below
+        if plain is not None:
+            return plain
     torch_call = functools.partial(originals.grid_sample, input, grid, mode, padding_mode)
     tensors = isinstance(input, Tensor) and isinstance(grid, Tensor)
     if not tensors or internals.is_tracing():
@@ -283,23 +295,18 @@ def sample(
     if patch_options.strict and not torch_samples(image, points, mode, padding_mode):
         return torch_call(corners)
     averaged = patch_options.most > 0 and points.dim() == image.dim()
-    result: Tensor | None = None
     try:
         if not patch_options.strict:
-            options = Options(mode, padding_mode, corners)
-            check_use(BACKEND, image, points, options)
-            if not averaged:
-                result = BACKEND.fast_path(image, points, options)
-        if result is None:
-            result = api.grid_sample(
-                image,
-                points,
-                mode,
-                padding_mode,
-                corners,
-                antialias=averaged,
-                max_samples=patch_options.most or MOST,
-            )
+            check_use(BACKEND, image, points, Options(mode, padding_mode, corners))
+        result: Tensor = api.grid_sample(
+            image,
+            points,
+            mode,
+            padding_mode,
+            corners,
+            antialias=averaged,
+            max_samples=patch_options.most or MOST,
+        )
     except REFUSALS as error:
         return torch_call_after(error, torch_call, corners)
     if not patch_options.strict:
@@ -337,6 +344,13 @@ def make_grid(patch_options: PatchOptions, theta: Any, size: Any, align_corners:
 
 def resized(input: Any, options: tuple[Any, ...], strict: bool) -> Tensor:
     """Resize with gridsample's function or, if it does not apply, with torch's."""
+    if not strict:
+        try:
+            plain: Tensor | None = resize.fast_path(BACKEND, input, *options)
+        except REFUSALS:
+            plain = None  # which raises the error again below
+        if plain is not None:
+            return plain
     torch_call = functools.partial(originals.interpolate, input)
     if not isinstance(input, Tensor) or internals.is_tracing():
         return torch_call(*options)
@@ -401,7 +415,7 @@ def as_autocast(image: Tensor, grid: Tensor) -> tuple[Tensor, Tensor]:
 
     On a CPU, narrower dtypes become float32. On a GPU, both become the wider of the two dtypes.
     """
-    if not internals.autocast_is_enabled():  # quickly
+    if not autocast_is_enabled():  # quickly
         return image, grid
     device_type = image.device.type
     if device_type not in ("cpu", "cuda") or not torch.is_autocast_enabled(device_type):

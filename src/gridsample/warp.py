@@ -21,10 +21,9 @@ from numpy.typing import NDArray
 
 from gridsample.alpha import Alpha, divide, multiply
 from gridsample.backends import backend_of
-from gridsample.definitions.footprints import MOST, as_footprint
 from gridsample.definitions.labels import has_labels
 from gridsample.definitions.methods import Mode, find_method, per_axis
-from gridsample.definitions.options import Options
+from gridsample.definitions.options import sampling_options
 from gridsample.ops.arrays import filtered, planes
 from gridsample.ops.missing import has_missing
 from gridsample.ops.sampling import grid_sample
@@ -367,15 +366,8 @@ class _Source:
 
     def __init__(self, image: NDArray[Any], keywords: dict[str, Any]) -> None:
         self.image, self.keywords, self.coefficients = image[None], keywords, None
-        self.options = Options(
-            mode=keywords["mode"],
-            padding_mode=keywords["padding_mode"],
-            align_corners=keywords["align_corners"],
-            fill_value=keywords["fill_value"],
-            channel_axis=-1,
-            threads=keywords["threads"],
-            footprint=as_footprint(keywords["antialias"], MOST),
-        )
+        options = {name: value for name, value in keywords.items() if name != "missing"}
+        self.options = sampling_options(**options, channel_axis=-1)
         methods = [find_method(name) for name in per_axis(keywords["mode"], image.ndim - 1, "mode")]
         # With missing pixels, or a boundary of that name, `grid_sample` refuses what it must.
         self.is_filtered = (

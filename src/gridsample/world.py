@@ -301,10 +301,7 @@ def prepared(
 ) -> Prepared:  # fmt: skip
     """Check the arguments of a resampling, and compute where to sample, by ``follow``."""
     order = check_name(axes, AXES, "axes")
-    named = {
-        "image": image,
-        **{k: value for k, value in others.items() if value is not None},
-    }
+    named = {"image": image, **{k: value for k, value in others.items() if value is not None}}
     backend, arrays = collected({**named, **arguments(affine, like, transform)})
     pixels = arrays.pop("image")
     optional = {k: arrays.pop(k, None) for k in others}

@@ -92,7 +92,7 @@ def resample(
     sampled = [dim for dim in image.dims if dim in positions]
     new: list[Hashable] = []
     for dim in sampled:
-        new += [each for each in positions[dim].dims if each not in new]
+        new += [array for array in positions[dim].dims if array not in new]
     kept = [dim for dim in image.dims if dim not in positions]
     if common := set(new) & set(kept):
         raise ValueError(
@@ -233,9 +233,9 @@ def index_of(values: Positions, targets: Positions) -> Positions:
         index: Positions = np.where(targets == values[0], 0.0, np.inf)
         return np.where(np.isnan(targets), np.nan, index)
     sign = 1.0 if values[-1] > values[0] else -1.0
-    rising, wanted = sign * values, sign * targets
-    left = np.clip(np.searchsorted(rising, wanted, "right") - 1, 0, len(values) - 2)
-    index = left + (wanted - rising[left]) / (rising[left + 1] - rising[left])
+    rising, target_arrays = sign * values, sign * targets
+    left = np.clip(np.searchsorted(rising, target_arrays, "right") - 1, 0, len(values) - 2)
+    index = left + (target_arrays - rising[left]) / (rising[left + 1] - rising[left])
     return index
 
 
@@ -254,7 +254,7 @@ def curvilinear(
 
     pairs = [as_numbers(*pair) for pair in zip(coordinates, targets, strict=True)]
     sources = np.stack([source.transpose(*dims).values for source, _ in pairs], -1)
-    wanted = xarray.broadcast(*(target for _, target in pairs))
+    target_arrays = xarray.broadcast(*(target for _, target in pairs))
     shape = sources.shape[:-1]
     indices = np.stack(np.meshgrid(*map(np.arange, shape), indexing="ij"), -1).astype(np.float64)
     ones = np.ones((*shape, 1))
@@ -264,15 +264,15 @@ def curvilinear(
     design = np.concatenate([sources, ones], -1).reshape(-1, len(dims) + 1)
     fit, *_ = np.linalg.lstsq(design, indices.reshape(-1, len(dims)), rcond=None)
 
-    def near(values: Positions) -> Positions:
+    def to_pixels(values: Positions) -> Positions:
         result: Positions = values @ fit[:-1] + fit[-1]
         return result
 
     # Components in x, y order, as fields have them.
-    field = (near(sources) - indices)[..., ::-1][np.newaxis]
+    field = (to_pixels(sources) - indices)[..., ::-1][np.newaxis]
     backward = invert(field, iterations=50).field
-    goal = near(np.stack([each.values for each in wanted], -1))[..., ::-1]
-    flat = goal.reshape(1, -1, len(dims))
+    target_positions = to_pixels(np.stack([array.values for array in target_arrays], -1))[..., ::-1]
+    flat = target_positions.reshape(1, -1, len(dims))
     shifted, inverse, residual = flat.copy(), flat, flat
     for _ in range(STEPS):
         inverse = shifted + at(backward, shifted)
@@ -283,9 +283,9 @@ def curvilinear(
     inverse = np.where((np.abs(residual) <= FAILED).all(-1, keepdims=True), inverse, np.nan)
     # The coordinates of a pixel at the edge are not outside.
     inverse = np.where(np.abs(inverse - np.rint(inverse)) < SAME, np.rint(inverse), inverse)
-    positions = inverse.reshape(goal.shape)[..., ::-1]
+    positions = inverse.reshape(target_positions.shape)[..., ::-1]
     return {
-        dim: wanted[0].copy(data=positions[..., k]).reset_coords(drop=True)
+        dim: target_arrays[0].copy(data=positions[..., k]).reset_coords(drop=True)
         for k, dim in enumerate(dims)
     }
 
@@ -330,7 +330,7 @@ def arranged(
     replaced = [dim for dim in sampled if dim not in new] or sampled
     for dim in dims:
         if dim == replaced[0]:
-            order += [each for each in new if each not in sampled]
+            order += [array for array in new if array not in sampled]
         if dim not in sampled or dim in new:
             order.append(dim)
     return order
@@ -357,17 +357,17 @@ def sampled_values(
         options: options of `grid_sample`.
     """
     data, rank = image.data, len(positions)
-    lead, spatial = data.shape[: data.ndim - rank], data.shape[data.ndim - rank :]
-    shape = np.broadcast_shapes(*(each.shape for each in positions.values()))
-    lazy = any(hasattr(each, "dask") for each in positions.values())
+    leading, spatial = data.shape[: data.ndim - rank], data.shape[data.ndim - rank :]
+    shape = np.broadcast_shapes(*(array.shape for array in positions.values()))
+    lazy = any(hasattr(array, "dask") for array in positions.values())
     planes = data.reshape(1, -1, *spatial)
     if image.chunks is None and not lazy:
-        lines = [np.broadcast_to(each, shape) for each in positions.values()][::-1]
+        lines = [np.broadcast_to(array, shape) for array in positions.values()][::-1]
         grid = np.stack(lines, -1)[np.newaxis]
         result = grid_sample(planes, grid, coords="pixel", **options)
     else:
         result = sampled_chunks(image, planes, [*positions.values()][::-1], new, options)
-    return result.reshape(*lead, *shape)
+    return result.reshape(*leading, *shape)
 
 
 def sampled_chunks(
@@ -388,17 +388,17 @@ def sampled_chunks(
     shape = np.broadcast_shapes(*(line.shape for line in lines))
     sizes = dict(zip(image.dims, getattr(image.data, "chunksize", image.shape), strict=True))
     others = [sizes[dim] for dim in image.dims[-len(lines) :]]
-    wanted = [sizes.get(dim, others[min(k, len(others) - 1)]) for k, dim in enumerate(new)]
+    target_arrays = [sizes.get(dim, others[min(k, len(others) - 1)]) for k, dim in enumerate(new)]
     chunks = da.core.normalize_chunks(
-        [min(n, m) for n, m in zip(wanted, shape, strict=True)], shape
+        [min(n, m) for n, m in zip(target_arrays, shape, strict=True)], shape
     )
-    whole = [
+    broadcast_lines = [
         da.broadcast_to(line, shape).rechunk(chunks)
         if isinstance(line, da.Array)
         else da.from_array(np.broadcast_to(line, shape), chunks, name=False)
         for line in lines
     ]
-    grid = da.stack(whole, -1)[np.newaxis]
+    grid = da.stack(broadcast_lines, -1)[np.newaxis]
     bounds = dask.coordinate_bounds(grid, coords="pixel", antialias=options["antialias"])
     in_memory = not any(isinstance(line, da.Array) for line in lines)
     bounds = bounds.compute(**({"scheduler": "sync"} if in_memory else {}))

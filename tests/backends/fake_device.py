@@ -32,16 +32,16 @@ REFUSED: list[str] = []  # those that say they cannot
 class Far(Tensor):
     """A tensor on the stand-in's device, which holds its numbers as a tensor on the CPU."""
 
-    near: Tensor
+    inner: Tensor
 
     @staticmethod
-    def __new__(cls, near: Tensor) -> Far:
+    def __new__(cls, inner: Tensor) -> Far:
         return Tensor._make_wrapper_subclass(  # type: ignore[attr-defined, no-any-return]
-            cls, near.shape, strides=near.stride(), dtype=near.dtype, device="faraway:0"
+            cls, inner.shape, strides=inner.stride(), dtype=inner.dtype, device="faraway:0"
         )
 
-    def __init__(self, near: Tensor) -> None:
-        self.near = near
+    def __init__(self, inner: Tensor) -> None:
+        self.inner = inner
 
     @classmethod
     def __torch_dispatch__(
@@ -54,15 +54,15 @@ class Far(Tensor):
         stays = named.get("device") is None or torch.device(named["device"]).type == "faraway"
         if "device" in named:
             named["device"] = torch.device("cpu")
-        args, named = pytree.tree_map(near, (args, named))
+        args, named = pytree.tree_map(inner, (args, named))
         return pytree.tree_map(
             lambda value: Far(value) if stays and isinstance(value, Tensor) else value,
             operator(*args, **named),
         )
 
 
-def near(array: Any) -> Any:
-    return array.near if isinstance(array, Far) else array
+def inner(array: Any) -> Any:
+    return array.inner if isinstance(array, Far) else array
 
 
 def empty_far(*arguments: Any, dtype: Any = None, **_: Any) -> Tensor:
@@ -154,7 +154,7 @@ def test_every_function_and_its_derivatives(name: str) -> None:
         second: tuple[Tensor | None, ...] = ()
         if again:
             second = torch.autograd.grad(sum(again, loss * 0), tensors, allow_unused=True)
-        results.append([near(tensor) for tensor in (*several, *first, *second)])
+        results.append([inner(tensor) for tensor in (*several, *first, *second)])
     assert results[0][0].numel()
     for actual, other in zip(*results, strict=True):
         assert (actual is None) == (other is None)
@@ -182,7 +182,7 @@ def test_torchs_own_operator_is_used(last: bool) -> None:
     planes = x.movedim(1, -1) if last else x
     result = gridsample.grid_sample(planes, g, "bicubic", "border", channel_axis=-1 if last else 1)
     expected = torch.nn.functional.grid_sample(IMAGE, GRID, "bicubic", "border", False)
-    torch.testing.assert_close(near(result.movedim(-1, 1) if last else result), expected)
+    torch.testing.assert_close(inner(result.movedim(-1, 1) if last else result), expected)
     assert "aten::grid_sampler_2d" in CALLS and "aten::_to_copy" not in CALLS
     torch.autograd.grad(result.sum(), (x, g))
     assert "aten::grid_sampler_2d_backward" in CALLS
@@ -196,11 +196,11 @@ def test_options_that_torch_rejects_run_on_the_cpu() -> None:
     x, g, _ = tensors_on(True, False)
     result = gridsample.grid_sample(x, g, "bilinear", "border")
     torch.testing.assert_close(
-        near(result), gridsample.grid_sample(IMAGE, GRID, "bilinear", "border")
+        inner(result), gridsample.grid_sample(IMAGE, GRID, "bilinear", "border")
     )
     options: dict[str, Any] = {"size": (3, 4), "mode": "bicubic", "antialias": True}
     result = gridsample.interpolate(x, **options)
-    torch.testing.assert_close(near(result), gridsample.interpolate(IMAGE, **options))
+    torch.testing.assert_close(inner(result), gridsample.interpolate(IMAGE, **options))
     assert set(REFUSED) <= set(CALLS)
 
 
@@ -225,7 +225,7 @@ def test_torchs_own_resizing_is_used(rank: int) -> None:
             expected = gridsample.interpolate(
                 image, (3,) * rank, mode=method, antialias=smooth or method == "area"
             )
-            torch.testing.assert_close(near(result), expected, rtol=1e-5, atol=1e-5)
+            torch.testing.assert_close(inner(result), expected, rtol=1e-5, atol=1e-5)
 
 
 def test_operators_are_looked_up_for_each_device() -> None:

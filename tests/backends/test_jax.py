@@ -11,7 +11,7 @@ from typing import Any
 import cases
 import numpy as np
 import pytest
-from jax_pairs import close, pair
+from jax_assertions import assert_jax_close, assert_jax_matches_numpy
 
 import gridsample
 
@@ -60,16 +60,20 @@ def test_samples_and_gradients(
         "extrapolate": bool(rng.random() < 0.7),
     }  # fmt: skip
     tolerance = 1e-12 if dtype == "float64" else 1e-6
-    pair("grid_sample", image, grid, **options, tolerance=tolerance)
+    assert_jax_matches_numpy("grid_sample", image, grid, **options, tolerance=tolerance)
     values = cases.pixels(rng, (2, 2, *out), dtype)
-    pair("grid_sample_vjp", values, image, grid, **options, tolerance=4 * tolerance)
+    assert_jax_matches_numpy(
+        "grid_sample_vjp", values, image, grid, **options, tolerance=4 * tolerance
+    )
 
 
 def test_derivatives_along_coordinates() -> None:
     rng = cases.generator("jax", "derivatives")
     image, grid = cases.pixels(rng, (2, 2, 5, 6)), rng.uniform(-1.3, 1.3, (2, 3, 4, 2))
-    pair("grid_gradient", image, grid, "cubic", "reflection")
-    pair("grid_hessian", image, grid, ("spline3", "linear"), ("constant", "wrap"), fill_value=3)
+    assert_jax_matches_numpy("grid_gradient", image, grid, "cubic", "reflection")
+    assert_jax_matches_numpy(
+        "grid_hessian", image, grid, ("spline3", "linear"), ("constant", "wrap"), fill_value=3
+    )
 
 
 def test_other_operations() -> None:
@@ -77,12 +81,16 @@ def test_other_operations() -> None:
     image, grid = cases.pixels(rng, (1, 2, 4, 5)), rng.uniform(-1.3, 1.3, (2, 3, 2, 2))
     values, theta = cases.pixels(rng, (2, 2, 3, 2)), rng.uniform(-1, 1, (2, 2, 3))
     size = (2, 2, 3, 2)
-    pair("grid_sample", np.moveaxis(image, 1, -1), grid, channel_axis=-1, return_mask=True)
-    pair("affine_grid", theta, size)
-    pair("affine_sample", image, theta, size, "cubic", "border")
-    pair("affine_sample_vjp", values, image, theta, size)
-    pair("splat", values, grid, (4, 5), "cubic", "mirror", normalize=True, return_weight=True)
-    pair("splat_count", grid, (4, 5), "spline2", "wrap")
+    assert_jax_matches_numpy(
+        "grid_sample", np.moveaxis(image, 1, -1), grid, channel_axis=-1, return_mask=True
+    )
+    assert_jax_matches_numpy("affine_grid", theta, size)
+    assert_jax_matches_numpy("affine_sample", image, theta, size, "cubic", "border")
+    assert_jax_matches_numpy("affine_sample_vjp", values, image, theta, size)
+    assert_jax_matches_numpy(
+        "splat", values, grid, (4, 5), "cubic", "mirror", normalize=True, return_weight=True
+    )
+    assert_jax_matches_numpy("splat_count", grid, (4, 5), "spline2", "wrap")
 
 
 def test_missing_pixels_and_weights() -> None:
@@ -91,9 +99,11 @@ def test_missing_pixels_and_weights() -> None:
     image[rng.random(image.shape) < 0.3] = np.nan
     values, weights = cases.pixels(rng, (2, 2, 3)), rng.random((1, 1, 4, 5))
     options = {"padding_mode": "missing", "missing": "ignore", "weights": weights}
-    pair("grid_sample", image, grid, **options, return_weight=True)
-    pair("grid_sample_vjp", values, image, grid, **options)
-    pair("interpolate", image, (5, 3), mode="linear", missing="ignore", return_weight=True)
+    assert_jax_matches_numpy("grid_sample", image, grid, **options, return_weight=True)
+    assert_jax_matches_numpy("grid_sample_vjp", values, image, grid, **options)
+    assert_jax_matches_numpy(
+        "interpolate", image, (5, 3), mode="linear", missing="ignore", return_weight=True
+    )
 
 
 @pytest.mark.parametrize(
@@ -105,14 +115,14 @@ def test_integers_and_labels(dtype: str) -> None:
     image, grid = cases.pixels(rng, (2, 1, 4, 5), dtype), rng.uniform(-1.3, 1.3, (2, 3, 2, 2))
     grid[0, 0, 0] = np.nan
     fill = {"padding_mode": "constant", "fill_value": 1}
-    pair("grid_sample", image, grid, "nearest", **fill)
+    assert_jax_matches_numpy("grid_sample", image, grid, "nearest", **fill)
     if dtype not in ("int64", "uint64"):  # whose sums are rounded
-        pair("grid_sample", image, grid, "cubic", **fill)
-        pair("interpolate", image, (3, 7), mode="cubic", antialias=True)
+        assert_jax_matches_numpy("grid_sample", image, grid, "cubic", **fill)
+        assert_jax_matches_numpy("interpolate", image, (3, 7), mode="cubic", antialias=True)
     labels = image if dtype == "bool" else image % 3
-    pair("grid_sample", labels, grid, "label", **fill)
-    pair("grid_sample", labels, grid, "label", antialias=True, max_samples=2)
-    pair("interpolate", labels, (3, 7), mode="label")
+    assert_jax_matches_numpy("grid_sample", labels, grid, "label", **fill)
+    assert_jax_matches_numpy("grid_sample", labels, grid, "label", antialias=True, max_samples=2)
+    assert_jax_matches_numpy("interpolate", labels, (3, 7), mode="label")
 
 
 @pytest.mark.parametrize("dtype", ["float16", "float32", "complex64", "complex128", "bfloat16"])
@@ -139,7 +149,7 @@ def test_precisions(dtype: str) -> None:
 @pytest.mark.parametrize("adjoint", [True, False])
 def test_prefilter(adjoint: bool, order: int, axes: tuple[int, ...], boundary: str) -> None:
     image = cases.pixels(cases.generator("jax", boundary), (40, 3))
-    pair("spline_filter", image, order, boundary, axes=axes, adjoint=adjoint)
+    assert_jax_matches_numpy("spline_filter", image, order, boundary, axes=axes, adjoint=adjoint)
 
 
 # Transforms ---------------------------------------------------------------------------------------
@@ -186,10 +196,10 @@ def test_transforms() -> None:
         return gridsample.grid_sample(image, grid, "linear", "border")
 
     expected = jnp.stack([sampled(image, grid) for grid in grids])
-    close(jax.jit(jax.vmap(sampled, (None, 0)))(image, grids), np.asarray(expected))
+    assert_jax_close(jax.jit(jax.vmap(sampled, (None, 0)))(image, grids), np.asarray(expected))
     images = jnp.stack([image, 2 * image, 3 * image])
     batches = jax.vmap(jax.vmap(sampled, (None, 0)), (0, None))(images, grids)
-    close(batches[2], 3 * np.asarray(expected))
+    assert_jax_close(batches[2], 3 * np.asarray(expected))
 
     def add(total: Any, grid: Any) -> Any:
         return total + sampled(image, grid).sum(), None
@@ -212,14 +222,16 @@ def test_a_program_is_exported_for_any_batch() -> None:
     (n,) = jax.export.symbolic_shape("n")
     shapes = [jax.ShapeDtypeStruct((n, *a.shape[1:]), a.dtype) for a in (image, grid)]
     exported = jax.export.export(jax.jit(gridsample.grid_sample))(*shapes)
-    close(exported.call(image, grid), gridsample.grid_sample(image, grid))
+    assert_jax_close(exported.call(image, grid), gridsample.grid_sample(image, grid))
 
 
 def test_constants_in_a_trace() -> None:
     # Their values are there, but what is computed from them is traced.
     image, grid = jnp.array([[[1.0, jnp.nan, 3.0]]]), jnp.array([[[0.0], [0.5]]])
     result = jax.jit(lambda: gridsample.grid_sample(image, grid, missing="ignore"))()
-    close(result, gridsample.grid_sample(np.asarray(image), np.asarray(grid), missing="ignore"))
+    assert_jax_close(
+        result, gridsample.grid_sample(np.asarray(image), np.asarray(grid), missing="ignore")
+    )
 
 
 def test_single_precision() -> None:
@@ -304,7 +316,7 @@ def test_errors() -> None:
 
 def test_empty_arrays() -> None:
     for image, grid in (((0, 1, 3), (0, 2, 1)), ((1, 0, 3), (1, 2, 1)), ((1, 1, 3), (1, 0, 1))):
-        pair("grid_sample", np.ones(image), np.zeros(grid))
+        assert_jax_matches_numpy("grid_sample", np.ones(image), np.zeros(grid))
 
 
 def test_mixed_arrays() -> None:

@@ -40,17 +40,17 @@ def as_jax(value: Any) -> Any:
     return jnp.asarray(value) if isinstance(value, np.ndarray) else value
 
 
-def pair(call: Callable[..., Any], *arguments: Any) -> None:
-    """A function gives for JAX arrays what it gives for NumPy's."""
+def assert_same_for_jax(call: Callable[..., Any], *arguments: Any) -> None:
+    """Assert that a function returns for JAX arrays what it does for NumPy's."""
     expected, result = call(*arguments), call(*map(as_jax, arguments))
     several = isinstance(expected, tuple)
     pairs = zip(result, expected, strict=True) if several else [(result, expected)]
-    for ours, numpys in pairs:
-        if numpys is None:
+    for ours, theirs in pairs:
+        if theirs is None:
             assert ours is None
             continue
-        assert isinstance(ours, jax.Array) or np.ndim(numpys) == 0
-        np.testing.assert_allclose(np.asarray(ours), np.asarray(numpys), rtol=0, atol=1e-9)
+        assert isinstance(ours, jax.Array) or np.ndim(theirs) == 0
+        np.testing.assert_allclose(np.asarray(ours), np.asarray(theirs), rtol=0, atol=1e-9)
 
 
 @pytest.mark.parametrize(
@@ -62,7 +62,7 @@ def pair(call: Callable[..., Any], *arguments: Any) -> None:
 )
 def test_fields(name: str) -> None:
     rng = cases.generator("jax fields")
-    pair(FIELDS[name], *[rng.uniform(-0.4, 0.4, (1, 3, 4, 2)) for _ in range(2)])
+    assert_same_for_jax(FIELDS[name], *[rng.uniform(-0.4, 0.4, (1, 3, 4, 2)) for _ in range(2)])
 
 
 def test_volumes_in_millimetres() -> None:
@@ -81,7 +81,7 @@ def test_volumes_in_millimetres() -> None:
             *gridsample.resample_vjp(upstream, image, affine, ((3, 4), other), matrix)[:1],
         )
 
-    pair(resample, image, affine, other, matrix, vectors, upstream)
+    assert_same_for_jax(resample, image, affine, other, matrix, vectors, upstream)
 
 
 @pytest.mark.slow
@@ -92,11 +92,11 @@ def test_cameras() -> None:
     moved[0, 3] = -0.3
     points = rng.uniform(-1, 1, (6, 3))
     points[:, 2] += 3
-    pair(cameras.project, points, lens, moved)
-    pair(cameras.distort_points, points[:, :2] / 5, np.array([-0.2, 0.1, 0, 0]))
-    pair(lambda lens: cameras.undistort_grid((6, 8), lens, [-0.3, 0.1, 0, 0]), lens)
+    assert_same_for_jax(cameras.project, points, lens, moved)
+    assert_same_for_jax(cameras.distort_points, points[:, :2] / 5, np.array([-0.2, 0.1, 0, 0]))
+    assert_same_for_jax(lambda lens: cameras.undistort_grid((6, 8), lens, [-0.3, 0.1, 0, 0]), lens)
     images = rng.normal(size=(2, 3, 6, 8))
-    pair(
+    assert_same_for_jax(
         lambda *arrays: cameras.plane_sweep(
             arrays[0][:1], arrays[0][None, 1:], arrays[1:], [2.0, 3.0, 5.0]
         ),
@@ -104,7 +104,7 @@ def test_cameras() -> None:
         np.stack([lens, lens]),
         np.stack([pose, moved]),
     )
-    pair(
+    assert_same_for_jax(
         lambda *arrays: tuple(cameras.sample_views(*arrays[:2], None, *arrays[2:]))[:1],
         points,
         images,
@@ -113,7 +113,7 @@ def test_cameras() -> None:
     )
     source, target = cameras.equirectangular((8, 16)), cameras.perspective((3, 3), fov=90)
     panorama = rng.normal(size=(1, 2, 8, 16))
-    pair(lambda image: cameras.convert_panorama(image, source, target), panorama)
+    assert_same_for_jax(lambda image: cameras.convert_panorama(image, source, target), panorama)
     gradient = jax.grad(lambda image: cameras.convert_panorama(image, source, target).sum())
     expected = cameras.convert_panorama_vjp(np.ones((1, 2, 3, 3)), panorama, source, target)
     np.testing.assert_allclose(gradient(jnp.asarray(panorama)), np.asarray(expected), atol=1e-12)

@@ -72,7 +72,7 @@ def recorded(jax_triton: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[
     jax_triton.triton_lib._COMPILED_KERNEL_CACHE.clear()
 
 
-def lowered(function: Any, *arrays: Any) -> str:
+def lowered_text(function: Any, *arrays: Any) -> str:
     """A program for a GPU."""
     trace = jax.jit(function).trace(*arrays)
     text: str = trace.lower(lowering_platforms=("cuda",)).as_text()
@@ -87,7 +87,7 @@ def arrays_of(dtype: str = "float32") -> tuple[Any, Any]:
 
 def test_programs_for_a_gpu_call_kernels_in_ptx(recorded: list[RecordedCall]) -> None:
     image, grid = arrays_of()
-    text = lowered(lambda *a: gridsample.grid_sample(*a, "linear", "border"), image, grid)
+    text = lowered_text(lambda *a: gridsample.grid_sample(*a, "linear", "border"), image, grid)
     assert text.count("triton_kernel_call") == 1
     (call,) = recorded
     assert call.kernel.capability == 90
@@ -100,7 +100,7 @@ def test_both_gradients_are_one_kernel(recorded: list[RecordedCall]) -> None:
     def loss(*arrays: Any) -> Any:
         return gridsample.grid_sample(*arrays, "linear", "constant", fill_value=2).sum()
 
-    text = lowered(jax.grad(loss, (0, 1)), *arrays_of())
+    text = lowered_text(jax.grad(loss, (0, 1)), *arrays_of())
     assert text.count("triton_kernel_call") == 1
     assert [call.kernel.name for call in recorded] == ["backward_to_outputs"]
     assert "atom" in recorded[0].kernel.ptx or "red." in recorded[0].kernel.ptx
@@ -114,15 +114,15 @@ def test_batches_and_second_derivatives_are_kernels(recorded: list[RecordedCall]
         return (gridsample.grid_sample(image, grid, "cubic") ** 2).sum()
 
     batched = jax.vmap(jax.grad(loss, (0, 1)), (None, 0))
-    assert "triton_kernel_call" in lowered(batched, image, jnp.stack([grid, -grid]))
-    hessian = lowered(lambda *arrays: jax.jvp(jax.grad(loss, 1), arrays, arrays), image, grid)
+    assert "triton_kernel_call" in lowered_text(batched, image, jnp.stack([grid, -grid]))
+    hessian = lowered_text(lambda *arrays: jax.jvp(jax.grad(loss, 1), arrays, arrays), image, grid)
     assert hessian.count("triton_kernel_call") >= 3
     assert {call.kernel.name for call in recorded} == {"gather_to_outputs", "backward_to_outputs"}
 
 
 def test_other_calls_are_for_xla(recorded: list[RecordedCall]) -> None:
     image, grid = arrays_of()
-    text = lowered(lambda *a: gridsample.grid_sample(*a, antialias=True), image, grid)
+    text = lowered_text(lambda *a: gridsample.grid_sample(*a, antialias=True), image, grid)
     assert "triton_kernel_call" not in text and not recorded
     # An exported program runs where there are no kernels.
     exported = jax.export.export(jax.jit(gridsample.grid_sample), platforms=["cuda"])(image, grid)

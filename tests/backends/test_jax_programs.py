@@ -115,7 +115,7 @@ HEADER = """
 
 def test_the_interface_is_read_from_its_header() -> None:
     interface = handler.parse_header(HEADER)
-    assert interface.version == (0, 2) and not interface.typed
+    assert interface.version == (0, 2) and not interface.has_state_type
     assert interface.functions["XLA_FFI_ThreadPool_Schedule"] == 56
     with pytest.raises(ValueError, match="lacks a version"):
         handler.parse_header(HEADER.replace("MAJOR", "OTHER"))
@@ -286,11 +286,11 @@ def test_control_flow(arrays: Any) -> None:
     expected = cubic(image, grid)
 
     @jax.jit
-    def chosen(flag: Any, image: Any) -> Any:
+    def choose(flag: Any, image: Any) -> Any:
         return jax.lax.cond(flag, lambda: cubic(image, grid), lambda: 0 * expected)
 
-    np.testing.assert_array_equal(chosen(True, image), expected)
-    assert not chosen(False, image).any()
+    np.testing.assert_array_equal(choose(True, image), expected)
+    assert not choose(False, image).any()
     repeated = jax.lax.fori_loop(0, 3, lambda _, total: total + cubic(image, grid), 0 * expected)
     np.testing.assert_allclose(repeated, 3 * expected, rtol=1e-12)
     _, stacked = jax.lax.scan(lambda _, g: (None, cubic(image, g)), None, jnp.stack([grid, -grid]))
@@ -359,9 +359,9 @@ for axes in [((), ()), (("b",), ("b",)), ((), (None, "p")), (("b",), ("b", "p"))
         np.testing.assert_allclose(gradient, expected, atol=1e-5)
     assert not set(exchanged(slope, *arrays)) - {"all-reduce"}, axes
 
-one = image[:1]
-gradients = gridsample.grid_sample_vjp(2 * gridsample.grid_sample(one, grid), one, grid)
-for gradient, expected in zip(slope(place(one), place(grid, "b", "p")), gradients):
+first = image[:1]
+gradients = gridsample.grid_sample_vjp(2 * gridsample.grid_sample(first, grid), first, grid)
+for gradient, expected in zip(slope(place(first), place(grid, "b", "p")), gradients):
     np.testing.assert_allclose(gradient, expected, atol=1e-5)
 """
 SHARD_MAP = """

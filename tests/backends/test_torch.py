@@ -177,11 +177,11 @@ def test_strided_tensors_are_not_copied() -> None:
     expected = gridsample.grid_sample(image, grid)
     wide = torch.full((2, 3, 10, 14), torch.nan, dtype=torch.float64)
     wide[:, :, ::2, 1::2] = image
-    apart = torch.full((*grid.shape[:-1], 4), torch.nan, dtype=torch.float64)
-    apart[..., ::2] = grid
+    with_gaps = torch.full((*grid.shape[:-1], 4), torch.nan, dtype=torch.float64)
+    with_gaps[..., ::2] = grid
     for view in (wide[:, :, ::2, 1::2], image.transpose(2, 3).contiguous().transpose(2, 3)):
         leaf = view.detach().requires_grad_()
-        out = gridsample.grid_sample(leaf, apart[..., ::2])
+        out = gridsample.grid_sample(leaf, with_gaps[..., ::2])
         torch.testing.assert_close(out, expected, rtol=1e-14, atol=1e-14)
         (gradient,) = torch.autograd.grad(out.sum(), leaf)
         assert gradient.is_contiguous()

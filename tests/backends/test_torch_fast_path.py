@@ -77,8 +77,13 @@ def test_fast_path_condition() -> None:
     fast: list[bool] = []
     torch.func.vmap(lambda t: (fast.append(is_plain(t)), t)[1])(image)
     torch.func.grad(lambda t: (fast.append(is_plain(t)), t.sum())[1])(image)
+    torch.func.functionalize(lambda t: (fast.append(is_plain(t)), t)[1])(image)
+    torch.func.jvp(lambda t: (fast.append(is_plain(grid)), t)[1], (image,), (image,))
     torch.jit.trace(lambda t: (fast.append(is_plain(t)), t)[1], image, check_trace=False)
-    assert not any(fast)
+    assert len(fast) >= 5 and not any(fast)
+    with torch.inference_mode():
+        assert is_plain(image, image + 1)
+    assert is_plain(image, grid)
 
 
 @pytest.mark.covering
@@ -159,3 +164,67 @@ def test_non_bool_flags_are_rejected_even_after_a_call() -> None:
     gridsample.grid_sample(image, grid, align_corners=True)
     with pytest.raises(TypeError, match="align_corners must be True or False, got 1"):
         gridsample.grid_sample(image, grid, align_corners=1)
+
+
+def test_a_prepared_call_serves_only_tensors_with_its_layouts() -> None:
+    image, grid = torch.rand(2, 3, 6, 6), torch.rand(2, 5, 5, 2) * 2.4 - 1.2
+    unpacked = torch.rand(4, 5, 6, 13).as_strided(image.shape, (5 * 6 * 13, 78, 13, 2), 1)
+    images = image, image.mT, image.contiguous(memory_format=torch.channels_last), unpacked
+    grids = grid, grid.transpose(1, 2), grid[:1].expand(2, -1, -1, -1)
+    pairs = [(pixels, points) for pixels in images for points in grids]
+    pairs += [(pixels.double(), points) for pixels, points in pairs]
+    sizes = {"size": (4, 9), "mode": "bilinear"}
+    for pixels, points in 2 * pairs:
+        short = gridsample.grid_sample(pixels, points), gridsample.interpolate(pixels, **sizes)
+        assert torch.equal(
+            short[0], in_mode(lambda p=pixels, q=points: gridsample.grid_sample(p, q))
+        )
+        assert torch.equal(short[1], in_mode(lambda p=pixels: gridsample.interpolate(p, **sizes)))
+
+
+def test_channels_that_come_last() -> None:
+    image, grid = tensors()
+    for _ in range(2):
+        short = gridsample.grid_sample(image.movedim(1, -1), grid, channel_axis=-1)
+        assert torch.equal(short, gridsample.grid_sample(image, grid).movedim(1, -1))
+        filled = gridsample.grid_sample(image, grid, "linear", "constant", fill_value=2.0)
+        long = in_mode(
+            lambda: gridsample.grid_sample(image, grid, "linear", "constant", fill_value=2.0)
+        )
+        assert torch.equal(filled, long)
+
+
+def test_a_prepared_call_follows_the_number_of_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    from gridsample.kernels import run
+
+    counts: list[int] = []
+    work = run.pool.work
+    monkeypatch.setattr(run.pool, "work", lambda *call: (counts.append(call[2]), work(*call))[1])
+    image, grid = torch.rand(4, 8, 64, 64), torch.rand(4, 64, 64, 2)
+    before = torch.get_num_threads()
+    try:
+        for threads in (1, 2, 1, 2):
+            torch.set_num_threads(threads)
+            gridsample.grid_sample(image, grid)
+            gridsample.interpolate(image, (256, 256), mode="bilinear")
+            assert counts == ([] if threads == 1 else [2, 2])
+            counts.clear()
+    finally:
+        torch.set_num_threads(before)
+    gridsample.grid_sample(image, grid, threads=1)
+    assert not counts
+
+
+@pytest.mark.parametrize("layout", [torch.from_numpy, lambda array: array], ids=["tensor", "array"])
+def test_wrong_sizes_are_rejected_even_after_a_call(layout: Callable[[Any], Any]) -> None:
+    image = layout(tensors()[0].numpy())
+    expected = gridsample.interpolate(image, (3, 4))
+    assert (gridsample.interpolate(image, [3, 4]) == expected).all()
+    assert (gridsample.interpolate(image, torch.Size((3, 4))) == expected).all()
+    with pytest.raises(TypeError, match="size must be an integer"):
+        gridsample.interpolate(image, (3.0, 4.0))
+    gridsample.interpolate(image, scale_factor=(1.0, 2.0))
+    with pytest.raises(TypeError, match="scale_factor must be a number"):
+        gridsample.interpolate(image, scale_factor=(True, 2.0))
+    with pytest.raises(TypeError, match="antialias must be True or False"):
+        gridsample.interpolate(image, (3, 4), antialias=0)

@@ -37,10 +37,10 @@ wide = torch.promote_types(kind, torch.float32)
 torch.set_num_threads(int(sys.argv[5]))
 shape = [int(n) for n in sys.argv[1].split("x")]
 call(*inputs(*shape))  # compiles, loads, and starts threads
-given = inputs(*shape)
+tensors = inputs(*shape)
 before = status("VmRSS")
 Path("/proc/self/clear_refs").write_text("5")
-results = call(*given)
+results = call(*tensors)
 extra = status("VmHWM") - before - sum(t.numel() * t.element_size() for t in results)
 print(extra / 1e6)
 """

@@ -59,7 +59,7 @@ def test_alpha_zero_hides_missing_pixels_and_alpha_one_shows_all() -> None:
     assert grid.min() > -0.05
     assert (grid.max((0, 1)) < np.array(SIZE[::-1]) - 0.95).all()
     corners = np.array([[0, 0], [SIZE[1] - 1, 0], [0, SIZE[0] - 1], [SIZE[1] - 1, SIZE[0] - 1.0]])
-    rays = framing.undistorted(corners, matrix, np.array(k), "opencv")
+    rays = framing.undistort_pixels(corners, matrix, np.array(k), "opencv")
     shown = rays @ all_pixels[:2, :2].T + all_pixels[:2, 2]
     assert shown.min() > -1e-6
     assert (shown.max(0) < np.array(SIZE[::-1]) - 1 + 1e-6).all()

@@ -70,8 +70,8 @@ def expected_views(
 
     q = torch.nn.functional.normalize(query[:3, 3] - flat, dim=-1)[:, None]
     v = torch.nn.functional.normalize(poses[:, :3, 3] - flat[:, None], dim=-1)
-    apart = torch.nn.functional.normalize(q - v, dim=-1)
-    directions = torch.cat([apart, (q * v).sum(-1, keepdim=True)], -1)
+    difference = torch.nn.functional.normalize(q - v, dim=-1)
+    directions = torch.cat([difference, (q * v).sum(-1, keepdim=True)], -1)
     result = read(images), read(features), mask.T, directions
     return tuple(array.reshape(*points.shape[:-1], *array.shape[1:]) for array in result)
 

@@ -26,7 +26,7 @@ MODULES = sorted(SOURCE.rglob("*.py"))
 
 # What is imported on first use only, and the rooms (how their paths begin) where that may be at
 # the top of a file.
-ROOMS = {
+IMPORTERS = {
     "llvmlite": ["kernels/vector"],
     "triton": ["kernels/gpu"],
     "torch": [
@@ -217,7 +217,7 @@ def test_sampling_numpy_arrays_loads_no_framework() -> None:
         "assert gridsample.grid_sample(image, grid).item() == 1\n"
         "gridsample.grid_sample_vjp(image[..., :1, :1], image, grid)"
     )
-    assert loaded & ROOMS.keys() == {"llvmlite"}
+    assert loaded & IMPORTERS.keys() == {"llvmlite"}
 
 
 def test_sampling_tensors_does_not_load_torchs_compiler() -> None:
@@ -256,7 +256,7 @@ def strangers(names: Iterable[str], path: Path) -> set[str]:
     """Which of the imported names belong to other rooms than this file's."""
     here = path.relative_to(SOURCE).as_posix()
     tops = {name.partition(".")[0] for name in names}
-    return {top for top in tops & ROOMS.keys() if not here.startswith(tuple(ROOMS[top]))}
+    return {top for top in tops & IMPORTERS.keys() if not here.startswith(tuple(IMPORTERS[top]))}
 
 
 @pytest.mark.parametrize("path", MODULES, ids=id_of)

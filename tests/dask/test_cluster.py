@@ -78,8 +78,8 @@ def test_a_result_is_stored_although_a_worker_is_killed(tmp_path: Path) -> None:
     theta = np.array([[[0.9, 0.3, -40.0], [-0.3, 0.9, 100.0]]])
     size, options = (1, 1, 900, 1200), {"coords": "pixel", "padding_mode": "wrap"}
     result = gridsample.dask.affine_sample(image, theta, size, "cubic", **options)
-    whole = image.compute(scheduler="synchronous")
-    expected = gridsample.affine_sample(whole, theta, size, "cubic", **options)
+    in_memory = image.compute(scheduler="synchronous")
+    expected = gridsample.affine_sample(in_memory, theta, size, "cubic", **options)
     target = zarr.create_array(str(tmp_path), shape=size, chunks=(1, 1, 150, 150), dtype=float)
     killed: list[int] = []
     with two_workers() as client:

@@ -273,11 +273,11 @@ def test_fields_and_functions_in_the_world_are_followed_chunk_by_chunk() -> None
     store = Counting(image)
     source = da.from_array(store, chunks=(10, 10, 10))
     for transform in (field, [turn, field, turn, bend], bend):
-        whole = gridsample.resample(image, affine, like, transform, "cubic", extrapolate=False)
+        in_memory = gridsample.resample(image, affine, like, transform, "cubic", extrapolate=False)
         result = gridsample.dask.resample(
             source, affine, like, transform, "cubic", extrapolate=False, chunks=9
         )
-        np.testing.assert_allclose(result.compute(), whole, rtol=0, atol=1e-12)
+        np.testing.assert_allclose(result.compute(), in_memory, rtol=0, atol=1e-12)
     store.read.clear()
     gridsample.dask.resample(source, affine, like, field, chunks=4)[:4, :4, :4].compute()
     assert 0 < len(store.read) <= 3 * 3 * 2  # 8 mm, 2 vectors of 2 mm, and a few taps

@@ -123,8 +123,8 @@ def test_maps_with_long_footprints_sample_halved_copies(
     expected = gridsample.affine_sample(image, maps, size, **options)
     source = da.from_array(image, chunks=((1,), (1, 1), *divided(spatial, rng)))
     result = gridsample.dask.affine_sample(source, maps, size, chunks=4, **options).compute()
-    whole = gridsample.dask.affine_sample(source, maps, size, chunks=20, **options).compute()
-    np.testing.assert_array_equal(result, whole)  # tiles agree with the whole
+    in_memory = gridsample.dask.affine_sample(source, maps, size, chunks=20, **options).compute()
+    np.testing.assert_array_equal(result, in_memory)  # tiles agree with the whole
     rounding = 1 if dtype == "uint8" else 0 if dtype == "float64" else 2e-4
     assert result.dtype == expected.dtype
     np.testing.assert_allclose(result, expected, rtol=1e-12, atol=rounding)

@@ -83,8 +83,8 @@ def test_columns_take_fewer_reads_than_rows() -> None:
     assert sorted(place for step in plan.steps for place in step.chunks) == sorted(needs)
     held: frozenset[Any] = frozenset()
     for step in plan.steps:
-        wanted = frozenset().union(*(needs[place] for place in step.chunks))
-        assert wanted <= held | step.reads and not held & step.reads
+        needed_inputs = frozenset().union(*(needs[place] for place in step.chunks))
+        assert needed_inputs <= held | step.reads and not held & step.reads
         assert step.keeps <= held | step.reads
         held = step.keeps
     assert not held

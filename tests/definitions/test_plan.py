@@ -13,7 +13,8 @@ import gridsample
 from gridsample import methods
 from gridsample.definitions.boundaries import BOUNDARIES, FOREIGN_BOUNDARIES
 from gridsample.definitions.coords import COORDS
-from gridsample.definitions.options import plan_of
+from gridsample.definitions.footprints import Footprint
+from gridsample.definitions.options import Options, plan_of, sampling_options
 from gridsample.definitions.plan import Plan
 from gridsample.ops.quotients import EVEN
 
@@ -33,6 +34,16 @@ def test_plans_describe_their_call() -> None:
     assert (result.image_items, result.grid_items, result.items) == (2, 1, 2)
     assert result.points == 24
     assert not result.nearest
+
+
+def test_options_are_the_fields_of_their_names() -> None:
+    fields = Options._fields[: Options._fields.index("footprint")]
+    options = sampling_options(
+        **{name: name for name in fields}, antialias=True, max_samples=3, footprint="detach"
+    )
+    assert options[: len(fields)] == fields
+    assert options.footprint == Footprint(3, attached=False)
+    assert sampling_options() == Options()
 
 
 def test_equal_calls_have_equal_plans() -> None:

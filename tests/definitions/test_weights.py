@@ -264,8 +264,8 @@ def test_kernels_are_the_weights_by_distance(method: Method) -> None:
     # Lanczos' table is a fit, with an error below 1e-9 for up to four lobes.
     bound = 1e-8 if method.name.startswith("lanczos") else 1e-14 * method.powers
     np.testing.assert_allclose(weights, method.weights(t), rtol=0, atol=bound)
-    beyond = np.array([-support - 0.01, support + 0.01, 1e9])
-    assert not kernel(beyond).any()
+    outside_support = np.array([-support - 0.01, support + 0.01, 1e9])
+    assert not kernel(outside_support).any()
     assert kernel(np.array([-support + 0.01, support - 0.01])).all()
 
 

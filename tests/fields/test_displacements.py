@@ -321,10 +321,10 @@ def test_inverting_stops_early_unless_derivatives_are_recorded(
 def test_dtypes_are_kept(name: str) -> None:
     field = smooth(5, 6, size=1, width=2)
     exact = EVERY[name](field)
-    for dtype, near in (("float32", 2e-5), ("float16", 2e-2)):
+    for dtype, tolerance in (("float32", 2e-5), ("float16", 2e-2)):
         result = EVERY[name](field.astype(dtype))
         assert result.dtype == dtype
-        np.testing.assert_allclose(result, exact, rtol=near, atol=near)
+        np.testing.assert_allclose(result, exact, rtol=tolerance, atol=tolerance)
     tensor = EVERY[name](torch.from_numpy(field))
     np.testing.assert_allclose(tensor, exact, rtol=0, atol=1e-12)
     half = EVERY[name](torch.from_numpy(field).bfloat16())

@@ -37,7 +37,7 @@ def test_regions_are_read_whatever_the_chunks(tmp_path: Path) -> None:
     small = ChunkReader(array, cache_bytes=2 * 5 * 4 * 8)
     for region in regions:
         np.testing.assert_array_equal(small[region], image[region])
-    assert len(small.kept) == 2
+    assert len(small.cache) == 2
 
 
 def test_failed_reads_are_not_cached() -> None:

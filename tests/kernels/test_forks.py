@@ -65,7 +65,8 @@ assert sample() == 0.0
 WHILE_COMPILING = """
 sample()
 from gridsample.kernels import forks
-thread = threading.Thread(target=lambda: [sample(one) for one in (np.float64, np.int16, np.int32)])
+dtypes = np.float64, np.int16, np.int32
+thread = threading.Thread(target=lambda: [sample(dtype) for dtype in dtypes])
 thread.start()
 while forks.guard.lock.acquire(blocking=False):
     forks.guard.lock.release()

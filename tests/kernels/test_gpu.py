@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import itertools
 import math
+import weakref
+from types import SimpleNamespace
 from typing import Any
 
 import cases
@@ -19,6 +22,7 @@ from interpreted import DOUBLE, SINGLE, check, inputs, rolled, spaced
 from gridsample.backends.torch import BACKEND, affine, cuda, schemas
 from gridsample.definitions.coords import COORDS
 from gridsample.kernels import gpu, reference
+from gridsample.kernels.gpu import launching, triton_jit
 from gridsample.kernels.reference import BOUNDARIES, MODES
 from gridsample.kernels.reference.labels import vote
 
@@ -117,7 +121,7 @@ def test_neighbours_are_joined_before_they_are_added() -> None:
 
 
 def test_channels_are_split_among_programs() -> None:
-    launch = gpu.shape_launch(8, 1024, 1, 1, False, 4, 4)
+    launch = launching.shape_launch(8, 8, 1024, 1, 1, False, 4, 4)
     assert launch.splits == launch.units > 1
     check(*inputs(2, 9, 40, (2, 3), 1), "linear", "zeros", False)
 
@@ -130,12 +134,12 @@ def test_launches_fill_a_gpu_and_stay_in_its_limits(
     points: int, channels: int, grids: int, last: bool
 ) -> None:
     for visits in (1, 4, 8, 32, 256):
-        launch = gpu.shape_launch(points, channels, grids, 1, last, visits, 4)
+        launch = launching.shape_launch(points, points, channels, grids, 1, last, visits, 4)
         assert launch.block & (launch.block - 1) == launch.depth & (launch.depth - 1) == 0
         assert 1 <= launch.warps <= 4 and launch.block * launch.depth <= 4096
         assert launch.units == -(-channels // launch.depth) >= launch.splits
         programs = -(-points // launch.block) * grids * launch.splits
-        assert programs >= gpu.FULL or launch.splits == launch.units
+        assert programs >= launching.FULL or launch.splits == launch.units
 
 
 # Boundaries, coordinates and methods that are not PyTorch's ---------------------------------------
@@ -227,7 +231,7 @@ def test_affine_maps_match_their_grids(rank: int, corners: bool) -> None:
     dtype = np.dtype(float)
     names = ("linear",) * rank, ("border",) * rank
     plan = cases.plan_for(tuple(image.shape), dtype, tuple(grid.shape), dtype, *names, corners)
-    launch = gpu.LaunchOptions(affine=True, interpreted=True)
+    launch = launching.LaunchOptions(affine=True, interpreted=True)
     out = torch.full((2, 3, plan.points), torch.nan, dtype=torch.float64)
     gpu.gather(plan, image, theta.detach(), out, (0,) * rank, options=launch)
     torch.testing.assert_close(out.reshape(size), expected.detach(), rtol=0, atol=DOUBLE)
@@ -316,3 +320,51 @@ def test_labels_match_the_reference(dtype: str, last: bool) -> None:
             fill=fill[0] if fill else 0,
         )
         assert np.array_equal(result.numpy(), expected)
+
+
+class Compiled:
+    """A compiled kernel that keeps what it is launched with."""
+
+    def __init__(self, names: list[str]) -> None:
+        self.src = SimpleNamespace(fn=SimpleNamespace(arg_names=names))
+        self.launched: list[dict[str, Any]] = []
+
+    def __getitem__(self, programs: tuple[int, int, int]) -> Any:
+        names = self.src.fn.arg_names
+        return lambda *values: self.launched.append(dict(zip(names, values, strict=True)))
+
+
+def test_a_second_launch_takes_the_addresses_of_its_own_tensors(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    kernels: list[Compiled] = []
+
+    def compile_(name: str, rolled: bool, programs: int, warps: int, known: Any, _: Any) -> Any:
+        kernels.append(Compiled(list(known)))
+        return kernels[-1]
+
+    monkeypatch.setattr(launching, "launch", compile_)
+    monkeypatch.setattr(triton_jit, "current_gpu", lambda: 0)
+    gpu.gather_call.cache_clear()
+    image, grid, values = inputs(2)
+    dtype, names = np.dtype("float64"), (("linear",) * 2, ("border",) * 2)
+    plan = cases.plan_for(tuple(image.shape), dtype, tuple(grid.shape), dtype, *names)
+    calls = [(image.clone(), grid.clone(), values.clone()) for _ in range(2)]
+    for tensors in calls:
+        gpu.gather(plan, *tensors, (0, 0))
+    (kernel,) = kernels
+    (launched,) = kernel.launched
+    memories = "image_memory", "grid_memory", "out_memory"
+    assert [launched[name] for name in memories] == [tensor.data_ptr() for tensor in calls[1]]
+    assert launched["fill_memory"] is None
+    # The memory of the first tensors is free again.
+    first = weakref.ref(calls.pop(0)[0])
+    del tensors
+    gc.collect()
+    assert first() is None
+    # Other dtypes and unaligned memory need other kernels.
+    gpu.gather(plan, image.float(), grid, values, (0, 0))
+    shifted = torch.cat([image.new_zeros(1), image.flatten()])[1:].reshape(image.shape)
+    gpu.gather(plan, shifted, grid, values, (0, 0))
+    assert len(kernels) == 3
+    gpu.gather_call.cache_clear()

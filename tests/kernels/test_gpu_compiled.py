@@ -34,6 +34,7 @@ from benchmarks import registers
 from gridsample.backends.torch import cuda
 from gridsample.definitions.footprints import Footprint
 from gridsample.kernels import gpu
+from gridsample.kernels.gpu import launching
 
 # Of the interpreter: NumPy's, where a GPU's arithmetic is silent.
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning:triton")
@@ -133,7 +134,7 @@ def test_calls_select_the_kernels_of_a_gpu(last: bool, monkeypatch: pytest.Monke
     names = oracles.per_axis("linear", 2), oracles.per_axis("border", 2)
     plan = cases.plan_for(tuple(image.shape), dtype, tuple(grid.shape), dtype, *names)
     out = rolled(torch.empty_like(values)) if last else torch.empty_like(values)
-    launch, sums = gpu.LaunchOptions(wrap=Warmed), cuda.exact_sums(plan, image)
+    launch, sums = launching.LaunchOptions(wrap=Warmed), cuda.exact_sums(plan, image)
     gpu.gather(plan, image, grid, out, (0, 0), options=launch)
     gpu.backward(plan, values, image, grid, image, (0, 0), empty=torch.empty, options=launch)
     gpu.double_backward(
@@ -161,7 +162,7 @@ def test_footprint_calls_share_one_kernel_for_all_levels_and_sizes(
     monkeypatch.setattr(driver, "_active", Still())
     monkeypatch.setattr(Warmed, "made", [])
     image, grid, values = (t.float() for t in inputs(1))
-    dtype, launch = np.dtype("float32"), gpu.LaunchOptions(wrap=Warmed)
+    dtype, launch = np.dtype("float32"), launching.LaunchOptions(wrap=Warmed)
     for size, most in ((7, 2), (6, 16)):
         plan = cases.plan_for(
             (2, 3, size),

@@ -16,9 +16,10 @@ pytest.importorskip("triton")
 
 from interpreted import DOUBLE, SINGLE, inputs, operator_options
 
+import gridsample
 from gridsample.backends.torch import cuda, derivatives, operators, schemas
 from gridsample.definitions.dtypes import BFLOAT16
-from gridsample.kernels import reference
+from gridsample.kernels import gpu, reference
 
 # Of the interpreter: NumPy's, where a GPU's arithmetic is silent.
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning:triton")
@@ -230,3 +231,56 @@ def test_double_backward_matches_the_formulas(
             if actual is mine[0]:  # 0 at points that are nowhere
                 truth.masked_fill_(grid.isnan().any(-1).unsqueeze(1), 0)
             torch.testing.assert_close(actual, truth, rtol=1e-11, atol=1e-11, equal_nan=True)
+
+
+@pytest.mark.parametrize(
+    ("channels", "out"),
+    [(3, (5, 67)), (9, (40,)), pytest.param(9, (3, 67), marks=pytest.mark.slow)],
+)
+@pytest.mark.parametrize("dtype", cases.slow_after(1, [torch.float64, torch.float16]), ids=str)
+def test_blocks_of_rows_and_interleaved_copies(
+    channels: int, out: tuple[int, ...], dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Dense grids are divided into blocks of rows, and images with many channels are transposed."""
+    monkeypatch.setattr(gpu, "WORTH", 0)
+    image, _, _ = inputs(2, channels=channels)
+    rng = cases.generator("interleaved", channels)
+    grid = torch.from_numpy(rng.integers(-80, 80, (2, *out, 2)) / 64)
+    values = torch.from_numpy(cases.pixels(rng, (2, channels, *out)))
+    u, w = image.flip(-1), grid.flip(1) * 0.5
+    image, values, u = (tensor.to(dtype) for tensor in (image, values, u))
+    points = grid.to(torch.promote_types(dtype, torch.float32))
+    options = operator_options(2, "linear", "border")
+    needed = True, True, True
+    mine = [cuda.cuda_gather(image, points, *options)]
+    mine += cuda.cuda_backward(values, image, points, *needed[:2], *options)
+    mine += cuda.cuda_double_backward(values, image, points, u, w.to(points), *needed, *options)
+    call = torch.ops.gridsample
+    other = [call.gather(image, points, *options)]
+    other += call.backward(values, image, points, *needed[:2], *options)
+    other += call.backward_twice(values, image, points, u, w.to(points), *needed, *options)
+    for actual, expected in zip(mine, other, strict=True):
+        assert (actual.shape, actual.dtype) == (expected.shape, expected.dtype)
+        assert actual.is_contiguous()
+        scale = 1e-12 if dtype == torch.float64 else 4e-3
+        scale *= max(1.0, float(expected.double().abs().max()))
+        torch.testing.assert_close(actual.double(), expected.double(), rtol=0, atol=scale)
+
+
+def test_plain_tensors_skip_the_dispatcher(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For tensors that seem to be on a GPU, public calls and their gradients run its kernels."""
+    image, grid, values = inputs(2)
+    results = []
+    for on_gpu in (False, True):
+        if on_gpu:
+            monkeypatch.setattr(Tensor, "is_cuda", True)
+            monkeypatch.setattr(operators, "is_plain", lambda *tensors: False)
+            monkeypatch.setattr(cuda, "is_plain_anywhere", lambda *tensors: True)
+            monkeypatch.setattr(derivatives, "is_plain_anywhere", lambda *tensors: True)
+        leaves = [tensor.clone().requires_grad_() for tensor in (image, grid)]
+        out = gridsample.grid_sample(*leaves, "linear", "border")
+        assert type(out.grad_fn).__name__ == "PlainGatherBackward"
+        results.append([out, *torch.autograd.grad(out, leaves, values)])
+    for mine, other in zip(*results, strict=True):
+        torch.testing.assert_close(mine, other, rtol=1e-11, atol=1e-11, equal_nan=True)
+        assert not torch.equal(mine.nan_to_num(), other.nan_to_num()) or mine is results[0][0]

@@ -284,8 +284,8 @@ def test_planes_of_more_pixels_than_32_bits_count(tmp_path, mode, boundary):
     for y, x in places:
         image[0, 0, max(0, y - 2) : y + 3, max(0, x - 2) : x + 3] = rng.integers(0, 256)
         image[0, 0, y, x] = rng.integers(0, 256)
-    near = [*itertools.product([-0.25, 0.25], repeat=2)]
-    positions = np.array([(x + dx, y + dy) for y, x in places for dx, dy in near])
+    neighbours = [*itertools.product([-0.25, 0.25], repeat=2)]
+    positions = np.array([(x + dx, y + dy) for y, x in places for dx, dy in neighbours])
     grid = cases.coordinates(positions[np.newaxis], spatial, False)
     options = (mode, boundary, False)
     out = gridsample.grid_sample(image, grid, *options)

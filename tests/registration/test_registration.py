@@ -101,8 +101,8 @@ def test_known_fields_are_found(model: str, options: dict[str, Any]) -> None:
     assert result.theta is None
     inside = ((true >= 0) & (true <= SIDE - 1)).all(-1)
     positions = pixels(SIDE, SIDE) + result.field[0]
-    apart = np.sqrt(((positions - true) ** 2).sum(-1))[inside]
-    assert apart.mean() < 0.5
+    distances = np.sqrt(((positions - true) ** 2).sum(-1))[inside]
+    assert distances.mean() < 0.5
     assert fields.regularity(result.field).folded == 0
     if model == "velocity":  # T(x) = start @ (x + exp(v)(x))
         inner = pixels(SIDE, SIDE) + fields.exp(result.velocity)[0]
@@ -186,8 +186,8 @@ def test_sizes_may_differ_and_a_start_may_be_given() -> None:
     flip = np.array([[-1.0, 0, SIDE - 1], [0, 1, 0], [0, 0, 1]])
     registered = register(fixed, mirror, "rigid", initial=flip @ MAPS["rigid"])
     assert np.linalg.det(registered.matrix[0]) < 0  # no rotation is a reflection
-    near = register(fixed, fixed, "affine", initial="identity")
-    np.testing.assert_allclose(near.matrix[0], np.eye(3), rtol=0, atol=1e-3)
+    registered = register(fixed, fixed, "affine", initial="identity")
+    np.testing.assert_allclose(registered.matrix[0], np.eye(3), rtol=0, atol=1e-3)
 
 
 @pytest.mark.slow
@@ -244,9 +244,9 @@ def test_the_relation_does_not_depend_on_the_loss() -> None:
 
 def test_a_result_that_did_not_converge_is_a_failure() -> None:
     fixed, moving = images(MAPS["rigid"], SIDE, SIDE)
-    near = MAPS["rigid"] @ np.array([[1, 0, 1.5], [0, 1, 0], [0, 0, 1]])
+    initial = MAPS["rigid"] @ np.array([[1, 0, 1.5], [0, 1, 0], [0, 0, 1]])
     with pytest.warns(RegistrationWarning, match="the iterations were used up; the last step"):
-        result = register(fixed, moving, "rigid", initial=near, levels=1, iterations=1)
+        result = register(fixed, moving, "rigid", initial=initial, levels=1, iterations=1)
     assert not result.converged
 
 

@@ -290,9 +290,9 @@ def test_tensors_have_derivatives():
     assert check(lambda x, m: ours.warp(x, m, order=5, mode="edge", **options), (image, matrix))
     assert check(lambda x, p: ours.warp(x, p, order=1, clip=False), (image, places))
     assert check(lambda x: ours.rotate(x, 20, clip=False), image)
-    clipped = ours.resize(image, (10, 12), 3)
-    clipped.sum().backward()
-    assert image.min() <= clipped.min() and clipped.max() <= image.max()
+    clip_range = ours.resize(image, (10, 12), 3)
+    clip_range.sum().backward()
+    assert image.min() <= clip_range.min() and clip_range.max() <= image.max()
 
 
 def test_half_precision_is_computed_in_single():

@@ -56,9 +56,9 @@ def test_stores_in_memory_are_warped_resized_and_halved(
 ) -> None:
     store = MemoryStore()
     zarr.create_array(store, data=image, chunks=(8, 10))
-    whole = expected(image, tmp_path)
+    expected_pixels = expected(image, tmp_path)
     traffic = gridsample.zarr.warp(store, tmp_path / "out", TURN, mode="cubic")
-    np.testing.assert_array_equal(zarr.open(str(tmp_path / "out"))["0"][...], whole)
+    np.testing.assert_array_equal(zarr.open(str(tmp_path / "out"))["0"][...], expected_pixels)
     assert 0 < traffic.reads <= 4 * 5 and traffic.read > 0
     gridsample.zarr.resize(store, tmp_path / "small", [15, 20])
     assert read_multiscale(tmp_path / "small").arrays[0].shape == (15, 20)
@@ -73,7 +73,7 @@ def test_stores_in_memory_are_warped_resized_and_halved(
 def test_outputs_may_be_stores_and_addresses_and_are_continued(
     image: np.ndarray[Any, Any], tmp_path: Path, zarr_format: int, kind: str
 ) -> None:
-    whole, source = expected(image, tmp_path), tmp_path / "local"
+    expected_pixels, source = expected(image, tmp_path), tmp_path / "local"
     output: Any = {
         "store": MemoryStore(), "memory": f"memory://{tmp_path}", "file": f"file://{tmp_path}/out",
     }[kind]  # fmt: skip
@@ -91,7 +91,7 @@ def test_outputs_may_be_stores_and_addresses_and_are_continued(
     traffic = gridsample.zarr.warp(source, output, TURN, **options)
     assert traffic.done_before >= 7 and traffic.done + traffic.done_before == 20
     group = zarr.open_group(store_of(output), mode="r")
-    np.testing.assert_array_equal(group["0"][...], whole)
+    np.testing.assert_array_equal(group["0"][...], expected_pixels)
     assert [*group.attrs] == ["multiscales" if zarr_format == 2 else "ome"]
     with pytest.raises(FileError, match="overwrite=True"):
         gridsample.zarr.warp(source, output, TURN, **options)
@@ -102,10 +102,10 @@ def test_outputs_may_be_stores_and_addresses_and_are_continued(
 def test_addresses_are_read_by_fsspec(
     image: np.ndarray[Any, Any], tmp_path: Path, address: str
 ) -> None:
-    whole = expected(image, tmp_path)
+    expected_pixels = expected(image, tmp_path)
     for source in (f"file://{tmp_path}/local", f"{address}/local"):
         gridsample.zarr.warp(source, tmp_path / "out", TURN, mode="cubic", overwrite=True)
-        np.testing.assert_array_equal(zarr.open(str(tmp_path / "out"))["0"][...], whole)
+        np.testing.assert_array_equal(zarr.open(str(tmp_path / "out"))["0"][...], expected_pixels)
     with pytest.raises(FileError, match="/absent"):
         gridsample.zarr.warp(f"{address}/absent", tmp_path / "out", TURN, overwrite=True)
     with pytest.raises(FileError, match="cannot open nowhere://x"):

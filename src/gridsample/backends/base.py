@@ -165,7 +165,7 @@ class Backend(Protocol):
     ) -> Array:
         """Compute a function of arrays whose intermediate results are not kept for derivatives.
 
-        ``compute(arrays, writes)`` may write results in place if ``writes``.
+        ``compute(arrays, in_place)`` may write results in place if ``in_place``.
         ``differentiate(upstream, needed, arrays)`` computes the gradients of the arrays, with
         functions that can be differentiated again; None for those that are not needed.
         """
@@ -191,8 +191,12 @@ class Backend(Protocol):
         fill = fill_numbers(options, resolved.fills(), image.dtype, channels)
         return resolved.changed(fill_value=fill)
 
-    def fast_path(self, image: Any, grid: Any, options: Options) -> Any:
-        """Compute a plain `grid_sample` by a shortcut, or return None if there is none."""
+    def fast_path(self, image: Any, grid: Any, options: Options, check: Callable[..., bool]) -> Any:
+        """Compute a plain `grid_sample` by a shortcut, or return None if there is none.
+
+        ``check`` (`gridsample.ops.misuse.check_use`) is called first if there is one, with the
+        backend and the other arguments, until it returns True for such a call.
+        """
         return None
 
     def check_out(self, out: Any, shape: Shape, image: Array, grid: Array) -> None:
@@ -263,10 +267,10 @@ class Backend(Protocol):
         """Compute the needed gradients of `affine`; None if the backend cannot do this."""
         return None
 
-    def averages(self, arrays: Sequence[Array], options: Options, bare: bool) -> bool:
+    def averages(self, arrays: Sequence[Array], options: Options, detached: bool) -> bool:
         """Whether `average` supports these arrays and options.
 
-        If ``bare``, it does not support them where derivatives of the arrays will be needed.
+        If ``detached``, it does not support them where derivatives of the arrays will be needed.
         """
         return False
 
@@ -318,6 +322,17 @@ class Backend(Protocol):
         ``extended`` are the boundaries of the filter: see `gridsample.definitions.splines`.
         """
         ...
+
+    def layout(self, image: Any) -> Any:
+        """Everything about an image but its pixels, as a key, for `prepare_resize`.
+
+        It begins with the shape.  It is None if calls with this image cannot be prepared.
+        """
+        return None
+
+    def prepare_resize(self, layout: Any, options: Any) -> Callable[[Array], Array] | None:
+        """Prepare `resize` for images of a layout, channels first; None if that does not pay."""
+        return None
 
     @abstractmethod
     def resize(self, image: Array, options: Any, transposed: bool) -> Array:

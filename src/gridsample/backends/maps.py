@@ -36,21 +36,21 @@ def grid_along(
 
 
 def gradient_along(
-    backend: Backend, by_grid: Array, out: Sequence[Any], align_corners: bool | None
+    backend: Backend, grad_grid: Array, out: Sequence[Any], align_corners: bool | None
 ) -> Array:
     """Compute the transpose of `grid_along`: (N, D, D + 1) from a gradient (N, *out, D).
 
     Each column is the sum of the gradient times the coordinates of one axis, and the last column
     is the sum of the gradient.  No other array is as large as the grid.
     """
-    rank, name = len(out), backend.type_name(by_grid.dtype, "theta")
+    rank, name = len(out), backend.type_name(grad_grid.dtype, "theta")
     wide = backend.type("float64" if name == "float64" else "float32")
-    upstream, total = backend.astype(by_grid, wide), backend.xp.sum
+    upstream, total = backend.astype(grad_grid, wide), backend.xp.sum
     columns: list[Array] = []
     for a, n in enumerate(out):
         others = tuple(k + 1 for k in range(rank) if k != a)
         sums = total(upstream, others) if others else upstream  # (N, n, D)
-        along = backend.line(n, align_corners, wide, by_grid).reshape(-1, 1)
+        along = backend.line(n, align_corners, wide, grad_grid).reshape(-1, 1)
         columns.insert(0, total(sums * along, 1))
     return backend.astype(backend.xp.stack([*columns, total(sums, 1)], -1), backend.type(name))
 
@@ -67,7 +67,7 @@ class ThroughGrid(NamedTuple):
         options: the options of sampling on the grid.
         change: a matrix that is multiplied to the maps, or None.
         out: the shape of the grid.
-        lone: the axes that are longer than those of the result.
+        single: the axes that are longer than those of the result.
     """
 
     backend: Backend
@@ -75,7 +75,7 @@ class ThroughGrid(NamedTuple):
     options: Options
     change: Any
     out: Sequence[Any]
-    lone: Sequence[int]
+    single: Sequence[int]
 
     def corners(self) -> bool | None:
         """Whether -1 and 1 are the centres of the output's corner pixels; None for pixels."""
@@ -89,23 +89,23 @@ class ThroughGrid(NamedTuple):
             theta = theta @ self.backend.astype(change, theta.dtype)
         return grid_along(self.backend, theta, self.out, self.corners())
 
-    def cut(self, values: Array) -> Array:
+    def remove_added(self, values: Array) -> Array:
         """Remove the added points from samples (N, C, *out)."""
-        for k in self.lone:
+        for k in self.single:
             values = values[(*(slice(None),) * (2 + k), slice(1, 2))]
         return values
 
     def extend(self, values: Array) -> Array:
-        """Apply the transpose of `cut` to upstream values."""
-        for k in self.lone:
+        """Apply the transpose of `remove_added` to upstream values."""
+        for k in self.single:
             nothing, shape = self.backend.xp.zeros_like(values), list(values.shape)
             shape[2 + k] = 3
             values = self.backend.xp.stack([nothing, values, nothing], 2 + k).reshape(tuple(shape))
         return values
 
-    def gradient(self, by_grid: Array) -> Array:
+    def gradient(self, grad_grid: Array) -> Array:
         """Compute the gradient of the maps from that of the grid."""
-        gradient = gradient_along(self.backend, by_grid, self.out, self.corners())
+        gradient = gradient_along(self.backend, grad_grid, self.out, self.corners())
         if self.change is None:
             return gradient
         change = self.backend.asarray(self.change.T.copy(), self.theta)
@@ -120,15 +120,15 @@ def through_grid(
         return ThroughGrid(backend, theta, options, None, out, ())
     rank, normalized = len(out), options.coords == "normalized"
     # The coordinates -1 and 1 of a single corner pixel are the same place.
-    lone = [k for k, n in enumerate(out) if n == 1 and not (normalized and options.align_corners)]
-    if not lone:
+    single = [k for k, n in enumerate(out) if n == 1 and not (normalized and options.align_corners)]
+    if not single:
         return ThroughGrid(backend, theta, options, None, out, ())
     change = np.eye(rank + 1)
-    for k in lone:  # coordinates of three points, of which the second is the lone one
+    for k in single:  # coordinates of three points, of which the second is the lone one
         column = rank - 1 - k
         if normalized:
             change[column, column] = 3
         else:
             change[column, rank] = -1
-    wide = tuple(3 if k in lone else n for k, n in enumerate(out))
-    return ThroughGrid(backend, theta, options.changed(), change, wide, lone)
+    wide = tuple(3 if k in single else n for k, n in enumerate(out))
+    return ThroughGrid(backend, theta, options.changed(), change, wide, single)

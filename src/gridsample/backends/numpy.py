@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -27,7 +28,7 @@ from gridsample.definitions.options import (
 from gridsample.definitions.plan import Plan
 from gridsample.definitions.shapes import Shape
 from gridsample.kernels import on_cpu
-from gridsample.kernels.memory import converted
+from gridsample.kernels.memory import address_of, converted, layout_of
 from gridsample.kernels.spline import coefficients
 
 Array = np.ndarray[Any, Any]
@@ -297,7 +298,7 @@ class NumPy(Backend):
         gradients = cpu.backward(plan, samples, needs, order=options.order, threads=threads)
         return gradients.image, in_type_of(points, gradients.grid)
 
-    def averages(self, arrays: Sequence[Array], options: Options, bare: bool) -> bool:
+    def averages(self, arrays: Sequence[Array], options: Options, detached: bool) -> bool:
         """Whether the kernels average."""
         return options.plan is not None and bool(on_cpu().averages(options.plan))
 
@@ -307,14 +308,14 @@ class NumPy(Backend):
         """Gather means over the pixels that count."""
         image, points, *weights = arrays
         plan: Plan = options.plan
-        last, doubtful = options.channels_last(), False
+        last, suspect = options.channels_last(), False
         result = empty(plan.shape, plan.dtype, last)
         shares = empty(plan.shape, plan.real, last) if averaging.shares else None
         if result.size:
             cpu, weight = on_cpu(), weights[0] if weights else None
             samples = cpu.Samples(image, points, result, weight, shares, fill_of(options, plan))
-            doubtful = cpu.average(plan, samples, averaging, options.threads)
-        return result, shares, doubtful
+            suspect = cpu.average(plan, samples, averaging, options.threads)
+        return result, shares, suspect
 
     def average_backward(
         self, values: Array, arrays: Sequence[Array], options: Options, averaging: Averaging,
@@ -341,6 +342,24 @@ class NumPy(Backend):
         coefficients(image, order, extended, axes, result, adjoint=adjoint, threads=threads)
         return result
 
+    def layout(self, image: Any) -> Any:
+        """The layout of an array."""
+        return layout_of(image) if type(image) is np.ndarray else None
+
+    def prepare_resize(self, layout: Any, options: Resizing) -> Callable[[Array], Array] | None:
+        """Prepare the resizing of arrays if it is one run of a kernel."""
+        shape, dtype = (*layout[0][:2], *options.size), layout[2]
+        check_extent("the result", shape, dtype.itemsize)
+        strides = tuple([dtype.itemsize * math.prod(shape[k + 1 :]) for k in range(len(shape))])
+        ready = resizing.ready(options, layout, (shape, strides, dtype), options.threads)
+
+        def resize(image: Array) -> Array:
+            result = np.empty(shape, dtype)
+            ready.run(address_of(image), address_of(result))
+            return result
+
+        return None if ready is None else resize
+
     def resize(self, image: Array, options: Resizing, transposed: bool) -> Array:
         """Resize by one matrix per axis, or by their transposes."""
         dtype = image.dtype.newbyteorder("=")
@@ -348,7 +367,7 @@ class NumPy(Backend):
         check_extent("the result", shape, dtype.itemsize)
         result = empty(shape, dtype, options.channel_axis == -1)
         if result.size:
-            resizing.resize(image, result, options, transposed, options.threads)
+            resizing.resize(image, result, options, transposed)
         return result
 
 

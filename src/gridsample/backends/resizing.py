@@ -12,26 +12,27 @@ from gridsample.definitions.dtypes import WIDE_TYPES, check_image_type, type_nam
 from gridsample.definitions.options import Resizing
 from gridsample.definitions.tables import AxisMap, axis_maps, votes
 from gridsample.kernels import of_labels, of_resizing
+from gridsample.kernels import threads as pool
+from gridsample.kernels.memory import Layout
 
 Array = np.ndarray[Any, Any]
 DType = np.dtype[Any]
 
+# The bytes of the tables of a prepared call that is kept.
+MOST_BYTES = 1 << 16
 
-def resize(
-    image: Array, result: Array, resizing: Resizing, transposed: bool, threads: int | None
-) -> None:
+
+def resize(image: Array, result: Array, resizing: Resizing, transposed: bool) -> None:
     """Resize (N, C, *spatial) by one matrix for each axis, or by their transposes."""
-    apply(axis_maps(image.shape[2:], resizing, transposed), image, result, resizing, threads)
+    apply(axis_maps(image.shape[2:], resizing, transposed), image, result, resizing)
 
 
-def apply(
-    maps: Sequence[AxisMap], image: Array, result: Array, resizing: Resizing, threads: int | None
-) -> None:
-    """Apply a map to each axis of (N, C, *spatial); of the options, methods and rounding count."""
+def apply(maps: Sequence[AxisMap], image: Array, result: Array, resizing: Resizing) -> None:
+    """Apply a map to each axis of (N, C, *spatial), which may not be those of the options."""
     if votes(resizing.methods):
-        of_labels().resize(maps, image, result, threads)
+        of_labels().resize(maps, image, result, resizing.threads)
     else:
-        apply_matrices(maps, image, result, threads, resizing.rounding)
+        apply_matrices(maps, image, result, resizing.threads, resizing.rounding)
 
 
 def apply_matrices(
@@ -43,6 +44,22 @@ def apply_matrices(
 ) -> None:
     """Apply a matrix to each axis of (N, C, *spatial), which has no labels."""
     of_resizing().resize(maps, image, result, real_type(image.dtype), threads, rounding)
+
+
+def ready(resizing: Resizing, source: Layout, target: Layout, threads: int | None) -> Any:
+    """Prepare a call for arrays of these layouts that is one run; None for any other.
+
+    Callers keep it, so it is None, too, if it has tables of many numbers.
+    """
+    if votes(resizing.methods):
+        return None
+    shape, _, dtype = source
+    maps, real = axis_maps(shape[2:], resizing), type_name(real_type(dtype))
+    threads = threads or pool.cores()
+    launch = of_resizing().direct_launch(maps, source, target, real, threads, resizing.rounding)
+    if launch is None or launch.settings.nbytes > MOST_BYTES:
+        return None
+    return launch.ready(threads)
 
 
 @functools.lru_cache(maxsize=64)

@@ -128,7 +128,7 @@ def check_size(size: Any, name: str = "size", least: int = 1) -> tuple[int, int]
 # Matrices -----------------------------------------------------------------------------------------
 
 
-def signed(backend: Backend, array: Array, axes: str, axis: int) -> Array:
+def flip_axes(backend: Backend, array: Array, axes: str, axis: int) -> Array:
     """Multiply the last axis (-1) or the last but one (-2) by the signs of named camera axes."""
     signs = np.array(signs_of(axes))
     if axes == "opencv":
@@ -137,22 +137,22 @@ def signed(backend: Backend, array: Array, axes: str, axis: int) -> Array:
     return array * (factor if axis == -1 else factor[:, None])
 
 
-def moved(backend: Backend, matrix: Array, points: Array) -> Array:
+def transform(backend: Backend, matrix: Array, points: Array) -> Array:
     """Multiply points (..., P, j) by matrices (..., i, j)."""
     return points @ backend.xp.swapaxes(matrix, -1, -2)
 
 
-def rigid(backend: Backend, world_to_camera: Array, axes: str) -> tuple[Array, Array]:
+def split_pose(backend: Backend, world_to_camera: Array, axes: str) -> tuple[Array, Array]:
     """Split matrices (..., 3 or 4, 4) into (..., 3, 3) and (..., 3), for OpenCV's camera axes."""
     check_shape(backend, "world_to_camera", world_to_camera, (4, 4), (3, 4))
-    top = signed(backend, world_to_camera[..., :3, :], axes, -2)
+    top = flip_axes(backend, world_to_camera[..., :3, :], axes, -2)
     return top[..., :3], top[..., 3]
 
 
-def rigid_inverse(backend: Backend, poses: Array, axes: str) -> tuple[Array, Array]:
-    """Invert camera-to-world matrices (..., 3 or 4, 4); see `rigid`."""
+def invert_pose(backend: Backend, poses: Array, axes: str) -> tuple[Array, Array]:
+    """Invert camera-to-world matrices (..., 3 or 4, 4); see `split_pose`."""
     check_shape(backend, "poses", poses, (4, 4), (3, 4))
-    rotation = backend.xp.linalg.inv(signed(backend, poses[..., :3, :3], axes, -1))
+    rotation = backend.xp.linalg.inv(flip_axes(backend, poses[..., :3, :3], axes, -1))
     centre = poses[..., :3, 3]
     return rotation, -(rotation @ centre[..., None])[..., 0]
 
@@ -160,7 +160,7 @@ def rigid_inverse(backend: Backend, poses: Array, axes: str) -> tuple[Array, Arr
 def in_camera(backend: Backend, points: Array, camera: tuple[Array, Array]) -> Array:
     """Convert points (..., P, 3) of the world to the axes of cameras."""
     rotation, shift = camera
-    return moved(backend, rotation, points) + shift[..., None, :]
+    return transform(backend, rotation, points) + shift[..., None, :]
 
 
 def in_front(backend: Backend, rays: Array) -> Array:
@@ -173,24 +173,26 @@ def in_front(backend: Backend, rays: Array) -> Array:
     return (z > 0) & (across <= STEEPEST * z).all(-1)[..., None]
 
 
-def projected(backend: Backend, points: Array, intrinsics: Array, missing: float) -> Array:
+def project_points(backend: Backend, points: Array, intrinsics: Array, missing: float) -> Array:
     """Project points (..., P, 3) in OpenCV's camera axes to pixels (..., P, 2).
 
     The pixels of points that are not in front are ``missing``; their derivatives are 0.
     """
     xp, front = backend.xp, in_front(backend, points)
     plane = points[..., :2] / xp.where(front, points[..., 2:], 1)
-    pixels = moved(backend, intrinsics[..., :2, :2], plane) + intrinsics[..., None, :2, 2]
+    pixels = transform(backend, intrinsics[..., :2, :2], plane) + intrinsics[..., None, :2, 2]
     return xp.where(front, pixels, missing)
 
 
-def projected_vjp(backend: Backend, upstream: Array, points: Array, intrinsics: Array) -> Array:
-    """Compute the gradient of the points of `projected` from that of the pixels."""
+def project_points_vjp(
+    backend: Backend, upstream: Array, points: Array, intrinsics: Array
+) -> Array:
+    """Compute the gradient of the points of `project_points` from that of the pixels."""
     xp, front = backend.xp, in_front(backend, points)
     z = xp.where(front, points[..., 2:], 1)
-    by_plane = xp.where(front, upstream, 0) @ intrinsics[..., :2, :2] / z
-    by_depth = -(by_plane * points[..., :2]).sum(-1)[..., None] / z**2
-    return xp.concatenate((by_plane, xp.where(front, by_depth, 0)), -1)
+    grad_plane = xp.where(front, upstream, 0) @ intrinsics[..., :2, :2] / z
+    grad_depth = -(grad_plane * points[..., :2]).sum(-1)[..., None] / z**2
+    return xp.concatenate((grad_plane, xp.where(front, grad_depth, 0)), -1)
 
 
 def unit(backend: Backend, vectors: Array) -> Array:

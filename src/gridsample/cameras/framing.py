@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 
 from gridsample.cameras.arrays import check_size
-from gridsample.cameras.lenses import distort_points, lens
+from gridsample.cameras.lenses import as_coefficients, distort_points
 
 # The number of points along each axis of an image whose rays are computed.
 POINTS = 9
-# How many steps lead from the optical axis to a point, and how often Newton's method improves each.
+# The steps from the optical axis to a point, and the iterations of Newton's method at each.
 STEPS, ITERATIONS = 16, 12
-# The largest error of a ray, in normalized coordinates, and the step of differences.
+# The largest error of a ray, in normalized coordinates, and the step of finite differences.
 TOLERANCE, DIFFERENCE = 1e-9, 1e-6
 
 
@@ -66,7 +66,10 @@ def optimal_intrinsics(
     """
     height, width = check_size(size)
     target = check_size(size if new_size is None else new_size, "new_size")
-    matrix, k = np.array(intrinsics, np.float64), np.array(lens(distortion), np.float64).reshape(-1)
+    matrix, k = (
+        np.array(intrinsics, np.float64),
+        np.array(as_coefficients(distortion), np.float64).reshape(-1),
+    )
     if matrix.shape != (3, 3):
         raise ValueError(f"intrinsics must have the shape (3, 3), got {matrix.shape}")
     if not 0 <= alpha <= 1:
@@ -74,10 +77,10 @@ def optimal_intrinsics(
     if model == "fisheye":
         if centred:
             raise ValueError("centred is accepted for the model 'opencv' only")
-        return fisheye_frame((height, width), target, matrix, k, alpha)
+        return fisheye_intrinsics((height, width), target, matrix, k, alpha)
     across, along = np.linspace(0, width - 1, POINTS), np.linspace(0, height - 1, POINTS)
     pixels = np.stack(np.meshgrid(across, along), -1)
-    rays = undistorted(pixels.reshape(-1, 2), matrix, k, model).reshape(POINTS, POINTS, 2)
+    rays = undistort_pixels(pixels.reshape(-1, 2), matrix, k, model).reshape(POINTS, POINTS, 2)
     # The largest rectangle of rays that the image shows everywhere, and the smallest around it.
     inner = (
         np.array([rays[:, 0, 0].max(), rays[0, :, 1].max()]),
@@ -95,15 +98,15 @@ def optimal_intrinsics(
         new_matrix[[0, 1], [0, 1]] = focal * ((1 - alpha) * reach[0] + alpha * reach[1])
         new_matrix[:2, 2] = last / 2
         return new_matrix
-    for share, (low, high) in ((1 - alpha, inner), (alpha, outer)):
-        focal = share * last / (high - low)
+    for fraction, (low, high) in ((1 - alpha, inner), (alpha, outer)):
+        focal = fraction * last / (high - low)
         new_matrix[[0, 1], [0, 1]] += focal
         new_matrix[:2, 2] -= focal * low
     new_matrix[[0, 1], [0, 1]] -= 1
     return new_matrix
 
 
-def fisheye_frame(
+def fisheye_intrinsics(
     size: tuple[int, int],
     target: tuple[int, int],
     matrix: np.ndarray[Any, Any],
@@ -115,7 +118,7 @@ def fisheye_frame(
     aspect = matrix[0, 0] / matrix[1, 1]
     x, y = width // 2, height // 2  # as in OpenCV
     midpoints = [[x, 0], [width, y], [x, height], [0, y]]
-    rays = undistorted(np.array(midpoints, float), matrix, distortion, "fisheye")
+    rays = undistort_pixels(np.array(midpoints, float), matrix, distortion, "fisheye")
     rays = rays * [1, aspect]
     centre = rays.mean(0)
     low, high = rays.min(0), rays.max(0)
@@ -130,7 +133,7 @@ def fisheye_frame(
     return new_matrix
 
 
-def undistorted(
+def undistort_pixels(
     pixels: np.ndarray[Any, Any],
     intrinsics: np.ndarray[Any, Any],
     distortion: np.ndarray[Any, Any],
@@ -146,9 +149,9 @@ def undistorted(
     rays: np.ndarray[Any, Any] = np.zeros_like(target)
     error = target
     with np.errstate(all="ignore"):
-        for share in np.arange(1, STEPS + 1) / STEPS:
+        for fraction in np.arange(1, STEPS + 1) / STEPS:
             for _ in range(ITERATIONS):
-                error = distort_points(rays, distortion, model=model) - share * target
+                error = distort_points(rays, distortion, model=model) - fraction * target
                 differences = [
                     distort_points(rays + step, distortion, model=model)
                     - distort_points(rays - step, distortion, model=model)
@@ -158,9 +161,9 @@ def undistorted(
                     np.moveaxis(difference / (2 * DIFFERENCE), -1, 0) for difference in differences
                 )
                 x, y = np.moveaxis(error, -1, 0)
-                forward = a * d - b * c > 0
+                is_monotonic = a * d - b * c > 0
                 step = np.stack((d * x - b * y, a * y - c * x), -1) / (a * d - b * c)[:, None]
-                rays = np.where(forward[:, None], rays - step, np.nan)
+                rays = np.where(is_monotonic[:, None], rays - step, np.nan)
     missing = ~(np.abs(error) < TOLERANCE).all(-1)
     if missing.any():
         x, y = pixels[missing][0]

@@ -16,11 +16,11 @@ from gridsample.cameras.arrays import (
     check_shape,
     check_size,
     first_array,
+    flip_axes,
     in_front,
-    moved,
     pixel_centres,
-    signed,
     signs_of,
+    transform,
 )
 
 # The numbers of coefficients that each model accepts.
@@ -87,19 +87,19 @@ def distort_points(
                [0.45 , 0.45 ]])
     """
     backend, (array, coefficients, matrix) = as_arrays(
-        points=points, distortion=lens(distortion), intrinsics=intrinsics
+        points=points, distortion=as_coefficients(distortion), intrinsics=intrinsics
     )
     check_shape(backend, "points", array, (2,), (3,))
     signs_of(axes)
     if array.shape[-1] == 3:
-        array = signed(backend, array, axes, -1)
+        array = flip_axes(backend, array, axes, -1)
     if matrix is not None:
         check_shape(backend, "intrinsics", matrix, (3, 3))
     check_batches(backend, points=(array, 2), distortion=(coefficients, 1), intrinsics=(matrix, 2))
     single = len(array.shape) == 1
-    pixels = distorted(backend, array[None] if single else array, coefficients, model, max_angle)
+    pixels = distort(backend, array[None] if single else array, coefficients, model, max_angle)
     if matrix is not None:
-        pixels = moved(backend, matrix[..., :2, :2], pixels) + matrix[..., None, :2, 2]
+        pixels = transform(backend, matrix[..., :2, :2], pixels) + matrix[..., None, :2, 2]
     pixels = pixels[..., 0, :] if single else pixels
     return backend.restore(pixels, first_array(points, distortion, intrinsics))
 
@@ -159,7 +159,7 @@ def undistort_grid(
     shape = check_size(size, least=0)
     backend, arrays = as_arrays(
         intrinsics=intrinsics,
-        distortion=lens(distortion),
+        distortion=as_coefficients(distortion),
         rotation=rotation,
         new_intrinsics=new_intrinsics,
     )
@@ -185,9 +185,9 @@ def undistort_grid(
     ideal = ideal if rotation_matrix is None else ideal @ rotation_matrix
     centres = pixel_centres(backend, shape, matrix).reshape(-1, 2)
     flat = backend.xp.concatenate((centres, 0 * centres[:, :1] + 1), -1)
-    rays = moved(backend, backend.xp.linalg.inv(ideal), flat)
-    pixels = distorted(backend, rays, coefficients, model, max_angle)
-    pixels = moved(backend, matrix[..., :2, :2], pixels) + matrix[..., None, :2, 2]
+    rays = transform(backend, backend.xp.linalg.inv(ideal), flat)
+    pixels = distort(backend, rays, coefficients, model, max_angle)
+    pixels = transform(backend, matrix[..., :2, :2], pixels) + matrix[..., None, :2, 2]
     like = first_array(intrinsics, distortion, rotation, new_intrinsics)
     items = pixels.shape[0] if len(pixels.shape) == 3 else 1
     return backend.restore(pixels.reshape(items, *shape, 2), like)
@@ -248,18 +248,18 @@ def stereo_grids(
     return left, right
 
 
-def lens(distortion: Any) -> Any:
-    """Return coefficients; as in OpenCV, None means that there is no distortion."""
+def as_coefficients(distortion: Any) -> Any:
+    """Return the coefficients; as in OpenCV, None means that there is no distortion."""
     return () if distortion is None else distortion
 
 
 # Over a backend -----------------------------------------------------------------------------------
 
 
-def distorted(
+def distort(
     backend: Backend, rays: Array, coefficients: Array, model: Any, max_angle: float | None
 ) -> Array:
-    """Compute distorted coordinates of points (..., P, 2) or rays (..., P, 3); see above."""
+    """Distort points (..., P, 2) or rays (..., P, 3); see `distort_points`."""
     if not isinstance(model, str) or model not in MODELS:
         raise ValueError(f"model must be {' or '.join(map(repr, MODELS))}, got {model!r}")
     shape = backend.shape(coefficients)
@@ -285,7 +285,7 @@ def distorted(
         front = front & (x * x + y * y <= math.tan(max_angle) ** 2)
     u, v = polynomial(x, y, k) if k else (x, y)
     if len(k) == 14:
-        u, v = tilted(backend, u, v, k[12], k[13])
+        u, v = tilt_sensor(backend, u, v, k[12], k[13])
     return xp.where(front[..., None], xp.stack((u, v), -1), float("nan"))
 
 
@@ -304,7 +304,7 @@ def polynomial(x: Array, y: Array, k: Sequence[Array]) -> tuple[Array, Array]:
     return u, v
 
 
-def tilted(backend: Backend, u: Array, v: Array, tx: Array, ty: Array) -> tuple[Array, Array]:
+def tilt_sensor(backend: Backend, u: Array, v: Array, tx: Array, ty: Array) -> tuple[Array, Array]:
     """Project from the sensor plane of an ideal camera to a sensor that is tilted by two angles.
 
     With the rotation R = R_y(ty) R_x(tx), and q = R (u, v, 1), it is R_22 q / q_2 - (R_02, R_12).
@@ -323,23 +323,23 @@ def fisheye(backend: Backend, rays: Array, k: Sequence[Array], max_angle: float 
     plane = rays[..., :2]
     z = rays[..., 2] if rays.shape[-1] == 3 else 0 * rays[..., 0] + 1
     square = (plane * plane).sum(-1)
-    beside = square > 0
-    radius = xp.sqrt(xp.where(beside, square, 1))
+    off_axis = square > 0
+    radius = xp.sqrt(xp.where(off_axis, square, 1))
     angle = xp.arctan2(radius, z)
-    imaged = angle
-    inside = beside | (z > 0)
+    distorted_angle = angle
+    inside = off_axis | (z > 0)
     if k:
-        imaged = angle * grown(angle * angle, k, (1, 1, 1, 1))
-        inside = inside & (angle < field(backend, k))
+        distorted_angle = angle * radial_polynomial(angle * angle, k, (1, 1, 1, 1))
+        inside = inside & (angle < field_limit(backend, k))
     if max_angle is not None:
         inside = inside & (angle <= max_angle)
     # On the axis, x' = x / z; a ray that points backwards there is outside.
-    scale = xp.where(beside, imaged / radius, 1 / xp.where(z > 0, z, 1))
-    inside = inside | (~beside & (z > 0))
+    scale = xp.where(off_axis, distorted_angle / radius, 1 / xp.where(z > 0, z, 1))
+    inside = inside | (~off_axis & (z > 0))
     return xp.where(inside[..., None], plane * scale[..., None], float("nan"))
 
 
-def grown(square: Array, k: Sequence[Array], factors: Sequence[int]) -> Array:
+def radial_polynomial(square: Array, k: Sequence[Array], factors: Sequence[int]) -> Array:
     """Compute 1 + f1 k1 a^2 + f2 k2 a^4 + f3 k3 a^6 + f4 k4 a^8 for the square of an angle a."""
     total = 0
     for coefficient, factor in zip(reversed(k), reversed(factors), strict=True):
@@ -347,20 +347,20 @@ def grown(square: Array, k: Sequence[Array], factors: Sequence[int]) -> Array:
     return 1 + total
 
 
-def field(backend: Backend, k: Sequence[Array]) -> Array:
-    """Find the smallest angle, (..., 1), at which the imaged angle of a fisheye does not grow.
+def field_limit(backend: Backend, k: Sequence[Array]) -> Array:
+    """Find the smallest angle, (..., 1), at which a fisheye's distorted angle stops increasing.
 
-    Its derivative is looked at in steps, and the first change of sign is bisected.  If there is
+    The derivative is evaluated in steps, and its first change of sign is bisected.  If there is
     none, the result is larger than pi.
     """
     xp, step = backend.xp, math.pi / STEPS
     numbers = backend.asarray(np.arange(1, STEPS + 1) * step, k[0])
     angles = backend.astype(numbers, k[0].dtype)
-    falls = grown(angles * angles, k, (3, 5, 7, 9)) <= 0
-    upper = xp.amin(xp.where(falls, angles, math.pi + 2 * step), -1)[..., None]
+    decreases = radial_polynomial(angles * angles, k, (3, 5, 7, 9)) <= 0
+    upper = xp.amin(xp.where(decreases, angles, math.pi + 2 * step), -1)[..., None]
     lower = upper - step
     for _ in range(HALVINGS):
         middle = (lower + upper) / 2
-        falls = grown(middle * middle, k, (3, 5, 7, 9)) <= 0
-        lower, upper = xp.where(falls, lower, middle), xp.where(falls, middle, upper)
+        decreases = radial_polynomial(middle * middle, k, (3, 5, 7, 9)) <= 0
+        lower, upper = xp.where(decreases, lower, middle), xp.where(decreases, middle, upper)
     return upper

@@ -18,8 +18,8 @@ from gridsample.cameras.arrays import (
     as_arrays,
     check_shape,
     first_array,
-    moved,
     pixel_centres,
+    transform,
 )
 from gridsample.cameras.projections import (
     Projection,
@@ -123,13 +123,13 @@ def panorama_grid(target: Projection, source: Projection, rotation: Any = None) 
                [7.5, 1.5],
                [1.5, 1.5]])
     """
-    to, origin = check_projection(target, "target"), check_projection(source, "source")
-    named = {"rotation": rotation, "target": to.intrinsics, "source": origin.intrinsics}
+    output, image = (check_projection(target, "target"), check_projection(source, "source"))
+    named = {"rotation": rotation, "target": output.intrinsics, "source": image.intrinsics}
     backend, (rotation_matrix, target_matrix, matrix) = as_arrays(**named)
-    rays = rays_of(backend, to, rotation_matrix, target_matrix)
+    rays = rays_of(backend, output, rotation_matrix, target_matrix)
     with backend.quiet():  # NaN stays NaN
-        pixels = pixels_of(backend, origin, rays, matrix)
-    grid = pixels.reshape(-1, *to.shape, pixels.shape[-1])
+        pixels = pixels_of(backend, image, rays, matrix)
+    grid = pixels.reshape(-1, *output.shape, pixels.shape[-1])
     return backend.restore(grid, first_array(*named.values()))
 
 
@@ -175,8 +175,8 @@ def convert_panorama(
         >>> right[0, 0, 1, 1].round(3).item()
         0.999
     """
-    backend, image, conversion = prepared(input, source, target, rotation, mode, threads)
-    image = padded(backend, image, conversion)
+    backend, image, conversion = prepare(input, source, target, rotation, mode, threads)
+    image = extend(backend, image, conversion)
     result = grid_sample(
         image, conversion.grid, conversion.modes, "border", coords="pixel", threads=threads
     )
@@ -220,10 +220,10 @@ def convert_panorama_vjp(
         >>> cameras.convert_panorama_vjp(upstream, image, panorama, cube).sum().round(9).item()
         96.0
     """
-    backend, image, conversion = prepared(input, source, target, rotation, mode, threads)
+    backend, image, conversion = prepare(input, source, target, rotation, mode, threads)
     (upstream,) = backend.to_device(grad_output=grad_output)
-    extended = padded(backend, image, conversion)
-    by_extended, _ = grid_sample_vjp(
+    extended = extend(backend, image, conversion)
+    grad_extended, _ = grid_sample_vjp(
         upstream,
         extended,
         conversion.grid,
@@ -233,7 +233,7 @@ def convert_panorama_vjp(
         need_grid=False,
         threads=threads,
     )
-    return backend.restore(padded_vjp(backend, by_extended, image, conversion), input)
+    return backend.restore(extend_vjp(backend, grad_extended, image, conversion), input)
 
 
 # Over a backend -----------------------------------------------------------------------------------
@@ -246,7 +246,7 @@ def rays_of(backend: Backend, projection: Projection, rotation: Any, intrinsics:
         inverse = backend.xp.linalg.inv(intrinsics)
         flat = pixel_centres(backend, projection.shape, intrinsics).reshape(-1, 2)
         flat = backend.xp.concatenate((flat, 0 * flat[:, :1] + 1), -1)
-        rays = moved(backend, inverse, flat)
+        rays = transform(backend, inverse, flat)
     else:
         rays = panorama_directions(projection, all_pixels(projection)).reshape(-1, 3)
         if like is not None:
@@ -256,17 +256,17 @@ def rays_of(backend: Backend, projection: Projection, rotation: Any, intrinsics:
     check_shape(backend, "rotation", rotation, (3, 3))
     if len(rotation.shape) > 3:
         raise ValueError(f"rotation must be (3, 3) or (N, 3, 3), got {backend.shape(rotation)}")
-    return moved(backend, rotation, rays)
+    return transform(backend, rotation, rays)
 
 
 class Conversion(NamedTuple):
-    """What a conversion of panoramas is, apart from the image.
+    """A conversion of panoramas, apart from the image.
 
     Attributes:
         source: the projection of the image.
         grid: the grid, in pixels of the extended image.
         modes: the interpolation method of each axis.
-        ring: the methods that extend the image.
+        ring_modes: the methods that extend the image.
         margin: by how many pixels the image is extended.
         threads: the maximum number of threads.
     """
@@ -274,12 +274,12 @@ class Conversion(NamedTuple):
     source: Projection
     grid: Array
     modes: tuple[Any, ...]
-    ring: tuple[Any, ...]
+    ring_modes: tuple[Any, ...]
     margin: int
     threads: int | None
 
 
-def prepared(
+def prepare(
     input: Any,
     source: Projection,
     target: Projection,
@@ -301,16 +301,20 @@ def prepared(
     if checked.kind != "perspective":
         margin = max(method.taps // 2 + (HALO if method.prefilter > 1 else 0) for method in methods)
         margin = min(margin, *checked.shape[-2:])
-    wide = backend.type_name(image.dtype) in ("float64", "complex128")
+    is_double = backend.type_name(image.dtype) in ("float64", "complex128")
     grid = backend.asarray(panorama_grid(target, checked, rotation), image)
-    grid = backend.astype(grid, backend.type("float64" if wide else "float32"))
-    third = () if checked.kind != "cubemap" else ("nearest",)
-    # Names are not to be blended: beyond the edges they are copied, too.
+    grid = backend.astype(grid, backend.type("float64" if is_double else "float32"))
+    face_mode = () if checked.kind != "cubemap" else ("nearest",)
+    # Labels must not be blended: beyond the edges they are copied, too.
     copies = all(method.taps == 1 or method.votes for method in methods)
-    beyond = "nearest" if copies else "bilinear"
-    ring = (beyond, beyond, *third)
+    ring_mode = "nearest" if copies else "bilinear"
+    ring_modes = (ring_mode, ring_mode, *face_mode)
     grid = grid + backend.astype(offset(backend, margin, grid), grid.dtype)
-    return backend, image, Conversion(checked, grid, (*modes, *third), ring, margin, threads)
+    return (
+        backend,
+        image,
+        Conversion(checked, grid, (*modes, *face_mode), ring_modes, margin, threads),
+    )
 
 
 def offset(backend: Backend, margin: int, grid: Array) -> Array:
@@ -319,7 +323,7 @@ def offset(backend: Backend, margin: int, grid: Array) -> Array:
 
 
 def ring_of(backend: Backend, image: Array, conversion: Conversion) -> tuple[Array, Array]:
-    """Find what is beyond the edges: its pixels in the image, and the order of all pixels.
+    """Find where the pixels beyond the edges are in the image, and the order of all pixels.
 
     Returns:
         (faces, R, 2 or 3) pixels of the image, and for each pixel of the extended image its place
@@ -335,17 +339,17 @@ def ring_of(backend: Backend, image: Array, conversion: Conversion) -> tuple[Arr
     count = inside.size - height * width
     # No index depends on data here, so that compilers know all sizes.
     order = np.where(inside, np.cumsum(inside + 0), height * width + np.cumsum(~inside + 0)) - 1
-    beyond = pixels[:, np.argsort(inside, kind="stable")[:count]]
-    rays = backend.asarray(panorama_directions(conversion.source, beyond), image)
+    ring = pixels[:, np.argsort(inside, kind="stable")[:count]]
+    rays = backend.asarray(panorama_directions(conversion.source, ring), image)
     positions = pixels_of(backend, conversion.source, rays, None)
     # Exact where directions are those of pixels, so that no other pixel counts.
     return backend.xp.round(positions, decimals=9), backend.asarray(order, image)
 
 
-def placed(
+def assemble(
     backend: Backend, image: Array, ring: Array, order: Array, conversion: Conversion
 ) -> Array:
-    """Put the pixels of an image and those beyond its edges in order, (N, C, *extended)."""
+    """Put the pixels of an image and those beyond its edges in order: (N, C, *extended)."""
     *outer, height, width = backend.shape(image)
     flat = image.reshape(*outer, height * width)
     joined = backend.xp.concatenate((flat, ring.reshape(*outer, -1)), -1)
@@ -356,10 +360,10 @@ def placed(
 def ring_grids(
     backend: Backend, image: Array, pixels: Array, conversion: Conversion
 ) -> list[Array]:
-    """Return the grids that sample what is beyond the edges, one after the other.
+    """Return the grids that sample the pixels beyond the edges, to be used in this order.
 
-    At the corners of a cube, where three faces meet, the neighbour's pixels end, too.  So its faces
-    are extended twice, the second time by sampling what was extended.
+    At the corners of a cube, where three faces meet, the neighbour's pixels end, too.  Faces
+    are therefore extended twice, the second time by sampling extended ones.
     """
     grid = pixels[None]
     if conversion.source.kind != "cubemap":
@@ -371,24 +375,24 @@ def ring_grids(
 
 
 def ring_options(conversion: Conversion) -> dict[str, Any]:
-    """Return the options that sample what is beyond the edges."""
+    """Return the options for sampling the pixels beyond the edges."""
     across = ("wrap", "border") if conversion.source.kind == "equirectangular" else "border"
     return {
-        "mode": conversion.ring,
+        "mode": conversion.ring_modes,
         "padding_mode": across,
         "coords": "pixel",
         "threads": conversion.threads,
     }
 
 
-def padded(backend: Backend, image: Array, conversion: Conversion) -> Array:
+def extend(backend: Backend, image: Array, conversion: Conversion) -> Array:
     """Extend an image beyond its edges."""
     if not conversion.margin:
         return image
     pixels, order = ring_of(backend, image, conversion)
     extended = image
     for grid in ring_grids(backend, image, pixels, conversion):
-        extended = placed(
+        extended = assemble(
             backend,
             image,
             grid_sample(extended, grid, **ring_options(conversion)),
@@ -398,8 +402,8 @@ def padded(backend: Backend, image: Array, conversion: Conversion) -> Array:
     return extended
 
 
-def padded_vjp(backend: Backend, upstream: Array, image: Array, conversion: Conversion) -> Array:
-    """Apply the transpose of `padded`."""
+def extend_vjp(backend: Backend, upstream: Array, image: Array, conversion: Conversion) -> Array:
+    """Apply the transpose of `extend`."""
     if not conversion.margin:
         return upstream
     pixels, order = ring_of(backend, image, conversion)
@@ -412,8 +416,8 @@ def padded_vjp(backend: Backend, upstream: Array, image: Array, conversion: Conv
         flat = upstream.reshape(*shape[:-2], -1)[..., back]
         direct = flat[..., :count].reshape(*shape)
         total = direct if total is None else total + direct
-        beyond = flat[..., count:].reshape(*shape[:2], *grids[step].shape[1:-1])
+        ring = flat[..., count:].reshape(*shape[:2], *grids[step].shape[1:-1])
         # Only shape and dtype of the sampled image count.
         sampled = image if step == 0 else upstream
-        upstream, _ = grid_sample_vjp(beyond, sampled, grids[step], **options, need_grid=False)
+        upstream, _ = grid_sample_vjp(ring, sampled, grids[step], **options, need_grid=False)
     return total + upstream

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gridsample.backends import Backend
-from gridsample.cameras.arrays import Array, check_size, is_plain_list, moved, projected
+from gridsample.cameras.arrays import Array, check_size, is_plain_list, project_points, transform
 
 # The faces of a cube map: forward, right and down, as seen from inside.
 FACES = ("front", "right", "back", "left", "up", "down")
@@ -166,8 +166,8 @@ def panorama_directions(
         rays: np.ndarray[Any, Any] = forward + across[..., None] * right + along[..., None] * down
         return rays
     longitude, latitude = (x / width * 2 - 1) * np.pi, (0.5 - y / height) * np.pi
-    level = np.cos(latitude)
-    parts = level * np.sin(longitude), -np.sin(latitude), level * np.cos(longitude)
+    horizontal = np.cos(latitude)
+    parts = horizontal * np.sin(longitude), -np.sin(latitude), horizontal * np.cos(longitude)
     return np.stack(parts, -1)
 
 
@@ -179,10 +179,10 @@ def pixels_of(backend: Backend, projection: Projection, rays: Array, intrinsics:
         return in_cubemap(backend, projection, rays)
     xp, (height, width) = backend.xp, projection.shape
     x, y, z = rays[..., 0], rays[..., 1], rays[..., 2]
-    level = x * x + z * z
-    off_pole = level > 0  # at the poles, the longitude is taken as 0
+    horizontal = x * x + z * z
+    off_pole = horizontal > 0  # at the poles, the longitude is taken as 0
     longitude = xp.arctan2(x, xp.where(off_pole, z, 1))
-    latitude = xp.arctan2(-y, xp.where(off_pole, xp.sqrt(xp.where(off_pole, level, 1)), 0))
+    latitude = xp.arctan2(-y, xp.where(off_pole, xp.sqrt(xp.where(off_pole, horizontal, 1)), 0))
     across = (longitude / (2 * math.pi) + 0.5) * width - 0.5
     return xp.stack((across, (0.5 - latitude / math.pi) * height - 0.5), -1)
 
@@ -191,7 +191,7 @@ def in_cubemap(backend: Backend, projection: Projection, rays: Array) -> Array:
     """Compute (x, y, face) of rays: the face whose direction is nearest."""
     xp, size = backend.xp, projection.shape[-1]
     frames = backend.astype(backend.asarray(FRAMES, rays), rays.dtype)
-    face = xp.argmax(moved(backend, frames[:, 0], rays), -1)
+    face = xp.argmax(transform(backend, frames[:, 0], rays), -1)
     rotated = (frames[face] * rays[..., None, :]).sum(-1)
     forward = rotated[..., :1]
     plane = rotated[..., 1:] / xp.where(forward > 0, forward, 1)
@@ -204,7 +204,7 @@ def in_perspective(
 ) -> Array:
     """Compute the pixels of rays, NaN behind the camera and outside the image."""
     height, width = projection.shape
-    pixels = projected(backend, rays, intrinsics, float("nan"))
+    pixels = project_points(backend, rays, intrinsics, float("nan"))
     x, y = pixels[..., 0], pixels[..., 1]
     inside = (x >= -0.5) & (x <= width - 0.5) & (y >= -0.5) & (y <= height - 0.5)
     return backend.xp.where(inside[..., None], pixels, float("nan"))

@@ -29,25 +29,25 @@ class Reduction(NamedTuple):
     shape: Callable[[tuple[int, ...], int], tuple[int, ...] | None]
 
 
-def add(total: Array | None, term: Array, writes: bool) -> Array:
+def add(total: Array | None, term: Array, in_place: bool) -> Array:
     """Add a term to a sum, which is None before the first term."""
     if total is None:
         return term
-    if not writes:
+    if not in_place:
         return total + term
     total += term
     return total
 
 
-def variance(backend: Backend, centre: Array, views: Iterator[View], writes: bool) -> Array:
+def variance(backend: Backend, centre: Array, views: Iterator[View], in_place: bool) -> Array:
     """Compute the variance of the reference and the views, from differences to the reference."""
     total: Any = None
     square: Any = None
     count = 1
     for warped, _ in views:
         difference = warped - centre
-        square = add(square, difference * difference, writes)
-        total = add(total, difference, writes)
+        square = add(square, difference * difference, in_place)
+        total = add(total, difference, in_place)
         count += 1
     mean = total / count
     return square / count - mean * mean
@@ -63,11 +63,11 @@ def variance_vjp(
     return -scaled * mean, (scaled * (difference - mean) for difference in differences)
 
 
-def mean(backend: Backend, centre: Array, views: Iterator[View], writes: bool) -> Array:
+def mean(backend: Backend, centre: Array, views: Iterator[View], in_place: bool) -> Array:
     """Compute the mean of the reference and the views."""
     total, count = None, 1
     for warped, _ in views:
-        total = add(total, warped, writes)
+        total = add(total, warped, in_place)
         count += 1
     return (total + centre) / count
 
@@ -80,32 +80,32 @@ def mean_vjp(
     return part, (part for _ in range(count))
 
 
-def none(backend: Backend, centre: Array, views: Iterator[View], writes: bool) -> Array:
+def stack_views(backend: Backend, centre: Array, views: Iterator[View], in_place: bool) -> Array:
     """Return the features of the views, (N, V, C, planes, H, W)."""
     return backend.xp.stack([warped for warped, _ in views], 1)
 
 
-def none_vjp(
+def stack_views_vjp(
     upstream: Array, centre: Array, views: Iterator[View], count: int
 ) -> tuple[Array, Iterator[Array]]:
-    """Compute the gradients of `none`."""
+    """Compute the gradients of `stack_views`."""
     return 0 * upstream[:, 0], (upstream[:, v] for v in range(count))
 
 
-def same(shape: tuple[int, ...], views: int) -> tuple[int, ...]:
+def reduced_shape(shape: tuple[int, ...], views: int) -> tuple[int, ...]:
     """The shape (N, C, D, H, W)."""
     return shape
 
 
-def each(shape: tuple[int, ...], views: int) -> tuple[int, ...]:
+def stacked_shape(shape: tuple[int, ...], views: int) -> tuple[int, ...]:
     """The shape (N, V, C, D, H, W)."""
     return (shape[0], views, *shape[1:])
 
 
 REDUCTIONS = {
-    "variance": Reduction(variance, variance_vjp, same),
-    "mean": Reduction(mean, mean_vjp, same),
-    "none": Reduction(none, none_vjp, each),
+    "variance": Reduction(variance, variance_vjp, reduced_shape),
+    "mean": Reduction(mean, mean_vjp, reduced_shape),
+    "none": Reduction(stack_views, stack_views_vjp, stacked_shape),
 }
 
 
@@ -129,7 +129,7 @@ def find_reduction(reduction: Any) -> Reduction:
 def custom(function: Callable[[Any, Any], Any]) -> Reduction:
     """Make a reduction of a function of stacked features and masks; see `plane_sweep`."""
 
-    def forward(backend: Backend, centre: Array, views: Iterator[View], writes: bool) -> Array:
+    def forward(backend: Backend, centre: Array, views: Iterator[View], in_place: bool) -> Array:
         pairs = list(views)
         first, first_mask = pairs[0]
         assert first_mask is not None

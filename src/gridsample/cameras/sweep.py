@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from gridsample.backends import Backend, backend_of
-from gridsample.cameras.arrays import FAR, FLOATS, Array, as_arrays, rigid
+from gridsample.cameras.arrays import FAR, FLOATS, Array, as_arrays, split_pose
 from gridsample.cameras.reductions import Reduction, View, find_reduction
 from gridsample.definitions.methods import Mode
 from gridsample.ops.sampling import grid_sample, grid_sample_vjp
@@ -83,14 +83,14 @@ def plane_sweep(
         >>> cost[0, 0, :, 0, 3].tolist()  # at depth 1, pixel 3 is pixel 1 of the source
         [0.0, 16.0]
     """
-    sweep, arrays = prepared(reference, sources, cameras, depths, reduce, axes, mode, threads)
+    sweep, arrays = prepare(reference, sources, cameras, depths, reduce, axes, mode, threads)
 
     if sweep.reduction.backward is None:
         result = volume(sweep, arrays, sweep.backend.is_host)
         return sweep.backend.restore(result, reference)
 
-    def compute(inputs: Sequence[Array], writes: bool) -> Array:
-        return volume(sweep, inputs, writes)
+    def compute(inputs: Sequence[Array], in_place: bool) -> Array:
+        return volume(sweep, inputs, in_place)
 
     def differentiate(
         upstream: Array, needed: Sequence[bool], inputs: Sequence[Array]
@@ -147,7 +147,7 @@ def plane_sweep_vjp(
         >>> round(float(grad_depths[0]), 3)  # half of 8 per pixel, 2 / 1.2**2 pixels per depth
         5.556
     """
-    sweep, arrays = prepared(reference, sources, cameras, depths, reduce, axes, mode, threads)
+    sweep, arrays = prepare(reference, sources, cameras, depths, reduce, axes, mode, threads)
     backend = sweep.backend
     if sweep.reduction.backward is None:
         raise ValueError(
@@ -162,13 +162,13 @@ def plane_sweep_vjp(
         )
     needed = (True, False, True, *[True] * (len(arrays) - 3))
     results: list[Any] = gradients(sweep, upstream, needed, arrays)
-    by_reference, _, by_depths, *by_sources = results
-    parts = [backend.restore(gradient, reference) for gradient in by_sources]
-    listed = isinstance(sources, (list, tuple))
+    grad_reference, _, grad_depths, *grad_sources = results
+    parts = [backend.restore(gradient, reference) for gradient in grad_sources]
+    is_list = isinstance(sources, (list, tuple))
     return (
-        backend.restore(by_reference, reference),
-        parts if listed else backend.restore(backend.xp.stack(by_sources, 1), reference),
-        backend.restore(by_depths.reshape(sweep.depth_shape), reference),
+        backend.restore(grad_reference, reference),
+        parts if is_list else backend.restore(backend.xp.stack(grad_sources, 1), reference),
+        backend.restore(grad_depths.reshape(sweep.depth_shape), reference),
     )
 
 
@@ -193,7 +193,7 @@ class Sweep(NamedTuple):
     options: dict[str, Any]
 
 
-def prepared(
+def prepare(
     reference: Any,
     sources: Any,
     cameras: Any,
@@ -286,14 +286,14 @@ def relative_maps(
                 f"(V + 1, ...) for N = {items} and V + 1 = {views + 1} cameras, got {shape}"
             )
     # Rounding these few numbers would move all pixels.
-    dtype, wide = matrix.dtype, backend.type("float64")
-    rotation, shift = rigid(backend, backend.astype(pose, wide), axes)
-    matrix = backend.astype(matrix, wide)
+    dtype, float64 = matrix.dtype, backend.type("float64")
+    rotation, shift = split_pose(backend, backend.astype(pose, float64), axes)
+    matrix = backend.astype(matrix, float64)
     if len(rotation.shape) == 3:
         rotation, shift = rotation[None], shift[None]
     lens = matrix[None] if len(matrix.shape) == 3 else matrix
-    back = xp.linalg.inv(rotation[:, :1])
-    rotation = rotation[:, 1:] @ back
+    inverse = xp.linalg.inv(rotation[:, :1])
+    rotation = rotation[:, 1:] @ inverse
     shift = shift[:, 1:, :, None] - rotation @ shift[:, :1, :, None]
     rays = lens[:, 1:] @ rotation @ xp.linalg.inv(lens[:, :1])
     maps = xp.concatenate((rays, lens[:, 1:] @ shift), -1)
@@ -370,20 +370,20 @@ def chunk_of_depths(sweep: Sweep, depths: Array, part: slice) -> Array:
     return chunk + sweep.backend.full((sweep.shape[0], 1, 1, 1), 0, chunk.dtype, chunk)
 
 
-def volume(sweep: Sweep, arrays: Sequence[Array], writes: bool) -> Array:
-    """Compute the result of `plane_sweep`; if ``writes``, parts are written into one array."""
+def volume(sweep: Sweep, arrays: Sequence[Array], in_place: bool) -> Array:
+    """Compute the result of `plane_sweep`; if ``in_place``, parts are written into one array."""
     reference, maps, _, *sources = arrays
     backend, dtype = sweep.backend, reference.dtype
-    known = sweep.reduction.backward is not None
-    rays = [rays_of(sweep, maps[v]) for v in range(len(sources))] if known else None
+    has_gradient = sweep.reduction.backward is not None
+    rays = [rays_of(sweep, maps[v]) for v in range(len(sources))] if has_gradient else None
     result, parts = None, []
     for part in parts_of(sweep, FORWARD):
 
         def compute(*inputs: Array, part: slice = part) -> Array:
-            return planes(sweep, part, inputs, rays, writes)
+            return planes(sweep, part, inputs, rays, in_place)
 
-        chunk = compute(*arrays) if known else backend.checkpoint(compute, arrays)
-        if not writes:
+        chunk = compute(*arrays) if has_gradient else backend.checkpoint(compute, arrays)
+        if not in_place:
             parts.append(chunk)
             continue
         if result is None:
@@ -398,28 +398,28 @@ def volume(sweep: Sweep, arrays: Sequence[Array], writes: bool) -> Array:
 
 
 def planes(
-    sweep: Sweep, part: slice, arrays: Sequence[Array], rays: list[Rays] | None, writes: bool
+    sweep: Sweep, part: slice, arrays: Sequence[Array], rays: list[Rays] | None, in_place: bool
 ) -> Array:
-    """Compute the result of some planes; ``rays`` may be given."""
+    """Compute the result of some planes; ``rays`` is None if they have not been computed."""
     reference, maps, depths, *sources = arrays
-    backend, wide = sweep.backend, wide_type(sweep.backend, reference)
-    known = rays or [rays_of(sweep, maps[v]) for v in range(len(sources))]
+    backend, sum_dtype = sweep.backend, sum_type(sweep.backend, reference)
+    all_rays = rays or [rays_of(sweep, maps[v]) for v in range(len(sources))]
     chunk = chunk_of_depths(sweep, depths, part)
 
     def views() -> Iterator[View]:
-        for ray, source in zip(known, sources, strict=True):
+        for ray, source in zip(all_rays, sources, strict=True):
             u, v, _ = coordinates_of(sweep, ray, chunk)
             warped = grid_sample(source, grid_of(sweep, u, v), **sweep.options)
             masked = sweep.reduction.backward is None
             mask = mask_of(sweep, u, v, source) if masked else None
-            yield backend.astype(warped, wide), mask
+            yield backend.astype(warped, sum_dtype), mask
 
-    centre = backend.astype(reference, wide)[:, :, None]
-    costs = sweep.reduction.forward(backend, centre, views(), writes)
+    centre = backend.astype(reference, sum_dtype)[:, :, None]
+    costs = sweep.reduction.forward(backend, centre, views(), in_place)
     return backend.astype(costs, reference.dtype)
 
 
-def wide_type(backend: Backend, array: Array) -> Any:
+def sum_type(backend: Backend, array: Array) -> Any:
     """The dtype of sums over features."""
     return backend.type("float64" if backend.type_name(array.dtype) == "float64" else "float32")
 
@@ -432,13 +432,13 @@ def gradients(
 ) -> list[Array | None]:
     """Compute the needed gradients of `volume`; they can be differentiated again."""
     reference, maps, depths, *sources = arrays
-    backend, wide = sweep.backend, wide_type(sweep.backend, reference)
+    backend, sum_dtype = sweep.backend, sum_type(sweep.backend, reference)
     rays = [rays_of(sweep, maps[v]) for v in range(len(sources))]
-    centre = backend.astype(reference, wide)[:, :, None]
-    by_reference = 0 * centre[:, :, 0]
-    by_sources = [0 * backend.astype(source, wide) for source in sources]
-    by_maps: list[Any] = [0 * maps[v] for v in range(len(sources))]
-    by_depths, coordinates = [], needed[1] or needed[2]
+    centre = backend.astype(reference, sum_dtype)[:, :, None]
+    grad_reference = 0 * centre[:, :, 0]
+    grad_sources = [0 * backend.astype(source, sum_dtype) for source in sources]
+    grad_maps: list[Any] = [0 * maps[v] for v in range(len(sources))]
+    depth_parts, coordinates = [], needed[1] or needed[2]
     differentiate = sweep.reduction.backward
     assert differentiate is not None
     for part in parts_of(sweep, BACKWARD):
@@ -446,61 +446,65 @@ def gradients(
         coordinates_by_view = [coordinates_of(sweep, ray, chunk) for ray in rays]
         grids = [grid_of(sweep, u, v) for u, v, _ in coordinates_by_view]
         views = (
-            (backend.astype(grid_sample(source, grid, **sweep.options), wide), None)
+            (backend.astype(grid_sample(source, grid, **sweep.options), sum_dtype), None)
             for source, grid in zip(sources, grids, strict=True)
         )
-        values = backend.astype(upstream[..., part, :, :], wide)
-        by_centre, by_views = differentiate(values, centre, views, len(sources))
-        by_reference = by_reference + by_centre.sum(-3)
-        by_some = 0 * chunk
-        for v, (source, by_view) in enumerate(zip(sources, by_views, strict=True)):
+        values = backend.astype(upstream[..., part, :, :], sum_dtype)
+        grad_centre, grad_views = differentiate(values, centre, views, len(sources))
+        grad_reference = grad_reference + grad_centre.sum(-3)
+        grad_chunk = 0 * chunk
+        for v, (source, grad_view) in enumerate(zip(sources, grad_views, strict=True)):
             first, second = grid_sample_vjp(
-                by_view,
-                backend.astype(source, wide),
+                grad_view,
+                backend.astype(source, sum_dtype),
                 grids[v],
                 **sweep.options,
                 need_input=needed[3 + v],
                 need_grid=coordinates,
             )
             if first is not None:
-                by_sources[v] = by_sources[v] + first
+                grad_sources[v] = grad_sources[v] + first
             if second is not None:
-                turned, along = coordinates_vjp(
+                grad_map, grad_depth = coordinates_vjp(
                     sweep, second, coordinates_by_view[v], rays[v], chunk
                 )
-                by_maps[v] = by_maps[v] + fitted(turned, maps[v].shape)
-                by_some = by_some + fitted(along, chunk.shape)
-        by_depths.append(fitted(by_some, (depths.shape[0], *chunk.shape[1:])))
+                grad_maps[v] = grad_maps[v] + sum_to_shape(grad_map, maps[v].shape)
+                grad_chunk = grad_chunk + sum_to_shape(grad_depth, chunk.shape)
+        depth_parts.append(sum_to_shape(grad_chunk, (depths.shape[0], *chunk.shape[1:])))
     features = [reference, *sources]
-    by_features = [
+    grad_features = [
         backend.astype(total, feature.dtype)
-        for total, feature in zip((by_reference, *by_sources), features, strict=True)
+        for total, feature in zip((grad_reference, *grad_sources), features, strict=True)
     ]
-    grad_depths = backend.xp.concatenate(by_depths, 1) if by_depths else 0 * depths
-    results = [by_features[0], backend.xp.stack(by_maps), grad_depths, *by_features[1:]]
+    grad_depths = backend.xp.concatenate(depth_parts, 1) if depth_parts else 0 * depths
+    results = [grad_features[0], backend.xp.stack(grad_maps), grad_depths, *grad_features[1:]]
     return [gradient if need else None for gradient, need in zip(results, needed, strict=True)]
 
 
 def coordinates_vjp(
-    sweep: Sweep, by_grid: Array, coordinates: tuple[Array, Array, Array], rays: Rays, depths: Array
+    sweep: Sweep,
+    grad_grid: Array,
+    coordinates: tuple[Array, Array, Array],
+    rays: Rays,
+    depths: Array,
 ) -> tuple[Array, Array]:
     """Compute the gradients of a map, (N, 3, 4), and of the depths from that of the grid."""
     xp, (u, v, c) = sweep.backend.xp, coordinates
     front = u > FAR
-    by_u = xp.where(front, by_grid[..., 0], 0) / c
-    by_v = xp.where(front, by_grid[..., 1], 0) / c
-    by_c = -(by_u * xp.where(front, u, 0) + by_v * xp.where(front, v, 0))
-    x, y = lines_of(sweep, by_grid)
-    rows, along = [], 0
-    for component, slope in zip((by_u, by_v, by_c), rays.slopes, strict=True):
-        along = along + component * slope
+    grad_u = xp.where(front, grad_grid[..., 0], 0) / c
+    grad_v = xp.where(front, grad_grid[..., 1], 0) / c
+    grad_c = -(grad_u * xp.where(front, u, 0) + grad_v * xp.where(front, v, 0))
+    x, y = lines_of(sweep, grad_grid)
+    rows, grad_depth = [], 0
+    for component, slope in zip((grad_u, grad_v, grad_c), rays.slopes, strict=True):
+        grad_depth = grad_depth + component * slope
         scaled = component * depths
         row = [(scaled * x), (scaled * y), scaled, component]
         rows.append(xp.stack([entry.sum((1, 2, 3)) for entry in row], -1))
-    return xp.stack(rows, -2), along
+    return xp.stack(rows, -2), grad_depth
 
 
-def fitted(array: Array, shape: Sequence[int]) -> Array:
+def sum_to_shape(array: Array, shape: Sequence[int]) -> Array:
     """Sum an array over the axes along which an array of another shape was broadcast."""
     for axis, (n, expected) in enumerate(zip(array.shape, shape, strict=True)):
         if expected == 1 and n != 1:

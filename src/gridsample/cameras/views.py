@@ -16,10 +16,10 @@ from gridsample.cameras.arrays import (
     check_shape,
     first_array,
     in_camera,
-    projected,
-    projected_vjp,
-    rigid,
-    rigid_inverse,
+    invert_pose,
+    project_points,
+    project_points_vjp,
+    split_pose,
     unit,
 )
 from gridsample.definitions.checks import check_flag
@@ -99,9 +99,9 @@ def project(
     check_batches(backend, points=(positions, 2), intrinsics=(matrix, 2), world_to_camera=(pose, 2))
     single = len(positions.shape) == 1
     in_view = in_camera(
-        backend, positions[None] if single else positions, rigid(backend, pose, axes)
+        backend, positions[None] if single else positions, split_pose(backend, pose, axes)
     )
-    pixels = projected(backend, in_view, matrix, float("nan"))
+    pixels = project_points(backend, in_view, matrix, float("nan"))
     # The intrinsics may have a batch that the points do not have.
     depth = backend.xp.add(in_view[..., 2], backend.xp.zeros_like(pixels[..., 0]))
     if single:
@@ -252,13 +252,13 @@ def sample_views_vjp(
         shape = (*scene.shape, len(scene.sizes), sources[0].planes.shape[1])
         if backend.shape(values) != shape:
             raise ValueError(f"{name} must have the shape {shape}, got {tuple(values.shape)}")
-        by_sources, by_pixels = sampled_vjp(scene, values, sources, corners, options)
-        total = total + by_pixels
-        parts = [backend.restore(gradient, like) for gradient in by_sources]
+        grad_sources, grad_pixels = sampled_vjp(scene, values, sources, corners, options)
+        total = total + grad_pixels
+        parts = [backend.restore(gradient, like) for gradient in grad_sources]
         gradients.append([gradient[0] for gradient in parts] if is_list(argument) else parts[0])
-    by_seen = projected_vjp(backend, total, scene.in_view, scene.intrinsics)
-    by_points = (by_seen @ scene.rotation).sum(0).reshape(*scene.shape, 3)
-    return backend.restore(by_points, like), gradients[0], gradients[1]
+    grad_in_view = project_points_vjp(backend, total, scene.in_view, scene.intrinsics)
+    grad_points = (grad_in_view @ scene.rotation).sum(0).reshape(*scene.shape, 3)
+    return backend.restore(grad_points, like), gradients[0], gradients[1]
 
 
 # Over a backend -----------------------------------------------------------------------------------
@@ -281,8 +281,8 @@ class Scene(NamedTuple):
         shape: the shape of the points, without the last axis.
         sizes: (H, W) of the image of each view.
         intrinsics: (V, 3, 3).
-        turn: (V, 3, 3) rotations from the world to OpenCV's camera axes.
-        seen: (V, P, 3) points in OpenCV's camera axes.
+        rotation: (V, 3, 3) rotations from the world to OpenCV's camera axes.
+        in_view: (V, P, 3) points in OpenCV's camera axes.
         pixels: (V, P, 2) positions in the images; `FAR` where the mask is False.
         mask: (V, P), whether a view shows a point.
     """
@@ -300,7 +300,7 @@ class Scene(NamedTuple):
 
 
 def is_list(value: Any) -> bool:
-    """Whether the views are given as a list of arrays."""
+    """Whether an argument is a list of arrays, one for each view."""
     return isinstance(value, (list, tuple))
 
 
@@ -321,7 +321,7 @@ def sources_of(backend: Backend, name: str, value: Any) -> list[Source]:
     for key, array in zip(named, parts, strict=True):
         if len(array.shape) != 3 or array.shape[0] != parts[0].shape[0]:
             raise ValueError(
-                f"{name} must be arrays (C, H, W) with one C, got the shape {backend.shape(array)} "
+                f"{name} must be arrays (C, H, W) of the same C, got {backend.shape(array)} "
                 f"for {key}"
             )
     return [Source(array[None], slice(v, v + 1)) for v, array in enumerate(parts)]
@@ -344,28 +344,39 @@ def scene_of(
         points=points, intrinsics=intrinsics, poses=poses
     )
     check_shape(backend, "points", positions, (3,))
-    pictures = sources_of(backend, "images", images)
-    maps = sources_of(backend, "features", features)
-    if not pictures:
+    image_sources = sources_of(backend, "images", images)
+    feature_sources = sources_of(backend, "features", features)
+    if not image_sources:
         raise ValueError("images must be an array (V, C, H, W) or a list of arrays, got none")
-    sizes = sizes_of(pictures)
+    sizes = sizes_of(image_sources)
     count = len(sizes)
     for name, array in (
         ("intrinsics", matrix.shape[0] if tuple(matrix.shape[1:]) == (3, 3) else None),
         ("poses", pose_array.shape[0] if tuple(pose_array.shape[1:]) in ((4, 4), (3, 4)) else None),
-        ("features", len(sizes_of(maps)) if maps else count),
+        ("features", len(sizes_of(feature_sources)) if feature_sources else count),
     ):
         if array != count:
             expected = {"intrinsics": "(V, 3, 3)", "poses": "(V, 4, 4) or (V, 3, 4)"}.get(name, "V")
             raise ValueError(f"{name} must be {expected} for V = {count}, the number of images")
-    rotation, shift = rigid_inverse(backend, pose_array, axes)
+    rotation, shift = invert_pose(backend, pose_array, axes)
     in_view = in_camera(backend, positions.reshape(-1, 3), (rotation, shift))
-    pixels = projected(backend, in_view, matrix, FAR)
+    pixels = project_points(backend, in_view, matrix, FAR)
     last = constant(backend, [(w - 1, h - 1) for h, w in sizes], pixels)
     mask = ((pixels >= 0) & (pixels <= last)).all(-1)
     pixels = backend.xp.where(mask[..., None], pixels, FAR)
     shape = backend.shape(positions)[:-1]
-    return Scene(backend, pictures, maps, shape, sizes, matrix, rotation, in_view, pixels, mask)
+    return Scene(
+        backend,
+        image_sources,
+        feature_sources,
+        shape,
+        sizes,
+        matrix,
+        rotation,
+        in_view,
+        pixels,
+        mask,
+    )
 
 
 def constant(backend: Backend, pairs: Sequence[tuple[float, float]], like: Array) -> Array:
@@ -418,7 +429,7 @@ def sampled_vjp(
     options: dict[str, Any],
 ) -> tuple[list[Array], Array]:
     """Compute the gradients of `sampled` in the sources, and in the pixels of the scene."""
-    backend, by_sources, by_places = scene.backend, [], []
+    backend, grad_sources, grad_positions = scene.backend, [], []
     positions, scale = positions_in(scene, sources, align_corners)
     flat = upstream.reshape(-1, *upstream.shape[len(scene.shape) :])
     values = backend.permute(flat, (1, 2, 0))
@@ -432,9 +443,9 @@ def sampled_vjp(
             coords="pixel",
             **options,
         )
-        by_sources.append(first)
-        by_places.append(second)
-    return by_sources, backend.xp.concatenate(by_places, 0) * scale
+        grad_sources.append(first)
+        grad_positions.append(second)
+    return grad_sources, backend.xp.concatenate(grad_positions, 0) * scale
 
 
 def relative_directions(scene: Scene, points: Any, poses: Any, query_pose: Any) -> Array:
@@ -444,8 +455,8 @@ def relative_directions(scene: Scene, points: Any, poses: Any, query_pose: Any) 
     )
     check_shape(backend, "query_pose", query, (4, 4), (3, 4))
     flat = positions.reshape(-1, 1, 3)
-    towards = unit(backend, query[:3, 3] - flat)
-    others = unit(backend, views[:, :3, 3] - flat)
-    along = (towards * others).sum(-1)[..., None]
-    directions = backend.xp.concatenate((unit(backend, towards - others), along), -1)
+    to_query = unit(backend, query[:3, 3] - flat)
+    to_views = unit(backend, views[:, :3, 3] - flat)
+    cosine = (to_query * to_views).sum(-1)[..., None]
+    directions = backend.xp.concatenate((unit(backend, to_query - to_views), cosine), -1)
     return directions.reshape(*scene.shape, *directions.shape[1:])

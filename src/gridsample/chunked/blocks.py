@@ -20,17 +20,9 @@ from gridsample.chunked.regions import (
     whole_shape,
 )
 from gridsample.chunked.windows import Window
-from gridsample.definitions.footprints import (
-    ATTACH,
-    LIMIT,
-    MOST,
-    SLACK,
-    as_footprint,
-    deepest,
-    pixels_per_unit,
-)
+from gridsample.definitions.footprints import LIMIT, SLACK, deepest, pixels_per_unit
 from gridsample.definitions.labels import has_labels
-from gridsample.definitions.options import Options
+from gridsample.definitions.options import sampling_options
 from gridsample.definitions.plan import OutputBlock
 from gridsample.definitions.shapes import Shape
 from gridsample.ops.arrays import as_grid, back, named_arrays, planes
@@ -84,9 +76,9 @@ def sample_grid(
         ValueError: footprints are too long; see `check_footprints`.
     """
     check_footprints(call, grid, block)
-    wide = with_neighbours(call, block)
-    results = computed(call, window, grid, wide, None, dtype, weights)
-    inner = within(block, wide)
+    expanded = with_neighbours(call, block)
+    results = compute_block(call, window, grid, expanded, None, dtype, weights)
+    inner = within(block, expanded)
     lead = (slice(None),) * (1 if call.options.channels_last() else 2)
     parts = [result[(*lead, *inner)] for result in results]
     return parts[0] if len(parts) == 1 else tuple(parts)
@@ -107,11 +99,11 @@ def sample_maps(
     one of the image at this level.
     """
     size = tuple(part.stop - part.start for part in block)
-    results = computed(call, window, theta, block, size, dtype, weights)
+    results = compute_block(call, window, theta, block, size, dtype, weights)
     return results[0] if len(results) == 1 else tuple(results)
 
 
-def computed(
+def compute_block(
     call: Sampling,
     window: Window,
     array: Array,
@@ -122,34 +114,29 @@ def computed(
 ) -> Sequence[Array]:
     """Compute the results of a block's points, of a grid or, if there is a size, of maps."""
     keywords = dict(call.keywords)
-    masked = keywords.pop("return_mask", False)
-    rule = as_rule(
-        keywords.pop("missing", RULES[0]), None if weights is None else weights.array,
-        keywords.pop("min_weight", 0.0), keywords.pop("return_weight", False),
-        keywords["padding_mode"],
-    )  # fmt: skip
-    footprint = as_footprint(
-        keywords.pop("antialias", False), keywords.pop("max_samples", MOST),
-        keywords.pop("footprint", ATTACH),
-    )  # fmt: skip
-    image, level = window.array, 0
-    if footprint is not None:
+    with_mask = keywords.pop("return_mask", False)
+    missing, min_weight = keywords.pop("missing", RULES[0]), keywords.pop("min_weight", 0.0)
+    return_weight = keywords.pop("return_weight", False)
+    pixel_weights = None if weights is None else weights.array
+    rule = as_rule(missing, pixel_weights, min_weight, return_weight, keywords["padding_mode"])
+    first = OutputBlock(tuple(part.start for part in block), call.out)
+    options = sampling_options(**keywords).changed(block=first)
+    image = window.array
+    if options.footprint is not None:
         # A halved copy would be made from all of the image's shape, of which little is in memory.
         level = level_of(call)
-        footprint = footprint._replace(level=level)
-    if level:  # the plan is that of the image, also where a copy is sampled
-        image = as_strided(image, whole_shape(call, image.shape), image.strides)
-    first = OutputBlock(tuple(part.start for part in block), call.out)
-    options = Options(**keywords, footprint=footprint, block=first)
+        options = options.changed(footprint=options.footprint._replace(level=level))
+        if level:  # the plan is that of the image, also where a copy is sampled
+            image = as_strided(image, whole_shape(call, image.shape), image.strides)
     arrays = {"theta" if size else "grid": array}
     backend = backend_of(input=image, **arrays)
     shape = None if size is None else (len(array), 1, *size)
     if rule is not None and needs_quotient(call):
         points = points_of(backend, array, options, shape)
-        return means_of_region(call, window, weights, points, options, rule, masked)
+        return means_of_region(call, window, weights, points, options, rule, with_mask)
     if rule is not None:
         named = named_arrays(rule.weights, input=image, **arrays)
-        result = sample(backend, named, options, rule, masked=masked, size=shape)
+        result = sample(backend, named, options, rule, masked=with_mask, size=shape)
         return result if isinstance(result, tuple) else (result,)
     points = points_of(backend, array, options, shape)
     # The plan is that of the image, also where its coefficients are sampled.
@@ -158,16 +145,16 @@ def computed(
     last = resolved.channels_last()
     samples = points.gather(planes(backend, image, last), resolved, like.dtype)
     results = [back(backend, samples, last)]
-    if masked:
+    if with_mask:
         results.append(share_inside(points, planes(backend, like, last), resolved))
     return results
 
 
-def within(block: Block, wide: Block) -> Block:
-    """Return the place of a block in a larger one."""
+def within(block: Block, expanded: Block) -> Block:
+    """Return the slices of a block within a larger one."""
     return tuple(
         slice(part.start - more.start, part.stop - more.start)
-        for part, more in zip(block, wide, strict=True)
+        for part, more in zip(block, expanded, strict=True)
     )
 
 

@@ -30,7 +30,7 @@ def stored_type(call: Sampling, image: np.dtype[Any]) -> np.dtype[Any]:
 
 
 def pixels_of(size: int, start: int, stop: int) -> Interval:
-    """Return the pixels of a line whose means are the entries from ``start`` of its half.
+    """Return the pixels of a line whose means are the entries ``start`` to ``stop`` of its half.
 
     Example:
         >>> from gridsample.chunked.halving import pixels_of

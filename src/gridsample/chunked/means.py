@@ -36,19 +36,19 @@ class RegionPoints(SamplePoints):
 
     def resolve_options(self, image: Array, options: Options) -> Options:
         """Return the checked options for an image in the caller's layout."""
-        whole = np.broadcast_to(np.zeros((), image.dtype), whole_shape(self.call, image.shape))
-        return super().resolve_options(whole, options)
+        full_shape = np.broadcast_to(np.zeros((), image.dtype), whole_shape(self.call, image.shape))
+        return super().resolve_options(full_shape, options)
 
     def gather(
         self, image: Array, options: Options, dtype: Any, result: Array | None = None
     ) -> Array:
         """Sample an image (N, C, *spatial): that of the region, or one that is a single number."""
-        whole = (*image.shape[:2], *self.call.spatial)
+        full_shape = (*image.shape[:2], *self.call.spatial)
         if not any(image.strides[2:]):
             first = image[(slice(None), slice(None), *[slice(1)] * len(self.call.spatial))]
-            pixels = np.broadcast_to(first, whole)
+            pixels = np.broadcast_to(first, full_shape)
         else:
-            window = Window(self.region, whole, image.dtype)
+            window = Window(self.region, full_shape, image.dtype)
             window.write(hull_of(self.region), image)
             pixels = window.array
         samples: Array = super().gather(pixels, options, dtype)

@@ -4,7 +4,7 @@ Neighbouring chunks of a result need the same inputs.  A result that is larger t
 computed in *columns*: it is divided into tiles along all axes but one, and each tile is computed
 layer by layer along that axis.  The inputs of two or three layers of a tile are then in memory, and
 only those at the sides of tiles are read again.  `plan_of` finds the widest tiles for which memory
-suffices, by playing through which inputs are dropped: those that are needed last.
+suffices, by simulating which inputs are dropped: those that are needed last.
 """
 
 from __future__ import annotations
@@ -62,24 +62,24 @@ def plan_of(needs: Mapping[Shape, frozenset[Key]], keep: int, size: int) -> Plan
         >>> plan.inputs, plan.reads, plan.steps[0].chunks
         (20, 20, [(0, 0), (0, 1)])
     """
-    best, worse = None, 0
+    best, without_gain = None, 0
     for parts in widths(needs):
-        plan = played(list(columns(list(needs), parts)), needs, keep, size)
+        plan = simulate(list(columns(list(needs), parts)), needs, keep, size)
         if best is None or plan.reads < best.reads:
-            best, worse = plan, 0
+            best, without_gain = plan, 0
         else:
-            worse += 1
-        if worse == 2 or best.reads == best.inputs:
+            without_gain += 1
+        if without_gain == 2 or best.reads == best.inputs:
             break
     return best or Plan((), 0, 0)
 
 
 def widths(places: Mapping[Shape, object]) -> Iterator[int]:
     """Yield into how many tiles an axis may be divided: 1, 2, 3, 4, 6, 8, 12, ..."""
-    most = max((k + 1 for place in places for k in place), default=0)
+    largest = max((k + 1 for place in places for k in place), default=0)
     for power in itertools.count():
         for parts in (1 << power, 3 << power >> 1):
-            if parts > most:
+            if parts > largest:
                 return
             if power or parts == 1:
                 yield parts
@@ -88,7 +88,7 @@ def widths(places: Mapping[Shape, object]) -> Iterator[int]:
 
 
 def columns(places: Sequence[Shape], parts: int) -> Sequence[Shape]:
-    """Return places in the order of columns, that go through the longest axis to and fro.
+    """Return places in the order of columns, which run along the longest axis to and fro.
 
     Args:
         places: the places of chunks.
@@ -116,21 +116,23 @@ def columns(places: Sequence[Shape], parts: int) -> Sequence[Shape]:
     return sorted(places, key=rank)
 
 
-def played(
+def simulate(
     order: Sequence[Shape], needs: Mapping[Shape, frozenset[Key]], keep: int, size: int
 ) -> Plan:
-    """Play through a computation: what is read, and what is kept, in each step."""
+    """Simulate a computation: what is read, and what is kept, in each step."""
     groups = [order[k : k + size] for k in range(0, len(order), size)]
-    wanted = [frozenset[Key]().union(*(needs[place] for place in group)) for group in groups]
+    inputs_of_groups = [
+        frozenset[Key]().union(*(needs[place] for place in group)) for group in groups
+    ]
     uses: dict[Key, list[int]] = {}
     for step in range(len(groups) - 1, -1, -1):
-        for key in wanted[step]:
+        for key in inputs_of_groups[step]:
             uses.setdefault(key, []).append(step)
     steps, held, reads = list[Step](), frozenset[Key](), 0
     for step, group in enumerate(groups):
-        missing = wanted[step] - held
+        missing = inputs_of_groups[step] - held
         reads += len(missing)
-        for key in wanted[step]:
+        for key in inputs_of_groups[step]:
             uses[key].pop()
         later = [key for key in held | missing if uses[key]]
         if len(later) > keep:

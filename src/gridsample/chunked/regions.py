@@ -18,9 +18,9 @@ import numpy as np
 from gridsample.definitions import axis
 from gridsample.definitions.boundaries import BOUNDARIES, MISSING, Boundary
 from gridsample.definitions.dtypes import WIDE_TYPES
-from gridsample.definitions.footprints import ATTACH, MOST, Level, as_footprint, levels
+from gridsample.definitions.footprints import Level, levels
 from gridsample.definitions.methods import Mode, find_method
-from gridsample.definitions.options import Options, checked
+from gridsample.definitions.options import Options, checked, sampling_options
 from gridsample.definitions.shapes import Shape
 
 Array = np.ndarray[Any, Any]
@@ -77,10 +77,6 @@ class Region(NamedTuple):
             *[overlapping(pieces, sizes) for pieces, sizes in zip(self.axes, chunks, strict=True)]
         )
 
-    def size(self) -> int:
-        """The number of pixels."""
-        return math.prod(sum(stop - start for start, stop in pieces) for pieces in self.axes)
-
 
 def overlapping(pieces: Intervals, sizes: Sequence[int]) -> Sequence[int]:
     """Return the chunks of an axis that overlap intervals, in order."""
@@ -130,18 +126,13 @@ def sampling_of(
         "zeros" if name == MISSING else name
         for name in ([padding_mode] if isinstance(padding_mode, str) else padding_mode)
     )
-    names = set(Options._fields) - {"footprint"}
-    taken = {name: value for name, value in keywords.items() if name in names}
-    options = Options(
+    sums = {"missing", "min_weight", "return_weight", "return_mask"}
+    options = sampling_options(
         mode=mode,
         padding_mode=zeros[0] if isinstance(padding_mode, str) else zeros,
         align_corners=align_corners,
-        footprint=as_footprint(
-            keywords.get("antialias", False), keywords.get("max_samples", MOST),
-            keywords.get("footprint", ATTACH),
-        ),
-        **taken,
-    )  # fmt: skip
+        **{name: value for name, value in keywords.items() if name not in sums},
+    )
     options = checked(options, tuple(image), (image[0], *out, len(spatial)))
     keywords |= {"mode": mode, "padding_mode": padding_mode, "align_corners": align_corners}
     return Sampling(spatial, tuple(out), options, float(np.finfo(real).eps), keywords)

@@ -133,12 +133,11 @@ def lines_of(call: Sampling, axes: Sequence[int], fill: Any = 0) -> tuple[Line, 
     options = call.options
     if not options.prefilter:
         return ()
-    lines = [
-        Line(axes[-1 - a], order, extension(name, options.align_corners),
-             fill if BOUNDARIES[name].filled else 0)
-        for a, (order, name) in enumerate(zip(options.splines(), options.padding_mode, strict=True))
-        if order > 1
-    ]  # fmt: skip
+    lines = []
+    for axis, order, name in zip(axes[::-1], options.splines(), options.padding_mode, strict=True):
+        if order > 1:
+            extended = extension(name, options.align_corners)
+            lines.append(Line(axis, order, extended, fill if BOUNDARIES[name].filled else 0))
     # What a fill value adds is constant along the other axes once these are filtered.
     return tuple(sorted(lines, key=lambda line: bool(np.any(line.fill))))
 
@@ -262,23 +261,23 @@ def coefficients_of(
         held: stores what the last line is filtered from; ``out`` may be its middle part, as
             `with_last_halo` makes room for.  None for memory of its own.
     """
-    around = Surroundings.of(box, lines, shape, out.dtype)
-    *first, last = zip(lines, around.parts, strict=True)
-    full = [ends[-1] for ends in around.offsets]
+    surroundings = Surroundings.of(box, lines, shape, out.dtype)
+    *first, last = zip(lines, surroundings.parts, strict=True)
+    full = [ends[-1] for ends in surroundings.offsets]
     axis = last[0].axis
     if held is None:
         held = np.empty([full[k] if k == axis else n for k, n in enumerate(out.shape)], out.dtype)
-    for strip in around.strips(axis, full):
+    for strip in surroundings.strips(axis, full):
         size = [*full]
         size[axis] = strip.stop - strip.start
         values = np.empty(size, out.dtype)
-        around.read(read, axis, strip, values)
+        surroundings.read(read, axis, strip, values)
         for line, part in first:
             values = filtered(values, line, part)
         held[(slice(None),) * axis + (strip,)] = values
-    beside = max(range(len(full)), key=lambda k: 0 if k == axis else held.shape[k])
-    for strip in around.strips(beside, held.shape):
-        place = (slice(None),) * beside + (strip,)
+    strip_axis = max(range(len(full)), key=lambda k: 0 if k == axis else held.shape[k])
+    for strip in surroundings.strips(strip_axis, held.shape):
+        place = (slice(None),) * strip_axis + (strip,)
         out[place] = filtered(held[place], *last)
 
 

@@ -69,7 +69,7 @@ def sample(
     return out
 
 
-def joined(x: np.ndarray[Any, Any], y: np.ndarray[Any, Any]) -> np.ndarray[Any, Any] | None:
+def as_grid_view(x: np.ndarray[Any, Any], y: np.ndarray[Any, Any]) -> np.ndarray[Any, Any] | None:
     """View two arrays of positions as one grid (*shape, 2), without a copy.
 
     The distance between the two arrays in memory becomes the stride of the last axis.  The result

@@ -10,7 +10,6 @@ large as the greatest offset, but the system provides only those pages that are 
 from __future__ import annotations
 
 import contextlib
-import math
 import mmap
 import sys
 from typing import Any
@@ -50,10 +49,10 @@ class Window:
         spatial = shape[1:-1] if last else shape[2:]
         extents = [max((stop for _, stop in pieces), default=1) for pieces in region.axes]
         starts = [min((start for start, _ in pieces), default=0) for pieces in region.axes]
-        held = [stop - start for start, stop in zip(starts, extents, strict=True)]
+        region_shape = [stop - start for start, stop in zip(starts, extents, strict=True)]
         channels = shape[-1] if last else shape[1]
         step, strides = channels if last else 1, list[int]()
-        for n in reversed(held):
+        for n in reversed(region_shape):
             strides.insert(0, step)
             step *= n
         # Whatever index is within the image's shape is within this memory.
@@ -94,15 +93,3 @@ def zeros(count: int, dtype: np.dtype[Any]) -> Array:
     with contextlib.suppress(OSError):
         memory.madvise(mmap.MADV_HUGEPAGE)
     return np.frombuffer(memory, dtype, count)
-
-
-def number_of_bytes(region: Region, planes: int, dtype: Any) -> int:
-    """Return the bytes of a region's pixels.
-
-    Example:
-        >>> from gridsample.chunked.regions import Region
-        >>> from gridsample.chunked.windows import number_of_bytes
-        >>> number_of_bytes(Region((((0, 4),), ((2, 4), (9, 10)))), 1, "float32")
-        48
-    """
-    return math.prod((planes, region.size(), np.dtype(dtype).itemsize))

@@ -273,12 +273,7 @@ def _add_explain(commands: Any) -> None:
     command.add_argument(
         "--size", type=words.size, metavar="WxH", help="size of the image: W, WxH or WxHxD"
     )
-    command.add_argument(
-        "--at",
-        type=words.numbers,
-        metavar="X,Y",
-        help="coordinate, x first",
-    )
+    command.add_argument("--at", type=words.numbers, metavar="X,Y", help="coordinate, x first")
     command.add_argument(
         "--topic", metavar="NAME", help="print the page on a topic instead, such as align_corners"
     )

@@ -57,11 +57,7 @@ SHARED: dict[str, dict[str, Any]] = {
         "metavar": "V[,V...]",
         "help": "value outside the image for --padding constant: one number, or one per channel",
     },
-    "--threads": {
-        "type": int,
-        "metavar": "N",
-        "help": "number of threads (default: one per core)",
-    },
+    "--threads": {"type": int, "metavar": "N", "help": "number of threads (default: one per core)"},
     "--volume": {
         "action": "store_true",
         "help": "treat the pages of a TIFF input as slices, and a 3-D .npy input as (D, H, W)",

@@ -189,13 +189,13 @@ def output_size(
     if arguments.scale:
         factors = _for_each_axis("--scale", arguments.scale, len(size))
         return _scaled(size, factors, math.floor)
-    wanted = _for_each_axis("--spacing", arguments.spacing, len(size))
+    spacings = _for_each_axis("--spacing", arguments.spacing, len(size))
     if spacing is None:
         raise ValueError(
             "--spacing needs a file with the sizes of its voxels or pixels, NIfTI or GeoTIFF; "
             "give --size or --scale for others"
         )
-    return _scaled(size, [s / new for s, new in zip(spacing, wanted, strict=True)], round)
+    return _scaled(size, [s / new for s, new in zip(spacing, spacings, strict=True)], round)
 
 
 def _for_each_axis(option: str, numbers: Sequence[float], rank: int) -> Sequence[float]:

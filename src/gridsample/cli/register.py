@@ -110,12 +110,7 @@ def add(commands: Any) -> None:
 
 def _register_files(arguments: argparse.Namespace) -> int:
     """Register two files; return the exit code, 1 if the images do not agree afterwards."""
-    from gridsample.registration import (
-        RegistrationWarning,
-        draw_report,
-        load_transform,
-        register,
-    )
+    from gridsample.registration import RegistrationWarning, draw_report, load_transform, register
     from gridsample.registration.files import check_transform
 
     outputs = (arguments.output, arguments.plot, arguments.save_transform)

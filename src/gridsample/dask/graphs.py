@@ -21,7 +21,7 @@ Chunks = tuple[tuple[int, ...], ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class ChunkLayout:
     """How the spatial axes of an array are divided, as tasks need to know it.
 
     Attributes:
@@ -35,13 +35,18 @@ class Source:
     channel_axis: int
 
     @classmethod
-    def of(cls, array: Any, channel_axis: int = 1) -> Source:
+    def of(cls, array: Any, channel_axis: int = 1) -> ChunkLayout:
         """Describe a dask array (N, C, *spatial), or (N, *spatial, C)."""
         chunks = array.chunks[1:-1] if channel_axis == -1 else array.chunks[2:]
         return cls(chunks, tuple(starts_of(sizes) for sizes in chunks), channel_axis)
 
+    @classmethod
+    def of_optional(cls, array: Any, channel_axis: int = 1) -> ChunkLayout | None:
+        """Describe a dask array, or return None for None."""
+        return None if array is None else cls.of(array, channel_axis)
+
     @property
-    def lead(self) -> int:
+    def first_axis(self) -> int:
         """The first spatial axis."""
         return 1 if self.channel_axis == -1 else 2
 
@@ -58,55 +63,55 @@ class Source:
             for place in region.chunks(self.chunks)
         ]
 
-    def held(self, region: Region, chunks: Sequence[Array]) -> Held:
+    def loaded(self, region: Region, chunks: Sequence[Array]) -> LoadedChunks:
         """Return the chunks that overlap a region, as a task has them."""
-        return Held(self, dict(zip(region.chunks(self.chunks), chunks, strict=True)))
+        return LoadedChunks(self, dict(zip(region.chunks(self.chunks), chunks, strict=True)))
 
-    def window(self, region: Region, lead: tuple[int, int], dtype: Any) -> Window:
+    def window(self, region: Region, leading: tuple[int, int], dtype: Any) -> Window:
         """Return a window with room for a region, for chunks with these N and C."""
-        items, channels = lead
+        items, channels = leading
         last = self.channel_axis == -1
         shape = (items, *self.shape, channels) if last else (items, channels, *self.shape)
         return Window(region, shape, dtype, self.channel_axis)
 
     def read(
-        self, region: Region, chunks: Sequence[Array], lead: tuple[int, int], dtype: Any
+        self, region: Region, chunks: Sequence[Array], leading: tuple[int, int], dtype: Any
     ) -> Window:
         """Return a window with a region.
 
         Args:
             region: the region.
             chunks: the chunks that overlap it.
-            lead: N and C of the chunks.
+            leading: N and C of the chunks.
             dtype: the dtype if there are none.
         """
-        window = self.window(region, lead, chunks[0].dtype if chunks else dtype)
-        held = self.held(region, chunks)
+        window = self.window(region, leading, chunks[0].dtype if chunks else dtype)
+        loaded = self.loaded(region, chunks)
         for box in region.boxes():
             place = window.at(box)
-            held.read(place, window.array[place])
+            loaded.read(place, window.array[place])
         return window
 
 
-class Held(NamedTuple):
+class LoadedChunks(NamedTuple):
     """Chunks of an array.
 
     Attributes:
-        source: how the array is divided.
+        layout: how the array is divided.
         chunks: the chunks, by their places along the spatial axes.
     """
 
-    source: Source
+    layout: ChunkLayout
     chunks: dict[Shape, Array]
 
     def read(self, box: tuple[slice, ...], out: Array) -> None:
         """Store the pixels of a box, of all axes, in an array."""
-        source = self.source
-        axes = range(source.lead, source.lead + len(source.chunks))
+        layout = self.layout
+        axes = range(layout.first_axis, layout.first_axis + len(layout.chunks))
         region = Region(tuple([((box[k].start, box[k].stop),) for k in axes]))
-        for place in region.chunks(source.chunks):
+        for place in region.chunks(layout.chunks):
             here, there = [slice(None)] * out.ndim, [slice(None)] * out.ndim
-            for k, n, starts, sizes in zip(axes, place, source.starts, source.chunks, strict=True):
+            for k, n, starts, sizes in zip(axes, place, layout.starts, layout.chunks, strict=True):
                 first = max(box[k].start, starts[n])
                 final = min(box[k].stop, starts[n] + sizes[n])
                 here[k] = slice(first - box[k].start, final - box[k].start)

@@ -21,8 +21,15 @@ from gridsample.chunked.regions import (
     sampling_of,
 )
 from gridsample.chunked.splines import Line
-from gridsample.dask.graphs import Chunks, Source, array_of_tasks, as_dask, blocks_of, chunks_for
-from gridsample.dask.sampling import Call, Points, dry_run, held, sampled
+from gridsample.dask.graphs import (
+    ChunkLayout,
+    Chunks,
+    array_of_tasks,
+    as_dask,
+    blocks_of,
+    chunks_for,
+)
+from gridsample.dask.sampling import Call, Points, dry_run, grid_points, sampled
 from gridsample.dask.splines import image_lines
 from gridsample.definitions.methods import Mode
 from gridsample.definitions.shapes import Shape
@@ -89,11 +96,10 @@ def grid_sample(
         >>> result[0, 0, 0].compute()
         array([ 0.,  4.,  8., 12.])
     """
-    return at_grid(
-        as_dask(input, "input"), grid, coords, bounds, chunks, size, weights,
-        mode=mode, padding_mode=padding_mode, align_corners=align_corners,
-        **{"threads": 1, **options},
-    )  # fmt: skip
+    options = {"threads": 1, **options, "mode": mode, "padding_mode": padding_mode}
+    options["align_corners"] = align_corners
+    image = as_dask(input, "input")
+    return at_grid(image, grid, coords, bounds, chunks, size, weights, **options)
 
 
 def at_grid(
@@ -118,7 +124,7 @@ def at_grid(
     last = -1 if keywords.get("channel_axis", 1) == -1 else 1
     points, grid = (grid, None) if isinstance(grid, Points) else (None, grid)
     if points is not None:
-        out, items, dtype = out_of_points(size), 1, real_type(image.dtype, np.dtype(real))
+        out, items, dtype = check_points_size(size), 1, real_type(image.dtype, np.dtype(real))
     else:
         out, items, dtype = tuple(grid.shape[1:-1]), grid.shape[0], np.dtype(grid.dtype)
         if dtype.kind in "iu":
@@ -129,30 +135,29 @@ def at_grid(
     spatial = image.chunks[1:-1] if last == -1 else image.chunks[2:]
     if isinstance(grid, da.Array):
         grid = grid.rechunk({0: -1, grid.ndim - 1: -1})
-        outs = grid.chunks[1:-1]
-        if chunks is not None and chunks_for(chunks, out, outs, dtype) != outs:
+        out_chunks = grid.chunks[1:-1]
+        if chunks is not None and chunks_for(chunks, out, out_chunks, dtype) != out_chunks:
             raise ValueError(
-                f"chunks must be None or those of the grid, {outs}, because bounds are those of "
-                f"its chunks; rechunk the grid first; got {chunks!r}"
+                f"chunks must be None or those of the grid, {out_chunks}, because bounds are those "
+                f"of its chunks; rechunk the grid first; got {chunks!r}"
             )
     else:
-        outs = chunks_for(chunks, out, spatial, image.dtype)
-    limits = bounds_function(sampling, grid, points, bounds, outs)
+        out_chunks = chunks_for(chunks, out, spatial, image.dtype)
+    chunk_bounds = bounds_function(sampling, grid, points, bounds, out_chunks)
     if points is None and not isinstance(grid, da.Array):
-        grid = da.from_array(np.asarray(grid), chunks=(-1, *outs, -1))
-    shares = None if weights is None else as_dask(weights, "weights")
-    call = Call(
-        sampling, Source.of(image, last), image.dtype, dtype, points,
-        grid=None if grid is None else Source.of(grid, -1),
-        weights=None if shares is None else Source.of(shares, last),
-        lines=lines or image_lines(sampling, image),
-    )  # fmt: skip
+        grid = da.from_array(np.asarray(grid), chunks=(-1, *out_chunks, -1))
+    weight_array = None if weights is None else as_dask(weights, "weights")
+    lines = lines or image_lines(sampling, image)
+    layout, grid_layout = ChunkLayout.of(image, last), ChunkLayout.of_optional(grid, -1)
+    weight_layout = ChunkLayout.of_optional(weight_array, last)
+    layouts = grid_layout, weight_layout
+    call = Call(sampling, layout, image.dtype, dtype, points, *layouts, lines)
     dry_run(call, image.shape[last], items)
-    return sampled(image, call, outs, limits, items, grid, shares)
+    return sampled(image, call, out_chunks, chunk_bounds, items, grid, weight_array)
 
 
-def out_of_points(size: Any) -> Shape:
-    """Return the shape of the result of a function."""
+def check_points_size(size: Any) -> Shape:
+    """Return the shape of the result for a `Points`, or raise an error if there is none."""
     if size is None:
         raise ValueError(
             "size must be the shape of the result's spatial axes for a Points, got None"
@@ -167,23 +172,23 @@ def bounds_function(
     rank = len(sampling.spatial)
     if points is not None:
 
-        def of_function(place: Shape, block: Block, items: slice) -> Bounds:
-            wide = with_neighbours(sampling, block)
-            first = [part.start for part in wide][::-1]
-            final = [part.stop - 1 for part in wide][::-1]
+        def function_bounds(place: Shape, block: Block, items: slice) -> Bounds:
+            expanded = with_neighbours(sampling, block)
+            first = [part.start for part in expanded][::-1]
+            final = [part.stop - 1 for part in expanded][::-1]
             low, high = (np.array(x, np.float64) for x in points.bounds(first, final))
             reach = (high - low) * (0 if sampling.options.footprint is None else rank / 2)
             return Bounds(low - reach, high + reach)
 
-        return of_function
+        return function_bounds
     if not isinstance(grid, da.Array):
         array = np.asarray(grid)
 
-        def of_array(place: Shape, block: Block, items: slice) -> Bounds:
-            wide = with_neighbours(sampling, block)
-            return bounds_of_grid(sampling, array[(items, *wide)])
+        def array_bounds(place: Shape, block: Block, items: slice) -> Bounds:
+            expanded = with_neighbours(sampling, block)
+            return bounds_of_grid(sampling, array[(items, *expanded)])
 
-        return of_array
+        return array_bounds
     if bounds is None:
         raise ValueError(
             "bounds must be given for a grid that is a dask array: "
@@ -237,35 +242,33 @@ def coordinate_bounds(
     out, rank = tuple(points.shape[1:-1]), points.shape[-1]
     image = (1, 1, *(out if len(out) == rank else (1,) * rank))
     sampling = sampling_of(image, out, coords=coords, antialias=antialias)
-    call = Call(
-        sampling, Source(((),) * rank, ((),) * rank, 1), points.dtype, points.dtype,
-        grid=Source.of(points, -1),
-    )  # fmt: skip
+    no_image, layout = ChunkLayout(((),) * rank, ((),) * rank, 1), ChunkLayout.of(points, -1)
+    call = Call(sampling, no_image, points.dtype, points.dtype, grid=layout)
     assert call.grid is not None
-    source = call.grid
+    layout = call.grid
 
     def tasks(common: str) -> Iterator[tuple[Shape, Any]]:
-        for place, block in blocks_of(source.chunks):
-            wide = with_neighbours(sampling, block)
-            region = Region(tuple([((part.start, part.stop),) for part in wide]))
-            keys = source.keys(points.name, region, 0, 0)
-            yield (*place, 0, 0), (bound, common, Wide(wide), keys)
+        for place, block in blocks_of(layout.chunks):
+            expanded = with_neighbours(sampling, block)
+            region = Region(tuple([((part.start, part.stop),) for part in expanded]))
+            keys = layout.keys(points.name, region, 0, 0)
+            yield (*place, 0, 0), (block_bounds, common, Task(expanded), keys)
 
-    single = tuple((1,) * len(sizes) for sizes in source.chunks)
+    single = tuple((1,) * len(sizes) for sizes in layout.chunks)
     return array_of_tasks("bounds", call, tasks, (*single, (2,), (rank,)), np.float64, [points])
 
 
 @dataclass(frozen=True, slots=True)
-class Wide:
-    """The points of which a task finds the bounds."""
+class Task:
+    """The points whose bounds a task computes."""
 
     block: Block
 
 
-def bound(call: Call, wide: Wide, chunks: Sequence[Array]) -> Array:
-    """Return the bounds of a block of a grid, (1, .., 2, D); what a task runs."""
-    bounds = bounds_of_grid(call.sampling, held(call, wide.block, chunks))
-    return np.stack(bounds).reshape((1,) * len(wide.block) + (2, -1))
+def block_bounds(call: Call, task: Task, chunks: Sequence[Array]) -> Array:
+    """Return the bounds of a block of a grid, (1, ..., 2, D); what a task runs."""
+    bounds = bounds_of_grid(call.sampling, grid_points(call, task.block, chunks))
+    return np.stack(bounds).reshape((1,) * len(task.block) + (2, -1))
 
 
 def as_points(coordinates: Any) -> Any:

@@ -95,42 +95,42 @@ class Call:
 
 
 @dataclass(frozen=True, slots=True)
-class Need:
+class Task:
     """What a task computes: a part of lines."""
 
     start: int
     stop: int
 
 
-def along_axis(image: Any, operation: Operation, outs: Sequence[int]) -> Any:
-    """Apply an operation along an axis of a dask array; ``outs`` are the sizes of its chunks."""
+def along_axis(image: Any, operation: Operation, out_chunks: Sequence[int]) -> Any:
+    """Apply an operation along an axis of a dask array, whose chunks become ``out_chunks``."""
     axis, sizes = operation.axis, image.chunks[operation.axis]
-    chunks: Chunks = (*image.chunks[:axis], tuple(outs), *image.chunks[axis + 1 :])
+    chunks: Chunks = (*image.chunks[:axis], tuple(out_chunks), *image.chunks[axis + 1 :])
 
     def tasks(common: str) -> Iterator[tuple[Shape, Any]]:
         for place, block in blocks_of(chunks):
-            need = Need(block[axis].start, block[axis].stop)
+            task = Task(block[axis].start, block[axis].stop)
             keys = [
                 (image.name, *place[:axis], k, *place[axis + 1 :])
-                for piece in operation.pieces(need.start, need.stop)
+                for piece in operation.pieces(task.start, task.stop)
                 for k in overlapping((piece,), sizes)
             ]
-            yield place, (compute, common, need, keys)
+            yield place, (compute, common, task, keys)
 
     call = Call(operation, sizes)
     return array_of_tasks("along-axis", call, tasks, chunks, operation.dtype, [image])
 
 
-def compute(call: Call, need: Need, chunks: Sequence[Array]) -> Array:
+def compute(call: Call, task: Task, chunks: Sequence[Array]) -> Array:
     """Compute one chunk, given those that its inputs overlap; what a task runs."""
     operation, sizes = call.operation, call.chunks
     starts, inputs, chunk = starts_of(sizes), list[Array](), iter(chunks)
-    for start, stop in operation.pieces(need.start, need.stop):
+    for start, stop in operation.pieces(task.start, task.stop):
         for k in overlapping(((start, stop),), sizes):
             part = slice(max(start - starts[k], 0), min(stop - starts[k], sizes[k]))
             inputs.append(next(chunk)[(slice(None),) * operation.axis + (part,)])
     joined = np.concatenate(inputs, operation.axis, dtype=operation.dtype, casting="unsafe")
-    return operation.compute(joined, need.start, need.stop)
+    return operation.compute(joined, task.start, task.stop)
 
 
 def filtered(image: Any, lines: Sequence[Line], dtype: np.dtype[Any]) -> Any:
@@ -149,6 +149,6 @@ def halved(image: Any, call: Sampling, first: int) -> Any:
             sizes, n = image.chunks[axis], image.shape[axis]
             if n > 1:
                 entries, step = (n + 1) // 2, max(sizes)
-                outs = [min(step, entries - k) for k in range(0, entries, step)]
-                image = along_axis(image, Halving(axis, n, dtype), outs)
+                out_chunks = [min(step, entries - k) for k in range(0, entries, step)]
+                image = along_axis(image, Halving(axis, n, dtype), out_chunks)
     return image.astype(stored)

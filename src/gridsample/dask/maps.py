@@ -10,9 +10,9 @@ import numpy as np
 from gridsample.chunked.blocks import with_level
 from gridsample.chunked.regions import Sampling, level_of, real_type, sampling_of
 from gridsample.chunked.splines import Line, coefficient_type
-from gridsample.dask.graphs import Source, as_dask, chunks_for
+from gridsample.dask.graphs import ChunkLayout, as_dask, chunks_for
 from gridsample.dask.lines import filtered, halved
-from gridsample.dask.sampling import Call, bounds_under, dry_run, sampled
+from gridsample.dask.sampling import Call, dry_run, map_bounds, sampled
 from gridsample.dask.splines import image_lines
 from gridsample.definitions.methods import Mode
 from gridsample.definitions.shapes import check_output, check_theta
@@ -63,11 +63,9 @@ def affine_sample(
     image, maps = as_dask(input, "input"), np.asarray(theta)
     shape = check_output(size, 3, 5)
     check_theta(maps.shape, shape)
-    keywords = {"coords": check_map_coords(coords), "threads": 1, **options}
-    sampling = sampling_of(
-        image.shape, shape[2:], mode, padding_mode, align_corners,
-        real=real_type(image.dtype, maps.dtype), **keywords,
-    )  # fmt: skip
+    options = {"threads": 1, **options, "coords": check_map_coords(coords)}
+    options["real"] = real_type(image.dtype, maps.dtype)
+    sampling = sampling_of(image.shape, shape[2:], mode, padding_mode, align_corners, **options)
     return under_maps(image, maps, sampling, chunks, weights)
 
 
@@ -81,22 +79,20 @@ def under_maps(
 ) -> Any:
     """Make the array of a call with maps; ``lines`` are filtered where the mode needs no filter."""
     last = -1 if sampling.options.channels_last() else 1
-    lead = 1 if last == -1 else 2
-    spatial = image.chunks[lead : lead + len(sampling.spatial)]
-    shares = None if weights is None else as_dask(weights, "weights")
+    first = 1 if last == -1 else 2
+    spatial = image.chunks[first : first + len(sampling.spatial)]
+    weight_array = None if weights is None else as_dask(weights, "weights")
     sampling, dtype = with_level(sampling, steps_of(theta, sampling)), image.dtype
     lines = lines or image_lines(sampling, image)
     if level_of(sampling):
         wide = coefficient_type(dtype, theta.dtype == np.float64)
-        image, lines = halved(filtered(image, lines, wide), sampling, lead), ()
-    call = Call(
-        sampling, Source.of(image, last), dtype, theta.dtype, theta,
-        weights=None if shares is None else Source.of(shares, last), lines=lines,
-    )  # fmt: skip
+        image, lines = halved(filtered(image, lines, wide), sampling, first), ()
+    layout, weights = ChunkLayout.of(image, last), ChunkLayout.of_optional(weight_array, last)
+    call = Call(sampling, layout, dtype, theta.dtype, theta, None, weights, lines)
     dry_run(call, image.shape[last], len(theta))
-    outs = chunks_for(chunks, sampling.out, spatial, image.dtype)
-    bounds = bounds_under(sampling, theta, outs)
-    return sampled(image, call, outs, bounds, len(theta), weights=shares)
+    out_chunks = chunks_for(chunks, sampling.out, spatial, image.dtype)
+    bounds = map_bounds(sampling, theta, out_chunks)
+    return sampled(image, call, out_chunks, bounds, len(theta), weights=weight_array)
 
 
 def steps_of(theta: Any, sampling: Sampling) -> list[Any]:

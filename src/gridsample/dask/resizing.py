@@ -8,7 +8,7 @@ from typing import Any
 
 from gridsample.chunked.regions import Array, Block, Region
 from gridsample.dask.graphs import (
-    Source,
+    ChunkLayout,
     array_of_tasks,
     as_dask,
     blocks_of,
@@ -59,28 +59,26 @@ def interpolate(
     image = as_dask(input, "input")
     check_image(image.shape, 1, threads)
     spatial = image.shape[2:]
-    resizing = plan_resizing(
-        spatial, size, scale_factor, mode, align_corners, recompute_scale_factor, antialias,
-        threads=threads,
-    )  # fmt: skip
+    arguments = size, scale_factor, mode, align_corners, recompute_scale_factor, antialias
+    resizing = plan_resizing(spatial, *arguments, threads=threads)
     check_labels(resizing.methods[::-1], image.dtype, image.dtype.kind in "biu")
-    outs = chunks_for(chunks, resizing.size, image.chunks[2:], image.dtype)
-    call = Call(resizing, Source.of(image))
+    out_chunks = chunks_for(chunks, resizing.size, image.chunks[2:], image.dtype)
+    call = Call(resizing, ChunkLayout.of(image))
     inputs = [
         [intervals_along(resizing, spatial, k, part) for part in parts_of(sizes)]
-        for k, sizes in enumerate(outs)
+        for k, sizes in enumerate(out_chunks)
     ]
 
     def tasks(common: str) -> Iterator[tuple[Shape, Any]]:
-        for place, block in blocks_of(outs):
+        for place, block in blocks_of(out_chunks):
             pieces = [line[k] for line, k in zip(inputs, place, strict=True)]
-            need = Need(block, Region(tuple(pieces)))
+            task = Task(block, Region(tuple(pieces)))
             for n in range(len(image.chunks[0])):
                 for c in range(len(image.chunks[1])):
-                    keys = call.source.keys(image.name, need.region, n, c)
-                    yield (n, c, *place), (resize_chunk, common, need, keys)
+                    keys = call.layout.keys(image.name, task.region, n, c)
+                    yield (n, c, *place), (resize_chunk, common, task, keys)
 
-    full = (*image.chunks[:2], *outs)
+    full = (*image.chunks[:2], *out_chunks)
     return array_of_tasks("interpolate", call, tasks, full, image.dtype, [image])
 
 
@@ -89,11 +87,11 @@ class Call:
     """What all tasks of a call share."""
 
     resizing: Resizing
-    source: Source
+    layout: ChunkLayout
 
 
 @dataclass(frozen=True, slots=True)
-class Need:
+class Task:
     """What a task computes, and reads."""
 
     block: Block
@@ -104,18 +102,17 @@ def intervals_along(
     resizing: Resizing, spatial: Shape, k: int, part: slice
 ) -> tuple[tuple[int, int], ...]:
     """Return the inputs of some outputs along an axis."""
-    single = resizing._replace(
-        size=resizing.size[k : k + 1], methods=resizing.methods[k : k + 1],
-        scales=resizing.scales[k : k + 1],
-    )  # fmt: skip
+    of_axis = slice(k, k + 1)
+    size, methods, scales = resizing.size, resizing.methods[of_axis], resizing.scales[of_axis]
+    single = resizing._replace(size=size[of_axis], methods=methods, scales=scales)
     (window,) = windows_of(single, spatial[k : k + 1], (part,))
     return ((window.inputs.start, window.inputs.stop),)
 
 
-def resize_chunk(call: Call, need: Need, chunks: Sequence[Array]) -> Array:
+def resize_chunk(call: Call, task: Task, chunks: Sequence[Array]) -> Array:
     """Compute one chunk of a result; what a task runs."""
-    spatial = call.source.shape
-    windows = windows_of(call.resizing, spatial, need.block)
-    held = call.source.read(need.region, chunks, chunks[0].shape[:2], chunks[0].dtype)
-    pixels = held.array[held.at(tuple([window.inputs for window in windows]))]
+    spatial = call.layout.shape
+    windows = windows_of(call.resizing, spatial, task.block)
+    window = call.layout.read(task.region, chunks, chunks[0].shape[:2], chunks[0].dtype)
+    pixels = window.array[window.at(tuple([axis.inputs for axis in windows]))]
     return resize_block(pixels, windows, call.resizing, spatial)

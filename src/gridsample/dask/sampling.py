@@ -37,7 +37,7 @@ from gridsample.chunked.splines import (
     with_last_halo,
 )
 from gridsample.chunked.windows import Window
-from gridsample.dask.graphs import Chunks, Source, array_of_tasks, blocks_of, entry, parts_of
+from gridsample.dask.graphs import ChunkLayout, Chunks, array_of_tasks, blocks_of, entry, parts_of
 from gridsample.definitions.shapes import Shape
 
 
@@ -63,7 +63,7 @@ class Call:
 
     Attributes:
         sampling: the call.
-        source: how the image is divided.
+        layout: how the image is divided.
         dtype: the dtype of the image.
         coordinates: their dtype.
         points: maps (N, D, D + 1), a `Points`, or None for a grid that is divided, too.
@@ -73,111 +73,116 @@ class Call:
     """
 
     sampling: Sampling
-    source: Source
+    layout: ChunkLayout
     dtype: np.dtype[Any]
     coordinates: np.dtype[Any]
     points: Any = None
-    grid: Source | None = None
-    weights: Source | None = None
+    grid: ChunkLayout | None = None
+    weights: ChunkLayout | None = None
     lines: tuple[Line, ...] = ()
 
     @property
-    def wide(self) -> np.dtype[Any]:
+    def coefficient_dtype(self) -> np.dtype[Any]:
         """The dtype of coefficients."""
         return coefficient_type(self.dtype, self.coordinates == np.float64)
 
     def reads(self, region: Region) -> Region:
-        """Return the pixels that are read for a region, more than that if these are filtered."""
+        """Return the pixels that are read for a region, with a halo if the image is filtered."""
         if not self.lines or not all(region.axes):
             return region
-        shape, lead = self.source.shape, self.source.lead
-        return region_around(region, self.lines, shape, self.wide, lead)
+        layout, dtype = self.layout, self.coefficient_dtype
+        return region_around(region, self.lines, layout.shape, dtype, layout.first_axis)
 
 
 @dataclass(frozen=True, slots=True)
-class Need:
+class Task:
     """What a task computes, and reads.
 
     Attributes:
         block: the points.
         region: the pixels.
-        lead: N and C of the image's chunks.
+        leading: N and C of the image's chunks.
         items: the items of maps.
-        bounds: the bounds that a function has stated.
+        bounds: the bounds that a `Points` states for the block; None without one.
     """
 
     block: Block
     region: Region
-    lead: tuple[int, int]
+    leading: tuple[int, int]
     items: slice
     bounds: Bounds | None = None
 
 
 def compute(
-    call: Call, need: Need, image: Sequence[Array], grid: Sequence[Array], weights: Sequence[Array]
+    call: Call, task: Task, image: Sequence[Array], grid: Sequence[Array], weights: Sequence[Array]
 ) -> Any:
     """Compute one chunk of a result; what a task runs."""
-    sampling, region = call.sampling, need.region
-    window = read(call, need, image)
-    others: dict[str, Any] = {"dtype": call.dtype}
+    sampling, region = call.sampling, task.region
+    window = read(call, task, image)
+    extra: dict[str, Any] = {"dtype": call.dtype}
     if call.weights is not None:
-        lead = weights[0].shape[0], weights[0].shape[-1 if sampling.options.channels_last() else 1]
-        others["weights"] = call.weights.read(region, weights, lead, weights[0].dtype)
+        shape = weights[0].shape
+        leading = shape[0], shape[-1 if sampling.options.channels_last() else 1]
+        extra["weights"] = call.weights.read(region, weights, leading, weights[0].dtype)
     if isinstance(call.points, np.ndarray):
-        maps = call.points[need.items]
-        return sample_maps(sampling, window, maps, need.block, **others)
-    wide = with_neighbours(sampling, need.block)
+        maps = call.points[task.items]
+        return sample_maps(sampling, window, maps, task.block, **extra)
+    expanded = with_neighbours(sampling, task.block)
     points = (
-        evaluated(call, wide, need) if call.grid is None else held(call, wide, grid)[need.items]
+        evaluate_points(call, expanded, task)
+        if call.grid is None
+        else grid_points(call, expanded, grid)[task.items]
     )
-    return sample_grid(sampling, window, points, need.block, **others)
+    return sample_grid(sampling, window, points, task.block, **extra)
 
 
-def read(call: Call, need: Need, image: Sequence[Array]) -> Window:
+def read(call: Call, task: Task, image: Sequence[Array]) -> Window:
     """Return a window with the pixels of a task's region, or with their coefficients."""
     if not call.lines or not image:
-        return call.source.read(need.region, image, need.lead, call.dtype)
-    shape, lead = call.source.shape, call.source.lead
-    room = with_last_halo(need.region, call.lines, shape, call.wide, lead)
-    window = call.source.window(room or need.region, need.lead, call.wide)
-    pixels = call.source.held(call.reads(need.region), image)
-    rooms = itertools.repeat(None) if room is None else room.boxes()
-    for box, wide in zip(need.region.boxes(), rooms, strict=False):
-        whole = [slice(0, n) for n in window.array.shape]
-        whole[lead : lead + len(box)] = box
+        return call.layout.read(task.region, image, task.leading, call.dtype)
+    layout, dtype, first = call.layout, call.coefficient_dtype, call.layout.first_axis
+    padded_region = with_last_halo(task.region, call.lines, layout.shape, dtype, first)
+    window = layout.window(padded_region or task.region, task.leading, dtype)
+    pixels = layout.loaded(call.reads(task.region), image)
+    padded_boxes = itertools.repeat(None) if padded_region is None else padded_region.boxes()
+    for box, padded in zip(task.region.boxes(), padded_boxes, strict=False):
+        full_box = [slice(0, n) for n in window.array.shape]
+        full_box[first : first + len(box)] = box
         out = window.array[window.at(box)]
-        place = None if wide is None else window.array[window.at(wide)]
-        coefficients_of(pixels.read, whole, call.lines, window.array.shape, out, place)
+        workspace = None if padded is None else window.array[window.at(padded)]
+        coefficients_of(pixels.read, full_box, call.lines, window.array.shape, out, workspace)
     return window
 
 
-def held(call: Call, wide: Block, chunks: Sequence[Array]) -> Array:
+def grid_points(call: Call, expanded: Block, chunks: Sequence[Array]) -> Array:
     """Return the coordinates of a block, given the chunks of the grid that it overlaps."""
     assert call.grid is not None
-    region = Region(tuple([((part.start, part.stop),) for part in wide]))
-    lead = chunks[0].shape[0], chunks[0].shape[-1]
-    window = call.grid.read(region, chunks, lead, chunks[0].dtype)
-    points: Array = window.array[window.at(wide)]
+    region = Region(tuple([((part.start, part.stop),) for part in expanded]))
+    leading = chunks[0].shape[0], chunks[0].shape[-1]
+    window = call.grid.read(region, chunks, leading, chunks[0].dtype)
+    points: Array = window.array[window.at(expanded)]
     return points
 
 
-def evaluated(call: Call, wide: Block, need: Need) -> Array:
+def evaluate_points(call: Call, expanded: Block, task: Task) -> Array:
     """Compute the coordinates of a block by the function of a call, and check its bounds."""
-    rank = len(wide)
-    indices = np.ogrid[wide][::-1]
+    rank = len(expanded)
+    indices = np.ogrid[expanded][::-1]
     lines = call.points.function(*[index.astype(np.float64) for index in indices])
-    shape = tuple(part.stop - part.start for part in wide)
+    shape = tuple(part.stop - part.start for part in expanded)
     points = np.empty((1, *shape, rank), call.coordinates)
     for d, line in enumerate(lines):
         points[0, ..., d] = line
     actual = bounds_of_grid(call.sampling, points)
-    assert need.bounds is not None
-    room = 8 * call.sampling.epsilon * np.maximum(np.abs(need.bounds.low), np.abs(need.bounds.high))
-    beyond = (actual.low < need.bounds.low - room) | (actual.high > need.bounds.high + room)
+    stated = task.bounds
+    assert stated is not None
+    largest = np.maximum(np.abs(stated.low), np.abs(stated.high))
+    tolerance = 8 * call.sampling.epsilon * largest
+    beyond = (actual.low < stated.low - tolerance) | (actual.high > stated.high + tolerance)
     if beyond.any():
         raise ValueError(
-            f"bounds must be beyond the coordinates that function returns: for the block {wide}, "
-            f"bounds gave {need.bounds}, but the coordinates are within {actual}"
+            f"bounds must be beyond the coordinates that function returns: for the block "
+            f"{expanded}, bounds gave {stated}, but the coordinates are within {actual}"
         )
     return points
 
@@ -207,66 +212,66 @@ def sampled(
     """
     last = call.sampling.options.channels_last()
     channel_axis = -1 if last else 1
-    several = image.shape[0] > 1
+    batched = image.shape[0] > 1
     inputs = [array for array in (image, grid, weights) if array is not None]
     item_parts = parts_of(image.chunks[0])
 
-    def keys(array: Any, source: Source, region: Region, n: int, c: int) -> list[Any]:
+    def keys(array: Any, layout: ChunkLayout, region: Region, n: int, c: int) -> list[Any]:
         n = min(n, len(array.chunks[0]) - 1)
-        return source.keys(array.name, region, n, min(c, len(array.chunks[channel_axis]) - 1))
+        return layout.keys(array.name, region, n, min(c, len(array.chunks[channel_axis]) - 1))
 
     def tasks(common: str) -> Iterator[tuple[Shape, Any]]:
         for n, part in enumerate(item_parts):
-            own = part if several and items > 1 else slice(None)
+            item_part = part if batched and items > 1 else slice(None)
             for place, block in blocks_of(chunks):
-                wide = with_neighbours(call.sampling, block)
-                limits = bounds(place, block, own)
-                region = region_of(call.sampling, limits, wide)
+                expanded = with_neighbours(call.sampling, block)
+                limits = bounds(place, block, item_part)
+                region = region_of(call.sampling, limits, expanded)
                 points = []
                 if grid is not None and call.grid is not None:
-                    needed = Region(tuple([((p.start, p.stop),) for p in wide]))
+                    needed = Region(tuple([((p.start, p.stop),) for p in expanded]))
                     points = call.grid.keys(grid.name, needed, 0, 0)
-                stated = limits if isinstance(call.points, Points) else None
+                stated_bounds = limits if isinstance(call.points, Points) else None
                 for c, size in enumerate(image.chunks[channel_axis]):
-                    need = Need(block, region, (image.chunks[0][n], size), own, stated)
-                    pixels = keys(image, call.source, call.reads(region), n, c)
-                    shares = []
+                    task = Task(block, region, (image.chunks[0][n], size), item_part, stated_bounds)
+                    pixels = keys(image, call.layout, call.reads(region), n, c)
+                    weight_keys = []
                     if weights is not None and call.weights is not None:
-                        shares = keys(weights, call.weights, some(region), n, c)
-                        need = replace(need, region=some(region))
-                        pixels = keys(image, call.source, need.region, n, c)
+                        weight_keys = keys(weights, call.weights, nonempty(region), n, c)
+                        task = replace(task, region=nonempty(region))
+                        pixels = keys(image, call.layout, task.region, n, c)
                     index = (n, *place, c) if last else (n, c, *place)
-                    yield index, (compute, common, need, pixels, points, shares)
+                    yield index, (compute, common, task, pixels, points, weight_keys)
 
-    lead = image.chunks[0] if several else (items,)
+    item_chunks = image.chunks[0] if batched else (items,)
     planes = image.chunks[channel_axis]
-    full = (lead, *chunks, planes) if last else (lead, planes, *chunks)
-    array = array_of_tasks("sample", call, tasks, full, call.dtype, inputs)
+    all_chunks = (item_chunks, *chunks, planes) if last else (item_chunks, planes, *chunks)
+    array = array_of_tasks("sample", call, tasks, all_chunks, call.dtype, inputs)
     keywords, real = call.sampling.keywords, real_type(call.dtype, call.coordinates)
     masked, weighted = keywords.get("return_mask"), keywords.get("return_weight")
     if not masked and not weighted:
         return array
-    results = [entry(array, 0, full, call.dtype)]
+    results = [entry(array, 0, all_chunks, call.dtype)]
     if masked:
-        lead = lead if items > 1 or not several else (1,)
-        single = (lead, *chunks, (1,)) if last else (lead, (1,), *chunks)
+        item_chunks = item_chunks if items > 1 or not batched else (1,)
+        single = (item_chunks, *chunks, (1,)) if last else (item_chunks, (1,), *chunks)
         results.append(entry(array, 1, single, real))
     if weighted:
-        results.append(entry(array, len(results), full, real))
+        results.append(entry(array, len(results), all_chunks, real))
     return tuple(results)
 
 
-def some(region: Region) -> Region:
-    """Return a region of at least one pixel, as weights are also known where no pixel is read."""
+def nonempty(region: Region) -> Region:
+    """Return the region, or a single pixel if it is empty: weights are checked in any case."""
     if all(region.axes):
         return region
     return Region(tuple([((0, 1),)] * len(region.axes)))
 
 
-def bounds_under(
+def map_bounds(
     sampling: Sampling, theta: Array, chunks: Chunks
 ) -> Callable[[Shape, Block, slice], Bounds]:
-    """Return the function of `sampled` for maps, which looks bounds up in a table."""
+    """Return ``bounds`` of `sampled` for maps: a function that looks them up in a table."""
     lines = [
         [extent_along(sampling, theta, k, part) for part in parts_of(sizes)]
         for k, sizes in enumerate(chunks)
@@ -291,10 +296,10 @@ def bounds_under(
 
 
 def dry_run(call: Call, channels: int, items: int) -> None:
-    """Raise the errors of a call before its graph is made: compute a point without an image."""
+    """Compute a point of an empty image, to raise the errors of a call before its graph is made."""
     sampling = call.sampling
     region = Region(((),) * len(sampling.spatial))
-    window = call.source.read(region, [], (1, channels), call.dtype)
+    window = call.layout.read(region, [], (1, channels), call.dtype)
     block = tuple([slice(0, min(n, 1)) for n in sampling.out])
     weights = None
     if call.weights is not None:
@@ -303,7 +308,7 @@ def dry_run(call: Call, channels: int, items: int) -> None:
     if isinstance(call.points, np.ndarray):
         sample_maps(sampling, window, call.points[:1], block, dtype=call.dtype, weights=weights)
         return
-    wide = with_neighbours(sampling, block)
-    shape = tuple(part.stop - part.start for part in wide)
+    expanded = with_neighbours(sampling, block)
+    shape = tuple(part.stop - part.start for part in expanded)
     zeros = np.zeros((1, *shape, len(sampling.spatial)), call.coordinates)
     sample_grid(sampling, window, zeros, block, dtype=call.dtype, weights=weights)

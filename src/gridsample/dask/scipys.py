@@ -73,22 +73,17 @@ def affine_transform(
         raise ValueError(f"output_shape must have {rank} axes, as the image, got {shape}")
     source = scipy_source(array, order, mode, cval, prefilter)
     chunks = chunks_for(output_chunks, shape, array.chunks, array.dtype)
+    pixels, lines = source.pixels, source.lines
+    options = {**source.options, "real": np.float64, "threads": threads}
     if source.wraps:
-        way = Wrapped(matrix, shift, array.shape)
-        result = at_grid(
-            source.pixels, Points(way.positions, way.bounds), "pixel", None, chunks, shape,
-            lines=source.lines, real=np.float64, threads=threads, **source.options,
-        )  # fmt: skip
-        return result[0, 0]
+        wrapped = Wrapped(matrix, shift, array.shape)
+        points = Points(wrapped.positions, wrapped.bounds)
+        return at_grid(pixels, points, "pixel", None, chunks, shape, lines=lines, **options)[0, 0]
     theta = np.concatenate([matrix, shift[:, np.newaxis] + source.pad], 1)
     # From z, y, x to x, y, z.
     theta = np.concatenate([theta[::-1, :rank][:, ::-1], theta[::-1, rank:]], 1)
-    sampling = sampling_of(
-        source.pixels.shape, shape, coords="pixel", real=np.float64, threads=threads,
-        **source.options,
-    )  # fmt: skip
-    result = under_maps(source.pixels, theta[np.newaxis], sampling, chunks, lines=source.lines)
-    return result[0, 0]
+    sampling = sampling_of(pixels.shape, shape, coords="pixel", **options)
+    return under_maps(pixels, theta[np.newaxis], sampling, chunks, lines=lines)[0, 0]
 
 
 def map_coordinates(
@@ -139,20 +134,20 @@ def map_coordinates(
             f"of the image, got shape {coordinates.shape}"
         )
     source = scipy_source(array, order, mode, cval, prefilter)
-    limits = bounds
+    shifted_bounds = bounds
     if bounds is not None:
-        limits = np.asarray(bounds, np.float64) + source.pad
+        shifted_bounds = np.asarray(bounds, np.float64) + source.pad
     if source.wraps:
-        coordinates = folded(coordinates, array.shape)
-        limits = None if bounds is None else wrapped_bounds(limits, array.shape[::-1])
+        coordinates = wrap_coordinates(coordinates, array.shape)
+        shifted_bounds = (
+            None if bounds is None else wrapped_bounds(shifted_bounds, array.shape[::-1])
+        )
     lazy = isinstance(coordinates, da.Array)
     if chunks is None and not lazy and coordinates.ndim - 1 == array.ndim:
         chunks = chunks_for(None, coordinates.shape[1:], array.chunks, array.dtype)
-    result = at_grid(
-        source.pixels, as_points(coordinates) + source.pad, "pixel", limits, chunks,
-        lines=source.lines, threads=threads, **source.options,
-    )  # fmt: skip
-    return result[0, 0]
+    points = as_points(coordinates) + source.pad
+    options = {**source.options, "lines": source.lines, "threads": threads}
+    return at_grid(source.pixels, points, "pixel", shifted_bounds, chunks, **options)[0, 0]
 
 
 def zoom(
@@ -196,10 +191,9 @@ def zoom(
         step = n / m if grid_mode else (n - 1) / (m - 1) if m > 1 else 1.0
         steps.append(step)
         shifts.append((step - 1) / 2 if grid_mode else 0.0)
-    return affine_transform(
-        array, steps, shifts, shape, order, output_chunks,
-        mode=mode, cval=cval, prefilter=prefilter, threads=threads,
-    )  # fmt: skip
+    options: dict[str, Any] = {"mode": mode, "cval": cval, "prefilter": prefilter}
+    options["threads"] = threads
+    return affine_transform(array, steps, shifts, shape, order, output_chunks, **options)
 
 
 # Modes --------------------------------------------------------------------------------------------
@@ -233,7 +227,7 @@ def scipy_source(array: Any, order: int, mode: str, cval: float, prefilter: bool
     if spline.pad:
         values = {"constant_values": cval} if spline.mode.pad == "constant" else {}
         padded = da.pad(array, spline.pad, mode=spline.mode.pad, **values)
-        array = padded.rechunk(tuple([joined(sizes, spline.pad) for sizes in array.chunks]))
+        array = padded.rechunk(tuple([padded_sizes(sizes, spline.pad) for sizes in array.chunks]))
     axes = range(2, 2 + array.ndim) if spline.filters else ()
     lines = tuple([Line(axis, order, spline.mode.prefilter) for axis in axes])
     options = {**spline.options, **spline.outside}
@@ -243,7 +237,7 @@ def scipy_source(array: Any, order: int, mode: str, cval: float, prefilter: bool
     return ScipySource(array[np.newaxis, np.newaxis], lines, spline.pad, wraps, options)
 
 
-def joined(sizes: Sequence[int], pad: int) -> tuple[int, ...]:
+def padded_sizes(sizes: Sequence[int], pad: int) -> tuple[int, ...]:
     """Return chunks of which the first and the last are longer by some pixels."""
     return tuple([n + pad * (k == 0) + pad * (k == len(sizes) - 1) for k, n in enumerate(sizes)])
 
@@ -291,8 +285,8 @@ def wrapped_bounds(bounds: Any, sizes: Sequence[int]) -> Any:
     result = np.array(bounds, np.float64)
     for k, n in enumerate(sizes):
         low, high = result[..., 0, k], result[..., 1, k]
-        room = 16 * np.finfo(np.float64).eps * np.maximum(np.abs(low), np.abs(high))
-        low, high = low - room, high + room
+        tolerance = 16 * np.finfo(np.float64).eps * np.maximum(np.abs(low), np.abs(high))
+        low, high = low - tolerance, high + tolerance
         first, last = (wrap_between_centres(np, x, n) for x in (low, high))
         crosses = ~((first <= last) & (high - low < n - 1)) & ~np.isnan(low)
         result[..., 0, k] = np.where(crosses, 0, first)
@@ -300,7 +294,7 @@ def wrapped_bounds(bounds: Any, sizes: Sequence[int]) -> Any:
     return result
 
 
-def folded(coordinates: Any, shape: Shape) -> Any:
+def wrap_coordinates(coordinates: Any, shape: Shape) -> Any:
     """Fold the coordinates of `map_coordinates`, (D, *out), as by SciPy's "wrap"."""
     xp = da if isinstance(coordinates, da.Array) else np
     numbers = coordinates.astype(np.float64)

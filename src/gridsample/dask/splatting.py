@@ -9,14 +9,7 @@ from typing import Any
 import dask.array as da
 import numpy as np
 
-from gridsample.chunked.regions import (
-    Array,
-    Block,
-    Sampling,
-    real_type,
-    region_of,
-    sampling_of,
-)
+from gridsample.chunked.regions import Array, Block, Sampling, real_type, region_of, sampling_of
 from gridsample.dask.graphs import array_of_tasks, as_dask, blocks_of, chunks_for
 from gridsample.dask.grids import bounds_function
 from gridsample.definitions import axis
@@ -68,48 +61,46 @@ def splat(
         >>> gridsample.dask.splat(values, grid, 4, coords="pixel", chunks=2).compute()
         array([[[1., 0., 1., 1.]]])
     """
-    numbers, points = as_dask(values, "values"), grid
+    chunked_values, points = as_dask(values, "values"), grid
     spatial = check_size(size, tuple(grid.shape))
-    items = check_values(numbers.shape, tuple(grid.shape), False)
+    items = check_values(chunked_values.shape, tuple(grid.shape), False)
     out = tuple(grid.shape[1:-1])
     dtype = np.dtype(grid.dtype)
-    sampling = sampling_of(
-        (1, 1, *spatial), out, mode, "zeros", align_corners, coords=coords, threads=threads,
-        real=real_type(numbers.dtype, dtype),
-    )  # fmt: skip
+    real = real_type(chunked_values.dtype, dtype)
+    options: dict[str, Any] = {"coords": coords, "threads": threads, "real": real}
+    sampling = sampling_of((1, 1, *spatial), out, mode, "zeros", align_corners, **options)
     if any(find_method(name).prefilter > 1 for name in sampling.options.mode):
         raise ValueError(
             f"mode must have no prefilter in chunks, got {mode!r}; splat with prefilter=False in "
             "memory, or use another method"
         )
     if not isinstance(grid, da.Array):
-        points = da.from_array(np.asarray(grid), chunks=(-1, *numbers.chunks[2:], -1))
+        points = da.from_array(np.asarray(grid), chunks=(-1, *chunked_values.chunks[2:], -1))
     points = points.rechunk({0: -1, points.ndim - 1: -1})
-    numbers = numbers.rechunk((-1, numbers.chunks[1], *points.chunks[1:-1]))
-    limits = bounds_function(sampling, grid, None, bounds, points.chunks[1:-1])
-    dtype = splat_in_memory(
-        np.zeros((1, 1, *(1,) * len(out)), numbers.dtype),
-        np.zeros((1, *(1,) * len(out), len(spatial)), dtype), (1,) * len(spatial), mode,
-        coords="pixel",
-    ).dtype  # fmt: skip
-    call = Call(sampling, numbers.dtype, dtype, items)
-    outs = chunks_for(chunks, spatial, (), dtype)
+    chunked_values = chunked_values.rechunk((-1, chunked_values.chunks[1], *points.chunks[1:-1]))
+    chunk_bounds = bounds_function(sampling, grid, None, bounds, points.chunks[1:-1])
+    single, pixel = (1,) * len(out), (1,) * len(spatial)
+    value = np.zeros((1, 1, *single), chunked_values.dtype)
+    point = np.zeros((1, *single, len(spatial)), dtype)
+    dtype = splat_in_memory(value, point, pixel, mode, coords="pixel").dtype
+    call = Call(sampling, chunked_values.dtype, dtype, items)
+    out_chunks = chunks_for(chunks, spatial, (), dtype)
     inputs = [
-        (place, block, region_of(sampling, limits(place, block, slice(None)), block).axes)
+        (place, block, region_of(sampling, chunk_bounds(place, block, slice(None)), block).axes)
         for place, block in blocks_of(points.chunks[1:-1])
     ]
 
     def tasks(common: str) -> Iterator[tuple[Shape, Any]]:
-        for target, box in blocks_of(outs):
-            near = [(place, block) for place, block, region in inputs if overlaps(region, box)]
-            need = Need(box, tuple([block for _, block in near]))
-            grids = [(points.name, 0, *place, 0) for place, _ in near]
-            for c, channels in enumerate(numbers.chunks[1]):
-                keys = [(numbers.name, 0, c, *place) for place, _ in near]
-                yield (0, c, *target), (add, common, need, channels, keys, grids)
+        for target, box in blocks_of(out_chunks):
+            nearby = [(place, block) for place, block, region in inputs if overlaps(region, box)]
+            task = Task(box, tuple([block for _, block in nearby]))
+            grids = [(points.name, 0, *place, 0) for place, _ in nearby]
+            for c, channels in enumerate(chunked_values.chunks[1]):
+                keys = [(chunked_values.name, 0, c, *place) for place, _ in nearby]
+                yield (0, c, *target), (add, common, task, channels, keys, grids)
 
-    full = ((items,), numbers.chunks[1], *outs)
-    return array_of_tasks("splat", call, tasks, full, dtype, [numbers, points])
+    full = ((items,), chunked_values.chunks[1], *out_chunks)
+    return array_of_tasks("splat", call, tasks, full, dtype, [chunked_values, points])
 
 
 def overlaps(region: Sequence[Sequence[tuple[int, int]]], box: Block) -> bool:
@@ -138,32 +129,30 @@ class Call:
 
 
 @dataclass(frozen=True, slots=True)
-class Need:
-    """The chunk of the result that a task computes, and the blocks of values that it adds."""
+class Task:
+    """The chunk of the result that a task computes, and the blocks of values that it adds up."""
 
     box: Block
     blocks: tuple[Block, ...]
 
 
 def add(
-    call: Call, need: Need, channels: int, values: Sequence[Array], grids: Sequence[Array]
+    call: Call, task: Task, channels: int, values: Sequence[Array], grids: Sequence[Array]
 ) -> Array:
     """Compute one chunk of a result; what a task runs."""
     options = call.sampling.options
     methods = [find_method(name) for name in options.mode][::-1]
     # Taps beyond the chunk fall on a rim, which is cut off.
     rims = [max(abs(method.first), method.first + method.taps) + 1 for method in methods]
-    sizes = [part.stop - part.start + 2 * rim for part, rim in zip(need.box, rims, strict=True)]
+    sizes = [part.stop - part.start + 2 * rim for part, rim in zip(task.box, rims, strict=True)]
     total: Array = np.zeros((call.items, channels, *sizes), call.dtype)
-    origins = [part.start - rim for part, rim in zip(need.box, rims, strict=True)]
-    for block, numbers, grid in zip(need.blocks, values, grids, strict=True):
+    origins = [part.start - rim for part, rim in zip(task.box, rims, strict=True)]
+    keywords: dict[str, Any] = {"coords": "pixel", "threads": options.threads}
+    for block, block_values, grid in zip(task.blocks, values, grids, strict=True):
         points = positions(call.sampling, grid, block)
         for k, origin in enumerate(origins):
             points[..., len(origins) - 1 - k] -= origin
-        total += splat_in_memory(
-            numbers, points, tuple(sizes), options.mode, "zeros", coords="pixel",
-            threads=options.threads,
-        )  # fmt: skip
+        total += splat_in_memory(block_values, points, sizes, options.mode, "zeros", **keywords)
     inner = [slice(rim, n - rim) for rim, n in zip(rims, sizes, strict=True)]
     return total[(slice(None), slice(None), *inner)]
 
@@ -178,13 +167,13 @@ def positions(sampling: Sampling, grid: Array, block: Block) -> Array:
         for a, index in enumerate(np.ogrid[block][::-1]):
             points[..., a] += index
     # Taps at the ends of the image are dropped there, wherever chunks end.
-    return outside_dropped(sampling, points)
+    return drop_outside(sampling, points)
 
 
-def outside_dropped(sampling: Sampling, points: Array) -> Array:
+def drop_outside(sampling: Sampling, points: Array) -> Array:
     """Return positions with NaN in place of those whose taps are all outside the image."""
     for a, n in enumerate(reversed(sampling.spatial)):
         reach = find_method(sampling.options.mode[a]).taps + 1
-        line = points[..., a]
-        line[(line < -reach) | (line > n + reach)] = np.nan
+        coordinate = points[..., a]
+        coordinate[(coordinate < -reach) | (coordinate > n + reach)] = np.nan
     return points

@@ -9,14 +9,7 @@ from typing import Any
 import dask
 import dask.array as da
 import numpy as np
-from dask.base import (
-    DaskMethodsMixin,
-    compute,
-    get_scheduler,
-    optimize,
-    persist,
-    tokenize,
-)
+from dask.base import DaskMethodsMixin, compute, get_scheduler, optimize, persist, tokenize
 
 from gridsample.chunked.orders import Plan, plan_of
 from gridsample.dask.graphs import blocks_of
@@ -88,24 +81,24 @@ def store(
     plan = plan_of(inputs, keep, CHUNKS * number_of_threads(array))
     name = f"store-{uuid.uuid4().hex}"  # a cluster computes a name only once
     kept: dict[Key, Any] = {}
-    before, done = None, 0
+    previous, written_chunks = None, 0
     for step in plan.steps:
-        part = {**graph_below([*step.reads], graph, needed, {}), **kept}
+        subgraph = {**tasks_below([*step.reads], graph, needed, {}), **kept}
         for place in step.chunks:
             key = (array.name, *place)
-            part |= graph_below([key], graph, needed, part)
-            part[name, *place] = (write, target, blocks[place], key)
+            subgraph |= tasks_below([key], graph, needed, subgraph)
+            subgraph[name, *place] = (write, target, blocks[place], key)
         written = [(name, *place) for place in step.chunks]
-        running = persisted(part, [*written, *step.keeps])
-        if before is not None:
-            compute(before, traverse=False, optimize_graph=False)
-            progress(done / len(blocks))
+        running = persisted(subgraph, [*written, *step.keeps])
+        if previous is not None:
+            compute(previous, traverse=False, optimize_graph=False)
+            progress(written_chunks / len(blocks))
         kept = {key: running[key] for key in step.keeps}
-        before = Part({key: running[key] for key in written}, written)
-        done += len(written)
+        previous = Results({key: running[key] for key in written}, written)
+        written_chunks += len(written)
         del running
-    if before is not None:
-        compute(before, traverse=False, optimize_graph=False)
+    if previous is not None:
+        compute(previous, traverse=False, optimize_graph=False)
     progress(1.0)
     return plan
 
@@ -157,30 +150,30 @@ def inputs_of(array: Any, needed: Mapping[Key, set[Key]]) -> dict[Shape, frozens
             users[key] = users.get(key, 0) + 1
 
     def shared(key: Key) -> Iterator[Key]:
-        for each in needed[key]:
-            if users[each] > 1:
-                if isinstance(each, tuple):  # others are what all tasks share, which is small
-                    yield each
+        for dependency in needed[key]:
+            if users[dependency] > 1:
+                if isinstance(dependency, tuple):  # others are what all tasks share, which is small
+                    yield dependency
             else:
-                yield from shared(each)
+                yield from shared(dependency)
 
     return {place: frozenset(shared((array.name, *place))) for place, _ in blocks_of(array.chunks)}
 
 
-def graph_below(
+def tasks_below(
     keys: list[Key], graph: Mapping[Key, Any], needed: Mapping[Key, set[Key]], known: Any
 ) -> dict[Key, Any]:
     """Return the tasks of some keys, and those that they need, but for known ones."""
-    part: dict[Key, Any] = {}
+    subgraph: dict[Key, Any] = {}
     while keys:
         key = keys.pop()
-        if key not in part and key not in known:
-            part[key] = graph[key]
+        if key not in subgraph and key not in known:
+            subgraph[key] = graph[key]
             keys += needed[key]
-    return part
+    return subgraph
 
 
-class Part(DaskMethodsMixin):
+class Results(DaskMethodsMixin):
     """A collection of the results of some tasks."""
 
     __dask_scheduler__ = staticmethod(da.Array.__dask_scheduler__)
@@ -204,13 +197,13 @@ class Part(DaskMethodsMixin):
     def __dask_postpersist__(self) -> Any:
         return self.rebuilt, ()
 
-    def rebuilt(self, graph: Mapping[Key, Any], **rename: Any) -> Part:
+    def rebuilt(self, graph: Mapping[Key, Any], **rename: Any) -> Results:
         """Return the collection with results in place of tasks."""
-        return Part(graph, self.keys)
+        return Results(graph, self.keys)
 
 
 def persisted(graph: Mapping[Key, Any], keys: list[Key]) -> Mapping[Key, Any]:
     """Return the results of some tasks, or futures where a cluster computes them."""
-    (part,) = persist(Part(graph, keys), traverse=False, optimize_graph=False)
-    results: Mapping[Key, Any] = part.__dask_graph__()
+    (computed,) = persist(Results(graph, keys), traverse=False, optimize_graph=False)
+    results: Mapping[Key, Any] = computed.__dask_graph__()
     return results

@@ -87,31 +87,29 @@ def resample(
         array([20., 15., 10.,  5.])
     """
     array = as_dask(image, "image")
-    stand_in = np.broadcast_to(np.zeros((), array.dtype), array.shape)
-    call = prepared(stand_in, affine, like, transform, axes, {}, follow)
+    placeholder = np.broadcast_to(np.zeros((), array.dtype), array.shape)
+    call = prepared(placeholder, affine, like, transform, axes, {}, split_path)
     assert call.theta is not None
-    front = (np.newaxis,) * (2 - call.lead)
-    pixels = array[front]
-    shares = None if weights is None else as_dask(weights, "weights")[front]
-    keywords = {
-        "threads": 1, **options, "mode": mode, "padding_mode": padding_mode,
-        "extrapolate": to_edges(extrapolate),
-    }  # fmt: skip
+    new_axes = (np.newaxis,) * (2 - call.lead)
+    pixels = array[new_axes]
+    weight_array = None if weights is None else as_dask(weights, "weights")[new_axes]
+    keywords = {"threads": 1, **options, "mode": mode, "padding_mode": padding_mode}
+    keywords["extrapolate"] = to_edges(extrapolate)
     if call.grid is None:
-        sampling = sampling_of(
-            pixels.shape, call.size[2:], coords="pixel",
-            real=real_type(array.dtype, call.theta.dtype), **keywords,
-        )  # fmt: skip
-        result = under_maps(pixels, call.theta, sampling, chunks, shares)
+        keywords |= {"coords": "pixel", "real": real_type(array.dtype, call.theta.dtype)}
+        sampling = sampling_of(pixels.shape, call.size[2:], **keywords)
+        result = under_maps(pixels, call.theta, sampling, chunks, weight_array)
     else:
         points = Points(call.grid.positions, call.grid.bounds)
-        result = at_grid(pixels, points, "pixel", None, chunks, call.size[2:], shares, **keywords)
-    lead: Shape = (0,) * (2 - call.lead)
-    return tuple(part[lead] for part in result) if isinstance(result, tuple) else result[lead]
+        result = at_grid(
+            pixels, points, "pixel", None, chunks, call.size[2:], weight_array, **keywords
+        )
+    first: Shape = (0,) * (2 - call.lead)
+    return tuple(part[first] for part in result) if isinstance(result, tuple) else result[first]
 
 
-def follow(path: Path, dtype: Any) -> tuple[Any, Way | None]:
-    """Return the maps of a path, and if these are not all of it, the whole way."""
+def split_path(path: Path, dtype: Any) -> tuple[Any, PositionFunction | None]:
+    """Return the maps that a path begins with, and the positions if it has more steps, or None."""
     maps, steps = path.beginning()
     if not steps:
         return maps, None
@@ -121,16 +119,16 @@ def follow(path: Path, dtype: Any) -> tuple[Any, Way | None]:
                 "transform, a function, must state its bounds in chunks: give a "
                 "gridsample.dask.BoundedTransform(function, bounds)"
             )
-        fields = [step.vectors, step.voxels] if isinstance(step, Field) else [step]
-        if not callable(step) and any(len(each) > 1 for each in fields):
+        arrays = [step.vectors, step.voxels] if isinstance(step, Field) else [step]
+        if not callable(step) and any(len(array) > 1 for array in arrays):
             raise ValueError(
                 "transform must not be a batch in chunks if it has fields or functions"
             )
-    return maps, Way(np.asarray(maps).astype(dtype), steps)
+    return maps, PositionFunction(np.asarray(maps).astype(dtype), steps)
 
 
-class Way(NamedTuple):
-    """The way from output voxels to image voxels.
+class PositionFunction(NamedTuple):
+    """The positions in the image of the voxels of the output, as a function of their indices.
 
     Attributes:
         maps: (1, D, D + 1), the first step, in the dtype of the positions.
@@ -156,28 +154,28 @@ class Way(NamedTuple):
     def bounds(self, first: Sequence[int], last: Sequence[int]) -> tuple[Array, Array]:
         """Bound the positions of voxels between two indices; all are x first."""
         ends = np.array([first, last], np.float64)
-        low, high = self.between(self.maps[0], *ends)
+        low, high = self.bounds_under(self.maps[0], *ends)
         for step in self.steps:
             if isinstance(step, Field):
-                least, most = extremes(step, *self.between(step.voxels[0, :-1], low, high))
-                low, high = self.widened(low + least, high + most)
+                least, most = extremes(step, *self.bounds_under(step.voxels[0, :-1], low, high))
+                low, high = self.widen(low + least, high + most)
             elif callable(step):
                 low, high = (np.asarray(x, np.float64) for x in step.bounds(low, high))
             else:
-                low, high = self.between(step[0, :-1], low, high)
+                low, high = self.bounds_under(step[0, :-1], low, high)
         return low, high
 
-    def between(self, matrix: Array, low: Array, high: Array) -> tuple[Array, Array]:
-        """Bound what a matrix (D, D + 1) makes of points between two corners."""
-        wide = matrix.astype(np.float64)
-        terms = np.stack([wide[:, :-1] * low, wide[:, :-1] * high])
-        size = np.abs(terms).max(0).sum(-1) + np.abs(wide[:, -1])
+    def bounds_under(self, matrix: Array, low: Array, high: Array) -> tuple[Array, Array]:
+        """Bound the points that a matrix (D, D + 1) maps a box to, given two of its corners."""
+        matrix64 = matrix.astype(np.float64)
+        terms = np.stack([matrix64[:, :-1] * low, matrix64[:, :-1] * high])
+        size = np.abs(terms).max(0).sum(-1) + np.abs(matrix64[:, -1])
         error = 16 * np.finfo(self.maps.dtype).eps * size
         least, most = terms.min(0).sum(-1), terms.max(0).sum(-1)
-        return least + wide[:, -1] - error, most + wide[:, -1] + error
+        return least + matrix64[:, -1] - error, most + matrix64[:, -1] + error
 
-    def widened(self, low: Array, high: Array) -> tuple[Array, Array]:
-        """Widen bounds by the rounding of sums."""
+    def widen(self, low: Array, high: Array) -> tuple[Array, Array]:
+        """Extend bounds by the rounding of sums."""
         error = 16 * np.finfo(self.maps.dtype).eps * np.maximum(np.abs(low), np.abs(high))
         return low - error, high + error
 
@@ -190,5 +188,5 @@ def extremes(field: Field, low: Array, high: Array) -> tuple[Array, Array]:
         slice(max(math.floor(low[rank - 1 - k]), 0), max(math.ceil(high[rank - 1 - k]) + 1, 0))
         for k in range(rank)
     )
-    near = vectors[box].reshape(-1, rank).astype(np.float64)
-    return near.min(0, initial=0.0), near.max(0, initial=0.0)
+    nearby = vectors[box].reshape(-1, rank).astype(np.float64)
+    return nearby.min(0, initial=0.0), nearby.max(0, initial=0.0)

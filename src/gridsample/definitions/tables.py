@@ -362,7 +362,6 @@ def axes_of(spatial: Sequence[int], resizing: Resizing, transposed: bool = False
     ]
 
 
-@functools.lru_cache(maxsize=512)
 def axis_maps(spatial: Shape, resizing: Resizing, transposed: bool = False) -> tuple[AxisMap, ...]:
     """Compute the matrices of the axes of an image, or their transposes."""
     return tuple([axis_map(axis, transposed) for axis in axes_of(spatial, resizing, transposed)])

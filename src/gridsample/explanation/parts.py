@@ -35,19 +35,23 @@ def window(steps: AxisSteps) -> range:
     range(945, 955)
     """
     indices = [float(tap.index) for tap in steps.taps] or [0.0]
-    near = [min(indices) - 3, max(indices) + 3]
+    around_taps = [min(indices) - 3, max(indices) + 3]
     image = [0.0, steps.size - 1.0]
     read = [float(tap.pixel) for tap in steps.taps if tap.pixel is not None]
-    for more in (read, image if steps.size <= MOST - 2 else near, *([p] for p in steps.path[::-1])):
+    for more in (
+        read,
+        image if steps.size <= MOST - 2 else around_taps,
+        *([p] for p in steps.path[::-1]),
+    ):
         wider = [*indices, *more]
         if all(map(math.isfinite, more)) and max(wider) - min(wider) < MOST - 2:
             indices = wider
     return range(round(min(indices)) - 1, round(max(indices)) + 2)
 
 
-def _drawn(steps: AxisSteps, place: float) -> bool:
+def _is_drawn(steps: AxisSteps, position: float) -> bool:
     pixels = window(steps)
-    return pixels[0] - 0.5 <= place <= pixels[-1] + 0.5
+    return pixels[0] - 0.5 <= position <= pixels[-1] + 0.5
 
 
 class Square(NamedTuple):
@@ -132,14 +136,16 @@ def draw_extremes(ax: Axes, x: AxisSteps, y: AxisSteps | None) -> None:
         return
     (left, right), dashed = x.corners, (0, (4, 3))
     if y is None:
-        for place in {left, right}:
-            ax.plot((place, place), (-0.5, ax.get_ylim()[1]), color=CORNERS, lw=1.5, ls=dashed)
+        for position in {left, right}:
+            ax.plot(
+                (position, position), (-0.5, ax.get_ylim()[1]), color=CORNERS, lw=1.5, ls=dashed
+            )
         return
     top, bottom = y.corners
-    for place in {left, right}:
-        ax.axvline(place, color=CORNERS, lw=0.8, alpha=0.35)
-    for place in {top, bottom}:
-        ax.axhline(place, color=CORNERS, lw=0.8, alpha=0.35)
+    for position in {left, right}:
+        ax.axvline(position, color=CORNERS, lw=0.8, alpha=0.35)
+    for position in {top, bottom}:
+        ax.axhline(position, color=CORNERS, lw=0.8, alpha=0.35)
     box = (left, right, right, left, left), (top, top, bottom, bottom, top)
     ax.plot(*box, color=CORNERS, lw=1.5, ls=dashed, zorder=4)
     ax.plot((left, right), (top, bottom), "o", color=CORNERS, ms=5, zorder=4)
@@ -149,22 +155,24 @@ def _has_extremes(steps: AxisSteps) -> bool:
     return steps.coords == "normalized" or steps.boundary == "reflection"
 
 
-def draw_tap(ax: Axes, place: Any, pixel: Any, weight: float) -> None:
+def draw_tap(ax: Axes, position: Any, pixel: Any, weight: float) -> None:
     """Draw a disc whose area is the weight, with a line to the pixel if that is elsewhere."""
     from matplotlib.patches import Circle, FancyArrowPatch
 
-    look: dict[str, Any] = {"facecolor": weight_colour(weight), "edgecolor": "white", "lw": 0.8}
+    style: dict[str, Any] = {"facecolor": weight_colour(weight), "edgecolor": "white", "lw": 0.8}
     if pixel is None:
         dashed = (0, (3, 2)) if abs(weight) > 0.1 else "-"
-        look = {"facecolor": "none", "edgecolor": GREY, "ls": dashed, "lw": 1.2}
-    elif pixel != place and weight:
+        style = {"facecolor": "none", "edgecolor": GREY, "ls": dashed, "lw": 1.2}
+    elif pixel != position and weight:
         line: dict[str, Any] = {
             "arrowstyle": "-|>",
             "connectionstyle": "arc3,rad=0.25",
             "mutation_scale": 7,
         }
-        ax.add_patch(FancyArrowPatch(place, pixel, **line, color=GREY, lw=0.8, alpha=0.7, zorder=5))
-    ax.add_patch(Circle(place, disc_radius(weight), zorder=5, alpha=0.85, **look))
+        ax.add_patch(
+            FancyArrowPatch(position, pixel, **line, color=GREY, lw=0.8, alpha=0.7, zorder=5)
+        )
+    ax.add_patch(Circle(position, disc_radius(weight), zorder=5, alpha=0.85, **style))
 
 
 def disc_radius(weight: float) -> float:
@@ -172,9 +180,9 @@ def disc_radius(weight: float) -> float:
     return max(RADIUS * math.sqrt(abs(weight)), 0.05)
 
 
-def stations(steps: AxisSteps) -> tuple[float, ...]:
+def drawn_path(steps: AxisSteps) -> tuple[float, ...]:
     """The positions of a path, or only its ends if it leaves the drawing in between."""
-    if all(_drawn(steps, place) for place in steps.path[1:]):
+    if all(_is_drawn(steps, position) for position in steps.path[1:]):
         return steps.path
     return steps.position, steps.sampled
 
@@ -251,10 +259,10 @@ def draw_scales(ax: Axes, x: AxisSteps, y: AxisSteps | None) -> None:
 
 
 def _name_scale(
-    ax: Axes, name: str, corner: tuple[int, int], offset: tuple[int, int], **look: Any
+    ax: Axes, name: str, corner: tuple[int, int], offset: tuple[int, int], **style: Any
 ) -> None:
     units: dict[str, Any] = {"xycoords": "axes fraction", "textcoords": "offset points"}
-    ax.annotate(name, corner, offset, fontsize=8, **units, **look)
+    ax.annotate(name, corner, offset, fontsize=8, **units, **style)
 
 
 def _coordinates(steps: AxisSteps) -> tuple[list[float], list[str]]:
@@ -263,21 +271,21 @@ def _coordinates(steps: AxisSteps) -> tuple[list[float], list[str]]:
     If coordinates are in pixels, the first and the last pixel of the image are chosen.
     """
     if steps.coords != "normalized":
-        ends = [float(place) for place in {0, steps.size - 1} if _drawn(steps, place)]
+        ends = [float(position) for position in {0, steps.size - 1} if _is_drawn(steps, position)]
         drawn = ends or [float(window(steps)[0])]
         zero = steps.index if steps.coords == "displacement" else 0
-        return drawn, [number_text(place - zero) for place in drawn]
+        return drawn, [number_text(position - zero) for position in drawn]
     low, high = steps.corners
     if low == high:
         return [low], ["−1 to 1"]
-    drawn = [place for place in (low, (low + high) / 2, high) if _drawn(steps, place)]
+    drawn = [position for position in (low, (low + high) / 2, high) if _is_drawn(steps, position)]
     if len(drawn) < 2:
         pixels = window(steps)
         drawn = [float(pixels[1]), float(pixels[-2])]
-    return drawn, [number_text(2 * (place - low) / (high - low) - 1, 4) for place in drawn]
+    return drawn, [number_text(2 * (position - low) / (high - low) - 1, 4) for position in drawn]
 
 
-def entitle(ax: Axes, explanation: Sample) -> None:
+def add_title(ax: Axes, explanation: Sample) -> None:
     """Write the title, the results and the legend."""
     from matplotlib.transforms import offset_copy
 
@@ -303,7 +311,7 @@ def entitle(ax: Axes, explanation: Sample) -> None:
     below = offset_copy(ax.transAxes, figure, 0, -26, units="points")
     ax.text(0, 0, results, transform=below, va="top", fontsize=11, color=INK)
     ax.legend(
-        handles=_signs(explanation),
+        handles=_legend_handles(explanation),
         loc="upper left",
         bbox_to_anchor=(0, 0),
         bbox_transform=offset_copy(ax.transAxes, figure, 0, -46, units="points"),
@@ -317,32 +325,32 @@ def entitle(ax: Axes, explanation: Sample) -> None:
     )
 
 
-def _signs(explanation: Sample) -> list[Any]:
+def _legend_handles(explanation: Sample) -> list[Any]:
     """The legend's entries for everything that is drawn."""
     from matplotlib.lines import Line2D
 
-    def disc(label: str, **look: Any) -> Line2D:
-        return Line2D([], [], ls="none", marker="o", ms=9, label=label, **look)
+    def disc(label: str, **style: Any) -> Line2D:
+        return Line2D([], [], ls="none", marker="o", ms=9, label=label, **style)
 
     signs: list[Any] = []
     if explanation.taps:
         text = f"coordinate {_tuple(steps.coordinate for steps in explanation.axes)}"
         text += f", position {_tuple(steps.position for steps in explanation.axes)}"
-        if not all(_drawn(steps, steps.position) for steps in explanation.axes):
+        if not all(_is_drawn(steps, steps.position) for steps in explanation.axes):
             text += ", farther out than drawn"
         cross: dict[str, Any] = {"marker": "x", "ms": 8, "mew": 2.2, "color": POINT, "ls": "none"}
         signs.append(Line2D([], [], label=text, **cross))
         sampled = f"sampled at {_tuple(steps.sampled for steps in explanation.axes)}"
         signs.append(disc(sampled, color=POINT))
     if explanation.samples and len(explanation.axes) == 2:
-        look: dict[str, Any] = {"marker": "+", "ms": 9, "mew": 1.8, "color": SAMPLES, "ls": "none"}
-        signs.append(Line2D([], [], label="sample of the footprint", **look))
+        style: dict[str, Any] = {"marker": "+", "ms": 9, "mew": 1.8, "color": SAMPLES, "ls": "none"}
+        signs.append(Line2D([], [], label="sample of the footprint", **style))
     mirrors = any(steps.boundary == "reflection" for steps in explanation.axes)
     label = "coordinates −1 and 1" + (", the mirrors" if mirrors else "")
     if explanation.axes[0].coords != "normalized":
         label = "the mirrors"
     marked = [steps for steps in explanation.axes if _has_extremes(steps)]
-    if any(_drawn(steps, corner) for steps in marked for corner in steps.corners):
+    if any(_is_drawn(steps, corner) for steps in marked for corner in steps.corners):
         signs.append(Line2D([], [], color=CORNERS, lw=1.5, ls=(0, (4, 3)), label=label))
     if any(tap.pixel is not None and tap.weight >= 0 for tap in explanation.taps):
         signs.append(disc("tap, as large as its weight", color=POSITIVE))

@@ -23,6 +23,7 @@ from gridsample.explanation.parts import (
     POSITIVE,
     SAMPLES,
     Square,
+    add_title,
     disc_radius,
     draw_extremes,
     draw_invalid,
@@ -30,12 +31,11 @@ from gridsample.explanation.parts import (
     draw_pixels,
     draw_scales,
     draw_tap,
-    entitle,
+    drawn_path,
     halo,
     in_points,
     number_text,
     open_axes,
-    stations,
     value_text,
     weight_colour,
     weight_text,
@@ -93,7 +93,7 @@ def explain(
         _draw_plane(ax, explanation)
     else:
         _draw_strips(ax, explanation)
-    entitle(ax, explanation)
+    add_title(ax, explanation)
     figure: Figure = ax.figure.figure  # for a subfigure, the figure that contains it
     if path is not None:
         with replacing(Path(path), overwrite=True) as temporary:
@@ -124,14 +124,14 @@ def _draw_plane(ax: Axes, explanation: Sample) -> None:
     draw_pixels(ax, [[_square(explanation, (i, j)) for i in columns] for j in rows], x, y)
     draw_extremes(ax, x, y)
     for tap in explanation.taps:
-        place = tuple(along.index for along in tap.along)
-        draw_tap(ax, place, tap.pixel, tap.weight)
+        position = tuple(along.index for along in tap.along)
+        draw_tap(ax, position, tap.pixel, tap.weight)
         _write_weight(ax, tap, (x.sampled, y.sampled))
     if explanation.nowhere or explanation.outside:
         draw_invalid(ax, explanation.axes)
     else:
-        first = [(place, y.position) for place in stations(x)]
-        draw_path(ax, first + [(x.sampled, place) for place in stations(y)[1:]])
+        first = [(position, y.position) for position in drawn_path(x)]
+        draw_path(ax, first + [(x.sampled, position) for position in drawn_path(y)[1:]])
     if explanation.samples:
         _draw_footprint(ax, explanation)
     draw_scales(ax, x, y)
@@ -155,8 +155,8 @@ def _draw_footprint(ax: Axes, explanation: Sample) -> None:
     ]
     ax.add_patch(Polygon(corners, facecolor="none", edgecolor=SAMPLES, linewidth=1.5, zorder=6))
     for sample in explanation.samples:
-        place = [steps.position for steps in sample.axes]
-        ax.plot(*place, "+", color=SAMPLES, markersize=9, markeredgewidth=1.8, zorder=7)
+        position = [steps.position for steps in sample.axes]
+        ax.plot(*position, "+", color=SAMPLES, markersize=9, markeredgewidth=1.8, zorder=7)
 
 
 def _square(explanation: Sample, index: Sequence[int]) -> Square:
@@ -244,7 +244,7 @@ def _draw_strip(ax: Axes, steps: AxisSteps, row: Sequence[Square]) -> None:
     for tap in steps.taps:
         pixel = None if tap.pixel is None else (tap.pixel, 0)
         draw_tap(ax, (tap.index, 0), pixel, tap.weight)
-    draw_path(ax, [(place, 0.0) for place in stations(steps)])
+    draw_path(ax, [(position, 0.0) for position in drawn_path(steps)])
 
 
 def _draw_curve(ax: Axes, steps: AxisSteps) -> None:
@@ -253,10 +253,10 @@ def _draw_curve(ax: Axes, steps: AxisSteps) -> None:
     t = np.linspace(-0.5, 0.5, 41) if method.rounds else np.linspace(0.0, 1.0, 41)
     ax.plot((pixels[0] - 0.5, pixels[-1] + 0.5), (FLOOR, FLOOR), color=PALE, lw=1, zorder=1)
     for k, row in enumerate(method.table):
-        place = steps.sampled + method.first + k - t
+        position = steps.sampled + method.first + k - t
         height = FLOOR + RISE * np.polynomial.polynomial.polyval(t, row)
-        ax.plot(place, height, color=POSITIVE, lw=1.4, alpha=0.6, zorder=2)
-        ax.fill_between(place, height, FLOOR, color=POSITIVE, alpha=0.08, lw=0, zorder=1)
+        ax.plot(position, height, color=POSITIVE, lw=1.4, alpha=0.6, zorder=2)
+        ax.fill_between(position, height, FLOOR, color=POSITIVE, alpha=0.08, lw=0, zorder=1)
     for tap in steps.taps:
         colour = GREY if tap.pixel is None else weight_colour(tap.weight)
         top = FLOOR + RISE * tap.weight

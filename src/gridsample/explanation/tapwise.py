@@ -26,15 +26,7 @@ from gridsample.definitions.options import Options, checked, plan_of
 from gridsample.definitions.plan import Plan
 from gridsample.definitions.shapes import AXES, as_whole
 from gridsample.explanation.explanation import Explanation
-from gridsample.explanation.records import (
-    AxisSteps,
-    AxisTap,
-    Reader,
-    Tap,
-    corners,
-    read,
-    winner,
-)
+from gridsample.explanation.records import AxisSteps, AxisTap, Reader, Tap, corners, read, winner
 from gridsample.explanation.table import FEW_FOLDS
 from gridsample.ops.filtering import spline_filter
 
@@ -146,8 +138,8 @@ def explain_point(call: Call, at: Sequence[float]) -> Explanation:
     """Explain the sample at a coordinate."""
     plan = call.plan
     with np.errstate(all="ignore"):  # a distant coordinate may overflow, as in a kernel
-        places = zip(at, call.output_index, strict=True)
-        axes = tuple(follow(plan, a, *place) for a, place in enumerate(places))
+        points = zip(at, call.output_index, strict=True)
+        axes = tuple(follow(plan, a, *place) for a, place in enumerate(points))
         none = (0.0,) * len(axes)
         outcome = (), math.nan, none, none
         explanation = Explanation(axes, *outcome, call.pixels, call.fill, plan.filled, call.orders)
@@ -265,45 +257,45 @@ def _find_coefficients(
     def filtered(values: Array, axes: Sequence[int]) -> Array:
         """Apply the prefilters of some axes to an image, or to a line of one axis."""
         for order in sorted({orders[a] for a in axes} - {0, 1}):
-            these = [a for a in axes if orders[a] == order]
+            axes_of_order = [a for a in axes if orders[a] == order]
             values = spline_filter(
                 values,
                 order,
-                [names[a] for a in these],
-                [rank - 1 - a if values.ndim == rank else 0 for a in these],
+                [names[a] for a in axes_of_order],
+                [rank - 1 - a if values.ndim == rank else 0 for a in axes_of_order],
                 align_corners=plan.align_corners,
             )
         return values
 
     # The weights of the dropped taps of each pixel; see `gridsample.ops.arrays.add_fill`.
     shares = {
-        a: filtered(_dropped(plan.methods[a], n), [a])
+        a: filtered(_dropped_weights(plan.methods[a], n), [a])
         for a, n in enumerate(size)
         if fill and math.isfinite(fill) and orders[a] > 1 and BOUNDARIES[names[a]].filled
     }
     if image is not None:
-        within = partial(read, filtered(image, range(rank)), size)
+        read_inside = partial(read, filtered(image, range(rank)), size)
     else:
         # Numbered pixels are a sum of ramps, one along each axis, and filters are linear.
         lines = []
         for a, n in enumerate(size):
             ramp = np.arange(n) * float(math.prod(size[:a]))
             lines.append((filtered(np.ones(n), [a]), filtered(ramp, [a])))
-        within = partial(_read_ramps, tuple(lines))
-    return partial(_read_filled, within, shares, fill) if shares else within
+        read_inside = partial(_read_ramps, tuple(lines))
+    return partial(_read_filled, read_inside, shares, fill) if shares else read_inside
 
 
 def _read_filled(
-    within: Reader, shares: Mapping[int, Array], fill: float, pixel: Sequence[int]
+    read_inside: Reader, shares: Mapping[int, Array], fill: float, pixel: Sequence[int]
 ) -> float:
     """Return the coefficient at x, y, z, given those for the fill value 0."""
     total = 0.0
     for a, line in shares.items():
         total += float(line[pixel[a]]) * (1 + total)
-    return within(pixel) - fill * total
+    return read_inside(pixel) - fill * total
 
 
-def _dropped(method: Method, n: int) -> Array:
+def _dropped_weights(method: Method, n: int) -> Array:
     """Return the sum of the weights of the taps outside a line, at the centre of each pixel."""
     pixels, total = np.arange(n), np.zeros(n)
     for k, row in enumerate(method.table, start=method.first):

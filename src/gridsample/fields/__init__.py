@@ -34,12 +34,7 @@ if TYPE_CHECKING:
         invert_vjp,
     )
     from gridsample.fields.flows import Consistency, consistency, flow_warp
-    from gridsample.fields.jacobians import (
-        Regularity,
-        jacobian,
-        jacobian_determinant,
-        regularity,
-    )
+    from gridsample.fields.jacobians import Regularity, jacobian, jacobian_determinant, regularity
 
 __all__ = [
     "Consistency",
@@ -92,12 +87,7 @@ _MODULES = {
         "invert_vjp",
     ),
     "flows": ("Consistency", "consistency", "flow_warp"),
-    "jacobians": (
-        "Regularity",
-        "jacobian",
-        "jacobian_determinant",
-        "regularity",
-    ),
+    "jacobians": ("Regularity", "jacobian", "jacobian_determinant", "regularity"),
 }
 _LATER = {name: module for module, names in _MODULES.items() for name in names}
 

@@ -37,15 +37,15 @@ def as_wide_arrays(**arguments: Any) -> tuple[Backend, list[Array]]:
     """
     backend = backend_of(**arguments)
     arrays = backend.asarrays(**arguments)
-    wide = False
+    is_double = False
     for name, array in zip(arguments, arrays, strict=True):
         name_of_dtype = backend.type_name(array.dtype, name)
         if name_of_dtype not in GRID_TYPES and not name_of_dtype.startswith(("int", "uint")):
             raise TypeError(
                 f"{name} has dtype {array.dtype}; accepted: {', '.join(GRID_TYPES)}, and integers"
             )
-        wide = wide or name_of_dtype in WIDE_TYPES or name_of_dtype not in GRID_TYPES
-    dtype = backend.type("float64" if wide else "float32")
+        is_double = is_double or name_of_dtype in WIDE_TYPES or name_of_dtype not in GRID_TYPES
+    dtype = backend.type("float64" if is_double else "float32")
     return backend, [backend.astype(array, dtype) for array in arrays]
 
 

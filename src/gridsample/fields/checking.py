@@ -85,11 +85,7 @@ class GridCheck:
 
 
 def check_grid(
-    grid: Any,
-    size: Sequence[int],
-    align_corners: bool = False,
-    *,
-    coords: str = "normalized",
+    grid: Any, size: Sequence[int], align_corners: bool = False, *, coords: str = "normalized"
 ) -> GridCheck:
     """Measure where a grid points, how it scales and folds, and find likely mistakes in it.
 
@@ -171,12 +167,12 @@ def _ends(backend: Backend, array: Array) -> tuple[float, float]:
 
 def _outside(backend: Backend, positions: Array, widths: Sequence[int]) -> float:
     """The share of points beyond the outer edges of an image of ``widths``, in x, y, z order."""
-    beyond = None
+    any_outside = None
     for component, n in zip(components(positions, len(widths)), widths, strict=True):
         outside = (component < -0.5) | (component > n - 0.5)
-        beyond = outside if beyond is None else beyond | outside
+        any_outside = outside if any_outside is None else any_outside | outside
     unknown = backend.xp.isnan(positions).any(-1)
-    return _share(backend, beyond & ~unknown)
+    return _share(backend, any_outside & ~unknown)
 
 
 def _cells(backend: Backend, positions: Array, rank: int) -> Cells | None:

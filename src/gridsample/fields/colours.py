@@ -56,15 +56,15 @@ def flow_colours(flow: Any, largest: float | None = None) -> NDArray[np.uint8]:
         raise TypeError(f"flow must hold real numbers, got dtype {vectors.dtype}")
     if vectors.ndim < 1 or vectors.shape[-1] != 2:
         raise ValueError(f"flow must be (..., 2), with components x, y; got shape {vectors.shape}")
-    wide = vectors.astype(np.float64)
-    missing = ~np.isfinite(wide).all(-1)
-    wide[missing] = 0
-    length = np.hypot(wide[..., 0], wide[..., 1])
+    numbers = vectors.astype(np.float64)
+    missing = ~np.isfinite(numbers).all(-1)
+    numbers[missing] = 0
+    length = np.hypot(numbers[..., 0], numbers[..., 1])
     scale = length.max(initial=0) if largest is None else check_positive(largest, "largest")
     share = (length / (scale or 1))[..., np.newaxis]
     ends = np.cumsum([0, *(count for count, _ in _WHEEL)])
     keys = np.array([colour for _, colour in (*_WHEEL, _WHEEL[0])]) / 255
-    angle = np.arctan2(wide[..., 1], wide[..., 0]) % (2 * math.pi) / (2 * math.pi) * ends[-1]
+    angle = np.arctan2(numbers[..., 1], numbers[..., 0]) % (2 * math.pi) / (2 * math.pi) * ends[-1]
     hue = np.stack([np.interp(angle, ends, keys[:, k]) for k in range(3)], -1)
     colours = np.where(share <= 1, 1 - share * (1 - hue), 0.75 * hue)
     colours[missing] = 0

@@ -77,11 +77,7 @@ def to_pixel(
 
 @overridable(arrays=1)
 def to_normalized(
-    grid: Any,
-    size: Sequence[int],
-    align_corners: bool = False,
-    *,
-    coords: str = "pixel",
+    grid: Any, size: Sequence[int], align_corners: bool = False, *, coords: str = "pixel"
 ) -> Any:
     """Convert positions or displacements in pixels to normalized coordinates, from -1 to 1.
 

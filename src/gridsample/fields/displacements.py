@@ -136,8 +136,8 @@ def compose_vjp(
     second, first = (
         as_displacements(backend, field, check_field_coords(coords)) for field in (second, first)
     )
-    by_outer, by_inner = composed_vjp(backend, upstream, second, first, mode, padding_mode)
-    return restore_dtype(backend, by_outer, outer), restore_dtype(backend, by_inner, inner)
+    grad_outer, grad_inner = composed_vjp(backend, upstream, second, first, mode, padding_mode)
+    return restore_dtype(backend, grad_outer, outer), restore_dtype(backend, grad_inner, inner)
 
 
 # Inversion ----------------------------------------------------------------------------------------
@@ -265,10 +265,7 @@ def invert_vjp(
 
 @overridable(arrays=1)
 def exp(
-    velocity: Any,
-    steps: int = 7,
-    mode: Mode = "bilinear",
-    padding_mode: Mode = "border",
+    velocity: Any, steps: int = 7, mode: Mode = "bilinear", padding_mode: Mode = "border"
 ) -> Any:
     """Integrate a stationary velocity field over unit time, by scaling and squaring.
 
@@ -349,8 +346,8 @@ def exp_vjp(
         both = composed_vjp(backend, upstream, stage, stage, *options)
         upstream = both[0] + both[1]
     small = array * 0.5**count
-    by_field, by_places = sample_vjp(upstream, small, small * 0.5, *options)
-    return restore_dtype(backend, (by_field + by_places * 0.5) * 0.5**count, velocity)
+    grad_field, grad_places = sample_vjp(upstream, small, small * 0.5, *options)
+    return restore_dtype(backend, (grad_field + grad_places * 0.5) * 0.5**count, velocity)
 
 
 # Arguments ----------------------------------------------------------------------------------------
@@ -426,11 +423,11 @@ def composed_vjp(
     backend: Backend, upstream: Array, outer: Array, inner: Array, mode: Mode, padding: Mode
 ) -> tuple[Array, Array]:
     """Compute both gradients of `composed`; the inner one is summed over a broadcast N."""
-    by_outer, by_places = sample_vjp(upstream, outer, inner, mode, padding)
+    grad_outer, grad_places = sample_vjp(upstream, outer, inner, mode, padding)
     direct = upstream
     if backend.shape(upstream)[0] != backend.shape(inner)[0]:
         direct = upstream.sum(0).reshape(backend.shape(inner))
-    return by_outer, by_places + direct
+    return grad_outer, grad_places + direct
 
 
 def first_step(backend: Backend, velocity: Array, steps: int, mode: Mode, padding: Mode) -> Array:

@@ -65,13 +65,7 @@ from gridsample.io.image import (
     require,
     zeros,
 )
-from gridsample.io.output import (
-    check_image,
-    check_output,
-    check_room,
-    checked_bands,
-    replacing,
-)
+from gridsample.io.output import check_image, check_output, check_room, checked_bands, replacing
 
 __all__ = [
     "FORMATS",
@@ -111,10 +105,10 @@ class Format:
         ranks: The spatial ranks that it can store: 2 for pictures, 3 for volumes.
         read: `(path, volume, stack) -> pages`. The stack closes the files that it opens.
         write: `(images, bands, path)`. Writes the bands of each image, and may overwrite the path.
-        longest: The largest number of pixels along an axis.
+        max_length: The largest number of pixels along an axis.
         several_pages: Whether a file can have several pages.
         scales: Whether files hold the scaling of their stored numbers.
-        packs: Whether files are compressed, so that their size is not known in advance.
+        compresses: Whether files are compressed, so that their size is not known in advance.
         alpha: Returns the channel of an image that is alpha in the written file.
     """
 
@@ -124,10 +118,10 @@ class Format:
     ranks: tuple[int, ...]
     read: Callable[[Path, bool, ExitStack], list[Page]]
     write: Callable[[Sequence[Image], Iterable[Bands], Path], None]
-    longest: Callable[[Image], int] = lambda image: 2**63 - 1
+    max_length: Callable[[Image], int] = lambda image: 2**63 - 1
     several_pages: bool = False
     scales: bool = False
-    packs: bool = False
+    compresses: bool = False
     alpha: Callable[[Image], Alpha | None] = lambda image: None
 
     def fits(self, dtype: np.dtype[Any], channels: int, rank: int) -> bool:
@@ -170,15 +164,15 @@ def pages(path: Path | str, *, volume: bool = False) -> Iterator[list[Page]]:
     """
     path = Path(path)
     file_format = format_of(path)
-    doing = f"cannot read {path} as {file_format.name}"
+    action = f"cannot read {path} as {file_format.name}"
 
-    def guarded(page: Page) -> Page:
+    def with_errors(page: Page) -> Page:
         def opened() -> Rows:
-            with one_line(doing):
+            with one_line(action):
                 pixels = page.open()
 
             def rows(begin: int, end: int) -> NDArray[Any]:
-                with one_line(doing):
+                with one_line(action):
                     return pixels(begin, end)
 
             return rows
@@ -186,11 +180,11 @@ def pages(path: Path | str, *, volume: bool = False) -> Iterator[list[Page]]:
         return Page(page.image, opened)
 
     with ExitStack() as stack:
-        with path.open("rb"), one_line(doing):
+        with path.open("rb"), one_line(action):
             opened_pages = file_format.read(path, volume, stack)
             for page in opened_pages:
                 _check_pixels(path, page.image.array)
-        yield [guarded(page) for page in opened_pages]
+        yield [with_errors(page) for page in opened_pages]
 
 
 def read(path: Path | str, *, volume: bool = False) -> Image:
@@ -290,13 +284,13 @@ def check_writable(path: Path | str, images: Sequence[Image]) -> None:
                 f"cannot write {path}: {file_format.name} does not hold {pixels}"
                 + (f"; {' and '.join(names)} do" if names else "")
             )
-        if max(image.size) > file_format.longest(image):
+        if max(image.size) > file_format.max_length(image):
             size = "x".join(map(str, image.size))
             raise FileError(
-                f"cannot write {path}: {file_format.name} holds {file_format.longest(image)} "
+                f"cannot write {path}: {file_format.name} holds {file_format.max_length(image)} "
                 f"pixels along an axis, and the image is {size}"
             )
-    if not file_format.packs:
+    if not file_format.compresses:
         check_room(path, sum(_size(image) for image in images))
 
 
@@ -419,8 +413,8 @@ FORMATS = (
         (2,),
         pictures.read_pages,
         pictures.write_png,
-        longest=lambda image: 2**31 - 1,
-        packs=True,
+        max_length=lambda image: 2**31 - 1,
+        compresses=True,
         alpha=lambda image: pictures.last_alpha(image.channels),
     ),
     Format(
@@ -430,8 +424,8 @@ FORMATS = (
         (2,),
         pictures.read_pages,
         pictures.write_jpeg,
-        longest=lambda image: 65500,  # of libjpeg
-        packs=True,
+        max_length=lambda image: 65500,  # of libjpeg
+        compresses=True,
     ),
     Format(
         "TIFF",
@@ -440,7 +434,7 @@ FORMATS = (
         (2, 3),
         tiff.read_pages,
         tiff.write_pages,
-        longest=lambda image: 2**32 - 1,
+        max_length=lambda image: 2**32 - 1,
         several_pages=True,
         alpha=tiff.written_alpha,
     ),
@@ -459,7 +453,7 @@ FORMATS = (
         (2, 3),
         arrays.read_pages,
         arrays.write_npz,
-        packs=True,
+        compresses=True,
     ),
     Format(
         "NIfTI",
@@ -468,9 +462,9 @@ FORMATS = (
         (2, 3),
         nifti.read_pages,
         nifti.write_pages,
-        longest=nifti.longest,
+        max_length=nifti.max_length,
         scales=True,
-        packs=True,  # .nii.gz
+        compresses=True,  # .nii.gz
     ),
     Format(
         "MGH",
@@ -479,8 +473,8 @@ FORMATS = (
         (3,),
         nifti.read_mgh,
         nifti.write_mgh,
-        longest=lambda image: 2**31 - 1,
-        packs=True,
+        max_length=lambda image: 2**31 - 1,
+        compresses=True,
     ),
     Format(
         "WebP",
@@ -489,8 +483,8 @@ FORMATS = (
         (2,),
         pictures.read_pages,
         pictures.write_webp,
-        longest=lambda image: 16383,
-        packs=True,
+        max_length=lambda image: 16383,
+        compresses=True,
         alpha=lambda image: pictures.last_alpha(image.channels),
     ),
     Format(
@@ -500,8 +494,8 @@ FORMATS = (
         (2,),
         pictures.read_pages,
         pictures.write_avif,
-        longest=lambda image: 65536,
-        packs=True,
+        max_length=lambda image: 65536,
+        compresses=True,
         alpha=lambda image: pictures.last_alpha(image.channels),
     ),
     Format(
@@ -511,7 +505,7 @@ FORMATS = (
         (2,),
         pictures.read_pages,
         pictures.write_bmp,
-        longest=lambda image: 2**31 - 1,
+        max_length=lambda image: 2**31 - 1,
     ),
     Format(
         "GIF",

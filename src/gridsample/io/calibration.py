@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from gridsample.io.image import FileError, one_line
+from gridsample.io.image import FileError, one_line, unknown_suffix
 
 __all__ = ["Camera", "read_camera", "write_camera"]
 
@@ -81,10 +81,7 @@ def read_camera(path: Path | str) -> Camera:
     path = Path(path)
     name = path.name.lower()
     if not name.endswith(SUFFIXES):
-        raise FileError(
-            f"{path}: unknown kind of calibration file; the name must end in one of "
-            f"{', '.join(SUFFIXES)}"
-        )
+        raise unknown_suffix(path, "calibration file", SUFFIXES)
     with path.open("rb"), one_line(f"cannot read {path} as a calibration"):
         if name.endswith(".npz"):
             with np.load(path) as file:

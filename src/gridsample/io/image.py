@@ -188,7 +188,7 @@ def require(module: str, extra: str = "cli") -> Any:
 
 
 @contextmanager
-def one_line(doing: str) -> Iterator[None]:
+def one_line(action: str) -> Iterator[None]:
     """Turn every exception of a codec into an error of one line that names the file.
 
     Raises:
@@ -200,9 +200,9 @@ def one_line(doing: str) -> Iterator[None]:
     except (FileError, MissingExtraError):
         raise
     except MemoryError as error:  # of a file that is large, or says so
-        raise MemoryError(f"{doing}: {str(error) or 'it does not fit into memory'}") from error
+        raise MemoryError(f"{action}: {str(error) or 'it does not fit into memory'}") from error
     except Exception as error:
-        raise FileError(f"{doing}: {reason(error)}") from error
+        raise FileError(f"{action}: {reason(error)}") from error
 
 
 def reason(error: BaseException) -> str:
@@ -233,5 +233,11 @@ def by_suffix(path: Path, formats: Sequence[AnyFormat], content: str) -> AnyForm
     for candidate in formats:
         if path.name.lower().endswith(candidate.suffixes):
             return candidate
-    accepted = ", ".join(suffix for candidate in formats for suffix in candidate.suffixes)
-    raise FileError(f"{path}: unknown kind of {content}; the name must end in one of {accepted}")
+    raise unknown_suffix(path, content, [suffix for each in formats for suffix in each.suffixes])
+
+
+def unknown_suffix(path: Path, content: str, accepted: Iterable[str]) -> FileError:
+    """Create the error for a file whose name does not tell what it is."""
+    return FileError(
+        f"{path}: unknown kind of {content}; the name must end in one of {', '.join(accepted)}"
+    )

@@ -183,7 +183,7 @@ def write_mgh(images: Sequence[Image], bands: Iterable[Bands], path: Path) -> No
         require("nibabel").MGHImage(voxels, affine).to_filename(path)
 
 
-def longest(image: Image) -> int:
+def max_length(image: Image) -> int:
     """Return the largest size of an axis: sizes have 16 bits in NIfTI-1, and 64 in NIfTI-2."""
     image_class, _ = image.extras.get("nifti", (None, None))
     return (

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 from gridsample._version import __version__
 from gridsample.io.image import FileError, one_line, require
-from gridsample.io.rfc5 import affine_of, as_json, as_one, is_matrix
+from gridsample.io.rfc5 import affine_of, as_json, as_sequence, is_matrix
 from gridsample.io.stores import store_of
 
 __all__ = ["Multiscale", "read_multiscale", "write_metadata"]
@@ -39,7 +39,7 @@ AxisRecord = Mapping[str, Any]
 NAMES = {1: "x", 2: "yx", 3: "zyx", 4: "czyx", 5: "tczyx"}
 TYPES = {"t": "time", "c": "channel"}
 
-# What marks a folder as a Zarr store.
+# The files by which a folder is recognized as a Zarr store.
 MARKERS = ("zarr.json", ".zgroup", ".zarray")
 
 # The metadata that describe a multiscale image here; everything else is kept as it is.
@@ -84,11 +84,11 @@ class Multiscale:
 
 def spatial_part(affine: Affine, spatial: Sequence[int]) -> Affine:
     """Return the rows and columns of an affine map that belong to spatial axes."""
-    keep = [*spatial, len(affine) - 1]
+    kept_axes = [*spatial, len(affine) - 1]
     others = [k for k in range(len(affine) - 1) if k not in spatial]
     if affine[np.ix_(list(spatial), others)].any() or affine[np.ix_(others, list(spatial))].any():
         raise FileError("an OME-Zarr transformation mixes spatial axes with time or channels")
-    part: Affine = affine[np.ix_(keep, keep)]
+    part: Affine = affine[np.ix_(kept_axes, kept_axes)]
     return part
 
 
@@ -137,7 +137,7 @@ def read_multiscale(source: Any, axes: str | None = None, store: Any = None) -> 
     with one_line(f"cannot read {source} as a Zarr store"):
         opened = zarr.open(store=store, mode="r")
         if isinstance(opened, zarr.Array):
-            return _checked(replace(_plain(opened, axes), source=source))
+            return _checked(replace(_describe_array(opened, axes), source=source))
         attributes = opened.attrs.asdict()
         ome = attributes.get("ome", attributes)
         if not ome.get("multiscales"):
@@ -159,7 +159,7 @@ def _checked(image: Multiscale) -> Multiscale:
     return image
 
 
-def _plain(array: Any, names: str | None) -> Multiscale:
+def _describe_array(array: Any, names: str | None) -> Multiscale:
     """Describe an array without OME-Zarr's metadata."""
     stored = getattr(array.metadata, "dimension_names", None) or array.attrs.get(
         "_ARRAY_DIMENSIONS"
@@ -259,9 +259,9 @@ def write_metadata(
                [0.  , 0.  , 1.  ]])
     """
     scales = list(levels) or [np.eye(len(affine))]
-    axes, form = [dict(axis) for axis in image.axes], group.metadata.zarr_format
+    axes, zarr_format = [dict(axis) for axis in image.axes], group.metadata.zarr_format
     record: dict[str, Any] = {"name": image.name or name}
-    check_voxels(affine, form)
+    check_voxels(affine, zarr_format)
     if _is_aligned(affine):
         record["axes"] = axes
         steps = [as_json(affine @ scale) for scale in scales]
@@ -272,7 +272,7 @@ def write_metadata(
         (transformation,) = as_json(affine)
         record["coordinateTransformations"] = [{**transformation, "input": pixels, "output": world}]
         steps = [
-            [{**as_one(as_json(scale)), "input": {"path": str(level)}, "output": pixels}]
+            [{**as_sequence(as_json(scale)), "input": {"path": str(level)}, "output": pixels}]
             for level, scale in enumerate(scales)
         ]
     record["datasets"] = [
@@ -281,7 +281,7 @@ def write_metadata(
     if method:
         record["type"] = method
     record["metadata"] = {"method": "gridsample", "version": __version__}
-    if form == 2:
+    if zarr_format == 2:
         group.attrs.update({**image.extras, "multiscales": [{"version": "0.4", **record}]})
     else:
         version = "0.5" if "axes" in record else "0.6"
@@ -317,8 +317,8 @@ def moved(affine: Affine, voxels: Affine, spatial: Sequence[int]) -> Affine:
         spatial: which axes are spatial.
     """
     full = np.eye(len(affine))
-    keep = [*spatial, len(affine) - 1]
-    full[np.ix_(keep, keep)] = voxels
+    kept_axes = [*spatial, len(affine) - 1]
+    full[np.ix_(kept_axes, kept_axes)] = voxels
     product: Affine = affine @ full
     return product
 

@@ -72,7 +72,7 @@ def picture_format(head: bytes) -> str | None:
 def _frame(source: Any, index: int) -> tuple[NDArray[Any], Mapping[str, Any]]:
     """Read a frame, with one number per channel, and its metadata."""
     metadata = source.metadata(index=index, exclude_applied=False)
-    mode = _plain_mode(metadata["mode"], transparent="transparency" in metadata)
+    mode = _expanded_mode(metadata["mode"], transparent="transparency" in metadata)
     return source.read(index=index, mode=mode, writeable_output=False), metadata
 
 
@@ -116,24 +116,24 @@ def upright(array: NDArray[Any], orientation: int) -> NDArray[Any]:
 def write_png(images: Sequence[Image], bands: Iterable[Bands], path: Path) -> None:
     """Write a PNG picture."""
     (image,) = images
-    array = _single(image, bands)
+    array = _collect(image, bands)
     if image.alpha is not None and image.alpha.premultiplied:  # PNG's colours never are
         array = divide(array.astype(np.float64), image.alpha, array.dtype)
-    notes = _notes(image, 2**31 - 1)
+    metadata = _metadata(image, 2**31 - 1)
     with one_line(f"cannot write {path}"):
         if array.dtype == np.uint16 and image.channels > 1:
             encoded = require("imagecodecs").png_encode(np.ascontiguousarray(array))
-            path.write_bytes(_with_chunks(encoded, notes))
+            path.write_bytes(_with_chunks(encoded, metadata))
         else:
-            _write_picture(array, path, ".png", notes)
+            _write_picture(array, path, ".png", metadata)
 
 
 def write_jpeg(images: Sequence[Image], bands: Iterable[Bands], path: Path) -> None:
     """Write a JPEG picture with quality 95 and colours at full resolution."""
     (image,) = images
-    array, notes = _single(image, bands), _notes(image, _LONGEST_SEGMENT)
+    array, metadata = _collect(image, bands), _metadata(image, _LONGEST_SEGMENT)
     with one_line(f"cannot write {path}"):
-        _write_picture(array, path, ".jpg", {**notes, "quality": 95, "subsampling": 0})
+        _write_picture(array, path, ".jpg", {**metadata, "quality": 95, "subsampling": 0})
 
 
 def write_webp(images: Sequence[Image], bands: Iterable[Bands], path: Path) -> None:
@@ -160,16 +160,16 @@ def _write_single(
 ) -> None:
     """Write a picture with Pillow's options, and with metadata unless these are None."""
     (image,) = images
-    array = _single(image, bands)
+    array = _collect(image, bands)
     if image.alpha is not None and image.alpha.premultiplied:
         array = divide(array.astype(np.float64), image.alpha, array.dtype)
-    notes = {} if options is None else _notes(image, 2**31 - 1)
-    notes.pop("dpi", None)
+    metadata = {} if options is None else _metadata(image, 2**31 - 1)
+    metadata.pop("dpi", None)
     with one_line(f"cannot write {path}"):
-        _write_picture(array, path, extension, {**notes, **(options or {})})
+        _write_picture(array, path, extension, {**metadata, **(options or {})})
 
 
-def _single(image: Image, bands: Iterable[Bands]) -> NDArray[Any]:
+def _collect(image: Image, bands: Iterable[Bands]) -> NDArray[Any]:
     (rows,) = bands
     return collected(image, rows)
 
@@ -194,18 +194,18 @@ def _own_resolution(metadata: Mapping[str, Any], format_name: str) -> Resolution
     return None
 
 
-def _notes(image: Image, longest: int) -> dict[str, Any]:
+def _metadata(image: Image, max_length: int) -> dict[str, Any]:
     """Return the metadata to write, under Pillow's names."""
     resolution: Resolution | None = image.extras.get("resolution")
     dpi = resolution.dpi if resolution is not None else None
-    notes = {
+    metadata = {
         "icc_profile": image.extras.get("icc_profile"),
         "exif": exif_block(
-            image.extras.get("exif", {}), image.size, resolution if dpi else None, longest
+            image.extras.get("exif", {}), image.size, resolution if dpi else None, max_length
         ),
         "dpi": dpi,
     }
-    return {name: value for name, value in notes.items() if value is not None}
+    return {name: value for name, value in metadata.items() if value is not None}
 
 
 def _write_picture(
@@ -216,16 +216,16 @@ def _write_picture(
         require("imageio.v3").imwrite(file, array, extension=extension, plugin="pillow", **options)
 
 
-def _with_chunks(png: bytes, notes: Mapping[str, Any]) -> bytes:
+def _with_chunks(png: bytes, metadata: Mapping[str, Any]) -> bytes:
     """Insert the chunks with metadata after the header of a PNG file."""
     chunks = []
-    if "icc_profile" in notes:
-        chunks.append((b"iCCP", b"profile\0\0" + zlib.compress(notes["icc_profile"])))
-    if "dpi" in notes:
-        x, y = (round(n / 0.0254) for n in notes["dpi"])
+    if "icc_profile" in metadata:
+        chunks.append((b"iCCP", b"profile\0\0" + zlib.compress(metadata["icc_profile"])))
+    if "dpi" in metadata:
+        x, y = (round(n / 0.0254) for n in metadata["dpi"])
         chunks.append((b"pHYs", struct.pack(">IIB", x, y, 1)))
-    if "exif" in notes:
-        chunks.append((b"eXIf", notes["exif"].removeprefix(b"Exif\0\0")))
+    if "exif" in metadata:
+        chunks.append((b"eXIf", metadata["exif"].removeprefix(b"Exif\0\0")))
     end = 8 + 25  # the signature and the header's chunk
     encoded_chunks = [
         struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
@@ -234,7 +234,7 @@ def _with_chunks(png: bytes, notes: Mapping[str, Any]) -> bytes:
     return png[:end] + b"".join(encoded_chunks) + png[end:]
 
 
-def _plain_mode(mode: str, *, transparent: bool) -> str | None:
+def _expanded_mode(mode: str, *, transparent: bool) -> str | None:
     """Choose the Pillow mode with one number per channel; None if the picture has it already."""
     if transparent and mode in ("1", "L", "RGB", "P"):
         return "LA" if mode in ("1", "L") else "RGBA"

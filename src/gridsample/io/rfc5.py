@@ -81,20 +81,20 @@ def read_transformations(path: Path | str, name: str | None = None) -> list[Any]
             document = document.get("scene", document)
             document = document.get("coordinateTransformations", document)
         if isinstance(document, list) and path.is_dir():
-            document = _chosen(document, name)
+            document = _choose(document, name)
         return steps_of(document, group)
 
 
-def _chosen(document: list[Any], name: str | None) -> Any:
+def _choose(document: list[Any], name: str | None) -> Any:
     """Choose one of a group's transformations, each of which connects two coordinate systems."""
-    named = {each.get("name", ""): each for each in document}
+    named = {entry.get("name", ""): entry for entry in document}
     if name is None and len(document) == 1:
         return document[0]
     if name in named:
         return named[name]
     raise FileError(
         f"there are {len(document)} transformations; choose one of "
-        + ", ".join(repr(each) for each in named)
+        + ", ".join(repr(entry) for entry in named)
     )
 
 
@@ -104,10 +104,10 @@ def steps_of(document: Any, group: Any = None, rank: int | None = None) -> list[
     Args:
         document: the transformation as in JSON.
         group: the Zarr group, or the folder, that paths are relative to.
-        rank: the number of axes, for identities; None if the transformations say it.
+        rank: the number of axes, for identities; None if the transformations determine it.
     """
     if isinstance(document, list):
-        return [step for each in document for step in steps_of(each, group, rank)]
+        return [step for entry in document for step in steps_of(entry, group, rank)]
     if not isinstance(document, Mapping) or document.get("type") not in READ:
         raise FileError(
             f"a coordinate transformation has one of the types {', '.join(READ)}; got "
@@ -134,7 +134,9 @@ def affine_of(document: Any, rank: int, group: Any = None) -> Affine:
     affine = np.eye(rank + 1)
     for step in steps_of(document, group, rank):
         if isinstance(step, Displacement):
-            raise FileError("the transformation of an image's level is no displacement field")
+            raise FileError(
+                "the transformation of an image's level must not be a displacement field"
+            )
         if len(step) != rank + 1:
             raise FileError(f"a transformation has {len(step) - 1} axes, but the image {rank}")
         affine = step @ affine
@@ -145,7 +147,7 @@ def is_matrix(document: Json) -> bool:
     """Whether a transformation is a matrix, or several."""
     type_name = document.get("type")
     if type_name in ("sequence", "byDimension"):
-        parts = [each.get("transformation", each) for each in document["transformations"]]
+        parts = [entry.get("transformation", entry) for entry in document["transformations"]]
         return all(map(is_matrix, parts))
     return type_name in ("identity", "scale", "translation", "affine", "rotation", "mapAxis")
 
@@ -169,10 +171,11 @@ def _matrix(document: Json, group: Any) -> Affine:
     if numbers is None:
         raise FileError(f"a transformation of type {type_name} needs the entry {type_name!r}")
     values = np.asarray(numbers, np.float64)
-    flat = type_name in ("scale", "translation", "mapAxis")
-    if values.ndim != (1 if flat else 2) or not np.isfinite(values).all():
+    is_flat = type_name in ("scale", "translation", "mapAxis")
+    if values.ndim != (1 if is_flat else 2) or not np.isfinite(values).all():
         raise FileError(
-            f"{type_name} must be {'a list' if flat else 'rows'} of finite numbers, got {numbers!r}"
+            f"{type_name} must be {'a list' if is_flat else 'rows'} of finite numbers, got "
+            f"{numbers!r}"
         )
     n = len(values)
     matrix = np.eye(n + 1)
@@ -196,8 +199,8 @@ def _matrix(document: Json, group: Any) -> Affine:
 def _by_dimension(document: Json, group: Any) -> Affine:
     """Put matrices of some axes together to one of all axes."""
     parts = [
-        (each["inputAxes"], each["outputAxes"], each["transformation"])
-        for each in document["transformations"]
+        (entry["inputAxes"], entry["outputAxes"], entry["transformation"])
+        for entry in document["transformations"]
     ]
     rank = sum(len(outputs) for _, outputs, _ in parts)
     matrix = np.zeros((rank + 1, rank + 1))
@@ -239,21 +242,21 @@ def _field(document: Json, group: Any) -> Displacement:
     types = [axis.get("type") for axis in systems[0]["axes"]]
     component = types.index("displacement") if "displacement" in types else rank - 1
     affine = affine_of(ome.get("coordinateTransformations", []), rank, opened)
-    keep = [k for k in range(rank + 1) if k != component]
+    kept_axes = [k for k in range(rank + 1) if k != component]
     vectors = np.moveaxis(array[...], component, -1)
     if vectors.shape[-1] != rank - 1:
         raise FileError(
             f"the field {document['path']} of shape {array.shape} needs {rank - 1} components, as "
             f"many as spatial axes, along its axis {component}"
         )
-    return Displacement(vectors.astype(np.float64), affine[np.ix_(keep, keep)])
+    return Displacement(vectors.astype(np.float64), affine[np.ix_(kept_axes, kept_axes)])
 
 
 # Writing ------------------------------------------------------------------------------------------
 
 
 def as_json(affine: Affine) -> list[dict[str, Any]]:
-    """Write a matrix as transformations: a scale and a translation, if it is such, or an affine.
+    """Write a matrix as transformations: a scale and a translation if these suffice, or an affine.
 
     >>> import numpy as np
     >>> as_json(np.array([[2.0, 0.0, 0.5], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]))
@@ -268,8 +271,8 @@ def as_json(affine: Affine) -> list[dict[str, Any]]:
     return written
 
 
-def as_one(written: Sequence[Json]) -> dict[str, Any]:
-    """Write several transformations as one: a sequence, unless there is only one."""
+def as_sequence(written: Sequence[Json]) -> dict[str, Any]:
+    """Combine several transformations into a sequence, unless there is only one."""
     if len(written) == 1:
         return dict(written[0])
     return {"type": "sequence", "transformations": list(written)}
@@ -320,7 +323,7 @@ def write_transformations(
                 written.append({"type": "displacements", "path": f"displacements/{k}"})
             else:
                 written += as_json(np.asarray(step, np.float64))
-        combined = as_one(written)
+        combined = as_sequence(written)
         group.attrs["ome"] = {
             "version": "0.6",
             "scene": {
@@ -337,11 +340,11 @@ def _write_field(group: Any, name: str, step: Displacement, records: list[dict[s
     vectors, affine = np.asarray(step.vectors), np.asarray(step.affine, np.float64)
     rank = vectors.shape[-1]
     full = np.eye(rank + 2)
-    keep = [*range(rank), rank + 1]
-    full[np.ix_(keep, keep)] = affine
+    kept_axes = [*range(rank), rank + 1]
+    full[np.ix_(kept_axes, kept_axes)] = affine
     array = group.create_array(name, data=vectors)
     component = {"name": "d", "type": "displacement", "discrete": True}
-    transformation = as_one(as_json(full))
+    transformation = as_sequence(as_json(full))
     ends = {"input": {"path": name}, "output": {"name": "world"}}
     array.attrs["ome"] = {
         "coordinateSystems": [{"name": "world", "axes": [*records, component]}],

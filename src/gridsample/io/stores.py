@@ -1,4 +1,4 @@
-"""Zarr stores: reading with a count and a cache, and writing that continues where it ended.
+"""Zarr stores: reads that are counted and cached, and writes that can be resumed.
 
 Output is written to a hidden folder beside its path, and moved there when it is complete.  Each
 chunk, or shard where there are some, is a file that Zarr writes under another name and then
@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from gridsample.io.image import FileError, one_line, require
 
 Region = tuple[slice, ...]
-# The attribute of a store's root that says what is unfinished there.
+# The attribute of a store's root that contains the recipe of an unfinished output.
 UNFINISHED = "gridsample-unfinished"
 METADATA = (".json", ".zarray", ".zgroup", ".zattrs", ".zmetadata")
 CACHE_BYTES = 1 << 30
@@ -45,6 +45,7 @@ class Traffic:
         reads: the number of reads of chunks.
         done: the chunks, or shards, that were written.
         done_before: those that an earlier run had written.
+        lock: held while counts change.
     """
 
     read: int = 0
@@ -62,7 +63,7 @@ class Traffic:
 
 
 def store_of(source: Any, read_only: bool = True) -> Any:
-    """Return the Zarr store of a local folder, of an address such as "https://...", or itself.
+    """Return the Zarr store of a folder or of an address such as "https://..."; or a store itself.
 
     Raises:
         FileError: there is no such folder, or the library for such addresses is not installed.
@@ -123,7 +124,7 @@ class ChunkReader:
         self.array, self.lock = array, threading.Lock()
         self.shape, self.chunks = array.shape, array.chunks
         self.dtype = np.dtype(array.dtype).newbyteorder("=")
-        self.kept: OrderedDict[tuple[int, ...], Future[NDArray[Any]]] = OrderedDict()
+        self.cache: OrderedDict[tuple[int, ...], Future[NDArray[Any]]] = OrderedDict()
         self.limit = max(1, cache_bytes // (math.prod(self.chunks) * self.dtype.itemsize))
 
     def __getitem__(self, region: Region) -> NDArray[Any]:
@@ -139,24 +140,24 @@ class ChunkReader:
             for part, n in zip(region, self.chunks, strict=True)
         ]
         for index in itertools.product(*ranges):
-            target, within = [], []
+            target, source_slices = [], []
             for part, k, n in zip(region, index, self.chunks, strict=True):
                 begin, end = max(part.start, k * n), min(part.stop, (k + 1) * n)
                 target.append(slice(begin - part.start, end - part.start))
-                within.append(slice(begin - k * n, end - k * n))
-            out[tuple(target)] = self.chunk(index)[tuple(within)]
+                source_slices.append(slice(begin - k * n, end - k * n))
+            out[tuple(target)] = self.chunk(index)[tuple(source_slices)]
 
     def chunk(self, index: tuple[int, ...]) -> NDArray[Any]:
         """Return a decoded chunk, cut off at the ends of the array."""
         with self.lock:
-            entry = self.kept.get(index)
+            entry = self.cache.get(index)
             is_first = entry is None
             if entry is None:
-                entry = self.kept[index] = Future()
-                while len(self.kept) > self.limit:
-                    self.kept.popitem(last=False)
+                entry = self.cache[index] = Future()
+                while len(self.cache) > self.limit:
+                    self.cache.popitem(last=False)
             else:
-                self.kept.move_to_end(index)
+                self.cache.move_to_end(index)
         if is_first:
             sizes = zip(index, self.chunks, self.shape, strict=True)
             region = tuple(slice(k * n, min((k + 1) * n, size)) for k, n, size in sizes)
@@ -166,7 +167,7 @@ class ChunkReader:
                     entry.set_result(np.asarray(self.array[region]))
             except BaseException as error:
                 with self.lock:
-                    self.kept.pop(index, None)
+                    self.cache.pop(index, None)
                 entry.set_exception(error)
                 raise
         return entry.result()
@@ -197,8 +198,8 @@ def resumable(path: Path, recipe: Mapping[str, Any], *, overwrite: bool) -> Iter
     path = path.resolve()
     unfinished = path.with_name(f".{path.name}.unfinished")
     unfinished.mkdir(exist_ok=True)
-    with locked(unfinished):
-        store = prepared(unfinished, json.dumps(recipe, sort_keys=True, indent=1), overwrite)
+    with lock_folder(unfinished):
+        store = prepare_folder(unfinished, json.dumps(recipe, sort_keys=True, indent=1), overwrite)
         yield store
         if path.exists():
             shutil.rmtree(unfinished / "replaced", ignore_errors=True)
@@ -211,8 +212,8 @@ def resumable(path: Path, recipe: Mapping[str, Any], *, overwrite: bool) -> Iter
 def resumable_store(store: Any, recipe: Mapping[str, Any], *, overwrite: bool) -> Iterator[None]:
     """Prepare a Zarr store for an output, which is complete after the block.
 
-    The store says what it is unfinished of, in an attribute of its root.  Where a store writes an
-    object, it does so at once, or leaves the one before.
+    An attribute of its root contains the recipe until the output is complete.  A store is expected
+    to write an object at once, or to leave the previous one.
 
     Args:
         store: the store, which may be written to.
@@ -222,18 +223,18 @@ def resumable_store(store: Any, recipe: Mapping[str, Any], *, overwrite: bool) -
     Raises:
         FileError: something else is in the store.
     """
-    zarr, note = require("zarr", "zarr"), json.dumps(recipe, sort_keys=True)
-    form = recipe["layout"]["zarr_format"]
+    zarr, recipe_text = require("zarr", "zarr"), json.dumps(recipe, sort_keys=True)
+    zarr_format = recipe["layout"]["zarr_format"]
     try:
         group = zarr.open_group(store, mode="r+")
-        is_ours = group.attrs.get(UNFINISHED) == note
+        is_same_recipe = group.attrs.get(UNFINISHED) == recipe_text
     except (FileNotFoundError, ValueError, zarr.errors.NodeNotFoundError):
-        group, is_ours = None, not keys_of(store, "")
-    if not is_ours and not overwrite:
+        group, is_same_recipe = None, not keys_of(store, "")
+    if not is_same_recipe and not overwrite:
         raise FileError(f"{store} is not empty; --force replaces it (in Python, overwrite=True)")
-    if group is None or not is_ours:
-        group = zarr.open_group(store, mode="w", zarr_format=form)
-    group.attrs[UNFINISHED] = note
+    if group is None or not is_same_recipe:
+        group = zarr.open_group(store, mode="w", zarr_format=zarr_format)
+    group.attrs[UNFINISHED] = recipe_text
     yield
     attributes = zarr.open_group(store, mode="r+").attrs
     del attributes[UNFINISHED]
@@ -250,11 +251,11 @@ def keys_of(store: Any, prefix: str) -> set[str]:
     return keys
 
 
-def prepared(folder: Path, recipe: str, overwrite: bool) -> Path:
+def prepare_folder(folder: Path, recipe: str, overwrite: bool) -> Path:
     """Return the store in a hidden folder, with what an earlier run of the recipe wrote."""
     store, recipe_file = folder / "store", folder / "recipe.json"
-    before = recipe_file.read_text(encoding="utf-8") if recipe_file.exists() else None
-    if store.exists() and before != recipe:
+    previous_recipe = recipe_file.read_text(encoding="utf-8") if recipe_file.exists() else None
+    if store.exists() and previous_recipe != recipe:
         if not overwrite:
             raise FileError(
                 f"{folder} is the unfinished result of another command; finish that, or discard it "
@@ -271,7 +272,7 @@ def prepared(folder: Path, recipe: str, overwrite: bool) -> Path:
 
 
 @contextmanager
-def locked(folder: Path) -> Iterator[None]:
+def lock_folder(folder: Path) -> Iterator[None]:
     """Keep other processes from writing to a folder; the system unlocks it when this one ends.
 
     Raises:

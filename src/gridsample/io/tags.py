@@ -106,24 +106,18 @@ def read_directories(
     for pointer in (EXIF, GPS, INTEROP):
         parent = directories_read.get(EXIF, {}) if pointer == INTEROP else directory
         if pointer in parent:
-            place = int(_number(parent[pointer]))
-            directories_read[pointer] = _read_directory(file, place, order, big)
+            position = int(_number(parent[pointer]))
+            directories_read[pointer] = _read_directory(file, position, order, big)
     orientation = int(_number(directory[ORIENTATION])) if ORIENTATION in directory else 1
-    not_empty = {
-        pointer_: {
-            n: tag for n, tag in directory_read.items() if n != INTEROP and tag.type_code <= 12
-        }
-        for pointer_, directory_read in directories_read.items()
+    preserved = {
+        pointer: {n: tag for n, tag in entries.items() if n != INTEROP and tag.type_code <= 12}
+        for pointer, entries in directories_read.items()
     }
-    return (
-        {
-            pointer_: directory_read
-            for pointer_, directory_read in not_empty.items()
-            if directory_read
-        },
-        orientation,
-        _resolution(directory),
-    )
+    return _without_empty(preserved), orientation, _resolution(directory)
+
+
+def _without_empty(tags: Tags) -> Tags:
+    return {pointer: directory for pointer, directory in tags.items() if directory}
 
 
 def upright_resolution(resolution: Resolution | None, orientation: int) -> Resolution | None:
@@ -134,7 +128,7 @@ def upright_resolution(resolution: Resolution | None, orientation: int) -> Resol
 
 
 def exif_block(
-    tags: Tags, size: tuple[int, ...], resolution: Resolution | None, longest: int
+    tags: Tags, size: tuple[int, ...], resolution: Resolution | None, max_bytes: int
 ) -> bytes | None:
     """Return tags as an EXIF block, or None if there are none.
 
@@ -142,29 +136,26 @@ def exif_block(
         tags: The tags, from `read_exif`.
         size: The picture's size in pixels, (W, H).
         resolution: The resolution to write, if any.
-        longest: The largest number of bytes. The longest values are dropped until the block fits.
+        max_bytes: The maximum number of bytes. The longest values are dropped until the block fits.
     """
     tags = with_size(tags, size)
     if not tags:
         return None
     image_tags = dict(tags.get(IMAGE, {}))
     if resolution is not None:
-        image_tags[X_RESOLUTION], image_tags[Y_RESOLUTION] = (
-            rational(resolution.x),
-            rational(resolution.y),
-        )
+        image_tags[X_RESOLUTION] = rational(resolution.x)
+        image_tags[Y_RESOLUTION] = rational(resolution.y)
         image_tags[RESOLUTION_UNIT] = Tag(3, 1, struct.pack("<H", resolution.unit))
     block = b"Exif\0\0II*\0" + struct.pack("<I", 8) + serialized({**tags, IMAGE: image_tags}, 8)[0]
-    if len(block) <= longest:
+    if len(block) <= max_bytes:
         return block
-    pointer_, tag = max(
-        ((pointer_, n) for pointer_ in tags for n in tags[pointer_]),
-        key=lambda place: len(tags[place[0]][place[1]].data),
+    pointer, longest = max(
+        ((pointer, number) for pointer in tags for number in tags[pointer]),
+        key=lambda key: len(tags[key[0]][key[1]].data),
     )
-    rest = {**tags, pointer_: {n: directory for n, directory in tags[pointer_].items() if n != tag}}
-    return exif_block(
-        {n: directory for n, directory in rest.items() if directory}, size, resolution, longest
-    )
+    directory = {number: tag for number, tag in tags[pointer].items() if number != longest}
+    rest = _without_empty({**tags, pointer: directory})
+    return exif_block(rest, size, resolution, max_bytes)
 
 
 def with_size(tags: Tags, size: tuple[int, ...]) -> Tags:
@@ -200,8 +191,8 @@ def serialized(tags: Tags, start: int, big: bool = False) -> tuple[bytes, Mappin
         end += len(_serialized_directory(directory, end, big))
     for directory in tables.values():
         for child in set(directory) & set(offsets):
-            place = struct.pack("<Q" if big else "<I", offsets[child])
-            directory[child] = pointer._replace(data=place)
+            position = struct.pack("<Q" if big else "<I", offsets[child])
+            directory[child] = pointer._replace(data=position)
     data = [_serialized_directory(directory, offsets[n], big) for n, directory in tables.items()]
     return b"".join(data), offsets
 
@@ -210,15 +201,15 @@ def directories(file: BinaryIO, big: bool) -> Iterator[int]:
     """Yield the offsets of the directories of a little-endian TIFF file, one per page."""
     count, entry, pointer = ("<Q", 20, "<Q") if big else ("<H", 12, "<I")
     file.seek(8 if big else 4)
-    while place := struct.unpack(pointer, file.read(struct.calcsize(pointer)))[0]:
-        yield place
-        file.seek(place)
+    while position := struct.unpack(pointer, file.read(struct.calcsize(pointer)))[0]:
+        yield position
+        file.seek(position)
         entries = struct.unpack(count, file.read(struct.calcsize(count)))[0]
-        file.seek(place + struct.calcsize(count) + entries * entry)
+        file.seek(position + struct.calcsize(count) + entries * entry)
 
 
-def set_pointer(file: BinaryIO, directory: int, number: int, place: int, big: bool) -> None:
-    """Set the pointer in a tag of a directory of a little-endian TIFF file to a place in it."""
+def set_pointer(file: BinaryIO, directory: int, number: int, position: int, big: bool) -> None:
+    """Set the pointer in a tag of a directory of a little-endian TIFF file to an offset."""
     count, entry, pointer = ("<Q", 20, "<Q") if big else ("<H", 12, "<I")
     file.seek(directory)
     entries = struct.unpack(count, file.read(struct.calcsize(count)))[0]
@@ -226,7 +217,7 @@ def set_pointer(file: BinaryIO, directory: int, number: int, place: int, big: bo
         file.seek(begin)
         if struct.unpack("<H", file.read(2))[0] == number:
             file.seek(begin + entry - struct.calcsize(pointer))
-            file.write(struct.pack(pointer, place))
+            file.write(struct.pack(pointer, position))
 
 
 def rational(number: float | Fraction) -> Tag:
@@ -242,11 +233,11 @@ def _serialized_directory(directory: Directory, start: int, big: bool) -> bytes:
     head = struct.calcsize(count) + len(directory) * (struct.calcsize(entry) + inline) + inline
     entries, values = [struct.pack(count, len(directory))], b""
     for number, tag in sorted(directory.items()):
-        place = tag.data.ljust(inline, b"\0")
+        position = tag.data.ljust(inline, b"\0")
         if len(tag.data) > inline:
-            place = struct.pack("<Q" if big else "<I", start + head + len(values))
+            position = struct.pack("<Q" if big else "<I", start + head + len(values))
             values += tag.data + b"\0" * (len(tag.data) % 2)
-        entries.append(struct.pack(entry, number, tag.type_code, tag.values) + place)
+        entries.append(struct.pack(entry, number, tag.type_code, tag.values) + position)
     return b"".join(entries) + b"\0" * inline + values
 
 
@@ -274,7 +265,7 @@ def _read_directory(file: BinaryIO, offset: int, order: str, big: bool) -> dict[
 
 
 def _little_endian(data: bytes, type_code: int, order: str) -> bytes:
-    """Values of a type with the bytes of each number in little-endian order."""
+    """Return the bytes of values of a type with each number in little-endian order."""
     unit = _NUMBERS[type_code]
     if order == "<" or unit == 1:
         return data
@@ -282,7 +273,7 @@ def _little_endian(data: bytes, type_code: int, order: str) -> bytes:
 
 
 def _number(tag: Tag, index: int = 0) -> Fraction:
-    """One value of a tag of numbers; 0 where it is no number."""
+    """Return one value of a tag; 0 if it is not a number."""
     letters = {1: "B", 3: "H", 4: "I", 5: "II", 13: "I", 16: "Q", 18: "Q"}.get(tag.type_code)
     if letters is None or index >= tag.values:
         return Fraction(0)

@@ -23,16 +23,7 @@ from gridsample.alpha import Alpha
 from gridsample.io import geotiff
 from gridsample.io import tags as exif
 from gridsample.io.arrays import file_rows
-from gridsample.io.image import (
-    Bands,
-    FileError,
-    Image,
-    Page,
-    Rows,
-    require,
-    whole_page,
-    zeros,
-)
+from gridsample.io.image import Bands, FileError, Image, Page, Rows, require, whole_page, zeros
 from gridsample.io.pictures import upright
 
 _CLASSIC_LIMIT = 2**32 - 2**25  # bytes of pixels above which offsets take 64 bits
@@ -185,15 +176,15 @@ def _image(
         extras["photometric"] = "minisblack"
     if photometric in ("MINISBLACK", "RGB"):
         extras |= _nodata(page)
-    extras |= _notes(page, file)
+    extras |= _metadata(page, file)
     if photometric == "SEPARATED":
         extras.pop("icc_profile", None)  # which is of CMYK
     storage = _storage(page, file)
     if storage != Storage(None, False, None, False):
         extras["storage"] = storage
-    place = geotiff.read(page.tags) if _orientation(page) == 1 else None
-    if place is not None:
-        extras["geotiff"] = place
+    georeference = geotiff.read(page.tags) if _orientation(page) == 1 else None
+    if georeference is not None:
+        extras["geotiff"] = georeference
     array = upright(array, _orientation(page))
     return Image(array, "TIFF", has_channel_axis, extras, alpha)
 
@@ -202,8 +193,8 @@ def _known_colours(photometric: str, page: Any) -> bool:
     """Whether the colours of a page can be read."""
     if photometric in ("SEPARATED", "YCBCR"):
         samples = 4 if photometric == "SEPARATED" else 3
-        eight = page.dtype == np.uint8
-        return bool(eight and page.samplesperpixel == samples and page.axes == "YXS")
+        is_bytes = page.dtype == np.uint8
+        return bool(is_bytes and page.samplesperpixel == samples and page.axes == "YXS")
     return photometric in ("MINISBLACK", "MINISWHITE", "RGB", "PALETTE")
 
 
@@ -224,7 +215,7 @@ def _alpha(samples: int, extra: Sequence[int]) -> Alpha | None:
     return None
 
 
-def _notes(page: Any, file: Any) -> dict[str, Any]:
+def _metadata(page: Any, file: Any) -> dict[str, Any]:
     """Return the metadata of a page that remains valid for new pixels."""
     handle, order = file.filehandle, file.byteorder
     tags, orientation, resolution = exif.read_directories(
@@ -239,13 +230,13 @@ def _notes(page: Any, file: Any) -> dict[str, Any]:
         del image_tags[exif.SOFTWARE]
     tags = {n: directory for n, directory in {**tags, exif.IMAGE: image_tags}.items() if directory}
     profile, subfile_type = page.tags.get(_PROFILE), page.tags.get(254)
-    notes = {
+    metadata = {
         "icc_profile": bytes(profile.value) if profile is not None else None,
         "exif": tags,
         "resolution": exif.upright_resolution(resolution, orientation),
         "subfiletype": int(subfile_type.value) if subfile_type is not None else 0,
     }
-    return {name: value for name, value in notes.items() if value}
+    return {name: value for name, value in metadata.items() if value}
 
 
 def _nodata(page: Any) -> dict[str, Any]:
@@ -297,9 +288,9 @@ class _SegmentRows:
         rows = min(self.height, self.shape[0] - self.done)
         band = np.zeros((rows, *self.shape[1:]), self.buffer.dtype)
         for _ in range(self.across):
-            pixels, place, _ = next(self.segments)
+            pixels, index, _ = next(self.segments)
             if pixels is not None:  # missing segments are 0
-                x = place[3]
+                x = index[3]
                 part = pixels[0, :rows, : self.shape[1] - x]
                 band[:, x : x + part.shape[1]] = part
         self.done += rows
@@ -326,9 +317,9 @@ def _write_page(file: Any, image: Image, bands: Bands, big: bool) -> None:
     if image.channels == 1:  # TIFF has no axis for one channel
         shape, bands = shape[:-1], (band[..., 0] for band in bands)
     storage: Storage = image.extras.get("storage", Storage(None, False, None, False))
-    packed: dict[str, Any] = {"compression": storage.compression, "tile": storage.tile}
+    storage_options: dict[str, Any] = {"compression": storage.compression, "tile": storage.tile}
     if dtype.kind == "b":  # eight pixels are packed into a byte, which needs whole pages
-        file.write(np.concatenate([*bands]), **packed, **_options(image, big))
+        file.write(np.concatenate([*bands]), **storage_options, **_options(image, big))
         return
     height = shape[0] if image.array.ndim == 3 else shape[1]
     row = image.size[0] * image.channels * dtype.itemsize
@@ -337,7 +328,7 @@ def _write_page(file: Any, image: Image, bands: Bands, big: bool) -> None:
     strip = max(1, min(height, _STRIP // row))
     # tifffile has no differences of 64-bit integers.
     if storage.predictor and (dtype.kind == "f" or (dtype.kind in "iu" and dtype.itemsize < 8)):
-        packed["predictor"] = 3 if dtype.kind == "f" else 2
+        storage_options["predictor"] = 3 if dtype.kind == "f" else 2
     slices = (page for band in rows for page in band)
     if storage.tile:
         parts = ([page] for page in slices) if image.array.ndim == 4 else [rows]
@@ -345,26 +336,33 @@ def _write_page(file: Any, image: Image, bands: Bands, big: bool) -> None:
     elif storage.compression and image.array.ndim == 4:
         rows = slices
     elif storage.compression:
-        rows = _strips(rows, strip, storage.compression, packed.get("predictor", 1), image.channels)
+        rows = _strips(
+            rows, strip, storage.compression, storage_options.get("predictor", 1), image.channels
+        )
     if not storage.tile:
-        packed["rowsperstrip"] = strip
+        storage_options["rowsperstrip"] = strip
     file.write(
-        iter(rows), shape=shape, dtype=stored, maxworkers=1, **packed, **_options(image, big)
+        iter(rows),
+        shape=shape,
+        dtype=stored,
+        maxworkers=1,
+        **storage_options,
+        **_options(image, big),
     )
 
 
 def _grouped(bands: Iterable[NDArray[Any]], count: int) -> Iterator[NDArray[Any]]:
     """Divide the rows of bands into groups of equal numbers of rows; the last may have fewer."""
-    waiting: list[NDArray[Any]] = []
+    pending: list[NDArray[Any]] = []
     for band in bands:
-        waiting.append(band)
-        if sum(map(len, waiting)) >= count:
-            rows = np.concatenate(waiting) if len(waiting) > 1 else waiting[0]
+        pending.append(band)
+        if sum(map(len, pending)) >= count:
+            rows = np.concatenate(pending) if len(pending) > 1 else pending[0]
             complete = len(rows) // count * count
             yield from (rows[begin : begin + count] for begin in range(0, complete, count))
-            waiting = [rows[complete:]] if complete < len(rows) else []
-    if waiting:
-        yield np.concatenate(waiting)
+            pending = [rows[complete:]] if complete < len(rows) else []
+    if pending:
+        yield np.concatenate(pending)
 
 
 def _tiles(bands: Iterable[NDArray[Any]], height: int, width: int) -> Iterator[NDArray[Any]]:
@@ -394,15 +392,15 @@ def _options(image: Image, big: bool) -> dict[str, Any]:
     channels, volume, extras = image.channels, image.array.ndim > 3, image.extras
     axes = "ZYXS"[4 - image.array.ndim :]
     tags = extras.get("exif", {})
-    notes = [(number, *tag, True) for number, tag in tags.get(exif.IMAGE, {}).items()]
+    metadata = [(number, *tag, True) for number, tag in tags.get(exif.IMAGE, {}).items()]
     if "icc_profile" in extras:
         profile = extras["icc_profile"]
-        notes.append((_PROFILE, 7, len(profile), profile, True))
+        metadata.append((_PROFILE, 7, len(profile), profile, True))
     if "nodata" in extras:
         text = f"{extras['nodata']}".encode() + b"\0"
-        notes.append((_NODATA, 2, len(text), text, True))
+        metadata.append((_NODATA, 2, len(text), text, True))
     if "geotiff" in extras:
-        notes += extras["geotiff"].tags()
+        metadata += extras["geotiff"].tags()
     # The directories that they point to are appended later.
     pointers = [
         (name, "Q" if big else "I", 1, 0, True)
@@ -416,7 +414,7 @@ def _options(image: Image, big: bool) -> dict[str, Any]:
         "subfiletype": extras.get("subfiletype"),
         "metadata": {"axes": axes if channels > 1 else axes[:-1]} if volume else None,
         "software": False,
-        "extratags": [*notes, *pointers],
+        "extratags": [*metadata, *pointers],
         **_resolution(extras.get("resolution")),
     }
 
@@ -465,10 +463,10 @@ def _append_directories(images: Sequence[Image], path: Path, big: bool) -> None:
             children = {
                 pointer: tags for pointer, tags in directories.items() if pointer != exif.IMAGE
             }
-            place = file.seek(0, os.SEEK_END)
-            place += place % 2
-            data, offsets = exif.serialized(children, place, big)
-            file.seek(place)
+            offset = file.seek(0, os.SEEK_END)
+            offset += offset % 2
+            data, offsets = exif.serialized(children, offset, big)
+            file.seek(offset)
             file.write(data)
             for pointer in set(_POINTERS) & set(offsets):
                 exif.set_pointer(file, page, pointer, offsets[pointer], big)

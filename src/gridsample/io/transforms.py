@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from gridsample.io import itk
 from gridsample.io.arrays import load_npy
 from gridsample.io.fields import read_field
-from gridsample.io.image import FileError, one_line
+from gridsample.io.image import FileError, one_line, unknown_suffix
 from gridsample.io.nifti import planar
 from gridsample.world import Displacement
 
@@ -68,10 +68,7 @@ def read_transforms(path: Path | str) -> list[Any]:
         return [Displacement(vectors, affine)]
     accepted = (*itk.TRANSFORMS, ".mat", *MATRICES, *FIELDS)
     if not name.endswith(accepted):
-        raise FileError(
-            f"{path}: unknown kind of transform file; the name must end in one of "
-            f"{', '.join(accepted)}"
-        )
+        raise unknown_suffix(path, "transform file", accepted)
     with path.open("rb") as file, one_line(f"cannot read {path} as a transform"):
         if name.endswith(".npy"):
             return [_as_matrix(load_npy(path), path)]

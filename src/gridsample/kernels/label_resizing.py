@@ -23,7 +23,7 @@ from gridsample.definitions.caches import cached_by_size
 from gridsample.definitions.dtypes import type_name
 from gridsample.definitions.tables import AxisMap
 from gridsample.kernels import threads as pool
-from gridsample.kernels.memory import Layout, addresses_of, layout_of, plain
+from gridsample.kernels.memory import Layout, addresses_of, layout_of, native
 from gridsample.kernels.resize import is_packed, pick_pixels, planning
 from gridsample.kernels.run import Launch, entry
 from gridsample.kernels.sampling.footprint_labels import LabelList
@@ -160,10 +160,10 @@ def write_lists(function: Function, row: Row, x: Value) -> None:
 def store(function: Function, row: Row, x: Value, labels: Value) -> None:
     """Write the labels of neighbouring outputs, of which the row may have fewer."""
     lanes = function.lanes
-    whole = (row.size - x >= lanes) & (row.step == 1)
-    with function.when(whole):
+    fits = (row.size - x >= lanes) & (row.step == 1)
+    with function.when(fits):
         row.target.store(labels, x)
-    with function.when(~whole):
+    with function.when(~fits):
         numbers = function.spill(labels)
         with function.loop(x, (x + lanes).minimum(row.size)) as loop:
             row.target.store(numbers.load(loop.index - x), loop.index * row.step)
@@ -325,12 +325,12 @@ def resize(maps: Sequence[AxisMap], source: Array, out: Array, threads: int | No
 
 def vote(maps: Sequence[AxisMap], source: Array, out: Array, threads: int | None) -> None:
     """Resize labels into ``out``, all of whose pixels are read."""
-    if plain(out) is not out:
+    if native(out) is not out:
         result = np.empty(out.shape, out.dtype.newbyteorder("="))
         vote(maps, source, result, threads)
         out[...] = result
         return
-    source, bands = plain(source), tuple([axis_map.band for axis_map in maps])
+    source, bands = native(source), tuple([axis_map.band for axis_map in maps])
     low, range_ = 0, 0
     if math.prod(max(1, band.taps) for band in bands) > FEW:
         low, range_ = range_of(source)

@@ -75,13 +75,13 @@ def spacing(layout: Layout) -> tuple[int, int, int] | None:
     return item, point, axis
 
 
-def plain(array: Array) -> Array:
+def native(array: Array) -> Array:
     """Return the array itself if any kernel can read it, otherwise a copy.
 
     Kernels read native arrays in any order of memory, at any address.  Axes along which the array
     is broadcast are not copied.
     """
-    if is_plain(array.strides, array.dtype):
+    if is_native(array.strides, array.dtype):
         return array
     own = tuple([slice(None) if stride else slice(1) for stride in array.strides])
     copy = array[own].astype(array.dtype.newbyteorder("="), order="C", copy=True)
@@ -89,29 +89,29 @@ def plain(array: Array) -> Array:
 
 
 @functools.lru_cache(maxsize=1024)
-def is_plain(strides: Shape, dtype: np.dtype[Any]) -> bool:
+def is_native(strides: Shape, dtype: np.dtype[Any]) -> bool:
     """Whether any kernel can read an array with these strides and this dtype."""
     return dtype.isnative and all(stride % dtype.itemsize == 0 for stride in strides)
 
 
 def even(points: Array) -> Array:
     """Return the array (N, *points, D) itself if a kernel can read it, otherwise a copy."""
-    if plain(points) is points and spacing(layout_of(points)):
+    if native(points) is points and spacing(layout_of(points)):
         return points
-    return np.ascontiguousarray(plain(points))
+    return np.ascontiguousarray(native(points))
 
 
 def is_even(values: Array) -> bool:
-    """Whether a kernel can write to an array (N, C, *points): it is plain and evenly spaced."""
+    """Whether a kernel can write to an array (N, C, *points): it is native and evenly spaced."""
     return is_even_layout(layout_of(values))
 
 
 @functools.lru_cache(maxsize=1024)
 def is_even_layout(layout: Layout) -> bool:
-    """Whether an array (N, C, *points) of this layout is plain and evenly spaced."""
+    """Whether an array (N, C, *points) of this layout is native and evenly spaced."""
     shape, strides, dtype = layout
     points = ((*shape[1:], 1), (*strides[1:], dtype.itemsize), dtype)
-    return is_plain(strides, dtype) and spacing(points) is not None
+    return is_native(strides, dtype) and spacing(points) is not None
 
 
 def as_parts(array: Array) -> Array:

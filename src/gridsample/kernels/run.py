@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gridsample.kernels import threads as pool
-from gridsample.kernels.memory import address_of
+from gridsample.kernels.memory import address_of, addresses_of
 from gridsample.kernels.vector import Function, Pointer, Program, Record, StoredRecord, Value
 
 Array = np.ndarray[Any, Any]
@@ -87,6 +87,17 @@ class Launch(NamedTuple):
     scratch: int = 0
     threads: int = sys.maxsize
 
+    def ready(self, threads: int, outside: Sequence[Array] = ()) -> Ready:
+        """Prepare a run on at most ``threads`` threads; ``outside`` are its last arrays."""
+        worker, settings = (self.program.address, self.program.call), self.settings.address
+        scratch, threads = -(-self.scratch // LINE) * LINE, min(threads, self.threads)
+        batch, steps = BATCH * threads, []
+        for first in range(0, self.tasks, batch):
+            last = min(first + batch, self.tasks)
+            head = 0, 0, first, last, settings
+            steps.append(Step(worker, head, scratch, min(threads, last - first)))
+        return Ready(tuple(steps), addresses_of(outside), (self.settings, *outside))
+
     def run(self, addresses: Sequence[int], threads: int) -> None:
         """Run all tasks on arrays at these addresses, on at most ``threads`` threads.
 
@@ -99,17 +110,47 @@ class Launch(NamedTuple):
         if len(addresses) != len(self.program.arrays):
             names = ", ".join(self.program.arrays)
             raise TypeError(f"the program takes {names}; got {len(addresses)} addresses")
-        settings, worker = self.settings.address, (self.program.address, self.program.call)
-        scratch_bytes = -(-self.scratch // LINE) * LINE
-        threads = min(threads, self.threads)
-        batch = BATCH * threads
-        for first in range(0, self.tasks, batch):
-            last = min(first + batch, self.tasks)
-            count = min(threads, last - first)
-            scratch = lend_scratch(scratch_bytes * count) if scratch_bytes else 0
-            head = 0, 0, first, last, settings, scratch, scratch_bytes  # see `HEAD`
-            record = array("q", (*head, *addresses))
-            pool.work(worker, record.buffer_info()[0], count)
+        self.ready(threads).run(*addresses)
+
+
+class Step(NamedTuple):
+    """Some tasks of a launch, after which Python may handle an interrupt.
+
+    Attributes:
+        worker: the program, as threads call it.
+        head: the first fields of `HEAD`, up to the settings.
+        scratch: bytes of scratch memory for each thread, a multiple of `LINE`.
+        threads: the number of threads.
+    """
+
+    worker: pool.Worker
+    head: tuple[int, ...]
+    scratch: int
+    threads: int
+
+
+class Ready(NamedTuple):
+    """A prepared run, which only needs the addresses of the caller's arrays.
+
+    Attributes:
+        steps: what is run, one after the other.
+        outside: the addresses of the last arrays, which are always the same.
+        kept: what the steps and these addresses point to.
+    """
+
+    steps: tuple[Step, ...]
+    outside: Sequence[int]
+    kept: tuple[Any, ...]
+
+    def run(self, *addresses: int) -> None:
+        """Run all steps on arrays at these addresses, with the layouts they were prepared for."""
+        for worker, head, scratch, threads in self.steps:
+            memory = lend_scratch(scratch * threads) if scratch else 0
+            record = array("q", (*head, memory, scratch, *addresses, *self.outside))  # see `HEAD`
+            if threads == 1:
+                worker[1](record.buffer_info()[0])
+            else:
+                pool.work(worker, record.buffer_info()[0], threads)
 
 
 _lent = threading.local()

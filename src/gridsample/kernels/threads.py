@@ -162,9 +162,6 @@ def work(worker: Worker, orders: int, threads: int) -> None:
     the next one, on the cores that other threads would need.
     """
     code, function = worker
-    if threads == 1:
-        function(orders)
-        return
     team = openmp() if "torch" in sys.modules and os.getpid() == _first else None
     if team is None:
         _pool.run([functools.partial(function, orders)] * threads, threads)

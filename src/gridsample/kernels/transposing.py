@@ -21,13 +21,13 @@ def blocks(
 
     Blocks have as many numbers as registers have lanes, then a few; where there are fewer, one.
     """
-    small, whole = min(SMALL, lanes), start
+    small, tail = min(SMALL, lanes), start
     if lanes > small:
-        whole = start + (stop - start) // lanes * lanes
-        with function.loop(start, whole, lanes) as loop:
+        tail = start + (stop - start) // lanes * lanes
+        with function.loop(start, tail, lanes) as loop:
             yield loop.index, lanes
     enough = stop - start >= small
-    with function.when(enough), function.loop(whole, stop, small) as loop:
+    with function.when(enough), function.loop(tail, stop, small) as loop:
         yield loop.index.minimum(stop - small), small
     with function.when(~enough), function.loop(start, stop) as loop:
         yield loop.index, 1

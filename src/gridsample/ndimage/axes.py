@@ -134,13 +134,13 @@ class Step(NamedTuple):
         axis: the axis.
         positions: the positions that are sampled.
         span: their part of the output's axis; elsewhere, positions are outside.
-        beyond: which of the positions are outside; None if the mode extends the image.
+        is_outside: which of the positions are outside; None if the mode extends the image.
     """
 
     axis: int
     positions: Any
     span: slice
-    beyond: Any
+    is_outside: Any
 
     def sample(self, values: Any, spline: Spline) -> Any:
         """Sample an array of any rank along the axis."""
@@ -153,14 +153,14 @@ def step_along(axis: int, place: Any, image: Any, spline: Spline) -> Step | None
     n, x, backend = image.shape[axis], as_real(place, image), backend_of(image=image)
     if at_rest(place, n) and (spline.filters or spline.order < 2):
         return None
-    part, beyond = slice(0, len(place)), None
+    part, is_outside = slice(0, len(place)), None
     if spline.mode.fills:
         inside = spline.inside(x, n)
         if backend.is_host:
             part = span(inside)
             x, inside = x[part], inside[part]
-        beyond = ~inside
-    return Step(axis, spline.sampled_positions(backend.xp, x, n + 2 * spline.pad), part, beyond)
+        is_outside = ~inside
+    return Step(axis, spline.sampled_positions(backend.xp, x, n + 2 * spline.pad), part, is_outside)
 
 
 def separable(image: Any, positions: Sequence[Any], spline: Spline, output: Any) -> Any:
@@ -181,10 +181,10 @@ def separable(image: Any, positions: Sequence[Any], spline: Spline, output: Any)
     for step in steps:
         values = step.sample(values, spline)
     for step in steps:
-        if step.beyond is not None:
+        if step.is_outside is not None:
             one_axis = [-1 if k == step.axis else 1 for k in range(values.ndim)]
             outside = backend.full((), spline.cval, values.dtype, values)
-            values = backend.xp.where(step.beyond.reshape(one_axis), outside, values)
+            values = backend.xp.where(step.is_outside.reshape(one_axis), outside, values)
     return store(values, output)
 
 
@@ -231,7 +231,7 @@ def fill_beyond(target: Any, steps: Sequence[Step], number: Any) -> None:
     """Write a number to all places whose positions are outside."""
     for step in steps:
         outside = np.ones(target.shape[step.axis], bool)
-        outside[step.span] = step.beyond
+        outside[step.span] = step.is_outside
         if outside.any():
             target[(slice(None),) * step.axis + (outside,)] = number
 

@@ -96,10 +96,11 @@ def affine_transform(
         of_scipy(image, matrix, offset, shape, result, order, mode, cval, prefilter)
         return result
     is_new = not isinstance(output, np.ndarray)
-    values = as_channel(
-        lambda pixels, place: transform_affine(pixels, matrix, offset, shape, spline, place),
-        image, result, is_new,
-    )  # fmt: skip
+
+    def sampled(pixels: Any, place: Any) -> Any:
+        return transform_affine(pixels, matrix, offset, shape, spline, place)
+
+    values = as_channel(sampled, image, result, is_new)
     return restored(values, input)
 
 
@@ -187,10 +188,9 @@ def transform_affine(
     keeps_dtype = output is not None and output.dtype == image.dtype
     source = prepared(image, range(rank), spline, keeps_dtype)
     theta = np.column_stack([matrix[::-1, ::-1], spline.padded(np.array(offset)[::-1])])
-    return affine_sample(
-        source[np.newaxis], theta[np.newaxis], (1, image.shape[-1], *shape),
-        coords="pixel", channel_axis=-1, **spline.options, **spline.outside,
-    )[0]  # fmt: skip
+    size, options = (1, image.shape[-1], *shape), {**spline.options, **spline.outside}
+    options |= {"coords": "pixel", "channel_axis": -1}
+    return affine_sample(source[np.newaxis], theta[np.newaxis], size, **options)[0]
 
 
 def linear_positions(matrix: Any, offset: Any, shape: Sequence[int]) -> Positions:

@@ -86,8 +86,8 @@ class Spline(NamedTuple):
     @property
     def pad(self) -> int:
         """The number of pixels that are added at each end of a line."""
-        wanted = PAD if self.order <= 5 else FAR
-        return wanted if self.filters and self.mode.pad else 0
+        width = PAD if self.order <= 5 else FAR
+        return width if self.filters and self.mode.pad else 0
 
     @property
     def options(self) -> dict[str, Any]:

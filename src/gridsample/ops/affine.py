@@ -7,15 +7,15 @@ from typing import Any
 
 from gridsample.backends import backend_of, overridable
 from gridsample.definitions.checks import check_dense
-from gridsample.definitions.footprints import ATTACH, MOST, as_footprint
+from gridsample.definitions.footprints import ATTACH, MOST
 from gridsample.definitions.methods import Mode
-from gridsample.definitions.options import Options
+from gridsample.definitions.options import Options, sampling_options
 from gridsample.definitions.shapes import check_output
 from gridsample.ops.arrays import back, named_arrays
 from gridsample.ops.missing import as_rule
 from gridsample.ops.misuse import check_layout
 from gridsample.ops.points import SamplePoints
-from gridsample.ops.sampling import plain_sample, sample, sample_vjp
+from gridsample.ops.sampling import sample, sample_vjp, unweighted_sample
 
 
 @overridable(arrays=2)
@@ -86,9 +86,20 @@ def affine_sample(
                  [30., 20.]]]])
     """
     coords = check_map_coords(coords)
-    rules = mode, padding_mode, align_corners, coords, fill_value, extrapolate, prefilter
-    footprints = as_footprint(antialias, max_samples, footprint)
-    options = Options(*rules, channel_axis, threads, footprints)
+    options = sampling_options(
+        mode=mode,
+        padding_mode=padding_mode,
+        align_corners=align_corners,
+        coords=coords,
+        fill_value=fill_value,
+        extrapolate=extrapolate,
+        prefilter=prefilter,
+        antialias=antialias,
+        max_samples=max_samples,
+        footprint=footprint,
+        channel_axis=channel_axis,
+        threads=threads,
+    )
     rule = as_rule(missing, weights, min_weight, return_weight, padding_mode)
     arrays = named_arrays(weights, input=input, theta=theta)
     backend = backend_of(**arrays)
@@ -171,9 +182,20 @@ def affine_sample_vjp(
         (1, 1, 2)
     """
     coords = check_map_coords(coords)
-    rules = mode, padding_mode, align_corners, coords, fill_value, extrapolate, prefilter
-    footprints = as_footprint(antialias, max_samples, footprint)
-    options = Options(*rules, channel_axis, threads, footprints)
+    options = sampling_options(
+        mode=mode,
+        padding_mode=padding_mode,
+        align_corners=align_corners,
+        coords=coords,
+        fill_value=fill_value,
+        extrapolate=extrapolate,
+        prefilter=prefilter,
+        antialias=antialias,
+        max_samples=max_samples,
+        footprint=footprint,
+        channel_axis=channel_axis,
+        threads=threads,
+    )
     arrays = named_arrays(weights, grad_output=grad_output, input=input, theta=theta)
     flags = {"need_input": need_input, "need_theta": need_theta, "need_weights": need_weights}
     rule = as_rule(missing, weights, min_weight, False, padding_mode)
@@ -198,7 +220,7 @@ def sample_under_maps(input: Any, maps: Any, size: Sequence[int], **options: Any
     backend = backend_of(input=input, maps=maps)
     image, matrices = backend.to_device(input=input, maps=maps)
     points = SamplePoints(backend, matrices, tuple(size[2:]))
-    samples, resolved = plain_sample(points, image, Options(coords="pixel", **options))
+    samples, resolved = unweighted_sample(points, image, Options(coords="pixel", **options))
     return backend.restore(back(backend, samples, resolved.channels_last()), input)
 
 

@@ -60,10 +60,10 @@ def sum_type(backend: Backend, *arrays: Array) -> Any:
 
 def coefficient_type(backend: Backend, image: Array, *others: Array) -> Any:
     """The dtype of sums over these arrays, which is complex for a complex image."""
-    wide = backend.type_name(sum_type(backend, image, *others)) == "float64"
+    is_double = backend.type_name(sum_type(backend, image, *others)) == "float64"
     if backend.type_name(image.dtype).startswith("complex"):
-        return backend.type("complex128" if wide else "complex64")
-    return backend.type("float64" if wide else "float32")
+        return backend.type("complex128" if is_double else "complex64")
+    return backend.type("float64" if is_double else "float32")
 
 
 def exact_type(backend: Backend, image: Array, *others: Array) -> Any:

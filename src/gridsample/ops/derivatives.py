@@ -7,7 +7,7 @@ from typing import Any
 from gridsample.backends import Backend, backend_of, overridable
 from gridsample.definitions.labels import has_labels, without_labels
 from gridsample.definitions.methods import Mode
-from gridsample.definitions.options import Options
+from gridsample.definitions.options import Options, sampling_options
 from gridsample.ops.arrays import back, planes
 from gridsample.ops.points import coefficients_at, points_of
 
@@ -62,8 +62,17 @@ def grid_gradient(
         >>> gridsample.grid_gradient(image, np.array([[[0.5, 0.5]]]), coords="pixel")
         array([[[[10., 20.]]]])
     """
-    rules = mode, padding_mode, align_corners, coords, fill_value, extrapolate, prefilter
-    options = Options(*rules, channel_axis, threads)
+    options = sampling_options(
+        mode=mode,
+        padding_mode=padding_mode,
+        align_corners=align_corners,
+        coords=coords,
+        fill_value=fill_value,
+        extrapolate=extrapolate,
+        prefilter=prefilter,
+        channel_axis=channel_axis,
+        threads=threads,
+    )
     return derivatives(backend_of(input=input, grid=grid), input, grid, options, 1)
 
 
@@ -112,8 +121,17 @@ def grid_hessian(
         ... ).round(12)
         array([[[[[2.]]]]])
     """
-    rules = mode, padding_mode, align_corners, coords, fill_value, extrapolate, prefilter
-    options = Options(*rules, channel_axis, threads)
+    options = sampling_options(
+        mode=mode,
+        padding_mode=padding_mode,
+        align_corners=align_corners,
+        coords=coords,
+        fill_value=fill_value,
+        extrapolate=extrapolate,
+        prefilter=prefilter,
+        channel_axis=channel_axis,
+        threads=threads,
+    )
     return derivatives(backend_of(input=input, grid=grid), input, grid, options, 2)
 
 

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import functools
-import operator
 from typing import Any, NamedTuple
 
 from gridsample.backends import Backend, backend_of, overridable
+from gridsample.backends.footprints import Neighbours, measure
 from gridsample.definitions import footprints as definitions
 from gridsample.definitions.checks import check_flag
 from gridsample.definitions.coords import check_coords
 from gridsample.definitions.options import Options
 from gridsample.definitions.shapes import Shape, check_size
-from gridsample.ops.arrays import Array, as_grid, difference, part
+from gridsample.ops.arrays import Array, as_grid
 
 
 class Footprints(NamedTuple):
@@ -89,44 +88,11 @@ def measured(
     backend: Backend, grid: Array, spatial: Shape, units: tuple[str, bool], most: int
 ) -> Footprints:
     """Compute the footprints of checked points; ``units`` are the units of coordinates."""
-    xp, rank = backend.xp, len(spatial)
     if backend.type_name(grid.dtype, "grid") in ("float16", "bfloat16"):
         grid = backend.astype(grid, backend.type("float32"))
-    unit = definitions.pixels_per_unit(spatial, *units)
-    sides = [side_of(backend, grid, k, units[0] == "displacement") for k in range(rank)]
-    lengths = [sum((side[..., d] * unit[d]) ** 2 for d in range(rank)) ** 0.5 for side in sides]
-    longest = functools.reduce(xp.maximum, lengths)
-    integer_type = backend.type("int64")
-    levels = backend.astype(0 * longest, integer_type)
-    for n in range(definitions.deepest(spatial)):
-        too_long = longest * 0.5**n - definitions.SLACK > most
-        levels = levels + backend.astype(too_long, integer_type)
-    scale = 0.5 ** backend.astype(levels, grid.dtype)
-    counts = [xp.clip(xp.ceil(n * scale - definitions.SLACK), 1, most) for n in lengths]
-    return Footprints(
-        xp.stack(lengths, -1), backend.astype(xp.stack(counts, -1), integer_type), levels
-    )
-
-
-def side_of(backend: Backend, grid: Array, k: int, displaced: bool) -> Array:
-    """The difference of a grid between the neighbours of each point along output axis ``k``.
-
-    Neighbours with a coordinate that is not finite are ignored.
-    """
-    xp, rank, axis = backend.xp, grid.shape[-1], 1 + k
-    finite = xp.isfinite(grid)
-    finite = functools.reduce(operator.and_, [finite[..., d] for d in range(rank)])[..., None]
-    known = part(finite, axis, 1, None) & part(finite, axis, None, -1)
-    steps = part(grid, axis, 1, None) - part(grid, axis, None, -1)
-    steps = xp.where(known, steps, xp.zeros_like(steps))
-    # The known ones among the steps to each point and from it.
-    none, no_step = xp.zeros_like(part(finite, axis, 0, 1)), xp.zeros_like(part(grid, axis, 0, 1))
-    before, after = xp.concatenate([none, known], axis), xp.concatenate([known, none], axis)
-    only = xp.concatenate([no_step, steps], axis) + xp.concatenate([steps, no_step], axis)
-    side = xp.where(before & after, difference(backend, grid, axis), only)
-    if not displaced:
-        return side
-    # Displacements are relative to points that are one pixel apart.
-    apart = backend.astype(before | after, grid.dtype)
-    offset = [apart if d == rank - 1 - k else 0 * apart for d in range(rank)]
-    return side + xp.concatenate(offset, -1)
+    xp, integer_type = backend.xp, backend.type("int64")
+    sides = Neighbours(xp, grid).sides(grid, units[0] == "displacement")
+    unit, deepest = definitions.pixels_per_unit(spatial, *units), definitions.deepest(spatial)
+    lengths, level, counts = measure(xp, sides, unit, most, deepest)
+    integers = [backend.astype(array, integer_type) for array in (xp.stack(counts, -1), level)]
+    return Footprints(xp.stack(lengths, -1), *integers)

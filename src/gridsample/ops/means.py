@@ -45,8 +45,8 @@ from gridsample.ops.quotients import (
     Quotient,
     Sampling,
     mean_gradients,
+    repeat_weight,
     terms_of,
-    widened,
 )
 
 
@@ -63,7 +63,7 @@ class CheckedCall(NamedTuple):
         ignore: whether pixels may be missing.
         fill: the fill value: one number, one per channel, or empty for 0.
         filled: whether the outside may have it.
-        absent: the number of missing results, or one per channel; empty for NaN.
+        missing_value: the number of missing results, or one per channel; empty for NaN.
     """
 
     points: SamplePoints
@@ -75,7 +75,7 @@ class CheckedCall(NamedTuple):
     ignore: bool
     fill: Sequence[Any]
     filled: bool
-    absent: Sequence[Any]
+    missing_value: Sequence[Any]
 
     def last(self) -> bool:
         """Whether the caller's channels come last."""
@@ -90,7 +90,7 @@ class CheckedCall(NamedTuple):
         return not self.ignore and self.weights is None and self.rule.missing is None
 
 
-def is_plain(options: Options, rule: Rule) -> bool:
+def is_default(options: Options, rule: Rule) -> bool:
     """Whether the options are those of plain sampling without a fill value."""
     return rule.missing is None and type(options.fill_value) is int and not options.fill_value
 
@@ -112,15 +112,15 @@ def check_call(
         ValueError: an option is not valid, or does not go with the rule.
     """
     backend = points.backend
-    known = options
-    if not is_plain(options, rule):
+    known_options = options
+    if not is_default(options, rule):
         padding_mode = without_missing(options.padding_mode, "border")
-        known = options.changed(padding_mode=padding_mode, fill_value=0)
-    resolved = points.resolve_options(image, known)
+        known_options = options.changed(padding_mode=padding_mode, fill_value=0)
+    resolved = points.resolve_options(image, known_options)
     last = resolved.channels_last()
     fill: Sequence[Any] = ()
     real = is_differentiable(backend, image)
-    if not is_plain(options, rule):
+    if not is_default(options, rule):
         channels = backend.shape(image)[-1 if last else 1]
         fill = fill_numbers(options, True, image.dtype, channels)
     filled = not resolved.extrapolates() or resolved.fills()
@@ -130,13 +130,13 @@ def check_call(
             [find_method(name) for name in resolved.mode], resolved.padding_mode, resolved.prefilter
         )
     # A missing result has the fill value if the call has one, which may be 0 if it is used.
-    absent: Sequence[Any] = fill or ((0,) if filled or not real else ())
+    missing_value: Sequence[Any] = fill or ((0,) if filled or not real else ())
     if weights is not None:
         shape, items = backend.shape(image), backend.shape(points.array)[0]
         check_weights(backend, weights, shape, max(shape[0], items), last)
         weights = planes(backend, weights, last)
     return CheckedCall(
-        points, image, weights, options, rule, resolved, ignore, fill, filled, absent
+        points, image, weights, options, rule, resolved, ignore, fill, filled, missing_value
     )
 
 
@@ -155,10 +155,10 @@ def quotient_of(call: CheckedCall) -> Quotient | None:
     dtype = exact_type(backend, call.image, points.array)
     parts = masked_planes(backend, call.pixels(), weights, call.ignore, dtype)
     terms = terms_of(points, parts, call.requested, rule, call.fill, call.last())
-    return Quotient(backend, parts, Sampling(points, terms), rule, call.absent)
+    return Quotient(backend, parts, Sampling(points, terms), rule, call.missing_value)
 
 
-def plain_options(call: CheckedCall) -> Options:
+def unweighted_options(call: CheckedCall) -> Options:
     """Return the checked options of plain sampling, with the fill value if that is used."""
     if call.fill and call.filled:
         return call.points.resolve_options(call.image, call.requested)
@@ -175,24 +175,25 @@ def sample(
         asks for it, else None; and the checked options of plain sampling.
     """
     call, backend = check_call(points, image, weights, options, rule), points.backend
-    averages = averaged(call)
+    averages = average(call)
     if averages is not None:
         return *averages, call.options
     quotient = quotient_of(call)
     if quotient is None:
-        resolved = plain_options(call)
+        resolved = unweighted_options(call)
         source = coefficients_at(points, call.pixels(), resolved)
         result = points.gather(source, resolved, image.dtype)
         weight = weight_of_all_taps(call) if rule.weighted else None
     else:
         mean = quotient.mean()
-        result, weight = as_image_type(backend, mean.result, image.dtype, call.absent), mean.weight
+        result = as_image_type(backend, mean.result, image.dtype, call.missing_value)
+        weight = mean.weight
     if not rule.weighted:
         return result, None, call.options
-    return result, widened(backend, weight, result.shape), call.options
+    return result, repeat_weight(backend, weight, result.shape), call.options
 
 
-def averaged(call: CheckedCall) -> tuple[Array, Array | None] | None:
+def average(call: CheckedCall) -> tuple[Array, Array | None] | None:
     """Compute the result and the sum of weights by one kernel; None if the backend has none."""
     points, rule, backend = call.points, call.rule, call.points.backend
     resolution = resolve_averaging(call)
@@ -203,12 +204,12 @@ def averaged(call: CheckedCall) -> tuple[Array, Array | None] | None:
     if not backend.averages(arrays, resolved, rule.weighted):
         return None
 
-    def compute(arrays: Sequence[Array], writes: bool) -> Array:
+    def compute(arrays: Sequence[Array], in_place: bool) -> Array:
         return mean(arrays)[0]
 
     def mean(arrays: Sequence[Array]) -> tuple[Array, Array | None]:
-        result, shares, doubtful = points.at(arrays[1]).average(arrays, resolved, averaging)
-        if doubtful:
+        result, shares, suspect = points.at(arrays[1]).average(arrays, resolved, averaging)
+        if suspect:
             check_entries(backend, arrays[2])
         return result, shares
 
@@ -217,10 +218,10 @@ def averaged(call: CheckedCall) -> tuple[Array, Array | None] | None:
     ) -> Sequence[Array | None]:
         last, weighted = call.last(), len(arrays) > 2
         values, *inputs = [back(backend, array, last) for array in (upstream, *arrays[::2])]
-        gradients = sample_vjp(
-            points.at(arrays[1]), values, inputs[0], inputs[1] if weighted else None,
-            call.requested, rule, (needed[0], needed[1], needed[-1] and weighted),
-        )  # fmt: skip
+        pair = inputs[0], inputs[1] if weighted else None
+        needs = needed[0], needed[1], needed[-1] and weighted
+        new_points = points.at(arrays[1])
+        gradients = sample_vjp(new_points, values, *pair, call.requested, rule, needs)
         return [
             gradient if gradient is None or k == 1 else planes(backend, gradient, last)
             for k, gradient in enumerate(gradients[: len(arrays)])
@@ -245,17 +246,17 @@ def resolve_averaging(call: CheckedCall) -> tuple[Options, Averaging] | None:
     mixed = any([name != MISSING and BOUNDARIES[name].drops for name in names])
     if call.counts_all() or mixed or any([number != number for number in call.fill]):
         return None
-    if not is_plain(requested, rule):
+    if not is_default(requested, rule):
         padding_mode = without_missing(requested.padding_mode, "constant")
         fill = requested.fill_value if call.filled and not drops else 0
         filled = requested.changed(padding_mode=padding_mode, fill_value=fill)
         resolved = call.points.resolve_options(call.image, filled)
-    averaging = Averaging(rule.least, tuple(call.absent), drops, call.ignore, rule.weighted)
+    averaging = Averaging(rule.least, tuple(call.missing_value), drops, call.ignore, rule.weighted)
     return resolved, averaging
 
 
-def averaged_vjp(call: CheckedCall, upstream: Array, needed: Needed) -> Gradients | None:
-    """Compute the gradients of `averaged` by one kernel; None if the backend has none."""
+def average_vjp(call: CheckedCall, upstream: Array, needed: Needed) -> Gradients | None:
+    """Compute the gradients of `average` by one kernel; None if the backend has none."""
     points, backend = call.points, call.points.backend
     resolution = resolve_averaging(call)
     if resolution is None or 0 in upstream.shape:
@@ -267,8 +268,8 @@ def averaged_vjp(call: CheckedCall, upstream: Array, needed: Needed) -> Gradient
     if len(arrays) == 2 and not averaging.drops and has_no_nan(backend, call.image):
         return None  # plain gradients are faster
     needed = needed[0], needed[1], needed[2] and len(arrays) > 2
-    gradients, doubtful = points.average_backward(upstream, arrays, resolved, averaging, needed)
-    if doubtful:
+    gradients, suspect = points.average_backward(upstream, arrays, resolved, averaging, needed)
+    if suspect:
         check_entries(backend, arrays[2])
     return gradients
 
@@ -304,11 +305,11 @@ def sample_vjp(
     upstream = planes(backend, check_upstream(backend, upstream, image, shape), last)
     if needed[0]:
         check_differentiable(backend, image)
-    gradients = averaged_vjp(call, upstream, needed)
+    gradients = average_vjp(call, upstream, needed)
     if gradients is None:
         quotient = quotient_of(call)
         if quotient is None:
-            resolved = plain_options(call)
+            resolved = unweighted_options(call)
             pair = gradients_at(points, upstream, call.pixels(), resolved, needed[:2])
             gradients = *pair, None
         else:

@@ -24,11 +24,7 @@ from gridsample.definitions.checks import check_flag
 from gridsample.definitions.links import about, unknown_name
 from gridsample.definitions.methods import Method
 from gridsample.definitions.shapes import Shape
-from gridsample.ops.arrays import (
-    Array,
-    is_differentiable,
-    sum_type,
-)
+from gridsample.ops.arrays import Array, is_differentiable, sum_type
 
 # What happens to a pixel that is NaN.
 RULES = ("propagate", "ignore")
@@ -165,8 +161,8 @@ def masked_planes(
     if weights is not None:
         weights = backend.astype(weights, real)
         # A pixel of weight 0 is not read into the sum, whatever it holds.
-        unread = xp.logical_and(weights == 0, xp.logical_not(xp.isfinite(pixels)))
-        excluded = unread if excluded is None else xp.logical_or(excluded, unread)
+        skipped = xp.logical_and(weights == 0, xp.logical_not(xp.isfinite(pixels)))
+        excluded = skipped if excluded is None else xp.logical_or(excluded, skipped)
     if excluded is not None:
         pixels = xp.where(excluded, 0, pixels)
     if missing is None:
@@ -228,8 +224,10 @@ def check_entries(backend: Backend, weights: Array) -> None:
     if not backend.inspects(weights):
         return
     xp = backend.xp
-    wide = backend.astype(weights, sum_type(backend, weights))
-    valid = xp.logical_and(xp.greater_equal(xp.min(wide), 0), xp.less(xp.max(wide), math.inf))
+    converted = backend.astype(weights, sum_type(backend, weights))
+    valid = xp.logical_and(
+        xp.greater_equal(xp.min(converted), 0), xp.less(xp.max(converted), math.inf)
+    )
     if not bool(valid):
         raise ValueError("weights must be finite and not negative; some are not")
 

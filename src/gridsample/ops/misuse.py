@@ -46,20 +46,20 @@ class MisuseWarning(UserWarning):
     """
 
 
-def check_use(backend: Backend, image: Any, grid: Any, options: Options) -> None:
+def check_use(backend: Backend, image: Any, grid: Any, options: Options) -> bool:
     """Warn about arguments of `grid_sample` that are probably a mistake.
 
     Arrays of NumPy are looked at in every call; a look at a tensor takes a tenth of a small call,
-    so that there are only a few for each pair of shapes.
+    so that there are only a few for each pair of shapes.  Return whether there will be no more.
     """
     values, is_far = grid, False
     try:
         if type(grid) is not np.ndarray:
             if is_traced():
-                return
+                return False
             looks = LOOKS.get((image.shape, grid.shape, options.channel_axis), 0)
             if looks >= MOST_LOOKS:
-                return
+                return True
             values = backend.host_view(grid)
         if values is not None and options.coords == "normalized":
             # In a grid in pixels, the last point is far outside, and so is one in the middle.
@@ -68,16 +68,18 @@ def check_use(backend: Backend, image: Any, grid: Any, options: Options) -> None
         if not is_far and key in LOOKS:
             if values is not grid:
                 LOOKS[key] += 1
-            return
+            return False
     except (AttributeError, LookupError, TypeError, RuntimeError):
-        return  # lists, no points at all, and what the call itself rejects, such as nested tensors
+        # Lists, no points at all, and what the call itself rejects, such as nested tensors.
+        return False
     level = user_level()
     if not level or not backend.is_concrete(image, grid):
-        return
+        return False
     if not warned(tuple(image.shape), tuple(grid.shape), values, options, level) and not is_far:
         if len(LOOKS) >= 4096:
             LOOKS.clear()
         LOOKS[key] = 1
+    return False
 
 
 def warned(image: Shape, grid: Shape, values: Any, options: Options, level: int) -> bool:
@@ -167,7 +169,10 @@ def is_far_away(values: Any) -> bool:
 def user_level() -> int:
     """The level, for `warnings.warn` in `warned`, of the user's call; 0 if a module calls."""
     frame, level = sys._getframe(1), 2
-    asked = frame.f_back is not None and name_of(frame.f_back) == "gridsample.torch_compat"
+    caller = frame.f_back
+    while caller is not None and name_of(caller).startswith("gridsample.backends"):
+        caller = caller.f_back
+    asked = caller is not None and name_of(caller) == "gridsample.torch_compat"
     while frame.f_back is not None:
         frame, level = frame.f_back, level + 1
         name = name_of(frame)

@@ -57,7 +57,7 @@ class SamplePoints:
         samples = backend.affine(image, self.array, out, options, dtype)
         if samples is None:
             grid = through_grid(backend, self.array, out, options)
-            samples = grid.cut(backend.gather(image, grid.grid(), grid.options, dtype))
+            samples = grid.remove_added(backend.gather(image, grid.grid(), grid.options, dtype))
         return samples
 
     def backward(

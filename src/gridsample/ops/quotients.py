@@ -91,11 +91,11 @@ def terms_of(
         last: whether the caller's channels come last.
     """
     backend = points.backend
-    both, channels = stacked(backend, parts), parts.values.shape[1]
+    stacked_planes, channels = stacked(backend, parts), parts.values.shape[1]
     masks = parts.mask.shape[1]
     boundaries = per_axis(
         options.padding_mode if rule.missing is None else rule.missing,
-        len(both.shape) - 2,
+        len(stacked_planes.shape) - 2,
         "padding_mode",
     )
     known_names = [name for name in boundaries if name != MISSING]
@@ -115,25 +115,29 @@ def terms_of(
         share, signed_share = list[Term](), list[Term]()
         odd = bool({*boundaries} & EVEN.keys())
         if len(dropping) > 1:  # what is dropped along one axis is known, along another it is not
-            ones = backend.full((1, 1, *both.shape[2:]), 1, parts.mask.dtype, both)
+            ones = backend.full(
+                (1, 1, *stacked_planes.shape[2:]), 1, parts.mask.dtype, stacked_planes
+            )
             share = [term(ones, **names, **EVEN) for names in (EXTENDED, DROPPED)]
             if odd and any(fills):
                 signed_share = [term(ones, **names) for names in (EXTENDED, DROPPED)]
         if not odd:
-            return Terms([term(both, **DROPPED)], share, signed_share, fills)
-        mask = backend.xp.real(both[:, channels:])
-        sums = [term(both[:, :channels], **DROPPED), term(mask, **DROPPED, **EVEN)]
+            return Terms([term(stacked_planes, **DROPPED)], share, signed_share, fills)
+        mask = backend.xp.real(stacked_planes[:, channels:])
+        sums = [term(stacked_planes[:, :channels], **DROPPED), term(mask, **DROPPED, **EVEN)]
         return Terms(sums, share, signed_share, fills)
     known = [1] * masks if dropping or not options.extrapolates() else []
     # Under "zeros", fills are of positions outside, not of dropped taps.  Values change their sign
     # outside where weights do not.  And where it is not known whether any pixel is missing, values
     # are sampled exactly as if none were, so that they get the same bits.
     unfilled = any([not BOUNDARIES[name].filled for name in dropping])
-    apart = (unfilled and any(fills)) or bool({*boundaries} & EVEN.keys())
-    if apart or not isinstance(parts.any_missing, bool):
-        mask = backend.xp.real(both[:, channels:])
-        return Terms([term(both[:, :channels], fills), term(mask, known, **KNOWN, **EVEN)])
-    return Terms([term(both, [*fills, *known] if known else (), **KNOWN)])
+    separate = (unfilled and any(fills)) or bool({*boundaries} & EVEN.keys())
+    if separate or not isinstance(parts.any_missing, bool):
+        mask = backend.xp.real(stacked_planes[:, channels:])
+        return Terms(
+            [term(stacked_planes[:, :channels], fills), term(mask, known, **KNOWN, **EVEN)]
+        )
+    return Terms([term(stacked_planes, [*fills, *known] if known else (), **KNOWN)])
 
 
 # The operators ------------------------------------------------------------------------------------
@@ -146,7 +150,7 @@ class Operator(Protocol):
         """Compute sum(w m v), (N, C, *out), and sum(w m), (N, 1 or C, *out)."""
         ...
 
-    def adjoint(self, of_values: Array, of_mask: Array, needed: Needed) -> Gradients:
+    def adjoint(self, grad_numerator: Array, grad_denominator: Array, needed: Needed) -> Gradients:
         """Compute the gradients of both images and of the points from those of both sums."""
         ...
 
@@ -171,45 +175,47 @@ class Sampling(NamedTuple):
         filled = backend.xp.multiply(numbers(backend, terms.fill, numerator), signed)
         return backend.xp.add(numerator, filled), backend.xp.add(denominator, share)
 
-    def adjoint(self, of_values: Array, of_mask: Array, needed: Needed) -> Gradients:
+    def adjoint(self, grad_numerator: Array, grad_denominator: Array, needed: Needed) -> Gradients:
         """Compute the gradients of both images, and of the points, from those of the samples."""
         points, terms = self
         xp, single = points.backend.xp, len(terms.sums) == 1
         upstreams = (
-            [xp.concatenate([of_values, of_mask], 1)] if single else [of_values, xp.real(of_mask)]
+            [xp.concatenate([grad_numerator, grad_denominator], 1)]
+            if single
+            else [grad_numerator, xp.real(grad_denominator)]
         )
         gradients = [
             points.backward(upstream, term.image, term.options, needed, term.image.dtype)
             for term, upstream in zip(terms.sums, upstreams, strict=True)
         ]
-        images, by_points = map(list, zip(*gradients, strict=True))
+        images, grad_points = map(list, zip(*gradients, strict=True))
         if terms.share and needed[1]:
-            by_points += self.share_adjoint(of_values, of_mask)
-        total = functools.reduce(xp.add, by_points) if needed[1] else None
+            grad_points += self.share_adjoint(grad_numerator, grad_denominator)
+        total = functools.reduce(xp.add, grad_points) if needed[1] else None
         if images[0] is None:
             return None, None, total
-        by_values, by_mask = split(images[0], of_values.shape[1]) if single else images
-        return by_values, by_mask, total
+        grad_values, grad_mask = split(images[0], grad_numerator.shape[1]) if single else images
+        return grad_values, grad_mask, total
 
-    def share_adjoint(self, of_values: Array, of_mask: Array) -> list[Array]:
+    def share_adjoint(self, grad_numerator: Array, grad_denominator: Array) -> list[Array]:
         """Compute the gradient of the points from those of the shares, as summands."""
         points, terms = self
-        xp, fill = points.backend.xp, numbers(points.backend, terms.fill, of_values)
-        by_fill = xp.sum(xp.real(xp.multiply(xp.conj(of_values), fill)), 1)[:, None]
-        by_share = xp.sum(xp.real(of_mask), 1)[:, None]
+        xp, fill = points.backend.xp, numbers(points.backend, terms.fill, grad_numerator)
+        grad_fill = xp.sum(xp.real(xp.multiply(xp.conj(grad_numerator), fill)), 1)[:, None]
+        grad_share = xp.sum(xp.real(grad_denominator), 1)[:, None]
         inside, summands = share_of(points, terms.share) == 0, list[Array]()
         if terms.signed_share:
-            by_fill = xp.where(inside, 0, by_fill)
-            summands = share_backward(points, terms.signed_share, by_fill, xp)
+            grad_fill = xp.where(inside, 0, grad_fill)
+            summands = share_backward(points, terms.signed_share, grad_fill, xp)
         else:
-            by_share = xp.add(by_fill, by_share)
-        by_share = xp.where(inside, 0, by_share)
-        return summands + share_backward(points, terms.share, by_share, xp)
+            grad_share = xp.add(grad_fill, grad_share)
+        grad_share = xp.where(inside, 0, grad_share)
+        return summands + share_backward(points, terms.share, grad_share, xp)
 
 
-def split(both: Array, channels: int) -> tuple[Array, Array]:
+def split(stacked_planes: Array, channels: int) -> tuple[Array, Array]:
     """Divide an array into the channels of m v and those of m."""
-    return both[:, :channels], both[:, channels:]
+    return stacked_planes[:, :channels], stacked_planes[:, channels:]
 
 
 def share_of(points: SamplePoints, terms: Sequence[Term]) -> Array:
@@ -308,12 +314,12 @@ def divided(
     with backend.quiet():
         # A divisor of 0 is replaced, so that no derivative is NaN.
         quotient = xp.divide(numerator, xp.where(known, denominator, 1))
-    absent = numbers(backend, fill, numerator) if fill else math.nan
-    result = backend.astype(xp.where(missing, absent, quotient), numerator.dtype)
+    missing_value = numbers(backend, fill, numerator) if fill else math.nan
+    result = backend.astype(xp.where(missing, missing_value, quotient), numerator.dtype)
     return Mean(result, denominator, known)
 
 
-def widened(backend: Backend, weight: Array, shape: Shape) -> Array:
+def repeat_weight(backend: Backend, weight: Array, shape: Shape) -> Array:
     """Repeat the weights of results where items or channels share them; NaN becomes 0."""
     weight = backend.xp.where(backend.xp.isnan(weight), 0, weight)
     for axis in (0, 1):
@@ -344,51 +350,51 @@ def mean_gradients(quotient: Quotient, upstream: Array, shape: Shape, needed: Ne
         The gradients of the image (N, C, *spatial), the points, and the weights
         (N or 1, 1 or C, *spatial).
     """
-    of_values, of_mask = of_sums(quotient, upstream)
-    by_values, by_mask, by_points = quotient.operator.adjoint(
-        of_values, of_mask, (needed[0] or needed[2], needed[1])
+    grad_numerator, grad_denominator = sum_gradients(quotient, upstream)
+    grad_values, grad_mask, grad_points = quotient.operator.adjoint(
+        grad_numerator, grad_denominator, (needed[0] or needed[2], needed[1])
     )
-    pair = by_pixels(quotient, by_values, by_mask, shape, (needed[0], needed[2]))
-    return pair[0], by_points, pair[1]
+    pair = pixel_gradients(quotient, grad_values, grad_mask, shape, (needed[0], needed[2]))
+    return pair[0], grad_points, pair[1]
 
 
-def of_sums(quotient: Quotient, upstream: Array) -> tuple[Array, Array]:
+def sum_gradients(quotient: Quotient, upstream: Array) -> tuple[Array, Array]:
     """Compute the gradients of both sums from that of the means, by the quotient rule."""
     backend, parts, mean = quotient.backend, quotient.parts, quotient.mean()
     xp, dtype = backend.xp, parts.values.dtype
     weight = xp.where(mean.known, mean.weight, 1)
     with backend.quiet():
-        of_values = xp.where(mean.known, xp.divide(backend.astype(upstream, dtype), weight), 0)
-        product = xp.multiply(xp.conj(of_values), mean.result)
-        of_mask = xp.negative(xp.real(xp.where(mean.known, product, 0)))
+        grad_numerator = xp.where(mean.known, xp.divide(backend.astype(upstream, dtype), weight), 0)
+        product = xp.multiply(xp.conj(grad_numerator), mean.result)
+        grad_denominator = xp.negative(xp.real(xp.where(mean.known, product, 0)))
     if quotient.counts_all() and parts.any_missing is not True:
-        of_mask = xp.where(parts.any_missing, of_mask, 0)
+        grad_denominator = xp.where(parts.any_missing, grad_denominator, 0)
     if parts.mask.shape[1] == 1:
-        of_mask = xp.sum(of_mask, 1)[:, None]
-    return of_values, backend.astype(of_mask, dtype)
+        grad_denominator = xp.sum(grad_denominator, 1)[:, None]
+    return grad_numerator, backend.astype(grad_denominator, dtype)
 
 
-def by_pixels(
-    quotient: Quotient, by_values: Array, by_mask: Array, shape: Shape, needed: Needed
+def pixel_gradients(
+    quotient: Quotient, grad_values: Array, grad_mask: Array, shape: Shape, needed: Needed
 ) -> Gradients:
     """Compute the gradients of an image of a shape, and of its weights, from those of m v and m."""
     backend, parts = quotient.backend, quotient.parts
     xp, missing, weights = backend.xp, parts.missing, parts.weights
-    by_image = by_weights = None
+    grad_image = grad_weights = None
     if needed[0]:
-        by_image = by_values if weights is None else xp.multiply(by_values, weights)
+        grad_image = grad_values if weights is None else xp.multiply(grad_values, weights)
         if missing is not None:
-            by_image = xp.where(missing, 0, by_image)
-        by_image = summed(backend, by_image, shape)
+            grad_image = xp.where(missing, 0, grad_image)
+        grad_image = summed(backend, grad_image, shape)
     if needed[1] and weights is not None:
-        by_mask = xp.real(by_mask)
+        grad_mask = xp.real(grad_mask)
         if missing is not None:
-            by_mask = xp.where(missing[:, : by_mask.shape[1]], 0, by_mask)
-        product = xp.real(xp.multiply(by_values, xp.conj(parts.pixels)))
-        if by_mask.shape[1] != product.shape[1]:
+            grad_mask = xp.where(missing[:, : grad_mask.shape[1]], 0, grad_mask)
+        product = xp.real(xp.multiply(grad_values, xp.conj(parts.pixels)))
+        if grad_mask.shape[1] != product.shape[1]:
             product = xp.sum(product, 1)[:, None]
-        by_weights = summed(backend, xp.add(by_mask, product), weights.shape)
-    return by_image, by_weights
+        grad_weights = summed(backend, xp.add(grad_mask, product), weights.shape)
+    return grad_image, grad_weights
 
 
 def summed(backend: Backend, gradient: Array, shape: Shape) -> Array:

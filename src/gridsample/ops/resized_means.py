@@ -13,14 +13,7 @@ from typing import Any, NamedTuple
 from gridsample.backends.base import Backend, Gradients, Needed
 from gridsample.definitions.options import Resizing, changed
 from gridsample.definitions.shapes import Shape
-from gridsample.ops.arrays import (
-    Array,
-    as_type_of,
-    exact_type,
-    is_differentiable,
-    planes,
-    sum_type,
-)
+from gridsample.ops.arrays import Array, as_type_of, exact_type, is_differentiable, planes, sum_type
 from gridsample.ops.missing import (
     Planes,
     Rule,
@@ -32,7 +25,7 @@ from gridsample.ops.missing import (
     masked_planes,
     stacked,
 )
-from gridsample.ops.quotients import Quotient, mean_gradients, split, widened
+from gridsample.ops.quotients import Quotient, mean_gradients, repeat_weight, split
 
 
 class Resized(NamedTuple):
@@ -50,11 +43,11 @@ class Resized(NamedTuple):
         )
         return numerator, backend.xp.real(denominator)
 
-    def adjoint(self, of_values: Array, of_mask: Array, needed: Needed) -> Gradients:
+    def adjoint(self, grad_numerator: Array, grad_denominator: Array, needed: Needed) -> Gradients:
         """Compute the gradients of both images from those of the sums; there are no points."""
-        both = self.backend.xp.concatenate([of_values, of_mask], 1)
+        both = self.backend.xp.concatenate([grad_numerator, grad_denominator], 1)
         back = changed(self.resizing, size=self.spatial)
-        return *split(self.backend.resize(both, back, True), of_values.shape[1]), None
+        return *split(self.backend.resize(both, back, True), grad_numerator.shape[1]), None
 
 
 def quotient_of(
@@ -119,7 +112,7 @@ def resize(
         result, weight = as_image_type(backend, mean.result, image.dtype, (0,)), mean.weight
     if weight is None or not rule.weighted:
         return result, None
-    return result, widened(backend, weight, result.shape)
+    return result, repeat_weight(backend, weight, result.shape)
 
 
 def resize_vjp(

@@ -68,7 +68,9 @@ def resize_rows(
     """
     check_image((1, *shape), -1, threads)
     spatial = tuple(shape[:-1])
-    resizing = plan_resizing(spatial, size, scale_factor, mode, align_corners, None, antialias)
+    resizing = plan_resizing(
+        spatial, size, scale_factor, mode, align_corners, None, antialias, threads=threads
+    )
     check_extent("a row of the result", (*resizing.size[1:], shape[-1]), 16)
     leading, *others = tables.axes_of(spatial, resizing)
     maps = [tables.axis_map(axis) for axis in others]
@@ -80,7 +82,7 @@ def resize_rows(
         check_labels(resizing.methods[::-1], band.dtype, band.dtype.kind in "biu")
         result = np.empty((1, part.map.band.outputs, *resizing.size[1:], shape[-1]), band.dtype)
         source, target = (np.moveaxis(array, -1, 1) for array in (band[np.newaxis], result))
-        apply([part.map, *maps], source, target, resizing, threads)
+        apply([part.map, *maps], source, target, resizing)
         yield result[0, part.keep]
 
 
@@ -128,6 +130,6 @@ def kept_of(
     """Resize an image by maps, and return the part of the result that is needed."""
     result = np.empty((*image.shape[:2], *[axis_map.outputs for axis_map in maps]), dtype)
     if result.size:
-        apply(maps, image, result, resizing, resizing.threads)
+        apply(maps, image, result, resizing)
     kept: Array = result[(slice(None), slice(None), *keep)]
     return kept

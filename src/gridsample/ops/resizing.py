@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -25,7 +25,7 @@ from gridsample.definitions.shapes import Shape, as_whole, channels_last
 from gridsample.ops import resized_means
 from gridsample.ops.arrays import back, is_differentiable, planes
 from gridsample.ops.missing import as_rule
-from gridsample.ops.misuse import check_layout
+from gridsample.ops.misuse import check_layout, has_channels_last
 
 Factor = float | Sequence[float]
 
@@ -190,6 +190,55 @@ def check_image(shape: Sequence[int], channel_axis: int, threads: int | None) ->
     return channels_last(channel_axis, len(shape))
 
 
+# Prepared calls -----------------------------------------------------------------------------------
+
+
+@functools.lru_cache(maxsize=512, typed=True)
+def prepared(
+    backend: Any, layout: Any, types: Any, size: Any, scale_factor: Any, mode: Mode,
+    align_corners: bool | None, recompute_scale_factor: bool | None, antialias: bool,
+    rounding: str, threads: int | None,
+) -> Callable[[Any], Any] | None:  # fmt: skip
+    """Prepare a call for images of a layout; None if it is not done by one run of a kernel.
+
+    ``types`` are those of the numbers in size and scale_factor, because 2.0 equals 2.
+    """
+    shape = layout[0]
+    check_image(shape, 1, threads)
+    if has_channels_last(shape):  # `check_layout` warns about each call
+        return None
+    resizing = plan_resizing(
+        shape[2:], size, scale_factor, mode, align_corners, recompute_scale_factor, antialias,
+        rounding=rounding, threads=threads,
+    )  # fmt: skip
+    call: Callable[[Any], Any] | None = backend.prepare_resize(layout, resizing)
+    return call
+
+
+def fast_path(
+    backend: Any, image: Any, size: Any, scale_factor: Any, mode: Mode,
+    align_corners: bool | None, recompute_scale_factor: bool | None, antialias: bool,
+    rounding: str = "exact", threads: int | None = None,
+) -> Any:  # fmt: skip
+    """Resize an image whose channels come first by a prepared call; None if there is none."""
+    layout = backend.layout(image)
+    if layout is None:
+        return None
+    types = tuple([type(n) for n in (*many(size), *many(scale_factor))])
+    size = tuple(size) if type(size) is list else size
+    options = mode, align_corners, recompute_scale_factor, antialias, rounding, threads
+    try:
+        call = prepared(backend, layout, types, size, scale_factor, *options)
+    except TypeError:  # an option is a list, or wrong
+        return None
+    return None if call is None else call(image)
+
+
+def many(numbers: Any) -> Sequence[Any]:
+    """The entries of a tuple or a list, and none of a number."""
+    return numbers if isinstance(numbers, (tuple, list)) else ()
+
+
 # The public functions -----------------------------------------------------------------------------
 
 
@@ -323,6 +372,11 @@ def interpolate(
     rule = as_rule(missing, weights, min_weight, return_weight)
     arrays = {"input": input} if weights is None else {"input": input, "weights": weights}
     backend = backend_of(**arrays)
+    if rule is None and type(channel_axis) is int and channel_axis == 1:
+        options = size, scale_factor, mode, align_corners, recompute_scale_factor, antialias
+        result = fast_path(backend, input, *options, rounding, threads)
+        if result is not None:
+            return result
     image, *others = backend.asarrays(**arrays)
     shape = backend.shape(image)
     last = check_image(shape, channel_axis, threads)

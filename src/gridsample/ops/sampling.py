@@ -9,10 +9,10 @@ from gridsample.backends import Backend, backend_of, overridable
 from gridsample.backends.base import Gradients, Needed
 from gridsample.definitions.checks import check_flag
 from gridsample.definitions.dtypes import check_grid_gradient
-from gridsample.definitions.footprints import ATTACH, MOST, as_footprint
+from gridsample.definitions.footprints import ATTACH, MOST
 from gridsample.definitions.labels import without_labels
 from gridsample.definitions.methods import Mode
-from gridsample.definitions.options import Options
+from gridsample.definitions.options import Options, sampling_options
 from gridsample.definitions.shapes import Shape
 from gridsample.ops import means
 from gridsample.ops.arrays import (
@@ -200,18 +200,29 @@ def grid_sample(
         >>> gridsample.grid_sample(image, grid, padding_mode="missing", missing="ignore")
         array([[[[20., nan, 30.]]]])
     """
-    rules = mode, padding_mode, align_corners, coords, fill_value, extrapolate, prefilter
-    footprints = as_footprint(antialias, max_samples, footprint)
-    options = Options(*rules, channel_axis, threads, footprints)
+    options = sampling_options(
+        mode=mode,
+        padding_mode=padding_mode,
+        align_corners=align_corners,
+        coords=coords,
+        fill_value=fill_value,
+        extrapolate=extrapolate,
+        prefilter=prefilter,
+        antialias=antialias,
+        max_samples=max_samples,
+        footprint=footprint,
+        channel_axis=channel_axis,
+        threads=threads,
+    )
     arrays = named_arrays(weights, input=input, grid=grid)
     backend = backend_of(**arrays)
     masked = check_flag(return_mask, "return_mask")
     rule = as_rule(missing, weights, min_weight, return_weight, padding_mode)
-    check_use(backend, input, grid, options)
     if rule is None and out is None and not masked:
-        shortcut = backend.fast_path(input, grid, options)
+        shortcut = backend.fast_path(input, grid, options, check_use)
         if shortcut is not None:
             return shortcut
+    check_use(backend, input, grid, options)
     return sample(backend, arrays, options, rule, masked=masked, out=out)
 
 
@@ -296,9 +307,20 @@ def grid_sample_vjp(
         >>> grad_grid  # 10 a pixel to the right, 20 down; a pixel is 1 in coordinates
         array([[[[10., 20.]]]])
     """
-    rules = mode, padding_mode, align_corners, coords, fill_value, extrapolate, prefilter
-    footprints = as_footprint(antialias, max_samples, footprint)
-    options = Options(*rules, channel_axis, threads, footprints)
+    options = sampling_options(
+        mode=mode,
+        padding_mode=padding_mode,
+        align_corners=align_corners,
+        coords=coords,
+        fill_value=fill_value,
+        extrapolate=extrapolate,
+        prefilter=prefilter,
+        antialias=antialias,
+        max_samples=max_samples,
+        footprint=footprint,
+        channel_axis=channel_axis,
+        threads=threads,
+    )
     arrays = named_arrays(weights, grad_output=grad_output, input=input, grid=grid)
     flags = {"need_input": need_input, "need_grid": need_grid, "need_weights": need_weights}
     rule = as_rule(missing, weights, min_weight, False, padding_mode)
@@ -326,7 +348,7 @@ def sample(
     image, array, *weights = backend.to_device(**arrays)
     points = points_of(backend, array, options, size)
     if rule is None:
-        result, resolved = plain_sample(points, image, options, out)
+        result, resolved = unweighted_sample(points, image, options, out)
         weight = None
     else:
         mean = means.sample(points, image, weights[0] if weights else None, options, rule)
@@ -348,7 +370,7 @@ def sample(
     return tuple(results)
 
 
-def plain_sample(
+def unweighted_sample(
     points: SamplePoints, image: Array, options: Options, out: Any = None
 ) -> tuple[Array, Options]:
     """Sample an image of which all pixels count: (N, C, *out), and the checked options."""
@@ -405,7 +427,7 @@ def sample_vjp(
     check_grid_gradient(array.dtype, needed[1] and points.array is not array)
     gradients: Gradients
     if rule is None:
-        gradients = plain_vjp(points, upstream, image, options, needed[:2])
+        gradients = unweighted_vjp(points, upstream, image, options, needed[:2])
     else:
         weighted = weights[0] if weights else None
         gradients = means.sample_vjp(points, upstream, image, weighted, options, rule, needed)
@@ -415,7 +437,7 @@ def sample_vjp(
     )
 
 
-def plain_vjp(
+def unweighted_vjp(
     points: SamplePoints, upstream: Array, image: Array, options: Options, needed: Needed
 ) -> Gradients:
     """Compute the gradients of image and points, in the caller's layout, if all pixels count."""

@@ -8,10 +8,10 @@ from typing import Any
 from gridsample.backends import Backend, backend_of, overridable
 from gridsample.definitions.checks import check_flag
 from gridsample.definitions.dtypes import NARROW_TYPES, WIDE_TYPES
-from gridsample.definitions.footprints import ATTACH, MOST, as_footprint
+from gridsample.definitions.footprints import ATTACH, MOST
 from gridsample.definitions.labels import refuse_labels
 from gridsample.definitions.methods import Mode
-from gridsample.definitions.options import Options
+from gridsample.definitions.options import Options, sampling_options
 from gridsample.definitions.shapes import Shape, channels_last, check_size, check_values
 from gridsample.ops.arrays import (
     Array,
@@ -32,7 +32,7 @@ from gridsample.ops.missing import (
     masked_planes,
     without_missing,
 )
-from gridsample.ops.quotients import widened
+from gridsample.ops.quotients import repeat_weight
 
 # What to do instead of splatting labels.
 OTHERS = "; splat each label's (values == label) by itself, or use 'nearest' or 'bilinear'"
@@ -119,9 +119,19 @@ def splat(
         array([[[0., 0., 1., 0.]]])
     """
     padding_mode = without_missing(padding_mode, "constant")
-    rules = mode, padding_mode, align_corners, coords, 0, extrapolate, prefilter
-    footprints = as_footprint(antialias, max_samples, footprint)
-    options = Options(*rules, channel_axis, threads, footprints)
+    options = sampling_options(
+        mode=mode,
+        padding_mode=padding_mode,
+        align_corners=align_corners,
+        coords=coords,
+        extrapolate=extrapolate,
+        prefilter=prefilter,
+        antialias=antialias,
+        max_samples=max_samples,
+        footprint=footprint,
+        channel_axis=channel_axis,
+        threads=threads,
+    )
     arrays = named_arrays(weights, values=values, grid=grid)
     backend = backend_of(**arrays)
     normalized = check_flag(normalize, "normalize")
@@ -169,8 +179,18 @@ def splat_count(
         >>> gridsample.splat_count(np.array([[[0.25], [2.0]]]), 4, coords="pixel")
         array([[[0.75, 0.25, 1.  , 0.  ]]])
     """
-    rules = mode, padding_mode, align_corners, coords, 0, extrapolate, prefilter
-    options = Options(*rules, channel_axis, threads, as_footprint(antialias, max_samples))
+    options = sampling_options(
+        mode=mode,
+        padding_mode=padding_mode,
+        align_corners=align_corners,
+        coords=coords,
+        extrapolate=extrapolate,
+        prefilter=prefilter,
+        antialias=antialias,
+        max_samples=max_samples,
+        channel_axis=channel_axis,
+        threads=threads,
+    )
     return count_weights(backend_of(grid=grid), grid, size, options)
 
 
@@ -187,63 +207,67 @@ def scatter_values(
 ) -> Any:
     """Compute the result of `splat`."""
     refuse_labels(options.mode, "labels cannot be added to pixels" + OTHERS)
-    numbers, points, *weights = backend.to_device(**arrays)
-    points = as_grid(backend, points, options)
-    spatial = check_size(size, backend.shape(points))
+    source, coordinates, *weights = backend.to_device(**arrays)
+    coordinates = as_grid(backend, coordinates, options)
+    spatial = check_size(size, backend.shape(coordinates))
     last = channels_last(options.channel_axis, len(spatial) + 2)
-    items = check_values(backend.shape(numbers), backend.shape(points), last)
-    check_values_type(backend, numbers)
-    pixels = planes(backend, numbers, last)
+    items = check_values(backend.shape(source), backend.shape(coordinates), last)
+    check_values_type(backend, source)
+    pixels = planes(backend, source, last)
     dtype = (
-        numbers.dtype if is_differentiable(backend, numbers) else coefficient_type(backend, numbers)
+        source.dtype if is_differentiable(backend, source) else coefficient_type(backend, source)
     )
     channels = pixels.shape[1]
     size = (items, *spatial, channels) if last else (items, channels, *spatial)
-    resolved = backend.resolve_options(backend.full(size, 0, dtype, points), points, options)
+    resolved = backend.resolve_options(
+        backend.full(size, 0, dtype, coordinates), coordinates, options
+    )
     # Before a division or a filter, the result stays in the dtype of the sums.
     exact = normalize or resolved.prefilter or (rule is not None and rule.counts())
-    wide = coefficient_type(backend, numbers, points) if exact else dtype
-    real = sum_type(backend, numbers, points)
-    mask = backend.full((points.shape[0], 1, *points.shape[1:-1]), 1, real, points)
+    scatter_type = coefficient_type(backend, source, coordinates) if exact else dtype
+    real = sum_type(backend, source, coordinates)
+    mask = backend.full((coordinates.shape[0], 1, *coordinates.shape[1:-1]), 1, real, coordinates)
     if rule is not None and rule.counts():
         if weights:
-            check_weights(backend, weights[0], backend.shape(numbers), items, last, "values")
+            check_weights(backend, weights[0], backend.shape(source), items, last, "values")
             check_entries(backend, weights[0])
-        laid = masked_planes(
+        masked = masked_planes(
             backend,
             pixels,
             planes(backend, weights[0], last) if weights else None,
-            rule.ignore and is_differentiable(backend, numbers),
-            wide,
+            rule.ignore and is_differentiable(backend, source),
+            scatter_type,
         )
-        pixels, mask = laid.values, backend.astype(laid.mask, real)
-    result = transpose(backend, pixels, points, spatial, resolved, wide)
+        pixels, mask = masked.values, backend.astype(masked.mask, real)
+    result = transpose(backend, pixels, coordinates, spatial, resolved, scatter_type)
     weight = None
     if normalize or (rule is not None and rule.weighted):
-        weight = transpose(backend, mask, points, spatial, resolved, real)
+        weight = transpose(backend, mask, coordinates, spatial, resolved, real)
     if normalize:
         result = backend.ratio(result, weight)
     like = arrays["values"]
     result = backend.restore(back(backend, backend.astype(result, dtype), last), like)
     if weight is None or rule is None or not rule.weighted:
         return result
-    weight = widened(backend, weight, (items, channels))
+    weight = repeat_weight(backend, weight, (items, channels))
     return result, backend.restore(back(backend, weight, last), like)
 
 
 def count_weights(backend: Backend, grid: Any, size: Any, options: Options) -> Any:
     """Compute the result of `splat_count`."""
     refuse_labels(options.mode, "a vote has no weights to count" + OTHERS)
-    (points,) = backend.to_device(grid=grid)
-    points = as_grid(backend, points, options)
-    spatial = check_size(size, backend.shape(points))
+    (coordinates,) = backend.to_device(grid=grid)
+    coordinates = as_grid(backend, coordinates, options)
+    spatial = check_size(size, backend.shape(coordinates))
     last = channels_last(options.channel_axis, len(spatial) + 2)
-    dtype = sum_type(backend, points)
-    items = points.shape[0]
+    dtype = sum_type(backend, coordinates)
+    items = coordinates.shape[0]
     size = (items, *spatial, 1) if last else (items, 1, *spatial)
-    resolved = backend.resolve_options(backend.full(size, 0, dtype, points), points, options)
-    ones = backend.full((points.shape[0], 1, *points.shape[1:-1]), 1, dtype, points)
-    result = transpose(backend, ones, points, spatial, resolved, dtype)
+    resolved = backend.resolve_options(
+        backend.full(size, 0, dtype, coordinates), coordinates, options
+    )
+    ones = backend.full((coordinates.shape[0], 1, *coordinates.shape[1:-1]), 1, dtype, coordinates)
+    result = transpose(backend, ones, coordinates, spatial, resolved, dtype)
     return backend.restore(back(backend, result, last), grid)
 
 
@@ -258,8 +282,8 @@ def transpose(
     items = backend.shape(grid)[0]
     if backend.shape(values)[0] == 1 != items:
         values = backend.xp.broadcast_to(values, (items, *values.shape[1:]))
-    pushed = backend.scatter(values, grid, spatial, options, dtype)
-    return filtered(backend, pushed, grid, options, adjoint=True) if options.prefilter else pushed
+    result = backend.scatter(values, grid, spatial, options, dtype)
+    return filtered(backend, result, grid, options, adjoint=True) if options.prefilter else result
 
 
 def check_values_type(backend: Backend, values: Array) -> None:

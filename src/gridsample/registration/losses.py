@@ -16,7 +16,6 @@ from torch import Tensor
 from gridsample.fields.arrays import check_name
 from gridsample.registration.sums import broadcast, total
 
-Images = tuple[Tensor, Tensor, Tensor]
 Measure = Callable[[Tensor, Tensor, Tensor], Tensor]
 
 WINDOW = 9

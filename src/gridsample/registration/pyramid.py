@@ -203,6 +203,6 @@ def pixels_of_levels(
     least = min(spacing)
     shortest = min(n * s / least for n, s in zip(size, spacing, strict=True))
     if levels is None:
-        wanted = 24 if len(size) == 2 else 12
-        levels = 1 + max(0, math.floor(math.log2(max(shortest / wanted, 1))))
+        smallest = 24 if len(size) == 2 else 12
+        levels = 1 + max(0, math.floor(math.log2(max(shortest / smallest, 1))))
     return [2.0**k for k in reversed(range(levels))]

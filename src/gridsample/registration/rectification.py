@@ -154,10 +154,10 @@ def rectified_distance(
         0.8125
     """
     options = (mode, padding_mode, align_corners)
-    sample, wanted = (
+    sample, expected = (
         grid_sample(image, points, *options, coords=coords) for points in (grid, target)
     )
-    errors, count = sample_differences(sample, wanted)
+    errors, count = sample_differences(sample, expected)
     backend, (wide,) = as_wide_arrays(errors=errors)
     return restore_dtype(backend, backend.xp.sum(wide * wide) / count, sample)
 
@@ -199,10 +199,10 @@ def rectified_distance_vjp(
         array([1., 1.])
     """
     options = (mode, padding_mode, align_corners)
-    sample, wanted = (
+    sample, expected = (
         grid_sample(image, points, *options, coords=coords) for points in (grid, target)
     )
-    errors, count = sample_differences(sample, wanted)
+    errors, count = sample_differences(sample, expected)
     upstream = errors * (2 * grad_output / count)
     return grid_sample_vjp(upstream, image, grid, *options, coords=coords, need_input=False)[1]
 
@@ -257,16 +257,16 @@ def differences(
     ], count
 
 
-def sample_differences(sample: Array, wanted: Array) -> tuple[Array, Array]:
+def sample_differences(sample: Array, expected: Array) -> tuple[Array, Array]:
     """The differences of two samples, 0 where one of them is missing, and how many count."""
-    backend = backend_of(sample=sample, wanted=wanted)
-    sample, wanted = backend.asarrays(sample=sample, wanted=wanted)
-    if backend.shape(sample)[1:] != backend.shape(wanted)[1:]:
+    backend = backend_of(sample=sample, expected=expected)
+    sample, expected = backend.asarrays(sample=sample, expected=expected)
+    if backend.shape(sample)[1:] != backend.shape(expected)[1:]:
         raise ValueError(
             "grid and target must have the same number of points; the samples have the shapes "
-            f"{backend.shape(sample)} and {backend.shape(wanted)}"
+            f"{backend.shape(sample)} and {backend.shape(expected)}"
         )
-    errors = sample - wanted
+    errors = sample - expected
     missing = backend.xp.isnan(errors)
     zero = backend.full((), 0, errors.dtype, errors)
     count = backend.xp.sum(backend.astype(~missing, errors.dtype))

@@ -13,12 +13,7 @@ from torch import Tensor
 from gridsample.definitions.methods import Mode, find_method, listed
 from gridsample.fields.arrays import check_count, check_name, check_positive
 from gridsample.ops.sampling import grid_sample
-from gridsample.registration.arguments import (
-    Inputs,
-    check_images,
-    check_initial,
-    check_spacing,
-)
+from gridsample.registration.arguments import Inputs, check_images, check_initial, check_spacing
 from gridsample.registration.coarse_to_fine import Alignment, Settings, align
 from gridsample.registration.losses import loss_of
 from gridsample.registration.models import MODELS, Matrix

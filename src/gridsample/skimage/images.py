@@ -1,4 +1,4 @@
-"""What all functions share: the range and dtype of images, orders, modes, and clipping."""
+"""Helpers of all functions: the range and dtype of images, orders, modes, and clipping."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def check_cval(cval: Any) -> float:
     return float(cval)
 
 
-def widened(image: Array) -> Array:
+def as_single(image: Array) -> Array:
     """Convert half precision to float32, in which it is computed."""
     backend = backend_of(image=image)
     if type_of(image) in ("float16", "bfloat16"):
@@ -111,19 +111,19 @@ def as_float(image: Array, preserve_range: bool) -> Array:
     if name.startswith("complex"):
         raise ValueError(f"image: cannot convert {name} to floating point; resize its parts")
     if "float" in name:
-        return widened(image)
-    wide = backend.astype(image, backend.type("float64"))
+        return as_single(image)
+    values64 = backend.astype(image, backend.type("float64"))
     if preserve_range or name == "bool":
-        return wide
+        return values64
     scale = 1.0 / np.iinfo(name).max
     if backend.is_host:
-        wide *= scale
-        return np.maximum(wide, -1.0, out=wide) if name.startswith("int") else wide
-    wide = wide * scale
-    return backend.xp.clip(wide, -1.0, None) if name.startswith("int") else wide
+        values64 *= scale
+        return np.maximum(values64, -1.0, out=values64) if name.startswith("int") else values64
+    values64 = values64 * scale
+    return backend.xp.clip(values64, -1.0, None) if name.startswith("int") else values64
 
 
-def clipped(image: Array, values: Array, mode: str, cval: float) -> Array:
+def clip_range(image: Array, values: Array, mode: str, cval: float) -> Array:
     """Clip a result to the range of the image's values.
 
     If ``cval`` is outside the image's range but inside that of the result, as where pixels outside
@@ -160,12 +160,12 @@ def limits(backend: Backend, image: Array) -> tuple[float, float]:
     return float(low), float(high)
 
 
-def duplicate(image: Array) -> Array:
+def copy_image(image: Array) -> Array:
     """Copy an image."""
     return backend_of(image=image).xp.stack([image])[0]
 
 
-def as_whole(shape: Any, name: str) -> tuple[int, ...]:
+def as_integers(shape: Any, name: str) -> tuple[int, ...]:
     """Return a shape as integers; numbers that are nearly integers count as such.
 
     Raises:

@@ -15,14 +15,14 @@ from gridsample.skimage.images import (
     Array,
     as_float,
     as_image,
+    as_single,
     check_cval,
     check_order,
-    clipped,
-    duplicate,
+    clip_range,
+    copy_image,
     find_mode,
     is_integer,
     type_of,
-    widened,
 )
 
 
@@ -75,7 +75,7 @@ def resize(
     """
     source, shape = with_axes(as_image(image), tuple(output_shape))
     sizes = [rounded_size(n, m) for n, m in zip(source.shape, shape, strict=True)]
-    original, source, cval = source, widened(source), check_cval(cval)
+    original, source, cval = source, as_single(source), check_cval(cval)
     if anti_aliasing is None:
         shrinks = any(m < n for m, n in zip(shape, source.shape, strict=True))
         copied = type_of(source) == "bool" or (is_integer(source) and order == 0)
@@ -86,16 +86,16 @@ def resize(
     if order > 0:
         source = as_float(source, preserve_range)
     boundary = find_mode(mode).boundary
-    sigmas = smoothing(source.shape, shape, anti_aliasing_sigma) if anti_aliasing else None
+    sigmas = gaussian_sigmas(source.shape, shape, anti_aliasing_sigma) if anti_aliasing else None
     pixels = source
     if sigmas and is_integer(source):
-        pixels, sigmas = smoothed(source, sigmas, boundary, cval), None
+        pixels, sigmas = smooth_integers(source, sigmas, boundary, cval), None
     zooms = zooms_of(source.shape, sizes, order, boundary, sigmas, type_of(source))
     result = zoom_axes(pixels, zooms, cval)
     if result is original:
-        result = duplicate(result)
+        result = copy_image(result)
     if clip and (order > 0 or sigmas):  # otherwise, every pixel is one of the image's
-        result = clipped(source, result, mode, cval)
+        result = clip_range(source, result, mode, cval)
     return backend_of(image=image).restore(result, image)
 
 
@@ -201,16 +201,16 @@ def downscale_local_mean(image: Any, factors: Any, cval: float = 0, clip: bool =
             f"Down-sampling factors must be integers >= 1, got {factors!r}; use "
             "`gridsample.skimage.resize` to up-sample an image"
         )
-    outside = check_cval(cval)
+    padding_value = check_cval(cval)
     if is_integer(source) or type_of(source) == "bool":
-        outside = float(int(outside) if is_integer(source) else bool(outside))
+        padding_value = float(int(padding_value) if is_integer(source) else bool(padding_value))
         source = backend.astype(source, backend.type("float64"))
     lengths = [int(length) for length in blocks]
     sizes = [-(-n // length) for n, length in zip(source.shape, lengths, strict=True)]
     widths = [float(length) for length in lengths]
     zooms = zooms_of(source.shape, sizes, -1, "constant", widths, type_of(source))
-    result = zoom_axes(source, zooms, outside)
-    return backend.restore(duplicate(result) if result is source else result, image)
+    result = zoom_axes(source, zooms, padding_value)
+    return backend.restore(copy_image(result) if result is source else result, image)
 
 
 # What the arguments mean --------------------------------------------------------------------------
@@ -250,7 +250,7 @@ def rounded_size(n: int, outputs: Any) -> int:
     return size
 
 
-def smoothing(inputs: Any, outputs: Any, sigma: Any) -> list[float]:
+def gaussian_sigmas(inputs: Any, outputs: Any, sigma: Any) -> list[float]:
     """The standard deviation of the Gaussian along each axis.
 
     Raises:
@@ -276,14 +276,14 @@ def smoothing(inputs: Any, outputs: Any, sigma: Any) -> list[float]:
     return sigmas
 
 
-def smoothed(image: Array, sigmas: list[float], boundary: str, cval: float) -> Array:
+def smooth_integers(image: Array, sigmas: list[float], boundary: str, cval: float) -> Array:
     """Smooth an image of integers, like SciPy: after each axis, numbers lose their fractions."""
     backend, shape = backend_of(image=image), image.shape
     values = backend.astype(image, backend.type("float64"))
     for axis, sigma in enumerate(sigmas):
         if sigma:
-            alone = [sigma if k == axis else 0.0 for k in range(len(shape))]
-            values = zoom_axes(values, zooms_of(shape, shape, 0, boundary, alone), cval)
+            single_axis = [sigma if k == axis else 0.0 for k in range(len(shape))]
+            values = zoom_axes(values, zooms_of(shape, shape, 0, boundary, single_axis), cval)
             # A sum that rounding left just below an integer counts as that.
             values = backend.xp.trunc(values + 1e-9 * backend.xp.sign(values))
     return backend.astype(values, image.dtype)

@@ -20,12 +20,12 @@ from gridsample.skimage.images import (
     Mode,
     as_float,
     as_image,
-    as_whole,
+    as_integers,
+    as_single,
     check_cval,
     check_order,
-    clipped,
+    clip_range,
     find_mode,
-    widened,
 )
 
 # The orders for which scikit-image samples under a matrix without SciPy, and the methods that it
@@ -98,20 +98,22 @@ def warp(
     boundary = find_mode(mode)
     if order > 0:
         source = as_float(source, preserve_range)
-    shape = tuple(source.shape) if output_shape is None else as_whole(output_shape, "output_shape")
+    shape = (
+        tuple(source.shape) if output_shape is None else as_integers(output_shape, "output_shape")
+    )
     if order == 2:
         warnings.warn(
             "Bi-quadratic interpolation is SciPy's spline of order 2, for matrices, too, because "
             "of a bug in scikit-image's own; order 1 or 3 is recommended instead",
             stacklevel=2,
         )
-    result = warped(source, inverse_map, map_args, shape, order, boundary, cval)
+    result = warp_by_map(source, inverse_map, map_args, shape, order, boundary, cval)
     if clip and order > 0:  # otherwise, every pixel is one of the image's
-        result = clipped(source, result, mode, cval)
+        result = clip_range(source, result, mode, cval)
     return backend_of(image=image).restore(result, image)
 
 
-def warped(
+def warp_by_map(
     source: Array,
     inverse_map: Any,
     map_args: dict[str, Any] | None,
@@ -120,7 +122,7 @@ def warped(
     boundary: Mode,
     cval: float,
 ) -> Array:
-    """Sample an image by whichever kind of map is given; see `warp`."""
+    """Sample an image under a map of any type; see `warp`."""
     matrix, flat = matrix_of(inverse_map), source.ndim in (2, 3)
     if matrix is not None and order in METHODS and not map_args and flat and len(shape) > 1:
         options: dict[str, Any] = {"mode": METHODS[order], "padding_mode": boundary.boundary}
@@ -141,9 +143,9 @@ def warped(
         options = spline_of(order, boundary.ndimage, cval, True).options
         return sample_under_matrix(source, matrix, shape[:2], options)
     if matrix is None or map_args:
-        positions = mapped(source, inverse_map, map_args or {}, shape)
+        positions = map_pixels(source, inverse_map, map_args or {}, shape)
     else:
-        positions = mapped(source, lambda xy: projected(matrix, xy), {}, shape)
+        positions = map_pixels(source, lambda xy: apply_homography(matrix, xy), {}, shape)
     return at_positions(source, positions, shape, order, boundary.ndimage, cval)
 
 
@@ -182,22 +184,22 @@ def rotate(
                [1., 4.],
                [0., 3.]])
     """
-    source = widened(as_image(image))
+    source = as_single(as_image(image))
     if source.ndim < 2:
         raise ValueError(f"image must have at least two axes, got shape {tuple(source.shape)}")
     rows, columns = source.shape[:2]
     middle = np.array((columns, rows)) / 2.0 - 0.5 if center is None else np.asarray(center, float)
     radians = np.deg2rad(float(angle))
     c, s = math.cos(radians), math.sin(radians)
-    about = np.array([[c, -s, 0.0], [s, c, 0.0], [0.0, 0.0, 1.0]])
-    matrix = shifted(middle) @ (about @ shifted(-middle))
+    rotation = np.array([[c, -s, 0.0], [s, c, 0.0], [0.0, 0.0, 1.0]])
+    matrix = translation(middle) @ (rotation @ translation(-middle))
     shape = None
     if resize:
         ends = [[0, 0], [0, rows - 1], [columns - 1, rows - 1], [columns - 1, 0]]
-        corners = projected(np.linalg.inv(matrix), np.array(ends, float))
+        corners = apply_homography(np.linalg.inv(matrix), np.array(ends, float))
         low, high = corners.min(axis=0), corners.max(axis=0)
         shape = np.around((high - low + 1)[::-1]).tolist()
-        matrix = matrix @ shifted(low)
+        matrix = matrix @ translation(low)
     matrix[2] = (0, 0, 1)
     result = warp(source, matrix, None, shape, order, mode, cval, clip, preserve_range)
     return backend_of(image=image).restore(result, image)
@@ -206,13 +208,13 @@ def rotate(
 # Maps ---------------------------------------------------------------------------------------------
 
 
-def shifted(by: Any) -> Any:
+def translation(by: Any) -> Any:
     """The matrix of a shift (x, y)."""
     return np.array([[1.0, 0.0, by[0]], [0.0, 1.0, by[1]], [0.0, 0.0, 1.0]])
 
 
-def is_theirs(cls: type, *names: str) -> bool:
-    """Whether a class is one of scikit-image's, or derived from one; of certain names, if given."""
+def is_skimage_class(cls: type, *names: str) -> bool:
+    """Whether a class is, or derives from, one of scikit-image's, or from one of certain names."""
     return any(
         base.__module__.startswith("skimage.") and base.__name__ in (names or (base.__name__,))
         for base in cls.__mro__
@@ -221,35 +223,35 @@ def is_theirs(cls: type, *names: str) -> bool:
 
 def is_projective(cls: type) -> bool:
     """Whether a class is one of scikit-image's transforms whose parameters are a matrix."""
-    return is_theirs(cls, "ProjectiveTransform")
+    return is_skimage_class(cls, "ProjectiveTransform")
 
 
-def numbers(values: Any, like: Any) -> Any:
+def as_real_numbers(values: Any, like: Any) -> Any:
     """Convert a matrix or coordinates to real numbers of the library and device of an image."""
     return as_real(as_numbers(values, like, "inverse_map"), like)
 
 
 def matrix_of(inverse_map: Any) -> Any:
-    """The (3, 3) matrix that a map stands for; None if it is something else."""
+    """The (3, 3) matrix of a map; None if it has none."""
     if is_projective(type(inverse_map)):
-        return square(inverse_map.params)
+        return as_homography(inverse_map.params)
     owner: Any = getattr(inverse_map, "__self__", None)  # in old versions, `inverse` is a method
     if getattr(inverse_map, "__name__", "") == "inverse" and is_projective(type(owner)):
-        return square(np.linalg.inv(owner.params))
+        return as_homography(np.linalg.inv(owner.params))
     if callable(inverse_map) and not hasattr(inverse_map, "shape"):
         return None
-    return square(inverse_map)
+    return as_homography(inverse_map)
 
 
-def square(matrix: Any) -> Any:
+def as_homography(matrix: Any) -> Any:
     """An array of numbers if its shape is (3, 3); otherwise None."""
     matrix = matrix if hasattr(matrix, "shape") else np.asarray(matrix)
     return matrix if tuple(matrix.shape) == (3, 3) else None
 
 
-def projected(matrix: Any, xy: Any) -> Any:
+def apply_homography(matrix: Any, xy: Any) -> Any:
     """Apply a matrix to points (P, 2), computed as in scikit-image."""
-    xp, matrix = backend_of(xy=xy).xp, numbers(matrix, xy)
+    xp, matrix = backend_of(xy=xy).xp, as_real_numbers(matrix, xy)
     ones = xp.ones_like(xy[:, 0])
     homogeneous = xp.stack([xy[:, 0], xy[:, 1], ones], -1) @ matrix.T
     return homogeneous[:, :-1] / nonzero(xp, homogeneous[:, -1:])
@@ -260,16 +262,18 @@ def nonzero(xp: Any, w: Any) -> Any:
     return xp.where(w == 0, float(np.finfo(float).eps), w)
 
 
-def mapped(
+def map_pixels(
     image: Array, function: Any, map_args: dict[str, Any], shape: Sequence[int]
 ) -> tuple[Any, Any]:
     """Call a function on the coordinates of all output pixels; returns rows and columns."""
     rows, columns = shape[:2]
     backend = backend_of(image=image)
     xy = np.indices((columns, rows), np.float64).reshape(2, -1).T
-    theirs = backend.is_host or is_theirs(type(getattr(function, "__self__", function)))
-    coordinates = function(xy if theirs else as_like(xy, image), **map_args)
-    coordinates = numbers(coordinates, image)
+    takes_arrays = backend.is_host or is_skimage_class(
+        type(getattr(function, "__self__", function))
+    )
+    coordinates = function(xy if takes_arrays else as_like(xy, image), **map_args)
+    coordinates = as_real_numbers(coordinates, image)
     if tuple(coordinates.shape) != (rows * columns, 2):
         raise ValueError(
             f"inverse_map must return coordinates of shape {(rows * columns, 2)}, one for each "
@@ -327,7 +331,7 @@ def sample_under_matrix(
     ``options`` are those of `grid_sample`.
     """
     backend = backend_of(image=image)
-    matrix = numbers(matrix, image)
+    matrix = as_real_numbers(matrix, image)
     pixels = image[..., None] if image.ndim == 2 else image
     sampled = projective(pixels, matrix, shape, options)
     if options["mode"] == "linear" and backend.is_host and np.isnan(image.min()):
@@ -345,8 +349,8 @@ def projective(
     pixels: Array, matrix: Any, shape: tuple[int, ...], options: dict[str, Any]
 ) -> Array:
     """Sample (rows, columns, C) under a matrix; affine ones are applied as pixels are sampled."""
-    learned = getattr(matrix, "requires_grad", False)
-    if not learned and matrix[2].tolist() == [0, 0, 1]:
+    needs_gradient = getattr(matrix, "requires_grad", False)
+    if not needs_gradient and matrix[2].tolist() == [0, 0, 1]:
         size = (1, pixels.shape[-1], *shape)
         return affine_sample(
             pixels[None], matrix[None, :2], size, coords="pixel", channel_axis=-1, **options

@@ -13,9 +13,9 @@ from gridsample.chunked.regions import Sampling, level_of
 from gridsample.chunked.splines import Line, coefficients_of
 from gridsample.io.stores import CACHE_BYTES, ChunkReader, Region
 
-# The least size of a part that is filtered at once: its halo is 31 pixels on either side for cubic
-# splines, which would be most of a smaller part.
-LEAST = 96
+# The smallest part of a line that is filtered at once: the halo of cubic splines, 31 pixels at
+# either end, would be most of a smaller part.
+MIN_FILTERED = 96
 
 
 class Coefficients:
@@ -31,7 +31,7 @@ class Coefficients:
         self.pixels, self.lines, self.dtype, self.shape = pixels, lines, dtype, pixels.shape
         axes = {line.axis for line in lines}
         self.chunks = tuple(
-            n * -(-LEAST // n) if k in axes else n for k, n in enumerate(pixels.chunks)
+            n * -(-MIN_FILTERED // n) if k in axes else n for k, n in enumerate(pixels.chunks)
         )
 
     def __getitem__(self, region: Region) -> NDArray[Any]:
@@ -51,20 +51,24 @@ class Halved:
     """
 
     def __init__(
-        self, pixels: ChunkReader, spatial: Sequence[int], sums: np.dtype[Any], dtype: np.dtype[Any]
+        self,
+        pixels: ChunkReader,
+        spatial: Sequence[int],
+        sum_dtype: np.dtype[Any],
+        dtype: np.dtype[Any],
     ) -> None:
         self.pixels, self.spatial, self.chunks = pixels, spatial, pixels.chunks
-        self.sums, self.dtype = sums, dtype
+        self.sum_dtype, self.dtype = sum_dtype, dtype
         self.shape = tuple((n + 1) // 2 if k in spatial else n for k, n in enumerate(pixels.shape))
 
     def __getitem__(self, region: Region) -> NDArray[Any]:
         """Compute a region."""
         axes = [k for k in self.spatial if self.pixels.shape[k] > 1]
         ends = {k: (self.pixels.shape[k], region[k].start, region[k].stop) for k in axes}
-        whole = list(region)
+        source_region = list(region)
         for k in axes:
-            whole[k] = slice(*pixels_of(*ends[k]))
-        values = self.pixels[tuple(whole)].astype(self.sums, copy=False)
+            source_region[k] = slice(*pixels_of(*ends[k]))
+        values = self.pixels[tuple(source_region)].astype(self.sum_dtype, copy=False)
         for k in axes:
             values = halved_part(values, k, *ends[k])
         return values.astype(self.dtype, copy=False)
@@ -72,8 +76,8 @@ class Halved:
 
 def at_level(pixels: ChunkReader, spatial: Sequence[int], call: Sampling) -> ChunkReader:
     """Return a reader of the copy of an image at the level of a call."""
-    sums, stored = copy_type(call, pixels.dtype), stored_type(call, pixels.dtype)
+    sum_dtype, stored_dtype = copy_type(call, pixels.dtype), stored_type(call, pixels.dtype)
     for n in range(level_of(call), 0, -1):
-        copy = Halved(pixels, spatial, sums, stored if n == 1 else sums)
+        copy = Halved(pixels, spatial, sum_dtype, stored_dtype if n == 1 else sum_dtype)
         pixels = ChunkReader(copy, CACHE_BYTES // 4)
     return pixels

@@ -49,30 +49,30 @@ class Layout(NamedTuple):
 AS_INPUT = Layout()
 
 
-def stored_as(array: Any, spatial: Sequence[int], layout: Layout) -> Layout:
-    """Return a layout with a number for each axis, and everything that it leaves open."""
+def complete_layout(array: Any, spatial: Sequence[int], layout: Layout) -> Layout:
+    """Return a layout with a number for each axis, and the input's values in place of None."""
     chunks, shards, zarr_format = layout
     if shards is None and chunks is None:
         shards = array.shards
-    full = each_axis(chunks, array.chunks, spatial, "chunks")
+    full = with_other_axes(chunks, array.chunks, spatial, "chunks")
     if shards is not None:
-        shards = each_axis(shards, [1] * array.ndim, spatial, "shards")
+        shards = with_other_axes(shards, [1] * array.ndim, spatial, "shards")
         uneven = [n % m for n, m in zip(shards, full, strict=True)]
         if any(uneven):
             raise ValueError(f"shards must be multiples of chunks, got {shards} and {full}")
-    chosen = zarr_format or array.metadata.zarr_format
-    if chosen not in (2, 3):
+    version = zarr_format or array.metadata.zarr_format
+    if version not in (2, 3):
         raise ValueError(f"zarr_format must be 2 or 3, got {zarr_format!r}")
-    check_shards(layout.shards, chosen)
-    if chosen == 2:
+    check_shards(layout.shards, version)
+    if version == 2:
         shards = None
-    return Layout(full, shards, chosen)
+    return Layout(full, shards, version)
 
 
-def each_axis(
+def with_other_axes(
     numbers: Sequence[int] | None, others: Sequence[int], spatial: Sequence[int], name: str
 ) -> tuple[int, ...]:
-    """Complete numbers for the spatial axes by those of the other axes."""
+    """Return a number for each axis: of the spatial axes, and ``others`` for the other ones."""
     full = list(others)
     if numbers is None:
         return tuple(full)
@@ -87,14 +87,10 @@ def each_axis(
     return tuple(full)
 
 
-def created(
-    store: Any,
-    image: Multiscale,
-    shapes: Sequence[tuple[int, ...]],
-    dtype: Any,
-    layout: Layout,
+def create_levels(
+    store: Any, image: Multiscale, shapes: Sequence[tuple[int, ...]], dtype: Any, layout: Layout
 ) -> tuple[Any, list[Any]]:
-    """Create the group of an output and its arrays, or open what an ended call has created."""
+    """Create the group of an output and its arrays, or open those of an interrupted call."""
     zarr = require("zarr", "zarr")
     group = zarr.open_group(store, mode="a", zarr_format=layout.zarr_format)
     names = [axis["name"] for axis in image.axes]
@@ -162,7 +158,7 @@ class Job:
         traffic = Traffic()
         store = counting_store(source, traffic, read_only=True)
         image = read_multiscale(source, axes, store)
-        stored = stored_as(image.arrays[0], image.spatial, layout)
+        stored = complete_layout(image.arrays[0], image.spatial, layout)
         if isinstance(output, str):  # fsspec's own files are not written at once
             output = output.removeprefix("file://")
         is_folder = isinstance(output, (str, Path)) and not is_address(output)
@@ -200,13 +196,12 @@ class Job:
             recipe: the arguments that determine the output, as JSON.
         """
         image, traffic = self.image, self.traffic
-        whole = {
-            **recipe, "version": __version__, "shapes": shapes, "layout": self.layout._asdict(),
-            "axes": [dict(axis) for axis in image.axes], "source": identity(image),
-        }  # fmt: skip
-        with self.store(whole) as plain:
-            store, dtype = counting_store(plain, traffic, read_only=False), self.array.dtype
-            group, arrays = created(store, image, shapes, dtype, self.layout)
+        full_recipe = {**recipe, "version": __version__, "shapes": shapes}
+        full_recipe |= {"layout": self.layout._asdict(), "source": identity(image)}
+        full_recipe["axes"] = [dict(axis) for axis in image.axes]
+        with self.store(full_recipe) as target:
+            store, dtype = counting_store(target, traffic, read_only=False), self.array.dtype
+            group, arrays = create_levels(store, image, shapes, dtype, self.layout)
             total = sum(count_files(array.shape, array.shards or array.chunks) for array in arrays)
 
             def report() -> None:
@@ -233,7 +228,7 @@ class Job:
 
 
 def identity(image: Multiscale) -> list[Any]:
-    """Describe an input, so that a call is continued only for the same one: where and when."""
+    """Describe an input by its place and date, so that a call continues for the same one only."""
     array = image.arrays[0]
     if is_address(image.source) or not isinstance(image.source, (str, Path)):
         return [str(image.source), array.path, array.shape, str(array.dtype)]
@@ -245,12 +240,12 @@ def identity(image: Multiscale) -> list[Any]:
 def planes_of(array: NDArray[Any], spatial: Sequence[int]) -> NDArray[Any]:
     """View an array with all axes as (1, C, *spatial)."""
     order = [k for k in range(array.ndim) if k not in spatial] + list(spatial)
-    turned = array.transpose(order)
-    return turned.reshape(1, -1, *turned.shape[array.ndim - len(spatial) :])
+    transposed = array.transpose(order)
+    return transposed.reshape(1, -1, *transposed.shape[array.ndim - len(spatial) :])
 
 
 def from_planes(planes: NDArray[Any], shape: Sequence[int], spatial: Sequence[int]) -> NDArray[Any]:
     """View (1, C, *spatial) as an array with all axes."""
     order = [k for k in range(len(shape)) if k not in spatial] + list(spatial)
-    turned = planes.reshape([shape[k] for k in order])
-    return turned.transpose(np.argsort(order))
+    transposed = planes.reshape([shape[k] for k in order])
+    return transposed.transpose(np.argsort(order))

@@ -13,14 +13,7 @@ from gridsample.definitions.methods import find_method
 from gridsample.io.omezarr import Multiscale, blocks_affine, halved, write_metadata
 from gridsample.io.stores import ChunkReader, Region, Traffic
 from gridsample.ops.resizing import interpolate
-from gridsample.zarr.layouts import (
-    AS_INPUT,
-    Job,
-    Layout,
-    Progress,
-    from_planes,
-    planes_of,
-)
+from gridsample.zarr.layouts import AS_INPUT, Job, Layout, Progress, from_planes, planes_of
 
 
 def pyramid(
@@ -96,10 +89,9 @@ def pyramid(
             finer, factor = ChunkReader(out.arrays[level - 1]), factors[level - 1]
             steps = [b // a for a, b in zip(factor, factors[level], strict=True)]
             shares = last_shares(base.shape, factor)
-            out.fill(level, partial(
-                halved_region, finer=finer, steps=steps, spatial=spatial, mode=mode,
-                missing=missing, shares=shares,
-            ))  # fmt: skip
+            options: dict[str, Any] = {"spatial": spatial, "mode": mode, "missing": missing}
+            halve_region = partial(halved_region, finer=finer, steps=steps, shares=shares)
+            out.fill(level, partial(halve_region, **options))
         scales = [blocks_affine(factor) for factor in factors]
         write_metadata(out.group, image, image.affines[0], scales, job.name, mode)
     return job.traffic
@@ -172,29 +164,31 @@ def halved_region(
         mode, missing: as in `pyramid`.
         shares: see `last_shares`.
     """
-    whole = [slice(part.start * n, part.stop * n) for part, n in zip(region, steps, strict=True)]
+    source_region = [
+        slice(part.start * n, part.stop * n) for part, n in zip(region, steps, strict=True)
+    ]
     sizes = finer.shape
     inside = tuple(
-        slice(part.start, min(part.stop, n)) for part, n in zip(whole, sizes, strict=True)
+        slice(part.start, min(part.stop, n)) for part, n in zip(source_region, sizes, strict=True)
     )
-    odd = [(0, a.stop - b.stop) for a, b in zip(whole, inside, strict=True)]
-    pixels = np.pad(finer[inside], odd, mode="edge")
+    padding = [(0, a.stop - b.stop) for a, b in zip(source_region, inside, strict=True)]
+    pixels = np.pad(finer[inside], padding, mode="edge")
     planes = planes_of(pixels, spatial)
-    tail = planes.shape[2:]
+    spatial_shape = planes.shape[2:]
     weights = None
     if find_method(mode).name != "label" and any(
-        whole[k].stop >= sizes[k] and (odd[k][1] or shares[k] < 1) for k in spatial
+        source_region[k].stop >= sizes[k] and (padding[k][1] or shares[k] < 1) for k in spatial
     ):
-        weights = np.ones((1, 1, *tail))
+        weights = np.ones((1, 1, *spatial_shape))
         for axis, k in enumerate(spatial, 2):
             line = np.moveaxis(weights, axis, -1)
-            line[..., sizes[k] - whole[k].start :] = 0
-            line[..., sizes[k] - 1 - whole[k].start :][..., :1] *= shares[k]
+            line[..., sizes[k] - source_region[k].start :] = 0
+            line[..., sizes[k] - 1 - source_region[k].start :][..., :1] *= shares[k]
     shape = [part.stop - part.start for part in region]
     # In double precision, sums do not depend on the order of axes, which depends on the region.
     precise = {"f": np.float64, "c": np.complex128}.get(planes.dtype.kind, planes.dtype)
-    result = interpolate(
-        planes.astype(precise, copy=False), [shape[k] for k in spatial], mode=mode,
-        align_corners=False, missing=missing, weights=weights, threads=1,
-    )  # fmt: skip
-    return from_planes(result.astype(planes.dtype, copy=False), shape, spatial)
+    planes, dtype = planes.astype(precise, copy=False), planes.dtype
+    options: dict[str, Any] = {"mode": mode, "align_corners": False, "missing": missing}
+    size = [shape[k] for k in spatial]
+    result = interpolate(planes, size, **options, weights=weights, threads=1)
+    return from_planes(result.astype(dtype, copy=False), shape, spatial)

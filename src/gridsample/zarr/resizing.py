@@ -14,14 +14,7 @@ from gridsample.io.stores import ChunkReader, Region, Traffic
 from gridsample.ops.resized_parts import resize_block, windows_of
 from gridsample.ops.resizing import interpolate, plan_resizing
 from gridsample.warp import fitted
-from gridsample.zarr.layouts import (
-    AS_INPUT,
-    Job,
-    Layout,
-    Progress,
-    from_planes,
-    planes_of,
-)
+from gridsample.zarr.layouts import AS_INPUT, Job, Layout, Progress, from_planes, planes_of
 
 
 def resize(
@@ -82,15 +75,16 @@ def resize(
 
     def block(region: Region) -> NDArray[np.generic]:
         windows = windows_of(resizing, inputs, [region[k] for k in spatial])
-        whole = list(region)
+        source_region = list(region)
         for k, window in zip(spatial, windows, strict=True):
-            whole[k] = window.inputs
-        planes = resize_block(planes_of(reader[tuple(whole)], spatial), windows, resizing, inputs)
+            source_region[k] = window.inputs
+        planes = resize_block(
+            planes_of(reader[tuple(source_region)], spatial), windows, resizing, inputs
+        )
         return from_planes(planes, [part.stop - part.start for part in region], spatial)
 
-    recipe = {
-        "command": "resize", "mode": mode, "align_corners": align_corners, "antialias": antialias
-    }  # fmt: skip
+    recipe: dict[str, Any] = {"command": "resize", "mode": mode, "antialias": antialias}
+    recipe["align_corners"] = align_corners
     with job.output([job.shape(resizing.size)], recipe) as out:
         out.fill(0, block)
         voxels = fitted(inputs, resizing.size, bool(align_corners))

@@ -41,14 +41,7 @@ from gridsample.ops.affine import affine_sample
 from gridsample.ops.sampling import grid_sample
 from gridsample.world import Displacement
 from gridsample.zarr.computed import Coefficients, at_level
-from gridsample.zarr.layouts import (
-    AS_INPUT,
-    Job,
-    Layout,
-    Progress,
-    from_planes,
-    planes_of,
-)
+from gridsample.zarr.layouts import AS_INPUT, Job, Layout, Progress, from_planes, planes_of
 
 Array = NDArray[Any]
 
@@ -127,15 +120,14 @@ def warp(
         array([0.5, 1.5, 2.5, 3.5, 2. ])
     """
     job = Job.of(source, output, axes, layout, threads, overwrite, progress)
-    way = way_of(job.image, matrix, size, like, transform, voxels)
-    check_voxels(way.affine, job.layout.zarr_format)
+    pixel_map = pixel_map_of(job.image, matrix, size, like, transform, voxels)
+    check_voxels(pixel_map.affine, job.layout.zarr_format)
     options |= {"mode": mode, "padding_mode": padding_mode, "threads": 1}
-    call = call_of(job, way, options)
-    recipe = {
-        "command": "warp", "affine": way.affine.tolist(), "options": repr(sorted(options.items())),
-        "steps": [described(step) for step in way.steps],
-    }  # fmt: skip
-    with job.output([job.shape(way.size)], recipe) as out:
+    call = call_of(job, pixel_map, options)
+    steps = [describe_step(step) for step in pixel_map.steps]
+    recipe = {"command": "warp", "affine": pixel_map.affine.tolist(), "steps": steps}
+    recipe["options"] = repr(sorted(options.items()))
+    with job.output([job.shape(pixel_map.size)], recipe) as out:
         reader = ChunkReader(job.array)
         dtype, fill = reader.dtype, options.get("fill_value", 0)
         lines = lines_of(call, job.spatial, fill if np.isfinite(fill) else 0)
@@ -143,16 +135,16 @@ def warp(
             wide = coefficient_type(dtype, wide=True)
             reader = ChunkReader(Coefficients(reader, lines, wide))
         reader = at_level(reader, job.spatial, call)
-        out.fill(0, Warped(call, way, reader, job.spatial, dtype).compute)
-        write_metadata(out.group, job.image, way.affine, name=job.name)
+        out.fill(0, Warper(call, pixel_map, reader, job.spatial, dtype).compute)
+        write_metadata(out.group, job.image, pixel_map.affine, name=job.name)
     return job.traffic
 
 
 # From the output to the image ---------------------------------------------------------------------
 
 
-class Way(NamedTuple):
-    """How an output's pixels are mapped to those of the image.
+class PixelMap(NamedTuple):
+    """The map from the pixels of an output to those of the image.
 
     Attributes:
         size: the output's spatial shape.
@@ -166,9 +158,9 @@ class Way(NamedTuple):
     affine: Affine
 
 
-def way_of(
+def pixel_map_of(
     image: Multiscale, matrix: Any, size: Any, like: Any, transform: Sequence[Any], voxels: Any
-) -> Way:
+) -> PixelMap:
     """Check the arguments that describe a warp."""
     spatial, rank = image.spatial, len(image.spatial)
     if rank not in (1, 2, 3):
@@ -176,37 +168,37 @@ def way_of(
     is_world = like is not None or len(transform) > 0
     if is_world and (matrix is not None or voxels is not None):
         raise ValueError("give either a matrix of pixels, or like and transform")
-    own = tuple(image.arrays[0].shape[k] for k in spatial)
+    default_size = tuple(image.arrays[0].shape[k] for k in spatial)
     affine = image.affines[0]
     if like is not None:
         other = read_multiscale(like)
         if len(other.spatial) != rank:
             raise FileError(f"{like} has {len(other.spatial)} spatial axes, but the image {rank}")
-        own = tuple(other.arrays[0].shape[k] for k in other.spatial)
-        keep = [*spatial, len(affine) - 1]
+        default_size = tuple(other.arrays[0].shape[k] for k in other.spatial)
+        kept_axes = [*spatial, len(affine) - 1]
         affine = affine.copy()
-        affine[np.ix_(keep, keep)] = other.spatial_affine()
-    shape = own if size is None else tuple(int(n) for n in size)
+        affine[np.ix_(kept_axes, kept_axes)] = other.spatial_affine()
+    shape = default_size if size is None else tuple(int(n) for n in size)
     if len(shape) != rank or min(shape) < 1:
         raise ValueError(f"size must be {rank} positive integers, got {size!r}")
     if not is_world:
-        moving = np.eye(rank + 1) if voxels is None else checked(voxels, rank, "voxels")
-        square = np.eye(rank + 1) if matrix is None else checked(matrix, rank, "matrix")
-        return Way(shape, (square,), moved(affine, moving, spatial))
+        new_voxels = np.eye(rank + 1) if voxels is None else check_matrix(voxels, rank, "voxels")
+        full_matrix = np.eye(rank + 1) if matrix is None else check_matrix(matrix, rank, "matrix")
+        return PixelMap(shape, (full_matrix,), moved(affine, new_voxels, spatial))
     start, end = affine[np.ix_([*spatial, -1], [*spatial, -1])], image.spatial_affine()
     try:
-        back = np.linalg.inv(end)
+        inverse = np.linalg.inv(end)
     except np.linalg.LinAlgError:
         raise FileError("the affine map of the image is singular") from None
-    steps = [start, *transform, back]
+    steps = [start, *transform, inverse]
     for step in steps:
-        checked(step.affine if isinstance(step, Displacement) else step, rank, "transform")
-    return Way(shape, joined(steps), affine)
+        check_matrix(step.affine if isinstance(step, Displacement) else step, rank, "transform")
+    return PixelMap(shape, merge_matrices(steps), affine)
 
 
-def checked(matrix: Any, rank: int, name: str) -> Affine:
+def check_matrix(matrix: Any, rank: int, name: str) -> Affine:
     """Return a matrix as (D + 1, D + 1), or raise an error."""
-    square = np.eye(rank + 1)
+    full_matrix = np.eye(rank + 1)
     values = np.asarray(matrix, np.float64)
     if (
         values.shape not in ((rank, rank + 1), (rank + 1, rank + 1))
@@ -216,14 +208,14 @@ def checked(matrix: Any, rank: int, name: str) -> Affine:
             f"{name} must be a matrix of finite numbers, ({rank + 1}, {rank + 1}), for "
             f"{rank} spatial axes; got the shape {values.shape}"
         )
-    square[: len(values)] = values
-    if not np.array_equal(square[-1], np.eye(rank + 1)[-1]):
+    full_matrix[: len(values)] = values
+    if not np.array_equal(full_matrix[-1], np.eye(rank + 1)[-1]):
         raise ValueError(f"{name} must be affine: its last row must be 0 ... 0 1")
-    return square
+    return full_matrix
 
 
-def joined(steps: Sequence[Any]) -> tuple[Any, ...]:
-    """Multiply neighbouring matrices."""
+def merge_matrices(steps: Sequence[Any]) -> tuple[Any, ...]:
+    """Multiply matrices that follow each other."""
     result: list[Any] = []
     for step in steps:
         is_field = isinstance(step, Displacement)
@@ -234,7 +226,7 @@ def joined(steps: Sequence[Any]) -> tuple[Any, ...]:
     return tuple(result)
 
 
-def described(step: Any) -> Any:
+def describe_step(step: Any) -> Any:
     """Describe a step, so that a warp is continued only with the same ones."""
     if isinstance(step, Displacement):
         values = np.ascontiguousarray(step.vectors)
@@ -243,7 +235,7 @@ def described(step: Any) -> Any:
 
 
 def hash_of(values: Array) -> str:
-    """Return a number that tells arrays apart."""
+    """Return the SHA-256 of the bytes of an array."""
     import hashlib
 
     return hashlib.sha256(values.tobytes()).hexdigest()
@@ -252,11 +244,11 @@ def hash_of(values: Array) -> str:
 # Blocks -------------------------------------------------------------------------------------------
 
 
-def call_of(job: Job, way: Way, options: dict[str, Any]) -> Sampling:
+def call_of(job: Job, pixel_map: PixelMap, options: dict[str, Any]) -> Sampling:
     """Check the options of sampling."""
     rank, dtype = len(job.spatial), np.dtype(job.array.dtype).newbyteorder("=")
     real = np.float64
-    call = sampling_of((1, 1, *job.inputs), way.size, coords="pixel", real=real, **options)
+    call = sampling_of((1, 1, *job.inputs), pixel_map.size, coords="pixel", real=real, **options)
     # Errors of the dtype, and of combinations, are raised before anything is written.
     first = np.eye(rank, rank + 1)[np.newaxis]
     affine_sample(
@@ -266,8 +258,8 @@ def call_of(job: Job, way: Way, options: dict[str, Any]) -> Sampling:
         coords="pixel",
         **options,
     )
-    if len(way.steps) == 1:
-        theta = theta_of(way.steps[0])
+    if len(pixel_map.steps) == 1:
+        theta = theta_of(pixel_map.steps[0])
         call = with_level(call, [theta[..., d] for d in range(rank)])
     check_means(call, dtype)
     return call
@@ -280,19 +272,19 @@ def theta_of(matrix: Affine) -> Array:
     return np.ascontiguousarray(matrix[np.ix_(order, order)][np.newaxis, :rank])
 
 
-class Warped(NamedTuple):
+class Warper(NamedTuple):
     """Computes regions of a warped image.
 
     Attributes:
         call: the call of the whole image.
-        way: from the output to the image.
+        pixel_map: from the output to the image.
         reader: reads the image, or its coefficients.
         spatial: which axes are spatial.
         dtype: the dtype of the image.
     """
 
     call: Sampling
-    way: Way
+    pixel_map: PixelMap
     reader: ChunkReader
     spatial: tuple[int, ...]
     dtype: np.dtype[Any]
@@ -301,8 +293,8 @@ class Warped(NamedTuple):
         """Compute a region of the output, with all axes."""
         block: Block = tuple(region[k] for k in self.spatial)
         shape = [part.stop - part.start for part in region]
-        if len(self.way.steps) == 1:
-            theta = theta_of(self.way.steps[0])
+        if len(self.pixel_map.steps) == 1:
+            theta = theta_of(self.pixel_map.steps[0])
             window = self.window(bounds_of_maps(self.call, theta, block), region)
             planes = sample_maps(self.call, window, theta, block, dtype=self.dtype)
         else:
@@ -319,10 +311,10 @@ class Warped(NamedTuple):
         planes = int(np.prod([region[k].stop - region[k].start for k in others], dtype=int))
         window = Window(needed, (1, planes, *self.call.spatial), self.reader.dtype)
         for box in needed.boxes():
-            whole = list(region)
+            source_region = list(region)
             for k, part in zip(self.spatial, box, strict=True):
-                whole[k] = part
-            window.write(box, planes_of(self.reader[tuple(whole)], self.spatial))
+                source_region[k] = part
+            window.write(box, planes_of(self.reader[tuple(source_region)], self.spatial))
         return window
 
     def positions(self, block: Block) -> Array:
@@ -334,15 +326,15 @@ class Warped(NamedTuple):
             *(np.arange(part.start, part.stop, dtype=np.float64) for part in block), indexing="ij"
         )
         points = np.stack(indices, -1)
-        for step in self.way.steps:
+        for step in self.pixel_map.steps:
             if isinstance(step, Displacement):
                 points = points + displacements(step, points)
             else:
-                points = applied(step, points)
+                points = apply_matrix(step, points)
         return np.ascontiguousarray(points[np.newaxis, ..., ::-1])
 
 
-def applied(matrix: Affine, points: Array) -> Array:
+def apply_matrix(matrix: Affine, points: Array) -> Array:
     """Apply a matrix to points (..., D); every sum is taken in the same order."""
     rank = points.shape[-1]
     result = np.empty_like(points)
@@ -358,11 +350,9 @@ def displacements(step: Displacement, points: Array) -> Array:
     """Interpolate a displacement field at points of the world; beyond its voxels, it is 0."""
     # With channels first, the bits of a point do not depend on the points beside it.
     vectors = np.ascontiguousarray(np.moveaxis(np.asarray(step.vectors, np.float64), -1, 0))
-    positions = applied(np.linalg.inv(np.asarray(step.affine, np.float64)), points)
+    positions = apply_matrix(np.linalg.inv(np.asarray(step.affine, np.float64)), points)
     grid = np.ascontiguousarray(positions.reshape(1, -1, positions.shape[-1])[..., ::-1])
-    sampled = grid_sample(
-        vectors[np.newaxis], grid, "linear", "border", coords="pixel", threads=1,
-        extrapolate="edges",
-    )  # fmt: skip
+    options: dict[str, Any] = {"coords": "pixel", "extrapolate": "edges", "threads": 1}
+    sampled = grid_sample(vectors[np.newaxis], grid, "linear", "border", **options)
     result: Array = np.moveaxis(sampled[0], 0, -1).reshape(points.shape)
     return result

@@ -45,15 +45,15 @@ def counted(function: Callable[..., Any], name: str, watched: bool = True) -> Ca
 # What is put in place -----------------------------------------------------------------------------
 
 
-def count_fast_path(backend: Any) -> None:
-    """Count the calls that a backend's fast path computes."""
-    fast_path = backend.fast_path
+def count_plain_path(backend: Any) -> None:
+    """Count the calls that a backend computes for plain tensors."""
+    plain_path = backend.plain_path
 
     def call(*arguments: Any) -> Any:
-        result = fast_path(*arguments)
+        result = plain_path(*arguments)
         return result if result is None else counted(lambda: result, "grid_sample")()
 
-    backend.fast_path = call
+    backend.plain_path = call
 
 
 def for_torch(strict: bool) -> None:
@@ -66,7 +66,7 @@ def for_torch(strict: bool) -> None:
 
     sampling.grid_sample = counted(sampling.grid_sample, "grid_sample")
     if not strict:  # then plain tensors do not reach the public function
-        count_fast_path(torch_compat.BACKEND)
+        count_plain_path(torch_compat.BACKEND)
     fields.affine_grid = counted(fields.affine_grid, "affine_grid")
     resizing.interpolate = counted(resizing.interpolate, "interpolate")
     takes_strict = "strict" in inspect.signature(torch_compat.patch).parameters

@@ -4,8 +4,8 @@ Sampling, the prefilter and resizing are primitives of JAX (`primitives`, `batch
 `resizing`).  On the CPU, XLA runs the programs of `gridsample.kernels` for them: `handler` is the
 machine code that it calls, `launches` the prepared calls, `programs`, `footprint_programs` and
 `resizing_programs` prepare them, `sharding` says what each device computes.  Elsewhere, they are
-operations of `jax.numpy` (`plain`, from the taps in `taps`; `footprints`, `labels`).  Each call is
-compiled once for each shape, dtype and choice of options.
+operations of `jax.numpy` (`fallback`, from the taps in `taps`; `footprints`, `labels`).  Each call
+is compiled once for each shape, dtype and choice of options.
 """
 
 from __future__ import annotations

@@ -24,22 +24,22 @@ from gridsample.backends.jax.primitives import backward_p, gather_p, scatter_p, 
 from gridsample.backends.jax.taps import Array, Call, with_sizes
 
 
-def into(array: Array, axis: int) -> Array:
+def merge_batch(array: Array, axis: int) -> Array:
     """Merge the first axis of an array, its batch, into another one, which it precedes."""
     array = jnp.moveaxis(array, 0, axis)
     shape = array.shape
     return array.reshape(*shape[:axis], shape[axis] * shape[axis + 1], *shape[axis + 2 :])
 
 
-def out_of(array: Array, axis: int, size: int) -> Array:
-    """Split the batch off an axis again: it comes first."""
+def split_batch(array: Array, axis: int, size: int) -> Array:
+    """Apply the inverse of `merge_batch`: split the batch off an axis, as the first axis."""
     shape = array.shape
     array = array.reshape(*shape[:axis], size, shape[axis] // size, *shape[axis + 1 :])
     return jnp.moveaxis(array, axis, 0)
 
 
-def repeated(array: Array, axis: Any, size: int, items: int) -> Array:
-    """An array with its batch first, and so many items each; repeated where it has less."""
+def repeat_batch(array: Array, axis: Any, size: int, items: int) -> Array:
+    """Return an array with its batch first, and ``items`` items each, repeated if it has fewer."""
     batched = array[None] if axis is None else jnp.moveaxis(array, axis, 0)
     return jnp.broadcast_to(batched, (size, items, *batched.shape[2:]))
 
@@ -50,8 +50,9 @@ def size_of(arrays: Sequence[Array], axes: Sequence[Any]) -> int:
     return int(next(array.shape[axis] for array, axis in pairs if axis is not None))
 
 
-def gather_batch(arrays: Sequence[Array], axes: Sequence[Any], *, call: Call, dtype: Any,
-                 **_: Any) -> Any:  # fmt: skip
+def gather_batch(
+    arrays: Sequence[Array], axes: Sequence[Any], *, call: Call, dtype: Any, **_: Any
+) -> Any:
     """Batch gather."""
     plan, size = call.plan, size_of(arrays, axes)
     image, grid = (
@@ -66,9 +67,9 @@ def gather_batch(arrays: Sequence[Array], axes: Sequence[Any], *, call: Call, dt
 
     if axes[1] is None:
         axis = 0 if grids == 1 else 1
-        return out_of(sampled(into(image, axis), grid), axis, size), 0
+        return split_batch(sampled(merge_batch(image, axis), grid), axis, size), 0
     if axes[0] is None and images == 1:
-        return out_of(sampled(image, into(grid, 0)), 0, size), 0
+        return split_batch(sampled(image, merge_batch(grid, 0)), 0, size), 0
     if axes[0] is None:  # displacements start from the last axes
         return sampled(image, jnp.moveaxis(grid, 0, 1)), 2
     if grids == 1 and images > 1:
@@ -77,7 +78,7 @@ def gather_batch(arrays: Sequence[Array], axes: Sequence[Any], *, call: Call, dt
         ), 0
     if images == 1:
         return jnp.moveaxis(sampled(image[:, 0], grid), 2, 1), 0
-    return out_of(sampled(into(image, 0), into(grid, 0)), 0, size), 0
+    return split_batch(sampled(merge_batch(image, 0), merge_batch(grid, 0)), 0, size), 0
 
 
 def scatter_batch(arrays: Sequence[Array], axes: Sequence[Any], *, call: Call, **_: Any) -> Any:
@@ -91,8 +92,8 @@ def scatter_batch(arrays: Sequence[Array], axes: Sequence[Any], *, call: Call, *
 
     if axes[1] is None:
         values = jnp.moveaxis(arrays[0], axes[0], 0)
-        return out_of(added(into(values, 1), arrays[1], images), 1, size), 0
-    values = repeated(arrays[0], axes[0], size, items)
+        return split_batch(added(merge_batch(values, 1), arrays[1], images), 1, size), 0
+    values = repeat_batch(arrays[0], axes[0], size, items)
     grid = jnp.moveaxis(arrays[1], axes[1], 0)
     if grids == 1 and images > 1:
         image = added(values.reshape(size, -1, *values.shape[3:]), grid[:, 0], size)
@@ -100,34 +101,28 @@ def scatter_batch(arrays: Sequence[Array], axes: Sequence[Any], *, call: Call, *
     if images == 1 and items > 1:
         image = added(jnp.moveaxis(values, 1, 2), grid, size)
         return image[:, None], 0
-    grid = repeated(grid, 0, size, items)
-    image = out_of(added(into(values, 0), into(grid, 0), size * items), 0, size)
+    grid = repeat_batch(grid, 0, size, items)
+    image = split_batch(added(merge_batch(values, 0), merge_batch(grid, 0), size * items), 0, size)
     return image if images == items else image.sum(1, keepdims=True), 0
 
 
 def backward_batch(
-    arrays: Sequence[Array],
-    axes: Sequence[Any],
-    *,
-    call: Call,
-    needed: tuple[bool, bool],
-    **_: Any,
+    arrays: Sequence[Array], axes: Sequence[Any], *, call: Call, needed: tuple[bool, bool], **_: Any
 ) -> Any:
     """Batch the gradients of gather: as items in one sweep, or else as their formula."""
     plan, size = call.plan, size_of(arrays, axes)
     shares_image = axes[1] is None and plan.image_items == 1 and not needed[0]
     batched = axes[0] is not None and axes[2] is not None and (axes[1] is not None or shares_image)
     if not batched or plan.image_items != plan.grid_items:
-        return formula_batch(
-            primitives.backward_formula, arrays, axes, call=call, needed=needed
-        )  # fmt: skip
+        formula = primitives.backward_formula
+        return formula_batch(formula, arrays, axes, call=call, needed=needed)
     values, image, grid = (
-        array if axis is None else into(jnp.moveaxis(array, axis, 0), 0)
+        array if axis is None else merge_batch(jnp.moveaxis(array, axis, 0), 0)
         for array, axis in zip(arrays, axes, strict=True)
     )
     changed = with_sizes(call, image.shape, grid.shape)
     gradients = bind(backward_p, values, image, grid, call=changed, needed=needed)
-    return [out_of(gradient, 0, size) for gradient in gradients], [0] * len(gradients)
+    return [split_batch(gradient, 0, size) for gradient in gradients], [0] * len(gradients)
 
 
 def formula_batch(

@@ -20,7 +20,7 @@ from gridsample.definitions.plan import Plan
 
 
 def pays(call: Call, image: Form, values: Form, gathers: bool) -> bool:
-    """Whether channels that do not come last in memory are made neighbours."""
+    """Whether it pays to copy an image so that channels come last in memory."""
     from gridsample.kernels.sampling.channels_last import pays_channels_last
 
     plan = replace(call.plan, real=np.dtype(real_type(call)))
@@ -73,7 +73,7 @@ class Copies:
         """The planes of the part, and memory for their runs; none if the planes have no place."""
         part = planes.part(self.items)
         if part.place and planes not in self._memory:
-            self._memory[planes] = self._results.between(bytes_of(part.form))
+            self._memory[planes] = self._results.add_intermediate(bytes_of(part.form))
         return part, Operand(part.form, self._memory.get(planes))
 
 

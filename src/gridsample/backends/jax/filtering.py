@@ -18,7 +18,7 @@ from jax.extend.core import Primitive
 from jax.interpreters import ad, batching
 
 from gridsample.backends.jax import programs
-from gridsample.backends.jax.lowering import bind, like, lower
+from gridsample.backends.jax.lowering import bind, lower, type_like
 from gridsample.backends.jax.taps import with_promotion
 from gridsample.definitions.splines import Design, Prefilter, design, tiny
 
@@ -95,16 +95,16 @@ prefilter_p = Primitive("gridsample_prefilter")
 
 def prefilter_shape(image: Any, **options: Any) -> Any:
     """The coefficients."""
-    return like(image)
+    return type_like(image)
 
 
-def plain(
+def fallback(
     image: Array, order: int, extended: Sequence[str], axes: Sequence[int], adjoint: bool
 ) -> Array:
     """Compute the coefficients by operations of `jax.numpy`."""
     if adjoint:
         transpose = jax.linear_transpose(
-            lambda image: plain(image, order, extended, axes, False), image
+            lambda image: fallback(image, order, extended, axes, False), image
         )
         return transpose(image)[0]
     for name, axis in zip(extended, axes, strict=True):
@@ -126,4 +126,4 @@ def batch(arrays: Sequence[Array], batches: Sequence[int], *, devices: Any, **op
 prefilter_p.def_abstract_eval(prefilter_shape)
 ad.deflinear2(prefilter_p, transpose)
 batching.primitive_batchers[prefilter_p] = batch
-lower(prefilter_p, programs.prefilter, plain, programs.prefilters)
+lower(prefilter_p, programs.prefilter, fallback, programs.supports_prefilter)

@@ -15,6 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from gridsample.backends.footprints import neighbour
 from gridsample.backends.jax import footprints, resizing_programs
 from gridsample.backends.jax.handler import ARGUMENT, RESULT, Place, Step
 from gridsample.backends.jax.launches import (
@@ -24,7 +25,7 @@ from gridsample.backends.jax.launches import (
     bytes_of,
     fill_numbers,
     layout_of,
-    outside_of,
+    values_outside,
 )
 from gridsample.backends.jax.taps import Array, Call, real_type
 from gridsample.definitions import footprints as definitions
@@ -50,10 +51,10 @@ def copies_of(
         dtype = copy_type(image[1], level, np.dtype(call.plan.real))
         forms.append((shape, dtype))
         if place is not None:
-            place = results.between(bytes_of(forms[-1]))
+            place = results.add_intermediate(bytes_of(forms[-1]))
             launch = halving(forms[-2], forms[-1], np.dtype(call.plan.real))
-            deeper = (1 << 32) - (1 << level)
-            steps.append(Step(launch, [places[-1], place], {}, needed=deeper))
+            deeper_levels = (1 << 32) - (1 << level)
+            steps.append(Step(launch, [places[-1], place], {}, condition=deeper_levels))
         places.append(place)
     return forms, places, steps
 
@@ -73,13 +74,13 @@ def steps_of(
 ) -> list[Step]:  # fmt: skip
     """Return the steps of all levels: the copy of each, if there is one, and its launches."""
     steps = list[Step]()
-    for level, (some, arrays) in enumerate(zip(launches, places, strict=True)):
+    for level, (level_launches, arrays) in enumerate(zip(launches, places, strict=True)):
         if level and halvings:
             steps.append(halvings[level - 1])
-        for launch in some:
+        for launch in level_launches:
             clears = {report.number: WORD * launch.tasks} | ({} if steps else cleared)
-            needed = 1 << level if level else 0
-            steps.append(Step(launch, [*arrays, report], clears, report.number, needed))
+            condition = 1 << level if level else 0
+            steps.append(Step(launch, [*arrays, report], clears, report.number, condition))
     return steps
 
 
@@ -94,11 +95,11 @@ def gather_steps(call: Call, image: Form, grid: Form, out: Form) -> Prepared:
         prepare_footprints(call.plan, level, *map(layout_of, (form, grid, out)), bool(call.fill))
         for level, form in enumerate(forms)
     ]
-    report = results.between(WORD * max(launch.tasks for launch in launches))
-    others = [Place(ARGUMENT, 1), Place(RESULT, 0), *outside_of(call, image[1])]
-    places = [[copy, *others] for copy in copies]
+    report = results.add_intermediate(WORD * max(launch.tasks for launch in launches))
+    point_places = [Place(ARGUMENT, 1), Place(RESULT, 0), *values_outside(call, image[1])]
+    places = [[copy, *point_places] for copy in copies]
     steps = steps_of([[launch] for launch in launches], places, halvings, report, {})
-    return results.prepared(steps)
+    return results.prepare(steps)
 
 
 @functools.cache
@@ -118,29 +119,37 @@ def gradient_steps(
     call, rank = call._replace(plan=plan), len(plan.spatial)
     levels = footprints.deepest_level(call) + 1
     source = Place(ARGUMENT, 2) if needed[1] else None
-    by_points: Form = grid[0], plan.real
+    gradient_form: Form = grid[0], plan.real
     forms, _, _ = copies_of(call, image, None, Results())
     results = [(shape, plan.real) for shape, _ in forms] * needed[0]
-    results += [by_points] * ((1 + rank) * needed[1])
+    results += [gradient_form] * ((1 + rank) * needed[1])
     sums = [Place(RESULT, k) if needed[0] else None for k in range(levels)]
     first = levels * needed[0]
-    others = [Place(RESULT, first + k) if needed[1] else None for k in range(1 + rank)]
+    point_places = [Place(RESULT, first + k) if needed[1] else None for k in range(1 + rank)]
     layouts = layout_of(image), layout_of(grid), layout_of(values)
     sweep = Sweep(*layouts, bool(call.fill), needed, pool.cores())
     launches = [
         plan_sweep("footprint backward", plan, level, sweep._replace(image=layout_of(form)))
         for level, form in enumerate(forms)
     ]
-    tasks = max(launch.tasks for some in launches for launch in some)
+    tasks = max(launch.tasks for level_launches in launches for launch in level_launches)
     arrays = Results(*results, ((tasks, WORD), np.dtype(np.uint8)))
     _, copies, halvings = copies_of(call, image, source, arrays)
     dropped = dropped_of(plan, fill_numbers(call))
     places = [
-        [copy, Place(ARGUMENT, 1), Place(ARGUMENT, 0), total, others[0], dropped, *others[1:]]
+        [
+            copy,
+            Place(ARGUMENT, 1),
+            Place(ARGUMENT, 0),
+            total,
+            point_places[0],
+            dropped,
+            *point_places[1:],
+        ]
         for copy, total in zip(copies, sums, strict=True)
     ]
     report = Place(RESULT, arrays.number - 1)
-    return arrays.prepared(steps_of(launches, places, halvings, report, arrays.cleared()))
+    return arrays.prepare(steps_of(launches, places, halvings, report, arrays.cleared()))
 
 
 def gradients(
@@ -175,7 +184,7 @@ def add_back(sums: Sequence[Array]) -> Array:
         forms = (total.shape, total.dtype), (larger.shape, larger.dtype)
         results, launch = Results(forms[1]), halving(*forms, np.dtype(total.dtype))
         step = Step(launch, [Place(ARGUMENT, 0), Place(RESULT, 0)], {})
-        total = larger + results.prepared([step]).call(total)[0]
+        total = larger + results.prepare([step]).call(total)[0]
     return total
 
 
@@ -187,6 +196,6 @@ def add_sides(gradient: Array, sides: Sequence[Array], grid: Array) -> Array:
     total = gradient
     for k, side in enumerate(sides):
         axis = grid.ndim - 2 - k
-        before, after = (footprints.neighbour(side, axis, by, 0) for by in (-1, 1))
+        before, after = (neighbour(jnp, side, axis, step, 0) for step in (-1, 1))
         total = total + before - after
     return jnp.where(jnp.isfinite(grid).all(-1, keepdims=True), total, gradient)

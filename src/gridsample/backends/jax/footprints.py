@@ -17,6 +17,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from gridsample.backends.footprints import Neighbours, measure
 from gridsample.backends.jax.labels import elect
 from gridsample.backends.jax.taps import (
     Array,
@@ -55,55 +56,15 @@ class Footprints(NamedTuple):
     share: Array
 
 
-def neighbour(array: Array, axis: int, by: int, beyond: Any) -> Array:
-    """The entry of each point's neighbour along an axis, or ``beyond`` where there is none.
-
-    by: -1 for the point before, 1 for the point after.
-    """
-    edge = jnp.full_like(jax.lax.slice_in_dim(array, 0, 1, axis=axis), beyond)
-    n = array.shape[axis]
-    if by > 0:
-        kept = jax.lax.slice_in_dim(array, 1, n, axis=axis)
-        return jnp.concatenate([kept, edge], axis)
-    return jnp.concatenate([edge, jax.lax.slice_in_dim(array, 0, n - 1, axis=axis)], axis)
-
-
-def sides_of(grid: Array, call: Call) -> list[Array]:
-    """The sides of all footprints: differences between neighbours that are finite."""
-    rank = grid.shape[-1]
-    finite = jnp.isfinite(jax.lax.stop_gradient(grid)).all(-1, keepdims=True)
-    sides = []
-    for k in range(rank):
-        axis = grid.ndim - 1 - rank + k
-        before, after = (finite & neighbour(finite, axis, by, False) for by in (-1, 1))
-        upper = jnp.where(after, neighbour(grid, axis, 1, 0), grid)
-        lower = jnp.where(before, neighbour(grid, axis, -1, 0), grid)
-        side = jnp.where(before | after, upper - lower, 0) * jnp.where(before & after, 0.5, 1.0)
-        if call.plan.coords == "displacement":
-            unit = np.eye(rank, dtype=grid.dtype)[rank - 1 - k]
-            side = side + (before | after).astype(grid.dtype) * unit
-        sides.append(side.astype(grid.dtype))
-    return sides
-
-
 def footprints_of(grid: Array, call: Call) -> Footprints:
     """Measure the footprints of a grid's points."""
     plan, grid = call.plan, grid.astype(real_type(call))
     assert plan.footprint is not None
-    most = plan.footprint.most
-    sides = sides_of(grid if plan.footprint.attached else jax.lax.stop_gradient(grid), call)
-    pixels = np.array(
-        definitions.pixels_per_unit(plan.spatial, plan.coords, plan.align_corners), grid.dtype
-    )
-    lengths = [
-        jnp.sqrt(jnp.sum(jnp.square(jax.lax.stop_gradient(side) * pixels), -1)) for side in sides
-    ]
-    longest = functools.reduce(jnp.maximum, lengths)
-    level = jnp.zeros(longest.shape, np.int32)
-    for n in range(deepest_level(call)):
-        level = level + (longest * 0.5**n - definitions.SLACK > most)
-    scale = jnp.exp2(-level.astype(grid.dtype))
-    counts = [jnp.clip(jnp.ceil(n * scale - definitions.SLACK), 1, most) for n in lengths]
+    geometry = grid if plan.footprint.attached else jax.lax.stop_gradient(grid)
+    sides = Neighbours(jnp, geometry).sides(geometry, plan.coords == "displacement")
+    unit = definitions.pixels_per_unit(plan.spatial, plan.coords, plan.align_corners)
+    constants = [jax.lax.stop_gradient(side) for side in sides]
+    _, level, counts = measure(jnp, constants, unit, plan.footprint.most, deepest_level(call))
     if plan.coords == "displacement":
         grid = grid + jnp.stack([own_index(grid[..., k], k) for k in range(grid.shape[-1])], -1)
     return Footprints(grid, sides, counts, level, 1 / functools.reduce(jnp.multiply, counts))
@@ -152,7 +113,7 @@ def add_level(
     plan = dataclasses.replace(
         call.plan, spatial=level.spatial, coords=level.coords, footprint=None
     )
-    plain = call._replace(plan=plan)
+    point_call = call._replace(plan=plan)
 
     def add(total: Array, index: Sequence[Any]) -> Array:
         points, exists = coordinates(footprints, index)
@@ -161,7 +122,7 @@ def add_level(
             points = np.array(level.gain, real) * points + np.array(level.shift, real)
 
         def sampled() -> Array:
-            samples = summed(image, points_of(points, plain, real), plain, real)
+            samples = summed(image, points_of(points, point_call, real), point_call, real)
             shares = footprints.share[:, np.newaxis]
             return total + jnp.where(exists[:, np.newaxis], samples, 0) * shares
 
@@ -206,13 +167,13 @@ def vote(image: Array, grid: Array, call: Call) -> Array:
     margins = jnp.where(footprints.share < 1, margin, 0.0).astype(real)[:, np.newaxis]
 
     def ballot(index: Sequence[Any]) -> tuple[Array, Array]:
-        """The labels of a neighbour of each sample, and their weights."""
+        """Return the labels of a neighbour of each sample, and their weights."""
         points, exists = coordinates(footprints, index)
         positions, share = positions_of(points, call), footprints.share * exists
         for k, upper in zip(axes, index[len(footprints.sides) :], strict=True):
-            position, known = positions[k], jnp.isfinite(positions[k])
-            base = jnp.where(known, jnp.floor(position), position)
-            t = jnp.where(known, position - base, 0)
+            position, is_finite = positions[k], jnp.isfinite(positions[k])
+            base = jnp.where(is_finite, jnp.floor(position), position)
+            t = jnp.where(is_finite, position - base, 0)
             share = share * jnp.where(upper == 1, t, 1 - t)
             positions[k] = base + upper
         return labels_at(image, jnp.stack(positions, -1), call), share[:, np.newaxis]
@@ -224,18 +185,18 @@ def vote(image: Array, grid: Array, call: Call) -> Array:
         """
 
         def add(state: Any, index: Sequence[Any]) -> Any:
-            total, has_next, following = state
+            total, has_next, next_label = state
             other, weight = ballot(index)
-            above = weight > 0
+            is_greater = weight > 0
             if label is not None:
                 total = total + jnp.where(other == label, weight, 0)
-                above = above & (other > label)
-            better = above & (~has_next | (other < following))
-            return total, has_next | above, jnp.where(better, other, following)
+                is_greater = is_greater & (other > label)
+            is_closer = is_greater & (~has_next | (other < next_label))
+            return total, has_next | is_greater, jnp.where(is_closer, other, next_label)
 
         start = jnp.zeros(shape, real), jnp.zeros(shape, bool), jnp.zeros(shape, image.dtype)
-        total, has_next, following = accumulate(add, start, corners, 1)
-        return total, has_next, following
+        total, has_next, next_label = accumulate(add, start, corners, 1)
+        return total, has_next, next_label
 
     return elect(weigh(None)[-1], weigh, shape, margins)
 

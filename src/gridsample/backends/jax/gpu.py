@@ -18,6 +18,7 @@ import numpy as np
 
 from gridsample.backends.jax.taps import Array, Call, output_shape, real_type
 from gridsample.kernels import gpu
+from gridsample.kernels.gpu import launching
 
 
 @functools.cache
@@ -26,20 +27,22 @@ def is_available() -> bool:
     return importlib.util.find_spec("jax_triton") is not None and jax.device_count() == 1
 
 
-def serves(*avals: Any, call: Call, **_: Any) -> bool:
+def supports(*avals: Any, call: Call, **_: Any) -> bool:
     """Whether the kernels compute a call."""
     plan = call.plan
     vanishes = any(n >= method.powers for n, method in zip(call.order, plan.methods, strict=True))
     return plan.footprint is None and not (any(call.order) and vanishes)
 
 
-def layout(shape: Sequence[int]) -> gpu.Layout:
+def layout(shape: Sequence[int]) -> launching.Layout:
     """The layout of an array in C order."""
-    return gpu.Layout(tuple(shape), tuple(math.prod(shape[k + 1 :]) for k in range(len(shape))))
+    return launching.Layout(
+        tuple(shape), tuple(math.prod(shape[k + 1 :]) for k in range(len(shape)))
+    )
 
 
 def launch(
-    call: gpu.Call, arrays: Mapping[str, Array | None], outputs: Mapping[str, Any]
+    call: launching.Call, arrays: Mapping[str, Array | None], outputs: Mapping[str, Any]
 ) -> list[Array]:
     """Call a kernel.
 
@@ -54,18 +57,18 @@ def launch(
     from gridsample.kernels.gpu.build import with_outputs_last
 
     kernel = with_outputs_last(call.name, tuple(outputs), call.rolled)
-    known = {**call.arguments, **arrays}
+    values_by_name = {**call.arguments, **arrays}
     read = [p.name for p in kernel.params if not p.is_constexpr and p.name not in outputs]
     unused = next(array for array in arrays.values() if array is not None)
     results = jax_triton.triton_call(
-        *[unused if known[name] is None else known[name] for name in read],
+        *[unused if values_by_name[name] is None else values_by_name[name] for name in read],
         kernel=kernel,
         out_shape=[output or jax.ShapeDtypeStruct((1,), np.uint8) for output in outputs.values()],
         grid=(call.programs,),
         num_warps=call.warps,
         num_stages=1,
         zeroed_outputs=tuple(range(len(outputs))),
-        **{p.name: known[p.name] for p in kernel.params if p.is_constexpr},
+        **{p.name: values_by_name[p.name] for p in kernel.params if p.is_constexpr},
     )
     return list(results)
 
@@ -75,17 +78,17 @@ def as_bytes(array: Array) -> Array:
     return array.astype(np.uint8) if array.dtype == np.bool_ else array
 
 
-def of_sums(call: Call) -> Any:
+def with_sum_type(call: Call) -> Any:
     """The plan of a call, with sums in a dtype that JAX has."""
     return replace(call.plan, real=np.dtype(real_type(call)))
 
 
-def points_of(grid: Array, plan: Any) -> Array:
+def flatten_points(grid: Array, plan: Any) -> Array:
     """A grid with one axis of points, (N, points, D)."""
     return grid.reshape(grid.shape[0], plan.points, grid.shape[-1])
 
 
-def fill_of(call: Call, dtype: Any) -> tuple[Array | None, gpu.Layout | None]:
+def fill_argument(call: Call, dtype: Any) -> tuple[Array | None, launching.Layout | None]:
     """The fill value, as an array of its own; None if it is 0."""
     if not call.fill:
         return None, None
@@ -94,20 +97,18 @@ def fill_of(call: Call, dtype: Any) -> tuple[Array | None, gpu.Layout | None]:
 
 def gather(image: Array, grid: Array, call: Call, dtype: Any) -> Array:
     """Sample a real image at a grid's points, in a dtype."""
-    plan, points = of_sums(call), points_of(grid, call.plan)
+    plan, points = with_sum_type(call), flatten_points(grid, call.plan)
     copies = gpu.copies(plan, call.order)
     source = as_bytes(image.astype(dtype) if copies else image)
-    stored = np.uint8 if dtype == np.bool_ else dtype
+    out_type = np.uint8 if dtype == np.bool_ else dtype
     shape = output_shape(image, points.shape[:-1])
-    fill, of_fill = fill_of(call, stored if copies else plan.real)
-    kernel = gpu.gather_call(
-        plan, call.order, layout(image.shape), layout(points.shape), layout(shape), of_fill, 0,
-        False,
-    )  # fmt: skip
+    fill, fill_layout = fill_argument(call, out_type if copies else plan.real)
+    layouts = layout(image.shape), layout(points.shape), layout(shape)
+    kernel = gpu.gather_call(plan, call.order, *layouts, fill_layout, 0, False)
     if call.tangent:
         kernel = kernel.but(outputs_NAN=False)
     arrays = {"image_memory": source, "grid_memory": points, "fill_memory": fill}
-    (out,) = launch(kernel, arrays, {"out_memory": jax.ShapeDtypeStruct(shape, stored)})
+    (out,) = launch(kernel, arrays, {"out_memory": jax.ShapeDtypeStruct(shape, out_type)})
     return out.astype(dtype).reshape(output_shape(image, grid.shape[:-1]))
 
 
@@ -115,24 +116,25 @@ def backward(
     values: Array, image: Array | None, grid: Array, call: Call, needed: tuple[bool, bool]
 ) -> list[Array]:
     """Compute the needed gradients of gather, in the dtype of sums; the image's needs no image."""
-    plan, points = of_sums(call), points_of(grid, call.plan)
+    plan, points = with_sum_type(call), flatten_points(grid, call.plan)
     shape = (plan.image_items, plan.channels, *plan.spatial)
     upstream = values.reshape(*values.shape[:2], plan.points)
     has_slopes = needed[1] and not plan.nearest
-    fill, of_fill = fill_of(call, plan.real)
-    like = layout(shape)
+    fill, fill_layout = fill_argument(call, plan.real)
+    image_layout = layout(shape)
+    layouts = layout(upstream.shape), image_layout, layout(points.shape)
+    sums_layout, needs = image_layout if needed[0] else None, (needed[0], has_slopes, False)
     kernel = gpu.backward_call(
-        plan, call.order, layout(upstream.shape), like, layout(points.shape),
-        like if needed[0] else None, of_fill, (needed[0], has_slopes, False), 0, False,
-    )  # fmt: skip
-    by_image = jax.ShapeDtypeStruct(shape, plan.real) if needed[0] else None
-    by_grid = jax.ShapeDtypeStruct(kernel.gradient_shape, plan.real) if has_slopes else None
-    arrays = {
-        "values_memory": upstream, "image_memory": None if image is None else as_bytes(image),
-        "grid_memory": points, "fill_memory": fill, "grad_image_bounds": None,
-        "grad_image_limbs": None,
-    }  # fmt: skip
-    first, second = launch(kernel, arrays, {"grad_image_memory": by_image, "gradient": by_grid})
+        plan, call.order, *layouts, sums_layout, fill_layout, needs, 0, False
+    )
+    image_result = jax.ShapeDtypeStruct(shape, plan.real) if needed[0] else None
+    grid_result = jax.ShapeDtypeStruct(kernel.gradient_shape, plan.real) if has_slopes else None
+    source = None if image is None else as_bytes(image)
+    arrays = {"values_memory": upstream, "image_memory": source, "grid_memory": points}
+    arrays |= {"fill_memory": fill, "grad_image_bounds": None, "grad_image_limbs": None}
+    first, second = launch(
+        kernel, arrays, {"grad_image_memory": image_result, "gradient": grid_result}
+    )
     slopes = second.sum(0).reshape(grid.shape) if has_slopes else jnp.zeros(grid.shape, plan.real)
     return [first] * needed[0] + [slopes] * needed[1]
 

@@ -6,8 +6,8 @@ contains).  This handler is written in the vector language.  Its only attribute 
 `gridsample.kernels.run` takes, and runs the program, in the calling thread and, for several tasks,
 on XLA's own threads.  No Python runs, and nothing is copied.
 
-The calling thread never waits for a thread that has not begun, so that it cannot wait for itself:
-helpers that begin late find no task left.  The record that they share is freed by the last of them.
+The calling thread never waits for a thread that has not started, so it cannot wait for itself:
+helpers that start late find no task left.  The last thread frees the record that they share.
 """
 
 from __future__ import annotations
@@ -43,13 +43,12 @@ from gridsample.kernels.vector import (
 MAJOR = 0
 # Places in XLA's structures, in bytes, that no minor version has changed.
 EXTENSION, API, CONTEXT, STAGE, ARGUMENTS, RESULTS, ATTRIBUTES = 8, 16, 24, 32, 72, 112, 160
-EXTENSION_TYPE, METADATA, METADATA_VERSION, METADATA_TRAITS, METADATA_TYPE = 8, 24, 24, 32, 40
+EXTENSION_TYPE, METADATA, METADATA_VERSION, METADATA_TYPE = 8, 24, 24, 40
 BUFFER_DATA, SCALAR_VALUE, API_FUNCTIONS = 24, 8, 48
 METADATA_EXTENSION, EXECUTE = 1, 3
 # Functions of the interface that the handler calls.
-SCHEDULE, NUMBER_OF_THREADS, DESTROY = (
-    "XLA_FFI_ThreadPool_Schedule", "XLA_FFI_ThreadPool_NumThreads", "XLA_FFI_Error_Destroy",
-)  # fmt: skip
+SCHEDULE, NUMBER_OF_THREADS = "XLA_FFI_ThreadPool_Schedule", "XLA_FFI_ThreadPool_NumThreads"
+DESTROY = "XLA_FFI_Error_Destroy"
 
 # A launch, which XLA's programs refer to for as long as the process lives.
 LAUNCH = Record(
@@ -57,16 +56,16 @@ LAUNCH = Record(
     program="int64",
     settings="int64",
     tasks="int64",
-    threads="int64",  # the most threads
+    threads="int64",  # their maximum number
     scratch="int64",  # the result that is scratch memory, or -1
     scratch_bytes="int64",  # the part of each thread
     places="*int64",  # of each array: a kind of place, its number, and an offset
-    arrays="int64",
-    zeros="*int64",  # results that are set to 0 before: the number of each, and its bytes
-    zeroed="int64",
-    needed="int64",  # bits, of which reports must have one; 0 to run in any case
+    array_count="int64",
+    cleared="*int64",  # results that are set to 0 before: the number of each, and its bytes
+    cleared_count="int64",
+    condition="int64",  # bits, of which reports must have one; 0 to run in any case
     report="int64",  # the result with a word of bits from each task
-    reported="int64",  # the number of words
+    report_words="int64",  # the number of words
 )
 ARGUMENT, RESULT, ADDRESS = range(3)
 # What threads share: counters, and then the record of the program (`run.HEAD`).
@@ -81,12 +80,12 @@ class Interface(NamedTuple):
     Attributes:
         version: the version of the interface, major and minor.
         functions: the place of each function in the table of the interface, in bytes.
-        typed: whether metadata contain the type of a state.
+        has_state_type: whether metadata contain the type of a state.
     """
 
     version: tuple[int, int]
     functions: dict[str, int]
-    typed: bool
+    has_state_type: bool
 
 
 def parse_header(text: str) -> Interface:
@@ -123,9 +122,9 @@ class Writer:
         self.interface, self.libc, self.task = interface, libc, task
         self.frame = Pointer(self.function.argument, "int64")
         self.launch = self.function.scratch("int64", 1)  # the address of the current launch
-        self.reported = self.function.scratch("int64", 1)  # the bits of all reports
+        self.report_bits = self.function.scratch("int64", 1)  # the bits of all reports
 
-    def number(self, value: int) -> Value:
+    def constant(self, value: int) -> Value:
         """A constant."""
         return self.function.constant(value, "int64")
 
@@ -145,20 +144,20 @@ class Writer:
                 self.answer(self.follow(extension, METADATA))
         stage = frame.cast("int32").load(STAGE // 4)
         # Other stages, and queries, have no launch to run.
-        self.launch.store(self.number(0))
-        self.reported.store(self.number(0))
+        self.launch.store(self.constant(0))
+        self.report_bits.store(self.constant(0))
         with function.when(stage == EXECUTE), function.when(frame.load(CONTEXT // SLOT) != 0):
             value = self.follow(frame, ATTRIBUTES, 0, SCALAR_VALUE)
             self.launch.store(value.load())
         with function.until(lambda: self.launch.load() == 0):
             launch = LAUNCH.read(function.at_address(self.launch.load(), "int64"))
             with function.when(
-                (launch.needed == 0) | ((launch.needed & self.reported.load()) != 0)
+                (launch.condition == 0) | ((launch.condition & self.report_bits.load()) != 0)
             ):
                 self.run(launch)
                 self.collect(launch)
             self.launch.store(launch.next)
-        function.result = self.number(0)  # no error
+        function.result = self.constant(0)  # no error
         return function
 
     def answer(self, metadata: Pointer) -> None:
@@ -166,24 +165,24 @@ class Writer:
         words = metadata.cast("int32")
         for k, part in enumerate((*self.interface.version, 0)):  # no traits
             words.store(self.function.constant(part, "int32"), METADATA_VERSION // 4 + k)
-        if self.interface.typed:
-            metadata.store(self.number(0), METADATA_TYPE // SLOT)
+        if self.interface.has_state_type:
+            metadata.store(self.constant(0), METADATA_TYPE // SLOT)
 
     def run(self, launch: Any) -> None:
         """Run one launch."""
         function, task = self.function, self.task
         stack = function.scratch("int64", SHARED_HEAD + len(HEAD) + MOST_ARRAYS)
-        place, helpers = function.scratch("int64", 1), function.scratch("int64", 1)
-        place.store(function.address_of(stack))
-        helpers.store(self.number(0))
+        shared_address, helpers = function.scratch("int64", 1), function.scratch("int64", 1)
+        shared_address.store(function.address_of(stack))
+        helpers.store(self.constant(0))
         with function.when(launch.threads > 1):
-            self.prepare_helpers(launch, place, helpers)
-        shared = function.at_address(place.load(), "int64")
+            self.prepare_helpers(launch, shared_address, helpers)
+        shared = function.at_address(shared_address.load(), "int64")
         self.clear(launch)
         self.fill(launch, shared, helpers.load())
-        address = place.load()
+        address = shared_address.load()
         with function.loop(0, helpers.load()):
-            failed = self.ask(SCHEDULE, self.number(task), address)
+            failed = self.call_api(SCHEDULE, self.constant(task), address)
             with function.when(failed):
                 shared.at(OWNERS).fetch_add(-1, ordered=True)
         function.invoke(launch.program, function.address_of(shared.at(SHARED_HEAD)))
@@ -195,39 +194,39 @@ class Writer:
 
     def collect(self, launch: Any) -> None:
         """Add the bits that the tasks of a launch report."""
-        with self.function.loop(0, launch.reported) as loop:
+        with self.function.loop(0, launch.report_words) as loop:
             report = self.function.at_address(self.buffer(RESULT, launch.report), "int64")
-            self.reported.store(self.reported.load() | report.load(loop.index))
+            self.report_bits.store(self.report_bits.load() | report.load(loop.index))
 
-    def ask(self, name: str, *arguments: Value) -> Value:
+    def call_api(self, name: str, *arguments: Value) -> Value:
         """Call a function of XLA's, and return whether it failed."""
         function = self.function
         structure = function.scratch("int64", 3 + len(arguments))
         size, context = SLOT * (3 + len(arguments)), self.frame.load(CONTEXT // SLOT)
-        for k, slot in enumerate((self.number(size), self.number(0), context, *arguments)):
+        for k, slot in enumerate((self.constant(size), self.constant(0), context, *arguments)):
             structure.store(slot, k)
         code = self.follow(self.frame, API).load(self.interface.functions[name] // SLOT)
         error = function.invoke(code, function.address_of(structure))
         with function.when(error != 0, rare=True):
             wrapped = function.scratch("int64", 3)
-            for k, slot in enumerate((self.number(3 * SLOT), self.number(0), error)):
+            for k, slot in enumerate((self.constant(3 * SLOT), self.constant(0), error)):
                 wrapped.store(slot, k)
             code = self.follow(self.frame, API).load(self.interface.functions[DESTROY] // SLOT)
             function.invoke(code, function.address_of(wrapped))
         return error != 0
 
-    def prepare_helpers(self, launch: Any, place: Pointer, helpers: Pointer) -> None:
+    def prepare_helpers(self, launch: Any, shared_address: Pointer, helpers: Pointer) -> None:
         """Count the threads that can help, and allocate what is shared with them."""
         function = self.function
         count = function.scratch("int64", 1)
-        count.store(self.number(1))
-        self.ask(NUMBER_OF_THREADS, function.address_of(count))
+        count.store(self.constant(1))
+        self.call_api(NUMBER_OF_THREADS, function.address_of(count))
         most = launch.threads.minimum(count.load()) - 1
         with function.when(most > 0):
-            size = self.number(SLOT * (SHARED_HEAD + len(HEAD) + MOST_ARRAYS))
+            size = self.constant(SLOT * (SHARED_HEAD + len(HEAD) + MOST_ARRAYS))
             memory = function.invoke(self.libc["malloc"], size)
             with function.when(memory != 0):
-                place.store(memory)
+                shared_address.store(memory)
                 helpers.store(most)
 
     def buffer(self, kind: int, number: Value) -> Value:
@@ -241,14 +240,14 @@ class Writer:
         function = self.function
         lanes = 32
         zero = function.constant(0, "uint8")
-        with function.loop(0, launch.zeroed) as loop:
-            result, size = (launch.zeros.load(loop.index * 2 + k) for k in range(2))
+        with function.loop(0, launch.cleared_count) as loop:
+            result, size = (launch.cleared.load(loop.index * 2 + k) for k in range(2))
             memory = function.at_address(self.buffer(RESULT, result), "uint8")
             memory.fill(zero, size, lanes)
 
     def fill(self, launch: Any, shared: Pointer, helpers: Value) -> None:
         """Write what threads share: counters, the head of the program's record, and addresses."""
-        function, zero = self.function, self.number(0)
+        function, zero = self.function, self.constant(0)
         shared.store(helpers + 1, OWNERS)
         shared.store(zero, RUNNING)
         shared.store(launch.program, PROGRAM)
@@ -257,20 +256,18 @@ class Writer:
         with function.when(launch.scratch >= 0):
             memory = self.buffer(RESULT, launch.scratch)
             scratch.store((memory + (LINE - 1)) & -LINE)
-        head = {
-            "taken": zero, "working": zero, "first": zero, "last": launch.tasks,
-            "settings": launch.settings, "scratch": scratch.load(),
-            "scratch_bytes": launch.scratch_bytes,
-        }  # fmt: skip
+        head = {"taken": zero, "working": zero, "first": zero, "last": launch.tasks}
+        head |= {"settings": launch.settings, "scratch": scratch.load()}
+        head["scratch_bytes"] = launch.scratch_bytes
         for k, name in enumerate(HEAD):
             shared.store(head[name], SHARED_HEAD + k)
-        with function.loop(0, launch.arrays) as loop:
+        with function.loop(0, launch.array_count) as loop:
             kind, number, offset = (launch.places.load(loop.index * 3 + k) for k in range(3))
             address = function.scratch("int64", 1)
             address.store(number)
-            for place in (ARGUMENT, RESULT):
-                with function.when(kind == place):
-                    address.store(self.buffer(place, number) + offset)
+            for shared_address in (ARGUMENT, RESULT):
+                with function.when(kind == shared_address):
+                    address.store(self.buffer(shared_address, number) + offset)
             shared.store(address.load(), loop.index + (SHARED_HEAD + len(HEAD)))
 
 
@@ -295,8 +292,8 @@ def write_task(libc: dict[str, int]) -> Function:
 
 # Registration -------------------------------------------------------------------------------------
 
-# XLA's programs contain addresses of launches, so that another process, which may have them from a
-# cache, must not find the handler under the same name.
+# XLA's programs contain addresses of launches.  Another process, which may load them from a cache,
+# must not find the handler under the same name.
 NAME = f"gridsample_cpu_{os.getpid()}_{secrets.token_hex(8)}"
 _code: list[Program] = []  # which XLA calls for as long as the process lives
 
@@ -367,7 +364,7 @@ class Step(NamedTuple):
         places: an argument, a result, constants, or None, for each array of its program.
         cleared: the bytes of results that are set to 0 before, by their numbers.
         report: the number of the result in which each task reports bits, if they do.
-        needed: bits, of which earlier steps must have reported one for this one to run; 0 if it
+        condition: bits, of which earlier steps must have reported one for this one to run; 0 if it
             runs in any case.
     """
 
@@ -375,11 +372,11 @@ class Step(NamedTuple):
     places: Sequence[Place | np.ndarray[Any, Any] | None]
     cleared: dict[int, int]
     report: int | None = None
-    needed: int = 0
+    condition: int = 0
 
 
 def threads_of(step: Step) -> int:
-    """Return the most threads of a step."""
+    """Return the maximum number of threads of a step."""
     return max(1, min(step.launch.threads, step.launch.tasks, pool.cores()))
 
 
@@ -389,35 +386,35 @@ def scratch_of(steps: Sequence[Step]) -> int:
     return max(sizes) + LINE if any(sizes) else 0
 
 
-_kept: list[Any] = []  # what XLA's programs refer to
+_references: list[Any] = []  # what XLA's programs refer to
 
 
-def stored(steps: Sequence[Step], scratch: int) -> int:
-    """Store launches for ever, and return the address of the first.
+def store_launches(steps: Sequence[Step], scratch: int) -> int:
+    """Store launches that are never freed, and return the address of the first.
 
     scratch: the number of the result that is scratch memory.
     """
-    following = 0
+    next_launch = 0
     for step in reversed(steps):
-        record = record_of(step, scratch, following)
-        _kept.append((step, record))
-        following = record.address
-    return following
+        record = record_of(step, scratch, next_launch)
+        _references.append((step, record))
+        next_launch = record.address
+    return next_launch
 
 
-def record_of(step: Step, scratch: int, following: int) -> StoredRecord:
+def record_of(step: Step, scratch: int, next_launch: int) -> StoredRecord:
     """Return the record of a step."""
     launch, places = step.launch, np.empty((len(step.places), 3), np.int64)
     names = launch.program.arrays
     if len(places) != len(names) or len(names) > MOST_ARRAYS:
         raise TypeError(f"the program takes {', '.join(names)}; got {len(places)} places")
-    for row, place in zip(places, step.places, strict=True):
-        if isinstance(place, Place):
-            row[...] = place
+    for row, shared_address in zip(places, step.places, strict=True):
+        if isinstance(shared_address, Place):
+            row[...] = shared_address
         else:
-            row[...] = ADDRESS, 0 if place is None else place.ctypes.data, 0
+            row[...] = ADDRESS, 0 if shared_address is None else shared_address.ctypes.data, 0
     return LAUNCH.pack(
-        next=following,
+        next=next_launch,
         program=launch.program.address,
         settings=launch.settings.address,
         tasks=launch.tasks,
@@ -425,10 +422,10 @@ def record_of(step: Step, scratch: int, following: int) -> StoredRecord:
         scratch=scratch if launch.scratch else -1,
         scratch_bytes=-(-launch.scratch // LINE) * LINE,
         places=places,
-        arrays=len(places),
-        zeros=np.array([*step.cleared.items()], np.int64).reshape(-1, 2),
-        zeroed=len(step.cleared),
-        needed=step.needed,
+        array_count=len(places),
+        cleared=np.array([*step.cleared.items()], np.int64).reshape(-1, 2),
+        cleared_count=len(step.cleared),
+        condition=step.condition,
         report=step.report or 0,
-        reported=0 if step.report is None else launch.tasks,
+        report_words=0 if step.report is None else launch.tasks,
     )

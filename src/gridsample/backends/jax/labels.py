@@ -50,7 +50,7 @@ def elect(
     first: Array, weigh: Callable[[Array], tuple[Array, Array, Array]], shape: Sequence[int],
     margin: Array,
 ) -> Array:  # fmt: skip
-    """Weigh one label after the other, from the smallest; return the one with the largest weight.
+    """Weigh labels one after the other, from the smallest; return the one with the largest weight.
 
     Args:
         first: the smallest labels.
@@ -62,10 +62,10 @@ def elect(
 
     def step(state: Any) -> Any:
         label, winner, most, _ = state
-        weight, has_next, following = weigh(label)
+        weight, has_next, next_label = weigh(label)
         wins = weight > most + margin
         return (
-            jnp.where(has_next, following, label),
+            jnp.where(has_next, next_label, label),
             jnp.where(wins, label, winner),
             jnp.where(wins, weight, most),
             jnp.any(has_next),

@@ -25,7 +25,7 @@ def form_of(array: Array) -> Form:
     return tuple(array.shape), np.dtype(array.dtype)
 
 
-def order_of(rank: int, last: bool) -> list[int]:
+def axes_by_speed(rank: int, last: bool) -> list[int]:
     """The axes of an array from the slowest to the fastest; the second one may come ``last``."""
     return [0, *range(2, rank), 1] if last else [*range(rank)]
 
@@ -34,7 +34,7 @@ def layout_of(form: Form, last: bool = False) -> Layout:
     """The layout of an array (N, C, ...) without gaps, whose channels may come ``last``."""
     shape, dtype = form
     steps, size = [0] * len(shape), dtype.itemsize
-    for axis in reversed(order_of(len(shape), last)):
+    for axis in reversed(axes_by_speed(len(shape), last)):
         steps[axis], size = size, size * shape[axis]
     return shape, tuple(steps), dtype
 
@@ -56,7 +56,7 @@ class Operand(NamedTuple):
     place: Place | None
 
     def part(self, items: slice) -> Operand:
-        """Some of its items, which follow each other."""
+        """Return a range of its items."""
         (count, *shape), dtype = self.form
         first, end, _ = items.indices(count)
         size = bytes_of(((1, *shape), dtype))
@@ -64,7 +64,7 @@ class Operand(NamedTuple):
         return Operand(((end - first, *shape), dtype), place)
 
     def cleared(self) -> dict[int, int]:
-        """The number of the result that it is, and its bytes; nothing if it is not needed."""
+        """Return the number of the result and its bytes, as `Step.cleared`; empty if not needed."""
         return {self.place.number: bytes_of(self.form)} if self.place else {}
 
 
@@ -78,7 +78,7 @@ def fill_numbers(call: Call) -> np.ndarray[Any, Any] | None:
     return np.broadcast_to(np.array(call.fill), (call.plan.channels,))
 
 
-def outside_of(call: Call, dtype: Any) -> list[np.ndarray[Any, Any]]:
+def values_outside(call: Call, dtype: Any) -> list[np.ndarray[Any, Any]]:
     """The numbers of each plane outside an image."""
     from gridsample.kernels.sampling.preparing import numbers_of_planes
 
@@ -87,12 +87,12 @@ def outside_of(call: Call, dtype: Any) -> list[np.ndarray[Any, Any]]:
 
 
 class Prepared(NamedTuple):
-    """Launches that are stored for ever, because XLA's programs have their address.
+    """Launches that are never freed, because XLA's programs contain their address.
 
     Attributes:
         address: the address of the first.
         results: the forms of the results, of intermediate ones, and of scratch memory.
-        number: how many results there are without those that nobody else needs.
+        number: the number of results that the caller gets; the others are intermediate.
     """
 
     address: int
@@ -100,23 +100,25 @@ class Prepared(NamedTuple):
     number: int
 
     def call(self, *arrays: Array, last: Sequence[int] = ()) -> list[Array]:
-        """Call the handler; of arrays whose numbers are in ``last``, arguments first, channels are.
+        """Call the handler; ``last`` are the arrays, arguments first, whose channels come last.
 
-        Where they also are in the caller's arrays, XLA cancels the transpositions.
+        If they also do in the caller's arrays, XLA cancels the transpositions.
         """
         arguments = [jnp.moveaxis(a, 1, -1) if k in last else a for k, a in enumerate(arrays)]
-        moved = [k - len(arrays) for k in last]
+        moved_results = [k - len(arrays) for k in last]
         types = [
-            jax.ShapeDtypeStruct((shape[0], *shape[2:], shape[1]) if k in moved else shape, dtype)
+            jax.ShapeDtypeStruct(
+                (shape[0], *shape[2:], shape[1]) if k in moved_results else shape, dtype
+            )
             for k, (shape, dtype) in enumerate(self.results)
         ]
         call = jax.ffi.ffi_call(handler.NAME, types)
         results = call(*arguments, launch=np.int64(self.address))[: self.number]
-        return [jnp.moveaxis(a, -1, 1) if k in moved else a for k, a in enumerate(results)]
+        return [jnp.moveaxis(a, -1, 1) if k in moved_results else a for k, a in enumerate(results)]
 
 
 class Results:
-    """The arrays that steps write: results, and then what is between steps.
+    """The arrays that steps write: results, and then those that are only needed between steps.
 
     Attributes:
         forms: the form of each.
@@ -126,8 +128,8 @@ class Results:
     def __init__(self, *results: Form) -> None:
         self.forms, self.number = [*results], len(results)
 
-    def between(self, size: int) -> Place:
-        """Add so many bytes that are only needed between steps."""
+    def add_intermediate(self, size: int) -> Place:
+        """Add an array of ``size`` bytes that is only needed between steps."""
         self.forms.append(((size,), np.dtype(np.uint8)))
         return Place(RESULT, len(self.forms) - 1)
 
@@ -135,8 +137,8 @@ class Results:
         """The bytes of all results, which steps add to."""
         return {k: bytes_of(form) for k, form in enumerate(self.forms[: self.number])}
 
-    def prepared(self, steps: Sequence[Step]) -> Prepared:
+    def prepare(self, steps: Sequence[Step]) -> Prepared:
         """Store the steps, which share scratch memory."""
         size, count = handler.scratch_of(steps), len(self.forms)
         scratch = [((size,), np.dtype(np.uint8))] if size else []
-        return Prepared(handler.stored(steps, count), (*self.forms, *scratch), self.number)
+        return Prepared(handler.store_launches(steps, count), (*self.forms, *scratch), self.number)

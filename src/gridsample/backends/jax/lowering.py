@@ -20,8 +20,8 @@ from gridsample.backends.jax.taps import with_promotion
 def lower(
     primitive: Primitive,
     program: Callable[..., Any],
-    plain: Callable[..., Any],
-    serves: Callable[..., bool],
+    fallback: Callable[..., Any],
+    supports: Callable[..., bool],
     kernel: Callable[..., Any] | None = None,
 ) -> None:
     """Tell JAX how a primitive is lowered.
@@ -29,38 +29,44 @@ def lower(
     Args:
         primitive: the primitive.
         program: what calls the handler; used on the CPU.
-        plain: the same as operations of `jax.numpy`, which do not depend on this process.  It is
+        fallback: the same as operations of `jax.numpy`, which do not depend on this process.  It is
             used elsewhere, in exported programs, where a size is not known, and where nothing is
             compiled.
-        serves: whether the program can be used, given the arguments' shapes and the parameters.
+        supports: whether the program can be used, given the arguments' shapes and the parameters.
         kernel: what calls a kernel on a GPU, if there is one.
     """
     multiple = primitive.multiple_results
 
-    def chosen(context: Any, fast: Callable[..., Any], serves: Callable[..., bool],
+    def choose(context: Any, fast: Callable[..., Any], supports: Callable[..., bool],
                parameters: Any) -> Callable[..., Any]:  # fmt: skip
         avals = *context.avals_in, *context.avals_out
         sizes = [n for aval in avals for n in aval.shape]
         known = all(isinstance(n, int) and n for n in sizes)
         exported = getattr(context.module_context.lowering_parameters, "for_export", False)
-        return fast if known and not exported and serves(*context.avals_in, **parameters) else plain
+        return (
+            fast
+            if known and not exported and supports(*context.avals_in, **parameters)
+            else fallback
+        )
 
     def lower_for_cpu(context: Any, *operands: Any, devices: Any = None, **parameters: Any) -> Any:
         can_call = handler.is_available()
-        function = chosen(context, program, serves, parameters) if can_call else plain
-        return lowered(function)(context, *operands, **parameters)
+        function = choose(context, program, supports, parameters) if can_call else fallback
+        return lower_function(function)(context, *operands, **parameters)
 
     def lower_for_gpu(context: Any, *operands: Any, devices: Any = None, **parameters: Any) -> Any:
         can_call = gpu.is_available()
-        function = chosen(context, kernel or plain, gpu.serves, parameters) if can_call else plain
-        return lowered(function)(context, *operands, **parameters)
+        function = (
+            choose(context, kernel or fallback, gpu.supports, parameters) if can_call else fallback
+        )
+        return lower_function(function)(context, *operands, **parameters)
 
-    def lowered(function: Callable[..., Any]) -> Callable[..., Any]:
+    def lower_function(function: Callable[..., Any]) -> Callable[..., Any]:
         return mlir.lower_fun(with_promotion(function), multiple_results=multiple)
 
     @with_promotion
     def compute(*arrays: Any, devices: Any = None, **parameters: Any) -> Any:
-        return plain(*arrays, **parameters)
+        return fallback(*arrays, **parameters)
 
     primitive.def_impl(compute)
     mlir.register_lowering(primitive, mlir.lower_fun(compute, multiple_results=multiple))
@@ -70,8 +76,8 @@ def lower(
 
 
 @functools.cache
-def asks_for_devices() -> Any:
-    """A program that JAX may only lower for known devices, if there are several, or else None.
+def device_dependence() -> Any:
+    """Return a program that JAX only lowers for known devices, if there are several; or else None.
 
     JAX tells a rule the devices only if a primitive that needs them is among those of the program,
     or of a program among the parameters of its primitives.
@@ -85,27 +91,27 @@ def asks_for_devices() -> Any:
 
 def bind(primitive: Primitive, *arrays: Any, **parameters: Any) -> Any:
     """Call a primitive."""
-    return primitive.bind(*alike(*arrays), **parameters, devices=asks_for_devices())
+    return primitive.bind(*with_common_axes(*arrays), **parameters, devices=device_dependence())
 
 
-def varying(aval: Any) -> frozenset[str]:
+def varying_axes(aval: Any) -> frozenset[str]:
     """The axes of the mesh of a `jax.shard_map` along which an array differs."""
-    kinds = getattr(aval, "mat", aval)  # since JAX 0.10; before, the array's type has them itself
-    axes: frozenset[str] = getattr(kinds, "varying", getattr(kinds, "vma", frozenset()))
+    placement = getattr(aval, "mat", aval)  # before JAX 0.10, the type has the axes itself
+    axes: frozenset[str] = getattr(placement, "varying", getattr(placement, "vma", frozenset()))
     return axes
 
 
-def like(aval: Any, shape: Any = None, dtype: Any = None) -> Any:
+def type_like(aval: Any, shape: Any = None, dtype: Any = None) -> Any:
     """The type of a result: an argument's type with another shape and dtype."""
     shape = aval.shape if shape is None else shape
     dtype = aval.dtype if dtype is None else dtype
-    if not varying(aval):
+    if not varying_axes(aval):
         return jax.core.ShapedArray(shape, dtype)
-    placed = NamedSharding(aval.sharding.mesh, PartitionSpec())
-    return aval.update(shape=shape, dtype=dtype, weak_type=False, sharding=placed)
+    sharding = NamedSharding(aval.sharding.mesh, PartitionSpec())
+    return aval.update(shape=shape, dtype=dtype, weak_type=False, sharding=sharding)
 
 
-def alike(*arrays: Any) -> list[Any]:
+def with_common_axes(*arrays: Any) -> list[Any]:
     """Mark arrays as different along all axes of a mesh along which one of them is.
 
     Within `jax.shard_map`, a gradient is then summed over the axes along which an array is the
@@ -113,9 +119,9 @@ def alike(*arrays: Any) -> list[Any]:
     """
     if not hasattr(jax.lax, "pcast"):  # before JAX 0.9, `shard_map` does not know of our primitives
         return list(arrays)
-    axes = [varying(jax.typeof(array)) for array in arrays]
+    axes = [varying_axes(jax.typeof(array)) for array in arrays]
     union: frozenset[str] = frozenset().union(*axes)
     return [
-        jax.lax.pcast(array, tuple(union - own), to="varying") if union - own else array
-        for array, own in zip(arrays, axes, strict=True)
+        jax.lax.pcast(array, tuple(union - along), to="varying") if union - along else array
+        for array, along in zip(arrays, axes, strict=True)
     ]

@@ -10,8 +10,8 @@ grid, it is gather with an order raised by one; the same holds for scatter.  Der
 `tangent_p` and `backward_p` are those of their formulas in terms of gather and scatter.
 
 On the CPU, these are programs (`programs`), on a GPU kernels (`gpu`); elsewhere, and where a size
-is not known or a program is exported, operations of `jax.numpy` (`plain`).  Images are real.  With
-footprints, derivatives of higher order are those of these operations.
+is not known or a program is exported, operations of `jax.numpy` (`fallback`).  Images are real.
+With footprints, derivatives of higher order are those of these operations.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ import numpy as np
 from jax.extend.core import Primitive
 from jax.interpreters import ad
 
-from gridsample.backends.jax import gpu, plain, programs
-from gridsample.backends.jax.lowering import bind, like, lower
+from gridsample.backends.jax import fallback, gpu, programs
+from gridsample.backends.jax.lowering import bind, lower, type_like
 from gridsample.backends.jax.taps import Array, Call, output_shape, real_type
 
 # Calls --------------------------------------------------------------------------------------------
@@ -69,7 +69,7 @@ def raised_sum(function: Callable[[int, Call], Array], call: Call) -> Array:
     return functools.reduce(jnp.add, terms)
 
 
-def along(points: Array, axis: int) -> Array:
+def as_factor(points: Array, axis: int) -> Array:
     """An entry of (N, *out, D) as a factor of samples (N, C, *out)."""
     return points[..., axis][:, jnp.newaxis]
 
@@ -78,13 +78,15 @@ def tangent_formula(image: Array, grid: Array, *tangents: Array, call: Call, dty
                     needed: tuple[bool, bool]) -> Array:  # fmt: skip
     """The derivative of gather along tangents of the grid, and of the image if it is needed."""
     if call.plan.footprint is not None:
-        return plain.tangent(image, grid, *tangents, call=call, dtype=dtype, needed=needed)
+        return fallback.tangent(image, grid, *tangents, call=call, dtype=dtype, needed=needed)
     real = real_type(call)
     total: Any = 0
     if needed[0]:
         total = gather(tangents[0], grid, linear(call), real)
     points = tangents[-1].astype(real)
-    slopes = raised_sum(lambda k, call: gather(image, grid, call, real) * along(points, k), call)
+    slopes = raised_sum(
+        lambda k, call: gather(image, grid, call, real) * as_factor(points, k), call
+    )
     return (total + slopes).astype(dtype)
 
 
@@ -92,7 +94,7 @@ def backward_formula(values: Array, image: Array, grid: Array, *, call: Call,
                      needed: tuple[bool, bool]) -> list[Array]:  # fmt: skip
     """The gradients of gather, in the dtype of sums."""
     if call.plan.footprint is not None:
-        return plain.backward(values, image, grid, call, needed)
+        return fallback.backward(values, image, grid, call, needed)
     real = real_type(call)
     results = [scatter(values, grid, call)] if needed[0] else []
     if needed[1]:
@@ -119,20 +121,20 @@ backward_p.multiple_results = True
 
 def gather_shape(image: Any, grid: Any, *, dtype: Any, **_: Any) -> Any:
     """The samples (N, C, *out)."""
-    return like(image, shape=output_shape(image, grid.shape[:-1]), dtype=dtype)
+    return type_like(image, shape=output_shape(image, grid.shape[:-1]), dtype=dtype)
 
 
 def scatter_shape(values: Any, grid: Any, *, call: Call, **_: Any) -> Any:
     """The image's gradient."""
     plan = call.plan
     shape = plan.image_items, plan.channels, *plan.spatial
-    return like(values, shape=shape, dtype=real_type(call))
+    return type_like(values, shape=shape, dtype=real_type(call))
 
 
 def tangent_shape(image: Any, grid: Any, *tangents: Any, dtype: Any, **parameters: Any) -> Any:
     """The tangent of the samples."""
     shape = output_shape(image, grid.shape[:-1])
-    return like(image, shape=shape, dtype=dtype)
+    return type_like(image, shape=shape, dtype=dtype)
 
 
 def backward_shape(
@@ -141,7 +143,7 @@ def backward_shape(
     """The needed gradients."""
     arrays = [array for array, need in zip((image, grid), needed, strict=True) if need]
     real = real_type(call)
-    return [like(values, shape=array.shape, dtype=real) for array in arrays]
+    return [type_like(values, shape=array.shape, dtype=real) for array in arrays]
 
 
 gather_p.def_abstract_eval(gather_shape)
@@ -203,14 +205,16 @@ def tangent_transpose(ct: Any, image: Array, grid: Array, *tangents: Any, call: 
 def scatter_jvp(primals: Any, tangents: Any, *, call: Call, **_: Any) -> Any:
     """Differentiate scatter."""
     if call.plan.footprint is not None:
-        return formula_jvp(scatter_p, plain.scatter, primals, tangents, call=call)
+        return formula_jvp(scatter_p, fallback.scatter, primals, tangents, call=call)
     (values, grid), (values_tangent, grid_tangent) = primals, tangents
     image, terms = bind(scatter_p, values, grid, call=call), []
     if not is_zero(values_tangent):
         terms.append(bind(scatter_p, values_tangent, grid, call=call))
     if not is_zero(grid_tangent):
         points, wide = grid_tangent.astype(image.dtype), values.astype(image.dtype)
-        terms.append(raised_sum(lambda k, call: scatter(wide * along(points, k), grid, call), call))
+        terms.append(
+            raised_sum(lambda k, call: scatter(wide * as_factor(points, k), grid, call), call)
+        )
     tangent = functools.reduce(jnp.add, terms) if terms else Zero.from_primal_value(image)
     return image, tangent
 
@@ -229,15 +233,15 @@ def formula_jvp(
 ) -> Any:  # fmt: skip
     """Differentiate a primitive as its formula is differentiated."""
     results = bind(primitive, *primals, **parameters)
-    moving = [k for k, tangent in enumerate(tangents) if not is_zero(tangent)]
+    varied = [k for k, tangent in enumerate(tangents) if not is_zero(tangent)]
 
     def compute(*arguments: Array) -> Any:
         arrays = [*primals]
-        for k, argument in zip(moving, arguments, strict=True):
+        for k, argument in zip(varied, arguments, strict=True):
             arrays[k] = argument
         return formula(*arrays, **parameters)
 
-    _, out = jax.jvp(compute, [primals[k] for k in moving], [tangents[k] for k in moving])
+    _, out = jax.jvp(compute, [primals[k] for k in varied], [tangents[k] for k in varied])
     return results, out
 
 
@@ -271,8 +275,8 @@ ad.primitive_transposes[backward_p] = functools.partial(formula_transpose, backw
 
 # Lowering -----------------------------------------------------------------------------------------
 
-lower(gather_p, programs.gather, plain.gather, programs.serves, gpu.gather)
-lower(scatter_p, programs.scatter, plain.scatter, programs.serves, gpu.scatter)
-lower(backward_p, programs.backward, plain.backward, programs.serves, gpu.backward)
-# Whose gathers are lowered in turn.
+lower(gather_p, programs.gather, fallback.gather, programs.supports, gpu.gather)
+lower(scatter_p, programs.scatter, fallback.scatter, programs.supports, gpu.scatter)
+lower(backward_p, programs.backward, fallback.backward, programs.supports, gpu.backward)
+# Its formula consists of gathers, which are lowered in turn.
 lower(tangent_p, tangent_formula, tangent_formula, lambda *avals, **parameters: True)

@@ -23,7 +23,7 @@ from gridsample.backends.jax.launches import (
     fill_numbers,
     form_of,
     layout_of,
-    outside_of,
+    values_outside,
 )
 from gridsample.backends.jax.sharding import Axes, Names, partitioned
 from gridsample.backends.jax.taps import Array, Call, real_type, with_sizes
@@ -40,14 +40,14 @@ def gather_steps(call: Call, image: Form, grid: Form, out: Form) -> Prepared:
     source, points = Operand(image, Place(ARGUMENT, 0)), Operand(grid, Place(ARGUMENT, 1))
     target = Operand(out, Place(RESULT, 0))
     if not channels.pays(call, image, out, True):
-        return results.prepared([gather_step(call, source, points, target)])
+        return results.prepare([gather_step(call, source, points, target)])
     copies, steps = channels.Copies(results), list[Step]()
     for part in channels.parts_of(call.plan):
         copies.begin(part.items)
         runs = copies.read(source), points.part(part.grids), copies.written(target)
         step = gather_step(call._replace(plan=part.plan, last=True), *runs)
         steps += [*copies.before, step, *copies.after]
-    return results.prepared(steps)
+    return results.prepare(steps)
 
 
 def gather_step(call: Call, image: Operand, grid: Operand, out: Operand) -> Step:
@@ -56,7 +56,7 @@ def gather_step(call: Call, image: Operand, grid: Operand, out: Operand) -> Step
 
     layouts = layout_of(image.form, call.last), layout_of(grid.form), layout_of(out.form, call.last)
     launch = prepare_gather(call.plan, call.order, *layouts, bool(call.fill))
-    outside = outside_of(call, image.form[1])
+    outside = values_outside(call, image.form[1])
     return Step(launch, [image.place, grid.place, out.place, *outside], {})
 
 
@@ -73,8 +73,8 @@ def gather(image: Array, grid: Array, call: Call, dtype: Any) -> Array:
             return footprint_programs.gather_steps(part, *forms).call(image, grid)
         return gather_steps(part, *forms).call(image, grid, last=(0, 2) if call.last else ())
 
-    of_image, of_grid, of_values, whole = axes_of(call)
-    axes = Axes((of_image, of_grid), (of_values,), whole)
+    image_axes, grid_axes, value_axes, replicated = axes_of(call)
+    axes = Axes((image_axes, grid_axes), (value_axes,), replicated)
     return partitioned(sample, axes, (image, grid))[0]
 
 
@@ -83,14 +83,14 @@ def axes_of(call: Call) -> tuple[Names, Names, Names, Names]:
     plan = call.plan
     spatial = tuple(f"s{k}" for k in range(len(plan.spatial)))
     points = tuple(f"p{k}" for k in range(len(plan.out)))
-    of_image = ("n" if plan.image_items == plan.items else "i", "c", *spatial)
-    of_grid = ("n" if plan.grid_items == plan.items else "g", *points, "d")
-    whole = [*spatial, "d", *({"i", "g"} & {of_image[0], of_grid[0]})]
+    image_axes = ("n" if plan.image_items == plan.items else "i", "c", *spatial)
+    grid_axes = ("n" if plan.grid_items == plan.items else "g", *points, "d")
+    replicated = [*spatial, "d", *({"i", "g"} & {image_axes[0], grid_axes[0]})]
     if plan.coords == "displacement" or plan.footprint is not None:
-        whole += points  # which depend on the points' own indices, or on their neighbours
+        replicated += points  # which depend on the points' own indices, or on their neighbours
     if len(call.fill) > 1:
-        whole.append("c")
-    return of_image, of_grid, ("n", "c", *points), tuple(whole)
+        replicated.append("c")
+    return image_axes, grid_axes, ("n", "c", *points), tuple(replicated)
 
 
 # Gradients ----------------------------------------------------------------------------------------
@@ -114,23 +114,25 @@ def backward_steps(
     from gridsample.kernels.sampling.division import with_own_grids
 
     plan = replace(call.plan, real=np.dtype(real_type(call)))
-    call, own = call._replace(plan=plan), with_own_grids(plan, layout_of(grid))[0]
+    call, own_plan = call._replace(plan=plan), with_own_grids(plan, layout_of(grid))[0]
     parts = [*channels.parts_of(plan)] if channels.pays(call, image, values, False) else []
     # The gradient of a grid that all items share is a sum over all parts.
-    grids = own.grid_items if own.grid_items > 1 else max(1, len(parts))
+    grids = own_plan.grid_items if own_plan.grid_items > 1 else max(1, len(parts))
     sums: Form = image[0], plan.real
-    by_points: Form = (grids, *plan.out, len(plan.spatial)), plan.real
-    results = Results(*[form for form, need in zip((sums, by_points), needed, strict=True) if need])
+    gradient_form: Form = (grids, *plan.out, len(plan.spatial)), plan.real
+    results = Results(
+        *[form for form, need in zip((sums, gradient_form), needed, strict=True) if need]
+    )
     sweep = Sweep(
         Operand(image, Place(ARGUMENT, 2) if needed[1] else None),
         Operand(grid, Place(ARGUMENT, 1)),
         Operand(values, Place(ARGUMENT, 0)),
         Operand(sums, Place(RESULT, 0) if needed[0] else None),
-        Operand(by_points, Place(RESULT, int(needed[0])) if needed[1] else None),
+        Operand(gradient_form, Place(RESULT, int(needed[0])) if needed[1] else None),
     )
     if not parts:
         cleared = sweep.sums.cleared() | sweep.gradient.cleared()
-        return results.prepared(sweep_steps(call, sweep, cleared))
+        return results.prepare(sweep_steps(call, sweep, cleared))
     copies, steps, cleared = channels.Copies(results), list[Step](), sweep.gradient.cleared()
     for k, part in enumerate(parts):
         copies.begin(part.items)
@@ -139,13 +141,13 @@ def backward_steps(
             sweep.grid.part(part.grids),
             copies.read(sweep.values),
             copies.written(sweep.sums),
-            sweep.gradient.part(part.items if own.grid_items > 1 else slice(k, k + 1)),
+            sweep.gradient.part(part.items if own_plan.grid_items > 1 else slice(k, k + 1)),
         )
         inner = call._replace(plan=part.plan, last=True)
         swept = sweep_steps(inner, runs, runs.sums.cleared() | cleared)
         steps += [*copies.before, *swept, *copies.after]
         cleared = {}
-    return results.prepared(steps)
+    return results.prepare(steps)
 
 
 def sweep_steps(call: Call, sweep: Sweep, cleared: dict[int, int]) -> list[Step]:
@@ -154,13 +156,11 @@ def sweep_steps(call: Call, sweep: Sweep, cleared: dict[int, int]) -> list[Step]
     from gridsample.kernels.sampling.calls import prepare_derivatives
     from gridsample.kernels.sampling.preparing import dropped_of
 
-    plan, of_grid = division.with_own_grids(call.plan, layout_of(sweep.grid.form))
+    plan, grid = division.with_own_grids(call.plan, layout_of(sweep.grid.form))
     image, values = (layout_of(array.form, call.last) for array in (sweep.image, sweep.values))
     needed = sweep.sums.place is not None, sweep.gradient.place is not None
-    launches = prepare_derivatives(
-        "backward", plan, call.order,
-        division.Sweep(image, of_grid, values, bool(call.fill), needed, pool.cores()),
-    )  # fmt: skip
+    layouts = division.Sweep(image, grid, values, bool(call.fill), needed, pool.cores())
+    launches = prepare_derivatives("backward", plan, call.order, layouts)
     places = [*[array.place for array in sweep], dropped_of(plan, fill_numbers(call))]
     return [Step(launch, places, {} if k else cleared) for k, launch in enumerate(launches)]
 
@@ -174,9 +174,9 @@ def backward(
         part = with_sizes(call, image.shape, grid.shape)
         return gradients(part, form_of(image), needed, values, grid, image)
 
-    of_image, of_grid, of_values, whole = axes_of(call)
-    results = [names for names, need in zip((of_image, of_grid), needed, strict=True) if need]
-    axes = Axes((of_values, of_image, of_grid), tuple(results), whole)
+    image_axes, grid_axes, value_axes, replicated = axes_of(call)
+    results = [names for names, need in zip((image_axes, grid_axes), needed, strict=True) if need]
+    axes = Axes((value_axes, image_axes, grid_axes), tuple(results), replicated)
     return partitioned(differentiate, axes, (values, image, grid))
 
 
@@ -190,8 +190,8 @@ def scatter(values: Array, grid: Array, call: Call) -> Array:
         part = with_sizes(call, shape, grid.shape)
         return gradients(part, image, (True, False), values, grid)
 
-    of_image, of_grid, of_values, whole = axes_of(call)
-    axes = Axes((of_values, of_grid), (of_image,), whole)
+    image_axes, grid_axes, value_axes, replicated = axes_of(call)
+    axes = Axes((value_axes, grid_axes), (image_axes,), replicated)
     return partitioned(add, axes, (values, grid))[0]
 
 
@@ -210,7 +210,7 @@ def gradients(
     return results
 
 
-def serves(*avals: Any, call: Call, dtype: Any = None, **parameters: Any) -> bool:
+def supports(*avals: Any, call: Call, dtype: Any = None, **parameters: Any) -> bool:
     """Whether the CPU kernels compute a call as launches that are known before it runs."""
     on_cpu()
     from gridsample.kernels.sampling.preparing import vanishes
@@ -244,7 +244,7 @@ def prefilter_steps(
             return None
         source = Place(RESULT, 0) if k else Place(ARGUMENT, 0)
         steps.append(Step(step.launch, [source, Place(RESULT, 0)], {}))
-    return Results(image).prepared(steps) if steps else None
+    return Results(image).prepare(steps) if steps else None
 
 
 def prefilter(image: Array, **options: Any) -> Array:
@@ -255,10 +255,10 @@ def prefilter(image: Array, **options: Any) -> Array:
         return [image] if steps is None else steps.call(image)
 
     names = tuple(f"a{k}" for k in range(image.ndim))
-    whole = tuple(names[k] for k in sorted(options["axes"]))
-    return partitioned(compute, Axes((names,), (names,), whole), [image])[0]
+    replicated = tuple(names[k] for k in sorted(options["axes"]))
+    return partitioned(compute, Axes((names,), (names,), replicated), [image])[0]
 
 
-def prefilters(image: Any, **options: Any) -> bool:
+def supports_prefilter(image: Any, **options: Any) -> bool:
     """Whether the CPU kernels prefilter an array as launches that are known before they run."""
     return prefilter_steps(form_of(image), **options) is not None

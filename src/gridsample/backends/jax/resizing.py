@@ -17,12 +17,12 @@ from jax.extend.core import Primitive
 from jax.interpreters import ad, batching
 
 from gridsample.backends.jax import filtering, resizing_programs
+from gridsample.backends.jax.fallback import is_integer, saturated
 from gridsample.backends.jax.labels import elect
 from gridsample.backends.jax.launches import form_of
-from gridsample.backends.jax.lowering import bind, like, lower
-from gridsample.backends.jax.plain import is_integer, saturated
+from gridsample.backends.jax.lowering import bind, lower, type_like
 from gridsample.backends.jax.resizing_programs import Maps
-from gridsample.backends.jax.sampling import is_complex, joined, parted
+from gridsample.backends.jax.sampling import is_complex, to_complex, to_real
 from gridsample.backends.jax.sharding import Axes, partitioned
 from gridsample.backends.jax.taps import with_promotion
 from gridsample.definitions import tables
@@ -35,7 +35,7 @@ from gridsample.kernels import of_resizing
 Array = Any
 # More taps than these are summed by a loop.
 UNROLLED = 8
-# The difference of two sums of weights up to which labels tie, in units of the sums' rounding.
+# Labels tie if their sums of weights differ by at most this, in units of the sums' rounding.
 TIE = 64
 
 
@@ -46,7 +46,7 @@ def resize(image: Array, options: Resizing, transposed: bool) -> Array:
     if 0 in image.shape:
         return jnp.zeros((*image.shape[:2], *options.size), image.dtype)
     if is_complex(image.dtype):
-        return joined(resize(parted(image), options, transposed))
+        return to_complex(resize(to_real(image), options, transposed))
     spatial, dtype = tuple(image.shape[2:]), image.dtype
     if tables.votes(options.methods):
         return bind(vote_p, image, options=options)
@@ -55,13 +55,13 @@ def resize(image: Array, options: Resizing, transposed: bool) -> Array:
         if not of_resizing().are_fixed(dtype, [axis_map.band for axis_map in maps]):
             options = options._replace(rounding="exact")
         for axis in tables.rounded_order(spatial, options.size, options.rounding):
-            image = applied(image, [axis], options, transposed, dtype)
+            image = apply_maps(image, [axis], options, transposed, dtype)
         return image
     options = options._replace(rounding="exact")
-    return applied(image, range(len(maps)), options, transposed, dtype)
+    return apply_maps(image, range(len(maps)), options, transposed, dtype)
 
 
-def applied(
+def apply_maps(
     image: Array, axes: Sequence[int], options: Resizing, transposed: bool, dtype: Any
 ) -> Array:
     """Apply the maps of some axes: after @ band @ before; the result has a dtype."""
@@ -70,16 +70,14 @@ def applied(
         if before := maps[axis].before:
             image = filtering.filtered_by(image.astype(real), axis + 2, before)
     filters = {axis: after for axis in axes if (after := maps[axis].after)}
-    image = bind(
-        bands_p, image, options=options, transposed=transposed, axes=tuple(axes),
-        dtype=np.dtype(real if filters else dtype),
-    )  # fmt: skip
+    parameters = {"options": options, "transposed": transposed, "axes": tuple(axes)}
+    image = bind(bands_p, image, **parameters, dtype=np.dtype(real if filters else dtype))
     for axis, after in filters.items():
         image = filtering.filtered_by(image, axis + 2, after)
-    return stored(image, dtype)
+    return convert_sums(image, dtype)
 
 
-def stored(image: Array, dtype: Any) -> Array:
+def convert_sums(image: Array, dtype: Any) -> Array:
     """Convert sums to a dtype; integers are rounded and saturate."""
     if image.dtype == dtype:
         return image
@@ -113,14 +111,14 @@ def sum_type(dtype: Any) -> Any:
 # Operations of `jax.numpy` ------------------------------------------------------------------------
 
 
-def plain(
+def fallback(
     image: Array, *, options: Resizing, transposed: bool, axes: tuple[int, ...], dtype: Any
 ) -> Array:
     """Multiply the axes of an image by their bands."""
-    return multiplied(image, bands_of(tuple(image.shape[2:]), options, transposed, axes), dtype)
+    return apply_bands(image, bands_of(tuple(image.shape[2:]), options, transposed, axes), dtype)
 
 
-def multiplied(image: Array, maps: Sequence[AxisMap], dtype: Any) -> Array:
+def apply_bands(image: Array, maps: Sequence[AxisMap], dtype: Any) -> Array:
     """Multiply the axes of an image by the bands of maps; the result has a dtype."""
     # Axes that shrink come first, because less is left to do for the others.
     axes = sorted(range(len(maps)), key=lambda k: maps[k].outputs / maps[k].inputs)
@@ -128,11 +126,11 @@ def multiplied(image: Array, maps: Sequence[AxisMap], dtype: Any) -> Array:
     if image.dtype != dtype or not all(maps[axis].band.copies for axis in axes):
         image = image.astype(sum_type(image.dtype))
     for axis in axes:
-        image = banded(image, axis + 2, maps[axis].band)
-    return stored(image, dtype)
+        image = apply_band(image, axis + 2, maps[axis].band)
+    return convert_sums(image, dtype)
 
 
-def banded(image: Array, axis: int, band: Band) -> Array:
+def apply_band(image: Array, axis: int, band: Band) -> Array:
     """Multiply an axis by a band."""
     if band.is_identity:
         return image
@@ -144,9 +142,9 @@ def banded(image: Array, axis: int, band: Band) -> Array:
     terms = index, band.weights.T.astype(lines.dtype), taps < band.count
 
     def add(total: Array, term: Any) -> tuple[Array, None]:
-        index, weights, reads = term
+        index, weights, in_row = term
         pixels = jnp.take(lines, index, -1, mode="clip")
-        return total + jnp.where(reads, pixels * weights, 0), None
+        return total + jnp.where(in_row, pixels * weights, 0), None
 
     total = jnp.zeros((*lines.shape[:-1], band.outputs), lines.dtype)
     if band.taps > UNROLLED:
@@ -163,15 +161,15 @@ def banded(image: Array, axis: int, band: Band) -> Array:
 def vote(image: Array, *, options: Resizing) -> Array:
     """Return the label with the largest sum of weights; the smallest one of several wins.
 
-    One label of the image is weighed after the other.
+    The labels of the image are weighed one after the other.
     """
     maps, real = vote_maps(image, options), jax.dtypes.canonicalize_dtype(np.float64)
     shape = (*image.shape[:2], *[axis_map.outputs for axis_map in maps])
 
     def weigh(label: Array) -> tuple[Array, Array, Array]:
         greater = image > label
-        following = jnp.min(jnp.where(greater, image, jnp.max(image)))
-        return multiplied((image == label).astype(real), maps, real), jnp.any(greater), following
+        next_label = jnp.min(jnp.where(greater, image, jnp.max(image)))
+        return apply_bands((image == label).astype(real), maps, real), jnp.any(greater), next_label
 
     return elect(jnp.min(image), weigh, shape, jnp.asarray(TIE * np.finfo(real).eps, real))
 
@@ -224,8 +222,8 @@ def on_shards(
     changing = [k for k, axis_map in enumerate(maps) if not axis_map.is_identity]
     names = ("n", "c", *[f"s{k}" for k in range(len(maps))])
     results = (*names[:2], *[f"r{k}" if k in changing else f"s{k}" for k in range(len(maps))])
-    whole = tuple(f"{kind}{k}" for k in changing for kind in "sr")
-    return partitioned(resized, Axes((names,), (results,), whole), [image])[0]
+    replicated = tuple(f"{kind}{k}" for k in changing for kind in "sr")
+    return partitioned(resized, Axes((names,), (results,), replicated), [image])[0]
 
 
 # The primitives -----------------------------------------------------------------------------------
@@ -243,7 +241,7 @@ def shape_of(
         m if axes is None or k in axes else n
         for k, (n, m) in enumerate(zip(image.shape[2:], options.size, strict=True))
     ]
-    return like(image, (*image.shape[:2], *size), dtype)
+    return type_like(image, (*image.shape[:2], *size), dtype)
 
 
 def transpose(
@@ -252,11 +250,8 @@ def transpose(
 ) -> Any:  # fmt: skip
     """Transpose the bands."""
     options = options._replace(size=tuple(image.aval.shape[2:]))
-    result = bind(
-        bands_p, ct, options=options, transposed=not transposed, dtype=image.aval.dtype,
-        **parameters,
-    )  # fmt: skip
-    return [result]
+    parameters |= {"options": options, "transposed": not transposed, "dtype": image.aval.dtype}
+    return [bind(bands_p, ct, **parameters)]
 
 
 def batch(
@@ -275,7 +270,7 @@ def vote_jvp(primals: Any, _: Any, *, devices: Any, **parameters: Any) -> Any:
     return labels, Zero.from_primal_value(labels)
 
 
-def votes_of_few(image: Any, *, options: Resizing, **_: Any) -> bool:
+def supports_votes(image: Any, *, options: Resizing, **_: Any) -> bool:
     """Whether the CPU kernels resize labels without knowing their values."""
     return resizing_programs.range_of(vote_maps(image, options), np.dtype(image.dtype)) is not None
 
@@ -285,5 +280,5 @@ for primitive in (bands_p, vote_p):
     batching.primitive_batchers[primitive] = functools.partial(batch, primitive)
 ad.deflinear2(bands_p, transpose)
 ad.primitive_jvps[vote_p] = vote_jvp
-lower(bands_p, program, plain, lambda *avals, **parameters: True)
-lower(vote_p, vote_program, vote, votes_of_few)
+lower(bands_p, program, fallback, lambda *avals, **parameters: True)
+lower(vote_p, vote_program, vote, supports_votes)

@@ -48,7 +48,7 @@ def result_of(maps: Sequence[AxisMap], source: Form, dtype: Any) -> Form:
     return (*source[0][:2], *outputs), np.dtype(dtype)
 
 
-def chain_of(
+def launch_chain(
     maps: Maps, source: Form, target: Form, real: np.dtype[Any], rounding: str, last: bool
 ) -> list[tuple[Launch, Form]]:
     """Return launches, each of which reads what the one before it writes, and their results."""
@@ -56,27 +56,27 @@ def chain_of(
     from gridsample.kernels.resize import lines
     from gridsample.kernels.resize.copies import prepare as prepare_copies
 
-    planes, keeps = planes_of(source, last), source[1] == target[1]
+    planes, same_dtype = planes_of(source, last), source[1] == target[1]
     route = resize.route_of(maps, planes)
-    if route.identity and keeps:
+    if route.identity and same_dtype:
         return []
     axis = route.long_axis
-    if rounding != "exact" or (axis is None and not (route.copies and keeps)):
+    if rounding != "exact" or (axis is None and not (route.copies and same_dtype)):
         launch = band_launch(maps, source, target, real, last=last, rounding=rounding)
         return [(launch, target)]
     if axis is None:
         shape = planes[0] * planes[1], *planes[2:]
         return [(prepare_copies(maps, shape, source[1].itemsize, pool.cores()), target)]
     if any(not axis_map.is_identity for k, axis_map in enumerate(maps) if k != axis):
-        between = source[1] if all(map(resize.only_copies, maps)) else real
-        first, rest = apart(maps, axis)
-        middle = result_of(first, source, between)
+        add_intermediate = source[1] if all(map(resize.only_copies, maps)) else real
+        first, rest = split_long_axis(maps, axis)
+        middle = result_of(first, source, add_intermediate)
         return [
-            *chain_of(first, source, middle, real, rounding, last),
-            *chain_of(rest, middle, target, real, rounding, last),
+            *launch_chain(first, source, middle, real, rounding, last),
+            *launch_chain(rest, middle, target, real, rounding, last),
         ]
     kinds = type_name(source[1]), type_name(target[1])
-    if lines.copies(maps[axis]) and keeps:
+    if lines.copies_pixels(maps[axis]) and same_dtype:
         kinds = (f"uint{8 * source[1].itemsize}",) * 2
     outer, inner = math.prod(planes[: axis + 2]), math.prod(planes[axis + 3 :])
     along = maps[axis]
@@ -84,7 +84,7 @@ def chain_of(
     return [(launch, target)]
 
 
-def apart(maps: Maps, axis: int) -> tuple[Maps, Maps]:
+def split_long_axis(maps: Maps, axis: int) -> tuple[Maps, Maps]:
     """Split maps into that of a long axis and the others.
 
     The long axis comes first if its lines become shorter, otherwise last.
@@ -104,15 +104,15 @@ def steps_of(
     maps: Maps, source: Form, dtype: np.dtype[Any], real: np.dtype[Any], rounding: str, last: bool
 ) -> Prepared | None:
     """Prepare the bands of maps; None if nothing changes."""
-    chain = chain_of(maps, source, result_of(maps, source, dtype), real, rounding, last)
+    chain = launch_chain(maps, source, result_of(maps, source, dtype), real, rounding, last)
     if not chain:
         return None
     results, place, steps = Results(chain[-1][1]), Place(ARGUMENT, 0), []
     for k, (launch, form) in enumerate(chain, start=1):
-        target = Place(RESULT, 0) if k == len(chain) else results.between(bytes_of(form))
+        target = Place(RESULT, 0) if k == len(chain) else results.add_intermediate(bytes_of(form))
         steps.append(Step(launch, [place, target], {}))
         place = target
-    return results.prepared(steps)
+    return results.prepare(steps)
 
 
 # Labels -------------------------------------------------------------------------------------------
@@ -137,4 +137,4 @@ def vote_steps(maps: Maps, source: Form, last: bool) -> Prepared:
     assert range_ is not None
     launch = labels.prepare(bands, layout_of(source, last), layout_of(target, last), *range_)
     step = Step(launch, [Place(ARGUMENT, 0), Place(RESULT, 0)], {})
-    return Results(target).prepared([step])
+    return Results(target).prepare([step])

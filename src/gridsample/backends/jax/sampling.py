@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from gridsample.backends.jax import batching, primitives
+from gridsample.backends.jax.fallback import as_function
 from gridsample.backends.jax.taps import Array, Call, output_shape, real_type, with_promotion
 
 batching.register()
@@ -24,18 +25,18 @@ def is_complex(dtype: Any) -> bool:
     return bool(jnp.issubdtype(dtype, jnp.complexfloating))
 
 
-def parted(array: Array) -> Array:
+def to_real(array: Array) -> Array:
     """The parts of complex channels, as twice as many real ones."""
     return jnp.concatenate([jnp.real(array), jnp.imag(array)], 1)
 
 
-def joined(array: Array) -> Array:
-    """Apply the inverse of `parted`."""
+def to_complex(array: Array) -> Array:
+    """Apply the inverse of `to_real`."""
     real, imaginary = jnp.split(array, 2, 1)
     return jax.lax.complex(real, imaginary)
 
 
-def parts_of(call: Call) -> Call:
+def real_call(call: Call) -> Call:
     """The call for the parts of a complex image."""
     plan, channels = call.plan, call.plan.channels
     call = call._replace(plan=replace(plan, channels=2 * channels, dtype=plan.real))
@@ -55,7 +56,8 @@ def gather(image: Array, grid: Array, call: Call, dtype: Any) -> Array:
     if 0 in shape:
         return jnp.zeros(shape, dtype)
     if is_complex(image.dtype):
-        return joined(gather(parted(image), grid, parts_of(call), real)).astype(dtype)
+        samples = gather(to_real(image), grid, real_call(call), real)
+        return to_complex(samples).astype(dtype)
     return primitives.gather(image, grid, call, dtype)
 
 
@@ -78,16 +80,10 @@ def backward(
     """Compute the needed gradients of `gather`: the image's in a dtype, the grid's in its own."""
     real = real_type(call)
     if is_complex(image.dtype):
-        first, second = backward(
-            parted(values), parted(image), grid, parts_of(call), needed, real
-        )  # fmt: skip
-        return joined(first).astype(dtype) if needed[0] else None, second
-    arrays = [image.astype(real)] * needed[0] + [grid] * needed[1]
-
-    def sampled(*arrays: Array) -> Array:
-        source = arrays[0] if needed[0] else image
-        return gather(source, arrays[-1] if needed[1] else grid, call, real)
-
+        parts = to_real(values), to_real(image)
+        first, second = backward(*parts, grid, real_call(call), needed, real)
+        return to_complex(first).astype(dtype) if needed[0] else None, second
+    sampled, arrays = as_function(gather, image, grid, call, needed)
     _, transpose = jax.vjp(sampled, *arrays)
     gradients = transpose(values.astype(real))
     first = gradients[0].astype(dtype) if needed[0] else None

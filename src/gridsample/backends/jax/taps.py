@@ -65,10 +65,8 @@ def with_sizes(call: Call, image: Sequence[int], grid: Sequence[int]) -> Call:
     channels, fill = call.plan.channels, call.fill
     if len(fill) > 1:
         fill *= image[1] // channels
-    plan = replace(
-        call.plan, image_items=image[0], channels=image[1], grid_items=grid[0],
-        out=tuple(grid[1:-1]),
-    )  # fmt: skip
+    sizes: dict[str, Any] = {"image_items": image[0], "channels": image[1], "grid_items": grid[0]}
+    plan = replace(call.plan, **sizes, out=tuple(grid[1:-1]))
     return call._replace(plan=plan, fill=fill)
 
 
@@ -347,27 +345,25 @@ def summed(image: Array, points: Points, call: Call, real: Any) -> Array:
     outside, invalid = (0, 0) if any(call.order) or call.tangent else (fill, math.nan)
 
     def add(sums: Any, tap: Tap) -> Any:
-        total, share, any_kept = sums
+        total, dropped_weight, any_kept = sums
         kept, weights = tap.kept[:, np.newaxis], tap.weights[:, np.newaxis]
         values = jnp.where(kept, read(image, tap.pixels), zero).astype(real)
         total = total + values * weights
         if blends:
-            share = share + jnp.where(kept, 0, weights)
+            dropped_weight = dropped_weight + jnp.where(kept, 0, weights)
             any_kept = any_kept | kept
-        return total, share, any_kept
+        return total, dropped_weight, any_kept
 
     def add_row(sums: Any, numbers: Sequence[Any]) -> Any:
         return functools.reduce(add, row_of(points, numbers), sums)
 
     shape = points.valid.shape
     one_channel = (shape[0], 1, *shape[1:])
-    start = (
-        jnp.zeros(output_shape(image, shape), real),
-        jnp.zeros(one_channel, real), jnp.zeros(one_channel, bool),
-    )  # fmt: skip
-    total, share, any_kept = accumulate(add_row, start, rows_of(points), UNROLLED)
+    no_weight, none_kept = jnp.zeros(one_channel, real), jnp.zeros(one_channel, bool)
+    start = jnp.zeros(output_shape(image, shape), real), no_weight, none_kept
+    total, dropped_weight, any_kept = accumulate(add_row, start, rows_of(points), UNROLLED)
     if blends:
-        total = total + share * jnp.where(share == 0, 0, fill)
+        total = total + dropped_weight * jnp.where(dropped_weight == 0, 0, fill)
         if call.plan.sums_to_one:  # no tap is on the image: exactly the fill value
             total = jnp.where(any_kept, total, outside)
     if not call.plan.extrapolate:

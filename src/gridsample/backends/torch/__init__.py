@@ -20,6 +20,7 @@ from gridsample.backends.rounding import as_integers
 from gridsample.backends.torch import (
     affine,
     batching,  # noqa: F401
+    cuda,
     derivatives,
     filtering,
     internals,
@@ -29,7 +30,7 @@ from gridsample.backends.torch import (
     resizing,
     streaming,
 )
-from gridsample.backends.torch.fast_path import TYPES
+from gridsample.backends.torch.fast_path import TYPES, Prepared, without_data
 from gridsample.backends.torch.operators import numpy_type
 from gridsample.backends.torch.schemas import flat
 from gridsample.backends.torch.traced import traceable
@@ -96,9 +97,38 @@ def prepared(
     return resolved.changed(plan=call)
 
 
+@functools.lru_cache(maxsize=1024, typed=True)
+def prepared_for_layouts(
+    image: torch.Size, image_strides: Shape, image_type: torch.dtype,
+    grid: torch.Size, grid_strides: Shape, grid_type: torch.dtype,
+    threads: int, *options: Any,
+) -> Prepared | None:  # fmt: skip
+    """Prepare `grid_sample` for plain tensors; None if the image or the grid is first converted.
+
+    ``options`` are the first fields of `Options`, or all.
+    """
+    record = Options(*options)
+    if not grid_type.is_floating_point:
+        return None
+    resolved = prepared(image, image_type, grid, grid_type, *keyed(record))
+    if resolved.plan is None:
+        return None
+    planes = without_data(image, image_strides, image_type)
+    planes = planes.movedim(-1, 1) if resolved.channels_last() else planes
+    points = without_data(grid, grid_strides, grid_type)
+    out, ready = operators.ready_gather(resolved.plan, planes, points, resolved.threads or threads)
+    out = out.movedim(1, -1) if resolved.channels_last() else out
+    return Prepared(ready if is_zero(record.fill_value) else None, out, resolved)
+
+
+def is_zero(fill_value: Any) -> bool:
+    """Whether a fill value is the usual one; others are 0, too, but that takes longer to find."""
+    return type(fill_value) is int and not fill_value
+
+
 def with_fill(resolved: Options, options: Options, image: Tensor) -> Options:
     """Add the fill value to checked options: real numbers, two per value for a complex image."""
-    if options.fill_value.__class__ is int and not options.fill_value:
+    if is_zero(options.fill_value):
         return resolved
     channels = internals.shape_of(image)[-1 if resolved.channels_last() else 1]
     fill = fill_numbers(options, resolved.fills(), image.dtype, channels)
@@ -112,6 +142,14 @@ def with_fill(resolved: Options, options: Options, image: Tensor) -> Options:
         part for number in fill for part in (complex(number).real, complex(number).imag)
     ]  # fmt: skip
     return resolved.changed(fill_value=tuple(parts), plan=resolved.plan)
+
+
+def sample_plain(image: Tensor, grid: Tensor, options: Options) -> Tensor:
+    """Sample plain tensors in the caller's layout; the options are checked and have a plan."""
+    last = options.channels_last()
+    planes = image.movedim(-1, 1) if last else image
+    result = derivatives.plain_gather(planes, grid, options)
+    return result.movedim(1, -1) if last else result
 
 
 # The backend --------------------------------------------------------------------------------------
@@ -256,23 +294,56 @@ class Torch(Backend):
         resolved = looked_up(prepared, image.shape, image.dtype, grid.shape, grid.dtype, *key)
         return with_fill(resolved, options, image)
 
-    def fast_path(self, image: Any, grid: Any, options: Options) -> Tensor | None:
+    def fast_path(
+        self, image: Any, grid: Any, options: Options, check: Callable[..., bool]
+    ) -> Tensor | None:
         """Sample plain tensors directly, and tensors on other devices by torch's own operators."""
-        if operators.is_plain(image, grid):
-            resolved = (
-                self.resolve_plain(image, grid, options) if grid.is_floating_point() else None
-            )
-            if resolved is None or resolved.plan is None:
-                return None
-            last = resolved.channel_axis == -1
-            planes = image.movedim(-1, 1) if last else image
-            result = derivatives.plain_gather(planes, grid, resolved, resolved.plan)
-            return result.movedim(1, -1) if last else result
-        if isinstance(image, Tensor) and other_devices.is_elsewhere(image):
+        result = self.plain_path(image, grid, options, check)
+        if result is None and isinstance(image, Tensor) and other_devices.is_elsewhere(image):
             check_tensors({"input": image, "grid": grid})
             resolved = self.resolve_options(image, grid, options)
+            check(self, image, grid, options)
             return other_devices.grid_sample(image, grid, resolved)
-        return None
+        return result
+
+    def plain_path(
+        self, image: Any, grid: Any, options: Sequence[Any], check: Callable[..., bool]
+    ) -> Tensor | None:
+        """Sample plain tensors directly; None if that is not possible.
+
+        ``options`` are the first fields of `Options`, or all.
+        """
+        if not operators.is_plain(image, grid):
+            if cuda.are_plain(image, grid) and grid.is_floating_point():
+                return self.plain_on_gpu(image, grid, Options(*options), check)
+            return None
+        try:
+            call = prepared_for_layouts(
+                image.shape, image.stride(), image.dtype, grid.shape, grid.stride(), grid.dtype,
+                torch.get_num_threads(), *options,
+            )  # fmt: skip
+        except TypeError:  # an option is a list, or wrong
+            return None
+        if call is None:
+            return None
+        if not call.checked:
+            call.checked = check(self, image, grid, Options(*options))
+        if call.ready is not None:
+            if not (torch.is_grad_enabled() and (image.requires_grad or grid.requires_grad)):
+                return call.run(image, grid)
+            if not call.options.channels_last():
+                return derivatives.plain_gather(image, grid, call.options, call)
+        return sample_plain(image, grid, with_fill(call.options, Options(*options), image))
+
+    def plain_on_gpu(
+        self, image: Tensor, grid: Tensor, options: Options, check: Callable[..., bool]
+    ) -> Tensor | None:
+        """Sample plain tensors on a GPU; None if the image must be prefiltered."""
+        resolved = self.resolve_plain(image, grid, options)
+        if resolved.plan is None:
+            return None
+        check(self, image, grid, options)
+        return sample_plain(image, grid, resolved)
 
     def check_out(self, out: Any, shape: Shape, image: Tensor, grid: Tensor) -> None:
         """Raise an error, because a tensor that is written in place has no derivatives."""
@@ -287,7 +358,7 @@ class Torch(Backend):
         if onnx.exporting():
             result = onnx.gather_as_node(image, grid, *flat(options))
         elif options.plan is not None:
-            result = derivatives.plain_gather(image, grid, options, options.plan)
+            result = derivatives.plain_gather(image, grid, options)
         else:
             result = gather_fully(image, grid, *flat(options))
         if result.dtype == dtype:
@@ -365,11 +436,11 @@ class Torch(Backend):
         call = affine.call_of_maps(self, source, theta, out, options.changed())
         return affine.gradients(call, values, source, theta, needed)
 
-    def averages(self, arrays: Sequence[Tensor], options: Options, bare: bool) -> bool:
+    def averages(self, arrays: Sequence[Tensor], options: Options, detached: bool) -> bool:
         """Whether tensors are plain, and the kernels average."""
         if options.plan is None or not operators.is_plain(*arrays):
             return False
-        if bare and derivatives.has_record(*arrays):
+        if detached and derivatives.has_record(*arrays):
             return False
         return bool(on_cpu().averages(options.plan.plan))
 
@@ -402,6 +473,16 @@ class Torch(Backend):
         axes, extended = list(axes), list(extended)
         result: Tensor = filtering.prefilter(image, order, extended, axes, adjoint, threads)
         return result
+
+    def layout(self, image: Any) -> Any:
+        """The layout of a plain tensor that is not recorded, and torch's number of threads."""
+        if not operators.is_plain(image) or derivatives.has_record(image):
+            return None
+        return image.shape, image.stride(), image.dtype, torch.get_num_threads()
+
+    def prepare_resize(self, layout: Any, options: Resizing) -> Callable[[Tensor], Tensor] | None:
+        """Prepare the resizing of plain tensors if it is one run of a kernel."""
+        return resizing.prepare(layout, options)
 
     def resize(self, image: Tensor, options: Resizing, transposed: bool) -> Tensor:
         """Resize with the operator `resize`; on devices without kernels, with torch's own."""

@@ -37,6 +37,7 @@ from gridsample.backends.torch.operators import (
     empty_backward,
     empty_backward_twice,
     empty_gather,
+    is_plain_anywhere,
     match_layout,
     sum_type,
 )
@@ -45,6 +46,7 @@ from gridsample.definitions.footprints import levels
 from gridsample.definitions.options import Options
 from gridsample.definitions.plan import Plan
 from gridsample.kernels import gpu
+from gridsample.kernels.gpu import launching
 
 # The types of devices that have kernels.
 DEVICES = ("cuda",) if importlib.util.find_spec("triton") else ()
@@ -108,10 +110,10 @@ def traced(tensor: Tensor) -> bool:
     return type(tensor) not in (Tensor, torch.nn.Parameter)
 
 
-def launch_options(tensor: Tensor, affine: bool = False) -> gpu.LaunchOptions:
+def launch_options(tensor: Tensor, affine: bool = False) -> launching.LaunchOptions:
     """Determine how kernels are launched for a tensor."""
     wrap = torch.library.wrap_triton if traced(tensor) else None
-    return gpu.LaunchOptions(affine, tensor.device.type == "cpu", wrap)
+    return launching.LaunchOptions(affine, tensor.device.type == "cpu", wrap)
 
 
 def on_device(tensor: Tensor) -> Any:
@@ -135,10 +137,17 @@ def run_gather(call: Call, image: Tensor, grid: Tensor, fill: Fill = ()) -> Tens
 
 
 def sample_into(
-    call: Call, image: Tensor, points: Tensor, out: Tensor, fill: Fill, launch: gpu.LaunchOptions
+    call: Call,
+    image: Tensor,
+    points: Tensor,
+    out: Tensor,
+    fill: Fill,
+    launch: launching.LaunchOptions,
 ) -> None:
     """Gather at points (N, points, D) or at the points of maps (N, D, D + 1), into ``out``."""
     call, sizes, _ = find_levels(call, points, launch)
+    if gpu.interleaves(call.plan, adds=False):
+        image = interleaved(image, launch)
     for n, source in enumerate(copies_of(image, sizes, call.plan)):
         sample_level(call, source, points, out, fill, n, launch)
 
@@ -154,7 +163,7 @@ def copies_of(image: Tensor, sizes: Sequence[Sequence[int]], plan: Plan) -> Iter
 
 def sample_level(
     call: Call, image: Tensor, points: Tensor, out: Tensor, fill: Fill, level: int,
-    launch: gpu.LaunchOptions,
+    launch: launching.LaunchOptions,
 ) -> None:  # fmt: skip
     """Gather from a copy of the image that is halved ``level`` times."""
     plan, sources, targets = call.plan, parts(image), parts(out)
@@ -170,8 +179,29 @@ def sample_level(
             )  # fmt: skip
 
 
+def interleaved(image: Tensor, launch: launching.LaunchOptions) -> Tensor:
+    """Return an image whose channels lie side by side; itself if a copy does not pay."""
+    if image.stride(1) == 1 or not image.is_floating_point():
+        return image
+    result = empty_interleaved(image.shape, image, image.dtype)
+    transpose(image.detach(), result, launch)
+    return result
+
+
+def empty_interleaved(shape: Sequence[int], like: Tensor, dtype: torch.dtype) -> Tensor:
+    """Allocate (N, C, *spatial) with the channels of a pixel side by side."""
+    items, channels, *spatial = shape
+    return like.new_empty((items, *spatial, channels), dtype=dtype).movedim(-1, 1)
+
+
+def transpose(source: Tensor, target: Tensor, launch: launching.LaunchOptions) -> None:
+    """Copy an image to another layout and dtype."""
+    with on_device(source):
+        gpu.transpose(source.flatten(2), target.flatten(2), options=launch)
+
+
 def find_levels(
-    call: Call, points: Tensor, launch: gpu.LaunchOptions
+    call: Call, points: Tensor, launch: launching.LaunchOptions
 ) -> tuple[Call, Sequence[Sequence[int]], int]:
     """Find out what the points of a call need.
 
@@ -230,7 +260,7 @@ def run_backward(
 
 def sweep(
     call: Call, values: Tensor, image: Maybe, points: Tensor, first: Maybe,
-    need_grid: bool, fill: Fill, launch: gpu.LaunchOptions,
+    need_grid: bool, fill: Fill, launch: launching.LaunchOptions,
 ) -> tuple[Maybe, Maybe]:  # fmt: skip
     """Compute both gradients.
 
@@ -239,6 +269,8 @@ def sweep(
         the maps, (N, points, D) or (N, D, D + 1).
     """
     call, sizes, largest = find_levels(call, points, launch)
+    if image is not None and gpu.interleaves(call.plan, adds=first is not None):
+        image = interleaved(image, launch)
     make = Gradients(points, call.plan, launch) if need_grid else None
     nothing = itertools.repeat(None, len(sizes))
     sources: Iterable[Maybe] = nothing
@@ -263,7 +295,7 @@ def sweep(
 
 def sweep_level(
     call: Call, values: Tensor, image: Maybe, points: Tensor, first: Maybe,
-    make: Gradients | None, fill: Fill, level: tuple[int, int], launch: gpu.LaunchOptions,
+    make: Gradients | None, fill: Fill, level: tuple[int, int], launch: launching.LaunchOptions,
 ) -> Maybe:  # fmt: skip
     """Run the fused kernel for each part of a tensor.
 
@@ -275,14 +307,14 @@ def sweep_level(
     with on_device(values):
         outside = fills(fill if make else (), sum_type(plan), values, len(sources))
         for part, source, fill_of_part in zip(parts(values), sources, outside, strict=True):
-            grad_image = None if first is None else ImageGradient(plan, first, level[1])
+            grad_image = None if first is None else ImageGradient(plan, first, launch, level[1])
             gpu.backward(
                 plan, at_points(part, plan), source, points, grad_image and grad_image.wide,
                 call.order, empty=make, sums=None if grad_image is None else grad_image.sums,
                 fill=fill_of_part, level=level[0], options=launch,
             )  # fmt: skip
             if grad_image is not None:
-                gradients.append(grad_image.finish(launch))
+                gradients.append(grad_image.finish())
     return torch.complex(*gradients) if len(gradients) == 2 else gradients[0] if gradients else None
 
 
@@ -294,7 +326,7 @@ class Gradients:
     shape, that level has its own.
     """
 
-    def __init__(self, points: Tensor, plan: Plan, launch: gpu.LaunchOptions) -> None:
+    def __init__(self, points: Tensor, plan: Plan, launch: launching.LaunchOptions) -> None:
         self.points, self.plan, self.launch = points, plan, launch
         self.tensors: list[Tensor] = []
 
@@ -319,8 +351,9 @@ class Gradients:
         if self.plan.footprint is None or self.launch.affine:
             return total
         shape = total.shape[0], *self.plan.out
-        near = footprints.Neighbours(self.points.reshape(*shape, -1).to(total.dtype))
-        return near.spread_back(total.reshape(*shape, *total.shape[2:])).flatten(1, -2)
+        grid = self.points.reshape(*shape, -1).to(total.dtype)
+        slopes = total.reshape(*shape, *total.shape[2:])
+        return footprints.grid_gradient(grid, slopes).flatten(1, -2)
 
 
 def add_up(gradient: Tensor) -> Tensor:
@@ -331,33 +364,46 @@ def add_up(gradient: Tensor) -> Tensor:
 class ImageGradient:
     """The buffer to which a kernel adds an image's gradient."""
 
-    def __init__(self, plan: Plan, first: Tensor, samples: int = 1) -> None:
+    def __init__(
+        self, plan: Plan, first: Tensor, launch: launching.LaunchOptions, samples: int = 1
+    ) -> None:
         """Create the buffer for the result ``first``, or for one part of it if it is complex.
 
         samples: the most samples of a point.
         """
         real, dense = sum_type(plan), not first.is_complex()
-        self.result = first if dense else empty(first.shape, first, real)
-        wide = self.result if self.result.dtype == real else empty(first.shape, first, real)
+        self.result, self.launch = first if dense else empty(first.shape, first, real), launch
+        self.transposed = dense and first.stride(1) != 1 and gpu.interleaves(plan, adds=True)
+        wide = self.result
+        if self.transposed:
+            wide = empty_interleaved(first.shape, first, real)
+        elif self.result.dtype != real:
+            wide = empty(first.shape, first, real)
         self.wide = wide.zero_()
         exact = torch.are_deterministic_algorithms_enabled()
         self.sums = exact_sums(plan, wide, samples) if exact else None
 
-    def finish(self, launch: gpu.LaunchOptions) -> Tensor:
+    def finish(self) -> Tensor:
         """Return the gradient after all additions."""
+        total = self.wide
         if self.sums is not None:
-            gpu.collect(self.sums, self.wide, self.result, options=launch)
-        elif self.result is not self.wide:
-            self.result.copy_(self.wide)
+            total = torch.empty_like(self.wide) if self.transposed else self.result
+            gpu.collect(self.sums, self.wide, total, options=self.launch)
+        if self.transposed:
+            transpose(total, self.result, self.launch)
+        elif self.result is not total:
+            self.result.copy_(total)
         return self.result
 
 
-def exact_sums(plan: Plan, grad_image: Tensor, samples: int = 1) -> gpu.Sums:
+def exact_sums(plan: Plan, grad_image: Tensor, samples: int = 1) -> launching.Sums:
     """Create integer buffers, so that the result does not depend on the order of additions."""
     count, size = grad_image.numel(), grad_image.element_size()
     make = functools.partial(torch.zeros, device=grad_image.device)
     bounds = make(count, dtype=torch.int64 if size == 8 else torch.int32)
-    return gpu.Sums(bounds, make(count * size // 4, dtype=torch.int64), gpu.room_for(plan, samples))
+    return launching.Sums(
+        bounds, make(count * size // 4, dtype=torch.int64), gpu.room_for(plan, samples)
+    )
 
 
 def run_double_backward(
@@ -370,8 +416,11 @@ def run_double_backward(
     if not values.numel() or call.zero or not any(needed):
         return grad_values.zero_(), first.zero_(), second.zero_()
     make = functools.partial(values.new_empty, dtype=sum_type(plan)) if needed[2] else None
+    if gpu.interleaves(plan, adds=needed[1]):
+        image = interleaved(image, launch)
+        by_image = None if by_image is None else interleaved(by_image, launch)
     with on_device(values):
-        grad_image = ImageGradient(plan, first) if needed[1] else None
+        grad_image = ImageGradient(plan, first, launch) if needed[1] else None
         gradient = gpu.double_backward(
             plan, at_points(values.detach(), plan), image.detach(), points_of(grid, plan),
             gpu.Upstream(
@@ -385,7 +434,7 @@ def run_double_backward(
         )  # fmt: skip
         return (
             grad_values,
-            first if grad_image is None else grad_image.finish(launch),
+            first if grad_image is None else grad_image.finish(),
             second if gradient is None else add_up(gradient).reshape(grid.shape).to(grid.dtype),
         )
 
@@ -429,9 +478,23 @@ def export_is_on() -> bool:
 # The operators ------------------------------------------------------------------------------------
 
 
-def gather_on_gpu(image: Tensor, grid: Tensor, options: Options) -> Tensor:
-    """Compute gather for CUDA tensors."""
-    call = call_for(image.shape, image, grid, options)
+def are_plain(image: Any, grid: Any) -> bool:
+    """Whether tensors are on one GPU with kernels, and nothing observes operations on them."""
+    return bool(
+        DEVICES
+        and isinstance(image, Tensor)
+        and image.is_cuda
+        and isinstance(grid, Tensor)
+        and grid.device == image.device
+        and is_plain_anywhere(image, grid)
+    )
+
+
+def gather_on_gpu(
+    image: Tensor, grid: Tensor, options: Options, known: Call | None = None
+) -> Tensor:
+    """Compute gather for CUDA tensors; their call, if it is known."""
+    call = known or call_for(image.shape, image, grid, options)
     if call.plan.votes and call.plan.footprint is not None:
         return footprints.vote(gather_on_gpu, image, grid, options)
     return run_gather(call, image, grid, options.fill_value)
@@ -446,10 +509,11 @@ def scatter_on_gpu(values: Tensor, grid: Tensor, size: Sequence[int], options: O
 
 
 def backward_on_gpu(
-    values: Tensor, image: Tensor, grid: Tensor, needed: Needed, options: Options
-) -> tuple[Tensor, Tensor]:
-    """Compute backward for CUDA tensors."""
-    call = call_for(image.shape, image, grid, options)
+    values: Tensor, image: Tensor, grid: Tensor, needed: Needed, options: Options,
+    known: Call | None = None,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
+    """Compute backward for CUDA tensors; their call, if it is known."""
+    call = known or call_for(image.shape, image, grid, options)
     check_values(values, call.plan, "grad_output")
     if needed[0]:
         check_differentiable(image)

@@ -25,6 +25,7 @@ from torch.autograd import forward_ad
 
 from gridsample.backends.base import Needed
 from gridsample.backends.torch import cuda, footprints, operators
+from gridsample.backends.torch.fast_path import Prepared
 from gridsample.backends.torch.internals import SingleLevelFunction as Function
 from gridsample.backends.torch.internals import (
     below,
@@ -35,8 +36,8 @@ from gridsample.backends.torch.internals import (
 )
 from gridsample.backends.torch.operators import (
     LIBRARY,
-    Call,
     is_plain,
+    is_plain_anywhere,
     run_backward,
     run_gather,
 )
@@ -100,17 +101,17 @@ def fuses(values: Tensor, image: Tensor, grid: Tensor, options: Options, *upstre
     return values.device.type in cuda.DEVICES and real
 
 
-def pull(image: Tensor, grid: Tensor, options: Options) -> Tensor:
+def scatter_transpose(image: Tensor, grid: Tensor, options: Options) -> Tensor:
     """Apply the transpose of scatter: gather without a fill, and 0 where a coordinate is NaN."""
     options = options.linear()
     result: Tensor = gather(image, grid, options)
-    if any(options.order) or surely_somewhere(grid):
+    if any(options.order) or is_surely_finite(grid):
         return result
     still = image.new_zeros(()).expand(1, 1, *image.shape[2:])
     return torch.where(gather(still, grid, options).isnan(), 0, result)
 
 
-def surely_somewhere(grid: Tensor) -> bool:
+def is_surely_finite(grid: Tensor) -> bool:
     """Whether a cheap test shows that no position is NaN or overflows."""
     if not is_plain(grid) or not grid.numel():
         return False
@@ -254,7 +255,9 @@ class Scatter(Function):
         values, grid = ctx.saved_tensors
         need_values, need_grid = ctx.needs_input_grad[:2]
         return (
-            pull(upstream, grid, ctx.options).to(values.dtype) if need_values else None,
+            scatter_transpose(upstream, grid, ctx.options).to(values.dtype)
+            if need_values
+            else None,
             grid_gradient(values, upstream, grid, ctx.options.linear()) if need_grid else None,
             None,
             None,
@@ -307,22 +310,22 @@ class Backward(Function):
             needed = need_values, need_image, need_grid
             results = backward_twice(values, image, grid, u, w, needed, options)
             return *chosen(results, needed), *(None,) * 3
-        by_image = by_grid = for_values = for_grid = None
+        grad_image = grid_from_grid = grad_values = grid_from_image = None
         if u is not None:
             if need_values:
-                for_values = pull(u, grid, options)
+                grad_values = scatter_transpose(u, grid, options)
             if need_grid:
-                for_grid = grid_gradient(values, u, grid, options.linear())
+                grid_from_image = grid_gradient(values, u, grid, options.linear())
         if w is not None:
             if need_values:
-                for_values = total((for_values, gather_along(image, grid, w, options)))
-            by_image, by_grid = backward_along(
+                grad_values = total((grad_values, gather_along(image, grid, w, options)))
+            grad_image, grid_from_grid = backward_along(
                 values, image, grid, w, (need_image, need_grid), options
             )
         return (
-            total((for_values,), values.dtype),
-            total((by_image,), image.dtype),
-            total((for_grid, by_grid), grid.dtype),
+            total((grad_values,), values.dtype),
+            total((grad_image,), image.dtype),
+            total((grid_from_image, grid_from_grid), grid.dtype),
             None,
             None,
             None,
@@ -354,30 +357,46 @@ class PlainGather(Gather):
     """The derivatives of gather for plain tensors, which skip torch's dispatcher."""
 
     @staticmethod
-    def forward(ctx: Any, image: Tensor, grid: Tensor, options: Options, call: Call) -> Any:
+    def forward(
+        ctx: Any, image: Tensor, grid: Tensor, options: Options, prepared: Prepared | None
+    ) -> Any:
         """Compute gather."""
         ctx.save_for_backward(image, grid)
         ctx.set_materialize_grads(False)
-        ctx.options, ctx.call = options, call
-        return run_gather(call, image, grid, options)
+        ctx.options = options
+        if prepared is not None:
+            return prepared.run(image, grid)
+        return gather_directly(image, grid, options)
 
     @staticmethod
     def backward(ctx: Any, upstream: Maybe) -> Any:
         """Compute both gradients; with the operator if they will be differentiated again."""
         image, grid = ctx.saved_tensors
-        if upstream is None or torch.is_grad_enabled() or not is_plain(upstream):
+        if upstream is None or torch.is_grad_enabled() or not is_plain_anywhere(upstream):
             return Gather.backward(ctx, upstream)
-        needed = ctx.needs_input_grad[:2]
-        results = run_backward(ctx.call, upstream, image, grid, needed, ctx.options)
+        needed, options = ctx.needs_input_grad[:2], ctx.options
+        if image.is_cuda:
+            results = cuda.backward_on_gpu(upstream, image, grid, needed, options, options.plan)
+        else:
+            results = run_backward(options.plan, upstream, image, grid, needed, options)
         return *chosen(results, needed), None, None
 
 
-def plain_gather(image: Tensor, grid: Tensor, options: Options, call: Call) -> Tensor:
-    """Compute gather for plain tensors."""
+def plain_gather(
+    image: Tensor, grid: Tensor, options: Options, prepared: Prepared | None = None
+) -> Tensor:
+    """Compute gather for plain tensors and options with a plan, perhaps by a prepared call."""
     if has_record(image, grid):
-        result: Tensor = PlainGather.apply(image, grid, options, call)  # type: ignore[attr-defined]
+        result: Tensor = PlainGather.apply(image, grid, options, prepared)  # type: ignore[attr-defined]
         return result
-    return run_gather(call, image, grid, options)
+    return gather_directly(image, grid, options)
+
+
+def gather_directly(image: Tensor, grid: Tensor, options: Options) -> Tensor:
+    """Call the kernels of a device."""
+    if image.is_cuda:
+        return cuda.gather_on_gpu(image, grid, options, options.plan)
+    return run_gather(options.plan, image, grid, options)
 
 
 # Through the dispatcher ---------------------------------------------------------------------------

@@ -1,11 +1,14 @@
 """Plain CPU tensors, which are passed to the kernels by their addresses.
 
-The arguments of the kernels that depend on the strides of tensors are computed once and stored with
-the plan of the call (`operators.Call`).  A small call then takes little longer than its kernels.
+A whole call of `grid_sample` is prepared once for all tensors with the same layouts (`Prepared`).
+A repeated call then takes little longer than its kernels.  This matters most after a convolution,
+when Python's objects and functions have left the processor's cache: each that a call needs costs as
+much as sampling hundreds of points.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -27,10 +30,10 @@ TYPES: dict[torch.dtype, np.dtype[Any]] = {torch.bfloat16: BFLOAT16} | {
     )
 }
 
+address_of: Callable[[Tensor], int] = Tensor.data_ptr
+
 # The number of channels from which kernels loop along the channels.
 LONG = 8
-# By strides and number of threads: a prepared call, or None if tensors must be copied first.
-Known = dict[Any, Any]
 
 
 def layout_of(tensor: Tensor) -> Layout:
@@ -60,19 +63,44 @@ def worth_a_copy(image: Tensor, values: Tensor) -> Tensor:
     return image
 
 
+class Prepared:
+    """A call for plain tensors with certain layouts, of which all but their addresses is known.
+
+    Attributes:
+        ready: the call of a kernel; None if it needs copies or does not exist.
+        shape, strides, dtype: the result.
+        options: the checked `Options` of sampling, with a plan and without a fill value.
+        checked: whether enough calls have been looked at for misuse.
+    """
+
+    __slots__ = "checked", "dtype", "options", "ready", "shape", "strides"
+
+    def __init__(self, ready: Any, out: Tensor, options: Any = None) -> None:
+        self.shape, self.strides, self.dtype = out.shape, out.stride(), out.dtype
+        self.ready, self.options, self.checked = ready, options, False
+
+    def run(self, *tensors: Tensor) -> Tensor:
+        """Compute the result, if the call is ready."""
+        out = torch.empty_strided(self.shape, self.strides, dtype=self.dtype)
+        self.ready.run(*map(address_of, tensors), out.data_ptr())
+        return out
+
+
+def without_data(shape: Shape, strides: Shape, dtype: torch.dtype) -> Tensor:
+    """A tensor that has a layout, but no memory."""
+    return torch.empty_strided(shape, strides, dtype=dtype, device="meta")
+
+
 def gather(
-    known: Known, plan: Plan, order: Shape, image: Tensor, grid: Tensor, out: Tensor, threads: int,
+    plan: Plan, order: Shape, image: Tensor, grid: Tensor, out: Tensor, threads: int,
     means: Averaging | None = None,
 ) -> bool:  # fmt: skip
     """Sample into ``out`` if kernels can read the tensors without a copy; return whether it did."""
     image = worth_a_copy(image, out)
-    key = image.stride(), grid.stride(), threads, means
-    if key not in known:
-        layouts = [layout_of(tensor) for tensor in (image, grid, out)]
-        known[key] = on_cpu().ready_gather(plan, order, *layouts, threads, means)
-    ready = known[key]
+    layouts = [layout_of(tensor) for tensor in (image, grid, out)]
+    ready = on_cpu().ready_gather(plan, order, *layouts, threads, means)
     if ready is None and not grid.is_contiguous():  # torch copies faster than NumPy
-        return gather(known, plan, order, image, grid.contiguous(), out, threads, means)
+        return gather(plan, order, image, grid.contiguous(), out, threads, means)
     if ready is None or not as_they_are(image, grid):
         return False
     ready.run(image.data_ptr(), grid.data_ptr(), out.data_ptr())
@@ -80,7 +108,7 @@ def gather(
 
 
 def backward(
-    known: Known, plan: Plan, order: Shape, values: Tensor, image: Tensor, grid: Tensor,
+    plan: Plan, order: Shape, values: Tensor, image: Tensor, grid: Tensor,
     needed: tuple[bool, ...], threads: int,
 ) -> tuple[Tensor | None, Tensor | None] | None:  # fmt: skip
     """Compute the needed gradients if kernels can read the tensors directly, otherwise None."""
@@ -88,15 +116,12 @@ def backward(
     if image.stride(1) == 1 < values.stride(1) and image.shape[1] >= LONG:
         # Contiguous channels are several times as fast, which is worth a copy.
         values = values.movedim(1, -1).contiguous().movedim(-1, 1)
-    key = values.stride(), image.stride(), grid.stride(), needed, threads
-    if key not in known:
-        layouts = [layout_of(tensor) for tensor in (values, image, grid)]
-        known[key] = on_cpu().ready_backward(plan, order, *layouts, needed, threads)
-    ready = known[key]
+    layouts = [layout_of(tensor) for tensor in (values, image, grid)]
+    ready = on_cpu().ready_backward(plan, order, *layouts, needed, threads)
     last = values.stride(1) == 1
     if ready is None and not (grid.is_contiguous() and (last or values.is_contiguous())):
         copies = values if last else values.contiguous(), image, grid.contiguous()
-        return backward(known, plan, order, *copies, needed, threads)
+        return backward(plan, order, *copies, needed, threads)
     if ready is None or not as_they_are(values, image, grid):
         return None
     grad_image = gradient = None
@@ -106,5 +131,6 @@ def backward(
     if needed[1]:
         gradient = torch.zeros(grid.shape, dtype=grid.dtype)
     addresses = [0 if tensor is None else tensor.data_ptr() for tensor in (grad_image, gradient)]
-    ready.run(image.data_ptr(), grid.data_ptr(), values.data_ptr(), *addresses)
+    for sweep in ready.sweeps:
+        sweep.run(image.data_ptr(), grid.data_ptr(), values.data_ptr(), *addresses)
     return grad_image, gradient

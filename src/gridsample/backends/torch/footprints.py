@@ -9,7 +9,7 @@ function can be differentiated if plain sampling can.
 
 Labels are counted one label at a time (`vote`), again without arrays of all samples.
 
-`Neighbours` and `Pyramid`, the linear maps around sampling, serve the GPU kernels, too.
+`Pyramid`, and the gradient of a grid from those of sides, serve the GPU kernels, too.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from gridsample.backends.footprints import Neighbours, measure
 from gridsample.backends.torch import internals
 from gridsample.definitions import footprints as definitions
 from gridsample.definitions.axis import bound
@@ -64,63 +65,6 @@ class Sample(NamedTuple):
         return chosen * self.share.unsqueeze(1).to(chosen.real.dtype)
 
 
-class Neighbours:
-    """The neighbours of a grid's points (N, *out, D) along the last D axes of out.
-
-    Neighbours with a coordinate that is not finite are ignored, and such a point has no neighbours.
-    """
-
-    def __init__(self, grid: Tensor) -> None:
-        """Find out which points have neighbours."""
-        self.rank = grid.shape[-1]
-        self.axes = [grid.dim() - 1 - self.rank + k for k in range(self.rank)]
-        finite = grid.detach().isfinite().all(-1, keepdim=True)
-        # (N, *out, 1): whether there is a point before and after along each axis.
-        self.before = [finite & self.neighbour(finite, k, -1, False) for k in range(self.rank)]
-        self.after = [finite & self.neighbour(finite, k, 1, False) for k in range(self.rank)]
-
-    def neighbour(self, array: Tensor, k: int, by: int, beyond: Any) -> Tensor:
-        """The entry of each point's neighbour along axis ``k``, or ``beyond`` where there is none.
-
-        by: -1 for the point before, 1 for the point after.
-        """
-        axis = self.axes[k]
-        edge = torch.full_like(array.narrow(axis, 0, 1), beyond)
-        others = array.narrow(axis, max(by, 0), array.shape[axis] - 1)
-        return torch.cat([others, edge] if by > 0 else [edge, others], axis)
-
-    def scale(self, k: int, dtype: torch.dtype) -> Tensor:
-        """The weight of the difference along axis ``k``, 0 if there is no neighbour."""
-        both = self.before[k].to(dtype) + self.after[k].to(dtype)
-        return torch.where(both > 1, 0.5, both)
-
-    def side(self, grid: Tensor, k: int) -> Tensor:
-        """The difference of a grid along axis ``k``."""
-        after = torch.where(self.after[k], self.neighbour(grid, k, 1, 0), grid)
-        before = torch.where(self.before[k], self.neighbour(grid, k, -1, 0), grid)
-        apart = self.before[k] | self.after[k]
-        return torch.where(apart, after - before, 0) * self.scale(k, grid.dtype)
-
-    def side_back(self, slopes: Tensor, k: int) -> Tensor:
-        """Apply the transpose of `side`."""
-        slopes = slopes * self.scale(k, slopes.dtype)
-        up, down = (torch.where(present[k], slopes, 0) for present in (self.after, self.before))
-        # A difference without one of the neighbours contains the point itself.
-        at_point = torch.where(self.after[k], 0, down) - torch.where(self.before[k], 0, up)
-        return self.neighbour(up, k, -1, 0) - self.neighbour(down, k, 1, 0) + at_point
-
-    def spread_back(self, slopes: Tensor) -> Tensor:
-        """Sum the gradients of points and of their sides: the gradient of the grid.
-
-        slopes: (N, *out, 1 + D, D), with the points first and then the sides, those along the
-            last axis of the output first; or (N, *out, 1, D) if sides have no gradient.
-        """
-        total = slopes[..., 0, :]
-        for part in range(1, slopes.shape[-2]):
-            total = total + self.side_back(slopes[..., part, :], self.rank - part)
-        return total
-
-
 class Footprints(Neighbours):
     """The footprints of a grid's points.
 
@@ -133,21 +77,17 @@ class Footprints(Neighbours):
         assert options.footprint is not None
         self.options, self.spatial = options, tuple(spatial)
         self.grid = grid if grid.dtype == torch.float64 else grid.float()
-        super().__init__(self.grid)
-        self.indices_grid = self.indices() if options.coords == "displacement" else None
-        self.sides = [self.side(self.grid, k) for k in range(self.rank)]
-        if self.indices_grid is not None:
-            for k, side in enumerate(self.sides):
-                apart = (self.before[k] | self.after[k]).to(side.dtype)
-                unit = torch.eye(self.rank, dtype=side.dtype, device=side.device)
-                self.sides[k] = side + apart * unit[self.rank - 1 - k]
-        self.count([side.detach() for side in self.sides])
+        super().__init__(torch, self.grid)
+        displaced = options.coords == "displacement"
+        self.indices_grid = self.indices() if displaced else None
+        self.side_vectors = self.sides(self.grid, displaced)
+        self.count([side.detach() for side in self.side_vectors])
 
     def indices(self) -> Tensor:
         """The indices of the output points, x first: (*out, D)."""
         lines = [
             torch.arange(self.grid.shape[a], dtype=self.grid.dtype, device=self.grid.device)
-            for a in self.axes
+            for a in range(self.grid.ndim - 1 - self.rank, self.grid.ndim - 1)
         ]
         return torch.stack(torch.meshgrid(*lines, indexing="ij")[::-1], -1)
 
@@ -155,16 +95,10 @@ class Footprints(Neighbours):
         """Find the levels and the numbers of samples, all (N, *out, 1)."""
         options, most = self.options, self.options.footprint.most  # type: ignore[union-attr]
         unit = definitions.pixels_per_unit(self.spatial, options.coords, options.align_corners)
-        pixels = self.grid.new_tensor(unit)
-        lengths = [(side * pixels).square().sum(-1, keepdim=True).sqrt() for side in sides]
-        longest = functools.reduce(torch.maximum, lengths)
         # Labels are never halved.
         deepest = 0 if has_labels(options.mode) else definitions.deepest(self.spatial)
-        self.level = torch.zeros_like(longest)
-        for n in range(deepest):
-            self.level = self.level + (longest * 0.5**n - definitions.SLACK > most)
-        scale = 0.5**self.level
-        self.counts = [(n * scale - definitions.SLACK).ceil().clamp(1, most) for n in lengths]
+        _, level, counts = measure(torch, sides, unit, most, deepest)
+        self.level, self.counts = level.unsqueeze(-1), [n.unsqueeze(-1) for n in counts]
         self.share = 1 / functools.reduce(torch.mul, self.counts)
         # Without the values, all that is possible.
         self.largest, self.deepest = [most] * self.rank, deepest
@@ -187,7 +121,7 @@ class Footprints(Neighbours):
             gain, shift = (base.new_tensor(numbers) for numbers in (level.gain, level.shift))
             for index in itertools.product(*map(range, self.largest)):
                 exists, along, grid = self.level == n, [], base
-                for j, count, side in zip(index, self.counts, self.sides, strict=True):
+                for j, count, side in zip(index, self.counts, self.side_vectors, strict=True):
                     exists = exists & (count > j)
                     along.append((j + 0.5) / count - 0.5)
                     # A point with one sample keeps its bits.
@@ -203,7 +137,7 @@ class Footprints(Neighbours):
         result = grid_tangent
         if self.options.footprint.attached:  # type: ignore[union-attr]
             for k, along in enumerate(sample.along):
-                result = result + along * self.side(grid_tangent, k)
+                result = result + along * self.difference(grid_tangent, k)
         return sample.gain * result
 
     def moved_back(self, slopes: Tensor, sample: Sample) -> Tensor:
@@ -212,8 +146,21 @@ class Footprints(Neighbours):
         result = slopes
         if self.options.footprint.attached:  # type: ignore[union-attr]
             for k, along in enumerate(sample.along):
-                result = result + self.side_back(along * slopes, k)
+                result = result + self.difference_vjp(along * slopes, k)
         return result
+
+
+def grid_gradient(grid: Tensor, slopes: Tensor) -> Tensor:
+    """Sum the gradients of a grid's points and of the sides of their footprints.
+
+    slopes: (N, *out, 1 + D, D), with the points first and then the sides, those along the last axis
+        of the output first; or (N, *out, 1, D) if sides have no gradient.
+    """
+    neighbours, total = Neighbours(torch, grid), slopes[..., 0, :]
+    for part in range(1, slopes.shape[-2]):
+        side = slopes[..., part, :]
+        total = total + neighbours.difference_vjp(side, neighbours.rank - part)
+    return total
 
 
 # Halved images ------------------------------------------------------------------------------------
@@ -266,16 +213,16 @@ def summed(
     both: Callable[[Sample, Tensor], tuple[Maybe, Maybe]],
 ) -> tuple[Maybe, Maybe]:  # fmt: skip
     """Sum the gradients of an image and of coordinates over all samples."""
-    by_image: Any = 0
-    by_grid: Any = 0
+    grad_image: Any = 0
+    grad_grid: Any = 0
     images = Pyramid(image)
     for sample in footprints.samples():
         first, second = both(sample, images.at(sample.spatial))
         if needed[0] and first is not None:
-            by_image = by_image + unhalve(first, image.shape[2:])
+            grad_image = grad_image + unhalve(first, image.shape[2:])
         if needed[1] and second is not None:
-            by_grid = by_grid + footprints.moved_back(second, sample)
-    return by_image if needed[0] else None, by_grid if needed[1] else None
+            grad_grid = grad_grid + footprints.moved_back(second, sample)
+    return grad_image if needed[0] else None, grad_grid if needed[1] else None
 
 
 def gather_along(
@@ -339,16 +286,16 @@ def backward_along(
 
 def double_backward(
     compute: Callable[..., Sequence[Tensor]], values: Tensor, image: Tensor, grid: Tensor,
-    by_image: Maybe, by_grid: Maybe, needed: Sequence[bool], options: Options,
+    upstream_image: Maybe, upstream_grid: Maybe, needed: Sequence[bool], options: Options,
 ) -> list[Maybe]:  # fmt: skip
     """Compute the needed gradients of backward in their dtypes, by those of plain sampling."""
     footprints, sources = Footprints(grid, image.shape[2:], options), Pyramid(image)
-    upstreams = None if by_image is None else Pyramid(by_image)
+    upstreams = None if upstream_image is None else Pyramid(upstream_image)
     totals: list[Any] = [0, 0, 0]
     for sample in footprints.samples():
         source = sources.at(sample.spatial)
         upstream = None if upstreams is None else upstreams.at(sample.spatial)
-        tangent = None if by_grid is None else footprints.moved(by_grid, sample)
+        tangent = None if upstream_grid is None else footprints.moved(upstream_grid, sample)
         parts = compute(
             sample.values(values), source, sample.grid, upstream, tangent, needed, sample.options
         )
@@ -380,25 +327,25 @@ def vote(gather: Callable[..., Tensor], image: Tensor, grid: Tensor, options: Op
     margin = definitions.tie(footprints.spatial, torch.finfo(footprints.grid.dtype).eps)
     margins = torch.where(footprints.share < 1, margin, 0.0).movedim(-1, 1)
     key: Maybe = None
-    winner, most = image.new_zeros((), dtype=torch.int64), -footprints.grid.new_ones(())
+    winner, greatest = image.new_zeros((), dtype=torch.int64), -footprints.grid.new_ones(())
     while True:
-        total, more, following = torch.zeros_like(most), None, None
+        total, has_next, next_key = torch.zeros_like(greatest), None, None
         for keys, weights in ballots(gather, image, footprints):
-            above = (weights > 0).expand_as(keys)
+            is_greater = (weights > 0).expand_as(keys)
             if key is not None:
                 total = total + torch.where(keys == key, weights, 0)
-                above = above & (keys > key)
-            if more is None or following is None:
-                more, following = above, keys
+                is_greater = is_greater & (keys > key)
+            if has_next is None or next_key is None:
+                has_next, next_key = is_greater, keys
             else:
-                better = above & (~more | (keys < following))
-                more, following = more | above, torch.where(better, keys, following)
+                is_closer = is_greater & (~has_next | (keys < next_key))
+                has_next, next_key = has_next | is_greater, torch.where(is_closer, keys, next_key)
         if key is not None:
-            wins = total > most + margins
-            winner, most = torch.where(wins, key, winner), torch.where(wins, total, most)
-        if more is None or following is None or not bool(more.any()):
+            wins = total > greatest + margins
+            winner, greatest = torch.where(wins, key, winner), torch.where(wins, total, greatest)
+        if has_next is None or next_key is None or not bool(has_next.any()):
             return of_keys(winner, image.dtype)
-        key = following if key is None else torch.where(more, following, key)
+        key = next_key if key is None else torch.where(has_next, next_key, key)
 
 
 def ballots(

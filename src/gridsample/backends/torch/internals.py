@@ -25,15 +25,17 @@ from torch._subclasses.functional_tensor import FunctionalTensorMode
 from torch.autograd import forward_ad
 from torch.autograd.forward_ad import _set_fwd_grad_enabled as forward_gradients
 from torch.autograd.function import _SingleLevelFunction as SingleLevelFunction
+from torch.compiler import is_dynamo_compiling
 from torch.nn import functional
 from torch.overrides import handle_torch_function, has_torch_function
 
 __all__ = [
     "FunctionalTensorMode",
     "SingleLevelFunction",
+    "autocast_is_enabled",
     "below",
     "constant_in_graphs",
-    "dispatch_key",
+    "dispatch_keys",
     "forward_gradients",
     "handle_torch_function",
     "has_kernel",
@@ -45,6 +47,7 @@ __all__ = [
     "known",
     "layout_of",
     "originals",
+    "plain_keys",
     "recorded",
     "restore",
     "shape_of",
@@ -246,26 +249,40 @@ def warning_of(call: Callable[[], object]) -> str:
 # Dispatch -----------------------------------------------------------------------------------------
 
 
-def dispatch_key(tensor: Tensor) -> tuple[type, int]:
-    """The class and dispatch keys of a tensor: device, layout, batch and more."""
-    return type(tensor), torch._C._dispatch_keys(tensor).raw_repr()
+# These are called in each small call, where another function of ours around them would take longer
+# than they do.
+autocast_is_enabled: Callable[[], bool] = torch._C._is_any_autocast_enabled
+dispatch_keys: Callable[[Tensor], Any] = torch._C._dispatch_keys
+included_keys: Callable[[], Any] = torch._C._dispatch_tls_local_include_set
+function_modes: Callable[[], int] = torch._C._len_torch_function_stack
+
+# The keys that a thread adds to those of tensors while their operations are observed: by a mode, by
+# a transform of `torch.func`, or by `torch.jit.trace`.
+HIDDEN: Any = torch._C  # whose stubs differ from it
+OBSERVERS: int = sum(
+    HIDDEN.DispatchKeySet(HIDDEN._parse_dispatch_key(name)).raw_repr()
+    for name in (
+        *("Python", "PythonTLSSnapshot", "PythonDispatcher", "PreDispatch", "Functionalize"),
+        *("FuncTorchDynamicLayerFrontMode", "FuncTorchDynamicLayerBackMode", "Tracer"),
+    )
+)
+
+
+def plain_keys() -> Iterator[int]:
+    """The dispatch keys of ordinary CPU tensors, created outside and inside inference mode."""
+    for inference in (False, True):
+        with torch.inference_mode(inference):
+            yield dispatch_keys(torch.empty(0)).raw_repr()
 
 
 def is_observed() -> bool:
     """Whether a transform, mode, trace or compiler observes operations on tensors."""
     return bool(
-        torch.compiler.is_compiling()
-        or torch._C._are_functorch_transforms_active()
-        or torch._C._len_torch_dispatch_stack()
-        or torch._C._len_torch_function_stack()
-        or torch._C._get_tracing_state() is not None
+        is_dynamo_compiling()
+        or included_keys().raw_repr() & OBSERVERS
+        or function_modes()
         or forward_ad._current_level >= 0
     )
-
-
-def autocast_is_enabled() -> bool:
-    """Whether `torch.autocast` is active for some device."""
-    return bool(torch._C._is_any_autocast_enabled())
 
 
 def transforms_are_active() -> bool:

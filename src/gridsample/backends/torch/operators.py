@@ -30,7 +30,7 @@ from torch import Tensor
 from gridsample.backends.base import Gradients, Needed
 from gridsample.backends.torch import fast_path
 from gridsample.backends.torch.fast_path import TYPES
-from gridsample.backends.torch.internals import dispatch_key, is_observed
+from gridsample.backends.torch.internals import dispatch_keys, is_observed, plain_keys
 from gridsample.backends.torch.schemas import SAMPLING, on_record
 from gridsample.definitions.dtypes import BFLOAT16, check_grid_type, check_image_type
 from gridsample.definitions.options import Averaging, Options, checked, plan_of
@@ -185,14 +185,12 @@ class Call(NamedTuple):
         order: the derivative order along each axis.
         zero: whether the derivative is zero everywhere because the degree of the weights is lower.
         dtype: the dtype of the result of gather.
-        known: prepared calls by the memory layout of the tensors; see `fast_path`.
     """
 
     plan: Plan
     order: Shape
     zero: bool
     dtype: torch.dtype
-    known: fast_path.Known
 
 
 def call_of(
@@ -202,7 +200,7 @@ def call_of(
     types = numpy_type(image_type, "input"), numpy_type(grid_type, "grid")
     plan, order = plan_of(size, types[0], grid, types[1], options), tuple(options.order)
     zero = any(n >= method.powers for n, method in zip(order, plan.methods, strict=True))
-    return Call(plan, order, zero, gathered_type(image_type, grid_type, order), {})
+    return Call(plan, order, zero, gathered_type(image_type, grid_type, order))
 
 
 @functools.lru_cache(maxsize=1024)
@@ -275,15 +273,27 @@ def run_gather(call: Call, image: Tensor, points: Tensor, options: Options) -> T
         return out.zero_()
     if not out.numel():
         return out
-    known, plan, fill = call.known, call.plan, options.fill_value
+    plan, fill = call.plan, options.fill_value
     if plan.are_maps(points.shape):
         points = as_maps(points)
-    elif not fill and fast_path.gather(known, plan, call.order, image, points, out, threads):
+    elif not fill and fast_path.gather(plan, call.order, image, points, out, threads):
         return out
     arrays = memory(image), memory(points), memory(out)
     outside = fill_of(fill, plan)
     on_cpu().gather(plan, *arrays, order=call.order, fill=outside, threads=threads)
     return out
+
+
+def ready_gather(call: Call, image: Tensor, grid: Tensor, threads: int) -> tuple[Tensor, Any]:
+    """Prepare gather for plain tensors without data: the output, and the kernel's prepared call.
+
+    The latter is None if there is nothing to compute, or tensors are first copied.
+    """
+    out = empty(call.plan.shape, image, call.dtype)
+    if call.zero or not out.numel() or fast_path.worth_a_copy(image, out) is not image:
+        return out, None
+    layouts = [fast_path.layout_of(tensor) for tensor in (image, grid, out)]
+    return out, on_cpu().ready_gather(call.plan, call.order, *layouts, threads)
 
 
 def as_maps(theta: Tensor) -> Tensor:
@@ -315,13 +325,13 @@ def run_average(
     if plan.are_maps(points.shape):
         points = as_maps(points)
     elif not (options.fill_value or weights) and fast_path.gather(
-        call.known, plan, call.order, image, points, out, threads, averaging
+        plan, call.order, image, points, out, threads, averaging
     ):
         return out, shares, False
     weight = weights[0] if weights else None
     samples = samples_of(plan, options, image, points, out, weight, shares)
-    doubtful = on_cpu().average(plan, samples, averaging, threads)
-    return out, shares, doubtful
+    suspect = on_cpu().average(plan, samples, averaging, threads)
+    return out, shares, suspect
 
 
 def run_average_backward(
@@ -382,9 +392,7 @@ def run_backward(
     gradients: tuple[Maybe, Maybe] | None = None
     affine = plan.are_maps(points.shape)
     if not affine and not options.fill_value and values.dtype == image.dtype:
-        gradients = fast_path.backward(
-            call.known, plan, order, values, image, points, needed, threads
-        )
+        gradients = fast_path.backward(plan, order, values, image, points, needed, threads)
     if gradients is None:
         cpu, maps = on_cpu(), as_maps(points) if affine else points
         samples = samples_of(plan, options, image, maps, values)
@@ -402,8 +410,8 @@ def run_backward(
 
 
 def backward_twice_on_cpu(
-    values: Tensor, image: Tensor, grid: Tensor, by_image: Maybe, by_grid: Maybe, needed: Needed,
-    options: Options,
+    values: Tensor, image: Tensor, grid: Tensor, upstream_image: Maybe, upstream_grid: Maybe,
+    needed: Needed, options: Options,
 ) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
     """Compute the gradients of backward for CPU tensors; unneeded ones are empty tensors."""
     call, cpu = call_for(image.shape, image, grid, options), on_cpu()
@@ -413,11 +421,13 @@ def backward_twice_on_cpu(
             f"backward_twice takes no fill value; accepted: none, got {options.fill_value}"
         )
     results = empty_backward_twice(values, image, grid, needed)
-    if call.zero or not values.numel() or (by_image is None and by_grid is None):
+    if call.zero or not values.numel() or (upstream_image is None and upstream_grid is None):
         first, second, third = results
         return first.zero_(), second.zero_(), third.zero_()
-    upstream = None if by_image is None else memory(by_image.to(image.dtype))
-    grid_tangent = memory(torch.zeros_like(grid) if by_grid is None else by_grid.to(grid.dtype))
+    upstream = None if upstream_image is None else memory(upstream_image.to(image.dtype))
+    grid_tangent = memory(
+        torch.zeros_like(grid) if upstream_grid is None else upstream_grid.to(grid.dtype)
+    )
     samples = samples_of(call.plan, options.linear(), image, grid, values)
     needs = cpu.Needs(*needed[1:], values=needed[0])
     gradients = cpu.backward_twice(
@@ -476,8 +486,8 @@ def fake_backward(
 
 
 def fake_backward_twice(
-    values: Tensor, image: Tensor, grid: Tensor, by_image: Maybe, by_grid: Maybe, needed: Needed,
-    options: Options,
+    values: Tensor, image: Tensor, grid: Tensor, upstream_image: Maybe, upstream_grid: Maybe,
+    needed: Needed, options: Options,
 ) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
     """Allocate the outputs of backward_twice, for tensors without data."""
     check_call(image, grid)
@@ -502,7 +512,8 @@ for name, compute, fake in (
 # Without the dispatcher ---------------------------------------------------------------------------
 
 
-KINDS = frozenset(map(dispatch_key, (torch.empty(0), torch.nn.Parameter(torch.empty(0)))))
+CLASSES = frozenset((Tensor, torch.nn.Parameter))
+KINDS = frozenset(plain_keys())
 
 
 def is_plain(*tensors: Tensor) -> bool:
@@ -513,9 +524,10 @@ def is_plain(*tensors: Tensor) -> bool:
     """
     if is_observed():
         return False
-    return all(
-        [issubclass(type(tensor), Tensor) and dispatch_key(tensor) in KINDS for tensor in tensors]
-    )
+    for tensor in tensors:
+        if type(tensor) not in CLASSES or dispatch_keys(tensor).raw_repr() not in KINDS:
+            return False
+    return True
 
 
 def is_plain_anywhere(*tensors: Tensor) -> bool:
@@ -523,6 +535,5 @@ def is_plain_anywhere(*tensors: Tensor) -> bool:
     if is_plain(*tensors):
         return True
     return not is_observed() and all(
-        type(tensor) in (Tensor, torch.nn.Parameter) and tensor.device.type not in ("cpu", "meta")
-        for tensor in tensors
+        type(tensor) in CLASSES and tensor.device.type not in ("cpu", "meta") for tensor in tensors
     )

@@ -8,7 +8,7 @@ adjoint is the same operator with the opposite ``transposed``, and with the imag
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -16,6 +16,7 @@ from torch import Tensor
 
 from gridsample.backends import resizing as host
 from gridsample.backends.torch.derivatives import has_record
+from gridsample.backends.torch.fast_path import Prepared, layout_of, without_data
 from gridsample.backends.torch.internals import originals
 from gridsample.backends.torch.linear import define
 from gridsample.backends.torch.onnx import exporting
@@ -111,9 +112,19 @@ def resize_on_cpu(image: Tensor, resizing: Resizing, transposed: bool) -> Tensor
     """Resize CPU tensors."""
     out = empty_resize(image, resizing.size)
     if out.numel():
-        threads = count(resizing.threads)
-        host.resize(memory(image), memory(out), resizing, transposed, threads)
+        resizing = resizing._replace(threads=count(resizing.threads))
+        host.resize(memory(image), memory(out), resizing, transposed)
     return out
+
+
+def prepare(layout: Any, resizing: Resizing) -> Callable[[Tensor], Tensor] | None:
+    """Prepare a call for plain tensors of a layout, if it is one run; see `Torch.layout`."""
+    *of_image, threads = layout
+    image = without_data(*of_image)
+    out = empty_resize(image, resizing.size)
+    layouts = layout_of(image), layout_of(out)
+    ready = host.ready(resizing, *layouts, resizing.threads or threads)
+    return None if ready is None else Prepared(ready, out).run
 
 
 def fake_resize(image: Tensor, size: Sequence[int], *options: Any) -> Tensor:

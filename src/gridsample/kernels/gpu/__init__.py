@@ -5,14 +5,13 @@ The contract is that of `gridsample.kernels`, for tensors of any library that pr
 values are (N, C, points).  Outputs are arguments; those that are added to are zeros of the type
 ``plan.real``.
 
-This file determines the launch configuration: what a kernel is compiled for, how many points and
-channels a program processes, and into how many programs a point's channels are split.  Nothing is
-tuned at run time.  All that depends only on a plan and the layouts of tensors is cached (`Call`).
+This file determines what a kernel is compiled for and its arguments; `launching`, how many points
+and channels a program processes, and into how many programs a point's channels are split.  All
+that depends only on a plan and the layouts of tensors is cached (`Call`).
 """
 
 from __future__ import annotations
 
-import copy
 import functools
 import math
 from collections.abc import Callable, Iterator, Sequence
@@ -29,7 +28,21 @@ from gridsample.definitions.plan import Plan
 from gridsample.kernels.gpu import sweeps
 from gridsample.kernels.gpu.choices import ALONE, IN_PIXELS, TO_CENTRES, TO_EDGES, describe
 from gridsample.kernels.gpu.flattening import check, flat_values, parameters
-from gridsample.kernels.gpu.parts import AS_THEY_COME, DISPLACED, EXACT, GIVEN, MAPPED, MEASURED
+from gridsample.kernels.gpu.launching import (
+    DEFAULTS,
+    NEITHER,
+    Call,
+    LaunchOptions,
+    Layout,
+    Sums,
+    Tensor,
+    blocks_of,
+    launch,
+    layouts,
+    power_of_two,
+    shape_launch,
+)
+from gridsample.kernels.gpu.parts import AS_THEY_COME, DISPLACED, GIVEN, MAPPED
 from gridsample.kernels.gpu.records import (
     Fill,
     FootprintParams,
@@ -45,18 +58,16 @@ from gridsample.kernels.gpu.records import (
 )
 
 Order = tuple[int, ...]
-Tensor = Any
-# Calls a kernel.  By default it is called directly, but a framework may need to wrap it.
-Wrap = Callable[[Any], Any]
 
-# The number of programs that fill a GPU: a few for each slot of about 150 multiprocessors.
-FULL = 4096
 # Offsets below this fit in 32 bits.
 FAR = 2**31 - 64
 # Reads and writes of pixels per output value above which lines of taps are processed in a loop.
 MANY = 32
 # The number of points per pixel above which values of successive points are summed first.
 CROWDED = 8
+# The fewest channels, and values of points, for which an image is copied such that the channels of
+# a pixel lie side by side.
+INTERLEAVED, WORTH = 8, 1 << 20
 # The numbers that a program of `collect` processes.
 FLAT = 1024
 
@@ -91,110 +102,8 @@ def odd(plan: Plan) -> bool:
     return any(BOUNDARIES[name].odd for name in plan.boundaries)
 
 
-class LaunchOptions(NamedTuple):
-    """Options of any launch.
-
-    Attributes:
-        affine: the grid is (N, D, D + 1), the rows of affine maps of the plan's output.
-        interpreted: tensors are in CPU memory, and Triton's interpreter runs the kernel.
-        wrap: wraps the kernel before it is called.
-    """
-
-    affine: bool = False
-    interpreted: bool = False
-    wrap: Wrap | None = None
-
-
-class Sums(NamedTuple):
-    """The buffers for exact sums: values are added in any order, with the same result.
-
-    Attributes:
-        bounds: zeros, integers of the width and number of the gradient's floats.
-        limbs: zeros, 64-bit integers, as many for each limb: one limb for 32-bit floats,
-            otherwise two.
-        room: the bits of a limb that one addition may use.
-    """
-
-    bounds: Tensor
-    limbs: Tensor
-    room: int
-
-    def arguments(self, grad_image: Tensor) -> dict[str, Any]:
-        """Return the fields of a gradient's record."""
-        return {
-            "bounds": self.bounds, "limbs": self.limbs, "limb": grad_image.numel(),
-            "room": self.room,
-        }  # fmt: skip
-
-
 # For a gradient to which values are added directly.
 NO_SUMS: dict[str, Any] = {"bounds": None, "limbs": None, "limb": 0, "room": 0}
-DEFAULTS = LaunchOptions()
-
-
-class Launch(NamedTuple):
-    """The configuration of a launch.
-
-    Attributes:
-        block: points of a program.
-        depth: channels that it processes at a time.
-        warps: warps (of 32 threads) of a program.
-        splits: programs that share the channels of a block.
-        units: chunks of channels of all items that use the same item of the grid.
-    """
-
-    block: int
-    depth: int
-    warps: int
-    splits: int
-    units: int
-
-
-@functools.lru_cache(maxsize=1024)
-def shape_launch(
-    points: int, channels: int, grid_items: int, shared: int, last: bool, visits: int, size: int
-) -> Launch:
-    """Determine the launch for ``points`` per item, and ``shared`` images per item of the grid.
-
-    Channels first: a thread processes one point, so that neighbouring threads write to neighbouring
-    places, and enough of its channels to keep about 32 loads in flight.  Channels last: a thread
-    processes four channels of a point with one load, or eight if they fit in its registers.
-    ``visits`` counts reads and writes of pixels per output value; ``size`` is the size of a real in
-    bytes.
-    """
-    if last:
-        each = (8 if visits <= 4 else 4) * 4 // size
-        depth = min(power_of_two(channels), 64 if visits <= 8 else 32)
-        block = max(8, 128 * each // depth)
-    else:
-        each = depth = min(power_of_two(channels), max(1, 32 // power_of_two(visits)), 8)
-        block = 128
-    block = min(block, power_of_two(points))
-    if block * depth < 128:
-        depth = min(power_of_two(channels), 128 // block)
-    warps = max(1, min(4, block * depth // (32 * each)))
-    units = -(-channels // depth) * shared
-    programs = -(-points // block) * grid_items
-    splits = min(units, max(1, -(-FULL // programs)))
-    return Launch(block, depth, warps, splits, units)
-
-
-def power_of_two(n: int) -> int:
-    """Return the smallest power of two that is at least n."""
-    return 1 << max(0, n - 1).bit_length()
-
-
-class Layout(NamedTuple):
-    """The memory layout of a tensor: all that a launch depends on."""
-
-    shape: tuple[int, ...]
-    strides: tuple[int, ...]
-
-
-def layouts(*tensors: Tensor | None) -> Iterator[Layout | None]:
-    """Yield the layouts of tensors; None for those that are None."""
-    for tensor in tensors:
-        yield None if tensor is None else Layout(tuple(tensor.shape), tuple(tensor.stride()))
 
 
 def reach(tensor: Layout) -> int:
@@ -260,109 +169,103 @@ def footprint_params(plan: Plan, level: int) -> FootprintParams:
     )  # fmt: skip
 
 
-class Call:
-    """A call of a kernel: its arguments except for the tensors, and its launch configuration.
+def sampling_call(
+    name: str, plan: Plan, order: Order, grid: Layout, tensors: Sequence[Layout],
+    last: bool, affine: bool, fill: Layout | None, visits: int, tables: int, level: int = 0,
+    **records: Any,
+) -> Call:  # fmt: skip
+    """Make the call of a kernel that samples an image, or adds to one.
 
-    Calls are cached by everything that they depend on, so that a similar call costs nothing.
+    ``tensors`` are all tensors that are read or written, except the grid.  ``records`` are the
+    kernel's own records, without the memory of their tensors.  ``visits`` is the number of reads
+    and writes per tap; exact sums need more of them.  With footprints, the image is halved
+    ``level`` times.
     """
+    import triton.language as tl
 
-    def __init__(
-        self, name: str, plan: Plan, order: Order, grid: Layout, tensors: Sequence[Layout],
-        last: bool, affine: bool, fill: Layout | None, visits: int, tables: int, level: int = 0,
-        **records: Any,
-    ) -> None:  # fmt: skip
-        """``tensors`` are all tensors that are read or written, except the grid.
-
-        ``records`` are the kernel's own records, without the memory of their tensors.  ``visits``
-        is the number of reads and writes per tap; exact sums need more of them.  With footprints,
-        the image is halved ``level`` times.
-        """
-        import triton.language as tl
-
-        rank = len(plan.spatial)
-        visits *= math.prod(method.taps for method in plan.methods)
-        shared = plan.items if plan.grid_items == 1 else 1
-        shape = shape_launch(
-            plan.points, plan.channels, plan.grid_items, shared, last, visits, plan.real.itemsize
-        )
-        blocks = -(-plan.points // shape.block)
-        far = max(map(reach, (grid, *tensors))) >= FAR
-        spread, displaced = plan.footprint is not None, plan.coords == "displacement"
-        full, plan = plan, halved(plan, level) if spread else plan
-        sizes = (*plan.spatial[::-1], 1, 1)
-        out = (*plan.out[::-1], 1, 1) if affine or displaced or spread else (1, 1, 1)
-        self.name, self.rolled, self.warps = name, visits > MANY, shape.warps
-        self.programs = blocks * plan.grid_items * shape.splits
-        # Every program has its own place in a gradient.
-        parts = (1 + rank * plan.footprint.attached,) if plan.footprint else ()
-        each = (blocks, rank, rank + 1) if affine else (plan.points, *parts, rank)
-        self.gradient_shape = (shape.splits, plan.grid_items, *each)
-        work = Work(
-            **{f"size_{name}": n for name, n in zip("xyz", sizes, strict=False)},
-            **{f"out_{name}": n for name, n in zip("xyz", out, strict=False)},
-            channels=plan.channels, points=plan.points, grid_items=plan.grid_items,
-            units=shape.units, splits=shape.splits,
-        )  # fmt: skip
-        tile = Tile(
-            **axes(plan, order, tables), RANK=rank,
-            SOURCE=MAPPED if affine else DISPLACED if displaced else GIVEN,
-            LAST=last, REAL=tl.float64 if plan.real.itemsize == 8 else tl.float32,
-            INDEX=tl.int64 if far else tl.int32, BLOCK=shape.block, DEPTH=shape.depth,
-            FILLED=plan.filled and fill is not None, UNITS=units_of(full), SPREAD=spread,
-        )  # fmt: skip
-        of_fill = Fill(None, 0 if fill is None or fill.shape[0] == 1 else fill.strides[0])
-        own_records = {"grid": grid_of(grid, affine), "fill": of_fill, "work": work, "tile": tile}
-        own_records["footprint"] = footprint_params(full, level)
-        taken = parameters(getattr(sweeps, name))
-        own_records = {key: record for key, record in own_records.items() if key in taken}
-        check(getattr(sweeps, name), own_records | records, NEITHER)
-        self.arguments = flat_values(**own_records, **records)
-
-    def run(self, options: LaunchOptions, **tensors: Tensor | None) -> None:
-        """Launch the kernel on these tensors."""
-        known = {**self.arguments}
-        for name, tensor in tensors.items():
-            known[name if name in NEITHER else f"{name}_memory"] = tensor
-        launch(self.name, self.rolled, self.programs, self.warps, known, options)
-
-    def add_up(
-        self, options: LaunchOptions, sums: Sums | None, grad_image: Tensor | None,
-        **tensors: Tensor | None,
-    ) -> None:  # fmt: skip
-        """Run a kernel that adds to a gradient; for exact sums, run it before to measure values."""
-        tensors["grad_image"] = grad_image
-        if sums is None or grad_image is None:
-            self.run(options, **tensors)
-            return
-        exact = {f"grad_image_{name}": n for name, n in sums.arguments(grad_image).items()}
-        bounds = self.but(**exact, needs_SUMS=MEASURED, needs_GRID=False, needs_VALUES=False)
-        bounds.run(options, **tensors)
-        self.but(**exact, needs_SUMS=EXACT).run(options, **tensors)
-
-    def but(self, **arguments: Any) -> Call:
-        """Return a copy of the call with some arguments replaced, where the kernel takes them."""
-        other = copy.copy(self)
-        other.arguments = {
-            name: arguments.get(name, value) for name, value in self.arguments.items()
-        }
-        return other
+    rank = len(plan.spatial)
+    visits *= math.prod(method.taps for method in plan.methods)
+    shared = plan.items if plan.grid_items == 1 else 1
+    # Many taps of successive points share lines of the cache already.
+    in_rows = name != "gather" or visits <= 8
+    shape = shape_launch(
+        plan.points, plan.out[-1] if in_rows else 0, plan.channels, plan.grid_items, shared,
+        last, visits, plan.real.itemsize,
+    )  # fmt: skip
+    blocks = blocks_of(plan.points, plan.out[-1], shape.block, shape.width)
+    far = max(map(reach, (grid, *tensors))) >= FAR
+    spread, displaced = plan.footprint is not None, plan.coords == "displacement"
+    full, plan = plan, halved(plan, level) if spread else plan
+    sizes = (*plan.spatial[::-1], 1, 1)
+    out = (*plan.out[::-1], 1, 1)
+    # Every program has its own place in a gradient.
+    parts = (1 + rank * plan.footprint.attached,) if plan.footprint else ()
+    each = (blocks, rank, rank + 1) if affine else (plan.points, *parts, rank)
+    work = Work(
+        **{f"size_{name}": n for name, n in zip("xyz", sizes, strict=False)},
+        **{f"out_{name}": n for name, n in zip("xyz", out, strict=False)},
+        channels=plan.channels, points=plan.points, grid_items=plan.grid_items,
+        units=shape.units, splits=shape.splits,
+    )  # fmt: skip
+    tile = Tile(
+        **axes(plan, order, tables), RANK=rank,
+        SOURCE=MAPPED if affine else DISPLACED if displaced else GIVEN,
+        LAST=last, REAL=tl.float64 if plan.real.itemsize == 8 else tl.float32,
+        INDEX=tl.int64 if far else tl.int32, BLOCK=shape.block, WIDTH=shape.width,
+        DEPTH=shape.depth,
+        FILLED=plan.filled and fill is not None, UNITS=units_of(full), SPREAD=spread,
+    )  # fmt: skip
+    of_fill = Fill(None, 0 if fill is None or fill.shape[0] == 1 else fill.strides[0])
+    own_records = {"grid": grid_of(grid, affine), "fill": of_fill, "work": work, "tile": tile}
+    own_records["footprint"] = footprint_params(full, level)
+    taken = parameters(getattr(sweeps, name))
+    own_records = {key: record for key, record in own_records.items() if key in taken}
+    check(getattr(sweeps, name), own_records | records, NEITHER)
+    arguments = flat_values(**own_records, **records)
+    programs = blocks * plan.grid_items * shape.splits
+    call = Call(name, programs, shape.warps, arguments, visits > MANY)
+    call.gradient_shape = shape.splits, plan.grid_items, *each
+    return call
 
 
-# Parameters that are tensors without a record, and are given at launch.
-NEITHER = frozenset({"gradient", "extent"})
+# Memory layouts -----------------------------------------------------------------------------------
 
 
-def launch(
-    name: str, rolled: bool, programs: int, warps: int, known: dict[str, Any],
-    options: LaunchOptions,
-) -> None:  # fmt: skip
-    """Launch ``programs`` programs of a kernel with arguments by name."""
-    from gridsample.kernels.gpu.build import kernels
+def interleaves(plan: Plan, adds: bool) -> bool:
+    """Whether a copy of an image pays in which the channels of a pixel lie side by side.
 
-    kernel = getattr(kernels(rolled, options.interpreted), name)
-    taken = [known[argument] for argument in kernel.arg_names]
-    settings = {} if options.interpreted else {"num_warps": warps, "num_stages": 1}
-    (options.wrap(kernel) if options.wrap else kernel)[(programs,)](*taken, **settings)
+    Such an image is read with fewer and wider loads, above all if neighbouring points sample
+    distant pixels, and it needs fewer atomic additions.  To sample one point of a dense grid for
+    each pixel takes less time than the copy.
+
+    adds: whether values are added to pixels.
+    """
+    points, pixels = plan.items * plan.points, plan.image_items * math.prod(plan.spatial)
+    if plan.channels < INTERLEAVED or points * plan.channels < WORTH:
+        return False
+    if adds or plan.footprint is not None:
+        return True
+    listed = max(plan.out) == plan.points  # the points of a list are seldom neighbours
+    return not plan.nearest and points * (4 if listed else 1) >= pixels * (1 if listed else 4)
+
+
+def transpose(source: Tensor, target: Tensor, *, options: LaunchOptions = DEFAULTS) -> None:
+    """Copy (N, C, pixels) to ``target``, which has the same shape, and may have another dtype."""
+    a, b = layouts(source, target)
+    assert a is not None and b is not None
+    transposing_call(a, b).run(options, source=source, target=target)
+
+
+@functools.lru_cache(maxsize=1024)
+def transposing_call(source: Layout, target: Layout) -> Call:
+    """Make the call for `transpose`."""
+    items, channels, pixels = source.shape
+    block, depth = 64, min(power_of_two(channels), 64)
+    arguments = flat_values(
+        source=values_of(source, items), target=values_of(target, items), channels=channels,
+        pixels=pixels, BLOCK=block, DEPTH=depth,
+    )  # fmt: skip
+    return Call("transpose", items * -(-channels // depth) * -(-pixels // block), 4, arguments)
 
 
 # The contract -------------------------------------------------------------------------------------
@@ -386,9 +289,9 @@ def measuring_call(plan: Plan, grid: Layout, affine: bool) -> Call:
     """Make the call for `measure_footprints`; for maps, it looks at one point of each."""
     order = (0,) * len(plan.spatial)
     lone = replace(plan, image_items=1, channels=1)
-    call = Call("measure_footprints", lone, order, grid, (), False, affine, None, 1, 1)
+    call = sampling_call("measure_footprints", lone, order, grid, (), False, affine, None, 1, 1)
     if affine:
-        call = call.but(work_points=1)
+        call = call.but(work_points=1, tile_WIDTH=call.arguments["tile_BLOCK"])
         call.programs = plan.grid_items
     return call
 
@@ -437,7 +340,7 @@ def gather_call(
     if rounds:
         dtype = plan.dtype
         low, high = (0, 1) if dtype.kind == "b" else (np.iinfo(dtype).min, np.iinfo(dtype).max)
-    return Call(
+    return sampling_call(
         "gather", plan, order, grid, (image, out), side_by_side(image), affine, fill, 1, 1,
         level, image=planes(image, plan.items), out=values_of(out, plan.items),
         outputs=Outputs(
@@ -505,7 +408,7 @@ def backward_call(
     (need_image, need_grid, exact), items = needs, plan.items
     first, second = image or grad_image, grad_image or image
     assert first is not None and second is not None
-    return Call(
+    return sampling_call(
         "backward", plan, order, grid, (values, first, second), side_by_side(second), affine, fill,
         4 if exact else 2, 2 if need_grid else 1, level, image=planes(first, items),
         grad_image=grad_image_of(second, items), values=values_of(values, items),
@@ -570,7 +473,7 @@ def double_backward_call(
     up, under, target = by_image or image, grad_image or image, grad_values or values
     # If no axis has a derivative, the result does not depend on the grid.
     varies = any(n + 1 < method.powers for n, method in zip(order, plan.methods, strict=True))
-    return Call(
+    return sampling_call(
         "double_backward", plan, order, grid, (values, image, up, under, target),
         side_by_side(image), False, fill, 6 if exact else 4, 3, image=planes(image, items),
         by_image=planes(up, items),

@@ -24,6 +24,7 @@ from gridsample.kernels.gpu.parts import (
     DISPLACED,
     MAPPED,
     assignment,
+    blocks_of,
     larger,
     place,
     plus,
@@ -198,7 +199,7 @@ def measure_footprints(
 
     All points of an affine map have the same sides, so that one point of each is enough.
     """
-    point, present, item, _ = assignment(work, tile.BLOCK)
+    point, present, item, _ = assignment(work, tile)
     own_coordinates = load_points(grid, item, point, present & (tile.SOURCE != MAPPED), tile)
     there = present & is_finite(own_coordinates, tile.RANK)
     level, counts = count_samples(
@@ -342,7 +343,7 @@ def keep_sums(
             factor = gain(work, tile, footprint, axis)[0]
         slope = where(mine, sums[axis] * factor, 0)
         if tile.SOURCE == MAPPED:
-            blocks = (work.points + tile.BLOCK - 1) // tile.BLOCK
+            blocks = blocks_of(work, tile)
             block = tl.program_id(0) % blocks
             entry = gradient + ((row * blocks + block) * tile.RANK + axis) * (tile.RANK + 1)
             for column in tl.static_range(tile.RANK):

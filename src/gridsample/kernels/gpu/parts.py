@@ -56,18 +56,35 @@ def over_channels(vector: Any, LAST: Static) -> Any:
         return vector[:, None]
 
 
-def assignment(work: Work, BLOCK: Static) -> Any:
-    """Return this program's points, a mask of those that exist, their item, and the split."""
-    blocks = (work.points + BLOCK - 1) // BLOCK
+def blocks_of(work: Work, tile: Tile) -> Any:
+    """Return the number of blocks of an item's points."""
+    if tile.WIDTH == tile.BLOCK:
+        return (work.points + tile.BLOCK - 1) // tile.BLOCK
+    else:
+        rows: Static = tile.BLOCK // tile.WIDTH
+        across = (work.out_x + tile.WIDTH - 1) // tile.WIDTH
+        return across * ((work.points // work.out_x + rows - 1) // rows)
+
+
+def assignment(work: Work, tile: Tile) -> Any:
+    """Return this program's points, a mask of those that exist, their item, and the split.
+
+    A block is a part of a row of the output, or WIDTH points of successive rows.
+    """
+    blocks = blocks_of(work, tile)
     number = tl.program_id(0)
-    point = (number % blocks) * BLOCK + tl.arange(0, BLOCK)
-    rest = number // blocks
-    return (
-        point,
-        point < work.points,
-        (rest % work.grid_items).to(tl.int64),
-        rest // work.grid_items,
-    )
+    block, rest = number % blocks, number // blocks
+    index = tl.arange(0, tile.BLOCK)
+    if tile.WIDTH == tile.BLOCK:
+        point = block * tile.BLOCK + index
+        present = point < work.points
+    else:
+        rows: Static = tile.BLOCK // tile.WIDTH
+        across = (work.out_x + tile.WIDTH - 1) // tile.WIDTH
+        x = block % across * tile.WIDTH + index % tile.WIDTH
+        point = (block // across * rows + index // tile.WIDTH) * work.out_x + x
+        present = (x < work.out_x) & (point < work.points)
+    return point, present, (rest % work.grid_items).to(tl.int64), rest // work.grid_items
 
 
 def place(point: Any, out: Any, AXIS: Static) -> Any:
@@ -195,15 +212,24 @@ def line_kept(kept: Any, near: Any, line: Any, Y: Static, Z: Static) -> Any:
     return first & other & near
 
 
-def channels_of(unit: Any, item: Any, work: Work, tile: Tile) -> Any:
-    """Return a unit's item, its channels, and a mask of those that exist, as tiles."""
+def first_unit(item: Any, split: Any, work: Work, tile: Tile) -> Any:
+    """Return the item and the chunk of channels with which a program begins."""
     chunks = (work.channels + tile.DEPTH - 1) // tile.DEPTH
-    channel = (unit % chunks) * tile.DEPTH + tl.arange(0, tile.DEPTH)
-    return (
-        item + unit // chunks,
-        over_channels(channel, tile.LAST),
-        over_channels(channel < work.channels, tile.LAST),
-    )
+    return item + split // chunks, split % chunks
+
+
+def next_unit(n: Any, chunk: Any, work: Work, tile: Tile) -> Any:
+    """Return the item and the chunk of channels that follow, ``work.splits`` chunks later."""
+    chunks = (work.channels + tile.DEPTH - 1) // tile.DEPTH
+    chunk += work.splits % chunks
+    wraps = chunk >= chunks
+    return n + work.splits // chunks + where(wraps, 1, 0), where(wraps, chunk - chunks, chunk)
+
+
+def channels_of(chunk: Any, work: Work, tile: Tile) -> Any:
+    """Return the channels of a chunk, and a mask of those that exist, as tiles."""
+    channel = chunk * tile.DEPTH + tl.arange(0, tile.DEPTH)
+    return over_channels(channel, tile.LAST), over_channels(channel < work.channels, tile.LAST)
 
 
 def look_up(

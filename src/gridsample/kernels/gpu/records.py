@@ -90,6 +90,7 @@ class Tile(NamedTuple):
     REAL: Static  # the dtype of positions, weights and sums
     INDEX: Static  # the integer type of offsets within an item
     BLOCK: Static  # the points of a program
+    WIDTH: Static  # how many of them are side by side in the output: BLOCK, or fewer of each row
     DEPTH: Static  # the channels of a tile
     FILLED: Static  # whether dropped taps contribute the fill value
     UNITS: Static  # the units of the coordinates that are given; those of samples are the axes'

@@ -41,9 +41,11 @@ from gridsample.kernels.gpu.parts import (
     MAPPED,
     assignment,
     blank,
+    blocks_of,
     channels_of,
     entry,
     find,
+    first_unit,
     larger,
     line_kept,
     line_of,
@@ -51,6 +53,7 @@ from gridsample.kernels.gpu.parts import (
     line_weight,
     look_up,
     mapped,
+    next_unit,
     over_channels,
     over_points,
     place,
@@ -77,6 +80,7 @@ from gridsample.kernels.gpu.records import (
 )
 from gridsample.kernels.gpu.sums import add, collect
 from gridsample.kernels.gpu.taps import tl, where
+from gridsample.kernels.gpu.transposing import transpose
 
 
 def value_of(
@@ -135,7 +139,7 @@ def gather(
 
     If points have footprints, it is the mean of that over their samples.
     """
-    point, present, item, split = assignment(work, tile.BLOCK)
+    point, present, item, split = assignment(work, tile)
     if tile.SOURCE == MAPPED:
         coordinates = mapped(grid, item, point, (work.out_x, work.out_y, work.out_z), tile)
     else:
@@ -155,8 +159,9 @@ def gather(
     else:
         pixels, kept, scales, valid, near = find(coordinates, point, present, work, tile)
         weights = weigh_all(scales, tile, 0, 0, 0)
-    for unit in tl.range(split, units, work.splits):
-        n, channel, real = channels_of(unit, item, work, tile)
+    n, chunk = first_unit(item, split, work, tile)
+    for _unit in tl.range(split, units, work.splits):
+        channel, real = channels_of(chunk, work, tile)
         source = image.memory + n * image.item + channel.to(tile.INDEX) * image.channel
         backdrop = ZERO
         if tile.FILLED or outputs.BACKED:
@@ -192,6 +197,7 @@ def gather(
             total.to(out.memory.dtype.element_ty),
             mask=over_points(present, tile.LAST) & real,
         )
+        n, chunk = next_unit(n, chunk, work, tile)
 
 
 def backward(
@@ -203,7 +209,7 @@ def backward(
     The grid's ``gradient`` (splits, item, point, axis) has a separate place for each split.  For
     affine maps, it is (splits, item, block, axis, column).  For footprints, see `keep_sums`.
     """
-    point, present, item, split = assignment(work, tile.BLOCK)
+    point, present, item, split = assignment(work, tile)
     if tile.SOURCE == MAPPED:
         coordinates = mapped(grid, item, point, (work.out_x, work.out_y, work.out_z), tile)
     else:
@@ -230,8 +236,9 @@ def backward(
             slopes = weigh_all(scales, tile, 1, 1, 1)
     zero = tl.full([tile.BLOCK], 0, tile.REAL)
     by = (zero, zero, zero)
-    for unit in tl.range(split, units, work.splits):
-        n, channel, real = channels_of(unit, item, work, tile)
+    n, chunk = first_unit(item, split, work, tile)
+    for _unit in tl.range(split, units, work.splits):
+        channel, real = channels_of(chunk, work, tile)
         upstream = values.memory + n * values.item + channel.to(tile.INDEX) * values.channel
         upstream += over_points(point.to(tile.INDEX) * values.point, tile.LAST)
         g = tl.load(upstream, mask=over_points(near, tile.LAST) & real, other=0).to(tile.REAL)
@@ -266,6 +273,7 @@ def backward(
                 g, real, source, image, backdrop, grad_image, offset, (pixels, kept, near),
                 (weights, slopes), by, tile, needs,
             )  # fmt: skip
+        n, chunk = next_unit(n, chunk, work, tile)
     if needs.GRID:
         row = split * work.grid_items + item
         if tile.SPREAD:
@@ -350,7 +358,7 @@ def keep_gradient(
     out = (work.out_x, work.out_y, work.out_z)
     for axis in tl.static_range(tile.RANK):
         if tile.SOURCE == MAPPED:
-            blocks = (work.points + tile.BLOCK - 1) // tile.BLOCK
+            blocks = blocks_of(work, tile)
             block = tl.program_id(0) % blocks
             entry = gradient + ((row * blocks + block) * tile.RANK + axis) * (tile.RANK + 1)
             mine = where(present, gradients[axis], 0)
@@ -380,7 +388,7 @@ def double_backward(
     In v, dropped taps have the fill value.  In u, a change of the image, they do not.  All results
     are 0 at invalid points.
     """
-    point, present, item, split = assignment(work, tile.BLOCK)
+    point, present, item, split = assignment(work, tile)
     here = item * grid.item + point.to(tile.INDEX) * grid.point
     coordinates = (
         tl.load(grid.memory + here, mask=present, other=0),
@@ -391,12 +399,15 @@ def double_backward(
     wx, wy, wz = weigh_all(scales, tile, 0, 0, 0)
     dx, dy, dz = weigh_all(scales, tile, 1, 1, 1)
     ex, ey, ez = weigh_all(scales, tile, 2, 2, 2)
-    mx, my, mz = direction(by_grid, item, point, near, scales, tile, needs.FROM_GRID)
+    mx, my, mz = direction(
+        by_grid, item, point, (present, near), scales, tile, needs.FROM_GRID
+    )  # fmt: skip
     g_x = tl.full([tile.BLOCK], 0, tile.REAL)
     g_y = tl.full([tile.BLOCK], 0, tile.REAL)
     g_z = tl.full([tile.BLOCK], 0, tile.REAL)
-    for unit in tl.range(split, work.units, work.splits):
-        n, channel, real = channels_of(unit, item, work, tile)
+    n, chunk = first_unit(item, split, work, tile)
+    for _unit in tl.range(split, work.units, work.splits):
+        channel, real = channels_of(chunk, work, tile)
         upstream = values.memory + n * values.item + channel.to(tile.INDEX) * values.channel
         upstream += over_points(point.to(tile.INDEX) * values.point, tile.LAST)
         g = tl.load(upstream, mask=over_points(near, tile.LAST) & real, other=0).to(tile.REAL)
@@ -465,6 +476,7 @@ def double_backward(
                 total.to(grad_values.memory.dtype.element_ty),
                 mask=over_points(present, tile.LAST) & real,
             )
+        n, chunk = next_unit(n, chunk, work, tile)
     if needs.GRID:
         gradient_at_points = (g_x * scales[0][1], g_y * scales[1][1], g_z * scales[2][1])
         row = split * work.grid_items + item
@@ -472,9 +484,13 @@ def double_backward(
 
 
 def direction(
-    by_grid: Grid, item: Any, point: Any, near: Any, scales: Any, tile: Tile, THERE: Static
+    by_grid: Grid, item: Any, point: Any, masks: Any, scales: Any, tile: Tile, THERE: Static
 ) -> Any:
-    """Return the upstream gradient of the grid's gradient, in pixels: 0 along constant axes."""
+    """Return the upstream gradient of the grid's gradient, in pixels: 0 along constant axes.
+
+    masks: which points exist, and which may have taps.
+    """
+    present, near = masks
     parts: Any = ()
     for axis in tl.static_range(3):
         part = tl.full(point.shape, 0, tile.REAL)
@@ -484,7 +500,9 @@ def direction(
             and rises(tile.X if axis == 0 else tile.Y if axis == 1 else tile.Z, 1)
         ):
             at = item * by_grid.item + point.to(tile.INDEX) * by_grid.point + axis * by_grid.axis
-            part = tl.load(by_grid.memory + at, mask=near, other=0).to(tile.REAL) * scales[axis][1]
+            # Triton 3.6 does not compile some loads with the mask of the loop's loads.
+            part = tl.load(by_grid.memory + at, mask=present, other=0).to(tile.REAL)
+            part = where(near, part, 0) * scales[axis][1]
         parts = parts + (part,)
     return parts
 
@@ -504,9 +522,20 @@ def add_bends(
 
 # Ordered so that each function uses only those before it.
 FUNCTIONS = (
-    *(plus, larger, over_points, over_channels, assignment, place, ruler, mapped, find),
+    *(plus, larger, over_points, over_channels, blocks_of, assignment, place, ruler, mapped, find),
     *(weigh_all, rises),
-    *(entry, line_of, line_start, line_weight, line_kept, channels_of, look_up, vote),
+    *(
+        entry,
+        line_of,
+        line_start,
+        line_weight,
+        line_kept,
+        first_unit,
+        next_unit,
+        channels_of,
+        look_up,
+        vote,
+    ),
     *(to_integers, blank, *sums.FUNCTIONS, share, add_slopes),
     *(value_of, steepened, return_taps, keep_gradient, direction, add_bends),
     *footprints.FUNCTIONS,
@@ -515,4 +544,4 @@ FUNCTIONS = (
 # Those that loop over lines of taps, at compile time or not, as kernels do.
 LOOPS = (value_of, return_taps)
 
-KERNELS = (gather, backward, double_backward, collect, measure_footprints)
+KERNELS = (gather, backward, double_backward, collect, measure_footprints, transpose)

@@ -1,4 +1,4 @@
-"""Uses of Triton's internals: the choice between its compiler and its interpreter."""
+"""Uses of Triton's internals: its compiler or its interpreter, and compiled kernels."""
 
 from __future__ import annotations
 
@@ -31,3 +31,17 @@ def known_reduction(name: str, function: Any) -> Any:
 
     known = {"plus": "_sum_combine", "larger": "_elementwise_max"}[name]
     return getattr(getattr(tl, "standard", None), known, function)
+
+
+def current_gpu() -> int:
+    """Return the number of the GPU on which kernels are launched."""
+    from triton.runtime import driver
+
+    number: int = driver.active.get_current_device()
+    return number
+
+
+def argument_names(kernel: Any) -> list[str]:
+    """Return the names of the arguments that a compiled kernel takes, those of constants too."""
+    names: list[str] = kernel.src.fn.arg_names
+    return names

@@ -33,11 +33,11 @@ from gridsample.definitions.caches import cached_by_size
 from gridsample.definitions.dtypes import type_name
 from gridsample.definitions.tables import AxisMap, picked, rounded_order, skips
 from gridsample.kernels import threads as pool
-from gridsample.kernels.memory import Layout, address_of, addresses_of, as_parts, layout_of, plain
+from gridsample.kernels.memory import Layout, address_of, addresses_of, as_parts, layout_of, native
 from gridsample.kernels.resize import planning
 from gridsample.kernels.resize.copies import copy_pixels
 from gridsample.kernels.resize.copies import prepare as copies_launch
-from gridsample.kernels.resize.lines import copies, is_long, resize_lines
+from gridsample.kernels.resize.lines import copies_pixels, is_long, resize_lines
 from gridsample.kernels.resize.planning import Numbers, are_fixed, prepare
 from gridsample.kernels.run import Launch
 from gridsample.kernels.spline import coefficients, filter_axis
@@ -79,7 +79,7 @@ def as_reals(planes: Array) -> Array:
     return as_parts(planes).reshape(*planes.shape[:-1], 2 * planes.shape[-1])
 
 
-# The whole ----------------------------------------------------------------------------------------
+# Routes ----------------------------------------------------------------------------------------
 
 
 def resize(
@@ -115,7 +115,7 @@ def resize(
     packed_target = target
     if not is_packed(target):
         packed_target = np.empty(target.shape, target.dtype.newbyteorder("="))
-    planes = as_reals(as_planes(plain(source), last))
+    planes = as_reals(as_planes(native(source), last))
     resize_planes(maps, planes, as_reals(packed_target), real, threads, rounding)
     if packed_target is not target:
         target[...] = packed_target
@@ -143,7 +143,7 @@ def direct_launch(
         return None
     if route.copies:
         return copies_launch(maps, (shape[0] * shape[1], *shape[2:]), dtype.itemsize, threads)
-    if not route.plain or (rounding != "exact" and dtype.kind != "f"):
+    if not route.unfiltered or (rounding != "exact" and dtype.kind != "f"):
         return None
     kinds = (type_name(dtype),) * 2
     return prepare(maps, shape, None, kinds, Numbers(real, real), threads, planning.PIECE)
@@ -178,13 +178,13 @@ class Route(NamedTuple):
 
     Attributes:
         identity: whether the image stays as it is.
-        plain: whether there are no prefilters.
+        unfiltered: whether there are no prefilters.
         copies: whether every output is a copy of one input.
         long_axis: an axis whose lines are long and few (`lines`), or None.
     """
 
     identity: bool
-    plain: bool
+    unfiltered: bool
     copies: bool
     long_axis: int | None
 
@@ -192,18 +192,18 @@ class Route(NamedTuple):
 @functools.lru_cache(maxsize=512)
 def route_of(maps: tuple[AxisMap, ...], shape: tuple[int, ...]) -> Route:
     """Determine how planes (N, C, *spatial, inner) are resized."""
-    plain = all(axis_map.before is axis_map.after is None for axis_map in maps)
+    unfiltered = all(axis_map.before is axis_map.after is None for axis_map in maps)
     return Route(
         all(axis_map.is_identity for axis_map in maps),
-        plain,
-        plain and all(map(only_copies, maps)),
+        unfiltered,
+        unfiltered and all(map(only_copies, maps)),
         find_long_axis(maps, shape),
     )
 
 
 def only_copies(axis_map: AxisMap) -> bool:
     """Whether every output along an axis is a copy of one input."""
-    if axis_map.is_identity or copies(axis_map):
+    if axis_map.is_identity or copies_pixels(axis_map):
         return True
     return not is_long(axis_map, 1) and axis_map.band.copies
 
@@ -233,7 +233,7 @@ def resize_planes(
         resize_bands_or_lines(maps, route, source, target, numbers, threads)
     elif rounding == "exact" or source.dtype.kind not in "iub":
         resize_exactly(maps, route, source, target, numbers, threads)
-    elif route.plain and are_fixed(source.dtype, [axis_map.band for axis_map in maps]):
+    elif route.unfiltered and are_fixed(source.dtype, [axis_map.band for axis_map in maps]):
         resize_bands(maps, source, target, Numbers("int32", "uint8", rounding), threads)
     else:
         order = rounded_order(source.shape[2:-1], target.shape[2:-1], rounding)
@@ -280,7 +280,7 @@ def resize_bands_or_lines(
     steps = [[k], [j for j in range(len(maps)) if j != k]]
     if maps[k].outputs >= maps[k].inputs:
         steps.reverse()
-    if not route.plain:  # prefilters have been applied, or will be
+    if not route.unfiltered:  # prefilters have been applied, or will be
         maps = [replace(axis_map, before=None, after=None) for axis_map in maps]
     real = np.dtype(numbers.sums)
     between = source.dtype if all(map(only_copies, maps)) else real

@@ -139,11 +139,11 @@ def pick_columns(
             result.store(pixel.load(k, lanes), k)
 
     unrolled = 8
-    whole = call.safe // unrolled * unrolled
-    with function.loop(0, whole, unrolled) as loop:
+    tail = call.safe // unrolled * unrolled
+    with function.loop(0, tail, unrolled) as loop:
         for k in range(unrolled):
             copy(loop.index + k, wide)
-    with function.loop(whole, call.columns) as loop:
+    with function.loop(tail, call.columns) as loop:
         copy(loop.index, 1)
 
 

@@ -177,10 +177,10 @@ class RowForm(Form):
     def blocks(self, length: Value) -> Iterator[tuple[list[Value], int]]:
         """Yield where the registers of a block begin, and their lanes; the last may overlap."""
         width = WIDE * self.lanes
-        whole = length // width * width
-        with self.function.loop(0, whole, width) as loop:
+        tail = length // width * width
+        with self.function.loop(0, tail, width) as loop:
             yield [loop.index], width
-        with self.function.loop(whole, length, self.lanes) as loop:
+        with self.function.loop(tail, length, self.lanes) as loop:
             yield [loop.index.minimum(length - self.lanes)], self.lanes
 
 

@@ -245,8 +245,8 @@ class InputLanes(Line):
         """Return the sum over some inputs, and that of their weights."""
         function, lanes = self.function, self.lanes
         carry = [function.constant(0, kind, lanes) for kind in (self.sums, "float64")]
-        whole = begin + (end - begin) // lanes * lanes
-        for start, stop, full in ((begin, whole, True), (whole, end, False)):
+        tail = begin + (end - begin) // lanes * lanes
+        for start, stop, full in ((begin, tail, True), (tail, end, False)):
             with function.loop(start, stop, lanes, carry=carry) as loop:
                 tap = self.lane() + loop.index
                 index, weight = taps.tap(tap)
@@ -282,11 +282,11 @@ class Transposed(Line):
         self.memory.fill(zero, self.plane * call.inner, self.lanes)
         self.add_rows(source, call.low.load(part) * call.inner, call.high.load(part) * call.inner)
         count = self.end - begin
-        whole = count // self.lanes * self.lanes if self.description.single else count * 0
-        with function.loop(0, whole, self.lanes) as loop:
+        tail = count // self.lanes * self.lanes if self.description.single else count * 0
+        with function.loop(0, tail, self.lanes) as loop:
             totals = self.memory.load(loop.index + 1, self.lanes)
             target.store(totals.round_to(target.kind), loop.index)
-        with function.loop(whole * call.inner, count * call.inner) as loop:
+        with function.loop(tail * call.inner, count * call.inner) as loop:
             index, component = self.split(loop.index)
             total = self.memory.load(component * self.plane + index + 1)
             target.store(total.round_to(target.kind), loop.index)
@@ -394,7 +394,7 @@ def is_long(axis_map: AxisMap, others: int) -> bool:
     return not (isinstance(axis.method, Zoom) or axis_map.is_identity)
 
 
-def copies(axis_map: AxisMap) -> bool:
+def copies_pixels(axis_map: AxisMap) -> bool:
     """Whether the formulas of an axis copy pixels."""
     axis = axis_map.axis
     if axis is None or axis_map.transposed or isinstance(axis.method, Zoom):
@@ -437,8 +437,8 @@ def prepare(
     step, stretch, reach, most = axis.step, 1.0, 1.0, 1
     if kind == "averages":
         step = axis.inputs / axis.outputs
-        whole, rest = divmod(axis.inputs, axis.outputs)
-        most = whole + 2 if rest and axis.outputs % axis.inputs else max(1, whole)
+        quotient, rest = divmod(axis.inputs, axis.outputs)
+        most = quotient + 2 if rest and axis.outputs % axis.inputs else max(1, quotient)
     elif kind == "smoothed":
         stretch = axis.stretch
         reach = method.kernel(antialias=True)[0] * stretch
@@ -471,7 +471,7 @@ def resize_lines(
     assert axis_map.axis is not None
     lines, inner = math.prod(source.shape[:axis_index]), math.prod(source.shape[axis_index + 1 :])
     kinds = type_name(source.dtype), type_name(target.dtype)
-    if copies(axis_map) and source.dtype == target.dtype:
+    if copies_pixels(axis_map) and source.dtype == target.dtype:
         kinds = (f"uint{8 * source.itemsize}",) * 2
     launch = prepare(axis_map.axis, axis_map.transposed, lines, inner, kinds, real)
     launch.run(addresses_of((source, target)), threads)

@@ -88,9 +88,9 @@ class Numbers(NamedTuple):
         if self.rounding == "exact":
             return table.astype(self.sums)
         scaled = table * 2.0 ** self.bits(band)
-        whole = np.trunc(scaled + np.copysign(0.5, scaled))
+        rounded = np.trunc(scaled + np.copysign(0.5, scaled))
         wide = self.rounding in ("pillow", "dyadic")  # PyTorch's wrap around in 16 bits
-        return whole.astype(np.int32 if wide else np.int16).astype(self.sums)
+        return rounded.astype(np.int32 if wide else np.int16).astype(self.sums)
 
     def shift(self, band: Band) -> int:
         """Return by how many bits a sum must be shifted right before it is stored."""
@@ -196,7 +196,7 @@ class Pieces(NamedTuple):
     bands: int
 
     @property
-    def whole(self) -> bool:
+    def complete(self) -> bool:
         """Whether pieces have all rows."""
         return self.bands == 1
 
@@ -261,12 +261,12 @@ def picked(band: Band, inner: int, lanes: int) -> Picking | None:
 
 def plan_stage(
     axis: int, band: Band, shape: Sequence[int], lines: int, numbers: Numbers, memory: Memory,
-    whole: bool,
+    picks_lanes: bool,
 ) -> Planned:  # fmt: skip
     """Plan the stage that resizes an axis of a piece of so many ``lines``.
 
-    ``shape`` is (*spatial, inner), and its entry for the axis is the number of inputs.  ``whole``
-    says whether lanes may be the outputs of a part of the axis.
+    ``shape`` is (*spatial, inner), and its entry for the axis is the number of inputs.
+    ``picks_lanes`` says whether lanes may be the outputs of a part of the axis.
     """
     inner, lanes = math.prod(shape[axis + 1 :]), host().lanes(numbers.sums)
     fields = fields_of(band, numbers)
@@ -274,7 +274,7 @@ def plan_stage(
     few = band.taps if band.taps <= FEW_TAPS else 0
     if inner >= lanes:
         return Planned(Stage("rows", axis == 0, few), fields)
-    picking = picked(band, inner, lanes) if whole and picks(kind_of(numbers.sums)) else None
+    picking = picked(band, inner, lanes) if picks_lanes and picks(kind_of(numbers.sums)) else None
     if picking is not None:
         stage = Stage("picked", axis == 0, band.taps, inner, picking.window)
         return Planned(stage, fields | tables_of(picking, numbers.weights(band, picking.weights)))
@@ -332,8 +332,8 @@ def plan_stages(
         lines = pieces.planes * (rows * math.prod(sizes[1:axis]) if axis else 1)
         # Windows reach beyond the inputs of a part, which only an image in its place has.
         reachable = in_place and axis == order[0] and pieces.rows % WHOLE_ROWS == 0
-        whole = axis > 0 or pieces.whole or reachable
-        stage = plan_stage(axis, bands[axis], sizes, lines, numbers, memory, whole)
+        picks_lanes = axis > 0 or pieces.complete or reachable
+        stage = plan_stage(axis, bands[axis], sizes, lines, numbers, memory, picks_lanes)
         sizes[axis] = bands[axis].outputs
         rows = rows if axis else pieces.rows
         if axis != order[-1]:
@@ -348,7 +348,7 @@ def rows_of_piece(bands: Sequence[Band], order: Sequence[int], shape: Shape, pie
     if 0 not in order:
         return pieces.rows
     inputs = bands[0].inputs
-    return inputs if pieces.whole else min(inputs, reach(bands[0], pieces.rows))
+    return inputs if pieces.complete else min(inputs, reach(bands[0], pieces.rows))
 
 
 def products_of(bands: Sequence[Band], order: Sequence[int], shape: Shape) -> int:
@@ -387,7 +387,7 @@ def rows_of_pieces(band: Band | None, pieces: Pieces, rows: int) -> tuple[Array,
     end = np.minimum(begin + pieces.rows, rows)
     if band is None:
         return begin, end
-    if pieces.whole:
+    if pieces.complete:
         return begin, np.array([band.inputs])
     low = band.first[begin].astype(np.int64)
     return low, np.maximum(low, band.first[end - 1] + band.count[end - 1])

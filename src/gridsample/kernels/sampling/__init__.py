@@ -10,7 +10,7 @@ The other modules come in three groups:
 * Functions that *write* programs.  They run once for each `sampler.Description`, and what they
   compute with are values of `gridsample.kernels.vector`: "read the pixels of a group" means to
   write the instructions that do.  In the order of a point's way: `points`, `axes`, `sampler`,
-  `ways`, `reading` (and `rows`, `folded_rows`, `counting`), `gather`.  `gather.Gather.write` is a
+  `ways`, `reading` (and `rows`, `counting`), `gather`.  `gather.Gather.write` is a
   good place to begin.
 * What else may be done with pixels, each in place of `gather`: `gradients`, `labels`, `missing`,
   `mean_gradients`, `words`, `runs` and its relatives for channels that are neighbours in memory,
@@ -20,8 +20,6 @@ The other modules come in three groups:
 from __future__ import annotations
 
 import functools
-import math
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -37,12 +35,12 @@ from gridsample.kernels.memory import (
     even,
     is_even,
     is_even_layout,
-    is_plain,
+    is_native,
     layout_of,
-    plain,
+    native,
     spacing,
 )
-from gridsample.kernels.run import Launch
+from gridsample.kernels.run import Ready
 from gridsample.kernels.sampling import antialiasing, footprint_calls
 from gridsample.kernels.sampling.averages import average as average
 from gridsample.kernels.sampling.averages import average_backward as average_backward
@@ -63,21 +61,21 @@ from gridsample.kernels.sampling.preparing import (
     even_values,
     grid_gradient,
     grid_sums,
-    in_order,
+    in_layout,
     is_readable,
     numbers_of_planes,
     own_grids,
     readable,
     readable_points,
+    same_layout,
     vanishes,
 )
 
 Array = np.ndarray[Any, Any]
 Order = tuple[int, ...]
 
-# The numbers that are summed at a time if results have another dtype than sums: 2 MB in single
-# precision, or one plane.
-PART = 1 << 19
+# The numbers that are converted at a time: they stay in the cache of a core.
+PART = 1 << 16
 
 
 def gather(
@@ -128,8 +126,8 @@ def gather(
     grid = readable_points(plan, grid)
     layouts = layout_of(image), layout_of(grid), layout_of(out)
     launch = prepare_gather(plan, order, *layouts, fill is not None)
-    outside = numbers_of_planes(plan, order, image.dtype, fill, None)
-    launch.run(addresses_of((image, grid, out, *outside)), count)
+    fills = numbers_of_planes(plan, order, image.dtype, fill, None)
+    launch.run(addresses_of((image, grid, out, *fills)), count)
 
 
 def gather_footprints(
@@ -146,7 +144,7 @@ def gather_footprints(
         Whether that is done.  It is not if plain sampling gives the same, and more exactly, because
         sums do not represent all integers.
     """
-    image = plain(image)
+    image = native(image)
     grid = readable_points(plan, grid)
     target = out if is_even(out) else np.empty_like(out, order="C", subok=False)
     numbers = numbers_of_planes(plan, (), image.dtype, fill, None)
@@ -155,31 +153,6 @@ def gather_footprints(
     if target is not out:
         out[...] = target
     return shrinks or not plan.nearest or image.dtype.kind not in "iu"
-
-
-class Ready(NamedTuple):
-    """A prepared call of a kernel, which only needs the addresses of the caller's arrays.
-
-    Attributes:
-        launches: the programs to run.
-        threads: the maximum number of threads.
-        outside: the addresses of the values outside the image.
-        kept: the arrays at these addresses.
-        shape: the shape of the image's gradient, slowest axis first; empty if there is none.
-        back: the permutation from those axes to the image's; empty if they are in its order.
-    """
-
-    launches: tuple[Launch, ...]
-    threads: int
-    outside: Sequence[int]
-    kept: tuple[Array, ...]
-    shape: tuple[int, ...] = ()
-    back: tuple[int, ...] = ()
-
-    def run(self, *addresses: int) -> None:
-        """Run the call on arrays at these addresses, with the layouts it was prepared for."""
-        for launch in self.launches:
-            launch.run((*addresses, *self.outside), self.threads)
 
 
 @functools.lru_cache(maxsize=256)
@@ -192,8 +165,11 @@ def ready_gather(
     threads: int,
     means: Averaging | None = None,
 ) -> Ready | None:
-    """Prepare a call of gather without a fill, for some layouts; None if a copy is needed."""
-    even_grid = plan.are_maps(grid[0]) or (is_plain(*grid[1:]) and spacing(grid) is not None)
+    """Prepare a call of gather without a fill, for some layouts; None if a copy is needed.
+
+    It takes the addresses of the image, the grid and the output.
+    """
+    even_grid = plan.are_maps(grid[0]) or (is_native(*grid[1:]) and spacing(grid) is not None)
     ready = even_grid and is_readable(plan, image) and is_even_layout(out)
     if not ready or vanishes(plan, order) or plan.footprint is not None:
         return None
@@ -201,10 +177,25 @@ def ready_gather(
     if pays_channels_last(plan, image, out, True) or (means and means.shares):
         return None
     launch = prepare_gather(plan, order, image, grid, out, False, special)
-    outside = numbers_of_planes(plan, order, image[2], None, means)
-    return Ready((launch,), threads, addresses_of(outside), tuple(outside))
+    return launch.ready(threads, numbers_of_planes(plan, order, image[2], None, means))
 
 
+class ReadyBackward(NamedTuple):
+    """A prepared call of `backward`.
+
+    Attributes:
+        sweeps: the runs, which take the addresses of the image, the grid, the upstream values, and
+            the sums for both gradients, which are 0 before.
+        shape: the shape of the image's gradient, slowest axis first; empty if there is none.
+        back: the permutation from those axes to the image's; empty if they are in its order.
+    """
+
+    sweeps: tuple[Ready, ...]
+    shape: tuple[int, ...]
+    back: tuple[int, ...]
+
+
+@functools.lru_cache(maxsize=256)
 def ready_backward(
     plan: Plan,
     order: Order,
@@ -213,7 +204,7 @@ def ready_backward(
     grid: Layout,
     needed: tuple[bool, bool],
     threads: int,
-) -> Any:
+) -> ReadyBackward | None:
     """Prepare a call of backward without a fill, for some layouts; None if a copy is needed.
 
     The result is also None if the dtype of a gradient is not that of the sums.
@@ -222,7 +213,7 @@ def ready_backward(
     orders = [
         sorted(zip(strides, shape, strict=True)) for shape, strides, _ in (image, like.layout)
     ]
-    ready = is_plain(*image[1:]) and spacing(grid) is not None and is_even_layout(values)
+    ready = is_native(*image[1:]) and spacing(grid) is not None and is_even_layout(values)
     ready &= like.layout[2] == image[2] and plan.real == grid[2] and orders[0] == orders[1]
     if not ready or plan.nearest or vanishes(plan, order) or plan.footprint is not None:
         return None
@@ -232,9 +223,10 @@ def ready_backward(
         return None
     sweep = Sweep(image, grid, values, False, needed, threads)
     launches = prepare_derivatives("backward", plan, order, sweep)
-    kept = (dropped_of(plan, None),)
+    dropped = dropped_of(plan, None)
     back = () if [*like.back] == sorted(like.back) else like.back
-    return Ready(launches, threads, addresses_of(kept), kept, like.shape, back)
+    sweeps = tuple([launch.ready(threads, (dropped,)) for launch in launches])
+    return ReadyBackward(sweeps, like.shape, back)
 
 
 def backward(
@@ -255,12 +247,13 @@ def backward(
         threads: the maximum number of threads.
     """
     order, count = order or (0,) * len(plan.spatial), threads or pool.cores()
-    image, values, fill = plain(arrays.image), arrays.values, arrays.fill
+    image, values, fill = native(arrays.image), arrays.values, arrays.fill
     layout = layout_of(image)
     like = gradient_layout(plan, layout) if needs.image else None
     if like is not None and needs.dtype is not None and needs.dtype != like.layout[2]:
-        result = like.of(needs.dtype)
-        return backward_stored(plan, arrays, needs, result, order, count)
+        sums = backward(plan, arrays, needs._replace(dtype=None), order=order, threads=count)
+        assert sums.image is not None
+        return sums._replace(image=stored(sums.image, like.of(needs.dtype)))
     if pays_channels_last(plan, layout, layout_of(values), False):
         return backward_channels_last(
             plan, arrays._replace(image=image), needs,
@@ -290,57 +283,14 @@ def backward(
     return Gradients(grad_image, gradient)
 
 
-def backward_stored(
-    plan: Plan, arrays: Samples, needs: Needs, result: Array, order: Order, threads: int
-) -> Gradients:
-    """Compute `backward` with the image's gradient in ``result``, which has another dtype.
-
-    For a large image, sums are computed and stored a few planes at a time, and the grid's gradient
-    separately.
-    """
-    image, grid, values, *_, fill = arrays
-    compute = functools.partial(backward, order=order, threads=threads)
-    small, gradient = result.size <= PART, None
-    some = Needs(True, needs.grid and small)
-    for items, channels in [(slice(None), slice(None))] if small else parts(plan, result):
-        part = arrays._replace(
-            image=image[items, channels],
-            grid=grid[items] if plan.grid_items > 1 else grid,
-            values=values[items, channels],
-            fill=None if fill is None else fill[channels],
-        )
-        count, planes = part.image.shape[:2]
-        piece = replace(plan, image_items=count, grid_items=len(part.grid), channels=planes)
-        gradients = compute(piece, part, some)
-        assert gradients.image is not None
-        store(gradients.image, result[items, channels])
-        gradient = gradients.grid
-        del gradients  # before the next sums are allocated
-    if needs.grid and not small:
-        gradient = compute(plan, arrays, Needs(False, True)).grid
-    return Gradients(result, gradient)
-
-
-def store(sums: Array, result: Array) -> None:
-    """Convert sums (N, C, *spatial) to another dtype, a few rows at a time to save memory."""
+def stored(sums: Array, result: Array) -> Array:
+    """Convert sums (N, C, *spatial) to the dtype of ``result``, a few rows at a time."""
     rows = sums.shape[2]
-    some = max(1, rows * PART // 8 // sums.size)
+    some = max(1, rows * PART // max(1, sums.size))
     for first in range(0, rows, some):
         here = np.s_[:, :, first : first + some]
         result[here] = converted(sums[here], result.dtype)
-
-
-def parts(plan: Plan, image: Array) -> list[tuple[slice, slice]]:
-    """Divide an image into parts of a few items and channels; runs of channels stay together."""
-    planes = max(1, PART // math.prod(plan.spatial))
-    runs = image.strides[1] == image.itemsize
-    channels = plan.channels if runs else min(plan.channels, planes)
-    items = max(1, planes // channels) if plan.image_items > 1 else plan.items
-    return [
-        (slice(i, i + items), slice(c, c + channels))
-        for i in range(0, plan.items, items)
-        for c in range(0, plan.channels, channels)
-    ]
+    return result
 
 
 def scatter(
@@ -390,21 +340,20 @@ def backward_twice(
     order, count = order or (0,) * len(plan.spatial), threads or pool.cores()
     kind = complex_of(plan.real) if plan.dtype.kind == "c" else plan.real
     like = gradient_layout(plan, layout_of(image))
-    parts = (2,) if kind.kind == "c" else ()
-    results = None
-    if needs.values:
-        results = np.zeros((*plan.shape[:2], *parts, *plan.out), plan.real)
+    values = even_values(values)
+    results = np.zeros_like(values, kind) if needs.values else None
+    if results is not None and not same_layout(layout_of(values), layout_of(results)):
+        values = values.copy(order="K")  # of an array with gaps, or broadcast
     grad_image, shared = like.zeros() if needs.image else None, plan
     plan, grid = own_grids(plan, grid)
     gradient = grid_sums(plan, grid)
     if not vanishes(plan, order):
-        image, grid = in_order(image, like), even(grid)
+        image, grid = in_layout(image, like), even(grid)
         tangents = np.broadcast_to(converted(grid_tangent, plan.real), grid.shape)
         tangents = np.ascontiguousarray(tangents)
         other = None
         if upstream is not None:
-            other = in_order(converted(upstream, kind), like)
-        values = even_values(values)
+            other = in_layout(converted(upstream, kind), like)
         needed = needs.image, needs.grid, needs.values, upstream is not None
         layouts = layout_of(image), layout_of(grid), layout_of(values)
         sweep = Sweep(*layouts, False, needed, count)
@@ -418,6 +367,4 @@ def backward_twice(
         else:
             for launch in prepare_derivatives("double backward", plan, order, sweep):
                 launch.run(addresses_of(places.values()), count)
-    if results is not None and parts:
-        results = np.ascontiguousarray(np.moveaxis(results, 2, -1)).view(kind)[..., 0]
     return results, grad_image, grid_gradient(gradient, shared) if needs.grid else None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -18,17 +17,16 @@ from gridsample.kernels.memory import (
     as_float,
     converted,
     layout_of,
-    plain,
+    native,
 )
 from gridsample.kernels.sampling.calls import prepare_derivatives, prepare_gather
 from gridsample.kernels.sampling.channels_last import (
     backward_channels_last,
-    empty_channels_last,
     gather_channels_last,
     pays_channels_last,
 )
 from gridsample.kernels.sampling.division import Averages, Sweep, reads_of
-from gridsample.kernels.sampling.layouts import channels_together, complex_of, gradient_layout
+from gridsample.kernels.sampling.layouts import complex_of, gradient_layout, shares_weights
 from gridsample.kernels.sampling.preparing import (
     Gradients,
     Needs,
@@ -37,7 +35,7 @@ from gridsample.kernels.sampling.preparing import (
     even_values,
     grid_gradient,
     grid_sums,
-    in_order,
+    in_layout,
     numbers_of_planes,
     own_grids,
     readable,
@@ -67,54 +65,47 @@ def average(plan: Plan, arrays: Samples, averaging: Averaging, threads: int | No
     """
     count = threads or pool.cores()
     # Programs read both parts of a complex number at once.
-    image = plain(arrays.image) if plan.dtype.kind == "c" else readable(plan, arrays.image)
+    image = native(arrays.image) if plan.dtype.kind == "c" else readable(plan, arrays.image)
     arrays, out, shares = arrays._replace(image=image), arrays.values, arrays.shares
     # Wherever nothing is missing, means have the bits of plain samples, which are copied likewise.
-    if pays_channels_last(plan, layout_of(image), layout_of(out), True):
+    together = arrays.weights is None or shares_weights(layout_of(arrays.weights))
+    if together and pays_channels_last(plan, layout_of(image), layout_of(out), True):
         return gather_channels_last(
             plan, arrays, lambda part, runs: average(part, runs, averaging, count), count
         )
     # Both parts of a complex mean have the same sum.
     both_parts = shares is not None and out.dtype.kind == "c"
     sums = np.empty_like(out, complex_of(plan.real)) if both_parts else shares
-    weights = plain_weights(plan, arrays.weights, image, out, True)
+    weights = plain_weights(plan, arrays.weights, image, True)
     grid = readable_points(plan, arrays.grid)
     layouts = layout_of(image), layout_of(grid), layout_of(out)
     means = Averages(averaging, None if weights is None else layout_of(weights))
     order, filled = (0,) * len(plan.spatial), arrays.fill is not None
     launch = prepare_gather(plan, order, *layouts, filled, means)
-    outside = numbers_of_planes(plan, (), image.dtype, arrays.fill, averaging)
+    fills = numbers_of_planes(plan, (), image.dtype, arrays.fill, averaging)
     wrong = np.zeros(1, np.int64)
     others = [] if weights is None else [weights, wrong]
     others += [] if sums is None else [sums]
-    launch.run(addresses_of((image, grid, out, *outside, *others)), count)
+    launch.run(addresses_of((image, grid, out, *fills, *others)), count)
     if both_parts and shares is not None and sums is not None:
         shares[...] = sums.real
     return bool(wrong[0])
 
 
 def plain_weights(
-    plan: Plan, weights: Array | None, image: Array, values: Array, gathers: bool = False
+    plan: Plan, weights: Array | None, image: Array, gathers: bool = False
 ) -> Array | None:
     """Return weights as a kernel reads them: (N or 1, C, *spatial), copied only if necessary.
 
-    If rows of the image are contiguous, so are those of the weights.  If its channels are processed
-    together, and each has weights of its own, these are copied side by side, too.  Nothing is
-    copied if a few points are sampled.
+    If rows of the image are contiguous, so are those of the weights.  Nothing is copied if a few
+    points are sampled.
     """
     if weights is None:
         return None
     few = gathers and reads_of(plan) <= weights.size and plan.dtype.kind != "c"
-    weights = weights if few else plain(weights)
-    channels = channels_together(layout_of(image), layout_of(values))
-    if weights.shape[1] > 1 and channels > 1 and plan.dtype.kind != "c":
-        if 4 * plan.points >= math.prod(plan.spatial) and weights.strides[1] != weights.itemsize:
-            runs = empty_channels_last(weights)
-            runs[...] = weights
-            weights = runs
-    elif (
-        weights.strides[-1] != weights.itemsize and image.strides[-1] == image.itemsize and not few
-    ):
+    weights = weights if few else native(weights)
+    beside = image.strides[-1] == image.itemsize
+    if beside and weights.strides[-1] != weights.itemsize and not few:
         weights = np.ascontiguousarray(weights)
     return np.broadcast_to(weights, (len(weights), plan.channels, *plan.spatial))
 
@@ -131,18 +122,19 @@ def average_backward(
         needs: which gradients are needed.
         threads: the maximum number of threads.
     """
-    image, weights, count = plain(arrays.image), arrays.weights, threads or pool.cores()
+    image, weights, count = native(arrays.image), arrays.weights, threads or pool.cores()
     if weights is not None and len(weights) > len(image):
         image = np.broadcast_to(image, (plan.items, *image.shape[1:]))
         plan = replace(plan, image_items=plan.items)
     like, values = gradient_layout(plan, layout_of(image)), even_values(arrays.values)
-    if pays_channels_last(plan, layout_of(image), layout_of(values), False):
+    together = weights is None or shares_weights(layout_of(weights))
+    if together and pays_channels_last(plan, layout_of(image), layout_of(values), False):
         return backward_channels_last(
             plan, arrays._replace(image=image, values=values), needs,
             lambda part, runs: average_backward(part, runs, averaging, needs, count), count,
         )  # fmt: skip
-    image = in_order(image, like)
-    weights = plain_weights(plan, weights, image, values)
+    image = in_layout(image, like)
+    weights = plain_weights(plan, weights, image)
     shared = plan
     plan, grid = own_grids(plan, arrays.grid)
     grid = readable_points(plan, grid)

@@ -7,6 +7,7 @@ The formulas are those of `gridsample.definitions.axis`, applied to values of th
 from __future__ import annotations
 
 import functools
+import operator
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -35,6 +36,7 @@ class AxisRule(NamedTuple):
             outside have taps.
         backed: whether points without any tap in the image have exactly the fill value.
         constant: whether their value is constant, so that they count for nothing in gradients.
+        single: whether the image has one pixel along the axis.
     """
 
     method: Method
@@ -46,6 +48,7 @@ class AxisRule(NamedTuple):
     margin: float | None
     backed: bool
     constant: bool
+    single: bool
 
     @property
     def drops(self) -> bool:
@@ -87,6 +90,7 @@ def rules_of(plan: Plan, order: tuple[int, ...], filled: bool) -> tuple[AxisRule
             margin=plan.margin,
             backed=filled and BOUNDARIES[plan.boundaries[a]].filled and plan.sums_to_one,
             constant=plan.sums_to_one or not plan.filled,
+            single=plan.spatial[-1 - a] == 1,
         )
         for a in range(len(plan.spatial))
     )
@@ -153,6 +157,7 @@ class Axis:
         self.unit_stride = False  # whether the stride is known to be 1
         # Whether points whose taps are all dropped are outside, which `locate` then notes.
         self.notes_missed = rule.backed
+        self.merges = False  # whether all taps are one, as they have the same pixel
 
     # Positions ------------------------------------------------------------------------------------
 
@@ -236,7 +241,7 @@ class Axis:
                 signed = tuple(weight * sign for weight in magnitudes)
             weight_offset = None if weight_stride is None else pixel * weight_stride
             taps.append(Tap(self.offset(pixel), present, signed, k, weight_offset))
-        return taps
+        return [merged(taps)] if self.merges else taps
 
     def pixel(self, index: Value, beyond: bool = False) -> tuple[Value, Value | None]:
         """Return the index of each tap's pixel, and whether it is present if taps may be dropped.
@@ -334,7 +339,24 @@ class Axis:
                 columns.append([slope * weight for weight in rising])
             else:
                 columns.append([0.0 * slope] * 2)
-        return [Tap(zero, present[k], tuple(column[k] for column in columns), k) for k in range(2)]
+        taps = [Tap(zero, present[k], tuple(column[k] for column in columns), k) for k in range(2)]
+        return [merged(taps)] if self.merges else taps
+
+
+def merged(taps: Sequence[Tap]) -> Tap:
+    """Return one tap in place of several of the same pixel, with the sum of their weights.
+
+    Dropped ones count for nothing.
+    """
+    present, weights = taps[0].present, [list[Value]() for _ in taps[0].weights]
+    for tap in taps:
+        here = tap.present
+        present = None if present is None or here is None else present | here
+        for column, weight in zip(weights, tap.weights, strict=True):
+            column.append(weight if here is None else here.select(weight, 0.0))
+    return taps[0]._replace(
+        present=present, weights=tuple([functools.reduce(operator.add, w) for w in weights])
+    )
 
 
 def polynomial(t: Value, coefficients: Sequence[float]) -> Value:

@@ -28,7 +28,6 @@ from gridsample.kernels.sampling.division import (
     passes,
     with_own_grids,
 )
-from gridsample.kernels.sampling.folded_rows import allows_folded_rows
 from gridsample.kernels.sampling.footprint_gradients import (
     FootprintBackward,
     FootprintDoubleBackward,
@@ -131,14 +130,14 @@ def describe_source(
     assert spaces is not None
     item, point, axis = spaces
     item = item if plan.grid_items > 1 else 0
-    point_order = STRIDED
+    grid_layout = STRIDED
     if outputs.listed:
         pass
     elif point == rank and (axis == 1 or rank == 1):
-        point_order = INTERLEAVED
+        grid_layout = INTERLEAVED
     elif point == 1:
-        point_order = PLANAR
-    return PointSource(point_order, element(grid[2]), outputs.listed, wide), (item, point, axis)
+        grid_layout = PLANAR
+    return PointSource(grid_layout, element(grid[2]), outputs.listed, wide), (item, point, axis)
 
 
 class Frame(NamedTuple):
@@ -189,8 +188,6 @@ def frame_of(plan: Plan, source: Planes, target: Planes, grid: Layout, out: Layo
         "out_planes": target.starts,
         "sums_item": 0,
         "sums_planes": 0,
-        "result_item": 0,
-        "result_planes": 0,
         **output_axes(plan),
     }
     return Frame(outputs, points, settings)
@@ -265,7 +262,7 @@ def run_settings(
 
 
 def reading_for(
-    plan: Plan, rules: Sequence[AxisRule], known: KnownStrides, filled: bool, copies: bool = False
+    plan: Plan, rules: Sequence[AxisRule], known: KnownStrides, copies: bool = False
 ) -> str:
     """Choose how pixels are read.
 
@@ -273,7 +270,6 @@ def reading_for(
         plan: the plan.
         rules: the rules of its axes.
         known: the strides.
-        filled: whether dropped taps may have another value than 0.
         copies: whether each point has one tap, of weight 1.
     """
     if copies:
@@ -290,15 +286,9 @@ def reading_for(
         return SINGLES
     widths = [rule.method.taps for rule in rules]
     length = row_length(widths[0])
-    fits = plan.spatial[-1] >= length or allows_folded_rows(rules, filled)
-    fits &= widths[0] <= length <= lanes_of(plan)
+    fits = widths[0] <= length <= min(plan.spatial[-1], lanes_of(plan))
+    fits &= not any(rule.single for rule in rules)
     return ROWS if fits and max(widths) > 1 else SINGLES
-
-
-def width_for(plan: Plan, reading: str) -> int:
-    """Return the number of pixels along x if they are fewer than rows have, otherwise 0."""
-    n, length = plan.spatial[-1], row_length(plan.methods[0].taps)
-    return n if reading == ROWS and n < length else 0
 
 
 def launch_for(
@@ -342,7 +332,7 @@ def prepare_gather(
         known, frame = weighted(known, frame, plan, means.weights, channels)
     averaging = means.averaging if means else None
     filled = filled or (averaging is not None and averaging.drops)
-    reading = reading_for(plan, rules, known, filled, copies)
+    reading = reading_for(plan, rules, known, copies)
     words = means is None and not frame.outputs.listed and reads_words(plan, source, known, reading)
     known = known._replace(words=words)
     bits = bits_of(source.kind)
@@ -360,7 +350,6 @@ def prepare_gather(
         ignores=averaging is not None and averaging.ignores,
         drops=averaging is not None and averaging.drops,
         needs=(averaging.shares,) if averaging else (),
-        width=width_for(plan, reading),
     )
     ranges = divide(plan, frame.outputs, len(target.starts))
     settings = run_settings(plan, source, frame.outputs, description, channels)
@@ -403,7 +392,7 @@ def launch_backward(
     known = known_strides(plan, source, frame.outputs, sweep.values, block)
     known, frame = weighted(known, frame, plan, weights, channels)
     filled = sweep.filled and plan.filled
-    reading = reading_for(plan, rules, known, filled)
+    reading = reading_for(plan, rules, known)
     description = Description(
         sweep=name,
         axes=rules,
@@ -417,10 +406,8 @@ def launch_backward(
         ignores=means is not None and means.averaging.ignores,
         drops=means is not None and means.averaging.drops,
         needs=(*sweep.needs, means.need_weights and need_image) if means else sweep.needs,
-        width=width_for(plan, reading),
     )
     planes = len(target.starts)
-    results = contiguous_planes(plan, target)
     if need_image:
         unit = channels if planes > channels else block
         ranges = divide_sums(plan, frame.outputs, planes, unit, sweep, sums.item != 0)
@@ -432,32 +419,26 @@ def launch_backward(
     return launch_for(
         description, plan, frame, ranges, scratch,
         **run_settings(plan, source, frame.outputs, description, channels),
-        sums_item=sums.item, sums_planes=sums.starts,
-        result_item=planes * plan.points, result_planes=results, **settings,
+        sums_item=sums.item, sums_planes=sums.starts, **settings,
     )  # fmt: skip
-
-
-def contiguous_planes(plan: Plan, target: Planes) -> Array:
-    """Return the places of planes (N, C, points) that are contiguous in memory."""
-    return frozen(np.arange(len(target.starts), dtype=np.int64) * plan.points)
 
 
 def output_axes(plan: Plan) -> dict[str, list[int]]:
     """Return the settings of the output's last axes, for displacements and affine maps."""
     rank, normalized = len(plan.spatial), plan.coords == "normalized"
-    sizes, whole, firsts = [1] * rank, [1] * rank, [0] * rank
+    sizes, full_sizes, firsts = [1] * rank, [1] * rank, [0] * rank
     if len(plan.out) >= rank:
         block = plan.block or OutputBlock((0,) * len(plan.out), plan.out)
-        sizes, whole, firsts = (
+        sizes, full_sizes, firsts = (
             [*numbers[: -rank - 1 : -1]] for numbers in (plan.out, block.whole, block.first)
         )
-    gaps = [max(n - plan.align_corners, 1) for n in whole]
+    gaps = [max(n - plan.align_corners, 1) for n in full_sizes]
     return {
         "out_sizes": sizes,
         "out_step": [2 if normalized else 1] * rank,
         "out_start": [
             2 * first + 1 - n if normalized else first
-            for first, n in zip(firsts, whole, strict=True)
+            for first, n in zip(firsts, full_sizes, strict=True)
         ],
         "out_gap": gaps if normalized else [1] * rank,
     }

@@ -147,15 +147,13 @@ def backward_channels_last(
 
 
 def part_channels_last(arrays: Samples, part: Part, reads: bool, threads: int) -> Samples:
-    """Copy the image and the weights of a part, so that channels are neighbours.
+    """Copy the image of a part, so that channels are neighbours.
 
     The image's numbers are copied only if the call ``reads`` them.
     """
     weights, planes = arrays.weights, arrays.image[part.items]
-    if weights is not None:
-        weights = weights[part.items] if len(weights) > 1 else weights
-        if weights.shape[1] > 1:
-            weights = to_channels_last(np.ascontiguousarray(weights), threads)
+    if weights is not None and len(weights) > 1:
+        weights = weights[part.items]
     image = to_channels_last(planes, threads) if reads else empty_channels_last(planes)
     return arrays._replace(image=image, grid=arrays.grid[part.grids], weights=weights)
 

@@ -43,7 +43,7 @@ class Counting(NamedTuple):
         plane: the weights of the plane's pixels, or None for 1.
         begin: the place of the group in it, like `State.begin`.
         steps: the distance of neighbours along each axis, x first.
-        outside: the weight of dropped taps: 1 if what is outside is known, otherwise 0.
+        dropped_weight: the weight of dropped taps: 1 if what is outside is known, otherwise 0.
         ignores: whether NaN counts for nothing.
         doubt: memory for whether any weight is doubtful, or None if none can be; see `Doubt`.
         kept: the weights of the group's taps, if they have been read before; see `Counts.keep`.
@@ -53,7 +53,7 @@ class Counting(NamedTuple):
     plane: Pointer | None
     begin: Value | None
     steps: Sequence[Value]
-    outside: float
+    dropped_weight: float
     ignores: bool
     doubt: Doubt | None = None
     kept: Pointer | None = None
@@ -72,14 +72,17 @@ class Counting(NamedTuple):
         # A pixel without weight may be infinite.
         return (weight > 0.0).select(pixel * weight, 0.0), weight, pixel
 
+    def numbers_of_dropped(self, dropped: Value | None) -> Sequence[Value | float | None]:
+        """Return what is added for dropped taps, given their value: nothing to sums of weights."""
+        return dropped if self.dropped_weight else None, None, dropped
+
     # Readers --------------------------------------------------------------------------------------
 
     def singles(self, pixels: SinglePixels) -> Counted:
         """Return a reader of single pixels as numbers."""
         if self.plane is None:
-            return Counted(pixels, Ones(self.outside), self)
-        dropped = pixels.dropped.value.like(self.outside)
-        weights = SinglePixels(self.plane, self.begin, dropped, pixels.gathers)
+            return Counted(pixels, Ones(self.dropped_weight), self)
+        weights = SinglePixels(self.plane, self.begin, pixels.gathers, dropped=self.dropped_weight)
         weights.reads_pixel_weights = True
         return Counted(pixels, weights, self)
 
@@ -88,15 +91,13 @@ class Counting(NamedTuple):
         if self.kept is not None:
             return Counted(pixels, Kept(self.kept), self)
         if self.plane is None or self.begin is None:
-            return Counted(pixels, Ones(self.outside), self)
+            return Counted(pixels, Ones(self.dropped_weight), self)
         begins = self.begins or self.plane.function.spill(self.begin)
         return Counted(pixels, self.weights_of_pairs(self.plane, begins), self)
 
     def weights_of_pairs(self, plane: Pointer, begins: Pointer) -> PixelPairs:
         """Return a reader of the weights of pairs."""
-        function = plane.function
-        dropped = function.constant(self.outside, function.real, function.lanes)
-        return PixelPairs(plane, begins, self.steps[1:], dropped)
+        return PixelPairs(plane, begins, self.steps[1:], self.dropped_weight)
 
     def rows(self, pixels: RowInMemory) -> CountedRow:
         """Return a row of pixels as numbers."""
@@ -113,15 +114,6 @@ class Counted:
     def __init__(self, pixels: Reader, weights: Reader, counting: Counting) -> None:
         self.pixels, self.weights, self.counting = pixels, weights, counting
 
-    @property
-    def filled(self) -> bool:
-        """Whether dropped taps may have another value than 0."""
-        return self.pixels.filled
-
-    def of_order(self, order: tuple[int, ...]) -> Counted:
-        """Return a reader for sums with derivatives of this order alone."""
-        return Counted(self.pixels.of_order(order), self.weights, self.counting)
-
     def row(self, outer: tuple[Tap, ...], taps: Sequence[Tap]) -> Sequence[Value | Numbers]:
         """Read the numbers of all taps along x."""
         pixels, weights = self.pixels.row(outer, taps), self.weights.row(outer, taps)
@@ -131,14 +123,8 @@ class Counted:
 class Ones:
     """The weights of pixels that have none."""
 
-    filled = False
-
-    def __init__(self, outside: float) -> None:
-        self.outside = outside
-
-    def of_order(self, order: tuple[int, ...]) -> Ones:
-        """Return a reader for sums with derivatives of this order alone."""
-        return self
+    def __init__(self, dropped_weight: float) -> None:
+        self.dropped_weight = dropped_weight
 
     def row(self, outer: tuple[Tap, ...], taps: Sequence[Tap]) -> Sequence[Value | Numbers]:
         """Return the weights of all taps along x."""
@@ -147,22 +133,15 @@ class Ones:
             present = both(present, tap.present)
         for tap in taps:
             here, one = both(present, tap.present), tap.weights[0].like(1.0)
-            drops = here is not None and self.outside != 1
-            ones.append(here.select(one, self.outside) if drops and here is not None else one)
+            ones.append(one if here is None else here.select(one, self.dropped_weight))
         return ones
 
 
 class Kept:
     """The weights of pairs of pixels, in memory."""
 
-    filled = False
-
     def __init__(self, memory: Pointer) -> None:
         self.memory, self.lanes = memory, memory.function.lanes
-
-    def of_order(self, order: tuple[int, ...]) -> Kept:
-        """Return a reader for sums with derivatives of this order alone."""
-        return self
 
     def row(self, outer: tuple[Tap, ...], taps: Sequence[Tap]) -> Sequence[Value | Numbers]:
         """Return the weights of both taps along x."""
@@ -245,12 +224,12 @@ class Counts:
     """How the pixels of an image count: what is the same for all planes and points.
 
     Attributes:
-        outside: the weight of dropped taps.
+        dropped_weight: the weight of dropped taps.
     """
 
     def __init__(self, function: Function, description: Description, call: SimpleNamespace) -> None:
         self.call, self.ignores = call, description.ignores
-        self.outside = float(not description.drops)
+        self.dropped_weight = float(not description.drops)
         self.weights, self.doubt, self.kept = None, None, None
         self.taps = 1 << len(description.axes)
         if description.pixel_weight_kind:
@@ -290,7 +269,13 @@ class Counts:
         """
         begin, steps = state.weights_begin, self.call.weights_strides
         counting = Counting(
-            plane, begin, steps, self.outside, self.ignores, self.doubt, begins=state.weights_begins
+            plane,
+            begin,
+            steps,
+            self.dropped_weight,
+            self.ignores,
+            self.doubt,
+            begins=state.weights_begins,
         )
         if self.kept is None or number is None:
             return counting

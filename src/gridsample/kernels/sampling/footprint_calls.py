@@ -21,7 +21,6 @@ from gridsample.kernels.sampling.calls import (
     launch_for,
     output_axes,
     reading_for,
-    width_for,
 )
 from gridsample.kernels.sampling.division import divide, lanes_of, taps_of
 from gridsample.kernels.sampling.footprints import SHRINKS
@@ -51,7 +50,7 @@ def prepare_footprints(
     target = planes_of(out, plan.items, plan.grid_items)
     frame = frame_of(plan, source, target, grid, out)
     known = known_strides(smaller, source, frame.outputs, out)
-    reading = reading_for(smaller, rules, known, filled)
+    reading = reading_for(smaller, rules, known)
     description = Description(
         sweep="footprint labels" if plan.votes else "footprints",
         axes=rules,
@@ -62,7 +61,6 @@ def prepare_footprints(
         reading=reading,
         known=known,
         filled=filled,
-        width=width_for(smaller, reading),
     )
     ranges, scratch = divide(plan, frame.outputs, len(target.starts)), 0
     if plan.votes:

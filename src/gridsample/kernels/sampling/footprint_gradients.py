@@ -163,10 +163,10 @@ class FootprintDoubleBackward(FootprintBackward, DoubleBackward):
 
     def store_planes(self, group: Group, footprint: Footprint, planes: tuple[Value, Value]) -> None:
         """Store the gradient of upstream values."""
-        places, in_level = self.places_of_results(group), footprint.total > 0.0
+        places, in_level = self.points.places_of_values(group), footprint.total > 0.0
         with self.function.loop(*planes if self.need_values else (0, 0)) as plane:
             mean = self.mean(footprint, plane.index - planes[0])
-            memory = self.call.results.at(self.call.result_planes.load(plane.index))
+            memory = self.call.results.at(self.call.out_planes.load(plane.index))
             for lane in self.lanes_of(in_level):
                 memory.store(mean[lane], places[lane])
 

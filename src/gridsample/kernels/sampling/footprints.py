@@ -89,7 +89,7 @@ class Sides:
         call, real = self.call, self.function.real
         base = self.points.coordinates(group)
         neighbours = list[tuple[Value, Value]]()
-        if self.points.source.point_order == AFFINE:
+        if self.points.source.grid_layout == AFFINE:
             sides = self.sides_of_maps(group, base)
         else:
             sides, neighbours = self.differences(group)

@@ -78,7 +78,7 @@ class Backward:
         self.states = States(function)
         self.prefetch = Prefetch(self.sampler, self.points, self.states)
         self.totals = Totals(function, STRIP // function.lanes, self.rank, function.real)
-        self.maps = description.points.point_order == AFFINE
+        self.maps = description.points.grid_layout == AFFINE
         if self.maps:
             self.map_totals = Totals(function, 1, self.rank * (self.rank + 1), kind_of("float64"))
         self.value_order = (0,) * self.rank
@@ -93,7 +93,7 @@ class Backward:
             "grid": description.points.kind,
             "values": description.values,
             "sums": real,
-            "gradient": "float64" if description.points.point_order == AFFINE else real,
+            "gradient": "float64" if description.points.grid_layout == AFFINE else real,
             "dropped": real,
         }
 
@@ -220,8 +220,8 @@ class Backward:
         if not group.listed:
             self.map_totals.add(0, [group.fresh.select(term, 0.0) for term in terms])
             return
-        gradient, size = self.call.gradient, self.function.constant(len(terms), "int64")
-        places = self.points.offsets_of_points(group, self.call.points * size, size)
+        gradient, size = self.call.gradient, len(terms)
+        places = self.points.places(group, self.call.points * size, size)
         for k, term in enumerate(terms):
             numbers = self.function.spill(gradient.at(k).load_each(places) + term)
             for lane, place in enumerate(places):
@@ -273,7 +273,7 @@ class DoubleBackward(Backward):
             sums=self.sums.plane(*where),
             other=self.other.plane(*where),
             upstream=self.call.values.at(self.call.out_planes.load(plane)),
-            results=self.call.results.at(self.call.result_planes.load(plane)),
+            results=self.call.results.at(self.call.out_planes.load(plane)),
         )
 
     def differentiate(self, strip: Strip, plane: Value) -> None:
@@ -281,7 +281,8 @@ class DoubleBackward(Backward):
         memory = self.memory_of(strip.item, plane)
         with self.prefetch.groups(strip) as (number, group):
             for result in self.add(number, group, self.upstream(group, memory), memory):
-                self.store_result(group, memory.results, result)
+                contiguous = self.description.known.contiguous
+                self.points.store_values(group, memory.results, result, contiguous)
 
     def add(self, number: Value, group: Group, g: Value, memory: SimpleNamespace) -> list[Value]:
         """Add the gradients of a plane at a group, whose state has a number."""
@@ -323,23 +324,6 @@ class DoubleBackward(Backward):
                     totals[order] = totals[order] + term if order in totals else term
             totals.setdefault(order, zero)
         return totals
-
-    def store_result(self, group: Group, memory: Pointer, value: Value) -> None:
-        """Write the gradient of upstream values, which is contiguous in memory."""
-        if not group.listed:
-            memory.at(group.item * self.call.result_item).store(value, group.point)
-            return
-        numbers = self.function.spill(value)
-        for lane, place in enumerate(self.places_of_results(group)):
-            memory.store(numbers.load(lane), place)
-
-    def places_of_results(self, group: Group) -> list[Value]:
-        """Return the place of each point's result, from the beginning of a plane."""
-        item = self.call.result_item
-        if group.listed:
-            return self.points.offsets_of_points(group, item, self.function.constant(1, "int64"))
-        first = group.item * item + group.point
-        return [first + lane for lane in range(self.function.lanes)]
 
 
 def plus(a: Order, b: Order) -> Order:

@@ -110,7 +110,7 @@ class Labels(Gather):
             axis.taps(located)
             for axis, located in zip(self.sampler.axes, axis_positions, strict=True)
         ]
-        reader = SinglePixels(source, state.begin, dropped, True, as_key)
+        reader = SinglePixels(source, state.begin, True, as_key, as_key(dropped))
         keys: list[Value] = []
         for outer in itertools.product(*reversed(taps[1:])):
             keys += reader.row(outer, taps[0])

@@ -10,7 +10,7 @@ import numpy as np
 
 from gridsample.definitions.dtypes import type_name
 from gridsample.definitions.plan import Plan
-from gridsample.kernels.memory import Layout, frozen, is_plain
+from gridsample.kernels.memory import Layout, frozen, is_native
 
 Array = np.ndarray[Any, Any]
 
@@ -57,7 +57,7 @@ def planes_of(layout: Layout, items: int, grids: int) -> Planes:
     parts = 2 if dtype.kind == "c" else 1
     size = dtype.itemsize // parts
     kind, part = element(dtype), 1
-    if not is_plain(strides, dtype):
+    if not is_native(strides, dtype):
         kind = f"{'packed' if dtype.isnative else 'swapped'} {kind}"
         part, size = size, 1
     item, channel, *rest = (stride // size for stride in strides)
@@ -136,7 +136,7 @@ def channels_together(*layouts: Layout) -> int:
     one by one.
     """
     shape, strides, dtype = layouts[0]
-    if not is_plain(strides, dtype):
+    if not is_native(strides, dtype):
         return 1
     parts = 2 if dtype.kind == "c" else 1
     neighbours = all(shape[1] == 1 or strides[1] == dtype.itemsize for _, strides, dtype in layouts)
@@ -152,18 +152,16 @@ def shares_weights(weights: Layout) -> bool:
 def channels_with_weights(weights: Layout | None, *layouts: Layout) -> int:
     """Return the same as `channels_together` for pixels that may have weights.
 
-    Channels that do not share weights need weights that are neighbours, too.
+    Channels are processed together if they share weights, as the parts of complex numbers do.
     """
     channels = channels_together(*layouts)
     if weights is None:
         return channels
-    if not is_plain(*weights[1:]):
+    if not is_native(*weights[1:]):
         return 1
     if shares_weights(weights):
         return channels
-    complex_ = layouts[0][2].kind == "c"
-    beside = not complex_ and weights[1][1] == weights[2].itemsize
-    return channels if beside else 2 if complex_ else 1
+    return 2 if layouts[0][2].kind == "c" else 1
 
 
 def block_of(channels: int, lanes: int) -> int:

@@ -83,9 +83,9 @@ class MeanBackward(Backward):
         onto_below = (below > memory.least).select(-(onto_above * (above / below)), 0.0)
         if self.tries:
             # Nothing is missing, and weights sum to one.
-            plain = tap_sums[PIXEL, *self.value_order]
-            onto_above = (plain == plain).select(g, onto_above)
-            onto_below = (plain == plain).select(0.0, onto_below)
+            sample = tap_sums[PIXEL, *self.value_order]
+            onto_above = (sample == sample).select(g, onto_above)
+            onto_below = (sample == sample).select(0.0, onto_below)
         if self.need_grid:
             # One after the other, so that the second does not change the first where it is 0.
             for share, n in ((onto_above, COUNTED), (onto_below, WEIGHT)):

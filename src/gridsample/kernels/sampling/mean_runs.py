@@ -1,9 +1,9 @@
 """Means of runs of channels over the pixels that count, and their gradients; see `runs`.
 
-If all channels share the weights of pixels, these are multiplied into the weights of taps where
-taps are listed (`TapCounting`), and so is their sum.  Only channels that each have weights of their
-own, and pixels that may be missing, are counted channel by channel: the latter only where a plain
-sum is NaN.  The parts of a complex pixel are two channels, which are missing together.
+All channels share the weights of pixels, which are multiplied into the weights of taps where taps
+are listed (`TapCounting`), and so is their sum.  Only pixels that may be missing are counted
+channel by channel, and only where a plain sum is NaN.  The parts of a complex pixel are two
+channels, which are missing together.
 """
 
 from __future__ import annotations
@@ -18,57 +18,20 @@ from gridsample.kernels.sampling.counting import COUNTED, WEIGHT, Counts
 from gridsample.kernels.sampling.mean_gradients import MeanBackward
 from gridsample.kernels.sampling.missing import Means
 from gridsample.kernels.sampling.points import Group
-from gridsample.kernels.sampling.reading import Image, no_pixel
+from gridsample.kernels.sampling.reading import Image
 from gridsample.kernels.sampling.run_gradients import (
     BackwardRuns,
     PartOfRun,
     RunOfPlanes,
     SamplePoints,
 )
-from gridsample.kernels.sampling.runs import GatherRuns, Order, Registers, Run, Runs
+from gridsample.kernels.sampling.runs import GatherRuns, Order, Registers, Runs
 from gridsample.kernels.sampling.sampler import Description, State
 from gridsample.kernels.sampling.tap_lists import TapCounting, TapList, list_bytes
-from gridsample.kernels.vector import Function, Pointer, Value, joined
+from gridsample.kernels.vector import Function, Pointer, Value
 
 # The numbers of a pixel, as the first of orders.
 NUMBERS = ((COUNTED,), (WEIGHT,))
-
-
-class ChannelWeights(NamedTuple):
-    """The weights of the pixels of a run whose channels each have their own.
-
-    Attributes:
-        counts: how pixels count.
-        run: how runs fill registers.
-        taps: the list of taps.
-        plane: the weights of the first channel.
-        points: the points of a register.
-    """
-
-    counts: Counts
-    run: Run
-    taps: TapList
-    plane: Pointer
-    points: int
-
-    def load(self, place: int | Value, lane: Value) -> list[Value]:
-        """Read the weights of the pixels of a tap, given its place in the list."""
-        assert self.taps.places is not None
-        if self.points > 1:
-            return [joined([self.load_point(place, lane + p)[0] for p in range(self.points)])]
-        return self.load_point(place, lane)
-
-    def load_point(self, place: int | Value, lane: Value) -> list[Value]:
-        """Read the weights of the pixel of one point; all lanes are defined."""
-        assert self.taps.places is not None
-        places, offsets = self.taps.places.at(place), self.taps.offsets.at(place)
-        here = offsets.load(lane)
-        real, memory = self.plane.function.real, self.plane.at(places.load(lane).to("int64"))
-        weights = [part.to(real) for part in self.run.load(memory)]
-        if self.counts.doubt is not None:
-            self.counts.doubt.check(weights)
-        present = here != no_pixel(here.kind)
-        return [present.select(part, self.counts.outside) for part in weights]
 
 
 class CountedPixels(NamedTuple):
@@ -78,32 +41,25 @@ class CountedPixels(NamedTuple):
         ignores: whether NaN counts for nothing.
         weighs_taps: whether the weights of taps are NaN where a tap does not count.
         parts: whether channels are the parts of complex numbers.
-        weights: the weights of pixels, if each channel has its own.
         numbers: what is summed of a pixel.
     """
 
     ignores: bool
     weighs_taps: bool
     parts: bool
-    weights: ChannelWeights | None = None
     numbers: Sequence[Order] = NUMBERS
 
     def terms(
         self, values: Sequence[Value], weight: Value, place: int | Value, lane: Value
     ) -> Registers:
         """Return what a tap adds to the sums of m v and m."""
-        weights: Sequence[Value | None] = [None] * len(values)
-        if self.weights is not None:
-            weights = self.weights.load(place, lane)
         terms: Registers = {number: [] for number in self.numbers}
-        for value, own in zip(values, weights, strict=True):
-            amount = weight if own is None else weight * own
+        for value in values:
             counts = [weight == weight] if self.weighs_taps else []
-            counts += [] if own is None else [own > 0.0]
             counts += [self.known(value)] if self.ignores else []
             present = functools.reduce(operator.and_, counts)
             for number in self.numbers:
-                term = amount if number == (WEIGHT,) else value * amount
+                term = weight if number == (WEIGHT,) else value * weight
                 terms[number].append(present.select(term, 0.0))
         return terms
 
@@ -128,28 +84,19 @@ class MeanSums:
     ) -> None:
         self.runs, self.function, self.description = runs, function, description
         self.counts = Counts(function, description, call)
-        self.separate = bool(description.pixel_weight_kind) and not description.known.shared
-        self.weighs_taps = description.weighs_taps and not self.separate
+        self.weighs_taps = description.weighs_taps
 
     def counting(self, state: State, item: Value | None, plane: Value) -> TapCounting | None:
         """Return how taps are listed."""
-        if not (self.weighs_taps or self.separate):
+        if not self.weighs_taps:
             return None
-        begin, counts = state.weights_begin, self.counts
+        counts = self.counts
         weights = counts.plane(item, plane)
-        return TapCounting(weights, begin, counts.outside, counts.doubt, self.separate)
-
-    def pixels(self, taps: TapList, plane: Pointer | None, points: int) -> CountedPixels:
-        """Return how the pixels of a register of points count."""
-        weights, run = None, self.runs.run
-        if self.separate and plane is not None:
-            weights = ChannelWeights(self.counts, run, taps, plane, points)
-        parts = self.description.known.parts
-        return CountedPixels(self.description.ignores, self.weighs_taps, parts, weights)
+        return TapCounting(weights, state.weights_begin, counts.dropped_weight, counts.doubt)
 
     def sums(
         self, taps: TapList, orders: Sequence[Order], source: Pointer, lane: Value,
-        dropped: Sequence[Value] | None, plane: Pointer | None,
+        dropped: Sequence[Value] | None,
     ) -> Registers:  # fmt: skip
         """Sum m v and m over the taps, for each order of derivatives.
 
@@ -159,25 +106,24 @@ class MeanSums:
             source: the image, from the first channel on.
             lane: the first of the points.
             dropped: the values of dropped taps, for one point, or None for a register of points.
-            plane: the weights of the first channel, or None.
         """
-        runs, points = self.runs, 1 if dropped else self.runs.run.points
-        pixels = self.pixels(taps, plane, points)
+        runs, known = self.runs, self.description.known
+        pixels = CountedPixels(self.description.ignores, self.weighs_taps, known.parts)
         numbered = [(*number, *order) for order in orders for number in NUMBERS]
 
         def counted() -> list[Value]:
             sums = runs.sum(taps, numbered, source, lane, dropped, pixels)
             return [register for order in numbered for register in sums[order]]
 
-        if self.separate:
-            return self.by_order(numbered, counted())
-        plain = pixels._replace(ignores=False, numbers=NUMBERS[:1]) if self.weighs_taps else None
+        multiplied = (
+            pixels._replace(ignores=False, numbers=NUMBERS[:1]) if self.weighs_taps else None
+        )
         prefix = (COUNTED,) if self.weighs_taps else ()
         weighted = runs.sum(
-            taps, [(*prefix, *order) for order in orders], source, lane, dropped, plain
+            taps, [(*prefix, *order) for order in orders], source, lane, dropped, multiplied
         )
         first = weighted[*prefix, *orders[0]]
-        whole = [
+        complete = [
             register
             for order in orders
             for register in (
@@ -185,17 +131,17 @@ class MeanSums:
             )
         ]  # fmt: skip
         if not self.description.ignores:
-            return self.by_order(numbered, whole)
+            return self.by_order(numbered, complete)
 
         def where_known() -> list[Value]:
-            # What is whole keeps its bits.
+            # What is complete keeps its bits.
             known = [pixels.known(register) for register in first] * len(numbered)
-            return [*map(Value.select, known, whole, counted())]
+            return [*map(Value.select, known, complete, counted())]
 
         missing = [~pixels.known(self.defined(register)) for register in first]
         some = functools.reduce(operator.or_, missing).any()
         return self.by_order(
-            numbered, self.function.choose(some, where_known, lambda: whole, likely=False)
+            numbered, self.function.choose(some, where_known, lambda: complete, likely=False)
         )
 
     def sums_of_weights(
@@ -205,7 +151,7 @@ class MeanSums:
         if not self.weighs_taps:
             return [register.like(0.0 if any(order) else 1.0) for register in like]
         points = like[0].lanes // self.runs.run.length
-        return [self.runs.run.spread(taps.sums[order], lane, points)] * len(like)
+        return [self.runs.run.repeat_for_channels(taps.sums[order], lane, points)] * len(like)
 
     def defined(self, register: Value) -> Value:
         """Return a register with numbers in place of lanes that are no channels."""
@@ -220,7 +166,7 @@ class MeanSums:
         each = len(registers) // len(orders)
         return {o: [*registers[k * each : (k + 1) * each]] for k, o in enumerate(orders)}
 
-    def spread_of_run(self, register: Value, like: Value) -> Value:
+    def repeat_for_points(self, register: Value, like: Value) -> Value:
         """Repeat the numbers of one point's channels for all points of a register."""
         return register.shuffle([lane % register.lanes for lane in range(like.lanes)])
 
@@ -243,20 +189,18 @@ class MeanRuns(GatherRuns):
 
     def counting(self, state: State, item: Value, plane: Value) -> TapCounting | None:
         """Return how the pixels of a run count; None if all count alike."""
-        self.item = None if self.description.points.listed else item
-        return self.sums.counting(state, self.item, plane)
+        return self.sums.counting(state, None if self.description.points.listed else item, plane)
 
     def totals(
         self, taps: TapList, source: Pointer, lane: Value, plane: Value,
         dropped: Sequence[Value] | None = None,
     ) -> list[Value]:  # fmt: skip
         """Compute the means of a register of points, or of one point, and sums of weights."""
-        weights = self.sums.counts.plane(self.item, plane)
-        sums = self.sums.sums(taps, self.orders, source, lane, dropped, weights)
+        sums = self.sums.sums(taps, self.orders, source, lane, dropped)
         above, below = (sums[*number, *self.orders[0]] for number in NUMBERS)
         least, absent = self.call.least.load(plane), self.fills_of_run("absent", plane)
         means = [
-            (b > least).select(a / b, self.sums.spread_of_run(other, a))
+            (b > least).select(a / b, self.sums.repeat_for_points(other, a))
             for a, b, other in zip(above, below, absent, strict=True)
         ]
         return [*means, *below] if self.shares else means
@@ -266,7 +210,7 @@ class MeanRuns(GatherRuns):
         fills = super().fills_of_run(name, plane)
         if not self.shares or name not in ("outside", "invalid"):
             return fills
-        share = self.sums.counts.outside if name == "outside" else 0.0
+        share = self.sums.counts.dropped_weight if name == "outside" else 0.0
         return [*fills, *(fill.like(share) for fill in fills)]
 
     def store(
@@ -336,8 +280,7 @@ class MeanBackwardRuns(BackwardRuns):
     def products_of(self, part: PartOfRun, taps: TapList, upstream: Sequence[Value]) -> Registers:
         """Multiply tap_sums by upstream values, and keep the gradients of both sums."""
         run, plane = part.run, part.run.plane + part.block.first
-        weights = self.means.counts.plane(self.item, plane)
-        sums = self.means.sums(taps, self.listed, part.source, part.lane, part.dropped, weights)
+        sums = self.means.sums(taps, self.listed, part.source, part.lane, part.dropped)
         least = self.call.least.load(plane)
         above, below = (sums[*number, *self.value_order] for number in NUMBERS)
         onto_above, onto_below = [], []

@@ -75,7 +75,7 @@ class Means(Gather):
             mean, share = self.mean(state, source, fills, self.counts.of(state, weights, number))
             if state.outside is not None:
                 mean = state.outside.select(fills["outside"], mean)
-                share = state.outside.select(self.counts.outside, share)
+                share = state.outside.select(self.counts.dropped_weight, share)
             mean = state.valid.select(mean, fills["invalid"])
             self.points.store_values(group, call.out.at(begin), self.stored(mean), contiguous)
             if self.shares:
@@ -106,9 +106,9 @@ class Means(Gather):
         )
 
         def means() -> list[Value]:
-            mean, share, plain = self.sums(state, source, fills, counting)
-            self.note((plain != plain).any().to("int32"))
-            return [(plain == plain).select(plain, mean), (plain == plain).select(1.0, share)]
+            mean, share, sample = self.sums(state, source, fills, counting)
+            self.note((sample != sample).any().to("int32"))
+            return [(sample == sample).select(sample, mean), (sample == sample).select(1.0, share)]
 
         mean, share = function.choose(
             (sample != sample).any(), means, lambda: [sample, sample.like(1.0)]

@@ -57,14 +57,14 @@ class PointSource(NamedTuple):
     """What a program is compiled for where points come from.
 
     Attributes:
-        point_order: how coordinates lie in memory.
+        grid_layout: how coordinates lie in memory.
         kind: the name of their kind.
         listed: whether groups are lists of points of any items.
         wide: whether distances between points of a list need int64.
         pixels: whether maps take the indices of points, and footprints do not change their units.
     """
 
-    point_order: str
+    grid_layout: str
     kind: str
     listed: bool
     wide: bool
@@ -86,7 +86,7 @@ class Points:
         self.lanes = function.lanes
         self.rank = len(rules)
         self.index = kind_of("int64" if source.wide else "int32")
-        maps = source.point_order in (AFFINE, PROJECTIVE)
+        maps = source.grid_layout in (AFFINE, PROJECTIVE)
         # Whether coordinates depend on the indices of points in the output.
         self.indexed = maps or any(rule.units == DISPLACEMENT for rule in rules)
 
@@ -185,7 +185,7 @@ class Points:
 
     def coordinates(self, group: Group) -> list[Value]:
         """Read or compute the coordinates of a group's points along each axis."""
-        if self.source.point_order in (AFFINE, PROJECTIVE):
+        if self.source.grid_layout in (AFFINE, PROJECTIVE):
             return self.mapped(group)
         stored = self.stored(group)
         lines = [line.to(self.function.real) for line in stored]
@@ -197,20 +197,16 @@ class Points:
 
     def stored(self, group: Group) -> list[Value]:
         """Read a group's coordinates as they are stored."""
-        call, lanes, rank, order = self.call, self.lanes, self.rank, self.source.point_order
-        if group.listed:
-            return self.scattered(group, call.grid, call.grid_item, call.grid_point, call.grid_axis)
+        call, lanes, rank, order = self.call, self.lanes, self.rank, self.source.grid_layout
+        if order == STRIDED:
+            distances = call.grid_item, call.grid_point, call.grid_axis
+            return self.load_vectors(group, call.grid, *distances)
         item = call.grid.at(group.item * call.grid_item)
         if order == PLANAR:
             lines = [item.at(call.grid_axis * a) for a in range(rank)]
             return [self.load_line(line, group.point, group.below) for line in lines]
-        if order == INTERLEAVED:
-            first = item.at(group.point * rank)
-            below = group.below * rank
-            return deinterleave([self.load_line(first, k * lanes, below) for k in range(rank)])
-        point = item.at(group.point * call.grid_point)
-        begins = [call.grid_point * lane for lane in range(lanes)]
-        return [point.at(call.grid_axis * a).load_each(begins) for a in range(rank)]
+        first, below = item.at(group.point * rank), group.below * rank
+        return deinterleave([self.load_line(first, k * lanes, below) for k in range(rank)])
 
     def load_line(self, memory: Pointer, index: int | Value, below: int | Value) -> Value:
         """Read coordinates, and ask for those of the strip below.
@@ -221,30 +217,34 @@ class Points:
         memory.prefetch(below)
         return memory.load(0, self.lanes)
 
-    def scattered(
-        self, group: Group, memory: Pointer, item: Value, point: Value, axis: Any
+    def load_vectors(
+        self, group: Group, memory: Pointer, item: Value, point: Any, axis: Any
     ) -> list[Value]:
-        """Read the D numbers of each point of a list."""
-        begins = self.offsets_of_points(group, item, point)
+        """Read the D numbers of each point, at these distances in memory."""
+        begins = self.places(group, item, point)
         return [memory.at(axis * a).load_each(begins) for a in range(self.rank)]
 
-    def offsets_of_points(self, group: Group, item: Value, point: Value) -> list[Value]:
-        """Return the place of each point of a list, given the distances of items and points."""
-        places = self.spilled_offsets(group, item, point)
-        return [places.load(lane).to("int64") for lane in range(self.lanes)]
+    def places(self, group: Group, item: Any, point: Any) -> list[Value]:
+        """Return the place of each point, given the distances of items and of points."""
+        place = self.place(group, item, point)
+        return [place(lane) for lane in range(self.lanes)]
 
-    def spilled_offsets(self, group: Group, item: Value, point: Value) -> Pointer:
-        """Return memory with the place of each point of a list."""
-        offset = group.item * item.to(self.index) + group.point * point.to(self.index)
-        return self.function.spill(offset)
+    def place(self, group: Group, item: Any, point: Any) -> Callable[[int | Value], Value]:
+        """Return what computes the place of the point in some lane; see `places`."""
+        item, point = map(self.function.as_index, (item, point))
+        if group.listed:
+            offset = group.item * item.to(self.index) + group.point * point.to(self.index)
+            memory = self.function.spill(offset)
+            return lambda lane: memory.load(lane).to("int64")
+        first = group.item * item + group.point * point
+        return lambda lane: first + point * lane
 
     def vectors(self, group: Group, memory: Pointer) -> list[Value]:
         """Read a vector of D numbers for each point from a contiguous array (N, points, D)."""
         lanes, rank = self.lanes, self.rank
         item = self.call.points * rank
         if group.listed:
-            stride = self.function.constant(rank, "int64")
-            return self.scattered(group, memory, item, stride, 1)
+            return self.load_vectors(group, memory, item, rank, 1)
         first = memory.at(group.item * item + group.point * rank)
         return deinterleave([first.load(k * lanes, lanes) for k in range(rank)])
 
@@ -265,11 +265,7 @@ class Points:
 
     def places_of_vectors(self, group: Group) -> list[Value]:
         """Return the place of each point's vector in such an array."""
-        rank, item = self.rank, self.call.points * self.rank
-        if group.listed:
-            return self.offsets_of_points(group, item, self.function.constant(rank, "int64"))
-        first = group.item * item + group.point * rank
-        return [first + rank * lane for lane in range(self.lanes)]
+        return self.places(group, self.call.points * self.rank, self.rank)
 
     def output_index(self, group: Group) -> list[Value]:
         """Return the index of each point along the output's last axes, x first.
@@ -322,7 +318,7 @@ class Points:
 
     def mapped(self, group: Group) -> list[Value]:
         """Compute coordinates by the map of the group's item."""
-        rank, projective = self.rank, self.source.point_order == PROJECTIVE
+        rank, projective = self.rank, self.source.grid_layout == PROJECTIVE
         own, lines = self.output_coordinates(group), []
         read = self.entries_of_maps(group, (rank + projective) * (rank + 1))
         for a in range(rank + projective):
@@ -343,14 +339,8 @@ class Points:
         if not group.listed:
             row = self.call.grid.at(group.item * size)
             return lambda k: row.load(k).to(self.function.real)
-        return lambda k: self.entry_of_each(group, size, k)
-
-    def entry_of_each(self, group: Group, size: int, k: int) -> Value:
-        """Read an entry of the map of each point of a list."""
-        places = self.function.spill(group.item * size + k)
-        begins = [places.load(lane).to("int64") for lane in range(self.lanes)]
-        entries: Value = self.call.grid.load_each(begins)
-        return entries.to(self.function.real)
+        begins = self.places(group, size, 0)
+        return lambda k: self.call.grid.at(k).load_each(begins).to(self.function.real)
 
     def output_coordinates(self, group: Group) -> list[Value]:
         """Return the points' own coordinates, in the units of the grid."""
@@ -386,17 +376,11 @@ class Points:
 
     def places_of_values(self, group: Group) -> list[Value]:
         """Return the place of each point's number, from the beginning of a plane."""
-        place = self.place_of_value(group)
-        return [place(lane) for lane in range(self.lanes)]
+        return self.places(group, self.call.out_item, self.call.out_point)
 
     def place_of_value(self, group: Group) -> Callable[[int | Value], Value]:
         """Return what computes the place of the number of the point in some lane."""
-        call = self.call
-        if group.listed:
-            memory = self.spilled_offsets(group, call.out_item, call.out_point)
-            return lambda lane: memory.load(lane).to("int64")
-        first = group.item * call.out_item + group.point * call.out_point
-        return lambda lane: first + call.out_point * lane
+        return self.place(group, self.call.out_item, self.call.out_point)
 
 
 class Strip(NamedTuple):

@@ -10,13 +10,13 @@ import numpy as np
 
 from gridsample.definitions.options import Averaging
 from gridsample.definitions.plan import Plan
-from gridsample.kernels.memory import Layout, even, is_even, is_plain, layout_of, plain
-from gridsample.kernels.outside import (
-    bits_outside,
+from gridsample.kernels.fill_values import (
     fill_of_planes,
-    means_outside,
-    numbers_outside,
+    fill_values_of_bits,
+    fill_values_of_means,
+    fill_values_of_sums,
 )
+from gridsample.kernels.memory import Layout, even, is_even, is_native, layout_of, native
 from gridsample.kernels.sampling.division import divide_points, lanes_of, reads_of, with_own_grids
 from gridsample.kernels.sampling.layouts import GradientLayout
 from gridsample.kernels.sampling.points import STRIP
@@ -87,13 +87,13 @@ def numbers_of_planes(
     """Return the arrays with a number for each plane, in the order of `Gather.numbers`."""
     times = plan.items if plan.grid_items == 1 else 1
     if means is not None:
-        outside, others = means_outside(plan, fill, means)
-        return tuple([np.tile(numbers, times) for numbers in (*outside, *others)])
+        around, others = fill_values_of_means(plan, fill, means)
+        return tuple([np.tile(numbers, times) for numbers in (*around, *others)])
     copies = plan.nearest and not any(order) and plan.footprint is None
     if plan.votes or copies:
         size = dtype.itemsize // (2 if dtype.kind == "c" else 1)
-        return bits_outside(plan, fill, np.dtype(f"u{size}")).repeat(times)
-    return numbers_outside(plan, fill, any(order)).repeat(times)
+        return fill_values_of_bits(plan, fill, np.dtype(f"u{size}")).repeat(times)
+    return fill_values_of_sums(plan, fill, any(order)).repeat(times)
 
 
 def dropped_of(plan: Plan, fill: Array | None) -> Array:
@@ -137,7 +137,7 @@ def grid_gradient(sums: Array, plan: Plan) -> Array:
 
 def readable(plan: Plan, image: Array) -> Array:
     """Return an image, or weights, that programs which gather can read: itself, or else a copy."""
-    return image if is_readable(plan, layout_of(image)) else plain(image)
+    return image if is_readable(plan, layout_of(image)) else native(image)
 
 
 @functools.lru_cache(maxsize=256)
@@ -149,7 +149,7 @@ def is_readable(plan: Plan, image: Layout) -> bool:
     """
     shape, strides, dtype = image
     pixels = math.prod([n for n, stride in zip(shape, strides, strict=True) if stride])
-    return is_plain(strides, dtype) or reads_of(plan) <= pixels
+    return is_native(strides, dtype) or reads_of(plan) <= pixels
 
 
 def vanishes(plan: Plan, order: Order) -> bool:
@@ -166,14 +166,16 @@ def even_values(values: Array) -> Array:
     return np.array(values, values.dtype.newbyteorder("="), order="C")
 
 
-def in_order(array: Array, like: GradientLayout) -> Array:
+def same_layout(a: Layout, b: Layout) -> bool:
+    """Whether arrays of one shape have the same strides, counted in elements."""
+    (shape, strides, dtype), (_, others, other) = a, b
+    steps = zip(shape, strides, others, strict=True)
+    return all(n < 2 or x * other.itemsize == y * dtype.itemsize for n, x, y in steps)
+
+
+def in_layout(array: Array, like: GradientLayout) -> Array:
     """Return an array with the memory order of an image's gradient: itself, or else a copy."""
-    _, strides, dtype = like.layout
-    if plain(array) is array and all(
-        a * dtype.itemsize == b * array.itemsize
-        for a, b, n in zip(array.strides, strides, array.shape, strict=True)
-        if n > 1
-    ):
+    if native(array) is array and same_layout(layout_of(array), like.layout):
         return array
     copy = like.of(array.dtype.newbyteorder("="))
     copy[...] = array

@@ -13,9 +13,10 @@ a sum of its own.
 
 from __future__ import annotations
 
-import copy
+import functools
+import operator
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, Protocol, Self
+from typing import Any, Protocol
 
 from gridsample.kernels.sampling.axes import Tap
 from gridsample.kernels.vector import Function, Kind, Pointer, Value, joined, kind_of
@@ -25,14 +26,13 @@ from gridsample.kernels.vector import Function, Kind, Pointer, Value, joined, ki
 #             planes (`Gather`)                       runs of channels (`GatherRuns`)
 #   COPIES    `Gather.value`                          a list of one tap; or `GatherWords`
 #   SINGLES   `Anywhere`                              a list of taps, or of rows if all are inside
-#   ROWS      `InRows`, `InPairs` or `InFoldedRows`   -
+#   ROWS      `InRows`, `InPairs` or `Anywhere`       -
 #   PAIRS     `InPairs`                               as for SINGLES; or `GatherWords`
 #
 # COPIES: one pixel is copied to each point.
 # SINGLES: every tap is read by itself, which is always possible.
 # ROWS: if all taps of a group are in the image, neighbours along x are read at once, as rows or, if
-#   there are two taps along x and no more along others, as pairs.  Otherwise rows are folded (see
-#   `folded_rows`), or taps are read singly if dropped ones have a value.
+#   there are two taps along x and no more along others, as pairs.  Otherwise they are read singly.
 # PAIRS: two neighbours along each axis, which are in the image wherever the points are.
 COPIES, SINGLES, ROWS, PAIRS = "copies", "singles", "rows", "pairs"
 # For each axis, x first.  If pixels are several numbers, the number comes before the axes.
@@ -52,17 +52,11 @@ class Writer(Protocol):
 class Reader(Protocol):
     """How the pixels of one plane are read."""
 
-    @property
-    def filled(self) -> bool:
-        """Whether dropped taps may have another value than 0."""
-
-    def of_order(self, order: tuple[int, ...]) -> Reader:
-        """Return a reader for sums with derivatives of this order alone."""
-
     def row(self, outer: tuple[Tap, ...], taps: Sequence[Tap]) -> Sequence[Value | Numbers]:
         """Read the pixels of all ``taps`` along x, at the taps ``outer`` of the other axes.
 
-        A pixel may be several numbers, each of which has sums of its own.
+        A pixel may be several numbers, each of which has sums of its own.  Dropped taps have pixels
+        of 0; see `with_dropped`.
         """
 
 
@@ -123,26 +117,17 @@ def tabulate(taps: Sequence[Sequence[Tap]]) -> list[Taps]:
     return result
 
 
-def sum_over_taps(reader: Reader, taps: Sequence[Taps], orders: Orders) -> TapSums:
-    """Sum over the product of all axes' taps, x first, for several orders of derivatives."""
-    if not reader.filled:
-        return sum_over(reader, taps, (), tuple(orders))
-    # Which dropped taps count depends on the order: see `Fill.at`.
-    totals: TapSums = {}
-    for order in dict.fromkeys(order[-len(taps) :] for order in orders):
-        alike = [numbered for numbered in orders if numbered[-len(taps) :] == order]
-        totals |= sum_over(reader.of_order(order), taps, (), alike)
-    return {order: totals[order] for order in orders}
-
-
-def sum_over(
-    reader: Reader, taps: Sequence[Taps], outer: tuple[Tap, ...], orders: Orders
+def sum_over_taps(
+    reader: Reader, taps: Sequence[Taps], orders: Orders, outer: tuple[Tap, ...] = ()
 ) -> TapSums:
-    """Sum over the taps of the axes that ``outer`` has no tap of."""
+    """Sum over the product of all axes' taps, x first, for several orders of derivatives.
+
+    ``outer`` has a tap for each of the outermost axes that are done.
+    """
     axis = len(taps) - 1 - len(outer)
     axis_taps = taps[axis]
     if isinstance(axis_taps, TapTable):
-        return sum_in_loop(reader, taps, outer, orders, axis_taps)
+        return sum_in_loop(reader, taps, orders, outer, axis_taps)
     totals: TapSums = {}
 
     def add(order: tuple[int, ...], number: Value, weight: Value) -> None:
@@ -156,7 +141,7 @@ def sum_over(
         return totals
     inner_orders = [*dict.fromkeys(order[:-1] for order in orders)]
     for tap in axis_taps:
-        inner = sum_over(reader, taps, (*outer, tap), inner_orders)
+        inner = sum_over_taps(reader, taps, inner_orders, (*outer, tap))
         for order in orders:
             add(order, inner[order[:-1]], tap.weights[order[-1]])
     return totals
@@ -168,7 +153,7 @@ def with_product(total: Value | None, number: Value, weight: Value) -> Value:
 
 
 def sum_in_loop(
-    reader: Reader, taps: Sequence[Taps], outer: tuple[Tap, ...], orders: Orders, table: TapTable
+    reader: Reader, taps: Sequence[Taps], orders: Orders, outer: tuple[Tap, ...], table: TapTable
 ) -> TapSums:
     """Sum over the taps of a table, in a loop of the program."""
     weights = table.weights[0]
@@ -177,7 +162,7 @@ def sum_in_loop(
     inner_orders = [*dict.fromkeys(order[:-1] for order in orders)]
     with function.loop(0, table.count, carry=[zero] * len(orders)) as loop:
         tap = table.read(loop.index)
-        inner = sum_over(reader, taps, (*outer, tap), inner_orders)
+        inner = sum_over_taps(reader, taps, inner_orders, (*outer, tap))
         loop.carry(*(
             inner[order[:-1]].mul_add(tap.weights[order[-1]], total)
             for total, order in zip(loop.carried, orders, strict=True)
@@ -186,7 +171,7 @@ def sum_in_loop(
 
 
 def scatter(writer: Writer, taps: Sequence[Taps], outer: tuple[Tap, ...], shares: TapSums) -> None:
-    """Add to the taps' pixels what `sum_over` would read from them: its transpose.
+    """Add to the taps' pixels what `sum_over_taps` would read from them: its transpose.
 
     Args:
         writer: adds to pixels.
@@ -217,34 +202,41 @@ def weighted(shares: TapSums, tap: Tap) -> TapSums:
     return result
 
 
-class Fill(NamedTuple):
-    """The value of dropped taps, in a sum with derivatives of some order.
+def with_dropped(
+    totals: TapSums, taps: Sequence[Sequence[Tap]], dropped: Sequence[Value | float | None]
+) -> TapSums:
+    """Add dropped taps to sums over taps, given their value, or that of each number; None for 0.
 
-    Attributes:
-        value: the value of each point.
-        order: the order along each axis, x first; None for 0.
+    Their weights sum up to the product of the axes' sums of weights, less that of taps that are not
+    dropped.  This is 0 exactly where none is dropped, which then do not count if they are NaN.
     """
+    drops = any(tap.present is not None for axis_taps in taps for tap in axis_taps)
+    if not drops or all(value is None for value in dropped):
+        return totals
+    orders = dict.fromkeys(numbered[-len(taps) :] for numbered in totals)
+    shares = {order: dropped_share(taps, order) for order in orders}
+    for numbered, total in totals.items():
+        share = shares[numbered[-len(taps) :]]
+        value = dropped[numbered[0] if len(numbered) > len(taps) else 0]
+        if value is not None:
+            totals[numbered] = (share == 0.0).select(total, share.mul_add(value, total))
+    return totals
 
-    value: Value
-    order: tuple[int, ...] | None = None
 
-    @property
-    def varies(self) -> bool:
-        """Whether it may be another number than 0."""
-        return not self.value.is_constant and self.value.kind.is_float
-
-    def at(self, outer: Sequence[Tap], tap: Tap) -> Value:
-        """Return the value of a tap along x, at ``outer`` of the other axes: 0 if its weight is 0.
-
-        A fill value of NaN must not reach points that are exactly on the image's last pixel.
-        """
-        value = self.value
-        if not self.varies:
-            return value
-        taps = [*outer, tap]
-        for each, order in zip(taps, reversed(self.order or (0,) * len(taps)), strict=True):
-            value = (each.weights[order] == 0.0).select(0.0, value)
-        return value
+def dropped_share(taps: Sequence[Sequence[Tap]], order: tuple[int, ...]) -> Value:
+    """Return the sum of the weights of dropped taps, for an order of derivatives."""
+    every, kept = [], []
+    with taps[0][0].weights[0].function.exactly():
+        for axis_taps, n in zip(taps, order, strict=True):
+            weights = [tap.weights[n] for tap in axis_taps]
+            every.append(functools.reduce(operator.add, weights))
+            here = [
+                weight if tap.present is None else tap.present.select(weight, 0.0)
+                for tap, weight in zip(axis_taps, weights, strict=True)
+            ]
+            kept.append(functools.reduce(operator.add, here))
+        share: Value = functools.reduce(operator.mul, every) - functools.reduce(operator.mul, kept)
+    return share
 
 
 def both(a: Value | None, b: Value | None) -> Value | None:
@@ -254,34 +246,13 @@ def both(a: Value | None, b: Value | None) -> Value | None:
     return a & b
 
 
-class Filled:
-    """A reader whose dropped taps have a value.
-
-    Attributes:
-        dropped: their value.
-    """
-
-    dropped: Fill
-
-    @property
-    def filled(self) -> bool:
-        """Whether dropped taps may have another value than 0."""
-        return self.dropped.varies
-
-    def of_order(self, order: tuple[int, ...]) -> Self:
-        """Return a reader for sums with derivatives of this order alone."""
-        reader = copy.copy(self)
-        reader.dropped = self.dropped._replace(order=order)
-        return reader
-
-
-class SinglePixels(Filled):
+class SinglePixels:
     """Reads every tap by itself: any stride, any boundary.
 
     Attributes:
         plane: the memory of the plane.
         begin: the offset to add to those of the taps, or None.
-        dropped: the value of dropped taps.
+        dropped: what is read for dropped taps.
         gathers: whether to use gather instructions.
         converted: converts pixels to what is summed.
         reads_pixel_weights: whether the plane has weights of pixels, rather than pixels.
@@ -293,13 +264,13 @@ class SinglePixels(Filled):
         self,
         plane: Pointer,
         begin: Value | None,
-        dropped: Value,
         compact: bool,
         converted: Callable[[Value], Value] | None = None,
+        dropped: Value | float = 0.0,
     ) -> None:
         self.plane, self.begin = plane, begin
         self.converted = converted or (lambda pixels: pixels.to(plane.function.real))
-        self.dropped = Fill(dropped if converted is None else converted(dropped))
+        self.dropped = dropped
         # A gather instruction is no faster, but shorter, and there is none for narrow elements.
         self.gathers = compact and plane.kind.bits >= 32 and not plane.kind.packed
 
@@ -317,7 +288,7 @@ class SinglePixels(Filled):
             offsets = step if offset is None else offset + step
             pixels, here = self.converted(read(self.plane, offsets)), both(present, tap.present)
             if here is not None:
-                pixels = here.select(pixels, self.dropped.at(outer, tap))
+                pixels = here.select(pixels, self.dropped)
             row.append(pixels)
         return row
 
@@ -433,7 +404,7 @@ def row_of(
     return plane, present
 
 
-class PixelPairs(Filled):
+class PixelPairs:
     """Reads two neighbouring pixels along x at once, for linear interpolation.
 
     The offset of a point's first pixel is the same for all rows of taps: rows differ by the address
@@ -443,14 +414,14 @@ class PixelPairs(Filled):
         plane: the memory of the plane.
         begins: the offsets of each point's first pixel, in memory.
         steps: the distance of neighbours along the other axes, x excluded.
-        dropped: the value of dropped taps.
+        dropped: what is read for dropped taps.
     """
 
     def __init__(
-        self, plane: Pointer, begins: Pointer, steps: Sequence[Value], dropped: Value
+        self, plane: Pointer, begins: Pointer, steps: Sequence[Value], dropped: float = 0.0
     ) -> None:
         self.plane, self.begins, self.steps = plane, begins, steps
-        self.function, self.dropped = plane.function, Fill(dropped)
+        self.function, self.dropped = plane.function, dropped
 
     def row(self, outer: tuple[Tap, ...], taps: Sequence[Tap]) -> list[Value]:
         """Read the two pixels of each point in one row."""
@@ -458,10 +429,7 @@ class PixelPairs(Filled):
         pixels = []
         for pixel, tap in zip(self.read(row), taps, strict=True):
             here = both(present, tap.present)
-            if here is not None:
-                pixels.append(here.select(pixel, self.dropped.at(outer, tap)))
-            else:
-                pixels.append(pixel)
+            pixels.append(pixel if here is None else here.select(pixel, self.dropped))
         return pixels
 
     def read(self, row: Pointer) -> tuple[Value, Value]:

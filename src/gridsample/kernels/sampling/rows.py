@@ -80,12 +80,10 @@ class PixelRows(NamedTuple):
     Attributes:
         first: the row of each point's first tap.
         weights: the weights of each axis's taps, for each order of derivatives.
-        touched: the pixels of the row that are taps, one bit for each, unless they are the first.
     """
 
     first: Row
     weights: Sequence[Weights]
-    touched: Value | None = None
 
     @property
     def function(self) -> Function:
@@ -114,7 +112,7 @@ class PixelRows(NamedTuple):
         if axis == 0:
             return row.blocks(self.length)
         weights = self.weights[axis]
-        if axis == 2 or self.touched is not None:
+        if axis == 2:
             return self.sum_in_loop(axis, row, orders)
         totals: Blocks = {}
         for k, tap_weights in enumerate(weights):
@@ -146,7 +144,9 @@ class PixelRows(NamedTuple):
         self, totals: Blocks, blocks: Blocks, orders: Orders, weights: tuple[Value, ...]
     ) -> None:
         """Add blocks, multiplied by the weights of a tap, to the totals of each order."""
-        tap_weights = {n: spread(weights[n], self.length) for n in {order[-1] for order in orders}}
+        tap_weights = {
+            n: repeat_in_blocks(weights[n], self.length) for n in {order[-1] for order in orders}
+        }
         for order in orders:
             before = totals.get(order, [None] * self.length)
             terms = zip(before, blocks[order[:-1]], tap_weights[order[-1]], strict=True)
@@ -158,14 +158,12 @@ class PixelRows(NamedTuple):
         """Multiply blocks by the weights along x, and sum the lanes of each point."""
         weights = blocks_of([tap_weights[order] for tap_weights in self.weights[0]], self.length)
         # What is not a tap may be NaN.
-        pixels = [self.counted(b, block) for b, block in enumerate(blocks)]
+        pixels = map(self.counted, blocks)
         return sum_neighbours([p * w for p, w in zip(pixels, weights, strict=True)])
 
-    def counted(self, b: int, block: Value) -> Value:
+    def counted(self, block: Value) -> Value:
         """Return a block with 0 in place of what is not a tap."""
         function, length, taps = self.function, self.length, len(self.weights[0])
-        if self.touched is not None:
-            return bits_in_blocks(self.touched, length)[b].select(block, 0.0)
         if taps == length:
             return block
         each = function.lanes // length
@@ -173,7 +171,7 @@ class PixelRows(NamedTuple):
         return function.vector(counts, "bool").select(block, 0.0)
 
 
-def spread(numbers: Value, length: int) -> list[Value]:
+def repeat_in_blocks(numbers: Value, length: int) -> list[Value]:
     """Repeat each point's number for its lanes in the blocks."""
     lanes = numbers.function.lanes
     if numbers.uniform:
@@ -211,13 +209,6 @@ def blocks_of(columns: Sequence[Value], length: int) -> list[Value]:
             width *= 2
         blocks.append(parts[0])
     return blocks
-
-
-def bits_in_blocks(bits: Value, length: int) -> list[Value]:
-    """Return whether the bit of each pixel is set in the number of its point."""
-    each = bits.lanes // length
-    place = bits.function.vector([1 << k for _ in range(each) for k in range(length)], bits.kind)
-    return [(numbers & place) != 0 for numbers in spread(bits, length)]
 
 
 def sum_neighbours(blocks: Sequence[Value]) -> Value:

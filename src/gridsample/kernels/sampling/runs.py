@@ -143,7 +143,7 @@ class Run(NamedTuple):
 
     # Registers ------------------------------------------------------------------------------------
 
-    def spread(self, numbers: Pointer, lane: Value, points: int) -> Value:
+    def repeat_for_channels(self, numbers: Pointer, lane: Value, points: int) -> Value:
         """Repeat the numbers of the points from ``lane`` on for all their lanes."""
         if points == 1:
             return numbers.load(lane).splat(self.length)
@@ -151,13 +151,13 @@ class Run(NamedTuple):
             [p for p in range(points) for _ in range(self.length)]
         )
 
-    def spread_rows(self, numbers: Pointer, lane: Value, width: int) -> Value:
+    def repeat_for_rows(self, numbers: Pointer, lane: Value, width: int) -> Value:
         """Repeat numbers of the pixels of rows, ``width`` of each point, for all their channels."""
         points, length = range(self.points), range(self.length)
         picked = [p * width + min(k // self.channels, self.row - 1) for p in points for k in length]
         return numbers.load(lane * width, self.points * width).shuffle(picked)
 
-    def fold(self, register: Value) -> Value:
+    def sum_rows(self, register: Value) -> Value:
         """Sum the pixels of each row, in the order of `sum_columns`."""
         left = self.row
         while left % 2 == 0:
@@ -254,6 +254,7 @@ def run_for(description: Description, lanes: int) -> Run:
     channels, taps = description.known.channels, description.axes[0].method.taps
     joins = description.known.beside and len(description.axes) > 1
     joins &= description.reading != COPIES and channels * taps <= lanes
+    joins &= not description.axes[0].single
     # Weights of pixels belong to taps, not to rows.
     joins &= not description.weighs_taps
     return Run(channels, lanes, taps if joins else 1)
@@ -391,11 +392,11 @@ class Runs:
     ) -> Callable[[int | Value], dict[Order, Value]]:
         """Return what reads the weights of a tap, or of a row of them, at a place in the list."""
         rank, points = len(self.sampler.axes), 1 if alone else self.run.points
-        across = [self.run.spread_rows(memory, lane, self.width) for memory in taps.across]
+        across = [self.run.repeat_for_rows(memory, lane, self.width) for memory in taps.across]
 
         def read(place: int | Value) -> dict[Order, Value]:
             weights = {
-                order: self.run.spread(numbers.at(place), lane, points)
+                order: self.run.repeat_for_channels(numbers.at(place), lane, points)
                 for order, numbers in taps.weights.items()
             }
             if not across:
@@ -454,7 +455,9 @@ class Runs:
         if self.run.row == 1:
             return totals[0]
         if not alone:
-            return {key: [self.run.fold(register) for register in totals[0][key]] for key in keys}
+            return {
+                key: [self.run.sum_rows(register) for register in totals[0][key]] for key in keys
+            }
         return {key: [sum_columns([total[key][0] for total in totals])] for key in keys}
 
     def read(

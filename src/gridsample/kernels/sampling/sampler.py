@@ -18,11 +18,6 @@ from typing import Any, NamedTuple
 from gridsample.definitions import axis as formulas
 from gridsample.kernels.sampling.axes import Axis, AxisPosition, AxisRule, Tap
 from gridsample.kernels.sampling.counting import Counting
-from gridsample.kernels.sampling.folded_rows import (
-    InFoldedRows,
-    allows_folded_rows,
-    windows,
-)
 from gridsample.kernels.sampling.points import STRIP, Group, PointSource, index_kind
 from gridsample.kernels.sampling.reading import (
     COPIES,
@@ -31,9 +26,7 @@ from gridsample.kernels.sampling.reading import (
     SINGLES,
     Orders,
     TapSums,
-    TapTable,
     both,
-    tabulate,
 )
 from gridsample.kernels.sampling.rows import Weights, row_length
 from gridsample.kernels.sampling.ways import Anywhere, Either, InPairs, InRows, Way
@@ -91,7 +84,6 @@ class Description(NamedTuple):
         needs: what a sweep computes, if it has a choice: sums of weights ("means"); the gradients
             of the image, of the grid, and of weights ("mean backward") or of values, of which there
             may be upstream gradients ("double backward").
-        width: the number of pixels along x, if it is less than that of rows, otherwise 0.
     """
 
     sweep: str
@@ -106,7 +98,6 @@ class Description(NamedTuple):
     ignores: bool = False
     drops: bool = False
     needs: tuple[bool, ...] = ()
-    width: int = 0
 
     @property
     def pixel_weight_kind(self) -> str:
@@ -203,6 +194,10 @@ class Sampler:
         if description.pixel_weight_kind:
             for axis, stride in zip(self.axes, call.weights_strides, strict=True):
                 axis.pixel_weight_stride = stride.to(self.index).splat(function.lanes)
+        counts = description.sweep.startswith("mean")  # dropped taps, too
+        for axis in self.axes:
+            drops = axis.rule.drops and (counts or description.filled)
+            axis.merges = axis.rule.single and not (drops or axis.rule.method.votes)
         # Upstream values of points without taps count for nothing; means of none are not divided;
         # runs of none are not read, point by point.
         if self.scatters or description.sweep == "means" or known.channels > 1:
@@ -293,11 +288,9 @@ class Sampler:
         def anywhere() -> Way:
             compact = self.description.reading == ROWS
             taps = [stencil.folded() for stencil in stencils]
-            if compact and self.folds_rows:
-                return self.in_folded_rows(state, taps, counting)
-            return Anywhere(tabulate(taps), state.begin, compact, counting)
+            return Anywhere(taps, state.begin, compact, counting)
 
-        if self.description.reading == SINGLES or self.description.width:
+        if self.description.reading == SINGLES:
             return anywhere()
         widths = [len(stencil.weights) for stencil in stencils]
         row = widths[0] if self.rows_are_pairs else row_length(widths[0])
@@ -400,22 +393,6 @@ class Sampler:
         zero = self.function.constant(0, self.index, self.function.lanes)
         taps = [[Tap(zero, None, w, k) for k, w in enumerate(pair)] for pair in weights]
         return InPairs(taps, begins, self.call.strides[1:], counting)
-
-    @property
-    def folds_rows(self) -> bool:
-        """Whether taps are read as rows wherever they are."""
-        return allows_folded_rows(self.description.axes, self.description.filled)
-
-    def in_folded_rows(
-        self, state: State, taps: Sequence[Sequence[Tap]], counting: Counting | None
-    ) -> Way:
-        """Prepare taps anywhere, given those of each axis, as rows."""
-        across, *outer = taps
-        width = self.description.width
-        length = width or row_length(len(across))
-        places = windows(self.axes[0], across, length, narrow=bool(width))
-        tables = [TapTable(axis_taps) for axis_taps in outer]
-        return InFoldedRows(places, tables, taps, state.begin, counting)
 
     def tap_sums(self, way: Way, plane: Pointer, dropped: Value, orders: Orders) -> TapSums:
         """Sum the taps of one plane, for several orders of derivatives; some may vanish."""

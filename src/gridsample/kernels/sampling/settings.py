@@ -38,8 +38,6 @@ def settings_of(rank: int, footprints: bool = False) -> Record:
         out_sizes=("int64", rank),  # of the last axes of the output, x first
         sums_item="int64",  # of the image's gradient
         sums_planes="*int64",
-        result_item="int64",  # of the gradient of upstream values
-        result_planes="*int64",
         # A point's own coordinate is (index * step + start) / gap; its index is + start, too.
         out_step=("float64", rank),
         out_start=("float64", rank),

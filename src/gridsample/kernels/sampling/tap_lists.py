@@ -37,7 +37,6 @@ class TapList(NamedTuple):
             itself; a condition with one lane.
         across: the weights along x of each point's row, for each order of derivatives along x.
         sums: the sums of the weights of taps that count, for each order, if not all count alike.
-        places: the place of each tap in the weights of pixels, if each channel has its own.
     """
 
     rows: int
@@ -47,7 +46,6 @@ class TapList(NamedTuple):
     inside: Value
     across: tuple[Pointer, ...] = ()
     sums: Mapping[Order, Pointer] = MappingProxyType({})
-    places: Pointer | None = None
 
     @property
     def taps(self) -> int:
@@ -58,36 +56,31 @@ class TapList(NamedTuple):
 class TapCounting(NamedTuple):
     """How listed taps count.
 
-    If all channels share the weights of pixels, the listed weights of taps are products with these,
+    The listed weights of taps are products with the weights of pixels, which all channels share,
     and NaN where a tap does not count, so that its pixel is not read into sums.
 
     Attributes:
         plane: the weights of pixels, or None for 1.
         begin: the offset to add to those of the taps in it, or None.
-        outside: the weight of dropped taps.
+        dropped_weight: the weight of dropped taps.
         doubt: notes doubtful weights, or None if none can be.
-        separate: whether each channel has weights of its own, of which only places are listed.
     """
 
     plane: Pointer | None
     begin: Value | None
-    outside: float
+    dropped_weight: float
     doubt: Doubt | None
-    separate: bool
-
-    def offset_of(self, tap: Tap) -> Value:
-        """Return the place of a tap of each point in the weights of pixels."""
-        offset = tap.pixel_weight_offset
-        assert offset is not None
-        return offset if self.begin is None else self.begin + offset
 
     def weight(self, tap: Tap) -> Value:
         """Read the weight of the pixel of a tap of each point."""
         weight: Value = tap.weights[0].like(1.0)
         if self.plane is not None:
-            weight = read_singles(self.plane, self.offset_of(tap)).to(weight.kind)
+            offset = tap.pixel_weight_offset
+            assert offset is not None
+            offset = offset if self.begin is None else self.begin + offset
+            weight = read_singles(self.plane, offset).to(weight.kind)
         if tap.present is not None:
-            weight = tap.present.select(weight, self.outside)
+            weight = tap.present.select(weight, self.dropped_weight)
         if self.doubt is not None:
             self.doubt.check([weight])
         return weight
@@ -99,9 +92,8 @@ def list_bytes(description: Description, lanes: int, orders: int) -> int:
     if known.channels == 1:
         return 0
     taps = math.prod(rule.method.taps for rule in description.axes)
-    separate = bool(known.pixel_weight_kind) and not known.shared
-    places = (8 if known.wide else 4) * (1 + separate)
-    return taps * lanes * (kind_of(description.real).bits // 8 * orders + places)
+    offset = 8 if known.wide else 4
+    return taps * lanes * (kind_of(description.real).size * orders + offset)
 
 
 def list_taps(
@@ -124,10 +116,8 @@ def list_taps(
     products = memory.cast(function.real)
     weights = {order: products.at(k * count * lanes) for k, order in enumerate(orders)}
     offsets = products.at(len(orders) * count * lanes).cast(kind)
-    places, sums = None, dict[Order, Pointer]()
-    if counting is not None and counting.separate:
-        places = offsets.at(count * lanes)
-    elif counting is not None:
+    sums = dict[Order, Pointer]()
+    if counting is not None:
         sums = {order: function.scratch(function.real, 1, lanes) for order in orders}
         for total in sums.values():
             total.store(function.constant(0.0, function.real, lanes), aligned=True)
@@ -148,9 +138,7 @@ def list_taps(
                 offset = both_taps.present.select(offset, no_pixel(kind))
             offsets.store(offset, place, aligned=True)
             products = {o: times(shares.get(o[1:]), tap, o[0]).splat(lanes) for o in orders}
-            if places is not None and counting is not None:
-                places.store(counting.offset_of(both_taps), place, aligned=True)
-            elif counting is not None:
+            if counting is not None:
                 pixel = counting.weight(both_taps._replace(weights=tap.weights))
                 products = {order: product * pixel for order, product in products.items()}
                 for order, product in products.items():
@@ -169,7 +157,7 @@ def list_taps(
     list_rows(len(taps) - 1, 0, first, {})
     return TapList(
         count // len(taps[0]), len(taps[0]), offsets, weights, inside(begin, taps, last, function),
-        sums=sums, places=places,
+        sums=sums,
     )  # fmt: skip
 
 

@@ -18,11 +18,12 @@ from gridsample.kernels.sampling.reading import (
     RowSums,
     SinglePixels,
     SingleSums,
-    Taps,
     TapSums,
     load_offsets,
     scatter,
     sum_over_taps,
+    tabulate,
+    with_dropped,
 )
 from gridsample.kernels.sampling.rows import PixelRows, RowInMemory, Weights
 from gridsample.kernels.vector import Pointer, Value
@@ -48,20 +49,21 @@ class Anywhere(NamedTuple):
         counting: how pixels count, if not all alike.
     """
 
-    taps: Sequence[Taps]
+    taps: Sequence[Sequence[Tap]]
     begin: Value | None
     compact: bool
     counting: Counting | None = None
 
     def tap_sums(self, plane: Pointer, dropped: Value, orders: Orders) -> TapSums:
         """Sum the taps of one plane."""
-        reader = SinglePixels(plane, self.begin, dropped, self.compact)
+        reader = SinglePixels(plane, self.begin, self.compact)
         counted = reader if self.counting is None else self.counting.singles(reader)
-        return sum_over_taps(counted, self.taps, orders)
+        totals = sum_over_taps(counted, tabulate(self.taps), orders)
+        return with_dropped(totals, self.taps, values_of_dropped(dropped, self.counting))
 
     def scatter(self, plane: Pointer, shares: TapSums) -> None:
         """Add to the taps of one plane."""
-        scatter(SingleSums(plane, self.begin), self.taps, (), shares)
+        scatter(SingleSums(plane, self.begin), tabulate(self.taps), (), shares)
 
 
 class InPairs(NamedTuple):
@@ -81,15 +83,22 @@ class InPairs(NamedTuple):
 
     def tap_sums(self, plane: Pointer, dropped: Value, orders: Orders) -> TapSums:
         """Sum the taps of one plane."""
-        reader = PixelPairs(plane, self.begins, self.steps, dropped)
+        reader = PixelPairs(plane, self.begins, self.steps)
         counted = reader if self.counting is None else self.counting.pairs(reader)
-        return sum_over_taps(counted, self.taps, orders)
+        totals = sum_over_taps(counted, self.taps, orders)
+        return with_dropped(totals, self.taps, values_of_dropped(dropped, self.counting))
 
     def scatter(self, plane: Pointer, shares: TapSums) -> None:
         """Add to the taps of one plane."""
         sums = RowSums(plane, self.begins, self.steps)
         scatter(sums, self.taps, (), shares)
         sums.finish()
+
+
+def values_of_dropped(dropped: Value, counting: Counting | None) -> Sequence[Value | float | None]:
+    """Return the value of dropped taps, or the numbers that are summed in its place; None for 0."""
+    value = None if dropped.is_constant else dropped
+    return [value] if counting is None else counting.numbers_of_dropped(value)
 
 
 class InRows(NamedTuple):

@@ -22,15 +22,15 @@ from gridsample.kernels.sampling.points import Group, Strip
 from gridsample.kernels.sampling.reading import (
     COPIES,
     PAIRS,
-    Fill,
-    Filled,
     both,
     load_offsets,
     load_words,
     row_of,
     sum_over_taps,
+    with_dropped,
 )
 from gridsample.kernels.sampling.sampler import KnownStrides, State
+from gridsample.kernels.sampling.ways import values_of_dropped
 from gridsample.kernels.vector import Kind, Pointer, Value, kind_of
 
 # The bits of the longest word.
@@ -68,14 +68,13 @@ def last_word(plan: Plan, source: Planes, channels: int, reading: str) -> int:
     return last - sum(source.strides[1:]) if pixels == 2 else last
 
 
-class WordPairs(Filled):
+class WordPairs:
     """Reads one channel of two neighbouring pixels along x, for linear interpolation.
 
     Attributes:
         pixels: the elements of both pixels, for each row that has been read.
         channel: the number of the channel.
         channels: how many channels a pixel has.
-        dropped: the value of dropped taps.
     """
 
     def __init__(self, reader: GatherWords, state: State, source: Pointer) -> None:
@@ -87,9 +86,9 @@ class WordPairs(Filled):
         self.late = (state.begin - first).to(reader.word) * reader.kind.bits
         self.rows: dict[tuple[int, ...], tuple[list[Value], Value | None]] = {}
 
-    def of_channel(self, channel: int, dropped: Value) -> WordPairs:
+    def of_channel(self, channel: int) -> WordPairs:
         """Choose a channel."""
-        self.channel, self.dropped = channel, Fill(dropped)
+        self.channel = channel
         return self
 
     def row(self, outer: tuple[Tap, ...], taps: Sequence[Tap]) -> list[Value]:
@@ -102,9 +101,7 @@ class WordPairs(Filled):
         for tap in taps:
             pixel = elements[tap.number * self.reader.channels + self.channel]
             here = both(present, tap.present)
-            if here is not None:
-                pixel = here.select(pixel, self.dropped.at(outer, tap))
-            pixels.append(pixel)
+            pixels.append(pixel if here is None else here.select(pixel, 0.0))
         return pixels
 
     def read(self, outer: tuple[Tap, ...]) -> tuple[list[Value], Value | None]:
@@ -171,8 +168,8 @@ class GatherWords(Gather):
         order, results = (0,) * len(self.description.axes), []
         pairs = WordPairs(self, state, source)
         for channel, fill in enumerate(fills):
-            reader = pairs.of_channel(channel, fill["dropped"])
-            value = sum_over_taps(reader, taps, [order])[order]
+            totals = sum_over_taps(pairs.of_channel(channel), taps, [order])
+            value = with_dropped(totals, taps, values_of_dropped(fill["dropped"], None))[order]
             if state.outside is not None:
                 value = state.outside.select(fill["outside"], value)
             results.append(self.stored(state.valid.select(value, fill["invalid"])))

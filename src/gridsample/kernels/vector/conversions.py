@@ -109,19 +109,19 @@ def saturate(value: Value, kind: Kind) -> Value:
         raise TypeError(f"saturate turns floats into integers, not {value.kind.name}")
     if kind.is_integer and kind.bits <= 16:
         return saturate_short(value, kind)
-    whole = value.rint()
+    rounded = value.rint()
     if kind is BOOL:
-        return whole > 0
+        return rounded > 0
     if kind.bits < value.kind.bits - 1:
         # The limits are exact, so clamping first is enough.
         low, high = integer_range(kind)
-        whole = (whole > low).select(whole, low)  # also where it is NaN
-        whole = (whole < high).select(whole, high)
-        whole = (value == value).select(whole, 0.0)
-        return whole.to(INT64 if kind.bits == 32 else INT32).to(kind)
+        rounded = (rounded > low).select(rounded, low)  # also where it is NaN
+        rounded = (rounded < high).select(rounded, high)
+        rounded = (value == value).select(rounded, 0.0)
+        return rounded.to(INT64 if kind.bits == 32 else INT32).to(kind)
     sign = "s" if kind.family == "signed" else "u"
     to, source = (intrinsic_suffix(k, value.lanes) for k in (kind, value.kind))
-    return value.function.call(f"llvm.fpto{sign}i.sat.{to}.{source}", kind, value.lanes, whole)
+    return value.function.call(f"llvm.fpto{sign}i.sat.{to}.{source}", kind, value.lanes, rounded)
 
 
 def saturate_short(value: Value, kind: Kind) -> Value:

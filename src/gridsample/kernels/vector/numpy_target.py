@@ -98,14 +98,14 @@ class Lanes(Array):
     def saturate(self, kind: Any) -> Lanes:
         """Round to the nearest number (ties to even) that a kind holds; NaN becomes 0 or False."""
         kind = kind_of(kind)
-        whole = np.where(np.isnan(self), 0, np.rint(self))
+        rounded = np.where(np.isnan(self), 0, np.rint(self))
         if kind.name == "bool":
-            return Lanes.of(whole > 0)
+            return Lanes.of(rounded > 0)
         limits = np.iinfo(kind.name)
         # 2.0 ** bits is exact, where the greatest integer need not be.
-        above, below = whole >= 2.0 * (limits.max // 2 + 1), whole <= float(limits.min)
-        whole = np.where(above | below, 0, whole).astype(kind.name)
-        return Lanes.of(np.where(above, limits.max, np.where(below, limits.min, whole)), kind)
+        above, below = rounded >= 2.0 * (limits.max // 2 + 1), rounded <= float(limits.min)
+        rounded = np.where(above | below, 0, rounded).astype(kind.name)
+        return Lanes.of(np.where(above, limits.max, np.where(below, limits.min, rounded)), kind)
 
     def round_to(self, kind: Any) -> Lanes:
         """Convert results to the kind that is stored: floats to integers as `saturate` does."""

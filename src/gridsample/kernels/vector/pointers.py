@@ -147,17 +147,17 @@ class Pointer:
     def fill(self, value: Value, count: Any, lanes: int) -> None:
         """Write a number to ``count`` elements, ``lanes`` at a time."""
         function = self.function
-        whole = function.as_index(count) // lanes * lanes
-        with function.loop(0, whole, lanes) as loop:
+        tail = function.as_index(count) // lanes * lanes
+        with function.loop(0, tail, lanes) as loop:
             self.store(value.splat(lanes), loop.index)
-        with function.loop(whole, count) as loop:
+        with function.loop(tail, count) as loop:
             self.store(value, loop.index)
 
     def copy(self, source: Pointer, count: Any, lanes: int) -> None:
         """Copy ``count`` elements from other memory, ``lanes`` at a time."""
         function = self.function
-        whole = function.as_index(count) // lanes * lanes
-        with function.loop(0, whole, lanes) as loop:
+        tail = function.as_index(count) // lanes * lanes
+        with function.loop(0, tail, lanes) as loop:
             self.store(source.load(loop.index, lanes), loop.index)
-        with function.loop(whole, count) as loop:
+        with function.loop(tail, count) as loop:
             self.store(source.load(loop.index), loop.index)

@@ -13,10 +13,10 @@ def joined(parts: Sequence[Value]) -> Value:
     """Return the lanes of some values side by side; their number is a power of two."""
     parts = list(parts)
     if parts[0].lanes == 1:
-        whole = parts[0].function.undefined(parts[0].kind, len(parts))
+        result = parts[0].function.undefined(parts[0].kind, len(parts))
         for lane, number in enumerate(parts):
-            whole = whole.insert(number, lane)
-        return whole
+            result = result.insert(number, lane)
+        return result
     while len(parts) > 1:
         lanes = range(2 * parts[0].lanes)
         parts = [a.shuffle(lanes, b) for a, b in zip(parts[::2], parts[1::2], strict=True)]

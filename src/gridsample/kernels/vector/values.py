@@ -445,12 +445,12 @@ def constant_text(number: Any, kind: Kind) -> str:
     if kind is BOOL:
         return "true" if number else "false"
     if not kind.is_float:
-        whole = int(number)  # type: ignore[arg-type]
-        if whole != number:
+        integer = int(number)  # type: ignore[arg-type]
+        if integer != number:
             raise TypeError(f"{number} is not {kind.name}; convert the other operand with .to")
-        if not -(1 << (kind.bits - 1)) <= whole < 1 << kind.bits:  # -1 is a mask of all bits
+        if not -(1 << (kind.bits - 1)) <= integer < 1 << kind.bits:  # -1 is a mask of all bits
             raise OverflowError(f"{number} does not fit {kind.name}")
-        return str(whole)
+        return str(integer)
     if kind is FLOAT32:
         with np.errstate(over="ignore"):
             number = float(np.float32(number))

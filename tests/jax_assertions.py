@@ -1,4 +1,4 @@
-"""Functions of JAX arrays are compared with the same functions of NumPy arrays."""
+"""Assertions that functions of JAX arrays return what they return for NumPy arrays."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ def as_jax(value: Any) -> Any:
     return jnp.asarray(value) if isinstance(value, np.ndarray) else value
 
 
-def close(result: Any, expected: Any, tolerance: float = 1e-12) -> None:
-    """A result is like NumPy's, whose largest number is the unit of the tolerance."""
+def assert_jax_close(result: Any, expected: Any, tolerance: float = 1e-12) -> None:
+    """Assert that a result is NumPy's, within a tolerance relative to the largest number."""
     if expected is None:
         assert result is None
         return
@@ -26,12 +26,14 @@ def close(result: Any, expected: Any, tolerance: float = 1e-12) -> None:
     np.testing.assert_allclose(result, expected, rtol=0, atol=tolerance * range_)
 
 
-def pair(function: str, *arrays: Any, tolerance: float = 1e-12, **options: Any) -> None:
-    """A function gives for JAX arrays what it gives for NumPy's."""
+def assert_jax_matches_numpy(
+    function: str, *arrays: Any, tolerance: float = 1e-12, **options: Any
+) -> None:
+    """Assert that a function of gridsample returns for JAX arrays what it does for NumPy's."""
     call = getattr(gridsample, function)
     expected = call(*arrays, **options)
     result = call(*map(as_jax, arrays), **{k: as_jax(option) for k, option in options.items()})
     if not isinstance(expected, tuple):
         expected, result = (expected,), (result,)
-    for ours, numpys in zip(result, expected, strict=True):
-        close(ours, numpys, tolerance)
+    for ours, theirs in zip(result, expected, strict=True):
+        assert_jax_close(ours, theirs, tolerance)

@@ -38,14 +38,14 @@ def gather(image: Array, grid: Array, call: Call, dtype: Any) -> Array:
     if call.plan.footprint is not None:
         if call.plan.votes:
             return footprints.vote(image, grid, call)
-        return stored(footprints.mean(image, grid, call), dtype, call)
+        return convert_sums(footprints.mean(image, grid, call), dtype, call)
     if call.plan.votes:
         return labels.vote(image, grid, call)
     real = real_type(call)
     points = points_of(grid, call, real)
     if image.dtype == dtype and is_integer(dtype) and call.plan.nearest:
         return copied(image, points, call)
-    return stored(summed(image, points, call, real), dtype, call)
+    return convert_sums(summed(image, points, call, real), dtype, call)
 
 
 def scatter(values: Array, grid: Array, call: Call) -> Array:
@@ -62,7 +62,7 @@ def backward(
 ) -> list[Array]:
     """Compute the needed gradients of `gather`, in the dtype of sums."""
     real = real_type(call)
-    sampled, arrays = as_function(image, grid, call, needed)
+    sampled, arrays = as_function(gather, image, grid.astype(real), call, needed)
     _, transpose = jax.vjp(sampled, *arrays)
     return [*transpose(values.astype(real))]
 
@@ -71,18 +71,21 @@ def tangent(
     image: Array, grid: Array, *tangents: Array, call: Call, dtype: Any, needed: tuple[bool, bool]
 ) -> Array:
     """The derivative of `gather` along tangents of the grid, and of the image if it is needed."""
-    sampled, arrays = as_function(image, grid, call, (needed[0], True))
-    moves = [move.astype(array.dtype) for move, array in zip(tangents, arrays, strict=True)]
-    return jax.jvp(sampled, arrays, moves)[1].astype(dtype)
+    real = real_type(call)
+    sampled, arrays = as_function(gather, image, grid.astype(real), call, (needed[0], True))
+    converted = [tangent.astype(real) for tangent in tangents]
+    return jax.jvp(sampled, arrays, converted)[1].astype(dtype)
 
 
 def as_function(
-    image: Array, grid: Array, call: Call, needed: tuple[bool, bool]
+    gather: Callable[..., Array], image: Array, grid: Array, call: Call, needed: tuple[bool, bool]
 ) -> tuple[Callable[..., Array], list[Array]]:
-    """Return `gather` as a function of the arrays that are needed, and these, in sums' dtype."""
+    """Return sampling as a function of the arrays that are needed, and these.
+
+    Images that are needed, and samples, are in the dtype of sums.
+    """
     real = real_type(call)
-    image = image.astype(real)
-    arrays = [image] * needed[0] + [grid.astype(real)] * needed[1]
+    arrays = [image.astype(real)] * needed[0] + [grid] * needed[1]
 
     def sampled(*arrays: Array) -> Array:
         source = arrays[0] if needed[0] else image
@@ -94,7 +97,7 @@ def as_function(
 # Integers -----------------------------------------------------------------------------------------
 
 
-def stored(sums: Array, dtype: Any, call: Call) -> Array:
+def convert_sums(sums: Array, dtype: Any, call: Call) -> Array:
     """Convert sums to a dtype; integers are rounded, and the fill value replaces NaN."""
     if not is_integer(dtype):
         return sums.astype(dtype)

@@ -16,19 +16,19 @@ from gridsample.kernels.memory import BFLOAT_NAN, converted, frozen
 Array = np.ndarray[Any, Any]
 
 
-class Outside(NamedTuple):
+class FillValues(NamedTuple):
     """The values of each plane where there is no image, for one item."""
 
-    out: Array  # at points that are out
+    outside: Array  # at points that are outside
     dropped: Array  # of dropped taps
     invalid: Array  # at points whose coordinate is not valid
 
-    def repeat(self, times: int) -> Outside:
+    def repeat(self, times: int) -> FillValues:
         """Return the values repeated for ``times`` items."""
-        return self if times == 1 else Outside(*(np.tile(values, times) for values in self))
+        return self if times == 1 else FillValues(*(np.tile(values, times) for values in self))
 
 
-class MeansOutside(NamedTuple):
+class MeanValues(NamedTuple):
     """What else programs that average take of each plane, for one item."""
 
     absent: Array  # the values of missing results
@@ -41,15 +41,17 @@ def zeros(planes: int, kind: np.dtype[Any]) -> Array:
     return frozen(np.zeros(planes, kind))
 
 
-def numbers_outside(plan: Plan, fill: Array | None, differentiated: bool = False) -> Outside:
+def fill_values_of_sums(plan: Plan, fill: Array | None, differentiated: bool = False) -> FillValues:
     """Return the values for sums: the fill (of a derivative, 0), and NaN where it is possible."""
     invalid_value = math.nan if is_differentiable(plan.dtype) and not differentiated else None
     return surround(plan, fill_of_planes(fill, plan), invalid_value, differentiated)
 
 
-def means_outside(plan: Plan, fill: Array | None, means: Averaging) -> tuple[Outside, MeansOutside]:
+def fill_values_of_means(
+    plan: Plan, fill: Array | None, means: Averaging
+) -> tuple[FillValues, MeanValues]:
     """Return the values for means."""
-    around, is_complex = numbers_outside(plan, fill), plan.dtype.kind == "c"
+    around, is_complex = fill_values_of_sums(plan, fill), plan.dtype.kind == "c"
     missing: Any = means.absent or (complex(math.nan, math.nan) if is_complex else math.nan)
     kind = np.dtype(f"c{2 * plan.real.itemsize}") if is_complex else plan.real
     absent = np.array(np.broadcast_to(missing, (plan.channels,)), kind).view(plan.real)
@@ -57,11 +59,11 @@ def means_outside(plan: Plan, fill: Array | None, means: Averaging) -> tuple[Out
         around = around._replace(invalid=absent)
     if means.drops:
         unknown = np.full(len(absent), math.nan, plan.real)
-        around = around._replace(out=absent, dropped=unknown)
-    return around, MeansOutside(absent, np.full(len(absent), means.least, plan.real))
+        around = around._replace(outside=absent, dropped=unknown)
+    return around, MeanValues(absent, np.full(len(absent), means.least, plan.real))
 
 
-def bits_outside(plan: Plan, fill: Array | None, kind: np.dtype[Any]) -> Outside:
+def fill_values_of_bits(plan: Plan, fill: Array | None, kind: np.dtype[Any]) -> FillValues:
     """Return the values for pixels that are copied as bits of dtype ``kind``."""
     invalid_value: Any = None
     if type_name(plan.dtype) == "bfloat16":
@@ -71,7 +73,7 @@ def bits_outside(plan: Plan, fill: Array | None, kind: np.dtype[Any]) -> Outside
     return surround(plan, as_bits(fill, plan, kind), invalid_value, False)
 
 
-def surround(plan: Plan, fill: Array, invalid_value: Any, differentiated: bool) -> Outside:
+def surround(plan: Plan, fill: Array, invalid_value: Any, differentiated: bool) -> FillValues:
     """Combine the planes' ``fill`` and the value of invalid points, None if that is the fill."""
     nothing = zeros(len(fill), fill.dtype)
     if invalid_value is None and not differentiated:
@@ -79,7 +81,7 @@ def surround(plan: Plan, fill: Array, invalid_value: Any, differentiated: bool) 
     else:
         invalid = np.full(len(fill), 0 if invalid_value is None else invalid_value, fill.dtype)
     filled = plan.filled or not plan.extrapolate
-    return Outside(
+    return FillValues(
         fill if filled and not differentiated else nothing,
         fill if plan.filled else nothing,
         invalid,
@@ -105,7 +107,7 @@ def as_bits(fill: Array | None, plan: Plan, kind: np.dtype[Any]) -> Array:
         low, high = (0, 1) if dtype.kind == "b" else (np.iinfo(dtype).min, np.iinfo(dtype).max)
         # Python compares numbers exactly.  Infinity is clamped before it is rounded.
         numbers = [0 if number != number else number for number in fill.tolist()]
-        whole = [round(min(max(number, low), high)) for number in numbers]
-        return np.array(whole, dtype).view(kind)
+        rounded = [round(min(max(number, low), high)) for number in numbers]
+        return np.array(rounded, dtype).view(kind)
     with np.errstate(over="ignore"):
         return fill.astype(dtype).view(kind)
