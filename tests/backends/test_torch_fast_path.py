@@ -159,8 +159,9 @@ def test_a_fast_path_graph_supports_every_use() -> None:
     assert second.isfinite().all() and second.abs().sum() > 0
 
 
-def test_non_bool_flags_are_rejected_even_after_a_call() -> None:
-    image, grid = tensors()
+@pytest.mark.parametrize("kind", [Tensor.clone, Tensor.numpy], ids=["tensor", "array"])
+def test_non_bool_flags_are_rejected_even_after_a_call(kind: Callable[[Tensor], Any]) -> None:
+    image, grid = map(kind, tensors())
     gridsample.grid_sample(image, grid, align_corners=True)
     with pytest.raises(TypeError, match="align_corners must be True or False, got 1"):
         gridsample.grid_sample(image, grid, align_corners=1)
@@ -215,9 +216,9 @@ def test_a_prepared_call_follows_the_number_of_threads(monkeypatch: pytest.Monke
     assert not counts
 
 
-@pytest.mark.parametrize("layout", [torch.from_numpy, lambda array: array], ids=["tensor", "array"])
-def test_wrong_sizes_are_rejected_even_after_a_call(layout: Callable[[Any], Any]) -> None:
-    image = layout(tensors()[0].numpy())
+@pytest.mark.parametrize("kind", [Tensor.clone, Tensor.numpy], ids=["tensor", "array"])
+def test_wrong_sizes_are_rejected_even_after_a_call(kind: Callable[[Tensor], Any]) -> None:
+    image = kind(tensors()[0])
     expected = gridsample.interpolate(image, (3, 4))
     assert (gridsample.interpolate(image, [3, 4]) == expected).all()
     assert (gridsample.interpolate(image, torch.Size((3, 4))) == expected).all()

@@ -28,6 +28,7 @@ from gridsample.definitions.options import (
 from gridsample.definitions.plan import Plan
 from gridsample.definitions.shapes import Shape
 from gridsample.kernels import on_cpu
+from gridsample.kernels import threads as pool
 from gridsample.kernels.memory import address_of, converted, layout_of
 from gridsample.kernels.spline import coefficients
 
@@ -47,6 +48,39 @@ def resolve(
     last = checked_options.channels_last()
     plan = plan_of(image, image_type, grid, grid_type, checked_options, last)
     return checked_options._replace(plan=plan)
+
+
+@functools.lru_cache(maxsize=512, typed=True)
+def prepared(
+    image: Shape, image_strides: Shape, image_type: DType,
+    grid: Shape, grid_strides: Shape, grid_type: DType, *options: Any,
+) -> Callable[[Array, Array], Array] | None:  # fmt: skip
+    """Prepare `grid_sample` for arrays of these layouts; None if it is not one run of a kernel."""
+    if grid_type.kind != "f":
+        return None
+    resolved = resolve(image, image_type, grid, grid_type, *options)
+    plan, last = resolved.plan, resolved.channels_last()
+    if resolved.prefilter or 0 in plan.shape:
+        return None
+    layout = image, image_strides, image_type
+    if last:
+        layout = moved(image), moved(image_strides), image_type
+    out = layout_of(empty(plan.shape, plan.dtype, last))
+    points, threads = (grid, grid_strides, grid_type), resolved.threads or pool.cores()
+    ready = on_cpu().ready_gather(plan, resolved.order, layout, points, out, threads)
+    shape = (plan.shape[0], *plan.shape[2:], plan.shape[1]) if last else plan.shape
+
+    def run(image: Array, grid: Array) -> Array:
+        result = np.empty(shape, plan.dtype)
+        ready.run(address_of(image), address_of(grid), address_of(result))
+        return result
+
+    return run if ready is not None else None
+
+
+def moved(numbers: Shape) -> Shape:
+    """Move the last number, which is that of channels, to the second place."""
+    return numbers[0], numbers[-1], *numbers[1:-1]
 
 
 def plan_for(image: Array, grid: Array, options: Options, dtype: DType) -> Plan:
@@ -197,11 +231,26 @@ class NumPy(Backend):
         """Return the checked options, with a plan."""
         key = keyed(options)
         resolved = looked_up(resolve, image.shape, image.dtype, grid.shape, grid.dtype, *key)
-        if type(options.fill_value) is int and not options.fill_value:
+        if options.has_no_fill():
             return resolved
         plan: Plan = resolved.plan
         fill = fill_numbers(options, plan.filled, image.dtype, plan.channels)
         return resolved._replace(fill_value=fill) if fill else resolved
+
+    def fast_path(
+        self, image: Any, grid: Any, options: Options, check: Callable[..., bool]
+    ) -> Array | None:
+        """Sample arrays by a prepared call; None if there is none."""
+        if not (type(image) is type(grid) is np.ndarray and options.has_no_fill()):
+            return None
+        try:
+            call = prepared(*layout_of(image), *layout_of(grid), *options)
+        except TypeError:  # an option is a list, or wrong
+            return None
+        if call is None:
+            return None
+        check(self, image, grid, options)
+        return call(image, grid)
 
     def check_out(self, out: Any, shape: Shape, image: Array, grid: Array) -> None:
         """Raise an error if ``out`` cannot store the result or shares memory with the inputs."""

@@ -86,6 +86,10 @@ class Options(NamedTuple):
         """The order of the spline of each axis; less than 2 if the axis needs no prefilter."""
         return tuple([find_method(name).prefilter for name in self.mode])
 
+    def has_no_fill(self) -> bool:
+        """Whether the fill value is the usual 0; others may be 0, too, but that is not obvious."""
+        return type(self.fill_value) is int and not self.fill_value
+
     def linear(self) -> Options:
         """Return a copy without the fill value, so that sampling is linear in the image."""
         return self.changed(fill_value=()) if self.fill_value else self

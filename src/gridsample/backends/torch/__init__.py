@@ -80,7 +80,7 @@ def check_tensors(arguments: dict[str, Any]) -> None:
 
 
 @functools.lru_cache(maxsize=1024, typed=True)
-def prepared(
+def resolve(
     image: torch.Size, image_type: torch.dtype, grid: torch.Size, grid_type: torch.dtype,
     *options: Any,
 ) -> Options:  # fmt: skip
@@ -97,8 +97,8 @@ def prepared(
     return resolved.changed(plan=call)
 
 
-@functools.lru_cache(maxsize=1024, typed=True)
-def prepared_for_layouts(
+@functools.lru_cache(maxsize=512, typed=True)
+def prepared(
     image: torch.Size, image_strides: Shape, image_type: torch.dtype,
     grid: torch.Size, grid_strides: Shape, grid_type: torch.dtype,
     threads: int, *options: Any,
@@ -107,28 +107,21 @@ def prepared_for_layouts(
 
     ``options`` are the first fields of `Options`, or all.
     """
-    record = Options(*options)
     if not grid_type.is_floating_point:
         return None
-    resolved = prepared(image, image_type, grid, grid_type, *keyed(record))
+    resolved = resolve(image, image_type, grid, grid_type, *Options(*options))
     if resolved.plan is None:
         return None
     planes = without_data(image, image_strides, image_type)
     planes = planes.movedim(-1, 1) if resolved.channels_last() else planes
     points = without_data(grid, grid_strides, grid_type)
     out, ready = operators.ready_gather(resolved.plan, planes, points, resolved.threads or threads)
-    out = out.movedim(1, -1) if resolved.channels_last() else out
-    return Prepared(ready if is_zero(record.fill_value) else None, out, resolved)
-
-
-def is_zero(fill_value: Any) -> bool:
-    """Whether a fill value is the usual one; others are 0, too, but that takes longer to find."""
-    return type(fill_value) is int and not fill_value
+    return Prepared(ready, out.movedim(1, -1) if resolved.channels_last() else out, resolved)
 
 
 def with_fill(resolved: Options, options: Options, image: Tensor) -> Options:
     """Add the fill value to checked options: real numbers, two per value for a complex image."""
-    if is_zero(options.fill_value):
+    if options.has_no_fill():
         return resolved
     channels = internals.shape_of(image)[-1 if resolved.channels_last() else 1]
     fill = fill_numbers(options, resolved.fills(), image.dtype, channels)
@@ -291,14 +284,15 @@ class Torch(Backend):
     def resolve_plain(self, image: Tensor, grid: Tensor, options: Options) -> Options:
         """Return the checked options for plain tensors, with a plan."""
         key = keyed(options)
-        resolved = looked_up(prepared, image.shape, image.dtype, grid.shape, grid.dtype, *key)
+        resolved = looked_up(resolve, image.shape, image.dtype, grid.shape, grid.dtype, *key)
         return with_fill(resolved, options, image)
 
     def fast_path(
         self, image: Any, grid: Any, options: Options, check: Callable[..., bool]
     ) -> Tensor | None:
         """Sample plain tensors directly, and tensors on other devices by torch's own operators."""
-        result = self.plain_path(image, grid, options, check)
+        path = self.plain_path if options.has_no_fill() else self.unprepared_path
+        result = path(image, grid, options, check)
         if result is None and isinstance(image, Tensor) and other_devices.is_elsewhere(image):
             check_tensors({"input": image, "grid": grid})
             resolved = self.resolve_options(image, grid, options)
@@ -309,16 +303,14 @@ class Torch(Backend):
     def plain_path(
         self, image: Any, grid: Any, options: Sequence[Any], check: Callable[..., bool]
     ) -> Tensor | None:
-        """Sample plain tensors directly; None if that is not possible.
+        """Sample plain tensors by a prepared call if there is one; None if they are not plain.
 
-        ``options`` are the first fields of `Options`, or all.
+        ``options`` are the first fields of `Options`, or all, without a fill value.
         """
         if not operators.is_plain(image, grid):
-            if cuda.are_plain(image, grid) and grid.is_floating_point():
-                return self.plain_on_gpu(image, grid, Options(*options), check)
-            return None
+            return self.unprepared_path(image, grid, Options(*options), check)
         try:
-            call = prepared_for_layouts(
+            call = prepared(
                 image.shape, image.stride(), image.dtype, grid.shape, grid.stride(), grid.dtype,
                 torch.get_num_threads(), *options,
             )  # fmt: skip
@@ -333,12 +325,16 @@ class Torch(Backend):
                 return call.run(image, grid)
             if not call.options.channels_last():
                 return derivatives.plain_gather(image, grid, call.options, call)
-        return sample_plain(image, grid, with_fill(call.options, Options(*options), image))
+        return sample_plain(image, grid, call.options)
 
-    def plain_on_gpu(
-        self, image: Tensor, grid: Tensor, options: Options, check: Callable[..., bool]
+    def unprepared_path(
+        self, image: Any, grid: Any, options: Options, check: Callable[..., bool]
     ) -> Tensor | None:
-        """Sample plain tensors on a GPU; None if the image must be prefiltered."""
+        """Sample plain tensors on a CPU or a GPU; None if they are not, or must be converted."""
+        if not (operators.is_plain(image, grid) or cuda.are_plain(image, grid)):
+            return None
+        if not grid.is_floating_point():
+            return None
         resolved = self.resolve_plain(image, grid, options)
         if resolved.plan is None:
             return None

@@ -262,8 +262,8 @@ HIDDEN: Any = torch._C  # whose stubs differ from it
 OBSERVERS: int = sum(
     HIDDEN.DispatchKeySet(HIDDEN._parse_dispatch_key(name)).raw_repr()
     for name in (
-        *("Python", "PythonTLSSnapshot", "PythonDispatcher", "PreDispatch", "Functionalize"),
-        *("FuncTorchDynamicLayerFrontMode", "FuncTorchDynamicLayerBackMode", "Tracer"),
+        *("Python", "PythonTLSSnapshot", "Tracer"),
+        *("FuncTorchDynamicLayerFrontMode", "FuncTorchDynamicLayerBackMode"),
     )
 )
 
