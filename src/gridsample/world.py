@@ -140,7 +140,7 @@ def resample(
         >>> gridsample.resample(image, affine, each_mm, transform=[[1.0, -1.0], [0.0, 1.0]])
         array([ 0.,  5., 10., 15.])
     """
-    call = prepared(image, affine, like, transform, axes, {"weights": weights})
+    call = prepare(image, affine, like, transform, axes, {"weights": weights})
     options = {
         "mode": mode, "padding_mode": padding_mode, "coords": "pixel", "fill_value": fill_value,
         "extrapolate": to_edges(extrapolate), "prefilter": prefilter, "antialias": antialias,
@@ -203,7 +203,7 @@ def resample_vjp(
         array([0.5, 2. , 1.5])
     """
     others = {"grad_output": grad_output, "weights": weights}
-    call = prepared(image, affine, like, transform, axes, others)
+    call = prepare(image, affine, like, transform, axes, others)
     options = {
         "mode": mode, "padding_mode": padding_mode, "coords": "pixel", "fill_value": fill_value,
         "extrapolate": to_edges(extrapolate), "prefilter": prefilter, "antialias": antialias,
@@ -248,12 +248,12 @@ def world_grid(
         [[0.0, 0.0], [0.0, 0.5], [0.0, 1.0], [0.0, 1.5]]
     """
     named, order = arguments(affine, like, transform), check_name(axes, AXES, "axes")
-    backend, arrays = collected(named)
-    kinds = [backend.type_name(array.dtype) for array in arrays.values()]
-    small = all(name in ("float16", "bfloat16", "float32") for name in kinds)
-    dtype = backend.type("float32" if small else "float64")
+    backend, arrays = as_arrays(named)
+    type_names = [backend.type_name(array.dtype) for array in arrays.values()]
+    is_single = all(name in ("float16", "bfloat16", "float32") for name in type_names)
+    dtype = backend.type("float32" if is_single else "float64")
     path = path_of(backend, arrays, like, transform, order)
-    theta, grid = followed(path, dtype)
+    theta, grid = follow_path(path, dtype)
     if grid is None:
         grid = grid_along(backend, backend.astype(theta, dtype), path.out, None)
     return backend.restore(grid, first_array(named))
@@ -295,14 +295,14 @@ class Prepared(NamedTuple):
         return self.backend.restore(result, like)
 
 
-def prepared(
+def prepare(
     image: Any, affine: Any, like: Any, transform: Any, axes: Any, others: dict[str, Any],
-    follow: Callable[[Path, Any], tuple[Array | None, Any]] | None = None,
+    follow: Callable[[VoxelPath, Any], tuple[Array | None, Any]] | None = None,
 ) -> Prepared:  # fmt: skip
     """Check the arguments of a resampling, and compute where to sample, by ``follow``."""
     order = check_name(axes, AXES, "axes")
     named = {"image": image, **{k: value for k, value in others.items() if value is not None}}
-    backend, arrays = collected({**named, **arguments(affine, like, transform)})
+    backend, arrays = as_arrays({**named, **arguments(affine, like, transform)})
     pixels = arrays.pop("image")
     optional = {k: arrays.pop(k, None) for k in others}
     path = path_of(backend, arrays, like, transform, order)
@@ -313,8 +313,8 @@ def prepared(
             f"image must be (*spatial), (C, *spatial) or (N, C, *spatial) with the {rank} spatial "
             f"axes of affine, {rank + 1} x {rank + 1}; got shape {shape}"
         )
-    wide = backend.type_name(pixels.dtype, "image") in ("float64", "complex128")
-    theta, grid = (follow or followed)(path, backend.type("float64" if wide else "float32"))
+    is_double = backend.type_name(pixels.dtype, "image") in ("float64", "complex128")
+    theta, grid = (follow or follow_path)(path, backend.type("float64" if is_double else "float32"))
     items = backend.shape(grid if theta is None else theta)[0]
     if lead < 2 and items > 1:
         raise ValueError(
@@ -327,15 +327,15 @@ def prepared(
                 f"{name} must have as many axes as the image, {len(shape)}, got shape "
                 f"{backend.shape(array)}"
             )
-    front = (1,) * (2 - lead)
-    full = {
-        k: None if array is None else array.reshape(*front, *array.shape)
+    singletons = (1,) * (2 - lead)
+    with_axes = {
+        k: None if array is None else array.reshape(*singletons, *array.shape)
         for k, array in optional.items()
     }
-    pixels = pixels.reshape(*front, *pixels.shape)
+    pixels = pixels.reshape(*singletons, *pixels.shape)
     if theta is not None and grid is None:
-        theta = backend.astype(theta, backend.type("float64" if wide else "float32"))
-    return Prepared(pixels, theta, grid, (items, 1, *path.out), lead, full, backend)
+        theta = backend.astype(theta, backend.type("float64" if is_double else "float32"))
+    return Prepared(pixels, theta, grid, (items, 1, *path.out), lead, with_axes, backend)
 
 
 def arguments(affine: Any, like: Any, transform: Any) -> dict[str, Any]:
@@ -373,7 +373,7 @@ def is_row(value: Any) -> bool:
     return getattr(value, "ndim", 2) == 1
 
 
-def collected(named: dict[str, Any]) -> tuple[Backend, dict[str, Array]]:
+def as_arrays(named: dict[str, Any]) -> tuple[Backend, dict[str, Array]]:
     """Convert arguments to arrays of one library; lists become float64 arrays on their device."""
     lists = {k: value for k, value in named.items() if isinstance(value, (list, tuple))}
     single = {k: value for k, value in named.items() if k not in lists}
@@ -412,8 +412,8 @@ class Field(NamedTuple):
     name: str
 
 
-class Path(NamedTuple):
-    """The way from output voxels to image voxels.
+class VoxelPath(NamedTuple):
+    """The steps from output voxels to image voxels.
 
     Attributes:
         backend: the backend of all arrays.
@@ -426,7 +426,7 @@ class Path(NamedTuple):
     out: tuple[int, ...]
     steps: list[Any]
 
-    def beginning(self) -> tuple[Array, list[Any]]:
+    def split(self) -> tuple[Array, list[Any]]:
         """Multiply the matrices before any field or function: maps (N, D, D + 1), other steps."""
         product, *steps = self.steps
         while steps and not isinstance(steps[0], Field) and not callable(steps[0]):
@@ -436,7 +436,7 @@ class Path(NamedTuple):
 
 def path_of(
     backend: Backend, arrays: dict[str, Array], like: Any, transform: Any, axes: str
-) -> Path:
+) -> VoxelPath:
     """Check affines and transforms, and list the steps from the output to the image."""
     shape = backend.shape(arrays["affine"])
     rank = shape[-1] - 1 if len(shape) in (2, 3) and 2 <= shape[-1] <= 4 else 0
@@ -455,11 +455,11 @@ def path_of(
     for name, step in listed(transform):
         if isinstance(step, Displacement):
             vectors = vectors_of(backend, arrays[f"{name}.vectors"], rank, name)
-            place = inverse(backend, voxels(f"{name}.affine"), f"{name}.affine")
-            steps.append(Field(vectors, place, name))
+            field_voxels = inverse(backend, voxels(f"{name}.affine"), f"{name}.affine")
+            steps.append(Field(vectors, field_voxels, name))
         else:
             steps.append(step if callable(step) else matrix(name))
-    return Path(backend, out, [*steps, source])
+    return VoxelPath(backend, out, [*steps, source])
 
 
 def matrix_of(backend: Backend, array: Array, rank: int, name: str) -> Array:
@@ -498,45 +498,45 @@ def check_real(backend: Backend, array: Array, name: str) -> None:
         raise TypeError(f"{name} must hold real numbers, got dtype {array.dtype}")
 
 
-def followed(path: Path, dtype: Any) -> tuple[Array | None, Array | None]:
-    """Follow the steps: affine maps (N, D, D + 1) of output voxels, or else their positions."""
-    maps, steps = path.beginning()
+def follow_path(path: VoxelPath, dtype: Any) -> tuple[Array | None, Array | None]:
+    """Return affine maps (N, D, D + 1) of output voxels, or else the positions of all of them."""
+    maps, steps = path.split()
     if not steps:
         return maps, None
     backend = path.backend
-    return None, moved(
+    return None, apply_steps(
         backend, steps, grid_along(backend, backend.astype(maps, dtype), path.out, None)
     )
 
 
-def moved(backend: Backend, steps: Sequence[Any], points: Array) -> Array:
-    """Move points (N, *out, D) by steps of a path."""
+def apply_steps(backend: Backend, steps: Sequence[Any], points: Array) -> Array:
+    """Apply steps of a path to points (N, *out, D)."""
     for step in steps:
         if isinstance(step, Field):
-            points = points + displaced(backend, step, points)
+            points = points + displacements_at(backend, step, points)
         elif callable(step):
-            points = called(backend, step, points)
+            points = call_transform(backend, step, points)
         else:
-            points = applied(backend, step, points)
+            points = apply_matrices(backend, step, points)
     return points
 
 
-def applied(backend: Backend, matrix: Array, points: Array) -> Array:
+def apply_matrices(backend: Backend, matrix: Array, points: Array) -> Array:
     """Apply matrices (N, D + 1, D + 1) to points (N, *out, D)."""
     rank, shape = backend.shape(matrix)[-1] - 1, points.shape
     converted = backend.astype(matrix, points.dtype)
     flat = points.reshape(shape[0], -1, rank) @ backend.xp.swapaxes(
         converted[:, :rank, :rank], -1, -2
     )
-    moved = flat + converted[:, None, :rank, rank]
-    return moved.reshape(moved.shape[0], *shape[1:])
+    mapped = flat + converted[:, None, :rank, rank]
+    return mapped.reshape(mapped.shape[0], *shape[1:])
 
 
-def displaced(backend: Backend, field: Field, points: Array) -> Array:
+def displacements_at(backend: Backend, field: Field, points: Array) -> Array:
     """Interpolate the displacements of a field at points of the world."""
     spatial = backend.shape(field.vectors)[1:-1]
     vectors = backend.astype(field.vectors, points.dtype)
-    positions = applied(backend, field.voxels, points)
+    positions = apply_matrices(backend, field.voxels, points)
     vectors = grid_sample(vectors, positions, "bilinear", "border", coords="pixel", channel_axis=-1)
     inside = positions[..., :1] >= -0.5
     for component, n in zip(components(positions, len(spatial)), reversed(spatial), strict=True):
@@ -544,7 +544,7 @@ def displaced(backend: Backend, field: Field, points: Array) -> Array:
     return backend.xp.where(inside, vectors, 0)
 
 
-def called(backend: Backend, function: Callable[[Array], Array], points: Array) -> Array:
+def call_transform(backend: Backend, function: Callable[[Array], Array], points: Array) -> Array:
     """Apply the caller's function to points."""
     returned = function(points)
     (result,) = backend.asarrays(transform=returned)

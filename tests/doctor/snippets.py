@@ -253,6 +253,13 @@ def preview(image):
     return F.interpolate(image, scale_factor=0.25, mode="bilinear", align_corners=False)
 """,
 )
+WRONG["a quarter of the height"] = (
+    "GS007",
+    """
+def squeezed(image):
+    return F.interpolate(image, scale_factor=(0.25, 1.0), mode="bilinear", align_corners=False)
+""",
+)
 WRONG["an eighth by size"] = (
     "GS007",
     """

@@ -17,7 +17,7 @@ from gridsample.dask.maps import under_maps
 from gridsample.dask.sampling import Points
 from gridsample.definitions.methods import Mode
 from gridsample.definitions.shapes import Shape
-from gridsample.world import Field, Path, moved, prepared, to_edges
+from gridsample.world import Field, VoxelPath, apply_steps, prepare, to_edges
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ def resample(
     """
     array = as_dask(image, "image")
     placeholder = np.broadcast_to(np.zeros((), array.dtype), array.shape)
-    call = prepared(placeholder, affine, like, transform, axes, {}, split_path)
+    call = prepare(placeholder, affine, like, transform, axes, {}, split_path)
     assert call.theta is not None
     new_axes = (np.newaxis,) * (2 - call.lead)
     pixels = array[new_axes]
@@ -108,9 +108,9 @@ def resample(
     return tuple(part[first] for part in result) if isinstance(result, tuple) else result[first]
 
 
-def split_path(path: Path, dtype: Any) -> tuple[Any, PositionFunction | None]:
+def split_path(path: VoxelPath, dtype: Any) -> tuple[Any, PositionFunction | None]:
     """Return the maps that a path begins with, and the positions if it has more steps, or None."""
-    maps, steps = path.beginning()
+    maps, steps = path.split()
     if not steps:
         return maps, None
     for step in steps:
@@ -148,7 +148,7 @@ class PositionFunction(NamedTuple):
                 line = line + row[d] * indices[d].astype(dtype)
             lines.append(line)
         points = np.stack(np.broadcast_arrays(*lines), -1)[np.newaxis]
-        points = moved(backend_of(points=points), self.steps, points)
+        points = apply_steps(backend_of(points=points), self.steps, points)
         return [points[0, ..., d] for d in range(rank)]
 
     def bounds(self, first: Sequence[int], last: Sequence[int]) -> tuple[Array, Array]:

@@ -338,10 +338,12 @@ class Rules:
             self.add_shrinking(node, factor)
 
     def factor_of(self, node: ast.Call, arguments: dict[str, Value]) -> float | None:
-        """Return the factor of an interpolate, if it is a constant."""
+        """Return the least factor of an interpolate, if it is a constant."""
         factor = arguments.get("scale_factor")
-        if isinstance(factor, Number) and factor.constant and not factor.symbols:
-            return factor.offset[0]
+        factors = factor.items if isinstance(factor, Pack) else [factor]
+        known = [n for n in factors if isinstance(n, Number) and n.constant and not n.symbols]
+        if known:
+            return min([number.offset[0] for number in known])
         size = arguments.get("size")
         owner = owner_of(argument(node, "input", 0))
         last = size.items[-1] if isinstance(size, Pack) and size.items else None

@@ -154,7 +154,7 @@ def _image(
     if not _known_colours(photometric, page):
         raise FileError(
             f"{name} has {photometric} colours; accepted: grey, RGB, palettes, and CMYK and YCbCr "
-            "of 8 bits"
+            "of 8 bits, interleaved and without alpha"
         )
     alpha = _alpha(page.samplesperpixel, page.extrasamples) if "S" in axes else None
     array, has_channel_axis = _channels_last(array, axes, name)

@@ -94,13 +94,6 @@ def is_native(strides: Shape, dtype: np.dtype[Any]) -> bool:
     return dtype.isnative and all(stride % dtype.itemsize == 0 for stride in strides)
 
 
-def even(points: Array) -> Array:
-    """Return the array (N, *points, D) itself if a kernel can read it, otherwise a copy."""
-    if native(points) is points and spacing(layout_of(points)):
-        return points
-    return np.ascontiguousarray(native(points))
-
-
 def is_even(values: Array) -> bool:
     """Whether a kernel can write to an array (N, C, *points): it is native and evenly spaced."""
     return is_even_layout(layout_of(values))
@@ -112,6 +105,20 @@ def is_even_layout(layout: Layout) -> bool:
     shape, strides, dtype = layout
     points = ((*shape[1:], 1), (*strides[1:], dtype.itemsize), dtype)
     return is_native(strides, dtype) and spacing(points) is not None
+
+
+@functools.lru_cache(maxsize=1024)
+def is_dense(layout: Layout, channels_last: bool = False) -> bool:
+    """Whether an array (N, C, ...) fills memory in C order, or with its channels last."""
+    shape, strides, dtype = layout
+    if channels_last:
+        shape, strides = (shape[0], *shape[2:], shape[1]), (strides[0], *strides[2:], strides[1])
+    step = dtype.itemsize
+    for n, stride in zip(reversed(shape), reversed(strides), strict=True):
+        if n > 1 and stride != step:
+            return False
+        step *= n
+    return dtype.isnative
 
 
 def as_parts(array: Array) -> Array:

@@ -87,8 +87,8 @@ class Launch(NamedTuple):
     scratch: int = 0
     threads: int = sys.maxsize
 
-    def ready(self, threads: int, outside: Sequence[Array] = ()) -> Ready:
-        """Prepare a run on at most ``threads`` threads; ``outside`` are its last arrays."""
+    def ready(self, threads: int, fixed: Sequence[Array] = ()) -> Ready:
+        """Prepare a run on at most ``threads`` threads; ``fixed`` are its last arrays."""
         worker, settings = (self.program.address, self.program.call), self.settings.address
         scratch, threads = -(-self.scratch // LINE) * LINE, min(threads, self.threads)
         batch, steps = BATCH * threads, []
@@ -96,7 +96,7 @@ class Launch(NamedTuple):
             last = min(first + batch, self.tasks)
             head = 0, 0, first, last, settings
             steps.append(Step(worker, head, scratch, min(threads, last - first)))
-        return Ready(tuple(steps), addresses_of(outside), (self.settings, *outside))
+        return Ready(tuple(steps), addresses_of(fixed), (self.settings, *fixed))
 
     def run(self, addresses: Sequence[int], threads: int) -> None:
         """Run all tasks on arrays at these addresses, on at most ``threads`` threads.
@@ -134,12 +134,12 @@ class Ready(NamedTuple):
 
     Attributes:
         steps: what is run, one after the other.
-        outside: the addresses of the last arrays, which are always the same.
+        fixed: the addresses of the last arrays, which are always the same.
         kept: what the steps and these addresses point to.
     """
 
     steps: tuple[Step, ...]
-    outside: Sequence[int]
+    fixed: Sequence[int]
     kept: tuple[Any, ...]
 
     @property
@@ -151,7 +151,7 @@ class Ready(NamedTuple):
         """Run all steps on arrays at these addresses, with the layouts they were prepared for."""
         for worker, head, scratch, threads in self.steps:
             memory = lend_scratch(scratch * threads) if scratch else 0
-            record = array("q", (*head, memory, scratch, *addresses, *self.outside))  # see `HEAD`
+            record = array("q", (*head, memory, scratch, *addresses, *self.fixed))  # see `HEAD`
             if threads == 1:
                 worker[1](record.buffer_info()[0])
             else:

@@ -33,7 +33,15 @@ from gridsample.definitions.caches import cached_by_size
 from gridsample.definitions.dtypes import type_name
 from gridsample.definitions.tables import AxisMap, picked, rounded_order, skips
 from gridsample.kernels import threads as pool
-from gridsample.kernels.memory import Layout, address_of, addresses_of, as_parts, layout_of, native
+from gridsample.kernels.memory import (
+    Layout,
+    address_of,
+    addresses_of,
+    as_parts,
+    is_dense,
+    layout_of,
+    native,
+)
 from gridsample.kernels.resize import planning
 from gridsample.kernels.resize.copies import copy_pixels
 from gridsample.kernels.resize.copies import prepare as copies_launch
@@ -132,7 +140,7 @@ def direct_run(
     """
     dtype = source[2]
     last = source[0][1] > 1 and source[1][1] == dtype.itemsize and target[1][1] == dtype.itemsize
-    if dtype != target[2] or dtype.kind not in "biuf":
+    if dtype != target[2] or dtype.kind not in "biuf" or 0 in (*source[0], *target[0]):
         return None
     if not (is_dense(source, last) and is_dense(target, last)):
         return None
@@ -149,19 +157,6 @@ def direct_run(
     kinds = (type_name(dtype),) * 2
     numbers = Numbers(real, real)
     return prepare(maps, shape, None, kinds, numbers, threads, planning.PIECE).ready(threads)
-
-
-def is_dense(layout: Layout, last: bool) -> bool:
-    """Whether (N, C, *spatial) is contiguous in native byte order, perhaps with channels last."""
-    shape, strides, dtype = layout
-    if last:
-        shape, strides = (shape[0], *shape[2:], shape[1]), (strides[0], *strides[2:], strides[1])
-    step = dtype.itemsize
-    for n, stride in zip(reversed(shape), reversed(strides), strict=True):
-        if n > 1 and stride != step:
-            return False
-        step *= n
-    return dtype.isnative and 0 not in shape
 
 
 def pick_pixels(maps: Sequence[AxisMap], source: Array) -> tuple[list[AxisMap], Array]:

@@ -32,13 +32,11 @@ from gridsample.kernels.memory import (
     Layout,
     addresses_of,
     converted,
-    even,
     is_even,
     is_even_layout,
     is_native,
     layout_of,
     native,
-    spacing,
 )
 from gridsample.kernels.run import Ready
 from gridsample.kernels.sampling import antialiasing, footprint_calls
@@ -57,6 +55,7 @@ from gridsample.kernels.sampling.preparing import Gradients as Gradients
 from gridsample.kernels.sampling.preparing import Needs as Needs
 from gridsample.kernels.sampling.preparing import Samples as Samples
 from gridsample.kernels.sampling.preparing import (
+    are_readable,
     dropped_of,
     even_values,
     grid_gradient,
@@ -99,8 +98,6 @@ def gather(
             return
         plan = replace(plan, footprint=None)
     order, count = order or (0,) * len(plan.spatial), threads or pool.cores()
-    if plan.are_maps(grid.shape):
-        grid = readable_points(plan, grid)
     if fill is None:
         layouts = layout_of(image), layout_of(grid), layout_of(out)
         ready = ready_gather(plan, order, *layouts, count)
@@ -169,8 +166,7 @@ def ready_gather(
 
     It takes the addresses of the image, the grid and the output.
     """
-    even_grid = plan.are_maps(grid[0]) or (is_native(*grid[1:]) and spacing(grid) is not None)
-    ready = even_grid and is_readable(plan, image) and is_even_layout(out)
+    ready = are_readable(plan, grid) and is_readable(plan, image) and is_even_layout(out)
     if not ready or vanishes(plan, order) or plan.footprint is not None:
         return None
     special = None if means is None else Averages(means)
@@ -213,7 +209,7 @@ def ready_backward(
     orders = [
         sorted(zip(strides, shape, strict=True)) for shape, strides, _ in (image, like.layout)
     ]
-    ready = is_native(*image[1:]) and spacing(grid) is not None and is_even_layout(values)
+    ready = is_native(*image[1:]) and are_readable(plan, grid) and is_even_layout(values)
     ready &= like.layout[2] == image[2] and plan.real == grid[2] and orders[0] == orders[1]
     if not ready or plan.nearest or vanishes(plan, order) or plan.footprint is not None:
         return None
@@ -348,7 +344,7 @@ def backward_twice(
     plan, grid = own_grids(plan, grid)
     gradient = grid_sums(plan, grid)
     if not vanishes(plan, order):
-        image, grid = in_layout(image, like), even(grid)
+        image, grid = in_layout(image, like), readable_points(plan, grid)
         tangents = np.broadcast_to(converted(grid_tangent, plan.real), grid.shape)
         tangents = np.ascontiguousarray(tangents)
         other = None

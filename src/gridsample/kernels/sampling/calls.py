@@ -66,6 +66,7 @@ from gridsample.kernels.sampling.runs import GatherRuns, run_for
 from gridsample.kernels.sampling.sampler import (
     Description,
     KnownStrides,
+    TapRule,
 )
 from gridsample.kernels.sampling.settings import settings_of
 from gridsample.kernels.sampling.tap_lists import list_bytes
@@ -194,14 +195,19 @@ def frame_of(plan: Plan, source: Planes, target: Planes, grid: Layout, out: Layo
 
 
 def weighted(
-    known: KnownStrides, frame: Frame, plan: Plan, layout: Layout | None, channels: int
-) -> tuple[KnownStrides, Frame]:
+    taps: TapRule,
+    known: KnownStrides,
+    frame: Frame,
+    plan: Plan,
+    layout: Layout | None,
+    channels: int,
+) -> tuple[TapRule, KnownStrides, Frame]:  # fmt: skip
     """Return the same for pixels that have weights of a layout, or do not if that is None.
 
     ``channels`` are those of a run.
     """
     if layout is None:
-        return known, frame
+        return taps, known, frame
     weights = planes_of(layout, plan.items, plan.grid_items)
     starts = frozen(weights.starts.repeat(2 if plan.dtype.kind == "c" else 1))
     settings = {
@@ -212,11 +218,12 @@ def weighted(
     wide = extent_of(plan, weights, frame.outputs) >= (1 << 31) - 2
     alike = starts.reshape(-1, len(starts) if known.channels == 1 else channels)
     shared = alike.shape[1] > 1 and not np.ptp(alike, 1).any()
-    known = known._replace(wide=known.wide or wide, pixel_weight_kind=weights.kind, shared=shared)
+    taps = taps._replace(weight_kind=weights.kind, shared=shared)
+    known = known._replace(wide=known.wide or wide)
     if known.channels == 1 and (kind_of(weights.kind).packed or weights.strides[0] != 1):
         # Pixels and weights are read alike: one by one.
         known = known._replace(beside=False)
-    return known, frame._replace(settings={**frame.settings, **settings})
+    return taps, known, frame._replace(settings={**frame.settings, **settings})
 
 
 def bits_of(kind: str) -> str:
@@ -328,10 +335,11 @@ def prepare_gather(
     if not plan.votes:
         channels = channels_with_weights(means.weights if means else None, image, out)
     known = known_strides(plan, source, frame.outputs, out, block_of(channels, lanes_of(plan)))
+    taps = TapRule(filled)
     if means:
-        known, frame = weighted(known, frame, plan, means.weights, channels)
-    averaging = means.averaging if means else None
-    filled = filled or (averaging is not None and averaging.drops)
+        drops = means.averaging.drops
+        taps = TapRule(filled or drops, drops, means.averaging.ignores)
+        taps, known, frame = weighted(taps, known, frame, plan, means.weights, channels)
     reading = reading_for(plan, rules, known, copies)
     words = means is None and not frame.outputs.listed and reads_words(plan, source, known, reading)
     known = known._replace(words=words)
@@ -346,10 +354,8 @@ def prepare_gather(
         real=element(plan.real),
         reading=reading,
         known=known,
-        filled=filled,
-        ignores=averaging is not None and averaging.ignores,
-        drops=averaging is not None and averaging.drops,
-        needs=(averaging.shares,) if averaging else (),
+        taps=taps,
+        needs=(means.averaging.shares,) if means else (),
     )
     ranges = divide(plan, frame.outputs, len(target.starts))
     settings = run_settings(plan, source, frame.outputs, description, channels)
@@ -390,8 +396,10 @@ def launch_backward(
         channels = channels_with_weights(weights, sweep.image, like, sweep.values)
     block = block_of(channels, lanes_of(plan))
     known = known_strides(plan, source, frame.outputs, sweep.values, block)
-    known, frame = weighted(known, frame, plan, weights, channels)
-    filled = sweep.filled and plan.filled
+    taps = TapRule(sweep.filled and plan.filled)
+    if means:
+        taps = taps._replace(drops=means.averaging.drops, ignores=means.averaging.ignores)
+    taps, known, frame = weighted(taps, known, frame, plan, weights, channels)
     reading = reading_for(plan, rules, known)
     description = Description(
         sweep=name,
@@ -402,9 +410,7 @@ def launch_backward(
         real=element(plan.real),
         reading=reading,
         known=known,
-        filled=filled,
-        ignores=means is not None and means.averaging.ignores,
-        drops=means is not None and means.averaging.drops,
+        taps=taps,
         needs=(*sweep.needs, means.need_weights and need_image) if means else sweep.needs,
     )
     planes = len(target.starts)

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gridsample.definitions.plan import Plan
-from gridsample.kernels.memory import Layout, addresses_of
+from gridsample.kernels.memory import Layout, addresses_of, is_dense
 from gridsample.kernels.run import Launch, entry
 from gridsample.kernels.sampling.preparing import Gradients, Needs, Samples
 from gridsample.kernels.vector import Function, Record, compile, host, transpose
@@ -45,24 +45,13 @@ def pays_channels_last(plan: Plan, image: Layout, values: Layout, gathers: bool)
         and (not gathers or max(method.taps for method in plan.methods) > 2)
         and plan.image_items == plan.items
         and not (plan.votes or plan.footprint)
-        and is_planar(image)
-        and is_planar(values)
+        and is_dense(image)
+        and is_dense(values)
         and image[2] == values[2] == plan.real
         and min(plan.points, pixels) >= LEAST
         and 4 * plan.points >= pixels
         and plan.channels * pixels * plan.real.itemsize <= LARGEST
     )
-
-
-def is_planar(layout: Layout) -> bool:
-    """Whether the entries of each item of an array (N, C, ...) fill memory in this order."""
-    shape, strides, dtype = layout
-    size = dtype.itemsize
-    for n, stride in zip(shape[:0:-1], strides[:0:-1], strict=True):
-        if n > 1 and stride != size:
-            return False
-        size *= n
-    return shape[0] == 1 or strides[0] == size
 
 
 class Part(NamedTuple):

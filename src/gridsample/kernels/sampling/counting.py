@@ -12,11 +12,11 @@ import functools
 import itertools
 from collections.abc import Iterator, Sequence
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gridsample.kernels.sampling.axes import Tap
 from gridsample.kernels.sampling.layouts import storage_of
-from gridsample.kernels.sampling.points import STRIP
+from gridsample.kernels.sampling.points import STRIP, Strip
 from gridsample.kernels.sampling.reading import (
     PAIRS,
     Image,
@@ -30,7 +30,7 @@ from gridsample.kernels.sampling.rows import Blocks, Row, RowInMemory
 from gridsample.kernels.vector import Function, Pointer, Value, kind_of
 
 if TYPE_CHECKING:
-    from gridsample.kernels.sampling.sampler import Description, Sampler, State
+    from gridsample.kernels.sampling.sampler import Description, State
 
 # The numbers of a pixel: m v, m, and v.
 COUNTED, WEIGHT, PIXEL = 0, 1, 2
@@ -228,25 +228,25 @@ class Counts:
     """
 
     def __init__(self, function: Function, description: Description, call: SimpleNamespace) -> None:
-        self.call, self.ignores = call, description.ignores
-        self.dropped_weight = float(not description.drops)
+        self.call, self.ignores = call, description.taps.ignores
+        self.dropped_weight = float(not description.taps.drops)
         self.weights, self.doubt, self.kept = None, None, None
         self.taps = 1 << len(description.axes)
-        if description.pixel_weight_kind:
+        if description.taps.weight_kind:
             self.weights = Image(call.weights, call.weights_item, call.weights_planes)
         known = description.known
-        if known.shared and known.channels == 1 and description.reading == PAIRS:
+        if description.taps.shared and known.channels == 1 and description.reading == PAIRS:
             groups = STRIP // function.lanes
             self.kept = function.scratch(function.real, groups * self.taps, function.lanes)
-        if kind_of(description.pixel_weight_kind or "bool").family not in ("bool", "unsigned"):
+        if kind_of(description.taps.weight_kind or "bool").family not in ("bool", "unsigned"):
             self.doubt = Doubt(function)
 
     @staticmethod
     def arrays(description: Description) -> dict[str, str]:
         """Return the kinds of the arrays of weights, by name."""
-        if not description.pixel_weight_kind:
+        if not description.taps.weight_kind:
             return {}
-        return {"weights": storage_of(description.pixel_weight_kind), "doubtful": "int64"}
+        return {"weights": storage_of(description.taps.weight_kind), "doubtful": "int64"}
 
     @contextlib.contextmanager
     def watch(self) -> Iterator[None]:
@@ -285,18 +285,21 @@ class Counts:
         """Return where the weights of a group are kept."""
         return memory.at(number * (self.taps * memory.function.lanes))
 
-    def keep(self, sampler: Sampler, state: State, item: Value | None, number: Value) -> None:
-        """Read the weights of a group's taps once, if all planes of an item share them."""
-        assert self.kept is not None
-        plane = self.plane(item, sampler.function.constant(0, "int64"))
-        counting, memory = self.of(state, plane), self.home(self.kept, number)
-        assert plane is not None and state.weights_begins is not None
-        reader = counting.weights_of_pairs(plane, state.weights_begins)
-        *others, across = reversed(sampler.pair_taps(state, 0, True))
-        for outer in itertools.product(*others):
-            weights = reader.row(outer, across)
-            if self.doubt is not None:
-                self.doubt.check(weights)
-            for tap, weight in zip(across, weights, strict=True):
-                place = place_of_pair((*outer, tap)) * memory.function.lanes
-                memory.store(weight.splat(memory.function.lanes), place, aligned=True)
+    def keep(self, body: Any, strip: Strip) -> None:
+        """Read the weights of a strip's taps once, if all planes of an item share them."""
+        if self.kept is None:
+            return
+        function, item = body.function, None if body.description.points.listed else strip.item
+        plane = self.plane(item, function.constant(0, "int64"))
+        with body.points.groups(strip) as (number, _):
+            state, memory = body.states.load(number), self.home(self.kept, number)
+            assert plane is not None and state.weights_begins is not None
+            reader = self.of(state, plane).weights_of_pairs(plane, state.weights_begins)
+            *others, across = reversed(body.sampler.pair_taps(state, 0, True))
+            for outer in itertools.product(*others):
+                weights = reader.row(outer, across)
+                if self.doubt is not None:
+                    self.doubt.check(weights)
+                for tap, weight in zip(across, weights, strict=True):
+                    place = place_of_pair((*outer, tap)) * function.lanes
+                    memory.store(weight.splat(function.lanes), place, aligned=True)

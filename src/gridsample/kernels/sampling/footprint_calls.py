@@ -26,7 +26,7 @@ from gridsample.kernels.sampling.division import divide, lanes_of, taps_of
 from gridsample.kernels.sampling.footprints import SHRINKS
 from gridsample.kernels.sampling.halving import Halves
 from gridsample.kernels.sampling.layouts import element, planes_of, storage_of
-from gridsample.kernels.sampling.sampler import Description
+from gridsample.kernels.sampling.sampler import Description, TapRule
 
 Array = np.ndarray[Any, Any]
 # Bytes of a label and of the sum of its weights, at most.
@@ -60,7 +60,7 @@ def prepare_footprints(
         real=element(plan.real),
         reading=reading,
         known=known,
-        filled=filled,
+        taps=TapRule(filled),
     )
     ranges, scratch = divide(plan, frame.outputs, len(target.starts)), 0
     if plan.votes:

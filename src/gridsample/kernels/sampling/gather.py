@@ -91,7 +91,7 @@ class Gather:
         """Read the numbers of a plane; those outside of it are 0 unless there is a fill value."""
         function, call, fills = self.function, self.call, {}
         for name in self.numbers(self.description):
-            if self.description.filled or name not in ("outside", "dropped"):
+            if self.description.taps.filled or name not in ("outside", "dropped"):
                 fills[name] = splat_of(function, getattr(call, name), plane)
             else:
                 fills[name] = function.constant(0, getattr(call, name).kind, function.lanes)

@@ -31,7 +31,7 @@ class MeanBackward(Backward):
         _, _, self.need_weights = description.needs
         self.counts = Counts(function, description, call)
         # Whether a plain sample shows, by being NaN, that something is missing.
-        self.tries = description.ignores and not description.weighs_taps
+        self.tries = description.taps.ignores and not description.taps.differ
         if self.need_weights:
             self.sums_of_weights = Image(call.sums_of_weights, call.sums_item, call.sums_planes)
 
@@ -51,11 +51,7 @@ class MeanBackward(Backward):
     def locate(self, strip: Strip) -> None:
         """Convert the coordinates of a strip to states, and read the weights that planes share."""
         super().locate(strip)
-        if self.counts.kept is None:
-            return
-        item = None if self.description.points.listed else strip.item
-        with self.points.groups(strip) as (number, _):
-            self.counts.keep(self.sampler, self.states.load(number), item, number)
+        self.counts.keep(self, strip)
 
     def memory_of(self, item: Value, plane: Value) -> SimpleNamespace:
         """Return where a plane is in each array."""

@@ -84,7 +84,7 @@ class MeanSums:
     ) -> None:
         self.runs, self.function, self.description = runs, function, description
         self.counts = Counts(function, description, call)
-        self.weighs_taps = description.weighs_taps
+        self.weighs_taps = description.taps.differ
 
     def counting(self, state: State, item: Value | None, plane: Value) -> TapCounting | None:
         """Return how taps are listed."""
@@ -108,7 +108,7 @@ class MeanSums:
             dropped: the values of dropped taps, for one point, or None for a register of points.
         """
         runs, known = self.runs, self.description.known
-        pixels = CountedPixels(self.description.ignores, self.weighs_taps, known.parts)
+        pixels = CountedPixels(self.description.taps.ignores, self.weighs_taps, known.parts)
         numbered = [(*number, *order) for order in orders for number in NUMBERS]
 
         def counted() -> list[Value]:
@@ -130,7 +130,7 @@ class MeanSums:
                 *weighted[*prefix, *order], *self.sums_of_weights(taps, order, lane, first)
             )
         ]  # fmt: skip
-        if not self.description.ignores:
+        if not self.description.taps.ignores:
             return self.by_order(numbered, complete)
 
         def where_known() -> list[Value]:

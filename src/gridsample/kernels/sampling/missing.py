@@ -28,7 +28,7 @@ class Means(Gather):
         (self.shares,) = description.needs
         self.counts = Counts(function, description, call)
         # Only if nothing but NaN is missing does a plain sample tell whether anything is.
-        self.tries = description.ignores and not description.pixel_weight_kind
+        self.tries = description.taps.ignores and not description.taps.weight_kind
         self.tried = function.scratch("int32", 1)
 
     @classmethod
@@ -52,11 +52,7 @@ class Means(Gather):
     def locate(self, strip: Strip) -> None:
         """Convert the coordinates of a strip to states, and read the weights that planes share."""
         super().locate(strip)
-        if self.counts.kept is None:
-            return
-        item = None if self.description.points.listed else strip.item
-        with self.points.groups(strip) as (number, _):
-            self.counts.keep(self.sampler, self.states.load(number), item, number)
+        self.counts.keep(self, strip)
 
     def note(self, misses: Value) -> None:
         """Note whether a group had missing pixels, as the next one then has, too."""
@@ -85,7 +81,7 @@ class Means(Gather):
     def fills(self, plane: Value) -> dict[str, Value]:
         """Read the numbers of a plane."""
         fills = super().fills(plane)
-        if self.description.drops and not self.tries:  # what is dropped has no weight
+        if self.description.taps.drops and not self.tries:  # what is dropped has no weight
             fills["dropped"] = fills["dropped"].like(0.0)
         return fills
 

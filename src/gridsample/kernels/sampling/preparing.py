@@ -16,7 +16,15 @@ from gridsample.kernels.fill_values import (
     fill_values_of_means,
     fill_values_of_sums,
 )
-from gridsample.kernels.memory import Layout, even, is_even, is_native, layout_of, native
+from gridsample.kernels.memory import (
+    Layout,
+    is_dense,
+    is_even,
+    is_native,
+    layout_of,
+    native,
+    spacing,
+)
 from gridsample.kernels.sampling.division import divide_points, lanes_of, reads_of, with_own_grids
 from gridsample.kernels.sampling.layouts import GradientLayout
 from gridsample.kernels.sampling.points import STRIP
@@ -105,7 +113,18 @@ def dropped_of(plan: Plan, fill: Array | None) -> Array:
 
 def readable_points(plan: Plan, points: Array) -> Array:
     """Return a grid, or maps, in a form that programs read: itself, or else a copy."""
-    return np.ascontiguousarray(points, plan.real) if plan.are_maps(points.shape) else even(points)
+    if are_readable(plan, layout_of(points)):
+        return points
+    kind = plan.real if plan.are_maps(points.shape) else points.dtype.newbyteorder("=")
+    return np.ascontiguousarray(points, kind)
+
+
+@functools.lru_cache(maxsize=256)
+def are_readable(plan: Plan, points: Layout) -> bool:
+    """Whether programs can read a grid, or maps, of this layout."""
+    if plan.are_maps(points[0]):
+        return points[2] == plan.real and is_dense(points)
+    return is_native(*points[1:]) and spacing(points) is not None
 
 
 def own_grids(plan: Plan, grid: Array) -> tuple[Plan, Array]:

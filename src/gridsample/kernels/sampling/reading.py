@@ -208,7 +208,8 @@ def with_dropped(
     """Add dropped taps to sums over taps, given their value, or that of each number; None for 0.
 
     Their weights sum up to the product of the axes' sums of weights, less that of taps that are not
-    dropped.  This is 0 exactly where none is dropped, which then do not count if they are NaN.
+    dropped.  The same of their magnitudes is 0 exactly where no dropped tap has a weight: the value
+    then does not count, not even NaN.
     """
     drops = any(tap.present is not None for axis_taps in taps for tap in axis_taps)
     if not drops or all(value is None for value in dropped):
@@ -216,26 +217,35 @@ def with_dropped(
     orders = dict.fromkeys(numbered[-len(taps) :] for numbered in totals)
     shares = {order: dropped_share(taps, order) for order in orders}
     for numbered, total in totals.items():
-        share = shares[numbered[-len(taps) :]]
+        share, magnitude = shares[numbered[-len(taps) :]]
         value = dropped[numbered[0] if len(numbered) > len(taps) else 0]
         if value is not None:
-            totals[numbered] = (share == 0.0).select(total, share.mul_add(value, total))
+            totals[numbered] = (magnitude == 0.0).select(total, share.mul_add(value, total))
     return totals
 
 
-def dropped_share(taps: Sequence[Sequence[Tap]], order: tuple[int, ...]) -> Value:
-    """Return the sum of the weights of dropped taps, for an order of derivatives."""
-    every, kept = [], []
+def dropped_share(taps: Sequence[Sequence[Tap]], order: tuple[int, ...]) -> tuple[Value, Value]:
+    """Return the sum of the weights of dropped taps, for some derivatives, and of magnitudes."""
     with taps[0][0].weights[0].function.exactly():
-        for axis_taps, n in zip(taps, order, strict=True):
-            weights = [tap.weights[n] for tap in axis_taps]
-            every.append(functools.reduce(operator.add, weights))
-            here = [
-                weight if tap.present is None else tap.present.select(weight, 0.0)
-                for tap, weight in zip(axis_taps, weights, strict=True)
-            ]
-            kept.append(functools.reduce(operator.add, here))
-        share: Value = functools.reduce(operator.mul, every) - functools.reduce(operator.mul, kept)
+        weighed = [
+            [(tap, tap.weights[n]) for tap in axis_taps]
+            for axis_taps, n in zip(taps, order, strict=True)
+        ]
+        sizes = [[(tap, weight.abs()) for tap, weight in axis_taps] for axis_taps in weighed]
+        return share_of_dropped(weighed), share_of_dropped(sizes)
+
+
+def share_of_dropped(weighed: Sequence[Sequence[tuple[Tap, Value]]]) -> Value:
+    """Return the sum of the products of numbers of the axes' taps, over taps that are dropped."""
+    every, kept = [], []
+    for axis_taps in weighed:
+        every.append(functools.reduce(operator.add, [number for _, number in axis_taps]))
+        here = [
+            number if tap.present is None else tap.present.select(number, 0.0)
+            for tap, number in axis_taps
+        ]
+        kept.append(functools.reduce(operator.add, here))
+    share: Value = functools.reduce(operator.mul, every) - functools.reduce(operator.mul, kept)
     return share
 
 

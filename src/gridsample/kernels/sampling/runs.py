@@ -256,7 +256,7 @@ def run_for(description: Description, lanes: int) -> Run:
     joins &= description.reading != COPIES and channels * taps <= lanes
     joins &= not description.axes[0].single
     # Weights of pixels belong to taps, not to rows.
-    joins &= not description.weighs_taps
+    joins &= not description.taps.differ
     return Run(channels, lanes, taps if joins else 1)
 
 
@@ -581,7 +581,7 @@ class GatherRuns(Gather):
     def fills_of_run(self, name: str, plane: Value) -> list[Value]:
         """Read the numbers of a run's planes; see `fills`."""
         memory: Pointer = getattr(self.call, name)
-        if self.description.filled or name not in ("outside", "dropped"):
+        if self.description.taps.filled or name not in ("outside", "dropped"):
             return self.runs.run.load(memory, plane)
         zero = self.function.constant(0, memory.kind, self.runs.run.length)
         return [zero] * self.runs.run.registers

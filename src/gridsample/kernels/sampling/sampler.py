@@ -78,9 +78,7 @@ class Description(NamedTuple):
         real: the name of the kind of positions, weights and sums.
         reading: how pixels are read.
         known: what is known of strides.
-        filled: whether there is a fill value other than 0.
-        ignores: whether NaN counts for nothing, in means.
-        drops: whether dropped taps count for nothing, in means.
+        taps: what taps count for.
         needs: what a sweep computes, if it has a choice: sums of weights ("means"); the gradients
             of the image, of the grid, and of weights ("mean backward") or of values, of which there
             may be upstream gradients ("double backward").
@@ -94,20 +92,32 @@ class Description(NamedTuple):
     real: str
     reading: str
     known: KnownStrides
-    filled: bool
-    ignores: bool = False
-    drops: bool = False
+    taps: TapRule
     needs: tuple[bool, ...] = ()
 
-    @property
-    def pixel_weight_kind(self) -> str:
-        """The name of the kind of the weights of pixels, or empty if there are none."""
-        return self.known.pixel_weight_kind
+
+class TapRule(NamedTuple):
+    """What the taps of a program count for.
+
+    Attributes:
+        filled: whether dropped taps have a value other than 0.
+        drops: whether they count for nothing, in means.
+        ignores: whether pixels that are NaN count for nothing, in means.
+        weight_kind: the name of the kind of the weights of pixels, or empty if there are none.
+        shared: whether all channels of a run share these weights, or several planes, which are all
+            of an item.
+    """
+
+    filled: bool
+    drops: bool = False
+    ignores: bool = False
+    weight_kind: str = ""
+    shared: bool = False
 
     @property
-    def weighs_taps(self) -> bool:
+    def differ(self) -> bool:
         """Whether taps count differently: by the weights of pixels, or because they are dropped."""
-        return bool(self.pixel_weight_kind) or self.drops
+        return bool(self.weight_kind) or self.drops
 
 
 class KnownStrides(NamedTuple):
@@ -121,9 +131,6 @@ class KnownStrides(NamedTuple):
         channels: how many channels, which are neighbours in memory, are processed together: all, or
             a multiple of the lanes.
         parts: whether channels are the parts of complex numbers.
-        pixel_weight_kind: the name of the kind of pixels' weights, or empty if there are none.
-        shared: whether all channels of a run share the weights of pixels, or several planes, which
-            are all of an item.
         words: whether all channels of a run's pixel, or of two, are read as one word.
     """
 
@@ -132,8 +139,6 @@ class KnownStrides(NamedTuple):
     wide: bool
     channels: int = 1
     parts: bool = False
-    pixel_weight_kind: str = ""
-    shared: bool = False
     words: bool = False
 
 
@@ -191,12 +196,12 @@ class Sampler:
             for a, rule in enumerate(description.axes)
         ]
         self.axes[0].unit_stride = known.beside and known.channels == 1
-        if description.pixel_weight_kind:
+        if description.taps.weight_kind:
             for axis, stride in zip(self.axes, call.weights_strides, strict=True):
                 axis.pixel_weight_stride = stride.to(self.index).splat(function.lanes)
         counts = description.sweep.startswith("mean")  # dropped taps, too
         for axis in self.axes:
-            drops = axis.rule.drops and (counts or description.filled)
+            drops = axis.rule.drops and (counts or description.taps.filled)
             axis.merges = axis.rule.single and not (drops or axis.rule.method.votes)
         # Upstream values of points without taps count for nothing; means of none are not divided;
         # runs of none are not read, point by point.
@@ -218,7 +223,7 @@ class Sampler:
         if group.listed:
             item = group.item.to(self.index)
             state = state._replace(begin=item * self.call.image_item.to(self.index))
-            if self.description.pixel_weight_kind:
+            if self.description.taps.weight_kind:
                 state = state._replace(weights_begin=item * self.call.weights_item.to(self.index))
         if self.differentiates:
             folds = [axis.rule.folds for axis in self.axes]
