@@ -253,19 +253,12 @@ def preview(image):
     return F.interpolate(image, scale_factor=0.25, mode="bilinear", align_corners=False)
 """,
 )
-WRONG["a quarter of the height"] = (
-    "GS007",
-    """
-def squeezed(image):
-    return F.interpolate(image, scale_factor=(0.25, 1.0), mode="bilinear", align_corners=False)
-""",
-)
+WRONG["a quarter of the height"] = ("GS007", WRONG["a quarter"][1].replace("0.25", "(0.25, 1)"))
 WRONG["an eighth by size"] = (
     "GS007",
     """
-def thumbnail(photo):
-    h, w = photo.shape[-2:]
-    return F.interpolate(photo, size=(h // 8, w // 8), mode="bicubic", align_corners=False)
+def thumbnail(x):
+    return F.interpolate(x, size=(x.shape[2] // 8, x.shape[3] // 8), mode="bicubic")
 """,
 )
 WRONG["a small grid of a large image"] = (
