@@ -370,7 +370,7 @@ def local(image, grid):
                             in_specs=(P(), P("b", "p")), out_specs=P("b", None, "p"))
     return (sampled(image, grid) ** 2).sum()
 
-for gradient, expected in zip(jax.jit(jax.grad(local, (0, 1)))(one, grid), gradients):
+for gradient, expected in zip(jax.jit(jax.grad(local, (0, 1)))(first, grid), gradients):
     np.testing.assert_allclose(gradient, expected, atol=1e-5)
 """
 FILTERED = """

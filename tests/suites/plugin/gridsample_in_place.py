@@ -45,15 +45,15 @@ def counted(function: Callable[..., Any], name: str, watched: bool = True) -> Ca
 # What is put in place -----------------------------------------------------------------------------
 
 
-def count_plain_path(backend: Any) -> None:
-    """Count the calls that a backend computes for plain tensors."""
-    plain_path = backend.plain_path
+def count_results(owner: Any, name: str, counter: str) -> None:
+    """Count the calls of a shortcut that have a result, which do not reach the public function."""
+    shortcut = getattr(owner, name)
 
-    def call(*arguments: Any) -> Any:
-        result = plain_path(*arguments)
-        return result if result is None else counted(lambda: result, "grid_sample")()
+    def call(*arguments: Any, **options: Any) -> Any:
+        result = shortcut(*arguments, **options)
+        return result if result is None else counted(lambda: result, counter)()
 
-    backend.plain_path = call
+    setattr(owner, name, call)
 
 
 def for_torch(strict: bool) -> None:
@@ -65,8 +65,9 @@ def for_torch(strict: bool) -> None:
     from gridsample.ops import resizing, sampling
 
     sampling.grid_sample = counted(sampling.grid_sample, "grid_sample")
-    if not strict:  # then plain tensors do not reach the public function
-        count_plain_path(torch_compat.BACKEND)
+    if not strict:  # then there are shortcuts for plain tensors
+        count_results(torch_compat.BACKEND, "plain_path", "grid_sample")
+        count_results(resizing, "fast_path", "interpolate")
     fields.affine_grid = counted(fields.affine_grid, "affine_grid")
     resizing.interpolate = counted(resizing.interpolate, "interpolate")
     takes_strict = "strict" in inspect.signature(torch_compat.patch).parameters
