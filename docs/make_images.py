@@ -11,7 +11,7 @@ from skimage import data
 import gridsample
 import gridsample.explanation.plot
 from gridsample import cameras, cli, io
-from gridsample.cameras.framing import undistorted as rays_of_pixels
+from gridsample.cameras.framing import undistort_pixels as rays_of_pixels
 from gridsample.definitions.boundaries import BOUNDARIES
 from gridsample.registration import draw_report
 

@@ -22,7 +22,7 @@ def test_distant_points_do_not_affect_each_other(channels):
 @pytest.mark.covering
 @pytest.mark.parametrize("items", [(1, 1), (1, 3), (3, 1), (3, 3)])
 @pytest.mark.parametrize("axis", [1, -1])
-def test_gradients_in_another_type_are_converted_a_few_rows_at_a_time(items, axis, monkeypatch):
+def test_gradients_in_another_type_are_made_a_few_planes_at_a_time(items, axis, monkeypatch):
     rng = cases.generator("parts")
     shape = (items[0], 5, 6, 7) if axis == 1 else (items[0], 6, 7, 5)
     image = rng.standard_normal(shape).astype(np.float16)
@@ -35,7 +35,8 @@ def test_gradients_in_another_type_are_converted_a_few_rows_at_a_time(items, axi
         monkeypatch.setattr(sampling, "PART", few)
         pieces = gridsample.grid_sample_vjp(out, image, grid, **options)
         np.testing.assert_array_equal(pieces[0], expected[0])
-        np.testing.assert_array_equal(pieces[1], expected[1])
+        # Summed over channels in one order, but fused differently with both gradients at once.
+        np.testing.assert_allclose(pieces[1], expected[1], rtol=1e-5, atol=1e-4)
 
 
 def tilted(rank):

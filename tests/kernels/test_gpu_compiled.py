@@ -84,7 +84,7 @@ def test_kernels_compile_without_spilling_and_in_their_precision(
         assert ".f64" not in ptx
     # Nothing but a register or two, which ptxas gives up where one more block then fits; a few more
     # of those that hold the sides of footprints, which are used once for each sample.
-    assert registers.resources(ptx, capability)["spilled"] <= (64 if build.spread else 16)
+    assert registers.resources(ptx, capability)["spilled"] <= (64 if build.spread else 24)
 
 
 def test_interleaved_channels_are_loaded_four_at_a_time() -> None:

@@ -20,6 +20,8 @@ The other modules come in three groups:
 from __future__ import annotations
 
 import functools
+import math
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -73,8 +75,9 @@ from gridsample.kernels.sampling.preparing import (
 Array = np.ndarray[Any, Any]
 Order = tuple[int, ...]
 
-# The numbers that are converted at a time: they stay in the cache of a core.
-PART = 1 << 16
+# The numbers that are summed at a time if results have another dtype than sums: 2 MB in single
+# precision, or one plane.
+PART = 1 << 19
 
 
 def gather(
@@ -247,9 +250,8 @@ def backward(
     layout = layout_of(image)
     like = gradient_layout(plan, layout) if needs.image else None
     if like is not None and needs.dtype is not None and needs.dtype != like.layout[2]:
-        sums = backward(plan, arrays, needs._replace(dtype=None), order=order, threads=count)
-        assert sums.image is not None
-        return sums._replace(image=stored(sums.image, like.of(needs.dtype)))
+        result = like.of(needs.dtype)
+        return backward_stored(plan, arrays, needs, result, order, count)
     if pays_channels_last(plan, layout, layout_of(values), False):
         return backward_channels_last(
             plan, arrays._replace(image=image), needs,
@@ -279,14 +281,57 @@ def backward(
     return Gradients(grad_image, gradient)
 
 
-def stored(sums: Array, result: Array) -> Array:
-    """Convert sums (N, C, *spatial) to the dtype of ``result``, a few rows at a time."""
+def backward_stored(
+    plan: Plan, arrays: Samples, needs: Needs, result: Array, order: Order, threads: int
+) -> Gradients:
+    """Compute `backward` with the image's gradient in ``result``, which has another dtype.
+
+    For a large image, sums are computed and stored a few planes at a time, and the grid's gradient
+    separately.
+    """
+    image, grid, values, *_, fill = arrays
+    compute = functools.partial(backward, order=order, threads=threads)
+    small, gradient = result.size <= PART, None
+    some = Needs(True, needs.grid and small)
+    for items, channels in [(slice(None), slice(None))] if small else parts(plan, result):
+        part = arrays._replace(
+            image=image[items, channels],
+            grid=grid[items] if plan.grid_items > 1 else grid,
+            values=values[items, channels],
+            fill=None if fill is None else fill[channels],
+        )
+        count, planes = part.image.shape[:2]
+        piece = replace(plan, image_items=count, grid_items=len(part.grid), channels=planes)
+        gradients = compute(piece, part, some)
+        assert gradients.image is not None
+        store(gradients.image, result[items, channels])
+        gradient = gradients.grid
+        del gradients  # before the next sums are allocated
+    if needs.grid and not small:
+        gradient = compute(plan, arrays, Needs(False, True)).grid
+    return Gradients(result, gradient)
+
+
+def store(sums: Array, result: Array) -> None:
+    """Convert sums (N, C, *spatial) to another dtype, a few rows at a time to save memory."""
     rows = sums.shape[2]
-    some = max(1, rows * PART // max(1, sums.size))
+    some = max(1, rows * PART // 8 // sums.size)
     for first in range(0, rows, some):
         here = np.s_[:, :, first : first + some]
         result[here] = converted(sums[here], result.dtype)
-    return result
+
+
+def parts(plan: Plan, image: Array) -> list[tuple[slice, slice]]:
+    """Divide an image into parts of a few items and channels; runs of channels stay together."""
+    planes = max(1, PART // math.prod(plan.spatial))
+    runs = image.strides[1] == image.itemsize
+    channels = plan.channels if runs else min(plan.channels, planes)
+    items = max(1, planes // channels) if plan.image_items > 1 else plan.items
+    return [
+        (slice(i, i + items), slice(c, c + channels))
+        for i in range(0, plan.items, items)
+        for c in range(0, plan.channels, channels)
+    ]
 
 
 def scatter(
