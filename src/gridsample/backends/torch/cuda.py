@@ -146,8 +146,7 @@ def sample_into(
 ) -> None:
     """Gather at points (N, points, D) or at the points of maps (N, D, D + 1), into ``out``."""
     call, sizes, _ = find_levels(call, points, launch)
-    if gpu.interleaves(call.plan, adds=False):
-        image = interleaved(image, launch)
+    image = interleaved(image, call.plan, False, launch)
     for n, source in enumerate(copies_of(image, sizes, call.plan)):
         sample_level(call, source, points, out, fill, n, launch)
 
@@ -179,9 +178,12 @@ def sample_level(
             )  # fmt: skip
 
 
-def interleaved(image: Tensor, launch: launching.LaunchOptions) -> Tensor:
-    """Return an image whose channels lie side by side; itself if a copy does not pay."""
-    if image.stride(1) == 1 or not image.is_floating_point():
+def interleaved(image: Tensor, plan: Plan, adds: bool, launch: launching.LaunchOptions) -> Tensor:
+    """Return an image whose channels lie side by side; itself if a copy does not pay.
+
+    adds: whether values are added to pixels.
+    """
+    if image.stride(1) == 1 or not image.is_floating_point() or not gpu.interleaves(plan, adds):
         return image
     result = empty_interleaved(image.shape, image, image.dtype)
     transpose(image.detach(), result, launch)
@@ -269,8 +271,8 @@ def sweep(
         the maps, (N, points, D) or (N, D, D + 1).
     """
     call, sizes, largest = find_levels(call, points, launch)
-    if image is not None and gpu.interleaves(call.plan, adds=first is not None):
-        image = interleaved(image, launch)
+    if image is not None:
+        image = interleaved(image, call.plan, first is not None, launch)
     make = Gradients(points, call.plan, launch) if need_grid else None
     nothing = itertools.repeat(None, len(sizes))
     sources: Iterable[Maybe] = nothing
@@ -416,9 +418,9 @@ def run_double_backward(
     if not values.numel() or call.zero or not any(needed):
         return grad_values.zero_(), first.zero_(), second.zero_()
     make = functools.partial(values.new_empty, dtype=sum_type(plan)) if needed[2] else None
-    if gpu.interleaves(plan, adds=needed[1]):
-        image = interleaved(image, launch)
-        by_image = None if by_image is None else interleaved(by_image, launch)
+    image = interleaved(image, plan, needed[1], launch)
+    if by_image is not None:
+        by_image = interleaved(by_image, plan, needed[1], launch)
     with on_device(values):
         grad_image = ImageGradient(plan, first, launch) if needed[1] else None
         gradient = gpu.double_backward(
