@@ -399,9 +399,8 @@ def double_backward(
     wx, wy, wz = weigh_all(scales, tile, 0, 0, 0)
     dx, dy, dz = weigh_all(scales, tile, 1, 1, 1)
     ex, ey, ez = weigh_all(scales, tile, 2, 2, 2)
-    mx, my, mz = direction(
-        by_grid, item, point, (present, near), scales, tile, needs.FROM_GRID
-    )  # fmt: skip
+    masks = present, near
+    mx, my, mz = direction(by_grid, item, point, masks, scales, tile, needs.FROM_GRID)
     g_x = tl.full([tile.BLOCK], 0, tile.REAL)
     g_y = tl.full([tile.BLOCK], 0, tile.REAL)
     g_z = tl.full([tile.BLOCK], 0, tile.REAL)
@@ -524,18 +523,8 @@ def add_bends(
 FUNCTIONS = (
     *(plus, larger, over_points, over_channels, blocks_of, assignment, place, ruler, mapped, find),
     *(weigh_all, rises),
-    *(
-        entry,
-        line_of,
-        line_start,
-        line_weight,
-        line_kept,
-        first_unit,
-        next_unit,
-        channels_of,
-        look_up,
-        vote,
-    ),
+    *(entry, line_of, line_start, line_weight, line_kept),
+    *(first_unit, next_unit, channels_of, look_up, vote),
     *(to_integers, blank, *sums.FUNCTIONS, share, add_slopes),
     *(value_of, steepened, return_taps, keep_gradient, direction, add_bends),
     *footprints.FUNCTIONS,
