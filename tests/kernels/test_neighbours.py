@@ -32,6 +32,35 @@ def test_a_result_does_not_depend_on_neighbours(
         np.testing.assert_array_equal(part, expected[..., first:last])
 
 
+@pytest.mark.parametrize("boundary", [*BOUNDARIES])
+@pytest.mark.parametrize("mode", ["cubic", "lanczos3", "lanczos4"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_pixels_that_are_no_taps_do_not_count_at_edges(
+    mode: str, boundary: str, dtype: type
+) -> None:
+    rng = cases.generator("no taps", mode, boundary)
+    taps = {"cubic": 4, "lanczos3": 6, "lanczos4": 8}[mode]
+    image = rng.standard_normal((1, 1, 21, 23)).astype(dtype)
+    # Around each corner, and the middle of each side: at most half of the taps are in the image.
+    x, y = np.meshgrid([-0.3, 11.4, 22.2], [-0.4, 10.3, 20.1])
+    grid = np.stack([x.ravel(), y.ravel()], -1).astype(dtype)[None]
+    options = {"coords": "pixel", "fill_value": 1.5 if boundary == "constant" else 0}
+    expected = gridsample.grid_sample(image, grid, mode, boundary, **options)
+    reach = taps // 2
+    for k, (column, row) in enumerate(grid[0]):
+        kept = np.zeros((21, 23), bool)
+        rows, columns = (
+            [i % n for i in range(int(np.floor(p)) - reach, int(np.floor(p)) + reach + 2)]
+            if boundary == "wrap"
+            else [*range(max(0, int(p) - reach), min(n, int(p) + reach + 2))]
+            for p, n in ((row, 21), (column, 23))
+        )
+        kept[np.ix_(rows, columns)] = True
+        poisoned = np.where(kept, image, np.nan).astype(dtype)
+        result = gridsample.grid_sample(poisoned, grid[:, k : k + 1], mode, boundary, **options)
+        np.testing.assert_array_equal(result, expected[..., k : k + 1])
+
+
 def channels_last(shape: tuple[int, ...], dtype: type) -> np.ndarray[Any, Any]:
     """Return zeros (N, C, *rest) whose channels are neighbours in memory."""
     return np.moveaxis(np.zeros((shape[0], *shape[2:], shape[1]), dtype), -1, 1)

@@ -65,80 +65,55 @@ def grid_sample(
         x                            coords="pixel"
         x + i                        coords="displacement", at the output's index i along the axis
 
-    The results are those of `torch.nn.functional.grid_sample` wherever it supports the call.
-
-    With mode="label", the pixels of a bool or integer image are labels, the names of classes, and
-    the taps vote: the result is the value with the largest sum of weights of "linear", the smallest
-    one in a tie.  Labels have no gradient, and the grid's is 0.  See `gridsample.help("methods")`.
-
-    With missing="ignore", weights, or the boundary "missing", a result is a mean over the pixels
-    that count.  Let w be the weights of its taps, and m the entry of ``weights`` (1 if not given)
-    of a pixel v, or 0 if the pixel is NaN and ignored.  Then
-
-        out = sum(w m v) / sum(w m)
-
-    Where sum(w m) is not above ``min_weight``, the result is missing: the fill value if the call
-    has one, otherwise NaN; in integers, it is the fill value.  See `gridsample.help("missing")`.
-
-    With antialias=True, a result is the mean over the footprint of its point, the parallelogram
-    that the differences to its neighbours in the grid span, so that no pixel is skipped where the
-    grid shrinks the image.  Elsewhere, the result has the same bits as plain sampling.  See
-    `gridsample.help("antialiasing")`.
-
-    For torch tensors (also bfloat16), the result is a tensor with derivatives of any order.  Memory
-    is not copied, and channels-last inputs give channels-last results.  The result of an integer
-    tensor has no derivative, as usual in torch; use `grid_sample_vjp` for the grid's gradient.  The
-    result is not differentiable with respect to the fill value.
+    The results are those of `torch.nn.functional.grid_sample` wherever it supports the call.  Those
+    of tensors have derivatives of any order, except by the fill value.  `gridsample.help(topic)`
+    prints what is said about an option or a value that is named here, such as "missing".
 
     Args:
         input: the image, (N, C, *spatial) with 1 to 3 spatial axes; bool, any integer dtype,
-            float16 to float64, complex64 or complex128; any strides and byte order.  It is never
-            modified.
+            float16 to float64, bfloat16 in torch and JAX, complex64 or complex128; any strides and
+            byte order.  It is never modified.
         grid: the coordinates, (N, *out, D) for D spatial axes, float16 to float64.  The last axis
             holds x, y, z, where x runs along the *last* spatial axis.  ``out`` may have any rank.
             If N is 1 here or in the input, it is broadcast.  A NaN coordinate gives NaN, or the
-            fill value for an integer image.  With coords="pixel", the grid may hold integers, which
-            are converted to float32 (8 and 16 bits) or float64 and have no gradient.
+            fill value for an integer image.  With coords="pixel", integers are accepted, too.
         mode: the interpolation method: "nearest" (ties to even), "bilinear" (also "linear",
-            "trilinear"), "bicubic" (also "cubic", "tricubic": Keys, a = -0.75), "label" (see
-            above), or any other of `gridsample.methods.names()`, for every number of axes; or a
-            `gridsample.methods.Method`; or a tuple with one per axis, in x, y, z order.
+            "trilinear"), "bicubic" (also "cubic", "tricubic": Keys, a = -0.75), or any other of
+            `gridsample.methods.names()`, for every number of axes; "label" for images of bool or
+            integer labels, whose taps vote; a `gridsample.methods.Method`; or a tuple with one per
+            axis, in x, y, z order.
         padding_mode: the boundary, which determines the values outside the image: "zeros",
             "constant" (``fill_value``), "border" (the edge pixel), "reflection" (mirrored about the
             points -1 and 1), "symmetric" (mirrored, repeating the edge pixel), "mirror" (mirrored
-            without repeating it), "wrap" (periodic), "missing" (taps outside are ignored, see
-            above); or one of those that mirror and change the sign: "antisymmetric" about the outer
-            edges, "antimirror" about the centres of the edge pixels, "dst1" about a pixel of 0 next
-            to the image; or a tuple with one per axis.
+            without repeating it), "wrap" (periodic), "missing" (not counted); "antisymmetric",
+            "antimirror" or "dst1", which mirror and change the sign; or a tuple with one per axis.
         align_corners: the meaning of -1 and 1, see above.
         coords: the units of coordinates: "normalized", from -1 to 1; "pixel", pixels from the
-            centre of the first pixel; or "displacement", pixels from the output's own position.  A
-            displacement grid of zeros is the identity; ``out`` then has as many axes as the image.
+            centre of the first pixel; or "displacement", pixels from the output's own position, for
+            which ``out`` has as many axes as the image.
         fill_value: the value outside for "constant" and extrapolate=False: a number, or one per
-            channel; complex only for a complex image; with mode="label", a label that the dtype of
-            the image can hold.  For tensors, float64 must hold it exactly.  Missing results have
-            this value if it is not 0, or if "constant" or extrapolate=False uses it; otherwise they
-            are NaN.
-        extrapolate: whether to extend the image.  Otherwise the fill value is returned wherever the
-            position itself is outside, whatever its taps are: with "edges" beyond the outer edges
-            of the outermost pixels, with "centers" beyond their centres.  False means "edges" with
-            normalized coordinates and align_corners=False, and "centers" with all others.
+            channel; complex only for a complex image.
+        extrapolate: whether to extend the image by the boundary.  With "edges" or "centers", every
+            position beyond the outer edges, or the centres, of the outermost pixels gives the fill
+            value; False means "edges" if coordinates are normalized with align_corners=False, and
+            "centers" otherwise.
         prefilter: whether "spline2" to "spline7" first compute B-spline coefficients from the
             image, so that the spline passes through the pixels (`spline_filter`).  Set it to False
             if the input already holds such coefficients.
-        antialias: whether a result is the mean over its point's footprint, see above.  The grid
-            must have as many axes between the first and the last as the image.  The time is
-            proportional to the number of samples.
+        antialias: whether a result is the mean over its point's footprint, the parallelogram that
+            the differences to its neighbours in the grid span, so that no pixel is skipped where
+            the grid shrinks the image.  ``out`` then has as many axes as the image.
         max_samples: the maximum number of samples along a side of a footprint, 1 to 64.
         footprint: "attach" for the exact gradient of the grid, in which the sides of footprints
-            move with their grid points, or "detach" to treat them as constants.  The numbers of
-            samples are constants in both.
-        missing: how NaN pixels are treated: "propagate" makes every result that reads one NaN,
-            "ignore" takes the mean of the other pixels, see above.
-        weights: how much each pixel counts, (N or 1, C or 1, *spatial), or with the channels last
-            for channel_axis=-1: finite, non-negative numbers of any real dtype, or bool.
-        min_weight: a result is missing unless more than this share of its weight, from 0 to below
-            1, falls on pixels that are not ignored.
+            move with their grid points, or "detach" to treat them as constants.
+        missing: "propagate" makes every result that reads a NaN pixel NaN, "ignore" takes the mean
+            of the other pixels, sum(w m v) / sum(w m) for taps of weights w and values v, where m
+            is the pixel's entry in ``weights``, or 0 if it is NaN.
+        weights: how much each pixel counts, m above: (N or 1, C or 1, *spatial), or with the
+            channels last for channel_axis=-1; finite, non-negative numbers of any real dtype, or
+            bool.
+        min_weight: a result is missing, NaN or the fill value, unless more than this share of its
+            weight, from 0 to below 1, falls on pixels that count.
         return_mask: whether to also return the share of each point's weight that is on the image.
         return_weight: whether to also return the weight of each result, sum(w m) above.
         channel_axis: 1, or -1 for channels-last input and output, (N, *spatial, C) and
@@ -152,20 +127,14 @@ def grid_sample(
         (N, C, *out), with the input's dtype.  Integers are rounded half to even and saturate.
 
         With return_mask=True, a tuple of that and the mask, (N of the grid, 1, *out), float32 or
-        float64.  The mask is the sample of an image of ones surrounded by zeros, for every
-        padding_mode, without the prefilter.  It is 0 where a coordinate is NaN.
-
-        With return_weight=True, the last entry of the tuple is the weight, (N, C, *out), float32 or
-        float64; it is 0 where a coordinate is NaN.
+        float64: the sample of an image of ones surrounded by zeros.  With return_weight=True, the
+        last entry of the tuple is the weight, (N, C, *out).
 
     Raises:
-        TypeError: a dtype or the type of an option is not accepted; "label" is given with an image
-            that is not bool or integer.
-        ValueError: shapes do not match, a name is unknown or ambiguous, a weight that is read is
-            negative or not finite, a fill value other than 0 or a min_weight is given but not used,
-            a spline would have to be prefiltered although pixels may be missing or weighted, or
-            "label" is combined with a mode other than "nearest", with a boundary that changes
-            signs, or with missing pixels or weights.
+        TypeError: a dtype or the type of an option is not accepted.
+        ValueError: shapes do not match, a name is unknown, a number is out of range, or options
+            exclude each other or have no effect.  The message names the argument, its value, and
+            what is accepted.
 
     Warns:
         MisuseWarning: the call is probably a mistake; see `gridsample.MisuseWarning`.
@@ -178,27 +147,16 @@ def grid_sample(
         array([[[[15.,  0., 15.]]]])
         >>> gridsample.grid_sample(image, grid, padding_mode="border")
         array([[[[15.,  0., 30.]]]])
-        >>> field = np.zeros((1, 2, 2, 2))
-        >>> field[..., 0] = 0.5  # half a pixel to the right
-        >>> gridsample.grid_sample(
-        ...     image, field, padding_mode="constant", coords="displacement", fill_value=2
-        ... )
-        array([[[[ 5.,  6.],
-                 [25., 16.]]]])
+        >>> image[0, 0, 0, 0] = np.nan
+        >>> gridsample.grid_sample(image, grid, missing="ignore")  # the mean of 10, 20 and 30
+        array([[[[20., nan, 15.]]]])
         >>> tissue = np.array([[[[3, 3], [3, 9]]]])
         >>> gridsample.grid_sample(tissue, np.array([[[0.6, 0.6]]]), "label", coords="pixel")
         array([[[3]]])
         >>> stripes = np.array([[[0.0, 1.0, 0.0, 1.0, 0.0, 1.0]]])
         >>> coarse = np.array([[[0.5], [2.5], [4.5]]])  # steps of two pixels
-        >>> gridsample.grid_sample(stripes, coarse, "nearest", coords="pixel")
-        array([[[0., 0., 0.]]])
         >>> gridsample.grid_sample(stripes, coarse, "nearest", coords="pixel", antialias=True)
         array([[[0.5, 0.5, 0.5]]])
-        >>> image[0, 0, 0, 0] = np.nan
-        >>> gridsample.grid_sample(image, grid, missing="ignore")  # the mean of 10, 20 and 30
-        array([[[[20., nan, 15.]]]])
-        >>> gridsample.grid_sample(image, grid, padding_mode="missing", missing="ignore")
-        array([[[[20., nan, 30.]]]])
     """
     options = sampling_options(
         mode=mode,

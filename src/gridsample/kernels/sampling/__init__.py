@@ -10,7 +10,7 @@ The other modules come in three groups:
 * Functions that *write* programs.  They run once for each `sampler.Description`, and what they
   compute with are values of `gridsample.kernels.vector`: "read the pixels of a group" means to
   write the instructions that do.  In the order of a point's way: `points`, `axes`, `sampler`,
-  `ways`, `reading` (and `rows`, `counting`), `gather`.  `gather.Gather.write` is a
+  `ways`, `reading` (and `rows`, `edge_rows`, `counting`), `gather`.  `gather.Gather.write` is a
   good place to begin.
 * What else may be done with pixels, each in place of `gather`: `gradients`, `labels`, `missing`,
   `mean_gradients`, `words`, `runs` and its relatives for channels that are neighbours in memory,

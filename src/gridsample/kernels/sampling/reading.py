@@ -26,13 +26,14 @@ from gridsample.kernels.vector import Function, Kind, Pointer, Value, joined, ki
 #             planes (`Gather`)                       runs of channels (`GatherRuns`)
 #   COPIES    `Gather.value`                          a list of one tap; or `GatherWords`
 #   SINGLES   `Anywhere`                              a list of taps, or of rows if all are inside
-#   ROWS      `InRows`, `InPairs` or `Anywhere`       -
+#   ROWS      `InRows`, `InPairs` or `AtEdges`        -
 #   PAIRS     `InPairs`                               as for SINGLES; or `GatherWords`
 #
 # COPIES: one pixel is copied to each point.
 # SINGLES: every tap is read by itself, which is always possible.
 # ROWS: if all taps of a group are in the image, neighbours along x are read at once, as rows or, if
-#   there are two taps along x and no more along others, as pairs.  Otherwise they are read singly.
+#   there are two taps along x and no more along others, as pairs.  Otherwise windows are (see
+#   `edge_rows`), or taps are read singly where pairs would be, and under "wrap".
 # PAIRS: two neighbours along each axis, which are in the image wherever the points are.
 COPIES, SINGLES, ROWS, PAIRS = "copies", "singles", "rows", "pairs"
 # For each axis, x first.  If pixels are several numbers, the number comes before the axes.
@@ -256,6 +257,11 @@ def both(a: Value | None, b: Value | None) -> Value | None:
     return a & b
 
 
+def added(a: Value | None, b: Value) -> Value:
+    """Add two offsets, of which the first may be None for 0."""
+    return b if a is None else a + b
+
+
 class SinglePixels:
     """Reads every tap by itself: any stride, any boundary.
 
@@ -288,15 +294,13 @@ class SinglePixels:
         """Read the pixels of all taps along x."""
         offset, present = self.begin, None
         for tap in outer:
-            step = self.offset_of(tap)
-            offset = step if offset is None else offset + step
+            offset = added(offset, self.offset_of(tap))
             present = both(present, tap.present)
         read = Pointer.gather if self.gathers else read_singles
         row = []
         for tap in taps:
-            step = self.offset_of(tap)
-            offsets = step if offset is None else offset + step
-            pixels, here = self.converted(read(self.plane, offsets)), both(present, tap.present)
+            pixels = self.converted(read(self.plane, added(offset, self.offset_of(tap))))
+            here = both(present, tap.present)
             if here is not None:
                 pixels = here.select(pixels, self.dropped)
             row.append(pixels)
@@ -339,14 +343,14 @@ class SingleSums:
         """Add a number for each point to all taps along x."""
         offset, present = self.begin, None
         for tap in outer:
-            offset = tap.offset if offset is None else offset + tap.offset
+            offset = added(offset, tap.offset)
             present = both(present, tap.present)
         function = self.plane.function
         # Other threads may add to other items: what is dropped is added to the point's own, as 0.
         own: Any = 0 if self.begin is None else self.begin
         offsets, numbers = [], []
         for tap, share in zip(taps, shares, strict=True):
-            total, number = tap.offset if offset is None else offset + tap.offset, share
+            total, number = added(offset, tap.offset), share
             here = both(present, tap.present)
             if here is not None:
                 total, number = here.select(total, own), here.select(number, 0.0)

@@ -65,13 +65,15 @@ class RowInMemory(NamedTuple):
 
     def blocks(self, length: int) -> Blocks:
         """Read the blocks of the row."""
-        each = self.function.lanes // length
-        blocks = []
-        for b in range(length):
-            begins = self.begins[b * each : (b + 1) * each]
-            parts = [self.plane.load(begin, length) for begin in begins]
-            blocks.append(joined(parts).to(self.function.real))
-        return {(): blocks}
+        return {(): read_blocks(self.plane, self.begins, length)}
+
+
+def read_blocks(plane: Pointer, begins: Sequence[Value], length: int) -> list[Value]:
+    """Read the blocks of a row that begins at these offsets."""
+    each = plane.function.lanes // length
+    rows = [plane.load(begin, length) for begin in begins]
+    parts = [joined(rows[b * each : (b + 1) * each]) for b in range(length)]
+    return [part.to(plane.function.real) for part in parts]
 
 
 class PixelRows(NamedTuple):
@@ -80,10 +82,13 @@ class PixelRows(NamedTuple):
     Attributes:
         first: the row of each point's first tap.
         weights: the weights of each axis's taps, for each order of derivatives.
+        touched: the pixels of the row that are taps, one bit for each; None if they are the first
+            ones.  If given, few groups are summed in this way, and code is short.
     """
 
     first: Row
     weights: Sequence[Weights]
+    touched: Value | None = None
 
     @property
     def function(self) -> Function:
@@ -112,7 +117,7 @@ class PixelRows(NamedTuple):
         if axis == 0:
             return row.blocks(self.length)
         weights = self.weights[axis]
-        if axis == 2:
+        if axis == 2 or self.touched is not None:
             return self.sum_in_loop(axis, row, orders)
         totals: Blocks = {}
         for k, tap_weights in enumerate(weights):
@@ -158,17 +163,22 @@ class PixelRows(NamedTuple):
         """Multiply blocks by the weights along x, and sum the lanes of each point."""
         weights = blocks_of([tap_weights[order] for tap_weights in self.weights[0]], self.length)
         # What is not a tap may be NaN.
-        pixels = map(self.counted, blocks)
+        pixels = [
+            block if c is None else c.select(block, 0.0)
+            for c, block in zip(self.counted(), blocks, strict=True)
+        ]
         return sum_neighbours([p * w for p, w in zip(pixels, weights, strict=True)])
 
-    def counted(self, block: Value) -> Value:
-        """Return a block with 0 in place of what is not a tap."""
-        function, length, taps = self.function, self.length, len(self.weights[0])
+    def counted(self) -> Sequence[Value | None]:
+        """Return whether the pixels of each block are taps; None if all are."""
+        length, taps = self.length, len(self.weights[0])
+        if self.touched is not None:
+            return bits_in_blocks(self.touched, length)
         if taps == length:
-            return block
-        each = function.lanes // length
+            return [None] * length
+        each = self.function.lanes // length
         counts = [pixel < taps for _ in range(each) for pixel in range(length)]
-        return function.vector(counts, "bool").select(block, 0.0)
+        return [self.function.vector(counts, "bool")] * length
 
 
 def repeat_in_blocks(numbers: Value, length: int) -> list[Value]:
@@ -209,6 +219,13 @@ def blocks_of(columns: Sequence[Value], length: int) -> list[Value]:
             width *= 2
         blocks.append(parts[0])
     return blocks
+
+
+def bits_in_blocks(bits: Value, length: int) -> list[Value]:
+    """Return whether the bit of each pixel of the blocks is set in the number of its point."""
+    each = bits.lanes // length
+    pixels = bits.function.vector([1 << k for _ in range(each) for k in range(length)], bits.kind)
+    return [(numbers & pixels) != 0 for numbers in repeat_in_blocks(bits, length)]
 
 
 def sum_neighbours(blocks: Sequence[Value]) -> Value:

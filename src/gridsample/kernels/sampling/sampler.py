@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 from gridsample.definitions import axis as formulas
 from gridsample.kernels.sampling.axes import Axis, AxisPosition, AxisRule, Tap
 from gridsample.kernels.sampling.counting import Counting
+from gridsample.kernels.sampling.edge_rows import AtEdges, has_window
 from gridsample.kernels.sampling.points import STRIP, Group, PointSource, index_kind
 from gridsample.kernels.sampling.reading import (
     COPIES,
@@ -26,6 +27,7 @@ from gridsample.kernels.sampling.reading import (
     SINGLES,
     Orders,
     TapSums,
+    added,
     both,
 )
 from gridsample.kernels.sampling.rows import Weights, row_length
@@ -293,7 +295,9 @@ class Sampler:
         def anywhere() -> Way:
             compact = self.description.reading == ROWS
             taps = [stencil.folded() for stencil in stencils]
-            return Anywhere(taps, state.begin, compact, counting)
+            singles = Anywhere(taps, state.begin, compact, counting)
+            in_rows = compact and not self.rows_are_pairs and has_window(self.axes[0])
+            return AtEdges(self.axes[0], singles) if in_rows else singles
 
         if self.description.reading == SINGLES:
             return anywhere()
@@ -416,11 +420,6 @@ class Sampler:
             axis.rule.order + n >= axis.rule.method.powers > 0 and axis.rule.order + n > 0
             for axis, n in zip(self.axes, order[-len(self.axes) :], strict=True)
         )
-
-
-def added(a: Value | None, b: Value) -> Value:
-    """Add two offsets, of which the first may be None for 0."""
-    return b if a is None else a + b
 
 
 class States:

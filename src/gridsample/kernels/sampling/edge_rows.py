@@ -1,0 +1,163 @@
+"""Rows of pixels where taps may be outside the image.
+
+Boundaries other than "wrap" fold all taps along x to the same end of the image, or drop them, so
+that their pixels are among L neighbours, the *window* of a point.  A window is read as a row, and
+each of its pixels has the sum of the weights of the taps that are there.  Taps of the other axes
+are folded one by one, as the row of each may be anywhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from gridsample.definitions import axis as formulas
+from gridsample.kernels.sampling.axes import Axis, Tap
+from gridsample.kernels.sampling.counting import WEIGHT, CountedRow
+from gridsample.kernels.sampling.reading import (
+    Orders,
+    TapSums,
+    TapTable,
+    added,
+    both,
+    load_offsets,
+    with_dropped,
+)
+from gridsample.kernels.sampling.rows import (
+    Blocks,
+    PixelRows,
+    Row,
+    Weights,
+    read_blocks,
+    repeat_in_blocks,
+    row_length,
+)
+from gridsample.kernels.sampling.ways import Anywhere, values_of_dropped
+from gridsample.kernels.vector import Function, Pointer, Value
+
+
+class AtEdges(NamedTuple):
+    """Taps of points anywhere; those along x are read as a row.
+
+    Attributes:
+        axis: the axis along x.
+        singles: the same taps, to read them one by one.
+    """
+
+    axis: Axis
+    singles: Anywhere
+
+    def tap_sums(self, plane: Pointer, dropped: Value, orders: Orders) -> TapSums:
+        """Sum the taps of one plane."""
+        along_x, *others = taps = self.singles.taps
+        window = window_of(self.axis, along_x, row_length(len(along_x)))
+        weights = [window.weights, *([tap.weights for tap in axis_taps] for axis_taps in others)]
+        rows = PixelRows(self.row(plane, window.begin, others), weights, window.touched)
+        values = [*values_of_dropped(dropped, self.singles.counting)]
+        if self.singles.counting is not None and self.singles.counting.dropped_weight:
+            values[WEIGHT] = self.singles.counting.dropped_weight
+        return with_dropped(rows.tap_sums(orders), taps, values)
+
+    def row(self, plane: Pointer, first: Value, others: Sequence[Sequence[Tap]]) -> Row:
+        """Return the row of each point, given the index of its first pixel and the other taps."""
+        counting, tables = self.singles.counting, [*map(TapTable, others)]
+        pixels = EdgeRow(plane, added(self.singles.begin, first), tables)
+        if counting is None:
+            return pixels
+        weights = pixels._replace(plane=None)
+        if counting.plane is not None:
+            stride = self.axis.pixel_weight_stride
+            assert stride is not None
+            begin = added(counting.begin, first * stride)
+            weights = EdgeRow(counting.plane, begin, tables, weighs=True)
+        return CountedRow(pixels, weights, counting)
+
+    def scatter(self, plane: Pointer, shares: TapSums) -> None:
+        """Add to the taps of one plane."""
+        self.singles.scatter(plane, shares)
+
+
+class Window(NamedTuple):
+    """Neighbouring pixels along x, among which are all taps of each point.
+
+    Attributes:
+        begin: the index of the first pixel.
+        touched: the pixels at which a tap is, one bit for each.
+        weights: for each pixel, the sum of the weights of the taps there, for each order.
+    """
+
+    begin: Value
+    touched: Value
+    weights: Weights
+
+
+def has_window(axis: Axis) -> bool:
+    """Whether all taps along an axis are in one window: "wrap" uses both ends of the image."""
+    return bool(axis.rule.boundary.code != formulas.WRAP)
+
+
+def window_of(axis: Axis, taps: Sequence[Tap], length: int) -> Window:
+    """Return the window of ``length`` pixels for taps along x, whose offsets are indices."""
+    function, begin = axis.function, axis.size - length
+    for tap in taps:
+        least = begin.minimum(tap.offset)
+        begin = least if tap.present is None else tap.present.select(least, begin)
+    table, orders = TapTable(taps), len(taps[0].weights)
+    zero = function.constant(0.0, function.real, function.lanes)
+    none = function.constant(0, f"int{function.real.bits}", function.lanes)
+    with function.loop(0, table.count, carry=[none] + [zero] * (length * orders)) as loop:
+        tap = table.read(loop.index)
+        touched, *totals = loop.carried
+        for pixel in range(length):
+            here = both(tap.offset == begin + pixel, tap.present)
+            assert here is not None
+            touched = touched | here.select(none.like(1 << pixel), none)
+            for n, weight in enumerate(tap.weights):
+                totals[pixel * orders + n] += here.select(weight, zero)
+        loop.carry(touched, *totals)
+    touched, *totals = loop.carried
+    weights = [tuple(totals[k : k + orders]) for k in range(0, len(totals), orders)]
+    return Window(begin, touched, weights)
+
+
+class EdgeRow(NamedTuple):
+    """The window of each point, at some taps of the other axes.
+
+    Attributes:
+        plane: the memory of a plane; None if all pixels are 1.
+        begin: the offset of each point's first pixel.
+        outer: the taps of the other axes, y first.
+        weighs: whether the plane has weights of pixels, rather than pixels.
+        present: whether the row is not dropped; None if no row ever is.
+    """
+
+    plane: Pointer | None
+    begin: Value
+    outer: Sequence[TapTable]
+    weighs: bool = False
+    present: Value | None = None
+
+    @property
+    def function(self) -> Function:
+        """The function that reads."""
+        return self.begin.function
+
+    def at(self, axis: int, k: int | Value) -> EdgeRow:
+        """Return the row at tap ``k`` of another axis than x."""
+        tap = self.outer[axis - 1].read(self.function.as_index(k))
+        step = tap.pixel_weight_offset if self.weighs else tap.offset
+        assert step is not None
+        return self._replace(begin=self.begin + step, present=both(self.present, tap.present))
+
+    def blocks(self, length: int) -> Blocks:
+        """Read the blocks of the row; those of dropped rows are 0."""
+        function = self.function
+        if self.plane is None:
+            blocks = [function.constant(1.0, function.real, function.lanes)] * length
+        else:
+            begins = load_offsets(function.spill(self.begin), function.lanes)
+            blocks = read_blocks(self.plane, begins, length)
+        if self.present is not None:
+            present = repeat_in_blocks(self.present.to(f"int{function.real.bits}"), length)
+            blocks = [(p != 0).select(block, 0.0) for p, block in zip(present, blocks, strict=True)]
+        return {(): blocks}
