@@ -56,24 +56,24 @@ QUICK = 0.02  # seconds a case
 
 def parser() -> argparse.ArgumentParser:
     """The command line."""
-    it = argparse.ArgumentParser(
+    command = argparse.ArgumentParser(
         prog="python -m benchmarks",
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    it.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
-    it.add_argument("--case", "--only", action="append", metavar="PATTERN")
-    it.add_argument("--peer", action="append", choices=PEERS)
-    it.add_argument("--threads", type=threads_of, default="1,all", metavar="N,...")
-    it.add_argument("--seconds", type=float, default=1.0, help="how long to time a case")
-    it.add_argument("--quick", action="store_true")
-    it.add_argument("--list", action="store_true")
-    it.add_argument("--base", metavar="COMMIT")
-    it.add_argument("--time-limit", type=float, default=float("inf"), metavar="S")
-    it.add_argument("--resume", action="store_true")
-    it.add_argument("--out", type=Path, metavar="FOLDER")
-    it.add_argument("--json", type=Path, help="with --device cuda: where the figures go")
-    return it
+    command.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
+    command.add_argument("--case", "--only", action="append", metavar="PATTERN")
+    command.add_argument("--peer", action="append", choices=PEERS)
+    command.add_argument("--threads", type=threads_of, default="1,all", metavar="N,...")
+    command.add_argument("--seconds", type=float, default=1.0, help="how long to time a case")
+    command.add_argument("--quick", action="store_true")
+    command.add_argument("--list", action="store_true")
+    command.add_argument("--base", metavar="COMMIT")
+    command.add_argument("--time-limit", type=float, default=float("inf"), metavar="S")
+    command.add_argument("--resume", action="store_true")
+    command.add_argument("--out", type=Path, metavar="FOLDER")
+    command.add_argument("--json", type=Path, help="with --device cuda: where the figures go")
+    return command
 
 
 def threads_of(text: str) -> list[int]:
@@ -85,22 +85,22 @@ def threads_of(text: str) -> list[int]:
     return list(dict.fromkeys(numbers))
 
 
-def folder_of(given: argparse.Namespace) -> Path:
-    """Where figures go: to the documents only if they are of everything."""
-    part = given.case or given.peer or given.quick or given.base
-    if given.out is None and part and (given.quick or not given.resume):
+def folder_of(arguments: argparse.Namespace) -> Path:
+    """The folder of the figures: docs/benchmarks for a full run, a temporary one otherwise."""
+    partial = arguments.case or arguments.peer or arguments.quick or arguments.base
+    if arguments.out is None and partial and (arguments.quick or not arguments.resume):
         return Path(tempfile.gettempdir()) / "gridsample-benchmarks"
-    return given.out or DOCS
+    return arguments.out or DOCS
 
 
-def cases_of(given: argparse.Namespace) -> list[Case]:
-    """What was asked for."""
-    found = [case for pattern in given.case or [""] for case in chosen(pattern)]
-    return list(dict.fromkeys(case.small() if given.quick else case for case in found))
+def cases_of(arguments: argparse.Namespace) -> list[Case]:
+    """The cases that the arguments select."""
+    matching = [case for pattern in arguments.case or [""] for case in chosen(pattern)]
+    return list(dict.fromkeys(case.small() if arguments.quick else case for case in matching))
 
 
-def run(given: argparse.Namespace, threads: int, record: Record, deadline: float) -> int:
-    """Measure in this process; how many cases are left."""
+def run(arguments: argparse.Namespace, threads: int, record: Record, deadline: float) -> int:
+    """Measure in this process; return how many cases are left or failed."""
     from rich.progress import (
         BarColumn,
         MofNCompleteColumn,
@@ -109,15 +109,17 @@ def run(given: argparse.Namespace, threads: int, record: Record, deadline: float
         TimeRemainingColumn,
     )
 
-    peers = [name for name in given.peer or PEERS if PEERS[name].version is not None]
-    asked = [*peers, f"base {given.base}"] if given.base else peers
-    left = [case for case in cases_of(given) if not record.holds(case.name, threads, asked)]
-    if not left:
+    peers = [name for name in arguments.peer or PEERS if PEERS[name].version is not None]
+    contenders = [*peers, f"base {arguments.base}"] if arguments.base else peers
+    remaining = [
+        case for case in cases_of(arguments) if not record.holds(case.name, threads, contenders)
+    ]
+    if not remaining:
         return 0
     limit_cores(threads)
     bandwidth = record.saw_copy(threads, copy_bandwidth(threads))
     print("\n".join([*heading(record), "", line_head(threads)]), flush=True)
-    base = Base(given.base, threads) if given.base else None
+    base = Base(arguments.base, threads) if arguments.base else None
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
@@ -125,26 +127,26 @@ def run(given: argparse.Namespace, threads: int, record: Record, deadline: float
         TimeRemainingColumn(),
     )
     longest, failed = 0.0, 0
-    seconds = QUICK if given.quick else given.seconds
+    seconds = QUICK if arguments.quick else arguments.seconds
     try:
         with Progress(*columns, transient=True, disable=not sys.stdout.isatty()) as bar:
-            task = bar.add_task(f"{threads} thread(s)", total=len(left))
-            say: Callable[..., Any] = bar.console.out if sys.stdout.isatty() else print
-            for done, case in enumerate(left):
+            task = bar.add_task(f"{threads} thread(s)", total=len(remaining))
+            output: Callable[..., Any] = bar.console.out if sys.stdout.isatty() else print
+            for done, case in enumerate(remaining):
                 start = time.monotonic()
                 if done and start + min(longest, 15) > deadline:
-                    return len(left) - done + failed
+                    return len(remaining) - done + failed
                 try:
                     row = measure(case, threads, seconds, bandwidth, peers, base)
-                    record.add(row, asked)
-                    say(line(row))
+                    record.add(row, contenders)
+                    output(line(row))
                 except KeyboardInterrupt:
-                    say("interrupted")
-                    return len(left) - done + failed
-                except Missing as why:
-                    say(f"{case.name:62} skipped: {why}")
-                except Exception as why:  # ours: the case is left, and the others are measured
-                    say(f"{case.name:62} FAILED: {type(why).__name__}: {why}")
+                    output("interrupted")
+                    return len(remaining) - done + failed
+                except Missing as error:
+                    output(f"{case.name:62} skipped: {error}")
+                except Exception as error:  # our own failure: the other cases are still measured
+                    output(f"{case.name:62} FAILED: {type(error).__name__}: {error}")
                     failed += 1
                 bar.advance(task)
                 longest = max(longest, time.monotonic() - start)
@@ -155,35 +157,40 @@ def run(given: argparse.Namespace, threads: int, record: Record, deadline: float
 
 
 def line_head(threads: int) -> str:
-    """What stands above the lines."""
+    """The head of the table that is printed."""
     return f"{f'{threads} thread(s)':62}{'ms':>10}{'of copy':>9}   peer ms ratio"
 
 
 def line(row: Row) -> str:
-    """A row as it comes."""
-    peers = [f"{name} {one['ms']:.4g} {one['ratio']:.2f}" for name, one in row["peers"].items()]
+    """The line that is printed for a row."""
+    peers = [
+        f"{name} {figures['ms']:.4g} {figures['ratio']:.2f}"
+        for name, figures in row["peers"].items()
+    ]
     peers += [f"{name} DIFFERS: {why}" for name, why in row["differ"].items()]
     peers += [f"{name} failed: {why}"[:150] for name, why in row["left_out"].items()]
     return f"{row['case']:62}{row['ms']:10.4g}{row['share_of_copy']:9.0%}   " + "; ".join(peers)
 
 
-def run_each(given: argparse.Namespace, words: Sequence[str], deadline: float, path: Path) -> int:
-    """A process for each number of threads: only what starts with few cores keeps to them."""
-    for threads in given.threads:
+def run_each(
+    arguments: argparse.Namespace, words: Sequence[str], deadline: float, path: Path
+) -> int:
+    """Run a process for each number of threads: libraries count the cores when they start."""
+    for threads in arguments.threads:
         limit = ["--time-limit", str(max(0.0, deadline - time.monotonic()))]
-        where = ["--resume", "--threads", str(threads), "--out", str(path.parent)]
-        done = subprocess.run(
-            [sys.executable, "-m", "benchmarks", *words, *limit, *where], check=False
+        options = ["--resume", "--threads", str(threads), "--out", str(path.parent)]
+        process = subprocess.run(
+            [sys.executable, "-m", "benchmarks", *words, *limit, *options], check=False
         )
-        if done.returncode not in (0, 1, 3):
-            return done.returncode
+        if process.returncode not in (0, 1, 3):
+            return process.returncode
         if time.monotonic() > deadline:
             return 3
     return 0
 
 
 def conclude(record: Record, base: str | None) -> bool:
-    """Print the summaries, write the page and the chart; whether everybody agreed."""
+    """Print the summaries, write the page and the charts; return whether all results agreed."""
     rows = list(record.rows.values())
     print()
     print(*lines_of(PEERS_HEAD, peers_summary(rows), False), sep="\n")
@@ -208,8 +215,8 @@ def conclude(record: Record, base: str | None) -> bool:
     return not differ
 
 
-def show() -> None:
-    """The cases and the peers."""
+def list_cases() -> None:
+    """Print the cases and the peers."""
     for case in chosen(""):
         print(case.name)
     for name, peer in PEERS.items():
@@ -217,30 +224,34 @@ def show() -> None:
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """Run and print; 0, 1 where results differ, 2 for what cannot be done, 3 if time ran out."""
+    """Run and print; return 0, 1 if results differ, 2 for an error, 3 if time ran out."""
     words = list(sys.argv[1:] if words is None else words)
-    given = parser().parse_args(words)
-    deadline = time.monotonic() + given.time_limit
-    if given.device == "cuda":
+    arguments = parser().parse_args(words)
+    deadline = time.monotonic() + arguments.time_limit
+    if arguments.device == "cuda":
         from benchmarks import gpu
 
-        gpu.main((given.case or [""])[0], given.seconds, given.json or Path("gpu-benchmarks.json"))
+        gpu.main(
+            (arguments.case or [""])[0],
+            arguments.seconds,
+            arguments.json or Path("gpu-benchmarks.json"),
+        )
         return 0
-    if given.list:
-        show()
+    if arguments.list:
+        list_cases()
         return 0
     try:
-        record = Record(folder_of(given) / "cpu.json", given.resume)
-    except OtherMachine as why:
-        print(why, file=sys.stderr)
+        record = Record(folder_of(arguments) / "cpu.json", arguments.resume)
+    except OtherMachine as error:
+        print(error, file=sys.stderr)
         return 2
-    if len(given.threads) == 1:
-        left = run(given, given.threads[0], record, deadline)
-        if left:
-            print(f"\n{left} cases are left: --resume goes on")
-        return 0 if conclude(record, given.base) and not left else 3 if left else 1
+    if len(arguments.threads) == 1:
+        remaining = run(arguments, arguments.threads[0], record, deadline)
+        if remaining:
+            print(f"\n{remaining} cases are left: --resume goes on")
+        return 0 if conclude(record, arguments.base) and not remaining else 3 if remaining else 1
     record.save()
-    code = run_each(given, words, deadline, record.path)
+    code = run_each(arguments, words, deadline, record.path)
     return code
 
 

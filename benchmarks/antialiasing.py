@@ -37,24 +37,24 @@ class Warp(NamedTuple):
     positions: Callable[[Array], Array]
 
 
-def turned(shrink: float, degrees: float) -> Callable[[Array], Array]:
+def rotation(shrink: float, degrees: float) -> Callable[[Array], Array]:
     """A shrinking rotation about the middle, of a photo of twice the output's size."""
-    turn, scale = np.deg2rad(degrees), shrink / 2
-    cos, sin = scale * np.cos(turn), scale * np.sin(turn)
-    return lambda at: at @ np.array([[cos, sin], [-sin, cos]])
+    angle, scale = np.deg2rad(degrees), shrink / 2
+    cos, sin = scale * np.cos(angle), scale * np.sin(angle)
+    return lambda points: points @ np.array([[cos, sin], [-sin, cos]])
 
 
-def floor(at: Array) -> Array:
+def floor(points: Array) -> Array:
     """A floor that is seen up to the horizon, at the upper edge."""
-    depth = 0.35 / (at[..., 1] + 1.05)
-    return np.stack([at[..., 0] * depth * 4, 2 * depth - 1], -1)
+    depth = 0.35 / (points[..., 1] + 1.05)
+    return np.stack([points[..., 0] * depth * 4, 2 * depth - 1], -1)
 
 
 WARPS = (
-    Warp("4x shrink, 30 degrees", 4, turned(4, 30)),
-    Warp("2.5x shrink, 30 degrees", 2.5, turned(2.5, 30)),
+    Warp("4x shrink, 30 degrees", 4, rotation(4, 30)),
+    Warp("2.5x shrink, 30 degrees", 2.5, rotation(2.5, 30)),
     Warp("floor seen to the horizon", 2.5, floor),
-    Warp("1x, 17 degrees", 1, turned(1, 17)),
+    Warp("1x, 17 degrees", 1, rotation(1, 17)),
 )
 
 
@@ -74,22 +74,22 @@ def centres(size: int, parts: int = 1) -> Array:
 def grid_of(positions: Callable[[Array], Array], parts: int = 1) -> Array:
     """The grid of a warp, with some points for each output pixel along both axes."""
     line = centres(SIZE, parts)
-    at = np.stack(np.meshgrid(line, line), -1)
-    return positions(at)[None].astype(np.float32)
+    points = np.stack(np.meshgrid(line, line), -1)
+    return positions(points)[None].astype(np.float32)
 
 
-def psnr(found: Array, exact: Array) -> float:
+def psnr(image: Array, exact: Array) -> float:
     """The peak signal-to-noise ratio, for a peak of 1, in dB, without a rim of two pixels."""
-    inner = (..., *(slice(2, -2),) * (found.ndim - 2))
-    return float(-10 * np.log10(np.square(found[inner] - exact[inner]).mean()))
+    inner = (..., *(slice(2, -2),) * (image.ndim - 2))
+    return float(-10 * np.log10(np.square(image[inner] - exact[inner]).mean()))
 
 
 def supersampled(image: Array, positions: Callable[[Array], Array]) -> Array:
     """The mean of 16 x 16 samples of bicubic for each output pixel, some rows at a time."""
     parts, rows = 16, []
-    whole = grid_of(positions, parts)
+    fine_grid = grid_of(positions, parts)
     for first in range(0, SIZE, 32):
-        grid = whole[:, first * parts : (first + 32) * parts]
+        grid = fine_grid[:, first * parts : (first + 32) * parts]
         fine = gridsample.grid_sample(image, grid, "bicubic", "reflection")
         rows.append(gridsample.interpolate(fine, (32, SIZE), mode="area"))
     return np.concatenate(rows, 2)
@@ -97,7 +97,7 @@ def supersampled(image: Array, positions: Callable[[Array], Array]) -> Array:
 
 def quality(photos: tuple[str, ...]) -> list[dict[str, Any]]:
     """The PSNR of each warp, as the mean over the photos."""
-    found = []
+    rows = []
     for warp in WARPS:
         grid, scores = grid_of(warp.positions), []
         for name in photos:
@@ -112,12 +112,12 @@ def quality(photos: tuple[str, ...]) -> list[dict[str, Any]]:
                 ]
             )
         counts = gridsample.footprint(grid, image.shape[2:]).counts.prod(-1).mean()
-        plain, cubic, mean = np.mean(scores, 0)
-        found.append({
-            "warp": warp.name, "bilinear": plain, "bicubic": cubic, "antialias": mean,
+        bilinear, cubic, mean = np.mean(scores, 0)
+        rows.append({
+            "warp": warp.name, "bilinear": bilinear, "bicubic": cubic, "antialias": mean,
             "samples": float(counts),
         })  # fmt: skip
-    return [*found, volume_quality()]
+    return [*rows, volume_quality()]
 
 
 def volume_quality() -> dict[str, Any]:
@@ -128,16 +128,16 @@ def volume_quality() -> dict[str, Any]:
         noise = rng.standard_normal((1, 1, n, n, n)).astype(np.float32)
         volume += gridsample.interpolate(noise, (96,) * 3, mode="trilinear") * (6 / n)
     volume = (volume - volume.min()) / np.ptp(volume)
-    turn = np.deg2rad(25)
+    angle = np.deg2rad(25)
     matrix = np.array([
-        [np.cos(turn), -np.sin(turn), 0], [np.sin(turn), np.cos(turn), 0.2], [0.1, -0.2, 1],
+        [np.cos(angle), -np.sin(angle), 0], [np.sin(angle), np.cos(angle), 0.2], [0.1, -0.2, 1],
     ])  # fmt: skip
     size, parts = 32, 8
 
     def grid(n: int) -> Array:
         line = centres(size, n)
-        at = np.stack(np.meshgrid(line, line, line, indexing="ij")[::-1], -1)
-        return (at @ matrix.T)[None].astype(np.float32)
+        points = np.stack(np.meshgrid(line, line, line, indexing="ij")[::-1], -1)
+        return (points @ matrix.T)[None].astype(np.float32)
 
     options: Any = {"padding_mode": "reflection"}
     fine = gridsample.grid_sample(volume, grid(parts), "bicubic", **options)
@@ -161,11 +161,11 @@ def best(*calls: Callable[[], Any], seconds: float = 4.0) -> list[float]:
         call()
     end = time.perf_counter() + seconds * len(calls)
     while not times[0] or time.perf_counter() < end:
-        for call, mine in zip(calls, times, strict=True):
+        for call, own_times in zip(calls, times, strict=True):
             start = time.perf_counter()
             call()
-            mine.append(time.perf_counter() - start)
-    return [min(mine) for mine in times]
+            own_times.append(time.perf_counter() - start)
+    return [min(own_times) for own_times in times]
 
 
 def speed(dtype: str, last: bool, kind: str, seconds: float) -> dict[str, Any]:
@@ -180,8 +180,8 @@ def speed(dtype: str, last: bool, kind: str, seconds: float) -> dict[str, Any]:
         image = (image[..., ::8, ::8] // 32).repeat(8, -1).repeat(8, -2)
     axis = -1 if last else 1
     image = np.ascontiguousarray(np.moveaxis(image, 1, -1)) if last else image
-    turn = np.deg2rad(30)
-    theta = np.array([[[np.cos(turn), -np.sin(turn), 0], [np.sin(turn), np.cos(turn), 0]]])
+    angle = np.deg2rad(30)
+    theta = np.array([[[np.cos(angle), -np.sin(angle), 0], [np.sin(angle), np.cos(angle), 0]]])
     theta, size = theta.astype(np.float32), (1, 3, 512, 512)
     grid = gridsample.affine_grid(theta, size)
     options: Any = {"padding_mode": "border", "threads": 1, "channel_axis": axis}
@@ -192,7 +192,7 @@ def speed(dtype: str, last: bool, kind: str, seconds: float) -> dict[str, Any]:
         mode = "label" if kind == "labels" else "bilinear"
         return gridsample.affine_sample(image, theta, size, mode, antialias=True, **options)
 
-    def finer() -> Array:
+    def by_finer_grid() -> Array:
         fine = gridsample.affine_grid(theta, (1, 3, 2048, 2048))
         if kind == "labels":  # the samples vote after their taps have
             sampled = gridsample.grid_sample(image, fine, "label", **options)
@@ -204,21 +204,21 @@ def speed(dtype: str, last: bool, kind: str, seconds: float) -> dict[str, Any]:
             sampled, (512, 512), mode="area", threads=1, channel_axis=axis
         )
 
-    one, other = ours(), finer()
+    result_of_ours, result_of_finer = ours(), by_finer_grid()
     if kind == "labels":
-        assert (one == other).mean() > 0.9
+        assert (result_of_ours == result_of_finer).mean() > 0.9
     else:
-        off = np.abs(one.astype(float) - other.astype(float)).max()
-        assert off <= (1 if dtype == "uint8" else 1e-4), off
+        difference = np.abs(result_of_ours.astype(float) - result_of_finer.astype(float)).max()
+        assert difference <= (1 if dtype == "uint8" else 1e-4), difference
     counts = gridsample.footprint(grid, (2048, 2048)).counts.prod(-1).sum()
-    mine, theirs = best(ours, finer, seconds=seconds)
+    mine, theirs = best(ours, by_finer_grid, seconds=seconds)
     tracemalloc.start()
     result = ours()
     peak = tracemalloc.get_traced_memory()[1] - result.nbytes
     tracemalloc.stop()
-    place, what = "last" if last else "first", "" if kind == "grid" else f"{kind}, "
+    layout, content = "last" if last else "first", "" if kind == "grid" else f"{kind}, "
     return {
-        "case": f"RGB 2048 x 2048 to 512 x 512, {what}{dtype}, channels {place}",
+        "case": f"RGB 2048 x 2048 to 512 x 512, {content}{dtype}, channels {layout}",
         "ms": mine * 1e3,
         "ns": mine * 1e9 / (float(counts) * 3),
         "MB": peak / 2**20,
@@ -234,43 +234,43 @@ def against_reproject(seconds: float) -> dict[str, Any] | None:
     except ImportError:
         return None
     image = np.random.default_rng(0).random((1, 1, 1024, 1024))
-    turn = np.deg2rad(30)
-    rotation = np.array([[np.cos(turn), -np.sin(turn)], [np.sin(turn), np.cos(turn)]])
-    theta = np.concatenate([rotation, np.zeros((2, 1))], 1)[None]
+    angle = np.deg2rad(30)
+    linear = np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]])
+    theta = np.concatenate([linear, np.zeros((2, 1))], 1)[None]
     source, target = WCS(naxis=2), WCS(naxis=2)
     source.wcs.crpix, source.wcs.cd = (512.5, 512.5), np.eye(2)
-    target.wcs.crpix, target.wcs.cd = (128.5, 128.5), 4 * rotation
+    target.wcs.crpix, target.wcs.cd = (128.5, 128.5), 4 * linear
 
     def theirs() -> Array:
-        found: Array = reproject_adaptive(
+        result: Array = reproject_adaptive(
             (image[0, 0], source), target, (256, 256), kernel="hann", center_jacobian=False,
             boundary_mode="nearest", return_footprint=False,
         )  # fmt: skip
-        return found
+        return result
 
     def ours() -> Array:
-        found: Array = gridsample.affine_sample(
+        result: Array = gridsample.affine_sample(
             image, theta, (1, 1, 256, 256), padding_mode="border", antialias=True, threads=1
         )
-        return found[0, 0]
+        return result[0, 0]
 
     # Their kernel is another one: only the mean over many pixels is the same.
-    off = np.abs(ours()[8:-8, 8:-8] - theirs()[8:-8, 8:-8]).mean()
-    assert off < 0.1, off
-    mine, other = best(ours, theirs, seconds=seconds / 2)
+    difference = np.abs(ours()[8:-8, 8:-8] - theirs()[8:-8, 8:-8]).mean()
+    assert difference < 0.1, difference
+    mine, theirs_seconds = best(ours, theirs, seconds=seconds / 2)
     return {
         "case": "grey float64 1024 x 1024 to 256 x 256",
         "ms": mine * 1e3,
         "ns": mine * 1e9 / (256 * 256 * 16),
         "MB": None,
-        "peers": {"reproject": {"ratio": other / mine}},
+        "peers": {"reproject": {"ratio": theirs_seconds / mine}},
     }
 
 
 def cell(value: Any) -> str:
     """An entry of a table: a name, a number, or ratios to peers."""
     if isinstance(value, dict):
-        return ", ".join(f"{one['ratio']:.3g} ({peer})" for peer, one in value.items())
+        return ", ".join(f"{figures['ratio']:.3g} ({peer})" for peer, figures in value.items())
     if value is None:
         return ""
     return value if isinstance(value, str) else f"{value:.3g}"
@@ -292,17 +292,17 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="time each call only a few times")
     arguments = parser.parse_args()
     seconds = 0.0 if arguments.quick else 4.0
-    found: dict[str, Any] = {"quality": quality(PHOTOS[:1] if arguments.quick else PHOTOS)}
-    print("PSNR against supersampling, dB\n\n" + table(found["quality"]))
+    results: dict[str, Any] = {"quality": quality(PHOTOS[:1] if arguments.quick else PHOTOS)}
+    print("PSNR against supersampling, dB\n\n" + table(results["quality"]))
     kinds = [("grid", d) for d in ("float32", "uint8")]
     kinds += [("map", "float32"), ("map", "uint8"), ("labels", "uint8")]
     rows = [speed(d, last, kind, seconds) for kind, d in kinds for last in (False, True)]
-    other = against_reproject(seconds)
-    found |= {"threads": 1, "rows": rows if other is None else [*rows, other]}
+    reproject_row = against_reproject(seconds)
+    results |= {"threads": 1, "rows": rows if reproject_row is None else [*rows, reproject_row]}
     print("\nOne thread; ns for a sample and channel, and memory beside the output\n")
-    print(table(found["rows"]))
+    print(table(results["rows"]))
     if arguments.write and not arguments.quick:
-        RESULTS.write_text(json.dumps(found, indent=1) + "\n")
+        RESULTS.write_text(json.dumps(results, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -24,14 +24,14 @@ ROOT = Path(__file__).resolve().parents[1]
 
 
 def git(*words: str) -> bytes:
-    """What git says about this repository."""
+    """The output of a git command in this repository."""
     return subprocess.run(
         ["git", "-C", str(ROOT), *words], check=True, stdout=subprocess.PIPE
     ).stdout
 
 
 def checked_out(commit: str) -> Path:
-    """The ``src`` of a commit, in a temporary folder that is kept: so are its compiled kernels."""
+    """Extract the ``src`` of a commit to a temporary folder, which stays for later runs."""
     full = git("rev-parse", "--verify", f"{commit}^{{commit}}").decode().strip()
     folder = Path(tempfile.gettempdir()) / "gridsample-base" / full
     if not (folder / "src").exists():
@@ -49,7 +49,7 @@ def checked_out(commit: str) -> Path:
 
 
 class Base:
-    """The process, from here."""
+    """The other process, as this one sees it."""
 
     def __init__(self, commit: str, threads: int) -> None:
         path = [str(checked_out(commit)), str(ROOT), os.environ.get("PYTHONPATH", "")]
@@ -62,7 +62,7 @@ class Base:
         )
 
     def ask(self, question: Any) -> Any:
-        """Send, and wait for the answer; a failure there is one here."""
+        """Send a question, and wait for the answer; an exception there is raised here."""
         assert self.process.stdin is not None
         assert self.process.stdout is not None
         pickle.dump(question, self.process.stdin)
@@ -73,7 +73,7 @@ class Base:
         return answer
 
     def contender(self, case: Case, threads: int) -> Contender:
-        """The case as the commit does it; its numbers may be rounded differently."""
+        """The case on the commit's library, whose numbers may be rounded differently."""
         return Contender(
             lambda: self.ask((case, threads)),
             lambda result: result,
@@ -82,20 +82,20 @@ class Base:
         )
 
     def seconds(self, number: int) -> float:
-        """The time of so many calls of the case that was asked for last."""
+        """The time of a number of calls of the latest case."""
         return float(self.ask(number))
 
     def close(self) -> None:
-        """End the process, which stops when nothing more is asked."""
+        """Close the pipe, which ends the process."""
         self.process.communicate()
 
 
 def serve() -> None:
-    """What the process does."""
+    """Answer questions until the pipe is closed."""
     threads = int(sys.argv[1])
     limit_cores(threads)
     answers = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # what libraries print is no answer
+    os.dup2(2, 1)  # libraries must not print into the answers
     contender: Contender | None = None
     while True:
         try:

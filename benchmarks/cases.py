@@ -39,7 +39,7 @@ class Case:
         direction: "forward"; "input", "grid" or "both": those gradients alone; "step": forward and
             both gradients; "double": the derivatives of both; "jvp": forward mode.
         dtype: of the image, and of a floating image's grid.
-        last: whether the channels of a pixel lie side by side.
+        last: whether the channels of a pixel are contiguous in memory.
         tensors: whether torch tensors are sampled; arrays otherwise.
         points: how many points a random grid has; as many as pixels if 0.
         factor: of "resize", "zoom" and "skimage".
@@ -85,23 +85,23 @@ class Case:
         return self.dtype if self.dtype in ("float64", *HALVES) else "float32"
 
     def small(self) -> Case:
-        """The same with a few pixels: to see that it works."""
-        most = {1: 64, 2: 12, 3: 7}[self.rank]
-        spatial = (min(n, most + i) for i, n in enumerate(self.shape[2:]))
+        """The same case with a few pixels, to check that it runs."""
+        limit = {1: 64, 2: 12, 3: 7}[self.rank]
+        spatial = (min(n, limit + i) for i, n in enumerate(self.shape[2:]))
         items, channels = min(self.shape[0], 2), min(self.shape[1], 16)
         return replace(self, shape=(items, channels, *spatial), points=min(self.points, 50))
 
 
 @dataclass(frozen=True)
 class Inputs:
-    """What a case's contenders are given.
+    """The arrays of a case.
 
     bfloat16 is unknown to NumPy: there the numbers are float32, but exact in bfloat16.
 
     Attributes:
         image: (N, C, *spatial).
         grid: (N, *out, D).
-        theta: (N, D, D + 1), what the rotation's grid is made of.
+        theta: (N, D, D + 1), the matrices of the rotation.
         upstream: (N, C, *out), of the image's dtype.
         d_image: a direction of the image's shape, for "double" and "jvp".
         d_grid: a direction of the grid's shape.
@@ -116,7 +116,7 @@ class Inputs:
 
 
 def make_inputs(case: Case) -> Inputs:
-    """The same numbers in every run."""
+    """Make the arrays of a case, the same in every run."""
     rng = cases.generator(case.name)
     items, channels = case.shape[:2]
     out = (items, channels, *case.out)
@@ -126,17 +126,17 @@ def make_inputs(case: Case) -> Inputs:
     def numbers(shape: Shape, dtype: str) -> Array:
         if np.dtype(dtype).kind == "u":
             return rng.integers(0, np.iinfo(dtype).max, shape, dtype, endpoint=True)
-        return exact(rng.random(shape, np.float32).astype(dtype), case)
+        return exact_in_dtype(rng.random(shape, np.float32).astype(dtype), case)
 
     image, upstream = numbers(case.shape, stored), numbers(out, real)
     if case.last:
         image, upstream = channels_last(image), channels_last(upstream)
-    grid = exact(make_grid(case, rng).astype(real), case)
+    grid = exact_in_dtype(make_grid(case, rng).astype(real), case)
     derived = case.direction in ("double", "jvp")
     return Inputs(
         image,
         grid,
-        exact(matrices(case).astype(real), case),
+        exact_in_dtype(matrices(case).astype(real), case),
         upstream,
         numbers(case.shape, stored) if derived else image,
         numbers(grid.shape, real) if derived else grid,
@@ -155,7 +155,7 @@ def make_grid(case: Case, rng: np.random.Generator) -> Array:
         grid += rng.uniform(-2, 2, grid.shape) * 2 / np.array(spatial[::-1])
     if case.grid == "outside":
         grid *= 4 ** (1 / case.rank)
-    # Away from ties between pixels, at which the two sides of an edge are both right.
+    # Away from ties between pixels, where both sides of an edge are correct.
     return grid * 0.999
 
 
@@ -163,68 +163,68 @@ def matrices(case: Case) -> Array:
     """The rotation of `tests.cases.rotation`, and the same shrinking, as matrices (N, D, D + 1)."""
     corners = np.concatenate([np.zeros((1, case.rank)), np.eye(case.rank)])
     # A linear map is known by what it does to the axes' unit vectors.
-    turned = rotated(corners) * 0.999
-    theta = np.concatenate([(turned[1:] - turned[0]).T, turned[:1].T], axis=1)
+    images = rotated(corners) * 0.999
+    theta = np.concatenate([(images[1:] - images[0]).T, images[:1].T], axis=1)
     return np.repeat(theta[np.newaxis], case.shape[0], axis=0)
 
 
 def rotated(points: Array, degrees: float = 30) -> Array:
-    """`tests.cases.rotation` of given points (..., D)."""
+    """`tests.cases.rotation` applied to points (..., D)."""
     points = points.copy()
     cosine, sine = math.cos(math.radians(degrees)), math.sin(math.radians(degrees))
     for a in range(points.shape[-1] - 1):
-        near, far = points[..., a].copy(), points[..., a + 1].copy()
-        points[..., a] = cosine * near - sine * far
-        points[..., a + 1] = sine * near + cosine * far
+        first, second = points[..., a].copy(), points[..., a + 1].copy()
+        points[..., a] = cosine * first - sine * second
+        points[..., a + 1] = sine * first + cosine * second
     return points
 
 
-def exact(array: Array, case: Case) -> Array:
-    """Numbers that bfloat16 holds, if the case is of that type: 16 bits of them dropped."""
+def exact_in_dtype(array: Array, case: Case) -> Array:
+    """Round to numbers that bfloat16 can represent, if that is the case's dtype."""
     if case.dtype != "bfloat16":
         return array
     return (np.ascontiguousarray(array).view(np.uint32) & 0xFFFF0000).view(np.float32)
 
 
 def channels_last(array: Array) -> Array:
-    """The same (N, C, *spatial), with the channels of a pixel side by side in memory."""
+    """The same (N, C, *spatial), with the channels of a pixel contiguous in memory."""
     return np.moveaxis(np.ascontiguousarray(np.moveaxis(array, 1, -1)), -1, 1)
 
 
-def positions(case: Case, given: Inputs) -> Array:
+def positions(case: Case, inputs: Inputs) -> Array:
     """The grid in pixels, float64, (N, *out, D)."""
-    return cases.positions(given.grid, case.shape[2:], False)
+    return cases.positions(inputs.grid, case.shape[2:], False)
 
 
-def pixel_matrix(case: Case, given: Inputs) -> Array:
+def pixel_matrix(case: Case, inputs: Inputs) -> Array:
     """theta of the first item in pixels, in x, y, z: (D, D + 1), float64."""
     size = np.array(case.shape[:1:-1], float)
-    middle, theta = (size - 1) / 2, given.theta[0].astype(float)
+    middle, theta = (size - 1) / 2, inputs.theta[0].astype(float)
     linear = theta[:, :-1] * size[:, np.newaxis] / size
     shift = theta[:, -1] * size / 2 + middle - linear @ middle
     return np.concatenate([linear, shift[:, np.newaxis]], axis=1)
 
 
-def perspective(case: Case, given: Inputs) -> Array:
+def perspective(case: Case, inputs: Inputs) -> Array:
     """The rotation in pixels, (3, 3), with the far end of each axis a little smaller."""
-    return np.concatenate([pixel_matrix(case, given), [[2e-5, 1e-5, 1.0]]])
+    return np.concatenate([pixel_matrix(case, inputs), [[2e-5, 1e-5, 1.0]]])
 
 
-def touched(case: Case, given: Inputs) -> int:
-    """Bytes of input, grid and output, and of gradients where they are asked for, each once."""
-    image, grid = math.prod(case.shape), given.grid.size
-    out = given.upstream.size
-    size, wide = item_size(case.dtype), item_size(case.real)
-    needs_grid = case.operation in ("sample", "remap", "map_coordinates")
-    forward = size * (image + out) + wide * grid * needs_grid
+def touched(case: Case, inputs: Inputs) -> int:
+    """Bytes of input, grid and output, and of the gradients that are computed, each once."""
+    image, grid = math.prod(case.shape), inputs.grid.size
+    out = inputs.upstream.size
+    size, grid_item = item_size(case.dtype), item_size(case.real)
+    has_grid = case.operation in ("sample", "remap", "map_coordinates")
+    forward = size * (image + out) + grid_item * grid * has_grid
     extra = {
         "forward": 0,
         "input": size * image,
-        "grid": wide * grid,
-        "both": size * image + wide * grid,
-        "step": size * (image + out) + wide * grid,
-        "double": 2 * size * (image + out) + 3 * wide * grid,
-        "jvp": size * image + wide * grid + size * out,
+        "grid": grid_item * grid,
+        "both": size * image + grid_item * grid,
+        "step": size * (image + out) + grid_item * grid,
+        "double": 2 * size * (image + out) + 3 * grid_item * grid,
+        "jvp": size * image + grid_item * grid + size * out,
     }
     return forward + extra[case.direction]
 
@@ -252,7 +252,7 @@ GRIDS = ("rotation", "noisy", "random")
 
 
 def every_case() -> Iterator[Case]:
-    """All cases; each table is what one of the targets needs."""
+    """All cases; each table has the cases of some targets."""
     yield from forward()
     yield from backward()
     yield from tensors()
@@ -264,7 +264,7 @@ def every_case() -> Iterator[Case]:
 
 
 def forward() -> Iterator[Case]:
-    """The whole matrix of shapes, grids and methods, and what is beside it."""
+    """All combinations of shapes, grids and methods, and some single cases."""
     for shape in PLANES + SOLIDS:
         for grid in GRIDS:
             for mode in (
@@ -316,7 +316,7 @@ def backward() -> Iterator[Case]:
 
 
 def tensors() -> Iterator[Case]:
-    """What is for tensors: half precision, second derivatives, forward mode, a training step."""
+    """Cases of tensors: half precision, second derivatives, forward mode, a training step."""
     for dtype in HALVES:
         for shape in (PHOTO, FEATURES, VOLUME):
             for direction in ("forward", "both"):
@@ -330,7 +330,7 @@ def tensors() -> Iterator[Case]:
 
 
 def pictures() -> Iterator[Case]:
-    """Height, width, channels: what OpenCV and scikit-image are for."""
+    """Images (H, W, C), as in OpenCV and scikit-image."""
     gray = (1, 1, 1024, 1024)
     for mode in ("nearest", "linear", "cubic"):
         for dtype in ("uint8", "float32"):
@@ -345,7 +345,7 @@ def pictures() -> Iterator[Case]:
 
 
 def fused() -> Iterator[Case]:
-    """Affine maps without a grid in memory."""
+    """Affine maps, which need no grid in memory."""
     for shape in (PHOTO, FEATURES, BATCH, VOLUME, FIELD):
         yield Case(shape, "affine")
     for shape in (PHOTO, VOLUME):
@@ -381,6 +381,6 @@ def resizing() -> Iterator[Case]:
 
 
 def chosen(pattern: str) -> list[Case]:
-    """The cases whose name holds a text, in which * and ? are wild; every one once."""
-    wanted = f"*{pattern}*"
-    return [case for case in dict.fromkeys(every_case()) if fnmatchcase(case.name, wanted)]
+    """The cases whose name contains a pattern with wildcards, without duplicates."""
+    wildcard = f"*{pattern}*"
+    return [case for case in dict.fromkeys(every_case()) if fnmatchcase(case.name, wildcard)]

@@ -52,13 +52,13 @@ def measured(name: str, size: int, chunk: int, order: int, threads: int) -> dict
         for n in (chunk // 4, size):
             centre = np.full(3, (n - 1) / 2)
             source = da.from_array(volume[:n, :n, :n], chunks=chunk, name=False)
-            turned = lazy(name, source, matrix, centre - matrix @ centre, order)
-            result = np.zeros(turned.shape, np.float32)
-            result[:] = 1  # its memory is there before
+            rotated = lazy(name, source, matrix, centre - matrix @ centre, order)
+            result = np.zeros(rotated.shape, np.float32)
+            result[:] = 1  # allocate its memory
             before = memory("VmRSS")
-            Path("/proc/self/clear_refs").write_text("5")  # the peak is that from now on
+            Path("/proc/self/clear_refs").write_text("5")  # reset the peak
             start = time.perf_counter()
-            da.store(turned, result, lock=False)
+            da.store(rotated, result, lock=False)
             seconds = time.perf_counter() - start
     return {"seconds": seconds, "memory": memory("VmHWM") - before, "result": result}
 
@@ -107,8 +107,8 @@ def main() -> None:
     for _ in range(arguments.rounds):
         for name in names:
             command = [sys.executable, "-m", "benchmarks.chunks", *sys.argv[1:], "--run", name]
-            done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
-            rows[name].append(json.loads(done.stdout.splitlines()[-1]))
+            process = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
+            rows[name].append(json.loads(process.stdout.splitlines()[-1]))
             row = rows[name][-1]
             error = f", error {row['error']:.1e}" if "error" in row else ""
             size = row["memory"] / 1e6

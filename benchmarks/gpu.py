@@ -40,7 +40,7 @@ GOALS = {
     "channels-last backward": (3.0, None),
 }
 SHARE = 0.7  # of the copy bandwidth, in smooth large cases
-LIMIT = 500  # seconds after which no case is begun
+LIMIT = 500  # seconds after which no further case starts
 
 
 @dataclass(frozen=True)
@@ -49,17 +49,16 @@ class Case:
 
     Attributes:
         shape: the image, (N, C, *spatial).
-        points: points of an item; as many as pixels, of a turned grid, if it is None.
+        points: points of an item; if None, a rotated grid of as many points as pixels.
         direction: "forward", "backward" (both gradients) or "double backward".
         mode: "nearest", "bilinear" or "bicubic".
-        boundary: what is outside.
-        last: whether the channels of a pixel lie side by side.
+        boundary: the padding mode.
+        last: whether the channels of a pixel are contiguous in memory.
         dtype: of the image and the grid.
-        smooth: whether neighbours sample neighbours.
-        deterministic: whether gradients are to be the same in every run.
-        shrink: if not 1, how many times fewer points than pixels there are along each axis, which
-            is what antialiasing is for; see `rival`.
-        affine: whether the points are those of a map, of which there is no grid.
+        smooth: whether neighbouring points sample neighbouring pixels; random points otherwise.
+        deterministic: whether torch's deterministic algorithms are required.
+        shrink: pixels per point along each axis; the case is antialiased if it is not 1.
+        affine: whether the points are given by an affine map instead of a grid.
     """
 
     shape: tuple[int, ...]
@@ -76,7 +75,7 @@ class Case:
 
     @property
     def group(self) -> str:
-        """The cases it is judged with."""
+        """The name of the group in which the case counts."""
         if self.shrink > 1:
             return f"antialiased {self.direction}"
         if self.shape in SMALL:
@@ -87,8 +86,8 @@ class Case:
     def name(self) -> str:
         """A short name, the same in every run."""
         size = "x".join(map(str, self.shape))
-        where = f"{self.points} points" if self.points else "turned"
-        parts = [size, where, self.mode, self.dtype, self.direction]
+        points_text = f"{self.points} points" if self.points else "turned"
+        parts = [size, points_text, self.mode, self.dtype, self.direction]
         parts += [] if self.boundary == "zeros" else [self.boundary]
         parts += ["channels-last"] if self.last else []
         parts += [] if self.smooth else ["random"]
@@ -98,7 +97,7 @@ class Case:
 
     @property
     def count(self) -> int:
-        """Points of all items."""
+        """The number of points of all items."""
         return self.shape[0] * (self.points or math.prod(self.out))
 
     @property
@@ -108,7 +107,7 @@ class Case:
 
     @property
     def visits(self) -> int:
-        """Pixels read and added to, if every tap counts."""
+        """The number of reads of pixels and additions to them, with every tap counted."""
         taps = {"nearest": 1, "bilinear": 2, "bicubic": 4}[self.mode] ** len(self.shape[2:])
         times = {"forward": 1, "backward": 2, "double backward": 3}[self.direction]
         samples = self.shrink ** len(self.shape[2:])
@@ -116,7 +115,7 @@ class Case:
 
     @property
     def toy(self) -> Case:
-        """The same, for an interpreter."""
+        """The same case with few pixels, for an interpreter."""
         items, channels, *spatial = self.shape
         size = 4 if self.shrink == 1 else 2 * self.shrink
         shape = (min(items, 2), min(channels, 3), *(min(n, size) for n in spatial))
@@ -124,10 +123,10 @@ class Case:
 
     @property
     def bytes(self) -> int:
-        """Input, grid and output touched once; with their gradients, twice."""
+        """Bytes of input, grid and output, and of their gradients, each once."""
         size = 2 if self.dtype in ("float16", "bfloat16") else 4
         channels, pixels = self.shape[1], self.shape[0] * math.prod(self.shape[2:])
-        # No more of an image can be touched than its points' taps.
+        # No more pixels are read than the points have taps.
         touched = min(pixels, self.count * (2 * self.shrink) ** len(self.shape[2:]))
         grid = 0 if self.affine else self.count * len(self.shape[2:])
         once = channels * (touched + self.count) + grid
@@ -138,7 +137,7 @@ LARGE = (
     *((8, 64, 512, 512), (64, 64, 512, 512), (4, 32, 128, 128, 128), (32, 3, 1024, 1024)),
     (1, 1, 256, 256, 256),
 )
-# Calls so short that the host decides.
+# Calls so short that the host limits their speed.
 SMALL = ((8, 16, 32, 32), (1, 1, 16, 16, 16))
 SHRUNK = ((8, 3, 2048, 2048), (8, 64, 512, 512), (1, 1, 256, 256, 256))
 POINTS = (
@@ -197,34 +196,36 @@ def antialiased() -> Iterator[Case]:
 
 
 def inputs(case: Case, device: str) -> tuple[Tensor, Tensor, Tensor]:
-    """Image, grid and upstream gradient, made where they are used."""
+    """Image, grid and upstream gradient, made on the device."""
     import torch
 
     generator = torch.Generator(device).manual_seed(len(case.name))
-    make: dict[str, Any] = {"device": device, "dtype": getattr(torch, case.dtype)}
+    factory: dict[str, Any] = {"device": device, "dtype": getattr(torch, case.dtype)}
     items, channels, *spatial = case.shape
     out = [case.points] if case.points else spatial
-    image = torch.rand(case.shape, generator=generator, **make)
+    image = torch.rand(case.shape, generator=generator, **factory)
     if case.smooth:
         rank = len(spatial)
-        turn = torch.eye(rank, rank + 1, device=device).repeat(items, 1, 1)
-        turn[:, :2, :2] = torch.tensor([[0.866, -0.5], [0.5, 0.866]], device=device)
+        theta = torch.eye(rank, rank + 1, device=device).repeat(items, 1, 1)
+        theta[:, :2, :2] = torch.tensor([[0.866, -0.5], [0.5, 0.866]], device=device)
         size = [items, 1, *spatial]
         size[2:] = case.out
-        grid = torch.nn.functional.affine_grid(turn, size, align_corners=False).to(make["dtype"])
+        grid = torch.nn.functional.affine_grid(theta, size, align_corners=False).to(
+            factory["dtype"]
+        )
         out = out if case.points else list(case.out)
-        grid = turn.to(make["dtype"]) if case.affine else grid
+        grid = theta.to(factory["dtype"]) if case.affine else grid
     else:
         shape = (items, *out, len(spatial))
-        grid = torch.rand(shape, generator=generator, **make) * 2 - 1
-    upstream = torch.rand((items, channels, *out), generator=generator, **make)
+        grid = torch.rand(shape, generator=generator, **factory) * 2 - 1
+    upstream = torch.rand((items, channels, *out), generator=generator, **factory)
     if case.last:
         image, upstream = (t.movedim(1, -1).contiguous().movedim(-1, 1) for t in (image, upstream))
     return image, grid.contiguous(), upstream
 
 
 def call(case: Case, sample: Callable[[Tensor, Tensor], Tensor], *tensors: Tensor) -> Call:
-    """The case with one of the two functions."""
+    """The call of a case with a sampling function."""
     import torch
 
     image, grid, upstream = (tensor.detach() for tensor in tensors)
@@ -236,31 +237,31 @@ def call(case: Case, sample: Callable[[Tensor, Tensor], Tensor], *tensors: Tenso
         return lambda: torch.autograd.grad(out, leaves, upstream, retain_graph=True)
     upstream = upstream.requires_grad_()
     first = torch.autograd.grad(out, leaves, upstream, create_graph=True)
-    directions = [torch.ones_like(one) for one in first]
+    directions = [torch.ones_like(derivative) for derivative in first]
     return lambda: torch.autograd.grad(first, (*leaves, upstream), directions, retain_graph=True)
 
 
 def ours(case: Case, device: str) -> Callable[[Tensor, Tensor], Tensor]:
-    """Our function; where there is no GPU, with the kernels for one in the interpreter."""
+    """Our function; without a GPU, its kernels run in Triton's interpreter."""
     import gridsample
 
     if device == "cpu":
         return interpreted(case)
-    named: dict[str, Any] = {"antialias": case.shrink > 1}
+    options: dict[str, Any] = {"antialias": case.shrink > 1}
     if case.affine:
         size = (*case.shape[:2], *case.out)
         return lambda image, maps: gridsample.affine_sample(
-            image, maps, size, case.mode, case.boundary, **named
+            image, maps, size, case.mode, case.boundary, **options
         )
     if case.shrink > 1:
         return lambda image, grid: gridsample.grid_sample(
-            image, grid, case.mode, case.boundary, **named
+            image, grid, case.mode, case.boundary, **options
         )
     return lambda image, grid: gridsample.grid_sample(image, grid, case.mode, case.boundary)
 
 
 def interpreted(case: Case) -> Callable[[Tensor, Tensor], Tensor]:
-    """What the binding does for CUDA tensors, for others."""
+    """The operations that the backend applies to CUDA tensors, for tensors on the CPU."""
     import torch
 
     from gridsample.backends.torch import BACKEND, affine, cuda
@@ -305,7 +306,7 @@ def interpreted(case: Case) -> Callable[[Tensor, Tensor], Tensor]:
 
 
 def torchs(case: Case) -> Callable[[Tensor, Tensor], Tensor]:
-    """Torch's function; it wants a grid of the image's rank."""
+    """Torch's function, which requires a grid of the image's rank."""
     import torch
 
     def sample(image: Tensor, grid: Tensor) -> Tensor:
@@ -348,59 +349,61 @@ def formulas(case: Case) -> Callable[[Tensor, Tensor], Tensor]:
 
 
 def rival(case: Case, device: str) -> tuple[str, Callable[[Tensor, Tensor], Tensor]]:
-    """What a case is compared with, and its name."""
+    """The name and the function that a case is compared with."""
     if case.deterministic:
         return "ours by default", ours(case, device)
     if case.affine:
-        return "finer grid", finer(case, device)
+        return "finer grid", by_finer_grid(case, device)
     if case.shrink > 1:
-        return "composite", composite(case, device)
+        return "composite", by_single_samples(case, device)
     if case.direction == "double backward":
         return "torch", formulas(case)
     return "torch", torchs(case)
 
 
-def composite(case: Case, device: str) -> Callable[[Tensor, Tensor], Tensor]:
+def by_single_samples(case: Case, device: str) -> Callable[[Tensor, Tensor], Tensor]:
     """Return antialiased sampling by plain sampling: one sample of all points at a time."""
     from gridsample.backends.torch.footprints import Footprints, Pyramid
     from gridsample.backends.torch.schemas import record
     from gridsample.definitions.footprints import Footprint
 
-    plain, rank = ours(replace(case, shrink=1), device), len(case.shape) - 2
+    sample_plainly, rank = ours(replace(case, shrink=1), device), len(case.shape) - 2
     options = record((case.mode,) * rank, (case.boundary,) * rank, False, (0,) * rank)
     options = options._replace(footprint=Footprint())
 
     def sample(image: Tensor, grid: Tensor) -> Tensor:
-        feet, images = Footprints(grid, image.shape[2:], options), Pyramid(image)
+        footprints, images = Footprints(grid, image.shape[2:], options), Pyramid(image)
         total: Any = 0
-        for one in feet.samples():
-            total = total + one.values(plain(images.at(one.spatial), one.grid))
+        for subsample in footprints.samples():
+            total = total + subsample.values(
+                sample_plainly(images.at(subsample.spatial), subsample.grid)
+            )
         return total
 
     return sample
 
 
-def finer(case: Case, device: str) -> Callable[[Tensor, Tensor], Tensor]:
+def by_finer_grid(case: Case, device: str) -> Callable[[Tensor, Tensor], Tensor]:
     """Antialiased sampling under maps by plain sampling on a finer grid, and resizing by area."""
     import gridsample
 
-    plain = ours(replace(case, shrink=1, affine=False), device)
+    sample_plainly = ours(replace(case, shrink=1, affine=False), device)
     items, _, *out = (*case.shape[:2], *case.out)
 
     def sample(image: Tensor, maps: Tensor) -> Tensor:
         grid = gridsample.affine_grid(maps, (items, 1, *(case.shrink * n for n in out)))
-        return gridsample.interpolate(plain(image, grid), tuple(out), mode="area")
+        return gridsample.interpolate(sample_plainly(image, grid), tuple(out), mode="area")
 
     return sample
 
 
 def agree(case: Case, mine: tuple[Tensor, ...], theirs: tuple[Tensor, ...]) -> float:
-    """The mean difference relative to the scale.
+    """The largest mean difference, relative to the scale.
 
-    A point on a pixel's edge to rounding may be on either side: at most one in ten thousand.
+    Rounding can move a point across the edge of a pixel: one number in ten thousand may differ.
 
     Raises:
-        RuntimeError: more of them differ by more than rounding.
+        RuntimeError: More numbers differ by more than rounding.
     """
     slack = 2e-2 if case.dtype in ("float16", "bfloat16") else 1e-3
     worst = 0.0
@@ -413,13 +416,13 @@ def agree(case: Case, mine: tuple[Tensor, ...], theirs: tuple[Tensor, ...]) -> f
 
 
 def milliseconds(function: Callable[[], Any], device: str) -> float:
-    """The time of one call, on the GPU if there is one."""
+    """The time of one call, measured by CUDA events on a GPU."""
     import torch
 
     if device == "cpu":
-        began = time.perf_counter()
+        start = time.perf_counter()
         function()
-        return (time.perf_counter() - began) * 1e3
+        return (time.perf_counter() - start) * 1e3
     start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
     start.record()
     function()
@@ -429,7 +432,7 @@ def milliseconds(function: Callable[[], Any], device: str) -> float:
 
 
 def interleave(a: Call, b: Call, seconds: float, device: str) -> tuple[list[float], list[float]]:
-    """Times of two calls, in turn, for about so long."""
+    """Times of two calls, which are made alternately for some seconds."""
     times: tuple[list[float], list[float]] = ([], [])
     end, least = time.perf_counter() + seconds, 5 if device == "cuda" else 1
     while len(times[0]) < least or (time.perf_counter() < end and len(times[0]) < 50):
@@ -439,7 +442,7 @@ def interleave(a: Call, b: Call, seconds: float, device: str) -> tuple[list[floa
 
 
 def copy_bandwidth(device: str) -> float:
-    """Bytes a second that a copy of 1 GiB reads and writes."""
+    """The bandwidth of a copy of 1 GiB, in bytes read and written per second."""
     import torch
 
     source = torch.ones(1 << (28 if device == "cuda" else 16), device=device)
@@ -453,32 +456,32 @@ def measure(case: Case, seconds: float, bandwidth: float, device: str) -> dict[s
     import torch
 
     tensors = inputs(case, device)
-    name, other = rival(case, device)
-    theirs = call(case, other, *tensors)
+    name, rival_function = rival(case, device)
+    theirs = call(case, rival_function, *tensors)
     try:
         torch.use_deterministic_algorithms(case.deterministic)
         mine = call(case, ours(case, device), *tensors)
         a_call, b_call = toggled(mine, case.deterministic), toggled(theirs, False)
         difference = agree(case, a_call(), b_call())
-        a, b = interleave(a_call, b_call, seconds, device)
+        own_times, rival_times = interleave(a_call, b_call, seconds, device)
     finally:
         torch.use_deterministic_algorithms(False)
-    typical = statistics.median(a)
+    median = statistics.median(own_times)
     return {
-        "case": case.name, "group": case.group, "ms": typical,
+        "case": case.name, "group": case.group, "ms": median,
         "other": name,
-        "other_ms": statistics.median(b),
-        "ratio": statistics.median(y / x for x, y in zip(a, b, strict=True)),
+        "other_ms": statistics.median(rival_times),
+        "ratio": statistics.median(y / x for x, y in zip(own_times, rival_times, strict=True)),
         "difference": difference,
-        "share_of_copy": case.bytes / bandwidth / typical * 1e3,
-        "visits_per_second": case.visits / typical * 1e3,
+        "share_of_copy": case.bytes / bandwidth / median * 1e3,
+        "visits_per_second": case.visits / median * 1e3,
         "large_and_smooth": case.smooth and case.points is None and case.shape not in SMALL,
-        "runs": len(a),
+        "runs": len(own_times),
     }  # fmt: skip
 
 
 def toggled(function: Call, deterministic: bool) -> Call:
-    """A call with torch's switch turned so."""
+    """A call that first sets torch's switch for deterministic algorithms."""
     import torch
 
     def run() -> tuple[Tensor, ...]:
@@ -489,7 +492,7 @@ def toggled(function: Call, deterministic: bool) -> Call:
 
 
 def verdicts(rows: list[dict[str, Any]]) -> Iterator[str]:
-    """What was to be shown, and what was."""
+    """Lines that compare the figures with the goals."""
     for group, (mean, least) in GOALS.items():
         ratios = {
             row["case"]: row["ratio"]
@@ -498,9 +501,9 @@ def verdicts(rows: list[dict[str, Any]]) -> Iterator[str]:
         }
         if not ratios:
             continue
-        found = math.exp(statistics.fmean(map(math.log, ratios.values())))
+        reached = math.exp(statistics.fmean(map(math.log, ratios.values())))
         slow = [name for name, ratio in ratios.items() if least is not None and ratio < least]
-        yield f"{group}: mean {found:.2f}, to be {mean}; below {least}: {slow or 'none'}"
+        yield f"{group}: mean {reached:.2f}, to be {mean}; below {least}: {slow or 'none'}"
     for other in ("composite", "finer grid"):
         ratios = {row["case"]: row["ratio"] for row in rows if row["other"] == other}
         if ratios:
@@ -517,26 +520,26 @@ def verdicts(rows: list[dict[str, Any]]) -> Iterator[str]:
 
 
 def main(only: str, seconds: float, target: Path | None, device: str = "cuda") -> None:
-    """Run and print; on the "cpu", with toys."""
+    """Run and print; tiny cases on the "cpu"."""
     import torch
 
     if device == "cuda" and not torch.cuda.is_available():
         sys.exit("No CUDA GPU is to be seen by torch: nothing was timed.")
-    began, bandwidth = time.perf_counter(), copy_bandwidth(device)
+    start, bandwidth = time.perf_counter(), copy_bandwidth(device)
     name = torch.cuda.get_device_name() if device == "cuda" else "no GPU, toys alone"
     print(f"{name}, copy {bandwidth / 1e9:.0f} GB/s, torch {torch.__version__}\n")
     print(f"{'case':76}{'ours ms':>10}{'other ms':>10}{'ratio':>7}{'of copy':>9}{'G visits/s':>12}")
     rows: list[dict[str, Any]] = []
-    for given in every_case():
-        case = given if device == "cuda" else given.toy
-        if only not in given.name:
+    for full_case in every_case():
+        case = full_case if device == "cuda" else full_case.toy
+        if only not in full_case.name:
             continue
-        if time.perf_counter() - began > LIMIT:
+        if time.perf_counter() - start > LIMIT:
             print(f"{case.name}: left out after {LIMIT} s")
             continue
         try:
             row = measure(case, min(seconds, 1.0), bandwidth, device)
-        except RuntimeError as error:  # does not fit this GPU, or is more than this torch can
+        except RuntimeError as error:  # out of memory, or not supported by this torch
             print(f"{case.name}: {str(error).splitlines()[0]}")
             continue
         finally:
@@ -551,8 +554,8 @@ def main(only: str, seconds: float, target: Path | None, device: str = "cuda") -
     print("", *verdicts(rows), sep="\n")
     if target is not None:
         target.parent.mkdir(parents=True, exist_ok=True)
-        told = {"device": name, "copy_bytes_per_second": bandwidth, "torch": torch.__version__}
-        target.write_text(json.dumps({**told, "rows": rows}, indent=1) + "\n")
+        contents = {"device": name, "copy_bytes_per_second": bandwidth, "torch": torch.__version__}
+        target.write_text(json.dumps({**contents, "rows": rows}, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -36,7 +36,7 @@ class Case(NamedTuple):
     """One call.
 
     Attributes:
-        name: what is special about it.
+        name: what distinguishes it from the others of its family.
         work: the number of units.
         call: the call.
     """
@@ -47,7 +47,7 @@ class Case(NamedTuple):
 
 
 class Row(NamedTuple):
-    """What was measured.
+    """The time of a case.
 
     Attributes:
         case: the case.
@@ -82,7 +82,7 @@ def shortest(call: Callable[[], Any], clock: Callable[[], float]) -> float:
     raise AssertionError
 
 
-def off(rows: list[Row]) -> list[Row]:
+def outliers(rows: list[Row]) -> list[Row]:
     """Return the rows that cost too much for their work."""
     # The smallest cases are calls more than work: their units say nothing.
     best = min((row.unit for row in rows if row.seconds > CALL), default=math.inf)
@@ -106,13 +106,13 @@ def smooth(items: int, out: tuple[int, ...], outside: float = 0.0) -> Array:
     """Return a grid (N, *out, D) of slightly rotated points, of which a share is far outside."""
     axes = np.meshgrid(*(np.linspace(-0.9, 0.9, n) for n in out), indexing="ij")
     points = np.stack(axes[::-1], -1)
-    turned = points + 0.05 * np.roll(points, 1, -1)
-    turned[np.random.default_rng(1).random(out) < outside] += 7.3
-    return np.broadcast_to(turned.astype(np.float32), (items, *turned.shape)).copy()
+    points_rotated = points + 0.05 * np.roll(points, 1, -1)
+    points_rotated[np.random.default_rng(1).random(out) < outside] += 7.3
+    return np.broadcast_to(points_rotated.astype(np.float32), (items, *points_rotated.shape)).copy()
 
 
 def strided(shape: tuple[int, ...], order: tuple[int, ...]) -> Array:
-    """Return random pixels whose axes lie in memory in this order, slowest first."""
+    """Return random pixels with this order of axes in memory, slowest first."""
     return pixels(tuple(shape[a] for a in order)).transpose(np.argsort(order))
 
 
@@ -291,18 +291,20 @@ def units_of_coordinates() -> Iterator[Case]:
 
 @family
 def few_points_of_a_large_image() -> Iterator[Case]:
-    """Four points of 4096^2, however the image lies in memory: a point counts for 10,000."""
+    """Four points of an image of 4096^2, in several memory layouts."""
     import gridsample
 
     image, grid = pixels((1, 1, 4096, 4096)), smooth(1, (2, 2))
     swapped = image.astype(">f4")
     for name, options in (("plain", {}), ("antialiased", {"antialias": True})):
-        for view, other in (("contiguous", image), ("reversed", image[..., ::-1]),
+        for layout, image_view in (("contiguous", image), ("reversed", image[..., ::-1]),
                             ("byte order", swapped)):  # fmt: skip
             yield Case(
-                f"{name}, {view}",
+                f"{name}, {layout}",
                 1,
-                lambda other=other, options=options: gridsample.grid_sample(other, grid, **options),
+                lambda image_view=image_view, options=options: gridsample.grid_sample(
+                    image_view, grid, **options
+                ),
             )
 
 
@@ -382,9 +384,9 @@ def items_of_an_antialiased_warp() -> Iterator[Case]:
 
 
 def measure(name: str, clock: Callable[[], float]) -> bool:
-    """Measure and print a family; return whether all of its cases are as they should be."""
+    """Measure and print a family; return whether no case is marked."""
     rows = [Row(case, shortest(case.call, clock)) for case in FAMILIES[name]()]
-    marked = off(rows)
+    marked = outliers(rows)
     print(f"\n{name}")
     for row in rows:
         mark = "  <<<" if row in marked else ""

@@ -22,14 +22,14 @@ MEMORY = ("affine", "step", "double")  # operations and directions whose memory 
 
 
 class Disagreement(Exception):
-    """Two contenders do not give the same."""
+    """The results of two contenders differ."""
 
 
 def compare(case: Case, mine: Arrays, theirs: Arrays, contender: Contender) -> float:
     """The root mean square of the differences, relative to the scale.
 
     Raises:
-        Disagreement: shapes differ, or more numbers than may be are farther apart than rounding.
+        Disagreement: Shapes differ, or more numbers than allowed differ by more than rounding.
     """
     if [a.shape for a in mine] != [b.shape for b in theirs]:
         shapes = [a.shape for a in mine], [b.shape for b in theirs]
@@ -40,11 +40,11 @@ def compare(case: Case, mine: Arrays, theirs: Arrays, contender: Contender) -> f
         scale = max(float(np.abs(b).max()), 1e-300)
         tolerance = contender.tolerance
         if case.operation == "affine" and b.shape[1:] == (case.rank, case.rank + 1):
-            # The gradient of a map: terms of any sign, of which a share are a neighbour's.
+            # The gradient of a map sums terms of any sign, some of which are a neighbour's.
             tolerance += math.sqrt(ties(case))
         beyond = ~(difference <= tolerance * scale)  # a NaN is beyond
-        # The fewest that may be: one number, of which a small case has few.
-        if beyond.sum() > max(1, (contender.odd + ties(case)) * beyond.size):
+        # One number may always differ: a small case has only a few.
+        if beyond.sum() > max(1, (contender.outliers + ties(case)) * beyond.size):
             raise Disagreement(
                 f"{beyond.mean():.2%} of the numbers differ by more than {tolerance:.2g} "
                 f"of the greatest, by up to {difference.max() / scale:.2g}"
@@ -53,53 +53,57 @@ def compare(case: Case, mine: Arrays, theirs: Arrays, contender: Contender) -> f
     return float(np.sqrt(np.mean(squares)))
 
 
-def errors(result: Arrays, true: np.ndarray[Any, Any] | None, case: Case) -> Row | None:
-    """Root mean square and maximum of what is off the truth, relative to the image's range."""
-    if true is None:
+def errors(result: Arrays, expected: np.ndarray[Any, Any] | None, case: Case) -> Row | None:
+    """Root mean square and maximum of the error, relative to the image's range."""
+    if expected is None:
         return None
-    difference = np.abs(result[0] - true) / highest(case.dtype)
+    difference = np.abs(result[0] - expected) / highest(case.dtype)
     return {"rms": float(np.sqrt(np.square(difference).mean())), "max": float(difference.max())}
 
 
 def find_peers(
-    case: Case, given: Inputs, threads: int, names: Sequence[str], left_out: dict[str, str]
+    case: Case, inputs: Inputs, threads: int, names: Sequence[str], left_out: dict[str, str]
 ) -> dict[str, Contender]:
-    """Those that can do the case; why others cannot goes to ``left_out``."""
-    found = {}
+    """The peers that support the case; the errors of the others are added to ``left_out``."""
+    contenders = {}
     for name in names:
         try:
-            contender = PEERS[name].make(case, given, threads)
+            contender = PEERS[name].make(case, inputs, threads)
         except Exception as failure:  # theirs: whatever it is, ours is still timed
-            left_out[name] = told(failure)
+            left_out[name] = failure_text(failure)
             continue
         if contender is not None:
-            found[name] = contender
-    return found
+            contenders[name] = contender
+    return contenders
 
 
-def judge(
-    case: Case, given: Inputs, mine: Arrays, found: dict[str, Contender], left_out: dict[str, str]
+def verified_figures(
+    case: Case,
+    inputs: Inputs,
+    mine: Arrays,
+    contenders: dict[str, Contender],
+    left_out: dict[str, str],
 ) -> tuple[dict[str, Row], dict[str, str]]:
-    """Figures of those that agree with us, and what is wrong with those that do not."""
-    true = truth(case, given)
-    figures, differ = {"": {"error": errors(mine, true, case)}}, {}
-    for name, contender in found.items():
+    """Differences and errors of contenders that agree with ours; messages about the others."""
+    expected = truth(case, inputs)
+    figures, disagreements = {"": {"error": errors(mine, expected, case)}}, {}
+    for name, contender in contenders.items():
         try:
             theirs = contender.read(contender.call())
             figures[name] = {
                 "difference": compare(case, mine, theirs, contender),
-                "error": errors(theirs, true, case),
+                "error": errors(theirs, expected, case),
                 "why": contender.why,
             }
-        except Disagreement as difference:
-            differ[name] = str(difference)
+        except Disagreement as error:
+            disagreements[name] = str(error)
         except Exception as failure:
-            left_out[name] = told(failure)
-    return figures, differ
+            left_out[name] = failure_text(failure)
+    return figures, disagreements
 
 
-def told(failure: Exception) -> str:
-    """A failure in a line."""
+def failure_text(failure: Exception) -> str:
+    """An exception as a line of text."""
     return f"{type(failure).__name__}: {failure}"
 
 
@@ -111,28 +115,32 @@ def measure(
     names: Sequence[str],
     base: Base | None = None,
 ) -> Row:
-    """One row.  Contenders that fail or do not agree are named in ``left_out`` or ``differ``.
+    """One row.  ``left_out`` and ``differ`` name contenders that fail or disagree.
 
     Raises:
-        Missing: we have no such function.
+        Missing: gridsample lacks the function.
     """
-    given, left_out = make_inputs(case), dict[str, str]()
+    inputs, left_out = make_inputs(case), dict[str, str]()
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # peers' own are nobody's business here
-        own = ours(case, given, threads)
-        found = find_peers(case, given, threads, names, left_out)
+        warnings.simplefilter("ignore")  # warnings of the peers
+        own = ours(case, inputs, threads)
+        contenders = find_peers(case, inputs, threads, names, left_out)
         if base is not None:
-            found["base"] = base.contender(case, threads)
-        figures, differ = judge(case, given, own.read(own.call()), found, left_out)
-        agreed = {name: {"": own, **found}[name] for name in figures}
-        times = rounds([one.clock or timer(one.call) for one in agreed.values()], seconds)
-        for (name, one), spent in zip(agreed.items(), times, strict=True):
+            contenders["base"] = base.contender(case, threads)
+        figures, disagreements = verified_figures(
+            case, inputs, own.read(own.call()), contenders, left_out
+        )
+        agreed = {name: {"": own, **contenders}[name] for name in figures}
+        times = rounds(
+            [contender.clock or timer(contender.call) for contender in agreed.values()], seconds
+        )
+        for (name, contender), seconds_per_call in zip(agreed.items(), times, strict=True):
             figures[name] |= {
-                "ms": statistics.median(spent) * 1e3,
-                "ratio": ratio(times[0], spent),
-                "extra_bytes": beside(one, case, given),
+                "ms": statistics.median(seconds_per_call) * 1e3,
+                "ratio": ratio(times[0], seconds_per_call),
+                "extra_bytes": memory_beyond_results(contender, case, inputs),
             }
-    mine, size = figures.pop(""), touched(case, given)
+    mine, size = figures.pop(""), touched(case, inputs)
     return {
         "case": case.name,
         "what": asdict(case),
@@ -145,24 +153,24 @@ def measure(
         "error": mine["error"],
         "peers": figures,
         "left_out": left_out,
-        "differ": differ,
+        "differ": disagreements,
     }
 
 
-def beside(contender: Contender, case: Case, given: Inputs) -> float | None:
-    """Bytes that a call takes at its peak beside its results, where that is of interest."""
+def memory_beyond_results(contender: Contender, case: Case, inputs: Inputs) -> float | None:
+    """The peak memory of a call beyond its results, in bytes, where it is of interest."""
     if contender.clock is not None or not {case.operation, case.direction} & set(MEMORY):
         return None
     memory = extra_memory(contender.call)
-    return None if memory is None else memory - results(case, given)
+    return None if memory is None else memory - result_bytes(case, inputs)
 
 
-def results(case: Case, given: Inputs) -> int:
-    """Bytes of what a call returns or keeps: outputs and gradients."""
-    size, where = given.image.nbytes, given.theta if case.operation == "affine" else given.grid
-    kept = {"input": size, "grid": where.nbytes}.get(case.direction, size + where.nbytes)
-    out = 0 if case.direction in ("input", "grid", "both") else given.upstream.nbytes
-    return out + (0 if case.direction in ("forward", "jvp") else kept)
+def result_bytes(case: Case, inputs: Inputs) -> int:
+    """Bytes of the outputs and gradients that a call returns or keeps."""
+    size, points = inputs.image.nbytes, inputs.theta if case.operation == "affine" else inputs.grid
+    gradients = {"input": size, "grid": points.nbytes}.get(case.direction, size + points.nbytes)
+    out = 0 if case.direction in ("input", "grid", "both") else inputs.upstream.nbytes
+    return out + (0 if case.direction in ("forward", "jvp") else gradients)
 
 
 __all__ = ["Disagreement", "Missing", "Row", "compare", "measure"]

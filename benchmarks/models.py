@@ -25,7 +25,7 @@ from benchmarks import pairs
 from benchmarks.pairs import Disagreement, Row
 
 PROGRAM = "benchmarks.models"
-LOSS, GRADIENTS = 1e-6, 1e-4  # relative differences that may be
+LOSS, GRADIENTS = 1e-6, 1e-4  # the largest relative differences that are accepted
 
 
 class Training:
@@ -38,7 +38,7 @@ class Training:
         self.optimizer = torch.optim.SGD(network.parameters(), lr=1e-4)
 
     def step(self) -> Any:
-        """One step; the loss before it."""
+        """Take a step; return the loss before it."""
         from gridsample import torch_compat
 
         with torch_compat.patch() if self.patched else contextlib.nullcontext():
@@ -49,47 +49,49 @@ class Training:
         return loss.detach()
 
     def gradients(self) -> Any:
-        """Of all weights, in float64, as one vector."""
+        """The gradients of all weights, in float64, as one vector."""
         import torch
 
-        return torch.cat([one.grad.double().flatten() for one in self.network.parameters()])
+        return torch.cat([weight.grad.double().flatten() for weight in self.network.parameters()])
 
 
 def trainings(name: str, tiny: bool = False) -> tuple[Training, Training]:
-    """Ours and torch's, which start with the same weights."""
+    """Our training and torch's, which start with the same weights."""
     import torch
 
     from benchmarks.networks import TASKS
 
     torch.manual_seed(1)
     task = TASKS[name]
-    make, given = task.tiny if tiny else (task.network, task.batch)
-    network, batch = make(), given()
+    make_network, make_batch = task.tiny if tiny else (task.network, task.batch)
+    network, batch = make_network(), make_batch()
     return Training(copy.deepcopy(network), batch, True), Training(network, batch, False)
 
 
 def first_step(ours: Training, torchs: Training) -> Row:
-    """How far the first losses and gradients are apart.
+    """The relative differences of the first losses and gradients.
 
     Raises:
-        Disagreement: by more than rounding.
+        Disagreement: They are larger than rounding.
     """
     mine, theirs = float(ours.step()), float(torchs.step())
-    apart = ours.gradients() - torchs.gradients()
-    found = {
+    gradient_difference = ours.gradients() - torchs.gradients()
+    differences = {
         "loss": abs(mine - theirs) / abs(theirs),
-        "gradients": float(apart.norm() / torchs.gradients().norm()),
+        "gradients": float(gradient_difference.norm() / torchs.gradients().norm()),
     }
-    if not (found["loss"] <= LOSS and found["gradients"] <= GRADIENTS):  # a NaN is no agreement
+    if not (
+        differences["loss"] <= LOSS and differences["gradients"] <= GRADIENTS
+    ):  # a NaN is no agreement
         raise Disagreement(
-            f"losses {mine} and {theirs}, relative difference {found['loss']:.2g}; "
-            f"of the gradients {found['gradients']:.2g}"
+            f"losses {mine} and {theirs}, relative difference {differences['loss']:.2g}; "
+            f"of the gradients {differences['gradients']:.2g}"
         )
-    return found
+    return differences
 
 
 def measure(name: str, seconds: float) -> Iterator[Row]:
-    """The row of a model."""
+    """Yield the row of a model."""
     ours, torchs = trainings(name)
     differences = first_step(ours, torchs)
     yield {"kind": "step", **pairs.timed(ours.step, torchs.step, seconds), **differences}
@@ -97,8 +99,8 @@ def measure(name: str, seconds: float) -> Iterator[Row]:
 
 def main(words: Sequence[str] | None = None) -> int:
     """Run and print."""
-    given = pairs.parser(PROGRAM, __doc__, seconds=4.0).parse_args(words)
-    return pairs.run(PROGRAM, given, names, measure)
+    arguments = pairs.parser(PROGRAM, __doc__, seconds=4.0).parse_args(words)
+    return pairs.run(PROGRAM, arguments, names, measure)
 
 
 def names() -> list[str]:

@@ -51,17 +51,17 @@ class Lookups(nn.Module):
         self.context = nn.Conv2d(features, 2 * hidden, 1)
         self.delta = nn.Conv2d(hidden, 2, 3, padding=1)
 
-    def look_up(self, pyramid: list[Tensor], places: Tensor) -> Tensor:
+    def look_up(self, pyramid: list[Tensor], positions: Tensor) -> Tensor:
         """Correlations around `places` (B, H, W, 2), in pixels: (B, levels * points, H, W)."""
-        batch, height, width, _ = places.shape
-        found = []
+        batch, height, width, _ = positions.shape
+        values_of_levels = []
         for level, images in enumerate(pyramid):
-            centre = (places.reshape(-1, 1, 1, 2) + 0.5) / 2**level - 0.5
+            centre = (positions.reshape(-1, 1, 1, 2) + 0.5) / 2**level - 0.5
             scale = torch.tensor([2 / size for size in images.shape[:-3:-1]])
             grid = ((centre + 0.5) * scale - 1) + self.window * scale
             values = functional.grid_sample(images, grid, align_corners=False)
-            found.append(values.reshape(batch, height, width, -1))
-        return torch.cat(found, dim=-1).movedim(-1, 1)
+            values_of_levels.append(values.reshape(batch, height, width, -1))
+        return torch.cat(values_of_levels, dim=-1).movedim(-1, 1)
 
     def forward(self, frames: Tensor, flow: Tensor) -> Tensor:
         """The loss, given two frames (2, B, 3, 8H, 8W) and the flow (B, 2, H, W) in pixels."""
@@ -75,39 +75,39 @@ class Lookups(nn.Module):
         state, context = torch.tanh(state), torch.relu(context)
         ys, xs = torch.meshgrid(torch.arange(height), torch.arange(width), indexing="ij")
         start = torch.stack([xs, ys], dim=-1).float()
-        moved, loss = torch.zeros(batch, 2, height, width), torch.zeros(())
+        estimate, loss = torch.zeros(batch, 2, height, width), torch.zeros(())
         for _ in range(self.iterations):
-            seen = self.look_up(pyramid, start + moved.detach().movedim(1, -1))
-            motion = torch.relu(self.motion(torch.cat([seen, moved], dim=1)))
-            given = torch.cat([motion, context], dim=1)
-            update, reset = torch.sigmoid(self.gates(torch.cat([state, given], 1))).chunk(2, 1)
-            new = torch.tanh(self.candidate(torch.cat([reset * state, given], 1)))
+            correlations = self.look_up(pyramid, start + estimate.detach().movedim(1, -1))
+            motion = torch.relu(self.motion(torch.cat([correlations, estimate], dim=1)))
+            inputs = torch.cat([motion, context], dim=1)
+            update, reset = torch.sigmoid(self.gates(torch.cat([state, inputs], 1))).chunk(2, 1)
+            new = torch.tanh(self.candidate(torch.cat([reset * state, inputs], 1)))
             state = (1 - update) * state + update * new
-            moved = moved + self.delta(state)
-            loss = 0.8 * loss + (moved - flow).abs().mean()
+            estimate = estimate + self.delta(state)
+            loss = 0.8 * loss + (estimate - flow).abs().mean()
         return loss
 
 
 class Registration(nn.Module):
-    """A velocity from a U-Net, integrated by scaling and squaring, and a warp: as VoxelMorph."""
+    """A velocity from a U-Net, integrated by scaling and squaring, and a warp, as in VoxelMorph."""
 
     def __init__(self, rank: int, widths: tuple[int, ...], steps: int = 7) -> None:
         super().__init__()
         self.rank, self.steps = rank, steps
         pairs = list(pairwise((2, *widths)))
         self.down = nn.ModuleList([convolution(rank, a, b, 2) for a, b in pairs])
-        skips, inside = [2, *widths[:-1]][::-1], widths[-1]
+        skips, channels = [2, *widths[:-1]][::-1], widths[-1]
         self.up = nn.ModuleList()
         for skip, out in zip(skips, [*widths[:-1][::-1], widths[0]], strict=True):
-            self.up.append(convolution(rank, inside + skip, out))
-            inside = out
-        self.velocity = (nn.Conv1d, nn.Conv2d, nn.Conv3d)[rank - 1](inside, rank, 3, padding=1)
-        # Of a pixel or so, as in the middle of a training.  It starts with next to nothing: then
-        # all points lie on pixels, where the derivative jumps and rounding decides for a side.
+            self.up.append(convolution(rank, channels + skip, out))
+            channels = out
+        self.velocity = (nn.Conv1d, nn.Conv2d, nn.Conv3d)[rank - 1](channels, rank, 3, padding=1)
+        # About a pixel, as in the middle of a training.  With nearly zero, all points would lie on
+        # pixels, where the derivative jumps and rounding selects a side.
         nn.init.normal_(self.velocity.weight, std=0.3)
 
     def warp(self, image: Tensor, flow: Tensor) -> Tensor:
-        """The image at each pixel's place plus the flow, which is in pixels, x last."""
+        """Sample the image at each pixel's position plus the flow, in pixels with x last."""
         spatial = image.shape[2:]
         scale = torch.tensor([2.0 / size for size in spatial[::-1]])
         grid = pixel_centres(*spatial) + flow.flip(1).movedim(1, -1) * scale
@@ -115,15 +115,17 @@ class Registration(nn.Module):
 
     def forward(self, moving: Tensor, fixed: Tensor) -> Tensor:
         """The loss, given images (B, 1, *spatial)."""
-        kept = [torch.cat([moving, fixed], dim=1)]
+        skips = [torch.cat([moving, fixed], dim=1)]
         for down in self.down:
-            kept.append(down(kept[-1]))
-        seen, mode = kept.pop(), ("linear", "bilinear", "trilinear")[self.rank - 1]
+            skips.append(down(skips[-1]))
+        features, mode = skips.pop(), ("linear", "bilinear", "trilinear")[self.rank - 1]
         for up in self.up:
-            skip = kept.pop()
-            larger = functional.interpolate(seen, skip.shape[2:], mode=mode, align_corners=False)
-            seen = up(torch.cat([larger, skip], dim=1))
-        velocity = self.velocity(seen)
+            skip = skips.pop()
+            larger = functional.interpolate(
+                features, skip.shape[2:], mode=mode, align_corners=False
+            )
+            features = up(torch.cat([larger, skip], dim=1))
+        velocity = self.velocity(features)
         flow = velocity / 2**self.steps
         for _ in range(self.steps):
             flow = flow + self.warp(flow, flow)
@@ -131,7 +133,7 @@ class Registration(nn.Module):
 
 
 class Transformer(nn.Module):
-    """A spatial transformer before a classifier: it finds six numbers, and samples once."""
+    """A spatial transformer before a classifier: it predicts an affine map, and samples once."""
 
     def __init__(self, channels: int, side: int, corners: bool = False) -> None:
         super().__init__()
@@ -139,8 +141,10 @@ class Transformer(nn.Module):
             nn.Conv2d(channels, 8, 7), nn.MaxPool2d(2), nn.ReLU(),
             nn.Conv2d(8, 10, 5), nn.MaxPool2d(2), nn.ReLU(), nn.Flatten(),
         )  # fmt: skip
-        inside = ((side - 6) // 2 - 4) // 2
-        self.theta = nn.Sequential(nn.Linear(10 * inside**2, 32), nn.ReLU(), nn.Linear(32, 6))
+        side_of_features = ((side - 6) // 2 - 4) // 2
+        self.theta = nn.Sequential(
+            nn.Linear(10 * side_of_features**2, 32), nn.ReLU(), nn.Linear(32, 6)
+        )
         nn.init.normal_(self.theta[2].weight, std=0.03)
         self.theta[2].bias.data.copy_(torch.tensor([0.9, 0.1, 0.03, -0.1, 0.9, -0.03]))
         self.classifier = nn.Sequential(
@@ -153,8 +157,8 @@ class Transformer(nn.Module):
         """The loss, given images (B, C, side, side) and their classes."""
         theta = self.theta(self.localisation(images)).reshape(-1, 2, 3)
         grid = functional.affine_grid(theta, images.shape, align_corners=False)
-        straight = functional.grid_sample(images, grid, align_corners=False)
-        return functional.cross_entropy(self.classifier(straight), labels)
+        aligned = functional.grid_sample(images, grid, align_corners=False)
+        return functional.cross_entropy(self.classifier(aligned), labels)
 
 
 class DeformableAttention(nn.Module):
@@ -162,36 +166,40 @@ class DeformableAttention(nn.Module):
 
     def __init__(self, heads: int, width: int, levels: int = 4, points: int = 4) -> None:
         super().__init__()
-        self.shape, all_of = (heads, levels, points), heads * width
-        self.values = nn.Linear(all_of, all_of)
-        self.offsets = nn.Linear(all_of, heads * levels * points * 2)
-        self.weights = nn.Linear(all_of, heads * levels * points)
-        self.output = nn.Linear(all_of, all_of)
+        self.shape, channels = (heads, levels, points), heads * width
+        self.values = nn.Linear(channels, channels)
+        self.offsets = nn.Linear(channels, heads * levels * points * 2)
+        self.weights = nn.Linear(channels, heads * levels * points)
+        self.output = nn.Linear(channels, channels)
         self.forth = nn.Sequential(
-            nn.Linear(all_of, 2 * all_of), nn.ReLU(), nn.Linear(2 * all_of, all_of)
+            nn.Linear(channels, 2 * channels), nn.ReLU(), nn.Linear(2 * channels, channels)
         )
         nn.init.normal_(self.offsets.bias, std=2.0)  # pixels
 
     def forward(self, maps: list[Tensor], target: Tensor) -> Tensor:
         """The loss, given the levels' maps (B, heads * width, h, w); every pixel is a query."""
         (heads, levels, points), batch = self.shape, target.shape[0]
-        queries = torch.cat([one.flatten(2) for one in maps], dim=2).transpose(1, 2)
-        places = torch.cat([pixel_centres(*one.shape[2:]).flatten(0, 1) for one in maps])
+        queries = torch.cat([level_map.flatten(2) for level_map in maps], dim=2).transpose(1, 2)
+        centres = torch.cat(
+            [pixel_centres(*level_map.shape[2:]).flatten(0, 1) for level_map in maps]
+        )
         offsets = self.offsets(queries).reshape(batch, -1, heads, levels, points, 2)
         weights = self.weights(queries).reshape(batch, -1, heads, levels * points).softmax(-1)
-        values = self.values(queries).split([one[0, 0].numel() for one in maps], dim=1)
-        found = []
-        for level, (value, one) in enumerate(zip(values, maps, strict=True)):
-            image = value.transpose(1, 2).reshape(batch * heads, -1, *one.shape[2:])
-            step = torch.tensor([2.0 / size for size in one.shape[:1:-1]])
-            grid = places[:, None, None] + offsets[:, :, :, level] * step
+        values = self.values(queries).split([level_map[0, 0].numel() for level_map in maps], dim=1)
+        samples = []
+        for level, (value, level_map) in enumerate(zip(values, maps, strict=True)):
+            image = value.transpose(1, 2).reshape(batch * heads, -1, *level_map.shape[2:])
+            step = torch.tensor([2.0 / size for size in level_map.shape[:1:-1]])
+            grid = centres[:, None, None] + offsets[:, :, :, level] * step
             grid = grid.transpose(1, 2).flatten(0, 1)  # (B * heads, queries, points, 2)
-            found.append(functional.grid_sample(image, grid, align_corners=False))
-        read = torch.stack(found, dim=-2).flatten(-2)  # (B * heads, width, queries, all points)
-        shares = weights.transpose(1, 2).flatten(0, 1)[:, None]
-        mixed = (read * shares).sum(-1).reshape(batch, -1, queries.shape[1]).transpose(1, 2)
-        seen = queries + self.output(mixed)
-        return (seen + self.forth(seen) - target).square().mean()
+            samples.append(functional.grid_sample(image, grid, align_corners=False))
+        stacked = torch.stack(samples, dim=-2).flatten(
+            -2
+        )  # (B * heads, width, queries, all points)
+        factors = weights.transpose(1, 2).flatten(0, 1)[:, None]
+        mixed = (stacked * factors).sum(-1).reshape(batch, -1, queries.shape[1]).transpose(1, 2)
+        features = queries + self.output(mixed)
+        return (features + self.forth(features) - target).square().mean()
 
 
 class UNet(nn.Module):
@@ -214,18 +222,18 @@ class UNet(nn.Module):
 
     def forward(self, images: Tensor, labels: Tensor) -> Tensor:
         """The loss, given images (B, 3, H, W) and the class of each pixel."""
-        kept, seen = [], images
+        skips, features = [], images
         for number, down in enumerate(self.down):
-            seen = down(functional.max_pool2d(seen, 2) if number else seen)
-            kept.append(seen)
-        seen = kept.pop()
+            features = down(functional.max_pool2d(features, 2) if number else features)
+            skips.append(features)
+        features = skips.pop()
         for up in self.up:
-            seen = up(torch.cat([self.larger(seen), kept.pop()], dim=1))
-        return functional.cross_entropy(self.classes(seen), labels)
+            features = up(torch.cat([self.larger(features), skips.pop()], dim=1))
+        return functional.cross_entropy(self.classes(features), labels)
 
 
 class Rays(nn.Module):
-    """A renderer that reads its colours from other views: points on rays, projected to each."""
+    """A renderer that samples other views at points on rays, which are projected to each view."""
 
     def __init__(self, features: int, hidden: int = 32) -> None:
         super().__init__()
@@ -242,18 +250,20 @@ class Rays(nn.Module):
         Given views (V, 3, H, W), cameras (V, 3, 4) from the world to normalized coordinates,
         points (rays, samples, 3), and the rays' colours (rays, 3).
         """
-        seen = torch.einsum("vij,rsj->vrsi", cameras[:, :, :3], points)
-        seen = seen + cameras[:, None, None, :, 3]
-        grid = seen[..., :2] / seen[..., 2:].clamp(min=1e-3)
+        projected = torch.einsum("vij,rsj->vrsi", cameras[:, :, :3], points)
+        projected = projected + cameras[:, None, None, :, 3]
+        grid = projected[..., :2] / projected[..., 2:].clamp(min=1e-3)
         maps = self.encoder(views)
         features = functional.grid_sample(maps, grid, align_corners=True).movedim(1, -1)
-        found = functional.grid_sample(views, grid, align_corners=True).movedim(1, -1)
-        states = self.seen(torch.cat([features, found], dim=-1))  # (V, rays, samples, hidden)
+        sampled_colours = functional.grid_sample(views, grid, align_corners=True).movedim(1, -1)
+        states = self.seen(
+            torch.cat([features, sampled_colours], dim=-1)
+        )  # (V, rays, samples, hidden)
         shares = self.weight(states).softmax(0)
         density = functional.softplus(self.density((shares * states).sum(0))[..., 0])
         light = torch.exp(-torch.cumsum(density, dim=1))
-        shade = (light * (1 - torch.exp(-density)))[..., None]
-        return ((shade * (shares * found).sum(0)).sum(1) - colours).square().mean()
+        opacity = (light * (1 - torch.exp(-density)))[..., None]
+        return ((opacity * (shares * sampled_colours).sum(0)).sum(1) - colours).square().mean()
 
 
 # The table ----------------------------------------------------------------------------------------
@@ -264,8 +274,8 @@ class Task:
     """A network to train.
 
     Attributes:
-        network: makes it.
-        batch: makes what one step is given.
+        network: makes the network.
+        batch: makes the arguments of one step.
         tiny: makes a network and a batch that run in a moment.
     """
 
@@ -275,7 +285,7 @@ class Task:
 
 
 def smooth(*shape: int) -> Tensor:
-    """Random images without much noise, so that what is found in them is not all rounding."""
+    """Smoothed random images, whose gradients are much larger than rounding."""
     noise = torch.rand(*shape)
     pool = (functional.avg_pool1d, functional.avg_pool2d, functional.avg_pool3d)[len(shape) - 3]
     return pool(noise, 3, 1, 1)
@@ -298,7 +308,7 @@ def crops(batch: int, channels: int, side: int) -> tuple[object, ...]:
 
 
 def maps(batch: int, channels: int, *sides: int) -> tuple[object, ...]:
-    """Feature maps of several levels, and what the attention should make of them."""
+    """Feature maps of several levels, and a target."""
     levels = [torch.randn(batch, channels, side, side) for side in sides]
     return levels, torch.randn(batch, sum(side**2 for side in sides), channels)
 
@@ -309,9 +319,9 @@ def scenes(batch: int, side: int) -> tuple[object, ...]:
 
 
 def views(count: int, height: int, width: int, rays: int, samples: int) -> tuple[object, ...]:
-    """Views with their cameras, and points on rays before them."""
-    turn = 0.1 * torch.randn(count, 3, 3) + torch.eye(3)
-    cameras = torch.cat([turn, 0.1 * torch.randn(count, 3, 1)], dim=2)
+    """Views with their cameras, points on rays in front of them, and the rays' colours."""
+    rotations = 0.1 * torch.randn(count, 3, 3) + torch.eye(3)
+    cameras = torch.cat([rotations, 0.1 * torch.randn(count, 3, 1)], dim=2)
     corners = torch.rand(rays, 1, 2) * 1.6 - 0.8
     depths = torch.linspace(1, 3, samples)[:, None]
     points = torch.cat([corners * depths, depths.expand(rays, -1, -1)], dim=2)

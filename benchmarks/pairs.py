@@ -25,11 +25,11 @@ Row = dict[str, Any]
 
 
 class Disagreement(Exception):
-    """We and torch do not give the same, so nothing is timed."""
+    """Our results and torch's differ, so nothing is timed."""
 
 
 def timed(ours: Call, torchs: Call, seconds: float) -> Row:
-    """Both, in turn: median times in milliseconds, and torch's time over ours."""
+    """Time both alternately: median times in milliseconds, and torch's time over ours."""
     mine, theirs = rounds([timer(ours), timer(torchs)], seconds)
     return {
         "ms": statistics.median(mine) * 1e3,
@@ -40,7 +40,7 @@ def timed(ours: Call, torchs: Call, seconds: float) -> Row:
 
 
 def matching(names: Iterable[str], patterns: Sequence[str] | None) -> list[str]:
-    """Names that hold one of the texts, in which * and ? are wild; all names without a text."""
+    """Names that contain one of the patterns, with wildcards; all names without a pattern."""
     return [
         name
         for name in names
@@ -50,21 +50,23 @@ def matching(names: Iterable[str], patterns: Sequence[str] | None) -> list[str]:
 
 def parser(program: str, description: str | None, seconds: float) -> argparse.ArgumentParser:
     """The command line."""
-    it = argparse.ArgumentParser(
+    command = argparse.ArgumentParser(
         prog=f"python -m {program}",
         description=description,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    it.add_argument("--threads", type=int, nargs="+", default=[1, cores()], metavar="N")
-    it.add_argument("--case", action="append", metavar="PATTERN")
-    it.add_argument("--seconds", type=float, default=seconds, help="how long to time a pair")
-    it.add_argument("--json", type=Path, metavar="FILE", help="also write the figures to this file")
-    it.add_argument("--list", action="store_true", help="print the names of the cases")
-    return it
+    command.add_argument("--threads", type=int, nargs="+", default=[1, cores()], metavar="N")
+    command.add_argument("--case", action="append", metavar="PATTERN")
+    command.add_argument("--seconds", type=float, default=seconds, help="how long to time a pair")
+    command.add_argument(
+        "--json", type=Path, metavar="FILE", help="also write the figures to this file"
+    )
+    command.add_argument("--list", action="store_true", help="print the names of the cases")
+    return command
 
 
 def table(rows: Sequence[Row], threads: int) -> Iterator[str]:
-    """What is printed at the end: for each kind of call its mean, and what is below 1."""
+    """The summary: for each kind of call, the mean and the cases below 1."""
     for kind in dict.fromkeys(row["kind"] for row in rows):
         ratios = {row["case"]: row["ratio"] for row in rows if row["kind"] == kind}
         below = [f"{name} ({value:.2f})" for name, value in ratios.items() if value < 1]
@@ -76,88 +78,88 @@ def table(rows: Sequence[Row], threads: int) -> Iterator[str]:
 
 
 def write(path: Path, rows: Sequence[Row], differ: dict[str, str]) -> None:
-    """Keep the figures, with the machine and the versions."""
+    """Write the figures, the machine and the versions."""
     versions = {name: importlib.metadata.version(name) for name in ("numpy", "llvmlite", "torch")}
-    held = {"machine": machine(), "versions": versions, "rows": list(rows), "differ": differ}
+    contents = {"machine": machine(), "versions": versions, "rows": list(rows), "differ": differ}
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(held, indent=1) + "\n")
+    path.write_text(json.dumps(contents, indent=1) + "\n")
 
 
-def in_turn(program: str, given: argparse.Namespace) -> int:
-    """A process for each number of threads: only what starts with few cores keeps to them."""
+def run_processes(program: str, arguments: argparse.Namespace) -> int:
+    """Run a process for each number of threads: libraries count the cores when they start."""
     rows, differ, code = list[Row](), dict[str, str](), 0
     with tempfile.TemporaryDirectory() as folder:
-        for threads in given.threads:
+        for threads in arguments.threads:
             path = Path(folder) / f"{threads}.json"
-            words = ["--threads", str(threads), "--seconds", str(given.seconds)]
+            words = ["--threads", str(threads), "--seconds", str(arguments.seconds)]
             words += ["--json", str(path)]
-            words += [word for pattern in given.case or [] for word in ("--case", pattern)]
-            done = subprocess.run([sys.executable, "-m", program, *words], check=False)
-            code = max(code, done.returncode)
+            words += [word for pattern in arguments.case or [] for word in ("--case", pattern)]
+            process = subprocess.run([sys.executable, "-m", program, *words], check=False)
+            code = max(code, process.returncode)
             if path.exists():
-                held = json.loads(path.read_text())
-                rows += held["rows"]
-                differ |= held["differ"]
-    if given.json:
-        write(given.json, rows, differ)
+                contents = json.loads(path.read_text())
+                rows += contents["rows"]
+                differ |= contents["differ"]
+    if arguments.json:
+        write(arguments.json, rows, differ)
     return code
 
 
 def run(
     program: str,
-    given: argparse.Namespace,
+    arguments: argparse.Namespace,
     names: Callable[[], Iterable[str]],
     measure: Callable[[str, float], Iterator[Row]],
 ) -> int:
-    """Measure, print and keep; 0, 1 where results differ, 2 for a command that means nothing.
+    """Measure, print and write; return 0, 1 if results differ, 2 for an invalid command.
 
-    `measure` is given a case's name and a time, and yields a row for each kind of call.  It and
-    `names` may import torch: they are called when this process is held to its cores.
+    `measure` takes a case's name and a time, and yields a row for each kind of call.  It and
+    `names` may import torch: they are called after this process is restricted to its cores.
     """
-    wrong = [threads for threads in given.threads if not 1 <= threads <= cores()]
-    if wrong:
-        print(f"--threads {wrong[0]}: there are 1 to {cores()} cores here", file=sys.stderr)
+    invalid = [threads for threads in arguments.threads if not 1 <= threads <= cores()]
+    if invalid:
+        print(f"--threads {invalid[0]}: there are 1 to {cores()} cores here", file=sys.stderr)
         return 2
-    if given.list:
-        print(*matching(names(), given.case), sep="\n")
+    if arguments.list:
+        print(*matching(names(), arguments.case), sep="\n")
         return 0
-    if len(given.threads) > 1:
-        return in_turn(program, given)
-    (threads,) = given.threads
+    if len(arguments.threads) > 1:
+        return run_processes(program, arguments)
+    (threads,) = arguments.threads
     limit_cores(threads)
     import torch
 
     torch.set_num_threads(threads)
-    chosen = matching(names(), given.case)
+    chosen = matching(names(), arguments.case)
     if not chosen:
-        print(f"no case matches {given.case}: --list shows the cases", file=sys.stderr)
+        print(f"no case matches {arguments.case}: --list shows the cases", file=sys.stderr)
         return 2
-    return report(chosen, threads, given, measure)
+    return report(chosen, threads, arguments, measure)
 
 
 def report(
     chosen: Sequence[str],
     threads: int,
-    given: argparse.Namespace,
+    arguments: argparse.Namespace,
     measure: Callable[[str, float], Iterator[Row]],
 ) -> int:
-    """Measure each of the chosen cases here, print and keep; 1 where results differ."""
+    """Measure the chosen cases in this process, print and write; 1 if results differ."""
     width = max(map(len, chosen)) + 2
     print(f"\n{f'{threads} thread(s)':{width}}{'':10}{'ours ms':>10}{'torch ms':>10}{'ratio':>7}")
     rows, differ = list[Row](), dict[str, str]()
     for name in chosen:
         try:
-            for row in measure(name, given.seconds):
+            for row in measure(name, arguments.seconds):
                 rows.append({"case": name, "threads": threads, **row})
                 print(
                     f"{name:{width}}{row['kind']:10}{row['ms']:10.3g}{row['torch_ms']:10.3g}"
                     f"{row['ratio']:7.2f}",
                     flush=True,
                 )
-        except Disagreement as why:
-            differ[name] = str(why)
-            print(f"{name:{width}}DIFFERS: {why}", flush=True)
+        except Disagreement as error:
+            differ[name] = str(error)
+            print(f"{name:{width}}DIFFERS: {error}", flush=True)
     print("", *table(rows, threads), sep="\n")
-    if given.json:
-        write(given.json, rows, differ)
+    if arguments.json:
+        write(arguments.json, rows, differ)
     return 1 if differ else 0

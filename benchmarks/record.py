@@ -22,7 +22,7 @@ class OtherMachine(Exception):
 
 @functools.cache
 def source() -> str:
-    """What tells one state of the library's source from another."""
+    """A digest of the library's source code."""
     folder = Path(gridsample.__file__).parent
     digest = hashlib.sha256()
     for path in sorted(folder.rglob("*.py")):
@@ -31,7 +31,7 @@ def source() -> str:
 
 
 def versions() -> dict[str, str]:
-    """Of everybody who is here."""
+    """The versions of the installed libraries by name."""
     import importlib.metadata
 
     named = {name: importlib.metadata.version(name) for name in ("numpy", "llvmlite")}
@@ -42,16 +42,16 @@ class Record:
     """The file.
 
     Attributes:
-        path: where it is.
-        rows: by case and threads.
+        path: the path of the file.
+        rows: the rows by case and number of threads.
         bandwidth: bytes a second of a copy, by threads.
     """
 
     def __init__(self, path: Path, resume: bool) -> None:
-        """What the file holds, if a run is resumed.
+        """Read the file if a run is resumed.
 
         Raises:
-            OtherMachine: it cannot be gone on with.
+            OtherMachine: The file's figures cannot be continued.
         """
         self.path = path
         self.machine, self.versions = machine(), versions()
@@ -60,39 +60,39 @@ class Record:
         if resume and path.exists():
             self.load(json.loads(path.read_text()))
 
-    def load(self, held: dict[str, Any]) -> None:
-        """Go on with these."""
-        for name, mine in (("machine", self.machine), ("versions", self.versions)):
-            differ = [
-                f"{key}: {held[name].get(key)}, here {mine.get(key)}"
-                for key in sorted({*held[name], *mine} - {"cores"})
-                if held[name].get(key) != mine.get(key)
+    def load(self, contents: dict[str, Any]) -> None:
+        """Continue with the contents of a file."""
+        for name, own in (("machine", self.machine), ("versions", self.versions)):
+            differences = [
+                f"{key}: {contents[name].get(key)}, here {own.get(key)}"
+                for key in sorted({*contents[name], *own} - {"cores"})
+                if contents[name].get(key) != own.get(key)
             ]
-            if differ:
+            if differences:
                 raise OtherMachine(
                     f"{self.path} holds figures of another {name.rstrip('s')} "
-                    f"({'; '.join(differ)}): begin anew, or in another folder (--out)"
+                    f"({'; '.join(differences)}): omit --resume, or name another folder by --out"
                 )
-        self.show(held)
+        self.show(contents)
 
-    def show(self, held: dict[str, Any]) -> None:
-        """Take over what a file holds, of any machine and any versions."""
-        self.machine, self.versions = held["machine"], held["versions"]
-        self.rows = {(row["case"], row["threads"]): row for row in held["rows"]}
-        self.bandwidth = {int(key): value for key, value in held["bandwidth"].items()}
+    def show(self, contents: dict[str, Any]) -> None:
+        """Take the contents of a file, of any machine and any versions."""
+        self.machine, self.versions = contents["machine"], contents["versions"]
+        self.rows = {(row["case"], row["threads"]): row for row in contents["rows"]}
+        self.bandwidth = {int(key): value for key, value in contents["bandwidth"].items()}
 
     def holds(self, case: str, threads: int, peers: Iterable[str]) -> bool:
-        """Whether the case was measured, of the source as it is now, beside these."""
+        """Whether the case was measured with the present source and with these peers."""
         row = self.rows.get((case, threads))
         return row is not None and row["source"] == source() and set(peers) <= set(row["asked"])
 
     def add(self, row: Row, peers: Iterable[str]) -> None:
-        """Keep a row, at once."""
+        """Add a row, and write the file."""
         self.rows[row["case"], row["threads"]] = {**row, "source": source(), "asked": list(peers)}
         self.save()
 
     def saw_copy(self, threads: int, speed: float) -> float:
-        """The best bandwidth seen so far, to which all rows are related."""
+        """Update the best bandwidth, to which all rows are related, and return it."""
         best = self.bandwidth[threads] = max(speed, self.bandwidth.get(threads, 0.0))
         for row in self.rows.values():
             if row["threads"] == threads:
@@ -100,14 +100,14 @@ class Record:
         return best
 
     def save(self) -> None:
-        """Write all; whoever interrupts that leaves the file as it was."""
+        """Write the file; if that is interrupted, the old file stays."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        held = {
+        contents = {
             "machine": self.machine,
             "versions": self.versions,
             "bandwidth": self.bandwidth,
             "rows": list(self.rows.values()),
         }
         new = self.path.with_suffix(".new")
-        new.write_text(json.dumps(held, indent=1) + "\n")
+        new.write_text(json.dumps(contents, indent=1) + "\n")
         os.replace(new, self.path)

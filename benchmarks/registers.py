@@ -52,7 +52,7 @@ class Build:
 
     @property
     def plan(self) -> Plan:
-        """A plan that leads to it."""
+        """A plan whose kernel it is."""
         real = np.dtype("float64" if self.storage == "fp64" else "float32")
         stored = np.dtype(np.int16) if self.storage == "i16" else real
         channels = 64 if self.last else 3
@@ -68,13 +68,13 @@ class Build:
 
     @property
     def visits(self) -> int:
-        """Visits to pixels, for one number of the output."""
+        """Pixels that are read or added to, for one number of the output."""
         exact = 2 if dict(self.flags).get("needs_SUMS") else 1
         return exact * VISITS[self.kernel] * math.prod(method.taps for method in self.plan.methods)
 
 
 def statics(build: Build) -> tuple[dict[str, Any], launching.Launch]:
-    """What the kernel is compiled for."""
+    """The kernel's constants and its launch."""
     import triton.language as tl
 
     plan = build.plan
@@ -100,66 +100,74 @@ def statics(build: Build) -> tuple[dict[str, Any], launching.Launch]:
         **dict.fromkeys(("IMAGE", "GRID", "VALUES", "FROM_IMAGE", "FROM_GRID"), True),
     }  # fmt: skip
     footprint = {"SCALED": False, "ATTACHED": True}
-    given = {"tile": tile, "outputs": outputs, "needs": needs, "footprint": footprint}
-    known = {f"{part}_{name}": value for part, one in given.items() for name, value in one.items()}
+    parameters = {"tile": tile, "outputs": outputs, "needs": needs, "footprint": footprint}
+    constants = {
+        f"{part}_{name}": value
+        for part, group in parameters.items()
+        for name, value in group.items()
+    }
     if build.kernel == "collect":
-        known |= {"BLOCK": gpu.FLAT, "REAL": tile["REAL"]}
-    return {**known, **dict(build.flags)}, launch
+        constants |= {"BLOCK": gpu.FLAT, "REAL": tile["REAL"]}
+    return {**constants, **dict(build.flags)}, launch
 
 
 def source(build: Build) -> tuple[Any, launching.Launch]:
-    """The kernel with the types of its arguments."""
+    """The kernel with the types of its arguments, and its launch."""
     from triton.compiler import ASTSource
 
-    known, launch = statics(build)
+    constants_of_build, launch = statics(build)
     kernel = getattr(kernels(build.visits > gpu.MANY), build.kernel)
     real = "*fp64" if build.storage == "fp64" else "*fp32"
-    stored = dict.fromkeys(
+    storage_pointers = dict.fromkeys(
         ("image", "out", "values", "by_image", "grad_values"), f"*{build.storage}"
     )
-    summed = dict.fromkeys(("grid", "by_grid", "grad_image", "fill"), real)
-    pointers = {f"{name}_memory": kind for name, kind in (stored | summed).items()}
+    sum_pointers = dict.fromkeys(("grid", "by_grid", "grad_image", "fill"), real)
+    pointers = {f"{name}_memory": kind for name, kind in (storage_pointers | sum_pointers).items()}
     pointers |= {"gradient": real, "grad_image_limbs": "*i64", "extent": "*i32"}
     pointers["grad_image_bounds"] = "*i64" if real == "*fp64" else "*i32"
-    if known["outputs_COPY"] or known["outputs_VOTE"]:
+    if constants_of_build["outputs_COPY"] or constants_of_build["outputs_VOTE"]:
         pointers["fill_memory"] = pointers["image_memory"]
     if build.kernel == "collect":
-        pointers["out"] = stored["out"]
-    near = "channel" if build.last else "[xp]"  # what lies side by side: channels, or points
-    ones = re.compile(
-        rf"(image|by_image|grad_image)_{near}|(out|values|grad_values)_(channel|point)"
+        pointers["out"] = storage_pointers["out"]
+    unit_axis = (
+        "channel" if build.last else "[xp]"
+    )  # the axis whose stride is 1: channels or points
+    unit_strides = re.compile(
+        rf"(image|by_image|grad_image)_{unit_axis}|(out|values|grad_values)_(channel|point)"
     )
     types: dict[str, str] = {}
     constants: dict[str, Any] = {}
     attributes = {}
     for number, name in enumerate(kernel.arg_names):
-        beside = ones.fullmatch(name) and (name.endswith("channel") == build.last)
-        if name in known or beside:
-            types[name], constants[name] = "constexpr", known.get(name, 1)
+        has_unit_stride = unit_strides.fullmatch(name) and (name.endswith("channel") == build.last)
+        if name in constants_of_build or has_unit_stride:
+            types[name], constants[name] = "constexpr", constants_of_build.get(name, 1)
             continue
         types[name] = pointers.get(name, "i32")
         # With 64 channels last, all strides of images and values are multiples of 16.
-        steps = (
+        even_strides = (
             r"work_channels|(image|by_image|grad_image)_\w+|(out|values|grad_values)_(item|point)"
         )
-        if name in pointers or (build.last and re.fullmatch(steps, name)):
+        if name in pointers or (build.last and re.fullmatch(even_strides, name)):
             attributes[(number,)] = [["tt.divisibility", 16]]
     return ASTSource(kernel, types, constants, attributes), launch
 
 
 def compile_(build: Build, capability: int) -> tuple[str, launching.Launch]:
-    """The kernel's PTX for a compute capability, and how it would be launched."""
+    """The kernel's PTX for a compute capability, and its launch."""
     import triton
     from triton.backends.compiler import GPUTarget
 
-    given, launch = source(build)
+    kernel_source, launch = source(build)
     options = {"num_warps": launch.warps, "num_stages": 1}
-    made = triton.compile(given, target=GPUTarget("cuda", capability, 32), options=options)
-    return made.asm["ptx"], launch
+    compiled = triton.compile(
+        kernel_source, target=GPUTarget("cuda", capability, 32), options=options
+    )
+    return compiled.asm["ptx"], launch
 
 
 def resources(ptx: str, capability: int) -> dict[str, int]:
-    """Registers of a thread, and bytes that it spills, as ptxas tells."""
+    """Registers of a thread and bytes that it spills, as ptxas reports."""
     from triton import knobs
 
     tool = knobs.nvidia.ptxas.path
@@ -168,15 +176,15 @@ def resources(ptx: str, capability: int) -> dict[str, int]:
         path = Path(folder, "kernel.ptx")
         path.write_text(ptx)
         command = [tool, "-v", f"--gpu-name={name}", str(path), "-o", str(Path(folder, "kernel"))]
-        told = subprocess.run(command, capture_output=True, text=True, check=True).stderr
-    spilled = map(int, re.findall(r"(\d+) bytes spill", told))
-    found = re.search(r"Used (\d+) registers", told)
-    assert found is not None, told
-    return {"registers": int(found[1]), "spilled": sum(spilled)}
+        messages = subprocess.run(command, capture_output=True, text=True, check=True).stderr
+    spilled = map(int, re.findall(r"(\d+) bytes spill", messages))
+    match = re.search(r"Used (\d+) registers", messages)
+    assert match is not None, messages
+    return {"registers": int(match[1]), "spilled": sum(spilled)}
 
 
 def builds() -> Iterator[Build]:
-    """What is recorded."""
+    """All kernels that are compiled."""
     for kernel, rank, mode, last in itertools.product(
         ("gather", "backward", "double_backward"),
         (1, 2, 3),
@@ -219,7 +227,7 @@ def builds() -> Iterator[Build]:
 
 
 def measure(build: Build, capability: int) -> dict[str, Any]:
-    """One row."""
+    """Compile a kernel, and count its resources."""
     ptx, launch = compile_(build, capability)
     return {
         **asdict(build), "flags": dict(build.flags), "capability": capability,
@@ -231,7 +239,7 @@ def measure(build: Build, capability: int) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Compile all, print and write."""
+    """Compile all kernels, print the table and write it."""
     import triton
 
     rows = []
@@ -240,8 +248,8 @@ def main() -> None:
         rows.append(row)
         print(*(f"{key}={value}" for key, value in row.items()), flush=True)
     target = Path(sys.argv[1] if len(sys.argv) > 1 else "docs/benchmarks/gpu-registers.json")
-    told = {"triton": triton.__version__, "rows": rows}
-    target.write_text(json.dumps(told).replace('{"kernel"', '\n{"kernel"') + "\n")
+    contents = {"triton": triton.__version__, "rows": rows}
+    target.write_text(json.dumps(contents).replace('{"kernel"', '\n{"kernel"') + "\n")
 
 
 if __name__ == "__main__":

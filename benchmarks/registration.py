@@ -161,21 +161,23 @@ def known_positions(model: str, size: tuple[int, ...], seed: int) -> np.ndarray:
     rng, rank, side = np.random.default_rng(seed), len(size), max(size)
     pixels = fields.to_pixel(np.zeros((1, *size, rank)), coords="displacement")[0]
     centre = (np.array(size[::-1]) - 1) / 2
-    way = rng.normal(size=rank)
-    shift = 0.2 * side * way / np.linalg.norm(way)
-    points, part = pixels - centre, np.eye(rank)
+    direction = rng.normal(size=rank)
+    shift = 0.2 * side * direction / np.linalg.norm(direction)
+    points, linear = pixels - centre, np.eye(rank)
     if model in ("affine", "homography"):
         angle = math.radians(rng.uniform(-20, 20))
-        part[:2, :2] = [[math.cos(angle), -math.sin(angle)], [math.sin(angle), math.cos(angle)]]
-        part = part * rng.uniform(0.9, 1.1) + rng.uniform(-0.06, 0.06, (rank, rank))
-    moved = points @ part.T + shift
+        linear[:2, :2] = [[math.cos(angle), -math.sin(angle)], [math.sin(angle), math.cos(angle)]]
+        linear = linear * rng.uniform(0.9, 1.1) + rng.uniform(-0.06, 0.06, (rank, rank))
+    mapped = points @ linear.T + shift
     if model == "homography":
-        moved = moved / (1 + points @ rng.uniform(-0.15, 0.15, (rank, 1)) / side)
+        mapped = mapped / (1 + points @ rng.uniform(-0.15, 0.15, (rank, 1)) / side)
     if model == "displacement":
         nodes = rng.uniform(-1, 1, (1, rank, *[4] * rank)).astype(np.float32)
-        bend = gridsample.interpolate(nodes, size, mode="bicubic" if rank == 2 else "cubic")
-        moved = moved + 0.015 * side * np.moveaxis(bend[0], 0, -1)
-    return moved + centre
+        displacements = gridsample.interpolate(
+            nodes, size, mode="bicubic" if rank == 2 else "cubic"
+        )
+        mapped = mapped + 0.015 * side * np.moveaxis(displacements[0], 0, -1)
+    return mapped + centre
 
 
 def accuracy_cases() -> list[Case]:
@@ -210,9 +212,9 @@ def hard_positions(condition: Condition, rng: np.random.Generator) -> np.ndarray
     if model == "translation":
         angle = 0.0
     scale = rng.uniform(0.9, 1.1) if model in ("similarity", "affine") else 1.0
-    turn = np.array([[math.cos(angle), -math.sin(angle)], [math.sin(angle), math.cos(angle)]])
+    rotation = np.array([[math.cos(angle), -math.sin(angle)], [math.sin(angle), math.cos(angle)]])
     shift = condition.offset * side * np.array([math.cos(direction), math.sin(direction)])
-    return (pixels - centre) @ (scale * turn).T + shift + centre
+    return (pixels - centre) @ (scale * rotation).T + shift + centre
 
 
 def hard_cases() -> list[Case]:
@@ -256,7 +258,7 @@ def grey(image: np.ndarray) -> np.ndarray:
 def eccs(case: Case) -> Answer:
     """The displacements that OpenCV's ECC finds.
 
-    Its mask is that of the image that is warped, so that it maps moving to fixed pixels.
+    Its mask belongs to the image that is warped, so it maps moving to fixed pixels.
     """
     import cv2
 
@@ -273,9 +275,9 @@ def eccs(case: Case) -> Answer:
         grey(case.moving), grey(case.fixed), start, motions[case.model], criteria,
         case.inside.astype(np.uint8), 5,
     )  # fmt: skip
-    whole = np.linalg.inv(np.vstack([matrix, [[0, 0, 1]]])[:3].astype(np.float64))
+    inverse = np.linalg.inv(np.vstack([matrix, [[0, 0, 1]]])[:3].astype(np.float64))
     size = case.inside.shape
-    grid = fields.homography_grid(whole, size, size, convention="pixel")
+    grid = fields.homography_grid(inverse, size, size, convention="pixel")
     return Answer(fields.to_displacement(grid, size)[0])
 
 
@@ -344,10 +346,10 @@ Find = Callable[[Case], Answer]
 
 
 def measured(case: Case, find: Find) -> dict[str, Any]:
-    """Errors, seconds and verdict of one registration."""
-    began = time.perf_counter()
+    """The errors, seconds and verdict of one registration."""
+    start = time.perf_counter()
     answer = find(case)
-    seconds = time.perf_counter() - began
+    seconds = time.perf_counter() - start
     errors = case.errors(np.asarray(answer.field, np.float64))
     return {
         "mean": float(errors.mean()), "largest": float(errors.max()), "seconds": seconds,
@@ -384,33 +386,35 @@ def compared(cases: list[Case], finds: dict[str, Find]) -> list[dict[str, Any]]:
                 row |= {"error": str(error).strip().splitlines()[-1][:60]}
                 print(f"{case.name:<29}{name:<12}  {row['error']}")
             else:
-                said = "" if row["success"] else "  reported as a failure"
+                verdict = "" if row["success"] else "  reported as a failure"
                 print(
                     f"{case.name:<29}{name:<12}{row['mean']:9.3f}{row['largest']:9.3f}"
-                    f"{row['seconds']:9.2f}{said}", flush=True,
+                    f"{row['seconds']:9.2f}{verdict}", flush=True,
                 )  # fmt: skip
             rows.append(row)
     return rows
 
 
 def summarize(rows: list[dict[str, Any]]) -> bool:
-    """Print failures and medians of each library and condition; whether ours are few and said."""
+    """Print failures and medians; return whether ours are few and all reported."""
     print(f"\n{'condition':<12}{'library':<12}{'failures':>9}{'silent':>8}{'false alarms':>14}"
           f"{'median px':>11}{'median s':>10}")  # fmt: skip
     passed = True
     for title in (*CONDITIONS, ""):
         for name in dict.fromkeys(row["library"] for row in rows):
             mine = [r for r in rows if r["library"] == name and r["case"].endswith(title)]
-            done = [row for row in mine if "error" not in row]
-            failed = [row for row in done if row["mean"] > FAILURE]
+            completed = [row for row in mine if "error" not in row]
+            failed = [row for row in completed if row["mean"] > FAILURE]
             silent = sum(row["success"] for row in failed)
-            alarms = sum(not row["success"] for row in done if row["mean"] <= FAILURE)
-            failures = len(failed) + len(mine) - len(done)
-            good = [row for row in done if row["mean"] <= FAILURE]
+            alarms = sum(not row["success"] for row in completed if row["mean"] <= FAILURE)
+            failures = len(failed) + len(mine) - len(completed)
+            good = [row for row in completed if row["mean"] <= FAILURE]
             if name == "gridsample" and not title:
                 passed = failures <= MOST_FAILURES and silent == 0
             if mine:
-                medians = [np.median([r[k] for r in good or done]) for k in ("mean", "seconds")]
+                medians = [
+                    np.median([r[k] for r in good or completed]) for k in ("mean", "seconds")
+                ]
                 print(f"{title or 'all':<12}{name:<12}{failures:>9}{silent:>8}{alarms:>14}"
                       f"{medians[0]:>11.4f}{medians[1]:>10.3f}")  # fmt: skip
     return passed

@@ -28,7 +28,7 @@ from benchmarks.targets import (
 
 
 def heading(record: Record) -> Iterator[str]:
-    """Machine, versions and bandwidth."""
+    """Lines with the machine, the versions and the bandwidth."""
     machine = record.machine
     yield (
         f"{machine['processor']}, {machine['cores']} cores, {machine['system']}, "
@@ -43,14 +43,15 @@ TABLE_HEAD = ("case", "threads", "ms", "of copy", "peers: ms, ratio", "error", "
 
 
 def cells(row: Row) -> tuple[str, ...]:
-    """A row of the table."""
+    """The cells of a row of the table."""
     peers = [
-        f"{name} {one['ms']:.4g}, **{one['ratio']:.2f}**" for name, one in row["peers"].items()
+        f"{name} {figures['ms']:.4g}, **{figures['ratio']:.2f}**"
+        for name, figures in row["peers"].items()
     ]
     peers += [f"{name}: {why}" for name, why in {**row["left_out"], **row["differ"]}.items()]
-    errors = {"": row["error"]} | {name: one["error"] for name, one in row["peers"].items()}
+    errors = {"": row["error"]} | {name: figures["error"] for name, figures in row["peers"].items()}
     memory = {"": row["extra_bytes"]}
-    memory |= {name: one.get("extra_bytes") for name, one in row["peers"].items()}
+    memory |= {name: figures.get("extra_bytes") for name, figures in row["peers"].items()}
     return (
         row["case"],
         str(row["threads"]),
@@ -63,18 +64,20 @@ def cells(row: Row) -> tuple[str, ...]:
 
 
 def beside_ours(values: dict[str, Any], text: Callable[[Any], str]) -> str:
-    """Our value, and those of peers by name; nothing where there is none."""
+    """Our value and those of the peers with their names, without missing ones."""
     known = {name: text(value) for name, value in values.items() if value is not None}
     return ", ".join(f"{name} {value}".strip() for name, value in known.items())
 
 
 def page(record: Record) -> str:
-    """Everything as Markdown."""
+    """The page as Markdown."""
     rows, cores = list(record.rows.values()), record.machine["cores"]
-    old = sum(row["source"] != source() for row in rows)
+    outdated = sum(row["source"] != source() for row in rows)
     lines = ["# Figures on the CPU", "", "Written by `python -m benchmarks`; see README.md.", ""]
     lines += [f"* {line}" for line in heading(record)]
-    lines += [f"* {old} of {len(rows)} rows are of another state of the source."] * bool(old)
+    lines += [f"* {outdated} of {len(rows)} rows are of another state of the source."] * bool(
+        outdated
+    )
     lines += ["", "![Ratios](cpu.png)", "", "## Targets", ""]
     lines += [*lines_of(SUMMARY_HEAD, summary(rows, cores), True), ""]
     lines += ["## Missed targets", "", *short(rows, cores), "", "## Peers", ""]
@@ -116,7 +119,7 @@ OPERATIONS = {
 
 
 def group_of(case: Case) -> str:
-    """Which line of the chart a case is on."""
+    """The name of the chart's line that shows a case."""
     if case.operation in OPERATIONS:
         return OPERATIONS[case.operation]
     if case.shape == TINY:
@@ -202,18 +205,18 @@ def chart(record: Record, path: Path) -> None:
 
 def peer_lines(record: Record, threads: int = 1) -> list[Line]:
     """All ratios on a number of threads: a line for each peer, and two for torch."""
-    found: dict[str, list[float]] = {}
+    ratios_by_name: dict[str, list[float]] = {}
     for row in record.rows.values():
         if row["threads"] != threads:
             continue
         direction = "forward" if case_of(row).direction == "forward" else "gradients"
         for peer, measured in row["peers"].items():
             name = f"torch, {direction}" if peer == "torch" else peer
-            found.setdefault(name, []).append(measured["ratio"])
-    colors = palette(sorted({name.split(",")[0] for name in found}))
+            ratios_by_name.setdefault(name, []).append(measured["ratio"])
+    colors = palette(sorted({name.split(",")[0] for name in ratios_by_name}))
     return [
         Line(f"{name} ({len(ratios)} cases)", ratios, colors[name.split(",")[0]])
-        for name, ratios in sorted(found.items(), key=lambda pair: pair[0].lower())
+        for name, ratios in sorted(ratios_by_name.items(), key=lambda pair: pair[0].lower())
     ]
 
 
@@ -230,7 +233,7 @@ def overview(record: Record, path: Path) -> None:
 
 
 def ratios_of(rows: Sequence[Row], threads: int, group: str, peer: str) -> list[float]:
-    """What is on one line."""
+    """The ratios that one line of the chart shows."""
     return [
         row["peers"][peer]["ratio"]
         for row in rows
@@ -248,6 +251,6 @@ def keep(record: Record) -> None:
 if __name__ == "__main__":
     default = Path(__file__).parents[1] / "docs/benchmarks"
     path = Path(sys.argv[1] if len(sys.argv) > 1 else default) / "cpu.json"
-    shown = Record(path, resume=False)
-    shown.show(json.loads(path.read_text(encoding="utf-8")))
-    keep(shown)
+    record_of_file = Record(path, resume=False)
+    record_of_file.show(json.loads(path.read_text(encoding="utf-8")))
+    keep(record_of_file)

@@ -31,7 +31,7 @@ from tests import cases
 Array = np.ndarray[Any, Any]
 Call = Callable[[], Array]
 
-# What must hold for one thread: the geometric mean of the ratios, and the least of them.
+# The targets for one thread: the geometric mean of the ratios, and the least of them.
 TARGETS = {"torch": (1.5, 1.0), "Pillow": (1.0, 1.0), "OpenCV": (1.0, 1.0), "SciPy": (10.0, 0.0)}
 
 
@@ -45,7 +45,7 @@ class Case:
         mode: a mode of ours.
         antialias: whether it is antialiased.
         dtype: float32 or uint8.
-        last: whether the channels of a pixel lie side by side in memory.
+        last: whether the channels of a pixel are contiguous in memory.
     """
 
     shape: tuple[int, ...]
@@ -177,11 +177,11 @@ PEERS = {"torch": torchs, "Pillow": pillows, "OpenCV": opencvs, "SciPy": scipys}
 
 
 def agree(case: Case, peer: str, mine: Array, theirs: Array) -> float:
-    """The greatest difference; an error where it is more than rounding."""
+    """The greatest difference; exit if it is larger than rounding."""
     if mine.shape != theirs.shape:
         sys.exit(f"{case.name}: {peer} gives shape {theirs.shape}, not {mine.shape}")
     worst = float(np.abs(mine.astype(float) - theirs.astype(float)).max())
-    # Bytes are rounded by both; reals are below 1, and positions in single precision below 2048.
+    # Both round bytes; other values are below 1, and positions in single precision below 2048.
     if worst > (1 if case.dtype == "uint8" else 2048 * 2.0**-23):
         sys.exit(f"{case.name}: {peer} differs by up to {worst:.2g}")
     return worst
@@ -213,13 +213,13 @@ def measure(case: Case, threads: int, seconds: float) -> Iterator[dict[str, Any]
 
 
 def versions() -> dict[str, str]:
-    """Of everybody who takes part."""
+    """The versions of the contenders by name."""
     names = ("gridsample", "numpy", "llvmlite", "torch", "PIL", "cv2", "scipy")
     return {name: str(__import__(name).__version__) for name in names}
 
 
 def summary(rows: list[dict[str, Any]]) -> Iterator[str]:
-    """A line for each peer: the geometric mean, and what falls short."""
+    """A line for each peer: the geometric mean, and the cases that fall short."""
     for peer, (mean, least) in TARGETS.items():
         ratios = {row["case"]: row["ratio"] for row in rows if row["peer"] == peer}
         if ratios:

@@ -32,13 +32,13 @@ Array = np.ndarray[Any, Any]
 
 @dataclass(frozen=True)
 class Shape:
-    """What a model samples.
+    """The sizes and options of a call.
 
     Attributes:
-        use: where it is met.
+        use: the kind of model that makes the call.
         image: (N, C, *spatial).
         out: the points of an item: as many axes as the image has, a list, or stacks of images.
-        grid: where they lie, a name of `GRIDS`.
+        grid: how the points are distributed, a name of `GRIDS`.
         padding: the boundary.
         corners: align_corners.
     """
@@ -58,19 +58,19 @@ class Shape:
 
     @property
     def spatial(self) -> tuple[int, ...]:
-        """Of the image."""
+        """The spatial shape of the image."""
         return self.image[2:]
 
     @property
     def grid_shape(self) -> tuple[int, ...]:
-        """As torch wants it: with as many axes of points as the image has."""
+        """The grid's shape for torch: with as many axes of points as the image."""
         rank = len(self.spatial)
         padded = (1,) * (rank - len(self.out)) + self.out
         first = math.prod(padded[: len(padded) - rank + 1])
         return (self.image[0], first, *padded[len(padded) - rank + 1 :], rank)
 
     def small(self) -> Shape:
-        """The same with few pixels and points."""
+        """The same shape with few pixels and points."""
         image = (*(min(n, 3) for n in self.image[:2]), *(min(n, 9) for n in self.spatial))
         return replace(self, image=image, out=tuple(min(n, 6) for n in self.out))
 
@@ -80,7 +80,7 @@ class Shape:
 
 
 def sizes_of(shape: Shape) -> Array:
-    """Of the image, x first."""
+    """The spatial sizes of the image, x first."""
     return np.array(shape.spatial[::-1], float)
 
 
@@ -92,34 +92,34 @@ def lattice(shape: Shape) -> Array:
 
 
 def random(shape: Shape, rng: np.random.Generator) -> Array:
-    """Anywhere in the image, in no order."""
+    """Random positions in the image, in random order."""
     return rng.random((shape.image[0], *shape.out, len(shape.spatial))) * sizes_of(shape) - 0.5
 
 
 def affine(shape: Shape, rng: np.random.Generator) -> Array:
-    """The image turned, stretched and moved a little, each item in its own way."""
+    """The image slightly rotated, stretched and shifted, differently for each item."""
     rank = len(shape.spatial)
     maps = np.eye(rank) + 0.15 * rng.standard_normal((shape.image[0], rank, rank))
     middle = (sizes_of(shape) - 1) / 2
-    moved = np.einsum("nij,...j->n...i", maps, lattice(shape) - middle)
+    mapped = np.einsum("nij,...j->n...i", maps, lattice(shape) - middle)
     steps = 0.05 * rng.standard_normal((shape.image[0], rank)) * sizes_of(shape)
-    return moved + middle + steps.reshape(-1, *(1,) * rank, rank)
+    return mapped + middle + steps.reshape(-1, *(1,) * rank, rank)
 
 
 def flow(shape: Shape, rng: np.random.Generator) -> Array:
-    """The image's own pixels, moved by a few of them, and neighbours by nearly the same."""
-    places = lattice(shape)
-    moved = np.broadcast_to(places, (shape.image[0], *places.shape)).copy()
-    turns = places * (2 * np.pi / sizes_of(shape))
-    for item in moved:
+    """The image's own pixels under a smooth displacement of a few pixels."""
+    pixels = lattice(shape)
+    points = np.broadcast_to(pixels, (shape.image[0], *pixels.shape)).copy()
+    phases = pixels * (2 * np.pi / sizes_of(shape))
+    for item in points:
         for axis in range(len(shape.spatial)):
-            waves, phase = rng.integers(1, 4, len(shape.spatial)), rng.random() * 6
-            item[..., axis] += 2.5 * np.sin(turns @ waves + phase) + 0.3 * rng.random()
-    return moved
+            frequency, phase = rng.integers(1, 4, len(shape.spatial)), rng.random() * 6
+            item[..., axis] += 2.5 * np.sin(phases @ frequency + phase) + 0.3 * rng.random()
+    return points
 
 
 def window(shape: Shape, rng: np.random.Generator) -> Array:
-    """In each image the pixels around a place of its own."""
+    """In each image, the pixels around a random position."""
     axes = [np.arange(m) - (m - 1) / 2 for m in shape.out]
     offsets = np.stack(np.meshgrid(*axes, indexing="ij")[::-1], axis=-1)
     centres = rng.random((shape.image[0], *(1,) * len(axes), len(axes))) * sizes_of(shape)
@@ -127,37 +127,37 @@ def window(shape: Shape, rng: np.random.Generator) -> Array:
 
 
 def queries(shape: Shape, rng: np.random.Generator) -> Array:
-    """A few points, some pixels around each of many places that are spread over the image."""
+    """A few random points near each of many centres, which cover the image evenly."""
     count, points = shape.out
-    across = math.ceil(math.sqrt(count))
-    number = np.arange(count)
-    places = np.stack([number % across, number // across], axis=-1) + 0.5
-    places = places * (sizes_of(shape) / across) - 0.5
+    columns = math.ceil(math.sqrt(count))
+    indices = np.arange(count)
+    centres = np.stack([indices % columns, indices // columns], axis=-1) + 0.5
+    centres = centres * (sizes_of(shape) / columns) - 0.5
     offsets = 2 * rng.standard_normal((shape.image[0], count, points, 2))
-    return places[:, np.newaxis] + offsets
+    return centres[:, np.newaxis] + offsets
 
 
 def boxes(shape: Shape, rng: np.random.Generator) -> Array:
     """Boxes of an image, (boxes, height, width), each sampled evenly."""
-    number = (shape.image[0], shape.out[0], 1, 1, 2)
-    within = (lattice(shape) + 0.5) / sizes_of(shape)  # from 0 to 1
-    extent = (0.1 + 0.4 * rng.random(number)) * sizes_of(shape)
-    corner = rng.random(number) * (sizes_of(shape) - extent)
-    return corner + within * extent - 0.5
+    shape_of_boxes = (shape.image[0], shape.out[0], 1, 1, 2)
+    relative = (lattice(shape) + 0.5) / sizes_of(shape)  # from 0 to 1
+    sides = (0.1 + 0.4 * rng.random(shape_of_boxes)) * sizes_of(shape)
+    corner = rng.random(shape_of_boxes) * (sizes_of(shape) - sides)
+    return corner + relative * sides - 0.5
 
 
 def sweep(shape: Shape, rng: np.random.Generator) -> Array:
-    """The image seen from aside, (planes, height, width): moved by less with each plane's depth."""
-    shifts = np.linspace(0.25, 0.01, shape.out[0])[:, np.newaxis, np.newaxis, np.newaxis]
+    """The image shifted by a disparity for each plane's depth, (planes, height, width)."""
+    disparities = np.linspace(0.25, 0.01, shape.out[0])[:, np.newaxis, np.newaxis, np.newaxis]
     direction = np.array([1.0, 0.08]) + 0.05 * rng.standard_normal((shape.image[0], 1, 1, 1, 2))
-    return lattice(shape) + shifts * direction * sizes_of(shape)
+    return lattice(shape) + disparities * direction * sizes_of(shape)
 
 
 def rays(shape: Shape, rng: np.random.Generator) -> Array:
     """Points along straight lines through the image, (rays, samples)."""
     ends = rng.random((2, shape.image[0], shape.out[0], 1, len(shape.spatial)))
-    along = ((np.arange(shape.out[1]) + 0.5) / shape.out[1])[:, np.newaxis]
-    return (ends[0] + along * (ends[1] - ends[0])) * sizes_of(shape) - 0.5
+    fractions = ((np.arange(shape.out[1]) + 0.5) / shape.out[1])[:, np.newaxis]
+    return (ends[0] + fractions * (ends[1] - ends[0])) * sizes_of(shape) - 0.5
 
 
 GRIDS: dict[str, Callable[[Shape, np.random.Generator], Array]] = {
@@ -217,14 +217,14 @@ SHAPES = [
 
 
 def inputs(shape: Shape) -> tuple[Any, Any, Any]:
-    """Image, grid and what the output's gradient is: float32 tensors."""
+    """Image, grid and upstream gradient: float32 tensors."""
     import torch
 
     rng = cases.generator(shape.name)
-    place, sizes = GRIDS[shape.grid](shape, rng), sizes_of(shape)
-    last = sizes - 1 if shape.corners else sizes
-    # On an axis of one pixel, align_corners puts every coordinate on it.
-    grid = (2 * place + (0 if shape.corners else 1)) / np.maximum(last, 1) - 1
+    positions, sizes = GRIDS[shape.grid](shape, rng), sizes_of(shape)
+    extent = sizes - 1 if shape.corners else sizes
+    # On an axis of one pixel, align_corners maps every coordinate to that pixel.
+    grid = (2 * positions + (0 if shape.corners else 1)) / np.maximum(extent, 1) - 1
     grid = grid.reshape(shape.grid_shape)
     image = rng.random(shape.image, dtype=np.float32)
     upstream = rng.random((*shape.image[:2], *shape.grid_shape[1:-1]), dtype=np.float32)
@@ -235,31 +235,31 @@ def inputs(shape: Shape) -> tuple[Any, Any, Any]:
     )
 
 
-def compare(shape: Shape, what: str, mine: Any, theirs: Any) -> float:
-    """The greatest difference that counts, relative to the scale.
+def compare(shape: Shape, name: str, mine: Any, theirs: Any) -> float:
+    """The greatest difference, relative to the scale, without the accepted outliers.
 
-    A position is off by some halves of an ulp of the image's size.  The grid's gradient jumps where
-    points cross from one pixel to the next: as many numbers may be farther off as points may be
-    rounded to the other side, and a few.
+    Positions are rounded by a few halves of an ulp of the image's size.  The grid's gradient jumps
+    between pixels: as many numbers may be outliers as there are points that rounding can move to
+    the next pixel, plus three.
 
     Raises:
-        Disagreement: it is more than rounding.
+        Disagreement: The difference is larger than rounding.
     """
     if mine.shape != theirs.shape:
-        raise Disagreement(f"{what} has shape {tuple(theirs.shape)}, not {tuple(mine.shape)}")
-    apart = ((mine - theirs).abs() / theirs.abs().max().clamp(min=1e-30)).flatten()
+        raise Disagreement(f"{name} has shape {tuple(theirs.shape)}, not {tuple(mine.shape)}")
+    differences = ((mine - theirs).abs() / theirs.abs().max().clamp(min=1e-30)).flatten()
     ulps = max(shape.spatial) * 2.0**-22
-    beyond = int((~(apart <= 1e-6 + 2 * ulps)).sum())  # a NaN is beyond
-    may = 3 + 2 * ulps * apart.numel() if what == "the grid's gradient" else 0
-    if beyond > may:
+    outliers = int((~(differences <= 1e-6 + 2 * ulps)).sum())  # a NaN is beyond
+    allowed = 3 + 2 * ulps * differences.numel() if name == "the grid's gradient" else 0
+    if outliers > allowed:
         raise Disagreement(
-            f"{what}: {beyond} of {apart.numel()} differ, by up to {apart.max():.2g}"
+            f"{name}: {outliers} of {differences.numel()} differ, by up to {differences.max():.2g}"
         )
-    return float(apart.sort().values[-1 - beyond])
+    return float(differences.sort().values[-1 - outliers])
 
 
 def contenders(shape: Shape) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Calls of ours and of torch's, by kind; nothing is run yet."""
+    """Our calls and torch's by kind; nothing has run yet."""
     import torch
 
     import gridsample
@@ -268,8 +268,8 @@ def contenders(shape: Shape) -> tuple[dict[str, Any], dict[str, Any]]:
     leaves = image.clone().requires_grad_(), grid.clone().requires_grad_()
 
     def of(sample: Callable[..., Any]) -> dict[str, Any]:
-        def forward(given: Sequence[Any] = (image, grid)) -> Any:
-            return sample(*given, "bilinear", shape.padding, shape.corners)
+        def forward(tensors: Sequence[Any] = (image, grid)) -> Any:
+            return sample(*tensors, "bilinear", shape.padding, shape.corners)
 
         def step() -> Any:
             return torch.autograd.grad(forward(leaves), leaves, upstream)
@@ -283,16 +283,16 @@ def agree(shape: Shape, ours: dict[str, Any], torchs: dict[str, Any]) -> float:
     """The greatest difference of outputs and gradients.
 
     Raises:
-        Disagreement: it is more than rounding.
+        Disagreement: The difference is larger than rounding.
     """
     mine = ours["forward"](), *ours["step"]()
     theirs = torchs["forward"](), *torchs["step"]()
-    what = ("the output", "the image's gradient", "the grid's gradient")
-    return max(compare(shape, *three) for three in zip(what, mine, theirs, strict=True))
+    names = ("the output", "the image's gradient", "the grid's gradient")
+    return max(compare(shape, *three) for three in zip(names, mine, theirs, strict=True))
 
 
 def measure(name: str, seconds: float) -> Iterator[Row]:
-    """The rows of a shape."""
+    """Yield the rows of a shape."""
     shape = next(shape for shape in SHAPES if shape.name == name)
     ours, torchs = contenders(shape)
     difference = agree(shape, ours, torchs)
@@ -303,8 +303,8 @@ def measure(name: str, seconds: float) -> Iterator[Row]:
 
 def main(words: Sequence[str] | None = None) -> int:
     """Run and print."""
-    given = pairs.parser(PROGRAM, __doc__, seconds=1.0).parse_args(words)
-    return pairs.run(PROGRAM, given, lambda: [shape.name for shape in SHAPES], measure)
+    arguments = pairs.parser(PROGRAM, __doc__, seconds=1.0).parse_args(words)
+    return pairs.run(PROGRAM, arguments, lambda: [shape.name for shape in SHAPES], measure)
 
 
 if __name__ == "__main__":

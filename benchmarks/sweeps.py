@@ -27,7 +27,7 @@ from benchmarks.pairs import Disagreement, Row
 
 PROGRAM = "benchmarks.sweeps"
 TOLERANCE = 1e-5  # of the largest number
-PLANES = 8  # of the truth that are computed at a time
+PLANES = 8  # the planes of the expected result that are computed at a time
 
 
 class Case(NamedTuple):
@@ -48,14 +48,14 @@ CASES = {
 
 
 def make_inputs(case: Case) -> tuple[Any, ...]:
-    """Features of a camera that looks ahead, and of views around it: (1, ...) tensors."""
+    """Features of a reference camera and of views around it: (1, ...) tensors."""
     import torch
 
     generator = torch.Generator().manual_seed(0)
     height, width = case.height, case.width
     shape = 1, case.views + 1, case.channels, height, width
     features = torch.rand(shape, generator=generator)
-    # In float32, the rounding of positions would be seen in both results.
+    # In float32, both results would be dominated by the rounding of positions.
     lens = torch.tensor([[1.1 * width, 0, width / 2], [0, 1.1 * width, height / 2], [0, 0, 1.0]])
     lens, poses = lens.double(), torch.eye(4).double().repeat(case.views + 1, 1, 1)
     for v in range(1, case.views + 1):
@@ -81,25 +81,25 @@ def naive(reference: Any, sources: Any, cameras: Any, depths: Any) -> Any:
     from torch.nn.functional import grid_sample
 
     n, channels, height, width = reference.shape
-    count, (intrinsics, poses) = len(depths), cameras
+    plane_count, (intrinsics, poses) = len(depths), cameras
     matrices = poses.clone()
     matrices[:, :, :3] = intrinsics @ poses[:, :, :3]
     y, x = torch.meshgrid(torch.arange(height), torch.arange(width), indexing="ij")
     pixels = torch.stack([x, y, torch.ones_like(x)]).to(poses.dtype).reshape(3, -1)
-    volumes = [reference[:, :, None].expand(-1, -1, count, -1, -1)]
+    volumes = [reference[:, :, None].expand(-1, -1, plane_count, -1, -1)]
     for v in range(sources.shape[1]):
         relative = matrices[:, v + 1] @ torch.inverse(matrices[:, 0])
         rays = (relative[:, :3, :3] @ pixels)[:, :, None] * depths[:, None]
         points = rays + relative[:, :3, 3, None, None]
         grid_x = points[:, 0] / points[:, 2] / ((width - 1) / 2) - 1
         grid_y = points[:, 1] / points[:, 2] / ((height - 1) / 2) - 1
-        grid = torch.stack((grid_x, grid_y), -1).view(n, count * height, width, 2)
+        grid = torch.stack((grid_x, grid_y), -1).view(n, plane_count * height, width, 2)
         warped = grid_sample(sources[:, v], grid.to(reference.dtype), align_corners=True)
-        volumes.append(warped.view(n, channels, count, height, width))
+        volumes.append(warped.view(n, channels, plane_count, height, width))
     return torch.stack(volumes).var(0, unbiased=False)
 
 
-WAYS: dict[str, Callable[..., Any]] = {"ours": ours, "naive": naive}
+IMPLEMENTATIONS: dict[str, Callable[..., Any]] = {"ours": ours, "naive": naive}
 
 
 def truth(reference: Any, sources: Any, cameras: Any, depths: Any) -> Any:
@@ -107,27 +107,28 @@ def truth(reference: Any, sources: Any, cameras: Any, depths: Any) -> Any:
     import torch
 
     parts = [
-        naive(reference.double(), sources.double(), cameras, some) for some in depths.split(PLANES)
+        naive(reference.double(), sources.double(), cameras, group)
+        for group in depths.split(PLANES)
     ]
     return torch.cat(parts, 2)
 
 
-def distance(found: Any, expected: Any) -> float:
+def distance(result: Any, expected: Any) -> float:
     """The largest difference, relative to the largest number."""
-    return float((found - expected).abs().max() / expected.abs().max())
+    return float((result - expected).abs().max() / expected.abs().max())
 
 
-def compare(given: tuple[Any, ...]) -> Row:
-    """How far both are from the truth.
+def compare(inputs: tuple[Any, ...]) -> Row:
+    """The distances of both from the expected result.
 
     Raises:
-        Disagreement: ours is farther than the tolerance.
+        Disagreement: Ours is above the tolerance.
     """
-    expected = truth(*given)
-    apart = distance(ours(*given), expected)
-    if not apart <= TOLERANCE:  # a NaN is no agreement
-        raise Disagreement(f"by {apart:.2g} of the largest number")
-    return {"difference": apart, "torch_difference": distance(naive(*given), expected)}
+    expected = truth(*inputs)
+    difference = distance(ours(*inputs), expected)
+    if not difference <= TOLERANCE:  # a NaN is no agreement
+        raise Disagreement(f"by {difference:.2g} of the largest number")
+    return {"difference": difference, "torch_difference": distance(naive(*inputs), expected)}
 
 
 def peak() -> int:
@@ -139,52 +140,56 @@ def peak() -> int:
     return 1024 * int(text.partition("VmHWM:")[2].split()[0])
 
 
-def grown(way: str, name: str) -> int:
-    """Bytes by which the peak of this process grows in one call."""
+def peak_growth(implementation: str, name: str) -> int:
+    """The growth of this process's peak memory in one call, in bytes."""
     import torch
 
     torch.set_grad_enabled(False)
-    *given, depths = make_inputs(CASES[name])
-    WAYS[way](*given, depths[:2])
+    *inputs, depths = make_inputs(CASES[name])
+    IMPLEMENTATIONS[implementation](*inputs, depths[:2])
     before = peak()
-    WAYS[way](*given, depths)
+    IMPLEMENTATIONS[implementation](*inputs, depths)
     return peak() - before
 
 
-def memory(way: str, name: str) -> int:
-    """Bytes by which the peak of a new process grows in one call."""
-    words = [sys.executable, "-m", PROGRAM, "--memory", way, "--case", name]
-    done = subprocess.run(words, check=True, capture_output=True, text=True)
-    return int(done.stdout)
+def memory(implementation: str, name: str) -> int:
+    """The growth of a new process's peak memory in one call, in bytes."""
+    words = [sys.executable, "-m", PROGRAM, "--memory", implementation, "--case", name]
+    process = subprocess.run(words, check=True, capture_output=True, text=True)
+    return int(process.stdout)
 
 
 def measure(name: str, seconds: float) -> Iterator[Row]:
     """The row of a case."""
     import torch
 
-    given = make_inputs(CASES[name])
+    inputs = make_inputs(CASES[name])
     with torch.no_grad():
-        apart = compare(given)
-        times = pairs.timed(lambda: ours(*given), lambda: naive(*given), seconds)
-    used = {way: memory(way, name) for way in WAYS}
-    memory_of = {"bytes": used["ours"], "torch_bytes": used["naive"]}
-    yield {"kind": "forward", **times, **apart, **memory_of}
+        differences = compare(inputs)
+        times = pairs.timed(lambda: ours(*inputs), lambda: naive(*inputs), seconds)
+    peaks = {implementation: memory(implementation, name) for implementation in IMPLEMENTATIONS}
+    memory_of = {"bytes": peaks["ours"], "torch_bytes": peaks["naive"]}
+    yield {"kind": "forward", **times, **differences, **memory_of}
     print(
-        f"    memory: ours {used['ours'] / 1e6:.0f} MB, plain {used['naive'] / 1e6:.0f} MB "
-        f"({used['naive'] / max(used['ours'], 1):.1f} times as much)\n    off the truth: ours "
-        f"{apart['difference']:.1g}, plain {apart['torch_difference']:.1g}"
+        f"    memory: ours {peaks['ours'] / 1e6:.0f} MB, plain {peaks['naive'] / 1e6:.0f} MB "
+        f"({peaks['naive'] / max(peaks['ours'], 1):.1f} times as much)\n    off the truth: ours "
+        f"{differences['difference']:.1g}, plain {differences['torch_difference']:.1g}"
     )
 
 
 def main(words: Sequence[str] | None = None) -> int:
     """Run and print."""
     parser = pairs.parser(PROGRAM, __doc__, seconds=20.0)
-    parser.add_argument("--memory", choices=WAYS, help="print the memory of one call, in bytes")
-    given = parser.parse_args(words)
-    if given.memory:
-        print(*(grown(given.memory, name) for name in pairs.matching(CASES, given.case)))
+    parser.add_argument(
+        "--memory", choices=IMPLEMENTATIONS, help="print the memory of one call, in bytes"
+    )
+    arguments = parser.parse_args(words)
+    if arguments.memory:
+        print(
+            *(peak_growth(arguments.memory, name) for name in pairs.matching(CASES, arguments.case))
+        )
         return 0
-    return pairs.run(PROGRAM, given, lambda: list(CASES), measure)
+    return pairs.run(PROGRAM, arguments, lambda: list(CASES), measure)
 
 
 if __name__ == "__main__":

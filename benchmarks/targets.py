@@ -16,18 +16,18 @@ Value = Callable[[Row], float | None]
 
 
 def case_of(row: Row) -> Case:
-    """The case that a row is of."""
+    """The case of a row."""
     fields = dict(row["what"])
     return Case(**{**fields, "shape": tuple(fields["shape"])})
 
 
 def ratio_of(peer: str) -> Value:
-    """A peer's time over ours."""
+    """A function of a row: a peer's time over ours."""
     return lambda row: row["peers"].get(peer, {}).get("ratio")
 
 
 def precision_of(peer: str) -> Value:
-    """A peer's error over ours, to four digits; below half an ulp of the range is all the same."""
+    """A function of a row: a peer's error over ours, where errors below half an ulp are equal."""
     ulp = 2.0**-24
 
     def value(row: Row) -> float | None:
@@ -41,32 +41,32 @@ def precision_of(peer: str) -> Value:
 
 @dataclass(frozen=True)
 class Target:
-    """Numbers of some rows, and what they must be.
+    """A requirement for a number of some rows.
 
     Attributes:
-        text: what it is about.
+        text: a description.
         value: the number of a row; None where it has none.
-        where: which cases count.
+        applies: whether a case counts.
         threads: "one", "all" or "" for both.
-        mean: what their geometric mean must reach.
-        worst: what each must reach.
-        most: what none may exceed.
-        unit: of the numbers.
+        mean: the least geometric mean.
+        least: the least value.
+        greatest: the largest value.
+        unit: the unit of the numbers.
     """
 
     text: str
     value: Value
-    where: Callable[[Case], bool]
+    applies: Callable[[Case], bool]
     threads: str = ""
     mean: float | None = None
-    worst: float | None = None
-    most: float | None = None
+    least: float | None = None
+    greatest: float | None = None
     unit: str = ""
 
     @property
-    def wanted(self) -> str:
-        """In words."""
-        limits = (("mean >=", self.mean), ("each >=", self.worst), ("each <=", self.most))
+    def requirement(self) -> str:
+        """The limits in words."""
+        limits = (("mean >=", self.mean), ("each >=", self.least), ("each <=", self.greatest))
         return ", ".join(
             f"{word} {limit:g}{self.unit}" for word, limit in limits if limit is not None
         )
@@ -74,11 +74,11 @@ class Target:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a target.
+    """The measured values of a target.
 
     Attributes:
         target: the target.
-        values: name of a case, with its threads, and its number.
+        values: the numbers by case and number of threads.
     """
 
     target: Target
@@ -93,49 +93,49 @@ class Outcome:
 
     @property
     def worst(self) -> tuple[str, float]:
-        """The case that is farthest from what is wanted, or least far beyond."""
-        pick = min if self.target.most is None else max
+        """The case with the worst value."""
+        pick = min if self.target.greatest is None else max
         return pick(self.values.items(), key=lambda item: item[1])
 
     @property
     def short(self) -> dict[str, float]:
-        """The cases that fall short by themselves."""
-        low = -math.inf if self.target.worst is None else self.target.worst
-        high = math.inf if self.target.most is None else self.target.most
+        """The cases beyond a limit for each value."""
+        low = -math.inf if self.target.least is None else self.target.least
+        high = math.inf if self.target.greatest is None else self.target.greatest
         return {name: value for name, value in self.values.items() if not low <= value <= high}
 
     @property
     def reached(self) -> bool:
-        """Whether all holds."""
+        """Whether all limits are kept."""
         return not self.short and (self.target.mean is None or self.mean >= self.target.mean)
 
 
 def geometric_mean(values: Iterable[float]) -> float:
-    """Of positive numbers."""
+    """The geometric mean of positive numbers."""
     return math.exp(statistics.fmean(map(math.log, values)))
 
 
 def sampled(case: Case) -> bool:
-    """Plain sampling, in single or double precision, of more than a few points."""
-    plain = case.operation == "sample" and case.dtype in ("float32", "float64")
+    """Whether a case is plain sampling of many points, in single or double precision."""
+    samples = case.operation == "sample" and case.dtype in ("float32", "float64")
     usual = case.shape != TINY and case.grid != "outside"
-    return plain and usual and case.direction not in ("step", "double", "jvp")
+    return samples and usual and case.direction not in ("step", "double", "jvp")
 
 
 def affine(case: Case) -> bool:
-    """Sampling by a matrix; not its derivatives."""
+    """Whether a case samples by a matrix, without derivatives."""
     return case.operation == "affine" and case.direction == "forward"
 
 
 def overhead(tensors: bool, direction: str) -> Callable[[Case], bool]:
-    """Calls on 16 points."""
+    """Whether a case samples 16 points, which takes the time of a call."""
     return lambda case: (
         case.shape == TINY and case.tensors == tensors and case.direction == direction
     )
 
 
 def microseconds(row: Row) -> float:
-    """Our time."""
+    """Our time in microseconds."""
     return float(row["ms"] * 1e3)
 
 
@@ -144,19 +144,19 @@ TARGETS = (
         "torch, forward, one thread",
         ratio_of("torch"),
         lambda case: sampled(case) and case.direction == "forward",
-        threads="one", mean=3.5, worst=1.0,
+        threads="one", mean=3.5, least=1.0,
     ),
     Target(
         "torch, gradients, one thread",
         ratio_of("torch"),
         lambda case: sampled(case) and case.direction in DERIVATIVES,
-        threads="one", mean=3.2, worst=1.0,
+        threads="one", mean=3.2, least=1.0,
     ),
     Target(
         "torch, three of four points outside, one thread",
         ratio_of("torch"),
         lambda case: case.grid == "outside",
-        threads="one", mean=2.0, worst=1.0,
+        threads="one", mean=2.0, least=1.0,
     ),
     Target(
         "torch, batch of one, all cores",
@@ -168,13 +168,13 @@ TARGETS = (
         "torch, double backward",
         ratio_of("torch"),
         lambda case: case.direction == "double",
-        mean=10.0, worst=6.0,
+        mean=10.0, least=6.0,
     ),
     Target(
         "torch, channels-last, C >= 16, one thread",
         ratio_of("torch"),
         lambda case: sampled(case) and case.last and case.shape[1] >= 16,
-        threads="one", worst=4.0,
+        threads="one", least=4.0,
     ),
     Target(
         "torch, float16 and bfloat16",
@@ -186,90 +186,90 @@ TARGETS = (
         "OpenCV's remap, warpAffine and warpPerspective",
         ratio_of("OpenCV"),
         lambda case: case.operation in OPENCV_NAMES,
-        mean=1.9, worst=1.0,
+        mean=1.9, least=1.0,
     ),
     Target(
         "OpenCV's remap, its error over ours",
         precision_of("OpenCV"),
-        lambda case: case.operation == "remap",  # of the very same positions
-        worst=1.0,
+        lambda case: case.operation == "remap",  # at exactly the same positions
+        least=1.0,
     ),
     Target(
         "JAX, compiled, forward, same threads",
         ratio_of("JAX"),
         lambda case: case.direction == "forward",
-        mean=1.3, worst=1.0,
+        mean=1.3, least=1.0,
     ),
     Target(
         "JAX, compiled, gradients, same threads",
         ratio_of("JAX"),
         lambda case: case.direction != "forward",
-        mean=5.0, worst=1.0,
+        mean=5.0, least=1.0,
     ),
     Target(
         "SciPy's map_coordinates, affine_transform and zoom, one thread",
         ratio_of("SciPy"),
         lambda case: case.operation in ("map_coordinates", "affine_transform", "zoom"),
-        threads="one", mean=7.0, worst=4.0,
+        threads="one", mean=7.0, least=4.0,
     ),
     Target(
         "scikit-image's resize of a volume to 200 x 200 x 200, one thread",
         ratio_of("scikit-image"),
         lambda case: case.operation == "skimage" and case.rank == 3,
-        threads="one", worst=15.0,
+        threads="one", least=15.0,
     ),
     Target(
         "share of copy, 2048 x 2048 linear rotation, all cores",
         lambda row: float(row["share_of_copy"] * 100),
         lambda case: case == Case(LARGE),
-        threads="all", worst=40.0, unit=" %",
+        threads="all", least=40.0, unit=" %",
     ),
     Target(
         "affine, 3-D, against affine_grid + grid_sample",
         ratio_of("torch"),
         lambda case: affine(case) and case.rank == 3,
-        worst=5.0,
+        least=5.0,
     ),
     Target(
         "affine, 2-D, against affine_grid + grid_sample",
         ratio_of("torch"),
         lambda case: affine(case) and case.rank == 2,
-        worst=3.0,
+        least=3.0,
     ),
     Target(
         "affine, memory beside the results",
         lambda row: None if row["extra_bytes"] is None else row["extra_bytes"] / 2**20,
         affine,
-        most=1.0, unit=" MB",
+        greatest=1.0, unit=" MB",
     ),
     Target(
         "16 points, array",
         microseconds,
         overhead(False, "forward"),
-        "one", most=12.0, unit=" us",
+        "one", greatest=12.0, unit=" us",
     ),
     Target(
         "16 points, tensor",
         microseconds,
         overhead(True, "forward"),
-        "one", most=20.0, unit=" us",
+        "one", greatest=20.0, unit=" us",
     ),
     Target(
         "16 points, tensor, forward and backward",
         microseconds,
         overhead(True, "step"),
-        "one", most=90.0, unit=" us",
+        "one", greatest=90.0, unit=" us",
     ),
 )  # fmt: skip
 
 
 def outcomes(rows: Sequence[Row], cores: int) -> Iterator[Outcome]:
-    """What became of each target; with no values where no row counts."""
+    """The outcome of each target, without values where no row counts."""
     for target in TARGETS:
-        wanted = {"one": {1}, "all": {cores}, "": {1, cores}}[target.threads]
+        thread_counts = {"one": {1}, "all": {cores}, "": {1, cores}}[target.threads]
         values = {}
         for row in rows:
-            if row["threads"] in wanted and target.where(case_of(row)):
+            if row["threads"] in thread_counts and target.applies(case_of(row)):
                 value = target.value(row)
                 if value is not None:
                     values[f"{row['case']} ({row['threads']} t)"] = value
@@ -277,16 +277,16 @@ def outcomes(rows: Sequence[Row], cores: int) -> Iterator[Outcome]:
 
 
 def summary(rows: Sequence[Row], cores: int) -> Iterator[tuple[str, ...]]:
-    """A line of cells for each target: what, wanted, reached, how many, mean, worst."""
+    """The cells of a row for each target, as in `SUMMARY_HEAD`."""
     for outcome in outcomes(rows, cores):
         target = outcome.target
         if not outcome.values:
-            yield (target.text, target.wanted, "not measured", "", "", "")
+            yield (target.text, target.requirement, "not measured", "", "", "")
             continue
         name, value = outcome.worst
         count = f"{len(outcome.values)}" + f", {len(outcome.short)} short" * bool(outcome.short)
         yield (
-            target.text, target.wanted, "yes" if outcome.reached else "NO", count,
+            target.text, target.requirement, "yes" if outcome.reached else "NO", count,
             f"{outcome.mean:.2f}{target.unit}" if value > 0 else "",
             f"{value:.2f}{target.unit}: {name}",
         )  # fmt: skip

@@ -21,11 +21,11 @@ Timer = Callable[[int], float]  # seconds that so many calls take
 
 ROUNDS = 5, 60  # at least and at most
 SHORTEST = 5e-3  # seconds: calls that are shorter are timed many at once
-PAUSE = 2e-3  # seconds between two turns, in which idle threads of the one before stop spinning
+PAUSE = 2e-3  # seconds between two contenders: idle threads of the first stop spinning
 
 
 def timer(call: Call) -> Timer:
-    """What times a call of this process."""
+    """A timer of a call in this process."""
 
     def seconds(number: int) -> float:
         start = time.perf_counter()
@@ -36,30 +36,30 @@ def timer(call: Call) -> Timer:
     return seconds
 
 
-def calls_at_once(one: Timer) -> int:
-    """How many calls a turn has: so many that they take `SHORTEST`, the last of them undisturbed.
+def calls_per_round(clock: Timer) -> int:
+    """How many calls are timed at once: so many that they take `SHORTEST`.
 
-    The first ones after a pause find cold caches, and take several times as long.
+    The first calls after a pause find cold caches, and take several times as long.
     """
     number = 1
-    while (taken := one(number)) < SHORTEST:
-        number = max(2 * number, math.floor(0.9 * number * SHORTEST / max(taken, 1e-9)))
+    while (seconds := clock(number)) < SHORTEST:
+        number = max(2 * number, math.floor(0.9 * number * SHORTEST / max(seconds, 1e-9)))
     return number
 
 
-def rounds(timers: Sequence[Timer], seconds: float) -> list[list[float]]:
-    """Times of a call of each, in turn, for about so long; nobody always follows the same one."""
-    numbers = [calls_at_once(one) for one in timers]
-    times: list[list[float]] = [[] for _ in timers]
+def rounds(clocks: Sequence[Timer], seconds: float) -> list[list[float]]:
+    """Times of a call of each timer, for some seconds; the order changes in every round."""
+    numbers = [calls_per_round(clock) for clock in clocks]
+    times: list[list[float]] = [[] for _ in clocks]
     end = time.perf_counter() + seconds
     collects = gc.isenabled()
     gc.disable()
     try:
-        for turn in range(ROUNDS[1]):
-            for i in sorted(range(len(timers)), key=lambda i: (i + turn) % len(timers)):
+        for round_number in range(ROUNDS[1]):
+            for i in sorted(range(len(clocks)), key=lambda i: (i + round_number) % len(clocks)):
                 time.sleep(PAUSE)
-                times[i].append(timers[i](numbers[i]) / numbers[i])
-            if turn + 1 >= ROUNDS[0] and time.perf_counter() > end:
+                times[i].append(clocks[i](numbers[i]) / numbers[i])
+            if round_number + 1 >= ROUNDS[0] and time.perf_counter() > end:
                 break
     finally:
         if collects:
@@ -68,7 +68,7 @@ def rounds(timers: Sequence[Timer], seconds: float) -> list[list[float]]:
 
 
 def interleave(a: Call, b: Call, seconds: float) -> tuple[list[float], list[float]]:
-    """Times of two calls, in turn."""
+    """Times of two calls, which are made alternately."""
     first, second = rounds([timer(a), timer(b)], seconds)
     return first, second
 
@@ -79,7 +79,7 @@ def ratio(ours: Sequence[float], theirs: Sequence[float]) -> float:
 
 
 def copy_bandwidth(threads: int) -> float:
-    """Bytes a second that a copy of 128 MB reads and writes, on so many threads, at best."""
+    """The best bandwidth of a copy of 128 MB, in bytes read and written per second."""
     source = np.ones(1 << 25, np.float32)
     target = np.zeros_like(source)
     parts = list(zip(np.array_split(target, threads), np.array_split(source, threads), strict=True))
@@ -93,7 +93,7 @@ def copy_bandwidth(threads: int) -> float:
 
 
 def extra_memory(call: Call) -> float | None:
-    """Bytes that a call takes at its peak beside what there was before, where Linux tells."""
+    """The growth of the peak memory in a call, in bytes; None where the system has no figure."""
     status, reset = Path("/proc/self/status"), Path("/proc/self/clear_refs")
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if os.name == "posix" else None
     if trim is None or not os.access(reset, os.W_OK):
@@ -104,7 +104,7 @@ def extra_memory(call: Call) -> float | None:
         return next(int(line.split()[1]) for line in lines if line.startswith(name + ":")) * 1024
 
     gc.collect()
-    trim(0)  # what was freed before would be used again and not be seen
+    trim(0)  # freed memory that is reused would not be counted
     before = read("VmRSS")
     reset.write_text("5")  # forget the peak so far
     call()
@@ -112,9 +112,9 @@ def extra_memory(call: Call) -> float | None:
 
 
 def limit_cores(threads: int) -> None:
-    """Hold this process, and the threads that it will start, to so many cores, where that goes.
+    """Restrict this process, and the threads that it will start, to some cores.
 
-    Some libraries take no number of threads.  So this comes before any of them is imported.
+    Some libraries have no option for threads, so this is called before they are imported.
     """
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[-threads:])
@@ -128,20 +128,20 @@ def cores() -> int:
 
 
 def machine() -> dict[str, Any]:
-    """What the figures were measured on."""
-    named = platform.processor() or platform.machine()
-    listed = Path("/proc/cpuinfo")
-    if listed.exists():
+    """A description of this machine."""
+    name = platform.processor() or platform.machine()
+    description = Path("/proc/cpuinfo")
+    if description.exists():
         fields = dict(
             tuple(map(str.strip, line.split(":", 1)))
-            for line in listed.read_text().split("\n\n")[0].splitlines()
+            for line in description.read_text().split("\n\n")[0].splitlines()
             if ":" in line
         )
-        named = fields.get("model name", named)
+        name = fields.get("model name", name)
         family, model = fields.get("cpu family"), fields.get("model")
-        named += f" (family {family}, model {model})" if family and model else ""
+        name += f" (family {family}, model {model})" if family and model else ""
     return {
-        "processor": named,
+        "processor": name,
         "cores": cores(),
         "system": f"{platform.system()} {platform.machine()}",
         "python": platform.python_version(),

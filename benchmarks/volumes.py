@@ -3,8 +3,8 @@
     python -m benchmarks.volumes --size 768
     python -m benchmarks.volumes --size 2150  # 40 GB
 
-The volume is a function of the index.  A read of a chunk is counted by what computes it, and the
-result is compared with the function at some points of each chunk, but not stored.
+The volume is a function of the index.  Each read of a chunk is counted, and the result is compared
+with the function at some points of each chunk, but not stored.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ POINTS = 1000
 
 
 def wave(z: Array, y: Array, x: Array) -> Array:
-    """The volume at some positions."""
+    """The values of the volume at some positions."""
     return np.sin(WAVES[0] * z) + np.sin(WAVES[1] * y) * np.cos(WAVES[2] * x)
 
 
@@ -41,7 +41,7 @@ class Volume:
         self.log = log
 
     def __getitem__(self, box: tuple[slice, ...]) -> Array:
-        noted(self.log, " ".join(str(part.start) for part in box))
+        append_line(self.log, " ".join(str(part.start) for part in box))
         z, y, x = np.ogrid[box]
         pixels = np.empty(np.broadcast_shapes(z.shape, y.shape, x.shape), np.float32)
         np.multiply(np.sin(WAVES[1] * y), np.cos(WAVES[2] * x), out=pixels, casting="same_kind")
@@ -58,42 +58,42 @@ class Sink:
 
     def __setitem__(self, box: tuple[slice, ...], values: Array) -> None:
         rng = np.random.default_rng([part.start for part in box])
-        places = np.stack([rng.integers(0, n, POINTS) for n in values.shape])
+        indices = np.stack([rng.integers(0, n, POINTS) for n in values.shape])
         first = np.array([[part.start] for part in box])
-        positions = self.matrix @ (places + first) + self.offset[:, None]
+        positions = self.matrix @ (indices + first) + self.offset[:, None]
         # Near the ends, the spline's boundary is not that of the wave.
         inside = ((positions > 20) & (positions < self.shape[0] - 21)).all(0)
-        error = np.abs(values[tuple(places)] - wave(*positions))[inside].max(initial=0.0)
-        noted(self.log, str(float(error)))
+        error = np.abs(values[tuple(indices)] - wave(*positions))[inside].max(initial=0.0)
+        append_line(self.log, str(float(error)))
 
 
-def noted(log: str, line: str) -> None:
-    """Append a line to a file, at once, so that lines of several processes are not mixed."""
+def append_line(log: str, line: str) -> None:
+    """Append a line to a file in one write, so that lines of several processes stay separate."""
     with open(log, "ab", buffering=0) as file:
         file.write(f"{line}\n".encode())
 
 
 class Memory(threading.Thread):
-    """Watches the memory of processes: the greatest sum of what they had at a time, in bytes."""
+    """Watches the memory of processes: the greatest sum of their sizes at a time, in bytes."""
 
     def __init__(self, pids: Sequence[int]) -> None:
         super().__init__(daemon=True)
         self.pids, self.ended, self.most = pids, threading.Event(), 0
 
     def run(self) -> None:
-        """Look every tenth of a second."""
+        """Sample the memory every tenth of a second."""
         while not self.ended.wait(0.1):
             self.most = max(self.most, self.now())
 
     def now(self) -> int:
-        """What the processes have, in bytes."""
+        """The present memory of the processes, in bytes."""
         page = os.sysconf("SC_PAGE_SIZE")
         lines = [Path(f"/proc/{pid}/statm").read_text().split() for pid in self.pids]
         return sum(int(line[1]) for line in lines) * page
 
 
 def main() -> None:
-    """Rotate a volume, and print what that took."""
+    """Rotate a volume, and print time, memory, reads and errors."""
     import dask
     import dask.array as da
     import distributed
@@ -115,8 +115,8 @@ def main() -> None:
         volume = Volume(arguments.size, reads)
         source = da.from_array(volume, chunks=arguments.chunk, meta=np.empty((0,) * 3, np.float32))
         start = time.perf_counter()
-        turned = gridsample.dask.affine_transform(source, matrix, offset, order=arguments.order)
-        print(f"{turned.nbytes / 1e9:.1f} GB, {turned.npartitions} chunks")
+        rotated = gridsample.dask.affine_transform(source, matrix, offset, order=arguments.order)
+        print(f"{rotated.nbytes / 1e9:.1f} GB, {rotated.npartitions} chunks")
         print(f"graph: {time.perf_counter() - start:.1f} s")
         target = Sink(arguments.size, matrix, offset, writes)
         with (
@@ -134,7 +134,7 @@ def main() -> None:
             memory.start()
             start = time.perf_counter()
             plan = gridsample.dask.store(
-                turned, target, keep=arguments.keep, progress=Report(start).update
+                rotated, target, keep=arguments.keep, progress=Report(start).update
             )
             seconds = time.perf_counter() - start
             memory.ended.set()
@@ -150,7 +150,7 @@ def main() -> None:
 
 
 class Report:
-    """Prints how much is done, at each tenth."""
+    """Prints the progress at each tenth."""
 
     def __init__(self, start: float) -> None:
         self.start, self.tenth = start, 0
@@ -166,8 +166,8 @@ def rotation(axis: Array, angle: float) -> Array:
     """Return the matrix that turns about an axis by an angle in radians."""
     z, y, x = axis / np.linalg.norm(axis)
     cross = np.array([[0, -x, y], [x, 0, -z], [-y, z, 0]])
-    turned: Array = np.eye(3) + np.sin(angle) * cross + (1 - np.cos(angle)) * cross @ cross
-    return turned
+    matrix: Array = np.eye(3) + np.sin(angle) * cross + (1 - np.cos(angle)) * cross @ cross
+    return matrix
 
 
 if __name__ == "__main__":

@@ -283,7 +283,7 @@ def test_targets_are_judged_by_mean_and_worst() -> None:
 def test_every_target_has_cases() -> None:
     everything = chosen("")
     for target in TARGETS:
-        assert any(map(target.where, everything)), target.text
+        assert any(map(target.applies, everything)), target.text
 
 
 def test_errors_below_rounding_are_equal() -> None:

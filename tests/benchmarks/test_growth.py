@@ -15,12 +15,12 @@ def row(name: str, work: float, seconds: float) -> growth.Row:
 
 def test_units_that_take_more_than_three_times_the_best_are_marked() -> None:
     rows = [row("best", 1e6, 1e-3), row("twice", 1e6, 2e-3), row("four times", 1e6, 4e-3)]
-    assert [row.case.name for row in growth.off(rows)] == ["four times"]
+    assert [row.case.name for row in growth.outliers(rows)] == ["four times"]
 
 
 def test_call_overhead_is_subtracted() -> None:
     rows = [row("large", 1e6, 1e-3), row("small", 10, 90e-6), row("slow", 10, 150e-6)]
-    assert [row.case.name for row in growth.off(rows)] == ["slow"]
+    assert [row.case.name for row in growth.outliers(rows)] == ["slow"]
 
 
 def test_the_command_reports_outliers(
