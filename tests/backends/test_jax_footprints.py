@@ -43,6 +43,7 @@ def test_footprints(programs: bool) -> None:
     assert_jax_matches_numpy("splat", values, grid, (21, 20), **ANTIALIAS)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("rank", [1, 3])
 @pytest.mark.parametrize("dtype", ["float32", "uint8"])
 def test_halved_copies_in_a_trace(dtype: str, rank: int) -> None:
@@ -72,11 +73,12 @@ def test_labels_and_large_integers(programs: bool) -> None:
     assert_jax_matches_numpy("grid_sample", labels, still, "nearest", **options)
 
 
-def test_footprints_are_differentiated_twice() -> None:
+@pytest.mark.parametrize("modes", cases.slow_after(1, [["rev"], ["fwd", "rev"]]), ids=str)
+def test_footprints_are_differentiated_twice(modes: list[str]) -> None:
     rng = cases.generator("jax footprints twice")
     image, grid = cases.pixels(rng, (1, 1, 9)), rng.uniform(-0.9, 0.9, (1, 3, 1))
-    sampled = lambda *arrays: gridsample.grid_sample(*arrays, "cubic", **ANTIALIAS)  # noqa: E731
-    check_grads(sampled, (image, grid), order=2, rtol=1e-5, eps=1e-6)
+    sampled = jax.jit(lambda *arrays: gridsample.grid_sample(*arrays, "cubic", **ANTIALIAS))
+    check_grads(sampled, (image, grid), order=2, modes=modes, rtol=1e-5, eps=1e-6)
 
 
 def test_footprints_are_batched_without_a_loop() -> None:

@@ -130,7 +130,7 @@ def test_resize_matches_jax(dtype: str, shape: tuple[int, ...], method: str) -> 
 @pytest.mark.parametrize("method", METHODS)
 def test_resize_without_antialias(method: str) -> None:
     image = jnp.asarray(cases.pixels(cases.generator("jax", method), (2, 7, 9)))
-    for shape in [(3, 12, 9), (3, 4, 9), (2, 3, 2), (1, 9, 5)]:
+    for shape in [(3, 4, 9), (1, 9, 5)]:
         resized(image, shape, method, False)
 
 

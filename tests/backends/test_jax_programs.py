@@ -247,7 +247,7 @@ def repeat(function: Any, axes: Any, arrays: Any) -> Any:
     return jax.tree.map(lambda *parts: jnp.stack(parts), *results)
 
 
-@pytest.mark.covering
+@pytest.mark.covering(ordinary=0)
 @pytest.mark.parametrize("axes", [(0, None), (None, 0), (2, 1)])
 @pytest.mark.parametrize("items", [(1, 1), (2, 2), (1, 2), (2, 1)])
 @pytest.mark.parametrize("coords", ["normalized", "displacement"])

@@ -238,6 +238,7 @@ def test_gradients_do_not_depend_on_the_threads() -> None:
         assert all(map(torch.equal, results[0], other))
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16], ids=str)
 @pytest.mark.parametrize("mode", [*cases.MODES, "spline3"])
 def test_second_derivatives_of_all_gradients_together(mode: str, dtype: torch.dtype) -> None:

@@ -23,7 +23,7 @@ def small(
     rank: int, items: int = 1, grids: int = 1, corners: bool = False
 ) -> tuple[Tensor, Tensor]:
     """A small image, and a grid of which no point lies on a tie or on a fold."""
-    spatial = (4, 3, 5)[-rank:]
+    spatial = ((5,), (3, 5), (2, 3, 3))[rank - 1]
     rng = cases.generator(rank, items, grids)
     image = torch.from_numpy(cases.pixels(rng, (items, 2, *spatial)))
     pixels = rng.integers(-1, max(spatial) + 1, (grids, 3, 2, rank))

@@ -207,7 +207,7 @@ def test_new_methods_match_arrays(mode: Any, dtype: torch.dtype) -> None:
         np.testing.assert_array_equal(tensor.numpy(), array)
 
 
-@pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
+@pytest.mark.parametrize("mode", cases.slow_after(1, ["linear", "nearest", "cubic"]))
 def test_bfloat16_in_any_memory_order(mode: str) -> None:
     pixels = image(2, 3, 12, 10).to(torch.bfloat16)
     views = (

@@ -87,7 +87,7 @@ def test_backward_of_a_derivative_raises_its_order_by_one(align_corners):
     image, grid = cases.pixels(rng, (2, 3, 4, 5)), exact_grid(rng, 2, 63, 2)
     plan = plan_of(image, grid, "cubic", ("reflection", "border"), align_corners)
     values = cases.pixels(rng, plan.shape)
-    for order in itertools.product((0, 1, 2), repeat=2):
+    for order in ((0, 0), (1, 2), (2, 1)):
         samples = sampling.Samples(image, grid, values)
         grad_image, gradient, *_ = sampling.backward(plan, samples, sampling.Needs(), order=order)
         assert_close(grad_image, sampling.scatter(plan, values, grid, order=order))

@@ -264,7 +264,7 @@ def test_every_public_function_is_tested() -> None:
 
 
 @pytest.mark.parametrize(("name", "library"), [*each_library()])
-@settings(max_examples=examples(12))
+@settings(max_examples=examples(8))
 @given(st.data(), SEEDS)
 def test_layouts_do_not_change_results(
     name: str, library: str, data: st.DataObject, seed: int

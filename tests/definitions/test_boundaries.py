@@ -199,7 +199,7 @@ def test_the_fill_value_has_the_sign_of_a_pixel(odd: str, mode: str) -> None:
     np.testing.assert_allclose(filled, 7 * column, rtol=0, atol=1e-13)
 
 
-@pytest.mark.covering
+@pytest.mark.covering(ordinary=0)
 @pytest.mark.parametrize("odd", ["antisymmetric", "antimirror"])
 @pytest.mark.parametrize("mode", ["linear", "cubic"])
 def test_the_fill_value_keeps_that_sign_beside_missing(odd: str, mode: str) -> None:

@@ -196,7 +196,7 @@ def test_custom_tables_are_stretched_like_their_formulas() -> None:
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("smooth", [False, True])
 def test_every_matrix_keeps_a_constant_and_has_its_transpose(method: str, smooth: bool) -> None:
-    for n, m in PAIRS:
+    for n, m in PAIRS[[*METHODS].index(method) % 3 :: 3]:
         for align in (False, True)[: 1 + aligns(find_method(method, resizing=True))]:
             axis = described(n, m, method, align, smooth)
             mine = axis_map(axis)

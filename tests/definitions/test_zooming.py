@@ -38,11 +38,11 @@ def zoom_line(line, outputs, order, boundary, sigma=0.0, cval=0.0):
 @pytest.mark.parametrize("boundary", MODES)
 def test_bands_match_scipys_gaussian_and_zoom(boundary, order):
     mode, rng = MODES[boundary], np.random.default_rng(0)
-    for n in (1, 2, 7, 23, 63):
+    for n in (1, 2, 7, 63):
         if boundary == "symmetric" and order > 1 and n < LONG:
             continue
         line = rng.normal(size=n)
-        for outputs in (1, 5, 31, 64):
+        for outputs in (1, 5, 64):
             for sigma in (0.0, 0.7, 3.0):
                 blurred = ndimage.gaussian_filter(line, sigma, mode=mode, cval=0.3)
                 expected = ndimage.zoom(

@@ -23,7 +23,7 @@ HERE = pathlib.Path(__file__).parent
     cases.slow_after(
         2,
         [
-            *(("bodies", "before", "", 16), ("edges", "before", "", 32)),
+            *(("bodies", "before", "", 24), ("edges", "before", "", 64)),
             *(("bodies", "before", "", 1), ("edges", "before", "", 2)),
             *(("bodies", "after", "x86-64-v3", 2), ("edges", "after", "x86-64-v3", 3)),
             *(("bodies", "after", "x86-64", 3), ("edges", "after", "x86-64", 5)),

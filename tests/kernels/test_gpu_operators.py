@@ -234,19 +234,23 @@ def test_double_backward_matches_the_formulas(
 
 
 @pytest.mark.parametrize(
-    ("channels", "out"),
-    [(3, (5, 67)), (9, (40,)), pytest.param(9, (3, 67), marks=pytest.mark.slow)],
+    ("channels", "items", "out"),
+    cases.slow_after(2, [(2, 1, (3, 67)), (9, 2, (40,)), (9, 2, (3, 67)), (3, 2, (5, 67))]),
 )
 @pytest.mark.parametrize("dtype", cases.slow_after(1, [torch.float64, torch.float16]), ids=str)
 def test_blocks_of_rows_and_interleaved_copies(
-    channels: int, out: tuple[int, ...], dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
+    channels: int,
+    items: int,
+    out: tuple[int, ...],
+    dtype: torch.dtype,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Dense grids are divided into blocks of rows, and images with many channels are transposed."""
     monkeypatch.setattr(gpu, "WORTH", 0)
-    image, _, _ = inputs(2, channels=channels)
+    image, _, _ = inputs(2, channels=channels, items=items)
     rng = cases.generator("interleaved", channels)
-    grid = torch.from_numpy(rng.integers(-80, 80, (2, *out, 2)) / 64)
-    values = torch.from_numpy(cases.pixels(rng, (2, channels, *out)))
+    grid = torch.from_numpy(rng.integers(-80, 80, (items, *out, 2)) / 64)
+    values = torch.from_numpy(cases.pixels(rng, (items, channels, *out)))
     u, w = image.flip(-1), grid.flip(1) * 0.5
     image, values, u = (tensor.to(dtype) for tensor in (image, values, u))
     points = grid.to(torch.promote_types(dtype, torch.float32))

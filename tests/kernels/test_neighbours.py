@@ -1,4 +1,4 @@
-"""What a point's result is does not depend on the points beside it."""
+"""The result of a point does not depend on the other points of a call."""
 
 from __future__ import annotations
 
@@ -32,6 +32,7 @@ def test_a_result_does_not_depend_on_neighbours(
         np.testing.assert_array_equal(part, expected[..., first:last])
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("boundary", [*BOUNDARIES])
 @pytest.mark.parametrize("mode", ["cubic", "lanczos3", "lanczos4"])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

@@ -89,7 +89,7 @@ def torch_cases() -> list[tuple[int, str, dict[str, Any]]]:
 @pytest.mark.parametrize(
     ("rank", "mode", "options", "dtype"),
     [
-        pytest.param(*case, dtype, marks=[pytest.mark.slow] * ((i + k) % 8 != 0))
+        pytest.param(*case, dtype, marks=[pytest.mark.slow] * ((i + k) % 16 != 0))
         for i, case in enumerate(torch_cases())
         for k, dtype in enumerate((torch.float64, torch.float32, torch.float16, torch.bfloat16))
     ],

@@ -51,6 +51,7 @@ def test_bytes_match_torch(method: str, channels: int) -> None:
         (torch.contiguous_format, torch.channels_last),
         ((8, 90), (61, 7), (23, 11), (50, 50)),
         ({"antialias": True}, *(({}, {"align_corners": True}) if method != "lanczos" else ())),
+        strength=1,
     ):
         image = images.contiguous(memory_format=memory)
         theirs = torch.nn.functional.interpolate(image, size, mode=method, **options)
