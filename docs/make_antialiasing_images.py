@@ -36,19 +36,19 @@ def fisheye(at: Array) -> Array:
 
 def shrunk(at: Array) -> Array:
     """A rotation that shrinks a little."""
-    turn = np.deg2rad(20)
-    return at @ (1.3 * np.array([[np.cos(turn), np.sin(turn)], [-np.sin(turn), np.cos(turn)]]))
+    angle = np.deg2rad(20)
+    return at @ (1.3 * np.array([[np.cos(angle), np.sin(angle)], [-np.sin(angle), np.cos(angle)]]))
 
 
 def both(image: Array, grid: Array, padding: str) -> tuple[Array, Array]:
     """An image (H, W, C) warped without and with antialiasing."""
-    plain, mean = (
+    bilinear, mean = (
         gridsample.grid_sample(
             image[None], grid[None], padding_mode=padding, channel_axis=-1, antialias=antialias
         )[0]
         for antialias in (False, True)
     )
-    return plain, mean
+    return bilinear, mean
 
 
 def warps(folder: Path) -> None:
@@ -77,9 +77,9 @@ def volume(folder: Path) -> None:
     """A slice of a volume that is turned and shrunk by three."""
     z, y, x = np.meshgrid(*[np.linspace(-1, 1, 120)] * 3, indexing="ij")
     shells = 0.5 + 0.5 * np.sin(125 * np.sqrt(x**2 + y**2 + 0.6 * z**2))
-    turn = np.deg2rad(25)
+    angle = np.deg2rad(25)
     matrix = np.array(
-        [[np.cos(turn), 0, -np.sin(turn), 0], [0, 1, 0, 0], [np.sin(turn), 0, np.cos(turn), 0]]
+        [[np.cos(angle), 0, -np.sin(angle), 0], [0, 1, 0, 0], [np.sin(angle), 0, np.cos(angle), 0]]
     )[None]
     figure = Figure((9, 3.4), layout="constrained")
     drawing = figure.subplots(1, 3)
@@ -102,8 +102,8 @@ def volume(folder: Path) -> None:
 
 def footprints(folder: Path) -> None:
     """Grid points, one of their footprints, and its samples."""
-    turn, sides = np.deg2rad(25), (2.6, 1.7)
-    axes = np.array([[np.cos(turn), np.sin(turn)], [-np.sin(turn), np.cos(turn)]])
+    angle, sides = np.deg2rad(25), (2.6, 1.7)
+    axes = np.array([[np.cos(angle), np.sin(angle)], [-np.sin(angle), np.cos(angle)]])
     right, down = sides[0] * axes[0], sides[1] * axes[1]
     middle = np.array([4.4, 3.4])
     figure = Figure((6.4, 5), layout="constrained")

@@ -55,10 +55,10 @@ def strip(folder: Path, height: int = 220) -> Image.Image:
         side = min(picture.height, round(picture.width * share))
         part = picture.crop((picture.width - side, 0, picture.width, side))
         parts.append(part.resize((height, height), Image.LANCZOS))
-    whole = Image.new("RGB", (height * len(parts) + 8 * (len(parts) - 1), height), "white")
+    picture = Image.new("RGB", (height * len(parts) + 8 * (len(parts) - 1), height), "white")
     for i, part in enumerate(parts):
-        whole.paste(part, (i * (height + 8), 0))
-    return whole
+        picture.paste(part, (i * (height + 8), 0))
+    return picture
 
 
 def main() -> None:

@@ -91,10 +91,10 @@ def undistorted(folder: Path) -> None:
     y, x = np.mgrid[-3:3:1201j, -3:3:1201j]
     board = (np.sin(8 * x) * np.sin(8 * y) > 0) * 0.7 + 0.15
     # The distorted image shows at each pixel what undistorting would show there: by fixed point.
-    wanted = np.stack(np.meshgrid(np.arange(200.0), np.arange(160.0)), -1).reshape(-1, 2)
-    rays = (wanted - lens[:2, 2]) / 140
+    pixels = np.stack(np.meshgrid(np.arange(200.0), np.arange(160.0)), -1).reshape(-1, 2)
+    rays = (pixels - lens[:2, 2]) / 140
     for _ in range(50):
-        rays += (wanted - cameras.distort_points(rays, distortion, lens)) / 140
+        rays += (pixels - cameras.distort_points(rays, distortion, lens)) / 140
     grid = ((rays + 3) * 200).reshape(1, 160, 200, 2)
     photo = gridsample.grid_sample(board[np.newaxis, np.newaxis], grid, coords="pixel")
     back = cameras.undistort_grid((160, 200), lens, distortion)
@@ -111,8 +111,8 @@ def undistorted(folder: Path) -> None:
 
 def panorama(folder: Path) -> None:
     """A panorama of a sky and a floor, its cube map, and a view across the edges of the cube."""
-    whole, cube = cameras.equirectangular((256, 512)), cameras.cubemap(128)
-    x, y, z = np.moveaxis(cameras.panorama_rays(whole)[0], -1, 0)
+    sphere, cube = cameras.equirectangular((256, 512)), cameras.cubemap(128)
+    x, y, z = np.moveaxis(cameras.panorama_rays(sphere)[0], -1, 0)
     floor = np.maximum(y, 1e-3)
     squares = np.sin(3 * x / floor) * np.sin(3 * z / floor) > 0
     far = np.exp(-0.4 / floor)
@@ -120,7 +120,7 @@ def panorama(folder: Path) -> None:
     blue = np.where(y > 0, far * (0.5 - 0.2 * squares) + (1 - far) * 0.8, 0.95 + 0.2 * y)
     sun = np.exp(40 * ((x - 0.5 * y + z) / 1.5 - 1))
     image = np.stack([red + sun, (red + blue) / 2 + 0.8 * sun, blue])[np.newaxis].clip(0, 1)
-    faces = cameras.convert_panorama(image, whole, cube)
+    faces = cameras.convert_panorama(image, sphere, cube)
     view = cameras.perspective((200, 300), fov=100)
     seen = cameras.convert_panorama(faces, cube, view, cameras.look(yaw=45, pitch=10))
     figure = Figure((11, 6), layout="constrained")

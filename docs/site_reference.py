@@ -78,8 +78,8 @@ def navigation() -> list[Any]:
             title = f"{module}: {title}" if title in titles else title
             titles.add(title)
             pages.append({title: place(module, topic)})
-        whole = {f"All of {module}": start}
-        entries.append({module: [whole, *pages]} if is_large(module) else start)
+        overview = {f"All of {module}": start}
+        entries.append({module: [overview, *pages]} if is_large(module) else start)
     return entries
 
 

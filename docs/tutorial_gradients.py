@@ -56,10 +56,10 @@ def distort(image: Tensor, strength: float = 1.0) -> Tensor:
     The inverse warp is the fixed point of at = here - (rectify(at) - at); the warp is gentle, so
     that each round brings it closer.
     """
-    here = identity(image.shape[-1])
-    at = here
+    grid = identity(image.shape[-1])
+    at = grid
     for _ in range(50):
-        at = here - (rectify(at, strength) - at)
+        at = grid - (rectify(at, strength) - at)
     return gridsample.grid_sample(image, at, "bicubic", "border").clamp(0, 1)
 
 

@@ -88,7 +88,7 @@ def test_warps_match_pillow():
 
 
 @pytest.mark.parametrize("dtype", ["uint8", "uint16", "float32"])
-def test_resizing_is_that_of_the_product(dtype):
+def test_resizing_matches_that_of_premultiplied_colours(dtype):
     array = np.random.default_rng(0).uniform(0, full(dtype), (7, 63, 4)).astype(dtype)
     save("in.tif", array)
     assert run("resize", "in.tif", "out.tif", "--size", "31x13", "--antialias") == 0

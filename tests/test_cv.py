@@ -268,7 +268,7 @@ def test_a_singular_affine_matrix_reads_the_corner():
         assert (cv.warpAffine(image, matrix, (5, 2)) == 1).all()
 
 
-def test_area_is_a_mean_and_takes_nothing_beyond():
+def test_area_is_the_mean_of_the_covered_pixels():
     image = np.arange(12.0).reshape(3, 4)
     half = cv.resize(image, (2, 3), interpolation=cv.INTER_AREA)
     assert half.tolist() == [[0.5, 2.5], [4.5, 6.5], [8.5, 10.5]]

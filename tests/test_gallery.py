@@ -60,7 +60,7 @@ def test_every_script_is_a_card(gallery: ModuleType) -> None:
     assert gallery.index() == (FOLDER / "README.md").read_text(encoding="utf-8")
 
 
-def test_cards_are_short_and_their_notebooks_whole(gallery: ModuleType) -> None:
+def test_cards_are_short_and_their_notebooks_complete(gallery: ModuleType) -> None:
     for name in names():
         card = gallery.read(name)
         assert card.title and card.text and card.code.count("\n") <= 50, name

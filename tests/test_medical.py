@@ -191,11 +191,11 @@ def test_a_plane_and_integers():
 
 def test_the_input_is_not_modified():
     data = rng.random((1, 4, 5, 6))
-    kept = data.copy()
+    original = data.copy()
     for array in (data, torch.from_numpy(data)):
         result = resample(array, (1, 1, 1), (1, 1, 1))
         result += 1
-        np.testing.assert_array_equal(data, kept)
+        np.testing.assert_array_equal(data, original)
     data.flags.writeable = False
     for axis, new in ((None, (1, 2, 1)), (0, (0.5, 1, 1)), (0, (0.5, 0.7, 1))):
         for is_label in (False, True):

@@ -42,7 +42,7 @@ def test_the_recipe_has_the_requirements_of_the_project() -> None:
     assert f"- {command[0]} = {command[1]}" in text("conda/recipe.yaml")
 
 
-def test_the_table_of_versions_promises_what_is_required() -> None:
+def test_the_table_of_versions_matches_the_requirements() -> None:
     table = text("docs/releases.md")
     oldest = dict(requirement.split(">=") for requirement in PROJECT["dependencies"])
     (oldest["torch"],) = (

@@ -27,7 +27,7 @@ def test_agrees():
 def test_looks_inside():
     assert ndimage.zoom.__module__.startswith("scipy")
 
-def test_hopes_for_more():
+def test_expects_more():
     assert ndimage.zoom.__module__.startswith("gridsample")
 
 def test_never_calls():
@@ -73,13 +73,13 @@ def test_outcomes_are_those_of_pytest(figures: dict[str, Any]) -> None:
     names = {"agrees": "passed", "looks_inside": "passed", "hopes_for_more": "failed"}
     names |= {"never_calls": "passed", "expected": "xfailed", "left_out": "skipped"}
     names |= {"of_a_fixture": "error", "always_fails": "failed"}
-    plain, ours = figures["plain"], figures["ours"]
-    assert plain["outcomes"] == {
+    theirs, ours = figures["plain"], figures["ours"]
+    assert theirs["outcomes"] == {
         f"test_made_up.py::test_{name}": outcome for name, outcome in names.items()
     }
-    assert plain["why"]["test_made_up.py::test_of_a_fixture"] == "KeyError: 'no luck'"
-    assert plain["why"]["test_made_up.py::test_always_fails"] == "ValueError: two"
-    assert plain["calls"] == {} and plain["reached"] == 0
+    assert theirs["why"]["test_made_up.py::test_of_a_fixture"] == "KeyError: 'no luck'"
+    assert theirs["why"]["test_made_up.py::test_always_fails"] == "ValueError: two"
+    assert theirs["calls"] == {} and theirs["reached"] == 0
     assert ours["calls"] == {"shift": 1, "zoom": 1} and ours["reached"] == 1
 
 
@@ -105,7 +105,7 @@ def records(*phases: tuple[str, str, str]) -> Run:
     )
 
 
-def test_a_test_is_as_good_as_its_worst_phase() -> None:
+def test_the_outcome_of_a_test_is_that_of_its_worst_phase() -> None:
     start = ("a", "start", "")
     assert records(start).outcomes == {"a": "crashed"} and "ended" in records(start).why["a"]
     good = records(start, ("a", "setup", "passed"), ("a", "call", "passed"))
@@ -119,9 +119,9 @@ def test_a_test_is_as_good_as_its_worst_phase() -> None:
 
 
 def test_regressions_are_detected() -> None:
-    plain = Run({"a": "passed", "b": "failed", "c": "skipped", "d": "passed", "e": "failed"})
+    theirs = Run({"a": "passed", "b": "failed", "c": "skipped", "d": "passed", "e": "failed"})
     ours = Run({"a": "crashed", "b": "passed", "c": "failed", "e": "error"}, {"a": "why"})
-    differences = running.compare(plain, ours)
+    differences = running.compare(theirs, ours)
     assert differences[0] == Difference("a", "passed", "crashed", "why")
     assert [(difference.test, difference.worse) for difference in differences] == [
         ("a", True),
@@ -148,7 +148,7 @@ def test_a_run_without_tests_is_an_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
 ) -> None:
     monkeypatch.setattr(
-        running, "run", lambda *arguments, **limits: Run(code=5, told="no tests ran")
+        running, "run", lambda *arguments, **limits: Run(code=5, message="no tests ran")
     )
     assert command.main(["mine", str(tmp_path), "test_nothing.py", "--in-place", "torch"]) == 2
     assert "pytest ended with status 5:\nno tests ran" in capsys.readouterr().err
@@ -205,10 +205,10 @@ def test_agrees():
 @pytest.mark.slow
 def test_torch_is_replaced(tmp_path: Path) -> None:
     (tmp_path / "test_made_up.py").write_text(STRICT)
-    plain = running.run(sys.executable, tmp_path, ["test_made_up.py"])
-    assert plain.count("passed") == 2 and plain.calls == {}
+    theirs = running.run(sys.executable, tmp_path, ["test_made_up.py"])
+    assert theirs.count("passed") == 2 and theirs.calls == {}
     ours = running.run(sys.executable, tmp_path, ["test_made_up.py"], "torch")
-    (difference,) = running.compare(plain, ours)
+    (difference,) = running.compare(theirs, ours)
     assert difference.test.endswith("integers_are_refused") and difference.worse
     assert set(ours.calls) == {"affine_grid", "grid_sample", "interpolate"}
 
@@ -217,7 +217,7 @@ PICTURES = """
 import cv2
 import numpy as np
 
-def test_borders_are_opencvs():
+def test_borders_match_opencv():
     image = np.full((4, 5), 7, np.uint8)
     options = {"borderMode": cv2.BORDER_CONSTANT, "borderValue": 3}
     moved = cv2.warpAffine(image, np.array([[1.0, 0, 2], [0, 1, 0]]), (5, 4), **options)

@@ -37,7 +37,7 @@ def test_a_block_is_patched_and_put_back_even_after_an_error() -> None:
     assert not takes_bytes()
 
 
-def test_a_switch_stays_until_undone() -> None:
+def test_a_patch_without_a_block_stays_until_undone() -> None:
     switch = patch()
     try:
         assert takes_bytes()
@@ -46,7 +46,7 @@ def test_a_switch_stays_until_undone() -> None:
     assert not takes_bytes()
 
 
-def test_a_patch_in_a_patch_is_undone_alone() -> None:
+def test_nested_patches_are_undone_separately() -> None:
     with patch():
         with patch(strict=True):
             assert not takes_bytes()
@@ -54,7 +54,7 @@ def test_a_patch_in_a_patch_is_undone_alone() -> None:
     assert not takes_bytes()
 
 
-def test_who_imported_torchs_function_before_gets_ours() -> None:
+def test_earlier_imports_of_torchs_functions_are_patched_too() -> None:
     before = TORCHS[0]
     with patch():
         assert before is functional.grid_sample

@@ -14,8 +14,8 @@ import gridsample
 wall = np.tile(data.brick(), (4, 4))[None, None]
 angle = np.deg2rad(25)
 theta = np.array([[[np.cos(angle), -np.sin(angle), 0], [np.sin(angle), np.cos(angle), 0]]])
-plain = gridsample.affine_sample(wall, theta, (1, 1, 256, 256), padding_mode="reflection")
+bilinear = gridsample.affine_sample(wall, theta, (1, 1, 256, 256), padding_mode="reflection")
 smooth = gridsample.affine_sample(
     wall, theta, (1, 1, 256, 256), padding_mode="reflection", antialias=True
 )
-plt.imsave("antialiasing.png", np.hstack([plain[0, 0], smooth[0, 0]]), cmap="gray")
+plt.imsave("antialiasing.png", np.hstack([bilinear[0, 0], smooth[0, 0]]), cmap="gray")

@@ -15,6 +15,6 @@ texture = data.checkerboard()[None, None]
 x, y = np.meshgrid(np.linspace(-1, 1, 320), np.linspace(0.02, 1, 240))
 grid = np.stack([150 * x / y, 150 / y], -1)[None]  # positions on the floor, in pixels
 options = {"padding_mode": "wrap", "coords": "pixel"}
-plain = gridsample.grid_sample(texture, grid, **options)
+bilinear = gridsample.grid_sample(texture, grid, **options)
 smooth = gridsample.grid_sample(texture, grid, **options, antialias=True)
-plt.imsave("floor.png", np.hstack([plain[0, 0], smooth[0, 0]]), cmap="gray")
+plt.imsave("floor.png", np.hstack([bilinear[0, 0], smooth[0, 0]]), cmap="gray")

@@ -26,8 +26,8 @@ scene = np.where(y > 0, fog * ground + (1 - fog) * 0.5, stars + 0.4 * np.exp(8 *
 faces = cameras.convert_panorama(scene, sphere, cameras.cubemap(150))[0]  # (3, 6, 150, 150)
 right, forward = np.meshgrid(np.linspace(-2.4, 2.4, 300), np.linspace(2.4, -2.4, 300))
 depth = 2 * np.arctan(np.hypot(right, forward)) / np.pi  # 0 straight down, 1 straight up
-turn = np.arctan2(right, forward) / (2 * np.pi)
-at = np.stack([600 * (turn + 0.5) - 0.5, 300 * (1 - depth) - 0.5], -1)[None]
+longitude = np.arctan2(right, forward) / (2 * np.pi)
+at = np.stack([600 * (longitude + 0.5) - 0.5, 300 * (1 - depth) - 0.5], -1)[None]
 planet = gridsample.grid_sample(
     scene, at, "bicubic", ("wrap", "border"), coords="pixel", antialias=True
 )

@@ -14,8 +14,8 @@ import gridsample
 
 moving = rgb2gray(data.astronaut())[::2, ::2]
 angle = np.deg2rad(50)
-turn = 1.2 * np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]])
-theta = np.column_stack([turn, [150, 10] - turn @ [127.5, 20]])[None]
+linear = 1.2 * np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]])
+theta = np.column_stack([linear, [150, 10] - linear @ [127.5, 20]])[None]
 fixed = 0.6 * gridsample.affine_sample(
     moving[None, None], theta, (1, 1, 256, 256), "bicubic", coords="pixel",
     extrapolate=False, fill_value=np.nan,

@@ -13,10 +13,12 @@ import gridsample
 
 photo = data.astronaut()
 angle, centre = np.deg2rad(30), np.array([255.5, 255.5])
-turn = np.array([[np.cos(angle), np.sin(angle)], [-np.sin(angle), np.cos(angle)]])
-theta = np.column_stack([turn, centre - turn @ centre])[None]
+rotation = np.array([[np.cos(angle), np.sin(angle)], [-np.sin(angle), np.cos(angle)]])
+theta = np.column_stack([rotation, centre - rotation @ centre])[None]
 size = (1, 3, *photo.shape[:2])
 sampling = {"mode": "bicubic", "coords": "pixel", "channel_axis": -1}
 (black,) = gridsample.affine_sample(photo[None], theta, size, **sampling)
-(whole,) = gridsample.affine_sample(photo[None], theta, size, padding_mode="reflection", **sampling)
-plt.imsave("rotate.png", np.hstack([photo, black, whole]))
+(rotated,) = gridsample.affine_sample(
+    photo[None], theta, size, padding_mode="reflection", **sampling
+)
+plt.imsave("rotate.png", np.hstack([photo, black, rotated]))

@@ -23,7 +23,7 @@ depths = focal * baseline / (np.linspace(5, 30, 48) + offset)
 views = [view.transpose(2, 0, 1)[None].astype(np.float32) / 255 for view in (left, right)]
 cost = cameras.plane_sweep(views[0], views[1][:, None], (intrinsics, poses), depths)
 cost = uniform_filter(cost[0].sum(0), (0, 9, 9))
-found = np.linspace(5, 30, 48)[cost.argmin(0)]
+estimate = np.linspace(5, 30, 48)[cost.argmin(0)]
 true = np.where(np.isfinite(disparity), disparity / 2, np.nan)
-both = np.hstack([found, true])
+both = np.hstack([estimate, true])
 plt.imsave("stereo.png", both, cmap="turbo", vmin=5, vmax=30)

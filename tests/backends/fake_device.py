@@ -235,9 +235,9 @@ def test_operators_are_looked_up_for_each_device() -> None:
 
 
 def test_mps_tensors_are_never_64_bit(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[Any] = []
-    monkeypatch.setattr(Tensor, "to", lambda self, *arguments: asked.append(arguments))
+    dtypes_of_calls: list[Any] = []
+    monkeypatch.setattr(Tensor, "to", lambda self, *arguments: dtypes_of_calls.append(arguments))
     for device in ("mps", "xpu"):
         for tensor in (torch.ones(1, dtype=torch.float64), torch.ones(1, dtype=torch.int64)):
             other_devices.back(tensor, torch.device(device))
-    assert [dtype for _, dtype in asked] == [torch.float32, None, None, None]
+    assert [dtype for _, dtype in dtypes_of_calls] == [torch.float32, None, None, None]

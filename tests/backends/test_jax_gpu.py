@@ -120,7 +120,7 @@ def test_batches_and_second_derivatives_are_kernels(recorded: list[RecordedCall]
     assert {call.kernel.name for call in recorded} == {"gather_to_outputs", "backward_to_outputs"}
 
 
-def test_other_calls_are_for_xla(recorded: list[RecordedCall]) -> None:
+def test_unsupported_calls_are_left_to_xla(recorded: list[RecordedCall]) -> None:
     image, grid = arrays_of()
     text = lowered_text(lambda *a: gridsample.grid_sample(*a, antialias=True), image, grid)
     assert "triton_kernel_call" not in text and not recorded
@@ -160,7 +160,7 @@ def call_of(image: Any, grid: Any, *options: Any, **others: Any) -> Any:
 @pytest.mark.parametrize("boundary", ["zeros", "constant", "mirror"])
 @pytest.mark.parametrize("dtype", ["float64", "float16", "uint8", "bool"])
 @pytest.mark.parametrize("items", [(2, 2), (1, 2), (2, 1)])
-def test_numbers_of_the_interpreter(
+def test_kernels_in_the_interpreter_match_numpy(
     items: tuple[int, int], dtype: str, boundary: str, mode: str, jax_triton: Any,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip

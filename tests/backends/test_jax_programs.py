@@ -71,7 +71,7 @@ def test_many_tasks_run_on_threads_of_xla() -> None:
 
 @pytest.mark.parametrize(("dtype", "points"), [("float32", (4, 2)), ("float64", (11, 13))])
 @pytest.mark.parametrize("shared", [False, True])
-def test_channels_are_made_neighbours_as_for_numpy(
+def test_channels_are_interleaved_as_for_numpy(
     shared: bool, dtype: str, points: tuple[int, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     two_items = 2 * 9 * 5 * 6 * np.dtype(dtype).itemsize
@@ -301,9 +301,9 @@ def test_control_flow(arrays: Any) -> None:
         (0, image[..., :4, :5]),
     )
     assert last[1].shape == (2, 3, 4, 5)
-    kept = jax.checkpoint(lambda image: cubic(image, grid).sum())
+    checkpointed = jax.checkpoint(lambda image: cubic(image, grid).sum())
     reference = jax.grad(lambda image: cubic(image, grid).sum())(image)
-    np.testing.assert_allclose(jax.grad(kept)(image), reference, rtol=1e-12)
+    np.testing.assert_allclose(jax.grad(checkpointed)(image), reference, rtol=1e-12)
 
 
 def test_ahead_of_time_compilation_and_donated_buffers(arrays: Any) -> None:

@@ -94,7 +94,7 @@ def test_second_order_of_every_combination_of_axes(
 @pytest.mark.parametrize("boundary", cases.BOUNDARIES)
 @pytest.mark.parametrize("mode", cases.MODES)
 @pytest.mark.parametrize("rank", [1, 2, 3])
-def test_second_order_between_corners(rank: int, mode: str, boundary: str) -> None:
+def test_second_order_with_aligned_corners(rank: int, mode: str, boundary: str) -> None:
     sample, both = sampling(mode, boundary, True), small(rank, corners=True)
     assert gradcheck(sample, both, check_forward_ad=True, check_batched_grad=True, **CHECKS)
     assert gradgradcheck(sample, both, check_fwd_over_rev=True, check_batched_grad=True, **CHECKS)
@@ -159,7 +159,7 @@ def test_nested_transforms_agree() -> None:
 @pytest.mark.covering
 @pytest.mark.parametrize("axes", [(0, 0), (0, None), (None, 0), (1, 2)])
 @pytest.mark.parametrize(("items", "grids"), [(1, 1), (1, 2), (2, 1), (2, 2)])
-def test_vmap_is_a_loop(items: int, grids: int, axes: tuple[int | None, int | None]) -> None:
+def test_vmap_matches_a_loop(items: int, grids: int, axes: tuple[int | None, int | None]) -> None:
     batch = 3
     rng = cases.generator("vmap", items, grids)
     total = (

@@ -384,7 +384,7 @@ def test_displacements_of_a_batch_of_grids(out: tuple[int, int]) -> None:
 
 @OPTIONS
 @pytest.mark.parametrize("axes", [(0, 0), (0, None), (None, 0)])
-def test_vmap_is_a_loop(
+def test_vmap_matches_a_loop(
     mode: Any, boundary: Any, more: dict[str, Any], axes: tuple[int | None, int | None]
 ) -> None:
     pairs = [tuple(t.detach() * f for t in inputs(more)) for f in (1.0, 0.9, 1.1)]

@@ -74,19 +74,21 @@ def test_invalid_sizes_are_rejected(size: Any) -> None:
             gridsample.splat(VALUES, GRID, size[2:])
 
 
-def twice(image: Tensor) -> list[Any]:
+def doubled_sizes(image: Tensor) -> list[Any]:
     return [n * 2 for n in image.shape[2:]]
 
 
 CALLS: list[Any] = [
     lambda image, theta: gridsample.affine_grid(theta, image.shape),
     lambda image, theta: gridsample.affine_grid(theta, image.shape, True),
-    lambda image, theta: gridsample.affine_sample(image, theta, [1, 1, *twice(image)]),
+    lambda image, theta: gridsample.affine_sample(image, theta, [1, 1, *doubled_sizes(image)]),
     lambda image, theta: gridsample.affine_sample(image, theta, image.shape, coords="pixel"),
     lambda image, theta: gridsample.affine_sample_vjp(image, image, theta, image.shape)[1],
-    lambda image, theta: gridsample.interpolate(image, twice(image), mode="bilinear"),
+    lambda image, theta: gridsample.interpolate(image, doubled_sizes(image), mode="bilinear"),
     lambda image, theta: gridsample.interpolate(image, scale_factor=1.5, mode="bilinear"),
-    lambda image, theta: gridsample.splat(theta[:, :, None], theta.mT[:, None], twice(image)),
+    lambda image, theta: gridsample.splat(
+        theta[:, :, None], theta.mT[:, None], doubled_sizes(image)
+    ),
 ]
 
 

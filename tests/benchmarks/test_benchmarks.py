@@ -188,10 +188,10 @@ def test_a_record_is_continued(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_ratios_are_relative_to_the_best_copy(tmp_path: Path) -> None:
-    kept = Record(tmp_path / "cpu.json", resume=False)
-    kept.add(a_row(PLANE, 1, 2.0) | {"bytes": 4e6, "ms": 2.0}, [])
-    assert kept.saw_copy(1, 8e9) == 8e9 == kept.saw_copy(1, 1e9)
-    assert kept.rows[PLANE.name, 1]["share_of_copy"] == pytest.approx(0.25)
+    record = Record(tmp_path / "cpu.json", resume=False)
+    record.add(a_row(PLANE, 1, 2.0) | {"bytes": 4e6, "ms": 2.0}, [])
+    assert record.saw_copy(1, 8e9) == 8e9 == record.saw_copy(1, 1e9)
+    assert record.rows[PLANE.name, 1]["share_of_copy"] == pytest.approx(0.25)
 
 
 @pytest.fixture

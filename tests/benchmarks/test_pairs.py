@@ -87,10 +87,10 @@ def test_figures_are_printed_and_kept(tmp_path: Path, capsys: Any) -> None:
 def test_a_process_for_each_number_of_threads(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked: list[list[str]] = []
+    commands: list[list[str]] = []
 
     def run(words: list[str], check: bool) -> Any:
-        asked.append(words[3:])
+        commands.append(words[3:])
         path = Path(words[words.index("--json") + 1])
         pairs.write(path, [{"case": "one", "threads": int(words[4])}], {})
         return subprocess.CompletedProcess(words, 0)
@@ -101,7 +101,7 @@ def test_a_process_for_each_number_of_threads(
     words = ["--threads", "1", "2", "--case", "one", "--json", str(path)]
     arguments = pairs.parser("x", None, 1.0).parse_args(words)
     assert pairs.run("x", arguments, lambda: [], lambda name, seconds: iter([])) == 0
-    assert [words[:2] for words in asked] == [["--threads", "1"], ["--threads", "2"]]
+    assert [words[:2] for words in commands] == [["--threads", "1"], ["--threads", "2"]]
     assert [row["threads"] for row in json.loads(path.read_text())["rows"]] == [1, 2]
 
 

@@ -294,6 +294,6 @@ def test_oversized_metadata_is_dropped():
     long = tags.Tag(7, 70000, b"n" * 70000)
     result = {**result, tags.EXIF: {**result[tags.EXIF], 37500: long}}
     block = tags.exif_block(result, (7, 9), resolution, 65533)
-    kept, _, again = tags.read_exif(block)
-    assert 37500 not in kept[tags.EXIF] and 33434 in kept[tags.EXIF]
+    entries, _, again = tags.read_exif(block)
+    assert 37500 not in entries[tags.EXIF] and 33434 in entries[tags.EXIF]
     assert again == resolution

@@ -66,7 +66,7 @@ def test_an_integer_shift_is_a_slice():
     np.testing.assert_array_equal(result[2:, -3:], array[:-2, :-4:-1])
 
 
-def test_a_quarter_turn_is_counter_clockwise_and_four_are_none():
+def test_quarter_turns_are_counter_clockwise_and_four_are_the_identity():
     array = noise(6, 9, 3, dtype=np.uint8)
     turned = array
     for quarter in range(1, 5):

@@ -174,7 +174,7 @@ def test_finished_chunks_are_not_recomputed(capsys: pytest.CaptureFixture[str]) 
     for path in chunks[:5]:
         path.unlink()
     chunks[0].with_suffix(".0123.partial").write_bytes(b"half")
-    kept = {path: path.stat().st_mtime_ns for path in chunks[5:]}
+    write_times = {path: path.stat().st_mtime_ns for path in chunks[5:]}
     assert run(*WARP) == 2
     assert "unfinished result of another command" in capsys.readouterr().err  # without its recipe
     recipe = recipe_of(WARP)
@@ -184,7 +184,7 @@ def test_finished_chunks_are_not_recomputed(capsys: pytest.CaptureFixture[str]) 
     assert run(*WARP) == 0
     assert files(Path("out.zarr")) == expected
     assert not unfinished.exists()
-    for path, time_written in kept.items():
+    for path, time_written in write_times.items():
         again = Path("out.zarr", path.relative_to(unfinished / "store"))
         assert again.stat().st_mtime_ns == time_written
     last = capsys.readouterr().out

@@ -190,7 +190,7 @@ def test_saturation_where_cubic_overshoots(image_type):
 
 @INTEGER
 @pytest.mark.parametrize("mode", ["linear", "cubic"])
-def test_the_ends_of_the_range_stay(image_type, mode):
+def test_limits_of_integers_are_exact(image_type, mode):
     ends = np.iinfo(image_type)
     grid = np.linspace(-1, 1, 63, dtype="float32").reshape(1, -1, 1)
     for value in (ends.min, ends.max):
@@ -242,7 +242,7 @@ def test_half_precision_overflows_to_infinity_without_a_warning():
 
 
 @pytest.mark.parametrize("grid_type", ["float16", "float32"])
-def test_coordinates_are_widened_before_anything_else(grid_type):
+def test_coordinates_are_widened_first(grid_type):
     rng = cases.generator("widened", grid_type)
     wide = "float32" if grid_type == "float16" else "float64"
     image = cases.pixels(rng, (1, 2, 31, 33), wide)
@@ -266,7 +266,7 @@ def test_integers_of_32_bits_and_more_are_summed_in_double_precision(image_type)
 @pytest.mark.covering(ordinary=0)
 @pytest.mark.parametrize("mode", cases.MODES)
 @pytest.mark.parametrize("channel_axis", [1, -1])
-def test_a_complex_image_is_two_real_ones(mode, channel_axis):
+def test_a_complex_image_is_sampled_as_two_real_images(mode, channel_axis):
     rng = cases.generator("complex", mode)
     shape = (2, 3, 5, 7) if channel_axis == 1 else (2, 5, 7, 9)
     image = cases.pixels(rng, shape, "complex64")
@@ -286,7 +286,7 @@ def test_a_complex_image_is_two_real_ones(mode, channel_axis):
     assert_close(grad_grid, sum(grids), 64 * oracles.ulp("f4"), 64)
 
 
-def test_real_values_are_complex_ones_without_imaginary_part():
+def test_real_values_are_like_complex_values_without_imaginary_part():
     rng = cases.generator("real values")
     image = cases.pixels(rng, (1, 2, 5, 7), "complex64")
     grid = exact_grid(rng, 1, 9, 2)
@@ -336,9 +336,9 @@ def test_bfloat16_in_gradients_and_filters():
     results = gridsample.spline_filter(upper_half(image))
     np.testing.assert_array_equal(results, gridsample.spline_filter(image), strict=True)
     for number, bits in ((1 + 2.0**-8, 0x3F80), (1 + 3 * 2.0**-8, 0x3F82), (np.inf, 0x7F80)):
-        ones, here = np.full((1, 1, 1), number, np.float32), np.zeros((1, 1, 1), np.float32)
+        ones, centre = np.full((1, 1, 1), number, np.float32), np.zeros((1, 1, 1), np.float32)
         grad_image, _ = gridsample.grid_sample_vjp(
-            ones, upper_half(np.ones_like(ones)), here, "nearest"
+            ones, upper_half(np.ones_like(ones)), centre, "nearest"
         )
         assert grad_image.view(np.uint16).item() == bits  # a tie goes to the even number
 

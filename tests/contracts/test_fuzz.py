@@ -73,10 +73,10 @@ def assert_survives(image, grid, values, mode, boundary, align_corners):
         assert np.abs(out[~np.isnan(out)]).max(initial=0) <= largest
     # The weights of a point sum to one, so what is scattered is what came, but from points that
     # are nowhere; zeros keeps less.
-    there = ~np.isnan(out)
+    valid = ~np.isnan(out)
     if boundary != "zeros":
         scale = np.abs(values).sum() * 4
-        total = np.where(there, values, 0).sum(dtype=float)
+        total = np.where(valid, values, 0).sum(dtype=float)
         assert abs(grad_input.sum(dtype=float) - total) <= 64 * oracles.ulp(image.dtype) * scale
 
 
@@ -86,7 +86,7 @@ def assert_survives(image, grid, values, mode, boundary, align_corners):
 @pytest.mark.parametrize("mode", cases.MODES)
 @pytest.mark.parametrize("boundary", cases.BOUNDARIES)
 @pytest.mark.parametrize("align_corners", [False, True])
-def test_any_bit_patterns(rank, grid_type, mode, boundary, align_corners):
+def test_arbitrary_bit_patterns(rank, grid_type, mode, boundary, align_corners):
     points = 300
     rng = cases.generator("fuzz", rank, grid_type)
     image_type = "float64" if grid_type == "float64" else "float32"
@@ -108,7 +108,7 @@ def test_any_bit_patterns(rank, grid_type, mode, boundary, align_corners):
     st.integers(1, 3),
     st.sampled_from(OPTIONS),
 )
-def test_any_bytes(data, grid_type, rank, options):
+def test_arbitrary_bytes(data, grid_type, rank, options):
     count = len(data) // np.dtype(grid_type).itemsize // rank
     grid = np.frombuffer(data, grid_type, count * rank).reshape(1, count, rank)
     image_type = "float64" if grid_type == "float64" else "float32"
@@ -138,8 +138,8 @@ def test_nearby_coordinates_match_the_reference_among_arbitrary_ones(rank):
 
 def run(code, **environment):
     """Run code that finds these tests; what it printed, and how it ended."""
-    here = str(Path(__file__).parents[1])
-    path = os.pathsep.join([here, str(Path(gridsample.__file__).parents[1])])
+    root = str(Path(__file__).parents[1])
+    path = os.pathsep.join([root, str(Path(gridsample.__file__).parents[1])])
     return subprocess.run(
         [sys.executable, "-W", "error", "-c", code],
         env={**os.environ, "PYTHONPATH": path, **environment},

@@ -254,9 +254,9 @@ def test_unknown_name_is_an_attribute_error() -> None:
 
 def strangers(names: Iterable[str], path: Path) -> set[str]:
     """Which of the imported names belong to other rooms than this file's."""
-    here = path.relative_to(SOURCE).as_posix()
+    module = path.relative_to(SOURCE).as_posix()
     tops = {name.partition(".")[0] for name in names}
-    return {top for top in tops & IMPORTERS.keys() if not here.startswith(tuple(IMPORTERS[top]))}
+    return {top for top in tops & IMPORTERS.keys() if not module.startswith(tuple(IMPORTERS[top]))}
 
 
 @pytest.mark.parametrize("path", MODULES, ids=id_of)

@@ -264,15 +264,15 @@ def test_fields_and_functions_in_the_world_are_followed_chunk_by_chunk() -> None
     rng = cases.generator("fields")
     image = rng.random((30, 40, 50))
     affine = np.diag([2.0, 1.0, 1.5, 1.0]) + np.pad(rng.normal(0, 0.1, (3, 4)), ((0, 1), (0, 0)))
-    like, turn = ((24, 20, 33), np.diag([2.0, 2, 2, 1])), np.eye(4)
-    turn[:2, :2] = [[0.8, -0.6], [0.6, 0.8]]
+    like, rotation = ((24, 20, 33), np.diag([2.0, 2, 2, 1])), np.eye(4)
+    rotation[:2, :2] = [[0.8, -0.6], [0.6, 0.8]]
     field = Displacement(rng.normal(0, 2, (5, 6, 7, 3)), np.diag([9.0, 8, 10, 1]))
     bend = gridsample.dask.BoundedTransform(
         lambda points: points + np.sin(points / 5), lambda low, high: (low - 1, high + 1)
     )
     store = Counting(image)
     source = da.from_array(store, chunks=(10, 10, 10))
-    for transform in (field, [turn, field, turn, bend], bend):
+    for transform in (field, [rotation, field, rotation, bend], bend):
         in_memory = gridsample.resample(image, affine, like, transform, "cubic", extrapolate=False)
         result = gridsample.dask.resample(
             source, affine, like, transform, "cubic", extrapolate=False, chunks=9

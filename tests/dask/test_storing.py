@@ -46,7 +46,7 @@ def turned(store: Counting, mode: str) -> Any:
 
 
 @pytest.mark.parametrize("keep", [0, 8, 20, 1000])
-def test_what_is_stored_is_the_result_and_reads_are_those_of_the_plan(keep: int) -> None:
+def test_stored_results_match_and_reads_match_the_plan(keep: int) -> None:
     store = Counting(np.random.default_rng(1).random((1, 1, 30, 40, 52)))
     result, target = turned(store, "cubic"), np.zeros(store.shape)
     shares: list[float] = []
@@ -70,9 +70,9 @@ def test_columns_take_fewer_reads_than_rows() -> None:
     places = [*itertools.product(range(12), repeat=3)]
     needs = {
         place: frozenset(
-            beside
-            for beside in itertools.product(*(range(k - 1, k + 2) for k in place))
-            if all(0 <= k < 12 for k in beside)
+            neighbour
+            for neighbour in itertools.product(*(range(k - 1, k + 2) for k in place))
+            if all(0 <= k < 12 for k in neighbour)
         )
         for place in places
     }
@@ -90,7 +90,7 @@ def test_columns_take_fewer_reads_than_rows() -> None:
     assert not held
 
 
-def test_columns_are_swept_to_and_fro() -> None:
+def test_columns_are_traversed_in_alternating_directions() -> None:
     order = columns([*itertools.product(range(4), range(6), range(4))], 2)
     assert order[:4] == [(0, 0, 0), (0, 0, 1), (1, 0, 0), (1, 0, 1)]
     steps = [abs(a[1] - b[1]) for a, b in itertools.pairwise(order)]

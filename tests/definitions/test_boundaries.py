@@ -191,9 +191,11 @@ def test_the_fill_value_has_the_sign_of_a_pixel(odd: str, mode: str) -> None:
     """Under an odd boundary of another axis, as docs/boundaries.md says."""
     ones = np.ones((1, 1, 5, 5))
     y = np.array([-7.0, -5.5, -3.0, 2.0, 6.0, 8.25])
-    beside = np.stack([np.full_like(y, 20), y], -1)[None]  # x is far outside, where all is filled
+    outside_points = np.stack([np.full_like(y, 20), y], -1)[
+        None
+    ]  # x is far outside, where all is filled
     filled = gridsample.grid_sample(
-        ones, beside, mode, ("constant", odd), coords="pixel", fill_value=7
+        ones, outside_points, mode, ("constant", odd), coords="pixel", fill_value=7
     )
     column = gridsample.grid_sample(ones[..., 0], y[None, :, None], mode, odd, coords="pixel")
     np.testing.assert_allclose(filled, 7 * column, rtol=0, atol=1e-13)
@@ -202,7 +204,7 @@ def test_the_fill_value_has_the_sign_of_a_pixel(odd: str, mode: str) -> None:
 @pytest.mark.covering(ordinary=0)
 @pytest.mark.parametrize("odd", ["antisymmetric", "antimirror"])
 @pytest.mark.parametrize("mode", ["linear", "cubic"])
-def test_the_fill_value_keeps_that_sign_beside_missing(odd: str, mode: str) -> None:
+def test_the_fill_value_has_the_same_sign_beside_missing(odd: str, mode: str) -> None:
     """Ones are as if extended along an axis with `missing`, in values and in gradients."""
     rng = np.random.default_rng(5)
     ones, points = np.ones((1, 1, 5, 5, 5)), rng.uniform(-4, 9, (1, 200, 3))

@@ -343,7 +343,7 @@ def test_a_point_is_invalid_with_one_coordinate(mode, boundary):
     assert "nowhere in x: value = nan, gradient = 0" in str(explanation)
 
 
-def test_infinity_has_a_limit_or_none():
+def test_infinite_coordinates_have_a_limit_or_are_invalid():
     last = 2.0
     assert gridsample.explain((3,), (inf,), "cubic", "zeros").value == 0
     assert gridsample.explain((3,), (inf,), "cubic", "border").value == last
@@ -471,7 +471,7 @@ def test_the_title_describes_the_call():
 # ---- the object -------------------------------------------------------------------------------
 
 
-def test_an_explanation_is_a_value():
+def test_explanations_are_values():
     explanation, same, other = (gridsample.explain((4, 4), (x, 0.3)) for x in (0.1, 0.1, 0.2))
     assert explanation == same != other
     assert hash(explanation) == hash(same)
@@ -482,7 +482,7 @@ def test_an_explanation_is_a_value():
 
 
 @pytest.mark.parametrize("dtype", ["bool", "u1", ">i2", "f2", "<f8"])
-def test_the_image_is_read_and_kept_apart(dtype):
+def test_explanations_copy_the_image(dtype):
     image = np.array([[0, 1], [1, 1]], dtype)
     explanation = gridsample.explain((2, 2), (0.0, 0.0), image=image)
     image[...] = 0

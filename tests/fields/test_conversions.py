@@ -43,11 +43,11 @@ def test_units_round_trip(size: tuple[int, ...], align: bool, library: str) -> N
     if library == "torch":
         grid = torch.from_numpy(grid)
     for units in ("pixel", "displacement"):
-        there = fields.to_normalized(grid, size, align, coords=units)
+        normalized = fields.to_normalized(grid, size, align, coords=units)
         convert = fields.to_pixel if units == "pixel" else fields.to_displacement
-        assert type(there) is type(grid)
-        assert there.dtype == grid.dtype
-        np.testing.assert_allclose(convert(there, size, align), grid, rtol=0, atol=1e-12)
+        assert type(normalized) is type(grid)
+        assert normalized.dtype == grid.dtype
+        np.testing.assert_allclose(convert(normalized, size, align), grid, rtol=0, atol=1e-12)
     positions = fields.to_pixel(grid, coords="displacement")
     back = fields.to_displacement(positions, coords="pixel")
     np.testing.assert_allclose(back, grid, rtol=0, atol=1e-12)
@@ -57,11 +57,11 @@ def test_units_round_trip(size: tuple[int, ...], align: bool, library: str) -> N
 def test_units_mean_what_sampling_means(align: bool) -> None:
     image = np.random.default_rng(0).standard_normal((2, 1, 5, 7))
     grid = np.random.default_rng(1).uniform(-1.1, 1.1, (2, 5, 7, 2))
-    there = gridsample.grid_sample(image, grid, "bicubic", "border", align)
+    expected = gridsample.grid_sample(image, grid, "bicubic", "border", align)
     for units, convert in (("pixel", fields.to_pixel), ("displacement", fields.to_displacement)):
         turned = convert(grid, (5, 7), align)
-        here = gridsample.grid_sample(image, turned, "bicubic", "border", coords=units)
-        np.testing.assert_allclose(here, there, rtol=0, atol=1e-13)
+        result = gridsample.grid_sample(image, turned, "bicubic", "border", coords=units)
+        np.testing.assert_allclose(result, expected, rtol=0, atol=1e-13)
 
 
 def test_an_axis_of_one_pixel_has_one_position() -> None:

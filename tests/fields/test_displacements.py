@@ -145,11 +145,11 @@ def test_missing_flow_is_kept() -> None:
 @pytest.mark.parametrize("rank", [1, 2, 3])
 def test_opposite_velocities_undo_each_other(rank: int) -> None:
     velocity = FIELDS[rank] * 0.6
-    there, back = fields.exp(velocity), fields.exp(-velocity)
-    missed = np.linalg.norm(fields.compose(there, back), axis=-1)
+    forward, back = fields.exp(velocity), fields.exp(-velocity)
+    missed = np.linalg.norm(fields.compose(forward, back), axis=-1)
     core = (slice(None), *[slice(4, -4)] * rank)
     assert missed[core].max() < 0.02
-    assert np.linalg.norm(there, axis=-1).max() > 1
+    assert np.linalg.norm(forward, axis=-1).max() > 1
 
 
 @pytest.mark.parametrize(("steps", "worst"), [(3, 2e-3), (7, 1e-5)])

@@ -55,12 +55,12 @@ def test_tiff_keeps_compression_tiles_and_bigtiff(tmp_path, dtype, tile):
     ("compression", "kept"),
     [("lzw", 5), ("packbits", 32773), ("zstd", 50000), ("lzma", 34925), ("jpeg", 8), ("webp", 8)],
 )
-def test_tiff_compressions_that_lose_information_become_zlib(tmp_path, compression, kept):
+def test_tiff_compressions_that_lose_information_become_zlib(tmp_path, compression, expected):
     tifffile.imwrite(tmp_path / "a.tif", pixels((48, 64, 3), "uint8"), compression=compression)
     image = io.read(tmp_path / "a.tif")
     io.write(image, tmp_path / "b.tif")
     with tifffile.TiffFile(tmp_path / "b.tif") as file:
-        assert file.pages[0].compression == kept
+        assert file.pages[0].compression == expected
         np.testing.assert_array_equal(file.asarray(), image.array)
 
 

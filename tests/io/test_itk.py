@@ -38,8 +38,8 @@ def test_fields_round_trip(suffix: str, spatial: tuple[int, ...], tmp_path: Path
         array, path = created(*spatial, dtype=dtype), tmp_path / f"{dtype}.{suffix}"
         write_field(Field(array, affine=affine), path)
         result = read_field(path)
-        kept = suffix in ("mha", "nrrd")
-        assert result.array.dtype == (dtype if kept else np.float64)
+        keeps_affine = suffix in ("mha", "nrrd")
+        assert result.array.dtype == (dtype if keeps_affine else np.float64)
         assert result.world == "LPS" and holds_field(path)
         # In millimetres, of which a voxel has at most 3.
         np.testing.assert_allclose(result.array, array, rtol=0, atol=3e-5)
@@ -63,9 +63,9 @@ def test_vectors_are_millimetres_of_lps(suffix: str, tmp_path: Path) -> None:
     flip = np.diag([-1.0, -1, 1, 1])
     voxel = np.array([3, 1, 2, 1.0])
     point = flip @ AFFINE @ voxel
-    there = transform.TransformPoint(point[:3].tolist())
+    mapped = transform.TransformPoint(point[:3].tolist())
     expected = flip @ AFFINE @ (voxel + np.array([1, -2, 0.5, 0]))
-    np.testing.assert_allclose(there, expected[:3], rtol=0, atol=1e-5)
+    np.testing.assert_allclose(mapped, expected[:3], rtol=0, atol=1e-5)
 
 
 def apply(transforms: list[Any], point: Array) -> Array:

@@ -10,10 +10,10 @@ from gridsample.io import FileError
 
 def test_files_appear_only_when_complete(tmp_path):
     target = tmp_path / "x.txt"
-    with io.replacing(target, overwrite=False) as beside:
-        assert beside.parent == tmp_path
-        assert beside.suffix == ".txt"
-        beside.write_text("new")
+    with io.replacing(target, overwrite=False) as temporary:
+        assert temporary.parent == tmp_path
+        assert temporary.suffix == ".txt"
+        temporary.write_text("new")
         assert not target.exists()
     assert target.read_text() == "new"
     assert list(tmp_path.iterdir()) == [target]
@@ -23,8 +23,8 @@ def test_files_appear_only_when_complete(tmp_path):
 def test_failed_writes_leave_no_file(tmp_path, error):
     target = tmp_path / "x.txt"
     target.write_text("old")
-    with pytest.raises(error), io.replacing(target, overwrite=True) as beside:
-        beside.write_text("half")
+    with pytest.raises(error), io.replacing(target, overwrite=True) as temporary:
+        temporary.write_text("half")
         raise error
     assert target.read_text() == "old"
     assert list(tmp_path.iterdir()) == [target]
@@ -46,9 +46,9 @@ def test_files_that_appear_meanwhile_are_kept(tmp_path):
     target = tmp_path / "x.txt"
     with (
         pytest.raises(FileError, match=r"x.txt exists; --force"),
-        io.replacing(target, overwrite=False) as beside,
+        io.replacing(target, overwrite=False) as temporary,
     ):
-        beside.write_text("new")
+        temporary.write_text("new")
         target.write_text("precious")
     assert target.read_text() == "precious"
     assert list(tmp_path.iterdir()) == [target]
@@ -69,9 +69,9 @@ def test_loops_of_links_are_rejected(tmp_path):
 def test_errors_do_not_name_the_temporary_file(tmp_path):
     with (
         pytest.raises(FileError, match=r"^cannot write .*/x\.txt$") as caught,
-        io.replacing(tmp_path / "x.txt", overwrite=False) as beside,
+        io.replacing(tmp_path / "x.txt", overwrite=False) as temporary,
     ):
-        raise FileError(f"cannot write {beside}")
+        raise FileError(f"cannot write {temporary}")
     assert str(tmp_path / "x.txt") in str(caught.value)
 
 
@@ -80,14 +80,14 @@ def test_permissions_and_links_are_kept(tmp_path):
     target.write_text("old")
     target.chmod(0o640)
     link.symlink_to(target)
-    with io.replacing(link, overwrite=True) as beside:
-        beside.write_text("new")
+    with io.replacing(link, overwrite=True) as temporary:
+        temporary.write_text("new")
     assert link.is_symlink()
     assert target.read_text() == "new"
     assert stat.S_IMODE(target.stat().st_mode) == 0o640
 
     file_path = tmp_path / "plain.txt"
     file_path.touch()
-    with io.replacing(tmp_path / "fresh.txt", overwrite=False) as beside:
-        beside.write_text("new")
+    with io.replacing(tmp_path / "fresh.txt", overwrite=False) as temporary:
+        temporary.write_text("new")
     assert (tmp_path / "fresh.txt").stat().st_mode == file_path.stat().st_mode

@@ -22,6 +22,6 @@ def test_positions_are_pixels_and_fractions(shape: tuple[int, int], step: int) -
     np.testing.assert_array_equal(result, pixels + parts / np.float32(32))
 
 
-def test_no_positions() -> None:
+def test_empty_positions() -> None:
     empty = positions(np.empty((0, 5, 2), np.int16), np.empty((0, 5), np.uint16))
     assert empty.shape == (0, 5, 2)

@@ -100,12 +100,12 @@ def test_items_are_broadcast_and_gradients_summed(items: int, grids: int) -> Non
 
 
 def test_offsets_of_64_bits_are_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    kept = gpu.gather_call, gpu.backward_call
+    original_calls = gpu.gather_call, gpu.backward_call
     monkeypatch.setattr(gpu, "FAR", 0)
-    for calls in kept:
+    for calls in original_calls:
         calls.cache_clear()
     check(*inputs(2), "linear", "reflection", False)
-    for calls in kept:
+    for calls in original_calls:
         assert calls.cache_info().currsize == 1
         calls.cache_clear()
 

@@ -188,11 +188,11 @@ def test_points_with_a_single_sample_have_the_bits_of_plain_sampling() -> None:
 
 def test_plain_kernels_run_without_shrinking(monkeypatch: pytest.MonkeyPatch) -> None:
     plans = []
-    kept = cuda.gpu.gather
+    original_gather = cuda.gpu.gather
 
     def gather(plan: Any, *arguments: Any, **named: Any) -> None:
         plans.append(plan)
-        kept(plan, *arguments, **named)
+        original_gather(plan, *arguments, **named)
 
     monkeypatch.setattr(cuda.gpu, "gather", gather)
     image = torch.linspace(0, 1, 9).reshape(1, 1, 9)

@@ -78,7 +78,7 @@ def test_items_that_share_a_grid(mode, boundary, dtype, channels, axis, points, 
 @pytest.mark.parametrize(("mode", "boundary"), CASES[:2], ids=["linear", "cubic"])
 @pytest.mark.parametrize(("channels", "axis"), [(1, 1), (3, 1), (9, -1)])
 @pytest.mark.parametrize(("images", "grids"), [(67, 67), (1, 67), (67, 1)])
-def test_gradients_of_an_item_are_its_own(mode, boundary, channels, axis, images, grids):
+def test_gradients_of_items_are_separate(mode, boundary, channels, axis, images, grids):
     image = np.moveaxis(drawn(images, channels, 7, 9, dtype=np.float64), 1, axis)
     grid = coordinates(grids, 3, 5, 2, dtype=np.float64)
     options = {"mode": mode, "padding_mode": boundary, "channel_axis": axis}
@@ -110,7 +110,7 @@ def test_items_of_an_image_may_be_farther_apart_than_those_of_its_gradient():
         np.testing.assert_array_equal(actual, other)
 
 
-def test_one_number_may_stand_for_all_values():
+def test_values_may_be_a_broadcast_number():
     image, grid = drawn(67, 3, 7, 9), coordinates(67, 3, 5, 2)
     ones = np.ones((67, 3, 3, 5), np.float32)
     expected = gridsample.grid_sample_vjp(ones, image, grid)

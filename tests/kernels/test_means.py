@@ -7,7 +7,7 @@ from typing import Any
 import cases
 import numpy as np
 import pytest
-from missing_images import IGNORE, holes, places, without_kernels
+from missing_images import IGNORE, pixel_grid, pixels_with_nan, without_kernels
 from oracles import Array, assert_close
 
 import gridsample
@@ -32,7 +32,10 @@ LAYOUTS = [
 def test_kernels_handle_missing_pixels(call: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     shape, last, mode, boundary, dtype = call
     rng = cases.generator("missing kernels", str(call))
-    image, grid = holes(rng, shape).astype(dtype), places(rng, shape[0], (25, 17), shape[2:])
+    image, grid = (
+        pixels_with_nan(rng, shape).astype(dtype),
+        pixel_grid(rng, shape[0], (25, 17), shape[2:]),
+    )
     image[0, 0, 2] = np.nan  # so that some results are missing
     grid = grid.astype(np.float64 if dtype == "float64" else np.float32)
     grid[0, 3, 5] = np.nan
@@ -65,8 +68,8 @@ def test_kernels_handle_missing_pixels(call: Any, monkeypatch: pytest.MonkeyPatc
 
 def test_strided_images_match_contiguous_ones() -> None:
     rng = cases.generator("missing", "strided")
-    image = holes(rng, (1, 2, 9, 10)).astype(np.float32)
-    grid = places(rng, 1, (30,), (9, 10)).astype(np.float32)
+    image = pixels_with_nan(rng, (1, 2, 9, 10)).astype(np.float32)
+    grid = pixel_grid(rng, 1, (30,), (9, 10)).astype(np.float32)
     strided = np.zeros((1, 2, 9, 20), np.float32)[..., ::2]
     strided[...] = image
     for boundary in ("zeros", "border"):
@@ -86,7 +89,7 @@ def test_infinite_pixels_stay_infinite() -> None:
 
 def test_maps_are_averaged_by_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
     rng = cases.generator("missing", "maps in kernels")
-    image, theta = holes(rng, (2, 2, 9, 10)), rng.uniform(-1, 1, (2, 2, 3))
+    image, theta = pixels_with_nan(rng, (2, 2, 9, 10)), rng.uniform(-1, 1, (2, 2, 3))
     size = (2, 2, 6, 5)
     with without_kernels():
         expected = gridsample.affine_sample(image, theta, size, **IGNORE)
@@ -128,13 +131,15 @@ def test_means_match_the_quotient_of_two_sums(call: Any, missing: str) -> None:
     shape, weighted, items, mode, boundary, dtype, kind, last = call
     rng = cases.generator("weighted kernels", str(call))
     real = np.dtype(dtype).kind in "fc"
-    image = cases.pixels(rng, shape, dtype) if not real else holes(rng, shape).astype(dtype)
+    image = (
+        cases.pixels(rng, shape, dtype) if not real else pixels_with_nan(rng, shape).astype(dtype)
+    )
     if np.iscomplexobj(image):
-        image.imag = holes(rng, shape, 0.1)
+        image.imag = pixels_with_nan(rng, shape, 0.1)
     image = np.nan_to_num(image) if missing == "propagate" else image
     weights = None if weighted is None else rng.integers(0, 4, weighted).astype(kind)
     wide = dtype in ("float64", "complex128")
-    grid = places(rng, items, (13, 5), shape[2:]).astype("float64" if wide else "f4")
+    grid = pixel_grid(rng, items, (13, 5), shape[2:]).astype("float64" if wide else "f4")
     grid[0, 2, 3] = np.nan
     sampling: Any = {"mode": mode, "padding_mode": boundary, "coords": "pixel", "min_weight": 0.15}
     sampling |= {"missing": missing, "fill_value": 2.5 if boundary == "constant" else 0}
@@ -177,7 +182,7 @@ def test_gradients_of_many_pixels_and_weights_on_several_threads(last: bool) -> 
     rng = cases.generator("weighted kernels", "threads")
     shape = (1, 140, 150, 2) if last else (1, 2, 140, 150)
     image, upstream = rng.random(shape), rng.random(shape)
-    weights, grid = rng.random(shape), places(rng, 1, (140, 150), (140, 150))
+    weights, grid = rng.random(shape), pixel_grid(rng, 1, (140, 150), (140, 150))
     options: Any = {"coords": "pixel", "channel_axis": -1 if last else 1, "weights": weights}
     alone, together = (
         gridsample.grid_sample_vjp(upstream, image, grid, **options, threads=threads)
@@ -189,8 +194,8 @@ def test_gradients_of_many_pixels_and_weights_on_several_threads(last: bool) -> 
 
 def test_weights_may_have_any_layout() -> None:
     rng = cases.generator("weighted kernels", "memory")
-    image, weights = holes(rng, (2, 2, 9, 10)), rng.uniform(0, 2, (2, 2, 9, 10))
-    grid, upstream = places(rng, 2, (30,), (9, 10)), cases.pixels(rng, (2, 2, 30))
+    image, weights = pixels_with_nan(rng, (2, 2, 9, 10)), rng.uniform(0, 2, (2, 2, 9, 10))
+    grid, upstream = pixel_grid(rng, 2, (30,), (9, 10)), cases.pixels(rng, (2, 2, 30))
     wide = np.zeros((2, 2, 9, 20))
     wide[..., ::2] = weights
     forms = [
@@ -243,7 +248,7 @@ def test_a_weight_that_is_read_must_be_valid() -> None:
 @pytest.mark.parametrize("mode", ["bilinear", "bicubic"])
 def test_gradients_without_missing_pixels_match_plain_sampling_bit_for_bit(mode: str) -> None:
     rng = cases.generator("bits of gradients", mode)
-    image, grid = cases.pixels(rng, (1, 2, 20, 21), "float32"), places(rng, 1, (90,), (20, 21))
+    image, grid = cases.pixels(rng, (1, 2, 20, 21), "float32"), pixel_grid(rng, 1, (90,), (20, 21))
     image[:, 1, 3:9, 4:8] = np.nan
     upstream, options = cases.pixels(rng, (1, 2, 90), "float32"), {"mode": mode, "coords": "pixel"}
     grid = grid.astype(np.float32)

@@ -36,7 +36,7 @@ def test_a_result_does_not_depend_on_neighbours(
 @pytest.mark.parametrize("boundary", [*BOUNDARIES])
 @pytest.mark.parametrize("mode", ["cubic", "lanczos3", "lanczos4"])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_pixels_that_are_no_taps_do_not_count_at_edges(
+def test_pixels_that_are_not_taps_do_not_count_at_edges(
     mode: str, boundary: str, dtype: type
 ) -> None:
     rng = cases.generator("no taps", mode, boundary)
@@ -49,15 +49,15 @@ def test_pixels_that_are_no_taps_do_not_count_at_edges(
     expected = gridsample.grid_sample(image, grid, mode, boundary, **options)
     reach = taps // 2
     for k, (column, row) in enumerate(grid[0]):
-        kept = np.zeros((21, 23), bool)
+        is_near = np.zeros((21, 23), bool)
         rows, columns = (
             [i % n for i in range(int(np.floor(p)) - reach, int(np.floor(p)) + reach + 2)]
             if boundary == "wrap"
             else [*range(max(0, int(p) - reach), min(n, int(p) + reach + 2))]
             for p, n in ((row, 21), (column, 23))
         )
-        kept[np.ix_(rows, columns)] = True
-        poisoned = np.where(kept, image, np.nan).astype(dtype)
+        is_near[np.ix_(rows, columns)] = True
+        poisoned = np.where(is_near, image, np.nan).astype(dtype)
         result = gridsample.grid_sample(poisoned, grid[:, k : k + 1], mode, boundary, **options)
         np.testing.assert_array_equal(result, expected[..., k : k + 1])
 

@@ -34,9 +34,9 @@ def inner(step: Step, times: int) -> int:
 
 
 def outer(walk: Walk, times: int) -> int:
-    here = Step(walk.step.second, second=walk.start)
-    there = Walk(times, walk.step)
-    return inner(here, times) + 10 * inner(there.step, 2) + there.start * walk.step.first
+    step = Step(walk.step.second, second=walk.start)
+    next_walk = Walk(times, walk.step)
+    return inner(step, times) + 10 * inner(next_walk.step, 2) + next_walk.start * walk.step.first
 
 
 def bare(step: Step) -> Any:

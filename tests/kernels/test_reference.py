@@ -87,7 +87,7 @@ def test_gradients_of_infinite_coordinates(mode):
         assert grad_grid.ravel().tolist() == [0, 0]
 
 
-def test_infinite_coordinates_meet_other_axes():
+def test_infinite_coordinates_combine_with_other_axes():
     image = np.arange(6.0).reshape(1, 1, 2, 3)
     grid = np.array([[[INF, -0.5], [-INF, INF], [INF, NAN]]])
     linear = ("linear", "linear")

@@ -160,7 +160,7 @@ def letters(boundary, count=6):
         ("constant", "0 0 0 0 0 0 | a b c d | 0 0 0 0 0 0"),
     ],
 )
-def test_boundaries_drawn_as_letters(boundary, drawn):
+def test_boundaries_match_patterns_of_letters(boundary, drawn):
     assert letters(boundary) == drawn
     three = drawn.replace("0", "f" if boundary == "constant" else "0").split(" ")[3:-3]
     assert reference.BOUNDARIES[boundary] == " ".join(three)
@@ -181,7 +181,7 @@ def test_repeating_boundaries_repeat(boundary):
                 assert fold(far) == fold(i)
 
 
-def test_a_sign_is_on_the_gradient_too():
+def test_signs_apply_to_gradients_too():
     # position -0.75: pixel -1, which is -10, with weight 0.75, and pixel 0 with weight 0.25
     row = image_1d(10, 20)
     options = (("linear",), ("antisymmetric",), False)
@@ -254,11 +254,11 @@ def test_without_extrapolation_the_outside_is_filled(boundary, align_corners):
     xs = [coordinate(p, 3, align_corners) for p in positions]
     options = (image_1d(1, 2, 3), grid_1d(*xs, INF, NAN), ("linear",), (boundary,), align_corners)
     free = reference.gather(*options, fill=8)[0, 0]
-    kept = reference.gather(*options, fill=8, extrapolate=False)[0, 0]
+    inside_values = reference.gather(*options, fill=8, extrapolate=False)[0, 0]
     outside = [0, 6] if not align_corners else [0, 1, 5, 6]
     for i in range(9):
         expected = 8 if i in outside or i == 7 else free[i]
-        np.testing.assert_equal(kept[i], expected)
+        np.testing.assert_equal(inside_values[i], expected)
     grad_input, grad_grid = reference.gradients(
         np.ones((1, 1, 9)), *options, fill=8, extrapolate=False
     )

@@ -91,7 +91,7 @@ def test_spline_filters_agree(mode, order):
 
 @pytest.mark.parametrize("order", range(2, 6))
 @pytest.mark.parametrize("mode", ["reflect", "mirror", "grid-wrap", "constant"])
-def test_the_spline_meets_the_pixels_of_short_lines(mode, order):
+def test_splines_interpolate_the_pixels_of_short_lines(mode, order):
     """Which SciPy's "reflect" does not."""
     image = image_of((3, 5))
     result = ndimage.map_coordinates(image, np.indices(image.shape), order=order, mode=mode)

@@ -296,11 +296,11 @@ def test_planes_of_more_pixels_than_32_bits_count(tmp_path, mode, boundary):
     for point, (x, y) in enumerate(positions):
         top, left = max(0, round(y) - 5), max(0, round(x) - 5)
         cut = np.asarray(image[:, :, top : top + 12, left : left + 12])
-        there = cases.coordinates(np.array([[(x - left, y - top)]]), cut.shape[2:], False)
-        exact = oracles.reference_output(cut, there, *options)
+        grid_of_cut = cases.coordinates(np.array([[(x - left, y - top)]]), cut.shape[2:], False)
+        exact = oracles.reference_output(cut, grid_of_cut, *options)
         oracles.assert_stored(out[..., point : point + 1], exact, 1e-6, 255)
         ones = np.ones((1, 1, 1))
-        slope = oracles.reference_gradients(ones, cut, there, *options)[1]
+        slope = oracles.reference_gradients(ones, cut, grid_of_cut, *options)[1]
         scale = np.array(spatial[::-1]) / np.array(cut.shape[:1:-1])
         assert_close(grad_grid[:, point] / scale, slope[:, 0], 1e-6, 255 * 6)
 

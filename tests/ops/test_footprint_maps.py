@@ -173,7 +173,7 @@ def test_small_integers_are_halved_in_little_memory(n: int) -> None:
             assert (error == 0).all()
 
 
-def test_images_are_halved_once_for_all_grids_and_not_to_splat(
+def test_images_are_halved_once_for_all_grids_but_not_for_splatting(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     rng, halved = cases.generator("halved", "once"), []

@@ -134,10 +134,10 @@ def test_taps_on_the_same_pixel_accumulate(call):
     (values, image, grid), options = call
     middle = np.zeros_like(grid)  # the centre of pixel (2, 3)
     grad_input, _ = gridsample.grid_sample_vjp(values, image, middle, **options)
-    there = np.moveaxis(grad_input, options["channel_axis"], 1)[:, :, 2, 3]
+    gradient = np.moveaxis(grad_input, options["channel_axis"], 1)[:, :, 2, 3]
     point_axis = 2 if options["channel_axis"] == 1 else 1
-    assert_close(there, values.sum(axis=point_axis), scale=63)
-    assert np.count_nonzero(grad_input) == there.size
+    assert_close(gradient, values.sum(axis=point_axis), scale=63)
+    assert np.count_nonzero(grad_input) == gradient.size
 
 
 def test_values_of_another_precision():

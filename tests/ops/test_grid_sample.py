@@ -18,14 +18,14 @@ ALIGN = pytest.mark.parametrize("align_corners", [False, True], ids=["edges", "c
 MODE = pytest.mark.parametrize("mode", cases.MODES)
 BOUNDARY = pytest.mark.parametrize("boundary", cases.BOUNDARIES)
 GRID_NAME = pytest.mark.parametrize("grid_name", cases.GRIDS)
-# Few channels go plane by plane; many that lie side by side go pixel by pixel.
+# Few channels are sampled plane by plane; many interleaved channels pixel by pixel.
 LAYOUT = pytest.mark.parametrize(
     ("channels", "channel_axis"), [(2, 1), (3, -1), (9, -1)], ids=["first", "few-last", "many-last"]
 )
 
 
-def given_and_back(channel_axis):
-    """How channels-first arrays are handed over, and how what comes back is read."""
+def converters(channel_axis):
+    """Functions that convert arrays from channels first to `channel_axis`, and back."""
     if channel_axis == 1:
         return lambda array: array, lambda array: array
     return (
@@ -36,12 +36,12 @@ def given_and_back(channel_axis):
 
 def results(values, image, grid, mode, boundary, align_corners, channel_axis=1, threads=None):
     """The output and both gradients, channels first."""
-    give, back = given_and_back(channel_axis)
+    convert, back = converters(channel_axis)
     options = (mode, boundary, align_corners)
     layout = {"channel_axis": channel_axis, "threads": threads}
-    out = gridsample.grid_sample(give(image), grid, *options, **layout)
+    out = gridsample.grid_sample(convert(image), grid, *options, **layout)
     grad_input, grad_grid = gridsample.grid_sample_vjp(
-        give(values), give(image), grid, *options, **layout
+        convert(values), convert(image), grid, *options, **layout
     )
     return back(out), back(grad_input), grad_grid
 

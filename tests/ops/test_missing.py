@@ -7,7 +7,7 @@ from typing import Any
 import cases
 import numpy as np
 import pytest
-from missing_images import IGNORE, holes, places
+from missing_images import IGNORE, pixel_grid, pixels_with_nan
 from oracles import Array, assert_close, finite_difference, mean_output
 
 import gridsample
@@ -34,7 +34,7 @@ CALLS = [
 def test_means_match_the_weighted_taps(call: Any) -> None:
     shape, weighted, items, mode, boundary = call
     rng = cases.generator("missing", str(call))
-    image, grid = holes(rng, shape), places(rng, items, (11,), shape[2:])
+    image, grid = pixels_with_nan(rng, shape), pixel_grid(rng, items, (11,), shape[2:])
     weights = rng.uniform(0, 2, weighted) if weighted else None
     fill = 2.5 if "constant" in boundary else 0
     expected, share = mean_output(image, grid, mode, boundary, weights, fill)
@@ -57,7 +57,7 @@ def test_means_match_the_weighted_taps(call: Any) -> None:
 )
 def test_signs_change_outside_but_weights_do_not(odd: str, even: str) -> None:
     rng = cases.generator("missing", odd)
-    image, grid = holes(rng, (1, 2, 5, 6)), places(rng, 1, (20,), (5, 6))
+    image, grid = pixels_with_nan(rng, (1, 2, 5, 6)), pixel_grid(rng, 1, (20,), (5, 6))
     known = ~np.isnan(image)
     above = gridsample.grid_sample(np.where(known, image, 0), grid, "bicubic", odd, coords="pixel")
     below = gridsample.grid_sample(known.astype(float), grid, "bicubic", even, coords="pixel")
@@ -164,7 +164,7 @@ def test_pixels_of_weight_zero_are_ignored() -> None:
 def test_integers_are_rounded_and_missing_ones_are_filled(dtype: str) -> None:
     rng = cases.generator("missing", dtype)
     image = cases.pixels(rng, (1, 2, 6, 7), dtype)
-    weights, grid = rng.random((1, 1, 6, 7)) < 0.5, places(rng, 1, (40,), (6, 7))
+    weights, grid = rng.random((1, 1, 6, 7)) < 0.5, pixel_grid(rng, 1, (40,), (6, 7))
     expected, _ = mean_output(np.asarray(image, float), grid, "bicubic", "missing", weights)
     fill = 1 if dtype == "bool" else 3
     result = gridsample.grid_sample(
@@ -191,7 +191,7 @@ def test_integers_saturate() -> None:
 
 def test_out_receives_the_result() -> None:
     rng = cases.generator("missing", "out")
-    image, grid = holes(rng, (1, 2, 5, 6)), places(rng, 1, (3, 4), (5, 6))
+    image, grid = pixels_with_nan(rng, (1, 2, 5, 6)), pixel_grid(rng, 1, (3, 4), (5, 6))
     out = np.empty((1, 2, 3, 4))
     expected = gridsample.grid_sample(image, grid, coords="pixel", **IGNORE)
     assert gridsample.grid_sample(image, grid, coords="pixel", out=out, **IGNORE) is out
@@ -211,7 +211,7 @@ def test_out_receives_the_result() -> None:
 def test_gradients_match_finite_differences(call: Any) -> None:
     shape, weighted, items, mode, boundary = call
     rng = cases.generator("missing gradients", str(call))
-    image, grid = holes(rng, shape), places(rng, items, (4,), shape[2:])
+    image, grid = pixels_with_nan(rng, shape), pixel_grid(rng, items, (4,), shape[2:])
     weights = rng.uniform(0.5, 2, weighted) if weighted else None
     options: Any = {"mode": mode, "padding_mode": boundary, "coords": "pixel", "min_weight": 0.2}
     options |= {"fill_value": 2.5 if "constant" in boundary else 0, **IGNORE}
@@ -248,8 +248,8 @@ def test_gradients_match_finite_differences(call: Any) -> None:
 @pytest.mark.parametrize("name", ["grid", "theta"])
 def test_gradients_do_not_depend_on_which_are_needed(name: str, boundary: Any) -> None:
     rng = cases.generator("missing needed", name, boundary)
-    image, upstream = holes(rng, (1, 2, 5, 6)), rng.normal(size=(1, 2, 3, 4))
-    points: Any = (places(rng, 1, (3, 4), (5, 6)),)
+    image, upstream = pixels_with_nan(rng, (1, 2, 5, 6)), rng.normal(size=(1, 2, 3, 4))
+    points: Any = (pixel_grid(rng, 1, (3, 4), (5, 6)),)
     if name == "theta":
         points = rng.uniform(-1, 1, (1, 2, 3)), (1, 2, 3, 4)
     function = {"grid": gridsample.grid_sample_vjp, "theta": gridsample.affine_sample_vjp}[name]
@@ -259,9 +259,9 @@ def test_gradients_do_not_depend_on_which_are_needed(name: str, boundary: Any) -
     for needed in [(True, False, False), (False, True, False), (False, False, True)]:
         flags = dict(zip(("need_input", f"need_{name}", "need_weights"), needed, strict=True))
         gradients = function(upstream, image, *points, **options, **flags)
-        for gradient, whole, wanted in zip(gradients, expected, needed, strict=True):
-            assert (gradient is not None) == wanted
-            np.testing.assert_allclose(gradient, whole, atol=1e-13) if wanted else None
+        for gradient, desired, need in zip(gradients, expected, needed, strict=True):
+            assert (gradient is not None) == need
+            np.testing.assert_allclose(gradient, desired, atol=1e-13) if need else None
 
 
 def test_gradients_without_missing_pixels_have_the_same_bits() -> None:
@@ -280,7 +280,7 @@ def test_gradients_without_missing_pixels_have_the_same_bits() -> None:
 
 def test_affine_maps_match_their_grids() -> None:
     rng = cases.generator("missing", "affine")
-    image, weights = holes(rng, (1, 2, 6, 7)), rng.uniform(0, 2, (1, 2, 6, 7))
+    image, weights = pixels_with_nan(rng, (1, 2, 6, 7)), rng.uniform(0, 2, (1, 2, 6, 7))
     theta, size = rng.uniform(-1, 1, (2, 2, 3)), (2, 2, 5, 4)
     grid, options = gridsample.affine_grid(theta, size), {"padding_mode": "missing", **IGNORE}
     result = gridsample.affine_sample(
@@ -303,9 +303,9 @@ def test_affine_maps_match_their_grids() -> None:
 @pytest.mark.covering(ordinary=0)
 @pytest.mark.parametrize("mode", ["linear", "area", "bicubic"])
 @pytest.mark.parametrize("weighted", [None, (1, 1, 6, 7), (1, 2, 6, 7)])
-def test_resizing_is_a_quotient_of_two_images(mode: str, weighted: Any) -> None:
+def test_weighted_resizing_is_a_quotient_of_two_images(mode: str, weighted: Any) -> None:
     rng = cases.generator("missing", mode, str(weighted))
-    image = holes(rng, (1, 2, 6, 7))
+    image = pixels_with_nan(rng, (1, 2, 6, 7))
     weights = rng.uniform(0.5, 2, weighted) if weighted else None
     options = {"size": (4, 9), "mode": mode, "antialias": mode == "linear"}
     missing = np.isnan(image)
@@ -347,7 +347,7 @@ def test_a_weighted_mean_of_integers_is_resized() -> None:
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_missing_values_are_not_splatted(dtype: str) -> None:
     rng = cases.generator("missing", "splat")
-    values, grid = holes(rng, (2, 2, 9)).astype(dtype), rng.uniform(-1.2, 1.2, (2, 9, 2))
+    values, grid = pixels_with_nan(rng, (2, 2, 9)).astype(dtype), rng.uniform(-1.2, 1.2, (2, 9, 2))
     weights = rng.uniform(0, 1, (2, 1, 9))
     counts = np.where(np.isnan(values), 0, 1)
     cleaned = np.where(counts, values, 0)

@@ -248,7 +248,7 @@ def test_any_combination_matches_the_reference(
     assert_is_the_reference(image, grid, *options, **more)
 
 
-def test_a_method_itself_and_a_registered_one_are_modes() -> None:
+def test_modes_may_be_methods_or_registered_names() -> None:
     rng = cases.generator("method")
     image, grid = cases.pixels(rng, (1, 1, 9)), rng.uniform(-1, 1, (1, 20, 1))
     result = gridsample.grid_sample(image, grid, gridsample.methods.keys(-0.75))
@@ -267,7 +267,7 @@ def test_a_zero_displacement_field_is_the_identity(grid_type: str) -> None:
 
 
 @pytest.mark.parametrize("mode", ["nearest", "linear", "cubic", "lanczos2"])
-def test_pixels_are_counted_from_the_first_one_s_centre(mode: str) -> None:
+def test_pixel_coordinates_start_at_the_centre_of_the_first_pixel(mode: str) -> None:
     image = cases.pixels(cases.generator("pixel"), (1, 2, 5, 7))
     y, x = np.meshgrid(np.arange(5.0), np.arange(7.0), indexing="ij")
     grid = np.stack([x, y], axis=-1)[np.newaxis]
@@ -277,7 +277,7 @@ def test_pixels_are_counted_from_the_first_one_s_centre(mode: str) -> None:
 
 
 @pytest.mark.parametrize("align_corners", [False, True])
-def test_gradients_are_in_the_grid_s_units(align_corners: bool) -> None:
+def test_gradients_have_the_units_of_the_grid(align_corners: bool) -> None:
     rng = cases.generator("units", align_corners)
     image, positions = cases.pixels(rng, (1, 2, 5, 7)), rng.uniform(-2, 8, (1, 4, 6, 2))
     grids = {
@@ -315,7 +315,7 @@ def test_fill_values_in_worked_examples() -> None:
 
 @pytest.mark.parametrize("library", ["numpy", "torch"])
 @pytest.mark.parametrize("shape", [(2**41,), (1, 2**41), (2, 2**40)])
-def test_a_fill_is_refused_by_its_shape_before_it_is_looked_at(library: str, shape: Any) -> None:
+def test_the_shape_of_a_fill_is_checked_before_its_values(library: str, shape: Any) -> None:
     image, grid = np.zeros((1, 2, 3, 3)), np.zeros((1, 2, 2, 2))
     fill: Any = np.broadcast_to(np.ones(()), shape)
     if library == "torch":
@@ -454,7 +454,7 @@ def test_a_constant_stays_constant_and_its_slope_is_zero(mode: str) -> None:
 
 
 @pytest.mark.parametrize("dtype", ["uint8", "bool", "float16", "complex128"])
-def test_a_spline_s_output_has_the_input_s_type(dtype: str) -> None:
+def test_splines_keep_the_dtype(dtype: str) -> None:
     rng = cases.generator("types", dtype)
     image, grid = cases.pixels(rng, (1, 2, 5, 7), dtype), rng.uniform(-1, 1, (1, 20, 2))
     if dtype == "complex128":

@@ -46,7 +46,7 @@ def test_bytes_are_within_one_of_the_real_result(
 
 @pytest.mark.covering(ordinary=0)
 @pytest.mark.parametrize("value", [0, 1, 127, 255])
-def test_a_constant_byte_stays_what_it_is(value: int) -> None:
+def test_a_constant_byte_stays_constant(value: int) -> None:
     image = np.full((1, 3, 50, 41), value, np.uint8)
     for method, smooth in itertools.product(METHODS, (False, True)):
         out = gridsample.interpolate(image, (19, 97), mode=method, antialias=smooth)

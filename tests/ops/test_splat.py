@@ -119,7 +119,7 @@ def test_invalid_points_and_empty_arrays() -> None:
     assert gridsample.splat_count(np.ones((0, 4, 1)), 3).shape == (0, 1, 3)
 
 
-def test_threads_make_no_difference() -> None:
+def test_results_do_not_depend_on_threads() -> None:
     rng = cases.generator("threads")
     values, grid = cases.pixels(rng, (1, 1, 5000)), rng.uniform(-1, 1, (1, 5000, 2))
     serial, four = (gridsample.splat(values, grid, (20, 30), "cubic", threads=n) for n in (1, 4))
@@ -220,7 +220,7 @@ def test_axes_come_after_the_channels(channels: int) -> None:
 
 
 @pytest.mark.slow
-def test_a_derivative_of_integers_is_no_integer() -> None:
+def test_derivatives_of_integers_are_floats() -> None:
     image = np.array([[[0, 3]]], np.uint8)
     for grid_type, expected in (("float32", "float32"), ("float64", "float64")):
         slope = gridsample.grid_gradient(image, np.array([[[0.5]]], grid_type), coords="pixel")
@@ -228,7 +228,7 @@ def test_a_derivative_of_integers_is_no_integer() -> None:
         assert slope.dtype == expected
 
 
-def test_derivatives_are_zero_where_there_is_none() -> None:
+def test_derivatives_are_zero_where_none_exists() -> None:
     image, grid = np.ones((1, 1, 5)) * np.arange(5), np.array([[[np.nan], [9.0], [2.5]]])
     options = {"padding_mode": "border", "coords": "pixel", "extrapolate": False, "fill_value": 7}
     assert gridsample.grid_gradient(image, grid, **options).ravel().tolist() == [0, 0, 1]

@@ -32,8 +32,8 @@ def test_distances_are_in_pixels(align_corners: bool) -> None:
     np.testing.assert_allclose(grid_distance(*positions, coords="pixel"), expected, rtol=1e-12)
     missing = GRID.copy()
     missing[1, 2, 3, 0] = np.nan
-    kept = np.isfinite(missing).all(-1)
-    expected = ((positions[0] - positions[1]) ** 2).sum(-1)[kept].mean()
+    valid = np.isfinite(missing).all(-1)
+    expected = ((positions[0] - positions[1]) ** 2).sum(-1)[valid].mean()
     result = grid_distance(missing, TARGET, (9, 11), align_corners)
     np.testing.assert_allclose(result, expected, rtol=1e-12)
 
@@ -54,8 +54,8 @@ def test_the_distance_of_images() -> None:
     np.testing.assert_allclose(rectified_distance(IMAGE, GRID, TARGET), expected, rtol=1e-12)
     missing = GRID.copy()
     missing[1, 2, 3, 0] = np.nan
-    kept = np.isfinite(missing).all(-1)[:, None].repeat(3, 1)
-    expected = ((samples[0] - samples[1]) ** 2)[kept].mean()
+    valid = np.isfinite(missing).all(-1)[:, None].repeat(3, 1)
+    expected = ((samples[0] - samples[1]) ** 2)[valid].mean()
     np.testing.assert_allclose(rectified_distance(IMAGE, missing, TARGET), expected, rtol=1e-12)
     result = rectified_distance_vjp(1.0, IMAGE, missing, TARGET)
     assert np.isfinite(result).all()

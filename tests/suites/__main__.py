@@ -52,7 +52,7 @@ def parser() -> argparse.ArgumentParser:
         "--plain", type=Path, metavar="FILE", help="take what is as it is from an earlier --json"
     )
     parser.add_argument(
-        "--option", action="append", default=[], help="what pytest is told besides: --option=-x"
+        "--option", action="append", default=[], help="a further option of pytest: --option=-x"
     )
     return parser
 
@@ -75,19 +75,19 @@ def project_of(arguments: argparse.Namespace) -> Project | str:
 
 
 def words_of(project: Project, processes: int) -> list[str]:
-    """What pytest is told."""
+    """The arguments of pytest."""
     words = ["--pyargs"] if project.installed else []
     words += [*project.tests, *project.options]
     words += ["-k", project.keyword] if project.keyword else []
     return words + (["-n", str(processes)] if processes else [])
 
 
-def report(name: str, plain: Run, ours: Run, differences: Sequence[Difference]) -> Iterator[str]:
+def report(name: str, baseline: Run, ours: Run, differences: Sequence[Difference]) -> Iterator[str]:
     """What is printed."""
     columns = ("passed", "failed", "error", "crashed", "skipped", "xfailed", "xpassed")
     width = max(len(name), 12) + 2
     yield f"{name:{width}}" + "".join(f"{column:>9}" for column in columns) + f"{'seconds':>9}"
-    for title, run in (("as it is", plain), ("ours", ours)):
+    for title, run in (("as it is", baseline), ("ours", ours)):
         cells = "".join(f"{run.count(column):9}" for column in columns)
         yield f"{title:{width}}{cells}{run.seconds:9.0f}"
         if run.code not in (0, 1):
@@ -120,23 +120,23 @@ def main(words: Sequence[str] | None = None) -> int:
     if isinstance(project, str):
         print(project, file=sys.stderr)
         return 2
-    message = words_of(project, arguments.processes)
-    location = arguments.python, arguments.path and arguments.path.resolve(), message
+    pytest_arguments = words_of(project, arguments.processes)
+    location = arguments.python, arguments.path and arguments.path.resolve(), pytest_arguments
     if arguments.plain:
-        plain = Run(**json.loads(arguments.plain.read_text())["plain"])
+        baseline = Run(**json.loads(arguments.plain.read_text())["plain"])
     else:
-        plain = running.run(*location, limit=arguments.limit)
+        baseline = running.run(*location, limit=arguments.limit)
     ours = running.run(*location, project.in_place, arguments.strict, arguments.limit)
-    differences = running.compare(plain, ours)
+    differences = running.compare(baseline, ours)
     heading = project.in_place + (", strict" if arguments.strict else "")
-    print(*report(f"{arguments.project} ({heading})", plain, ours, differences), sep="\n")
+    print(*report(f"{arguments.project} ({heading})", baseline, ours, differences), sep="\n")
     if arguments.json:
         stored = {
             "project": arguments.project,
             "in_place": project.in_place,
             "strict": arguments.strict,
-            "words": message,
-            "plain": plain.record(),
+            "words": pytest_arguments,
+            "plain": baseline.record(),
             "ours": ours.record(),
             "differences": [
                 asdict(difference) | {"worse": difference.worse} for difference in differences
@@ -144,9 +144,9 @@ def main(words: Sequence[str] | None = None) -> int:
         }
         arguments.json.parent.mkdir(parents=True, exist_ok=True)
         arguments.json.write_text(json.dumps(stored, indent=1) + "\n")
-    for run in (plain, ours):
+    for run in (baseline, ours):
         if not run.outcomes or run.code not in (0, 1):
-            print(f"pytest ended with status {run.code}:\n{run.told}", file=sys.stderr)
+            print(f"pytest ended with status {run.code}:\n{run.message}", file=sys.stderr)
             return 2
     return int(any(difference.worse for difference in differences))
 

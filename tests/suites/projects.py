@@ -15,7 +15,7 @@ class Project:
         tests: what pytest is given: paths in a checkout, or modules if the package has its tests.
         installed: whether the tests are in the installed package.
         keyword: which of them, as pytest's -k; as it stands, those that may reach us.
-        options: what pytest is told besides.
+        options: further options of pytest.
     """
 
     install: str

@@ -31,7 +31,7 @@ class Run:
         reached: in how many tests they were.
         seconds: how long it took.
         code: pytest's exit status; -1 when it ran out of time.
-        told: the end of what pytest printed.
+        message: the end of pytest's output.
     """
 
     outcomes: dict[str, str] = field(default_factory=dict)
@@ -40,7 +40,7 @@ class Run:
     reached: int = 0
     seconds: float = 0.0
     code: int = 0
-    told: str = ""
+    message: str = ""
 
     def count(self, *outcomes: str) -> int:
         """How many tests came out so."""
@@ -64,8 +64,8 @@ def run(
     Args:
         python: the interpreter of an environment in which the project is installed.
         folder: the project's checkout, in which pytest is started; None for an installed package.
-        words: what pytest is told.
-        in_place: what of ours is put in place, a name of the plugin's `SUBSTITUTES`, if anything.
+        words: the arguments of pytest.
+        in_place: a name of the plugin's `SUBSTITUTES`: the functions that ours replace, if any.
         strict: whether `gridsample.torch_compat.patch` is strict.
         limit: seconds until it is stopped.
     """
@@ -107,7 +107,7 @@ def run(
         seconds = time.monotonic() - start
         lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
         completed = read(map(json.loads, lines))
-    completed.seconds, completed.code, completed.told = seconds, code, message[-4000:]
+    completed.seconds, completed.code, completed.message = seconds, code, message[-4000:]
     return completed
 
 
@@ -152,13 +152,13 @@ class Difference:
         return self.after in bad and self.before not in bad
 
 
-def compare(plain: Run, ours: Run) -> list[Difference]:
+def compare(baseline: Run, ours: Run) -> list[Difference]:
     """Each test whose outcome differs, the worse ones first."""
     differences = []
-    for test in {**plain.outcomes, **ours.outcomes}:
-        before = plain.outcomes.get(test, "not run")
+    for test in {**baseline.outcomes, **ours.outcomes}:
+        before = baseline.outcomes.get(test, "not run")
         after = ours.outcomes.get(test, "not run")
         if before != after:
-            why = ours.why.get(test, "") or plain.why.get(test, "")
+            why = ours.why.get(test, "") or baseline.why.get(test, "")
             differences.append(Difference(test, before, after, why))
     return sorted(differences, key=lambda difference: (not difference.worse, difference.test))

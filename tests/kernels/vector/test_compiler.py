@@ -162,8 +162,8 @@ def test_threads_compile_and_call_at_once() -> None:
 
     def work(start: int) -> None:
         try:
-            kept = [compile(counter(start + k)) for k in range(10)]
-            for k, program in enumerate(kept):
+            functions = [compile(counter(start + k)) for k in range(10)]
+            for k, program in enumerate(functions):
                 wrong.extend([] if counted(program) == 1 + 2 * (start + k) else [(start, k)])
                 del compile(counter()).call
         except BaseException as error:
@@ -290,7 +290,7 @@ def test_processes_can_exit_right_after_compiling(leave: str) -> None:
     assert python(code, "-W", "error", "-X", "dev") == "done\n"
 
 
-def test_strength_is_reduced_unless_a_program_does_without(
+def test_strength_reduction_can_be_disabled(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """The switch is the process's: the next program finds it where it was."""

@@ -23,8 +23,8 @@ def outputs(write: Any, count: int = 64, **settings: int) -> list[int]:
     write(function, arguments)
     out = np.full(count, -999, np.int64)
     run(compile(function), OUT, out=out, **{"a": 0, "b": 0, "c": 1, **settings})
-    kept = out.tolist()
-    return kept[: kept.index(-999)]
+    values = out.tolist()
+    return values[: values.index(-999)]
 
 
 # Loops --------------------------------------------------------------------------------------------

@@ -113,7 +113,7 @@ def test_comparisons(kind: str, lanes: int) -> None:
     check(lambda a, b: tuple(compare(a, b) for compare in COMPARISONS), a, b, lanes=lanes)
 
 
-def test_products_are_fused_but_where_rounding_is_exact() -> None:
+def test_products_are_fused_except_where_rounding_is_exact() -> None:
     a = padded([1.0 + 2.0**-12], "float32")
 
     def formula(function: Function, a: Value) -> tuple[Value, Value]:
