@@ -1,4 +1,4 @@
-"""Inputs that tests and benchmarks share: images, grids, and ways to lie in memory."""
+"""Inputs that tests and benchmarks share: images, grids, and memory layouts."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def generator(*key: object) -> np.random.Generator:
 def cover(
     rows: Sequence[tuple[Any, ...]], strength: int = 2, taken: Sequence[int] = ()
 ) -> list[int]:
-    """The indices of some rows that show what all rows show in any `strength` columns.
+    """The indices of some rows with every combination of values of any `strength` columns.
 
     `taken` are the indices of rows that are among them.
     """
@@ -45,8 +45,8 @@ def cover(
     sets = [shown(row) for row in rows]
     left = set().union(*sets).difference(*(sets[i] for i in taken))
     chosen = list(taken)
-    # What each row adds becomes less with every row chosen, so it is counted again only where the
-    # last count was enough.
+    # The number that a row adds only decreases, so it is counted again only where the last count
+    # was sufficient.
     adds = [len(shows & left) for shows in sets]
     # The rows that show most come first, as far as one pass over them tells.
     for new in range(max(adds, default=0), 0, -1):
@@ -61,7 +61,7 @@ def cover(
 
 
 def covering(*choices: Sequence[Any], strength: int = 2) -> list[tuple[Any, ...]]:
-    """Some of the product of choices: any two of them (or `strength`) occur in all combinations."""
+    """Rows of the product of choices in which every pair (or `strength` values) occurs together."""
     rows = [*itertools.product(*(range(len(choice)) for choice in choices))]
     return [
         tuple(choice[k] for choice, k in zip(choices, rows[i], strict=True))
@@ -70,8 +70,8 @@ def covering(*choices: Sequence[Any], strength: int = 2) -> list[tuple[Any, ...]
 
 
 def slow_after(count: int, values: Iterable[Any]) -> list[Any]:
-    """Parameters of a test, of which the first `count` are in every run and the others are slow."""
-    import pytest  # benchmarks, which use this file too, do without
+    """Parameters of a test, of which all but the first `count` are marked slow."""
+    import pytest  # benchmarks, which also use this file, do not need it
 
     return [
         value
@@ -129,7 +129,7 @@ def positions(grid: Array, spatial: Sequence[int], align_corners: bool) -> Array
 
 
 def identity(spatial: Sequence[int], align_corners: bool, items: int = 1) -> Array:
-    """Every pixel's own place."""
+    """The grid of every pixel's own position."""
     axes = []
     for n in spatial:
         index = np.arange(n)
@@ -141,7 +141,7 @@ def identity(spatial: Sequence[int], align_corners: bool, items: int = 1) -> Arr
 def rotation(
     spatial: Sequence[int], align_corners: bool, items: int = 1, degrees: float = 30
 ) -> Array:
-    """The image turned about its centre, in the plane of x and y, and tilted as much out of it."""
+    """A rotation about the image's centre, in the plane of x and y, and equally out of it."""
     grid = identity(spatial, align_corners, items)
     cosine, sine = math.cos(math.radians(degrees)), math.sin(math.radians(degrees))
     for a in range(len(spatial) - 1):
@@ -152,7 +152,7 @@ def rotation(
 
 
 def grid_shape(spatial: Sequence[int], items: int) -> tuple[int, ...]:
-    """The shape of a grid of about as many points as pixels, on no axis the same number."""
+    """The shape of a grid of about as many points as pixels, with different axes."""
     return (items, *(n + 2 for n in spatial), len(spatial))
 
 
@@ -173,7 +173,7 @@ GRIDS: dict[str, Grid] = {
 
 
 def junk(shape: Sequence[int], dtype: np.dtype[Any]) -> Array:
-    """What nobody is to read: NaN where there is one, and large numbers where not."""
+    """Memory that must not be read: NaN, or large numbers for types without NaN."""
     return np.full(shape, np.nan if dtype.kind in "fc" else np.ones((), dtype) * 113, dtype)
 
 
@@ -192,7 +192,7 @@ def reversed_axes(array: Array) -> Array:
 
 
 def unaligned(array: Array) -> Array:
-    """One byte past where the type belongs."""
+    """One byte beyond an aligned address."""
     memory = np.empty(array.nbytes + 1, np.uint8)[1:].view(array.dtype).reshape(array.shape)
     memory[...] = array
     return memory
@@ -211,7 +211,7 @@ def rolled(array: Array) -> Array:
 
 
 def read_only(array: Array) -> Array:
-    """Not to be written to."""
+    """An array that is read-only."""
     copy = array.copy()
     copy.flags.writeable = False
     return copy

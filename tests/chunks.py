@@ -1,4 +1,4 @@
-"""Images, coordinates, options and chunks for tests of what is computed in chunks."""
+"""Images, coordinates, options and chunks for tests of chunked computations."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def coordinates(
 def options_of(
     mode: str, boundary: str, coords: str, antialias: bool, align_corners: bool
 ) -> dict[str, Any]:
-    """The options of a call; the fill value is no number that an image has."""
+    """The options of a call; no image contains the fill value."""
     options: dict[str, Any] = {
         "mode": mode, "padding_mode": boundary, "coords": coords, "antialias": antialias,
         "align_corners": align_corners,
@@ -51,7 +51,7 @@ def options_of(
 
 
 def is_halved(grid: Array, image: Array, options: dict[str, Any]) -> bool:
-    """Whether footprints are so long that memory has a halved copy of the image."""
+    """Whether footprints are so long that a halved copy of the image is made."""
     names = ("align_corners", "coords", "max_samples")
     known = {name: options[name] for name in names if name in options}
     return bool(gridsample.footprint(grid, image.shape[2:], **known).levels.any())

@@ -1,4 +1,4 @@
-"""What holds for every test."""
+"""Settings and hooks for all tests."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from typing import Any
 import hypothesis
 import pytest
 
-# No window opens, whatever draws.
+# Matplotlib opens no window.
 os.environ["MPLBACKEND"] = "Agg"
-# Threads that wait for work leave the processors to the other process of the tests: torch's do so
-# if they are told, and OpenBLAS's cannot be told.
+# Waiting threads leave the processors to the other process of the tests: torch's have an option
+# for that, OpenBLAS's have none.
 os.environ["OMP_WAIT_POLICY"], os.environ["OPENBLAS_NUM_THREADS"] = "passive", "1"
-# Programs that torch kept call operators as another version of the library declared them.
+# Cached programs of torch call operators as another version of the library declared them.
 os.environ["TORCHINDUCTOR_FX_GRAPH_CACHE"] = os.environ["TORCHINDUCTOR_AUTOGRAD_CACHE"] = "0"
 
 # A first call may compile, so no example has a deadline.  In CI every run tries the same examples.
@@ -27,8 +27,8 @@ for profile, count in (("ordinary", 25), ("thorough", 50)):
     )
 hypothesis.settings.load_profile("ordinary")
 
-# The reasons for which a test may be skipped, and when that is.  Whatever is compared with is in
-# the extra "test", so that a package that is missing is no reason.
+# The reasons for which a test may be skipped, and their conditions.  Libraries that results are
+# compared with are in the extra "test", so a missing one is no reason.
 MAY_SKIP = {
     "needs mprotect": "not on POSIX",
     "signals of POSIX": "not on POSIX",
@@ -57,7 +57,7 @@ MAY_SKIP = {
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """The option for incomplete environments."""
+    """Add the options of the tests."""
     parser.addoption(
         "--may-skip", action="append", default=[], help="one more reason for which tests may skip"
     )
@@ -81,7 +81,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             groups[item.nodeid.partition("[")[0]].append(item)
     if not groups:
         return
-    import cases  # a copy of this file in a test of what is here is without
+    import cases  # tests of this file copy it without that module
 
     dropped = set()
     for group in groups.values():
@@ -98,9 +98,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_collection_finish() -> None:
-    """Let the garbage collector pass by what is there to stay: modules, and the tests themselves.
+    """Exclude permanent objects, such as modules and tests, from garbage collection.
 
-    A test that collects garbage takes a second otherwise.
+    Otherwise a test that collects garbage takes a second.
     """
     gc.collect()
     gc.freeze()
@@ -118,7 +118,7 @@ def forbid(report: Any, config: pytest.Config) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
-    """A test that skips."""
+    """Check the reason of a test that skips."""
     report = yield
     forbid(report, item.config)
     return report  # type: ignore[return-value]
@@ -126,7 +126,7 @@ def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_make_collect_report(collector: pytest.Collector) -> Iterator[None]:
-    """A file that skips as a whole."""
+    """Check the reason of a file that skips."""
     report = yield
     forbid(report, collector.config)
     return report  # type: ignore[return-value]

@@ -1,4 +1,4 @@
-"""Arrays between pages that must not be touched, and every driver run on nothing but such arrays.
+"""Arrays between protected pages of memory, and calls of every driver with such arrays.
 
 Run in a process of its own by the tests: touching such a page ends it.
 """

@@ -1,4 +1,4 @@
-"""What tests of the GPU kernels in Triton's interpreter share: inputs, layouts, the comparison."""
+"""Inputs, layouts and comparisons for tests of the GPU kernels in Triton's interpreter."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def rolled(image: Tensor) -> Tensor:
 
 
 def spaced(tensor: Tensor) -> Tensor:
-    """Every second entry of memory that nobody may read."""
+    """Every second entry of memory that must not be read otherwise."""
     memory = torch.full([2 * n + 1 for n in tensor.shape], torch.nan, dtype=tensor.dtype)
     view = memory[tuple(slice(1, None, 2) for _ in tensor.shape)]
     return view.copy_(tensor)
@@ -90,7 +90,7 @@ def check(
 
 
 def method(name: Any) -> Any:
-    """The method that the reference calls so."""
+    """The method with a name of the reference."""
     return keys(-name[2]) if isinstance(name, tuple) else name
 
 
@@ -111,7 +111,7 @@ def operator_options(rank: int, mode: Any, boundary: Any, *order: int) -> tuple[
 
 @contextlib.contextmanager
 def deterministic() -> Iterator[None]:
-    """Torch's switch, turned on for a while."""
+    """Require torch's deterministic algorithms within a block."""
     before = torch.are_deterministic_algorithms_enabled()
     try:
         torch.use_deterministic_algorithms(True)

@@ -1,4 +1,4 @@
-"""Ways in which arrays lie in memory, for property-based tests: any order of axes, any steps."""
+"""Memory layouts of arrays for property-based tests: any order of axes, any steps."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Layout:
 
 
 def layouts(rank: int, steps: Sequence[int] = (1, 2, -1, 0)) -> st.SearchStrategy[Layout]:
-    """Any order of the axes; half of the arrays lie in memory without gaps."""
+    """Any order of the axes; half of the arrays are without gaps."""
     dense, any_steps = st.just((1,) * rank), st.tuples(*[st.sampled_from(steps)] * rank)
     return st.builds(Layout, st.permutations(range(rank)).map(tuple), st.one_of(dense, any_steps))
 
@@ -51,7 +51,7 @@ WRITABLE = (1, 2, -1)
 
 
 def shapes(rank: int, longest: int = 6) -> st.SearchStrategy[Shape]:
-    """Shapes in which lengths of 1 are frequent: their strides mean nothing."""
+    """Shapes in which lengths of 1 are frequent, as their strides are arbitrary."""
     return st.tuples(*[st.one_of(st.just(1), st.integers(1, longest))] * rank)
 
 

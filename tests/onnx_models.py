@@ -1,4 +1,4 @@
-"""What tests of ONNX share: writing a model, and running the file."""
+"""Helpers of ONNX tests: writing a model, and running the file."""
 
 from __future__ import annotations
 

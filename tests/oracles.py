@@ -1,4 +1,4 @@
-"""What results are judged by: PyTorch, the reference's plain loops, and arithmetic's limits."""
+"""Expected results and tolerances: from PyTorch, the reference's loops, and rounding."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows of pixels whose samples are worked out on paper, and what its tests run over."""
+"""Rows of pixels whose samples are worked out on paper, and shared parameters of tests."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Alpha: what is transparent has no say in colours, in every type, by every road."""
+"""Alpha: transparent pixels do not affect colours, for every dtype and function."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Of all combinations of a test's parameters, those are run in which every pair occurs."""
+"""The selection of parameters' combinations in which every pair occurs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every block of code on a page of the documentation runs, or says why it does not."""
+"""Every block of code in the documentation runs, or states why it does not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The gallery: every script runs, and its picture is the one that is shown."""
+"""The gallery: every script runs, and draws the picture that is shown."""
 
 from __future__ import annotations
 

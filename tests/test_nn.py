@@ -1,4 +1,4 @@
-"""The modules: what they compute, show and refuse."""
+"""The modules: their results, representations and errors."""
 
 from __future__ import annotations
 

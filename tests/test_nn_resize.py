@@ -1,4 +1,4 @@
-"""The modules that resize: what they compute, show and refuse."""
+"""The modules that resize: their results, representations and errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is released: the wheel, the sdist, and the files that name the version."""
+"""Releases: the wheel, the sdist, and the files that name the version."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A test may skip for the reasons that are listed, and for no other."""
+"""Tests may skip only for the listed reasons."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ def test_always_fails():
 
 @pytest.fixture(scope="module")
 def figures(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """What the command prints and keeps of the project, and its status."""
+    """The command's output, its figures of the project, and its status."""
     folder = tmp_path_factory.mktemp("project")
     (folder / "test_made_up.py").write_text(MADE_UP)
     (folder / "other_made_up.py").write_text("")
@@ -70,7 +70,7 @@ def figures(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 
 @pytest.mark.slow
 def test_outcomes_are_those_of_pytest(figures: dict[str, Any]) -> None:
-    names = {"agrees": "passed", "looks_inside": "passed", "hopes_for_more": "failed"}
+    names = {"agrees": "passed", "looks_inside": "passed", "expects_more": "failed"}
     names |= {"never_calls": "passed", "expected": "xfailed", "left_out": "skipped"}
     names |= {"of_a_fixture": "error", "always_fails": "failed"}
     theirs, ours = figures["plain"], figures["ours"]
@@ -89,7 +89,7 @@ def test_differences_are_reported(figures: dict[str, Any]) -> None:
     assert worse["test"].endswith("looks_inside") and worse["worse"]
     assert (worse["before"], worse["after"]) == ("passed", "failed")
     assert worse["why"].startswith("AssertionError") or "assert" in worse["why"]
-    assert better["test"].endswith("hopes_for_more") and not better["worse"]
+    assert better["test"].endswith("expects_more") and not better["worse"]
     assert figures["status"] == 1
     printed = figures["printed"]
     assert "calls that reached us: 2 in 1 tests (shift 1, zoom 1)" in printed

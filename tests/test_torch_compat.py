@@ -1,4 +1,4 @@
-"""Our functions in the place of torch's."""
+"""Our functions as replacements of torch's."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ BYTES = torch.ones(1, 1, 2, 2, dtype=torch.uint8)
 
 
 def takes_bytes() -> bool:
-    """Whether `torch.nn.functional.grid_sample` takes what only ours does."""
+    """Whether `torch.nn.functional.grid_sample` accepts bytes, as only ours does."""
     try:
         functional.grid_sample(BYTES, torch.zeros(1, 1, 1, 2), align_corners=False)
     except RuntimeError:
@@ -301,7 +301,7 @@ KINDS = (
 
 
 def outcome(call: Callable[[], torch.Tensor]) -> Any:
-    """What a call gives: an error's type and words, or a tensor."""
+    """The outcome of a call: the type and text of an error, or a tensor."""
     try:
         return call()
     except Exception as error:

@@ -1,4 +1,4 @@
-"""The code of the documentation's tutorials runs, and shows what they say."""
+"""The code of the documentation's tutorials runs, and gives the documented results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pixel matrices: what each step does to a point, and the way back."""
+"""Pixel matrices: the effect of each step on a point, and its inverse."""
 
 import itertools
 import math

@@ -1,4 +1,4 @@
-"""A backend: arrays of a class of our own, over the plain reference."""
+"""A backend for arrays of a made-up class, over the reference."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from gridsample.kernels.reference import splines
 
 
 class Toy:
-    """An array that can do what the operations ask of one."""
+    """An array with just the operations that backends need."""
 
     def __init__(self, numbers: Any) -> None:
         self.numbers = np.asarray(numbers)

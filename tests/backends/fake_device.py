@@ -1,4 +1,4 @@
-"""Devices without kernels of ours: torch's operators where they do, the CPU's kernels elsewhere.
+"""Devices without kernels of ours: torch's operators where they suffice, else the CPU's kernels.
 
 The device is a stand-in: tensors that hold a CPU tensor, say that they are somewhere else, and have
 no operators but torch's own.  It stays in the process, so
@@ -25,8 +25,8 @@ from gridsample.definitions.methods import find_method
 from gridsample.definitions.options import Resizing
 
 ATEN = torch.library.Library("aten", "IMPL")
-CALLS: list[str] = []  # operators that were called with tensors that are far
-REFUSED: list[str] = []  # those that say they cannot
+CALLS: list[str] = []  # operators that were called with tensors on the device
+REFUSED: list[str] = []  # operators that report missing support
 
 
 class Far(Tensor):
@@ -66,7 +66,7 @@ def inner(array: Any) -> Any:
 
 
 def empty_far(*arguments: Any, dtype: Any = None, **_: Any) -> Tensor:
-    """Memory on the device: what a copy to it begins with."""
+    """Allocate memory on the device, as the first step of a copy to it."""
     make = torch.empty_strided if len(arguments) > 1 else torch.empty
     return Far(make(*arguments, dtype=dtype))
 
@@ -88,7 +88,7 @@ def nothing_said() -> Iterator[None]:
 
 @pytest.fixture
 def torchs(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where torch has kernels of its own."""
+    """Devices on which torch has kernels of its own."""
     monkeypatch.setattr(other_devices, "has_kernels", lambda *names: True)
 
 
@@ -177,7 +177,7 @@ def test_warns_once_per_device() -> None:
 @pytest.mark.usefixtures("torchs")
 @pytest.mark.parametrize("last", [False, True])
 def test_torchs_own_operator_is_used(last: bool) -> None:
-    """For what it does there, and only for that."""
+    """It is used for the options that it supports on the device, and for no others."""
     x, g, _ = tensors_on(True, True)
     planes = x.movedim(1, -1) if last else x
     result = gridsample.grid_sample(planes, g, "bicubic", "border", channel_axis=-1 if last else 1)
@@ -191,7 +191,7 @@ def test_torchs_own_operator_is_used(last: bool) -> None:
 @pytest.mark.usefixtures("torchs")
 @pytest.mark.filterwarnings("ignore:neither gridsample nor torch")
 def test_options_that_torch_rejects_run_on_the_cpu() -> None:
-    """As "border" is on Apple's GPUs, and an antialiased cubic."""
+    """For example, torch rejects "border" and antialiased cubic resizing on Apple's GPUs."""
     REFUSED.extend(("aten::grid_sampler_2d", "aten::_upsample_bicubic2d_aa"))
     x, g, _ = tensors_on(True, False)
     result = gridsample.grid_sample(x, g, "bilinear", "border")
@@ -207,7 +207,7 @@ def test_options_that_torch_rejects_run_on_the_cpu() -> None:
 @pytest.mark.usefixtures("torchs")
 @pytest.mark.parametrize("rank", [1, 2, 3])
 def test_torchs_own_resizing_is_used(rank: int) -> None:
-    """The operators that are looked for are those that are called."""
+    """The operators that are looked up are those that are called."""
     image = numbers(1, 2, *(6, 4, 5)[:rank])
     for method, names in resizing.TORCH_NAMES.items():
         for smooth in (False, True):

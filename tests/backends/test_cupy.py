@@ -1,4 +1,4 @@
-"""CuPy arrays, by a stand-in: a class of a module called cupy that tells where its memory is."""
+"""CuPy arrays, by a stand-in: a class of a module called cupy that exposes its memory."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ CUPY = types.ModuleType("cupy")
 
 
 class ndarray:
-    """An array that can do nothing but say where it lies."""
+    """An array that has no operations, and only exposes the address of its memory."""
 
     def __init__(self, memory: Any) -> None:
         self.memory = memory

@@ -1,4 +1,4 @@
-"""What stands on the operations, with JAX arrays: fields, volumes in millimetres, cameras."""
+"""Functions built on the operations, with JAX arrays: fields, volumes in millimetres, cameras."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ pytestmark = pytest.mark.usefixtures("quick_jax")
 
 
 class Recorded:
-    """What jaxlib's library for CUDA makes of a kernel: here, its name and its PTX."""
+    """A stand-in for a kernel of jaxlib's library for CUDA: its name and its PTX."""
 
     def __init__(self, name: str, *details: Any) -> None:
         # Warps, thread blocks of a cluster, shared memory, the code, its first form, the GPU.
@@ -133,7 +133,7 @@ def test_unsupported_calls_are_left_to_xla(recorded: list[RecordedCall]) -> None
 
 
 def interpreted(*arguments: Any, kernel: Any, out_shape: Any, grid: Any, **options: Any) -> Any:
-    """What `jax_triton.triton_call` would return, by Triton's interpreter."""
+    """The results of `jax_triton.triton_call`, computed by Triton's interpreter."""
     from gridsample.kernels.gpu.build import kernels
 
     names = [p.name for p in kernel.params if not p.is_constexpr]

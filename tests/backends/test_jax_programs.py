@@ -186,7 +186,7 @@ def test_sizes_of_exported_programs() -> None:
 
 
 def results_of(mode: str, image: Any, grid: Any) -> list[Any]:
-    """What many transforms give."""
+    """The results of many transforms."""
 
     def loss(image: Any, grid: Any) -> Any:
         return (gridsample.grid_sample(image, grid, mode, "constant", fill_value=2) ** 3).sum()
@@ -236,7 +236,7 @@ def test_other_operations_are_differentiated() -> None:
 
 
 def repeat(function: Any, axes: Any, arrays: Any) -> Any:
-    """What `jax.vmap` computes, one after the other."""
+    """The results of `jax.vmap`, computed by a loop."""
     size = next(a.shape[k] for a, k in zip(arrays, axes, strict=True) if k is not None)
     results = [
         function(

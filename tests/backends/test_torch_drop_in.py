@@ -1,4 +1,4 @@
-"""What torch checks of its own `grid_sample`, asked of ours in its place."""
+"""Torch's own checks of `grid_sample`, applied to ours in its place."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def samples(sampler: str, dtype: torch.dtype) -> Iterator[tuple[Tensor, Tensor, 
 
 
 def results(image: Tensor, grid: Tensor, options: dict[str, Any]) -> tuple[Tensor, ...]:
-    """The output and both gradients of whatever `grid_sample` is now torch's."""
+    """The output and both gradients of the present `torch.nn.functional.grid_sample`."""
     leaves = image.detach().clone().requires_grad_(), grid.detach().clone().requires_grad_()
     out = functional.grid_sample(*leaves, **options)
     upstream = torch.linspace(-1, 1, out.numel(), dtype=out.dtype).reshape(out.shape)
@@ -58,7 +58,7 @@ def results(image: Tensor, grid: Tensor, options: dict[str, Any]) -> tuple[Tenso
 @pytest.mark.parametrize("strict", [False, True])
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 def test_sampling_opinfo_samples_match_torch(dtype: torch.dtype, strict: bool) -> None:
-    """In half precision torch's own result of the same numbers in float32 is the truth."""
+    """In half precision, torch's result of the same numbers in float32 is the reference."""
     wide = torch.promote_types(dtype, torch.float32)
     error, count = 8 * torch.finfo(dtype).eps, 0
     for image, grid, options in samples("sample_inputs", dtype):
@@ -130,7 +130,7 @@ def test_channels_last_gives_the_same_values(rank: int) -> None:
 
 @pytest.mark.slow
 def test_planes_of_more_than_two_billion_pixels() -> None:
-    """Offsets are 64-bit where 32 do not hold them."""
+    """Offsets have 64 bits where 32 bits do not suffice."""
     height, width = 2, 2**30 + 8
     image = torch.zeros(1, 1, height, width, dtype=torch.uint8)
     marks = [(0, 0), (0, width - 1), (1, 2**20), (1, width - 1)]
@@ -161,7 +161,7 @@ def test_dtype_errors_have_torchs_exception_type(dtype: torch.dtype, place: str)
         if place == "grid":
             with pytest.raises(RuntimeError, match="grid has dtype"):
                 functional.grid_sample(**arguments, align_corners=False)
-        else:  # we take what torch refuses
+        else:  # torch rejects these
             assert functional.grid_sample(**arguments, align_corners=False).dtype == dtype
 
 
@@ -176,7 +176,7 @@ def test_dtype_errors_have_torchs_exception_type(dtype: torch.dtype, place: str)
 def test_nan_and_infinity_forward_and_backward(
     rank: int, mode: str, boundary: str, corners: bool
 ) -> None:
-    """Every mix of them in a point, among points that must not suffer from it."""
+    """Every combination of them in a point, among points that must not be affected."""
     odd = (torch.nan, torch.inf, -torch.inf, 3e38, -3e38, 0.3)
     points = torch.tensor([*itertools.product(odd, repeat=rank)]).reshape(1, -1, rank)
     good = points.isfinite().all(-1)[0] & (points.abs() < 1).all(-1)[0]
@@ -215,7 +215,7 @@ for word in sys.argv[1:]:
 
 
 def test_inputs_that_may_crash_torch_do_not_crash_us() -> None:
-    """Torch reads and writes out of bounds there."""
+    """Torch reads and writes out of bounds for these inputs."""
     words = [",".join(pair) for pair in CRASHES]
     command = [sys.executable, "-c", BACKWARD, *words]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
@@ -252,7 +252,7 @@ def test_resizing_opinfo_samples_match_torch(name: str, variant: str) -> None:
 
 
 def test_uint8_bicubic_matches_float() -> None:
-    """Torch's is up to 27 from its own of floats."""
+    """Torch's result differs by up to 27 from its own result of floats."""
     torch.manual_seed(0)
     image = torch.randint(0, 256, (1, 1, 30, 30), dtype=torch.uint8)
     exact = functional.interpolate(image.double(), (14, 14), mode="bicubic")

@@ -1,4 +1,4 @@
-"""Plain tensors go to the kernels by a short way; whoever watches them sees operators."""
+"""Plain tensors take a fast path to the kernels; modes and transforms see operators."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def tensors() -> tuple[Tensor, Tensor]:
 
 
 class Seen(TorchDispatchMode):
-    """Notes what is dispatched."""
+    """Records the operators that are dispatched."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -40,7 +40,7 @@ class Seen(TorchDispatchMode):
 
 
 class Marked(Tensor):
-    """Has no more to it than a class of its own."""
+    """A subclass of tensors without any changes."""
 
 
 def in_dual_level(check: Callable[[], bool]) -> bool:

@@ -1,4 +1,4 @@
-"""What forward and backward take: the output, the gradients, and a few megabytes to work in."""
+"""The memory of forward and backward: the output, the gradients, and a few megabytes."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_peak_memory_is_output_and_gradients(
 ) -> None:
     environment = {
         "PYTHONPATH": os.pathsep.join(sys.path),
-        "MALLOC_MMAP_THRESHOLD_": "65536",  # what was freed before is given back, not used again
+        "MALLOC_MMAP_THRESHOLD_": "65536",  # return freed memory to the system
     }
     done = subprocess.run(
         [sys.executable, "-c", MEASURE, shape, mode, kind, layout, str(threads)],

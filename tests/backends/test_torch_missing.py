@@ -20,7 +20,7 @@ IGNORE = {"missing": "ignore"}
 def random_inputs(
     rng: np.random.Generator, shape: tuple[int, ...], weighted: tuple[int, ...]
 ) -> tuple[Tensor, ...]:
-    """An image, where it has holes, and weights."""
+    """An image, its missing pixels, and weights."""
     image = torch.tensor(cases.pixels(rng, shape), requires_grad=True)
     hole = torch.tensor(rng.random(shape) < 0.3)
     return image, hole, torch.tensor(rng.uniform(0.5, 2, weighted), requires_grad=True)

@@ -1,4 +1,4 @@
-"""Every option of the public functions, on tensors: the arrays' numbers, and derivatives of them.
+"""Every option of the public functions, on tensors: values as for arrays, and derivatives.
 
 What the numbers should be is tested with arrays; here tensors must have the same.
 """
@@ -25,7 +25,7 @@ CHECKS = {"fast_mode": True, "atol": 1e-5, "rtol": 1e-4}
 FILL = [1.5, -2.0]
 OWN = methods.Method("step", ((1.0, 0.0, -3.0, 2.0), (0.0, 0.0, 3.0, -2.0)), 0)
 
-# Chosen so that every option meets every other that it may get on badly with.
+# Every option occurs with every other option that it might interact with.
 CHOSEN: list[tuple[Any, Any, dict[str, Any]]] = [
     ("cubic", "constant", {"fill_value": FILL}),
     ("linear", "constant", {"fill_value": 2.0, "coords": "displacement"}),
@@ -109,7 +109,7 @@ def test_all_functions_match_arrays(
         splat_options = {**splatting, "normalize": normalize}
         ours = gridsample.splat(values, grid, (4, 5), *options, **splat_options)
         theirs = gridsample.splat(*arrays(values, grid), (4, 5), *options, **splat_options)
-        if normalize:  # where hardly anything was added, rounding is all that there is
+        if normalize:  # quotients of tiny sums are mostly rounding
             count = gridsample.splat_count(*arrays(grid), (4, 5), *options, **splatting)
             ours, theirs = ours * torch.from_numpy(count), theirs * count
         close(ours, theirs, 1e-11)
@@ -174,7 +174,7 @@ def test_prefilter_of_tensors() -> None:
 
 
 def test_prefilter_by_matrices_matches_the_prefilter() -> None:
-    """What tensors on a GPU get."""
+    """Tensors on a GPU are filtered by matrices."""
     from gridsample.backends.torch.filtering import prefilter_by_matrices
 
     image = inputs({})[0].detach()
@@ -266,7 +266,7 @@ def test_related_operations_are_differentiable(
     options = (mode, boundary)
     splatting = {name: value for name, value in more.items() if name != "fill_value"}
     values = torch.linspace(-1, 1, 24, dtype=torch.float64).reshape(2, 2, 3, 2).requires_grad_()
-    single = image[:, :1].detach().requires_grad_()  # one channel goes another way
+    single = image[:, :1].detach().requires_grad_()  # another code path
     alone = {**more, "fill_value": 1.5} if "fill_value" in more else more
     for function, arguments in (
         (lambda i, g: gridsample.grid_gradient(i, g, *options, **more), (image, grid)),
@@ -295,7 +295,7 @@ def test_normalized_splats_are_differentiable() -> None:
     arguments = values, grid.requires_grad_()
     assert gradcheck(splat, arguments, check_forward_ad=True)
     assert gradgradcheck(splat, arguments)
-    assert (splat(*arguments)[..., 4:] == 0).all()  # where nothing falls, nor anything is NaN
+    assert (splat(*arguments)[..., 4:] == 0).all()  # no contribution there, and no NaN
 
 
 @pytest.mark.covering(ordinary=0)
@@ -339,7 +339,7 @@ def test_gradients_beside_a_constant_fill_value() -> None:
 def test_second_order_is_zero_at_invalid_points(
     mode: Any, boundary: Any, more: dict[str, Any]
 ) -> None:
-    """Whether the fused kernel works it out, or the formulas do."""
+    """It is zero both in the fused kernel and in the formulas."""
     image, grid = inputs(more)
     with torch.no_grad():
         grid[0, 0, 0, 1] = torch.nan
@@ -512,7 +512,7 @@ def test_errors_match_arrays(changes: dict[str, Any], error: type[Exception], me
     with pytest.raises(error, match=message):
         gridsample.grid_sample(image, grid, **changes)
     with torch.autograd.forward_ad.dual_level(), pytest.raises(error, match=message):
-        gridsample.grid_sample(image, grid, **changes)  # the long way
+        gridsample.grid_sample(image, grid, **changes)  # without the fast path
 
 
 def test_unsupported_dtypes_are_rejected_by_every_function() -> None:

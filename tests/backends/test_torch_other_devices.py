@@ -12,7 +12,7 @@ import pytest
 
 @pytest.mark.slow
 def test_other_devices() -> None:
-    """A device that is registered with torch stays, and not all of torch can do with this one."""
+    """A device cannot be unregistered from torch, so these tests need their own process."""
     file = Path(__file__).with_name("fake_device.py")
     run = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-n", "0", "-p", "no:cacheprovider", str(file)],

@@ -1,4 +1,4 @@
-"""What `__torch_function__` and modes hear of our functions, and of torch's with ours in place."""
+"""`__torch_function__` and modes see our functions, and torch's functions when they are patched."""
 
 from __future__ import annotations
 
@@ -43,11 +43,11 @@ THEIRS: dict[str, tuple[tuple[Tensor, ...], dict[str, Any]]] = {
 
 
 class Marked(Tensor):
-    """A subclass that does nothing of its own."""
+    """A subclass that overrides nothing."""
 
 
 class Heard(TorchFunctionMode):
-    """Notes the functions that are called."""
+    """Records the functions that are called."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -61,7 +61,7 @@ class Heard(TorchFunctionMode):
 
 
 class Duck:
-    """No tensor, but something that has its own way with torch's functions."""
+    """An object that overrides torch's functions without being a tensor."""
 
     @classmethod
     def __torch_function__(
@@ -101,7 +101,7 @@ def test_torch_function_modes_see_our_functions(name: str) -> None:
 @pytest.mark.parametrize("name", THEIRS)
 @pytest.mark.parametrize("strict", [False, True])
 def test_torch_function_modes_see_patched_functions_as_torchs(name: str, strict: bool) -> None:
-    """A table of handlers, as libraries with subclasses have, finds what it looks for."""
+    """Tables of handlers, as in libraries with subclasses, find torch's functions."""
     tensors, options = THEIRS[name]
     function = getattr(functional, name)
 
@@ -123,7 +123,7 @@ def test_torch_function_modes_see_patched_functions_as_torchs(name: str, strict:
 
 
 def test_subclasses_compute_the_same_values() -> None:
-    image = torch.ones(1, 1, 2, 2, dtype=torch.uint8).as_subclass(Marked)  # which torch refuses
+    image = torch.ones(1, 1, 2, 2, dtype=torch.uint8).as_subclass(Marked)  # which torch rejects
     with patch():
         out = functional.grid_sample(image, torch.zeros(1, 1, 1, 2), align_corners=False)
     assert type(out) is Marked

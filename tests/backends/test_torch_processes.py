@@ -1,4 +1,4 @@
-"""Processes that torch starts: the right results, and an end."""
+"""Processes that torch starts: they compute correct results, and exit."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 import torch
 
 TESTS = Path(__file__).parents[1]
-SECONDS = 300  # more than a slow machine takes; one that hangs is ended, with all it started
+SECONDS = 300  # more than a slow machine needs; then the process and its children are killed
 
 
 def run(*arguments: str) -> None:

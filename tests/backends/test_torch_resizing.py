@@ -142,7 +142,7 @@ def test_compiles_without_graph_breaks(backend: str, dynamic: bool, last: bool) 
 
 
 def layouts(rank: int) -> dict[str, Tensor]:
-    """Images (2, 3, 5, 6, ...) whose channels are the fastest in memory, or are not."""
+    """Images (2, 3, 5, 6, ...) with contiguous and with interleaved channels."""
     back = (0, rank + 1, *range(1, rank + 1))
     base = torch.rand(4, *(10, 12, 8)[:rank], 6)
     images = {

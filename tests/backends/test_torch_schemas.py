@@ -1,4 +1,4 @@
-"""Records become the flat arguments of torch's operators, and come back whole."""
+"""Records become flat arguments of torch's operators, and are restored from them."""
 
 from __future__ import annotations
 

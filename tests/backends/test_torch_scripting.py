@@ -1,4 +1,4 @@
-"""Models that use torch's functions, scripted, traced and exported while ours stand in for them.
+"""Models that use torch's functions, scripted, traced and exported while these are patched.
 
 What they do is written as other projects write it: sizes are taken from tensors, options are given
 by name, and modules of torch's call the functions for them.
@@ -30,7 +30,7 @@ STRICT = pytest.mark.parametrize("strict", [False, True])
 
 
 class Warp(nn.Module):
-    """A spatial transformer, then every way to enlarge that projects script."""
+    """A spatial transformer, followed by all calls of `interpolate` that projects script."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -55,7 +55,7 @@ def tensors(height: int = 5) -> tuple[Tensor, Tensor]:
 
 
 def check(model: Any, *heights: int) -> None:
-    """A model gives what the model as it is gives, for images of some heights."""
+    """A model's results match those of the unpatched model, for images of some heights."""
     for height in heights:
         tensors_used = tensors(height)
         torch.testing.assert_close(
@@ -82,7 +82,7 @@ def test_models_can_be_scripted(strict: bool) -> None:
 
 @STRICT
 def test_functions_can_be_scripted(strict: bool) -> None:
-    """Each of the functions alone, with every kind of size that TorchScript knows."""
+    """Each function alone, with every type of size that TorchScript supports."""
 
     def single_size(image: Tensor) -> Tensor:
         return functional.interpolate(image, size=3)

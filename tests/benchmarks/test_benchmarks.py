@@ -1,4 +1,4 @@
-"""The benchmarks: everybody agrees on small cases, figures are kept, targets are judged."""
+"""The benchmarks: contenders agree on small cases, figures are stored, targets are judged."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def test_missing_libraries_are_reported(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def separate(input: Any, theta: Any, size: tuple[int, ...], mode: str) -> Any:
-    """What `affine_sample` does, in two steps."""
+    """`affine_sample` in two steps."""
     return gridsample.grid_sample(input, gridsample.affine_grid(theta, size), mode)
 
 
@@ -152,7 +152,7 @@ def test_peak_memory_is_that_of_the_call() -> None:
     small, large = peak(1), peak(64)
     if small is None or large is None:
         pytest.skip("the system does not tell")
-    for _ in range(2):  # the second time is no different
+    for _ in range(2):  # a second call changes nothing
         assert 60 << 20 < large < 72 << 20 and small < 9 << 20
         large = peak(64)
 
@@ -161,7 +161,7 @@ def test_peak_memory_is_that_of_the_call() -> None:
 
 
 def a_row(case: Case, threads: int, ratio: float) -> Row:
-    """A row as `measure` makes them, of nothing that was measured."""
+    """A made-up row in the format of `measure`."""
     from dataclasses import asdict
 
     figures = {"ms": 2.0 * ratio, "ratio": ratio, "difference": 0.0, "error": None, "why": ""}

@@ -1,4 +1,4 @@
-"""The benchmarks that put us in torch's place: models and shapes agree, and are told apart."""
+"""The benchmarks against torch: models and shapes agree, and differences are detected."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_models_agree_in_their_first_step(name: str, monkeypatch: pytest.MonkeyP
     assert called and result["loss"] <= models.LOSS
     reached = len(called)
     assert torch.isfinite(torchs.step()) and torch.isfinite(ours.step())
-    assert len(called) == 2 * reached  # and torch's step came past none of them
+    assert len(called) == 2 * reached  # and torch's step called none of them
 
 
 def test_a_model_that_differs_is_not_timed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -129,7 +129,7 @@ def test_shapes_agree(shape: Shape) -> None:
     image, grid, upstream = shapes.inputs(shape)
     assert grid.shape[1:-1].numel() == math.prod(shape.out)
     assert (*image.shape[:2], *grid.shape[1:-1]) == tuple(upstream.shape)
-    assert grid.abs().max() < 5  # about the image, not anywhere
+    assert grid.abs().max() < 5  # near the image
     ours, torchs = shapes.contenders(shape)
     assert shapes.agree(shape, ours, torchs) < 1e-4
 

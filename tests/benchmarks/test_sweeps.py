@@ -1,4 +1,4 @@
-"""The benchmark of plane sweeps: both ways agree, and are told apart."""
+"""The benchmark of plane sweeps: both implementations agree, and differences are detected."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lenses: against OpenCV over random cameras, and against what the models say."""
+"""Lenses: against OpenCV over random cameras, and against the models' formulas."""
 
 from __future__ import annotations
 

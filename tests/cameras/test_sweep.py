@@ -1,4 +1,4 @@
-"""Plane sweeps: against the whole warped volumes, written here with torch alone."""
+"""Plane sweeps: against full warped volumes, which are computed here with torch alone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command line, run in this process: what it refuses, its bar, its other commands."""
+"""The command line, run in this process: errors, progress bars, and the small commands."""
 
 import importlib
 import subprocess
@@ -25,7 +25,7 @@ def _inside_a_folder_of_its_own(tmp_path, monkeypatch):
 
 @pytest.fixture
 def files():
-    """One good file of every kind, and the bad ones."""
+    """A valid file of every format, and invalid ones."""
     picture = noise(6, 8, 3, dtype=np.uint8)
     for name in ("p.png", "p.jpg", "p.tif"):
         io.write(Image(picture, "NumPy", True), io.Path(name))

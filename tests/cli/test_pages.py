@@ -1,4 +1,4 @@
-"""Files of several pages, and what is noted beside pixels, through `resize` and `warp`."""
+"""Files of several pages, and metadata, through `resize` and `warp`."""
 
 import subprocess
 import sys
@@ -212,7 +212,7 @@ def test_exif_and_resolution_are_kept(source, suffix, orientation):
     assert (exif[0xA002], exif[0xA003]) == (width, height)
     assert (exif[33434], exif[37500]) == ((1, 250), b"a maker's note")
     assert gps == {1: "N", 2: (48.0, 51.0, 30.5)}
-    # And from there on, as often as one likes.
+    # A further round trip changes nothing.
     assert run("warp", f"out.{suffix}", f"again.{suffix}", "--rotate", 10) == 0
     assert noted(f"again.{suffix}") == (own, exif, gps, dpi)
 

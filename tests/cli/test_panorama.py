@@ -1,4 +1,4 @@
-"""`gridsample panorama`: pictures in all projections, from one another."""
+"""`gridsample panorama`: pictures are converted between all projections."""
 
 from __future__ import annotations
 

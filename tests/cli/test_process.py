@@ -1,4 +1,4 @@
-"""What a command owes the process and the disk: an end without partial files, and no idle work."""
+"""Commands and the system: signals leave no partial files, and impossible work is not begun."""
 
 import concurrent.futures
 import shutil

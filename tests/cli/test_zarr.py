@@ -1,4 +1,4 @@
-"""The command line on Zarr stores, and what is left of it after kill -9."""
+"""The command line on Zarr stores, and stores after kill -9."""
 
 from __future__ import annotations
 
@@ -192,7 +192,7 @@ def test_finished_chunks_are_not_recomputed(capsys: pytest.CaptureFixture[str]) 
 
 
 def recipe_of(words: list[str]) -> str:
-    """The recipe of a command, as it is while the command runs."""
+    """The recipe of a command, as it is stored while the command runs."""
     seen = []
 
     def look(*arguments: Any) -> None:
@@ -241,5 +241,5 @@ def test_twenty_kills_at_random_times(kind: str) -> None:
     last = subprocess.run(command(*words, "--force"), check=True, capture_output=True, text=True)
     continued += "of an earlier run" in last.stdout
     assert files(Path("out.zarr")) == expected
-    assert continued  # killed runs were not for nothing
+    assert continued  # killed runs have stored chunks
     assert sorted(path.name for path in Path().iterdir()) == ["in.zarr", "out.zarr"]

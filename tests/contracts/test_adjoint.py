@@ -1,4 +1,4 @@
-"""The kernels' contract: gather is the reference's at any order, and scatter its transpose."""
+"""The kernels' contract: gather matches the reference at any order; scatter is its transpose."""
 
 import itertools
 
@@ -28,7 +28,7 @@ def gather(plan, image, grid, order=None, threads=None):
 
 
 def inner(a, b):
-    """<a, b>, and the size of its terms, which is what a rounding error is measured by."""
+    """<a, b>, and the sum of the terms' magnitudes, to which rounding errors are relative."""
     return np.sum(a * b), np.sum(abs(a * b))
 
 

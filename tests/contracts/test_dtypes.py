@@ -31,7 +31,7 @@ def exact_grid(rng, items, points, rank, dtype="float32"):
 
 
 def precision(image_type, grid_type):
-    """The unit of rounding of what sums are made in."""
+    """The unit of rounding of the dtype of sums."""
     single = ("bool", "int8", "int16", "uint8", "uint16", "float16", "float32", "complex64")
     narrow = image_type in single and grid_type != "float64"
     return oracles.ulp(np.float32 if narrow else np.float64)
@@ -73,7 +73,7 @@ def assert_gradients(image_type, grid_type, mode, boundary, channel_axis=1):
         assert grad_input is None
     assert grad_grid.dtype == grid_type
     scale = oracles.magnitude(image) * oracles.magnitude(values) * image.shape[1] * 8
-    with np.errstate(over="ignore"):  # half precision has no number so large
+    with np.errstate(over="ignore"):  # too large for half precision
         stored = expected[1].astype(grid_type).astype(float)
     fits = np.isfinite(stored)
     np.testing.assert_array_equal(grad_grid[~fits], stored[~fits])
@@ -162,7 +162,7 @@ def test_nearest_outside_is_zero_whatever_the_edge(image_type):
     image = np.full((1, 1, 3), np.nan if image_type != "uint8" else 255, image_type)
     grid = np.array([-1.5, 1.5, np.inf], "float32").reshape(1, 3, 1)
     out = gridsample.grid_sample(image, grid, "nearest", "zeros")
-    assert out.tobytes() == bytes(out.nbytes)  # and not -0
+    assert out.tobytes() == bytes(out.nbytes)  # +0, not -0
 
 
 # Integers are rounded half to even, and saturate --------------------------------------------------
@@ -347,7 +347,7 @@ def test_bfloat16_in_gradients_and_filters():
     "image_type", ["bool", "int8", "uint16", "int32", "int64", "float16", "complex64"]
 )
 def test_three_interleaved_channels(image_type):
-    """They are worked on together, in a type that sums are made in."""
+    """They are processed together, in the dtype of sums."""
     assert_samples(image_type, "float32", "linear", "zeros", -1, 3)
 
 

@@ -1,4 +1,4 @@
-"""Every public function refuses what is no dense array, by one error that names the argument."""
+"""Every public function rejects arrays that are not dense, by an error that names the argument."""
 
 from __future__ import annotations
 
@@ -189,7 +189,7 @@ def test_arrays_that_are_not_dense_are_rejected(name: str, argument: str, kind: 
 
 @pytest.mark.filterwarnings("ignore:.*quantize")
 def test_torch_resizes_quantized_tensors() -> None:
-    """So the drop-in does, too."""
+    """The drop-in resizes them, too."""
     image = torch.quantize_per_tensor(torch.from_numpy(IMAGE), 1.0, 0, torch.quint8)
     result, expected = (
         function(image, size=(4, 6), mode="bilinear")
@@ -201,7 +201,7 @@ def test_torch_resizes_quantized_tensors() -> None:
 @pytest.mark.parametrize("name", CALLS)
 def test_flags_must_be_bool(name: str) -> None:
     function, arguments = CALLS[name]
-    ours = not name.startswith(("ndimage.", "cv."))  # SciPy takes anything for a flag
+    ours = not name.startswith(("ndimage.", "cv."))  # SciPy accepts any object as a flag
     for flag, parameter in inspect.signature(function).parameters.items():
         if ours and isinstance(parameter.default, bool):
             named = flag == "extrapolate"  # the end of an image may also have a name
@@ -250,7 +250,7 @@ NOT_NUMBERS: list[Any] = [
 @pytest.mark.parametrize("name", [name for name in CALLS if name.startswith("ndimage.")])
 @pytest.mark.parametrize("cval", NOT_NUMBERS, ids=lambda value: str(np.shape(value)))
 def test_fill_values_must_be_numbers(name: str, cval: Any) -> None:
-    """By the same error for every function and mode, whether or not the value is needed."""
+    """The error is the same for every function and mode, even if the value is not needed."""
     function, arguments = CALLS[name]
     if "cval" in inspect.signature(function).parameters:
         for mode in ("constant", "nearest"):
@@ -305,7 +305,7 @@ def test_mixed_libraries_are_rejected(name: str) -> None:
 
 @pytest.mark.parametrize("dtype", ["complex64", "complex128"])
 def test_complex_images_can_be_resized(dtype: str) -> None:
-    """Also by the drop-in, though torch's own refuses them."""
+    """The drop-in resizes them, too, although torch's own function rejects them."""
     rng = np.random.default_rng(0)
     parts = [torch.from_numpy(rng.standard_normal((1, 2, 5, 7))) for _ in range(2)]
     image = torch.complex(*parts).to(getattr(torch, dtype))

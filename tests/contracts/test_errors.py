@@ -181,7 +181,7 @@ def test_integer_images_have_grid_gradients_only(dtype: str) -> None:
 
 def test_arrays_of_unsupported_libraries_are_named() -> None:
     class Array:
-        """As dask's, which has no binding."""
+        """An array of a library without a backend."""
 
     Array.__module__ = "dask.array.core"
     with pytest.raises(TypeError, match=r"input is a dask\.array\.core\..*Array"):

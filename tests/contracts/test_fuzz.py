@@ -1,4 +1,4 @@
-"""Any bytes as a grid: nothing is read or written out of bounds, and nothing warns.
+"""Arbitrary bytes as a grid: nothing is accessed out of bounds, and nothing warns.
 
 What the results must be is said in words that hold for every coordinate: NaN where a coordinate is
 NaN, gradients that are conserved.  Where they lie is checked in processes of their own, with pages
@@ -51,12 +51,12 @@ def limit_values(rng, shape, dtype):
 
 
 def ordinary(rng, shape, dtype):
-    """In and around the image."""
+    """Ordinary coordinates in and around the image."""
     return rng.uniform(-3, 3, shape).astype(dtype)
 
 
 def assert_survives(image, grid, values, mode, boundary, align_corners):
-    """Sample and take gradients; check what is true of every grid."""
+    """Sample and take gradients; check properties that hold for every grid."""
     options = (mode, boundary, align_corners)
     out = gridsample.grid_sample(image, grid, *options)
     grad_input, grad_grid = gridsample.grid_sample_vjp(values, image, grid, *options)
@@ -71,8 +71,8 @@ def assert_survives(image, grid, values, mode, boundary, align_corners):
     if mode != "cubic":  # weights from 0 to 1: no value is made that was not between pixels'
         largest = np.abs(image).max() * (1 + 16 * oracles.ulp(image.dtype))
         assert np.abs(out[~np.isnan(out)]).max(initial=0) <= largest
-    # The weights of a point sum to one, so what is scattered is what came, but from points that
-    # are nowhere; zeros keeps less.
+    # The weights of a point sum to one, so scattering keeps the sum of the values of valid points;
+    # less remains under zeros.
     valid = ~np.isnan(out)
     if boundary != "zeros":
         scale = np.abs(values).sum() * 4
@@ -137,7 +137,7 @@ def test_nearby_coordinates_match_the_reference_among_arbitrary_ones(rank):
 
 
 def run(code, **environment):
-    """Run code that finds these tests; what it printed, and how it ended."""
+    """Run code that can import these tests; return its output and exit status."""
     root = str(Path(__file__).parents[1])
     path = os.pathsep.join([root, str(Path(gridsample.__file__).parents[1])])
     return subprocess.run(

@@ -1,4 +1,4 @@
-"""Who may import whom, and when: what a static contract on modules cannot see.
+"""Imports that static contracts on modules cannot check: where in a file, and when.
 
 Run with ``-n 0 -s`` to see how long the import takes.
 """
@@ -24,8 +24,8 @@ import gridsample
 SOURCE = Path(gridsample.__file__).parent
 MODULES = sorted(SOURCE.rglob("*.py"))
 
-# What is imported on first use only, and the rooms (how their paths begin) where that may be at
-# the top of a file.
+# Libraries that are imported on first use only, and the beginnings of the paths of files that may
+# import them at the top.
 IMPORTERS = {
     "llvmlite": ["kernels/vector"],
     "triton": ["kernels/gpu"],
@@ -117,7 +117,7 @@ def imports_of(path: Path) -> list[tuple[str, bool]]:
     return list(imports(tree_of(path), package))
 
 
-# Modules of compilers that may change with any version: their changes are met in one file.
+# Modules of compilers that may change with any version: only one file may use them.
 INTERNALS = ("triton.runtime", "triton.compiler")
 
 
@@ -221,7 +221,7 @@ def test_sampling_numpy_arrays_loads_no_framework() -> None:
 
 
 def test_sampling_tensors_does_not_load_torchs_compiler() -> None:
-    """Which takes longer than all else that a first call does."""
+    """Loading the compiler would take longer than the rest of a first call."""
     modules_loaded_by(
         "import torch, gridsample.torch_compat\n"
         "gridsample.grid_sample(torch.ones(1, 1, 2, 2), torch.zeros(1, 1, 1, 2))\n"
@@ -242,7 +242,7 @@ def test_public_name_resolves_and_is_listed(name: str) -> None:
 
 
 def test_no_module_is_named_like_a_public_name() -> None:
-    # Loading a submodule sets its name on the package, in the place of what stood there.
+    # Loading a submodule sets its name on the package, and replaces an attribute of that name.
     named_alike = PUBLIC & {path.stem for path in SOURCE.iterdir()}
     assert all(isinstance(getattr(gridsample, name), ModuleType) for name in named_alike)
 
@@ -253,7 +253,7 @@ def test_unknown_name_is_an_attribute_error() -> None:
 
 
 def strangers(names: Iterable[str], path: Path) -> set[str]:
-    """Which of the imported names belong to other rooms than this file's."""
+    """The imported names that are not allowed in this file."""
     module = path.relative_to(SOURCE).as_posix()
     tops = {name.partition(".")[0] for name in names}
     return {top for top in tops & IMPORTERS.keys() if not module.startswith(tuple(IMPORTERS[top]))}
@@ -277,7 +277,7 @@ def test_definitions_need_only_numpy(path: Path) -> None:
     for imported, _ in imports_of(path):
         if imported.startswith("gridsample"):
             assert imported.startswith("gridsample.definitions"), imported
-        elif imported != "torch":  # checks.py looks whether it was imported
+        elif imported != "torch":  # checks.py checks whether it was imported
             assert imported.partition(".")[0] in sys.stdlib_module_names | {"numpy"}, imported
 
 

@@ -1,4 +1,4 @@
-"""Results do not depend on how arrays lie in memory, whichever of their axes is the fastest.
+"""Results do not depend on the memory layout of arrays.
 
 A shortcut for one layout, such as that of channels that come last, is easily right only for the
 axes that its author thought of.  These tests try every order of the axes with every function.
@@ -395,7 +395,7 @@ def test_out_arrays_may_have_any_layout(data: st.DataObject) -> None:
 
 
 def swapped_field(array: Array) -> Array:
-    """Of another byte order, and its strides are no multiples of the item size."""
+    """A field of records in another byte order, whose strides are no multiples of the item size."""
     return cases.field(array.astype(array.dtype.newbyteorder()))
 
 

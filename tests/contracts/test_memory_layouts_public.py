@@ -1,4 +1,4 @@
-"""Results do not depend on how arrays lie in memory: the public functions above sampling.
+"""Results do not depend on the memory layout of arrays: the public functions above sampling.
 
 `test_memory_layouts.py` tries filters, sampling, and `gridsample.ndimage`.  Here are the others:
 drop-ins, fields, cameras and volumes in millimetres.
@@ -50,7 +50,7 @@ class Arrays:
         return np.moveaxis(gridsample.interpolate(nodes, self.size, mode="linear"), 1, -1).copy()
 
     def uniform(self, low: float, high: float, *shape: int, dtype: str = "float64") -> Array:
-        """Numbers between two others."""
+        """Uniformly distributed numbers."""
         return self.rng.uniform(low, high, shape).astype(dtype)
 
     def near(self, rows: int, columns: int, *before: int, spread: float = 0.1) -> Array:
@@ -61,12 +61,12 @@ class Arrays:
         return matrix
 
     def intrinsics(self, *before: int) -> Array:
-        """Of cameras whose pictures have a few pixels."""
+        """Intrinsics of cameras whose images have a few pixels."""
         matrix = np.array([[4.0, 0.1, 2.0], [0.0, 5.0, 2.5], [0.0, 0.0, 1.0]])
         return matrix + self.uniform(0, 0.1, *before, 3, 3) * (matrix != 0)
 
     def points(self, count: int) -> Array:
-        """In front of a camera."""
+        """Points in front of a camera."""
         return self.uniform(-1, 1, count, 3) + np.array([0, 0, 3])
 
 

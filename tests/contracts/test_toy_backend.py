@@ -1,4 +1,4 @@
-"""A backend that knows nothing of kernels serves every public operation: the door for others.
+"""A backend without kernels supports every public operation, as a model for further backends.
 
 Tests of the public operations are run once more, with `toy_backend`'s arrays in NumPy's place.
 """
@@ -75,7 +75,7 @@ def through(monkeypatch: pytest.MonkeyPatch) -> Iterator[Through]:
 
 
 def pair(function: str, *arrays: Any, **options: Any) -> None:
-    """What a function gives for Toys is what it gives for arrays."""
+    """A function's results for Toys match those for arrays."""
     call = getattr(gridsample, function)
     expected = call(*arrays, **options)
     toys = [Toy(array) if isinstance(array, np.ndarray) else array for array in arrays]

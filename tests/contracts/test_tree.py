@@ -1,6 +1,6 @@
-"""What holds for every file: sizes of files and functions, libraries named, private names touched.
+"""Rules for every file: sizes of files and functions, names of libraries, private names.
 
-What does not hold yet is listed, and can only become less: an exception that is no longer needed
+Exceptions are listed, and their number can only decrease: an exception that is no longer needed
 fails, too.
 """
 
@@ -26,7 +26,7 @@ FILES = sorted(
 PARAMETERS, LINES, FILE_LINES = 12, 80, 600
 LIBRARIES = {"torch", "cupy", "numpy", "jax", "jaxlib", "dask", "tensorflow"}
 
-# The two places for what other libraries do not promise to keep.
+# The two files that may use private names of other libraries.
 PRIVATE = ("src/gridsample/kernels/gpu/triton_jit.py", "src/gridsample/backends/torch/internals.py")
 
 # Functions with too many parameters or lines, by file and name, with the reason.
@@ -61,7 +61,9 @@ Function = ast.FunctionDef | ast.AsyncFunctionDef
 def functions(node: ast.AST, prefix: str = "") -> Iterator[tuple[str, Function]]:
     """All functions of a tree, by their qualified names."""
     for child in ast.iter_child_nodes(node):
-        if isinstance(child, ast.expr):  # in which there is none, but most of a tree
+        if isinstance(
+            child, ast.expr
+        ):  # expressions contain no functions, but most of a tree's nodes
             continue
         if isinstance(child, Function):
             yield prefix + child.name, child
@@ -80,7 +82,7 @@ def parameters(function: Function) -> int:
 
 
 def lines(function: Function) -> int:
-    """How many lines a function's body has, apart from what documents it."""
+    """How many lines a function's body has, without its docstring."""
     body = function.body[ast.get_docstring(function) is not None :]
     return body[-1].end_lineno - body[0].lineno + 1 if body else 0
 

@@ -1,4 +1,4 @@
-"""Chunked results have the bits of the whole, whatever the chunks; and read what they need."""
+"""Chunked results are bit for bit those of full arrays, and read only the chunks they need."""
 
 from __future__ import annotations
 
@@ -297,7 +297,7 @@ def test_splatting_matches_numpy(coords: str) -> None:
 
 
 class Counting:
-    """An array that notes which chunks of it are read."""
+    """An array that records which of its chunks are read."""
 
     def __init__(self, array: Array) -> None:
         self.array, self.read = array, list[Any]()

@@ -131,7 +131,7 @@ def test_maps_with_long_footprints_sample_halved_copies(
 
 
 def test_windows_have_no_halved_copies() -> None:
-    """Whatever a caller forgets to check, only the window's own pixels are read."""
+    """Even if a caller skips its checks, only the window's own pixels are read."""
     spatial = (1 << 20, 1 << 20)  # a copy would have 2**38 pixels
     call = sampling_of((1, 1, *spatial), (2, 2), coords="pixel", antialias=True)
     region = Region((((5, 9),), ((5, 9),)))
@@ -180,6 +180,6 @@ def test_means_without_a_kernel_match_numpy(
     expected = expected if isinstance(expected, tuple) else (expected,)
     for result, each in zip(results, expected, strict=True):
         assert result.shape == each.shape and result.dtype == each.dtype
-        # A chunk without missing pixels divides by nothing.
+        # A chunk without missing pixels has no division.
         precision = {"float32": 1e-4, "float64": 1e-11, "uint8": 0}[dtype]
         np.testing.assert_allclose(result.compute(), each, rtol=1e-6, atol=precision)

@@ -1,4 +1,4 @@
-"""Results that are stored column by column: right, and with the reads of the plan."""
+"""Results that are stored column by column: correct, and with the planned reads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One axis in NumPy, the home of what every target compiles, against the reference."""
+"""The formulas of an axis, which every target compiles, in NumPy against the reference."""
 
 import cases
 import numpy as np
@@ -43,7 +43,7 @@ def test_position_and_slope(size, aligned):
 
 def test_a_single_pixel_extends_everywhere_except_nan():
     x = np.array([-np.inf, -3, 0, np.inf, np.nan])
-    with np.errstate(invalid="ignore"):  # both sides of a choice are worked out
+    with np.errstate(invalid="ignore"):  # both sides of a choice are computed
         np.testing.assert_array_equal(axis.position(x, 0, True), [0, 0, 0, 0, np.nan])
 
 

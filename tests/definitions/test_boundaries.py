@@ -1,4 +1,4 @@
-"""The boundary "dst1": what it is, by writing out the image that it stands for."""
+"""The boundary "dst1" against the explicitly extended image, and signs of fill values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Plans: cached, hashable, made of shapes and names alone."""
+"""Plans: cached, hashable, and made of shapes and names only."""
 
 from __future__ import annotations
 

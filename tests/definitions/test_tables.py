@@ -36,7 +36,7 @@ ROUNDING = 64 * np.finfo(float).eps
 
 
 def torchs(n: int, m: int, mode: str, **options: Any) -> Array:
-    """Torch's matrix: what becomes of each unit vector, along the last of two axes."""
+    """Torch's matrix: the results for all unit vectors, along the last of two axes."""
     units = torch.eye(n, dtype=torch.float64).reshape(n, 1, 1, n)
     rows = functional.interpolate(units, size=(1, m), mode=mode, **options)
     return rows[:, 0, 0].numpy().T
@@ -88,7 +88,7 @@ def test_boxes_match_pillow() -> None:
 
 @pytest.mark.parametrize(("align", "mode"), [(True, "mirror"), (False, "reflect")])
 def test_splines_match_scipy(align: bool, mode: str) -> None:
-    # SciPy's filter for "reflect" leaves out what comes back from the other end: 0.27 ** n.
+    # SciPy's filter for "reflect" omits the reflection at the other end: 0.27 ** n.
     sizes = (2, 3, 5, 17, 30) if align else (30, 33)
     for n in sizes:
         for m in (2, 5, 30, 47):
@@ -103,7 +103,7 @@ def test_splines_match_scipy(align: bool, mode: str) -> None:
 @pytest.mark.parametrize("order", [2, 4, 5])
 @pytest.mark.parametrize(("align", "mode"), [(True, "mirror"), (False, "reflect")])
 def test_splines_of_other_orders_match_scipy(order: int, align: bool, mode: str) -> None:
-    # SciPy's filter for "reflect" leaves out what comes back from the other end: 0.44 ** n.
+    # SciPy's filter for "reflect" omits the reflection at the other end: 0.44 ** n.
     for n, m in ((47, 30), (50, 93)):
         zoomed = [
             scipy.ndimage.zoom(unit, m / n, order=order, mode=mode, grid_mode=not align)

@@ -1,4 +1,4 @@
-"""Methods as tables: what they must be, and what is refused."""
+"""Methods as tables: their properties, and invalid tables."""
 
 from __future__ import annotations
 
@@ -199,7 +199,7 @@ def test_factories_reject_unknown_parameters(call: Callable[[], Method]) -> None
 
 @pytest.fixture
 def registry(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a test registers is forgotten after it."""
+    """Remove the methods that a test registers."""
     before = dict(METHODS)
     yield
     for name in METHODS.keys() - before.keys():

@@ -1,4 +1,4 @@
-"""The bands of `gridsample.definitions.zooming`, and what `gridsample.ops.zooming` does."""
+"""The bands of `gridsample.definitions.zooming`, and the functions of `gridsample.ops.zooming`."""
 
 import numpy as np
 import pytest
@@ -60,7 +60,7 @@ def test_splines_interpolate_their_pixels(order):
         result = band.dense()[1::3] @ line if boundary != "wrap" else line
         np.testing.assert_allclose(result, line, atol=1e-12)
         assert (boundary == "constant") != (share == 1).all()
-    # and the weights beyond the reach are as small as was asked for
+    # and the weights beyond the reach are below the tolerance
     far = cardinal(order, 100)[100:]
     for digits in (8, 17):
         reach = Zoom(order, "border", 0.0, digits, 15, 45).reach

@@ -1,4 +1,4 @@
-"""One sample, tap by tap: numbers worked out by hand, and the kernels' own."""
+"""A sample, tap by tap: against numbers worked out by hand, and against the kernels."""
 
 import itertools
 import math
@@ -30,7 +30,7 @@ def noise(size):
 
 
 def explained(axes, at, align_corners, image=None):
-    """The explanation, and what it explains: a call in the arguments' other form."""
+    """The explanation of a point, and the arrays and options of the same call."""
     size, modes, boundaries = axes
     at = at[: len(size)]
     explanation = gridsample.explain(size, at, modes, boundaries, align_corners, image=image)
@@ -151,7 +151,7 @@ def test_values_match_grid_sample(axes, at, align_corners):
 OWN = Method("lopsided", ((0.5, -0.5), (0.5, 0.0), (0.0, 0.5)), first=0)
 BLENDING = [name for name in gridsample.methods.names() if name != "label"]
 EVERY_METHOD = [*BLENDING, gridsample.methods.keys(-1.1), OWN]
-# Inside, on an edge, one and many images away, on ties and at what has no place; in sizes.
+# Inside, on an edge, one and many image sizes away, on ties, NaN and infinite; in sizes.
 PLACES = np.array([-0.2, 0.3, -1.0, 1.4, -2.75, 5.3, inf, nan])
 
 

@@ -1,4 +1,4 @@
-"""Drawings: what stands in them, and how they are written."""
+"""Drawings: their contents, and how they are written."""
 
 import itertools
 import math
@@ -39,7 +39,7 @@ def strips(ax):
 
 
 def words(ax):
-    """All that is written in a drawing."""
+    """All texts in a drawing."""
     texts = [ax.get_title(loc="left"), *(text.get_text() for text in ax.texts)]
     if ax.get_legend():
         texts += [text.get_text() for text in ax.get_legend().get_texts()]

@@ -1,4 +1,4 @@
-"""Displacement fields: closed forms, the maps that they are, gradients."""
+"""Displacement fields: closed forms, affine maps, gradients."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Grids: against torch, and against what they are meant to do."""
+"""Grids: against torch, and as coordinates of `grid_sample`."""
 
 from __future__ import annotations
 

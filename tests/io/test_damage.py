@@ -1,4 +1,4 @@
-"""Damaged files and images that are no images: one clear error, and nothing is written."""
+"""Damaged files and arrays that are not images: one clear error, and nothing is written."""
 
 from __future__ import annotations
 

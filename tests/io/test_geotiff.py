@@ -1,4 +1,4 @@
-"""GeoTIFF and NIfTI files keep their place in the world when they are resampled."""
+"""GeoTIFF and NIfTI files keep their world coordinates when they are resampled."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files: every format read and written, kept whole, refused clearly."""
+"""Files: every format is read and written without loss, or rejected with a clear error."""
 
 import struct
 import subprocess
@@ -22,7 +22,7 @@ EVERY_DTYPE = ["bool", *INTEGERS, "float16", "float32", "float64", "complex64", 
 
 
 def pixels(shape, dtype, seed=0):
-    """Any bits that mean a number, the extremes among them."""
+    """Random bit patterns of numbers, with the extremes."""
     rng = np.random.default_rng(seed)
     dtype = np.dtype(dtype)
     if dtype.kind == "b":
@@ -482,7 +482,7 @@ def test_scrambled_files_raise_only_file_errors(tmp_path):
         content = np.frombuffer(path.read_bytes(), np.uint8)
         for _ in range(60):
             broken = content.copy()
-            # Headers are where the damage is interesting.
+            # Damage matters most in headers.
             broken[rng.integers(0, min(len(content), 400), 3)] = rng.integers(0, 256, 3)
             path.write_bytes(broken.tobytes())
             try:

@@ -1,4 +1,4 @@
-"""ITK's files: fields and transforms, in millimetres of both worlds."""
+"""ITK's files: fields and transforms, in millimetres of LPS and RAS."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def test_transforms_match_itk(rank: int, suffix: str, tmp_path: Path) -> None:
     composite = sitk.CompositeTransform([affine, *several])
     for transform in (affine, rigid, several[0], composite):
         if suffix in ("mat", "txt") and transform.GetName() == "CompositeTransform":
-            continue  # SimpleITK writes none
+            continue  # SimpleITK does not write these
         sitk.WriteTransform(transform, str(path))
         result = read_transforms(path)
         assert len(result) == (3 if transform is composite else 1)

@@ -1,4 +1,4 @@
-"""OME-Zarr's coordinate transformations: what each type means, and files that come back."""
+"""OME-Zarr's coordinate transformations: the meaning of each type, and round trips."""
 
 from __future__ import annotations
 

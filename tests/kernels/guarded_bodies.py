@@ -187,7 +187,7 @@ def calls(dtypes: tuple[str, ...], shrink: float, nans: float = 0.0) -> list[Cas
 
 def close(result: Array, expected: Array) -> None:
     """Compare real numbers, in double precision or as integers."""
-    slack = 1e-9 if result.dtype.kind == "f" else 1  # a half may be rounded either way
+    slack = 1e-9 if result.dtype.kind == "f" else 1  # a half may be rounded up or down
     np.testing.assert_allclose(result.astype(float), expected.astype(float), rtol=0, atol=slack)
 
 
@@ -228,7 +228,7 @@ def sample_means(zeros: Any) -> int:
         for case in calls(("float64",), 1.3, share):
             marks = np.isfinite(case.image).astype(float)
             above = case.expect(reference.gather, mode, image=np.nan_to_num(case.image))
-            # What is outside is known.
+            # Results outside are known.
             known = "constant" if case.boundary == "zeros" else case.boundary
             below = case.expect(reference.gather, mode, image=marks, boundary=known, fill=1.0)
             with np.errstate(all="ignore"):

@@ -17,7 +17,7 @@ from guarded import Guarded, maker
 import gridsample
 from gridsample.definitions.methods import METHODS
 
-# As few and as many rows and channels as there are ways to go about them.
+# Numbers of rows and channels for each code path.
 SHORT: list[tuple[tuple[int, ...], Any]] = [
     ((3, 2, 11), 23),
     ((1, 3, 17, 9), (8, 31)),

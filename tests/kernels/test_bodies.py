@@ -1,4 +1,4 @@
-"""Programs that do something else with pixels than to sum them, on several processors."""
+"""Programs that vote or average instead of only summing pixels, on several processors."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ HERE = pathlib.Path(__file__).parent
 def test_kernels_match_the_reference_and_touch_no_other_memory(
     script: str, side: str, processor: str, every: int
 ) -> None:
-    """On this processor, and as for others, whose registers are shorter; or a few of the calls."""
+    """For this processor, and for others with shorter registers; ordinary runs make a few calls."""
     if processor and platform.machine() not in ("x86_64", "AMD64"):
         return
     path = os.pathsep.join([str(HERE.parent), os.environ.get("PYTHONPATH", "")])

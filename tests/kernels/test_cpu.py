@@ -1,4 +1,4 @@
-"""Results do not depend on how calls are divided, and calls leave nothing behind."""
+"""Results do not depend on how calls are divided, and calls do not leak memory."""
 
 import cases
 import numpy as np
@@ -11,7 +11,7 @@ from gridsample.kernels import sampling
 
 @pytest.mark.parametrize("channels", [1, 2])
 def test_distant_points_do_not_affect_each_other(channels):
-    """Kernels read pixels in another way where 16 points are spread over a large volume."""
+    """Kernels have another code path where 16 points are spread over a large volume."""
     rng = cases.generator("far apart", channels)
     volume = cases.pixels(rng, (1, channels, 40, 64, 64), "float32")
     grid = rng.uniform(-1.1, 1.1, (1, 40, 3)).astype("float32")
@@ -58,13 +58,13 @@ def tilted(rank):
 @pytest.mark.parametrize("mode", cases.MODES)
 def test_results_do_not_depend_on_strips(mode, axis, rank):
     image, grid = tilted(rank)
-    line = grid.reshape(2, -1, rank)  # the same points, in no rows
+    line = grid.reshape(2, -1, rank)  # the same points as a list
     image = np.ascontiguousarray(np.moveaxis(image, 1, axis).repeat(3 if axis == -1 else 1, -1))
     options = {"mode": mode, "padding_mode": ("zeros", "border", "reflection")[:rank]}
     options["channel_axis"] = axis
     expected = gridsample.grid_sample(image, line, **options)
     out = gridsample.grid_sample(image, grid, **options)
-    # The last points of a block may round otherwise: they are no whole vector.
+    # The last points of a block may round differently: they do not fill a vector.
     np.testing.assert_allclose(out.reshape(expected.shape), expected, rtol=0, atol=1e-14)
     upstream = np.cos(expected)
     first = gridsample.grid_sample_vjp(upstream, image, line, **options)

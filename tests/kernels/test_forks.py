@@ -1,4 +1,4 @@
-"""A fork while another thread imports or compiles: the child works, or says at once why not.
+"""A fork while another thread imports or compiles: the child works, or fails at once with an error.
 
 Each case is a process of its own, which must have ended by a time: what a test is for is a hang.
 """
@@ -51,7 +51,7 @@ def refused():
     return 2
 """
 
-# The moment is found without a word of ours, so that this fails where nothing is done about forks.
+# The moment is found without the library's help, so this fails if forks are not handled.
 WHILE_IMPORTING = """
 thread = threading.Thread(target=sample)
 thread.start()
@@ -175,7 +175,7 @@ for work in (lambda waits: cache(Key(waits)), read):
     thread.join()
 """
 
-# A compilation without end in another thread.
+# An endless compilation in another thread.
 TOO_LONG = """
 from gridsample.kernels import forks
 sample()

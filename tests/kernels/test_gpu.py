@@ -1,4 +1,4 @@
-"""The GPU kernels without a GPU: in Triton's interpreter, judged by the reference."""
+"""The GPU kernels without a GPU: in Triton's interpreter, compared with the reference."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from gridsample.kernels.gpu import launching, triton_jit
 from gridsample.kernels.reference import BOUNDARIES, MODES
 from gridsample.kernels.reference.labels import vote
 
-# Of the interpreter: NumPy's, where a GPU's arithmetic is silent.
+# The interpreter's NumPy warns where a GPU does not.
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning:triton")
 
 EDGES = ("zeros", "border", "reflection")
@@ -35,7 +35,7 @@ EDGES = ("zeros", "border", "reflection")
 # The kernels against the reference ----------------------------------------------------------------
 
 
-# 64 taps are slow in the interpreter: once is enough, and the rest is among the slow ones.
+# 64 taps are slow in the interpreter: the ordinary run has one such case.
 ONES = [*itertools.product([1, 2, 3], cases.MODES, [False, True])]
 ONES[ONES.index((3, "cubic", False))] = pytest.param(3, "cubic", False, marks=pytest.mark.slow)
 ONES.remove((3, "cubic", True))
@@ -78,7 +78,7 @@ def test_single_precision_of_awkward_sizes(points: int) -> None:
 @pytest.mark.covering
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("points", "channels"),  # all but those that take the interpreter minutes
+    ("points", "channels"),  # without those that take minutes in the interpreter
     [pair for pair in itertools.product((1, 7, 63, 500), repeat=2) if math.prod(pair) <= 4000],
 )
 @pytest.mark.parametrize("last", [False, True])
@@ -323,7 +323,7 @@ def test_labels_match_the_reference(dtype: str, last: bool) -> None:
 
 
 class Compiled:
-    """A compiled kernel that keeps what it is launched with."""
+    """A compiled kernel that records the arguments of its launch."""
 
     def __init__(self, names: list[str]) -> None:
         self.src = SimpleNamespace(fn=SimpleNamespace(arg_names=names))

@@ -1,4 +1,4 @@
-"""The benchmarks of the GPU kernels run on toy sizes in Triton's interpreter."""
+"""The benchmarks of the GPU kernels run on tiny cases in Triton's interpreter."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ pytest.importorskip("triton")
 
 from benchmarks import gpu as benchmarks_of_gpu
 
-# Of the interpreter: NumPy's, where a GPU's arithmetic is silent.
+# The interpreter's NumPy warns where a GPU does not.
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning:triton")
 
 

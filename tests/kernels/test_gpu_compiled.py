@@ -36,7 +36,7 @@ from gridsample.definitions.footprints import Footprint
 from gridsample.kernels import gpu
 from gridsample.kernels.gpu import launching
 
-# Of the interpreter: NumPy's, where a GPU's arithmetic is silent.
+# The interpreter's NumPy warns where a GPU does not.
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning:triton")
 
 
@@ -61,7 +61,7 @@ FEW += [
     registers.Build("gather", 3, "label", "constant", storage="i16"),
 ]
 OTHERS = [build for build in registers.builds() if build not in FEW]
-# Of the others, those in which any two choices occur together.
+# Of the others, cases in which every pair of choices occurs.
 COVERING = [OTHERS[i] for i in cases.cover([dataclasses.astuple(build) for build in OTHERS])]
 
 
@@ -82,7 +82,7 @@ def test_kernels_compile_without_spilling_and_in_their_precision(
     ptx, _ = registers.compile_(build, capability)
     if build.storage != "fp64":
         assert ".f64" not in ptx
-    # Nothing but a register or two, which ptxas gives up where one more block then fits; a few more
+    # Only a register or two, which ptxas spills so that one more block fits; a few more
     # of those that hold the sides of footprints, which are used once for each sample.
     assert registers.resources(ptx, capability)["spilled"] <= (64 if build.spread else 24)
 
@@ -93,7 +93,7 @@ def test_interleaved_channels_are_loaded_four_at_a_time() -> None:
 
 
 class Still:
-    """Triton's driver for a GPU that is not there: all that a launch asks before it starts."""
+    """A stand-in for Triton's driver: everything that a launch queries before it starts."""
 
     def get_current_device(self) -> int:
         return 0

@@ -1,4 +1,4 @@
-"""Antialiased sampling with the GPU kernels, in Triton's interpreter, judged by the CPU kernels."""
+"""Antialiased sampling with the GPU kernels, in Triton's interpreter, against the CPU kernels."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from gridsample.backends.torch import BACKEND, affine, cuda, operators
 from gridsample.definitions.footprints import Footprint
 from gridsample.definitions.options import Options
 
-# Of the interpreter: NumPy's, where a GPU's arithmetic is silent.
+# The interpreter's NumPy warns where a GPU does not.
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning:triton")
 
 SIZES = {1: (9,), 2: (7, 6), 3: (4, 5, 3)}
@@ -100,7 +100,7 @@ def close(ours: Tensor, theirs: Tensor, case: Case) -> None:
 
 
 def check(case: Case) -> None:
-    """All operators that have kernels of their own; the CPU's are judged by the reference."""
+    """Compare all operators that have GPU kernels with those of the CPU."""
     image, grid, values = inputs(case)
     options = case.options
     pairs: list[tuple[Any, Any]] = [

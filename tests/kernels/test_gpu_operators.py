@@ -21,7 +21,7 @@ from gridsample.backends.torch import cuda, derivatives, operators, schemas
 from gridsample.definitions.dtypes import BFLOAT16
 from gridsample.kernels import gpu, reference
 
-# Of the interpreter: NumPy's, where a GPU's arithmetic is silent.
+# The interpreter's NumPy warns where a GPU does not.
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning:triton")
 
 TYPES = ("float16", "bfloat16", "complex64", "uint8", "int64", "uint64", "bool")
@@ -34,7 +34,7 @@ def typed(name: str) -> Tensor:
 
 
 def stored(tensor: Tensor, exact: np.ndarray) -> None:
-    """What the tensor's type makes of exact numbers."""
+    """Assert that a tensor holds exact numbers, rounded to its dtype."""
     if tensor.is_complex():
         stored(tensor.real, exact.real)
         stored(tensor.imag, exact.imag)
@@ -192,7 +192,7 @@ def test_empty_batches(items: int, grids: int) -> None:
 
 
 class Context:
-    """What the formulas look at, as autograd gives it."""
+    """The context that autograd passes to the formulas."""
 
     def __init__(self, tensors: tuple[Tensor, ...], options: tuple[Any, ...]) -> None:
         self.saved_tensors, self.options = tensors, schemas.record(*options)
@@ -228,7 +228,7 @@ def test_double_backward_matches_the_formulas(
         mine = cuda.cuda_double_backward(values, image, grid, up, along, True, True, True, *options)
         for actual, other in zip(mine, expected, strict=True):
             truth = torch.zeros_like(actual) if other is None else other.clone()
-            if actual is mine[0]:  # 0 at points that are nowhere
+            if actual is mine[0]:  # 0 at invalid points
                 truth.masked_fill_(grid.isnan().any(-1).unsqueeze(1), 0)
             torch.testing.assert_close(actual, truth, rtol=1e-11, atol=1e-11, equal_nan=True)
 

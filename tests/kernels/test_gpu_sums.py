@@ -11,7 +11,7 @@ from interpreted import DOUBLE, deterministic, inputs, operator_options
 
 from gridsample.backends.torch import cuda, operators
 
-# Of the interpreter: NumPy's, where a GPU's arithmetic is silent.
+# The interpreter's NumPy warns where a GPU does not.
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning:triton")
 
 

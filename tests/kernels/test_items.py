@@ -1,4 +1,4 @@
-"""Calls of several items, planes that are turned into runs of channels, and the edges of zeros."""
+"""Calls of several items, planes that are copied to runs of channels, and the edges of zeros."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def drawn(*shape, seed=0, dtype=np.float32):
 
 
 def coordinates(*shape, dtype=np.float32):
-    """Inside, near the edges, far outside, and nowhere."""
+    """Coordinates inside, near the edges, far outside, and invalid."""
     grid = np.random.default_rng(7).random(shape).astype(dtype) * dtype(2.6) - dtype(1.3)
     points = grid.reshape(-1, shape[-1])
     points[3::41], points[5::37], points[7::43] = np.nan, np.inf, 1
@@ -138,7 +138,7 @@ def test_gaps_between_items_are_not_written():
 
 def test_items_may_begin_beyond_32_bits():
     """Groups of few points belong to several items, whose offsets are vectors."""
-    image = np.zeros((40, 64, 1024, 1024), np.uint8)[:, :1]  # the system has no pages for zeros
+    image = np.zeros((40, 64, 1024, 1024), np.uint8)[:, :1]  # zeros take no memory
     image[:, 0, 0, 0] = np.arange(40)
     grid = np.full((40, 3, 2), -1, np.float32)
     for mode in ("nearest", "bilinear"):

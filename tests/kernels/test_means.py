@@ -1,4 +1,4 @@
-"""The kernels for missing pixels and weights, against two images of sums that are divided."""
+"""The kernels for missing pixels and weights, against quotients of two sampled images."""
 
 from __future__ import annotations
 

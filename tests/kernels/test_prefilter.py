@@ -1,4 +1,4 @@
-"""The prefilter: what its coefficients are, for every order, boundary, shape and type."""
+"""The prefilter: its coefficients for every order, boundary, shape and type."""
 
 from __future__ import annotations
 

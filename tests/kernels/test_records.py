@@ -1,4 +1,4 @@
-"""Records are what flat arguments are, and mistakes in them are found before machine code runs."""
+"""Records are equivalent to flat arguments, and mistakes are found before machine code runs."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ def test_nan_coordinate(mode, boundary, align_corners):
     assert not reference.gather(image, grid, *options, (1, 0))[:, :, :3].any()
 
     grad_output = rng.standard_normal((1, 2, 4))
-    grad_output[:, 0, :3] = NAN  # what a loss makes of a NaN output
+    grad_output[:, 0, :3] = NAN  # the upstream gradient of a NaN output
     grad_input, grad_grid = reference.gradients(grad_output, image, grid, *options)
     alone, _ = reference.gradients(grad_output[:, :, 3:], image, grid[:, 3:], *options)
     assert np.array_equal(grad_input, alone)

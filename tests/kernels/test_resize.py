@@ -1,4 +1,4 @@
-"""The kernels of resizing: where they read and write, and what is compiled for them."""
+"""The kernels of resizing: their memory accesses, and the programs that are compiled."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ HERE = Path(__file__).parent
     ),
 )
 def test_memory_outside_arrays_is_not_accessed(side: str, dtype: str, every: int) -> None:
-    """Pixels are loaded and stored by vectors that may be longer than they are."""
+    """Vectors that load and store pixels may be longer than a row."""
     path = os.pathsep.join([str(HERE.parent), os.environ.get("PYTHONPATH", "")])
     command = [sys.executable, str(HERE / "guarded_resize.py"), side, dtype, str(every)]
     done = subprocess.run(
@@ -49,8 +49,14 @@ def test_the_cheapest_axis_comes_first() -> None:
         pairs = zip(spatial, size, strict=True)
         return best_order(tuple(axis_map(described(n, m, "linear")).band for n, m in pairs), inner)
 
-    assert order((64, 64), (128, 128)) == (1, 0)  # enlarged: the dear axis while there is little
-    assert order((64, 64), (16, 16)) == (0, 1)  # made smaller: the dear axis when little is left
+    assert order((64, 64), (128, 128)) == (
+        1,
+        0,
+    )  # enlarged: the expensive axis first, while the image is small
+    assert order((64, 64), (16, 16)) == (
+        0,
+        1,
+    )  # reduced: the expensive axis last, when the image is small
     assert order((64, 64), (64, 32)) == (1,)
     assert order((9, 64, 64), (90, 64, 16)) == (2, 0)
 

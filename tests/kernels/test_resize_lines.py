@@ -207,7 +207,7 @@ def test_nan_reaches_only_the_outputs_that_read_it(
 
 
 def peak(call: Any) -> int:
-    """The memory that a call needs at most, in bytes."""
+    """The peak memory of a call, in bytes."""
     call()
     tracemalloc.start()
     try:

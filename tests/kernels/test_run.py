@@ -1,4 +1,4 @@
-"""Programs with tasks and arrays: what a launch takes."""
+"""Programs with tasks and arrays: the arguments of a launch."""
 
 from __future__ import annotations
 

@@ -75,7 +75,7 @@ def test_any_memory_layout(data: st.DataObject) -> None:
     expected = np.linalg.solve(values.T if adjoint else values, flat).reshape(lines.shape)
     slack = 1e-12 * np.abs(expected).max()
     np.testing.assert_allclose(np.moveaxis(out, axis, 0), expected, rtol=0, atol=slack)
-    # The layout does not change a bit.
+    # The results are bit for bit the same.
     contiguous = np.empty(shape, wide)
     coefficients(pixels, order, [boundary], [axis], contiguous, adjoint=adjoint, threads=1)
     np.testing.assert_array_equal(out, contiguous)
@@ -136,7 +136,7 @@ def test_results_do_not_depend_on_threads(shape: tuple[int, ...]) -> None:
     ),
 )
 def test_memory_outside_arrays_is_not_accessed(side: str, processor: str, every: int) -> None:
-    """On this processor, and as for others, whose registers are shorter; or a few of the calls."""
+    """For this processor, and for others with shorter registers; ordinary runs make a few calls."""
     if processor and platform.machine() not in ("x86_64", "AMD64"):
         return
     path = os.pathsep.join([str(HERE.parent), os.environ.get("PYTHONPATH", "")])

@@ -1,4 +1,4 @@
-"""Threads: the same bits whatever their number, many callers at once, forks, and Ctrl-C."""
+"""Threads: the same bits for any number, concurrent callers, forks, and Ctrl-C."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_every_number_of_threads_gives_the_same_bits(
 
 
 def check_threads(results: Callable[[int], list[Array]]) -> None:
-    """Compare what one thread gives with what several give, bit for bit."""
+    """Compare the results of one thread with those of several, bit for bit."""
     expected = results(1)
     for threads in (2, 3, 7):
         for mine, single in zip(results(threads), expected, strict=True):
@@ -109,7 +109,7 @@ def test_sixteen_concurrent_callers() -> None:
 
 
 def in_child(queue: Any, expected: Array) -> None:
-    """Sample on several threads and report whether it is right."""
+    """Sample on several threads, and report whether the result is correct."""
     image, grid, _ = inputs(1, 1, 3)
     queue.put(bool((gridsample.grid_sample(image, grid, threads=2) == expected).all()))
 
@@ -251,4 +251,4 @@ def test_finished_jobs_keep_no_array_alive(monkeypatch: pytest.MonkeyPatch) -> N
     assert not late.jobs.empty()
     del array
     assert alive() is None
-    late.jobs.get().help()  # and what comes too late finds nothing to do
+    late.jobs.get().help()  # and late threads find no tasks

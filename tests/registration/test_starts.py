@@ -181,9 +181,7 @@ def test_invalid_images_and_options_are_rejected(
 
 
 @pytest.mark.parametrize(("scale", "offset"), [(1, 1e5), (200, 0), (1e-3, 5)])
-def test_the_verdict_does_not_depend_on_brightness_and_contrast(
-    scale: float, offset: float
-) -> None:
+def test_verdicts_do_not_depend_on_brightness_and_contrast(scale: float, offset: float) -> None:
     matrix = about_centre(rotation(2), (1.5, -1.0), (SIDE, SIDE))
     fixed, moving = images(matrix, SIDE, SIDE)
     for first, second in ((scale * fixed + offset, moving), (fixed, scale * moving + offset)):

@@ -1,4 +1,4 @@
-"""A run of another project's tests in a process of its own, and what came of it."""
+"""A run of another project's tests in a process of its own, and its outcomes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Chromium without a window, driven over a pipe by the DevTools protocol."""
+"""Headless Chromium, controlled over a pipe by the DevTools protocol."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Browser:
     """A browser with one page.  A context manager: it ends with its block."""
 
     def __init__(self, profile: Path) -> None:
-        """Start it, with a folder for its files."""
+        """Start the browser, with a folder for its files."""
         reads, self.requests = os.pipe()
         self.answers, writes = os.pipe()
         # The browser reads from 3 and writes to 4.
@@ -48,11 +48,11 @@ class Browser:
             self(f"{domain}.enable")
 
     def __enter__(self) -> Browser:
-        """Return it."""
+        """Return the browser."""
         return self
 
     def __exit__(self, *_: object) -> None:
-        """End it."""
+        """End the browser."""
         os.close(self.requests)
         os.close(self.answers)
         self.process.terminate()

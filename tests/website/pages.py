@@ -1,4 +1,4 @@
-"""Reads the pages of a built site: their ids, links and resources, and what is wrong with them."""
+"""Reads the pages of a built site: their ids, links and resources, and their faults."""
 
 from __future__ import annotations
 

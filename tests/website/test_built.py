@@ -1,4 +1,4 @@
-"""The documentation site: it is built without a warning, and no link in it leads to nowhere."""
+"""The documentation site: it is built without a warning, and has no broken links."""
 
 from __future__ import annotations
 

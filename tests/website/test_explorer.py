@@ -1,4 +1,4 @@
-"""The explorer in a browser: what it shows is what `gridsample.explain` computes."""
+"""The explorer in a browser: it shows the numbers of `gridsample.explain`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The site in a browser: it fits on a phone, can be read by all, and screen readers know it."""
+"""The site in a browser: it fits a phone's window, is accessible, and works with screen readers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What users type into the search leads to a guide, and pages load little before they are read."""
+"""Typical queries of the search lead to a guide, and pages load little before they are read."""
 
 from __future__ import annotations
 

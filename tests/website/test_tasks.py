@@ -1,4 +1,4 @@
-"""What people come for is one click away, and the code there runs as it is copied."""
+"""Common tasks are one click away, and their code runs as copied."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Resizing of Zarr stores: the result of the whole image, whatever the chunks."""
+"""Resizing of Zarr stores: results match those of the full image for any chunks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Zarr sources that are no local folders: stores of Zarr, and addresses."""
+"""Zarr sources other than local folders: stores of Zarr, and addresses."""
 
 from __future__ import annotations
 

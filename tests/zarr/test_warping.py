@@ -1,4 +1,4 @@
-"""Warps of Zarr stores: the bits of the whole image in memory, whatever the chunks."""
+"""Warps of Zarr stores: bit for bit those of the full image in memory, for any chunks."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def noise(*shape: int, dtype: str = "float32") -> Array:
 
 
 def turned(rank: int, degrees: float = 10.0, scale: float = 1.0) -> Array:
-    """A rotation in the first two axes about the origin, which moves things, too."""
+    """A rotation in the first two axes about the origin, followed by a shift."""
     c, s = np.cos(np.radians(degrees)), np.sin(np.radians(degrees))
     matrix = np.eye(rank + 1)
     matrix[:2, :2] = [[c, -s], [s, c]]
@@ -39,7 +39,7 @@ def turned(rank: int, degrees: float = 10.0, scale: float = 1.0) -> Array:
 
 
 def in_memory(image: Array, matrix: Array, size: tuple[int, ...], **options: Any) -> Array:
-    """The same warp of the whole image."""
+    """The same warp of the full image."""
     rank = len(size)
     order = [*range(rank - 1, -1, -1), rank]
     theta = matrix[np.ix_(order, order)][None, :rank]

@@ -97,7 +97,7 @@ def test_unknown_levels_are_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def everything(target: Target) -> Function:
-    """A program with what processors differ in."""
+    """A program with all operations for which processors have different instructions."""
     lanes = target.bits // 32
     function = Function("everything", lanes, half_conversions=target.converts_halves)
     record = Record(half="*float16", out="*uint8", places="*int32", count="int64")
@@ -137,7 +137,7 @@ def test_assembly_for_other_processors(target: Target, patterns: str) -> None:
     text = assembly(everything(target), target)
     for pattern in patterns.split():
         assert re.search(pattern, text), pattern
-    # Whatever is no instruction would be a call of a function that need not exist there.
+    # Anything but an instruction would be a call of a function, which may not exist there.
     assert not re.search(r"^\s*(bl|callq?)\s", text, re.MULTILINE)
 
 
@@ -293,7 +293,7 @@ def test_processes_can_exit_right_after_compiling(leave: str) -> None:
 def test_strength_reduction_can_be_disabled(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """The switch is the process's: the next program finds it where it was."""
+    """The option belongs to the process: it is restored for the next program."""
     monkeypatch.setenv("GRIDSAMPLE_SHOW_KERNELS", str(tmp_path))
     function = Function("strided", lanes=4)
     arguments = function.arguments(COUNT)

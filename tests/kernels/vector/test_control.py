@@ -17,7 +17,7 @@ OUT = Record(out="*int64", a="int64", b="int64", c="int64")
 
 
 def outputs(write: Any, count: int = 64, **settings: int) -> list[int]:
-    """Let a program write int64 numbers; return them up to the first that it left alone."""
+    """Let a program write int64 numbers; return them up to the first that it did not write."""
     function = Function("control", lanes=8)
     arguments = function.arguments(OUT)
     write(function, arguments)
@@ -178,7 +178,7 @@ def test_threads_share_tasks() -> None:
     assert (done[5:295] == 2000).all()
     assert not done[:5].any()
     assert not done[295:].any()
-    assert row.slots[0] == 290 + 4  # each thread asks once more than it gets
+    assert row.slots[0] == 290 + 4  # each thread asks once more than it gets tasks
 
 
 @pytest.mark.parametrize("start", [0, 3, 5])

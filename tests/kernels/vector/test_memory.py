@@ -140,7 +140,7 @@ def test_elements_at_indices(kind: str) -> None:
 @pytest.mark.parametrize("kind", KIND_NAMES)
 def test_a_gather_reads_only_where_its_condition_holds(kind: str) -> None:
     source = numbers(kind)
-    far = 1 << 45  # no memory of this process
+    far = 1 << 45  # an address outside this process
     indices = [63, far, 5, -far, 17, far, 2, far]
 
     def write(_: Function, memory: Any) -> None:

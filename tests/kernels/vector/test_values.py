@@ -32,7 +32,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")  # NumPy's, of
 
 
 def numbers(kind: str) -> Array:
-    """Numbers of a kind that tell its operations apart."""
+    """Numbers of a kind for which its operations differ."""
     if kind == "bool":
         return padded([False, True, True], bool)
     if kind in FLOATS:
