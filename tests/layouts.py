@@ -16,7 +16,7 @@ Shape = tuple[int, ...]
 
 @dataclass(frozen=True)
 class Layout:
-    """How an array lies in memory.
+    """A memory layout of an array.
 
     Attributes:
         axes: its axes, from the slowest to the fastest.

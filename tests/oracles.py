@@ -68,7 +68,7 @@ def reference_output(
     align_corners: bool,
     order: Sequence[int] | None = None,
 ) -> Array:
-    """The reference's numbers before they are stored: float64 or complex128, never rounded."""
+    """The reference's results before they are rounded to a dtype: float64 or complex128."""
     rank = grid.shape[-1]
     numbers = image.astype(complex if image.dtype.kind == "c" else float)
     names = per_axis(mode, rank), per_axis(boundary, rank)
@@ -132,7 +132,7 @@ def mean_output(
 
 
 def magnitude(array: Array) -> float:
-    """The largest finite size of a number, at least 1."""
+    """The largest finite magnitude, at least 1."""
     sizes = np.abs(array.astype(complex if array.dtype.kind == "c" else float))
     return float(np.max(sizes, initial=1.0, where=np.isfinite(sizes)))
 
@@ -155,7 +155,7 @@ def assert_close(
 
 
 def assert_stored(actual: Array, exact: Array, tolerance: float, scale: float) -> None:
-    """``actual`` is what its type makes of ``exact`` numbers, known within tolerance * scale.
+    """``actual`` are ``exact`` numbers rounded to its dtype, within tolerance * scale.
 
     Integers: rounded, so up to a half away, and saturated; NaN is 0.  Others: rounded.
     """
@@ -176,7 +176,7 @@ def ulp(dtype: Any) -> float:
 
 
 def between(positions: Array, spatial: Sequence[int]) -> Array:
-    """Points all of whose positions are clearly between the places of jumps, in float32.
+    """Points whose positions are all clearly between jumps, in float32.
 
     Nearest jumps half way between pixels, a derivative on them, and both folds are at one or the
     other.  ``positions`` (..., D) are in x, y, z order.

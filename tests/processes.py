@@ -1,4 +1,4 @@
-"""Sampling in processes that torch starts: loaders' workers, its multiprocessing, and replicas.
+"""Sampling in processes that torch starts: workers of data loaders, children, and replicas.
 
 Run in a process of its own by the tests, which give it a time by which it must have ended:
 
@@ -25,7 +25,7 @@ ITEMS = 6
 
 
 def sample(index: int) -> tuple[Tensor, Tensor]:
-    """A turned image, and the image's gradient of it: always the same for one index."""
+    """A rotated image and the gradient of its image, which depend on the index only."""
     generator = torch.Generator().manual_seed(index)
     image = torch.rand(SHAPE, generator=generator, requires_grad=True)
     theta = torch.eye(2, 3).unsqueeze(0) + 0.1 * torch.rand((1, 2, 3), generator=generator)
@@ -35,7 +35,7 @@ def sample(index: int) -> tuple[Tensor, Tensor]:
 
 
 def same(mine: Any, theirs: Any) -> None:
-    """The two are equal bit for bit."""
+    """Whether two arrays are equal bit for bit."""
     for actual, other in zip(mine, theirs, strict=True):
         assert torch.equal(actual, other)
 
@@ -113,7 +113,7 @@ def replica(rank: int, place: str, data: Tensor, expected: list[Tensor]) -> None
     distributed.init_process_group("gloo", init_method=f"file://{place}", rank=rank, world_size=2)
     net = DistributedDataParallel(model())
     learned = train(net, data.chunk(2, dim=1)[rank])
-    # Nobody leaves before both are done, nor leaves threads of torch's to be ended by the exit.
+    # Both processes wait for each other, and stop torch's threads before they exit.
     distributed.barrier()
     del net
     gc.collect()

@@ -1,4 +1,4 @@
-"""Images that known maps register, and how far a result is from the truth."""
+"""Images that known maps register, and the error of a result."""
 
 from __future__ import annotations
 

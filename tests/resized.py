@@ -1,4 +1,4 @@
-"""Resizing written out as one dense matrix per axis, and the cases of its tests."""
+"""Resizing by a dense matrix for each axis, and the cases of its tests."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SHAPES: dict[int, list[tuple[tuple[int, ...], tuple[int, ...]]]] = {
 
 
 def scale_of(dtype: np.dtype[Any]) -> float:
-    """Rounding of sums in the type that they are made in, and of storing them."""
+    """The rounding of sums in their dtype, and of results."""
     real = dtype.type(0).real.dtype
     sums = np.float64 if real.itemsize == 8 else np.float32
     return 64 * float(np.finfo(sums).eps) + float(np.finfo(real).eps)

@@ -44,7 +44,7 @@ class Call:
         return (items, self.image.shape[1], *self.grid.shape[1:-1])
 
     def laid_out(self, array: Array) -> Array:
-        """An array with its channels where the call has them."""
+        """An array with its channels at the call's channel axis."""
         return array if self.channel_axis == 1 else np.moveaxis(array, 1, -1)
 
     def planes(self, array: Array) -> Array:

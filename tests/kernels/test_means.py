@@ -125,7 +125,11 @@ WEIGHTED = [
 
 
 @pytest.mark.covering
-@pytest.mark.parametrize("call", WEIGHTED, ids=str)
+@pytest.mark.parametrize(
+    "call",
+    [pytest.param(c, marks=[pytest.mark.slow] * (i % 3 == 0)) for i, c in enumerate(WEIGHTED)],
+    ids=str,
+)
 @pytest.mark.parametrize("missing", ["ignore", "propagate"])
 def test_means_match_the_quotient_of_two_sums(call: Any, missing: str) -> None:
     shape, weighted, items, mode, boundary, dtype, kind, last = call

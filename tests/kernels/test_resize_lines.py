@@ -55,6 +55,7 @@ def check(method: str, n: int, m: int, align: bool, smooth: bool, dtype: str = "
         )
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("method", METHODS_AND_OTHERS)
 @pytest.mark.parametrize("smooth", [False, True])
 def test_a_line_is_multiplied_by_its_matrix(method: str, smooth: bool) -> None:

@@ -28,7 +28,7 @@ def image_of(shape, seed=0):
 
 
 def agree(name, *arguments, **options):
-    """Our function gives what SciPy's of that name gives."""
+    """Assert that our function has the results of SciPy's."""
     expected = getattr(scipy_ndimage, name)(*arguments, **options)
     result = getattr(ndimage, name)(*arguments, **options)
     assert result.dtype == expected.dtype
@@ -92,7 +92,7 @@ def test_spline_filters_agree(mode, order):
 @pytest.mark.parametrize("order", range(2, 6))
 @pytest.mark.parametrize("mode", ["reflect", "mirror", "grid-wrap", "constant"])
 def test_splines_interpolate_the_pixels_of_short_lines(mode, order):
-    """Which SciPy's "reflect" does not."""
+    """SciPy's "reflect" does not."""
     image = image_of((3, 5))
     result = ndimage.map_coordinates(image, np.indices(image.shape), order=order, mode=mode)
     # A prefilter of order 5 amplifies rounding about 50-fold in two dimensions.
@@ -123,7 +123,7 @@ def test_output_types_round_and_saturate_as_in_scipy(output):
     values = np.array([-300.7, -2.5, -1.5, -0.7, -0.5, 0.3, 0.5, 0.7, 1.5, 2.5, 254.5, 300.2])
     places = [np.arange(values.size)]
     if output is np.uint32:
-        values = abs(values)  # of negative numbers C makes what it will
+        values = abs(values)  # the conversion of negative numbers is undefined in C
     agree("map_coordinates", values, places, order=1, output=output)
 
 
@@ -237,7 +237,7 @@ def test_more_than_three_axes_go_to_scipy():
 
 @pytest.mark.parametrize("wrapped", [False, True])
 def test_more_than_three_axes_with_our_functions_over_scipys_names(wrapped, monkeypatch):
-    """Ours must not find themselves where they look for SciPy's."""
+    """Our functions must not call themselves in place of SciPy's."""
     image = image_of((3, 4, 2, 3))
     at = np.random.default_rng(0).uniform(0, 2, (4, 20))
     matrix = np.eye(4)[::-1].copy()
@@ -479,7 +479,7 @@ def test_tensors_are_batched_and_compiled():
         batch = torch.stack([image, image.square()])
         expected = torch.stack([call(argument) for argument in batch])
         torch.testing.assert_close(torch.vmap(call)(batch), expected, rtol=1e-12, atol=1e-12)
-        is_map = name == "map_coordinates"  # the others work things out with NumPy in between
+        is_map = name == "map_coordinates"  # the others compute with NumPy in between
         compiled = torch.compile(call, backend="aot_eager", fullgraph=is_map)
         torch.testing.assert_close(compiled(image), expected[0], rtol=1e-12, atol=1e-12)
 

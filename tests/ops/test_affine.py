@@ -22,7 +22,7 @@ def call(rank, dtype="float64", items=2, maps=2, channels=3, last=False):
 
 
 def through_grid(image, theta, size, *options, **more):
-    """The same with a grid in memory."""
+    """The same samples at a grid in memory."""
     grid = gridsample.affine_grid(theta, size, options[2] if len(options) > 2 else False)
     return gridsample.grid_sample(image, grid, *options, **more)
 
@@ -48,15 +48,15 @@ def test_affine_samples_match_grid_sample(rank, mode, boundary, align_corners):
 @pytest.mark.parametrize("last", [False, True])
 def test_types_and_layouts(dtype, last):
     image, theta, size = call(2, dtype, channels=9, last=last)
-    theta = (np.round(theta * 64) / 64).astype("float32")  # so that both round the same
+    theta = (np.round(theta * 64) / 64).astype("float32")  # so that both are rounded alike
     axis = -1 if last else 1
     mine = gridsample.affine_sample(image, theta, size, channel_axis=axis)
     theirs = through_grid(image, theta, size, channel_axis=axis)
     assert mine.dtype == image.dtype and mine.shape == theirs.shape
     wide = np.complex128 if mine.dtype.kind == "c" else np.float64
-    # Where a coordinate's last bit falls otherwise, a pixel moves by its slope times that.
+    # If a coordinate's last bit differs, a value changes by its slope times that.
     scale = np.abs(image.astype(wide)).max()
-    # Coordinates of float32 are one such bit in 2**24: of int64's, too, which are then wider.
+    # The last bit of float32 coordinates is 2**-24 of them, also for int64 images.
     memory = {"uint8": 1, "float16": 2e-3 * scale}.get(dtype, 4e-5 * scale)
     np.testing.assert_allclose(mine.astype(wide), theirs.astype(wide), rtol=0, atol=memory)
 
@@ -191,7 +191,7 @@ class TestTensors:
     @pytest.mark.parametrize("mode", ["linear", "cubic", "spline2"])
     def test_derivatives(self, rank, mode):
         image, theta, size = self.tensors(rank, channels=1)
-        # Differences are taken of every entry twice over.
+        # Second differences are taken of every entry.
         image = image.detach()[(..., *(slice(3),) * rank)].requires_grad_()
         size = (*size[:2], *(2, 3, 2)[:rank])
 
@@ -223,7 +223,7 @@ class TestTensors:
         for mode in ("linear", "spline3"):
             expected = gridsample.affine_sample(image, theta, size, mode, coords="pixel")
             batched = gridsample.affine_sample(*tensors, size, mode, coords="pixel")
-            by_grid = self.torch.vmap(  # where no kernel makes the coordinates
+            by_grid = self.torch.vmap(  # without kernels that compute the coordinates
                 lambda image, mode=mode: gridsample.affine_sample(
                     image, tensors[1], size, mode, coords="pixel"
                 )

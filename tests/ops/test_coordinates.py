@@ -132,8 +132,8 @@ def test_nonfinite_pixels_reach_only_their_samples(mode, boundary, align_corners
 
 @pytest.mark.parametrize("bad", [NAN, INF, -INF])
 def test_a_dropped_tap_is_never_read(bad):
-    # Half a pixel outside on the left: the other tap, which is dropped, would be found at pixel 0
-    # if dropping were done by a weight of zero.
+    # Half a pixel outside on the left: the dropped tap would read pixel 0 if it were dropped by a
+    # weight of zero.
     for pixels in ((bad, 1, 1), (1, 1, bad)):
         xs = (-1.4, 1.4)  # at -1.1 and 3.1
         assert line(pixels, xs, "linear", "zeros") == [0, 0]
@@ -268,7 +268,7 @@ def test_an_axis_of_more_pixels_than_32_bits_count(mode):
 
 
 def sparse(path, shape):
-    """Zeros on disk that take no room there; the tests below write to a few of them."""
+    """Zeros in a sparse file; the tests below write to a few of them."""
     return np.memmap(path / "image", np.uint8, "w+", shape=shape)
 
 
@@ -290,7 +290,7 @@ def test_planes_of_more_pixels_than_32_bits_count(tmp_path, mode, boundary):
     options = (mode, boundary, False)
     out = gridsample.grid_sample(image, grid, *options)
 
-    # The same places in an image that is cut out around each.
+    # The same positions in a crop around each point.
     values = np.ones((1, 1, len(positions)))
     _, grad_grid = gridsample.grid_sample_vjp(values, image, grid, *options, need_input=False)
     for point, (x, y) in enumerate(positions):

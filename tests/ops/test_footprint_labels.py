@@ -42,7 +42,7 @@ def test_winners_match_antialiased_one_hot_images(call: Any) -> None:
     sampled = gridsample.grid_sample(
         labels, grid, mode, boundary, corners, coords=coords, fill_value=options["fill"]
     )
-    assert (sampled != expected).any()  # what is skipped counts
+    assert (sampled != expected).any()  # pixels between the samples count
 
     more: Any = {"coords": coords, "fill_value": options["fill"], "max_samples": most}
     result = gridsample.grid_sample(labels, grid, mode, boundary, corners, **more, antialias=True)
@@ -51,7 +51,7 @@ def test_winners_match_antialiased_one_hot_images(call: Any) -> None:
     tensors = torch.tensor(labels), torch.tensor(grid)
     result = gridsample.grid_sample(*tensors, mode, boundary, corners, **more, antialias=True)
     np.testing.assert_array_equal(result.numpy(), expected)
-    # On other devices.
+    # The code path of other devices.
     record = Options(
         mode=names[0],
         padding_mode=names[1],
@@ -142,13 +142,13 @@ def test_layouts_threads_and_maps_do_not_change_labels() -> None:
     last = np.ascontiguousarray(np.moveaxis(labels, 1, -1))
     result = gridsample.grid_sample(last, grid, "label", **options, channel_axis=-1, threads=3)
     assert (np.moveaxis(result, -1, 1) == expected).all()
-    # Where nothing shrinks, samples are single.
+    # Without shrinking, footprints have one sample.
     fine = 0.2 * grid
     sampled = gridsample.grid_sample(labels, fine, "label")
     assert (gridsample.grid_sample(labels, fine, "label", antialias=True) == sampled).all()
     module = gridsample.nn.GridSample("label", antialias=True, max_samples=3)
     assert (module(torch.tensor(labels), torch.tensor(grid)).numpy() == expected).all()
-    # The winners jump, so that the gradient of the grid is 0.
+    # Winners change in jumps, so the gradient of the grid is 0.
     up = np.ones(expected.shape)
     _, gradient = gridsample.grid_sample_vjp(up, labels, grid, "label", **options, need_input=False)
     assert (gradient == 0).all()

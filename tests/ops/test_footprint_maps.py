@@ -20,7 +20,7 @@ from gridsample.kernels.sampling import halving
 
 
 def peak_of(call: Callable[[], Any]) -> tuple[Any, int]:
-    """The result of a call, and the most memory that it took beside the result, in bytes."""
+    """The result of a call, and its peak memory without the result, in bytes."""
     call()
     tracemalloc.start()
     result = call()
@@ -30,7 +30,7 @@ def peak_of(call: Callable[[], Any]) -> tuple[Any, int]:
 
 
 def turned(shrink: float = 1.0) -> Array:
-    """A map that turns by 30 degrees; images larger than outputs shrink."""
+    """A rotation by 30 degrees, which shrinks images that are larger than outputs."""
     cos, sin = np.sqrt(3) / 2, 0.5
     return shrink * np.array([[[cos, -sin, 0.0123], [sin, cos, -0.037]]])
 
@@ -145,7 +145,7 @@ def test_no_grid_of_a_map_is_in_memory() -> None:
     _, peak = peak_of(
         lambda: gridsample.affine_sample(image, theta, size, antialias=True, threads=1)
     )
-    assert peak < 2 << 20  # which the grid alone would take
+    assert peak < 2 << 20  # the size of the grid
 
 
 # Halved images ------------------------------------------------------------------------------------
@@ -180,7 +180,7 @@ def test_images_are_halved_once_for_all_grids_but_not_for_splatting(
     resize = halving.Halves.resize
 
     def counted(halves: Any, image: Any, times: int, result: Any) -> None:
-        if times > 0:  # otherwise it is the transpose
+        if times > 0:  # the adjoint has no copies
             halved.append(times)
         resize(halves, image, times, result)
 

@@ -112,7 +112,7 @@ def test_every_dtype_is_rounded_once(dtype: str) -> None:
     exact = reference.gather(image, grid.astype(float), linear, constant, False, fill=3)
     assert result.dtype == image.dtype
     if result.dtype.kind == "u":
-        # Float32 coordinates may decide ties in another way.
+        # Ties may be rounded differently with float32 coordinates.
         assert np.abs(result.astype(int) - exact.astype(int)).max() <= 1
         assert (result == exact).mean() > 0.9 and (result[..., 1, 2] == 3).all()
     else:
@@ -280,7 +280,7 @@ def test_out_threads_and_layouts_do_not_change_the_result() -> None:
 @pytest.mark.covering(ordinary=0)
 @pytest.mark.parametrize("axes", [*itertools.permutations(range(4))], ids=str)
 def test_gradients_of_images_in_any_memory_order(axes: tuple[int, ...]) -> None:
-    """Also with items that are not apart from each other, and for one grid for all of them."""
+    """Also with items that are not apart in memory, and with a grid for all items."""
     rng = cases.generator("footprints", "memory order")
     planes = cases.pixels(rng, (2, 3, 12, 11))
     image = torch.from_numpy(planes.transpose(axes).copy()).permute(*np.argsort(axes).tolist())
@@ -529,7 +529,7 @@ def test_explanations_of_labels_count_all_votes() -> None:
             )
             assert explanation.mean == out[0, 0, y, x]
             agreements.add(explanation.mean == explanation.value)
-    assert agreements == {True, False}  # or one sample would have been enough
+    assert agreements == {True, False}  # otherwise one sample would have sufficed
     assert "winner of the vote of all taps = " in str(explanation)
 
 

@@ -1,4 +1,4 @@
-"""Gradients: against finite differences where nothing else has them, and what they promise."""
+"""Gradients: against finite differences where no peer has them, and their documented properties."""
 
 import itertools
 
@@ -75,7 +75,7 @@ def test_with_another_mode_and_boundary_on_each_axis(rank, align_corners):
 
 @pytest.fixture(params=[1, -1], ids=["first", "last"])
 def call(request):
-    """Upstream values, an image of nine channels and a grid; and where the channels are."""
+    """Upstream values, an image of nine channels, a grid, and the channel axis."""
     rng = cases.generator("promises")
     axis = request.param
     image = np.moveaxis(cases.pixels(rng, (2, 9, 5, 7)), 1, axis)

@@ -1,4 +1,4 @@
-"""Sampling and its gradients: against PyTorch, and against the reference for all that it lacks."""
+"""Sampling and its gradients: against PyTorch, and against the reference elsewhere."""
 
 import itertools
 import tracemalloc
@@ -104,7 +104,7 @@ def test_agrees_with_torch_at_awkward_sizes(mode, spatial, boundary, align_corne
     actual = results(values, image, grid, *options)
     assert_close(actual[0], expected[0])
     assert_close(actual[1], expected[1])
-    if align_corners or mode != "linear":  # rounding decides on which side of a jump edges lie
+    if align_corners or mode != "linear":  # rounding selects a side of a jump at edges
         assert_close(actual[2], expected[2])
 
 
@@ -149,7 +149,7 @@ def test_single_precision_is_no_worse_than_torch(
     image = cases.pixels(rng, (2, channels, *spatial), "float32")
     grid = cases.GRIDS[grid_name](rng, spatial, align_corners, 2).astype("float32")
     values = cases.pixels(rng, (2, channels, *grid.shape[1:-1]), "float32")
-    # On a jump a rounding error decides which side is taken: nobody's is wrong there.
+    # At a jump, rounding selects a side, and both are correct.
     certain = oracles.between(cases.positions(grid, spatial, align_corners), spatial) | exact
     assert certain.mean() > 0.5
     values *= certain[:, np.newaxis]
@@ -179,7 +179,7 @@ DOUBLE_AND_SINGLE = [("float64", "float64"), ("float32", "float32")]
 
 
 def tolerance_of(call):
-    """How far the numbers of a call may be from exact arithmetic's, for images of unit size."""
+    """The tolerance of a call's results, for images of unit size."""
     wide = call.grid.dtype.itemsize == 8 or call.image.dtype.name in ("float64", "complex128")
     return 1e-12 if wide else 64 * oracles.ulp(np.float32)
 
@@ -209,8 +209,7 @@ def test_output_matches_the_reference(call, data):
     assert_close(call.planes(mine), expected, tolerance_of(call), scale)
 
 
-# Layouts of which no array takes a result: not to be written to, one entry for several, or of
-# another type.
+# Layouts of arrays that cannot take a result: read-only, with repeated entries, or of another type.
 UNWRITABLE = {"read-only", "repeated", "byte-swapped"}
 
 
@@ -242,7 +241,7 @@ def test_gradients_match_the_reference(call, layout, threads):
 @pytest.mark.parametrize("axis", range(4))
 @pytest.mark.parametrize("boundary", ["zeros", "border"])
 def test_gradients_of_images_that_are_broadcast(axis, boundary):
-    """Along any axis, such as that of items or channels: the gradient has all entries."""
+    """Images may be broadcast along any axis: the gradient has all entries."""
     rng = cases.generator("broadcast", axis)
     image = cases.pixels(rng, (2, 3, 5, 6))
     image = np.broadcast_to(image.take([0], axis), image.shape)
@@ -437,7 +436,7 @@ def test_out_may_have_any_strides(mode, layout, channel_axis):
     around = oracles.owner(out).copy()
     assert gridsample.grid_sample(image, grid, mode, channel_axis=channel_axis, out=out) is out
     assert_close(out, expected)
-    # With its entries as they were before, so is all the memory around them.
+    # The memory around the entries is unchanged.
     out[...] = np.nan
     assert oracles.owner(out).tobytes() == around.tobytes()
 

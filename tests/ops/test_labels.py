@@ -1,4 +1,4 @@
-"""mode="label": the taps vote, and no label appears that was not there."""
+"""mode="label": the taps vote, and every result is a label of the image."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from gridsample.kernels.reference.labels import vote
 Array = np.ndarray[Any, Any]
 
 BOUNDARIES = ("zeros", "constant", "border", "reflection", "symmetric", "mirror", "wrap")
-AMBIGUOUS = 1e-6  # where the two largest sums differ by less, rounding may decide
+AMBIGUOUS = 1e-6  # rounding may decide between two sums that differ by less
 
 
 def labels(rng: np.random.Generator, shape: tuple[int, ...], dtype: Any, count: int = 5) -> Array:
@@ -38,7 +38,7 @@ def exact_grid(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
 
 
 def one_hot(image: Array, sample: Any) -> tuple[Array, Array]:
-    """The argmax of all labels' samples in double precision, and where it is sure."""
+    """The argmax of all labels' samples in double precision, and where it is certain."""
     known = np.unique(np.append(image, image.dtype.type(0)))
     sums = np.stack([sample((image == label).astype(float), label) for label in known])
     first, second = np.sort(sums, axis=0)[[-1, -2]]
@@ -110,7 +110,7 @@ def test_labels_match_the_argmax_of_one_hot_samples(rank: int, count: int) -> No
     image = rng.integers(0, count, (1, 1, *(63, 9, 5)[:rank]), np.uint16)
     grid = rng.uniform(-1.3, 1.3, (1, 300, rank))
     for boundary, corners in (("zeros", False), ("reflection", True), ("wrap", False)):
-        # What is outside is 0 under zeros, so that it is 1 in the image of that label.
+        # Under zeros, the outside has the label 0, so it is 1 in the image of that label.
         outside = "constant" if boundary == "zeros" else boundary
 
         def sample(image: Array, label: Any) -> Array:
@@ -172,7 +172,7 @@ def test_memory_does_not_grow_with_labels() -> None:
         lambda: interpolate(image, (1600, 1400), mode="label"),
         lambda: interpolate(image, (160, 14), mode="label", antialias=True),
     ):
-        call()  # what is kept: kernels, plans
+        call()  # cached kernels and plans
         tracemalloc.start()
         out = call()
         peak = tracemalloc.get_traced_memory()[1]

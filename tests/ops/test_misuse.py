@@ -1,4 +1,4 @@
-"""Warnings about calls that succeed, but hardly mean what they say."""
+"""Warnings about calls that succeed, but are probably mistakes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Methods, boundaries, coordinates, fill values, masks and the prefilter of the public api."""
+"""Methods, boundaries, coordinates, fill values, masks and the prefilter."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ BOUNDARY = pytest.mark.parametrize("boundary", BOUNDARIES)
 
 
 def tolerance(modes: tuple[str, ...], derivative: bool = False) -> float:
-    """Rounding; of Lanczos, the error that its fitted weights are stated to have, for every tap.
+    """The tolerance: rounding and, for Lanczos, the stated error of its fitted weights.
 
     A polynomial's slope is off by no more than its degree squared times as much (Markov), and an
     axis of Lanczos-a has 2 a taps.
@@ -59,7 +59,7 @@ def assert_is_the_reference(
     checks: Collection[str] = CHECKS,
     **more: Any,
 ) -> None:
-    """Value, both gradients, splat and slope are what the plain loops say of them.
+    """Assert that value, gradients, splat and slope match the reference.
 
     Of a spline, the loops weigh the coefficients; its pixels' gradient is the filter's transpose.
     The value is always checked, and of the others those in `checks`.
@@ -77,7 +77,7 @@ def assert_is_the_reference(
                 array = gridsample.spline_filter(array, order, boundaries[a], -1 - a, **options)
         return array
 
-    # Methods that are no splines have the pixels for coefficients.
+    # Methods without a prefilter use the pixels as coefficients.
     filtered = [mode if mode.startswith("spline") else "nearest" for mode in modes]
     weighed = image
     if prefilter and filtered.count("nearest") < len(modes):
@@ -110,7 +110,7 @@ def assert_is_the_reference(
 
 
 def scale(coefficients: Array, expected: Array, image: Array) -> float:
-    """The size of the terms of a sum whose terms may cancel: pixels times what a unit spans."""
+    """The magnitude of the terms of a slope's sum: pixels times pixels per unit."""
     spans = max(image.shape[2:]) * max(1.0, float(np.abs(coefficients).max(initial=0)))
     return max(spans, float(np.abs(expected).max(initial=0)))
 
@@ -127,7 +127,7 @@ def exact_grid(rng: np.random.Generator, shape: tuple[int, ...], coords: str) ->
 # Every method and boundary ------------------------------------------------------------------------
 
 
-# In a plane every method meets every boundary; on a line or in a volume only in slow runs.
+# On a plane every method occurs with every boundary; on a line or in a volume only in slow runs.
 @pytest.mark.covering
 @pytest.mark.parametrize(("spatial", "points"), [((7,), 16), ((3, 4, 5), 3)], ids=str)
 @pytest.mark.parametrize("check", CHECKS)
@@ -154,7 +154,7 @@ def test_every_method_on_a_plane(boundary: str, part: int) -> None:
     k = BOUNDARIES.index(boundary)
     half = (len(METHODS) + 1) // 2
     pairs = [*enumerate(zip(METHODS[:half], METHODS[-half:], strict=True))]
-    # Every fourth pair: with another boundary, or in the slow parts, it is the others' turn.
+    # Every fourth pair; the others occur with other boundaries, and in the slow parts.
     for i, pair in pairs[(k // 2 + part) % 4 :: 4]:
         modes = pair if k % 2 else pair[::-1]
         names = modes, (boundary,) * 2, bool((k + i) % 4 // 2)
@@ -434,7 +434,7 @@ def test_a_spline_reproduces_polynomials_up_to_its_order(order: int) -> None:
         image = ((np.arange(n) - 80.0) / 80)[np.newaxis, np.newaxis] ** power
         result = gridsample.grid_sample(image, x, f"spline{order}", "mirror", coords="pixel")
         assert_close(result[0, 0], ((x[0, :, 0] - 80) / 80) ** power)
-    if order:  # and its derivative, of the last power
+    if order:  # and the derivative of the last power
         image *= 80**order
         slope = gridsample.grid_gradient(image, x, f"spline{order}", "mirror", coords="pixel")
         expected = order * (x[0, :, 0] - 80) ** (order - 1)
@@ -579,13 +579,13 @@ def test_tensors_match_arrays_under_every_boundary(boundary: str) -> None:
 @pytest.mark.parametrize("boundary", ["zeros", "border", "wrap", "reflection", "mirror"])
 @pytest.mark.parametrize("dtype", ["uint8", "float32"])
 def test_ties_can_round_up(rank, boundary, dtype):
-    """Half way between two pixels is the upper one; elsewhere a method is the one that it was."""
+    """Half way between two pixels, the upper one is selected; elsewhere nothing changes."""
     method = dataclasses.replace(NEAREST, ties_up=True)
     rng = np.random.default_rng(rank)
     image = rng.integers(1, 200, (1, 2, *(5, 4, 6)[:rank])).astype(dtype)
     places = rng.integers(-9, 24, (1, 400, rank)) / 4
     upper = places
-    if boundary == "reflection":  # what is mirrored is the position
+    if boundary == "reflection":  # the position is mirrored, not the taps
         sizes = np.array(image.shape[:1:-1])
         upper = axis.fold(places, sizes - 1.0, 2.0, axis.REFLECTION, 1)[0]
     upper = np.floor(upper + 0.5)

@@ -1,4 +1,4 @@
-"""interpolate and its gradient: against the matrices written out, and what is refused."""
+"""`interpolate` and its gradient: against dense matrices, and invalid arguments."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ def test_nothing_outside_a_window_is_read_into_a_sum() -> None:
 
 @pytest.mark.parametrize("aligned", [False, True])
 def test_resizing_to_width_one_keeps_rows_separate(aligned: bool) -> None:
-    """As for one axis after the other, unlike torch 2.13: there, every row is the first one."""
+    """Torch 2.13 repeats the first row there."""
     image = np.arange(20.0).reshape(1, 2, 5, 2) ** 2
     options: Any = {"mode": "linear", "antialias": True, "align_corners": aligned}
     once = gridsample.interpolate(image, (4, 1), **options)

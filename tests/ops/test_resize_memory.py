@@ -74,7 +74,7 @@ def test_two_by_two_pixels_at_once(dtype: str, channels: int) -> None:
         ("linear", (9, 40), (1, 1)),
     ):
         image = cases.pixels(cases.generator(dtype), (2, *spatial, channels), kind)
-        # What lies past an array is poisoned, lest it take part.
+        # Memory beyond an array is poisoned, so that reading it would be noticed.
         memory = np.full(image.size + 8, np.nan, kind)
         image = memory[: image.size].reshape(image.shape)
         image[...] = cases.pixels(cases.generator(dtype), image.shape, kind)

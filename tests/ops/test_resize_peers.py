@@ -75,7 +75,7 @@ def test_antialiased_bytes_match_pillow(method: str, size: tuple[int, int]) -> N
 
 
 def torch_cases() -> list[tuple[int, str, dict[str, Any]]]:
-    """What torch.nn.functional.interpolate has."""
+    """The modes and options of `torch.nn.functional.interpolate`."""
     calls: list[tuple[int, str, dict[str, Any]]] = [
         (rank, mode, {}) for rank in (1, 2, 3) for mode in ("nearest", "nearest-exact", "area")
     ]
@@ -85,7 +85,7 @@ def torch_cases() -> list[tuple[int, str, dict[str, Any]]]:
     return calls
 
 
-# Each type with some, and with all when slow.
+# Each dtype with some calls, and with all in slow runs.
 @pytest.mark.parametrize(
     ("rank", "mode", "options", "dtype"),
     [
@@ -98,10 +98,10 @@ def test_forward_and_backward_match_torch(
     rank: int, mode: str, options: dict[str, Any], dtype: torch.dtype
 ) -> None:
     torch.manual_seed(0)
-    # Positions of torch are in single precision, but for doubles: off by so much of a pixel.
+    # Torch computes positions in single precision, except for doubles.
     eps = torch.finfo(dtype).eps
     if "antialias" in options and eps > 1e-6:
-        with pytest.raises(NotImplementedError):  # if it ever has these, they are to be compared
+        with pytest.raises(NotImplementedError):  # once torch supports these, compare them
             functional.interpolate(torch.ones(1, 1, 4, 4, dtype=dtype), 2, mode=mode, **options)
         return
     tolerance = 1e-12 if dtype == torch.float64 else 16 * max(eps, 64 * 2.0**-24)
@@ -118,7 +118,7 @@ def test_forward_and_backward_match_torch(
             leaf = image.clone().requires_grad_()
             out = function(leaf, mode=mode, **sizing, **options)
             grad = torch.autograd.grad(out, leaf, torch.ones_like(out))[0]
-            # Torch's gradient of this takes the wrong factor for x: it is no adjoint.
+            # Torch's gradient uses the wrong factor for x here.
             wrong = (rank, mode) == (3, "nearest") and "scale_factor" in sizing
             results.append((out.detach(), out.detach() if wrong else grad))
         for mine, theirs in zip(*results, strict=True):
@@ -140,7 +140,7 @@ def test_bytes_match_torch(mode: str) -> None:
             options: dict[str, Any] = {"size": size, "mode": mode, "antialias": smooth}
             mine = gridsample.interpolate(tensor, **options)
             theirs = functional.interpolate(tensor, **options)
-            # Both are within one of the real result; nearest is the same.
+            # Both are within one of the exact result; nearest is exact.
             error = (mine.int() - theirs.int()).abs().max()
             assert error <= (0 if mode.startswith("nearest") else 1)
             assert mine.is_contiguous(memory_format=torch.channels_last) == last
@@ -149,7 +149,7 @@ def test_bytes_match_torch(mode: str) -> None:
 @pytest.mark.parametrize("order", [2, 3, 4, 5])
 @pytest.mark.parametrize(("align", "mode"), [(True, "mirror"), (False, "reflect")])
 def test_splines_match_scipy(align: bool, mode: str, order: int) -> None:
-    # SciPy's filter for "reflect" leaves out what comes back from the other end: 0.44 ** size.
+    # SciPy's filter for "reflect" omits the reflection at the other end: 0.44 ** size.
     image = cases.pixels(cases.generator("zoom"), (47, 51))
     for factor in (2, 0.5, (1.5, 0.7)):
         zoomed = scipy.ndimage.zoom(image, factor, order=order, mode=mode, grid_mode=not align)

@@ -1,4 +1,4 @@
-"""Splatting and the derivatives along coordinates, beside what test_options.py compares."""
+"""Splatting and derivatives along coordinates, in addition to test_options.py."""
 
 from __future__ import annotations
 
@@ -181,7 +181,7 @@ def test_gradient_and_hessian_are_differences(mode: str, rank: int) -> None:
     options = {"mode": mode, "padding_mode": "mirror"}
 
     def at_its_own_point(jacobian: np.ndarray) -> np.ndarray:
-        """Of every entry, its derivative along its own point's coordinates."""
+        """The derivative of every entry along its own point's coordinates."""
         return np.stack([jacobian[0, :, p, ..., 0, p, :] for p in range(3)], axis=1)[np.newaxis]
 
     slope = gridsample.grid_gradient(image, grid, **options)

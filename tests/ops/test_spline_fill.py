@@ -33,7 +33,7 @@ def at_pixels(image: Array, mode: Any, boundary: Any, **more: Any) -> Array:
 def test_splines_with_fill_values_solve_the_dense_system(
     other: str, dtype: str, mode: Any, first: bool
 ) -> None:
-    """For every boundary of the other axis, and for methods there that are no splines."""
+    """The other axis has every boundary, and also methods without a prefilter."""
     rng = cases.generator("fill", other, dtype)
     image = cases.pixels(rng, (2, 2, 4, 5), dtype)
     fill = (0.5, -3.0) if dtype == "float64" else (0.5 - 1j, 2j)

@@ -40,7 +40,7 @@ def test_known_matrices_are_found(model: str) -> None:
     np.testing.assert_allclose(result.matrix[0], MAPS[model], rtol=0, atol=0.1)
     assert result.matrix.dtype == np.float64
     assert (result.theta is None) == (model == "homography")
-    # All forms of the result say the same.
+    # All forms of the result agree.
     grid = fields.homography_grid(result.matrix, (SIDE, SIDE), (SIDE, SIDE), convention="pixel")
     np.testing.assert_allclose(result.grid, grid, rtol=0, atol=1e-5)
     sampled = gridsample.grid_sample(moving[None, None], result.grid)[0, 0]
@@ -379,7 +379,7 @@ def test_volumes_on_the_command_line(tmp_path: Path, scale: tuple[float, float])
     )
     result = nibabel.load(words[2])
     np.testing.assert_array_equal(result.affine, affine)
-    outside = result.get_fdata().T[:, :, -2:]  # 2 voxels of the fixed image show nothing
+    outside = result.get_fdata().T[:, :, -2:]  # 2 voxels of the fixed image are missing
     np.testing.assert_array_equal(outside[2:-2, 2:-2], 0)
     inner = (slice(3, -3),) * 3
     np.testing.assert_allclose(result.get_fdata().T[inner], fixed[inner], rtol=0, atol=0.05)

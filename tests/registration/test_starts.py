@@ -1,4 +1,4 @@
-"""Where `gridsample.register` begins: at the identity, or at the best of several candidates."""
+"""The start of `gridsample.register`: the identity, or the best of several candidates."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ def outcome(function, *arguments, **options):
 
 
 def agree(name, *arguments, tolerance=1e-10, **options):
-    """Our function gives, warns of or raises what scikit-image's of that name does."""
+    """Assert that our function has the results, warnings and errors of scikit-image's."""
     expected, expected_warnings = outcome(getattr(theirs, name), *arguments, **options)
     result, warned = outcome(getattr(ours, name), *arguments, **options)
     if isinstance(expected, Exception):

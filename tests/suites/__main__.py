@@ -58,7 +58,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def project_of(arguments: argparse.Namespace) -> Project | str:
-    """The project with what was asked for, or what is missing."""
+    """The project with the command's options, or an error message."""
     usual = PROJECTS.get(arguments.project)
     in_place = arguments.in_place or (usual and usual.in_place)
     if in_place is None:
@@ -83,7 +83,7 @@ def words_of(project: Project, processes: int) -> list[str]:
 
 
 def report(name: str, baseline: Run, ours: Run, differences: Sequence[Difference]) -> Iterator[str]:
-    """What is printed."""
+    """The lines of the report."""
     columns = ("passed", "failed", "error", "crashed", "skipped", "xfailed", "xpassed")
     width = max(len(name), 12) + 2
     yield f"{name:{width}}" + "".join(f"{column:>9}" for column in columns) + f"{'seconds':>9}"
@@ -103,18 +103,18 @@ def report(name: str, baseline: Run, ours: Run, differences: Sequence[Difference
             yield f"      {difference.why}"
 
 
-def show() -> None:
-    """The projects."""
+def list_projects() -> None:
+    """Print the projects."""
     for name, project in PROJECTS.items():
         print(f"{name:16}{project.in_place:10}{' '.join(project.tests)}")
         print(f"{'':16}{'':10}needs {project.install}")
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """Run, print and keep."""
+    """Run the tests, print a report and write the figures."""
     arguments = parser().parse_args(words)
     if arguments.project is None:
-        show()
+        list_projects()
         return 0
     project = project_of(arguments)
     if isinstance(project, str):

@@ -1,4 +1,4 @@
-"""The projects whose tests we run: where the tests are, and what of ours is put in place."""
+"""The projects whose tests we run: where the tests are, and which functions are replaced."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Project:
-    """One of them.
+    """A project whose tests we run.
 
     Attributes:
         install: what its tests need, for pip; `gridsample` and torch or SciPy come first.

@@ -22,7 +22,7 @@ OUTCOMES = ("passed", "xfailed", "xpassed", "skipped", "failed", "error", "crash
 
 @dataclass
 class Run:
-    """What came of a run.
+    """The outcomes of a run.
 
     Attributes:
         outcomes: one of `OUTCOMES` for each test.
@@ -43,11 +43,11 @@ class Run:
     message: str = ""
 
     def count(self, *outcomes: str) -> int:
-        """How many tests came out so."""
+        """How many tests have one of some outcomes."""
         return sum(outcome in outcomes for outcome in self.outcomes.values())
 
     def record(self) -> dict[str, Any]:
-        """For JSON."""
+        """The fields as values for JSON."""
         return asdict(self)
 
 
@@ -112,7 +112,7 @@ def run(
 
 
 def read(records: Any) -> Run:
-    """What the plugin wrote, put together."""
+    """Read the records that the plugin wrote."""
     completed = Run()
     calls: collections.Counter[str] = collections.Counter()
     for record in records:
@@ -138,7 +138,7 @@ def read(records: Any) -> Run:
 
 @dataclass(frozen=True)
 class Difference:
-    """A test that comes out otherwise with our functions in place."""
+    """A test whose outcome differs with our functions in place."""
 
     test: str
     before: str
@@ -147,7 +147,7 @@ class Difference:
 
     @property
     def worse(self) -> bool:
-        """Whether it held before, and does not now."""
+        """Whether the test passed before, and does not now."""
         bad = ("failed", "error", "crashed", "not run")
         return self.after in bad and self.before not in bad
 

@@ -197,7 +197,7 @@ class OrTheirs:
         self.theirs, self.ours = theirs, ours
 
     def apply(self, *args: Any) -> Any:
-        """The result, on whichever can."""
+        """Call our function or, if it cannot, theirs."""
         try:
             result = self.ours(*args)
         except KeyError:
@@ -227,7 +227,7 @@ def write(record: dict[str, Any]) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_load_initial_conftests(early_config: Any, parser: Any, args: Sequence[str]) -> None:
-    """Before anything of the project is imported."""
+    """Replace the functions before the project is imported."""
     name = os.environ.get("GRIDSAMPLE_IN_PLACE")
     if name:
         SUBSTITUTES[name](bool(os.environ.get("GRIDSAMPLE_STRICT")))
@@ -241,14 +241,14 @@ def pytest_runtest_logstart(nodeid: str, location: Any) -> None:
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_protocol(item: Any, nextitem: Any) -> Iterator[None]:
-    """What the test calls goes with its report."""
+    """Attach the calls of a test to its report."""
     item.gridsample_before = CALLS.copy()
     return (yield)
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_runtest_teardown(item: Any, nextitem: Any) -> None:
-    """The test itself is over."""
+    """Note the end of the test itself."""
     item.user_properties.append((PROPERTY, dict(CALLS - item.gridsample_before)))
 
 
@@ -279,7 +279,7 @@ def pytest_collectreport(report: Any) -> None:
 
 
 def reason(report: Any) -> str:
-    """The line that says what went wrong."""
+    """The line with the reason of a failure."""
     crash = getattr(report.longrepr, "reprcrash", None)
     text = crash.message if crash is not None else str(report.longrepr)
     lines = [line.strip() for line in text.splitlines() if line.strip()]
