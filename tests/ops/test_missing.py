@@ -244,6 +244,7 @@ def test_gradients_match_finite_differences(call: Any) -> None:
     assert not result[0][missing].any()
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("boundary", ["zeros", "antimirror", ("missing", "constant"), "missing"])
 @pytest.mark.parametrize("name", ["grid", "theta"])
 def test_gradients_do_not_depend_on_which_are_needed(name: str, boundary: Any) -> None:
