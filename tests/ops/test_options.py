@@ -226,9 +226,8 @@ def test_the_slope_at_the_last_pixel_includes_the_fill(mode_of_y: str, mode_of_x
     image = cases.pixels(cases.generator("last pixel"), (1, 2, 4, 5))
     grid = np.array([[[4, 1.25], [1.5, 3], [4, 3], [0, 0], [4.25, 1], [2, 2]]])
     for fill in (FILL, np.array([math.nan, -2.0])):
-        options = {"coords": "pixel", "fill_value": fill}
-        modes = mode_of_y, mode_of_x
-        assert_is_the_reference(image, grid, modes, ("constant",) * 2, False, **options)
+        names = (mode_of_y, mode_of_x), ("constant",) * 2, False
+        assert_is_the_reference(image, grid, *names, coords="pixel", fill_value=fill)
 
 
 def test_a_fill_counts_where_an_odd_boundary_comes_first() -> None:
