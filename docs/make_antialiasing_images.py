@@ -52,7 +52,7 @@ def both(image: Array, grid: Array, padding: str) -> tuple[Array, Array]:
 
 
 def warps(folder: Path) -> None:
-    """The same warps plain and antialiased."""
+    """Draw warps with and without antialiasing."""
     tiles = np.kron(np.indices((16, 16)).sum(0) % 2, np.ones((24, 24)))
     tiles = (40 + 190 * tiles).astype(np.uint8)[..., None].repeat(3, -1)
     bricks = data.brick()[..., None].repeat(3, -1)

@@ -62,7 +62,7 @@ def strip(folder: Path, height: int = 220) -> Image.Image:
 
 
 def main() -> None:
-    """Draw, and store what was drawn."""
+    """Draw pictures, and store them."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--update", action="store_true")
     parser.add_argument("names", nargs="*")

@@ -16,13 +16,13 @@ Array = np.ndarray[Any, Any]
 
 
 def resize(image: Array, size: tuple[int, int], **options: Any) -> Array:
-    """One grey picture."""
+    """Resize a grey picture."""
     result: Array = gridsample.interpolate(image[None, None], size, **options)[0, 0]
     return result
 
 
 def bare(ax: Any) -> None:
-    """No ticks."""
+    """Remove the ticks of axes."""
     ax.set_xticks([])
     ax.set_yticks([])
 
@@ -103,7 +103,7 @@ def aliasing(folder: Path) -> None:
 
 
 def modes(folder: Path) -> None:
-    """Several modes: a small picture enlarged, and what becomes of a single 1."""
+    """Several modes: an enlarged small picture, and the result for a single pixel of 1."""
     image = np.array(
         [
             [0, 0, 0, 0, 0, 0, 0, 0],

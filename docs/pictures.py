@@ -1,4 +1,4 @@
-"""Where the scripts in this folder draw to: a temporary folder, unless they are told --update."""
+"""The output folder of the scripts in this folder: a temporary one, except with --update."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ TRACKED = Path(__file__).parent / "images"
 
 
 def folder(about: str | None) -> Path:
-    """The folder that a script's command line names, made if it is not there."""
+    """The folder that a script's command line names, which is created if necessary."""
     parser = argparse.ArgumentParser(description=about)
     where = parser.add_mutually_exclusive_group()
     where.add_argument("--out", type=Path, help="folder to draw to (default: a temporary one)")
@@ -27,5 +27,5 @@ def folder(about: str | None) -> Path:
 
 
 def save(figure: Any, path: Path, **options: Any) -> None:
-    """Write a figure, always the same bytes: without the version of what drew it."""
+    """Write a figure reproducibly, without the version of Matplotlib."""
     figure.savefig(path, metadata={"Software": None}, **options)

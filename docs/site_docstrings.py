@@ -1,4 +1,4 @@
-"""What Griffe changes in docstrings before they become pages of the reference."""
+"""Changes of docstrings by Griffe before they become pages of the reference."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ LINKED = re.compile(
 )
 
 
-def mend(obj: griffe.Object) -> None:
+def rewrite(obj: griffe.Object) -> None:
     """Mark examples as such, separate arguments, make lists of tables, and give results a type."""
     if obj.docstring is not None:
         text = EXAMPLE.sub("Examples:", TABLE.sub(as_list, obj.docstring.value))
@@ -74,11 +74,11 @@ class Examples(griffe.Extension):
     """Examples become code, in sections named "Example:" and in plain text alike."""
 
     def on_object(self, *, obj: griffe.Object, **_: Any) -> None:
-        """Mend the docstring of a class, a function or an attribute, and show defaults' values."""
-        mend(obj)
+        """Rewrite the docstring of a class, function or attribute, and show defaults' values."""
+        rewrite(obj)
         if obj.is_function:
             evaluate(obj)
 
     def on_package(self, *, pkg: griffe.Module, **_: Any) -> None:
-        """Mend the docstring of the package, which is none of the objects."""
-        mend(pkg)
+        """Rewrite the docstring of the package, which `on_object` does not get."""
+        rewrite(pkg)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 FOLDER = Path(__file__).parent / "benchmarks"
-# What the files hold, in the order of the page; other files with ratios follow.
+# The titles of files, in the order of the page; other files with ratios follow.
 TITLES = {
     "cpu": "All cases of `python -m benchmarks`",
     "shapes": "Shapes of models",
@@ -24,7 +24,7 @@ FEW = 200
 
 
 class Figure(NamedTuple):
-    """One comparison: how often our time fits into a peer's."""
+    """One comparison: a peer's time divided by ours."""
 
     case: str
     threads: int
@@ -127,7 +127,7 @@ def measured_on(record: dict[str, Any]) -> str:
 
 
 def answer() -> str:
-    """How fast it is, in a sentence for each number of threads."""
+    """The speed in a sentence for each number of threads."""
     record = json.loads((FOLDER / "cpu.json").read_text(encoding="utf-8"))
     by = groups([figure for figure in figures(record) if figure.peer == "torch"])
     means = (

@@ -124,7 +124,7 @@ def on_page_content(content: str, page: Any, **_: Any) -> str:
 
 
 def on_post_page(output: str, **_: Any) -> str:
-    """Leave out two attributes of the theme that HTML does not allow there, and hide its icons."""
+    """Remove two attributes of the theme that HTML does not allow there, and hide its icons."""
     output = output.replace(' tabindex=""', "")
     # The links and buttons around them have names.
     output = output.replace("<svg xmlns=", '<svg aria-hidden="true" xmlns=')
@@ -132,5 +132,5 @@ def on_post_page(output: str, **_: Any) -> str:
 
 
 def on_post_template(output_content: str, template_name: str, **_: Any) -> str:
-    """Do the same to the page that servers show if there is none."""
+    """Do the same to the page for missing addresses."""
     return on_post_page(output_content) if template_name.endswith(".html") else output_content

@@ -44,7 +44,7 @@ def items(module: str) -> list[str]:
 
 
 def topics(module: str) -> list[list[str]]:
-    """The names of a module by topic; what no item lists is the last one."""
+    """The names of a module by topic; names that no item lists are the last topic."""
     names = exported(module)
     names = [name for name in names or re.findall(r"`(\w+)`", "".join(items(module)))]
     grouped: list[list[str]] = []
@@ -62,7 +62,7 @@ def is_large(module: str) -> bool:
     return len(topics(module)) > 1 and sum(map(len, topics(module))) > MANY
 
 
-def place(module: str, topic: list[str]) -> str:
+def path_of(module: str, topic: list[str]) -> str:
     """The path of a topic's page."""
     return f"reference/{module}.{topic[0]}.md"
 
@@ -77,7 +77,7 @@ def navigation() -> list[Any]:
             title = ", ".join(topic[:2])
             title = f"{module}: {title}" if title in titles else title
             titles.add(title)
-            pages.append({title: place(module, topic)})
+            pages.append({title: path_of(module, topic)})
         overview = {f"All of {module}": start}
         entries.append({module: [overview, *pages]} if is_large(module) else start)
     return entries
@@ -159,5 +159,5 @@ def pages() -> dict[str, str]:
         for topic in topics(module):
             title = ", ".join(f"`{name}`" for name in topic[:3]) + " ..." * (len(topic) > 3)
             parts = f"# {title}\n\nPart of [`{module}`]({module}.md).{used(topic)}\n\n"
-            made[place(module, topic)] = parts + members(module, topic)
+            made[path_of(module, topic)] = parts + members(module, topic)
     return made

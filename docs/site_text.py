@@ -1,4 +1,4 @@
-"""What the site adds to the Markdown that code hosts show: typeset formulas, sizes of pictures."""
+"""The site's additions to the Markdown of code hosts: typeset formulas, sizes of pictures."""
 
 from __future__ import annotations
 
