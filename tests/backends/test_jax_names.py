@@ -126,7 +126,7 @@ def test_resize_matches_jax(dtype: str, shape: tuple[int, ...], method: str) -> 
     resized(image, shape, method, True)
 
 
-@pytest.mark.covering(slow=1)
+@pytest.mark.covering(ordinary=0, slow=1)
 @pytest.mark.parametrize("method", METHODS)
 def test_resize_without_antialias(method: str) -> None:
     image = jnp.asarray(cases.pixels(cases.generator("jax", method), (2, 7, 9)))

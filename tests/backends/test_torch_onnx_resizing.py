@@ -211,18 +211,21 @@ def test_bytes_rounded_between_axes(rounding: str) -> None:
 
 @pytest.mark.parametrize(
     ("options", "dtype", "message"),
-    [
-        ({"mode": "lanczos3"}, torch.float32, r"got mode \('lanczos3', 'lanczos3'\)"),
-        ({"mode": "area"}, torch.float32, r"area must divide .* sizes \(9, 7\) to \(5, 4\)"),
-        ({"mode": "nearest", "antialias": True}, torch.float32, "antialias=True"),
-        (
-            {"mode": "linear", "antialias": True, "align_corners": True},
-            torch.float32,
-            "align_corners=True",
-        ),
-        ({"mode": "linear"}, torch.float64, r"input torch\.float64"),
-        ({"mode": "linear"}, torch.complex64, r"input torch\.complex64"),
-    ],
+    cases.slow_after(
+        2,
+        [
+            ({"mode": "lanczos3"}, torch.float32, r"got mode \('lanczos3', 'lanczos3'\)"),
+            ({"mode": "area"}, torch.float32, r"area must divide .* sizes \(9, 7\) to \(5, 4\)"),
+            ({"mode": "nearest", "antialias": True}, torch.float32, "antialias=True"),
+            (
+                {"mode": "linear", "antialias": True, "align_corners": True},
+                torch.float32,
+                "align_corners=True",
+            ),
+            ({"mode": "linear"}, torch.float64, r"input torch\.float64"),
+            ({"mode": "linear"}, torch.complex64, r"input torch\.complex64"),
+        ],
+    ),
 )
 def test_unsupported_options_are_named(
     options: dict[str, Any], dtype: torch.dtype, message: str
