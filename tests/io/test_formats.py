@@ -52,7 +52,7 @@ def test_tiff_keeps_compression_tiles_and_bigtiff(tmp_path, dtype, tile):
 
 
 @pytest.mark.parametrize(
-    ("compression", "kept"),
+    ("compression", "expected"),
     [("lzw", 5), ("packbits", 32773), ("zstd", 50000), ("lzma", 34925), ("jpeg", 8), ("webp", 8)],
 )
 def test_tiff_compressions_that_lose_information_become_zlib(tmp_path, compression, expected):
