@@ -204,11 +204,11 @@ def speed(dtype: str, last: bool, kind: str, seconds: float) -> dict[str, Any]:
             sampled, (512, 512), mode="area", threads=1, channel_axis=axis
         )
 
-    result_of_ours, result_of_finer = ours(), by_finer_grid()
+    result, expected = ours(), by_finer_grid()
     if kind == "labels":
-        assert (result_of_ours == result_of_finer).mean() > 0.9
+        assert (result == expected).mean() > 0.9
     else:
-        difference = np.abs(result_of_ours.astype(float) - result_of_finer.astype(float)).max()
+        difference = np.abs(result.astype(float) - expected.astype(float)).max()
         assert difference <= (1 if dtype == "uint8" else 1e-4), difference
     counts = gridsample.footprint(grid, (2048, 2048)).counts.prod(-1).sum()
     mine, theirs = best(ours, by_finer_grid, seconds=seconds)
@@ -257,13 +257,13 @@ def against_reproject(seconds: float) -> dict[str, Any] | None:
     # Their kernel is another one: only the mean over many pixels is the same.
     difference = np.abs(ours()[8:-8, 8:-8] - theirs()[8:-8, 8:-8]).mean()
     assert difference < 0.1, difference
-    mine, theirs_seconds = best(ours, theirs, seconds=seconds / 2)
+    mine, their_seconds = best(ours, theirs, seconds=seconds / 2)
     return {
         "case": "grey float64 1024 x 1024 to 256 x 256",
         "ms": mine * 1e3,
         "ns": mine * 1e9 / (256 * 256 * 16),
         "MB": None,
-        "peers": {"reproject": {"ratio": theirs_seconds / mine}},
+        "peers": {"reproject": {"ratio": their_seconds / mine}},
     }
 
 

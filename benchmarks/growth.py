@@ -106,9 +106,9 @@ def smooth(items: int, out: tuple[int, ...], outside: float = 0.0) -> Array:
     """Return a grid (N, *out, D) of slightly rotated points, of which a share is far outside."""
     axes = np.meshgrid(*(np.linspace(-0.9, 0.9, n) for n in out), indexing="ij")
     points = np.stack(axes[::-1], -1)
-    points_rotated = points + 0.05 * np.roll(points, 1, -1)
-    points_rotated[np.random.default_rng(1).random(out) < outside] += 7.3
-    return np.broadcast_to(points_rotated.astype(np.float32), (items, *points_rotated.shape)).copy()
+    rotated = points + 0.05 * np.roll(points, 1, -1)
+    rotated[np.random.default_rng(1).random(out) < outside] += 7.3
+    return np.broadcast_to(rotated.astype(np.float32), (items, *rotated.shape)).copy()
 
 
 def strided(shape: tuple[int, ...], order: tuple[int, ...]) -> Array:

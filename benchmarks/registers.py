@@ -115,7 +115,7 @@ def source(build: Build) -> tuple[Any, launching.Launch]:
     """The kernel with the types of its arguments, and its launch."""
     from triton.compiler import ASTSource
 
-    constants_of_build, launch = statics(build)
+    constants_of_kernel, launch = statics(build)
     kernel = getattr(kernels(build.visits > gpu.MANY), build.kernel)
     real = "*fp64" if build.storage == "fp64" else "*fp32"
     storage_pointers = dict.fromkeys(
@@ -125,7 +125,7 @@ def source(build: Build) -> tuple[Any, launching.Launch]:
     pointers = {f"{name}_memory": kind for name, kind in (storage_pointers | sum_pointers).items()}
     pointers |= {"gradient": real, "grad_image_limbs": "*i64", "extent": "*i32"}
     pointers["grad_image_bounds"] = "*i64" if real == "*fp64" else "*i32"
-    if constants_of_build["outputs_COPY"] or constants_of_build["outputs_VOTE"]:
+    if constants_of_kernel["outputs_COPY"] or constants_of_kernel["outputs_VOTE"]:
         pointers["fill_memory"] = pointers["image_memory"]
     if build.kernel == "collect":
         pointers["out"] = storage_pointers["out"]
@@ -140,8 +140,8 @@ def source(build: Build) -> tuple[Any, launching.Launch]:
     attributes = {}
     for number, name in enumerate(kernel.arg_names):
         has_unit_stride = unit_strides.fullmatch(name) and (name.endswith("channel") == build.last)
-        if name in constants_of_build or has_unit_stride:
-            types[name], constants[name] = "constexpr", constants_of_build.get(name, 1)
+        if name in constants_of_kernel or has_unit_stride:
+            types[name], constants[name] = "constexpr", constants_of_kernel.get(name, 1)
             continue
         types[name] = pointers.get(name, "i32")
         # With 64 channels last, all strides of images and values are multiples of 16.

@@ -251,6 +251,6 @@ def keep(record: Record) -> None:
 if __name__ == "__main__":
     default = Path(__file__).parents[1] / "docs/benchmarks"
     path = Path(sys.argv[1] if len(sys.argv) > 1 else default) / "cpu.json"
-    record_of_file = Record(path, resume=False)
-    record_of_file.show(json.loads(path.read_text(encoding="utf-8")))
-    keep(record_of_file)
+    stored = Record(path, resume=False)
+    stored.show(json.loads(path.read_text(encoding="utf-8")))
+    keep(stored)
