@@ -108,8 +108,7 @@ class LoadedChunks(NamedTuple):
         """Store the pixels of a box, of all axes, in an array."""
         layout = self.layout
         axes = range(layout.first_axis, layout.first_axis + len(layout.chunks))
-        region = Region(tuple([((box[k].start, box[k].stop),) for k in axes]))
-        for place in region.chunks(layout.chunks):
+        for place in Region.of_box([box[k] for k in axes]).chunks(layout.chunks):
             here, there = [slice(None)] * out.ndim, [slice(None)] * out.ndim
             for k, n, starts, sizes in zip(axes, place, layout.starts, layout.chunks, strict=True):
                 first = max(box[k].start, starts[n])

@@ -250,8 +250,7 @@ def coordinate_bounds(
     def tasks(common: str) -> Iterator[tuple[Shape, Any]]:
         for place, block in blocks_of(layout.chunks):
             expanded = with_neighbours(sampling, block)
-            region = Region(tuple([((part.start, part.stop),) for part in expanded]))
-            keys = layout.keys(points.name, region, 0, 0)
+            keys = layout.keys(points.name, Region.of_box(expanded), 0, 0)
             yield (*place, 0, 0), (block_bounds, common, Task(expanded), keys)
 
     single = tuple((1,) * len(sizes) for sizes in layout.chunks)

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from gridsample.chunked.blocks import with_level
-from gridsample.chunked.regions import Sampling, level_of, real_type, sampling_of
-from gridsample.chunked.splines import Line, coefficient_type
+from gridsample.chunked.regions import Sampling, level_of, real_type, sampling_of, sum_type
+from gridsample.chunked.splines import Line
 from gridsample.dask.graphs import ChunkLayout, as_dask, chunks_for
 from gridsample.dask.lines import filtered, halved
 from gridsample.dask.sampling import Call, dry_run, map_bounds, sampled
@@ -85,7 +85,7 @@ def under_maps(
     sampling, dtype = with_level(sampling, steps_of(theta, sampling)), image.dtype
     lines = lines or image_lines(sampling, image)
     if level_of(sampling):
-        wide = coefficient_type(dtype, theta.dtype == np.float64)
+        wide = sum_type(dtype, theta.dtype == np.float64)
         image, lines = halved(filtered(image, lines, wide), sampling, first), ()
     layout, weights = ChunkLayout.of(image, last), ChunkLayout.of_optional(weight_array, last)
     call = Call(sampling, layout, dtype, theta.dtype, theta, None, weights, lines)

@@ -28,10 +28,10 @@ from gridsample.chunked.regions import (
     extent_along,
     real_type,
     region_of,
+    sum_type,
 )
 from gridsample.chunked.splines import (
     Line,
-    coefficient_type,
     coefficients_of,
     region_around,
     with_last_halo,
@@ -84,7 +84,7 @@ class Call:
     @property
     def coefficient_dtype(self) -> np.dtype[Any]:
         """The dtype of coefficients."""
-        return coefficient_type(self.dtype, self.coordinates == np.float64)
+        return sum_type(self.dtype, self.coordinates == np.float64)
 
     def reads(self, region: Region) -> Region:
         """Return the pixels that are read for a region, with a halo if the image is filtered."""
@@ -157,7 +157,7 @@ def read(call: Call, task: Task, image: Sequence[Array]) -> Window:
 def grid_points(call: Call, expanded: Block, chunks: Sequence[Array]) -> Array:
     """Return the coordinates of a block, given the chunks of the grid that it overlaps."""
     assert call.grid is not None
-    region = Region(tuple([((part.start, part.stop),) for part in expanded]))
+    region = Region.of_box(expanded)
     leading = chunks[0].shape[0], chunks[0].shape[-1]
     window = call.grid.read(region, chunks, leading, chunks[0].dtype)
     points: Array = window.array[window.at(expanded)]
@@ -229,8 +229,7 @@ def sampled(
                 region = region_of(call.sampling, limits, expanded)
                 points = []
                 if grid is not None and call.grid is not None:
-                    needed = Region(tuple([((p.start, p.stop),) for p in expanded]))
-                    points = call.grid.keys(grid.name, needed, 0, 0)
+                    points = call.grid.keys(grid.name, Region.of_box(expanded), 0, 0)
                 stated_bounds = limits if isinstance(call.points, Points) else None
                 for c, size in enumerate(image.chunks[channel_axis]):
                     task = Task(block, region, (image.chunks[0][n], size), item_part, stated_bounds)

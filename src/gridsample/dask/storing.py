@@ -11,7 +11,7 @@ import dask.array as da
 import numpy as np
 from dask.base import DaskMethodsMixin, compute, get_scheduler, optimize, persist, tokenize
 
-from gridsample.chunked.orders import Plan, plan_of
+from gridsample.chunked.schedules import Schedule, schedule_of
 from gridsample.dask.graphs import blocks_of
 from gridsample.definitions.shapes import Shape
 
@@ -27,7 +27,7 @@ def store(
     *,
     keep: int = 128,
     progress: Callable[[float], None] = lambda share: None,
-) -> Plan:
+) -> Schedule:
     """Compute a dask array into another array, with few of its inputs in memory at a time.
 
     `dask.array.store` gives all tasks to the scheduler at once, whose order may keep most of an
@@ -65,8 +65,8 @@ def store(
         >>> turn = np.array([[[0.0, -1.0, 7.0], [1.0, 0.0, 0.0]]])
         >>> result = gridsample.dask.affine_sample(image, turn, (1, 1, 8, 8), coords="pixel")
         >>> target = np.zeros((1, 1, 8, 8))
-        >>> plan = gridsample.dask.store(result, target, keep=4)
-        >>> plan.inputs, plan.reads, float(target.min())
+        >>> schedule = gridsample.dask.store(result, target, keep=4)
+        >>> schedule.inputs, schedule.reads, float(target.min())
         (4, 4, 1.0)
     """
     if not isinstance(result, da.Array):
@@ -78,11 +78,11 @@ def store(
     graph, needed = dict(array.__dask_graph__()), dependencies(array)
     blocks = {place: block for place, block in blocks_of(array.chunks)}
     inputs = inputs_of(array, needed)
-    plan = plan_of(inputs, keep, CHUNKS * number_of_threads(array))
+    schedule = schedule_of(inputs, keep, CHUNKS * number_of_threads(array))
     name = f"store-{uuid.uuid4().hex}"  # a cluster computes a name only once
     kept: dict[Key, Any] = {}
     previous, written_chunks = None, 0
-    for step in plan.steps:
+    for step in schedule.steps:
         subgraph = {**tasks_below([*step.reads], graph, needed, {}), **kept}
         for place in step.chunks:
             key = (array.name, *place)
@@ -100,7 +100,7 @@ def store(
     if previous is not None:
         compute(previous, traverse=False, optimize_graph=False)
     progress(1.0)
-    return plan
+    return schedule
 
 
 def check_target(result: Any, target: Any) -> None:

@@ -23,8 +23,9 @@ from gridsample.chunked.regions import (
     bounds_of_maps,
     region_of,
     sampling_of,
+    sum_type,
 )
-from gridsample.chunked.splines import coefficient_type, lines_of
+from gridsample.chunked.splines import lines_of
 from gridsample.chunked.windows import Window
 from gridsample.definitions.methods import Mode
 from gridsample.io.image import FileError
@@ -132,7 +133,7 @@ def warp(
         dtype, fill = reader.dtype, options.get("fill_value", 0)
         lines = lines_of(call, job.spatial, fill if np.isfinite(fill) else 0)
         if lines:
-            wide = coefficient_type(dtype, wide=True)
+            wide = sum_type(dtype, wide=True)
             reader = ChunkReader(Coefficients(reader, lines, wide))
         reader = at_level(reader, job.spatial, call)
         out.fill(0, Warper(call, pixel_map, reader, job.spatial, dtype).compute)
