@@ -34,7 +34,7 @@ def warp_file(
         raise ValueError("--fill requires --padding constant; give both or neither")
     io.check_output(arguments.output, overwrite=arguments.force)
     with io.pages(arguments.input, volume=arguments.volume) as pages:
-        warped = [_Warped(page.image, arguments, map_of(page.image, arguments)) for page in pages]
+        warped = [_PageWarp(page.image, arguments, map_of(page.image, arguments)) for page in pages]
         with progress_bar(f"warping {arguments.input.name}") as progress:
             hint, shrinks = LabelHint(warped[0].mode), ShrinkHint(arguments)
             bands = (
@@ -51,7 +51,7 @@ def warp_file(
         shrinks.show()
 
 
-class _Warped:
+class _PageWarp:
     """The warp of one page.  All options are checked before any pixel is read.
 
     Attributes:
@@ -105,22 +105,12 @@ def resize_file(arguments: argparse.Namespace) -> None:
             check_canvas(output_size(arguments, page.image.size, page.image.spacing), page.image)
             for page in pages
         ]
-        results = [
-            with_nodata(
-                _result(
-                    page.image,
-                    size,
-                    warp.fitted(page.image.size, size, bool(arguments.align_corners)),
-                ),
-                arguments,
-            )
-            for page, size in zip(pages, sizes, strict=True)
-        ]
         hint = LabelHint(arguments.mode, arguments.antialias)
-        bands = [
-            _resized_bands(arguments, hint, *page_and_size)
-            for page_and_size in zip(pages, sizes, strict=True)
-        ]
+        results, bands = [], []
+        for page, size in zip(pages, sizes, strict=True):
+            voxels = warp.fitted(page.image.size, size, bool(arguments.align_corners))
+            results.append(with_nodata(_result(page.image, size, voxels), arguments))
+            bands.append(_resized_bands(arguments, hint, page, size))
         with progress_bar(f"resizing {arguments.input.name}") as progress:
             counted = (
                 _reporting(rows, sizes[n][-1], page_progress(progress, n, len(pages)))

@@ -20,7 +20,7 @@ from gridsample.world import Displacement, world_grid
 Matrix = NDArray[Any]
 
 # Voxels whose positions differ by less coincide: affines in files have seven digits.
-SAME = 1e-4
+TOLERANCE = 1e-4
 
 
 class Map(NamedTuple):
@@ -130,7 +130,8 @@ def map_through_world(image: io.Image, path: Path | None, transforms: Sequence[P
         inverse: Matrix = np.linalg.inv(source)
         for transform in [*reversed(steps), target]:
             inverse = inverse @ transform
-        if _largest_shift(inverse, np.rint(inverse), canvas) < SAME:
+        shifts = np.abs(inverse - np.rint(inverse))[:-1] @ [*canvas, 1]  # of the last voxel
+        if shifts.max() < TOLERANCE:
             inverse = np.rint(inverse)
         return map_of_matrix(image, canvas, inverse, np.eye(rank + 1), like=like)
 
@@ -143,11 +144,6 @@ def map_through_world(image: io.Image, path: Path | None, transforms: Sequence[P
         return normalized
 
     return Map(canvas, grid_at, np.eye(rank + 1), like=like)
-
-
-def _largest_shift(first: Matrix, other: Matrix, size: Sequence[int]) -> float:
-    """The largest distance along an axis between the positions of a voxel under two matrices."""
-    return float((np.abs(first - other)[:-1] @ [*size, 1]).max())
 
 
 # What is common to maps ---------------------------------------------------------------------------
