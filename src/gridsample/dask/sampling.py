@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import itertools
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -227,6 +227,8 @@ def sampled(
                 expanded = with_neighbours(call.sampling, block)
                 limits = bounds(place, block, item_part)
                 region = region_of(call.sampling, limits, expanded)
+                if weights is not None:
+                    region = nonempty(region)
                 points = []
                 if grid is not None and call.grid is not None:
                     points = call.grid.keys(grid.name, Region.of_box(expanded), 0, 0)
@@ -236,9 +238,7 @@ def sampled(
                     pixels = keys(image, call.layout, call.reads(region), n, c)
                     weight_keys = []
                     if weights is not None and call.weights is not None:
-                        weight_keys = keys(weights, call.weights, nonempty(region), n, c)
-                        task = replace(task, region=nonempty(region))
-                        pixels = keys(image, call.layout, task.region, n, c)
+                        weight_keys = keys(weights, call.weights, region, n, c)
                     index = (n, *place, c) if last else (n, c, *place)
                     yield index, (compute, common, task, pixels, points, weight_keys)
 

@@ -39,7 +39,6 @@ header with its affines.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
@@ -57,6 +56,7 @@ from gridsample.io.image import (
     FileError,
     Image,
     MissingExtraError,
+    NamedFormat,
     Page,
     Rows,
     by_suffix,
@@ -95,12 +95,11 @@ __all__ = [
 
 
 @dataclass(frozen=True)
-class Format:
+class Format(NamedFormat):
     """A file format as data: its names, what it stores, and how it is read and written.
 
     Attributes:
-        name: The name for messages.
-        suffixes: The extensions of file names.
+        name, suffixes: See `NamedFormat`.
         holds: For each dtype that it can store, the numbers of channels.
         ranks: The spatial ranks that it can store: 2 for pictures, 3 for volumes.
         read: `(path, volume, stack) -> pages`. The stack closes the files that it opens.
@@ -112,8 +111,6 @@ class Format:
         alpha: Returns the channel of an image that is alpha in the written file.
     """
 
-    name: str
-    suffixes: tuple[str, ...]
     holds: Mapping[str, Container[int]]
     ranks: tuple[int, ...]
     read: Callable[[Path, bool, ExitStack], list[Page]]
@@ -205,10 +202,7 @@ def read(path: Path | str, *, volume: bool = False) -> Image:
                 f"{path} has {len(opened)} pages, but a single image is required; "
                 "--volume treats them as the slices of one volume"
             )
-        image = opened[0].image
-        return Image(
-            opened[0].pixels(), image.format, image.has_channel_axis, image.extras, image.alpha
-        )
+        return replace(opened[0].image, array=opened[0].pixels())
 
 
 def describe(image: Image) -> list[tuple[str, str]]:
@@ -270,13 +264,14 @@ def check_writable(path: Path | str, images: Sequence[Image]) -> None:
         )
     for image in images:
         check_image(image, path)
-    images, scaled = _written(file_format, images), images
-    for image, (slope, inter) in zip(
-        images, (stored_image.scaling for stored_image in scaled), strict=True
-    ):
+    written = _written(file_format, images)
+    for stored, image in zip(images, written, strict=True):
         dtype, channels, rank = image.array.dtype, image.channels, image.array.ndim - 1
         if not file_format.fits(dtype, channels, rank):
-            pixels = f"{dtype.name} {'pictures' if rank == 2 else 'volumes'} of {_count(channels)}"
+            plural = "" if channels == 1 else "s"
+            content = "pictures" if rank == 2 else "volumes"
+            pixels = f"{dtype.name} {content} of {channels} channel{plural}"
+            slope, inter = stored.scaling
             if (slope, inter) != (1, 0):
                 pixels += f" (the scaled values {slope:g} * stored + {inter:g})"
             names = [other.name for other in FORMATS if other.fits(dtype, channels, rank)]
@@ -291,7 +286,7 @@ def check_writable(path: Path | str, images: Sequence[Image]) -> None:
                 f"pixels along an axis, and the image is {size}"
             )
     if not file_format.compresses:
-        check_room(path, sum(_size(image) for image in images))
+        check_room(path, sum(image.array.nbytes for image in written))
 
 
 def alpha_of(image: Image, path: Path) -> Alpha | None:
@@ -392,18 +387,10 @@ def _value_range(array: NDArray[Any]) -> str:
     return f"{prefix}{low} to {high}" + (f", and {missing} NaN" if missing else "")
 
 
-def _count(channels: int) -> str:
-    return "1 channel" if channels == 1 else f"{channels} channels"
-
-
-def _size(image: Image) -> int:
-    return math.prod(image.array.shape) * image.array.dtype.itemsize
-
-
 _ANY = range(1, 1 << 16)
-_WHOLE = [f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)]
-_WIDE = ["float32", "float64", "complex64", "complex128"]
-_EVERY_DTYPE = ["bool", *_WHOLE, "float16", *_WIDE]
+_INTEGERS = [f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)]
+_FLOATS = ["float32", "float64", "complex64", "complex128"]
+_EVERY_DTYPE = ["bool", *_INTEGERS, "float16", *_FLOATS]
 
 FORMATS = (
     Format(
@@ -458,7 +445,7 @@ FORMATS = (
     Format(
         "NIfTI",
         (".nii", ".nii.gz"),
-        dict.fromkeys([*_WHOLE, *_WIDE], _ANY),
+        dict.fromkeys([*_INTEGERS, *_FLOATS], _ANY),
         (2, 3),
         nifti.read_pages,
         nifti.write_pages,

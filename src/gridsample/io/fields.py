@@ -34,7 +34,7 @@ from numpy.typing import NDArray
 from gridsample import fields
 from gridsample.io import itk, nifti, pictures
 from gridsample.io.arrays import load_npy
-from gridsample.io.image import FileError, by_suffix, one_line, require
+from gridsample.io.image import FileError, NamedFormat, by_suffix, one_line, require
 from gridsample.io.output import replacing
 
 __all__ = ["Field", "describe_field", "holds_field", "read_field", "write_field"]
@@ -66,11 +66,9 @@ class Field:
 
 
 @dataclass(frozen=True)
-class FieldFormat:
+class FieldFormat(NamedFormat):
     """A format of field files: its names, and how it is read and written."""
 
-    name: str
-    suffixes: tuple[str, ...]
     ranks: tuple[int, ...]
     read: Callable[[Path], Field]
     write: Callable[[Field, Path], None]
@@ -447,14 +445,9 @@ def _write_nifti(field: Field, path: Path) -> None:
     nibabel, rank = require("nibabel"), field.array.shape[-1]
     affine = np.eye(4) if field.affine is None else field.affine
     dtype = np.float64 if field.array.dtype == np.float64 else np.float32
-    spatial = (*range(rank)[::-1], rank)
+    vectors = _in_millimetres(field.array, affine, field.world).astype(dtype)
     shape = (*field.array.shape[-2:0:-1], *(1,) * (4 - rank), rank)
-    stored = (
-        _in_millimetres(field.array, affine, field.world)
-        .transpose(spatial)
-        .astype(dtype)
-        .reshape(shape)
-    )
+    stored = vectors.transpose(*range(rank)[::-1], rank).reshape(shape)
     image = nibabel.Nifti1Image(stored, affine)
     image.header.set_intent(_INTENTS[field.world])
     image.header.set_xyzt_units("mm")
@@ -505,9 +498,8 @@ def _in_millimetres(array: NDArray[Any], affine: NDArray[np.float64], world: str
 
 def _world_matrix(affine: NDArray[np.float64], rank: int, world: str) -> NDArray[np.float64]:
     """Return the matrix from displacements in voxels to millimetres along the axes of the world."""
-    matrix: NDArray[np.float64] = (
-        np.array(_FLIP[world][:rank])[:, np.newaxis] * affine[:rank, :rank]
-    )
+    signs = np.array(_FLIP[world][:rank], np.float64)
+    matrix: NDArray[np.float64] = signs[:, np.newaxis] * affine[:rank, :rank]
     return matrix
 
 

@@ -310,16 +310,16 @@ def files_of(array: Any) -> Iterator[tuple[str, Region]]:
 
 
 def morton(index: Sequence[int]) -> int:
-    """Return the place of an index in Morton order, by the bits of its numbers in turn.
+    """Return the position of an index in Morton order, by the bits of its numbers in turn.
 
     >>> sorted([(0, 0), (0, 1), (0, 2), (1, 0), (1, 1)], key=morton)
     [(0, 0), (0, 1), (1, 0), (1, 1), (0, 2)]
     """
-    place, rank = 0, len(index)
+    position, rank = 0, len(index)
     for bit in range(max(index, default=0).bit_length()):
         for axis, k in enumerate(reversed(index)):
-            place |= (k >> bit & 1) << (bit * rank + axis)
-    return place
+            position |= (k >> bit & 1) << (bit * rank + axis)
+    return position
 
 
 def fill(
@@ -353,9 +353,9 @@ def fill(
         running: set[Future[None]] = set()
         regions = iter(missing)
         try:
-            while running or missing:
-                for region in itertools.islice(regions, 2 * workers - len(running)):
-                    running.add(pool.submit(write, region))
+            while True:
+                more = itertools.islice(regions, 2 * workers - len(running))
+                running |= {pool.submit(write, region) for region in more}
                 if not running:
                     break
                 finished, running = wait(running, return_when=FIRST_COMPLETED)

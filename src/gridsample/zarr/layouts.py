@@ -73,9 +73,9 @@ def with_other_axes(
     numbers: Sequence[int] | None, others: Sequence[int], spatial: Sequence[int], name: str
 ) -> tuple[int, ...]:
     """Return a number for each axis: of the spatial axes, and ``others`` for the other ones."""
-    full = list(others)
     if numbers is None:
-        return tuple(full)
+        return tuple(others)
+    full = list(others)
     if len(numbers) not in (len(spatial), len(full)) or min(numbers) < 1:
         raise ValueError(
             f"{name} must be a positive number for each of the {len(spatial)} spatial axes, or of "
@@ -150,9 +150,15 @@ class Job:
 
     @classmethod
     def of(
-        cls, source: Any, output: Any, axes: str | None, layout: Layout,
-        threads: int | None, overwrite: bool, progress: Progress,
-    ) -> Job:  # fmt: skip
+        cls,
+        source: Any,
+        output: Any,
+        axes: str | None,
+        layout: Layout,
+        threads: int | None,
+        overwrite: bool,
+        progress: Progress,
+    ) -> Job:
         """Open the source of a call, whose reads are counted; the arguments are those of `warp`."""
         check_threads(threads)
         traffic = Traffic()
