@@ -51,7 +51,7 @@ def schedule_of(needs: Mapping[Shape, frozenset[Key]], keep: int, size: int) -> 
     """Return the schedule with the fewest reads, among those with columns of some widths.
 
     Args:
-        needs: the inputs of each chunk of a result, by its place.
+        needs: the inputs of each chunk of a result, by its index.
         keep: how many inputs are kept from step to step, at most.
         size: the number of chunks of a step.
 
@@ -74,18 +74,18 @@ def schedule_of(needs: Mapping[Shape, frozenset[Key]], keep: int, size: int) -> 
     return best or Schedule((), 0, 0)
 
 
-def tile_counts(places: Mapping[Shape, object]) -> Iterator[int]:
+def tile_counts(indices: Mapping[Shape, object]) -> Iterator[int]:
     """Yield into how many tiles an axis may be divided: 1, 2, 3, 4, 6, 8, 12, ..."""
-    largest = max((k + 1 for place in places for k in place), default=0)
+    largest = max((k + 1 for index in indices for k in index), default=0)
     counts = itertools.chain((1,), *((2 << k, 3 << k) for k in range(largest.bit_length())))
     return itertools.takewhile(lambda parts: parts <= largest, counts)
 
 
-def columns(places: Sequence[Shape], parts: int) -> Sequence[Shape]:
-    """Return places in the order of columns, which run along the longest axis to and fro.
+def columns(indices: Sequence[Shape], parts: int) -> Sequence[Shape]:
+    """Return indices in the order of columns, which run along the longest axis to and fro.
 
     Args:
-        places: the places of chunks.
+        indices: the indices of chunks.
         parts: the number of tiles along each of the other axes.
 
     Example:
@@ -93,21 +93,21 @@ def columns(places: Sequence[Shape], parts: int) -> Sequence[Shape]:
         >>> columns([(y, x) for y in range(3) for x in range(2)], 2)
         [(0, 0), (1, 0), (2, 0), (2, 1), (1, 1), (0, 1)]
     """
-    counts = [max(line) + 1 for line in zip(*places, strict=True)]
+    counts = [max(line) + 1 for line in zip(*indices, strict=True)]
     if not counts:
-        return places
+        return indices
     along = counts.index(max(counts))
     others = [k for k in range(len(counts)) if k != along]
 
-    def rank(place: Shape) -> tuple[object, ...]:
+    def rank(index: Shape) -> tuple[object, ...]:
         tile, turns = list[int](), 0
         for k in others:
-            part = place[k] * min(parts, counts[k]) // counts[k]
+            part = index[k] * min(parts, counts[k]) // counts[k]
             tile.append(-part if turns % 2 else part)  # tiles to and fro, too
             turns += part
-        return tile, -place[along] if turns % 2 else place[along], place
+        return tile, -index[along] if turns % 2 else index[along], index
 
-    return sorted(places, key=rank)
+    return sorted(indices, key=rank)
 
 
 def simulate(
@@ -116,7 +116,7 @@ def simulate(
     """Simulate a computation: what is read, and what is kept, in each step."""
     groups = [order[k : k + size] for k in range(0, len(order), size)]
     inputs_of_groups = [
-        frozenset[Key]().union(*(needs[place] for place in group)) for group in groups
+        frozenset[Key]().union(*(needs[index] for index in group)) for group in groups
     ]
     uses: dict[Key, list[int]] = {}
     for step in range(len(groups) - 1, -1, -1):

@@ -57,7 +57,7 @@ class Part(NamedTuple):
     Attributes:
         pieces: the intervals of pixels, in the order in which they follow each other along the
             line, which is not ascending where a line is wrapped around.
-        keep: the place of the part among them.
+        keep: the part among these pixels.
     """
 
     pieces: Intervals
@@ -193,21 +193,21 @@ class Surroundings(NamedTuple):
         for line, part in zip(lines, parts, strict=True):
             pieces[line.axis] = part.pieces
         offsets = [
-            [*itertools.accumulate((stop - start for start, stop in each), initial=0)]
-            for each in pieces
+            [*itertools.accumulate((stop - start for start, stop in line), initial=0)]
+            for line in pieces
         ]
         return cls(parts, pieces, offsets)
 
     def read(self, read: Reader, axis: int, strip: slice, out: Array) -> None:
         """Store the pixels of a strip along an axis, of all pieces along the others."""
-        for place in itertools.product(*(range(len(each)) for each in self.pieces)):
+        for chosen in itertools.product(*(range(len(pieces)) for pieces in self.pieces)):
             source, target = list[slice](), list[slice]()
-            for k, each in enumerate(place):
-                start, (low, high) = self.pieces[k][each][0], self.offsets[k][each : each + 2]
+            for k, n in enumerate(chosen):
+                start, (low, high) = self.pieces[k][n][0], self.offsets[k][n : n + 2]
                 first = 0
                 if k == axis:
                     low, high, first = max(low, strip.start), min(high, strip.stop), strip.start
-                start += low - self.offsets[k][each]
+                start += low - self.offsets[k][n]
                 source.append(slice(start, start + high - low))
                 target.append(slice(low - first, high - first))
             if source[axis].start < source[axis].stop:

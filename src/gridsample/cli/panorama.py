@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import functools
 import math
 from typing import Any
 
@@ -13,9 +14,8 @@ from gridsample import cameras, io
 from gridsample.alpha import divide, multiply
 from gridsample.cli import parsers, texts
 from gridsample.cli.arguments import add_command, add_shared
-from gridsample.cli.files import page_progress, sampled_alpha
+from gridsample.cli.files import PreparedPage, Progress, convert_file, sampled_alpha
 from gridsample.cli.maps import check_canvas
-from gridsample.cli.terminal import progress_bar
 from gridsample.definitions.labels import has_labels
 from gridsample.warp import copies_pixels
 
@@ -67,6 +67,7 @@ def add(commands: Any) -> None:
     """Add the command."""
     summary = "convert panoramas, cube maps and perspective pictures"
     command = add_command(commands, "panorama", _panorama_file, summary, HELP, texts.notes(NOTES))
+    command.set_defaults(volume=False)
     add_shared(command, "input", "output")
     command.add_argument(
         "--from",
@@ -108,65 +109,45 @@ def _panorama_file(arguments: argparse.Namespace) -> None:
             raise ValueError(
                 f"{option} has no meaning from {arguments.source} to {arguments.target}"
             )
-    io.check_output(arguments.output, overwrite=arguments.force)
-    with io.pages(arguments.input) as pages:
-        conversions = [_PageConversion(page.image, arguments) for page in pages]
-        with progress_bar(f"converting {arguments.input.name}") as progress:
-
-            def pixels(n: int) -> NDArray[Any]:
-                converted = conversions[n].pixels(pages[n])
-                page_progress(progress, n, len(pages))(1.0)
-                return converted
-
-            bands = ([pixels(n)] for n in range(len(pages)))
-            results = [conversion.result for conversion in conversions]
-            io.write_pages(results, bands, arguments.output, overwrite=arguments.force)
+    convert_file(arguments, "converting", functools.partial(_converted_page, arguments))
 
 
-class _PageConversion:
-    """The conversion of one page.  All options are checked before any pixel is read.
+def _converted_page(arguments: argparse.Namespace, page: io.Page) -> PreparedPage:
+    """Return a page of the result."""
+    image, layout = page.image, arguments.layout or "cross"
+    if len(image.size) != 2:
+        raise ValueError(f"gridsample panorama takes pictures; {arguments.input} is a volume")
+    source, focal = _source(image, arguments)
+    target = _target(arguments, focal)
+    size = target.shape[-2:]
+    if target.kind == "cubemap":
+        size = tuple(n * count for n, count in zip(size, LAYOUT_SHAPES[layout], strict=True))
+    shape = (*check_canvas(size[::-1], image)[::-1], image.channels)
+    result = image.resampled(io.zeros(shape, image.array.dtype), np.eye(3))
+    alpha = sampled_alpha(image, arguments)
+    if copies_pixels(arguments.mode, 2) or has_labels(arguments.mode):
+        alpha = None
+    rotation = cameras.look(*(float(getattr(arguments, name) or 0) for name in ANGLES))
+    if source.kind == "perspective" and target.kind != "perspective":
+        rotation = rotation.T
 
-    Attributes:
-        result: The output page, without its pixels.
-    """
-
-    def __init__(self, image: io.Image, arguments: argparse.Namespace) -> None:
-        if len(image.size) != 2:
-            raise ValueError(f"gridsample panorama takes pictures; {arguments.input} is a volume")
-        self.arguments, self.layout = arguments, arguments.layout or "cross"
-        self.source, focal = _source(image, arguments)
-        self.target = _target(arguments, focal)
-        size = self.target.shape[-2:]
-        if self.target.kind == "cubemap":
-            size = tuple(
-                n * count for n, count in zip(size, LAYOUT_SHAPES[self.layout], strict=True)
-            )
-        canvas = check_canvas(size[::-1], image)
-        shape = (*canvas[::-1], image.channels)
-        self.result = image.resampled(io.zeros(shape, image.array.dtype), np.eye(3))
-        self.alpha = sampled_alpha(image, arguments)
-        if copies_pixels(arguments.mode, 2) or has_labels(arguments.mode):
-            self.alpha = None
-
-    def pixels(self, page: io.Page) -> NDArray[Any]:
-        """Return the pixels of the output page."""
-        array, alpha = page.pixels(), self.alpha
+    def pixels(progress: Progress) -> io.Bands:
+        array = page.pixels()
         dtype = array.dtype.newbyteorder("=")
         if alpha is not None:
             array = multiply(array, alpha)
-        if self.source.kind == "cubemap":
+        if source.kind == "cubemap":
             array = _faces(array, _layout_of(array.shape[1::-1]))
         planes = np.moveaxis(array, -1, 0)[np.newaxis]
-        arguments = self.arguments
-        rotation = cameras.look(*(float(getattr(arguments, name) or 0) for name in ANGLES))
-        if self.source.kind == "perspective" and self.target.kind != "perspective":
-            rotation = rotation.T
         options = {"mode": arguments.mode, "threads": arguments.threads}
-        result = cameras.convert_panorama(planes, self.source, self.target, rotation, **options)
-        converted = np.moveaxis(result[0], 0, -1)
+        converted = cameras.convert_panorama(planes, source, target, rotation, **options)[0]
+        converted = np.moveaxis(converted, 0, -1)
         if alpha is not None:
             converted = divide(converted, alpha, dtype)
-        return _picture(converted, self.layout) if self.target.kind == "cubemap" else converted
+        yield _picture(converted, layout) if target.kind == "cubemap" else converted
+        progress(1.0)
+
+    return result, pixels
 
 
 def _source(image: io.Image, arguments: argparse.Namespace) -> tuple[cameras.Projection, float]:

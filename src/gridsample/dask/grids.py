@@ -172,7 +172,7 @@ def bounds_function(
     rank = len(sampling.spatial)
     if points is not None:
 
-        def function_bounds(place: Shape, block: Block, items: slice) -> Bounds:
+        def function_bounds(index: Shape, block: Block, items: slice) -> Bounds:
             expanded = with_neighbours(sampling, block)
             first = [part.start for part in expanded][::-1]
             final = [part.stop - 1 for part in expanded][::-1]
@@ -184,7 +184,7 @@ def bounds_function(
     if not isinstance(grid, da.Array):
         array = np.asarray(grid)
 
-        def array_bounds(place: Shape, block: Block, items: slice) -> Bounds:
+        def array_bounds(index: Shape, block: Block, items: slice) -> Bounds:
             expanded = with_neighbours(sampling, block)
             return bounds_of_grid(sampling, array[(items, *expanded)])
 
@@ -207,7 +207,7 @@ def bounds_function(
             f"bounds must be (2, {rank}) or, from coordinate_bounds, {(*blocks, 2, rank)} for the "
             f"chunks of this grid, got shape {table.shape}"
         )
-    return lambda place, block, items: Bounds(*table[place])
+    return lambda index, block, items: Bounds(*table[index])
 
 
 def coordinate_bounds(
@@ -248,10 +248,10 @@ def coordinate_bounds(
     layout = call.grid
 
     def tasks(common: str) -> Iterator[tuple[Shape, Any]]:
-        for place, block in blocks_of(layout.chunks):
+        for index, block in blocks_of(layout.chunks):
             expanded = with_neighbours(sampling, block)
             keys = layout.keys(points.name, Region.of_box(expanded), 0, 0)
-            yield (*place, 0, 0), (block_bounds, common, Task(expanded), keys)
+            yield (*index, 0, 0), (block_bounds, common, Task(expanded), keys)
 
     single = tuple((1,) * len(sizes) for sizes in layout.chunks)
     return array_of_tasks("bounds", call, tasks, (*single, (2,), (rank,)), np.float64, [points])

@@ -76,14 +76,14 @@ def along_axis(image: Any, operation: Operation, out_chunks: Sequence[int]) -> A
     chunks: Chunks = (*image.chunks[:axis], tuple(out_chunks), *image.chunks[axis + 1 :])
 
     def tasks(common: str) -> Iterator[tuple[Shape, Any]]:
-        for place, block in blocks_of(chunks):
+        for index, block in blocks_of(chunks):
             part = block[axis]
             keys = [
-                (image.name, *place[:axis], k, *place[axis + 1 :])
+                (image.name, *index[:axis], k, *index[axis + 1 :])
                 for piece in operation.pieces(part.start, part.stop)
                 for k in overlapping((piece,), sizes)
             ]
-            yield place, (compute, common, part, keys)
+            yield index, (compute, common, part, keys)
 
     call = Call(operation, sizes)
     return array_of_tasks("along-axis", call, tasks, chunks, operation.dtype, [image])

@@ -37,7 +37,7 @@ from gridsample.chunked.splines import (
     with_last_halo,
 )
 from gridsample.chunked.windows import Window
-from gridsample.dask.graphs import ChunkLayout, Chunks, array_of_tasks, blocks_of, entry, parts_of
+from gridsample.dask.graphs import ChunkLayout, Chunks, array_of_tasks, blocks_of, item_of, parts_of
 from gridsample.definitions.shapes import Shape
 
 
@@ -223,9 +223,9 @@ def sampled(
     def tasks(common: str) -> Iterator[tuple[Shape, Any]]:
         for n, part in enumerate(item_parts):
             item_part = part if batched and items > 1 else slice(None)
-            for place, block in blocks_of(chunks):
+            for index, block in blocks_of(chunks):
                 expanded = with_neighbours(call.sampling, block)
-                limits = bounds(place, block, item_part)
+                limits = bounds(index, block, item_part)
                 region = region_of(call.sampling, limits, expanded)
                 if weights is not None:
                     region = nonempty(region)
@@ -239,8 +239,8 @@ def sampled(
                     weight_keys = []
                     if weights is not None and call.weights is not None:
                         weight_keys = keys(weights, call.weights, region, n, c)
-                    index = (n, *place, c) if last else (n, c, *place)
-                    yield index, (compute, common, task, pixels, points, weight_keys)
+                    key = (n, *index, c) if last else (n, c, *index)
+                    yield key, (compute, common, task, pixels, points, weight_keys)
 
     item_chunks = image.chunks[0] if batched else (items,)
     planes = image.chunks[channel_axis]
@@ -250,13 +250,13 @@ def sampled(
     masked, weighted = keywords.get("return_mask"), keywords.get("return_weight")
     if not masked and not weighted:
         return array
-    results = [entry(array, 0, all_chunks, call.dtype)]
+    results = [item_of(array, 0, all_chunks, call.dtype)]
     if masked:
         item_chunks = item_chunks if items > 1 or not batched else (1,)
         single = (item_chunks, *chunks, (1,)) if last else (item_chunks, (1,), *chunks)
-        results.append(entry(array, 1, single, real))
+        results.append(item_of(array, 1, single, real))
     if weighted:
-        results.append(entry(array, len(results), all_chunks, real))
+        results.append(item_of(array, len(results), all_chunks, real))
     return tuple(results)
 
 
@@ -287,9 +287,9 @@ def map_bounds(
             extents[-1] = Extent(*[x.reshape(len(x), *shape, x.shape[-1]) for x in extents[-1]])
         return bounds_of_extents(sampling, theta[items], extents)
 
-    def bounds(place: Shape, block: Block, items: slice) -> Bounds:
+    def bounds(index: Shape, block: Block, items: slice) -> Bounds:
         of_blocks = table(items.start, items.stop)
-        return Bounds(of_blocks.low[place], of_blocks.high[place])
+        return Bounds(of_blocks.low[index], of_blocks.high[index])
 
     return bounds
 

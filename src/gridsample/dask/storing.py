@@ -76,7 +76,7 @@ def store(
     check_target(result, target)
     (array,) = optimize(result)
     graph, needed = dict(array.__dask_graph__()), dependencies(array)
-    blocks = {place: block for place, block in blocks_of(array.chunks)}
+    blocks = {index: block for index, block in blocks_of(array.chunks)}
     inputs = inputs_of(array, needed)
     schedule = schedule_of(inputs, keep, CHUNKS * number_of_threads(array))
     name = f"store-{uuid.uuid4().hex}"  # a cluster computes a name only once
@@ -84,11 +84,11 @@ def store(
     previous, written_chunks = None, 0
     for step in schedule.steps:
         subgraph = {**tasks_below([*step.reads], graph, needed, {}), **kept}
-        for place in step.chunks:
-            key = (array.name, *place)
+        for index in step.chunks:
+            key = (array.name, *index)
             subgraph |= tasks_below([key], graph, needed, subgraph)
-            subgraph[name, *place] = (write, target, blocks[place], key)
-        written = [(name, *place) for place in step.chunks]
+            subgraph[name, *index] = (write, target, blocks[index], key)
+        written = [(name, *index) for index in step.chunks]
         running = persisted(subgraph, [*written, *step.keeps])
         if previous is not None:
             compute(previous, traverse=False, optimize_graph=False)
@@ -143,7 +143,7 @@ def dependencies(array: Any) -> Mapping[Key, set[Key]]:
 
 
 def inputs_of(array: Any, needed: Mapping[Key, set[Key]]) -> dict[Shape, frozenset[Key]]:
-    """Return the tasks that a chunk of an array needs and others need, too, by its place."""
+    """Return the tasks that a chunk of an array needs and others need, too, by its index."""
     users: dict[Key, int] = {}
     for keys in needed.values():
         for key in keys:
@@ -157,7 +157,7 @@ def inputs_of(array: Any, needed: Mapping[Key, set[Key]]) -> dict[Shape, frozens
             else:
                 yield from shared(dependency)
 
-    return {place: frozenset(shared((array.name, *place))) for place, _ in blocks_of(array.chunks)}
+    return {index: frozenset(shared((array.name, *index))) for index, _ in blocks_of(array.chunks)}
 
 
 def tasks_below(
