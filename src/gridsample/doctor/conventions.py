@@ -41,22 +41,22 @@ def convention(number: Number, owner: str) -> str:
         counts = [(variable.count, None)] if variable.count else []
         samples_of_sizes = [*((s.samples, s) for s in number.symbols), *counts]
         for n, symbol in samples_of_sizes:
-            half = [0.5 * s for s in scale]
-            if v.close([h * (m - 1) for h, m in zip(half, n, strict=True)], v.ONES):
-                lined = variable.kind == "linspace" and not flows
+            half = tuple(0.5 * s for s in scale)
+            size, last = v.product(half, n), v.product(half, tuple(m - 1 for m in n))
+            if v.close(last, v.ONES):
+                is_linspace = variable.kind == "linspace" and not flows
                 if not v.close(number.offset, [-1.0] * v.SAMPLES):
                     continue
-                if lined and not (symbol and owner and symbol.owner == owner):
+                if is_linspace and not (symbol and owner and symbol.owner == owner):
                     continue
                 return "corners"
-            if v.close([h * m for h, m in zip(half, n, strict=True)], v.ONES):
+            if v.close(size, v.ONES):
                 if variable.kind == "linspace" and symbol is None:
                     continue
-                if v.close(
-                    [o * m for o, m in zip(number.offset, n, strict=True)], [1 - m for m in n]
-                ):
+                offset = v.product(number.offset, n)
+                if v.close(offset, [1 - m for m in n]):
                     return "edges"
-                if v.close([o * m for o, m in zip(number.offset, n, strict=True)], [-m for m in n]):
+                if v.close(offset, [-m for m in n]):
                     return "indices" if variable.kind == "arange" else "steps"
     return ""
 

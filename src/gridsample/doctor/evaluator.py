@@ -81,6 +81,7 @@ class File:
     results: dict[object, tuple[Value, dict[str, Value]]] = field(default_factory=dict)
 
 
+@dataclass(eq=False)
 class Scope:
     """The names of a function and their values; evaluates expressions.
 
@@ -96,21 +97,25 @@ class Scope:
         resized: align_corners of each interpolate of an image in the function that gives it.
     """
 
-    def __init__(
-        self,
-        file: File,
-        names: dict[str, Value],
-        function: ast.AST | None = None,
-        owner: str = "",
-        depth: int = 0,
-        silent: bool = False,
-    ) -> None:
-        self.file, self.names = file, names
-        self.module = file.module
-        self.function, self.owner, self.depth, self.silent = function, owner, depth, silent
-        self.guarded = False
-        self.loops = 0
-        self.resized: list[tuple[ast.Call, Flag]] = []
+    file: File
+    names: dict[str, Value]
+    function: ast.AST | None = None
+    owner: str = ""
+    depth: int = 0
+    silent: bool = False
+    guarded: bool = False
+    loops: int = 0
+    resized: list[tuple[ast.Call, Flag]] = field(default_factory=list)
+
+    @property
+    def module(self) -> Module:
+        """The parsed file."""
+        return self.file.module
+
+    @property
+    def members(self) -> dict[str, Value]:
+        """The attributes of self, as "self.name"."""
+        return {name: value for name, value in self.names.items() if name.startswith("self.")}
 
     # Names ----------------------------------------------------------------------------------------
 
@@ -198,7 +203,7 @@ class Scope:
         if node.attr == "data":
             return self.value(node.value)
         full_name = self.module.qualify(node)
-        if full_name.partition(".")[0] in LIBRARIES:
+        if is_in_library(full_name):
             return Const(full_name)
         owner = self.names.get(ast.unparse(node.value))
         if isinstance(owner, Instance):
@@ -289,13 +294,13 @@ class Scope:
         if inlined is not UNKNOWN:
             return inlined
         full_name = self.module.qualify(node.func)
-        if full_name.partition(".")[0] in LIBRARIES or isinstance(node.func, ast.Name):
+        if is_in_library(full_name) or isinstance(node.func, ast.Name):
             if full_name in ("dict", "defaultdict", "OrderedDict") and not arguments:
                 return DICTIONARY
             result = library.evaluate(Call(node, full_name, arguments, keywords))
             if result is not UNKNOWN:
                 return result
-        if isinstance(node.func, ast.Attribute) and full_name.partition(".")[0] not in LIBRARIES:
+        if isinstance(node.func, ast.Attribute) and not is_in_library(full_name):
             return self.method(node, self.value(node.func.value), arguments, keywords)
         return self.opaque(node, arguments)
 
@@ -328,12 +333,8 @@ class Scope:
     ) -> Value:
         """Evaluate a call of a function that is checked, and have it checked."""
         function_kind, names = known
-        is_unpacked = None in keywords or any(
-            isinstance(argument, ast.Starred) for argument in node.args
-        )
-        arguments_by_name: dict[str, Value] = dict(zip(names, arguments, strict=False))
-        arguments_by_name |= {key: value for key, value in keywords.items() if key is not None}
-        if is_unpacked:
+        arguments_by_name = by_name(names, arguments, keywords)
+        if is_unpacked(node):
             arguments_by_name.setdefault("align_corners", None)
             arguments_by_name.setdefault("antialias", None)
         if self.guarded:
@@ -361,8 +362,9 @@ class Scope:
     ) -> Value:
         """Run a function, a method or a constructor of the same file."""
         function, owner, members = self.callee(node.func)
-        is_unpacked = None in keywords or any(isinstance(part, ast.Starred) for part in node.args)
-        if function is None or function is self.function or is_unpacked or function.args.vararg:
+        if function is None or function is self.function:
+            return UNKNOWN
+        if is_unpacked(node) or function.args.vararg:
             return UNKNOWN
         if self.depth >= MAX_DEPTH or len(self.file.results) > MAX_RESULTS:
             return UNKNOWN
@@ -371,9 +373,9 @@ class Scope:
             names = names[1:]
         if len(arguments) > len(names):
             return UNKNOWN
-        arguments_by_name = dict(zip(names, arguments, strict=False))
-        arguments_by_name |= {key: value for key, value in keywords.items() if key}
-        passed: dict[str, Value] = {k: x for k, x in arguments_by_name.items() if x is not None}
+        arguments_by_name = by_name(names, arguments, keywords)
+        passed: dict[str, Value] = {}
+        passed |= {name: value for name, value in arguments_by_name.items() if value is not None}
         is_local = isinstance(node.func, ast.Name) and node.func.id in self.names
         outer = dict(self.names if is_local else self.file.names) | members
         scope = Scope(self.file, outer, function, owner, self.depth + 1, self.silent)
@@ -391,20 +393,19 @@ class Scope:
         self, scope: Scope, function: Function, passed: dict[str, Value]
     ) -> tuple[Value, dict[str, Value]]:
         """Run a function once for the same arguments; return its result and what self is then."""
-        before = frozenset((k, value) for k, value in scope.names.items() if k.startswith("self."))
         location = (function.lineno, function.col_offset)
+        before = frozenset(scope.members.items())
         key = (location, frozenset(passed.items()), before, self.silent)
         results = self.file.results
         if key not in results:
             results[key] = None, {}  # for a function that calls itself
             result = self.file.run(scope, function, passed)
-            after = {k: value for k, value in scope.names.items() if k.startswith("self.")}
-            results[key] = result, after
+            results[key] = result, scope.members
         return results[key]
 
     def callee(self, node: ast.expr) -> tuple[Function | None, str, dict[str, Value]]:
         """Return the function of the file that is called, its class, and what self is there."""
-        module, members = self.module, {}
+        module = self.module
         if isinstance(node, ast.Name):
             value = self.names.get(node.id)
             if isinstance(value, LocalFunction):
@@ -416,9 +417,8 @@ class Scope:
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
             if node.value.id == "self" and self.owner:
                 method = module.methods(self.owner).get(node.attr)
-                members = {k: value for k, value in self.names.items() if k.startswith("self.")}
                 if method is not None:
-                    return method, self.owner, members
+                    return method, self.owner, self.members
             if node.value.id in module.classes:
                 method = module.methods(node.value.id).get(node.attr)
                 return (method if method and is_static(method) else None), node.value.id, {}
@@ -483,3 +483,22 @@ class Scope:
         if name in ("add", "sub", "mul", "div", "subtract", "multiply", "divide") and arguments:
             return library.evaluate(Call(node, name, [owner, *arguments], keywords))
         return self.opaque(node, [owner, *arguments])
+
+
+def is_in_library(name: str) -> bool:
+    """Whether a full name is that of something in an array library."""
+    return name.partition(".")[0] in LIBRARIES
+
+
+def is_unpacked(node: ast.Call) -> bool:
+    """Whether some arguments of a call are unpacked from a list or a dictionary."""
+    starred = any(isinstance(argument, ast.Starred) for argument in node.args)
+    return starred or any(keyword.arg is None for keyword in node.keywords)
+
+
+def by_name(
+    names: Sequence[str], arguments: Sequence[Value], keywords: dict[str | None, Value]
+) -> dict[str, Value]:
+    """Return the arguments of a call by the names of the parameters."""
+    passed = dict(zip(names, arguments, strict=False))
+    return passed | {name: value for name, value in keywords.items() if name is not None}

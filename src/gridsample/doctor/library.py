@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import operator
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -70,7 +71,7 @@ def arange(call: Call) -> Value:
     start, stop = numbers if len(numbers) == 2 else (v.constant(0), numbers[0])
     if not (start.constant and stop.constant):
         return None
-    count = v.add(stop, start, -1.0)
+    count = v.add(stop, start, operator.sub)
     if call.name == "torch.range":  # which includes its end
         count = v.add(count, v.constant(1))
     return v.add(indices(count, text), start)

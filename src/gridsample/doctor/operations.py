@@ -33,7 +33,7 @@ def arithmetic(op: ast.operator, left: Number, right: Number) -> Number | None:
         case ast.Add():
             return v.add(left, right)
         case ast.Sub():
-            return v.add(left, right, -1.0)
+            return v.add(left, right, operator.sub)
         case ast.Mult() if right.constant:
             return v.scaled(left, right, operator.mul)
         case ast.Mult() if left.constant:

@@ -6,7 +6,7 @@ import ast
 import copy
 import re
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 from gridsample.doctor import values as v
 from gridsample.doctor.conventions import (
@@ -37,6 +37,7 @@ ROUNDING = {"float16": 2.0**-12, "bfloat16": 2.0**-9}
 Location = tuple[int, int]
 
 
+@dataclass
 class Rules:
     """Checks the calls of one file.
 
@@ -50,13 +51,13 @@ class Rules:
         readers: the align_corners of the calls that read the grid of each of them.
     """
 
-    def __init__(self, module: Module, size: int) -> None:
-        self.module, self.size = module, size
-        self.findings: dict[tuple[Location, str], Finding] = {}
-        self.calls: set[Location] = set()
-        self.conventions: dict[Location, set[str]] = {}
-        self.affine: dict[Location, ast.Call] = {}
-        self.readers: dict[Location, set[bool]] = {}
+    module: Module
+    size: int
+    findings: dict[tuple[Location, str], Finding] = field(default_factory=dict)
+    calls: set[Location] = field(default_factory=set)
+    conventions: dict[Location, set[str]] = field(default_factory=dict)
+    affine: dict[Location, ast.Call] = field(default_factory=dict)
+    readers: dict[Location, set[bool]] = field(default_factory=dict)
 
     def __call__(
         self, node: ast.Call, function_kind: str, arguments: dict[str, Value], scope: Scope

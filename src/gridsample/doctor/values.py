@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import math
+import operator
 import re
 import zlib
 from collections.abc import Callable, Iterable
@@ -17,6 +18,7 @@ from dataclasses import dataclass, replace
 # The number of sizes at which scales and offsets are evaluated, and a number at all of them.
 SAMPLES = 3
 Samples = tuple[float, ...]
+Operation = Callable[[float, float], float]
 ZEROS: Samples = (0.0,) * SAMPLES
 ONES: Samples = (1.0,) * SAMPLES
 
@@ -206,24 +208,27 @@ def close(first: Iterable[float], second: Iterable[float]) -> bool:
     )
 
 
-def add(first: Number, second: Number, sign: float = 1.0) -> Number:
+def product(first: Samples, second: Samples) -> Samples:
+    """Multiply samples."""
+    return tuple(map(operator.mul, first, second))
+
+
+def add(first: Number, second: Number, operate: Operation = operator.add) -> Number:
     """Add or subtract two numbers."""
     terms = dict(first.terms)
     for variable, scale in second.terms:
-        before = terms.get(variable, ZEROS)
-        terms[variable] = tuple(a + sign * b for a, b in zip(before, scale, strict=True))
+        terms[variable] = tuple(map(operate, terms.get(variable, ZEROS), scale))
     remaining = tuple((variable, scale) for variable, scale in terms.items() if any(scale))
-    offset = tuple(a + sign * b for a, b in zip(first.offset, second.offset, strict=True))
+    offset = tuple(map(operate, first.offset, second.offset))
     return Number(offset, remaining, first.symbols | second.symbols, _common_half(first, second))
 
 
-def scaled(number: Number, by: Number, operate: Callable[[float, float], float]) -> Number | None:
+def scaled(number: Number, by: Number, operate: Operation) -> Number | None:
     """Multiply or divide a number by a constant one."""
     try:
-        offset = tuple(operate(a, b) for a, b in zip(number.offset, by.offset, strict=True))
+        offset = tuple(map(operate, number.offset, by.offset))
         terms = tuple(
-            (variable, tuple(operate(a, b) for a, b in zip(scale, by.offset, strict=True)))
-            for variable, scale in number.terms
+            (variable, tuple(map(operate, scale, by.offset))) for variable, scale in number.terms
         )
     except (ZeroDivisionError, OverflowError):
         return None

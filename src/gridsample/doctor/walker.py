@@ -6,7 +6,7 @@ import ast
 import re
 from collections.abc import Iterator, Sequence
 from copy import deepcopy
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 from gridsample.doctor import values as v
 from gridsample.doctor.evaluator import ABSENT, DICTIONARY, Check, File, Scope
@@ -84,8 +84,7 @@ def members_of(outer: Scope, node: ast.ClassDef) -> dict[str, Value]:
         scope = Scope(outer.file, {**outer.names, **members}, method, node.name, silent=True)
         bind_parameters(scope, method, {})
         Walker(scope).statements(method.body)
-        after = {key: value for key, value in scope.names.items() if key.startswith("self.")}
-        for key, value in after.items():
+        for key, value in scope.members.items():
             before = members.get(key, value)
             members[key] = merged_value(before, value, f"{key}@{method.lineno}")
     return members
@@ -145,6 +144,7 @@ def run_function(scope: Scope, function: Function, passed: dict[str, Value]) -> 
     return first if all(value == first for value in results) else None
 
 
+@dataclass
 class Walker:
     """Evaluates statements in order.
 
@@ -153,9 +153,8 @@ class Walker:
         returned: the values of the return statements.
     """
 
-    def __init__(self, scope: Scope) -> None:
-        self.scope = scope
-        self.returned: list[Value] = []
+    scope: Scope
+    returned: list[Value] = field(default_factory=list)
 
     def statements(self, body: Sequence[ast.stmt]) -> bool:
         """Evaluate statements; return whether one of them leaves the function or the loop."""

@@ -392,28 +392,38 @@ _INTEGERS = [f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64
 _FLOATS = ["float32", "float64", "complex64", "complex128"]
 _EVERY_DTYPE = ["bool", *_INTEGERS, "float16", *_FLOATS]
 
+
+def _picture(
+    name: str,
+    suffixes: tuple[str, ...],
+    holds: Mapping[str, Container[int]],
+    write: Callable[[Sequence[Image], Iterable[Bands], Path], None],
+    max_length: int,
+    compresses: bool = True,
+) -> Format:
+    """Make a format of pictures; if it has 4 channels, the last of 2 or 4 is alpha."""
+    has_alpha = any(4 in channels for channels in holds.values())
+    return Format(
+        name,
+        suffixes,
+        holds,
+        (2,),
+        pictures.read_pages,
+        write,
+        max_length=lambda image: max_length,
+        compresses=compresses,
+        alpha=lambda image: pictures.last_alpha(image.channels) if has_alpha else None,
+    )
+
+
+_PNG = {"bool": (1,), "uint8": (1, 2, 3, 4), "uint16": (1, 2, 3, 4)}
+_GREY_OR_RGB = {"uint8": (1, 3)}
+_RGB_OR_RGBA = {"uint8": (3, 4)}
+
 FORMATS = (
-    Format(
-        "PNG",
-        (".png",),
-        {"bool": (1,), "uint8": (1, 2, 3, 4), "uint16": (1, 2, 3, 4)},
-        (2,),
-        pictures.read_pages,
-        pictures.write_png,
-        max_length=lambda image: 2**31 - 1,
-        compresses=True,
-        alpha=lambda image: pictures.last_alpha(image.channels),
-    ),
-    Format(
-        "JPEG",
-        (".jpg", ".jpeg"),
-        {"uint8": (1, 3)},
-        (2,),
-        pictures.read_pages,
-        pictures.write_jpeg,
-        max_length=lambda image: 65500,  # of libjpeg
-        compresses=True,
-    ),
+    _picture("PNG", (".png",), _PNG, pictures.write_png, 2**31 - 1),
+    # libjpeg limits the length of an axis.
+    _picture("JPEG", (".jpg", ".jpeg"), _GREY_OR_RGB, pictures.write_jpeg, 65500),
     Format(
         "TIFF",
         (".tif", ".tiff"),
@@ -463,44 +473,10 @@ FORMATS = (
         max_length=lambda image: 2**31 - 1,
         compresses=True,
     ),
-    Format(
-        "WebP",
-        (".webp",),
-        {"uint8": (3, 4)},
-        (2,),
-        pictures.read_pages,
-        pictures.write_webp,
-        max_length=lambda image: 16383,
-        compresses=True,
-        alpha=lambda image: pictures.last_alpha(image.channels),
-    ),
-    Format(
-        "AVIF",
-        (".avif",),
-        {"uint8": (3, 4)},
-        (2,),
-        pictures.read_pages,
-        pictures.write_avif,
-        max_length=lambda image: 65536,
-        compresses=True,
-        alpha=lambda image: pictures.last_alpha(image.channels),
-    ),
-    Format(
-        "BMP",
-        (".bmp",),
-        {"uint8": (1, 3)},
-        (2,),
-        pictures.read_pages,
-        pictures.write_bmp,
-        max_length=lambda image: 2**31 - 1,
-    ),
-    Format(
-        "GIF",
-        (".gif",),
-        {},  # colours would have to be reduced to 256
-        (2,),
-        pictures.read_pages,
-        pictures.write_bmp,
-    ),
+    _picture("WebP", (".webp",), _RGB_OR_RGBA, pictures.write_webp, 16383),
+    _picture("AVIF", (".avif",), _RGB_OR_RGBA, pictures.write_avif, 65536),
+    _picture("BMP", (".bmp",), _GREY_OR_RGB, pictures.write_bmp, 2**31 - 1, compresses=False),
+    # GIF is only read: colours would have to be reduced to 256.
+    _picture("GIF", (".gif",), {}, pictures.write_bmp, 0),
 )
 """Every format, in the order in which messages name them."""

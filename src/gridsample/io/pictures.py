@@ -79,14 +79,12 @@ def _frame(source: Any, index: int) -> tuple[NDArray[Any], Mapping[str, Any]]:
 def _page(array: NDArray[Any], metadata: Mapping[str, Any], format_name: str) -> Page:
     """Return a page with the metadata that remain valid for new pixels."""
     tags, orientation, resolution = read_exif(metadata.get("exif", b""))
-    format_resolution = _own_resolution(metadata, format_name)
+    format_resolution = _format_resolution(metadata, format_name)
     # If both specify it, EXIF has the exact value; PNG and JPEG round it.
-    resolution = (
-        resolution
-        if format_resolution is None or format_resolution.is_close(resolution)
-        else format_resolution
-    )
-    array, flat = (array[..., None], True) if array.ndim == 2 else (array, False)
+    if format_resolution is not None and not format_resolution.is_close(resolution):
+        resolution = format_resolution
+    has_channels = array.ndim == 3
+    array = array if has_channels else array[..., None]
     extras = {
         "icc_profile": metadata.get("icc_profile") if metadata["mode"] != "CMYK" else None,
         "exif": tags,
@@ -94,7 +92,8 @@ def _page(array: NDArray[Any], metadata: Mapping[str, Any], format_name: str) ->
     }
     known = {name: value for name, value in extras.items() if value}
     alpha = last_alpha(array.shape[-1])
-    return whole_page(Image(upright(array, orientation), format_name, not flat, known, alpha))
+    pixels = upright(array, orientation)
+    return whole_page(Image(pixels, format_name, has_channels, known, alpha))
 
 
 def last_alpha(channels: int) -> Alpha | None:
@@ -177,7 +176,7 @@ def _read_deep_png(path: Path) -> tuple[NDArray[Any], Mapping[str, Any]]:
     return codecs.png_decode(path.read_bytes()), metadata
 
 
-def _own_resolution(metadata: Mapping[str, Any], format_name: str) -> Resolution | None:
+def _format_resolution(metadata: Mapping[str, Any], format_name: str) -> Resolution | None:
     """Return the resolution that the format itself specifies, apart from EXIF."""
     if format_name == "PNG" and min(metadata.get("dpi", (0, 0))) > 0:
         x, y = metadata["dpi"]
