@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from gridsample import fields, io, warp
 from gridsample.definitions.checks import check_extent
 from gridsample.io.fields import read_field
-from gridsample.io.nifti import Header, planar, read_geometry
+from gridsample.io.nifti import Header, affine_of_rank, read_geometry
 from gridsample.io.transforms import read_transforms
 from gridsample.world import Displacement, world_grid
 
@@ -119,7 +119,7 @@ def map_through_world(image: io.Image, path: Path | None, transforms: Sequence[P
     canvas, like = (image.size, header) if path is None else read_geometry(path)
     if len(canvas) != rank:
         raise ValueError(f"--like {path} is {len(canvas)}-D, but the input is {rank}-D")
-    source, target = planar(header.affine, rank), planar(like.affine, rank)
+    source, target = affine_of_rank(header.affine, rank), affine_of_rank(like.affine, rank)
     canvas = check_canvas(canvas, image)
     steps = [transform for file in transforms for transform in read_transforms(file)]
     for transform in steps:

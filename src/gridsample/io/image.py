@@ -109,16 +109,17 @@ class Image:
         """
         extras = dict(self.extras)
         if "nifti" in extras:
-            extras["nifti"] = extras["nifti"].moved(voxels)
+            extras["nifti"] = extras["nifti"].resampled(voxels)
         if "geotiff" in extras:
-            extras["geotiff"] = extras["geotiff"].moved(voxels)
+            extras["geotiff"] = extras["geotiff"].resampled(voxels)
             if extras["geotiff"] is None:
                 del extras["geotiff"]
         return Image(array, self.format, self.has_channel_axis, extras, self.alpha)
 
     def placed(self, like: Any) -> Image:
         """Return the image with the affines of another NIfTI header, whose voxels it now has."""
-        return replace(self, extras={**self.extras, "nifti": self.extras["nifti"].placed(like)})
+        header = self.extras["nifti"].with_affines_of(like)
+        return replace(self, extras={**self.extras, "nifti": header})
 
 
 Rows = Callable[[int, int], NDArray[Any]]

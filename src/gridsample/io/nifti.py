@@ -61,7 +61,7 @@ class Header(NamedTuple):
         scaled.set_slope_inter(slope, inter)
         return Header(self.image_class, scaled)
 
-    def placed(self, like: Header) -> Header:
+    def with_affines_of(self, like: Header) -> Header:
         """Return the header with the affines, voxel sizes and units of another one."""
         placed, other = self.header.copy(), like.header
         space, _ = other.get_xyzt_units()
@@ -74,25 +74,25 @@ class Header(NamedTuple):
         placed.set_zooms(zooms)
         return Header(self.image_class, placed)
 
-    def moved(self, voxels: NDArray[np.float64]) -> Header:
+    def resampled(self, voxels: NDArray[np.float64]) -> Header:
         """Return the header of new voxels, given the map from new to old voxels."""
         rank = voxels.shape[0] - 1
         matrix = np.eye(4)
         matrix[:rank, :rank], matrix[:rank, 3] = voxels[:rank, :rank], voxels[:rank, rank]
-        moved = self.header.copy()
+        resampled = self.header.copy()
         if np.array_equal(matrix, np.eye(4)):
-            return Header(self.image_class, moved)
+            return Header(self.image_class, resampled)
         zooms = np.array(self.header.get_zooms())
         zooms[:rank] *= np.linalg.norm(voxels[:rank, :rank], axis=0)
-        moved.set_zooms(zooms)
+        resampled.set_zooms(zooms)
         for get_affine, set_affine in (
-            (self.header.get_qform, moved.set_qform),
-            (self.header.get_sform, moved.set_sform),
+            (self.header.get_qform, resampled.set_qform),
+            (self.header.get_sform, resampled.set_sform),
         ):
             old, code = get_affine(coded=True)
             if code:
                 set_affine(old @ matrix, code)
-        return Header(self.image_class, moved)
+        return Header(self.image_class, resampled)
 
 
 @contextmanager
@@ -130,7 +130,7 @@ def read_geometry(path: Path) -> tuple[tuple[int, ...], Header]:
         return tuple(source.shape[:3]), Header(type(source), source.header.copy())
 
 
-def planar(affine: NDArray[np.float64], rank: int) -> NDArray[np.float64]:
+def affine_of_rank(affine: NDArray[np.float64], rank: int) -> NDArray[np.float64]:
     """Return the part (D + 1, D + 1) of an affine (4, 4) that places D axes of voxels.
 
     Raises:

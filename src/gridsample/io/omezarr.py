@@ -308,7 +308,7 @@ def _is_aligned(affine: Affine) -> bool:
     return bool(np.array_equal(square, np.diag(np.diag(square))) and (np.diag(square) > 0).all())
 
 
-def moved(affine: Affine, voxels: Affine, spatial: Sequence[int]) -> Affine:
+def resampled_affine(affine: Affine, voxels: Affine, spatial: Sequence[int]) -> Affine:
     """Multiply an affine map of all axes by a map from new to old voxels of the spatial axes.
 
     Args:

@@ -33,8 +33,8 @@ from gridsample.io.omezarr import (
     Affine,
     Multiscale,
     check_voxels,
-    moved,
     read_multiscale,
+    resampled_affine,
     write_metadata,
 )
 from gridsample.io.stores import ChunkReader, Region, Traffic
@@ -185,7 +185,7 @@ def pixel_map_of(
     if not is_world:
         new_voxels = np.eye(rank + 1) if voxels is None else check_matrix(voxels, rank, "voxels")
         full_matrix = np.eye(rank + 1) if matrix is None else check_matrix(matrix, rank, "matrix")
-        return PixelMap(shape, (full_matrix,), moved(affine, new_voxels, spatial))
+        return PixelMap(shape, (full_matrix,), resampled_affine(affine, new_voxels, spatial))
     start, end = affine[np.ix_([*spatial, -1], [*spatial, -1])], image.spatial_affine()
     try:
         inverse = np.linalg.inv(end)
