@@ -99,9 +99,8 @@ def create_levels(
         if str(level) in group:
             array = group[str(level)].with_config({"write_empty_chunks": True})
         else:
-            array = create_array(
-                group, str(level), shape, dtype, layout.chunks or shape, layout.shards, names
-            )
+            stored = layout.chunks or shape, layout.shards
+            array = create_array(group, str(level), shape, dtype, *stored, names)
         arrays.append(array)
     return group, arrays
 
@@ -112,20 +111,13 @@ class Output(NamedTuple):
     Attributes:
         group: the Zarr group.
         arrays: its levels.
-        traffic: what is read and written.
-        workers: how many files are computed at a time.
-        report: called after each file.
+        fill: computes every chunk or shard of a level that is not there yet, given its number and a
+            function that returns the pixels of a region.
     """
 
     group: Any
     arrays: list[Any]
-    traffic: Traffic
-    workers: int
-    report: Callable[[], None]
-
-    def fill(self, level: int, compute: Callable[[Region], NDArray[Any]]) -> None:
-        """Compute every chunk or shard of a level that is not there yet."""
-        fill(self.arrays[level], compute, self.traffic, self.workers, self.report)
+    fill: Callable[[int, Callable[[Region], NDArray[Any]]], None]
 
 
 @dataclass(frozen=True)
@@ -213,8 +205,11 @@ class Job:
             def report() -> None:
                 self.progress(min(1.0, (traffic.done + traffic.done_before) / total))
 
-            workers = self.threads or os.cpu_count() or 1
-            yield Output(group, arrays, traffic, workers, report)
+            def fill_level(level: int, compute: Callable[[Region], NDArray[Any]]) -> None:
+                workers = self.threads or os.cpu_count() or 1
+                fill(arrays[level], compute, traffic, workers, report)
+
+            yield Output(group, arrays, fill_level)
 
     @contextmanager
     def store(self, recipe: Mapping[str, Any]) -> Iterator[Any]:
