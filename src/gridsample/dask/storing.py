@@ -15,8 +15,8 @@ from gridsample.chunked.schedules import Schedule, schedule_of
 from gridsample.dask.graphs import blocks_of
 from gridsample.definitions.shapes import Shape
 
-# A step has so many chunks of the result for each thread.
-CHUNKS = 2
+# The chunks of the result that a step computes for each thread.
+CHUNKS_PER_THREAD = 2
 
 Key = Any
 
@@ -78,7 +78,7 @@ def store(
     graph, needed = dict(array.__dask_graph__()), dependencies(array)
     blocks = {index: block for index, block in blocks_of(array.chunks)}
     inputs = inputs_of(array, needed)
-    schedule = schedule_of(inputs, keep, CHUNKS * number_of_threads(array))
+    schedule = schedule_of(inputs, keep, CHUNKS_PER_THREAD * number_of_threads(array))
     name = f"store-{uuid.uuid4().hex}"  # a cluster computes a name only once
     kept: dict[Key, Any] = {}
     previous, written_chunks = None, 0

@@ -65,7 +65,13 @@ from gridsample.io.image import (
     require,
     zeros,
 )
-from gridsample.io.output import check_image, check_output, check_room, checked_bands, replacing
+from gridsample.io.output import (
+    check_free_space,
+    check_image,
+    check_output,
+    checked_bands,
+    replacing,
+)
 
 __all__ = [
     "FORMATS",
@@ -286,7 +292,7 @@ def check_writable(path: Path | str, images: Sequence[Image]) -> None:
                 f"pixels along an axis, and the image is {size}"
             )
     if not file_format.compresses:
-        check_room(path, sum(image.array.nbytes for image in written))
+        check_free_space(path, sum(image.array.nbytes for image in written))
 
 
 def alpha_of(image: Image, path: Path) -> Alpha | None:
@@ -346,7 +352,7 @@ def write_pages(
     check_writable(path, images)
     file_format = format_of(path)
     values = (
-        checked_bands(image, rows, path, real=_loses_scaling(file_format, image))
+        checked_bands(image, rows, path, scaled=_loses_scaling(file_format, image))
         for image, rows in zip(images, bands, strict=True)
     )
     with replacing(path, overwrite=overwrite) as temporary:

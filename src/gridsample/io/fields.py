@@ -39,9 +39,9 @@ from gridsample.io.output import replacing
 
 __all__ = ["Field", "describe_field", "holds_field", "read_field", "write_field"]
 
-_FLO = b"PIEH"  # the number 202021.25 as float32
-_UNKNOWN = 1e9
-"""Magnitudes above it mean missing flow in `.flo` files."""
+_FLO_MAGIC = b"PIEH"  # the number 202021.25 as float32
+_MISSING_ABOVE = 1e9
+"""Components of larger magnitude mean missing flow in `.flo` files."""
 
 _DTYPES = ("float16", "float32", "float64")
 _INTENTS = {"RAS": 1006, "LPS": 1007}
@@ -281,7 +281,7 @@ def _range_of(values: NDArray[Any]) -> str:
 
 def _read_flo(path: Path) -> Field:
     data = path.read_bytes()
-    if data[:4] != _FLO or len(data) < 12:
+    if data[:4] != _FLO_MAGIC or len(data) < 12:
         raise FileError(f"{path} is not a .flo file, despite its name")
     width, height = struct.unpack("<ii", data[4:12])
     if min(width, height) < 0 or len(data) != 12 + 8 * width * height:
@@ -290,15 +290,15 @@ def _read_flo(path: Path) -> Field:
             f"{len(data) - 12}"
         )
     array = np.frombuffer(data, "<f4", offset=12).reshape(1, height, width, 2).astype(np.float32)
-    array[~(np.abs(array) <= _UNKNOWN).all(-1)] = np.nan
+    array[~(np.abs(array) <= _MISSING_ABOVE).all(-1)] = np.nan
     return Field(array, "Middlebury")
 
 
 def _write_flo(field: Field, path: Path) -> None:
     _, height, width, _ = field.array.shape
-    known = _known_up_to(_UNKNOWN, field, ".flo")
-    array = np.where(known[..., np.newaxis], field.array.astype("<f4"), 10 * _UNKNOWN)
-    path.write_bytes(_FLO + struct.pack("<ii", width, height) + array.astype("<f4").tobytes())
+    known = _known_up_to(_MISSING_ABOVE, field, ".flo")
+    array = np.where(known[..., np.newaxis], field.array.astype("<f4"), 10 * _MISSING_ABOVE)
+    path.write_bytes(_FLO_MAGIC + struct.pack("<ii", width, height) + array.astype("<f4").tobytes())
 
 
 def _known_up_to(limit: float, field: Field, suffix: str) -> NDArray[np.bool_]:

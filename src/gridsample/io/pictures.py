@@ -26,7 +26,7 @@ from gridsample.io.image import (
 from gridsample.io.tags import Resolution, exif_block, read_exif, upright_resolution
 
 # The length of a JPEG marker segment has 16 bits, and counts its own two bytes.
-_LONGEST_SEGMENT = 65533
+_MAX_SEGMENT_BYTES = 65533
 
 
 def read_pages(path: Path, volume: bool, stack: ExitStack) -> list[Page]:
@@ -125,7 +125,7 @@ def write_png(images: Sequence[Image], bands: Iterable[Bands], path: Path) -> No
 
 def write_jpeg(images: Sequence[Image], bands: Iterable[Bands], path: Path) -> None:
     """Write a JPEG picture with quality 95 and colours at full resolution."""
-    array, metadata = _contents(images, bands, _LONGEST_SEGMENT)
+    array, metadata = _contents(images, bands, _MAX_SEGMENT_BYTES)
     with one_line(f"cannot write {path}"):
         _write_picture(array, path, {**metadata, "quality": 95, "subsampling": 0})
 

@@ -70,8 +70,8 @@ _DESCRIPTIVE |= set(range(40091, 40096))
 # pointers and types of BigTIFF.
 _SIZES = {1: 1, 2: 1, 3: 2, 4: 4, 5: 8, 6: 1, 7: 1, 8: 2, 9: 4, 10: 8, 11: 4, 12: 8}
 _SIZES |= {13: 4, 16: 8, 18: 8}
-_NUMBERS = {**_SIZES, 5: 4, 10: 4}
-_LONGEST = 1 << 20  # bytes of one value; longer values are data, not metadata
+_NUMBER_SIZES = {**_SIZES, 5: 4, 10: 4}
+_MAX_VALUE_BYTES = 1 << 20  # longer values are data, not metadata
 
 
 def read_exif(block: bytes) -> tuple[Tags, int, Resolution | None]:
@@ -256,7 +256,7 @@ def _read_directory(file: BinaryIO, offset: int, order: str, bigtiff: bool) -> d
     for begin in range(0, len(entries) - size + 1, size):
         number, type_code, n = struct.unpack_from(f"{order}{entry}", entries, begin)
         data, length = entries[begin + size - inline : begin + size], _SIZES.get(type_code, 0) * n
-        if not 0 < length <= _LONGEST:
+        if not 0 < length <= _MAX_VALUE_BYTES:
             continue
         if length > inline:
             file.seek(struct.unpack(f"{order}{'Q' if bigtiff else 'I'}", data)[0])
@@ -268,7 +268,7 @@ def _read_directory(file: BinaryIO, offset: int, order: str, bigtiff: bool) -> d
 
 def _little_endian(data: bytes, type_code: int, order: str) -> bytes:
     """Return the bytes of values of a type with each number in little-endian order."""
-    unit = _NUMBERS[type_code]
+    unit = _NUMBER_SIZES[type_code]
     if order == "<" or unit == 1:
         return data
     return np.frombuffer(data, f">u{unit}").astype(f"<u{unit}").tobytes()
