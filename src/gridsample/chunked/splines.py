@@ -64,7 +64,7 @@ class Part(NamedTuple):
     keep: slice
 
 
-def halo(order: int, real: Any = np.float64) -> int:
+def halo(order: int, dtype: Any = np.float64) -> int:
     """Return the number of pixels on either side that a part of a line is filtered with.
 
     Example:
@@ -73,7 +73,7 @@ def halo(order: int, real: Any = np.float64) -> int:
         [24, 31, 40, 48, 56, 64]
     """
     # A sixteenth of the rounding of a number of the size of the range.
-    return decay(order, float(np.finfo(real).eps) / 16) + 1
+    return decay(order, float(np.finfo(dtype).eps) / 16) + 1
 
 
 def part_of_line(line: Line, start: int, stop: int, size: int, dtype: np.dtype[Any]) -> Part:
@@ -93,7 +93,7 @@ def part_of_line(line: Line, start: int, stop: int, size: int, dtype: np.dtype[A
         >>> part_of_line(Line(0, 3, "wrap"), 0, 64, 1000, np.dtype(np.float64))
         Part(pieces=((969, 1000), (0, 95)), keep=slice(31, 95, None))
     """
-    margin = halo(line.order, np.finfo(dtype).dtype)
+    margin = halo(line.order, dtype)
     low, high = start - margin, stop + margin
     if high - low >= size:
         return Part(((0, size),), slice(start, stop))

@@ -33,7 +33,7 @@ from gridsample.doctor.values import (
 )
 
 NONE = Const(None)
-# Methods that change an array in position and return it.
+# Methods that change an array in place and return it.
 IN_PLACE = frozenset(
     ("add_", "sub_", "mul_", "div_", "subtract_", "multiply_", "divide_", "clamp_", "clip_")
 )
@@ -301,12 +301,9 @@ class Walker:
     def bind(self, target: ast.expr, value: Value, source: ast.expr) -> None:
         """Assign a value to a name, an attribute, a component, or several names."""
         match target:
-            case ast.Name(id=name):
+            case ast.Name() | ast.Attribute():
+                name = ast.unparse(target)
                 self.scope.names[name] = value_of_name(name, value, target.lineno)
-            case ast.Attribute():
-                self.scope.names[ast.unparse(target)] = value_of_name(
-                    ast.unparse(target), value, target.lineno
-                )
             case ast.Tuple(elts=elements) | ast.List(elts=elements):
                 self.unpack(elements, value, source)
             case ast.Subscript():
@@ -317,22 +314,17 @@ class Walker:
         items: Sequence[Value] = [None] * len(targets)
         if isinstance(value, Shape):
             names = [ast.unparse(item_target) for item_target in targets]
-            axes = axes_of(names)
-            keys = [f"{name} of {value.owner}" for name in names]
             items = [
-                v.size(Symbol(key, axis, value.owner)) for key, axis in zip(keys, axes, strict=True)
+                v.size(Symbol(f"{name} of {value.owner}", axis, value.owner))
+                for name, axis in zip(names, axes_of(names), strict=True)
             ]
         elif isinstance(value, ListValue) and len(value.items) >= len(targets):
             items = value.items[: len(targets)]
         elif isinstance(value, Stack) and len(value.parts) == len(targets):
             items = value.parts
-        elif isinstance(value, Number) and value.terms:
-            if all(variable.is_index for variable, _ in value.terms):
-                items = [without_dims(value)] * len(targets)
-            else:
-                items = self.sizes(targets, source)
-        elif value is None:
-            items = self.sizes(targets, source)
+        elif value is None or (isinstance(value, Number) and value.terms):
+            is_mesh = value is not None and all(variable.is_index for variable, _ in value.terms)
+            items = [without_dims(value)] * len(targets) if is_mesh else self.sizes(targets, source)
         for target, item in zip(targets, items, strict=True):
             self.bind(target, item, source)
 
