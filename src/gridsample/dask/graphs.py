@@ -40,11 +40,6 @@ class ChunkLayout:
         chunks = array.chunks[1:-1] if channel_axis == -1 else array.chunks[2:]
         return cls(chunks, tuple(starts_of(sizes) for sizes in chunks), channel_axis)
 
-    @classmethod
-    def of_optional(cls, array: Any, channel_axis: int = 1) -> ChunkLayout | None:
-        """Describe a dask array, or return None for None."""
-        return None if array is None else cls.of(array, channel_axis)
-
     @property
     def first_axis(self) -> int:
         """The first spatial axis."""
