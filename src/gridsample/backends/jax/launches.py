@@ -80,9 +80,9 @@ def fill_numbers(call: Call) -> np.ndarray[Any, Any] | None:
 
 def values_outside(call: Call, dtype: Any) -> list[np.ndarray[Any, Any]]:
     """The numbers of each plane outside an image."""
-    from gridsample.kernels.sampling.preparing import numbers_of_planes
+    from gridsample.kernels.sampling.preparing import fills_of_planes
 
-    numbers = numbers_of_planes(call.plan, call.order, dtype, fill_numbers(call), None)
+    numbers = fills_of_planes(call.plan, call.order, dtype, fill_numbers(call), None)
     return [np.zeros_like(plane) if call.tangent else plane for plane in numbers]
 
 
