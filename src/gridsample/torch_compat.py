@@ -33,7 +33,7 @@ from gridsample import fields
 from gridsample.backends import overridable
 from gridsample.backends.torch import BACKEND, internals
 from gridsample.backends.torch.internals import autocast_is_enabled, originals
-from gridsample.backends.torch.operators import is_plain
+from gridsample.backends.torch.operators import is_eager_on_cpu
 from gridsample.backends.torch.resizing import has_fastest_channels
 from gridsample.definitions.footprints import MOST, as_footprint
 from gridsample.definitions.methods import Mode
@@ -281,7 +281,7 @@ def sample(
     if align_corners is not None and patch_options == POINTS and not autocast_is_enabled():
         try:
             options = mode, padding_mode, align_corners
-            plain: Tensor | None = BACKEND.plain_path(input, grid, options, check_use)
+            plain: Tensor | None = BACKEND.prepared_path(input, grid, options, check_use)
         except REFUSALS:
             plain = None  # which raises the error again below
         if plain is not None:
@@ -441,7 +441,7 @@ def with_torchs_invalid_points(
     These results have no gradient, because torch's backward may access memory out of bounds there.
     """
     points = grid.detach()
-    if not is_plain(points) or not points.numel():
+    if not is_eager_on_cpu(points) or not points.numel():
         return result
     low, high = torch.aminmax(points)
     if low >= -FAR and high <= FAR:

@@ -19,10 +19,10 @@ from gridsample.definitions.options import (
     Averaging,
     Options,
     Resizing,
+    cache_key,
+    call_cached,
     checked,
     fill_numbers,
-    keyed,
-    looked_up,
     plan_of,
 )
 from gridsample.definitions.plan import Plan
@@ -118,7 +118,7 @@ def in_type_of(points: Array, gradient: Array | None) -> Array | None:
     return None if gradient is None else converted(gradient, points.dtype.newbyteorder("="))
 
 
-def stand_in(theta: Array, out: Shape) -> Array:
+def grid_like(theta: Array, out: Shape) -> Array:
     """Create a broadcast view with the shape and dtype of the grid that maps represent."""
     return repeated(0, theta.dtype, (len(theta), *out, theta.shape[2] - 1))
 
@@ -229,8 +229,8 @@ class NumPy(Backend):
 
     def resolve_options(self, image: Array, grid: Array, options: Options) -> Options:
         """Return the checked options, with a plan."""
-        key = keyed(options)
-        resolved = looked_up(resolve, image.shape, image.dtype, grid.shape, grid.dtype, *key)
+        key = cache_key(options)
+        resolved = call_cached(resolve, image.shape, image.dtype, grid.shape, grid.dtype, *key)
         if options.has_no_fill():
             return resolved
         plan: Plan = resolved.plan
@@ -318,7 +318,7 @@ class NumPy(Backend):
         self, image: Array, theta: Array, out: Shape, options: Options, dtype: DType
     ) -> Array:
         """Sample an image under affine maps, or projective ones (N, D + 1, D + 1)."""
-        plan = plan_for(image, stand_in(theta, out), options, dtype)
+        plan = plan_for(image, grid_like(theta, out), options, dtype)
         result, threads = empty(plan.shape, plan.dtype, options.channels_last()), options.threads
         if result.size:
             fill = fill_of(options, plan)
@@ -330,7 +330,7 @@ class NumPy(Backend):
         needed: Needed, dtype: DType,
     ) -> Gradients:  # fmt: skip
         """Compute both gradients under affine maps in one sweep."""
-        return self.sweep(values, image, theta, stand_in(theta, out), options, needed, dtype)
+        return self.sweep(values, image, theta, grid_like(theta, out), options, needed, dtype)
 
     def sweep(
         self, values: Array, image: Array, points: Array, grid: Array, options: Options,
@@ -357,14 +357,14 @@ class NumPy(Backend):
         """Gather means over the pixels that count."""
         image, points, *weights = arrays
         plan: Plan = options.plan
-        last, suspect = options.channels_last(), False
+        last, invalid_weights = options.channels_last(), False
         result = empty(plan.shape, plan.dtype, last)
-        shares = empty(plan.shape, plan.real, last) if averaging.shares else None
+        shares = empty(plan.shape, plan.real, last) if averaging.returns_weights else None
         if result.size:
             cpu, weight = on_cpu(), weights[0] if weights else None
             samples = cpu.Samples(image, points, result, weight, shares, fill_of(options, plan))
-            suspect = cpu.average(plan, samples, averaging, options.threads)
-        return result, shares, suspect
+            invalid_weights = cpu.average(plan, samples, averaging, options.threads)
+        return result, shares, invalid_weights
 
     def average_backward(
         self, values: Array, arrays: Sequence[Array], options: Options, averaging: Averaging,
@@ -377,7 +377,7 @@ class NumPy(Backend):
         samples = cpu.Samples(image, points, values, weight, fill=fill_of(options, plan))
         needs = cpu.Needs(*needed, dtype=image.dtype.newbyteorder("="))
         sums = cpu.average_backward(plan, samples, averaging, needs, options.threads)
-        return (sums.image, in_type_of(points, sums.grid), sums.weights), sums.doubtful
+        return (sums.image, in_type_of(points, sums.grid), sums.weights), sums.invalid_weights
 
     def prefilter(
         self, image: Array, order: int, extended: Sequence[str], axes: Sequence[int], adjoint: bool,

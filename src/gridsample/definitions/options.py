@@ -143,18 +143,18 @@ class Averaging(NamedTuple):
     """How samples are means over the pixels that count.
 
     Attributes:
-        least: the weight that a result must exceed; otherwise it is missing.
-        absent: the value of missing results, or one per channel; empty for NaN.
-        drops: whether dropped taps count for nothing, too.
-        ignores: whether NaN pixels do.
-        shares: whether the sums of weights are a second result.
+        min_weight: the weight that a result must exceed; otherwise it is missing.
+        missing_value: the value of missing results, or one per channel; empty for NaN.
+        ignores_dropped: whether dropped taps count for nothing, too.
+        ignores_nan: whether NaN pixels do.
+        returns_weights: whether the sums of weights are a second result.
     """
 
-    least: float = 0.0
-    absent: tuple[float, ...] = ()
-    drops: bool = False
-    ignores: bool = True
-    shares: bool = False
+    min_weight: float = 0.0
+    missing_value: tuple[float, ...] = ()
+    ignores_dropped: bool = False
+    ignores_nan: bool = True
+    returns_weights: bool = False
 
 
 class Resizing(NamedTuple):
@@ -204,7 +204,7 @@ def hashable(value: Any) -> Any:
     return value
 
 
-def keyed(options: Options) -> Options:
+def cache_key(options: Options) -> Options:
     """Return the options without the fill value, as the key of a cache.
 
     Raises:
@@ -216,7 +216,7 @@ def keyed(options: Options) -> Options:
     return options._replace(mode=mode, padding_mode=padding_mode, fill_value=0)
 
 
-def looked_up(cached: functools._lru_cache_wrapper[Result], *key: Any) -> Result:
+def call_cached(cached: functools._lru_cache_wrapper[Result], *key: Any) -> Result:
     """Call a cached function; if the key is not hashable, call it uncached to get its error."""
     try:
         return cached(*key)

@@ -18,7 +18,11 @@ from torch import Tensor
 
 from gridsample.backends.base import Needed
 from gridsample.backends.torch.operators import LIBRARY, backward, gather, scatter
-from gridsample.backends.torch.schemas import flat, off_record, on_record
+from gridsample.backends.torch.schemas import (
+    flat_options,
+    operator_arguments,
+    with_operator_arguments,
+)
 from gridsample.definitions.options import Options
 
 CHANNELS, POINTS, ITEMS = "channels", "points", "items"
@@ -121,7 +125,7 @@ def batched_gather(info: Any, axes: Any, image: Tensor, grid: Tensor, options: O
     image, grid = to_front(image, axes[0]), to_front(grid, axes[1])
     join = find_join(image.shape, grid.shape)
     options = join.options(options, image.is_complex())
-    return join.values_back(gather(join.planes(image), join.grid(grid), *flat(options))), 0
+    return join.values_back(gather(join.planes(image), join.grid(grid), *flat_options(options))), 0
 
 
 def batched_scatter(
@@ -131,7 +135,9 @@ def batched_scatter(
     values, grid = expand_batch(to_front(values, axes[0]), info.batch_size), to_front(grid, axes[1])
     full_size = (info.batch_size, *size)
     join = find_join(full_size, grid.shape)
-    image = scatter(join.values(values), join.grid(grid), join.size(full_size), *flat(options))
+    image = scatter(
+        join.values(values), join.grid(grid), join.size(full_size), *flat_options(options)
+    )
     return join.planes_back(image), 0
 
 
@@ -157,7 +163,7 @@ def batched_backward(
     join = find_join(image.shape, grid.shape)
     tensors = join.values(values), join.planes(image), join.grid(grid)
     options = join.options(options, image.is_complex())
-    grad_image, gradient = backward(*off_record("backward", *tensors, needed, options))
+    grad_image, gradient = backward(*operator_arguments("backward", *tensors, needed, options))
     if not need_input:
         return (grad_image, join.grid_back(gradient)), (None, 0)
     return (join.planes_back(grad_image), join.grid_back(gradient)), (0, 0)
@@ -168,4 +174,6 @@ for name, rule in (
     ("scatter", batched_scatter),
     ("backward", batched_backward),
 ):
-    torch.library.register_vmap(f"gridsample::{name}", on_record(name, rule, more=2), lib=LIBRARY)
+    torch.library.register_vmap(
+        f"gridsample::{name}", with_operator_arguments(name, rule, more=2), lib=LIBRARY
+    )

@@ -37,11 +37,11 @@ from gridsample.backends.torch.operators import (
     empty_backward,
     empty_backward_twice,
     empty_gather,
-    is_plain_anywhere,
+    is_eager,
     match_layout,
     sum_type,
 )
-from gridsample.backends.torch.schemas import LEADING, on_record, record
+from gridsample.backends.torch.schemas import LEADING, options_of, with_operator_arguments
 from gridsample.definitions.footprints import levels
 from gridsample.definitions.options import Options
 from gridsample.definitions.plan import Plan
@@ -444,7 +444,7 @@ def run_double_backward(
 # For torch.compile --------------------------------------------------------------------------------
 
 
-def looked_into(name: str, compute: Any) -> Any:
+def decomposed_in_graphs(name: str, compute: Any) -> Any:
     """Create a rule that replaces an operator by its kernels in a graph of torch.compile.
 
     `torch.library.triton_op` does the same, but only for operators without derivatives, batching
@@ -457,10 +457,10 @@ def looked_into(name: str, compute: Any) -> Any:
         tensors = [tensor for tensor in arguments if isinstance(tensor, Tensor)]
         numbers = [n for tensor in tensors for n in (*tensor.shape, *tensor.stride())]
         if (
-            record(*arguments[LEADING[name] :]).footprint is not None
+            options_of(*arguments[LEADING[name] :]).footprint is not None
             or any(type(n) is not int for n in numbers)
             or any(tensor.device.type not in DEVICES for tensor in tensors)
-            or export_is_on()
+            or is_exporting_program()
         ):
             return mode.__torch_dispatch__(operator, types, arguments, options)
         with mode:
@@ -469,7 +469,7 @@ def looked_into(name: str, compute: Any) -> Any:
     return decompose
 
 
-def export_is_on() -> bool:
+def is_exporting_program() -> bool:
     """Whether torch.export is running, according to its own module."""
     tells: Any = getattr(
         sys.modules.get("torch.export._trace"), "custom_triton_ops_decomposition_disabled", None
@@ -480,7 +480,7 @@ def export_is_on() -> bool:
 # The operators ------------------------------------------------------------------------------------
 
 
-def are_plain(image: Any, grid: Any) -> bool:
+def are_eager_on_gpu(image: Any, grid: Any) -> bool:
     """Whether tensors are on one GPU with kernels, and nothing observes operations on them."""
     return bool(
         DEVICES
@@ -488,7 +488,7 @@ def are_plain(image: Any, grid: Any) -> bool:
         and image.is_cuda
         and isinstance(grid, Tensor)
         and grid.device == image.device
-        and is_plain_anywhere(image, grid)
+        and is_eager(image, grid)
     )
 
 
@@ -541,10 +541,10 @@ def double_backward_on_gpu(
     return first, second, third
 
 
-cuda_gather = on_record("gather", gather_on_gpu)
-cuda_scatter = on_record("scatter", scatter_on_gpu)
-cuda_backward = on_record("backward", backward_on_gpu)
-cuda_double_backward = on_record("backward_twice", double_backward_on_gpu)
+cuda_gather = with_operator_arguments("gather", gather_on_gpu)
+cuda_scatter = with_operator_arguments("scatter", scatter_on_gpu)
+cuda_backward = with_operator_arguments("backward", backward_on_gpu)
+cuda_double_backward = with_operator_arguments("backward_twice", double_backward_on_gpu)
 
 for name, compute in (
     ("gather", cuda_gather),
@@ -555,7 +555,10 @@ for name, compute in (
     if DEVICES:
         LIBRARY.impl(name, compute, "CUDA")
         torch.library.register_torch_dispatch(
-            f"gridsample::{name}", FunctionalTensorMode, looked_into(name, compute), lib=LIBRARY
+            f"gridsample::{name}",
+            FunctionalTensorMode,
+            decomposed_in_graphs(name, compute),
+            lib=LIBRARY,
         )
 
 

@@ -61,8 +61,8 @@ class Sample(NamedTuple):
 
     def values(self, values: Tensor) -> Tensor:
         """Each point's share of values (N, C, *out); 0 for points without the sample."""
-        chosen = torch.where(self.exists.unsqueeze(1), values, 0)
-        return chosen * self.share.unsqueeze(1).to(chosen.real.dtype)
+        present = torch.where(self.exists.unsqueeze(1), values, 0)
+        return present * self.share.unsqueeze(1).to(present.real.dtype)
 
 
 class Footprints(Neighbours):
@@ -140,7 +140,7 @@ class Footprints(Neighbours):
                 result = result + along * self.difference(grid_tangent, k)
         return sample.gain * result
 
-    def moved_back(self, slopes: Tensor, sample: Sample) -> Tensor:
+    def coordinate_vjp(self, slopes: Tensor, sample: Sample) -> Tensor:
         """Apply the transpose of `moved`, for the points that have the sample."""
         slopes = torch.where(sample.exists.unsqueeze(-1), sample.gain * slopes, 0)
         result = slopes
@@ -221,7 +221,7 @@ def summed(
         if needed[0] and first is not None:
             grad_image = grad_image + unhalve(first, image.shape[2:])
         if needed[1] and second is not None:
-            grad_grid = grad_grid + footprints.moved_back(second, sample)
+            grad_grid = grad_grid + footprints.coordinate_vjp(second, sample)
     return grad_image if needed[0] else None, grad_grid if needed[1] else None
 
 
@@ -304,7 +304,7 @@ def double_backward(
         if needed[1]:
             totals[1] = totals[1] + unhalve(parts[1], image.shape[2:])
         if needed[2]:
-            totals[2] = totals[2] + footprints.moved_back(parts[2], sample)
+            totals[2] = totals[2] + footprints.coordinate_vjp(parts[2], sample)
     likes = (values, image, grid)
     return [
         total.to(like.dtype) if need else None

@@ -38,7 +38,7 @@ def custom_vjp(compute: Compute, differentiate: Differentiate, arrays: Sequence[
     """Compute a function of tensors; see `gridsample.backends.base.Backend.custom_vjp`."""
     if internals.is_observed():
         return compute(arrays, False)
-    if not derivatives.has_record(*arrays):
+    if not derivatives.needs_gradient(*arrays):
         with torch.no_grad():
             return compute(arrays, True)
     result: Tensor = Streamed.apply(compute, differentiate, *arrays)  # type: ignore[no-untyped-call]

@@ -172,7 +172,7 @@ def ready_gather(
     if not ready or vanishes(plan, order) or plan.footprint is not None:
         return None
     special = None if means is None else Averages(means)
-    if pays_channels_last(plan, image, out, True) or (means and means.shares):
+    if pays_channels_last(plan, image, out, True) or (means and means.returns_weights):
         return None
     launch = prepare_gather(plan, order, image, grid, out, False, special)
     return launch.ready(threads, numbers_of_planes(plan, order, image[2], None, means))

@@ -80,13 +80,13 @@ class Gradients(NamedTuple):
         image: that of the image.
         grid: that of the grid or of affine maps, in the dtype of sums.
         weights: that of the weights, in the dtype of sums.
-        doubtful: whether some weight that was read may be negative or not finite.
+        invalid_weights: whether some weight that was read may be negative or not finite.
     """
 
     image: Array | None
     grid: Array | None
     weights: Array | None = None
-    doubtful: bool = False
+    invalid_weights: bool = False
 
 
 def numbers_of_planes(
