@@ -7,10 +7,8 @@ only a checkout of the source has.  This is the only module that knows where the
 from __future__ import annotations
 
 import functools
-import importlib.resources
 import re
 from collections.abc import Sequence
-from pathlib import Path
 
 # The address of the published site, with a slash at its end; empty if there is none.
 ADDRESS = ""
@@ -98,6 +96,10 @@ def text_of(topic: str) -> str:
 @functools.cache
 def read_page(name: str) -> str:
     """Read a page without its pictures and links, which lead nowhere in a terminal."""
+    # Imported here, as they take a third of the time to import the library.
+    import importlib.resources
+    from pathlib import Path
+
     # From the wheel, which may be in a zip archive, or from the checkout that is installed.
     place = importlib.resources.files("gridsample").joinpath("docs", f"{name}.md")
     if not place.is_file():
