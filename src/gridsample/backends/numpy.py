@@ -23,6 +23,7 @@ from gridsample.definitions.options import (
     call_cached,
     checked,
     fill_numbers,
+    fill_of_channels,
     plan_of,
 )
 from gridsample.definitions.plan import Plan
@@ -87,13 +88,6 @@ def plan_for(image: Array, grid: Array, options: Options, dtype: DType) -> Plan:
     """Return the plan of the options, or create one for an image that is sampled in a dtype."""
     plan: Plan | None = options.plan
     return plan or plan_of(image.shape, dtype, grid.shape, grid.dtype, options)
-
-
-def fill_of(options: Options, plan: Plan) -> Array | None:
-    """Return the fill value of each channel, or None if it is 0."""
-    if not options.fill_value:
-        return None
-    return np.broadcast_to(np.array(options.fill_value), (plan.channels,))
 
 
 def empty(shape: Sequence[int], dtype: DType, last: bool, allocate: Any = np.empty) -> Array:
@@ -264,7 +258,7 @@ class NumPy(Backend):
         if out is None:
             out = empty(plan.shape, plan.dtype, options.channels_last())
         if out.size:
-            fill, order = fill_of(options, plan), options.order
+            fill, order = fill_of_channels(options.fill_value, plan), options.order
             on_cpu().gather(plan, image, grid, out, order=order, fill=fill, threads=options.threads)
         return out
 
@@ -279,7 +273,7 @@ class NumPy(Backend):
             items, channels, *out = plan.shape
             memory = np.empty((items, *out, channels, len(orders)), result.dtype)
             result = memory.transpose(0, -2, *range(1, memory.ndim - 2), -1)
-        fill, done = fill_of(options, plan), dict[Shape, int]()
+        fill, done = fill_of_channels(options.fill_value, plan), dict[Shape, int]()
         for k, order in enumerate(orders):
             part = result[..., k]
             if order in done:
@@ -321,7 +315,7 @@ class NumPy(Backend):
         plan = plan_for(image, grid_like(theta, out), options, dtype)
         result, threads = empty(plan.shape, plan.dtype, options.channels_last()), options.threads
         if result.size:
-            fill = fill_of(options, plan)
+            fill = fill_of_channels(options.fill_value, plan)
             on_cpu().gather(plan, image, theta, result, fill=fill, threads=threads)
         return result
 
@@ -341,7 +335,7 @@ class NumPy(Backend):
         if not values.size:
             by_image = np.zeros(image.shape, native) if needed[0] else None
             return by_image, in_type_of(points, np.zeros(points.shape)) if needed[1] else None
-        cpu, fill = on_cpu(), fill_of(options, plan)
+        cpu, fill = on_cpu(), fill_of_channels(options.fill_value, plan)
         samples = cpu.Samples(image, points, values, fill=fill)
         needs, threads = cpu.Needs(*needed, dtype=native), options.threads
         gradients = cpu.backward(plan, samples, needs, order=options.order, threads=threads)
@@ -362,7 +356,14 @@ class NumPy(Backend):
         shares = empty(plan.shape, plan.real, last) if averaging.returns_weights else None
         if result.size:
             cpu, weight = on_cpu(), weights[0] if weights else None
-            samples = cpu.Samples(image, points, result, weight, shares, fill_of(options, plan))
+            samples = cpu.Samples(
+                image,
+                points,
+                result,
+                weight,
+                shares,
+                fill_of_channels(options.fill_value, plan),
+            )
             invalid_weights = cpu.average(plan, samples, averaging, options.threads)
         return result, shares, invalid_weights
 
@@ -374,7 +375,9 @@ class NumPy(Backend):
         image, points, *weights = arrays
         plan: Plan = options.plan
         cpu, weight = on_cpu(), weights[0] if weights else None
-        samples = cpu.Samples(image, points, values, weight, fill=fill_of(options, plan))
+        samples = cpu.Samples(
+            image, points, values, weight, fill=fill_of_channels(options.fill_value, plan)
+        )
         needs = cpu.Needs(*needed, dtype=image.dtype.newbyteorder("="))
         sums = cpu.average_backward(plan, samples, averaging, needs, options.threads)
         return (sums.image, in_type_of(points, sums.grid), sums.weights), sums.invalid_weights

@@ -353,6 +353,11 @@ def fill_numbers(options: Options, filled: bool, dtype: Any, channels: int) -> t
     return tuple(entries)
 
 
+def fill_of_channels(numbers: Sequence[Any], plan: Plan) -> np.ndarray[Any, Any] | None:
+    """Convert the fill value of a checked record to a number per channel; None if it is 0."""
+    return np.broadcast_to(np.array(numbers), (plan.channels,)) if numbers else None
+
+
 def fill_array(
     numbers: Sequence[Any], dtype: np.dtype[Any], dimensions: int
 ) -> np.ndarray[Any, Any]:
