@@ -57,8 +57,8 @@ def test_overlaps_that_wrap_around_do_not_count() -> None:
     rng = np.random.default_rng(0)
     fixed, moving = (torch.tensor(rng.normal(size=shape)) for shape in (size, extent))
     weight, known = torch.ones(size).double(), torch.tensor(rng.uniform(size=extent) > 0.1).double()
-    least = 0.3 * weight.sum().item() + 0.5
-    short = search.cyclic(size, extent, least)
+    min_pixels = 0.3 * weight.sum().item() + 0.5
+    short = search.cyclic(size, extent, min_pixels)
     assert math.prod(short) < math.prod(a + b - 1 for a, b in zip(size, extent, strict=True))
     scores = []
     for shape in (short, [64, 64]):
@@ -66,7 +66,7 @@ def test_overlaps_that_wrap_around_do_not_count() -> None:
             search.spectra(image * share, share, shape)
             for image, share in ((fixed, weight), (moving, known))
         ]
-        score = search.correlations(spectra[0].conj(), spectra[1], shape, least)
+        score = search.correlations(spectra[0].conj(), spectra[1], shape, min_pixels)
         lines = [torch.arange(1 - a, b) % n for a, b, n in zip(size, extent, shape, strict=True)]
         scores.append(score[lines[0][:, None], lines[1]])
     assert 0.1 < float((scores[1] != 0).double().mean()) < 0.9
@@ -139,7 +139,7 @@ GOOD = np.random.default_rng(0).normal(size=(12, 12))
         ((GOOD[0], GOOD[0]), {}, ValueError, r"fixed must be \(H, W\)"),
         ((GOOD[None, None], np.zeros((1, 3, 12, 12))), {}, ValueError, "1 channels and moving 3"),
         ((np.zeros((2, 1, 12, 12)), np.zeros((3, 1, 12, 12))), {}, ValueError, "same N"),
-        ((GOOD, GOOD[:, :4]), {}, ValueError, "moving is too small.*at least 5"),
+        ((GOOD, GOOD[:, :4]), {}, ValueError, "moving is too small.*at min_pixels 5"),
         ((np.zeros((9, 9, 3)), np.zeros((9, 9, 3))), {}, ValueError, r"image\[None\]"),
         ((GOOD, GOOD * 0 + 3), {}, ValueError, r"moving is constant \(3\)"),
         ((GOOD * np.nan, GOOD), {}, ValueError, "fixed has no valid pixels"),

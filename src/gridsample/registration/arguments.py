@@ -17,7 +17,7 @@ from gridsample.registration.pyramid import SMALLEST, Pair
 from gridsample.registration.sums import total
 
 _FLAT = 1e-6
-"""The least standard deviation of an image, relative to its largest value."""
+"""The smallest standard deviation of an image, relative to its largest value."""
 _LARGEST = 1e9
 """The largest values of the moving image, in standard deviations of the fixed one."""
 

@@ -183,7 +183,7 @@ def reduced(
 
 
 SMALLEST = 5
-"""The least number of pixels along an axis, of images and of levels."""
+"""The smallest number of pixels along an axis, of images and of levels."""
 
 
 def resize(image: Tensor, size: Sequence[int]) -> Tensor:
@@ -200,8 +200,8 @@ def pixels_of_levels(
     By default, the coarsest level has 24 to 48 pixels along the shortest axis with cubes, or 12 to
     24 in a volume.
     """
-    least = min(spacing)
-    shortest = min(n * s / least for n, s in zip(size, spacing, strict=True))
+    finest = min(spacing)
+    shortest = min(n * s / finest for n, s in zip(size, spacing, strict=True))
     if levels is None:
         smallest = 24 if len(size) == 2 else 12
         levels = 1 + max(0, math.floor(math.log2(max(shortest / smallest, 1))))

@@ -222,7 +222,7 @@ def on_shards(
     changing = [k for k, axis_map in enumerate(maps) if not axis_map.is_identity]
     names = ("n", "c", *[f"s{k}" for k in range(len(maps))])
     results = (*names[:2], *[f"r{k}" if k in changing else f"s{k}" for k in range(len(maps))])
-    replicated = tuple(f"{kind}{k}" for k in changing for kind in "sr")
+    replicated = tuple(f"{prefix}{k}" for k in changing for prefix in "sr")
     return partitioned(resized, Axes((names,), (results,), replicated), [image])[0]
 
 

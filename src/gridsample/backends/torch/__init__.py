@@ -131,9 +131,11 @@ def with_fill(resolved: Options, options: Options, image: Tensor) -> Options:
         raise ValueError(
             f"fill_value for tensors must be exact in float64, got {options.fill_value!r}"
         )
-    parts = [float(number) for number in fill] if not image.is_complex() else [
-        part for number in fill for part in (complex(number).real, complex(number).imag)
-    ]  # fmt: skip
+    parts = (
+        [float(number) for number in fill]
+        if not image.is_complex()
+        else [part for number in fill for part in (complex(number).real, complex(number).imag)]
+    )
     return resolved.changed(fill_value=tuple(parts), plan=resolved.plan)
 
 

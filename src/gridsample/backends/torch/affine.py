@@ -30,7 +30,7 @@ Pair = tuple[Callable[..., Tensor], Callable[..., Tensor]]
 
 
 def line(n: Any, align_corners: bool | None) -> Tensor:
-    """Compute `plan.coordinates` as a tensor; the size may be symbolic.
+    """Compute `definitions.coords.coordinates` as a tensor; the size may be symbolic.
 
     If ``align_corners`` is None, the result is the indices.
     """

@@ -209,9 +209,11 @@ def weighed(image: Tensor, axis: int, indices: Any, weights: Any) -> Tensor:
 
 
 def summed(
-    footprints: Footprints, image: Tensor, needed: Sequence[bool],
+    footprints: Footprints,
+    image: Tensor,
+    needed: Sequence[bool],
     both: Callable[[Sample, Tensor], tuple[Maybe, Maybe]],
-) -> tuple[Maybe, Maybe]:  # fmt: skip
+) -> tuple[Maybe, Maybe]:
     """Sum the gradients of an image and of coordinates over all samples."""
     grad_image: Any = 0
     grad_grid: Any = 0

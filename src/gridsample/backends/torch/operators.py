@@ -383,7 +383,7 @@ def backward_on_cpu(
 
 def run_backward(
     call: Call, values: Tensor, image: Tensor, points: Tensor, needed: Needed, options: Options
-) -> tuple[Tensor, Tensor]:  # fmt: skip
+) -> tuple[Tensor, Tensor]:
     """Compute backward for CPU tensors, at the points of a grid or of affine maps."""
     if call.zero or not values.numel():
         empty = empty_backward(image, points, needed)
