@@ -42,7 +42,7 @@ from gridsample.definitions.links import unknown_name
 from gridsample.definitions.methods import lanczos
 from gridsample.ndimage import modes
 from gridsample.ndimage.arrays import store
-from gridsample.ndimage.axes import resized_positions, separable
+from gridsample.ndimage.axes import resized_positions, sample_separably
 from gridsample.ndimage.matrices import transform_affine
 from gridsample.ndimage.modes import Mode, Spline
 from gridsample.ndimage.positions import transform_plain
@@ -258,7 +258,7 @@ def zoom(
     positions = [
         resized_positions(n, m, bool(grid_mode)) for n, m in zip(image.shape, sizes, strict=True)
     ]
-    return separable(image, positions, spline, image.dtype)
+    return sample_separably(image, positions, spline, image.dtype)
 
 
 @with_promotion

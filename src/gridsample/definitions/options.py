@@ -19,7 +19,13 @@ from gridsample.definitions.checks import (
 )
 from gridsample.definitions.coords import MARGINS, check_coords, find_end
 from gridsample.definitions.dtypes import WIDE_TYPES, check_grid_type, check_image_type
-from gridsample.definitions.footprints import ATTACH, MOST, Footprint, as_footprint, check_footprint
+from gridsample.definitions.footprints import (
+    ATTACH,
+    DEFAULT_MAX_SAMPLES,
+    Footprint,
+    as_footprint,
+    check_footprint,
+)
 from gridsample.definitions.labels import check_label_fill, check_labels, has_labels
 from gridsample.definitions.methods import Method, find_method, per_axis
 from gridsample.definitions.plan import OutputBlock, Plan
@@ -121,7 +127,7 @@ def sampling_options(
     extrapolate: Any = True,
     prefilter: Any = True,
     antialias: Any = False,
-    max_samples: Any = MOST,
+    max_samples: Any = DEFAULT_MAX_SAMPLES,
     footprint: Any = ATTACH,
     channel_axis: Any = 1,
     threads: Any = None,

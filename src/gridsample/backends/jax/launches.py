@@ -41,16 +41,12 @@ def scratch_type(size: int) -> ArrayType:
     return ArrayType((size,), np.dtype(np.uint8))
 
 
-def axes_by_speed(rank: int, last: bool) -> list[int]:
-    """The axes of an array from the slowest to the fastest; the second one may come ``last``."""
-    return [0, *range(2, rank), 1] if last else [*range(rank)]
-
-
 def layout_of(array_type: ArrayType, last: bool = False) -> Layout:
     """The layout of an array (N, C, ...) without gaps, whose channels may come ``last``."""
     shape, dtype = array_type
     steps, size = [0] * len(shape), dtype.itemsize
-    for axis in reversed(axes_by_speed(len(shape), last)):
+    axes = [0, *range(2, len(shape)), 1] if last else range(len(shape))  # slowest first
+    for axis in reversed(axes):
         steps[axis], size = size, size * shape[axis]
     return shape, tuple(steps), dtype
 

@@ -219,12 +219,10 @@ def gradients(
 
 def supports(*avals: Any, call: Call, dtype: Any = None, **parameters: Any) -> bool:
     """Whether the CPU kernels compute a call as launches that are known before it runs."""
-    on_cpu()
-    from gridsample.kernels.sampling.preparing import vanishes
-
+    on_cpu()  # the kernels are imported here, while forks wait
     plan = call.plan
     if plan.footprint is None:
-        return not vanishes(plan, call.order)
+        return not plan.vanishes(call.order)
     # Large integers are copied where a footprint is a single pixel, and are no sums.
     return not (plan.nearest and avals[0].dtype.kind in "iu" and avals[0].dtype.itemsize > 2)
 

@@ -93,7 +93,9 @@ class Footprints(Neighbours):
 
     def count(self, sides: Sequence[Tensor]) -> None:
         """Find the levels and the numbers of samples, all (N, *out, 1)."""
-        options, most = self.options, self.options.footprint.most  # type: ignore[union-attr]
+        options, footprint = self.options, self.options.footprint
+        assert footprint is not None
+        most = footprint.max_samples
         unit = definitions.pixels_per_unit(self.spatial, options.coords, options.align_corners)
         # Labels are never halved.
         deepest = 0 if has_labels(options.mode) else definitions.deepest(self.spatial)

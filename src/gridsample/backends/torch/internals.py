@@ -47,7 +47,7 @@ __all__ = [
     "install",
     "is_observed",
     "is_tracing",
-    "layout_of",
+    "memory_format_of",
     "originals",
     "restore",
     "shape_of",
@@ -115,10 +115,10 @@ class Originals:
 
 originals = Originals()
 
-Before = tuple[Any, dict[str, types.CodeType], str]
+PreviousState = tuple[Any, dict[str, types.CodeType], str]
 
 
-def install(ours: Any, tag: str) -> Before:
+def install(ours: Any, tag: str) -> PreviousState:
     """Replace torch's functions by the methods of an object with the same names.
 
     Args:
@@ -147,7 +147,7 @@ def install(ours: Any, tag: str) -> Before:
     return before
 
 
-def restore(before: Before) -> None:
+def restore(before: PreviousState) -> None:
     """Undo an `install`."""
     ours, codes, tag = before
     for name, code in codes.items():
@@ -230,7 +230,7 @@ def as_integer(n: Any) -> Any:
 # Layouts and warnings -----------------------------------------------------------------------------
 
 
-def layout_of(tensor: Tensor) -> torch.memory_format:
+def memory_format_of(tensor: Tensor) -> torch.memory_format:
     """The memory format that torch's own operators infer from a tensor's strides."""
     from torch._prims_common import suggest_memory_format
 

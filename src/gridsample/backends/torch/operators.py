@@ -183,13 +183,13 @@ class Call(NamedTuple):
     Attributes:
         plan: the plan for the image and the grid.
         order: the derivative order along each axis.
-        zero: whether the derivative is zero everywhere because the degree of the weights is lower.
+        vanishes: whether the derivative is 0 everywhere; see `Plan.vanishes`.
         dtype: the dtype of the result of gather.
     """
 
     plan: Plan
     order: Shape
-    zero: bool
+    vanishes: bool
     dtype: torch.dtype
 
 
@@ -199,8 +199,7 @@ def call_of(
     """Describe a call with checked options for an image (N, C, *spatial) of the given size."""
     types = numpy_type(image_type, "input"), numpy_type(grid_type, "grid")
     plan, order = plan_of(size, types[0], grid, types[1], options), tuple(options.order)
-    zero = any(n >= method.powers for n, method in zip(order, plan.methods, strict=True))
-    return Call(plan, order, zero, gathered_type(image_type, grid_type, order))
+    return Call(plan, order, plan.vanishes(order), gathered_type(image_type, grid_type, order))
 
 
 @functools.lru_cache(maxsize=1024)
@@ -269,7 +268,7 @@ def gather_on_cpu(image: Tensor, grid: Tensor, options: Options) -> Tensor:
 def run_gather(call: Call, image: Tensor, points: Tensor, options: Options) -> Tensor:
     """Compute gather for CPU tensors, at the points of a grid or of affine maps."""
     out, threads = empty(call.plan.shape, image, call.dtype), count(options.threads)
-    if call.zero:
+    if call.vanishes:
         return out.zero_()
     if not out.numel():
         return out
@@ -290,7 +289,7 @@ def ready_gather(call: Call, image: Tensor, grid: Tensor, threads: int) -> tuple
     The latter is None if there is nothing to compute, or tensors are first copied.
     """
     out = empty(call.plan.shape, image, call.dtype)
-    if call.zero or not out.numel() or fast_path.contiguous_if_faster(image, out) is not image:
+    if call.vanishes or not out.numel() or fast_path.contiguous_if_faster(image, out) is not image:
         return out, None
     layouts = [fast_path.layout_of(tensor) for tensor in (image, grid, out)]
     return out, on_cpu().ready_gather(call.plan, call.order, *layouts, threads)
@@ -363,7 +362,7 @@ def scatter_on_cpu(values: Tensor, grid: Tensor, size: Sequence[int], options: O
     call, threads = call_for(size, values, grid, options), count(options.threads)
     plan = call.plan
     check_values(values, plan, "values")
-    if call.zero or not values.numel():
+    if call.vanishes or not values.numel():
         return empty(size, values, values.dtype).zero_()
     arrays = memory(values), memory(grid)
     sums = on_cpu().scatter(plan, *arrays, order=call.order, dtype=plan.dtype, threads=threads)
@@ -385,7 +384,7 @@ def run_backward(
     call: Call, values: Tensor, image: Tensor, points: Tensor, needed: Needed, options: Options
 ) -> tuple[Tensor, Tensor]:
     """Compute backward for CPU tensors, at the points of a grid or of affine maps."""
-    if call.zero or not values.numel():
+    if call.vanishes or not values.numel():
         empty = empty_backward(image, points, needed)
         return empty[0].zero_(), empty[1].zero_()
     plan, order, threads = call.plan, call.order, count(options.threads)
@@ -421,7 +420,7 @@ def double_backward_on_cpu(
             f"backward_twice takes no fill value; accepted: none, got {options.fill_value}"
         )
     results = empty_backward_twice(values, image, grid, needed)
-    if call.zero or not values.numel() or (upstream_image is None and upstream_grid is None):
+    if call.vanishes or not values.numel() or (upstream_image is None and upstream_grid is None):
         first, second, third = results
         return first.zero_(), second.zero_(), third.zero_()
     upstream = None if upstream_image is None else memory(upstream_image.to(image.dtype))

@@ -65,7 +65,7 @@ def flat_options(options: Options) -> tuple[Any, ...]:
         options.extrapolate if isinstance(options.extrapolate, str) else None,
         list(options.fill_value),
         options.threads,
-        0 if options.footprint is None else options.footprint.most,
+        0 if options.footprint is None else options.footprint.max_samples,
         options.footprint is None or options.footprint.attached,
     )
 

@@ -171,13 +171,6 @@ def is_readable(plan: Plan, image: Layout) -> bool:
     return is_native(strides, dtype) or reads_of(plan) <= pixels
 
 
-def vanishes(plan: Plan, order: Order) -> bool:
-    """Whether the derivatives of the weights along some axis are all zero."""
-    return any(order) and any(
-        n >= method.powers for n, method in zip(order, plan.methods, strict=True)
-    )
-
-
 def even_values(values: Array) -> Array:
     """Return values (N, C, *out) themselves if a kernel can read them, otherwise a copy."""
     if is_even(values):
