@@ -83,13 +83,21 @@ def as_grid_view(x: np.ndarray[Any, Any], y: np.ndarray[Any, Any]) -> np.ndarray
     return as_strided(x, (*x.shape, 2), (*x.strides, gap), writeable=False)
 
 
-def sample_axis(image: Any, axis: int, positions: Any, **options: Any) -> Any:
-    """Sample an array or a tensor of any rank along one axis, at positions in pixels (m)."""
+def sample_axis(image: Any, axis: int, positions: Any, out: Any = None, **options: Any) -> Any:
+    """Sample an array or a tensor of any rank along one axis, at positions in pixels (m).
+
+    The result is written to the array ``out`` if that has its dtype and a suitable layout.
+    """
     before, n, after = image.shape[:axis], image.shape[axis], image.shape[axis + 1 :]
-    outer, inner = math.prod(before), math.prod(after)
+    outer, inner, outputs = math.prod(before), math.prod(after), positions.shape[0]
     # The other axes become channels, of pixels or of rows.
     last = inner > 1
     planes = image.reshape((outer, n, inner) if last else (1, outer, n))
     grid = positions.reshape(1, -1, 1)
     options |= {"coords": "pixel", "channel_axis": -1 if last else 1}
-    return grid_sample(planes, grid, **options).reshape(*before, positions.shape[0], *after)
+    if out is not None and out.dtype == image.dtype and out.dtype.isnative:
+        place = out.reshape((outer, outputs, inner) if last else (1, outer, outputs))
+        if np.may_share_memory(place, out):
+            grid_sample(planes, grid, out=place, **options)
+            return out
+    return grid_sample(planes, grid, **options).reshape(*before, outputs, *after)

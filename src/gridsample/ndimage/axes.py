@@ -142,10 +142,10 @@ class Step(NamedTuple):
     span: slice
     is_outside: Any
 
-    def sample(self, values: Any, spline: Spline) -> Any:
-        """Sample an array of any rank along the axis."""
+    def sample(self, values: Any, spline: Spline, out: Any = None) -> Any:
+        """Sample an array of any rank along the axis, into an array ``out`` if possible."""
         source = prepared(values, (self.axis,), spline)
-        return sample_axis(source, self.axis, self.positions, **spline.options)
+        return sample_axis(source, self.axis, self.positions, out, **spline.options)
 
 
 def step_along(axis: int, place: Any, image: Any, spline: Spline) -> Step | None:
@@ -189,7 +189,11 @@ def sample_separably(image: Any, positions: Sequence[Any], spline: Spline, outpu
 
 
 def sample_host(image: Any, steps: Sequence[Step], spline: Spline, output: Any) -> Any:
-    """Sample along some axes; what is between two of them is the only array as large as these."""
+    """Sample along some axes; what is between two of them is the only array as large as these.
+
+    Pixels are read one by one along the last axis, so it takes its turn while the array is small.
+    """
+    steps = steps[::-1] if output.size > image.size else steps
     shared = np.may_share_memory(image, output)
     target = np.empty(output.shape, output.dtype) if shared else output
     spans = [slice(None)] * image.ndim
@@ -218,7 +222,10 @@ def sample_bands(values: Any, step: Step, spline: Spline, out: Any) -> Any:
     if out is None:
         out = np.empty(shape, values_type(values, spline))
     for band in bands(shape, step.axis):
-        store(step.sample(values[band], spline), out[band])
+        place = out[band]
+        samples = step.sample(values[band], spline, place)
+        if samples is not place:
+            store(samples, place)
     return out
 
 

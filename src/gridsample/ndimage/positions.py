@@ -99,7 +99,8 @@ def map_coordinates(
         return grid_sample(source, grid, coords="pixel", **spline.options, **spline.outside)
 
     is_new = not isinstance(output, np.ndarray)
-    finite = spline.order > 0 or not is_host or all_finite(positions)
+    shows = spline.order > 0 or spline.mode.fills  # whether results show that positions are NaN
+    finite = shows or not is_host or all_finite(positions)
     values = transform_whole(
         image, sampled, lambda a, b: positions[:, a:b], shape, spline, result, is_new, finite
     )

@@ -173,7 +173,10 @@ class Axis:
             usable = valid if outside is None else valid & ~outside
             position = usable.select(position, 0.0)
             sign: Any = 1.0
-            if rule.folds:
+            if rule.folds and rule.margin == 0:
+                # Positions are between the centres of the outermost pixels, where nothing folds.
+                sign = ((position > 0.0) & (position < last)).select(1.0, 0.0)
+            elif rule.folds:
                 position, sign = formulas.fold(position, last, rule.reach, code, rule.edge)
             else:
                 position = formulas.confine(position, last, rule.reach, code, rule.edge)
@@ -255,6 +258,9 @@ class Axis:
             bits = f"uint{self.index.bits}"
             present = index.bitcast(bits) < self.size.bitcast(bits)
             return present.select(index, 0), present
+        if rule.folds:
+            # A size that is no real number may have been rounded up.
+            return index.minimum(self.size - 1), None
         pixel = formulas.fold_index(index, self.size, rule.boundary.code, rule.edge)
         if not rule.drops:
             return pixel, None
