@@ -139,7 +139,7 @@ GOOD = np.random.default_rng(0).normal(size=(12, 12))
         ((GOOD[0], GOOD[0]), {}, ValueError, r"fixed must be \(H, W\)"),
         ((GOOD[None, None], np.zeros((1, 3, 12, 12))), {}, ValueError, "1 channels and moving 3"),
         ((np.zeros((2, 1, 12, 12)), np.zeros((3, 1, 12, 12))), {}, ValueError, "same N"),
-        ((GOOD, GOOD[:, :4]), {}, ValueError, "moving is too small.*at min_pixels 5"),
+        ((GOOD, GOOD[:, :4]), {}, ValueError, "moving is too small.*at least 5"),
         ((np.zeros((9, 9, 3)), np.zeros((9, 9, 3))), {}, ValueError, r"image\[None\]"),
         ((GOOD, GOOD * 0 + 3), {}, ValueError, r"moving is constant \(3\)"),
         ((GOOD * np.nan, GOOD), {}, ValueError, "fixed has no valid pixels"),

@@ -202,8 +202,8 @@ def with_level(call: Sampling, steps: Sequence[Array]) -> Sampling:
         raise ValueError(
             f"antialias=True in chunks takes maps whose footprints are of similar size, but those "
             f"of theta are {min(longest):.4g} to {max(longest):.4g} pixels long, with "
-            f"max_samples={int(limit)}; accepted: a greater max_samples (up to {MAX_SAMPLES_LIMIT}), "
-            "or a call for each map"
+            f"max_samples={int(limit)}; accepted: a greater max_samples (up to "
+            f"{MAX_SAMPLES_LIMIT}), or a call for each map"
         )
     level = footprint._replace(level=halvings.pop() if halvings else 0)
     return call._replace(options=call.options._replace(footprint=level))
