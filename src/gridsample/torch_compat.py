@@ -35,7 +35,7 @@ from gridsample.backends.torch import BACKEND, internals
 from gridsample.backends.torch.internals import autocast_is_enabled, originals
 from gridsample.backends.torch.operators import is_eager_on_cpu
 from gridsample.backends.torch.resizing import has_fastest_channels
-from gridsample.definitions.footprints import DEFAULT_MAX_SAMPLES, as_footprint
+from gridsample.definitions.footprints import MAX_SAMPLES, as_footprint
 from gridsample.definitions.methods import Mode
 from gridsample.definitions.options import Options
 from gridsample.definitions.shapes import check_output
@@ -214,7 +214,7 @@ class patch:
         *,
         strict: bool = False,
         antialias: bool = False,
-        max_samples: int = DEFAULT_MAX_SAMPLES,
+        max_samples: int = MAX_SAMPLES,
     ) -> None:
         """Replace the functions immediately."""
         footprint = as_footprint(antialias, max_samples)
@@ -309,7 +309,7 @@ def sample(
             padding_mode,
             corners,
             antialias=averaged,
-            max_samples=patch_options.max_samples or DEFAULT_MAX_SAMPLES,
+            max_samples=patch_options.max_samples or MAX_SAMPLES,
         )
     except REFUSALS as error:
         return torch_call_after(error, torch_call, corners)

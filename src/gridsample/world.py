@@ -20,7 +20,7 @@ import numpy as np
 from gridsample.backends import Backend, backend_of, overridable
 from gridsample.backends.maps import grid_along
 from gridsample.definitions.dtypes import GRID_TYPES
-from gridsample.definitions.footprints import ATTACH, DEFAULT_MAX_SAMPLES
+from gridsample.definitions.footprints import ATTACH, MAX_SAMPLES
 from gridsample.definitions.methods import Mode
 from gridsample.fields.arrays import check_name, check_size, components
 from gridsample.fields.conversions import check_affine, homogeneous, inverse
@@ -72,7 +72,7 @@ def resample(
     extrapolate: bool | str = True,
     prefilter: bool = True,
     antialias: bool = False,
-    max_samples: int = DEFAULT_MAX_SAMPLES,
+    max_samples: int = MAX_SAMPLES,
     footprint: str = ATTACH,
     missing: str = "propagate",
     weights: Any = None,
@@ -172,7 +172,7 @@ def resample_vjp(
     extrapolate: bool | str = True,
     prefilter: bool = True,
     antialias: bool = False,
-    max_samples: int = DEFAULT_MAX_SAMPLES,
+    max_samples: int = MAX_SAMPLES,
     footprint: str = ATTACH,
     missing: str = "propagate",
     weights: Any = None,

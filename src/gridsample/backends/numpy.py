@@ -357,12 +357,7 @@ class NumPy(Backend):
         if result.size:
             cpu, weight = on_cpu(), weights[0] if weights else None
             samples = cpu.Samples(
-                image,
-                points,
-                result,
-                weight,
-                shares,
-                fill_of_channels(options.fill_value, plan),
+                image, points, result, weight, shares, fill_of_channels(options.fill_value, plan)
             )
             invalid_weights = cpu.average(plan, samples, averaging, options.threads)
         return result, shares, invalid_weights

@@ -23,7 +23,7 @@ Shape = tuple[int, ...]
 SLACK = 1 / 64
 
 # The maximum number of samples along a side of a footprint: by default, and at most.
-DEFAULT_MAX_SAMPLES, MAX_SAMPLES_LIMIT = 16, 64
+MAX_SAMPLES, MAX_SAMPLES_LIMIT = 16, 64
 
 # Whether the gradient of the grid contains that of the footprint's sides.
 ATTACH, DETACH = "attach", "detach"
@@ -42,7 +42,7 @@ class Footprint(NamedTuple):
             samples.  None if the image is halved as often as points need.
     """
 
-    max_samples: int = DEFAULT_MAX_SAMPLES
+    max_samples: int = MAX_SAMPLES
     attached: bool = True
     level: int | None = None
 
@@ -73,7 +73,7 @@ def as_footprint(antialias: Any, max_samples: Any, footprint: Any = ATTACH) -> F
         TypeError: an argument has the wrong type.
         ValueError: ``max_samples`` is out of range, or ``footprint`` is unknown.
     """
-    if antialias is False and max_samples is DEFAULT_MAX_SAMPLES and footprint is ATTACH:
+    if antialias is False and max_samples is MAX_SAMPLES and footprint is ATTACH:
         return None  # quickly
     if antialias is None or not isinstance(antialias, (bool, np.bool_)):
         raise TypeError(f"antialias must be True or False, got {antialias!r}")

@@ -21,7 +21,7 @@ from gridsample.definitions.coords import MARGINS, check_coords, find_end
 from gridsample.definitions.dtypes import WIDE_TYPES, check_grid_type, check_image_type
 from gridsample.definitions.footprints import (
     ATTACH,
-    DEFAULT_MAX_SAMPLES,
+    MAX_SAMPLES,
     Footprint,
     as_footprint,
     check_footprint,
@@ -127,7 +127,7 @@ def sampling_options(
     extrapolate: Any = True,
     prefilter: Any = True,
     antialias: Any = False,
-    max_samples: Any = DEFAULT_MAX_SAMPLES,
+    max_samples: Any = MAX_SAMPLES,
     footprint: Any = ATTACH,
     channel_axis: Any = 1,
     threads: Any = None,

@@ -231,9 +231,8 @@ def sample_bands(values: Any, step: Step, spline: Spline, out: Any) -> Any:
 
 def values_type(image: Any, spline: Spline) -> Any:
     """Return the dtype in which an array is sampled along an axis."""
-    return in_working_type(image[(slice(0, 1),) * image.ndim], spline, False).dtype.newbyteorder(
-        "="
-    )
+    pixel = image[(slice(0, 1),) * image.ndim]
+    return in_working_type(pixel, spline, False).dtype.newbyteorder("=")
 
 
 def fill_outside(target: Any, steps: Sequence[Step], number: Any) -> None:

@@ -38,7 +38,7 @@ def footprint(
     align_corners: bool = False,
     *,
     coords: str = "normalized",
-    max_samples: int = definitions.DEFAULT_MAX_SAMPLES,
+    max_samples: int = definitions.MAX_SAMPLES,
 ) -> Footprints:
     """Compute the area that each point of a grid covers in an image, for antialiased sampling.
 

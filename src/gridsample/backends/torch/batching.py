@@ -18,11 +18,7 @@ from torch import Tensor
 
 from gridsample.backends.base import Needed
 from gridsample.backends.torch.operators import LIBRARY, backward, gather, scatter
-from gridsample.backends.torch.schemas import (
-    flat_options,
-    operator_arguments,
-    with_operator_arguments,
-)
+from gridsample.backends.torch.schemas import as_operator, flat_options, operator_arguments
 from gridsample.definitions.options import Options
 
 CHANNELS, POINTS, ITEMS = "channels", "points", "items"
@@ -174,6 +170,4 @@ for name, rule in (
     ("scatter", batched_scatter),
     ("backward", batched_backward),
 ):
-    torch.library.register_vmap(
-        f"gridsample::{name}", with_operator_arguments(name, rule, more=2), lib=LIBRARY
-    )
+    torch.library.register_vmap(f"gridsample::{name}", as_operator(name, rule, more=2), lib=LIBRARY)

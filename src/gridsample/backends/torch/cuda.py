@@ -41,7 +41,7 @@ from gridsample.backends.torch.operators import (
     match_layout,
     sum_type,
 )
-from gridsample.backends.torch.schemas import LEADING, options_of, with_operator_arguments
+from gridsample.backends.torch.schemas import LEADING, as_operator, options_of
 from gridsample.definitions.footprints import levels
 from gridsample.definitions.options import Options
 from gridsample.definitions.plan import Plan
@@ -538,10 +538,10 @@ def double_backward_on_gpu(
     return first, second, third
 
 
-cuda_gather = with_operator_arguments("gather", gather_on_gpu)
-cuda_scatter = with_operator_arguments("scatter", scatter_on_gpu)
-cuda_backward = with_operator_arguments("backward", backward_on_gpu)
-cuda_double_backward = with_operator_arguments("backward_twice", double_backward_on_gpu)
+cuda_gather = as_operator("gather", gather_on_gpu)
+cuda_scatter = as_operator("scatter", scatter_on_gpu)
+cuda_backward = as_operator("backward", backward_on_gpu)
+cuda_double_backward = as_operator("backward_twice", double_backward_on_gpu)
 
 for name, compute in (
     ("gather", cuda_gather),

@@ -29,9 +29,9 @@ from gridsample.backends.torch.fast_path import Prepared
 from gridsample.backends.torch.internals import SingleLevelFunction as Function
 from gridsample.backends.torch.internals import (
     apply_rule,
-    call_below_autograd,
-    call_in_forward,
     forward_gradients,
+    redispatch,
+    redispatch_forward,
     transforms_are_active,
 )
 from gridsample.backends.torch.operators import (
@@ -41,11 +41,7 @@ from gridsample.backends.torch.operators import (
     run_backward,
     run_gather,
 )
-from gridsample.backends.torch.schemas import (
-    flat_options,
-    operator_arguments,
-    with_operator_arguments,
-)
+from gridsample.backends.torch.schemas import as_operator, flat_options, operator_arguments
 from gridsample.backends.torch.traced import traceable
 from gridsample.definitions.options import Options
 
@@ -86,7 +82,7 @@ backward = without_dispatcher("backward", operators.backward_on_cpu, 3)
 backward_twice = without_dispatcher("backward_twice", operators.double_backward_on_cpu, 3)
 
 
-def can_fuse_double_backward(
+def fuses_double_backward(
     values: Tensor, image: Tensor, grid: Tensor, options: Options, *upstream: Maybe
 ) -> bool:
     """Whether `backward_twice`, which has no derivative of its own, can replace the formulas.
@@ -102,9 +98,8 @@ def can_fuse_double_backward(
     ):
         return False
     if values.device.type == "cpu":
-        return (
-            is_eager_on_cpu(*tensors) and operators.differentiable(image) and not options.blends()
-        )
+        differentiable = operators.differentiable(image)
+        return is_eager_on_cpu(*tensors) and differentiable and not options.blends()
     real = all(tensor.is_floating_point() for tensor in tensors)
     return values.device.type in cuda.DEVICES and real
 
@@ -130,7 +125,7 @@ def is_known_finite(grid: Tensor) -> bool:
 # Derivatives along a direction in the space of grids ----------------------------------------------
 
 
-def axis_derivatives(along: Tensor, options: Options) -> Iterator[tuple[Tensor, Options]]:
+def raised_orders(along: Tensor, options: Options) -> Iterator[tuple[Tensor, Options]]:
     """Yield each axis's component (N, 1, *out) and the options with its order raised."""
     for axis in range(along.shape[-1]):
         yield along[..., axis].unsqueeze(1), options.raised(axis)
@@ -140,9 +135,8 @@ def gather_along(image: Tensor, grid: Tensor, along: Tensor, options: Options) -
     """Compute the directional derivative of gather along a direction of grids."""
     if options.footprint is not None:
         return footprints.gather_along(gather_along, image, grid, along, options)
-    return total(
-        part * gather(image, grid, raised) for part, raised in axis_derivatives(along, options)
-    )
+    parts = raised_orders(along, options)
+    return total(part * gather(image, grid, raised) for part, raised in parts)
 
 
 def scatter_along(
@@ -152,8 +146,7 @@ def scatter_along(
     if options.footprint is not None:
         return footprints.scatter_along(scatter_along, values, grid, along, size, options)
     return total(
-        scatter(part * values, grid, size, raised)
-        for part, raised in axis_derivatives(along, options)
+        scatter(part * values, grid, size, raised) for part, raised in raised_orders(along, options)
     )
 
 
@@ -169,7 +162,7 @@ def backward_along(
         )
     sweeps = [
         backward(part * values, image, grid, needed, raised)
-        for part, raised in axis_derivatives(along, options)
+        for part, raised in raised_orders(along, options)
     ]
     first, second = (total(sweep[k] for sweep in sweeps) if needed[k] else None for k in (0, 1))
     return first, second
@@ -219,7 +212,7 @@ class Gather(Function):
     def forward(ctx: Any, image: Tensor, grid: Tensor, options: Options, keys: Any) -> Any:
         """Compute gather."""
         save_for_derivatives(ctx, options, image, grid)
-        result = call_in_forward(operators.gather, keys, image, grid, *flat_options(options))
+        result = redispatch_forward(operators.gather, keys, image, grid, *flat_options(options))
         ctx.dtype = result.dtype
         return result
 
@@ -230,16 +223,13 @@ class Gather(Function):
         if upstream is None or not any(needed):
             return (None,) * 4
         image, grid = ctx.saved_tensors
-        return (
-            *only_needed(backward(upstream, image, grid, needed, ctx.options), needed),
-            None,
-            None,
-        )
+        gradients = backward(upstream, image, grid, needed, ctx.options)
+        return *only_needed(gradients, needed), None, None
 
     @staticmethod
     def jvp(ctx: Any, d_image: Maybe, d_grid: Maybe, *_: Any) -> Any:
         """Compute the tangent: linear in the image, and the derivative along the grid."""
-        with forward_gradients(True):  # as for `call_in_forward`
+        with forward_gradients(True):  # as for `redispatch_forward`
             image, grid = primals(ctx)
             return total(
                 (
@@ -260,7 +250,8 @@ class Scatter(Function):
         """Compute scatter."""
         save_for_derivatives(ctx, options, values, grid)
         ctx.size = size
-        return call_in_forward(operators.scatter, keys, values, grid, size, *flat_options(options))
+        arguments = values, grid, size, *flat_options(options)
+        return redispatch_forward(operators.scatter, keys, *arguments)
 
     @staticmethod
     def backward(ctx: Any, upstream: Maybe) -> Any:
@@ -309,7 +300,7 @@ class Backward(Function):
         save_for_derivatives(ctx, options, values, image, grid)
         ctx.needed = needed
         arguments = operator_arguments("backward", values, image, grid, needed, options)
-        results = call_in_forward(operators.backward, keys, *arguments)
+        results = redispatch_forward(operators.backward, keys, *arguments)
         ctx.mark_non_differentiable(
             *(gradient for gradient, need in zip(results, needed, strict=True) if not need)
         )
@@ -321,7 +312,7 @@ class Backward(Function):
         values, image, grid = ctx.saved_tensors
         need_values, need_image, need_grid = ctx.needs_input_grad[:3]
         options = ctx.options
-        if can_fuse_double_backward(values, image, grid, options, u, w):
+        if fuses_double_backward(values, image, grid, options, u, w):
             needed = need_values, need_image, need_grid
             results = backward_twice(values, image, grid, u, w, needed, options)
             return *only_needed(results, needed), *(None,) * 3
@@ -428,14 +419,14 @@ def autograd_gather(keys: Any, image: Tensor, grid: Tensor, options: Options) ->
     """Call gather, recorded by autograd if necessary."""
     if needs_derivative(image, grid):
         return apply_rule(Gather, image, grid, options, keys)
-    return call_below_autograd(operators.gather, keys, image, grid, *flat_options(options))
+    return redispatch(operators.gather, keys, image, grid, *flat_options(options))
 
 
 def autograd_scatter(keys: Any, values: Tensor, grid: Tensor, size: Any, options: Options) -> Any:
     """Call scatter, recorded by autograd if necessary."""
     if needs_derivative(values, grid):
         return apply_rule(Scatter, values, grid, size, options, keys)
-    return call_below_autograd(operators.scatter, keys, values, grid, size, *flat_options(options))
+    return redispatch(operators.scatter, keys, values, grid, size, *flat_options(options))
 
 
 def autograd_backward(
@@ -445,9 +436,7 @@ def autograd_backward(
     arguments = values, image, grid, needed, options
     if needs_derivative(values, image, grid):
         return apply_rule(Backward, *arguments, keys)
-    return call_below_autograd(
-        operators.backward, keys, *operator_arguments("backward", *arguments)
-    )
+    return redispatch(operators.backward, keys, *operator_arguments("backward", *arguments))
 
 
 for name, rule in (
@@ -455,4 +444,4 @@ for name, rule in (
     ("scatter", autograd_scatter),
     ("backward", autograd_backward),
 ):
-    LIBRARY.impl(name, with_operator_arguments(name, rule, more=1), "Autograd", with_keyset=True)
+    LIBRARY.impl(name, as_operator(name, rule, more=1), "Autograd", with_keyset=True)

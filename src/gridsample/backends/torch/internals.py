@@ -35,8 +35,6 @@ __all__ = [
     "apply_rule",
     "as_integer",
     "autocast_is_enabled",
-    "call_below_autograd",
-    "call_in_forward",
     "constant_in_graphs",
     "dispatch_keys",
     "eager_cpu_keys",
@@ -49,6 +47,8 @@ __all__ = [
     "is_tracing",
     "memory_format_of",
     "originals",
+    "redispatch",
+    "redispatch_forward",
     "restore",
     "shape_of",
     "transforms_are_active",
@@ -307,19 +307,19 @@ def has_kernel(device: str, name: str) -> bool:
     return bool(torch._C._dispatch_has_kernel_for_dispatch_key(f"aten::{name}", key))
 
 
-def call_below_autograd(operator: Any, keys: Any, *arguments: Any) -> Any:
+def redispatch(operator: Any, keys: Any, *arguments: Any) -> Any:
     """Call an operator without recording it for autograd."""
     with torch._C._AutoDispatchBelowAutograd():
         return operator.redispatch(keys & torch._C._after_autograd_keyset, *arguments)
 
 
-def call_in_forward(operator: Any, keys: Any, *arguments: Any) -> Any:
-    """Call an operator like `call_below_autograd`, from the forward of an autograd function.
+def redispatch_forward(operator: Any, keys: Any, *arguments: Any) -> Any:
+    """Call an operator like `redispatch`, from the forward of an autograd function.
 
     Recording is disabled there, but outer transforms need it, so it is enabled again.
     """
     with torch.enable_grad(), forward_gradients(True):
-        return call_below_autograd(operator, keys, *arguments)
+        return redispatch(operator, keys, *arguments)
 
 
 def apply_rule(rule: Any, *arguments: Any) -> Any:

@@ -12,9 +12,9 @@ from gridsample.backends.torch.derivatives import needs_derivative
 from gridsample.backends.torch.internals import SingleLevelFunction as Function
 from gridsample.backends.torch.internals import (
     apply_rule,
-    call_below_autograd,
-    call_in_forward,
     forward_gradients,
+    redispatch,
+    redispatch_forward,
 )
 from gridsample.backends.torch.operators import LIBRARY
 
@@ -39,7 +39,7 @@ def define(schema: str, cpu: Compute, fake: Compute, transpose: Transpose, batch
     def autograd(keys: Any, image: Tensor, *options: Any) -> Any:
         if needs_derivative(image):
             return apply_rule(Linear, image, options, (operator, transpose), keys)
-        return call_below_autograd(operator, keys, image, *options)
+        return redispatch(operator, keys, image, *options)
 
     def of_batch(info: Any, axes: Any, image: Tensor, *options: Any) -> Any:
         return batched(image.movedim(axes[0], 0), *options), 0
@@ -59,7 +59,7 @@ class Linear(Function):
         """Compute the operator; ``rule`` is that, and how its options are transposed."""
         ctx.dtype, ctx.shape, ctx.options, ctx.rule = image.dtype, image.shape, options, rule
         ctx.set_materialize_grads(False)
-        return call_in_forward(rule[0], keys, image, *options)
+        return redispatch_forward(rule[0], keys, image, *options)
 
     @staticmethod
     def backward(ctx: Any, upstream: Tensor | None) -> Any:

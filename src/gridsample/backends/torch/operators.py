@@ -31,7 +31,7 @@ from gridsample.backends.base import Gradients, Needed
 from gridsample.backends.torch import fast_path
 from gridsample.backends.torch.fast_path import TYPES
 from gridsample.backends.torch.internals import dispatch_keys, eager_cpu_keys, is_observed
-from gridsample.backends.torch.schemas import SAMPLING, with_operator_arguments
+from gridsample.backends.torch.schemas import SAMPLING, as_operator
 from gridsample.definitions.dtypes import BFLOAT16, check_grid_type, check_image_type
 from gridsample.definitions.options import Averaging, Options, checked, plan_of
 from gridsample.definitions.plan import Plan
@@ -493,10 +493,10 @@ def fake_backward_twice(
     return empty_backward_twice(values, image, grid, needed)
 
 
-cpu_gather = with_operator_arguments("gather", gather_on_cpu)
-cpu_scatter = with_operator_arguments("scatter", scatter_on_cpu)
-cpu_backward = with_operator_arguments("backward", backward_on_cpu)
-cpu_backward_twice = with_operator_arguments("backward_twice", double_backward_on_cpu)
+cpu_gather = as_operator("gather", gather_on_cpu)
+cpu_scatter = as_operator("scatter", scatter_on_cpu)
+cpu_backward = as_operator("backward", backward_on_cpu)
+cpu_backward_twice = as_operator("backward_twice", double_backward_on_cpu)
 
 for name, compute, fake in (
     ("gather", cpu_gather, fake_gather),
@@ -505,9 +505,7 @@ for name, compute, fake in (
     ("backward_twice", cpu_backward_twice, fake_backward_twice),
 ):
     LIBRARY.impl(name, compute, "CPU")
-    torch.library.register_fake(
-        f"gridsample::{name}", with_operator_arguments(name, fake), lib=LIBRARY
-    )
+    torch.library.register_fake(f"gridsample::{name}", as_operator(name, fake), lib=LIBRARY)
 
 
 # Without the dispatcher ---------------------------------------------------------------------------

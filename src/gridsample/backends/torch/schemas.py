@@ -106,9 +106,7 @@ LEADING = {"gather": 2, "scatter": 3, "backward": 5, "backward_twice": 8}
 FLAGS = {"gather": 0, "scatter": 0, "backward": 2, "backward_twice": 3}
 
 
-def with_operator_arguments(
-    name: str, compute: Callable[..., Any], more: int = 0
-) -> Callable[..., Any]:
+def as_operator(name: str, compute: Callable[..., Any], more: int = 0) -> Callable[..., Any]:
     """Wrap a function so that it has the arguments of an operator.
 
     The function has the same arguments, but one tuple of all flags, and one record.  ``more`` is
