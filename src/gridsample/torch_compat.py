@@ -419,7 +419,7 @@ def as_autocast(image: Tensor, grid: Tensor) -> tuple[Tensor, Tensor]:
 
     On a CPU, narrower dtypes become float32. On a GPU, both become the wider of the two dtypes.
     """
-    if not autocast_is_enabled():  # quickly
+    if not autocast_is_enabled():  # the usual case, checked first
         return image, grid
     device_type = image.device.type
     if device_type not in ("cpu", "cuda") or not torch.is_autocast_enabled(device_type):

@@ -122,7 +122,7 @@ def backend_of(**arrays: Any) -> Backend:
     package = "numpy"
     for name, array in arrays.items():
         if type(array) is np.ndarray:
-            continue  # quickly
+            continue  # the usual case, checked first
         source = library(array)
         if source in LOADERS:
             package = source

@@ -74,7 +74,7 @@ def as_footprint(antialias: Any, max_samples: Any, footprint: Any = ATTACH) -> F
         ValueError: ``max_samples`` is out of range, or ``footprint`` is unknown.
     """
     if antialias is False and max_samples is MAX_SAMPLES and footprint is ATTACH:
-        return None  # quickly
+        return None  # the usual case, checked first
     if antialias is None or not isinstance(antialias, (bool, np.bool_)):
         raise TypeError(f"antialias must be True or False, got {antialias!r}")
     if isinstance(max_samples, (bool, np.bool_)) or not hasattr(max_samples, "__index__"):
