@@ -16,9 +16,10 @@ gradients of the image and of the grid:
 
     backward_twice(plan, arrays, upstream, grid_tangent, needs, order)
 
-A plan with a ``footprint`` asks for means over the footprints of the grid's points, of order 0: a
-point becomes samples, which are a linear map E of the grid once their numbers are known, and M is
-the mean over each point's samples.  Gather is then M A(E grid), and the other functions follow.
+A plan with a ``footprint`` asks for antialiased results of order 0: that of a point is the mean M
+of samples that are spread over the point's footprint.  Once the number of samples is known, they
+are a linear map E of the grid: a point plus fractions of the differences to its neighbours.  Gather
+is then M A(E grid), and the other functions follow.
 
 Shapes: image and upstream (N, C, *spatial), grid and grid_tangent (N, *out, D), values and out
 (N, C, *out), as in the plan.

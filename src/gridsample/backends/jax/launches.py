@@ -80,11 +80,10 @@ class Operand(NamedTuple):
 
 def values_outside(call: Call, dtype: Any) -> list[np.ndarray[Any, Any]]:
     """The numbers of each plane outside an image."""
-    from gridsample.kernels.sampling.preparing import numbers_of_planes
+    from gridsample.kernels.sampling.preparing import fills_of_planes
 
-    numbers = numbers_of_planes(
-        call.plan, call.order, dtype, fill_of_channels(call.fill, call.plan), None
-    )
+    fills = fill_of_channels(call.fill, call.plan)
+    numbers = fills_of_planes(call.plan, call.order, dtype, fills, None)
     return [np.zeros_like(plane) if call.tangent else plane for plane in numbers]
 
 

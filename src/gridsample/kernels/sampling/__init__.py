@@ -59,11 +59,11 @@ from gridsample.kernels.sampling.preparing import (
     are_readable,
     dropped_of,
     even_values,
+    fills_of_planes,
     grid_gradient,
     grid_sums,
     in_layout,
     is_readable,
-    numbers_of_planes,
     own_grids,
     readable,
     readable_points,
@@ -124,7 +124,7 @@ def gather(
     grid = readable_points(plan, grid)
     layouts = layout_of(image), layout_of(grid), layout_of(out)
     launch = prepare_gather(plan, order, *layouts, fill is not None)
-    fills = numbers_of_planes(plan, order, image.dtype, fill, None)
+    fills = fills_of_planes(plan, order, image.dtype, fill, None)
     launch.run(addresses_of((image, grid, out, *fills)), count)
 
 
@@ -145,7 +145,7 @@ def gather_footprints(
     image = native(image)
     grid = readable_points(plan, grid)
     target = out if is_even(out) else np.empty_like(out, order="C", subok=False)
-    numbers = numbers_of_planes(plan, (), image.dtype, fill, None)
+    numbers = fills_of_planes(plan, (), image.dtype, fill, None)
     count, filled = threads or pool.cores(), fill is not None
     shrinks = footprint_calls.gather(plan, image, grid, target, numbers, filled, count)
     if target is not out:
@@ -174,7 +174,7 @@ def ready_gather(
     if pays_channels_last(plan, image, out, True) or (means and means.returns_weights):
         return None
     launch = prepare_gather(plan, order, image, grid, out, False, special)
-    return launch.ready(threads, numbers_of_planes(plan, order, image[2], None, means))
+    return launch.ready(threads, fills_of_planes(plan, order, image[2], None, means))
 
 
 class ReadyBackward(NamedTuple):

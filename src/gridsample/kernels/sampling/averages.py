@@ -33,10 +33,10 @@ from gridsample.kernels.sampling.preparing import (
     Samples,
     dropped_of,
     even_values,
+    fills_of_planes,
     grid_gradient,
     grid_sums,
     in_layout,
-    numbers_of_planes,
     own_grids,
     readable,
     readable_points,
@@ -82,7 +82,7 @@ def average(plan: Plan, arrays: Samples, averaging: Averaging, threads: int | No
     means = Averages(averaging, None if weights is None else layout_of(weights))
     order, filled = (0,) * len(plan.spatial), arrays.fill is not None
     launch = prepare_gather(plan, order, *layouts, filled, means)
-    fills = numbers_of_planes(plan, (), image.dtype, arrays.fill, averaging)
+    fills = fills_of_planes(plan, (), image.dtype, arrays.fill, averaging)
     wrong = np.zeros(1, np.int64)
     others = [] if weights is None else [weights, wrong]
     others += [] if sums is None else [sums]

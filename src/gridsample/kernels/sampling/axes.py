@@ -34,8 +34,9 @@ class AxisRule(NamedTuple):
         units: the units of coordinates.
         margin: how far the image extends beyond its outermost pixel centres; None if positions
             outside have taps.
-        backed: whether points without any tap in the image have exactly the fill value.
-        constant: whether their value is constant, so that they count for nothing in gradients.
+        fill_is_exact: whether points without any tap in the image have exactly the fill value.
+        fill_is_constant: whether the value of points without any tap in the image is constant, so
+            that they count for nothing in gradients.
         single: whether the image has one pixel along the axis.
     """
 
@@ -46,8 +47,8 @@ class AxisRule(NamedTuple):
     folds: bool
     units: str
     margin: float | None
-    backed: bool
-    constant: bool
+    fill_is_exact: bool
+    fill_is_constant: bool
     single: bool
 
     @property
@@ -88,8 +89,8 @@ def rules_of(plan: Plan, order: tuple[int, ...], filled: bool) -> tuple[AxisRule
             folds=plan.folds[a],
             units=aligned if plan.coords == "normalized" else plan.coords,
             margin=plan.margin,
-            backed=filled and BOUNDARIES[plan.boundaries[a]].filled and plan.sums_to_one,
-            constant=plan.sums_to_one or not plan.filled,
+            fill_is_exact=filled and BOUNDARIES[plan.boundaries[a]].filled and plan.sums_to_one,
+            fill_is_constant=plan.sums_to_one or not plan.filled,
             single=plan.spatial[-1 - a] == 1,
         )
         for a in range(len(plan.spatial))
@@ -156,7 +157,7 @@ class Axis:
         self.last = (size - 1).to(function.real).splat(lanes)
         self.unit_stride = False  # whether the stride is known to be 1
         # Whether points whose taps are all dropped are outside, which `locate` then notes.
-        self.notes_missed = rule.backed
+        self.notes_missed = rule.fill_is_exact
         self.merges = False  # whether all taps are one, as they have the same pixel
 
     # Positions ------------------------------------------------------------------------------------
@@ -230,10 +231,13 @@ class Axis:
     def taps(self, located: AxisPosition, derivatives: int = 0) -> list[Tap]:
         """Compute all taps of W points, wherever the points are."""
         base, t = self.split(located)
-        return self.folded(base, self.weights(t, located.slope, derivatives))
+        return self.resolve_boundary(base, self.weights(t, located.slope, derivatives))
 
-    def folded(self, base: Value, weights: Sequence[tuple[Value, ...]]) -> list[Tap]:
-        """Find the pixel of each tap, wherever the points are, given base indices and weights."""
+    def resolve_boundary(self, base: Value, weights: Sequence[tuple[Value, ...]]) -> list[Tap]:
+        """Return the taps with the pixels that the boundary gives them, wherever the points are.
+
+        Taps outside are folded or dropped; those of an image of one pixel are merged.
+        """
         rule, weight_stride, taps = self.rule, self.pixel_weight_stride, []
         code = rule.boundary.code
         for k, magnitudes in enumerate(weights):
@@ -304,8 +308,9 @@ class Axis:
             d in [0, 1)     the pixels are the two taps
             d in [1, 2)     the second pixel is the left tap; the right one is outside
 
-        The pixel that is no tap stands for the tap outside, whose value is the fill value.  Its
-        weight is right if the fill value may not be 0, or for a ``partition``.
+        Outside [0, 1), one of the two pixels is no tap.  It stands for the tap outside, which has
+        the fill value, and the weight of that tap if the fill value may not be 0, or if the weights
+        must be a ``partition`` of one.
         """
         partition = self.rule.boundary.filled or (partition and self.rule.drops)
         order, d = self.rule.order, distance

@@ -122,10 +122,10 @@ def describe_source(
     wide = outputs.listed and (extent >= 1 << 31)
     if plan.are_maps(grid[0]):
         rows = grid[0][1]
-        order = AFFINE if rows == rank else PROJECTIVE
+        kind_of_maps = AFFINE if rows == rank else PROJECTIVE
         # In a halved image, positions count its pixels, but maps have the units of the whole.
         pixels = plan.coords == "pixel" and plan.footprint is None
-        source = PointSource(order, element(plan.real), outputs.listed, wide, pixels)
+        source = PointSource(kind_of_maps, element(plan.real), outputs.listed, wide, pixels)
         return source, (rows * (rank + 1), 0, 0)
     spaces = spacing(grid)
     assert spaces is not None
@@ -142,7 +142,7 @@ def describe_source(
 
 
 class Frame(NamedTuple):
-    """What all sweeps over the points of a plan have in common.
+    """How the points of a call are divided, where they come from, and the settings for both.
 
     Attributes:
         outputs: how points are divided into rows.
@@ -194,20 +194,20 @@ def frame_of(plan: Plan, source: Planes, target: Planes, grid: Layout, out: Layo
     return Frame(outputs, points, settings)
 
 
-def weighted(
-    taps: TapRule,
+def with_pixel_weights(
+    rule: TapRule,
     known: KnownStrides,
     frame: Frame,
     plan: Plan,
     layout: Layout | None,
     channels: int,
 ) -> tuple[TapRule, KnownStrides, Frame]:  # fmt: skip
-    """Return the same for pixels that have weights of a layout, or do not if that is None.
+    """Add weights of pixels to the tap rule, the strides and the settings, unless they are None.
 
     ``channels`` are those of a run.
     """
     if layout is None:
-        return taps, known, frame
+        return rule, known, frame
     weights = planes_of(layout, plan.items, plan.grid_items)
     starts = frozen(weights.starts.repeat(2 if plan.dtype.kind == "c" else 1))
     settings = {
@@ -218,16 +218,16 @@ def weighted(
     wide = extent_of(plan, weights, frame.outputs) >= (1 << 31) - 2
     alike = starts.reshape(-1, len(starts) if known.channels == 1 else channels)
     shared = alike.shape[1] > 1 and not np.ptp(alike, 1).any()
-    taps = taps._replace(weight_kind=weights.kind, shared=shared)
+    rule = rule._replace(weight_kind=weights.kind, shared=shared)
     known = known._replace(wide=known.wide or wide)
     if known.channels == 1 and (kind_of(weights.kind).packed or weights.strides[0] != 1):
         # Pixels and weights are read alike: one by one.
-        known = known._replace(beside=False)
-    return taps, known, frame._replace(settings={**frame.settings, **settings})
+        known = known._replace(x_contiguous=False)
+    return rule, known, frame._replace(settings={**frame.settings, **settings})
 
 
 def bits_of(kind: str) -> str:
-    """Return the kind as which pixels are copied."""
+    """Return the unsigned integer of the size of a kind, which holds pixels that are copied."""
     order, _, _ = kind.rpartition(" ")
     return f"{order} uint{kind_of(kind).bits}".lstrip()
 
@@ -239,12 +239,12 @@ def known_strides(
 
     ``channels`` are processed together, or read at a time if they are many.
     """
-    beside = source.strides[0] == channels and not kind_of(source.kind).packed
+    x_contiguous = source.strides[0] == channels and not kind_of(source.kind).packed
     # The longest axis may be broadcast.
     extent = max(extent_of(plan, source, outputs), *plan.spatial)
     wide = extent + channels >= (1 << 31) - 2
     parts = plan.dtype.kind == "c"
-    return KnownStrides(beside, spacing_of(out) == channels, wide, channels, parts)
+    return KnownStrides(x_contiguous, spacing_of(out) == channels, wide, channels, parts)
 
 
 def extent_of(plan: Plan, source: Planes, outputs: Outputs) -> int:
@@ -287,9 +287,9 @@ def reading_for(
     pairs = plan.spatial[-1] >= 2 and all(rule.allows_pairs for rule in rules)
     # The first pixel of a pair is bounded as a real number, which must be exact.
     exact = max(plan.spatial) <= 1 << (24 if plan.real.itemsize == 4 else 53)
-    if pairs and exact and (known.beside or together):
+    if pairs and exact and (known.x_contiguous or together):
         return PAIRS
-    if together or not known.beside:
+    if together or not known.x_contiguous:
         return SINGLES
     widths = [rule.method.taps for rule in rules]
     length = row_length(widths[0])
@@ -335,11 +335,11 @@ def prepare_gather(
     if not plan.votes:
         channels = channels_with_weights(means.weights if means else None, image, out)
     known = known_strides(plan, source, frame.outputs, out, block_of(channels, lanes_of(plan)))
-    taps = TapRule(filled)
+    rule = TapRule(filled)
     if means:
         drops = means.averaging.ignores_dropped
-        taps = TapRule(filled or drops, drops, means.averaging.ignores_nan)
-        taps, known, frame = weighted(taps, known, frame, plan, means.weights, channels)
+        rule = TapRule(filled or drops, drops, means.averaging.ignores_nan)
+        rule, known, frame = with_pixel_weights(rule, known, frame, plan, means.weights, channels)
     reading = reading_for(plan, rules, known, copies)
     words = means is None and not frame.outputs.listed and reads_words(plan, source, known, reading)
     known = known._replace(words=words)
@@ -354,7 +354,7 @@ def prepare_gather(
         real=element(plan.real),
         reading=reading,
         known=known,
-        taps=taps,
+        tap_rule=rule,
         needs=(means.averaging.returns_weights,) if means else (),
     )
     ranges = divide(plan, frame.outputs, len(target.starts))
@@ -396,12 +396,11 @@ def launch_backward(
         channels = channels_with_weights(weights, sweep.image, like, sweep.values)
     block = block_of(channels, lanes_of(plan))
     known = known_strides(plan, source, frame.outputs, sweep.values, block)
-    taps = TapRule(sweep.filled and plan.filled)
+    rule = TapRule(sweep.filled and plan.filled)
     if means:
-        taps = taps._replace(
-            drops=means.averaging.ignores_dropped, ignores=means.averaging.ignores_nan
-        )
-    taps, known, frame = weighted(taps, known, frame, plan, weights, channels)
+        averaging = means.averaging
+        rule = rule._replace(drops=averaging.ignores_dropped, ignores=averaging.ignores_nan)
+    rule, known, frame = with_pixel_weights(rule, known, frame, plan, weights, channels)
     reading = reading_for(plan, rules, known)
     description = Description(
         sweep=name,
@@ -412,7 +411,7 @@ def launch_backward(
         real=element(plan.real),
         reading=reading,
         known=known,
-        taps=taps,
+        tap_rule=rule,
         needs=(*sweep.needs, means.need_weights and need_image) if means else sweep.needs,
     )
     planes = len(target.starts)

@@ -41,23 +41,23 @@ class Counting(NamedTuple):
 
     Attributes:
         plane: the weights of the plane's pixels, or None for 1.
-        begin: the place of the group in it, like `State.begin`.
+        offset: the place of the group in it, like `State.offset`.
         steps: the distance of neighbours along each axis, x first.
         dropped_weight: the weight of dropped taps: 1 if what is outside is known, otherwise 0.
         ignores: whether NaN counts for nothing.
         weight_check: notes whether any weight is invalid; None if none can be.
         kept: the weights of the group's taps, if they have been read before; see `Counts.keep`.
-        begins: where ``begin`` is in memory, if it is.
+        offset_memory: where ``offset`` is in memory, if it is.
     """
 
     plane: Pointer | None
-    begin: Value | None
+    offset: Value | None
     steps: Sequence[Value]
     dropped_weight: float
     ignores: bool
     weight_check: WeightCheck | None = None
     kept: Pointer | None = None
-    begins: Pointer | None = None
+    offset_memory: Pointer | None = None
 
     def numbers(self, pixels: Sequence[Value], weights: Sequence[Value]) -> list[Numbers]:
         """Return the numbers of pixels, given their weights."""
@@ -82,7 +82,7 @@ class Counting(NamedTuple):
         """Return a reader of single pixels as numbers."""
         if self.plane is None:
             return Counted(pixels, Ones(self.dropped_weight), self)
-        weights = SinglePixels(self.plane, self.begin, pixels.gathers, dropped=self.dropped_weight)
+        weights = SinglePixels(self.plane, self.offset, pixels.gathers, dropped=self.dropped_weight)
         weights.reads_pixel_weights = True
         return Counted(pixels, weights, self)
 
@@ -90,22 +90,22 @@ class Counting(NamedTuple):
         """Return a reader of pairs of pixels as numbers."""
         if self.kept is not None:
             return Counted(pixels, Kept(self.kept), self)
-        if self.plane is None or self.begin is None:
+        if self.plane is None or self.offset is None:
             return Counted(pixels, Ones(self.dropped_weight), self)
-        begins = self.begins or self.plane.function.spill(self.begin)
-        return Counted(pixels, self.weights_of_pairs(self.plane, begins), self)
+        offsets = self.offset_memory or self.plane.function.spill(self.offset)
+        return Counted(pixels, self.weights_of_pairs(self.plane, offsets), self)
 
-    def weights_of_pairs(self, plane: Pointer, begins: Pointer) -> PixelPairs:
+    def weights_of_pairs(self, plane: Pointer, offsets: Pointer) -> PixelPairs:
         """Return a reader of the weights of pairs."""
-        return PixelPairs(plane, begins, self.steps[1:], self.dropped_weight)
+        return PixelPairs(plane, offsets, self.steps[1:], self.dropped_weight)
 
     def rows(self, pixels: RowInMemory) -> CountedRow:
         """Return a row of pixels as numbers."""
-        if self.plane is None or self.begin is None:
+        if self.plane is None or self.offset is None:
             return CountedRow(pixels, None, self)
-        places = self.plane.function.spill(self.begin)
-        begins = [places.load(lane).to("int64") for lane in range(pixels.function.lanes)]
-        return CountedRow(pixels, RowInMemory(self.plane, begins, self.steps), self)
+        places = self.plane.function.spill(self.offset)
+        offsets = [places.load(lane).to("int64") for lane in range(pixels.function.lanes)]
+        return CountedRow(pixels, RowInMemory(self.plane, offsets, self.steps), self)
 
 
 class Counted:
@@ -228,25 +228,25 @@ class Counts:
     """
 
     def __init__(self, function: Function, description: Description, call: SimpleNamespace) -> None:
-        self.call, self.ignores = call, description.taps.ignores
-        self.dropped_weight = float(not description.taps.drops)
+        self.call, self.ignores = call, description.tap_rule.ignores
+        self.dropped_weight = float(not description.tap_rule.drops)
         self.weights, self.weight_check, self.kept = None, None, None
         self.taps = 1 << len(description.axes)
-        if description.taps.weight_kind:
+        if description.tap_rule.weight_kind:
             self.weights = Image(call.weights, call.weights_item, call.weights_planes)
         known = description.known
-        if description.taps.shared and known.channels == 1 and description.reading == PAIRS:
+        if description.tap_rule.shared and known.channels == 1 and description.reading == PAIRS:
             groups = STRIP // function.lanes
             self.kept = function.scratch(function.real, groups * self.taps, function.lanes)
-        if kind_of(description.taps.weight_kind or "bool").family not in ("bool", "unsigned"):
+        if kind_of(description.tap_rule.weight_kind or "bool").family not in ("bool", "unsigned"):
             self.weight_check = WeightCheck(function)
 
     @staticmethod
     def arrays(description: Description) -> dict[str, str]:
         """Return the kinds of the arrays of weights, by name."""
-        if not description.taps.weight_kind:
+        if not description.tap_rule.weight_kind:
             return {}
-        return {"weights": storage_of(description.taps.weight_kind), "invalid_weights": "int64"}
+        return {"weights": storage_of(description.tap_rule.weight_kind), "invalid_weights": "int64"}
 
     @contextlib.contextmanager
     def watch(self) -> Iterator[None]:
@@ -267,15 +267,15 @@ class Counts:
 
         If its number in the strip is given, its weights may have been kept.
         """
-        begin, steps = state.weights_begin, self.call.weights_strides
+        offset, steps = state.weight_offset, self.call.weights_strides
         counting = Counting(
             plane,
-            begin,
+            offset,
             steps,
             self.dropped_weight,
             self.ignores,
             self.weight_check,
-            begins=state.weights_begins,
+            offset_memory=state.weight_offset_memory,
         )
         if self.kept is None or number is None:
             return counting
@@ -293,8 +293,8 @@ class Counts:
         plane = self.plane(item, function.constant(0, "int64"))
         with body.points.groups(strip) as (number, _):
             state, memory = body.states.load(number), self.home(self.kept, number)
-            assert plane is not None and state.weights_begins is not None
-            reader = self.of(state, plane).weights_of_pairs(plane, state.weights_begins)
+            assert plane is not None and state.weight_offset_memory is not None
+            reader = self.of(state, plane).weights_of_pairs(plane, state.weight_offset_memory)
             *others, across = reversed(body.sampler.pair_taps(state, 0, True))
             for outer in itertools.product(*others):
                 weights = reader.row(outer, across)

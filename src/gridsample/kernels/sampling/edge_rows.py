@@ -32,7 +32,7 @@ from gridsample.kernels.sampling.rows import (
     repeat_in_blocks,
     row_length,
 )
-from gridsample.kernels.sampling.ways import Anywhere, values_of_dropped
+from gridsample.kernels.sampling.ways import OneByOne, values_of_dropped
 from gridsample.kernels.vector import Function, Pointer, Value
 
 
@@ -41,40 +41,40 @@ class AtEdges(NamedTuple):
 
     Attributes:
         axis: the axis along x.
-        singles: the same taps, to read them one by one.
+        one_by_one: the same taps, to read them one by one.
     """
 
     axis: Axis
-    singles: Anywhere
+    one_by_one: OneByOne
 
     def tap_sums(self, plane: Pointer, dropped: Value, orders: Orders) -> TapSums:
         """Sum the taps of one plane."""
-        along_x, *others = taps = self.singles.taps
+        along_x, *others = taps = self.one_by_one.taps
         window = window_of(self.axis, along_x, row_length(len(along_x)))
         weights = [window.weights, *([tap.weights for tap in axis_taps] for axis_taps in others)]
         rows = PixelRows(self.row(plane, window.begin, others), weights, window.touched)
-        values = [*values_of_dropped(dropped, self.singles.counting)]
-        if self.singles.counting is not None and self.singles.counting.dropped_weight:
-            values[WEIGHT] = self.singles.counting.dropped_weight
+        values = [*values_of_dropped(dropped, self.one_by_one.counting)]
+        if self.one_by_one.counting is not None and self.one_by_one.counting.dropped_weight:
+            values[WEIGHT] = self.one_by_one.counting.dropped_weight
         return with_dropped(rows.tap_sums(orders), taps, values)
 
     def row(self, plane: Pointer, first: Value, others: Sequence[Sequence[Tap]]) -> Row:
         """Return the row of each point, given the index of its first pixel and the other taps."""
-        counting, tables = self.singles.counting, [*map(TapTable, others)]
-        pixels = EdgeRow(plane, added(self.singles.begin, first), tables)
+        counting, tables = self.one_by_one.counting, [*map(TapTable, others)]
+        pixels = EdgeRow(plane, added(self.one_by_one.offset, first), tables)
         if counting is None:
             return pixels
         weights = pixels._replace(plane=None)
         if counting.plane is not None:
             stride = self.axis.pixel_weight_stride
             assert stride is not None
-            begin = added(counting.begin, first * stride)
-            weights = EdgeRow(counting.plane, begin, tables, weighs=True)
+            offset = added(counting.offset, first * stride)
+            weights = EdgeRow(counting.plane, offset, tables, weighs=True)
         return CountedRow(pixels, weights, counting)
 
     def scatter(self, plane: Pointer, shares: TapSums) -> None:
         """Add to the taps of one plane."""
-        self.singles.scatter(plane, shares)
+        self.one_by_one.scatter(plane, shares)
 
 
 class Window(NamedTuple):
@@ -125,14 +125,14 @@ class EdgeRow(NamedTuple):
 
     Attributes:
         plane: the memory of a plane; None if all pixels are 1.
-        begin: the offset of each point's first pixel.
+        offset: the offset of each point's first pixel.
         outer: the taps of the other axes, y first.
         weighs: whether the plane has weights of pixels, rather than pixels.
         present: whether the row is not dropped; None if no row ever is.
     """
 
     plane: Pointer | None
-    begin: Value
+    offset: Value
     outer: Sequence[TapTable]
     weighs: bool = False
     present: Value | None = None
@@ -140,14 +140,14 @@ class EdgeRow(NamedTuple):
     @property
     def function(self) -> Function:
         """The function that reads."""
-        return self.begin.function
+        return self.offset.function
 
     def at(self, axis: int, k: int | Value) -> EdgeRow:
         """Return the row at tap ``k`` of another axis than x."""
         tap = self.outer[axis - 1].read(self.function.as_index(k))
         step = tap.pixel_weight_offset if self.weighs else tap.offset
         assert step is not None
-        return self._replace(begin=self.begin + step, present=both(self.present, tap.present))
+        return self._replace(offset=self.offset + step, present=both(self.present, tap.present))
 
     def blocks(self, length: int) -> Blocks:
         """Read the blocks of the row; those of dropped rows are 0."""
@@ -155,8 +155,8 @@ class EdgeRow(NamedTuple):
         if self.plane is None:
             blocks = [function.constant(1.0, function.real, function.lanes)] * length
         else:
-            begins = load_offsets(function.spill(self.begin), function.lanes)
-            blocks = read_blocks(self.plane, begins, length)
+            offsets = load_offsets(function.spill(self.offset), function.lanes)
+            blocks = read_blocks(self.plane, offsets, length)
         if self.present is not None:
             present = repeat_in_blocks(self.present.to(f"int{function.real.bits}"), length)
             blocks = [(p != 0).select(block, 0.0) for p, block in zip(present, blocks, strict=True)]

@@ -60,7 +60,7 @@ def prepare_footprints(
         real=element(plan.real),
         reading=reading,
         known=known,
-        taps=TapRule(filled),
+        tap_rule=TapRule(filled),
     )
     ranges, scratch = divide(plan, frame.outputs, len(target.starts)), 0
     if plan.votes:

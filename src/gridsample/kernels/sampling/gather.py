@@ -36,13 +36,17 @@ class Gather:
             "image": description.image,
             "grid": description.points.kind,
             "out": storage_of(description.values),
-            **cls.numbers(description),
+            **cls.fill_kinds(description),
             **cls.others(description),
         }
 
     @classmethod
-    def numbers(cls, description: Description) -> dict[str, str]:
-        """Return the kinds of the arrays with a number for each plane, by name."""
+    def fill_kinds(cls, description: Description) -> dict[str, str]:
+        """Return the kinds of the arrays with a value for each plane, by name.
+
+        They are the results of points that are outside of the image; the value of taps that are
+        dropped; and the results of points with coordinates that are NaN or infinite.
+        """
         kind = kind_of(description.image).loaded.name
         kind = kind if description.reading == COPIES else description.real
         return dict.fromkeys(("outside", "dropped", "invalid"), kind)
@@ -90,8 +94,8 @@ class Gather:
     def fills(self, plane: Value) -> dict[str, Value]:
         """Read the numbers of a plane; those outside of it are 0 unless there is a fill value."""
         function, call, fills = self.function, self.call, {}
-        for name in self.numbers(self.description):
-            if self.description.taps.filled or name not in ("outside", "dropped"):
+        for name in self.fill_kinds(self.description):
+            if self.description.tap_rule.filled or name not in ("outside", "dropped"):
                 fills[name] = splat_of(function, getattr(call, name), plane)
             else:
                 fills[name] = function.constant(0, getattr(call, name).kind, function.lanes)
@@ -100,8 +104,8 @@ class Gather:
     def value(self, state: State, source: Pointer, fills: dict[str, Value]) -> Value:
         """Compute the results of a group in one plane."""
         if self.description.reading == COPIES:
-            assert state.begins is not None
-            value = source.load_each(load_offsets(state.begins, self.function.lanes))
+            assert state.offset_memory is not None
+            value = source.load_each(load_offsets(state.offset_memory, self.function.lanes))
         else:
             value = self.total(state, source, fills)
         if state.outside is not None:

@@ -156,7 +156,7 @@ class Backward:
     def dropped_of(self, plane: Value) -> Value:
         """Return the value of dropped taps in a plane."""
         function = self.function
-        if self.description.taps.filled:
+        if self.description.tap_rule.filled:
             return splat_of(function, self.call.dropped, plane)
         return function.constant(0.0, function.real, function.lanes)
 

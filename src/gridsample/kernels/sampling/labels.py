@@ -27,8 +27,8 @@ class Labels(Gather):
     """Writes the loops that sample labels; sums are votes."""
 
     @classmethod
-    def numbers(cls, description: Description) -> dict[str, str]:
-        """Return the kinds of the arrays with a number for each plane, by name."""
+    def fill_kinds(cls, description: Description) -> dict[str, str]:
+        """Return the kinds of the arrays with a value for each plane, by name."""
         kind = kind_of(description.image).loaded.name
         return dict.fromkeys(("outside", "dropped", "invalid"), kind)
 
@@ -86,11 +86,11 @@ class Labels(Gather):
 
     def keys_of_cells(self, cells: State, source: Pointer) -> list[Value]:
         """Read the pixels at the corners of each point's cell, x fastest."""
-        function, beside = self.function, self.description.known.beside
+        function, beside = self.function, self.description.known.x_contiguous
         strides, keys = self.call.strides, []
-        assert cells.begin is not None
-        begins = function.spill(cells.begin)
-        places = [begins.load(lane).to("int64") for lane in range(function.lanes)]
+        assert cells.offset is not None
+        offsets = function.spill(cells.offset)
+        places = [offsets.load(lane).to("int64") for lane in range(function.lanes)]
         for corner in itertools.product((0, 1), repeat=len(strides) - 1):
             row = source
             for upper, stride in zip(corner, reversed(strides[1:]), strict=True):
@@ -110,7 +110,7 @@ class Labels(Gather):
             axis.taps(located)
             for axis, located in zip(self.sampler.axes, axis_positions, strict=True)
         ]
-        reader = SinglePixels(source, state.begin, True, as_key, as_key(dropped))
+        reader = SinglePixels(source, state.offset, True, as_key, as_key(dropped))
         keys: list[Value] = []
         for outer in itertools.product(*reversed(taps[1:])):
             keys += reader.row(outer, taps[0])

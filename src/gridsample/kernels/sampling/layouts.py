@@ -38,7 +38,7 @@ def element(dtype: np.dtype[Any]) -> str:
 
 
 def storage_of(kind: str) -> str:
-    """Return the kind as which pixels are read."""
+    """Return the kind of what is loaded and stored: a bool is a byte."""
     return "uint8" if kind == "bool" else kind
 
 

@@ -84,7 +84,7 @@ class MeanSums:
     ) -> None:
         self.runs, self.function, self.description = runs, function, description
         self.counts = Counts(function, description, call)
-        self.weighs_taps = description.taps.differ
+        self.weighs_taps = description.tap_rule.differ
 
     def counting(self, state: State, item: Value | None, plane: Value) -> TapCounting | None:
         """Return how taps are listed."""
@@ -92,7 +92,7 @@ class MeanSums:
             return None
         counts = self.counts
         weights = counts.plane(item, plane)
-        return TapCounting(weights, state.weights_begin, counts.dropped_weight, counts.weight_check)
+        return TapCounting(weights, state.weight_offset, counts.dropped_weight, counts.weight_check)
 
     def sums(
         self, taps: TapList, orders: Sequence[Order], source: Pointer, lane: Value,
@@ -108,7 +108,7 @@ class MeanSums:
             dropped: the values of dropped taps, for one point, or None for a register of points.
         """
         runs, known = self.runs, self.description.known
-        pixels = CountedPixels(self.description.taps.ignores, self.weighs_taps, known.parts)
+        pixels = CountedPixels(self.description.tap_rule.ignores, self.weighs_taps, known.parts)
         numbered = [(*number, *order) for order in orders for number in NUMBERS]
 
         def counted() -> list[Value]:
@@ -130,7 +130,7 @@ class MeanSums:
                 *weighted[*prefix, *order], *self.sums_of_weights(taps, order, lane, first)
             )
         ]  # fmt: skip
-        if not self.description.taps.ignores:
+        if not self.description.tap_rule.ignores:
             return self.by_order(numbered, complete)
 
         def where_known() -> list[Value]:
@@ -174,7 +174,7 @@ class MeanSums:
 class MeanRuns(GatherRuns):
     """Writes the loops that average runs."""
 
-    numbers = Means.numbers
+    fill_kinds = Means.fill_kinds
     others = Means.others
 
     def __init__(self, function: Function, description: Description, call: SimpleNamespace) -> None:

@@ -28,14 +28,14 @@ class Means(Gather):
         (self.shares,) = description.needs
         self.counts = Counts(function, description, call)
         # Only if nothing but NaN is missing does a plain sample tell whether anything is.
-        self.tries = description.taps.ignores and not description.taps.weight_kind
+        self.tries = description.tap_rule.ignores and not description.tap_rule.weight_kind
         self.tried = function.scratch("int32", 1)
 
     @classmethod
-    def numbers(cls, description: Description) -> dict[str, str]:
-        """Return the kinds of the arrays with a number for each plane, by name."""
+    def fill_kinds(cls, description: Description) -> dict[str, str]:
+        """Return the kinds of the arrays with a value for each plane, by name."""
         names = "missing_values", "min_weights"
-        return super().numbers(description) | dict.fromkeys(names, description.real)
+        return super().fill_kinds(description) | dict.fromkeys(names, description.real)
 
     @classmethod
     def others(cls, description: Description) -> dict[str, str]:
@@ -82,7 +82,7 @@ class Means(Gather):
     def fills(self, plane: Value) -> dict[str, Value]:
         """Read the numbers of a plane."""
         fills = super().fills(plane)
-        if self.description.taps.drops and not self.tries:  # what is dropped has no weight
+        if self.description.tap_rule.drops and not self.tries:  # what is dropped has no weight
             fills["dropped"] = fills["dropped"].like(0.0)
         return fills
 

@@ -1,10 +1,14 @@
 """Where W points come from: a grid's memory or maps; and where their results go.
 
-Points are processed W at a time, where W is the number of lanes of a register.  A *group* of W
-points is either contiguous along the output's
-last axis, or, where there are few points in each item, a list of points of any items.  The last
-group of a row overlaps the group before it, and the last group of a list repeats its last point, so
-that every group is full.
+Work is divided, from the outside to the inside, into
+
+    tasks    one for each call of the program; each has a *range* of items, rows, columns and planes
+    strips   at most 256 points of a row; one plane is sampled at all of them before the next
+    groups   W points, as many as a register has lanes; a lane is a point
+
+A row is the output's last axis, or all points of an item.  Where items have few points, all points
+of all items are one list instead.  The last group of a row overlaps the group before it, and the
+last group of a list repeats its last point, so that every group is full.
 """
 
 from __future__ import annotations
@@ -39,7 +43,8 @@ class Group(NamedTuple):
         point: the first point's index within its item, an int64; for a list, of each point.
         fresh: whether no earlier lane or group has the same point, for each lane (a bool).
         listed: whether the points are a list.
-        below: the distance to the group in the row below if that is processed next in time, or 0.
+        prefetch_distance: how many points further those are that are processed some time later: a
+            row if rows are cut into blocks, otherwise a strip; 0 for a list.
         column: the first point's index within its row; None for a list.
         outer: see `Strip`.
     """
@@ -48,7 +53,7 @@ class Group(NamedTuple):
     point: Value
     fresh: Value
     listed: bool
-    below: Value | int = 0
+    prefetch_distance: Value | int = 0
     column: Value | None = None
     outer: tuple[Value, ...] = ()
 
@@ -113,11 +118,11 @@ class Points:
                 function.loop(part.row, part.row_end) as row,
             ):
                 block_end = (block.index + length).minimum(part.column_end)
-                below = (cut & (row.index + 1 < part.row_end)).select(self.call.columns, STRIP)
+                distance = (cut & (row.index + 1 < part.row_end)).select(self.call.columns, STRIP)
                 outer = self.outer_index(row.index)
                 with function.loop(block.index, block_end, STRIP) as column:
                     end = (column.index + STRIP).minimum(block_end)
-                    yield Strip(item.index, row.index, column.index, end, below, outer)
+                    yield Strip(item.index, row.index, column.index, end, distance, outer)
 
     def block_length(self, item: Value, part: SimpleNamespace) -> Value:
         """Return the points of a block of a row: as many as touch no more lines than are cached.
@@ -164,7 +169,9 @@ class Points:
             index = strip.row * self.call.columns + first
             lane = self.function.vector(range(self.lanes), "int32")
             fresh = lane >= (column - first).to("int32")
-            return Group(strip.item, index, fresh, False, strip.below, first, strip.outer)
+            return Group(
+                strip.item, index, fresh, False, strip.prefetch_distance, first, strip.outer
+            )
         lane = self.function.vector(range(self.lanes), self.index)
         last = (strip.end - 1).to(self.index)
         number = lane + column.to(self.index)
@@ -197,24 +204,24 @@ class Points:
 
     def stored(self, group: Group) -> list[Value]:
         """Read a group's coordinates as they are stored."""
-        call, lanes, rank, order = self.call, self.lanes, self.rank, self.source.grid_layout
-        if order == STRIDED:
+        call, lanes, rank, layout = self.call, self.lanes, self.rank, self.source.grid_layout
+        if layout == STRIDED:
             distances = call.grid_item, call.grid_point, call.grid_axis
             return self.load_vectors(group, call.grid, *distances)
         item = call.grid.at(group.item * call.grid_item)
-        if order == PLANAR:
+        if layout == PLANAR:
             lines = [item.at(call.grid_axis * a) for a in range(rank)]
-            return [self.load_line(line, group.point, group.below) for line in lines]
-        first, below = item.at(group.point * rank), group.below * rank
-        return deinterleave([self.load_line(first, k * lanes, below) for k in range(rank)])
+            return [self.load_line(line, group.point, group.prefetch_distance) for line in lines]
+        first, distance = item.at(group.point * rank), group.prefetch_distance * rank
+        return deinterleave([self.load_line(first, k * lanes, distance) for k in range(rank)])
 
-    def load_line(self, memory: Pointer, index: int | Value, below: int | Value) -> Value:
-        """Read coordinates, and ask for those of the strip below.
+    def load_line(self, memory: Pointer, index: int | Value, distance: int | Value) -> Value:
+        """Read coordinates, and ask for those at some distance.
 
         Processors foresee which memory is read next only as long as it is contiguous.
         """
         memory = memory.at(index)
-        memory.prefetch(below)
+        memory.prefetch(distance)
         return memory.load(0, self.lanes)
 
     def load_vectors(
@@ -391,7 +398,7 @@ class Strip(NamedTuple):
         row: their row.
         begin: the first column.
         end: the end of the columns.
-        below: the distance to the strip in the row below if rows are cut into blocks, or 0.
+        prefetch_distance: see `Group`.
         outer: the index of the row along the output's axes, x excluded, if programs need it.
     """
 
@@ -399,7 +406,7 @@ class Strip(NamedTuple):
     row: Value
     begin: Value
     end: Value
-    below: Value | int = 0
+    prefetch_distance: Value | int = 0
     outer: tuple[Value, ...] = ()
 
 
@@ -457,7 +464,7 @@ def interleave(lines: Sequence[Value]) -> list[Value]:
     return mixed
 
 
-def index_kind(wide: bool) -> Kind:
+def offset_kind(wide: bool) -> Kind:
     """Return the kind of offsets."""
     return kind_of("int64" if wide else "int32")
 

@@ -58,9 +58,9 @@ class Prefetch:
 
     def ask(self, number: Value) -> list[Value]:
         """Ask for pixels of a group."""
-        begins = self.sampler.begins(self.states.load(number))
+        offsets = self.sampler.first_offsets(self.states.load(number))
         for lane in self.lanes:
-            offset = begins.load(lane).to("int64") + self.further
+            offset = offsets.load(lane).to("int64") + self.further
             for plane in self.planes:
                 plane.prefetch(offset)
         return []

@@ -89,10 +89,10 @@ class Gradients(NamedTuple):
     invalid_weights: bool = False
 
 
-def numbers_of_planes(
+def fills_of_planes(
     plan: Plan, order: Order, dtype: np.dtype[Any], fill: Array | None, means: Averaging | None
 ) -> tuple[Array, ...]:
-    """Return the arrays with a number for each plane, in the order of `Gather.numbers`."""
+    """Return the arrays with a value for each plane, in the order of `Gather.fill_kinds`."""
     times = plan.items if plan.grid_items == 1 else 1
     if means is not None:
         around, others = fill_values_of_means(plan, fill, means)

@@ -1,4 +1,4 @@
-"""Ways to read the pixels of a group: tap by tap, or in pairs; and sums over taps.
+"""Loads of the pixels of a group: tap by tap, or in pairs; and sums over taps.
 
 A group has W points, as many as a register has lanes.  Every `Reader` has a method `row`, which
 returns the pixels of all taps along x, for one tap along each of the other axes, as real numbers.
@@ -25,7 +25,7 @@ from gridsample.kernels.vector import Function, Kind, Pointer, Value, joined, ki
 #
 #             planes (`Gather`)                       runs of channels (`GatherRuns`)
 #   COPIES    `Gather.value`                          a list of one tap; or `GatherWords`
-#   SINGLES   `Anywhere`                              a list of taps, or of rows if all are inside
+#   SINGLES   `OneByOne`                              a list of taps, or of rows if all are inside
 #   ROWS      `InRows`, `InPairs` or `AtEdges`        -
 #   PAIRS     `InPairs`                               as for SINGLES; or `GatherWords`
 #
@@ -109,8 +109,8 @@ Taps = Sequence[Tap] | TapTable
 WRITTEN_OUT = 16
 
 
-def tabulate(taps: Sequence[Sequence[Tap]]) -> list[Taps]:
-    """Put taps into tables, x and what is written out excepted."""
+def tables_for_loops(taps: Sequence[Sequence[Tap]]) -> list[Taps]:
+    """Put taps in memory where loops go through them; few of them, and those along x, are not."""
     written, result = len(taps[0]), list[Taps](taps[:1])
     for axis_taps in taps[1:]:
         written *= len(axis_taps)
@@ -267,7 +267,7 @@ class SinglePixels:
 
     Attributes:
         plane: the memory of the plane.
-        begin: the offset to add to those of the taps, or None.
+        offset: the offset to add to those of the taps, or None.
         dropped: what is read for dropped taps.
         gathers: whether to use gather instructions.
         converted: converts pixels to what is summed.
@@ -279,12 +279,12 @@ class SinglePixels:
     def __init__(
         self,
         plane: Pointer,
-        begin: Value | None,
+        offset: Value | None,
         compact: bool,
         converted: Callable[[Value], Value] | None = None,
         dropped: Value | float = 0.0,
     ) -> None:
-        self.plane, self.begin = plane, begin
+        self.plane, self.offset = plane, offset
         self.converted = converted or (lambda pixels: pixels.to(plane.function.real))
         self.dropped = dropped
         # A gather instruction is no faster, but shorter, and there is none for narrow elements.
@@ -292,7 +292,7 @@ class SinglePixels:
 
     def row(self, outer: tuple[Tap, ...], taps: Sequence[Tap]) -> list[Value]:
         """Read the pixels of all taps along x."""
-        offset, present = self.begin, None
+        offset, present = self.offset, None
         for tap in outer:
             offset = added(offset, self.offset_of(tap))
             present = both(present, tap.present)
@@ -333,21 +333,21 @@ class SingleSums:
 
     Attributes:
         plane: the memory of the sums.
-        begin: the offset to add to those of the taps, or None.
+        offset: the offset to add to those of the taps, or None.
     """
 
-    def __init__(self, plane: Pointer, begin: Value | None) -> None:
-        self.plane, self.begin = plane, begin
+    def __init__(self, plane: Pointer, offset: Value | None) -> None:
+        self.plane, self.offset = plane, offset
 
     def add_row(self, outer: tuple[Tap, ...], taps: Sequence[Tap], shares: Sequence[Value]) -> None:
         """Add a number for each point to all taps along x."""
-        offset, present = self.begin, None
+        offset, present = self.offset, None
         for tap in outer:
             offset = added(offset, tap.offset)
             present = both(present, tap.present)
         function = self.plane.function
         # Other threads may add to other items: what is dropped is added to the point's own, as 0.
-        own: Any = 0 if self.begin is None else self.begin
+        own: Any = 0 if self.offset is None else self.offset
         offsets, numbers = [], []
         for tap, share in zip(taps, shares, strict=True):
             total, number = added(offset, tap.offset), share
@@ -357,8 +357,8 @@ class SingleSums:
             offsets.append(function.spill(total))
             numbers.append(function.spill(number))
         with function.loop(0, function.lanes) as loop:
-            for begins, spilled in zip(offsets, numbers, strict=True):
-                pixel = self.plane.at(begins.load(loop.index).to("int64"))
+            for offset_memory, spilled in zip(offsets, numbers, strict=True):
+                pixel = self.plane.at(offset_memory.load(loop.index).to("int64"))
                 pixel.store(pixel.load() + spilled.load(loop.index))
 
 
@@ -367,12 +367,12 @@ class RowSums:
 
     Attributes:
         plane: the memory of the sums.
-        begins: the offset of each point's first tap, in memory.
+        offsets: the offset of each point's first tap, in memory.
         steps: the distance of neighbours along the other axes, x excluded.
     """
 
-    def __init__(self, plane: Pointer, begins: Pointer, steps: Sequence[Value]) -> None:
-        self.plane, self.begins, self.steps = plane, begins, steps
+    def __init__(self, plane: Pointer, offsets: Pointer, steps: Sequence[Value]) -> None:
+        self.plane, self.offsets, self.steps = plane, offsets, steps
         self.rows: list[tuple[Pointer, list[Pointer]]] = []
 
     def add_row(self, outer: tuple[Tap, ...], taps: Sequence[Tap], shares: Sequence[Value]) -> None:
@@ -397,9 +397,9 @@ class RowSums:
 
     def add_point(self, lane: int | Value) -> None:
         """Add the numbers of one point."""
-        begin = self.begins.load(lane).to("int64")
+        offset = self.offsets.load(lane).to("int64")
         for row, numbers in self.rows:
-            first = row.at(begin)
+            first = row.at(offset)
             for k, number in enumerate(numbers):
                 pixel = first.at(k)
                 pixel.store(pixel.load() + number.load(lane))
@@ -408,7 +408,7 @@ class RowSums:
 def row_of(
     plane: Pointer, outer: tuple[Tap, ...], steps: Sequence[Value]
 ) -> tuple[Pointer, Value | None]:
-    """Return the memory of a row of pairs, and whether its taps are present along other axes."""
+    """Return the memory of a row of pixels, and whether its taps are present along other axes."""
     present = None
     # The outermost axis comes first in `outer`.
     for tap, step in zip(outer, reversed(steps), strict=True):
@@ -426,15 +426,15 @@ class PixelPairs:
 
     Attributes:
         plane: the memory of the plane.
-        begins: the offsets of each point's first pixel, in memory.
+        offsets: the offsets of each point's first pixel, in memory.
         steps: the distance of neighbours along the other axes, x excluded.
         dropped: what is read for dropped taps.
     """
 
     def __init__(
-        self, plane: Pointer, begins: Pointer, steps: Sequence[Value], dropped: float = 0.0
+        self, plane: Pointer, offsets: Pointer, steps: Sequence[Value], dropped: float = 0.0
     ) -> None:
-        self.plane, self.begins, self.steps = plane, begins, steps
+        self.plane, self.offsets, self.steps = plane, offsets, steps
         self.function, self.dropped = plane.function, dropped
 
     def row(self, outer: tuple[Tap, ...], taps: Sequence[Tap]) -> list[Value]:
@@ -449,35 +449,35 @@ class PixelPairs:
     def read(self, row: Pointer) -> tuple[Value, Value]:
         """Read the pixels and their right neighbours, as real numbers."""
         function, lanes = self.function, self.function.lanes
-        first, second = read_pairs(row, load_offsets(self.begins, lanes))
+        first, second = read_pairs(row, load_offsets(self.offsets, lanes))
         return first.to(function.real), second.to(function.real)
 
 
-def read_pairs(row: Pointer, begins: Sequence[Value]) -> tuple[Value, Value]:
+def read_pairs(row: Pointer, offsets: Sequence[Value]) -> tuple[Value, Value]:
     """Read two neighbouring elements at each index: one load for both."""
-    kind, lanes = row.kind, len(begins)
+    kind, lanes = row.kind, len(offsets)
     if kind.bits == 64:
-        pairs = joined([row.load(begin, 2) for begin in begins])
+        pairs = joined([row.load(offset, 2) for offset in offsets])
         return pairs.shuffle(range(0, 2 * lanes, 2)), pairs.shuffle(range(1, 2 * lanes, 2))
     word = kind_of(f"uint{2 * kind.bits}")
     if kind.bits < 32:
-        words = load_words(row, begins, word)
+        words = load_words(row, offsets, word)
         narrow = f"uint{kind.bits}"
         return words.to(narrow).bitcast(kind), (words >> kind.bits).to(narrow).bitcast(kind)
     half = lanes // 2
     low, high = (
-        load_words(row, part, word).bitcast(kind) for part in (begins[:half], begins[half:])
+        load_words(row, part, word).bitcast(kind) for part in (offsets[:half], offsets[half:])
     )
     return low.shuffle(range(0, 2 * lanes, 2), high), low.shuffle(range(1, 2 * lanes, 2), high)
 
 
-def load_words(row: Pointer, begins: Sequence[Value], word: Kind) -> Value:
+def load_words(row: Pointer, offsets: Sequence[Value], word: Kind) -> Value:
     """Read a word at the index of each element."""
-    if len(begins) == 1:
-        return row.at(begins[0]).cast(word).load()
-    result = row.function.undefined(word, len(begins))
-    for lane, begin in enumerate(begins):
-        result = result.insert(row.at(begin).cast(word).load(), lane)
+    if len(offsets) == 1:
+        return row.at(offsets[0]).cast(word).load()
+    result = row.function.undefined(word, len(offsets))
+    for lane, offset in enumerate(offsets):
+        result = result.insert(row.at(offset).cast(word).load(), lane)
     return result
 
 

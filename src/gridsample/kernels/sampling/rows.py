@@ -46,12 +46,12 @@ class RowInMemory(NamedTuple):
 
     Attributes:
         plane: the memory of a plane, from some row on.
-        begins: the offset of each point's first tap, an int64 with one lane.
+        offsets: the offset of each point's first tap, an int64 with one lane.
         steps: the distance of neighbours along each axis, x first.
     """
 
     plane: Pointer
-    begins: Sequence[Value]
+    offsets: Sequence[Value]
     steps: Sequence[Value]
 
     @property
@@ -65,13 +65,13 @@ class RowInMemory(NamedTuple):
 
     def blocks(self, length: int) -> Blocks:
         """Read the blocks of the row."""
-        return {(): read_blocks(self.plane, self.begins, length)}
+        return {(): read_blocks(self.plane, self.offsets, length)}
 
 
-def read_blocks(plane: Pointer, begins: Sequence[Value], length: int) -> list[Value]:
-    """Read the blocks of a row that begins at these offsets."""
+def read_blocks(plane: Pointer, offsets: Sequence[Value], length: int) -> list[Value]:
+    """Read the blocks of rows, given the offset of the first pixel of each."""
     each = plane.function.lanes // length
-    rows = [plane.load(begin, length) for begin in begins]
+    rows = [plane.load(offset, length) for offset in offsets]
     parts = [joined(rows[b * each : (b + 1) * each]) for b in range(length)]
     return [part.to(plane.function.real) for part in parts]
 

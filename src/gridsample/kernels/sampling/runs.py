@@ -252,11 +252,11 @@ class Choice(NamedTuple):
 def run_for(description: Description, lanes: int) -> Run:
     """Return how runs fill the registers of a program."""
     channels, taps = description.known.channels, description.axes[0].method.taps
-    joins = description.known.beside and len(description.axes) > 1
+    joins = description.known.x_contiguous and len(description.axes) > 1
     joins &= description.reading != COPIES and channels * taps <= lanes
     joins &= not description.axes[0].single
     # Weights of pixels belong to taps, not to rows.
-    joins &= not description.taps.differ
+    joins &= not description.tap_rule.differ
     return Run(channels, lanes, taps if joins else 1)
 
 
@@ -276,7 +276,7 @@ class Runs:
         self, state: State, orders: Sequence[Order], counting: TapCounting | None = None
     ) -> Choice:
         """List the taps of a group, with weights for these orders of derivatives."""
-        sampler, memory, begin = self.sampler, self.call.scratch, state.begin
+        sampler, memory, begin = self.sampler, self.call.scratch, state.offset
         if sampler.description.reading == COPIES:
             assert begin is not None
             listed = list_taps(memory, None, [[Tap(begin, None, ())]], [], self.last)
@@ -298,14 +298,14 @@ class Runs:
     def list_all(self, state: State, orders: Sequence[Order]) -> TapList:
         """List the taps of a group to add to them."""
         taps = self.sampler.taps(state, max(map(max, orders)))
-        return list_taps(self.call.scratch, state.begin, taps, orders, None)
+        return list_taps(self.call.scratch, state.offset, taps, orders, None)
 
     def list_rows(
         self, state: State, taps: Sequence[Sequence[Tap]], orders: Sequence[Order]
     ) -> TapList:
         """List rows of neighbouring pixels of the image."""
         function, lanes = self.function, self.function.lanes
-        begin, first = state.begin, taps[0][0].offset
+        begin, first = state.offset, taps[0][0].offset
         begin = first if begin is None else begin + first
         outer = [*dict.fromkeys(order[1:] for order in orders)]
         listed = list_taps(self.call.scratch, begin, taps[1:], outer, None)
@@ -581,7 +581,7 @@ class GatherRuns(Gather):
     def fills_of_run(self, name: str, plane: Value) -> list[Value]:
         """Read the numbers of a run's planes; see `fills`."""
         memory: Pointer = getattr(self.call, name)
-        if self.description.taps.filled or name not in ("outside", "dropped"):
+        if self.description.tap_rule.filled or name not in ("outside", "dropped"):
             return self.runs.run.load(memory, plane)
         zero = self.function.constant(0, memory.kind, self.runs.run.length)
         return [zero] * self.runs.run.registers

@@ -19,7 +19,7 @@ from gridsample.definitions import axis as formulas
 from gridsample.kernels.sampling.axes import Axis, AxisPosition, AxisRule, Tap
 from gridsample.kernels.sampling.counting import Counting
 from gridsample.kernels.sampling.edge_rows import AtEdges, has_window
-from gridsample.kernels.sampling.points import STRIP, Group, PointSource, index_kind
+from gridsample.kernels.sampling.points import STRIP, Group, PointSource, offset_kind
 from gridsample.kernels.sampling.reading import (
     COPIES,
     PAIRS,
@@ -31,7 +31,7 @@ from gridsample.kernels.sampling.reading import (
     both,
 )
 from gridsample.kernels.sampling.rows import Weights, row_length
-from gridsample.kernels.sampling.ways import Anywhere, Either, InPairs, InRows, Way
+from gridsample.kernels.sampling.ways import Either, InPairs, InRows, OneByOne, Way
 from gridsample.kernels.vector import Function, Pointer, Value, kind_of
 
 # The most taps of a point that are added to from scratch memory at once.
@@ -42,17 +42,18 @@ class State(NamedTuple):
     """What the points of a group need for every plane; which of it there is depends on the program.
 
     Attributes:
-        valid: whether the result is not NaN, or the fill value, because of the coordinates.
-        outside: whether the result is the fill value because no tap counts.
+        valid: whether the point has a result: otherwise it is NaN, or the fill value, as one of its
+            coordinates is NaN or infinite.
+        outside: whether the result is the fill value, because the point is outside the image.
         positions: the positions along each axis, x first.
         distances: instead, if pixels are read as pairs, the distances to the first pixel.
         slopes: d position / d coordinate along each axis, None where it is the same everywhere.
-        begin: the offset to add to those of the taps, or of the first pixel of a pair.
-        weights_begin: the same in the weights of pixels.
+        offset: the offset to add to those of the taps, or of the first pixel of a pair.
+        weight_offset: the same in the weights of pixels.
         tangents: the directions in which points move, for second derivatives.
         fractions: where a sample is along each of its footprint's sides, from -1/2 to 1/2.
-        begins: where `begin` is in memory, once the state has been loaded.
-        weights_begins: where `weights_begin` is.
+        offset_memory: where `offset` is in memory, once the state has been loaded.
+        weight_offset_memory: where `weight_offset` is.
     """
 
     valid: Value
@@ -60,12 +61,12 @@ class State(NamedTuple):
     positions: tuple[Value, ...] = ()
     distances: tuple[Value, ...] = ()
     slopes: tuple[Value | None, ...] = ()
-    begin: Value | None = None
-    weights_begin: Value | None = None
+    offset: Value | None = None
+    weight_offset: Value | None = None
     tangents: tuple[Value, ...] = ()
     fractions: tuple[Value, ...] = ()
-    begins: Pointer | None = None
-    weights_begins: Pointer | None = None
+    offset_memory: Pointer | None = None
+    weight_offset_memory: Pointer | None = None
 
 
 class Description(NamedTuple):
@@ -80,7 +81,7 @@ class Description(NamedTuple):
         real: the name of the kind of positions, weights and sums.
         reading: how pixels are read.
         known: what is known of strides.
-        taps: what taps count for.
+        tap_rule: what taps count for.
         needs: what a sweep computes, if it has a choice: sums of weights ("means"); the gradients
             of the image, of the grid, and of weights ("mean backward") or of values, of which there
             may be upstream gradients ("double backward").
@@ -94,7 +95,7 @@ class Description(NamedTuple):
     real: str
     reading: str
     known: KnownStrides
-    taps: TapRule
+    tap_rule: TapRule
     needs: tuple[bool, ...] = ()
 
 
@@ -126,8 +127,8 @@ class KnownStrides(NamedTuple):
     """What is known of arrays when a program is compiled: strides, mostly.
 
     Attributes:
-        beside: whether neighbours along x are neighbours in memory, one after the other or pixel
-            after pixel.
+        x_contiguous: whether neighbours along x are neighbours in memory: numbers, or pixels of
+            several channels.
         contiguous: whether the values of neighbouring points are neighbours in memory.
         wide: whether offsets of pixels need int64.
         channels: how many channels, which are neighbours in memory, are processed together: all, or
@@ -136,7 +137,7 @@ class KnownStrides(NamedTuple):
         words: whether all channels of a run's pixel, or of two, are read as one word.
     """
 
-    beside: bool
+    x_contiguous: bool
     contiguous: bool
     wide: bool
     channels: int = 1
@@ -162,9 +163,9 @@ class Stencil(NamedTuple):
         """The index of the first tap."""
         return self.base + self.axis.rule.method.first
 
-    def folded(self) -> list[Tap]:
+    def resolve_boundary(self) -> list[Tap]:
         """Return the taps, with boundaries."""
-        return self.axis.folded(self.base, self.weights)
+        return self.axis.resolve_boundary(self.base, self.weights)
 
     def neighbours(self) -> list[Tap]:
         """Return the taps if all of their pixels are in the image."""
@@ -191,26 +192,26 @@ class Sampler:
     def __init__(self, function: Function, description: Description, call: SimpleNamespace) -> None:
         self.function, self.description, self.call = function, description, call
         known = description.known
-        self.index = index_kind(known.wide)
+        self.index = offset_kind(known.wide)
         self.real = kind_of(description.real)
         self.axes = [
             Axis(function, rule, call.sizes[a], call.strides[a], self.index)
             for a, rule in enumerate(description.axes)
         ]
-        self.axes[0].unit_stride = known.beside and known.channels == 1
-        if description.taps.weight_kind:
+        self.axes[0].unit_stride = known.x_contiguous and known.channels == 1
+        if description.tap_rule.weight_kind:
             for axis, stride in zip(self.axes, call.weights_strides, strict=True):
                 axis.pixel_weight_stride = stride.to(self.index).splat(function.lanes)
         counts = description.sweep.startswith("mean")  # dropped taps, too
         for axis in self.axes:
-            drops = axis.rule.drops and (counts or description.taps.filled)
+            drops = axis.rule.drops and (counts or description.tap_rule.filled)
             axis.merges = axis.rule.single and not (drops or axis.rule.method.votes)
         # Upstream values of points without taps count for nothing; means of none are not divided;
         # runs of none are not read, point by point.
         if self.scatters or description.sweep == "means" or known.channels > 1:
             for axis in self.axes:
                 zeros = axis.rule.boundary.code == formulas.ZEROS
-                axis.notes_missed |= zeros and axis.rule.constant
+                axis.notes_missed |= zeros and axis.rule.fill_is_constant
 
     # First step -----------------------------------------------------------------------------------
 
@@ -224,9 +225,9 @@ class Sampler:
         state = State(valid, functools.reduce(operator.or_, outside) if outside else None)
         if group.listed:
             item = group.item.to(self.index)
-            state = state._replace(begin=item * self.call.image_item.to(self.index))
-            if self.description.taps.weight_kind:
-                state = state._replace(weights_begin=item * self.call.weights_item.to(self.index))
+            state = state._replace(offset=item * self.call.image_item.to(self.index))
+            if self.description.tap_rule.weight_kind:
+                state = state._replace(weight_offset=item * self.call.weights_item.to(self.index))
         if self.differentiates:
             folds = [axis.rule.folds for axis in self.axes]
             slopes = [p.slope if f else None for p, f in zip(axis_positions, folds, strict=True)]
@@ -260,7 +261,7 @@ class Sampler:
             offset = present.select(offset, 0)
             missed = ~present if state.outside is None else ~present | state.outside
             state = state._replace(outside=missed)
-        return state._replace(begin=offset if state.begin is None else offset + state.begin)
+        return state._replace(offset=offset if state.offset is None else offset + state.offset)
 
     def locate_pairs(self, axis_positions: Sequence[AxisPosition], state: State) -> State:
         """Add the offset of each point's first pixel, and the distances to it."""
@@ -272,12 +273,12 @@ class Sampler:
         return state._replace(distances=tuple(distances))
 
     def moved(self, state: State, axis: Axis, index: Value) -> State:
-        """Return a state that begins some pixels further, in the image and in the weights."""
-        state = state._replace(begin=added(state.begin, axis.offset(index)))
+        """Return a state that is some pixels further, in the image and in the weights."""
+        state = state._replace(offset=added(state.offset, axis.offset(index)))
         stride = axis.pixel_weight_stride
         if stride is None:
             return state
-        return state._replace(weights_begin=added(state.weights_begin, index * stride))
+        return state._replace(weight_offset=added(state.weight_offset, index * stride))
 
     # Second step ----------------------------------------------------------------------------------
 
@@ -288,38 +289,38 @@ class Sampler:
         """
         if self.description.reading == PAIRS:
             taps = self.pair_taps(state, derivatives, counting is not None)
-            assert state.begins is not None
-            return InPairs(taps, state.begins, self.call.strides[1:], counting)
+            assert state.offset_memory is not None
+            return InPairs(taps, state.offset_memory, self.call.strides[1:], counting)
         stencils = self.stencils(state, derivatives)
 
-        def anywhere() -> Way:
+        def general() -> Way:
             compact = self.description.reading == ROWS
-            taps = [stencil.folded() for stencil in stencils]
-            singles = Anywhere(taps, state.begin, compact, counting)
+            taps = [stencil.resolve_boundary() for stencil in stencils]
+            one_by_one = OneByOne(taps, state.offset, compact, counting)
             in_rows = compact and not self.rows_are_pairs and has_window(self.axes[0])
-            return AtEdges(self.axes[0], singles) if in_rows else singles
+            return AtEdges(self.axes[0], one_by_one) if in_rows else one_by_one
 
         if self.description.reading == SINGLES:
-            return anywhere()
+            return general()
         widths = [len(stencil.weights) for stencil in stencils]
         row = widths[0] if self.rows_are_pairs else row_length(widths[0])
         inside = are_inside(stencils, [row, *widths[1:]])
         return Either(
             inside,
             lambda: self.in_rows(state, stencils, counting, inside),
-            anywhere,
+            general,
             math.prod(widths) <= MOST_SPILLED,
         )
 
-    def begins(self, state: State) -> Pointer:
+    def first_offsets(self, state: State) -> Pointer:
         """Return the offset of a pixel near each point of a loaded state, in memory."""
         if self.description.reading not in (COPIES, PAIRS):
             for axis, located in zip(self.axes, self.axis_positions(state), strict=True):
                 state = self.moved(state, axis, axis.first_of_pair(located)[0])
-            assert state.begin is not None
-            return self.function.spill(state.begin)
-        assert state.begins is not None
-        return state.begins
+            assert state.offset is not None
+            return self.function.spill(state.offset)
+        assert state.offset_memory is not None
+        return state.offset_memory
 
     def pair_taps(self, state: State, derivatives: int, partition: bool) -> list[list[Tap]]:
         """Return the taps of pairs along each axis; see `Axis.taps_of_pair`."""
@@ -359,7 +360,7 @@ class Sampler:
             averages = self.description.sweep in ("means", "mean backward")
             pairs = self.pair_taps(state, derivatives, averages)
             return [[*map(axis.placed, pair)] for axis, pair in zip(self.axes, pairs, strict=True)]
-        return [stencil.folded() for stencil in self.stencils(state, derivatives)]
+        return [stencil.resolve_boundary() for stencil in self.stencils(state, derivatives)]
 
     def neighbours(self, state: State, derivatives: int) -> tuple[list[list[Tap]], Value]:
         """Return the taps as neighbouring pixels, and whether they are in the image.
@@ -392,16 +393,16 @@ class Sampler:
         for stencil in stencils:
             first = inside.select(stencil.first, 0)
             state = self.moved(state, stencil.axis, first)
-        assert state.begin is not None
-        begins = self.function.spill(state.begin)
+        assert state.offset is not None
+        offsets = self.function.spill(state.offset)
         if counting is not None:
-            counting = counting._replace(begin=state.weights_begin, begins=None)
+            counting = counting._replace(offset=state.weight_offset, offset_memory=None)
         weights = [stencil.weights for stencil in stencils]
         if not self.rows_are_pairs:
-            return InRows(weights, begins, self.call.strides, counting)
+            return InRows(weights, offsets, self.call.strides, counting)
         zero = self.function.constant(0, self.index, self.function.lanes)
         taps = [[Tap(zero, None, w, k) for k, w in enumerate(pair)] for pair in weights]
-        return InPairs(taps, begins, self.call.strides[1:], counting)
+        return InPairs(taps, offsets, self.call.strides[1:], counting)
 
     def tap_sums(self, way: Way, plane: Pointer, dropped: Value, orders: Orders) -> TapSums:
         """Sum the taps of one plane, for several orders of derivatives; some may vanish."""
@@ -443,15 +444,15 @@ class States:
     def load(self, number: Value) -> State:
         """Read the state of a group of the strip."""
         state: State = map_values(functools.partial(self.read, number), self.memory)
-        begins, weights_begins = (
+        offset_memory, weight_offset_memory = (
             None if memory is None else memory.at(number * self.function.lanes)
-            for memory in (self.memory.begin, self.memory.weights_begin)
+            for memory in (self.memory.offset, self.memory.weight_offset)
         )
         return state._replace(
             valid=self.unpacked(state.valid),
             outside=None if state.outside is None else self.unpacked(state.outside),
-            begins=begins,
-            weights_begins=weights_begins,
+            offset_memory=offset_memory,
+            weight_offset_memory=weight_offset_memory,
         )
 
     def packed(self, value: Value) -> Value:

@@ -1,8 +1,8 @@
-"""Ways to sum over the taps of a group, or to add to them.
+"""How the taps of a group are summed, or added to: one by one, in pairs, or in rows.
 
 A *way* holds the taps of a group, which has W points, as many as a register has lanes, ready for
-any plane.  Its verbs are `tap_sums` and `scatter`.  `Sampler.way` prepares the way of a program's
-reading, on which the speed depends; `reading_for` (calls) chooses that reading.
+any plane.  Its methods are `tap_sums` and `scatter`.  `reading_for` (calls) chooses how a program
+reads pixels, on which its speed depends, and `Sampler.way` prepares the way for that.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from gridsample.kernels.sampling.reading import (
     load_offsets,
     scatter,
     sum_over_taps,
-    tabulate,
+    tables_for_loops,
     with_dropped,
 )
 from gridsample.kernels.sampling.rows import PixelRows, RowInMemory, Weights
@@ -39,31 +39,31 @@ class Way(Protocol):
         """Add to the taps of one plane; the transpose of `tap_sums`."""
 
 
-class Anywhere(NamedTuple):
+class OneByOne(NamedTuple):
     """Every tap is read by itself.
 
     Attributes:
         taps: the taps of each axis, x first.
-        begin: the offset to add to those of the taps, or None.
+        offset: the offset to add to those of the taps, or None.
         compact: whether code should be short, as few groups are summed in this way.
         counting: how pixels count, if not all alike.
     """
 
     taps: Sequence[Sequence[Tap]]
-    begin: Value | None
+    offset: Value | None
     compact: bool
     counting: Counting | None = None
 
     def tap_sums(self, plane: Pointer, dropped: Value, orders: Orders) -> TapSums:
         """Sum the taps of one plane."""
-        reader = SinglePixels(plane, self.begin, self.compact)
+        reader = SinglePixels(plane, self.offset, self.compact)
         counted = reader if self.counting is None else self.counting.singles(reader)
-        totals = sum_over_taps(counted, tabulate(self.taps), orders)
+        totals = sum_over_taps(counted, tables_for_loops(self.taps), orders)
         return with_dropped(totals, self.taps, values_of_dropped(dropped, self.counting))
 
     def scatter(self, plane: Pointer, shares: TapSums) -> None:
         """Add to the taps of one plane."""
-        scatter(SingleSums(plane, self.begin), tabulate(self.taps), (), shares)
+        scatter(SingleSums(plane, self.offset), tables_for_loops(self.taps), (), shares)
 
 
 class InPairs(NamedTuple):
@@ -71,26 +71,26 @@ class InPairs(NamedTuple):
 
     Attributes:
         taps: the taps of each axis, x first.
-        begins: the offset of each point's first pixel, in memory.
+        offsets: the offset of each point's first pixel, in memory.
         steps: the distance of neighbours along the other axes, x excluded.
         counting: how pixels count, if not all alike.
     """
 
     taps: Sequence[Sequence[Tap]]
-    begins: Pointer
+    offsets: Pointer
     steps: Sequence[Value]
     counting: Counting | None = None
 
     def tap_sums(self, plane: Pointer, dropped: Value, orders: Orders) -> TapSums:
         """Sum the taps of one plane."""
-        reader = PixelPairs(plane, self.begins, self.steps)
+        reader = PixelPairs(plane, self.offsets, self.steps)
         counted = reader if self.counting is None else self.counting.pairs(reader)
         totals = sum_over_taps(counted, self.taps, orders)
         return with_dropped(totals, self.taps, values_of_dropped(dropped, self.counting))
 
     def scatter(self, plane: Pointer, shares: TapSums) -> None:
         """Add to the taps of one plane."""
-        sums = RowSums(plane, self.begins, self.steps)
+        sums = RowSums(plane, self.offsets, self.steps)
         scatter(sums, self.taps, (), shares)
         sums.finish()
 
@@ -106,20 +106,20 @@ class InRows(NamedTuple):
 
     Attributes:
         weights: the weights of each axis's taps.
-        begins: the offset of each point's first tap, in memory.
+        offsets: the offset of each point's first tap, in memory.
         steps: the distance of neighbours along each axis, x first.
         counting: how pixels count, if not all alike.
     """
 
     weights: Sequence[Weights]
-    begins: Pointer
+    offsets: Pointer
     steps: Sequence[Value]
     counting: Counting | None = None
 
     def tap_sums(self, plane: Pointer, dropped: Value, orders: Orders) -> TapSums:
         """Sum the taps of one plane; none is dropped."""
         lanes = plane.function.lanes
-        first = RowInMemory(plane, load_offsets(self.begins, lanes), self.steps)
+        first = RowInMemory(plane, load_offsets(self.offsets, lanes), self.steps)
         counted = first if self.counting is None else self.counting.rows(first)
         return PixelRows(counted, self.weights).tap_sums(orders)
 
@@ -130,7 +130,7 @@ class InRows(NamedTuple):
             [Tap(zero, None, weights, k) for k, weights in enumerate(axis_weights)]
             for axis_weights in self.weights
         ]
-        sums = RowSums(plane, self.begins, self.steps[1:])
+        sums = RowSums(plane, self.offsets, self.steps[1:])
         scatter(sums, taps, (), shares)
         sums.finish()
 
@@ -138,12 +138,13 @@ class InRows(NamedTuple):
 class Either(NamedTuple):
     """One way for points whose taps are all in the image, another for the others.
 
-    A group at an edge takes both, so that the bits of a point do not depend on its neighbours.
-    Where gradients are added up, they may: then one way serves all points of a group.
+    A group at an edge takes both, so that the bits of a sample do not depend on the points beside
+    it.  In gradients, where many points add to a pixel, they may: one way adds for all points of a
+    group.
 
     Attributes:
         inside: whether all taps of a point are in the image.
-        quick: prepares the way for points inside; others read some pixels of the image.
+        quick: prepares the way for points inside; others read any pixels of the image.
         general: prepares the way for points anywhere.
         scatters_quickly: whether `scatter` may use the first one, too.
     """

@@ -51,7 +51,7 @@ def reads_words(plan: Plan, source: Planes, known: KnownStrides, reading: str) -
     """Whether the pixels of a run are read as words."""
     kind, elements = kind_of(source.kind), known.channels * pixels_of_word(reading)
     fits = known.channels > 1 and 0 < elements * kind.bits <= MOST and not kind.packed
-    if not (fits and known.beside and known.contiguous) or min(source.strides) < 0:
+    if not (fits and known.x_contiguous and known.contiguous) or min(source.strides) < 0:
         return False
     return last_word(plan, source, known.channels, reading) >= 0
 
@@ -79,11 +79,11 @@ class WordPairs:
 
     def __init__(self, reader: GatherWords, state: State, source: Pointer) -> None:
         self.reader, self.source = reader, source
-        assert state.begin is not None
-        last = reader.call.image_last.to(state.begin.kind)
-        first = state.begin.minimum(last)
-        self.begins = reader.function.spill(first)
-        self.late = (state.begin - first).to(reader.word) * reader.kind.bits
+        assert state.offset is not None
+        last = reader.call.image_last.to(state.offset.kind)
+        first = state.offset.minimum(last)
+        self.offsets = reader.function.spill(first)
+        self.late = (state.offset - first).to(reader.word) * reader.kind.bits
         self.rows: dict[tuple[int, ...], tuple[list[Value], Value | None]] = {}
 
     def of_channel(self, channel: int) -> WordPairs:
@@ -108,8 +108,8 @@ class WordPairs:
         """Read all channels of both pixels in one row, as real numbers."""
         reader = self.reader
         row, present = row_of(self.source, outer, reader.call.strides[1:])
-        begins = load_offsets(self.begins, reader.function.lanes)
-        words = load_words(row, begins, reader.word) >> self.late
+        offsets = load_offsets(self.offsets, reader.function.lanes)
+        words = load_words(row, offsets, reader.word) >> self.late
         return [
             number.to(reader.function.real)
             for number in elements_of(words, reader.kind, 2 * reader.channels)
@@ -152,11 +152,11 @@ class GatherWords(Gather):
 
     def copied(self, state: State, source: Pointer, fills: list[dict[str, Value]]) -> Value:
         """Copy the pixels of a group, as words."""
-        assert state.begin is not None
-        first = state.begin.minimum(self.call.image_last.to(state.begin.kind))
-        begins = load_offsets(self.function.spill(first), self.function.lanes)
-        words = load_words(source, begins, self.word)
-        words = words >> (state.begin - first).to(self.word) * self.kind.bits
+        assert state.offset is not None
+        first = state.offset.minimum(self.call.image_last.to(state.offset.kind))
+        offsets = load_offsets(self.function.spill(first), self.function.lanes)
+        words = load_words(source, offsets, self.word)
+        words = words >> (state.offset - first).to(self.word) * self.kind.bits
         around = {name: self.packed([fill[name] for fill in fills], self.word) for name in fills[0]}
         if state.outside is not None:
             words = state.outside.select(around["outside"], words)
