@@ -19,6 +19,8 @@ from gridsample.definitions.methods import Mode
 from gridsample.ops.resizing import interpolate
 from gridsample.ops.sampling import grid_sample
 
+MIN_SIZE = 5
+"""The smallest number of pixels along an axis, of images and of levels."""
 _INSIDE = 0.01
 """By how many pixels a point may be outside the moving image, so that rounding loses none."""
 
@@ -169,7 +171,7 @@ def reduced(
     """Resize an image so that its pixels are about ``target`` wide; axes never grow."""
     full = tuple(image.shape[1:])
     size = [
-        min(n, max(math.ceil(n * s / target - 1e-6), min(n, SMALLEST)))
+        min(n, max(math.ceil(n * s / target - 1e-6), min(n, MIN_SIZE)))
         for n, s in zip(full, spacing, strict=True)
     ]
     if tuple(size) == full:
@@ -180,10 +182,6 @@ def reduced(
     values = resize((image * known)[None], size)[0] / share.clamp_min(1e-3)
     counts = (share[0] > 0.5).to(image.dtype)
     return values * counts, counts
-
-
-SMALLEST = 5
-"""The smallest number of pixels along an axis, of images and of levels."""
 
 
 def resize(image: Tensor, size: Sequence[int]) -> Tensor:

@@ -71,7 +71,7 @@ class Join(NamedTuple):
             return values.movedim(self.axis, 2)
         return self.planes(values)
 
-    def planes_back(self, image: Tensor) -> Tensor:
+    def restore_planes(self, image: Tensor) -> Tensor:
         """Invert `planes`."""
         if self.into == CHANNELS:
             lengths = (self.lengths[self.axis], self.channels)
@@ -80,7 +80,7 @@ class Join(NamedTuple):
             return image.unsqueeze(self.axis)
         return torch.unflatten(image, 0, self.lengths)
 
-    def grid_back(self, grid: Tensor) -> Tensor:
+    def restore_grid(self, grid: Tensor) -> Tensor:
         """Invert `grid`."""
         if self.into == CHANNELS:
             return grid.unsqueeze(self.axis)
@@ -98,11 +98,11 @@ class Join(NamedTuple):
         """The number of images whose channels are merged."""
         return self.lengths[self.axis] if self.into == CHANNELS else 1
 
-    def values_back(self, values: Tensor) -> Tensor:
+    def restore_values(self, values: Tensor) -> Tensor:
         """Invert `values`."""
         if self.into == POINTS:
             return values.movedim(2, self.axis)
-        return self.planes_back(values)
+        return self.restore_planes(values)
 
 
 def find_join(image: Sequence[int], grid: Sequence[int]) -> Join:
@@ -121,7 +121,9 @@ def batched_gather(info: Any, axes: Any, image: Tensor, grid: Tensor, options: O
     image, grid = to_front(image, axes[0]), to_front(grid, axes[1])
     join = find_join(image.shape, grid.shape)
     options = join.options(options, image.is_complex())
-    return join.values_back(gather(join.planes(image), join.grid(grid), *flat_options(options))), 0
+    return join.restore_values(
+        gather(join.planes(image), join.grid(grid), *flat_options(options))
+    ), 0
 
 
 def batched_scatter(
@@ -134,7 +136,7 @@ def batched_scatter(
     image = scatter(
         join.values(values), join.grid(grid), join.size(full_size), *flat_options(options)
     )
-    return join.planes_back(image), 0
+    return join.restore_planes(image), 0
 
 
 def batched_backward(
@@ -161,8 +163,8 @@ def batched_backward(
     options = join.options(options, image.is_complex())
     grad_image, gradient = backward(*operator_arguments("backward", *tensors, needed, options))
     if not need_input:
-        return (grad_image, join.grid_back(gradient)), (None, 0)
-    return (join.planes_back(grad_image), join.grid_back(gradient)), (0, 0)
+        return (grad_image, join.restore_grid(gradient)), (None, 0)
+    return (join.restore_planes(grad_image), join.restore_grid(gradient)), (0, 0)
 
 
 for name, rule in (
