@@ -84,19 +84,19 @@ BORDERS = {
     BORDER_TRANSPARENT: "transparent",
 }
 
-# Samples an image (H, W, C), with options of `gridsample.grid_sample`: (h, w, C), in ``out`` or
-# new.
+# A function that samples an image (H, W, C) with options of `gridsample.grid_sample`, and returns
+# (h, w, C): ``out``, or a new array if that is None.
 Sampler = Callable[..., Array]
 
-# Pixels along an axis up to which positions of single precision are a thousandth of one apart.
-SMALL = 1 << 13
+# The largest size at which positions in single precision are a thousandth of a pixel apart.
+MAX_SINGLE_SIZE = 1 << 13
 
 
 # ---- arguments -----------------------------------------------------------------------------------
 
 
 def as_image(src: Any) -> Array:
-    """An image (H, W, C) of one channel or more.
+    """Return an image as (H, W, C).
 
     Raises:
         TypeError: it is no array of numbers.
@@ -116,12 +116,12 @@ def as_image(src: Any) -> Array:
 
 
 def with_channels(image: Array) -> Array:
-    """(H, W, C) of an (H, W) too; the same memory."""
+    """View an image (H, W) as (H, W, 1)."""
     return image[..., np.newaxis] if image.ndim == 2 else image
 
 
 def as_size(dsize: Any) -> tuple[int, int]:
-    """The output's height and width, of a (width, height)."""
+    """Return the height and the width of a size (width, height)."""
     try:
         width, height = dsize
         width, height = operator.index(width), operator.index(height)
@@ -132,17 +132,17 @@ def as_size(dsize: Any) -> tuple[int, int]:
     return height, width
 
 
-def chosen(constant: Any, known: dict[int, str], name: str) -> str:
-    """What an OpenCV constant stands for."""
+def name_of(constant: Any, names: dict[int, str], argument: str) -> str:
+    """Return the name of our mode or boundary for one of OpenCV's constants."""
     try:
-        return known[operator.index(constant)]
+        return names[operator.index(constant)]
     except (TypeError, KeyError):
-        values = ", ".join(map(str, known))
-        raise ValueError(f"{name} is not known: {constant!r}; accepted: {values}") from None
+        values = ", ".join(map(str, names))
+        raise ValueError(f"{argument} is not known: {constant!r}; accepted: {values}") from None
 
 
 def border_values(value: Any, channels: int) -> Array | int:
-    """A number a channel of OpenCV's scalar: four numbers, those not given 0, over and over."""
+    """Return a number for each channel: OpenCV's scalar, padded to four by 0, and repeated."""
     if type(value) is int and value == 0:
         return 0
     check_constant(borderValue=value)
@@ -154,10 +154,10 @@ def border_values(value: Any, channels: int) -> Array | int:
 
 
 def destination(dst: Any, shape: tuple[int, ...], dtype: np.dtype[Any], is_read: bool) -> Array:
-    """Where the result goes: ``dst``, if it fits, or a new array.
+    """Return ``dst`` if it fits the result, or a new array.
 
     Raises:
-        ValueError: ``dst`` has another shape or type, or is needed (``is_read``) and not given.
+        ValueError: ``dst`` has another shape or type, or is missing although it ``is_read``.
     """
     if dst is None and not is_read:
         return np.empty(shape, dtype)
@@ -175,11 +175,11 @@ def destination(dst: Any, shape: tuple[int, ...], dtype: np.dtype[Any], is_read:
 def warp(
     src: Any, sampler: Sampler, size: tuple[int, int], flags: int, border: int, value: Any, dst: Any
 ) -> Array:
-    """The source where a sampler reads it, with OpenCV's options."""
+    """Sample an image with OpenCV's options."""
     image = as_image(src)
     options: dict[str, Any] = {
-        "mode": chosen(operator.index(flags) & 7, MODES, "interpolation"),
-        "padding_mode": chosen(operator.index(border) & ~BORDER_ISOLATED, BORDERS, "borderMode"),
+        "mode": name_of(operator.index(flags) & 7, MODES, "interpolation"),
+        "padding_mode": name_of(operator.index(border) & ~BORDER_ISOLATED, BORDERS, "borderMode"),
     }
     if options["padding_mode"] == "constant":
         options["fill_value"] = border_values(value, image.shape[2])
@@ -188,40 +188,40 @@ def warp(
         sampler = functools.partial(sampler, antialias=True)
     if options["padding_mode"] == "transparent":
         result = destination(dst, shape, image.dtype, True)
-        write_over(with_channels(result), image, sampler, options["mode"])
+        blend_into(with_channels(result), image, sampler, options["mode"])
         return result
     if dst is None:
         result = sampler(image, None, **options)
         result = result if result.ndim == len(shape) else result[..., 0]
         return result if result.dtype == image.dtype else result.astype(image.dtype)
     result = destination(dst, shape, image.dtype, False)
-    place = with_channels(result)
-    direct = result.dtype.isnative and not np.may_share_memory(result, image)
-    values = sampler(image, place if direct else None, **options)
-    if values is not place:
-        place[...] = values
+    target = with_channels(result)
+    is_direct = result.dtype.isnative and not np.may_share_memory(result, image)
+    values = sampler(image, target if is_direct else None, **options)
+    if values is not target:
+        target[...] = values
     return result
 
 
-def summed_in(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """The type of sums of an image's pixels."""
+def sum_type(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """Return the dtype in which the pixels of an image are summed."""
     return np.dtype(np.float64 if dtype.itemsize > 4 or dtype.kind in "iu" else np.float32)
 
 
-def write_over(place: Array, image: Array, sampler: Sampler, mode: str) -> None:
-    """Sample an image over what is there already, as OpenCV 5 does with BORDER_TRANSPARENT.
+def blend_into(target: Array, image: Array, sampler: Sampler, mode: str) -> None:
+    """Sample an image over previous values, as OpenCV 5 does with BORDER_TRANSPARENT.
 
-    Taps outside the image read what is there, so that nearest writes up to half a pixel beyond the
-    outermost pixels' centres, linear up to one, and cubic up to two.  Lanczos, and linear of int16
-    and float64, write where the whole part of the position is a pixel; lanczos mirrors the image
-    there, linear repeats its edge.
+    Taps outside the image read the previous values, so that nearest writes up to half a pixel
+    beyond the outermost pixels' centres, linear up to one, and cubic up to two.  Lanczos, and
+    linear of int16 and float64, write where the integer part of the position is a pixel; lanczos
+    mirrors the image there, linear repeats its edge.
     """
-    real = image if mode == "nearest" else image.astype(summed_in(image.dtype))
+    real = image if mode == "nearest" else image.astype(sum_type(image.dtype))
     dtype = np.result_type(real, np.float32)
     if mode == "lanczos4" or (mode == "linear" and image.dtype in (np.int16, np.float64)):
         outside = "mirror" if mode == "lanczos4" else "border"
         values = sampler(real, None, mode=mode, padding_mode=outside)
-        # 1 from the first pixel's centre on, and falling to 0 from the last one's to the next.
+        # It is 1 from the first pixel's centre on, and falls to 0 within a pixel after the last.
         reach = np.pad(np.ones(image.shape[:2], dtype), (0, 1))[..., np.newaxis]
         options = {"mode": "linear", "padding_mode": "constant", "extrapolate": False}
         written = sampler(reach, None, **options) > 0
@@ -231,37 +231,40 @@ def write_over(place: Array, image: Array, sampler: Sampler, mode: str) -> None:
         share = sampler(np.ones((*image.shape[:2], 1), dtype), None, **options)
         share = np.where(np.isnan(share), 0, share)  # an invalid position
         written = share != 0
-        # Where all taps are in the image, but for rounding, what is there may be anything.
+        # Where all taps are in the image, up to rounding, previous values may be NaN.
         rest = np.where(abs(1 - share) <= 16 * np.finfo(dtype).eps, 0, 1 - share)
         if mode != "nearest":
-            values += np.multiply(rest, place, out=np.zeros_like(values), where=rest != 0)
+            values += np.multiply(rest, target, out=np.zeros_like(values), where=rest != 0)
     if values.dtype != image.dtype:
         values = np.rint(values) if image.dtype.kind in "iub" else values
         values = saturated(values, image.dtype) if image.dtype.kind in "iu" else values
-    np.copyto(place, values, where=written, casting="unsafe")
+    np.copyto(target, values, where=written, casting="unsafe")
 
 
 def at_points(grid: Array, coords: str = "pixel") -> Sampler:
-    """Samples at points (h, w, 2), positions (x, y) in pixels, or displacements."""
+    """Make a sampler at points (h, w, 2): positions (x, y) in pixels, or displacements."""
 
     def sampler(image: Array, out: Array | None, **options: Any) -> Array:
         options |= {"coords": coords, "channel_axis": -1}
-        place = None if out is None else out[np.newaxis]
-        values: Array = grid_sample(image[np.newaxis], grid[np.newaxis], out=place, **options)[0]
+        target = None if out is None else out[np.newaxis]
+        values: Array = grid_sample(image[np.newaxis], grid[np.newaxis], out=target, **options)[0]
         return values
 
     return sampler
 
 
 def under_map(matrix: Array, size: tuple[int, int]) -> Sampler:
-    """Samples where a (2, 3) or projective (3, 3) matrix sends the output's pixels (x, y, 1)."""
+    """Make a sampler at the output's pixels (x, y, 1) times a matrix (2, 3) or (3, 3)."""
 
     def sampler(image: Array, out: Array | None, **options: Any) -> Array:
         antialias = options.pop("antialias", False)
         if len(matrix) == 3 and antialias:
             return at_points(projected(matrix, size))(image, out, antialias=True, **options)
-        small = max(*size, *image.shape[:2]) <= SMALL and type_name(image.dtype) in NARROW_TYPES
-        maps = matrix[np.newaxis].astype(np.float32 if small else np.float64)
+        is_single = (
+            max(*size, *image.shape[:2]) <= MAX_SINGLE_SIZE
+            and type_name(image.dtype) in NARROW_TYPES
+        )
+        maps = matrix[np.newaxis].astype(np.float32 if is_single else np.float64)
         arrays = image[np.newaxis], maps, (1, image.shape[2], *size)
         options["channel_axis"] = -1
         if antialias:
@@ -275,7 +278,7 @@ def under_map(matrix: Array, size: tuple[int, int]) -> Sampler:
 
 
 def projected(matrix: Array, size: tuple[int, int]) -> Array:
-    """The positions (h, w, 2) in float64 to which a (3, 3) matrix sends the output's pixels."""
+    """Return the positions (h, w, 2) to which a (3, 3) matrix maps the output's pixels."""
     columns, rows = np.arange(size[1]), np.arange(size[0])[:, np.newaxis]
     u, v, w = ((a * columns + c) + b * rows for a, b, c in matrix)
     scale = np.divide(1.0, w, out=np.zeros_like(w), where=w != 0)
@@ -339,9 +342,9 @@ def remap(
 
 
 def split_maps(map1: Any, map2: Any, nearest: bool) -> tuple[Array, Array]:
-    """The positions x and y, each (h, w) and floating, of OpenCV's three forms of maps.
+    """Return the positions x and y, (h, w) each, for maps in one of OpenCV's three forms.
 
-    nearest: whether fractions are ignored, as OpenCV does for INTER_NEAREST.
+    With ``nearest``, fractions of a pixel are ignored, as in OpenCV for INTER_NEAREST.
     """
     first, second = as_array(map1, "map1"), None if map2 is None else as_array(map2, "map2")
     second = None if second is not None and second.size == 0 < first.size else second
@@ -371,18 +374,18 @@ def split_maps(map1: Any, map2: Any, nearest: bool) -> tuple[Array, Array]:
 
 
 def inverse(matrix: Any, rows: int, flags: int) -> Array:
-    """The matrix that maps the destination to the source, (3, 3).
+    """Return the matrix (3, 3) that maps the destination to the source.
 
     In place of an inverse that does not exist, it is a matrix of zeros, as in OpenCV.
     """
-    stated = as_reals(matrix, "M")
-    if stated.shape != (rows, 3):
-        raise ValueError(f"M must be a {rows} x 3 matrix, got shape {stated.shape}")
-    full = [*stated.tolist(), [0.0, 0.0, 1.0]][:3]
+    numbers = as_reals(matrix, "M")
+    if numbers.shape != (rows, 3):
+        raise ValueError(f"M must be a {rows} x 3 matrix, got shape {numbers.shape}")
+    full = [*numbers.tolist(), [0.0, 0.0, 1.0]][:3]
     if flags & WARP_INVERSE_MAP:
         return np.array(full)
-    # OpenCV's formulas, because rounding decides which matrices are singular, and in the inverse of
-    # one that is nearly so.
+    # OpenCV's formulas, because rounding decides which matrices are singular, and determines the
+    # inverse of one that is nearly singular.
     (a, b, c), (d, e, f), (g, h, i) = full
     determinant = a * (e * i - f * h) - b * (d * i - f * g) + c * (d * h - e * g)
     if not determinant:
@@ -527,10 +530,12 @@ def resize(
     maps = maps_of(image.shape[:2], size, (fy, fx), flags)
     shape = (maps[0].outputs, maps[1].outputs, *np.shape(src)[2:])
     result = destination(dst, shape, image.dtype, False)
-    direct = result.flags.c_contiguous and not (dst is not None and np.may_share_memory(dst, image))
-    target = result if direct else np.empty(result.shape, result.dtype)
+    is_direct = result.flags.c_contiguous and not (
+        dst is not None and np.may_share_memory(dst, image)
+    )
+    target = result if is_direct else np.empty(result.shape, result.dtype)
     apply_matrices(maps, as_planes(image), as_planes(with_channels(target)))
-    if not direct:
+    if not is_direct:
         result[...] = target
     return result
 
@@ -540,7 +545,7 @@ def maps_of(
     shape: tuple[int, int], size: tuple[int, int] | None, factors: tuple[float, float], flags: int
 ) -> tuple[AxisMap, ...]:
     """Return the matrices that resize both axes to a size, or by factors."""
-    rule = chosen(flags, RESIZING, "interpolation")
+    rule = name_of(flags, RESIZING, "interpolation")
     if size is None:
         fy, fx = factors
         if not (fx > 0 and fy > 0):

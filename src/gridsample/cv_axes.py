@@ -51,17 +51,17 @@ def table_of(axis: ResizedAxis, rule: str) -> AxisMap:
 def nearest(axis: ResizedAxis) -> Band:
     """Copy pixel floor(i / factor)."""
     index = np.floor(np.arange(axis.outputs) * (1 / axis.factor))
-    return copied(index, axis.inputs)
+    return copy_pixels(index, axis.inputs)
 
 
 def nearest_exact(axis: ResizedAxis) -> Band:
     """Copy pixel floor((i + 1/2) step), where steps are added up and follow from the sizes."""
     steps = np.full(axis.outputs, axis.inputs / axis.outputs)
     steps[0] /= 2
-    return copied(np.floor(np.cumsum(steps)), axis.inputs)
+    return copy_pixels(np.floor(np.cumsum(steps)), axis.inputs)
 
 
-def copied(index: Array, inputs: int) -> Band:
+def copy_pixels(index: Array, inputs: int) -> Band:
     """Copy the pixels with some indices, or the last one."""
     return copying_band(np.clip(index, 0, inputs - 1).astype(np.int64), inputs)
 

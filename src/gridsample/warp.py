@@ -44,7 +44,7 @@ def rotation(numbers: Sequence[float], rank: int) -> Matrix:
     >>> rotation([90], 2).astype(int)[:2, :2].tolist()
     [[0, 1], [-1, 0]]
     """
-    (degrees,) = _counted("rotate", numbers, {1})
+    (degrees,) = _checked_numbers("rotate", numbers, {1})
     quarters, rest = divmod(degrees, 90)
     cosine, sine = math.cos(math.radians(rest)), math.sin(math.radians(rest))
     for _ in range(int(quarters % 4)):
@@ -59,7 +59,7 @@ def scaling(numbers: Sequence[float], rank: int) -> Matrix:
 
     With two factors, a volume keeps its size along z. A negative factor mirrors.
     """
-    factors = _counted("scale", numbers, {1, 2, rank})
+    factors = _checked_numbers("scale", numbers, {1, 2, rank})
     if len(factors) == 1:
         factors = factors * rank
     return np.diag([*factors, *[1.0] * (rank + 1 - len(factors))])
@@ -67,7 +67,7 @@ def scaling(numbers: Sequence[float], rank: int) -> Matrix:
 
 def shearing(numbers: Sequence[float], rank: int) -> Matrix:
     """Shear by `numbers[0]` degrees: rows move along x, the upper ones to the right."""
-    (degrees,) = _counted("shear", numbers, {1})
+    (degrees,) = _checked_numbers("shear", numbers, {1})
     if degrees % 180 == 90:
         raise ValueError(f"--shear {degrees:g} flattens the picture; give an angle within ±90")
     matrix = np.eye(rank + 1)
@@ -77,7 +77,7 @@ def shearing(numbers: Sequence[float], rank: int) -> Matrix:
 
 def translation(numbers: Sequence[float], rank: int) -> Matrix:
     """Move by x pixels right, y down and z along the slices; z may be omitted and is then 0."""
-    shift = _counted("translate", numbers, {2, rank})
+    shift = _checked_numbers("translate", numbers, {2, rank})
     matrix = np.eye(rank + 1)
     matrix[: len(shift), rank] = shift
     return matrix
@@ -88,7 +88,7 @@ def affine(numbers: Sequence[float], rank: int) -> Matrix:
 
     For a volume the six numbers act in the x-y plane; twelve give all three rows.
     """
-    rows = _counted("affine", numbers, {6, rank * (rank + 1)})
+    rows = _checked_numbers("affine", numbers, {6, rank * (rank + 1)})
     matrix = np.eye(rank + 1)
     if len(rows) == 6:
         matrix[np.ix_([0, 1], [0, 1, rank])] = np.reshape(rows, (2, 3))
@@ -101,7 +101,7 @@ def homography(numbers: Sequence[float], rank: int) -> Matrix:
     """Read the nine numbers of a projective pixel matrix, row by row; pictures only."""
     if rank != 2:
         raise ValueError("--homography maps pictures (2-D); the input is a volume (3-D)")
-    return np.reshape(_counted("homography", numbers, {9}), (3, 3)).astype(np.float64)
+    return np.reshape(_checked_numbers("homography", numbers, {9}), (3, 3)).astype(np.float64)
 
 
 _ABOUT_THE_CENTRE: dict[str, Callable[[Sequence[float], int], Matrix]] = {
@@ -344,24 +344,24 @@ def sample(
         "antialias": antialias,
         "threads": threads,
     }
-    source = _Source(image, keywords)
+    sampler = _BandSampler(image, keywords)
     for rows in bands(shape):
         band = output[rows] if alpha is None else np.empty_like(output[rows], image.dtype)
         # The footprints of a band's first and last rows reach to the rows next to them.
-        more = slice(max(rows.start - antialias, 0), min(rows.stop + antialias, shape[0]))
-        if more == rows:
-            source.sample(grid_at(rows), band)
+        padded = slice(max(rows.start - antialias, 0), min(rows.stop + antialias, shape[0]))
+        if padded == rows:
+            sampler.sample(grid_at(rows), band)
         else:
-            wider = np.empty((more.stop - more.start, *band.shape[1:]), band.dtype)
-            source.sample(grid_at(more), wider)
-            band[...] = wider[rows.start - more.start :][: len(band)]
+            padded_band = np.empty((padded.stop - padded.start, *band.shape[1:]), band.dtype)
+            sampler.sample(grid_at(padded), padded_band)
+            band[...] = padded_band[rows.start - padded.start :][: len(band)]
         if alpha is not None:
             output[rows] = divide(band, alpha, dtype)
         progress(rows.stop / shape[0])
     return output
 
 
-class _Source:
+class _BandSampler:
     """An image that is sampled in bands; the coefficients of a spline are computed once."""
 
     def __init__(self, image: NDArray[Any], keywords: dict[str, Any]) -> None:
@@ -400,7 +400,7 @@ class _Source:
         backend.gather(self.coefficients, points, options, self.image.dtype, out)
 
 
-def _counted(name: str, numbers: Sequence[float], counts: set[int]) -> list[float]:
+def _checked_numbers(name: str, numbers: Sequence[float], counts: set[int]) -> list[float]:
     if len(numbers) not in counts:
         accepted = " or ".join(str(count) for count in sorted(counts))
         raise ValueError(f"--{name} takes {accepted} numbers, got {len(numbers)}")

@@ -24,9 +24,10 @@ __all__ = ["resample"]
 
 Positions = NDArray[np.float64]
 
-# Pixels to which coordinates are inverted on curvilinear grids, the steps to that, beyond which
-# residual a point counts as outside, and how near to a pixel it is that pixel.
-PRECISION, STEPS, FAILED, SAME = 1e-9, 50, 1e-3, 1e-7
+# The inversion of curvilinear coordinates, in pixels: it ends at this residual, or after so many
+# steps; a point with a larger residual than that counts as outside, and one as near to a pixel's
+# centre as that is moved there.
+TOLERANCE, MAX_STEPS, MAX_RESIDUAL, SNAP_DISTANCE = 1e-9, 50, 1e-3, 1e-7
 
 
 def resample(
@@ -89,12 +90,10 @@ def resample(
         raise TypeError(f"image must be an xarray.DataArray, got {type(image).__name__}")
     targets = targets_of(image, like)
     positions = positions_of(image, targets)
-    sampled = [dim for dim in image.dims if dim in positions]
-    new: list[Hashable] = []
-    for dim in sampled:
-        new += [array for array in positions[dim].dims if array not in new]
-    kept = [dim for dim in image.dims if dim not in positions]
-    if common := set(new) & set(kept):
+    sampled_dims = [dim for dim in image.dims if dim in positions]
+    new_dims = list(dict.fromkeys(name for dim in sampled_dims for name in positions[dim].dims))
+    kept_dims = [dim for dim in image.dims if dim not in positions]
+    if common := set(new_dims) & set(kept_dims):
         raise ValueError(
             f"like's coordinates have the dimensions {sorted(map(str, common))}, which the image "
             "keeps; rename them in like"
@@ -102,11 +101,11 @@ def resample(
     is_filled = extrapolate is not True or "constant" in listed(padding_mode)
     if fill_value is None:
         fill_value = np.nan if image.dtype.kind in "fc" and is_filled else 0
-    order = arranged(list(image.dims), sampled, new)
+    order = output_dims(list(image.dims), sampled_dims, new_dims)
     values = sampled_values(
-        image.transpose(*kept, *sampled),
-        {dim: axis_array(positions[dim], new) for dim in sampled},
-        new,
+        image.transpose(*kept_dims, *sampled_dims),
+        {dim: axis_array(positions[dim], new_dims) for dim in sampled_dims},
+        new_dims,
         {
             "mode": mode,
             "padding_mode": padding_mode,
@@ -120,11 +119,11 @@ def resample(
     coordinates = {
         name: coordinate
         for name, coordinate in image.coords.items()
-        if name not in targets and not set(coordinate.dims) & set(sampled)
+        if name not in targets and not set(coordinate.dims) & set(sampled_dims)
     }
-    coordinates |= new_coordinates(like, targets, new)
+    coordinates |= new_coordinates(like, targets, new_dims)
     result = xarray.DataArray(
-        values, coordinates, (*kept, *new), name=image.name, attrs=dict(image.attrs)
+        values, coordinates, (*kept_dims, *new_dims), name=image.name, attrs=dict(image.attrs)
     )
     return result.transpose(*order)
 
@@ -233,9 +232,9 @@ def index_of(values: Positions, targets: Positions) -> Positions:
         index: Positions = np.where(targets == values[0], 0.0, np.inf)
         return np.where(np.isnan(targets), np.nan, index)
     sign = 1.0 if values[-1] > values[0] else -1.0
-    rising, target_arrays = sign * values, sign * targets
-    left = np.clip(np.searchsorted(rising, target_arrays, "right") - 1, 0, len(values) - 2)
-    index = left + (target_arrays - rising[left]) / (rising[left + 1] - rising[left])
+    rising, rising_targets = sign * values, sign * targets
+    left = np.clip(np.searchsorted(rising, rising_targets, "right") - 1, 0, len(values) - 2)
+    index = left + (rising_targets - rising[left]) / (rising[left + 1] - rising[left])
     return index
 
 
@@ -274,15 +273,17 @@ def curvilinear(
     target_positions = to_pixels(np.stack([array.values for array in target_arrays], -1))[..., ::-1]
     flat = target_positions.reshape(1, -1, len(dims))
     shifted, inverse, residual = flat.copy(), flat, flat
-    for _ in range(STEPS):
+    for _ in range(MAX_STEPS):
         inverse = shifted + at(backward, shifted)
         residual = flat - inverse - at(field, inverse)
-        if not (np.abs(residual) > PRECISION).any():
+        if not (np.abs(residual) > TOLERANCE).any():
             break
         shifted = shifted + residual
-    inverse = np.where((np.abs(residual) <= FAILED).all(-1, keepdims=True), inverse, np.nan)
+    is_inside = (np.abs(residual) <= MAX_RESIDUAL).all(-1, keepdims=True)
+    inverse = np.where(is_inside, inverse, np.nan)
     # The coordinates of a pixel at the edge are not outside.
-    inverse = np.where(np.abs(inverse - np.rint(inverse)) < SAME, np.rint(inverse), inverse)
+    nearest = np.rint(inverse)
+    inverse = np.where(np.abs(inverse - nearest) < SNAP_DISTANCE, nearest, inverse)
     positions = inverse.reshape(target_positions.shape)[..., ::-1]
     return {
         dim: target_arrays[0].copy(data=positions[..., k]).reset_coords(drop=True)
@@ -299,14 +300,14 @@ def at(field: Positions, points: Positions) -> Positions:
 
 
 def new_coordinates(
-    like: Any, targets: Mapping[Hashable, xarray.DataArray], new: Sequence[Hashable]
+    like: Any, targets: Mapping[Hashable, xarray.DataArray], new_dims: Sequence[Hashable]
 ) -> dict[Hashable, xarray.DataArray]:
     """Return the coordinates of the result that come from ``like``."""
     others = getattr(like, "coords", {})
     along = {
         name: coordinate
         for name, coordinate in others.items()
-        if coordinate.dims and set(coordinate.dims) <= set(new)
+        if coordinate.dims and set(coordinate.dims) <= set(new_dims)
     }
     return {name: value.variable for name, value in {**along, **targets}.items()}
 
@@ -314,38 +315,38 @@ def new_coordinates(
 # Values -------------------------------------------------------------------------------------------
 
 
-def arranged(
-    dims: Sequence[Hashable], sampled: Sequence[Hashable], new: Sequence[Hashable]
+def output_dims(
+    dims: Sequence[Hashable], sampled_dims: Sequence[Hashable], new_dims: Sequence[Hashable]
 ) -> list[Hashable]:
     """Return the order of the result's dimensions.
 
-    >>> arranged(["t", "lat", "lon"], ["lat", "lon"], ["lon", "lat"])
+    >>> output_dims(["t", "lat", "lon"], ["lat", "lon"], ["lon", "lat"])
     ['t', 'lat', 'lon']
-    >>> arranged(["lat", "lon", "t"], ["lat", "lon"], ["point"])
+    >>> output_dims(["lat", "lon", "t"], ["lat", "lon"], ["point"])
     ['point', 't']
-    >>> arranged(["t", "lat", "lon"], ["t", "lat", "lon"], ["t", "y", "x"])
+    >>> output_dims(["t", "lat", "lon"], ["t", "lat", "lon"], ["t", "y", "x"])
     ['t', 'y', 'x']
     """
     order: list[Hashable] = []
-    replaced = [dim for dim in sampled if dim not in new] or sampled
+    replaced = [dim for dim in sampled_dims if dim not in new_dims] or sampled_dims
     for dim in dims:
         if dim == replaced[0]:
-            order += [array for array in new if array not in sampled]
-        if dim not in sampled or dim in new:
+            order += [name for name in new_dims if name not in sampled_dims]
+        if dim not in sampled_dims or dim in new_dims:
             order.append(dim)
     return order
 
 
-def axis_array(positions: xarray.DataArray, new: Sequence[Hashable]) -> Any:
+def axis_array(positions: xarray.DataArray, new_dims: Sequence[Hashable]) -> Any:
     """Return positions with an axis for each new dimension, of length 1 where they are equal."""
-    data = positions.transpose(*[dim for dim in new if dim in positions.dims]).data
-    return data[tuple([slice(None) if dim in positions.dims else None for dim in new])]
+    data = positions.transpose(*[dim for dim in new_dims if dim in positions.dims]).data
+    return data[tuple([slice(None) if dim in positions.dims else None for dim in new_dims])]
 
 
 def sampled_values(
     image: xarray.DataArray,
     positions: Mapping[Hashable, Any],
-    new: Sequence[Hashable],
+    new_dims: Sequence[Hashable],
     options: dict[str, Any],
 ) -> Any:
     """Sample the last dimensions of an image at positions in pixels.
@@ -353,20 +354,20 @@ def sampled_values(
     Args:
         image: the image, whose last dimensions are those of ``positions``, in this order.
         positions: for each dimension, the positions of all outputs.
-        new: the dimensions of the outputs.
+        new_dims: the dimensions of the outputs.
         options: options of `grid_sample`.
     """
     data, rank = image.data, len(positions)
     leading, spatial = data.shape[: data.ndim - rank], data.shape[data.ndim - rank :]
     shape = np.broadcast_shapes(*(array.shape for array in positions.values()))
-    lazy = any(hasattr(array, "dask") for array in positions.values())
+    is_lazy = any(hasattr(array, "dask") for array in positions.values())
     planes = data.reshape(1, -1, *spatial)
-    if image.chunks is None and not lazy:
+    if image.chunks is None and not is_lazy:
         lines = [np.broadcast_to(array, shape) for array in positions.values()][::-1]
         grid = np.stack(lines, -1)[np.newaxis]
         result = grid_sample(planes, grid, coords="pixel", **options)
     else:
-        result = sampled_chunks(image, planes, [*positions.values()][::-1], new, options)
+        result = sampled_chunks(image, planes, [*positions.values()][::-1], new_dims, options)
     return result.reshape(*leading, *shape)
 
 
@@ -374,7 +375,7 @@ def sampled_chunks(
     image: xarray.DataArray,
     planes: Any,
     lines: Sequence[Any],
-    new: Sequence[Hashable],
+    new_dims: Sequence[Hashable],
     options: dict[str, Any],
 ) -> Any:
     """Sample a Dask array; the grid is made chunk by chunk, in chunks of about the image's size.
@@ -388,10 +389,9 @@ def sampled_chunks(
     shape = np.broadcast_shapes(*(line.shape for line in lines))
     sizes = dict(zip(image.dims, getattr(image.data, "chunksize", image.shape), strict=True))
     others = [sizes[dim] for dim in image.dims[-len(lines) :]]
-    target_arrays = [sizes.get(dim, others[min(k, len(others) - 1)]) for k, dim in enumerate(new)]
-    chunks = da.core.normalize_chunks(
-        [min(n, m) for n, m in zip(target_arrays, shape, strict=True)], shape
-    )
+    defaults = (others[min(k, len(others) - 1)] for k in range(len(new_dims)))
+    along = [sizes.get(dim, n) for dim, n in zip(new_dims, defaults, strict=True)]
+    chunks = da.core.normalize_chunks(list(map(min, along, shape)), shape)
     broadcast_lines = [
         da.broadcast_to(line, shape).rechunk(chunks)
         if isinstance(line, da.Array)

@@ -1,4 +1,4 @@
-"""Results that are stored column by column: right, and with the reads of the plan."""
+"""Results that are stored column by column: right, and with the reads of the schedule."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import zarr
 
 import gridsample
 import gridsample.dask
-from gridsample.chunked.orders import columns, plan_of
+from gridsample.chunked.schedules import columns, schedule_of
 
 Array = np.ndarray[Any, Any]
 TURN = np.array([[[0.98, -0.17, 0.0, 9.0], [0.17, 0.98, 0.0, -5.0], [0.0, 0.0, 1.0, 0.0]]])
@@ -46,23 +46,23 @@ def turned(store: Counting, mode: str) -> Any:
 
 
 @pytest.mark.parametrize("keep", [0, 8, 20, 1000])
-def test_what_is_stored_is_the_result_and_reads_are_those_of_the_plan(keep: int) -> None:
+def test_what_is_stored_is_the_result_and_reads_are_those_of_the_schedule(keep: int) -> None:
     store = Counting(np.random.default_rng(1).random((1, 1, 30, 40, 52)))
     result, target = turned(store, "cubic"), np.zeros(store.shape)
     shares: list[float] = []
-    plan = gridsample.dask.store(result, target, keep=keep, progress=shares.append)
+    schedule = gridsample.dask.store(result, target, keep=keep, progress=shares.append)
     np.testing.assert_array_equal(target, result.compute())
     store.reads = 0
     again = gridsample.dask.store(result, target, keep=keep)
-    assert again.reads == plan.reads
-    single = store.reads - plan.reads  # chunks that a single chunk of the result needs
+    assert again.reads == schedule.reads
+    single = store.reads - schedule.reads  # chunks that a single chunk of the result needs
     assert 0 <= single <= 4
     assert shares == sorted(shares) and shares[-1] == 1.0
     if keep == 1000:
-        assert plan.reads == plan.inputs
+        assert schedule.reads == schedule.inputs
     if keep < 20:
-        assert plan.reads > plan.inputs
-    assert all(len(step.keeps) <= keep for step in plan.steps)
+        assert schedule.reads > schedule.inputs
+    assert all(len(step.keeps) <= keep for step in schedule.steps)
 
 
 def test_columns_take_fewer_reads_than_rows() -> None:
@@ -77,12 +77,12 @@ def test_columns_take_fewer_reads_than_rows() -> None:
         for place in places
     }
     random.Random(1).shuffle(places)
-    plan = plan_of({place: needs[place] for place in places}, 140, 4)
-    assert plan.inputs == 12**3
-    assert plan.reads < 1.4 * plan.inputs
-    assert sorted(place for step in plan.steps for place in step.chunks) == sorted(needs)
+    schedule = schedule_of({place: needs[place] for place in places}, 140, 4)
+    assert schedule.inputs == 12**3
+    assert schedule.reads < 1.4 * schedule.inputs
+    assert sorted(place for step in schedule.steps for place in step.chunks) == sorted(needs)
     held: frozenset[Any] = frozenset()
-    for step in plan.steps:
+    for step in schedule.steps:
         needed_inputs = frozenset().union(*(needs[place] for place in step.chunks))
         assert needed_inputs <= held | step.reads and not held & step.reads
         assert step.keeps <= held | step.reads

@@ -61,7 +61,7 @@ def test_a_disc_for_each_tap_as_large_as_its_weight():
     for disc, tap in zip(discs(ax), explanation.taps, strict=True):
         assert disc.center == tuple(along.index for along in tap.along)
         if abs(tap.weight) > 0.02:
-            area = (disc.radius / parts.RADIUS) ** 2
+            area = (disc.radius / parts.FULL_RADIUS) ** 2
             assert area == pytest.approx(abs(tap.weight))
         sign = parts.NEGATIVE if tap.weight < 0 else parts.POSITIVE
         assert same_color(disc.get_facecolor()[:3], sign)
@@ -209,7 +209,7 @@ def test_points_beyond_the_drawing_enter_from_its_edge():
 def test_few_pixels_are_drawn_with_all_taps_among_them(size, x, mode, boundary, aligned):
     (steps,) = gridsample.explain((size,), (x,), mode, boundary, aligned).axes
     pixels = parts.window(steps)
-    assert 3 <= len(pixels) <= parts.MOST + 2
+    assert 3 <= len(pixels) <= parts.MAX_PIXELS + 2
     assert all(tap.index in pixels for tap in steps.taps)
     if size <= 4 and abs(x) < 1.5:
         assert {0, size - 1} <= set(pixels)
@@ -298,8 +298,8 @@ def test_without_matplotlib_the_error_says_what_to_install(monkeypatch):
 
 
 def test_the_largest_disc_fits_its_pixel():
-    assert parts.RADIUS < 0.5
+    assert parts.FULL_RADIUS < 0.5
     _, ax = drawn((3,), (0.0,), "linear", "zeros", True)
     (strip,) = strips(ax)
-    assert max(disc.radius for disc in discs(strip)) == pytest.approx(parts.RADIUS)
+    assert max(disc.radius for disc in discs(strip)) == pytest.approx(parts.FULL_RADIUS)
     assert math.isclose(min(disc.radius for disc in discs(strip)), 0.05)

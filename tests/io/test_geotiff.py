@@ -49,7 +49,7 @@ def test_the_outer_corners_stay_where_they_are(tmp_path: Path, matrix: bool) -> 
     words = ["resize", tmp_path / "in.tif", tmp_path / "out.tif", "--spacing", "60"]
     assert cli.main([*map(str, words)]) == 0
     place = place_of(tmp_path / "out.tif")
-    assert place.spacing == (60, 60) and not place.points
+    assert place.spacing == (60, 60) and not place.pixel_is_point
     np.testing.assert_allclose(place.matrix @ (8, 6, 1), ground @ (16, 12, 1))
     np.testing.assert_allclose(place.matrix @ (0, 0, 1), ground @ (0, 0, 1))
     heights = tifffile.imread(tmp_path / "out.tif")
@@ -63,7 +63,7 @@ def test_pixel_is_point_files_keep_their_pixel_centres(tmp_path: Path) -> None:
     place = place_of(tmp_path / "out.tif")
     # The first new centre lies a quarter of an old pixel outside the first old one.
     np.testing.assert_allclose(place.matrix @ (0, 0, 1), ground @ (-0.25, -0.25, 1))
-    assert place.points and place.spacing == (15, 15)
+    assert place.pixel_is_point and place.spacing == (15, 15)
 
 
 def test_warps_keep_the_georeference(tmp_path: Path) -> None:
@@ -79,12 +79,12 @@ def test_warps_keep_the_georeference(tmp_path: Path) -> None:
 def test_a_rotated_grid_needs_a_matrix(tmp_path: Path) -> None:
     ground = write(tmp_path / "in.tif", AREA)
     rotation = np.array([[0.0, -1, 11], [1, 0, 0], [0, 0, 1]])  # new to old indices
-    moved = place_of(tmp_path / "in.tif").moved(rotation)
-    numbers = {number: value for number, _, _, value, _ in moved.tags()}
+    resampled = place_of(tmp_path / "in.tif").resampled(rotation)
+    numbers = {number: value for number, _, _, value, _ in resampled.tags()}
     assert 34264 in numbers and 33550 not in numbers
     # The centre of the new pixel (3, 2) is that of the old pixel (9, 3).
-    np.testing.assert_allclose(moved.matrix @ (3.5, 2.5, 1), ground @ (9.5, 3.5, 1))
-    assert moved.moved(np.array([[1.0, 0, 0], [0, 1, 0], [0.1, 0, 1]])) is None
+    np.testing.assert_allclose(resampled.matrix @ (3.5, 2.5, 1), ground @ (9.5, 3.5, 1))
+    assert resampled.resampled(np.array([[1.0, 0, 0], [0, 1, 0], [0.1, 0, 1]])) is None
 
 
 def test_a_volume_of_one_millimetre(tmp_path: Path) -> None:

@@ -153,8 +153,8 @@ def compute_block(
 def within(block: Block, expanded: Block) -> Block:
     """Return the slices of a block within a larger one."""
     return tuple(
-        slice(part.start - more.start, part.stop - more.start)
-        for part, more in zip(block, expanded, strict=True)
+        slice(part.start - outer.start, part.stop - outer.start)
+        for part, outer in zip(block, expanded, strict=True)
     )
 
 

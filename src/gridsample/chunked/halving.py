@@ -10,16 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from gridsample.chunked.regions import Array, Interval, Sampling, level_of
+from gridsample.chunked.regions import Array, Interval, Sampling, level_of, sum_type
 from gridsample.definitions.footprints import halving
 
 
 def copy_type(call: Sampling, image: np.dtype[Any]) -> np.dtype[Any]:
     """Return the dtype of the copies of an image: that in which a call computes sums."""
-    wide = call.epsilon <= np.finfo(np.float64).eps
-    if image.kind == "c":
-        return np.dtype(np.complex128 if wide else np.complex64)
-    return np.dtype(np.float64 if wide else np.float32)
+    return sum_type(image, wide=call.epsilon <= float(np.finfo(np.float64).eps))
 
 
 def stored_type(call: Sampling, image: np.dtype[Any]) -> np.dtype[Any]:

@@ -62,6 +62,11 @@ class Region(NamedTuple):
 
     axes: tuple[Intervals, ...]
 
+    @classmethod
+    def of_box(cls, box: Sequence[slice]) -> Region:
+        """Return the region of a single box."""
+        return cls(tuple([((part.start, part.stop),) for part in box]))
+
     def boxes(self) -> Iterator[Block]:
         """Yield disjoint boxes that cover the region."""
         for box in itertools.product(*self.axes):
@@ -81,14 +86,11 @@ class Region(NamedTuple):
 def overlapping(pieces: Intervals, sizes: Sequence[int]) -> Sequence[int]:
     """Return the chunks of an axis that overlap intervals, in order."""
     ends = ends_of(tuple(sizes))
-    if len(pieces) == 1:
-        start, stop = pieces[0]
-        return range(bisect.bisect_right(ends, start), bisect.bisect_right(ends, stop - 1) + 1)
     overlaps = [
         range(bisect.bisect_right(ends, start), bisect.bisect_right(ends, stop - 1) + 1)
         for start, stop in pieces
     ]
-    return sorted(set().union(*overlaps))
+    return overlaps[0] if len(overlaps) == 1 else sorted(set().union(*overlaps))
 
 
 @functools.lru_cache(maxsize=64)
@@ -148,6 +150,14 @@ def real_type(image: np.dtype[Any], coordinates: np.dtype[Any]) -> np.dtype[Any]
         'float32'
     """
     wide = coordinates.name in WIDE_TYPES or image.name in WIDE_TYPES
+    return np.dtype(np.float64 if wide else np.float32)
+
+
+def sum_type(image: np.dtype[Any], wide: bool = False) -> np.dtype[Any]:
+    """The dtype of coefficients and of halved copies; of double precision for a ``wide`` grid."""
+    wide = wide or image.name in WIDE_TYPES
+    if image.kind == "c":
+        return np.dtype(np.complex128 if wide else np.complex64)
     return np.dtype(np.float64 if wide else np.float32)
 
 

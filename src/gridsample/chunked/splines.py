@@ -21,10 +21,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gridsample.chunked.regions import Intervals, Region, Sampling, merged
+from gridsample.chunked.regions import Intervals, Region, Sampling, merged, sum_type
 from gridsample.definitions.axis import WRAP
 from gridsample.definitions.boundaries import BOUNDARIES
-from gridsample.definitions.dtypes import WIDE_TYPES
 from gridsample.definitions.options import fill_numbers
 from gridsample.definitions.splines import decay, extension
 from gridsample.ops.filtering import spline_filter
@@ -58,14 +57,14 @@ class Part(NamedTuple):
     Attributes:
         pieces: the intervals of pixels, in the order in which they follow each other along the
             line, which is not ascending where a line is wrapped around.
-        keep: the place of the part among them.
+        keep: the part among these pixels.
     """
 
     pieces: Intervals
     keep: slice
 
 
-def halo(order: int, real: Any = np.float64) -> int:
+def halo(order: int, dtype: Any = np.float64) -> int:
     """Return the number of pixels on either side that a part of a line is filtered with.
 
     Example:
@@ -74,25 +73,31 @@ def halo(order: int, real: Any = np.float64) -> int:
         [24, 31, 40, 48, 56, 64]
     """
     # A sixteenth of the rounding of a number of the size of the range.
-    return decay(order, float(np.finfo(real).eps) / 16) + 1
+    return decay(order, float(np.finfo(dtype).eps) / 16) + 1
 
 
-def part_of_line(start: int, stop: int, size: int, order: int, boundary: str, real: Any) -> Part:
+def part_of_line(line: Line, start: int, stop: int, size: int, dtype: np.dtype[Any]) -> Part:
     """Return the pixels with which the pixels from ``start`` to ``stop`` of a line are filtered.
+
+    Args:
+        line: how the line is filtered.
+        start, stop: the part.
+        size: the size of the line.
+        dtype: the dtype of the coefficients.
 
     Example:
         >>> import numpy as np
-        >>> from gridsample.chunked.splines import part_of_line
-        >>> part_of_line(0, 64, 1000, 3, "mirror", np.float64)
+        >>> from gridsample.chunked.splines import Line, part_of_line
+        >>> part_of_line(Line(0, 3, "mirror"), 0, 64, 1000, np.dtype(np.float64))
         Part(pieces=((0, 95),), keep=slice(0, 64, None))
-        >>> part_of_line(0, 64, 1000, 3, "wrap", np.float64)
+        >>> part_of_line(Line(0, 3, "wrap"), 0, 64, 1000, np.dtype(np.float64))
         Part(pieces=((969, 1000), (0, 95)), keep=slice(31, 95, None))
     """
-    margin = halo(order, real)
+    margin = halo(line.order, dtype)
     low, high = start - margin, stop + margin
     if high - low >= size:
         return Part(((0, size),), slice(start, stop))
-    if BOUNDARIES[boundary].code != WRAP:
+    if BOUNDARIES[line.boundary].code != WRAP:
         low, high = max(low, 0), min(high, size)
         return Part(((low, high),), slice(start - low, stop - low))
     pieces = [(low + size, size)] if low < 0 else []
@@ -101,22 +106,12 @@ def part_of_line(start: int, stop: int, size: int, order: int, boundary: str, re
     return Part(tuple(pieces), slice(margin, margin + stop - start))
 
 
-def filter_part(
-    lines: Array, part: Part, axis: int, order: int, boundary: str, fill: Any = 0, **options: Any
-) -> Array:
-    """Filter the pixels of a part's pieces, one after the other, and keep those of the part.
-
-    Args:
-        lines: the pixels along ``axis``.
-        part: the part.
-        axis: the axis.
-        fill: the value outside, under "constant"; it broadcasts to the lines.
-        order, boundary, options: as in `gridsample.spline_filter`.
-    """
-    lines = lines - fill if np.any(fill) else lines
-    result = spline_filter(lines, order, boundary, axes=axis, **options)
-    kept: Array = result[(slice(None),) * axis + (part.keep,)]
-    return kept + fill if np.any(fill) else kept
+def filter_part(pixels: Array, line: Line, part: Part) -> Array:
+    """Filter the pixels of a part's pieces in this thread, and keep those of the part."""
+    pixels = pixels - line.fill if np.any(line.fill) else pixels
+    result = spline_filter(pixels, line.order, line.boundary, axes=line.axis, threads=1)
+    kept: Array = result[(slice(None),) * line.axis + (part.keep,)]
+    return kept + line.fill if np.any(line.fill) else kept
 
 
 # Images -------------------------------------------------------------------------------------------
@@ -148,21 +143,8 @@ def fill_of(call: Sampling, image: np.dtype[Any], channels: int, rank: int) -> A
     if not np.any(value):
         return 0
     numbers = fill_numbers(call.options._replace(fill_value=value), True, image, channels)
-    fill = np.array(numbers, coefficient_type(image, wide=True))
+    fill = np.array(numbers, sum_type(image, wide=True))
     return np.where(np.isfinite(fill), fill, 0).reshape(-1, *(1,) * rank)
-
-
-def coefficient_type(image: np.dtype[Any], wide: bool = False) -> np.dtype[Any]:
-    """Return the dtype of an image's coefficients, of float64 for a ``wide`` grid."""
-    wide = wide or image.name in WIDE_TYPES
-    if image.kind == "c":
-        return np.dtype(np.complex128 if wide else np.complex64)
-    return np.dtype(np.float64 if wide else np.float32)
-
-
-def part_along(line: Line, start: int, stop: int, size: int, dtype: np.dtype[Any]) -> Part:
-    """Return the pixels with which a part of a line is filtered, for coefficients of a dtype."""
-    return part_of_line(start, stop, size, line.order, line.boundary, np.finfo(dtype).dtype)
 
 
 def region_around(
@@ -180,7 +162,7 @@ def region_around(
     axes = list(region.axes)
     for line in lines:
         k = line.axis - lead
-        parts = [part_along(line, *ends, shape[k], dtype) for ends in axes[k]]
+        parts = [part_of_line(line, *ends, shape[k], dtype) for ends in axes[k]]
         axes[k] = merged([piece for part in parts for piece in part.pieces])
     return Region(tuple(axes))
 
@@ -205,38 +187,39 @@ class Surroundings(NamedTuple):
         """Find the surroundings of a box (slices of all axes) of an image of a shape."""
         pieces: list[Intervals] = [((part.start, part.stop),) for part in box]
         parts = [
-            part_along(line, box[line.axis].start, box[line.axis].stop, shape[line.axis], dtype)
+            part_of_line(line, box[line.axis].start, box[line.axis].stop, shape[line.axis], dtype)
             for line in lines
         ]
         for line, part in zip(lines, parts, strict=True):
             pieces[line.axis] = part.pieces
         offsets = [
-            [*itertools.accumulate((stop - start for start, stop in each), initial=0)]
-            for each in pieces
+            [*itertools.accumulate((stop - start for start, stop in line), initial=0)]
+            for line in pieces
         ]
         return cls(parts, pieces, offsets)
 
-    def strips(self, axis: int, shape: Sequence[int]) -> Iterator[slice]:
-        """Yield parts of the intervals of an axis, in which an array of a shape has few numbers."""
-        size = math.prod(shape) // max(shape[axis], 1)
-        step = max(1, STRIP // max(size, 1))
-        for low in range(0, shape[axis], step):
-            yield slice(low, min(low + step, shape[axis]))
-
     def read(self, read: Reader, axis: int, strip: slice, out: Array) -> None:
         """Store the pixels of a strip along an axis, of all pieces along the others."""
-        for place in itertools.product(*(range(len(each)) for each in self.pieces)):
+        for chosen in itertools.product(*(range(len(pieces)) for pieces in self.pieces)):
             source, target = list[slice](), list[slice]()
-            for k, each in enumerate(place):
-                start, (low, high) = self.pieces[k][each][0], self.offsets[k][each : each + 2]
+            for k, n in enumerate(chosen):
+                start, (low, high) = self.pieces[k][n][0], self.offsets[k][n : n + 2]
                 first = 0
                 if k == axis:
                     low, high, first = max(low, strip.start), min(high, strip.stop), strip.start
-                start += low - self.offsets[k][each]
+                start += low - self.offsets[k][n]
                 source.append(slice(start, start + high - low))
                 target.append(slice(low - first, high - first))
             if source[axis].start < source[axis].stop:
                 read(tuple(source), out[tuple(target)])
+
+
+def strips_along(axis: int, shape: Sequence[int]) -> Iterator[slice]:
+    """Yield parts of an axis of an array of some shape, each of which has few numbers."""
+    numbers = math.prod(shape) // max(shape[axis], 1)
+    step = max(1, STRIP // max(numbers, 1))
+    for low in range(0, shape[axis], step):
+        yield slice(low, min(low + step, shape[axis]))
 
 
 def coefficients_of(
@@ -267,18 +250,18 @@ def coefficients_of(
     axis = last[0].axis
     if held is None:
         held = np.empty([full[k] if k == axis else n for k, n in enumerate(out.shape)], out.dtype)
-    for strip in surroundings.strips(axis, full):
+    for strip in strips_along(axis, full):
         size = [*full]
         size[axis] = strip.stop - strip.start
         values = np.empty(size, out.dtype)
         surroundings.read(read, axis, strip, values)
         for line, part in first:
-            values = filtered(values, line, part)
+            values = filter_part(values, line, part)
         held[(slice(None),) * axis + (strip,)] = values
     strip_axis = max(range(len(full)), key=lambda k: 0 if k == axis else held.shape[k])
-    for strip in surroundings.strips(strip_axis, held.shape):
-        place = (slice(None),) * strip_axis + (strip,)
-        out[place] = filtered(held[place], *last)
+    for strip in strips_along(strip_axis, held.shape):
+        index = (slice(None),) * strip_axis + (strip,)
+        out[index] = filter_part(held[index], *last)
 
 
 def with_last_halo(
@@ -298,12 +281,7 @@ def with_last_halo(
     k = line.axis - lead
     if len(region.axes[k]) != 1:
         return None
-    part = part_along(line, *region.axes[k][0], shape[k], dtype)
+    part = part_of_line(line, *region.axes[k][0], shape[k], dtype)
     if len(part.pieces) != 1:
         return None
     return Region((*region.axes[:k], part.pieces, *region.axes[k + 1 :]))
-
-
-def filtered(values: Array, line: Line, part: Part) -> Array:
-    """Filter one axis, in this thread."""
-    return filter_part(values, part, line.axis, line.order, line.boundary, line.fill, threads=1)

@@ -22,8 +22,8 @@ from gridsample.definitions.shapes import Shape
 
 Array = np.ndarray[Any, Any]
 
-# From this number of bytes on, memory is asked from Linux without reserving it.
-LARGE = 1 << 24
+# From this number of bytes on, memory is requested from Linux without reserving it.
+MIN_MAPPED_BYTES = 1 << 24
 MAP_NORESERVE = 0x4000  # the module mmap has no name for it before Python 3.13
 
 
@@ -86,7 +86,7 @@ class Window:
 def zeros(count: int, dtype: np.dtype[Any]) -> Array:
     """Return zeros, whose memory the system provides when it is used."""
     size = count * dtype.itemsize
-    if size < LARGE or sys.platform != "linux":
+    if size < MIN_MAPPED_BYTES or sys.platform != "linux":
         return np.zeros(count, dtype)
     memory = mmap.mmap(-1, size, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | MAP_NORESERVE)
     # Pages of 4 KB would take several times as long to provide as the pixels to copy.

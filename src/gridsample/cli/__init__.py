@@ -17,7 +17,7 @@ from typing import Any, NoReturn
 
 from gridsample import io
 from gridsample._version import __version__
-from gridsample.cli import doctor, flow, panorama, register, texts, undistort, words, zarrs
+from gridsample.cli import doctor, flow, panorama, parsers, register, texts, undistort, zarr
 from gridsample.cli.arguments import PROCESSING, WARPING, add_command, add_shared
 from gridsample.cli.files import resize_file, warp_file
 from gridsample.cli.streams import with_standard_streams
@@ -42,10 +42,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     gridsample ...
     0
     """
-    words_of_command = sys.argv[1:] if argv is None else argv
     try:
         with ending_cleanly(), quiet_libraries():
-            code = _run(words_of_command)
+            code = _run(sys.argv[1:] if argv is None else argv)
             sys.stdout.flush()
         return code
     except KeyboardInterrupt:
@@ -63,9 +62,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 2
 
 
-def _run(words_of_command: Sequence[str]) -> int:
+def _run(argv: Sequence[str]) -> int:
     try:
-        arguments = _parser().parse_args(words.attach_negatives(words_of_command))
+        arguments = _parser().parse_args(parsers.attach_negatives(argv))
     except SystemExit as stop:  # --help and --version
         return int(stop.code or 0)
     with with_standard_streams(arguments):
@@ -84,7 +83,7 @@ def _info(arguments: argparse.Namespace) -> None:
         _print_facts([("file", str(arguments.file)), *facts])
         return
     if is_store(arguments.file):
-        _print_facts([("file", str(arguments.file)), *zarrs.describe(arguments.file)])
+        _print_facts([("file", str(arguments.file)), *zarr.describe(arguments.file)])
         return
     with io.pages(arguments.file, volume=arguments.volume) as pages:
         print(f"file      {arguments.file}")
@@ -108,10 +107,11 @@ def _explain(arguments: argparse.Namespace) -> None:
         gridsample.help(arguments.topic)
         return
     needed = {"--size": arguments.size, "--at": arguments.at}
-    missing = [name for name, value in needed.items() if value is None]
+    missing = ", ".join(name for name, value in needed.items() if value is None)
     if missing:
-        words = f"the following arguments are required: {', '.join(missing)}"
-        raise ValueError(f"{words} (see gridsample explain --help)")
+        raise ValueError(
+            f"the following arguments are required: {missing} (see gridsample explain --help)"
+        )
     if arguments.plot:
         io.check_output(arguments.plot, overwrite=arguments.force)
     explanation = gridsample.explain(
@@ -167,7 +167,7 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     _add_warp(commands)
     _add_resize(commands)
-    zarrs.add(commands)
+    zarr.add(commands)
     flow.add(commands)
     undistort.add(commands)
     panorama.add(commands)
@@ -179,7 +179,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _add_warp(commands: Any) -> None:
-    run, notes = zarrs.or_file(zarrs.warp_store, warp_file), texts.notes(texts.WARP_NOTES)
+    run, notes = zarr.for_stores_or_files(zarr.warp_store, warp_file), texts.notes(texts.WARP_NOTES)
     command = add_command(commands, "warp", run, "warp a picture or volume", texts.WARP, notes)
     command.set_defaults(steps=[], transform=[])
     add_shared(command, "input", "output")
@@ -190,12 +190,12 @@ def _add_warp(commands: Any) -> None:
         help="normalized grid, x first: (H', W', 2), or (D', H', W', 3) for a volume",
     )
     for name, metavar, number_type, text in (
-        ("rotate", "DEG", words.numbers, "rotate counter-clockwise, as seen on a screen"),
-        ("scale", "S[,S]", words.numbers, "enlarge: one factor, or one per axis"),
-        ("translate", "X,Y", words.numbers, "move right and down by pixels; X,Y,Z for a volume"),
-        ("shear", "DEG", words.numbers, "slant to the right, like italics"),
-        ("affine", "a,b,c,d,e,f", words.numbers, "move pixel (x, y) to (ax+by+c, dx+ey+f)"),
-        ("homography", "FILE", words.homography, "apply a 3x3 pixel matrix (.npy or text)"),
+        ("rotate", "DEG", parsers.numbers, "rotate counter-clockwise, as seen on a screen"),
+        ("scale", "S[,S]", parsers.numbers, "enlarge: one factor, or one per axis"),
+        ("translate", "X,Y", parsers.numbers, "move right and down by pixels; X,Y,Z for a volume"),
+        ("shear", "DEG", parsers.numbers, "slant to the right, like italics"),
+        ("affine", "a,b,c,d,e,f", parsers.numbers, "move pixel (x, y) to (ax+by+c, dx+ey+f)"),
+        ("homography", "FILE", parsers.homography, "apply a 3x3 pixel matrix (.npy or text)"),
     ):
         command.add_argument(
             f"--{name}", type=number_type, action=_AddStep, dest="steps", metavar=metavar, help=text
@@ -215,24 +215,27 @@ def _add_warp(commands: Any) -> None:
         help="transform in the world's units, see below; may be repeated",
     )
     add_shared(command, *WARPING, "--align-corners", "--fill", *PROCESSING)
-    zarrs.add_store(command)
+    zarr.add_store(command)
 
 
 def _add_resize(commands: Any) -> None:
-    run, notes = zarrs.or_file(zarrs.resize_store, resize_file), texts.notes(texts.RESIZE_NOTES)
+    run, notes = (
+        zarr.for_stores_or_files(zarr.resize_store, resize_file),
+        texts.notes(texts.RESIZE_NOTES),
+    )
     command = add_command(
         commands, "resize", run, "resize a picture or volume", texts.RESIZE, notes
     )
     add_shared(command, "input", "output", "--size")
     command.add_argument(
         "--scale",
-        type=words.numbers,
+        type=parsers.numbers,
         metavar="S[,S]",
         help="output size divided by input size (rounded down): one factor, or one per axis",
     )
     command.add_argument(
         "--spacing",
-        type=words.numbers,
+        type=parsers.numbers,
         metavar="S[,S]",
         help="distance between the output's pixels or voxels, in millimetres for NIfTI files, in "
         "the units of a GeoTIFF; the size is rounded, and the extent is kept",
@@ -248,7 +251,7 @@ def _add_resize(commands: Any) -> None:
         help="keep the centres of the corner pixels in place, not their outer edges",
     )
     add_shared(command, "--missing", "--nodata", *PROCESSING)
-    zarrs.add_store(command)
+    zarr.add_store(command)
 
 
 def _add_info(commands: Any) -> None:
@@ -271,9 +274,9 @@ def _add_explain(commands: Any) -> None:
     summary, notes = "explain one sample, tap by tap", texts.notes(texts.EXPLAIN_NOTES, BOUNDARIES)
     command = add_command(commands, "explain", _explain, summary, texts.EXPLAIN, notes)
     command.add_argument(
-        "--size", type=words.size, metavar="WxH", help="size of the image: W, WxH or WxHxD"
+        "--size", type=parsers.size, metavar="WxH", help="size of the image: W, WxH or WxHxD"
     )
-    command.add_argument("--at", type=words.numbers, metavar="X,Y", help="coordinate, x first")
+    command.add_argument("--at", type=parsers.numbers, metavar="X,Y", help="coordinate, x first")
     command.add_argument(
         "--topic", metavar="NAME", help="print the page on a topic instead, such as align_corners"
     )
@@ -286,7 +289,7 @@ def _add_explain(commands: Any) -> None:
     )
     command.add_argument(
         "--index",
-        type=words.integers,
+        type=parsers.integers,
         metavar="I,J",
         help="output pixel that a displacement starts from, x first (default: the first)",
     )

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from gridsample.cli import words
+from gridsample.cli import parsers
 from gridsample.ops.missing import RULES
 
 Command = argparse.ArgumentParser
@@ -16,18 +16,18 @@ SHARED: dict[str, dict[str, Any]] = {
     "input": {"type": Path, "metavar": "INPUT", "help": "the file to read"},
     "output": {"type": Path, "metavar": "OUTPUT", "help": "the file to write"},
     "--size": {
-        "type": words.size,
+        "type": parsers.size,
         "metavar": "WxH",
         "help": "size of the output; WxHxD for a volume",
     },
     "--mode": {
-        "type": words.names,
+        "type": parsers.names,
         "default": "bilinear",
         "metavar": "MODE",
         "help": "interpolation method, see below (default: bilinear); x,y for one per axis",
     },
     "--padding": {
-        "type": words.names,
+        "type": parsers.names,
         "default": "zeros",
         "metavar": "BOUNDARY",
         "help": "boundary, see below (default: zeros); x,y for one per axis",
@@ -43,7 +43,7 @@ SHARED: dict[str, dict[str, Any]] = {
         "(default: ignore if there is a nodata value)",
     },
     "--nodata": {
-        "type": words.number,
+        "type": parsers.number,
         "metavar": "VALUE",
         "help": "value of missing pixels and missing results (default: the tag of a TIFF file)",
     },
@@ -53,7 +53,7 @@ SHARED: dict[str, dict[str, Any]] = {
         "mirrors about the same points",
     },
     "--fill": {
-        "type": words.numbers,
+        "type": parsers.numbers,
         "metavar": "V[,V...]",
         "help": "value outside the image for --padding constant: one number, or one per channel",
     },

@@ -25,6 +25,33 @@ from gridsample.ops.missing import check_rule
 Progress = Callable[[float], None]
 
 
+# The result without its pixels, and a function that yields them in bands and reports its progress.
+PreparedPage = tuple[io.Image, Callable[[Progress], io.Bands]]
+
+
+def convert_file(
+    arguments: argparse.Namespace, action: str, prepare: Callable[[io.Page], PreparedPage]
+) -> None:
+    """Convert every page of a file.
+
+    Args:
+        arguments: the input, the output, ``volume`` and ``force``.
+        action: what the progress bar says.
+        prepare: checks the options for a page, of which no pixel is read yet.
+    """
+    io.check_output(arguments.output, overwrite=arguments.force)
+    with io.pages(arguments.input, volume=arguments.volume) as pages:
+        prepared = [prepare(page) for page in pages]
+        with progress_bar(f"{action} {arguments.input.name}") as progress:
+
+            def page_progress(n: int) -> Progress:
+                return lambda share: progress((n + share) / len(pages))
+
+            bands = (pixels(page_progress(n)) for n, (_, pixels) in enumerate(prepared))
+            results = [result for result, _ in prepared]
+            io.write_pages(results, bands, arguments.output, overwrite=arguments.force)
+
+
 def warp_file(
     arguments: argparse.Namespace,
     map_of: Callable[[io.Image, argparse.Namespace], Map] = map_of_arguments,
@@ -32,102 +59,75 @@ def warp_file(
     """Warp every page of a file by the map that a function makes for it."""
     if arguments.fill is not None and "constant" not in listed(arguments.padding):
         raise ValueError("--fill requires --padding constant; give both or neither")
-    io.check_output(arguments.output, overwrite=arguments.force)
-    with io.pages(arguments.input, volume=arguments.volume) as pages:
-        warped = [_Warped(page.image, arguments, map_of(page.image, arguments)) for page in pages]
-        with progress_bar(f"warping {arguments.input.name}") as progress:
-            hint, shrinks = LabelHint(warped[0].mode), ShrinkHint(arguments)
-            bands = (
-                [warped_page.pixels(page, hint, shrinks, page_progress(progress, n, len(pages)))]
-                for n, (warped_page, page) in enumerate(zip(warped, pages, strict=True))
-            )
-            io.write_pages(
-                [warped_page.result for warped_page in warped],
-                bands,
-                arguments.output,
-                overwrite=arguments.force,
-            )
+    hints = LabelHint(arguments.mode), ShrinkHint(arguments)
+
+    def prepare(page: io.Page) -> PreparedPage:
+        return _warped_page(page, arguments, map_of(page.image, arguments), *hints)
+
+    convert_file(arguments, "warping", prepare)
+    for hint in hints:
         hint.show()
-        shrinks.show()
 
 
-class _Warped:
-    """The warp of one page.  All options are checked before any pixel is read.
+def _warped_page(
+    page: io.Page,
+    arguments: argparse.Namespace,
+    output_map: Map,
+    label_hint: LabelHint,
+    shrink_hint: ShrinkHint,
+) -> PreparedPage:
+    """Return a page of `warp_file`."""
+    image, mode, rank = page.image, arguments.mode, len(page.image.size)
+    _check_labels(mode, image)
+    if output_map.copies:
+        mode = warp.exact_mode(mode, rank)
+    result = with_nodata(_result(image, output_map.canvas, output_map.voxels), arguments)
+    if output_map.like is not None:
+        result = result.placed(output_map.like)
+    padding, fill = boundary_and_fill(image, arguments)
+    alpha = sampled_alpha(image, arguments)
+    copies = warp.copies_pixels(mode, rank) or has_labels(mode)
+    copies = copies and MISSING not in listed(arguments.padding)
+    missing = nodata_of(image, arguments, alpha, copies)
 
-    Attributes:
-        result: The output page, without its pixels.
-    """
-
-    def __init__(self, image: io.Image, arguments: argparse.Namespace, output_map: Map) -> None:
-        _check_labels(arguments.mode, image)
-        rank = len(image.size)
-        self.arguments, self.map, self.mode = arguments, output_map, arguments.mode
-        if output_map.copies:
-            self.mode = warp.exact_mode(self.mode, rank)
-        self.result = with_nodata(_result(image, output_map.canvas, output_map.voxels), arguments)
-        if output_map.like is not None:
-            self.result = self.result.placed(output_map.like)
-        self.padding, self.fill = boundary_and_fill(image, arguments)
-        self.alpha = sampled_alpha(image, arguments)
-        copies = warp.copies_pixels(self.mode, rank) or has_labels(self.mode)
-        copies = copies and MISSING not in listed(arguments.padding)
-        self.missing = nodata_of(image, arguments, self.alpha, copies)
-
-    def pixels(
-        self, page: io.Page, hint: LabelHint, shrinks: ShrinkHint, progress: Progress
-    ) -> NDArray[Any]:
-        """Return the pixels of the output page."""
-        array, missing = page.pixels(), self.missing
-        hint.examine(page.image, array)
-        size = array.shape[:-1]
-        result = warp.sample(
+    def pixels(progress: Progress) -> io.Bands:
+        array = page.pixels()
+        if mode == arguments.mode:  # otherwise, pixels are copied
+            label_hint.examine(image, array)
+        size, align_corners = array.shape[:-1], output_map.align_corners
+        warped = warp.sample(
             array if missing is None else missing.with_nan(array),
-            lambda rows: shrinks.examine(self.map.grid_at(rows), size, self.map.align_corners),
-            self.map.canvas[::-1],
-            mode=self.mode,
-            padding_mode=self.padding,
-            align_corners=self.map.align_corners,
-            fill_value=self.fill,
+            lambda rows: shrink_hint.examine(output_map.grid_at(rows), size, align_corners),
+            output_map.canvas[::-1],
+            mode=mode,
+            padding_mode=padding,
+            align_corners=align_corners,
+            fill_value=fill,
             missing="ignore" if missing is not None and missing.ignore else "propagate",
-            antialias=self.arguments.antialias,
-            alpha=self.alpha,
-            threads=self.arguments.threads,
+            antialias=arguments.antialias,
+            alpha=alpha,
+            threads=arguments.threads,
             progress=progress,
         )
-        return result if missing is None else missing.with_number(result)
+        yield warped if missing is None else missing.with_number(warped)
+
+    return result, pixels
 
 
 def resize_file(arguments: argparse.Namespace) -> None:
     """Resize every page of a file in bands of rows."""
-    io.check_output(arguments.output, overwrite=arguments.force)
-    with io.pages(arguments.input, volume=arguments.volume) as pages:
-        sizes = [
-            check_canvas(output_size(arguments, page.image.size, page.image.spacing), page.image)
-            for page in pages
-        ]
-        results = [
-            with_nodata(
-                _result(
-                    page.image,
-                    size,
-                    warp.fitted(page.image.size, size, bool(arguments.align_corners)),
-                ),
-                arguments,
-            )
-            for page, size in zip(pages, sizes, strict=True)
-        ]
-        hint = LabelHint(arguments.mode, arguments.antialias)
-        bands = [
-            _resized_bands(arguments, hint, *page_and_size)
-            for page_and_size in zip(pages, sizes, strict=True)
-        ]
-        with progress_bar(f"resizing {arguments.input.name}") as progress:
-            counted = (
-                _reporting(rows, sizes[n][-1], page_progress(progress, n, len(pages)))
-                for n, rows in enumerate(bands)
-            )
-            io.write_pages(results, counted, arguments.output, overwrite=arguments.force)
-        hint.show()
+    hint = LabelHint(arguments.mode, arguments.antialias)
+
+    def prepare(page: io.Page) -> PreparedPage:
+        image = page.image
+        size = check_canvas(output_size(arguments, image.size, image.spacing), image)
+        voxels = warp.fitted(image.size, size, bool(arguments.align_corners))
+        result = with_nodata(_result(image, size, voxels), arguments)
+        bands = _resized_bands(arguments, hint, page, size)
+        return result, lambda progress: _reporting(bands, size[-1], progress)
+
+    convert_file(arguments, "resizing", prepare)
+    hint.show()
 
 
 def _resized_bands(
@@ -263,11 +263,6 @@ def _check_labels(mode: Mode, image: io.Image) -> None:
     """Raise an error if a mode is for labels, and the pixels are no integers."""
     methods = [find_method(name, resizing=True) for name in listed(mode)]
     check_labels(methods, image.array.dtype, image.array.dtype.kind in "biu")
-
-
-def page_progress(progress: Progress, n: int, pages: int) -> Progress:
-    """Convert the progress of page n to that of all pages."""
-    return lambda share: progress((n + share) / pages)
 
 
 def _reporting(

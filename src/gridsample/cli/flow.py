@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from gridsample import fields, io
-from gridsample.cli import texts, words
+from gridsample.cli import parsers, texts
 from gridsample.cli.arguments import PROCESSING, WARPING, add_command, add_shared
 from gridsample.cli.files import warp_file
 from gridsample.cli.maps import map_of_flow
@@ -53,7 +53,7 @@ def add(commands: Any) -> None:
     )
     command.add_argument(
         "--largest",
-        type=words.number,
+        type=parsers.number,
         metavar="PIXELS",
         help="length of the strongest colours (default: the longest vector)",
     )

@@ -14,12 +14,12 @@ from gridsample.definitions.labels import has_labels
 from gridsample.definitions.methods import Mode, find_method, listed
 from gridsample.ops.footprints import footprint
 
-# The most values that labels may have, and the rows of a band that are examined.
-MOST, ROWS = 256, 64
-# Warps that shrink by more than this need antialiasing.
-SHRINK = 1.5
-# The formats in which labels are stored as such.
-FORMATS = ("NIfTI", "TIFF", "NumPy")
+MAX_LABELS = 256
+MAX_ROWS = 64  # of a band, which are examined
+# Warps that shrink by more than this factor need antialiasing.
+MIN_SHRINK = 1.5
+# The formats in which labels are usually stored.
+LABEL_FORMATS = ("NIfTI", "TIFF", "NumPy")
 
 
 class LabelHint:
@@ -33,38 +33,34 @@ class LabelHint:
         """Start without pixels; a mode that copies or votes needs no hint."""
         methods = [find_method(name, resizing=True) for name in listed(mode)]
         copying = set() if antialias else {"nearest", "nearest-exact"}
-        self.watching = not all(method.votes or method.name in copying for method in methods)
-        self.pixels: dict[int, int] = {}
-        self.alike: dict[int, int] = {}
-        self.pairs = 0
+        self.is_active = not all(method.votes or method.name in copying for method in methods)
+        self.counts: dict[int, int] = {}
+        self.same_pairs: dict[int, int] = {}
+        self.pair_count = 0
 
     def examine(self, image: io.Image, rows: NDArray[Any]) -> None:
         """Count values, and neighbours along x that are alike, in some rows of an image."""
-        labels = rows.dtype.kind in "iu" and image.channels == 1 and image.format in FORMATS
-        self.watching = self.watching and labels
-        if not self.watching:
+        labels = rows.dtype.kind in "iu" and image.channels == 1 and image.format in LABEL_FORMATS
+        self.is_active = self.is_active and labels
+        if not self.is_active:
             return
         lines = rows[..., 0].reshape(-1, rows.shape[-2])
-        lines = lines[:: max(1, len(lines) // ROWS)]
+        lines = lines[:: max(1, len(lines) // MAX_ROWS)]
         same = lines[:, 1:][lines[:, 1:] == lines[:, :-1]]
-        for counts, values in ((self.pixels, lines), (self.alike, same)):
+        for counts, values in ((self.counts, lines), (self.same_pairs, same)):
             for value, count in zip(*np.unique(values, return_counts=True), strict=True):
                 counts[int(value)] = counts.get(int(value), 0) + int(count)
-        self.pairs += lines[:, 1:].size
-        self.watching = len(self.pixels) <= MOST
+        self.pair_count += lines[:, 1:].size
+        self.is_active = len(self.counts) <= MAX_LABELS
 
     def show(self) -> None:
         """Print the hint if the pixels look like labels."""
-        if not self.watching or len(self.pixels) < 2:
+        if not self.is_active or len(self.counts) < 2:
             return
-        background = max(self.pixels, key=lambda value: self.pixels[value])
-        empty = self.alike.pop(background, 0)
-        if 2 * sum(self.alike.values()) > self.pairs - empty:
-            print(
-                "gridsample: hint: the input looks like labels, which were blended; "
-                "--mode label keeps them",
-                file=sys.stderr,
-            )
+        background = max(self.counts, key=lambda value: self.counts[value])
+        empty = self.same_pairs.pop(background, 0)
+        if 2 * sum(self.same_pairs.values()) > self.pair_count - empty:
+            _print("the input looks like labels, which were blended; --mode label keeps them")
 
 
 class ShrinkHint:
@@ -72,7 +68,7 @@ class ShrinkHint:
 
     def __init__(self, arguments: argparse.Namespace) -> None:
         """Start without a grid; an antialiased warp needs no hint."""
-        self.watching = not arguments.antialias
+        self.is_active = not arguments.antialias
         self.remedy = "counts all labels" if has_labels(arguments.mode) else "averages over them"
         self.lengths: list[NDArray[Any]] = []
 
@@ -80,7 +76,7 @@ class ShrinkHint:
         self, grid: NDArray[Any], size: tuple[int, ...], align_corners: bool
     ) -> NDArray[Any]:
         """Measure the middle rows of a band's grid (rows, ..., D), and return it."""
-        if not self.watching or not grid.size:
+        if not self.is_active or not grid.size:
             return grid
         middle = len(grid) // 2
         rows = grid[max(middle - 1, 0) : middle + 2][np.newaxis]
@@ -90,12 +86,15 @@ class ShrinkHint:
         return grid
 
     def show(self) -> None:
-        """Print the hint if the median length is above `SHRINK`."""
+        """Print the hint if the median length is above `MIN_SHRINK`."""
         lengths = np.concatenate([np.zeros(0), *self.lengths])
         shrink = float(np.median(lengths)) if lengths.size else 0.0
-        if shrink > SHRINK:
-            print(
-                f"gridsample: hint: the warp shrinks by a factor of {shrink:.2g} and skips pixels; "
-                f"--antialias {self.remedy}",
-                file=sys.stderr,
+        if shrink > MIN_SHRINK:
+            _print(
+                f"the warp shrinks by a factor of {shrink:.2g} and skips pixels; --antialias "
+                f"{self.remedy}"
             )
+
+
+def _print(hint: str) -> None:
+    print(f"gridsample: hint: {hint}", file=sys.stderr)

@@ -13,14 +13,14 @@ from numpy.typing import NDArray
 from gridsample import fields, io, warp
 from gridsample.definitions.checks import check_extent
 from gridsample.io.fields import read_field
-from gridsample.io.nifti import Header, planar, read_geometry
+from gridsample.io.nifti import Header, affine_of_rank, read_geometry
 from gridsample.io.transforms import read_transforms
 from gridsample.world import Displacement, world_grid
 
 Matrix = NDArray[Any]
 
 # Voxels whose positions differ by less coincide: affines in files have seven digits.
-SAME = 1e-4
+TOLERANCE = 1e-4
 
 
 class Map(NamedTuple):
@@ -119,7 +119,7 @@ def map_through_world(image: io.Image, path: Path | None, transforms: Sequence[P
     canvas, like = (image.size, header) if path is None else read_geometry(path)
     if len(canvas) != rank:
         raise ValueError(f"--like {path} is {len(canvas)}-D, but the input is {rank}-D")
-    source, target = planar(header.affine, rank), planar(like.affine, rank)
+    source, target = affine_of_rank(header.affine, rank), affine_of_rank(like.affine, rank)
     canvas = check_canvas(canvas, image)
     steps = [transform for file in transforms for transform in read_transforms(file)]
     for transform in steps:
@@ -130,7 +130,8 @@ def map_through_world(image: io.Image, path: Path | None, transforms: Sequence[P
         inverse: Matrix = np.linalg.inv(source)
         for transform in [*reversed(steps), target]:
             inverse = inverse @ transform
-        if _largest_shift(inverse, np.rint(inverse), canvas) < SAME:
+        shifts = np.abs(inverse - np.rint(inverse))[:-1] @ [*canvas, 1]  # of the last voxel
+        if shifts.max() < TOLERANCE:
             inverse = np.rint(inverse)
         return map_of_matrix(image, canvas, inverse, np.eye(rank + 1), like=like)
 
@@ -143,11 +144,6 @@ def map_through_world(image: io.Image, path: Path | None, transforms: Sequence[P
         return normalized
 
     return Map(canvas, grid_at, np.eye(rank + 1), like=like)
-
-
-def _largest_shift(first: Matrix, other: Matrix, size: Sequence[int]) -> float:
-    """The largest distance along an axis between the positions of a voxel under two matrices."""
-    return float((np.abs(first - other)[:-1] @ [*size, 1]).max())
 
 
 # What is common to maps ---------------------------------------------------------------------------

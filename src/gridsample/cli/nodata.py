@@ -31,7 +31,7 @@ class NoData(NamedTuple):
 
     def with_nan(self, array: NDArray[Any]) -> NDArray[Any]:
         """Return pixels in floating point, with NaN where they are missing."""
-        result = array.astype(self.sums, copy=self.number is not None)
+        result = array.astype(self.sampling_dtype, copy=self.number is not None)
         if self.number is not None:
             result[array == self.number] = np.nan
         return result
@@ -51,7 +51,7 @@ class NoData(NamedTuple):
         return result
 
     @property
-    def sums(self) -> np.dtype[Any]:
+    def sampling_dtype(self) -> np.dtype[Any]:
         """The dtype in which pixels are sampled."""
         if self.dtype.kind in "fc":
             return self.dtype.newbyteorder("=")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import functools
 import math
 from typing import Any
 
@@ -11,23 +12,24 @@ from numpy.typing import NDArray
 
 from gridsample import cameras, io
 from gridsample.alpha import divide, multiply
-from gridsample.cli import texts, words
+from gridsample.cli import parsers, texts
 from gridsample.cli.arguments import add_command, add_shared
-from gridsample.cli.files import page_progress, sampled_alpha
+from gridsample.cli.files import PreparedPage, Progress, convert_file, sampled_alpha
 from gridsample.cli.maps import check_canvas
-from gridsample.cli.terminal import progress_bar
 from gridsample.definitions.labels import has_labels
 from gridsample.warp import copies_pixels
 
-KINDS = ("equirectangular", "cubemap", "perspective")
+PROJECTIONS = ("equirectangular", "cubemap", "perspective")
+ANGLES = ("yaw", "pitch", "roll")
 
-# Where the faces (front, right, back, left, up, down) are in a picture, as (row, column).
-LAYOUTS = {
+# Where the faces (front, right, back, left, up, down) are in each layout, as (row, column), and the
+# numbers of rows and columns.
+FACE_CELLS = {
     "cross": ((1, 1), (1, 2), (1, 3), (1, 0), (0, 1), (2, 1)),
     "row": ((0, 0), (0, 1), (0, 2), (0, 3), (0, 4), (0, 5)),
     "column": ((0, 0), (1, 0), (2, 0), (3, 0), (4, 0), (5, 0)),
 }
-SHAPES = {"cross": (3, 4), "row": (1, 6), "column": (6, 1)}
+LAYOUT_SHAPES = {"cross": (3, 4), "row": (1, 6), "column": (6, 1)}
 
 HELP = """\
 Convert between panoramas (equirectangular), cube maps and perspective pictures, without seams.
@@ -65,15 +67,18 @@ def add(commands: Any) -> None:
     """Add the command."""
     summary = "convert panoramas, cube maps and perspective pictures"
     command = add_command(commands, "panorama", _panorama_file, summary, HELP, texts.notes(NOTES))
+    command.set_defaults(volume=False)
     add_shared(command, "input", "output")
     command.add_argument(
         "--from",
         dest="source",
-        choices=KINDS,
-        default=KINDS[0],
+        choices=PROJECTIONS,
+        default=PROJECTIONS[0],
         help="projection of the input (default: equirectangular)",
     )
-    command.add_argument("--to", dest="target", choices=KINDS, required=True, help="of the output")
+    command.add_argument(
+        "--to", dest="target", choices=PROJECTIONS, required=True, help="of the output"
+    )
     for name, text in (
         ("fov", "horizontal field of view of a perspective output (default: 90)"),
         ("from-fov", "horizontal field of view of a perspective input"),
@@ -81,12 +86,14 @@ def add(commands: Any) -> None:
         ("pitch", "turn up"),
         ("roll", "turn clockwise"),
     ):
-        command.add_argument(f"--{name}", type=words.number, metavar="DEG", help=text)
+        command.add_argument(f"--{name}", type=parsers.number, metavar="DEG", help=text)
     command.add_argument(
-        "--size", type=words.size, metavar="WxH", help="size of the output; S for a cube map"
+        "--size", type=parsers.size, metavar="WxH", help="size of the output; S for a cube map"
     )
     command.add_argument(
-        "--layout", choices=LAYOUTS, help="how the faces of a cube map are written (default: cross)"
+        "--layout",
+        choices=LAYOUT_SHAPES,
+        help="how the faces of a cube map are written (default: cross)",
     )
     add_shared(command, "--mode", "--threads", "--straight-alpha", "--force")
 
@@ -102,73 +109,45 @@ def _panorama_file(arguments: argparse.Namespace) -> None:
             raise ValueError(
                 f"{option} has no meaning from {arguments.source} to {arguments.target}"
             )
-    io.check_output(arguments.output, overwrite=arguments.force)
-    with io.pages(arguments.input) as pages:
-        conversions = [_Converted(page.image, arguments) for page in pages]
-        with progress_bar(f"converting {arguments.input.name}") as progress:
-
-            def pixels(n: int) -> NDArray[Any]:
-                converted = conversions[n].pixels(pages[n])
-                page_progress(progress, n, len(pages))(1.0)
-                return converted
-
-            bands = ([pixels(n)] for n in range(len(pages)))
-            results = [conversion.result for conversion in conversions]
-            io.write_pages(results, bands, arguments.output, overwrite=arguments.force)
+    convert_file(arguments, "converting", functools.partial(_converted_page, arguments))
 
 
-class _Converted:
-    """The conversion of one page.  All options are checked before any pixel is read.
+def _converted_page(arguments: argparse.Namespace, page: io.Page) -> PreparedPage:
+    """Return a page of the result."""
+    image, layout = page.image, arguments.layout or "cross"
+    if len(image.size) != 2:
+        raise ValueError(f"gridsample panorama takes pictures; {arguments.input} is a volume")
+    source, focal = _source(image, arguments)
+    target = _target(arguments, focal)
+    size = target.shape[-2:]
+    if target.kind == "cubemap":
+        size = tuple(n * count for n, count in zip(size, LAYOUT_SHAPES[layout], strict=True))
+    shape = (*check_canvas(size[::-1], image)[::-1], image.channels)
+    result = image.resampled(io.zeros(shape, image.array.dtype), np.eye(3))
+    alpha = sampled_alpha(image, arguments)
+    if copies_pixels(arguments.mode, 2) or has_labels(arguments.mode):
+        alpha = None
+    rotation = cameras.look(*(float(getattr(arguments, name) or 0) for name in ANGLES))
+    if source.kind == "perspective" and target.kind != "perspective":
+        rotation = rotation.T
 
-    Attributes:
-        result: The output page, without its pixels.
-    """
-
-    def __init__(self, image: io.Image, arguments: argparse.Namespace) -> None:
-        if len(image.size) != 2:
-            raise ValueError(f"gridsample panorama takes pictures; {arguments.input} is a volume")
-        self.arguments, self.layout = arguments, arguments.layout or "cross"
-        self.source, focal = _source(image, arguments)
-        self.target = _target(arguments, focal)
-        size = self.target.shape[-2:]
-        if self.target.kind == "cubemap":
-            size = tuple(n * count for n, count in zip(size, SHAPES[self.layout], strict=True))
-        canvas = check_canvas(size[::-1], image)
-        shape = (*canvas[::-1], image.channels)
-        self.result = image.resampled(io.zeros(shape, image.array.dtype), np.eye(3))
-        self.alpha = sampled_alpha(image, arguments)
-        if copies_pixels(arguments.mode, 2) or has_labels(arguments.mode):
-            self.alpha = None
-
-    def pixels(self, page: io.Page) -> NDArray[Any]:
-        """Return the pixels of the output page."""
-        array, alpha = page.pixels(), self.alpha
+    def pixels(progress: Progress) -> io.Bands:
+        array = page.pixels()
         dtype = array.dtype.newbyteorder("=")
         if alpha is not None:
             array = multiply(array, alpha)
-        if self.source.kind == "cubemap":
+        if source.kind == "cubemap":
             array = _faces(array, _layout_of(array.shape[1::-1]))
         planes = np.moveaxis(array, -1, 0)[np.newaxis]
-        arguments = self.arguments
-        angles = (float(angle or 0) for angle in (arguments.yaw, arguments.pitch, arguments.roll))
-        rotation = cameras.look(*angles)
-        if self.source.kind == "perspective" and self.target.kind != "perspective":
-            rotation = rotation.T
-        converted = np.moveaxis(
-            cameras.convert_panorama(
-                planes,
-                self.source,
-                self.target,
-                rotation,
-                mode=arguments.mode,
-                threads=arguments.threads,
-            )[0],
-            0,
-            -1,
-        )
+        options = {"mode": arguments.mode, "threads": arguments.threads}
+        converted = cameras.convert_panorama(planes, source, target, rotation, **options)[0]
+        converted = np.moveaxis(converted, 0, -1)
         if alpha is not None:
             converted = divide(converted, alpha, dtype)
-        return _picture(converted, self.layout) if self.target.kind == "cubemap" else converted
+        yield _picture(converted, layout) if target.kind == "cubemap" else converted
+        progress(1.0)
+
+    return result, pixels
 
 
 def _source(image: io.Image, arguments: argparse.Namespace) -> tuple[cameras.Projection, float]:
@@ -177,7 +156,7 @@ def _source(image: io.Image, arguments: argparse.Namespace) -> tuple[cameras.Pro
     if arguments.source == "equirectangular":
         return cameras.equirectangular((height, width)), width / (2 * math.pi)
     if arguments.source == "cubemap":
-        edge = height // SHAPES[_layout_of((width, height))][0]
+        edge = height // LAYOUT_SHAPES[_layout_of((width, height))][0]
         return cameras.cubemap(edge), edge / 2
     if arguments.from_fov is None:
         raise ValueError("--from perspective needs --from-fov, the input's field of view")
@@ -188,11 +167,12 @@ def _source(image: io.Image, arguments: argparse.Namespace) -> tuple[cameras.Pro
 def _target(arguments: argparse.Namespace, focal: float) -> cameras.Projection:
     """Return the projection of the output, by default with a number of pixels per radian."""
     projection_name, size = arguments.target, arguments.size
-    counts = {"equirectangular": (1, 2), "cubemap": (1,), "perspective": (2,)}[projection_name]
+    counts, expected = {
+        "equirectangular": ((1, 2), "W or WxH"),
+        "cubemap": ((1,), "S"),
+        "perspective": ((2,), "WxH"),
+    }[projection_name]
     if size is not None and len(size) not in counts:
-        expected = {"equirectangular": "W or WxH", "cubemap": "S", "perspective": "WxH"}[
-            projection_name
-        ]
         raise ValueError(
             f"--size of {projection_name} is {expected}, got {'x'.join(map(str, size))}"
         )
@@ -214,7 +194,7 @@ def _target(arguments: argparse.Namespace, focal: float) -> cameras.Projection:
 def _layout_of(size: tuple[int, ...]) -> str:
     """Return how faces are laid out in a picture (width, height), by its shape."""
     width, height = size
-    for name, (rows, columns) in SHAPES.items():
+    for name, (rows, columns) in LAYOUT_SHAPES.items():
         if height % rows == 0 and width == height // rows * columns:
             return name
     raise ValueError(
@@ -225,16 +205,16 @@ def _layout_of(size: tuple[int, ...]) -> str:
 
 def _faces(array: NDArray[Any], layout: str) -> NDArray[Any]:
     """Take the faces (6, S, S, C) out of a picture."""
-    n = array.shape[0] // SHAPES[layout][0]
-    cells = LAYOUTS[layout]
+    n = array.shape[0] // LAYOUT_SHAPES[layout][0]
+    cells = FACE_CELLS[layout]
     return np.stack([array[n * i : n * i + n, n * j : n * j + n] for i, j in cells])
 
 
 def _picture(faces: NDArray[Any], layout: str) -> NDArray[Any]:
     """Lay faces (6, S, S, C) out in a picture, whose other pixels are 0."""
     _, n, _, channels = faces.shape
-    rows, columns = SHAPES[layout]
+    rows, columns = LAYOUT_SHAPES[layout]
     picture = np.zeros((rows * n, columns * n, channels), faces.dtype)
-    for face, (i, j) in zip(faces, LAYOUTS[layout], strict=True):
+    for face, (i, j) in zip(faces, FACE_CELLS[layout], strict=True):
         picture[n * i : n * i + n, n * j : n * j + n] = face
     return picture

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from gridsample import io
 from gridsample.alpha import divide, multiply
-from gridsample.cli import texts, words
+from gridsample.cli import parsers, texts
 from gridsample.cli.arguments import add_command, add_shared
 from gridsample.cli.files import boundary_and_fill
 from gridsample.cli.terminal import progress_bar
@@ -80,21 +80,29 @@ def add(commands: Any) -> None:
     )
     for name in ("fixed", "moving"):
         command.add_argument(
-            f"--{name}-mask", type=Path, metavar="FILE",
+            f"--{name}-mask",
+            type=Path,
+            metavar="FILE",
             help=f"image that is 0 where pixels of {name.upper()} do not count",
-        )  # fmt: skip
+        )
     command.add_argument(
-        "--initial", metavar="START", default="search",
+        "--initial",
+        metavar="START",
+        default="search",
         help="search (default), identity, or a file with a matrix, as --save-transform writes it",
-    )  # fmt: skip
+    )
     command.add_argument(
-        "--regularization", choices=("bending", "diffusion"), default="bending",
+        "--regularization",
+        choices=("bending", "diffusion"),
+        default="bending",
         help="what keeps displacements and velocities smooth (default: bending)",
-    )  # fmt: skip
+    )
     command.add_argument(
-        "--weight", type=words.number, metavar="W",
+        "--weight",
+        type=parsers.number,
+        metavar="W",
         help="weight of the regularization (default: 0.005 for bending, 0.1 for diffusion)",
-    )  # fmt: skip
+    )
     command.add_argument(
         "--plot", type=Path, metavar="FILE.png", help="draw before, after, the field and the loss"
     )
@@ -147,11 +155,20 @@ def _register_files(arguments: argparse.Namespace) -> int:
     ):
         warnings.simplefilter("ignore", RegistrationWarning)  # the exit code says it
         result = register(
-            compared[0], compared[1], arguments.model, arguments.loss,
-            fixed_mask=masks[0], moving_mask=masks[1], initial=initial, channel_axis=-1,
-            regularization=arguments.regularization, weight=arguments.weight,
-            spacing=_spacing(fixed), moving_spacing=_spacing(moving), progress=progress,
-        )  # fmt: skip
+            compared[0],
+            compared[1],
+            arguments.model,
+            arguments.loss,
+            fixed_mask=masks[0],
+            moving_mask=masks[1],
+            initial=initial,
+            channel_axis=-1,
+            regularization=arguments.regularization,
+            weight=arguments.weight,
+            spacing=_spacing(fixed),
+            moving_spacing=_spacing(moving),
+            progress=progress,
+        )
     alpha, pixels = io.alpha_of(moving, arguments.moving), moving.array
     if alpha is not None and not alpha.premultiplied:
         pixels = multiply(pixels, alpha)

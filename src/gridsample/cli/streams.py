@@ -70,14 +70,13 @@ def suffix_of(data: bytes) -> str:
     for signature, suffix in _SIGNATURES.items():
         if data.startswith(signature):
             return suffix
-    packed = data.startswith(b"\x1f\x8b")
-    head = data[:352]
-    if packed:
+    head, is_gzip = data[:352], data.startswith(b"\x1f\x8b")
+    if is_gzip:
         with contextlib.suppress(zlib.error):
             head = zlib.decompressobj(31).decompress(data[: 1 << 16], 352)
     if head[344:347] in (b"n+1", b"ni1") or head[4:7] == b"n+2":
-        return ".nii.gz" if packed else ".nii"
-    if packed:
+        return ".nii.gz" if is_gzip else ".nii"
+    if is_gzip:
         return ".mgz"
     raise io.FileError(
         "standard input holds no file of a known format" if data else "standard input is empty"
@@ -86,13 +85,6 @@ def suffix_of(data: bytes) -> str:
 
 def _written_suffix(path: Path | None) -> str:
     """Return the suffix of a format that can be written: that of a file, or PNG."""
-    for file_format in io.FORMATS:
-        if (
-            path is not None
-            and file_format.holds
-            and path.name.lower().endswith(file_format.suffixes)
-        ):
-            return next(
-                suffix for suffix in file_format.suffixes if path.name.lower().endswith(suffix)
-            )
-    return ".png"
+    name = "" if path is None else path.name.lower()
+    suffixes = (suffix for known in io.FORMATS if known.holds for suffix in known.suffixes)
+    return next(filter(name.endswith, suffixes), ".png")

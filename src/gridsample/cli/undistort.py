@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gridsample import cameras, fields, io
-from gridsample.cli import texts, words
+from gridsample.cli import parsers, texts
 from gridsample.cli.arguments import WARPING, add_command, add_shared
 from gridsample.cli.files import warp_file
 from gridsample.cli.maps import Map, canvas_of, check_canvas
@@ -61,13 +61,16 @@ def add(commands: Any) -> None:
     command.add_argument("--fisheye", action="store_true", help="use OpenCV's fisheye model")
     framing = command.add_mutually_exclusive_group()
     framing.add_argument(
-        "--alpha", type=words.number, metavar="A", help="how much is shown, from 0 to 1, see below"
+        "--alpha",
+        type=parsers.number,
+        metavar="A",
+        help="how much is shown, from 0 to 1, see below",
     )
     framing.add_argument(
-        "--fov", type=words.number, metavar="DEG", help="horizontal field of view of the result"
+        "--fov", type=parsers.number, metavar="DEG", help="horizontal field of view of the result"
     )
     command.add_argument(
-        "--size", type=words.size, metavar="WxH", help="size of the result (default: the photo's)"
+        "--size", type=parsers.size, metavar="WxH", help="size of the result (default: the photo's)"
     )
     command.add_argument(
         "--save-camera",

@@ -15,9 +15,9 @@ except ModuleNotFoundError as error:
 
 from gridsample.dask.grids import coordinate_bounds, grid_sample
 from gridsample.dask.maps import affine_sample
+from gridsample.dask.ndimage import affine_transform, map_coordinates, zoom
 from gridsample.dask.resizing import interpolate
 from gridsample.dask.sampling import Points
-from gridsample.dask.scipys import affine_transform, map_coordinates, zoom
 from gridsample.dask.splatting import splat
 from gridsample.dask.splines import spline_filter
 from gridsample.dask.storing import store

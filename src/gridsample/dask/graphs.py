@@ -26,7 +26,7 @@ class ChunkLayout:
 
     Attributes:
         chunks: the sizes of the chunks along each spatial axis.
-        starts: the places of the first pixels of the chunks.
+        starts: the first pixels of the chunks.
         channel_axis: 1 or -1.
     """
 
@@ -39,11 +39,6 @@ class ChunkLayout:
         """Describe a dask array (N, C, *spatial), or (N, *spatial, C)."""
         chunks = array.chunks[1:-1] if channel_axis == -1 else array.chunks[2:]
         return cls(chunks, tuple(starts_of(sizes) for sizes in chunks), channel_axis)
-
-    @classmethod
-    def of_optional(cls, array: Any, channel_axis: int = 1) -> ChunkLayout | None:
-        """Describe a dask array, or return None for None."""
-        return None if array is None else cls.of(array, channel_axis)
 
     @property
     def first_axis(self) -> int:
@@ -59,8 +54,8 @@ class ChunkLayout:
         """Return the keys of the chunks that overlap a region, in the order of `read`."""
         last = self.channel_axis == -1
         return [
-            (name, item, *place, channel) if last else (name, item, channel, *place)
-            for place in region.chunks(self.chunks)
+            (name, item, *index, channel) if last else (name, item, channel, *index)
+            for index in region.chunks(self.chunks)
         ]
 
     def loaded(self, region: Region, chunks: Sequence[Array]) -> LoadedChunks:
@@ -88,8 +83,8 @@ class ChunkLayout:
         window = self.window(region, leading, chunks[0].dtype if chunks else dtype)
         loaded = self.loaded(region, chunks)
         for box in region.boxes():
-            place = window.at(box)
-            loaded.read(place, window.array[place])
+            index = window.at(box)
+            loaded.read(index, window.array[index])
         return window
 
 
@@ -98,7 +93,7 @@ class LoadedChunks(NamedTuple):
 
     Attributes:
         layout: how the array is divided.
-        chunks: the chunks, by their places along the spatial axes.
+        chunks: the chunks, by their indices along the spatial axes.
     """
 
     layout: ChunkLayout
@@ -108,15 +103,14 @@ class LoadedChunks(NamedTuple):
         """Store the pixels of a box, of all axes, in an array."""
         layout = self.layout
         axes = range(layout.first_axis, layout.first_axis + len(layout.chunks))
-        region = Region(tuple([((box[k].start, box[k].stop),) for k in axes]))
-        for place in region.chunks(layout.chunks):
-            here, there = [slice(None)] * out.ndim, [slice(None)] * out.ndim
-            for k, n, starts, sizes in zip(axes, place, layout.starts, layout.chunks, strict=True):
+        for index in Region.of_box([box[k] for k in axes]).chunks(layout.chunks):
+            target, source = [slice(None)] * out.ndim, [slice(None)] * out.ndim
+            for k, n, starts, sizes in zip(axes, index, layout.starts, layout.chunks, strict=True):
                 first = max(box[k].start, starts[n])
                 final = min(box[k].stop, starts[n] + sizes[n])
-                here[k] = slice(first - box[k].start, final - box[k].start)
-                there[k] = slice(first - starts[n], final - starts[n])
-            out[tuple(here)] = self.chunks[place][tuple(there)]
+                target[k] = slice(first - box[k].start, final - box[k].start)
+                source[k] = slice(first - starts[n], final - starts[n])
+            out[tuple(target)] = self.chunks[index][tuple(source)]
 
 
 def starts_of(sizes: Sequence[int]) -> tuple[int, ...]:
@@ -154,18 +148,18 @@ def array_of_tasks(
         inputs: the dask arrays that tasks read.
     """
     name = f"{prefix}-{tokenize(common, chunks, *[array.name for array in inputs])}"
-    layer: dict[Any, Any] = {(name, *place): task for place, task in tasks(f"call-{name}")}
+    layer: dict[Any, Any] = {(name, *index): task for index, task in tasks(f"call-{name}")}
     layer[f"call-{name}"] = common
     graph = HighLevelGraph.from_collections(name, layer, dependencies=list(inputs))
     return da.Array(graph, name, chunks, dtype=dtype)
 
 
-def entry(array: Any, k: int, chunks: Chunks, dtype: Any) -> Any:
+def item_of(array: Any, k: int, chunks: Chunks, dtype: Any) -> Any:
     """Return entry ``k`` of an array whose chunks are tuples; axes may have fewer chunks."""
     name = f"{array.name}-{k}"
     layer: dict[Any, Any] = {
-        (name, *place): (operator.getitem, (array.name, *place), k)
-        for place in itertools.product(*(range(len(sizes)) for sizes in chunks))
+        (name, *index): (operator.getitem, (array.name, *index), k)
+        for index in itertools.product(*(range(len(sizes)) for sizes in chunks))
     }
     graph = HighLevelGraph.from_collections(name, layer, dependencies=[array])
     return da.Array(graph, name, chunks, dtype=dtype)

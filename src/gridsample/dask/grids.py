@@ -121,7 +121,7 @@ def at_grid(
         lines: how the image is filtered although the mode needs no filter.
         real: the least dtype of the coordinates of a `Points`.
     """
-    last = -1 if keywords.get("channel_axis", 1) == -1 else 1
+    channel_axis = -1 if keywords.get("channel_axis", 1) == -1 else 1
     points, grid = (grid, None) if isinstance(grid, Points) else (None, grid)
     if points is not None:
         out, items, dtype = check_points_size(size), 1, real_type(image.dtype, np.dtype(real))
@@ -132,7 +132,7 @@ def at_grid(
     sampling = sampling_of(
         image.shape, out, coords=coords, real=real_type(image.dtype, dtype), **keywords
     )
-    spatial = image.chunks[1:-1] if last == -1 else image.chunks[2:]
+    spatial = image.chunks[1:-1] if channel_axis == -1 else image.chunks[2:]
     if isinstance(grid, da.Array):
         grid = grid.rechunk({0: -1, grid.ndim - 1: -1})
         out_chunks = grid.chunks[1:-1]
@@ -148,11 +148,11 @@ def at_grid(
         grid = da.from_array(np.asarray(grid), chunks=(-1, *out_chunks, -1))
     weight_array = None if weights is None else as_dask(weights, "weights")
     lines = lines or image_lines(sampling, image)
-    layout, grid_layout = ChunkLayout.of(image, last), ChunkLayout.of_optional(grid, -1)
-    weight_layout = ChunkLayout.of_optional(weight_array, last)
-    layouts = grid_layout, weight_layout
-    call = Call(sampling, layout, image.dtype, dtype, points, *layouts, lines)
-    dry_run(call, image.shape[last], items)
+    layout = ChunkLayout.of(image, channel_axis)
+    grid_layout = None if grid is None else ChunkLayout.of(grid, -1)
+    weight_layout = None if weight_array is None else ChunkLayout.of(weight_array, channel_axis)
+    call = Call(sampling, layout, image.dtype, dtype, points, grid_layout, weight_layout, lines)
+    dry_run(call, image.shape[channel_axis], items)
     return sampled(image, call, out_chunks, chunk_bounds, items, grid, weight_array)
 
 
@@ -172,7 +172,7 @@ def bounds_function(
     rank = len(sampling.spatial)
     if points is not None:
 
-        def function_bounds(place: Shape, block: Block, items: slice) -> Bounds:
+        def function_bounds(index: Shape, block: Block, items: slice) -> Bounds:
             expanded = with_neighbours(sampling, block)
             first = [part.start for part in expanded][::-1]
             final = [part.stop - 1 for part in expanded][::-1]
@@ -184,7 +184,7 @@ def bounds_function(
     if not isinstance(grid, da.Array):
         array = np.asarray(grid)
 
-        def array_bounds(place: Shape, block: Block, items: slice) -> Bounds:
+        def array_bounds(index: Shape, block: Block, items: slice) -> Bounds:
             expanded = with_neighbours(sampling, block)
             return bounds_of_grid(sampling, array[(items, *expanded)])
 
@@ -207,7 +207,7 @@ def bounds_function(
             f"bounds must be (2, {rank}) or, from coordinate_bounds, {(*blocks, 2, rank)} for the "
             f"chunks of this grid, got shape {table.shape}"
         )
-    return lambda place, block, items: Bounds(*table[place])
+    return lambda index, block, items: Bounds(*table[index])
 
 
 def coordinate_bounds(
@@ -248,11 +248,10 @@ def coordinate_bounds(
     layout = call.grid
 
     def tasks(common: str) -> Iterator[tuple[Shape, Any]]:
-        for place, block in blocks_of(layout.chunks):
+        for index, block in blocks_of(layout.chunks):
             expanded = with_neighbours(sampling, block)
-            region = Region(tuple([((part.start, part.stop),) for part in expanded]))
-            keys = layout.keys(points.name, region, 0, 0)
-            yield (*place, 0, 0), (block_bounds, common, Task(expanded), keys)
+            keys = layout.keys(points.name, Region.of_box(expanded), 0, 0)
+            yield (*index, 0, 0), (block_bounds, common, Task(expanded), keys)
 
     single = tuple((1,) * len(sizes) for sizes in layout.chunks)
     return array_of_tasks("bounds", call, tasks, (*single, (2,), (rank,)), np.float64, [points])

@@ -4,47 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
 from gridsample.chunked.halving import copy_type, halved_part, pixels_of, stored_type
 from gridsample.chunked.regions import Array, Intervals, Sampling, level_of, overlapping
-from gridsample.chunked.splines import Line, Part, filter_part, part_along
+from gridsample.chunked.splines import Line, Part, filter_part, part_of_line
 from gridsample.dask.graphs import Chunks, array_of_tasks, blocks_of, starts_of
 from gridsample.definitions.shapes import Shape
 
 
-class Operation(Protocol):
-    """Something that is computed along an axis; its instances can be pickled.
-
-    Attributes:
-        axis: the axis.
-        dtype: the dtype of the result.
-    """
-
-    @property
-    def axis(self) -> int:
-        """See above."""
-        ...
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """See above."""
-        ...
-
-    def pieces(self, start: int, stop: int) -> Intervals:
-        """Return the inputs of a part of a line, in the order in which `compute` takes them."""
-        ...
-
-    def compute(self, inputs: Array, start: int, stop: int) -> Array:
-        """Compute a part of all lines from its inputs."""
-        ...
-
-
 @dataclass(frozen=True)
 class Filter:
-    """The prefilter of B-splines; ``size`` is that of the line."""
+    """The prefilter of B-splines along an axis; ``size`` is that of the line."""
 
     line: Line
     size: int
@@ -57,33 +30,36 @@ class Filter:
 
     def part(self, start: int, stop: int) -> Part:
         """Return what a part of a line is filtered with."""
-        return part_along(self.line, start, stop, self.size, self.dtype)
+        return part_of_line(self.line, start, stop, self.size, self.dtype)
 
     def pieces(self, start: int, stop: int) -> Intervals:
-        """See `Operation`."""
+        """Return the inputs of a part of a line, in the order in which `compute` takes them."""
         return self.part(start, stop).pieces
 
     def compute(self, inputs: Array, start: int, stop: int) -> Array:
-        """See `Operation`."""
-        line, part = self.line, self.part(start, stop)
-        return filter_part(inputs, part, line.axis, line.order, line.boundary, line.fill, threads=1)
+        """Compute a part of all lines from its inputs."""
+        return filter_part(inputs, self.line, self.part(start, stop))
 
 
 @dataclass(frozen=True)
 class Halving:
-    """A halved copy; ``size`` is that of the line before."""
+    """A halved copy along an axis; ``size`` is that of the line before."""
 
     axis: int
     size: int
     dtype: np.dtype[Any]
 
     def pieces(self, start: int, stop: int) -> Intervals:
-        """See `Operation`."""
+        """See `Filter`."""
         return (pixels_of(self.size, start, stop),)
 
     def compute(self, inputs: Array, start: int, stop: int) -> Array:
-        """See `Operation`."""
+        """See `Filter`."""
         return halved_part(inputs, self.axis, self.size, start, stop)
+
+
+# What is computed along an axis; ``dtype`` is that of the result.
+Operation = Filter | Halving
 
 
 @dataclass(frozen=True)
@@ -94,43 +70,35 @@ class Call:
     chunks: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Task:
-    """What a task computes: a part of lines."""
-
-    start: int
-    stop: int
-
-
 def along_axis(image: Any, operation: Operation, out_chunks: Sequence[int]) -> Any:
     """Apply an operation along an axis of a dask array, whose chunks become ``out_chunks``."""
     axis, sizes = operation.axis, image.chunks[operation.axis]
     chunks: Chunks = (*image.chunks[:axis], tuple(out_chunks), *image.chunks[axis + 1 :])
 
     def tasks(common: str) -> Iterator[tuple[Shape, Any]]:
-        for place, block in blocks_of(chunks):
-            task = Task(block[axis].start, block[axis].stop)
+        for index, block in blocks_of(chunks):
+            part = block[axis]
             keys = [
-                (image.name, *place[:axis], k, *place[axis + 1 :])
-                for piece in operation.pieces(task.start, task.stop)
+                (image.name, *index[:axis], k, *index[axis + 1 :])
+                for piece in operation.pieces(part.start, part.stop)
                 for k in overlapping((piece,), sizes)
             ]
-            yield place, (compute, common, task, keys)
+            yield index, (compute, common, part, keys)
 
     call = Call(operation, sizes)
     return array_of_tasks("along-axis", call, tasks, chunks, operation.dtype, [image])
 
 
-def compute(call: Call, task: Task, chunks: Sequence[Array]) -> Array:
-    """Compute one chunk, given those that its inputs overlap; what a task runs."""
+def compute(call: Call, part: slice, chunks: Sequence[Array]) -> Array:
+    """Compute a part of lines, given the chunks that its inputs overlap; what a task runs."""
     operation, sizes = call.operation, call.chunks
     starts, inputs, chunk = starts_of(sizes), list[Array](), iter(chunks)
-    for start, stop in operation.pieces(task.start, task.stop):
+    for start, stop in operation.pieces(part.start, part.stop):
         for k in overlapping(((start, stop),), sizes):
-            part = slice(max(start - starts[k], 0), min(stop - starts[k], sizes[k]))
-            inputs.append(next(chunk)[(slice(None),) * operation.axis + (part,)])
+            used = slice(max(start - starts[k], 0), min(stop - starts[k], sizes[k]))
+            inputs.append(next(chunk)[(slice(None),) * operation.axis + (used,)])
     joined = np.concatenate(inputs, operation.axis, dtype=operation.dtype, casting="unsafe")
-    return operation.compute(joined, task.start, task.stop)
+    return operation.compute(joined, part.start, part.stop)
 
 
 def filtered(image: Any, lines: Sequence[Line], dtype: np.dtype[Any]) -> Any:

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from gridsample.chunked.blocks import with_level
-from gridsample.chunked.regions import Sampling, level_of, real_type, sampling_of
-from gridsample.chunked.splines import Line, coefficient_type
+from gridsample.chunked.regions import Sampling, level_of, real_type, sampling_of, sum_type
+from gridsample.chunked.splines import Line
 from gridsample.dask.graphs import ChunkLayout, as_dask, chunks_for
 from gridsample.dask.lines import filtered, halved
 from gridsample.dask.sampling import Call, dry_run, map_bounds, sampled
@@ -78,18 +78,19 @@ def under_maps(
     lines: tuple[Line, ...] = (),
 ) -> Any:
     """Make the array of a call with maps; ``lines`` are filtered where the mode needs no filter."""
-    last = -1 if sampling.options.channels_last() else 1
-    first = 1 if last == -1 else 2
+    channel_axis = -1 if sampling.options.channels_last() else 1
+    first = 1 if channel_axis == -1 else 2
     spatial = image.chunks[first : first + len(sampling.spatial)]
     weight_array = None if weights is None else as_dask(weights, "weights")
     sampling, dtype = with_level(sampling, steps_of(theta, sampling)), image.dtype
     lines = lines or image_lines(sampling, image)
     if level_of(sampling):
-        wide = coefficient_type(dtype, theta.dtype == np.float64)
+        wide = sum_type(dtype, theta.dtype == np.float64)
         image, lines = halved(filtered(image, lines, wide), sampling, first), ()
-    layout, weights = ChunkLayout.of(image, last), ChunkLayout.of_optional(weight_array, last)
-    call = Call(sampling, layout, dtype, theta.dtype, theta, None, weights, lines)
-    dry_run(call, image.shape[last], len(theta))
+    layout = ChunkLayout.of(image, channel_axis)
+    weight_layout = None if weight_array is None else ChunkLayout.of(weight_array, channel_axis)
+    call = Call(sampling, layout, dtype, theta.dtype, theta, None, weight_layout, lines)
+    dry_run(call, image.shape[channel_axis], len(theta))
     out_chunks = chunks_for(chunks, sampling.out, spatial, image.dtype)
     bounds = map_bounds(sampling, theta, out_chunks)
     return sampled(image, call, out_chunks, bounds, len(theta), weights=weight_array)

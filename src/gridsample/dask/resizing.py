@@ -70,13 +70,13 @@ def interpolate(
     ]
 
     def tasks(common: str) -> Iterator[tuple[Shape, Any]]:
-        for place, block in blocks_of(out_chunks):
-            pieces = [line[k] for line, k in zip(inputs, place, strict=True)]
+        for index, block in blocks_of(out_chunks):
+            pieces = [line[k] for line, k in zip(inputs, index, strict=True)]
             task = Task(block, Region(tuple(pieces)))
             for n in range(len(image.chunks[0])):
                 for c in range(len(image.chunks[1])):
                     keys = call.layout.keys(image.name, task.region, n, c)
-                    yield (n, c, *place), (resize_chunk, common, task, keys)
+                    yield (n, c, *index), (resize_chunk, common, task, keys)
 
     full = (*image.chunks[:2], *out_chunks)
     return array_of_tasks("interpolate", call, tasks, full, image.dtype, [image])

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import itertools
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -28,16 +28,16 @@ from gridsample.chunked.regions import (
     extent_along,
     real_type,
     region_of,
+    sum_type,
 )
 from gridsample.chunked.splines import (
     Line,
-    coefficient_type,
     coefficients_of,
     region_around,
     with_last_halo,
 )
 from gridsample.chunked.windows import Window
-from gridsample.dask.graphs import ChunkLayout, Chunks, array_of_tasks, blocks_of, entry, parts_of
+from gridsample.dask.graphs import ChunkLayout, Chunks, array_of_tasks, blocks_of, item_of, parts_of
 from gridsample.definitions.shapes import Shape
 
 
@@ -84,7 +84,7 @@ class Call:
     @property
     def coefficient_dtype(self) -> np.dtype[Any]:
         """The dtype of coefficients."""
-        return coefficient_type(self.dtype, self.coordinates == np.float64)
+        return sum_type(self.dtype, self.coordinates == np.float64)
 
     def reads(self, region: Region) -> Region:
         """Return the pixels that are read for a region, with a halo if the image is filtered."""
@@ -157,7 +157,7 @@ def read(call: Call, task: Task, image: Sequence[Array]) -> Window:
 def grid_points(call: Call, expanded: Block, chunks: Sequence[Array]) -> Array:
     """Return the coordinates of a block, given the chunks of the grid that it overlaps."""
     assert call.grid is not None
-    region = Region(tuple([((part.start, part.stop),) for part in expanded]))
+    region = Region.of_box(expanded)
     leading = chunks[0].shape[0], chunks[0].shape[-1]
     window = call.grid.read(region, chunks, leading, chunks[0].dtype)
     points: Array = window.array[window.at(expanded)]
@@ -223,25 +223,24 @@ def sampled(
     def tasks(common: str) -> Iterator[tuple[Shape, Any]]:
         for n, part in enumerate(item_parts):
             item_part = part if batched and items > 1 else slice(None)
-            for place, block in blocks_of(chunks):
+            for index, block in blocks_of(chunks):
                 expanded = with_neighbours(call.sampling, block)
-                limits = bounds(place, block, item_part)
+                limits = bounds(index, block, item_part)
                 region = region_of(call.sampling, limits, expanded)
+                if weights is not None:
+                    region = nonempty(region)
                 points = []
                 if grid is not None and call.grid is not None:
-                    needed = Region(tuple([((p.start, p.stop),) for p in expanded]))
-                    points = call.grid.keys(grid.name, needed, 0, 0)
+                    points = call.grid.keys(grid.name, Region.of_box(expanded), 0, 0)
                 stated_bounds = limits if isinstance(call.points, Points) else None
                 for c, size in enumerate(image.chunks[channel_axis]):
                     task = Task(block, region, (image.chunks[0][n], size), item_part, stated_bounds)
                     pixels = keys(image, call.layout, call.reads(region), n, c)
                     weight_keys = []
                     if weights is not None and call.weights is not None:
-                        weight_keys = keys(weights, call.weights, nonempty(region), n, c)
-                        task = replace(task, region=nonempty(region))
-                        pixels = keys(image, call.layout, task.region, n, c)
-                    index = (n, *place, c) if last else (n, c, *place)
-                    yield index, (compute, common, task, pixels, points, weight_keys)
+                        weight_keys = keys(weights, call.weights, region, n, c)
+                    key = (n, *index, c) if last else (n, c, *index)
+                    yield key, (compute, common, task, pixels, points, weight_keys)
 
     item_chunks = image.chunks[0] if batched else (items,)
     planes = image.chunks[channel_axis]
@@ -251,13 +250,13 @@ def sampled(
     masked, weighted = keywords.get("return_mask"), keywords.get("return_weight")
     if not masked and not weighted:
         return array
-    results = [entry(array, 0, all_chunks, call.dtype)]
+    results = [item_of(array, 0, all_chunks, call.dtype)]
     if masked:
         item_chunks = item_chunks if items > 1 or not batched else (1,)
         single = (item_chunks, *chunks, (1,)) if last else (item_chunks, (1,), *chunks)
-        results.append(entry(array, 1, single, real))
+        results.append(item_of(array, 1, single, real))
     if weighted:
-        results.append(entry(array, len(results), all_chunks, real))
+        results.append(item_of(array, len(results), all_chunks, real))
     return tuple(results)
 
 
@@ -288,9 +287,9 @@ def map_bounds(
             extents[-1] = Extent(*[x.reshape(len(x), *shape, x.shape[-1]) for x in extents[-1]])
         return bounds_of_extents(sampling, theta[items], extents)
 
-    def bounds(place: Shape, block: Block, items: slice) -> Bounds:
+    def bounds(index: Shape, block: Block, items: slice) -> Bounds:
         of_blocks = table(items.start, items.stop)
-        return Bounds(of_blocks.low[place], of_blocks.high[place])
+        return Bounds(of_blocks.low[index], of_blocks.high[index])
 
     return bounds
 

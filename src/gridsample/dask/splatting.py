@@ -86,17 +86,17 @@ def splat(
     call = Call(sampling, chunked_values.dtype, dtype, items)
     out_chunks = chunks_for(chunks, spatial, (), dtype)
     inputs = [
-        (place, block, region_of(sampling, chunk_bounds(place, block, slice(None)), block).axes)
-        for place, block in blocks_of(points.chunks[1:-1])
+        (index, block, region_of(sampling, chunk_bounds(index, block, slice(None)), block).axes)
+        for index, block in blocks_of(points.chunks[1:-1])
     ]
 
     def tasks(common: str) -> Iterator[tuple[Shape, Any]]:
         for target, box in blocks_of(out_chunks):
-            nearby = [(place, block) for place, block, region in inputs if overlaps(region, box)]
+            nearby = [(index, block) for index, block, region in inputs if overlaps(region, box)]
             task = Task(box, tuple([block for _, block in nearby]))
-            grids = [(points.name, 0, *place, 0) for place, _ in nearby]
+            grids = [(points.name, 0, *index, 0) for index, _ in nearby]
             for c, channels in enumerate(chunked_values.chunks[1]):
-                keys = [(chunked_values.name, 0, c, *place) for place, _ in nearby]
+                keys = [(chunked_values.name, 0, c, *index) for index, _ in nearby]
                 yield (0, c, *target), (add, common, task, channels, keys, grids)
 
     full = ((items,), chunked_values.chunks[1], *out_chunks)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from gridsample.chunked.regions import Sampling
-from gridsample.chunked.splines import Line, coefficient_type, fill_of, lines_of
+from gridsample.chunked.regions import Sampling, sum_type
+from gridsample.chunked.splines import Line, fill_of, lines_of
 from gridsample.dask.graphs import as_dask
 from gridsample.dask.lines import filtered
 from gridsample.definitions.checks import check_flag
@@ -53,7 +53,7 @@ def spline_filter(
     if check_order(order) < 2:
         return image
     names = [extension(name, corners) for name in check_names(boundary, chosen)]
-    dtype = coefficient_type(image.dtype)
+    dtype = sum_type(image.dtype)
     lines = [Line(axis, order, name) for axis, name in zip(chosen, names, strict=True)]
     return filtered(image, lines, dtype)
 

@@ -11,12 +11,12 @@ import dask.array as da
 import numpy as np
 from dask.base import DaskMethodsMixin, compute, get_scheduler, optimize, persist, tokenize
 
-from gridsample.chunked.orders import Plan, plan_of
+from gridsample.chunked.schedules import Schedule, schedule_of
 from gridsample.dask.graphs import blocks_of
 from gridsample.definitions.shapes import Shape
 
-# A step has so many chunks of the result for each thread.
-CHUNKS = 2
+# The chunks of the result that a step computes for each thread.
+CHUNKS_PER_THREAD = 2
 
 Key = Any
 
@@ -27,7 +27,7 @@ def store(
     *,
     keep: int = 128,
     progress: Callable[[float], None] = lambda share: None,
-) -> Plan:
+) -> Schedule:
     """Compute a dask array into another array, with few of its inputs in memory at a time.
 
     `dask.array.store` gives all tasks to the scheduler at once, whose order may keep most of an
@@ -65,8 +65,8 @@ def store(
         >>> turn = np.array([[[0.0, -1.0, 7.0], [1.0, 0.0, 0.0]]])
         >>> result = gridsample.dask.affine_sample(image, turn, (1, 1, 8, 8), coords="pixel")
         >>> target = np.zeros((1, 1, 8, 8))
-        >>> plan = gridsample.dask.store(result, target, keep=4)
-        >>> plan.inputs, plan.reads, float(target.min())
+        >>> schedule = gridsample.dask.store(result, target, keep=4)
+        >>> schedule.inputs, schedule.reads, float(target.min())
         (4, 4, 1.0)
     """
     if not isinstance(result, da.Array):
@@ -76,19 +76,19 @@ def store(
     check_target(result, target)
     (array,) = optimize(result)
     graph, needed = dict(array.__dask_graph__()), dependencies(array)
-    blocks = {place: block for place, block in blocks_of(array.chunks)}
+    blocks = {index: block for index, block in blocks_of(array.chunks)}
     inputs = inputs_of(array, needed)
-    plan = plan_of(inputs, keep, CHUNKS * number_of_threads(array))
+    schedule = schedule_of(inputs, keep, CHUNKS_PER_THREAD * number_of_threads(array))
     name = f"store-{uuid.uuid4().hex}"  # a cluster computes a name only once
     kept: dict[Key, Any] = {}
     previous, written_chunks = None, 0
-    for step in plan.steps:
+    for step in schedule.steps:
         subgraph = {**tasks_below([*step.reads], graph, needed, {}), **kept}
-        for place in step.chunks:
-            key = (array.name, *place)
+        for index in step.chunks:
+            key = (array.name, *index)
             subgraph |= tasks_below([key], graph, needed, subgraph)
-            subgraph[name, *place] = (write, target, blocks[place], key)
-        written = [(name, *place) for place in step.chunks]
+            subgraph[name, *index] = (write, target, blocks[index], key)
+        written = [(name, *index) for index in step.chunks]
         running = persisted(subgraph, [*written, *step.keeps])
         if previous is not None:
             compute(previous, traverse=False, optimize_graph=False)
@@ -100,7 +100,7 @@ def store(
     if previous is not None:
         compute(previous, traverse=False, optimize_graph=False)
     progress(1.0)
-    return plan
+    return schedule
 
 
 def check_target(result: Any, target: Any) -> None:
@@ -143,7 +143,7 @@ def dependencies(array: Any) -> Mapping[Key, set[Key]]:
 
 
 def inputs_of(array: Any, needed: Mapping[Key, set[Key]]) -> dict[Shape, frozenset[Key]]:
-    """Return the tasks that a chunk of an array needs and others need, too, by its place."""
+    """Return the tasks that a chunk of an array needs and others need, too, by its index."""
     users: dict[Key, int] = {}
     for keys in needed.values():
         for key in keys:
@@ -157,7 +157,7 @@ def inputs_of(array: Any, needed: Mapping[Key, set[Key]]) -> dict[Shape, frozens
             else:
                 yield from shared(dependency)
 
-    return {place: frozenset(shared((array.name, *place))) for place, _ in blocks_of(array.chunks)}
+    return {index: frozenset(shared((array.name, *index))) for index, _ in blocks_of(array.chunks)}
 
 
 def tasks_below(

@@ -24,7 +24,7 @@ from pathlib import Path
 
 from gridsample.doctor.findings import RULES, Finding, Rule
 from gridsample.doctor.names import Module, mentions, read_module, wrappers_of
-from gridsample.doctor.rules import Rules, exports
+from gridsample.doctor.rules import Rules, check_exports
 from gridsample.doctor.walker import walk
 
 __all__ = ["RULES", "Finding", "Report", "Rule", "examine", "examine_files"]
@@ -110,7 +110,7 @@ def examine_files(
     parsed: list[tuple[str, str]] = []
     modules: dict[str, Module] = {}  # of files with calls; the trees of all would be large
     errors: list[str] = []
-    shared: dict[tuple[str, str], tuple[str, ...]] = {}
+    wrappers: dict[tuple[str, str], tuple[str, ...]] = {}
     for path in _files(paths):
         try:
             source = path.read_bytes().decode("utf-8-sig")
@@ -125,16 +125,16 @@ def examine_files(
         parsed.append((str(path), source))
         if mentions(source):
             modules[str(path)] = read_module(str(path), tree)
-            shared |= wrappers_of(modules[str(path)])
+            wrappers |= wrappers_of(modules[str(path)])
     findings: list[Finding] = []
     unparsed = len(errors)
-    calls, wrappers = 0, [name for _, name in shared]
+    calls, wrapper_names = 0, [name for _, name in wrappers]
     for n, (name, source) in enumerate(parsed):
         progress(n / len(parsed))
-        if not mentions(source, wrappers):
+        if not mentions(source, wrapper_names):
             continue
         module = modules.pop(name, None) or read_module(name, ast.parse(source, name))
-        module.wrappers = shared
+        module.wrappers = wrappers
         report = _examine(module, source, size)
         errors += report.errors
         findings += [finding for finding in report.findings if not codes or finding.code in codes]
@@ -173,7 +173,7 @@ def _examine(module: Module, source: str, size: int) -> Report:
         walk(module, rules)
     except RecursionError:
         return Report((), (f"{module.path}: cannot be examined: it is nested too deeply",), 1)
-    findings = [*rules.report(), *exports(module, size, bool(rules.calls))]
+    findings = [*rules.report(), *(check_exports(module) if rules.calls else ())]
     lines = source.splitlines()
     reported = tuple(sorted(finding for finding in findings if not _ignored(lines, finding)))
     return Report(reported, (), 1, len(rules.calls))

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 from gridsample.doctor import values as v
-from gridsample.doctor.values import Base, Number, Stack, Value
-
-ONES = (1.0,) * v.SAMPLES
-
+from gridsample.doctor.values import Number, Stack, Value, Variable
 
 # Conventions --------------------------------------------------------------------------------------
 
@@ -18,12 +15,13 @@ def parts_of(grid: Value) -> list[Number]:
     return [grid] if isinstance(grid, Number) and grid.terms else []
 
 
-def position_terms(number: Number) -> list[tuple[Base, v.Samples]]:
+def position_terms(number: Number) -> list[tuple[Variable, v.Samples]]:
     """Return the terms of a coordinate that are positions, and not displacements."""
     return [
-        (base, scale)
-        for base, scale in number.terms
-        if base.kind in ("arange", "line", "", "call", "mixed") and max(map(abs, scale)) < 0.5
+        (variable, scale)
+        for variable, scale in number.terms
+        if variable.kind in ("arange", "linspace", "", "call", "mixed")
+        and max(map(abs, scale)) < 0.5
     ]
 
 
@@ -38,45 +36,45 @@ def convention(number: Number, owner: str) -> str:
         "corners" (size - 1), "edges" (size, with the half pixel), "steps" (size, without it),
         "indices" (the same of indices of pixels), or "".
     """
-    flows = any(base.kind == "flow" for base, _ in number.terms)
-    for base, scale in position_terms(number):
-        counts = [(base.count, None)] if base.count else []
+    flows = any(variable.kind == "flow" for variable, _ in number.terms)
+    for variable, scale in position_terms(number):
+        counts = [(variable.count, None)] if variable.count else []
         samples_of_sizes = [*((s.samples, s) for s in number.symbols), *counts]
         for n, symbol in samples_of_sizes:
-            half = [0.5 * s for s in scale]
-            if v.close([h * (m - 1) for h, m in zip(half, n, strict=True)], ONES):
-                lined = base.kind == "line" and not flows
+            half = tuple(0.5 * s for s in scale)
+            size, last = v.product(half, n), v.product(half, tuple(m - 1 for m in n))
+            if v.close(last, v.ONES):
+                is_linspace = variable.kind == "linspace" and not flows
                 if not v.close(number.offset, [-1.0] * v.SAMPLES):
                     continue
-                if lined and not (symbol and owner and symbol.owner == owner):
+                if is_linspace and not (symbol and owner and symbol.owner == owner):
                     continue
                 return "corners"
-            if v.close([h * m for h, m in zip(half, n, strict=True)], ONES):
-                if base.kind == "line" and symbol is None:
+            if v.close(size, v.ONES):
+                if variable.kind == "linspace" and symbol is None:
                     continue
-                if v.close(
-                    [o * m for o, m in zip(number.offset, n, strict=True)], [1 - m for m in n]
-                ):
+                offset = v.product(number.offset, n)
+                if v.close(offset, [1 - m for m in n]):
                     return "edges"
-                if v.close([o * m for o, m in zip(number.offset, n, strict=True)], [-m for m in n]):
-                    return "indices" if base.kind == "arange" else "steps"
+                if v.close(offset, [-m for m in n]):
+                    return "indices" if variable.kind == "arange" else "steps"
     return ""
 
 
 def normalized(number: Number) -> bool:
     """Whether a coordinate has a term that covers -1 to 1."""
     return any(
-        base.kind in ("arange", "line")
-        and covers(base, scale)
-        and not v.close(scale, ONES)
+        variable.is_index
+        and covers(variable, scale)
+        and not v.close(scale, v.ONES)
         and all(abs(o + 1) < 0.1 for o in number.offset)
-        for base, scale in number.terms
+        for variable, scale in number.terms
     )
 
 
-def covers(base: Base, scale: v.Samples) -> bool:
+def covers(variable: Variable, scale: v.Samples) -> bool:
     """Whether a term covers a range of about 2 or more."""
-    return all(s * n > 1.9 for s, n in zip(scale, base.count, strict=True))
+    return all(s * n > 1.9 for s, n in zip(scale, variable.count, strict=True))
 
 
 def shift(convention_name: str, aligned: bool, pixel: float, n: int) -> float:
@@ -118,11 +116,7 @@ def order_of(grid: Stack) -> str:
 
 def dim_of(number: Number | None) -> int | None:
     """Return the axis of a mesh along which a component varies, if there is just one."""
-    dims = (
-        {base.dim for base, _ in number.terms if base.kind in ("arange", "line")}
-        if number
-        else set()
-    )
+    dims = {variable.dim for variable, _ in number.terms if variable.is_index} if number else set()
     return dims.pop() if len(dims) == 1 else None
 
 

@@ -6,69 +6,60 @@ import ast
 import operator
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Protocol
 
 from gridsample.doctor import library
 from gridsample.doctor import values as v
 from gridsample.doctor.library import UNKNOWN, Call
 from gridsample.doctor.names import Function, Module
 from gridsample.doctor.operations import (
+    align_flag,
     as_int,
     binary,
     bind_names,
-    cast_by,
-    entries,
-    entry_key,
-    flag_of,
+    cast_method,
     flipped,
     has_flow,
+    index_shape,
     indices,
     is_static,
+    item_key,
     keeps_order,
-    moved,
-    piece,
+    select,
     split,
     with_half,
+    without_dims,
 )
 from gridsample.doctor.values import (
-    Base,
     Const,
     Flag,
     Instance,
-    Local,
+    ListValue,
+    LocalFunction,
     Number,
-    Pack,
     Shape,
     Stack,
     Symbol,
     Value,
+    Variable,
 )
 
 # Methods that change neither the values nor the order of components.
-KEEPING = frozenset((
-    "clone", "contiguous", "detach", "repeat", "expand", "expand_as", "unsqueeze", "squeeze", "cpu",
-    "cuda", "copy", "clamp", "clip", "requires_grad_", "to", "type", "type_as", "astype", "float",
-    "double", "half", "bfloat16", "view_as", "permute", "pin_memory", "share_memory", "numpy",
-    "requires_grad", "nan_to_num", "movedim",
-    "moveaxis",
-))  # fmt: skip
+_PRESERVING = """clone contiguous detach repeat expand expand_as unsqueeze squeeze cpu cuda copy
+    clamp clip requires_grad to type type_as astype float double half bfloat16 view_as permute
+    pin_memory share_memory numpy nan_to_num movedim moveaxis"""
+PRESERVING = frozenset(_PRESERVING.split())
 # Methods after which it is not known along which axes the indices of a mesh vary.
-MOVING = frozenset(("view", "reshape", "flatten", "transpose", "swapaxes", "t", "ravel"))
+RESHAPING = frozenset(("view", "reshape", "flatten", "transpose", "swapaxes", "t", "ravel"))
 CASTS = {"float": "", "double": "", "half": "float16", "bfloat16": "bfloat16"}
 LIBRARIES = ("torch", "numpy", "cupy", "jax", "einops", "mindspore", "paddle", "kornia")
-# How deep calls of functions of the same file are followed, and how many of a file.
-DEPTH, MOST_CALLS = 4, 4000
+# How deep calls of functions of the same file are followed, and of how many results are kept.
+MAX_DEPTH, MAX_RESULTS = 4, 4000
 # A dictionary, and an entry of it that nothing was assigned to.
 DICTIONARY, ABSENT = Const("a dictionary"), Const("an entry that was not assigned")
 
 
-class Checker(Protocol):
-    """What is told of each call of a function that is checked."""
-
-    def __call__(
-        self, node: ast.Call, function_kind: str, arguments: dict[str, Value], scope: Scope
-    ) -> None:
-        """Check a call."""
+# Checks a call, given what its function is (see `KNOWN`), its arguments, and the names around it.
+Check = Callable[[ast.Call, str, dict[str, Value], "Scope"], None]
 
 
 @dataclass
@@ -77,19 +68,20 @@ class File:
 
     Attributes:
         module: the parsed file.
-        check: is told of calls.
-        run: runs the body of a function, and returns what it returns.
+        check: called with each call of a function that is checked.
+        run: evaluates the body of a function, and returns what it returns.
         names: the values of names at the top of the file.
         results: what functions returned, by function and arguments.
     """
 
     module: Module
-    check: Checker
+    check: Check
     run: Callable[[Scope, Function, dict[str, Value]], Value]
     names: dict[str, Value] = field(default_factory=dict)
     results: dict[object, tuple[Value, dict[str, Value]]] = field(default_factory=dict)
 
 
+@dataclass(eq=False)
 class Scope:
     """The names of a function and their values; evaluates expressions.
 
@@ -105,21 +97,25 @@ class Scope:
         resized: align_corners of each interpolate of an image in the function that gives it.
     """
 
-    def __init__(
-        self,
-        file: File,
-        names: dict[str, Value],
-        function: ast.AST | None = None,
-        owner: str = "",
-        depth: int = 0,
-        silent: bool = False,
-    ) -> None:
-        self.file, self.names = file, names
-        self.module = file.module
-        self.function, self.owner, self.depth, self.silent = function, owner, depth, silent
-        self.guarded = False
-        self.loops = 0
-        self.resized: list[tuple[ast.Call, Flag]] = []
+    file: File
+    names: dict[str, Value]
+    function: ast.AST | None = None
+    owner: str = ""
+    depth: int = 0
+    silent: bool = False
+    guarded: bool = False
+    loops: int = 0
+    resized: list[tuple[ast.Call, Flag]] = field(default_factory=list)
+
+    @property
+    def module(self) -> Module:
+        """The parsed file."""
+        return self.file.module
+
+    @property
+    def members(self) -> dict[str, Value]:
+        """The attributes of self, as "self.name"."""
+        return {name: value for name, value in self.names.items() if name.startswith("self.")}
 
     # Names ----------------------------------------------------------------------------------------
 
@@ -148,12 +144,12 @@ class Scope:
             case ast.Attribute():
                 return self.attribute(node)
             case ast.Tuple(elts=elements) | ast.List(elts=elements):
-                return Pack(tuple(self.items(elements)))
+                return ListValue(tuple(self.items(elements)))
             case ast.Dict(values=[]):
                 return DICTIONARY
             case ast.UnaryOp(op=ast.USub(), operand=operand):
                 result = self.value(operand)
-                return v.change(result, lambda n: v.scaled(n, v.constant(-1), operator.mul))
+                return v.map_numbers(result, lambda n: v.scaled(n, v.constant(-1), operator.mul))
             case ast.BinOp():
                 return binary(node.op, self.value(node.left), self.value(node.right), node)
             case ast.Subscript():
@@ -176,7 +172,7 @@ class Scope:
                 self.value(body)
                 self.names = outer
                 function = ast.FunctionDef("<lambda>", arguments, [ast.Return(body)], [])
-                return Local(ast.copy_location(function, node))
+                return LocalFunction(ast.copy_location(function, node))
         for child in ast.iter_child_nodes(node):
             if isinstance(child, ast.expr):
                 self.value(child)
@@ -191,7 +187,7 @@ class Scope:
                 value = self.value(element.value)
                 if isinstance(value, Shape):
                     value = flipped(flipped(value))
-                yield from value.items if isinstance(value, Pack) else [value]
+                yield from value.items if isinstance(value, ListValue) else [value]
             else:
                 yield self.value(element)
 
@@ -203,12 +199,12 @@ class Scope:
         if node.attr == "shape":
             return Shape(ast.unparse(node.value))
         if node.attr in ("T", "mT"):
-            return moved(self.value(node.value))
+            return without_dims(self.value(node.value))
         if node.attr == "data":
             return self.value(node.value)
-        full = self.module.qualify(node)
-        if full.partition(".")[0] in LIBRARIES:
-            return Const(full)
+        full_name = self.module.qualify(node)
+        if is_in_library(full_name):
+            return Const(full_name)
         owner = self.names.get(ast.unparse(node.value))
         if isinstance(owner, Instance):
             return dict(owner.members).get(f"self.{node.attr}", self.look_up(text))
@@ -220,7 +216,7 @@ class Scope:
         """Evaluate ``x.shape[-1]``, ``grid[..., 0]``, ``np.mgrid[0:H, 0:W]`` and the like."""
         value = self.value(node.value)
         index = node.slice
-        key = entry_key(node)
+        key = item_key(node)
         if key in self.names:
             return self.names[key]
         if value == DICTIONARY:
@@ -228,17 +224,17 @@ class Scope:
         if isinstance(node.value, ast.Attribute) and node.value.attr == "mgrid":
             return self.mgrid(index)
         if isinstance(value, Shape):
-            return entries(value, index)
-        if isinstance(value, Pack):
-            place = as_int(index)
-            if place is not None and -len(value.items) <= place < len(value.items):
-                return value.items[place]
+            return index_shape(value, index)
+        if isinstance(value, ListValue):
+            position = as_int(index)
+            if position is not None and -len(value.items) <= position < len(value.items):
+                return value.items[position]
             if isinstance(index, ast.Slice):
                 bounds = [as_int(bound) for bound in (index.lower, index.upper, index.step)]
-                return Pack(value.items[slice(*bounds)])
+                return ListValue(value.items[slice(*bounds)])
             return None
         if isinstance(value, Number | Stack):
-            return piece(value, index, node)
+            return select(value, index, node)
         return None
 
     def mgrid(self, index: ast.expr) -> Value:
@@ -251,20 +247,20 @@ class Scope:
             if not fits or not isinstance(upper, Number) or not upper.constant:
                 return None
             components.append(indices(upper, f"mgrid {dim}", dim))
-        return Pack(tuple(components))
+        return ListValue(tuple(components))
 
     def each(self, node: ast.expr, target: ast.expr) -> list[Value]:
         """Return the items of what is iterated over, or a single value that stands for any item."""
         match node:
             case ast.Call(func=ast.Name(id="enumerate"), args=[inner, *_]):
                 inner_target = target.elts[-1] if isinstance(target, ast.Tuple) else target
-                return [Pack((None, item)) for item in self.each(inner, inner_target)]
+                return [ListValue((None, item)) for item in self.each(inner, inner_target)]
             case ast.Call(func=ast.Name(id="zip"), args=parts) if isinstance(target, ast.Tuple):
                 if len(parts) == len(target.elts):
                     lists = [self.each(*pair) for pair in zip(parts, target.elts, strict=True)]
-                    return [Pack(items) for items in zip(*lists, strict=False)]
+                    return [ListValue(items) for items in zip(*lists, strict=False)]
         value, text = self.value(node), ast.unparse(node)
-        if isinstance(value, Pack):
+        if isinstance(value, ListValue):
             return list(value.items[:4])
         if isinstance(value, Shape) or (isinstance(target, ast.Name) and v.is_sizes(text)):
             owner = value.owner if isinstance(value, Shape) else ""
@@ -282,7 +278,7 @@ class Scope:
         self.names = outer
         if len(results) == 1 and isinstance(results[0], Number):
             return results[0]
-        return Pack(tuple(results)) if len(results) > 1 else None
+        return ListValue(tuple(results)) if len(results) > 1 else None
 
     # Calls ----------------------------------------------------------------------------------------
 
@@ -292,23 +288,23 @@ class Scope:
         keywords = {keyword.arg: self.value(keyword.value) for keyword in node.keywords}
         known = self.module.known(node.func)
         if known is not None:
-            return self.known_call(node, known, arguments, keywords)
-        self.register(node, arguments)
+            return self.checked_call(node, known, arguments, keywords)
+        self.record_attribute(node, arguments)
         inlined = self.local_call(node, arguments, keywords)
         if inlined is not UNKNOWN:
             return inlined
-        full = self.module.qualify(node.func)
-        if full.partition(".")[0] in LIBRARIES or isinstance(node.func, ast.Name):
-            if full in ("dict", "defaultdict", "OrderedDict") and not arguments:
+        full_name = self.module.qualify(node.func)
+        if is_in_library(full_name) or isinstance(node.func, ast.Name):
+            if full_name in ("dict", "defaultdict", "OrderedDict") and not arguments:
                 return DICTIONARY
-            result = library.evaluate(Call(node, full, arguments, keywords))
+            result = library.evaluate(Call(node, full_name, arguments, keywords))
             if result is not UNKNOWN:
                 return result
-        if isinstance(node.func, ast.Attribute) and full.partition(".")[0] not in LIBRARIES:
+        if isinstance(node.func, ast.Attribute) and not is_in_library(full_name):
             return self.method(node, self.value(node.func.value), arguments, keywords)
         return self.opaque(node, arguments)
 
-    def register(self, node: ast.Call, arguments: Sequence[Value]) -> None:
+    def record_attribute(self, node: ast.Call, arguments: Sequence[Value]) -> None:
         """Note what ``self.register_buffer("grid", grid)`` and ``setattr`` assign."""
         match node:
             case ast.Call(
@@ -328,7 +324,7 @@ class Scope:
         bounded = any(word in text.lower() for word in ("norm", "tanh", "sigmoid", "scale", "conv"))
         return v.unknown(text, "mixed" if flows or bounded else "call")
 
-    def known_call(
+    def checked_call(
         self,
         node: ast.Call,
         known: tuple[str, tuple[str, ...]],
@@ -337,32 +333,28 @@ class Scope:
     ) -> Value:
         """Evaluate a call of a function that is checked, and have it checked."""
         function_kind, names = known
-        hidden = None in keywords or any(
-            isinstance(argument, ast.Starred) for argument in node.args
-        )
-        arguments_by_name: dict[str, Value] = dict(zip(names, arguments, strict=False))
-        arguments_by_name |= {key: value for key, value in keywords.items() if key is not None}
-        if hidden:
+        arguments_by_name = by_name(names, arguments, keywords)
+        if is_unpacked(node):
             arguments_by_name.setdefault("align_corners", None)
             arguments_by_name.setdefault("antialias", None)
         if self.guarded:
             arguments_by_name.setdefault("align_corners", None)
         if not self.silent:
             self.file.check(node, function_kind, arguments_by_name, self)
-        align = flag_of(arguments_by_name)
+        align = align_flag(arguments_by_name)
         if function_kind == "resize":
             field = v.is_field(ast.unparse(node.args[0] if node.args else node))
             if align.state == "given" and align.value is not None and not field:
                 self.resized.append((node, align))
             image = arguments_by_name.get("input")
             if isinstance(image, Stack):  # a field of coordinates, which are now some in between
-                return v.change(image, lambda number: replace(number, resized=align))
+                return v.map_numbers(image, lambda number: replace(number, resized=align))
             result = image if isinstance(image, Number) else v.unknown(ast.unparse(node))
             return replace(result, resized=align)
         if function_kind.endswith("affine"):
-            place = (node.lineno, node.col_offset)
-            base = Base("affine", ast.unparse(node), align=align, place=place)
-            return Number((0.0,) * v.SAMPLES, ((base, (1.0,) * v.SAMPLES),))
+            location = (node.lineno, node.col_offset)
+            grid = Variable("affine", ast.unparse(node), align=align, location=location)
+            return v.of_variable(grid)
         return v.unknown(ast.unparse(node), "mixed")
 
     def local_call(
@@ -370,25 +362,26 @@ class Scope:
     ) -> Value:
         """Run a function, a method or a constructor of the same file."""
         function, owner, members = self.callee(node.func)
-        hidden = None in keywords or any(isinstance(part, ast.Starred) for part in node.args)
-        if function is None or function is self.function or hidden or function.args.vararg:
+        if function is None or function is self.function:
             return UNKNOWN
-        if self.depth >= DEPTH or len(self.file.results) > MOST_CALLS:
+        if is_unpacked(node) or function.args.vararg:
+            return UNKNOWN
+        if self.depth >= MAX_DEPTH or len(self.file.results) > MAX_RESULTS:
             return UNKNOWN
         names = [parameter.arg for parameter in (*function.args.posonlyargs, *function.args.args)]
         if owner and not is_static(function):
             names = names[1:]
         if len(arguments) > len(names):
             return UNKNOWN
-        arguments_by_name = dict(zip(names, arguments, strict=False))
-        arguments_by_name |= {key: value for key, value in keywords.items() if key}
-        passed: dict[str, Value] = {k: x for k, x in arguments_by_name.items() if x is not None}
+        arguments_by_name = by_name(names, arguments, keywords)
+        passed: dict[str, Value] = {}
+        passed |= {name: value for name, value in arguments_by_name.items() if value is not None}
         is_local = isinstance(node.func, ast.Name) and node.func.id in self.names
         outer = dict(self.names if is_local else self.file.names) | members
         scope = Scope(self.file, outer, function, owner, self.depth + 1, self.silent)
         if is_local:  # it may use any name around it
             return self.file.run(scope, function, passed)
-        result, after = self.remembered(scope, function, passed)
+        result, after = self.run_once(scope, function, passed)
         text = ast.unparse(node.func)
         if function.name == "__init__" and text in self.module.classes:
             return Instance(text, tuple(sorted(after.items(), key=lambda pair: pair[0])))
@@ -396,43 +389,42 @@ class Scope:
             self.names |= after
         return self.opaque(node, arguments) if result is None else result
 
-    def remembered(
+    def run_once(
         self, scope: Scope, function: Function, passed: dict[str, Value]
     ) -> tuple[Value, dict[str, Value]]:
         """Run a function once for the same arguments; return its result and what self is then."""
-        before = frozenset((k, value) for k, value in scope.names.items() if k.startswith("self."))
-        place = (function.lineno, function.col_offset)
-        key = (place, frozenset(passed.items()), before, self.silent)
+        location = (function.lineno, function.col_offset)
+        before = frozenset(scope.members.items())
+        key = (location, frozenset(passed.items()), before, self.silent)
         results = self.file.results
         if key not in results:
             results[key] = None, {}  # for a function that calls itself
             result = self.file.run(scope, function, passed)
-            after = {k: value for k, value in scope.names.items() if k.startswith("self.")}
-            results[key] = result, after
+            results[key] = result, scope.members
         return results[key]
 
     def callee(self, node: ast.expr) -> tuple[Function | None, str, dict[str, Value]]:
         """Return the function of the file that is called, its class, and what self is there."""
-        module, own = self.module, {}
-        if isinstance(node, ast.Name) and isinstance(local := self.names.get(node.id), Local):
-            return local.function, "", {}
-        if isinstance(node, ast.Name) and node.id not in self.names:
-            if node.id in module.functions:
+        module = self.module
+        if isinstance(node, ast.Name):
+            value = self.names.get(node.id)
+            if isinstance(value, LocalFunction):
+                return value.function, "", {}
+            if node.id not in self.names and node.id in module.functions:
                 return module.functions[node.id], "", {}
-            return module.methods(node.id).get("__init__"), node.id, {}
+            if node.id not in self.names:
+                return module.methods(node.id).get("__init__"), node.id, {}
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
             if node.value.id == "self" and self.owner:
                 method = module.methods(self.owner).get(node.attr)
-                own = {k: value for k, value in self.names.items() if k.startswith("self.")}
                 if method is not None:
-                    return method, self.owner, own
+                    return method, self.owner, self.members
             if node.value.id in module.classes:
                 method = module.methods(node.value.id).get(node.attr)
                 return (method if method and is_static(method) else None), node.value.id, {}
         if isinstance(node, ast.Name | ast.Attribute | ast.Subscript):
-            called = self.value(node) if not isinstance(node, ast.Attribute) else None
-            if isinstance(node, ast.Attribute):
-                called = self.names.get(ast.unparse(node))
+            is_attribute = isinstance(node, ast.Attribute)
+            called = self.names.get(ast.unparse(node)) if is_attribute else self.value(node)
             if isinstance(called, Instance):
                 methods = module.methods(called.name)
                 method = methods.get("forward") or methods.get("__call__")
@@ -456,15 +448,14 @@ class Scope:
         name, base = node.func.attr.rstrip("_"), node.func.value
         if name == "size":
             shape = Shape(ast.unparse(base))
-            return entries(shape, node.args[0]) if node.args else shape
+            return index_shape(shape, node.args[0]) if node.args else shape
         if name in ("get", "setdefault") and node.args:
-            key = entry_key(ast.Subscript(base, node.args[0]))
+            key = item_key(ast.Subscript(base, node.args[0]))
             if key in self.names or owner == DICTIONARY:
-                assigned = self.names.get(key, arguments[1] if len(arguments) > 1 else ABSENT)
-                return assigned
-        if name == "append" and isinstance(owner, Pack) and len(arguments) == 1:
+                return self.names.get(key, arguments[1] if len(arguments) > 1 else ABSENT)
+        if name == "append" and isinstance(owner, ListValue) and len(arguments) == 1:
             item = arguments[0]
-            grown = item if self.loops and not owner.items else Pack((*owner.items, item))
+            grown = item if self.loops and not owner.items else ListValue((*owner.items, item))
             self.names[ast.unparse(base)] = grown
             return Const(None)
         if name == "new_tensor":
@@ -472,19 +463,19 @@ class Scope:
         if not isinstance(owner, Number | Stack):
             if name == "flip":
                 return flipped(owner)
-            if isinstance(owner, Pack) and name in KEEPING:
+            if isinstance(owner, ListValue) and name in PRESERVING:
                 return owner
             return self.opaque(node, [owner, *arguments])
-        if name in KEEPING:
+        if name in PRESERVING:
             if name == "permute" and not keeps_order(node.args):
-                return moved(owner)
+                return without_dims(owner)
             if name in CASTS:
                 return with_half(owner, CASTS[name])
             if name in ("to", "type", "astype", "type_as"):
-                return cast_by(owner, [*arguments, keywords.get("dtype")], name)
+                return cast_method(owner, [*arguments, keywords.get("dtype")], name)
             return owner
-        if name in MOVING:
-            return moved(owner)
+        if name in RESHAPING:
+            return without_dims(owner)
         if name == "flip":
             return flipped(owner)
         if name in ("split", "chunk", "unbind"):
@@ -492,3 +483,22 @@ class Scope:
         if name in ("add", "sub", "mul", "div", "subtract", "multiply", "divide") and arguments:
             return library.evaluate(Call(node, name, [owner, *arguments], keywords))
         return self.opaque(node, [owner, *arguments])
+
+
+def is_in_library(name: str) -> bool:
+    """Whether a full name is that of something in an array library."""
+    return name.partition(".")[0] in LIBRARIES
+
+
+def is_unpacked(node: ast.Call) -> bool:
+    """Whether some arguments of a call are unpacked from a list or a dictionary."""
+    starred = any(isinstance(argument, ast.Starred) for argument in node.args)
+    return starred or any(keyword.arg is None for keyword in node.keywords)
+
+
+def by_name(
+    names: Sequence[str], arguments: Sequence[Value], keywords: dict[str | None, Value]
+) -> dict[str, Value]:
+    """Return the arguments of a call by the names of the parameters."""
+    passed = dict(zip(names, arguments, strict=False))
+    return passed | {name: value for name, value in keywords.items() if name is not None}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import operator
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -14,11 +15,11 @@ from gridsample.doctor.operations import (
     flipped,
     indices,
     meshgrid,
-    moved,
     split,
     stack,
+    without_dims,
 )
-from gridsample.doctor.values import Const, Number, Pack, Shape, Stack, Value
+from gridsample.doctor.values import Const, ListValue, Number, Shape, Stack, Value
 
 # What is returned for a function that is not known.
 UNKNOWN = Const("a function that is not known")
@@ -40,10 +41,10 @@ class Call:
     arguments: list[Value]
     keywords: dict[str | None, Value]
 
-    def get(self, place: int, *names: str) -> Value:
-        """Return an argument by its place, or by one of its names; None if it is not given."""
-        if place < len(self.arguments):
-            return self.arguments[place]
+    def get(self, position: int, *names: str) -> Value:
+        """Return an argument by its position, or by one of its names; None if it is not given."""
+        if position < len(self.arguments):
+            return self.arguments[position]
         return next((self.keywords[name] for name in names if name in self.keywords), None)
 
     def numbers(self) -> list[Number] | None:
@@ -70,7 +71,7 @@ def arange(call: Call) -> Value:
     start, stop = numbers if len(numbers) == 2 else (v.constant(0), numbers[0])
     if not (start.constant and stop.constant):
         return None
-    count = v.add(stop, start, -1.0)
+    count = v.add(stop, start, operator.sub)
     if call.name == "torch.range":  # which includes its end
         count = v.add(count, v.constant(1))
     return v.add(indices(count, text), start)
@@ -82,7 +83,7 @@ def linspace(call: Call) -> Value:
     count = call.get(2, "steps", "num")
     if not (isinstance(start, Number) and isinstance(stop, Number) and isinstance(count, Number)):
         return None
-    return v.line(start, stop, count, ast.unparse(call.node))
+    return v.linspace(start, stop, count, ast.unparse(call.node))
 
 
 def index_arrays(call: Call) -> Value:
@@ -90,7 +91,7 @@ def index_arrays(call: Call) -> Value:
     sizes = components_of(call.get(0, "dimensions"))
     if not isinstance(sizes, Stack) or not all(part and part.constant for part in sizes.parts):
         return None
-    return Pack(tuple(indices(n, f"indices {k}", k) for k, n in enumerate(sizes.parts) if n))
+    return ListValue(tuple(indices(n, f"indices {k}", k) for k, n in enumerate(sizes.parts) if n))
 
 
 def create_meshgrid(call: Call) -> Value:
@@ -103,10 +104,10 @@ def create_meshgrid(call: Call) -> Value:
         return UNKNOWN
     parts: list[Number | None] = []
     for dim, n in ((1, width), (0, height)):
-        line = v.line(v.constant(-1), v.constant(1), n, f"create_meshgrid {dim}")
+        line = v.linspace(v.constant(-1), v.constant(1), n, f"create_meshgrid {dim}")
         is_normalized = chosen is None or chosen.value is True
         part = line if is_normalized else indices(n, f"create_meshgrid {dim}")
-        parts.append(part and v.along(part, dim))
+        parts.append(part and v.with_dim(part, dim))
     return Stack(tuple(parts))
 
 
@@ -121,23 +122,18 @@ def extremum(call: Call) -> Value:
     return Number(offset, symbols=numbers[0].symbols | numbers[1].symbols)
 
 
-def first(call: Call) -> Value:
-    """Evaluate a function that changes neither values nor the order of components."""
-    return components_of(call.arguments[0]) if call.arguments else UNKNOWN
+def of_first(function: Callable[[Value], Value]) -> Callable[[Call], Value]:
+    """Make the evaluation of a function that depends on its first argument only."""
+    return lambda call: function(call.arguments[0]) if call.arguments else UNKNOWN
 
 
 def sequence(call: Call) -> Value:
     """Evaluate list, tuple and reversed."""
     value = call.get(0)
     is_reversed = call.name == "reversed"
-    if isinstance(value, Pack | Shape):
+    if isinstance(value, ListValue | Shape):
         return flipped(value) if is_reversed else value
-    return first(call)
-
-
-def stacked(call: Call) -> Value:
-    """Evaluate stack and cat."""
-    return stack(call.get(0, "tensors", "arrays"), call.node)
+    return of_first(components_of)(call)
 
 
 def operation(op: ast.operator) -> Callable[[Call], Value]:
@@ -164,30 +160,30 @@ def named_functions() -> dict[str, Callable[[Call], Value]]:
         "create_meshgrid": create_meshgrid,
         "meshgrid": lambda call: meshgrid(call.arguments, call.keywords, call.name),
     }
+
+    def add(names: str, function: Callable[[Call], Value]) -> None:
+        functions.update(dict.fromkeys(names.split(), function))
+
     for op, names in (
         (ast.Add(), "add"),
         (ast.Sub(), "sub subtract"),
         (ast.Mult(), "mul multiply"),
         (ast.Div(), "div divide true_divide"),
     ):
-        functions |= dict.fromkeys(names.split(), operation(op))
-    functions |= dict.fromkeys(["stack", "cat", "concat", "concatenate", "dstack"], stacked)
-    functions |= dict.fromkeys(["list", "tuple", "reversed"], sequence)
-    same = """tensor as_tensor Tensor FloatTensor array asarray from_numpy float int float32 float64
-        Variable Parameter clone ascontiguousarray round clamp clip unsqueeze Size new_tensor"""
-    functions |= dict.fromkeys(same.split(), first)
-    functions |= dict.fromkeys(
-        ["flip", "flipud", "fliplr"],
-        lambda call: flipped(call.arguments[0]) if call.arguments else UNKNOWN,
+        add(names, operation(op))
+    add(
+        "stack cat concat concatenate dstack",
+        lambda call: stack(call.get(0, "tensors", "arrays"), call.node),
     )
-    functions |= dict.fromkeys(
-        ["rearrange", "permute", "transpose", "reshape", "repeat"],
-        lambda call: moved(call.arguments[0]) if call.arguments else UNKNOWN,
+    add("list tuple reversed", sequence)
+    add(  # these change neither values nor the order of components
+        """tensor as_tensor Tensor FloatTensor array asarray from_numpy float int float32 float64
+        Variable Parameter clone ascontiguousarray round clamp clip unsqueeze Size new_tensor""",
+        of_first(components_of),
     )
-    functions |= dict.fromkeys(
-        ["chunk", "split", "unbind"],
-        lambda call: split(call.arguments[0]) if call.arguments else UNKNOWN,
-    )
+    add("flip flipud fliplr", of_first(flipped))
+    add("rearrange permute transpose reshape repeat", of_first(without_dims))
+    add("chunk split unbind", of_first(split))
     return functions
 
 

@@ -6,11 +6,10 @@ import ast
 import copy
 import re
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 from gridsample.doctor import values as v
 from gridsample.doctor.conventions import (
-    ONES,
     convention,
     covers,
     dim_of,
@@ -22,23 +21,23 @@ from gridsample.doctor.conventions import (
 from gridsample.doctor.evaluator import Scope
 from gridsample.doctor.findings import Finding
 from gridsample.doctor.names import Module
-from gridsample.doctor.operations import as_int, first_name, flag_of
-from gridsample.doctor.values import Const, Flag, Number, Pack, Stack, Value
+from gridsample.doctor.operations import align_flag, as_int, root_name
+from gridsample.doctor.values import Const, Flag, ListValue, Number, Stack, Value
 
 # The formulas that belong to the values of align_corners, for a position p in pixels.
 CORNERS, EDGES = "2 * p / (size - 1) - 1", "(2 * p + 1) / size - 1"
-BOTH = f"True for a grid of {CORNERS}, False for {EDGES}"
-LINEAR = ("linear", "bilinear", "bicubic", "trilinear")
-MISSING = "torch warns, and uses False (True before 1.3): a difference of 0.5 px at the edges"
+BOTH_FORMULAS = f"True for a grid of {CORNERS}, False for {EDGES}"
+DEFAULT_USED = "torch warns, and uses False (True before 1.3): a difference of 0.5 px at the edges"
 # The rules on what a grid was divided by.
-CONVENTION = ("GS001", "GS002", "GS003")
+CONVENTION_RULES = ("GS001", "GS002", "GS003")
 # The largest rounding error of a coordinate near 1, by dtype.
 ROUNDING = {"float16": 2.0**-12, "bfloat16": 2.0**-9}
 
 
-Place = tuple[int, int]
+Location = tuple[int, int]
 
 
+@dataclass
 class Rules:
     """Checks the calls of one file.
 
@@ -46,68 +45,61 @@ class Rules:
         module: the file.
         size: the width of the image in messages, in pixels.
         findings: what was found so far.
-        calls: the places of the calls that were seen.
+        calls: the locations of the calls that were seen.
         conventions: what the grids that reach each call were divided by.
-        affine: the calls of affine_grid, by their places.
+        affine: the calls of affine_grid, by their locations.
         readers: the align_corners of the calls that read the grid of each of them.
     """
 
-    def __init__(self, module: Module, size: int) -> None:
-        self.module, self.size = module, size
-        self.findings: dict[tuple[Place, str], Finding] = {}
-        self.calls: set[Place] = set()
-        self.conventions: dict[Place, set[str]] = {}
-        self.affine: dict[Place, ast.Call] = {}
-        self.readers: dict[Place, set[bool]] = {}
+    module: Module
+    size: int
+    findings: dict[tuple[Location, str], Finding] = field(default_factory=dict)
+    calls: set[Location] = field(default_factory=set)
+    conventions: dict[Location, set[str]] = field(default_factory=dict)
+    affine: dict[Location, ast.Call] = field(default_factory=dict)
+    readers: dict[Location, set[bool]] = field(default_factory=dict)
 
     def __call__(
         self, node: ast.Call, function_kind: str, arguments: dict[str, Value], scope: Scope
     ) -> None:
         """Check a call."""
-        self.calls.add((node.lineno, node.col_offset))
+        self.calls.add(location_of(node))
         if function_kind == "resize":
             self.check_resize(node, arguments)
             return
-        align = flag_of(arguments)
+        align = align_flag(arguments)
         if function_kind.endswith("affine"):
-            self.affine[place_of(node)] = node
-            missing = align.state == "missing" and not function_kind.startswith("own")
-            if missing:
-                self.add(node, "GS009", MISSING, "")  # see `report`
+            self.affine[location_of(node)] = node
+            if align.state == "missing" and not function_kind.startswith("own"):
+                self.add(node, "GS009", DEFAULT_USED, "")  # see `report`
             return
         has_findings = self.check_sample(node, arguments, align, scope)
         self.check_targets(node, arguments, align)
         if not has_findings and not function_kind.startswith("own") and align.state == "missing":
-            self.add(node, "GS009", MISSING, self.value_for(node, arguments))
+            self.add(node, "GS009", DEFAULT_USED, self.value_for(node, arguments))
 
     def add(self, node: ast.Call, code: str, message: str, fix: str) -> bool:
-        """Add a finding, once for each place."""
-        if (place_of(node), code) not in self.findings:
-            self.findings[place_of(node), code] = Finding(
-                self.module.path,
-                node.lineno,
-                node.col_offset + 1,
-                code,
-                message,
-                fix,
-                node.end_lineno or node.lineno,
-            )
+        """Add a finding, once at each location."""
+        finding = finding_at(self.module, node, code, message, fix)
+        self.findings.setdefault((location_of(node), code), finding)
         return True
 
     def report(self) -> list[Finding]:
         """Return all findings, with fixes that suit every grid that reaches a call."""
         reported = []
-        for (place, code), finding in self.findings.items():
+        for (location, code), finding in self.findings.items():
             fix = finding.fix
-            if code == "GS009" and place in self.affine:
-                values = self.readers.get(place, set())
+            if code == "GS009" and location in self.affine:
+                values = self.readers.get(location, set())
                 fix = "affine_grid(..., align_corners=...), with the value that grid_sample has"
                 if len(values) == 1:
-                    fix = with_align(self.affine[place], *values)
-            elif code == "GS009" and any((place, other) in self.findings for other in CONVENTION):
+                    fix = with_align(self.affine[location], *values)
+            elif code == "GS009" and any(
+                (location, other) in self.findings for other in CONVENTION_RULES
+            ):
                 continue
-            elif code in CONVENTION and len(self.conventions[place]) > 1:
-                fix = f"the same formula for all grids that get here; align_corners={BOTH}"
+            elif code in CONVENTION_RULES and len(self.conventions[location]) > 1:
+                fix = f"the same formula for all grids that get here; align_corners={BOTH_FORMULAS}"
             reported.append(replace(finding, fix=fix))
         return reported
 
@@ -116,7 +108,7 @@ class Rules:
         parts = parts_of(arguments.get("grid"))
         owner = owner_of(argument(node, "input", 0))
         kinds = {convention(number, owner) for number in parts}
-        affine = any(base.kind == "affine" for number in parts for base, _ in number.terms)
+        affine = any(variable.kind == "affine" for number in parts for variable, _ in number.terms)
         if affine or kinds & {"edges", "steps"}:
             return with_align(node, False)
         return f"{with_align(node, True)} for a grid of {CORNERS}; align_corners=False for {EDGES}"
@@ -151,14 +143,14 @@ class Rules:
         if len(kinds) != 1:
             return False
         (division,) = kinds
-        self.conventions.setdefault(place_of(node), set()).add(division)
+        self.conventions.setdefault(location_of(node), set()).add(division)
         aligned = align.value is True
         first, last = (shift(division, aligned, p, self.size) for p in (0, self.size - 1))
         offsets = (
             f"at width {self.size}, positions are off by {first:+.3g} px at the first pixel and "
             f"{last:+.3g} px at the last"
         )
-        value = f"align_corners={shown(align)}"
+        value = f"align_corners={flag_text(align)}"
         if division == "corners" and not aligned:
             message = f"coordinates are divided by size - 1, but {value}: {offsets}"
             return self.add(node, "GS001", message, with_align(node, True))
@@ -184,10 +176,10 @@ class Rules:
         """Find pixels in a grid that should be normalized."""
         size = "(size - 1)" if align.value is True else "size"
         for number in parts:
-            bases = {base.kind: scale for base, scale in number.terms}
-            flow = bases.get("flow")
-            raw = flow is not None and all(abs(abs(s) - 1) < 1e-9 for s in flow)
-            if raw and (normalized(number) or "affine" in bases):
+            scales_by_kind = {variable.kind: scale for variable, scale in number.terms}
+            flow = scales_by_kind.get("flow")
+            is_flow_in_pixels = flow is not None and all(abs(abs(s) - 1) < 1e-9 for s in flow)
+            if is_flow_in_pixels and (normalized(number) or "affine" in scales_by_kind):
                 message = (
                     "the grid is normalized, the flow in pixels: a flow of 1 px moves by "
                     f"{self.size / 2:g} px at width {self.size}"
@@ -198,10 +190,10 @@ class Rules:
         scales = [
             scale
             for number in parts
-            for base, scale in number.terms
-            if base.kind in ("arange", "line") and covers(base, scale)
+            for variable, scale in number.terms
+            if variable.is_index and covers(variable, scale)
         ]
-        if scales and all(v.close(scale, ONES) for scale in scales) and len(scales) == len(parts):
+        if scales and all(v.close(scale, v.ONES) for scale in scales) and len(scales) == len(parts):
             message = (
                 "the grid holds pixels, and all but those from -1 to 1 are outside: at width "
                 f"{self.size}, {self.size - 2} of {self.size} columns"
@@ -249,12 +241,12 @@ class Rules:
     def check_shrinking(self, node: ast.Call, parts: list[Number], owner: str) -> None:
         """Find grids of the whole image that have less than half of its points."""
         for number in parts:
-            for base, scale in number.terms:
+            for variable, scale in number.terms:
                 for symbol in number.symbols:
-                    if symbol.owner != owner or not base.count or base.kind != "line":
+                    if symbol.owner != owner or not variable.count or variable.kind != "linspace":
                         continue
-                    spans = [s * (n - 1) for s, n in zip(scale, base.count, strict=True)]
-                    ratios = [n / m for n, m in zip(base.count, symbol.samples, strict=True)]
+                    spans = [s * (n - 1) for s, n in zip(scale, variable.count, strict=True)]
+                    ratios = [n / m for n, m in zip(variable.count, symbol.samples, strict=True)]
                     if all(abs(s - 2) < 0.05 for s in spans) and max(ratios) < 0.45:
                         self.add_shrinking(node, max(ratios))
                         return
@@ -286,37 +278,37 @@ class Rules:
         """Compare align_corners with that of affine_grid, and of interpolate."""
         if not align.known:
             return False
-        mine = align.value is True
+        aligned = align.value is True
         for number in parts:
-            for base, _ in number.terms:
-                grid_align = base.align
-                if base.kind != "affine" or grid_align is None or not grid_align.known:
+            for variable, _ in number.terms:
+                grid_align = variable.align
+                if variable.kind != "affine" or grid_align is None or not grid_align.known:
                     continue
-                self.readers.setdefault(base.place, set()).add(mine)
-                if (grid_align.value is True) != mine:
+                self.readers.setdefault(variable.location, set()).add(aligned)
+                if (grid_align.value is True) != aligned:
                     message = (
-                        f"affine_grid has align_corners={shown(grid_align)}, "
-                        f"{ast.unparse(node.func)} has {shown(align)}: "
+                        f"affine_grid has align_corners={flag_text(grid_align)}, "
+                        f"{ast.unparse(node.func)} has {flag_text(align)}: "
                         "positions are off by up to 0.5 px at the edges"
                     )
                     fix = with_align(node, grid_align.value is True)
-                    if grid_align.state == "missing" and base.place in self.affine:
-                        self.findings.pop((base.place, "GS009"), None)
-                        fix = with_align(self.affine[base.place], mine)
+                    if grid_align.state == "missing" and variable.location in self.affine:
+                        self.findings.pop((variable.location, "GS009"), None)
+                        fix = with_align(self.affine[variable.location], aligned)
                     return self.add(node, "GS008", message, fix)
         pixels = any(convention(number, "") for number in parts)
         if pixels or align.state != "given" or align.value is None:
             return False
         image = arguments.get("input")
-        others = [(with_align(call, mine), flag) for call, flag in scope.resized]
+        others = [(with_align(call, aligned), flag) for call, flag in scope.resized]
         if isinstance(image, Number) and image.resized is not None and image.resized.known:
-            others.append((f"interpolate(..., align_corners={mine})", image.resized))
+            others.append((f"interpolate(..., align_corners={aligned})", image.resized))
         for fix, other in others:
-            if (other.value is True) != mine:
+            if (other.value is True) != aligned:
                 message = (
-                    f"interpolate has align_corners={shown(other)} here, and "
-                    f"{ast.unparse(node.func)} has {shown(align)}: the results are misaligned by "
-                    "up to 0.5 px of the coarser image at the edges"
+                    f"interpolate has align_corners={flag_text(other)} here, and "
+                    f"{ast.unparse(node.func)} has {flag_text(align)}: the results are misaligned "
+                    "by up to 0.5 px of the coarser image at the edges"
                 )
                 return self.add(node, "GS008", message, fix)  # the grid decides, not the resizing
         return False
@@ -326,7 +318,7 @@ class Rules:
     def check_resize(self, node: ast.Call, arguments: dict[str, Value]) -> None:
         """Find resizing to less than half without antialiasing."""
         mode = arguments.get("mode", Const("nearest"))
-        if not isinstance(mode, Const) or mode.value not in LINEAR[:3]:
+        if not isinstance(mode, Const) or mode.value not in ("bilinear", "bicubic"):
             return
         if "antialias" in arguments and arguments["antialias"] != Const(False):
             return
@@ -334,19 +326,19 @@ class Rules:
         if image is not None and v.is_field(ast.unparse(image)):
             return  # a flow is smooth, and a mean over an edge of it is no motion at all
         factor = self.factor_of(node, arguments)
-        if factor is not None and factor < 0.5 - 1e-6 and mode.value != "linear":
+        if factor is not None and factor < 0.5 - 1e-6:
             self.add_shrinking(node, factor)
 
     def factor_of(self, node: ast.Call, arguments: dict[str, Value]) -> float | None:
         """Return the least factor of an interpolate, if it is a constant."""
         factor = arguments.get("scale_factor")
-        factors = factor.items if isinstance(factor, Pack) else [factor]
+        factors = factor.items if isinstance(factor, ListValue) else [factor]
         known = [n for n in factors if isinstance(n, Number) and n.constant and not n.symbols]
         if known:
             return min([number.offset[0] for number in known])
         size = arguments.get("size")
         owner = owner_of(argument(node, "input", 0))
-        last = size.items[-1] if isinstance(size, Pack) and size.items else None
+        last = size.items[-1] if isinstance(size, ListValue) and size.items else None
         if not isinstance(last, Number) or not last.constant or len(last.symbols) != 1:
             return None
         (symbol,) = last.symbols
@@ -379,7 +371,7 @@ def known_order(grid: Stack) -> bool:
     return bool(grid.names) or any(dim_of(number) is not None for number in grid.parts)
 
 
-def shown(align: Flag) -> str:
+def flag_text(align: Flag) -> str:
     """Return the value of align_corners for messages."""
     default = " by default" if align.state in ("missing", "default") else ""
     return f"{align.value is True}{default}"
@@ -394,22 +386,28 @@ def is_passed_on(node: ast.Call, scope: Scope) -> bool:
 # Syntax -------------------------------------------------------------------------------------------
 
 
-def argument(node: ast.Call, name: str, place: int) -> ast.expr | None:
-    """Return an argument of a call by its name or its place."""
+def argument(node: ast.Call, name: str, position: int) -> ast.expr | None:
+    """Return an argument of a call by its name or its position."""
     for keyword in node.keywords:
         if keyword.arg == name:
             return keyword.value
-    return node.args[place] if place < len(node.args) else None
+    return node.args[position] if position < len(node.args) else None
 
 
-def place_of(node: ast.Call) -> Place:
+def location_of(node: ast.Call) -> Location:
     """Return the line and the column of a call."""
     return node.lineno, node.col_offset
 
 
+def finding_at(module: Module, node: ast.Call, code: str, message: str, fix: str) -> Finding:
+    """Make a finding on a call."""
+    line, column = location_of(node)
+    return Finding(module.path, line, column + 1, code, message, fix, end=node.end_lineno or line)
+
+
 def owner_of(node: ast.expr | None) -> str:
     """Return the name of a variable, also below a method such as ``x.float()``."""
-    return first_name(node) if node is not None else ""
+    return root_name(node) if node is not None else ""
 
 
 def with_align(node: ast.Call, value: bool) -> str:
@@ -427,21 +425,13 @@ def with_keyword(node: ast.Call, name: str, value: bool | str) -> str:
     return re.sub(r"\s+", " ", ast.unparse(result))
 
 
-def exports(module: Module, size: int, sampled: bool) -> Iterator[Finding]:
+def check_exports(module: Module) -> Iterator[Finding]:
     """Yield findings on exports to ONNX whose version of the operators is too old."""
-    if not sampled:
-        return
     for node in ast.walk(module.tree):
         if not isinstance(node, ast.Call) or module.qualify(node.func) != "torch.onnx.export":
             continue
         version = as_int(argument(node, "opset_version", len(node.args)))
         if version is not None and version < 16:
-            yield Finding(
-                module.path,
-                node.lineno,
-                node.col_offset + 1,
-                "GS010",
-                f"ONNX: grid_sample needs opset 16, and 20 for volumes, got {version}",
-                "opset_version=16, or 20 for volumes",
-                node.end_lineno or node.lineno,
-            )
+            message = f"ONNX: grid_sample needs opset 16, and 20 for volumes, got {version}"
+            fix = "opset_version=16, or 20 for volumes"
+            yield finding_at(module, node, "GS010", message, fix)

@@ -9,14 +9,18 @@ from __future__ import annotations
 
 import ast
 import math
+import operator
 import re
 import zlib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
+# The number of sizes at which scales and offsets are evaluated, and a number at all of them.
 SAMPLES = 3
-# A number that depends on sizes, at a few sizes.
 Samples = tuple[float, ...]
+Operation = Callable[[float, float], float]
+ZEROS: Samples = (0.0,) * SAMPLES
+ONES: Samples = (1.0,) * SAMPLES
 
 
 @dataclass(frozen=True)
@@ -41,17 +45,18 @@ class Symbol:
 
 
 @dataclass(frozen=True)
-class Base:
-    """An unknown array that a number is linear in.
+class Variable:
+    """An array that is not known, such as the indices of pixels.
 
     Attributes:
-        kind: "arange" for the indices 0, 1, ... of pixels, "line" for the same inside a linspace,
-            "affine" for the grid of affine_grid, "flow" for a displacement, else "".
+        kind: "arange" for the indices 0, 1, ... of pixels, "linspace" for those inside a linspace,
+            "affine" for the grid of affine_grid, "flow" for a displacement in pixels, "call" for
+            the result of an unknown function, "mixed" for anything of unknown units, else "".
         name: identifies it within a function.
-        count: the length of an arange or a line.
+        count: the length of an arange or a linspace.
         dim: the axis of a mesh along which it varies, or None if it is not known.
         align: the align_corners of affine_grid, as a `Flag`.
-        place: the line and the column of the call of affine_grid.
+        location: the line and the column of the call of affine_grid.
     """
 
     kind: str
@@ -59,7 +64,12 @@ class Base:
     count: Samples = ()
     dim: int | None = None
     align: Flag | None = None
-    place: tuple[int, int] = (0, 0)
+    location: tuple[int, int] = (0, 0)
+
+    @property
+    def is_index(self) -> bool:
+        """Whether it holds the indices of pixels along an axis."""
+        return self.kind in ("arange", "linspace")
 
 
 @dataclass(frozen=True)
@@ -90,18 +100,18 @@ class Const:
 
 @dataclass(frozen=True)
 class Number:
-    """A number, or an array: the sum of bases times scales, plus an offset.
+    """A number, or an array: the sum of variables times scales, plus an offset.
 
     Attributes:
-        offset: the offset, at a few sizes.
-        terms: the bases and their scales.
+        offset: the offset.
+        terms: the variables and their scales.
         symbols: the sizes that occur in it.
         half: "float16" or "bfloat16" if it was converted to that.
         resized: the align_corners of interpolate, if the array comes from there.
     """
 
     offset: Samples
-    terms: tuple[tuple[Base, Samples], ...] = ()
+    terms: tuple[tuple[Variable, Samples], ...] = ()
     symbols: frozenset[Symbol] = frozenset()
     half: str = ""
     resized: Flag | None = None
@@ -126,7 +136,7 @@ class Stack:
 
 
 @dataclass(frozen=True)
-class Pack:
+class ListValue:
     """A tuple or a list."""
 
     items: tuple[Value, ...]
@@ -159,13 +169,13 @@ class Instance:
 
 
 @dataclass(frozen=True)
-class Local:
+class LocalFunction:
     """A function that is defined inside another one, or a lambda."""
 
     function: ast.FunctionDef
 
 
-Value = Number | Stack | Pack | Shape | Const | Instance | Local | None
+Value = Number | Stack | ListValue | Shape | Const | Instance | LocalFunction | None
 
 
 # Numbers ------------------------------------------------------------------------------------------
@@ -176,14 +186,19 @@ def constant(value: float) -> Number:
     return Number((float(value),) * SAMPLES)
 
 
-def size(symbol: Symbol) -> Number:
-    """Make a number of a size."""
-    return Number(symbol.samples, symbols=frozenset([symbol]))
+def of_variable(variable: Variable, symbols: frozenset[Symbol] = frozenset()) -> Number:
+    """Make a number of a variable, whose length depends on some sizes."""
+    return Number(ZEROS, ((variable, ONES),), symbols)
 
 
 def unknown(name: str, kind: str = "") -> Number:
     """Make a number of an unknown array."""
-    return Number((0.0,) * SAMPLES, ((Base(kind, name), (1.0,) * SAMPLES),))
+    return of_variable(Variable(kind, name))
+
+
+def size(symbol: Symbol) -> Number:
+    """Make a number of a size."""
+    return Number(symbol.samples, symbols=frozenset([symbol]))
 
 
 def close(first: Iterable[float], second: Iterable[float]) -> bool:
@@ -193,24 +208,27 @@ def close(first: Iterable[float], second: Iterable[float]) -> bool:
     )
 
 
-def add(first: Number, second: Number, sign: float = 1.0) -> Number:
+def product(first: Samples, second: Samples) -> Samples:
+    """Multiply samples."""
+    return tuple(map(operator.mul, first, second))
+
+
+def add(first: Number, second: Number, operate: Operation = operator.add) -> Number:
     """Add or subtract two numbers."""
     terms = dict(first.terms)
-    for base, scale in second.terms:
-        before = terms.get(base, (0.0,) * SAMPLES)
-        terms[base] = tuple(a + sign * b for a, b in zip(before, scale, strict=True))
-    remaining = tuple((base, scale) for base, scale in terms.items() if any(scale))
-    offset = tuple(a + sign * b for a, b in zip(first.offset, second.offset, strict=True))
+    for variable, scale in second.terms:
+        terms[variable] = tuple(map(operate, terms.get(variable, ZEROS), scale))
+    remaining = tuple((variable, scale) for variable, scale in terms.items() if any(scale))
+    offset = tuple(map(operate, first.offset, second.offset))
     return Number(offset, remaining, first.symbols | second.symbols, _common_half(first, second))
 
 
-def scaled(number: Number, by: Number, operate: Callable[[float, float], float]) -> Number | None:
+def scaled(number: Number, by: Number, operate: Operation) -> Number | None:
     """Multiply or divide a number by a constant one."""
     try:
-        offset = tuple(operate(a, b) for a, b in zip(number.offset, by.offset, strict=True))
+        offset = tuple(map(operate, number.offset, by.offset))
         terms = tuple(
-            (base, tuple(operate(a, b) for a, b in zip(scale, by.offset, strict=True)))
-            for base, scale in number.terms
+            (variable, tuple(map(operate, scale, by.offset))) for variable, scale in number.terms
         )
     except (ZeroDivisionError, OverflowError):
         return None
@@ -223,7 +241,7 @@ def _common_half(first: Number, second: Number) -> str:
     return first.half if first.half == second.half else ""
 
 
-def line(start: Number, stop: Number, count: Number, name: str) -> Number | None:
+def linspace(start: Number, stop: Number, count: Number, name: str) -> Number | None:
     """Make the number of a linspace; from 0 in steps of 1, it is that of an arange."""
     if not (start.constant and stop.constant and count.constant) or min(count.offset) <= 1:
         return None
@@ -231,21 +249,21 @@ def line(start: Number, stop: Number, count: Number, name: str) -> Number | None
     step = tuple(
         (b - a) / (n - 1) for a, b, n in zip(start.offset, stop.offset, count.offset, strict=True)
     )
-    is_arange = not any(start.offset) and close(step, (1.0,) * SAMPLES)
-    base = Base("arange" if is_arange else "line", name, count.offset)
-    return Number(start.offset, ((base, step),), symbols)
+    is_arange = not any(start.offset) and close(step, ONES)
+    variable = Variable("arange" if is_arange else "linspace", name, count.offset)
+    return Number(start.offset, ((variable, step),), symbols)
 
 
-def along(number: Number, dim: int | None) -> Number:
+def with_dim(number: Number, dim: int | None) -> Number:
     """Set the axis of a mesh along which the indices in a number vary."""
     terms = tuple(
-        (replace(base, dim=dim) if base.kind in ("arange", "line") else base, scale)
-        for base, scale in number.terms
+        (replace(variable, dim=dim) if variable.is_index else variable, scale)
+        for variable, scale in number.terms
     )
     return replace(number, terms=terms)
 
 
-def change(value: Value, function: Callable[[Number], Number | None]) -> Value:
+def map_numbers(value: Value, function: Callable[[Number], Number | None]) -> Value:
     """Apply a function to a number, or to all components of a stack."""
     if isinstance(value, Number):
         return function(value)
@@ -256,10 +274,10 @@ def change(value: Value, function: Callable[[Number], Number | None]) -> Value:
 
 # Names --------------------------------------------------------------------------------------------
 
-_WHERE = r"(_?(in|out|img|im|src|dst|\d))?$"
-_X_SIZE = re.compile(r"(^|_)(w|width|ww|iw|ow|wd|cols|nx|w\d|wi|wo)" + _WHERE)
-_Y_SIZE = re.compile(r"(^|_)(h|height|hh|ih|oh|ht|rows|ny|h\d|hi|ho)" + _WHERE)
-_Z_SIZE = re.compile(r"(^|_)(d|depth|dd|nz|slices)" + _WHERE)
+_SUFFIX = r"(_?(in|out|img|im|src|dst|\d))?$"
+_X_SIZE = re.compile(r"(^|_)(w|width|ww|iw|ow|wd|cols|nx|w\d|wi|wo)" + _SUFFIX)
+_Y_SIZE = re.compile(r"(^|_)(h|height|hh|ih|oh|ht|rows|ny|h\d|hi|ho)" + _SUFFIX)
+_Z_SIZE = re.compile(r"(^|_)(d|depth|dd|nz|slices)" + _SUFFIX)
 _FLOW = re.compile(
     r"(^|_)(flow|flo|flows|opticalflow|optflow|flow_?(up|fw|bw|low|field|map|ab|ba|\d+))$"
 )

@@ -6,33 +6,33 @@ import ast
 import re
 from collections.abc import Iterator, Sequence
 from copy import deepcopy
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 from gridsample.doctor import values as v
-from gridsample.doctor.evaluator import ABSENT, DICTIONARY, Checker, File, Scope
+from gridsample.doctor.evaluator import ABSENT, DICTIONARY, Check, File, Scope
 from gridsample.doctor.names import Function, Module
 from gridsample.doctor.operations import (
     as_int,
     binary,
-    component,
-    entry_key,
-    is_plain,
-    moved,
-    piece,
+    component_index,
+    item_key,
+    keeps_axis,
+    select,
+    without_dims,
 )
 from gridsample.doctor.values import (
     Const,
     Instance,
-    Local,
+    ListValue,
+    LocalFunction,
     Number,
-    Pack,
     Shape,
     Stack,
     Symbol,
     Value,
 )
 
-NOTHING = Const(None)
+NONE = Const(None)
 # Methods that change an array in place and return it.
 IN_PLACE = frozenset(
     ("add_", "sub_", "mul_", "div_", "subtract_", "multiply_", "divide_", "clamp_", "clip_")
@@ -40,36 +40,36 @@ IN_PLACE = frozenset(
 # Methods that assign an attribute of self, or change a list.
 ASSIGNING = frozenset(("register_buffer", "register_parameter", "setdefault", "append"))
 # Words in conditions that choose between versions of a library.
-VERSIONS = re.compile(r"__version__|\bversion\b|align_corners|getfullargspec|signature")
+VERSION_TESTS = re.compile(r"__version__|\bversion\b|align_corners|getfullargspec|signature")
 # Words in docstrings about flows that are not in pixels.
 NORMALIZED = re.compile(
     r"(flow|displacement|offset)s?[^.\n]*normali[sz]ed|normali[sz]ed[^.\n]*(flow|displacement|offset)"
 )
-SOURCES = re.compile(r"raft|flow|pwc|gmflow|read|load|farneback", re.IGNORECASE)
+FLOW_SOURCES = re.compile(r"raft|flow|pwc|gmflow|read|load|farneback", re.IGNORECASE)
 
 
-def walk(module: Module, check: Checker) -> None:
+def walk(module: Module, check: Check) -> None:
     """Evaluate all statements of a file, and tell ``check`` of all calls that it should check."""
-    file = File(module, check, run)
+    file = File(module, check, run_function)
     top = Scope(file, {})
     Walker(top).statements(module.tree.body)
     file.names = {name: value for name, value in top.names.items() if "[" not in name}
-    enter(top, module.tree.body, {})
+    walk_definitions(top, module.tree.body, {})
 
 
-def enter(
+def walk_definitions(
     outer: Scope, body: Sequence[ast.stmt], local_names: dict[str, Value], owner: str = ""
 ) -> None:
     """Evaluate the functions and classes that a body defines."""
     for node in definitions(body):
         if isinstance(node, ast.ClassDef):
-            enter(outer, node.body, members_of(outer, node), node.name)
+            walk_definitions(outer, node.body, members_of(outer, node), node.name)
         else:
             names = {**outer.names, **local_names}
             scope = Scope(outer.file, names, node, owner or outer.owner, outer.depth)
-            prepare(scope, node, {})
+            bind_parameters(scope, node, {})
             Walker(scope).statements(node.body)
-            enter(scope, node.body, {})
+            walk_definitions(scope, node.body, {})
 
 
 def members_of(outer: Scope, node: ast.ClassDef) -> dict[str, Value]:
@@ -82,12 +82,11 @@ def members_of(outer: Scope, node: ast.ClassDef) -> dict[str, Value]:
         if not assigns_members(method):
             continue
         scope = Scope(outer.file, {**outer.names, **members}, method, node.name, silent=True)
-        prepare(scope, method, {})
+        bind_parameters(scope, method, {})
         Walker(scope).statements(method.body)
-        after = {key: value for key, value in scope.names.items() if key.startswith("self.")}
-        for key, value in after.items():
+        for key, value in scope.members.items():
             before = members.get(key, value)
-            members[key] = either(before, value, f"{key}@{method.lineno}")
+            members[key] = merged_value(before, value, f"{key}@{method.lineno}")
     return members
 
 
@@ -113,7 +112,7 @@ def definitions(body: Sequence[ast.stmt]) -> Iterator[Function | ast.ClassDef]:
                 yield from definitions(getattr(node, name, []))
 
 
-def prepare(scope: Scope, function: Function, passed: dict[str, Value]) -> None:
+def bind_parameters(scope: Scope, function: Function, passed: dict[str, Value]) -> None:
     """Give the parameters of a function the values of arguments and defaults."""
     names, arguments = scope.names, function.args
     parameters = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
@@ -135,16 +134,17 @@ def prepare(scope: Scope, function: Function, passed: dict[str, Value]) -> None:
             names[parameter.arg] = v.unknown(parameter.arg, "mixed")
 
 
-def run(scope: Scope, function: Function, passed: dict[str, Value]) -> Value:
+def run_function(scope: Scope, function: Function, passed: dict[str, Value]) -> Value:
     """Return what a function of the file returns for some arguments, or None if it depends."""
-    prepare(scope, function, passed)
+    bind_parameters(scope, function, passed)
     walker = Walker(scope)
     walker.statements(function.body)
-    results = [value for value in walker.returned if value not in (ABSENT, NOTHING)]
+    results = [value for value in walker.returned if value not in (ABSENT, NONE)]
     first = results[0] if results else None
     return first if all(value == first for value in results) else None
 
 
+@dataclass
 class Walker:
     """Evaluates statements in order.
 
@@ -153,9 +153,8 @@ class Walker:
         returned: the values of the return statements.
     """
 
-    def __init__(self, scope: Scope) -> None:
-        self.scope = scope
-        self.returned: list[Value] = []
+    scope: Scope
+    returned: list[Value] = field(default_factory=list)
 
     def statements(self, body: Sequence[ast.stmt]) -> bool:
         """Evaluate statements; return whether one of them leaves the function or the loop."""
@@ -166,7 +165,7 @@ class Walker:
         match node:
             case ast.Assign(targets=targets, value=value):
                 assigned = self.scope.value(value)
-                self.in_place(value)
+                self.assign_in_place(value)
                 for target in targets:
                     self.bind(target, assigned, value)
             case ast.AnnAssign(target=target, value=value) if value is not None:
@@ -177,7 +176,7 @@ class Walker:
                 self.bind(target, assigned, value)
             case ast.Expr(value=value):
                 self.scope.value(value)
-                self.in_place(value)
+                self.assign_in_place(value)
             case ast.Return(value=value):
                 self.returned.append(self.scope.value(value))
                 return True
@@ -209,9 +208,9 @@ class Walker:
                 return self.statements([*node.orelse, *node.finalbody]) or ended
             case ast.Match():
                 self.scope.value(node.subject)
-                return self.bodies([case.body for case in node.cases], node.lineno)
+                return self.match_cases([case.body for case in node.cases], node.lineno)
             case ast.FunctionDef() if self.scope.function is not None:
-                self.scope.names[node.name] = Local(node)
+                self.scope.names[node.name] = LocalFunction(node)
             case ast.Assert(test=test):
                 self.scope.value(test)
         return False
@@ -226,7 +225,7 @@ class Walker:
         flag = ast.unparse(test) if isinstance(test, ast.Name | ast.Attribute) else ""
         ends, after = [], []
         guarded = self.scope.guarded
-        self.scope.guarded = guarded or (not flag and bool(VERSIONS.search(ast.unparse(test))))
+        self.scope.guarded = guarded or (not flag and bool(VERSION_TESTS.search(ast.unparse(test))))
         for body, holds in ((node.body, positive), (node.orelse, not positive)):
             self.scope.names = dict(before)
             if flag:
@@ -242,10 +241,10 @@ class Walker:
         self.scope.names = merged(left, node.lineno) if left else before
         return not left
 
-    def bodies(self, bodies: Sequence[Sequence[ast.stmt]], line: int) -> bool:
+    def match_cases(self, match_cases: Sequence[Sequence[ast.stmt]], line: int) -> bool:
         """Evaluate the cases of a match, one of which may hold or none."""
         before, after = dict(self.scope.names), [dict(self.scope.names)]
-        for body in bodies:
+        for body in match_cases:
             self.scope.names = dict(before)
             if not self.statements(body):
                 after.append(self.scope.names)
@@ -257,7 +256,7 @@ class Walker:
         count = self.axes_of_loop(node)
         if count and isinstance(node.target, ast.Name):
             for n in range(count):
-                body = [Replace(node.target.id, n).visit(deepcopy(part)) for part in node.body]
+                body = [ReplaceName(node.target.id, n).visit(deepcopy(part)) for part in node.body]
                 self.statements(body)
             return
         self.scope.loops += 1
@@ -285,7 +284,7 @@ class Walker:
                     return len(array.parts)
         return 0
 
-    def in_place(self, value: ast.expr) -> None:
+    def assign_in_place(self, value: ast.expr) -> None:
         """Assign the result of methods such as ``x.div_(w).mul_(2)`` to what they change."""
         changed = value
         while (
@@ -302,38 +301,30 @@ class Walker:
     def bind(self, target: ast.expr, value: Value, source: ast.expr) -> None:
         """Assign a value to a name, an attribute, a component, or several names."""
         match target:
-            case ast.Name(id=name):
-                self.scope.names[name] = named(name, value, target.lineno)
-            case ast.Attribute():
-                self.scope.names[ast.unparse(target)] = named(
-                    ast.unparse(target), value, target.lineno
-                )
+            case ast.Name() | ast.Attribute():
+                name = ast.unparse(target)
+                self.scope.names[name] = value_of_name(name, value, target.lineno)
             case ast.Tuple(elts=elements) | ast.List(elts=elements):
                 self.unpack(elements, value, source)
             case ast.Subscript():
-                self.store(target, value, source)
+                self.assign_item(target, value, source)
 
     def unpack(self, targets: Sequence[ast.expr], value: Value, source: ast.expr) -> None:
         """Assign the items of a value to several names."""
         items: Sequence[Value] = [None] * len(targets)
         if isinstance(value, Shape):
             names = [ast.unparse(item_target) for item_target in targets]
-            axes = axes_of(names)
-            keys = [f"{name} of {value.owner}" for name in names]
             items = [
-                v.size(Symbol(key, axis, value.owner)) for key, axis in zip(keys, axes, strict=True)
+                v.size(Symbol(f"{name} of {value.owner}", axis, value.owner))
+                for name, axis in zip(names, axes_of(names), strict=True)
             ]
-        elif isinstance(value, Pack) and len(value.items) >= len(targets):
+        elif isinstance(value, ListValue) and len(value.items) >= len(targets):
             items = value.items[: len(targets)]
         elif isinstance(value, Stack) and len(value.parts) == len(targets):
             items = value.parts
-        elif isinstance(value, Number) and value.terms:
-            if all(base.kind in ("arange", "line") for base, _ in value.terms):
-                items = [moved(value)] * len(targets)
-            else:
-                items = self.sizes(targets, source)
-        elif value is None:
-            items = self.sizes(targets, source)
+        elif value is None or (isinstance(value, Number) and value.terms):
+            is_mesh = value is not None and all(variable.is_index for variable, _ in value.terms)
+            items = [without_dims(value)] * len(targets) if is_mesh else self.sizes(targets, source)
         for target, item in zip(targets, items, strict=True):
             self.bind(target, item, source)
 
@@ -349,45 +340,45 @@ class Walker:
             for name, axis in zip(names, axes, strict=True)
         ]
 
-    def store(self, target: ast.Subscript, value: Value, source: ast.expr) -> None:
+    def assign_item(self, target: ast.Subscript, value: Value, source: ast.expr) -> None:
         """Assign to a part of an array."""
         if not isinstance(target.value, ast.Name | ast.Attribute):
             return
         name = ast.unparse(target.value)
         before = self.scope.value(target.value)
-        if before == DICTIONARY or has_word(target.slice):
-            key = entry_key(target)
-            is_known = isinstance(value, Number | Stack | Pack | Instance)
+        if before == DICTIONARY or has_string_key(target.slice):
+            key = item_key(target)
+            is_known = isinstance(value, Number | Stack | ListValue | Instance)
             self.scope.names[key] = value if is_known else v.unknown(key, "mixed")
             return
         item = as_int(target.slice)
-        if isinstance(before, Pack) and item is not None and 0 <= item < len(before.items):
+        if isinstance(before, ListValue) and item is not None and 0 <= item < len(before.items):
             items = (*before.items[:item], value, *before.items[item + 1 :])
-            self.scope.names[name] = Pack(items)
+            self.scope.names[name] = ListValue(items)
             return
-        place = component(target.slice)
-        if place is not None and place >= 0 and isinstance(before, Number | Stack):
-            count = max(2, place + 1, len(before.parts) if isinstance(before, Stack) else 0)
+        position = component_index(target.slice)
+        if position is not None and position >= 0 and isinstance(before, Number | Stack):
+            count = max(2, position + 1, len(before.parts) if isinstance(before, Stack) else 0)
             parts: list[Number | None] = []
             for i in range(count):
-                old = piece(before, index_of(i), target)
+                old = select(before, index_of(i), target)
                 parts.append(old if isinstance(old, Number) else None)
-            parts[place] = value if isinstance(value, Number) else None
+            parts[position] = value if isinstance(value, Number) else None
             names = list(before.names if isinstance(before, Stack) else ())
             names += [""] * (count - len(names))
             if isinstance(source, ast.Name):
-                names[place] = source.id
+                names[position] = source.id
             self.scope.names[name] = Stack(tuple(parts), tuple(names))
             return
         entries = target.slice.elts if isinstance(target.slice, ast.Tuple) else []
-        others = [entry for entry in entries[1:] if not is_plain(entry)]
+        others = [part for part in entries[1:] if not keeps_axis(part)]
         if len(others) == 1 and isinstance(others[0], ast.Name) and isinstance(value, Number):
             self.scope.names[name] = value  # for each component in a loop
-        elif any(isinstance(entry, ast.Slice) for entry in others):
+        elif any(isinstance(part, ast.Slice) for part in others):
             self.scope.names[name] = v.unknown(f"{name}@{target.lineno}", "mixed")
 
 
-class Replace(ast.NodeTransformer):
+class ReplaceName(ast.NodeTransformer):
     """Replaces a name by a number."""
 
     def __init__(self, name: str, number: int) -> None:
@@ -399,7 +390,7 @@ class Replace(ast.NodeTransformer):
         return ast.copy_location(ast.Constant(self.number), node) if is_read else node
 
 
-def has_word(index: ast.expr) -> bool:
+def has_string_key(index: ast.expr) -> bool:
     """Whether an index contains a string, so that what it belongs to is a dictionary."""
     parts = index.elts if isinstance(index, ast.Tuple) else [index]
     return any(
@@ -415,12 +406,12 @@ def is_size(node: ast.expr) -> bool:
     return bool(re.search(r"size|shape|list|tuple|map", ast.unparse(node).lower()))
 
 
-def index_of(place: int) -> ast.expr:
-    """Make the syntax of ``[..., place]``."""
-    return ast.Tuple([ast.Constant(...), ast.Constant(place)])
+def index_of(position: int) -> ast.expr:
+    """Make the syntax of ``[..., position]``."""
+    return ast.Tuple([ast.Constant(...), ast.Constant(position)])
 
 
-def named(name: str, value: Value, line: int) -> Value:
+def value_of_name(name: str, value: Value, line: int) -> Value:
     """Return the value of a name after an assignment: a flow may be recognized by its name."""
     axis = v.size_axis(name) if len(name.rpartition(".")[2]) > 1 else ""
     if axis and (value is None or is_opaque(value)):
@@ -428,9 +419,9 @@ def named(name: str, value: Value, line: int) -> Value:
     if value is None:
         return v.unknown(f"{name}@{line}", "mixed")
     if isinstance(value, Number) and len(value.terms) == 1 and v.is_flow(name):
-        (base, scale), *_ = value.terms
-        unscaled = v.close(scale, [1.0] * v.SAMPLES) and not any(value.offset)
-        if unscaled and base.kind == "call" and SOURCES.search(base.name):
+        (variable, scale), *_ = value.terms
+        unscaled = v.close(scale, v.ONES) and not any(value.offset)
+        if unscaled and variable.kind == "call" and FLOW_SOURCES.search(variable.name):
             return v.unknown(name, "flow")
     if isinstance(value, Number) and value.constant and len(value.symbols) == 1:
         (symbol,) = value.symbols
@@ -444,8 +435,8 @@ def is_opaque(value: Value) -> bool:
     """Whether a value is an unknown array, as it is."""
     if not isinstance(value, Number) or len(value.terms) != 1 or any(value.offset):
         return False
-    ((base, scale),) = value.terms
-    return base.kind in ("", "call", "mixed") and v.close(scale, [1.0] * v.SAMPLES)
+    ((variable, scale),) = value.terms
+    return variable.kind in ("", "call", "mixed") and v.close(scale, v.ONES)
 
 
 def axes_of(names: Sequence[str]) -> list[str]:
@@ -471,33 +462,35 @@ def merged(after: Sequence[dict[str, Value]], line: int) -> dict[str, Value]:
             if (key in names) != (key in other):
                 names[key] = names.get(key, other.get(key))  # defined in one branch only
             elif names[key] != other[key]:
-                names[key] = either(names[key], other[key], f"{key}@{line}")
+                names[key] = merged_value(names[key], other[key], f"{key}@{line}")
     return names
 
 
-def either(first: Value, second: Value, name: str) -> Value:
+def merged_value(first: Value, second: Value, name: str) -> Value:
     """Return the value that two branches give a name: unknown if they differ.
 
     What is None, or not yet in a dictionary, is about to get the value of the other branch.
     """
-    if first == second or second in (ABSENT, NOTHING):
+    if first == second or second in (ABSENT, NONE):
         return first
-    if first in (ABSENT, NOTHING) or (outline(first) and outline(first) == outline(second)):
+    if first in (ABSENT, NONE) or (
+        mesh_outline(first) and mesh_outline(first) == mesh_outline(second)
+    ):
         return second
     return v.unknown(name, "mixed")
 
 
-def outline(value: Value) -> object:
+def mesh_outline(value: Value) -> object:
     """Describe a mesh without the sizes that it was made for; None for other values."""
     parts = value.parts if isinstance(value, Stack) else (value,)
     lines = []
     for part in parts:
         if not isinstance(part, Number) or not part.terms:
             return None
-        for base, scale in part.terms:
-            if base.kind not in ("arange", "line"):
+        for variable, scale in part.terms:
+            if not variable.is_index:
                 return None
-            spans = [round(s * (n - 1), 4) for s, n in zip(scale, base.count, strict=True)]
-            span = 1.0 if v.close(scale, [1.0] * v.SAMPLES) else tuple(spans)
-            lines.append((base.kind, base.dim, span, part.offset))
+            spans = [round(s * (n - 1), 4) for s, n in zip(scale, variable.count, strict=True)]
+            span = 1.0 if v.close(scale, v.ONES) else tuple(spans)
+            lines.append((variable.kind, variable.dim, span, part.offset))
     return tuple(lines)

@@ -15,14 +15,14 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 INK, GREY, PALE = "#1e293b", "#8592a6", "#c3cddb"
-LOW, HIGH = (0.95, 0.965, 0.985), (0.72, 0.79, 0.88)  # the smallest and the largest pixel
+LIGHT, DARK = (0.95, 0.965, 0.985), (0.72, 0.79, 0.88)  # the smallest and the largest pixel
 POSITIVE, NEGATIVE = "#2563eb", "#ea580c"  # weights
 POINT = "#be123c"  # the point and its folds
 CORNERS = "#047857"  # the positions of -1 and 1
 SAMPLES = "#7c3aed"  # the footprint and its samples
 
-MOST = 16  # the maximum number of pixels that are drawn along an axis
-RADIUS = 0.44  # of the disc of a weight of 1, in pixels
+MAX_PIXELS = 16  # the maximum number of pixels that are drawn along an axis
+FULL_RADIUS = 0.44  # of the disc of a weight of 1, in pixels
 
 
 def window(steps: AxisSteps) -> range:
@@ -40,11 +40,11 @@ def window(steps: AxisSteps) -> range:
     read = [float(tap.pixel) for tap in steps.taps if tap.pixel is not None]
     for more in (
         read,
-        image if steps.size <= MOST - 2 else around_taps,
+        image if steps.size <= MAX_PIXELS - 2 else around_taps,
         *([p] for p in steps.path[::-1]),
     ):
         wider = [*indices, *more]
-        if all(map(math.isfinite, more)) and max(wider) - min(wider) < MOST - 2:
+        if all(map(math.isfinite, more)) and max(wider) - min(wider) < MAX_PIXELS - 2:
             indices = wider
     return range(round(min(indices)) - 1, round(max(indices)) + 2)
 
@@ -88,8 +88,9 @@ def draw_pixels(
     low, high = min(known, default=0.0), max(known, default=0.0)
     below = 0.44 if y else -0.44
     lines = [line for row in rows for pixel in row for line in pixel.text.splitlines()]
-    legible = in_points(ax, 1) > 5 * max(map(len, lines), default=0)
-    above: dict[str, Any] = {"zorder": 8, "path_effects": halo()}  # two lines reach under discs
+    is_legible = in_points(ax, 1) > 5 * max(map(len, lines), default=0)
+    # Two lines of text reach under the discs of taps, and are hence drawn above them.
+    above: dict[str, Any] = {"zorder": 8, "path_effects": text_outline()}
     for j, row in enumerate(rows, window(y)[0] if y else 0):
         for i, pixel in zip(window(x), row, strict=True):
             inside = 0 <= i < x.size and (y is None or 0 <= j < y.size)
@@ -98,7 +99,7 @@ def draw_pixels(
                 colour = 0.4 * colour + 0.6
             square = Rectangle((i - 0.5, j - 0.5), 1, 1, facecolor=colour, edgecolor="white", lw=1)
             ax.add_patch(square)
-            if pixel.text and legible:
+            if pixel.text and is_legible:
                 ax.annotate(
                     pixel.text,
                     (i + 0.45, j + below),
@@ -124,7 +125,7 @@ def _shade(value: float | None, low: float, high: float) -> Any:
     share = 0.0
     if high > low and math.isfinite(value):
         share = (value / 2 - low / 2) / (high / 2 - low / 2)  # halves avoid overflow
-    return np.array(LOW) + (np.array(HIGH) - LOW) * share
+    return np.array(LIGHT) + (np.array(DARK) - LIGHT) * share
 
 
 def draw_extremes(ax: Axes, x: AxisSteps, y: AxisSteps | None) -> None:
@@ -177,7 +178,7 @@ def draw_tap(ax: Axes, position: Any, pixel: Any, weight: float) -> None:
 
 def disc_radius(weight: float) -> float:
     """The radius of a disc whose area is the weight; it is positive even for a weight of 0."""
-    return max(RADIUS * math.sqrt(abs(weight)), 0.05)
+    return max(FULL_RADIUS * math.sqrt(abs(weight)), 0.05)
 
 
 def drawn_path(steps: AxisSteps) -> tuple[float, ...]:
@@ -237,7 +238,7 @@ def draw_invalid(ax: Axes, axes: Sequence[AxisSteps]) -> None:
         fontsize=14,
         color=POINT,
         zorder=8,
-        path_effects=halo(),
+        path_effects=text_outline(),
     )
 
 
@@ -289,20 +290,19 @@ def add_title(ax: Axes, explanation: Sample) -> None:
     """Write the title, the results and the legend."""
     from matplotlib.transforms import offset_copy
 
-    names = (
-        [steps.method.name for steps in explanation.axes],
-        [steps.boundary for steps in explanation.axes],
-    )
-    words = [" / ".join(dict.fromkeys(each)) for each in names if len(explanation.axes) < 3]
-    first = explanation.axes[0]
+    first, options = explanation.axes[0], []
+    if len(explanation.axes) < 3:
+        options = [
+            " / ".join(dict.fromkeys(steps.method.name for steps in explanation.axes)),
+            " / ".join(dict.fromkeys(steps.boundary for steps in explanation.axes)),
+        ]
     if any(map(_has_extremes, explanation.axes)):
-        words.append(f"align_corners={first.align_corners}")
+        options.append(f"align_corners={first.align_corners}")
     if first.coords != "normalized":
-        words.append(f"coords={first.coords}")
-    title = ", ".join(words)
-    pad = (
-        24 if len(explanation.axes) < 3 else 0
-    )  # room for the scale; three strips have it below names
+        options.append(f"coords={first.coords}")
+    title = ", ".join(options)
+    # Room for the scale, which three strips have below their names.
+    pad = 24 if len(explanation.axes) < 3 else 0
     ax.set_title(title, loc="left", fontsize=12, color=INK, pad=pad, fontweight="bold")
     results = (
         f"value = {number_text(explanation.value)}      gradient = {_tuple(explanation.gradient)}"
@@ -332,40 +332,40 @@ def _legend_handles(explanation: Sample) -> list[Any]:
     def disc(label: str, **style: Any) -> Line2D:
         return Line2D([], [], ls="none", marker="o", ms=9, label=label, **style)
 
-    signs: list[Any] = []
+    handles: list[Any] = []
     if explanation.taps:
         text = f"coordinate {_tuple(steps.coordinate for steps in explanation.axes)}"
         text += f", position {_tuple(steps.position for steps in explanation.axes)}"
         if not all(_is_drawn(steps, steps.position) for steps in explanation.axes):
             text += ", farther out than drawn"
         cross: dict[str, Any] = {"marker": "x", "ms": 8, "mew": 2.2, "color": POINT, "ls": "none"}
-        signs.append(Line2D([], [], label=text, **cross))
+        handles.append(Line2D([], [], label=text, **cross))
         sampled = f"sampled at {_tuple(steps.sampled for steps in explanation.axes)}"
-        signs.append(disc(sampled, color=POINT))
+        handles.append(disc(sampled, color=POINT))
     if explanation.samples and len(explanation.axes) == 2:
         style: dict[str, Any] = {"marker": "+", "ms": 9, "mew": 1.8, "color": SAMPLES, "ls": "none"}
-        signs.append(Line2D([], [], label="sample of the footprint", **style))
+        handles.append(Line2D([], [], label="sample of the footprint", **style))
     mirrors = any(steps.boundary == "reflection" for steps in explanation.axes)
     label = "coordinates −1 and 1" + (", the mirrors" if mirrors else "")
     if explanation.axes[0].coords != "normalized":
         label = "the mirrors"
     marked = [steps for steps in explanation.axes if _has_extremes(steps)]
     if any(_is_drawn(steps, corner) for steps in marked for corner in steps.corners):
-        signs.append(Line2D([], [], color=CORNERS, lw=1.5, ls=(0, (4, 3)), label=label))
+        handles.append(Line2D([], [], color=CORNERS, lw=1.5, ls=(0, (4, 3)), label=label))
     if any(tap.pixel is not None and tap.weight >= 0 for tap in explanation.taps):
-        signs.append(disc("tap, as large as its weight", color=POSITIVE))
+        handles.append(disc("tap, as large as its weight", color=POSITIVE))
     if any(tap.pixel is not None and tap.weight < 0 for tap in explanation.taps):
-        signs.append(disc("tap with a negative weight", color=NEGATIVE))
+        handles.append(disc("tap with a negative weight", color=NEGATIVE))
     if any(tap.pixel is None for tap in explanation.taps):
         label = "tap that weighs the fill value" if explanation.filled else "tap that is dropped"
-        signs.append(disc(label, mfc="none", mec=GREY, mew=1.2))
+        handles.append(disc(label, mfc="none", mec=GREY, mew=1.2))
     if explanation.coefficients is not None:
         orders = " / ".join(dict.fromkeys(str(n) for n in explanation.prefilters if n > 1))
         written = "pixel, and below it the coefficient"
         caption = written if len(explanation.axes) < 3 else "taps weigh coefficients"
         label = f"prefilter of order {orders}: {caption}"
-        signs.append(Line2D([], [], ls="none", marker="$→$", ms=9, color=GREY, label=label))
-    return signs
+        handles.append(Line2D([], [], ls="none", marker="$→$", ms=9, color=GREY, label=label))
+    return handles
 
 
 def weight_colour(weight: float) -> str:
@@ -389,7 +389,7 @@ def number_text(number: float, digits: int = 6) -> str:
     return f"{number + 0.0:.{digits}g}".replace("-", "−")
 
 
-def halo(colour: str = "white") -> list[Any]:
+def text_outline(colour: str = "white") -> list[Any]:
     """The outline that keeps text legible on any background."""
     from matplotlib.patheffects import withStroke
 

@@ -32,10 +32,10 @@ from gridsample.explanation.parts import (
     draw_scales,
     draw_tap,
     drawn_path,
-    halo,
     in_points,
     number_text,
     open_axes,
+    text_outline,
     value_text,
     weight_colour,
     weight_text,
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 
 # Heights in a strip relative to its row of pixels: its ends, the weight 0, and a weight of 1.
 BOTTOM, TOP, FLOOR, RISE = -0.75, 3.2, 1.1, 1.7
-SHARE = 0.74  # the share of the height that remains for strips next to their scales
+STRIP_SHARE = 0.74  # the share of the height that remains for strips next to their scales
 
 
 def explain(
@@ -108,7 +108,7 @@ def _new_axes(explanation: Sample) -> Axes:
     from matplotlib.figure import Figure
 
     widths = [len(window(steps)) for steps in explanation.axes]
-    strips = (TOP - BOTTOM) * (1 if len(widths) == 1 else len(widths) / SHARE)
+    strips = (TOP - BOTTOM) * (1 if len(widths) == 1 else len(widths) / STRIP_SHARE)
     wide, high = widths if len(widths) == 2 else (max(widths), strips)
     pixel = min(0.8, 7.2 / wide, 8.0 / high)  # in inches
     return Figure((wide * pixel, high * pixel)).add_axes((0.0, 0.0, 1.0, 1.0))
@@ -141,12 +141,9 @@ def _draw_footprint(ax: Axes, explanation: Sample) -> None:
     """Draw the parallelogram of the footprint, and its samples."""
     from matplotlib.patches import Polygon
 
-    units = pixels_per_unit(
-        explanation.size[::-1], explanation.axes[0].coords, explanation.axes[0].align_corners
-    )
-    first, second = (
-        [x * unit for x, unit in zip(s, units, strict=True)] for s in explanation.sides
-    )
+    steps = explanation.axes[0]
+    units = pixels_per_unit(explanation.size[::-1], steps.coords, steps.align_corners)
+    first, second = np.array(explanation.sides) * units
     middle = [steps.position for steps in explanation.axes]
     around = ((-0.5, -0.5), (0.5, -0.5), (0.5, 0.5), (-0.5, 0.5))
     corners = [
@@ -164,11 +161,8 @@ def _square(explanation: Sample, index: Sequence[int]) -> Square:
     pixel = [_fold(steps, i) for steps, i in zip(explanation.axes, index, strict=True)]
     inside = [i for i in pixel if i is not None]
     if len(inside) < len(pixel):
-        return (
-            Square(explanation.fill, value_text(explanation.fill))
-            if explanation.filled
-            else Square(None)
-        )
+        fill = explanation.fill
+        return Square(fill, value_text(fill)) if explanation.filled else Square(None)
     text, weighed = value_text(explanation.read(inside)), explanation.weighed(inside)
     if explanation.coefficients is not None:
         text += f"\n→ {number_text(weighed, 3)}"
@@ -207,7 +201,7 @@ def _write_weight(ax: Axes, tap: Tap, sampled: tuple[float, float]) -> None:
         color="white" if on_disc else INK if tap.weight and tap.pixel else GREY,
         fontweight="bold" if on_disc else "normal",
         zorder=8,
-        path_effects=halo(weight_colour(tap.weight) if on_disc else "white"),
+        path_effects=text_outline(weight_colour(tap.weight) if on_disc else "white"),
     )
 
 
@@ -220,7 +214,7 @@ def _draw_strips(ax: Axes, explanation: Sample) -> None:
     wide = max(len(window(steps)) for steps in explanation.axes)
     ax.axis("off")
     for k, steps in enumerate(explanation.axes):
-        height = 1.0 if count == 1 else SHARE / count
+        height = 1.0 if count == 1 else STRIP_SHARE / count
         strip = ax.inset_axes((0.0, 1 - (k + 1) / count, 1.0, height))
         pixels = window(steps)
         if count == 1:
@@ -272,5 +266,5 @@ def _draw_curve(ax: Axes, steps: AxisSteps) -> None:
             fontsize=min(9.5, in_points(ax, 0.22)),
             color=INK,
             zorder=8,
-            path_effects=halo(),
+            path_effects=text_outline(),
         )

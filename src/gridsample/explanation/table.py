@@ -11,9 +11,9 @@ from gridsample.definitions.boundaries import BOUNDARIES
 from gridsample.explanation.records import AxisSteps, Sample
 
 # More folds than this are shown as one step.
-FEW_FOLDS = 4
+MAX_FOLDS_SHOWN = 4
 # The maximum width of a polynomial; if it is longer, only its value is shown.
-WIDEST = 40
+MAX_FORMULA_WIDTH = 40
 # One column: the text before each of its cells, its header, its alignment, and its cells.
 Column = tuple[str, str, str, Sequence[str]]
 # One step: its name, its formula with numbers inserted, its result, and a remark.
@@ -22,13 +22,10 @@ Row = tuple[str, str, str, str]
 
 def lines_of(explanation: Sample) -> Iterator[str]:
     """Yield the lines of the printed explanation."""
-    pixels = (
-        "1 pixel"
-        if explanation.size == (1,)
-        else f"{' x '.join(map(str, explanation.size))} pixels"
-    )
+    pixels = f"{' x '.join(map(str, explanation.size))} pixels"
+    pixels = "1 pixel" if explanation.size == (1,) else pixels
     yield pixels + (", numbered 0, 1, 2, ... row by row" if explanation.image is None else "")
-    yield _meaning(explanation)
+    yield _units_line(explanation)
     for steps in explanation.axes:
         yield ""
         yield from _axis_lines(steps)
@@ -50,7 +47,7 @@ def lines_of(explanation: Sample) -> Iterator[str]:
         yield from _footprint_lines(explanation)
 
 
-def _meaning(explanation: Sample) -> str:
+def _units_line(explanation: Sample) -> str:
     """Describe the units of coordinates."""
     first = explanation.axes[0]
     if first.coords == "pixel":
@@ -68,8 +65,10 @@ def _coefficient_lines(explanation: Sample) -> Iterator[str]:
     for steps, order in zip(explanation.axes, explanation.prefilters, strict=True):
         if order > 1:
             yield f"  prefilter along {steps.name}: order {order}, {steps.boundary}"
+    # In the order in which pixels are numbered.
     pixels = sorted(
-        {tap.pixel for tap in explanation.taps if tap.pixel is not None}, key=_slowest_first
+        {tap.pixel for tap in explanation.taps if tap.pixel is not None},
+        key=lambda pixel: pixel[::-1],
     )
     if not pixels:
         yield "  every tap is dropped, and reads none"
@@ -80,11 +79,6 @@ def _coefficient_lines(explanation: Sample) -> Iterator[str]:
         ("   ", "value", ">", decimals(map(explanation.read, pixels))),
         (" -> ", "coefficient", ">", decimals(map(explanation.weighed, pixels))),
     )
-
-
-def _slowest_first(pixel: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the key that sorts pixels in the order in which they are numbered."""
-    return pixel[::-1]
 
 
 def _axis_lines(steps: AxisSteps) -> Iterator[str]:
@@ -105,7 +99,7 @@ def _axis_lines(steps: AxisSteps) -> Iterator[str]:
         ("d weight / dt", 1, decimals(tap.derivative for tap in steps.taps)),
     ):
         formulas = [polynomial(row) for row in steps.method.derivative(order)]
-        if max(map(len, formulas)) <= WIDEST:
+        if max(map(len, formulas)) <= MAX_FORMULA_WIDTH:
             columns += [("   ", header, "<", formulas), (" = ", "", ">", numbers)]
         else:
             columns.append(("   ", header, ">", numbers))
@@ -115,13 +109,13 @@ def _axis_lines(steps: AxisSteps) -> Iterator[str]:
 def _step_rows(steps: AxisSteps) -> Iterator[Row]:
     """Yield the steps from the coordinate to the fraction, and the slope."""
     yield "coordinate", steps.name, show(steps.coordinate), ""
-    yield "position", _position_formula(steps), show(steps.position), _whereabouts(steps)
+    yield "position", _position_formula(steps), show(steps.position), _position_remark(steps)
     if steps.nowhere or steps.outside:
         return
     yield from _fold_rows(steps)
     at, rounds = show(steps.sampled), steps.method.rounds
-    goes = "up" if steps.method.ties_up else "to the even pixel"
-    tie = f"a tie goes {goes}" if rounds and abs(steps.t) == 0.5 else ""
+    direction = "up" if steps.method.ties_up else "to the even pixel"
+    tie = f"a tie goes {direction}" if rounds and abs(steps.t) == 0.5 else ""
     yield "base index", f"{'round' if rounds else 'floor'}({at})", show(steps.base), tie
     yield "fraction t", f"{at} - {term(steps.base)}", show(steps.t), ""
     n, slope = steps.size, "1"
@@ -146,7 +140,7 @@ def _position_formula(steps: AxisSteps) -> str:
     return f"({x} + 1) / 2 * ({n} - 1)"
 
 
-def _whereabouts(steps: AxisSteps) -> str:
+def _position_remark(steps: AxisSteps) -> str:
     """Describe the position in words."""
     if steps.nowhere:
         return "nowhere" if math.isnan(steps.position) else "nowhere: the folds never end"
@@ -158,7 +152,7 @@ def _fold_rows(steps: AxisSteps) -> Iterator[Row]:
     low, high = steps.corners
     for done, (before, after) in enumerate(pairwise(steps.path)):
         start, end, limits = show(before), show(after), f"into [0, {steps.size - 1}]"
-        if steps.folds > FEW_FOLDS:
+        if steps.folds > MAX_FOLDS_SHOWN:
             remark = "" if steps.sign else "then clamped"
             times = f"{steps.folds:.6g} times"
             yield "folds", f"{times} about {show(low)} and {show(high)}", end, remark
@@ -209,10 +203,9 @@ def _tap_lines(explanation: Sample) -> Iterator[str]:
 
 def _result_rows(explanation: Sample) -> Iterator[Row]:
     """Yield the lines on the value and the gradient."""
-    text = (
-        "the value with the largest sum of weights" if explanation.votes else "the sum of the taps"
-    )
-    yield "value", text, show(explanation.value), ""
+    winner = "the value with the largest sum of weights"
+    source = winner if explanation.votes else "the sum of the taps"
+    yield "value", source, show(explanation.value), ""
     for steps, per_pixel, derivative in zip(
         explanation.axes, explanation.per_pixel, explanation.gradient, strict=True
     ):

@@ -27,7 +27,7 @@ from gridsample.definitions.plan import Plan
 from gridsample.definitions.shapes import AXES, as_whole
 from gridsample.explanation.explanation import Explanation
 from gridsample.explanation.records import AxisSteps, AxisTap, Reader, Tap, corners, read, winner
-from gridsample.explanation.table import FEW_FOLDS
+from gridsample.explanation.table import MAX_FOLDS_SHOWN
 from gridsample.ops.filtering import spline_filter
 
 Array = np.ndarray[Any, Any]
@@ -139,7 +139,7 @@ def explain_point(call: Call, at: Sequence[float]) -> Explanation:
     plan = call.plan
     with np.errstate(all="ignore"):  # a distant coordinate may overflow, as in a kernel
         points = zip(at, call.output_index, strict=True)
-        axes = tuple(follow(plan, a, *place) for a, place in enumerate(points))
+        axes = tuple(follow(plan, a, *point) for a, point in enumerate(points))
         none = (0.0,) * len(axes)
         outcome = (), math.nan, none, none
         explanation = Explanation(axes, *outcome, call.pixels, call.fill, plan.filled, call.orders)
@@ -150,7 +150,7 @@ def explain_point(call: Call, at: Sequence[float]) -> Explanation:
         if max(call.orders) > 1:
             coefficients = _find_coefficients(plan, call.pixels, call.orders, call.fill)
             explanation = replace(explanation, coefficients=coefficients)
-        return _add_up(explanation)
+        return _with_results(explanation)
 
 
 def _sample_coordinates(explanation: Explanation) -> Iterator[tuple[float, ...]]:
@@ -223,7 +223,7 @@ def trace(
     if mirrors is not None and mirrors[0] < mirrors[1]:
         low, high = mirrors
         folds = math.ceil(max(low - position, position - high, 0.0) / (high - low))
-        for _ in range(folds if folds <= FEW_FOLDS else 0):
+        for _ in range(folds if folds <= MAX_FOLDS_SHOWN else 0):
             path.append(2 * (low if path[-1] < low else high) - path[-1])
     if len(path) > 1 and math.isclose(path[-1], end, rel_tol=0, abs_tol=1e-6):
         path.pop()  # the same position up to the rounding of each fold
@@ -312,34 +312,25 @@ def _read_ramps(lines: Sequence[tuple[Array, Array]], pixel: Sequence[int]) -> f
     return total
 
 
-def _add_up(explanation: Explanation) -> Explanation:
+def _with_results(explanation: Explanation) -> Explanation:
     """Multiply the taps of the axes, and compute the value and the gradient."""
-    taps = []
+    taps, outside = [], explanation.fill if explanation.filled else 0.0
     for slowest_first in product(*(steps.taps for steps in reversed(explanation.axes))):
         along = slowest_first[::-1]
-        tap = Tap(
-            along,
-            math.prod(tap.weight for tap in along),
-            explanation.fill if explanation.filled else 0.0,
-        )
-        taps.append(
-            tap if tap.pixel is None else replace(tap, value=explanation.weighed(tap.pixel))
-        )
+        tap = Tap(along, math.prod(tap.weight for tap in along), outside)
+        if tap.pixel is not None:
+            tap = replace(tap, value=explanation.weighed(tap.pixel))
+        taps.append(tap)
     per_pixel = [
         _per_pixel(taps, a) if steps.method.powers > 1 and not explanation.votes else 0.0
         for a, steps in enumerate(explanation.axes)
     ]
     explanation = replace(explanation, taps=tuple(taps))
-    return replace(
-        explanation,
-        value=winner(explanation.ballots())
-        if explanation.votes
-        else sum(tap.product for tap in taps),
-        per_pixel=tuple(per_pixel),
-        gradient=tuple(
-            steps.slope * g for steps, g in zip(explanation.axes, per_pixel, strict=True)
-        ),
-    )
+    votes = explanation.votes
+    value = winner(explanation.ballots()) if votes else sum(tap.product for tap in taps)
+    pairs = zip(explanation.axes, per_pixel, strict=True)
+    gradient = tuple(steps.slope * derivative for steps, derivative in pairs)
+    return replace(explanation, value=value, per_pixel=tuple(per_pixel), gradient=gradient)
 
 
 def _per_pixel(taps: Iterable[Tap], a: int) -> float:
@@ -347,10 +338,8 @@ def _per_pixel(taps: Iterable[Tap], a: int) -> float:
     total = 0.0
     for tap in taps:
         if tap.pixel is not None or tap.value:
-            factors = [
-                axis_tap.derivative if b == a else axis_tap.weight
-                for b, axis_tap in enumerate(tap.along)
-            ]
+            factors = [along.weight for along in tap.along]
+            factors[a] = tap.along[a].derivative
             total += math.prod(factors) * tap.value
     return total
 

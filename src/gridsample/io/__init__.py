@@ -39,7 +39,6 @@ header with its affines.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
@@ -57,6 +56,7 @@ from gridsample.io.image import (
     FileError,
     Image,
     MissingExtraError,
+    NamedFormat,
     Page,
     Rows,
     by_suffix,
@@ -65,7 +65,13 @@ from gridsample.io.image import (
     require,
     zeros,
 )
-from gridsample.io.output import check_image, check_output, check_room, checked_bands, replacing
+from gridsample.io.output import (
+    check_free_space,
+    check_image,
+    check_output,
+    checked_bands,
+    replacing,
+)
 
 __all__ = [
     "FORMATS",
@@ -95,12 +101,11 @@ __all__ = [
 
 
 @dataclass(frozen=True)
-class Format:
+class Format(NamedFormat):
     """A file format as data: its names, what it stores, and how it is read and written.
 
     Attributes:
-        name: The name for messages.
-        suffixes: The extensions of file names.
+        name, suffixes: See `NamedFormat`.
         holds: For each dtype that it can store, the numbers of channels.
         ranks: The spatial ranks that it can store: 2 for pictures, 3 for volumes.
         read: `(path, volume, stack) -> pages`. The stack closes the files that it opens.
@@ -112,8 +117,6 @@ class Format:
         alpha: Returns the channel of an image that is alpha in the written file.
     """
 
-    name: str
-    suffixes: tuple[str, ...]
     holds: Mapping[str, Container[int]]
     ranks: tuple[int, ...]
     read: Callable[[Path, bool, ExitStack], list[Page]]
@@ -205,10 +208,7 @@ def read(path: Path | str, *, volume: bool = False) -> Image:
                 f"{path} has {len(opened)} pages, but a single image is required; "
                 "--volume treats them as the slices of one volume"
             )
-        image = opened[0].image
-        return Image(
-            opened[0].pixels(), image.format, image.has_channel_axis, image.extras, image.alpha
-        )
+        return replace(opened[0].image, array=opened[0].pixels())
 
 
 def describe(image: Image) -> list[tuple[str, str]]:
@@ -270,13 +270,14 @@ def check_writable(path: Path | str, images: Sequence[Image]) -> None:
         )
     for image in images:
         check_image(image, path)
-    images, scaled = _written(file_format, images), images
-    for image, (slope, inter) in zip(
-        images, (stored_image.scaling for stored_image in scaled), strict=True
-    ):
+    written = _written(file_format, images)
+    for stored, image in zip(images, written, strict=True):
         dtype, channels, rank = image.array.dtype, image.channels, image.array.ndim - 1
         if not file_format.fits(dtype, channels, rank):
-            pixels = f"{dtype.name} {'pictures' if rank == 2 else 'volumes'} of {_count(channels)}"
+            plural = "" if channels == 1 else "s"
+            content = "pictures" if rank == 2 else "volumes"
+            pixels = f"{dtype.name} {content} of {channels} channel{plural}"
+            slope, inter = stored.scaling
             if (slope, inter) != (1, 0):
                 pixels += f" (the scaled values {slope:g} * stored + {inter:g})"
             names = [other.name for other in FORMATS if other.fits(dtype, channels, rank)]
@@ -291,7 +292,7 @@ def check_writable(path: Path | str, images: Sequence[Image]) -> None:
                 f"pixels along an axis, and the image is {size}"
             )
     if not file_format.compresses:
-        check_room(path, sum(_size(image) for image in images))
+        check_free_space(path, sum(image.array.nbytes for image in written))
 
 
 def alpha_of(image: Image, path: Path) -> Alpha | None:
@@ -351,7 +352,7 @@ def write_pages(
     check_writable(path, images)
     file_format = format_of(path)
     values = (
-        checked_bands(image, rows, path, real=_loses_scaling(file_format, image))
+        checked_bands(image, rows, path, scaled=_loses_scaling(file_format, image))
         for image, rows in zip(images, bands, strict=True)
     )
     with replacing(path, overwrite=overwrite) as temporary:
@@ -392,41 +393,43 @@ def _value_range(array: NDArray[Any]) -> str:
     return f"{prefix}{low} to {high}" + (f", and {missing} NaN" if missing else "")
 
 
-def _count(channels: int) -> str:
-    return "1 channel" if channels == 1 else f"{channels} channels"
-
-
-def _size(image: Image) -> int:
-    return math.prod(image.array.shape) * image.array.dtype.itemsize
-
-
 _ANY = range(1, 1 << 16)
-_WHOLE = [f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)]
-_WIDE = ["float32", "float64", "complex64", "complex128"]
-_EVERY_DTYPE = ["bool", *_WHOLE, "float16", *_WIDE]
+_INTEGERS = [f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)]
+_FLOATS = ["float32", "float64", "complex64", "complex128"]
+_EVERY_DTYPE = ["bool", *_INTEGERS, "float16", *_FLOATS]
+
+
+def _picture(
+    name: str,
+    suffixes: tuple[str, ...],
+    holds: Mapping[str, Container[int]],
+    write: Callable[[Sequence[Image], Iterable[Bands], Path], None],
+    max_length: int,
+    compresses: bool = True,
+) -> Format:
+    """Make a format of pictures; if it has 4 channels, the last of 2 or 4 is alpha."""
+    has_alpha = any(4 in channels for channels in holds.values())
+    return Format(
+        name,
+        suffixes,
+        holds,
+        (2,),
+        pictures.read_pages,
+        write,
+        max_length=lambda image: max_length,
+        compresses=compresses,
+        alpha=lambda image: pictures.last_alpha(image.channels) if has_alpha else None,
+    )
+
+
+_PNG = {"bool": (1,), "uint8": (1, 2, 3, 4), "uint16": (1, 2, 3, 4)}
+_GREY_OR_RGB = {"uint8": (1, 3)}
+_RGB_OR_RGBA = {"uint8": (3, 4)}
 
 FORMATS = (
-    Format(
-        "PNG",
-        (".png",),
-        {"bool": (1,), "uint8": (1, 2, 3, 4), "uint16": (1, 2, 3, 4)},
-        (2,),
-        pictures.read_pages,
-        pictures.write_png,
-        max_length=lambda image: 2**31 - 1,
-        compresses=True,
-        alpha=lambda image: pictures.last_alpha(image.channels),
-    ),
-    Format(
-        "JPEG",
-        (".jpg", ".jpeg"),
-        {"uint8": (1, 3)},
-        (2,),
-        pictures.read_pages,
-        pictures.write_jpeg,
-        max_length=lambda image: 65500,  # of libjpeg
-        compresses=True,
-    ),
+    _picture("PNG", (".png",), _PNG, pictures.write_png, 2**31 - 1),
+    # libjpeg limits the length of an axis.
+    _picture("JPEG", (".jpg", ".jpeg"), _GREY_OR_RGB, pictures.write_jpeg, 65500),
     Format(
         "TIFF",
         (".tif", ".tiff"),
@@ -458,7 +461,7 @@ FORMATS = (
     Format(
         "NIfTI",
         (".nii", ".nii.gz"),
-        dict.fromkeys([*_WHOLE, *_WIDE], _ANY),
+        dict.fromkeys([*_INTEGERS, *_FLOATS], _ANY),
         (2, 3),
         nifti.read_pages,
         nifti.write_pages,
@@ -476,44 +479,10 @@ FORMATS = (
         max_length=lambda image: 2**31 - 1,
         compresses=True,
     ),
-    Format(
-        "WebP",
-        (".webp",),
-        {"uint8": (3, 4)},
-        (2,),
-        pictures.read_pages,
-        pictures.write_webp,
-        max_length=lambda image: 16383,
-        compresses=True,
-        alpha=lambda image: pictures.last_alpha(image.channels),
-    ),
-    Format(
-        "AVIF",
-        (".avif",),
-        {"uint8": (3, 4)},
-        (2,),
-        pictures.read_pages,
-        pictures.write_avif,
-        max_length=lambda image: 65536,
-        compresses=True,
-        alpha=lambda image: pictures.last_alpha(image.channels),
-    ),
-    Format(
-        "BMP",
-        (".bmp",),
-        {"uint8": (1, 3)},
-        (2,),
-        pictures.read_pages,
-        pictures.write_bmp,
-        max_length=lambda image: 2**31 - 1,
-    ),
-    Format(
-        "GIF",
-        (".gif",),
-        {},  # colours would have to be reduced to 256
-        (2,),
-        pictures.read_pages,
-        pictures.write_bmp,
-    ),
+    _picture("WebP", (".webp",), _RGB_OR_RGBA, pictures.write_webp, 16383),
+    _picture("AVIF", (".avif",), _RGB_OR_RGBA, pictures.write_avif, 65536),
+    _picture("BMP", (".bmp",), _GREY_OR_RGB, pictures.write_bmp, 2**31 - 1, compresses=False),
+    # GIF is only read: colours would have to be reduced to 256.
+    _picture("GIF", (".gif",), {}, pictures.write_bmp, 0),
 )
 """Every format, in the order in which messages name them."""

@@ -95,13 +95,13 @@ def file_rows(path: Path, dtype: np.dtype[Any], shape: tuple[int, ...], offset: 
 def write_pages(images: Sequence[Image], bands: Iterable[Bands], path: Path) -> None:
     """Write one array, one band at a time."""
     (image,) = images
-    about = {
+    header = {
         "descr": np.lib.format.dtype_to_descr(image.array.dtype),
         "fortran_order": False,
         "shape": image.stored.shape,
     }
     with path.open("wb") as file:
-        np.lib.format.write_array_header_1_0(file, about)
+        np.lib.format.write_array_header_1_0(file, header)
         (rows,) = bands
         for band in rows:
             file.write(np.ascontiguousarray(band).data)
@@ -109,6 +109,4 @@ def write_pages(images: Sequence[Image], bands: Iterable[Bands], path: Path) -> 
 
 def write_npz(images: Sequence[Image], bands: Iterable[Bands], path: Path) -> None:
     """Write one array, compressed, under the name that `numpy.savez` gives it."""
-    (image,), (rows,) = images, bands
-    pixels = collected(image, rows)
-    np.savez_compressed(path, pixels if image.has_channel_axis else pixels[..., 0])
+    np.savez_compressed(path, collected(images, bands).stored)

@@ -88,8 +88,8 @@ def read_camera(path: Path | str) -> Camera:
                 entries: dict[str, Any] = {key: file[key] for key in file.files}
         else:
             text = path.read_text(encoding="utf-8")
-            reads = {".json": _of_json, ".xml": _of_xml}
-            entries = reads.get(path.suffix.lower(), _of_yaml)(text)
+            parsers = {".json": _parse_json, ".xml": _parse_xml}
+            entries = parsers.get(path.suffix.lower(), _parse_yaml)(text)
         return _camera({re.sub(r"[_\s-]", "", k).lower(): v for k, v in entries.items()}, path)
 
 
@@ -126,7 +126,7 @@ def write_camera(camera: Camera, path: Path | str) -> None:
 
 
 def _camera(entries: dict[str, Any], path: Path) -> Camera:
-    """Find out what the entries of a file mean."""
+    """Interpret the entries of a file."""
 
     def numbers(names: tuple[str, ...], role: str, counts: tuple[int, ...]) -> NDArray[np.float64]:
         key = next((name for name in names if name in entries), None)
@@ -156,11 +156,11 @@ def _camera(entries: dict[str, Any], path: Path) -> Camera:
 
 
 def _scalar(values: Any) -> float:
-    """The first of some numbers."""
+    """Return the first of some numbers."""
     return float(np.ravel(values)[0])
 
 
-def _of_json(text: str) -> dict[str, Any]:
+def _parse_json(text: str) -> dict[str, Any]:
     """Read an object; matrices are nested lists, or OpenCV's objects with their numbers as data."""
     entries = json.loads(text)
     if not isinstance(entries, dict):
@@ -172,7 +172,7 @@ def _of_json(text: str) -> dict[str, Any]:
     }
 
 
-def _of_xml(text: str) -> dict[str, Any]:
+def _parse_xml(text: str) -> dict[str, Any]:
     """Read OpenCV's XML: one element for each entry, and matrices with their numbers as data."""
     entries: dict[str, Any] = {}
     for element in xml.etree.ElementTree.fromstring(text):
@@ -182,7 +182,7 @@ def _of_xml(text: str) -> dict[str, Any]:
     return entries
 
 
-def _of_yaml(text: str) -> dict[str, Any]:
+def _parse_yaml(text: str) -> dict[str, Any]:
     """Read the entries of a mapping: numbers, matrices in any of YAML's styles, and words.
 
     This is not all of YAML.  Of an entry that has its numbers as data, only those count.

@@ -34,14 +34,14 @@ from numpy.typing import NDArray
 from gridsample import fields
 from gridsample.io import itk, nifti, pictures
 from gridsample.io.arrays import load_npy
-from gridsample.io.image import FileError, by_suffix, one_line, require
+from gridsample.io.image import FileError, NamedFormat, by_suffix, one_line, require
 from gridsample.io.output import replacing
 
 __all__ = ["Field", "describe_field", "holds_field", "read_field", "write_field"]
 
-_FLO = b"PIEH"  # the number 202021.25 as float32
-_UNKNOWN = 1e9
-"""Magnitudes above it mean missing flow in `.flo` files."""
+_FLO_MAGIC = b"PIEH"  # the number 202021.25 as float32
+_MISSING_ABOVE = 1e9
+"""Components of larger magnitude mean missing flow in `.flo` files."""
 
 _DTYPES = ("float16", "float32", "float64")
 _INTENTS = {"RAS": 1006, "LPS": 1007}
@@ -66,11 +66,9 @@ class Field:
 
 
 @dataclass(frozen=True)
-class FieldFormat:
+class FieldFormat(NamedFormat):
     """A format of field files: its names, and how it is read and written."""
 
-    name: str
-    suffixes: tuple[str, ...]
     ranks: tuple[int, ...]
     read: Callable[[Path], Field]
     write: Callable[[Field, Path], None]
@@ -283,7 +281,7 @@ def _range_of(values: NDArray[Any]) -> str:
 
 def _read_flo(path: Path) -> Field:
     data = path.read_bytes()
-    if data[:4] != _FLO or len(data) < 12:
+    if data[:4] != _FLO_MAGIC or len(data) < 12:
         raise FileError(f"{path} is not a .flo file, despite its name")
     width, height = struct.unpack("<ii", data[4:12])
     if min(width, height) < 0 or len(data) != 12 + 8 * width * height:
@@ -292,15 +290,15 @@ def _read_flo(path: Path) -> Field:
             f"{len(data) - 12}"
         )
     array = np.frombuffer(data, "<f4", offset=12).reshape(1, height, width, 2).astype(np.float32)
-    array[~(np.abs(array) <= _UNKNOWN).all(-1)] = np.nan
+    array[~(np.abs(array) <= _MISSING_ABOVE).all(-1)] = np.nan
     return Field(array, "Middlebury")
 
 
 def _write_flo(field: Field, path: Path) -> None:
     _, height, width, _ = field.array.shape
-    known = _known_up_to(_UNKNOWN, field, ".flo")
-    array = np.where(known[..., np.newaxis], field.array.astype("<f4"), 10 * _UNKNOWN)
-    path.write_bytes(_FLO + struct.pack("<ii", width, height) + array.astype("<f4").tobytes())
+    known = _known_up_to(_MISSING_ABOVE, field, ".flo")
+    array = np.where(known[..., np.newaxis], field.array.astype("<f4"), 10 * _MISSING_ABOVE)
+    path.write_bytes(_FLO_MAGIC + struct.pack("<ii", width, height) + array.astype("<f4").tobytes())
 
 
 def _known_up_to(limit: float, field: Field, suffix: str) -> NDArray[np.bool_]:
@@ -447,14 +445,9 @@ def _write_nifti(field: Field, path: Path) -> None:
     nibabel, rank = require("nibabel"), field.array.shape[-1]
     affine = np.eye(4) if field.affine is None else field.affine
     dtype = np.float64 if field.array.dtype == np.float64 else np.float32
-    spatial = (*range(rank)[::-1], rank)
+    vectors = _in_millimetres(field.array, affine, field.world).astype(dtype)
     shape = (*field.array.shape[-2:0:-1], *(1,) * (4 - rank), rank)
-    stored = (
-        _in_millimetres(field.array, affine, field.world)
-        .transpose(spatial)
-        .astype(dtype)
-        .reshape(shape)
-    )
+    stored = vectors.transpose(*range(rank)[::-1], rank).reshape(shape)
     image = nibabel.Nifti1Image(stored, affine)
     image.header.set_intent(_INTENTS[field.world])
     image.header.set_xyzt_units("mm")
@@ -505,9 +498,8 @@ def _in_millimetres(array: NDArray[Any], affine: NDArray[np.float64], world: str
 
 def _world_matrix(affine: NDArray[np.float64], rank: int, world: str) -> NDArray[np.float64]:
     """Return the matrix from displacements in voxels to millimetres along the axes of the world."""
-    matrix: NDArray[np.float64] = (
-        np.array(_FLIP[world][:rank])[:, np.newaxis] * affine[:rank, :rank]
-    )
+    signs = np.array(_FLIP[world][:rank], np.float64)
+    matrix: NDArray[np.float64] = signs[:, np.newaxis] * affine[:rank, :rank]
     return matrix
 
 

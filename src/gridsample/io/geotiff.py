@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 _SCALE, _TIEPOINTS, _MATRIX = 33550, 33922, 34264
-_KEYS, _NUMBERS, _TEXTS = 34735, 34736, 34737
-_RASTER_TYPE, _POINT = 1025, 2  # the key that says where raster coordinates begin
+_GEO_KEYS, _GEO_DOUBLES, _GEO_ASCII = 34735, 34736, 34737
+_RASTER_TYPE, _PIXEL_IS_POINT = 1025, 2  # the key that says where raster coordinates begin
 
 ExtraTag = tuple[int, int, int, Any, bool]
 """A tag as tifffile writes it: number, type, count, value, and whether only one page has it."""
@@ -27,12 +27,12 @@ class GeoReference(NamedTuple):
 
     Attributes:
         matrix: `(3, 3)`, raster coordinates (x, y, 1) -> ground.
-        points: Whether raster coordinates count from the centre of the first pixel.
+        pixel_is_point: Whether raster coordinates count from the centre of the first pixel.
         keys: The tags that name the coordinate system, unchanged.
     """
 
     matrix: NDArray[np.float64]
-    points: bool
+    pixel_is_point: bool
     keys: tuple[ExtraTag, ...]
 
     @property
@@ -41,7 +41,7 @@ class GeoReference(NamedTuple):
         x, y = np.linalg.norm(self.matrix[:2, :2], axis=0)
         return float(x), float(y)
 
-    def moved(self, voxels: NDArray[np.float64]) -> GeoReference | None:
+    def resampled(self, voxels: NDArray[np.float64]) -> GeoReference | None:
         """Return the place of new pixels, given the map from new to old indices, x first.
 
         None if the map is not affine, or has other dimensions.
@@ -49,7 +49,7 @@ class GeoReference(NamedTuple):
         if voxels.shape != (3, 3) or not np.allclose(voxels[2], (0, 0, 1)):
             return None
         corner = np.eye(3)
-        corner[:2, 2] = 0 if self.points else 0.5  # from indices to raster coordinates
+        corner[:2, 2] = 0 if self.pixel_is_point else 0.5  # from indices to raster coordinates
         matrix = self.matrix @ corner @ voxels @ np.linalg.inv(corner)
         return self._replace(matrix=matrix)
 
@@ -71,7 +71,7 @@ def read(tags: Mapping[int, Any]) -> GeoReference | None:
 
     A file that only ties some pixels to the ground, without a scale, has no matrix.
     """
-    if _KEYS not in tags:
+    if _GEO_KEYS not in tags:
         return None
     matrix = np.eye(3)
     if _MATRIX in tags:
@@ -81,19 +81,23 @@ def read(tags: Mapping[int, Any]) -> GeoReference | None:
         matrix[:2] = [[sx, 0, x - i * sx], [0, -sy, y + j * sy]]
     else:
         return None
-    directory = np.reshape(tags[_KEYS].value, (-1, 4))[1:]
-    points = any(key == _RASTER_TYPE and value == _POINT for key, _, _, value in directory)
-    return GeoReference(matrix, bool(points), tuple(_keys(tags)))
+    directory = np.reshape(tags[_GEO_KEYS].value, (-1, 4))[1:]
+    is_point = any(
+        key == _RASTER_TYPE and value == _PIXEL_IS_POINT for key, _, _, value in directory
+    )
+    return GeoReference(matrix, is_point, tuple(_keys(tags)))
 
 
 def _keys(tags: Mapping[int, Any]) -> list[ExtraTag]:
     """Return the tags of the coordinate system as tifffile writes them."""
-    keys = np.ravel(tags[_KEYS].value)
-    kept: list[ExtraTag] = [(_KEYS, 3, len(keys), struct.pack(f"<{len(keys)}H", *keys), True)]
-    if _NUMBERS in tags:
-        numbers = np.ravel(tags[_NUMBERS].value)
-        kept.append((_NUMBERS, 12, len(numbers), struct.pack(f"<{len(numbers)}d", *numbers), True))
-    if _TEXTS in tags:
-        text = str(tags[_TEXTS].value).rstrip("\0").encode("ascii", "replace") + b"\0"
-        kept.append((_TEXTS, 2, len(text), text, True))
+    keys = np.ravel(tags[_GEO_KEYS].value)
+    kept: list[ExtraTag] = [(_GEO_KEYS, 3, len(keys), struct.pack(f"<{len(keys)}H", *keys), True)]
+    if _GEO_DOUBLES in tags:
+        numbers = np.ravel(tags[_GEO_DOUBLES].value)
+        kept.append(
+            (_GEO_DOUBLES, 12, len(numbers), struct.pack(f"<{len(numbers)}d", *numbers), True)
+        )
+    if _GEO_ASCII in tags:
+        text = str(tags[_GEO_ASCII].value).rstrip("\0").encode("ascii", "replace") + b"\0"
+        kept.append((_GEO_ASCII, 2, len(text), text, True))
     return kept

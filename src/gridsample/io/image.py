@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -109,16 +109,17 @@ class Image:
         """
         extras = dict(self.extras)
         if "nifti" in extras:
-            extras["nifti"] = extras["nifti"].moved(voxels)
+            extras["nifti"] = extras["nifti"].resampled(voxels)
         if "geotiff" in extras:
-            extras["geotiff"] = extras["geotiff"].moved(voxels)
+            extras["geotiff"] = extras["geotiff"].resampled(voxels)
             if extras["geotiff"] is None:
                 del extras["geotiff"]
         return Image(array, self.format, self.has_channel_axis, extras, self.alpha)
 
     def placed(self, like: Any) -> Image:
         """Return the image with the affines of another NIfTI header, whose voxels it now has."""
-        return replace(self, extras={**self.extras, "nifti": self.extras["nifti"].placed(like)})
+        header = self.extras["nifti"].with_affines_of(like)
+        return replace(self, extras={**self.extras, "nifti": header})
 
 
 Rows = Callable[[int, int], NDArray[Any]]
@@ -156,16 +157,20 @@ def zeros(shape: tuple[int, ...], dtype: np.dtype[Any]) -> NDArray[Any]:
     return np.broadcast_to(np.zeros((), dtype.newbyteorder("=")), shape)
 
 
-def collected(image: Image, bands: Bands) -> NDArray[Any]:
-    """Collect bands into one array. Its memory is allocated before the first band is requested."""
+def collected(images: Sequence[Image], bands: Iterable[Bands]) -> Image:
+    """Return the only image with its pixels, for formats that are not written in bands.
+
+    Memory is allocated before the first band is requested.
+    """
+    (image,), (rows,) = images, bands
     pixels = np.empty(image.array.shape, image.array.dtype)
     done = 0
-    for band in bands:
+    for band in rows:
         if len(band) == len(pixels):
-            return band
+            return replace(image, array=band)
         pixels[done : done + len(band)] = band
         done += len(band)
-    return pixels
+    return replace(image, array=pixels)
 
 
 def require(module: str, extra: str = "cli") -> Any:
@@ -212,19 +217,18 @@ def reason(error: BaseException) -> str:
     return " ".join(str(error).split()) or type(error).__name__
 
 
-class HasSuffixes(Protocol):
-    """A format, which is known by the ends of its files' names."""
+@dataclass(frozen=True)
+class NamedFormat:
+    """A file format: its name for messages, and the ends of its files' names, in lower case."""
 
-    @property
-    def suffixes(self) -> tuple[str, ...]:
-        """The ends of names, in lower case."""
-        ...
-
-
-AnyFormat = TypeVar("AnyFormat", bound=HasSuffixes)
+    name: str
+    suffixes: tuple[str, ...]
 
 
-def by_suffix(path: Path, formats: Sequence[AnyFormat], content: str) -> AnyFormat:
+F = TypeVar("F", bound=NamedFormat)
+
+
+def by_suffix(path: Path, formats: Sequence[F], content: str) -> F:
     """Return the format whose suffix ends the name of a file.
 
     Raises:
@@ -233,7 +237,8 @@ def by_suffix(path: Path, formats: Sequence[AnyFormat], content: str) -> AnyForm
     for candidate in formats:
         if path.name.lower().endswith(candidate.suffixes):
             return candidate
-    raise unknown_suffix(path, content, [suffix for each in formats for suffix in each.suffixes])
+    accepted = [suffix for known in formats for suffix in known.suffixes]
+    raise unknown_suffix(path, content, accepted)
 
 
 def unknown_suffix(path: Path, content: str, accepted: Iterable[str]) -> FileError:

@@ -50,9 +50,7 @@ def read_vectors(path: Path) -> Vectors:
         return _from_image(image, path)
     transforms = read_transforms(path)
     if len(transforms) != 1 or not isinstance(transforms[0], Vectors):
-        names = [
-            "a field" if isinstance(transform, Vectors) else "a matrix" for transform in transforms
-        ]
+        names = ["a field" if isinstance(step, Vectors) else "a matrix" for step in transforms]
         raise FileError(
             f"{path} holds {' and '.join(names) or 'the identity'}, not one displacement field; "
             "gridsample warp --transform applies every transform"
@@ -130,9 +128,8 @@ def _steps(transform: Any, path: Path) -> list[Transform]:
         # The transform that was added last is applied first.
         return [step for part in reversed(parts) for step in _steps(part, path)]
     if name == "DisplacementFieldTransform":
-        return [
-            _from_image(sitk.DisplacementFieldTransform(transform).GetDisplacementField(), path)
-        ]
+        field = sitk.DisplacementFieldTransform(transform).GetDisplacementField()
+        return [_from_image(field, path)]
     if not transform.IsLinear():
         raise FileError(
             f"{path} holds a {name}; accepted: linear transforms and displacement fields, which "

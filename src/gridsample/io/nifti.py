@@ -61,7 +61,7 @@ class Header(NamedTuple):
         scaled.set_slope_inter(slope, inter)
         return Header(self.image_class, scaled)
 
-    def placed(self, like: Header) -> Header:
+    def with_affines_of(self, like: Header) -> Header:
         """Return the header with the affines, voxel sizes and units of another one."""
         placed, other = self.header.copy(), like.header
         space, _ = other.get_xyzt_units()
@@ -74,25 +74,25 @@ class Header(NamedTuple):
         placed.set_zooms(zooms)
         return Header(self.image_class, placed)
 
-    def moved(self, voxels: NDArray[np.float64]) -> Header:
+    def resampled(self, voxels: NDArray[np.float64]) -> Header:
         """Return the header of new voxels, given the map from new to old voxels."""
         rank = voxels.shape[0] - 1
         matrix = np.eye(4)
         matrix[:rank, :rank], matrix[:rank, 3] = voxels[:rank, :rank], voxels[:rank, rank]
-        moved = self.header.copy()
+        resampled = self.header.copy()
         if np.array_equal(matrix, np.eye(4)):
-            return Header(self.image_class, moved)
+            return Header(self.image_class, resampled)
         zooms = np.array(self.header.get_zooms())
         zooms[:rank] *= np.linalg.norm(voxels[:rank, :rank], axis=0)
-        moved.set_zooms(zooms)
+        resampled.set_zooms(zooms)
         for get_affine, set_affine in (
-            (self.header.get_qform, moved.set_qform),
-            (self.header.get_sform, moved.set_sform),
+            (self.header.get_qform, resampled.set_qform),
+            (self.header.get_sform, resampled.set_sform),
         ):
             old, code = get_affine(coded=True)
             if code:
                 set_affine(old @ matrix, code)
-        return Header(self.image_class, moved)
+        return Header(self.image_class, resampled)
 
 
 @contextmanager
@@ -130,7 +130,7 @@ def read_geometry(path: Path) -> tuple[tuple[int, ...], Header]:
         return tuple(source.shape[:3]), Header(type(source), source.header.copy())
 
 
-def planar(affine: NDArray[np.float64], rank: int) -> NDArray[np.float64]:
+def affine_of_rank(affine: NDArray[np.float64], rank: int) -> NDArray[np.float64]:
     """Return the part (D + 1, D + 1) of an affine (4, 4) that places D axes of voxels.
 
     Raises:
@@ -154,10 +154,7 @@ def read_pages(path: Path, volume: bool, stack: ExitStack) -> list[Page]:
         raise FileError(f"{path} has {stored.ndim} axes; accepted: 2 to 4")
     header = source.header.copy()
     header.set_slope_inter(source.dataobj.slope, source.dataobj.inter)
-    array = stored.T if stored.ndim < 4 else np.moveaxis(stored.T, 0, -1)
-    flat = stored.ndim < 4
-    extras = {"nifti": Header(type(source), header)}
-    return [whole_page(Image(array[..., None] if flat else array, "NIfTI", not flat, extras))]
+    return [_page(stored, "NIfTI", Header(type(source), header))]
 
 
 def read_mgh(path: Path, volume: bool, stack: ExitStack) -> list[Page]:
@@ -168,53 +165,50 @@ def read_mgh(path: Path, volume: bool, stack: ExitStack) -> list[Page]:
     voxels = voxels.astype(voxels.dtype.newbyteorder("="), copy=False)
     converted = nibabel.Nifti1Image(voxels, source.affine, dtype=voxels.dtype)
     converted.header.set_xyzt_units("mm")
-    array = voxels.T[..., None] if voxels.ndim == 3 else np.moveaxis(voxels.T, 0, -1)
-    extras = {"nifti": Header(nibabel.Nifti1Image, converted.header.copy())}
-    return [whole_page(Image(array, "MGH", voxels.ndim > 3, extras))]
+    return [_page(voxels, "MGH", Header(nibabel.Nifti1Image, converted.header.copy()))]
+
+
+def _page(voxels: NDArray[Any], format_name: str, header: Header) -> Page:
+    has_channels = voxels.ndim > 3
+    array = np.moveaxis(voxels.T, 0, -1) if has_channels else voxels.T[..., None]
+    return whole_page(Image(array, format_name, has_channels, {"nifti": header}))
 
 
 def write_mgh(images: Sequence[Image], bands: Iterable[Bands], path: Path) -> None:
     """Write one volume as a file of FreeSurfer."""
-    (image,), (rows,) = images, bands
-    pixels = collected(image, rows)
-    voxels = np.moveaxis(pixels, -1, 0).T if image.has_channel_axis else pixels[..., 0].T
+    image = collected(images, bands)
     affine = image.extras["nifti"].affine if "nifti" in image.extras else np.eye(4)
     with one_line(f"cannot write {path}"):
-        require("nibabel").MGHImage(voxels, affine).to_filename(path)
+        require("nibabel").MGHImage(_voxels(image), affine).to_filename(path)
 
 
 def max_length(image: Image) -> int:
     """Return the largest size of an axis: sizes have 16 bits in NIfTI-1, and 64 in NIfTI-2."""
     image_class, _ = image.extras.get("nifti", (None, None))
-    return (
-        2**63 - 1
-        if image_class is not None and image_class.__name__.startswith("Nifti2")
-        else 2**15 - 1
-    )
+    is_nifti2 = getattr(image_class, "__name__", "").startswith("Nifti2")
+    return 2**63 - 1 if is_nifti2 else 2**15 - 1
 
 
 def write_pages(images: Sequence[Image], bands: Iterable[Bands], path: Path) -> None:
     """Write one image."""
-    (image,), (rows,) = images, bands
-    pixels = collected(image, rows)
+    image = collected(images, bands)
     with one_line(f"cannot write {path}"):
-        _write(Image(pixels, image.format, image.has_channel_axis, image.extras), path)
-
-
-def _write(image: Image, path: Path) -> None:
-    nibabel = require("nibabel")
-    if image.has_channel_axis:
-        spatial_first = np.moveaxis(image.array, -1, 0).T
-        voxels = spatial_first if image.array.ndim == 4 else spatial_first[:, :, None]
-    else:
-        voxels = image.stored.T
-    if "nifti" in image.extras:
-        image_class, header = image.extras["nifti"]
-        header = header.copy()
-        header.set_data_dtype(voxels.dtype)
-        # No affine is passed: the header already contains its own two, with their codes.
-        target = image_class(voxels, None, header)
-        target.header.set_slope_inter(*header.get_slope_inter())
+        voxels = _voxels(image)
+        if "nifti" in image.extras:
+            image_class, header = image.extras["nifti"]
+            header = header.copy()
+            header.set_data_dtype(voxels.dtype)
+            # No affine is passed: the header already contains its own two, with their codes.
+            target = image_class(voxels, None, header)
+            target.header.set_slope_inter(*header.get_slope_inter())
+        else:
+            target = require("nibabel").Nifti1Image(voxels, np.eye(4), dtype=voxels.dtype)
         target.to_filename(path)
-    else:
-        nibabel.Nifti1Image(voxels, np.eye(4), dtype=voxels.dtype).to_filename(path)
+
+
+def _voxels(image: Image) -> NDArray[Any]:
+    """Return the pixels as nibabel has them, (X, Y), (X, Y, Z) or (X, Y, Z, C)."""
+    if not image.has_channel_axis:
+        return image.stored.T
+    voxels = np.moveaxis(image.array, -1, 0).T
+    return voxels if voxels.ndim == 4 else voxels[:, :, None]

@@ -35,14 +35,14 @@ __all__ = ["Multiscale", "read_multiscale", "write_metadata"]
 Affine = NDArray[np.float64]
 AxisRecord = Mapping[str, Any]
 
-# The names of axes that have none, by the number of axes, and what names say about types.
-NAMES = {1: "x", 2: "yx", 3: "zyx", 4: "czyx", 5: "tczyx"}
-TYPES = {"t": "time", "c": "channel"}
+# The names of axes that have none, by the number of axes, and the types of axes by their names.
+DEFAULT_NAMES = {1: "x", 2: "yx", 3: "zyx", 4: "czyx", 5: "tczyx"}
+AXIS_TYPES = {"t": "time", "c": "channel"}
 
 # The files by which a folder is recognized as a Zarr store.
 MARKERS = ("zarr.json", ".zgroup", ".zarray")
 
-# The metadata that describe a multiscale image here; everything else is kept as it is.
+# The metadata that `write_metadata` writes anew; everything else is copied.
 WRITTEN = ("multiscales", "version")
 
 
@@ -164,7 +164,7 @@ def _describe_array(array: Any, names: str | None) -> Multiscale:
     stored = getattr(array.metadata, "dimension_names", None) or array.attrs.get(
         "_ARRAY_DIMENSIONS"
     )
-    named = tuple(names or stored or NAMES.get(array.ndim, ""))
+    named = tuple(names or stored or DEFAULT_NAMES.get(array.ndim, ""))
     if len(named) != array.ndim or None in named:
         raise FileError(
             f"the array has {array.ndim} axes; name them by --axes, such as tczyx (got "
@@ -179,7 +179,7 @@ def axes_of(names: Sequence[str]) -> tuple[AxisRecord, ...]:
     >>> [axis["type"] for axis in axes_of("cyx")]
     ['channel', 'space', 'space']
     """
-    return tuple({"name": name, "type": TYPES.get(name.lower(), "space")} for name in names)
+    return tuple({"name": name, "type": AXIS_TYPES.get(name.lower(), "space")} for name in names)
 
 
 def _multiscale(group: Any, ome: Mapping[str, Any], names: str | None) -> Multiscale:
@@ -191,7 +191,7 @@ def _multiscale(group: Any, ome: Mapping[str, Any], names: str | None) -> Multis
     if names is not None:
         axes = axes_of(names)
     elif stored is None or isinstance(stored[0], str):  # before version 0.4
-        axes = axes_of(stored or NAMES[arrays[0].ndim])
+        axes = axes_of(stored or DEFAULT_NAMES[arrays[0].ndim])
     else:
         axes = tuple(stored)
     rank = len(axes)
@@ -308,7 +308,7 @@ def _is_aligned(affine: Affine) -> bool:
     return bool(np.array_equal(square, np.diag(np.diag(square))) and (np.diag(square) > 0).all())
 
 
-def moved(affine: Affine, voxels: Affine, spatial: Sequence[int]) -> Affine:
+def resampled_affine(affine: Affine, voxels: Affine, spatial: Sequence[int]) -> Affine:
     """Multiply an affine map of all axes by a map from new to old voxels of the spatial axes.
 
     Args:
@@ -332,28 +332,25 @@ def create_array(
     shards: Sequence[int] | None,
     names: Sequence[str],
 ) -> Any:
-    """Create an array in a Zarr group, or an array at the root of a store if ``name`` is empty.
+    """Create an array in a Zarr group.
 
     Args:
-        group: the group, or, without a name, (store, Zarr version).
+        group: the group.
         name: the name of the array.
         shape, dtype: of the array.
         chunks: the shape of a chunk.
         shards: the shape of a shard, in which several chunks are stored together; None for none.
         names: the names of the axes.
     """
-    zarr = require("zarr", "zarr")
-    store, zarr_format = group if not name else (group.store, group.metadata.zarr_format)
+    zarr_format = group.metadata.zarr_format
     check_shards(shards, zarr_format)
     keys = {"name": "v2", "separator": "/"} if zarr_format == 2 else None
-    return zarr.create_array(
-        store,
-        name=f"{group.path}/{name}".strip("/") if name else None,
+    return group.create_array(
+        name,
         shape=tuple(shape),
         dtype=np.dtype(dtype),
         chunks=tuple(chunks),
         shards=None if shards is None else tuple(shards),
-        zarr_format=zarr_format,
         chunk_key_encoding=keys,
         fill_value=0,
         dimension_names=list(names) if zarr_format == 3 else None,

@@ -47,41 +47,43 @@ def check_image(image: Any, path: Path) -> None:
         )
 
 
-def checked_bands(image: Image, bands: Bands, path: Path, *, real: bool) -> Iterator[NDArray[Any]]:
+def checked_bands(
+    image: Image, bands: Bands, path: Path, *, scaled: bool
+) -> Iterator[NDArray[Any]]:
     """Yield the bands of an image in its byte order, or raise an error if they are not its pixels.
 
     Args:
         image: The image as the caller describes it.
         bands: Its pixels.
         path: The file, for errors.
-        real: Whether the file gets the values in place of the stored numbers.
+        scaled: Whether the file gets the values in place of the stored numbers.
     """
     row, dtype, rows = image.array.shape[1:], image.array.dtype.newbyteorder("="), 0
     for band in bands:
         rows += len(band)
-        same = band.shape[1:] == row and band.dtype.newbyteorder("=") == dtype
-        if not same or rows > len(image.array):
+        fits = band.shape[1:] == row and band.dtype.newbyteorder("=") == dtype
+        if not fits or rows > len(image.array):
             raise FileError(
                 f"cannot write {path}: {len(image.array)} rows of shape {row} and dtype {dtype} "
                 f"were expected, got a band of shape {band.shape} and dtype {band.dtype} up to row "
                 f"{rows}"
             )
         native = band.astype(dtype, copy=False)
-        yield from image.scaled_bands([native]) if real else [native]
+        yield from image.scaled_bands([native]) if scaled else [native]
     if rows < len(image.array):
         raise FileError(f"cannot write {path}: {len(image.array)} rows were expected, got {rows}")
 
 
-def check_room(path: Path, size: int) -> None:
+def check_free_space(path: Path, size: int) -> None:
     """Raise an error if a file would be larger than the free space on its disk.
 
     Raises:
         FileError: There is not enough space; the message gives both sizes.
     """
-    room = shutil.disk_usage(path.parent)
-    if room.total and size > room.free:  # some network disks report 0 for everything
+    disk = shutil.disk_usage(path.parent)
+    if disk.total and size > disk.free:  # some network disks report 0 for everything
         raise FileError(
-            f"{path} would take {size_text(size)}, but {size_text(room.free)} are free in "
+            f"{path} would take {size_text(size)}, but {size_text(disk.free)} are free in "
             f"{path.parent.resolve()}"
         )
 

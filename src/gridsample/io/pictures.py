@@ -26,7 +26,7 @@ from gridsample.io.image import (
 from gridsample.io.tags import Resolution, exif_block, read_exif, upright_resolution
 
 # The length of a JPEG marker segment has 16 bits, and counts its own two bytes.
-_LONGEST_SEGMENT = 65533
+_MAX_SEGMENT_BYTES = 65533
 
 
 def read_pages(path: Path, volume: bool, stack: ExitStack) -> list[Page]:
@@ -79,14 +79,12 @@ def _frame(source: Any, index: int) -> tuple[NDArray[Any], Mapping[str, Any]]:
 def _page(array: NDArray[Any], metadata: Mapping[str, Any], format_name: str) -> Page:
     """Return a page with the metadata that remain valid for new pixels."""
     tags, orientation, resolution = read_exif(metadata.get("exif", b""))
-    format_resolution = _own_resolution(metadata, format_name)
+    format_resolution = _format_resolution(metadata, format_name)
     # If both specify it, EXIF has the exact value; PNG and JPEG round it.
-    resolution = (
-        resolution
-        if format_resolution is None or format_resolution.is_close(resolution)
-        else format_resolution
-    )
-    array, flat = (array[..., None], True) if array.ndim == 2 else (array, False)
+    if format_resolution is not None and not format_resolution.is_close(resolution):
+        resolution = format_resolution
+    has_channels = array.ndim == 3
+    array = array if has_channels else array[..., None]
     extras = {
         "icc_profile": metadata.get("icc_profile") if metadata["mode"] != "CMYK" else None,
         "exif": tags,
@@ -94,7 +92,8 @@ def _page(array: NDArray[Any], metadata: Mapping[str, Any], format_name: str) ->
     }
     known = {name: value for name, value in extras.items() if value}
     alpha = last_alpha(array.shape[-1])
-    return whole_page(Image(upright(array, orientation), format_name, not flat, known, alpha))
+    pixels = upright(array, orientation)
+    return whole_page(Image(pixels, format_name, has_channels, known, alpha))
 
 
 def last_alpha(channels: int) -> Alpha | None:
@@ -115,63 +114,58 @@ def upright(array: NDArray[Any], orientation: int) -> NDArray[Any]:
 
 def write_png(images: Sequence[Image], bands: Iterable[Bands], path: Path) -> None:
     """Write a PNG picture."""
-    (image,) = images
-    array = _collect(image, bands)
-    if image.alpha is not None and image.alpha.premultiplied:  # PNG's colours never are
-        array = divide(array.astype(np.float64), image.alpha, array.dtype)
-    metadata = _metadata(image, 2**31 - 1)
+    array, metadata = _contents(images, bands)
     with one_line(f"cannot write {path}"):
-        if array.dtype == np.uint16 and image.channels > 1:
+        if array.dtype == np.uint16 and array.shape[-1] > 1:
             encoded = require("imagecodecs").png_encode(np.ascontiguousarray(array))
             path.write_bytes(_with_chunks(encoded, metadata))
         else:
-            _write_picture(array, path, ".png", metadata)
+            _write_picture(array, path, metadata)
 
 
 def write_jpeg(images: Sequence[Image], bands: Iterable[Bands], path: Path) -> None:
     """Write a JPEG picture with quality 95 and colours at full resolution."""
-    (image,) = images
-    array, metadata = _collect(image, bands), _metadata(image, _LONGEST_SEGMENT)
+    array, metadata = _contents(images, bands, _MAX_SEGMENT_BYTES)
     with one_line(f"cannot write {path}"):
-        _write_picture(array, path, ".jpg", {**metadata, "quality": 95, "subsampling": 0})
+        _write_picture(array, path, {**metadata, "quality": 95, "subsampling": 0})
 
 
 def write_webp(images: Sequence[Image], bands: Iterable[Bands], path: Path) -> None:
     """Write a WebP picture, without losses, and with the colours of transparent pixels."""
-    _write_single(images, bands, path, ".webp", {"lossless": True, "exact": True})
+    _write_without_dpi(images, bands, path, lossless=True, exact=True)
 
 
 def write_avif(images: Sequence[Image], bands: Iterable[Bands], path: Path) -> None:
     """Write an AVIF picture with quality 95 and colours at full resolution."""
-    _write_single(images, bands, path, ".avif", {"quality": 95, "subsampling": "4:4:4"})
+    _write_without_dpi(images, bands, path, quality=95, subsampling="4:4:4")
 
 
 def write_bmp(images: Sequence[Image], bands: Iterable[Bands], path: Path) -> None:
     """Write a BMP picture; it has no metadata."""
-    _write_single(images, bands, path, ".bmp", None)
+    array, _ = _contents(images, bands)
+    with one_line(f"cannot write {path}"):
+        _write_picture(array, path, {})
 
 
-def _write_single(
-    images: Sequence[Image],
-    bands: Iterable[Bands],
-    path: Path,
-    extension: str,
-    options: Mapping[str, Any] | None,
+def _write_without_dpi(
+    images: Sequence[Image], bands: Iterable[Bands], path: Path, **options: Any
 ) -> None:
-    """Write a picture with Pillow's options, and with metadata unless these are None."""
-    (image,) = images
-    array = _collect(image, bands)
-    if image.alpha is not None and image.alpha.premultiplied:
-        array = divide(array.astype(np.float64), image.alpha, array.dtype)
-    metadata = {} if options is None else _metadata(image, 2**31 - 1)
+    """Write a picture with Pillow's options, in a format that has no resolution."""
+    array, metadata = _contents(images, bands)
     metadata.pop("dpi", None)
     with one_line(f"cannot write {path}"):
-        _write_picture(array, path, extension, {**metadata, **(options or {})})
+        _write_picture(array, path, {**metadata, **options})
 
 
-def _collect(image: Image, bands: Iterable[Bands]) -> NDArray[Any]:
-    (rows,) = bands
-    return collected(image, rows)
+def _contents(
+    images: Sequence[Image], bands: Iterable[Bands], max_exif: int = 2**31 - 1
+) -> tuple[NDArray[Any], dict[str, Any]]:
+    """Return the pixels of the only picture, not premultiplied, and its metadata."""
+    image = collected(images, bands)
+    array = image.array
+    if image.alpha is not None and image.alpha.premultiplied:  # no format's colours are
+        array = divide(array.astype(np.float64), image.alpha, array.dtype)
+    return array, _metadata(image, max_exif)
 
 
 def _read_deep_png(path: Path) -> tuple[NDArray[Any], Mapping[str, Any]]:
@@ -182,7 +176,7 @@ def _read_deep_png(path: Path) -> tuple[NDArray[Any], Mapping[str, Any]]:
     return codecs.png_decode(path.read_bytes()), metadata
 
 
-def _own_resolution(metadata: Mapping[str, Any], format_name: str) -> Resolution | None:
+def _format_resolution(metadata: Mapping[str, Any], format_name: str) -> Resolution | None:
     """Return the resolution that the format itself specifies, apart from EXIF."""
     if format_name == "PNG" and min(metadata.get("dpi", (0, 0))) > 0:
         x, y = metadata["dpi"]
@@ -194,24 +188,24 @@ def _own_resolution(metadata: Mapping[str, Any], format_name: str) -> Resolution
     return None
 
 
-def _metadata(image: Image, max_length: int) -> dict[str, Any]:
+def _metadata(image: Image, max_exif: int) -> dict[str, Any]:
     """Return the metadata to write, under Pillow's names."""
     resolution: Resolution | None = image.extras.get("resolution")
     dpi = resolution.dpi if resolution is not None else None
     metadata = {
         "icc_profile": image.extras.get("icc_profile"),
         "exif": exif_block(
-            image.extras.get("exif", {}), image.size, resolution if dpi else None, max_length
+            image.extras.get("exif", {}), image.size, resolution if dpi else None, max_exif
         ),
         "dpi": dpi,
     }
     return {name: value for name, value in metadata.items() if value is not None}
 
 
-def _write_picture(
-    array: NDArray[Any], path: Path, extension: str, options: Mapping[str, Any]
-) -> None:
+def _write_picture(array: NDArray[Any], path: Path, options: Mapping[str, Any]) -> None:
+    """Write a picture in the format of the file's suffix, with Pillow's options."""
     array = array[..., 0] if array.shape[-1] == 1 else array
+    extension = path.suffix.lower()
     with path.open("wb") as file:
         require("imageio.v3").imwrite(file, array, extension=extension, plugin="pillow", **options)
 

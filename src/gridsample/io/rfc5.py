@@ -31,10 +31,8 @@ __all__ = ["read_transformations", "write_transformations"]
 Affine = NDArray[np.float64]
 Json = Mapping[str, Any]
 
-READ = (
-    "identity", "scale", "translation", "affine", "rotation", "mapAxis", "sequence",
-    "displacements", "bijection", "inverseOf", "byDimension",
-)  # fmt: skip
+MATRICES = ("identity", "scale", "translation", "affine", "rotation", "mapAxis")
+READ = (*MATRICES, "sequence", "displacements", "bijection", "inverseOf", "byDimension")
 
 
 # Reading ------------------------------------------------------------------------------------------
@@ -149,7 +147,7 @@ def is_matrix(document: Json) -> bool:
     if type_name in ("sequence", "byDimension"):
         parts = [entry.get("transformation", entry) for entry in document["transformations"]]
         return all(map(is_matrix, parts))
-    return type_name in ("identity", "scale", "translation", "affine", "rotation", "mapAxis")
+    return type_name in MATRICES
 
 
 def _product(document: Any, group: Any, rank: int | None) -> Affine:
@@ -213,14 +211,11 @@ def _by_dimension(document: Json, group: Any) -> Affine:
 
 def _array(group: Any, path: str) -> Any:
     """Open an array, or the finest level of an image, at a path in a group or folder."""
-    zarr = require("zarr", "zarr")
-    if isinstance(group, Path):
-        opened = zarr.open(str(group / path), mode="r")
-    elif group is None:
+    if group is None:
         raise FileError(f"the path {path} is relative to a group, but there is none")
-    else:
-        opened = group[path.strip("/")]
-    return opened
+    if isinstance(group, Path):
+        return require("zarr", "zarr").open(str(group / path), mode="r")
+    return group[path.strip("/")]
 
 
 def _field(document: Json, group: Any) -> Displacement:

@@ -159,8 +159,7 @@ class ChunkReader:
             else:
                 self.cache.move_to_end(index)
         if is_first:
-            sizes = zip(index, self.chunks, self.shape, strict=True)
-            region = tuple(slice(k * n, min((k + 1) * n, size)) for k, n, size in sizes)
+            region = region_of_chunk(index, self.chunks, self.shape)
             source = getattr(self.array, "store_path", "the Zarr array")
             try:
                 with one_line(f"cannot read the chunk {index} of {source}"):
@@ -171,6 +170,12 @@ class ChunkReader:
                 entry.set_exception(error)
                 raise
         return entry.result()
+
+
+def region_of_chunk(index: Sequence[int], chunk: Sequence[int], shape: Sequence[int]) -> Region:
+    """Return the region of a chunk, or a shard, within an array of a shape."""
+    sizes = zip(index, chunk, shape, strict=True)
+    return tuple(slice(k * n, min((k + 1) * n, size)) for k, n, size in sizes)
 
 
 # Writing ------------------------------------------------------------------------------------------
@@ -303,23 +308,21 @@ def files_of(array: Any) -> Iterator[tuple[str, Region]]:
     shape = array.shards or array.chunks
     counts = [-(-size // n) for size, n in zip(array.shape, shape, strict=True)]
     for index in sorted(itertools.product(*map(range, counts)), key=morton):
-        sizes = zip(index, shape, array.shape, strict=True)
-        region = tuple(slice(k * n, min((k + 1) * n, size)) for k, n, size in sizes)
         key = array.metadata.encode_chunk_key(index)
-        yield f"{array.path}/{key}".strip("/"), region
+        yield f"{array.path}/{key}".strip("/"), region_of_chunk(index, shape, array.shape)
 
 
 def morton(index: Sequence[int]) -> int:
-    """Return the place of an index in Morton order, by the bits of its numbers in turn.
+    """Return the position of an index in Morton order, by the bits of its numbers in turn.
 
     >>> sorted([(0, 0), (0, 1), (0, 2), (1, 0), (1, 1)], key=morton)
     [(0, 0), (0, 1), (1, 0), (1, 1), (0, 2)]
     """
-    place, rank = 0, len(index)
+    position, rank = 0, len(index)
     for bit in range(max(index, default=0).bit_length()):
         for axis, k in enumerate(reversed(index)):
-            place |= (k >> bit & 1) << (bit * rank + axis)
-    return place
+            position |= (k >> bit & 1) << (bit * rank + axis)
+    return position
 
 
 def fill(
@@ -343,19 +346,16 @@ def fill(
         array[region] = compute(region)
         traffic.add(done=1)
 
-    missing, known = [], keys_of(array.store, array.path)
-    for key, region in files_of(array):
-        if key in known:
-            traffic.add(done_before=1)
-        else:
-            missing.append(region)
+    files, known = list(files_of(array)), keys_of(array.store, array.path)
+    missing = [region for key, region in files if key not in known]
+    traffic.add(done_before=len(files) - len(missing))
     with ThreadPoolExecutor(workers, thread_name_prefix="gridsample-zarr") as pool:
         running: set[Future[None]] = set()
         regions = iter(missing)
         try:
-            while running or missing:
-                for region in itertools.islice(regions, 2 * workers - len(running)):
-                    running.add(pool.submit(write, region))
+            while True:
+                more = itertools.islice(regions, 2 * workers - len(running))
+                running |= {pool.submit(write, region) for region in more}
                 if not running:
                     break
                 finished, running = wait(running, return_when=FIRST_COMPLETED)

@@ -70,8 +70,8 @@ _DESCRIPTIVE |= set(range(40091, 40096))
 # pointers and types of BigTIFF.
 _SIZES = {1: 1, 2: 1, 3: 2, 4: 4, 5: 8, 6: 1, 7: 1, 8: 2, 9: 4, 10: 8, 11: 4, 12: 8}
 _SIZES |= {13: 4, 16: 8, 18: 8}
-_NUMBERS = {**_SIZES, 5: 4, 10: 4}
-_LONGEST = 1 << 20  # bytes of one value; longer values are data, not metadata
+_NUMBER_SIZES = {**_SIZES, 5: 4, 10: 4}
+_MAX_VALUE_BYTES = 1 << 20  # longer values are data, not metadata
 
 
 def read_exif(block: bytes) -> tuple[Tags, int, Resolution | None]:
@@ -91,7 +91,7 @@ def read_exif(block: bytes) -> tuple[Tags, int, Resolution | None]:
 
 
 def read_directories(
-    file: BinaryIO, offset: int, order: str, big: bool = False
+    file: BinaryIO, offset: int, order: str, bigtiff: bool = False
 ) -> tuple[Tags, int, Resolution | None]:
     """Read the directory at an offset and those that it points to; returns as `read_exif`.
 
@@ -99,15 +99,15 @@ def read_directories(
         file: An EXIF block or a TIFF file.
         offset: The position of the directory in bytes.
         order: The byte order, "<" or ">".
-        big: Whether the file is a BigTIFF.
+        bigtiff: Whether the file is a BigTIFF.
     """
-    directory = _read_directory(file, offset, order, big)
+    directory = _read_directory(file, offset, order, bigtiff)
     directories_read = {IMAGE: {n: tag for n, tag in directory.items() if n in _DESCRIPTIVE}}
     for pointer in (EXIF, GPS, INTEROP):
         parent = directories_read.get(EXIF, {}) if pointer == INTEROP else directory
         if pointer in parent:
             position = int(_number(parent[pointer]))
-            directories_read[pointer] = _read_directory(file, position, order, big)
+            directories_read[pointer] = _read_directory(file, position, order, bigtiff)
     orientation = int(_number(directory[ORIENTATION])) if ORIENTATION in directory else 1
     preserved = {
         pointer: {n: tag for n, tag in entries.items() if n != INTEROP and tag.type_code <= 12}
@@ -167,7 +167,7 @@ def with_size(tags: Tags, size: tuple[int, ...]) -> Tags:
     return {**tags, EXIF: exif} if exif else tags
 
 
-def serialized(tags: Tags, start: int, big: bool = False) -> tuple[bytes, Mapping[int, int]]:
+def serialized(tags: Tags, start: int, bigtiff: bool = False) -> tuple[bytes, Mapping[int, int]]:
     """Serialise directories for a given offset in a file.
 
     The directory of the image comes first, if it is given. It points to the others.
@@ -175,32 +175,34 @@ def serialized(tags: Tags, start: int, big: bool = False) -> tuple[bytes, Mappin
     Args:
         tags: The directories.
         start: The offset in bytes.
-        big: Whether the file is a BigTIFF.
+        bigtiff: Whether the file is a BigTIFF.
 
     Returns:
         The bytes, and the offset of each directory in the file.
     """
     tables = {n: dict(tags[n]) for n in (IMAGE, EXIF, GPS, INTEROP) if n in tags}
-    pointer = Tag(16, 1, b"\0" * 8) if big else Tag(4, 1, b"\0" * 4)
+    pointer = Tag(16, 1, b"\0" * 8) if bigtiff else Tag(4, 1, b"\0" * 4)
     for child, parent in ((EXIF, IMAGE), (GPS, IMAGE), (INTEROP, EXIF)):
         if child in tables and parent in tables:
             tables[parent][child] = pointer
     offsets, end = {}, start
     for n, directory in tables.items():
         offsets[n] = end
-        end += len(_serialized_directory(directory, end, big))
+        end += len(_serialized_directory(directory, end, bigtiff))
     for directory in tables.values():
         for child in set(directory) & set(offsets):
-            position = struct.pack("<Q" if big else "<I", offsets[child])
+            position = struct.pack("<Q" if bigtiff else "<I", offsets[child])
             directory[child] = pointer._replace(data=position)
-    data = [_serialized_directory(directory, offsets[n], big) for n, directory in tables.items()]
+    data = [
+        _serialized_directory(directory, offsets[n], bigtiff) for n, directory in tables.items()
+    ]
     return b"".join(data), offsets
 
 
-def directories(file: BinaryIO, big: bool) -> Iterator[int]:
+def directories(file: BinaryIO, bigtiff: bool) -> Iterator[int]:
     """Yield the offsets of the directories of a little-endian TIFF file, one per page."""
-    count, entry, pointer = ("<Q", 20, "<Q") if big else ("<H", 12, "<I")
-    file.seek(8 if big else 4)
+    count, entry, pointer = ("<Q", 20, "<Q") if bigtiff else ("<H", 12, "<I")
+    file.seek(8 if bigtiff else 4)
     while position := struct.unpack(pointer, file.read(struct.calcsize(pointer)))[0]:
         yield position
         file.seek(position)
@@ -208,9 +210,9 @@ def directories(file: BinaryIO, big: bool) -> Iterator[int]:
         file.seek(position + struct.calcsize(count) + entries * entry)
 
 
-def set_pointer(file: BinaryIO, directory: int, number: int, position: int, big: bool) -> None:
+def set_pointer(file: BinaryIO, directory: int, number: int, position: int, bigtiff: bool) -> None:
     """Set the pointer in a tag of a directory of a little-endian TIFF file to an offset."""
-    count, entry, pointer = ("<Q", 20, "<Q") if big else ("<H", 12, "<I")
+    count, entry, pointer = ("<Q", 20, "<Q") if bigtiff else ("<H", 12, "<I")
     file.seek(directory)
     entries = struct.unpack(count, file.read(struct.calcsize(count)))[0]
     for begin in range(file.tell(), file.tell() + entries * entry, entry):
@@ -228,22 +230,22 @@ def rational(number: float | Fraction) -> Tag:
     return Tag(5, 1, struct.pack("<II", near.numerator, near.denominator))
 
 
-def _serialized_directory(directory: Directory, start: int, big: bool) -> bytes:
-    inline, entry, count = (8, "<HHQ", "<Q") if big else (4, "<HHI", "<H")
+def _serialized_directory(directory: Directory, start: int, bigtiff: bool) -> bytes:
+    inline, entry, count = (8, "<HHQ", "<Q") if bigtiff else (4, "<HHI", "<H")
     head = struct.calcsize(count) + len(directory) * (struct.calcsize(entry) + inline) + inline
     entries, values = [struct.pack(count, len(directory))], b""
     for number, tag in sorted(directory.items()):
         position = tag.data.ljust(inline, b"\0")
         if len(tag.data) > inline:
-            position = struct.pack("<Q" if big else "<I", start + head + len(values))
+            position = struct.pack("<Q" if bigtiff else "<I", start + head + len(values))
             values += tag.data + b"\0" * (len(tag.data) % 2)
         entries.append(struct.pack(entry, number, tag.type_code, tag.values) + position)
     return b"".join(entries) + b"\0" * inline + values
 
 
-def _read_directory(file: BinaryIO, offset: int, order: str, big: bool) -> dict[int, Tag]:
+def _read_directory(file: BinaryIO, offset: int, order: str, bigtiff: bool) -> dict[int, Tag]:
     """Read a directory's tags, except those that are truncated, too long or of unknown type."""
-    inline, entry, count = (8, "HHQ", "Q") if big else (4, "HHI", "H")
+    inline, entry, count = (8, "HHQ", "Q") if bigtiff else (4, "HHI", "H")
     tags: dict[int, Tag] = {}
     file.seek(offset)
     head = file.read(struct.calcsize(f"{order}{count}"))
@@ -254,10 +256,10 @@ def _read_directory(file: BinaryIO, offset: int, order: str, big: bool) -> dict[
     for begin in range(0, len(entries) - size + 1, size):
         number, type_code, n = struct.unpack_from(f"{order}{entry}", entries, begin)
         data, length = entries[begin + size - inline : begin + size], _SIZES.get(type_code, 0) * n
-        if not 0 < length <= _LONGEST:
+        if not 0 < length <= _MAX_VALUE_BYTES:
             continue
         if length > inline:
-            file.seek(struct.unpack(f"{order}{'Q' if big else 'I'}", data)[0])
+            file.seek(struct.unpack(f"{order}{'Q' if bigtiff else 'I'}", data)[0])
             data = file.read(length)
         if len(data) >= length:
             tags[number] = Tag(type_code, n, _little_endian(data[:length], type_code, order))
@@ -266,7 +268,7 @@ def _read_directory(file: BinaryIO, offset: int, order: str, big: bool) -> dict[
 
 def _little_endian(data: bytes, type_code: int, order: str) -> bytes:
     """Return the bytes of values of a type with each number in little-endian order."""
-    unit = _NUMBERS[type_code]
+    unit = _NUMBER_SIZES[type_code]
     if order == "<" or unit == 1:
         return data
     return np.frombuffer(data, f">u{unit}").astype(f"<u{unit}").tobytes()

@@ -46,7 +46,7 @@ def read_pages(path: Path, volume: bool, stack: ExitStack) -> list[Page]:
     pages = list(file.pages)
     if len(pages) > 1:
         return [_page(path, file, page, f"page {n} of {path}") for n, page in enumerate(pages, 1)]
-    return _stack(path, file, pages[0]) or [_page(path, file, pages[0], f"{path}")]
+    return _contiguous_pages(path, file, pages[0]) or [_page(path, file, pages[0], f"{path}")]
 
 
 def _volume(path: Path, file: Any) -> Page:
@@ -59,7 +59,7 @@ def _volume(path: Path, file: Any) -> Page:
     return whole_page(_image(series.asarray(), series.axes, page, file, f"{path}"))
 
 
-def _stack(path: Path, file: Any, page: Any) -> list[Page] | None:
+def _contiguous_pages(path: Path, file: Any, page: Any) -> list[Page] | None:
     """Read the pages of a file that describes one page and stores the pixels of more after it.
 
     tifffile and ImageJ can write such files.
@@ -104,13 +104,13 @@ class Storage(NamedTuple):
         compression: tifffile's name of a compression without losses, or None.
         predictor: whether differences of neighbouring pixels are compressed.
         tile: the height and width of tiles, or None for strips.
-        big: whether offsets in the file have 64 bits.
+        bigtiff: whether offsets in the file have 64 bits.
     """
 
-    compression: str | None
-    predictor: bool
-    tile: tuple[int, int] | None
-    big: bool
+    compression: str | None = None
+    predictor: bool = False
+    tile: tuple[int, int] | None = None
+    bigtiff: bool = False
 
 
 def _storage(page: Any, file: Any) -> Storage:
@@ -126,9 +126,8 @@ def _storage(page: Any, file: Any) -> Storage:
     }
     compression = None if name == "NONE" else lossless.get(name, "zlib")
     tile = (page.tilelength, page.tilewidth) if page.is_tiled else None
-    return Storage(
-        compression, page.predictor != 1 and name in lossless, tile, bool(file.is_bigtiff)
-    )
+    predictor = page.predictor != 1 and name in lossless
+    return Storage(compression, predictor, tile, bool(file.is_bigtiff))
 
 
 def _as_rgb(array: NDArray[Any], photometric: str, page: Any) -> NDArray[Any]:
@@ -165,11 +164,8 @@ def _image(
         array = palette[indices] if loaded else zeros((*indices.shape, 3), palette.dtype)
         extras, alpha = {}, None
     elif photometric in ("SEPARATED", "YCBCR"):
-        array = (
-            _as_rgb(array, photometric, page)
-            if loaded
-            else zeros((*array.shape[:-1], 3), array.dtype)
-        )
+        rgb = zeros((*array.shape[:-1], 3), array.dtype)
+        array = _as_rgb(array, photometric, page) if loaded else rgb
         extras = {}
     elif photometric == "MINISWHITE" and array.dtype.kind in "bu":
         array = np.invert(array) if loaded else array
@@ -180,7 +176,7 @@ def _image(
     if photometric == "SEPARATED":
         extras.pop("icc_profile", None)  # which is of CMYK
     storage = _storage(page, file)
-    if storage != Storage(None, False, None, False):
+    if storage != Storage():
         extras["storage"] = storage
     georeference = geotiff.read(page.tags) if _orientation(page) == 1 else None
     if georeference is not None:
@@ -302,24 +298,23 @@ class _SegmentRows:
 
 def write_pages(images: Sequence[Image], bands: Iterable[Bands], path: Path) -> None:
     """Write pages or one volume, one band at a time."""
-    size = sum(math.prod(image.array.shape) * image.array.dtype.itemsize for image in images)
-    large = size > _CLASSIC_LIMIT or any(
-        image.extras["storage"].big for image in images if "storage" in image.extras
-    )
+    size = sum(image.array.nbytes for image in images)
+    storages = [image.extras.get("storage", Storage()) for image in images]
+    large = size > _CLASSIC_LIMIT or any(storage.bigtiff for storage in storages)
     with require("tifffile").TiffWriter(path, bigtiff=large, byteorder="<") as file:
         for image, rows in zip(images, bands, strict=True):
             _write_page(file, image, rows, large)
     _append_directories(images, path, large)
 
 
-def _write_page(file: Any, image: Image, bands: Bands, big: bool) -> None:
+def _write_page(file: Any, image: Image, bands: Bands, bigtiff: bool) -> None:
     shape, dtype = image.array.shape, image.array.dtype
     if image.channels == 1:  # TIFF has no axis for one channel
         shape, bands = shape[:-1], (band[..., 0] for band in bands)
-    storage: Storage = image.extras.get("storage", Storage(None, False, None, False))
+    storage: Storage = image.extras.get("storage", Storage())
     storage_options: dict[str, Any] = {"compression": storage.compression, "tile": storage.tile}
     if dtype.kind == "b":  # eight pixels are packed into a byte, which needs whole pages
-        file.write(np.concatenate([*bands]), **storage_options, **_options(image, big))
+        file.write(np.concatenate([*bands]), **storage_options, **_options(image, bigtiff))
         return
     height = shape[0] if image.array.ndim == 3 else shape[1]
     row = image.size[0] * image.channels * dtype.itemsize
@@ -347,7 +342,7 @@ def _write_page(file: Any, image: Image, bands: Bands, big: bool) -> None:
         dtype=stored,
         maxworkers=1,
         **storage_options,
-        **_options(image, big),
+        **_options(image, bigtiff),
     )
 
 
@@ -377,17 +372,15 @@ def _strips(
 ) -> Iterator[bytes]:
     """Yield the compressed strips of a page."""
     tifffile = require("tifffile")
-    compression_code = tifffile.COMPRESSION[
-        compression.upper() if compression != "zlib" else "ADOBE_DEFLATE"
-    ]
-    compress = tifffile.TIFF.COMPRESSORS[compression_code]
+    name = "ADOBE_DEFLATE" if compression == "zlib" else compression.upper()
+    compress = tifffile.TIFF.COMPRESSORS[tifffile.COMPRESSION[name]]
     subtract = tifffile.TIFF.PREDICTORS[predictor] if predictor > 1 else None
     for rows in _grouped(bands, count):
         pixels = rows if subtract is None else subtract(rows, axis=-1 if channels == 1 else -2)
         yield bytes(compress(np.ascontiguousarray(pixels)))
 
 
-def _options(image: Image, big: bool) -> dict[str, Any]:
+def _options(image: Image, bigtiff: bool) -> dict[str, Any]:
     """Return tifffile's options for writing a page."""
     channels, volume, extras = image.channels, image.array.ndim > 3, image.extras
     axes = "ZYXS"[4 - image.array.ndim :]
@@ -403,7 +396,7 @@ def _options(image: Image, big: bool) -> dict[str, Any]:
         metadata += extras["geotiff"].tags()
     # The directories that they point to are appended later.
     pointers = [
-        (name, "Q" if big else "I", 1, 0, True)
+        (name, "Q" if bigtiff else "I", 1, 0, True)
         for pointer, name in _POINTERS.items()
         if pointer in tags
     ]
@@ -453,20 +446,18 @@ def _extra_samples(image: Image) -> tuple[int, ...] | None:
 _POINTERS = {exif.EXIF: "ExifTag", exif.GPS: "GPSTag"}
 
 
-def _append_directories(images: Sequence[Image], path: Path, big: bool) -> None:
+def _append_directories(images: Sequence[Image], path: Path, bigtiff: bool) -> None:
     """Append the directories of EXIF and GPS tags to the file, and set the pointers to them."""
     tags = [exif.with_size(image.extras.get("exif", {}), image.size) for image in images]
     if not any(pointer in directories for directories in tags for pointer in _POINTERS):
         return
     with path.open("r+b") as file:
-        for directories, page in zip(tags, exif.directories(file, big), strict=False):
-            children = {
-                pointer: tags for pointer, tags in directories.items() if pointer != exif.IMAGE
-            }
+        for directories, page in zip(tags, exif.directories(file, bigtiff), strict=False):
+            children = {n: tags for n, tags in directories.items() if n != exif.IMAGE}
             offset = file.seek(0, os.SEEK_END)
             offset += offset % 2
-            data, offsets = exif.serialized(children, offset, big)
+            data, offsets = exif.serialized(children, offset, bigtiff)
             file.seek(offset)
             file.write(data)
             for pointer in set(_POINTERS) & set(offsets):
-                exif.set_pointer(file, page, pointer, offsets[pointer], big)
+                exif.set_pointer(file, page, pointer, offsets[pointer], bigtiff)

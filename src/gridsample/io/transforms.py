@@ -24,7 +24,7 @@ from gridsample.io import itk
 from gridsample.io.arrays import load_npy
 from gridsample.io.fields import read_field
 from gridsample.io.image import FileError, one_line, unknown_suffix
-from gridsample.io.nifti import planar
+from gridsample.io.nifti import affine_of_rank
 from gridsample.world import Displacement
 
 __all__ = ["read_transforms"]
@@ -63,7 +63,7 @@ def read_transforms(path: Path | str) -> list[Any]:
         field = read_field(path)
         if field.affine is None:
             raise FileError(f"{path} has no affine")
-        affine = planar(field.affine, field.array.shape[-1])
+        affine = affine_of_rank(field.affine, field.array.shape[-1])
         vectors = field.array[0].astype(np.float64) @ affine[:-1, :-1].T
         return [Displacement(vectors, affine)]
     accepted = (*itk.TRANSFORMS, ".mat", *MATRICES, *FIELDS)

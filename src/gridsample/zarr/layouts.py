@@ -73,9 +73,9 @@ def with_other_axes(
     numbers: Sequence[int] | None, others: Sequence[int], spatial: Sequence[int], name: str
 ) -> tuple[int, ...]:
     """Return a number for each axis: of the spatial axes, and ``others`` for the other ones."""
-    full = list(others)
     if numbers is None:
-        return tuple(full)
+        return tuple(others)
+    full = list(others)
     if len(numbers) not in (len(spatial), len(full)) or min(numbers) < 1:
         raise ValueError(
             f"{name} must be a positive number for each of the {len(spatial)} spatial axes, or of "
@@ -99,9 +99,8 @@ def create_levels(
         if str(level) in group:
             array = group[str(level)].with_config({"write_empty_chunks": True})
         else:
-            array = create_array(
-                group, str(level), shape, dtype, layout.chunks or shape, layout.shards, names
-            )
+            stored = layout.chunks or shape, layout.shards
+            array = create_array(group, str(level), shape, dtype, *stored, names)
         arrays.append(array)
     return group, arrays
 
@@ -112,20 +111,13 @@ class Output(NamedTuple):
     Attributes:
         group: the Zarr group.
         arrays: its levels.
-        traffic: what is read and written.
-        workers: how many files are computed at a time.
-        report: called after each file.
+        fill: computes every chunk or shard of a level that is not there yet, given its number and a
+            function that returns the pixels of a region.
     """
 
     group: Any
     arrays: list[Any]
-    traffic: Traffic
-    workers: int
-    report: Callable[[], None]
-
-    def fill(self, level: int, compute: Callable[[Region], NDArray[Any]]) -> None:
-        """Compute every chunk or shard of a level that is not there yet."""
-        fill(self.arrays[level], compute, self.traffic, self.workers, self.report)
+    fill: Callable[[int, Callable[[Region], NDArray[Any]]], None]
 
 
 @dataclass(frozen=True)
@@ -150,9 +142,15 @@ class Job:
 
     @classmethod
     def of(
-        cls, source: Any, output: Any, axes: str | None, layout: Layout,
-        threads: int | None, overwrite: bool, progress: Progress,
-    ) -> Job:  # fmt: skip
+        cls,
+        source: Any,
+        output: Any,
+        axes: str | None,
+        layout: Layout,
+        threads: int | None,
+        overwrite: bool,
+        progress: Progress,
+    ) -> Job:
         """Open the source of a call, whose reads are counted; the arguments are those of `warp`."""
         check_threads(threads)
         traffic = Traffic()
@@ -207,8 +205,11 @@ class Job:
             def report() -> None:
                 self.progress(min(1.0, (traffic.done + traffic.done_before) / total))
 
-            workers = self.threads or os.cpu_count() or 1
-            yield Output(group, arrays, traffic, workers, report)
+            def fill_level(level: int, compute: Callable[[Region], NDArray[Any]]) -> None:
+                workers = self.threads or os.cpu_count() or 1
+                fill(arrays[level], compute, traffic, workers, report)
+
+            yield Output(group, arrays, fill_level)
 
     @contextmanager
     def store(self, recipe: Mapping[str, Any]) -> Iterator[Any]:

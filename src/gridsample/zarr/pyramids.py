@@ -87,11 +87,16 @@ def pyramid(
         out.fill(0, ChunkReader(base).__getitem__)
         for level in range(1, len(shapes)):
             finer, factor = ChunkReader(out.arrays[level - 1]), factors[level - 1]
-            steps = [b // a for a, b in zip(factor, factors[level], strict=True)]
-            shares = last_shares(base.shape, factor)
-            options: dict[str, Any] = {"spatial": spatial, "mode": mode, "missing": missing}
-            halve_region = partial(halved_region, finer=finer, steps=steps, shares=shares)
-            out.fill(level, partial(halve_region, **options))
+            halve_region = partial(
+                halved_region,
+                finer=finer,
+                steps=[b // a for a, b in zip(factor, factors[level], strict=True)],
+                spatial=spatial,
+                mode=mode,
+                missing=missing,
+                shares=last_shares(base.shape, factor),
+            )
+            out.fill(level, halve_region)
         scales = [blocks_affine(factor) for factor in factors]
         write_metadata(out.group, image, image.affines[0], scales, job.name, mode)
     return job.traffic

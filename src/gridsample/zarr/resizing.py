@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gridsample.definitions.methods import Mode
-from gridsample.io.omezarr import moved, write_metadata
+from gridsample.io.omezarr import resampled_affine, write_metadata
 from gridsample.io.stores import ChunkReader, Region, Traffic
 from gridsample.ops.resized_parts import resize_block, windows_of
 from gridsample.ops.resizing import interpolate, plan_resizing
@@ -88,6 +88,6 @@ def resize(
     with job.output([job.shape(resizing.size)], recipe) as out:
         out.fill(0, block)
         voxels = fitted(inputs, resizing.size, bool(align_corners))
-        affine = moved(job.image.affines[0], voxels, spatial)
+        affine = resampled_affine(job.image.affines[0], voxels, spatial)
         write_metadata(out.group, job.image, affine, name=job.name)
     return job.traffic

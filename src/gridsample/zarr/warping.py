@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -23,8 +24,9 @@ from gridsample.chunked.regions import (
     bounds_of_maps,
     region_of,
     sampling_of,
+    sum_type,
 )
-from gridsample.chunked.splines import coefficient_type, lines_of
+from gridsample.chunked.splines import lines_of
 from gridsample.chunked.windows import Window
 from gridsample.definitions.methods import Mode
 from gridsample.io.image import FileError
@@ -32,8 +34,8 @@ from gridsample.io.omezarr import (
     Affine,
     Multiscale,
     check_voxels,
-    moved,
     read_multiscale,
+    resampled_affine,
     write_metadata,
 )
 from gridsample.io.stores import ChunkReader, Region, Traffic
@@ -132,7 +134,7 @@ def warp(
         dtype, fill = reader.dtype, options.get("fill_value", 0)
         lines = lines_of(call, job.spatial, fill if np.isfinite(fill) else 0)
         if lines:
-            wide = coefficient_type(dtype, wide=True)
+            wide = sum_type(dtype, wide=True)
             reader = ChunkReader(Coefficients(reader, lines, wide))
         reader = at_level(reader, job.spatial, call)
         out.fill(0, Warper(call, pixel_map, reader, job.spatial, dtype).compute)
@@ -184,7 +186,7 @@ def pixel_map_of(
     if not is_world:
         new_voxels = np.eye(rank + 1) if voxels is None else check_matrix(voxels, rank, "voxels")
         full_matrix = np.eye(rank + 1) if matrix is None else check_matrix(matrix, rank, "matrix")
-        return PixelMap(shape, (full_matrix,), moved(affine, new_voxels, spatial))
+        return PixelMap(shape, (full_matrix,), resampled_affine(affine, new_voxels, spatial))
     start, end = affine[np.ix_([*spatial, -1], [*spatial, -1])], image.spatial_affine()
     try:
         inverse = np.linalg.inv(end)
@@ -200,10 +202,8 @@ def check_matrix(matrix: Any, rank: int, name: str) -> Affine:
     """Return a matrix as (D + 1, D + 1), or raise an error."""
     full_matrix = np.eye(rank + 1)
     values = np.asarray(matrix, np.float64)
-    if (
-        values.shape not in ((rank, rank + 1), (rank + 1, rank + 1))
-        or not np.isfinite(values).all()
-    ):
+    is_matrix = values.shape in ((rank, rank + 1), (rank + 1, rank + 1))
+    if not is_matrix or not np.isfinite(values).all():
         raise ValueError(
             f"{name} must be a matrix of finite numbers, ({rank + 1}, {rank + 1}), for "
             f"{rank} spatial axes; got the shape {values.shape}"
@@ -228,17 +228,10 @@ def merge_matrices(steps: Sequence[Any]) -> tuple[Any, ...]:
 
 def describe_step(step: Any) -> Any:
     """Describe a step, so that a warp is continued only with the same ones."""
-    if isinstance(step, Displacement):
-        values = np.ascontiguousarray(step.vectors)
-        return [hash_of(values), np.asarray(step.affine).tolist()]
-    return step.tolist()
-
-
-def hash_of(values: Array) -> str:
-    """Return the SHA-256 of the bytes of an array."""
-    import hashlib
-
-    return hashlib.sha256(values.tobytes()).hexdigest()
+    if not isinstance(step, Displacement):
+        return step.tolist()
+    digest = hashlib.sha256(np.ascontiguousarray(step.vectors).tobytes()).hexdigest()
+    return [digest, np.asarray(step.affine).tolist()]
 
 
 # Blocks -------------------------------------------------------------------------------------------
@@ -250,14 +243,8 @@ def call_of(job: Job, pixel_map: PixelMap, options: dict[str, Any]) -> Sampling:
     real = np.float64
     call = sampling_of((1, 1, *job.inputs), pixel_map.size, coords="pixel", real=real, **options)
     # Errors of the dtype, and of combinations, are raised before anything is written.
-    first = np.eye(rank, rank + 1)[np.newaxis]
-    affine_sample(
-        np.zeros((1, 1) + (1,) * rank, dtype),
-        first,
-        (1, 1) + (1,) * rank,
-        coords="pixel",
-        **options,
-    )
+    pixel, identity = np.zeros((1, 1) + (1,) * rank, dtype), np.eye(rank, rank + 1)[np.newaxis]
+    affine_sample(pixel, identity, pixel.shape, coords="pixel", **options)
     if len(pixel_map.steps) == 1:
         theta = theta_of(pixel_map.steps[0])
         call = with_level(call, [theta[..., d] for d in range(rank)])

@@ -3,42 +3,42 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from gridsample import io
+
+T = TypeVar("T", int, float)
 
 _NEGATIVE_NUMBERS = re.compile(r"-(\d|\.\d|inf|nan)[\d.,eE+\-infa]*")
 
 
 def numbers(text: str) -> tuple[float, ...]:
     """Parse comma-separated numbers."""
-    try:
-        return tuple(float(word) for word in text.split(","))
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"expected numbers like 1.5,-2, got {text!r}") from None
-
-
-def number(text: str) -> float:
-    """Parse a number; whole numbers stay exact."""
-    try:
-        return int(text)
-    except ValueError:
-        pass
-    try:
-        return float(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"expected a number, got {text!r}") from None
+    return _separated(text, float, "numbers like 1.5,-2")
 
 
 def integers(text: str) -> tuple[int, ...]:
     """Parse comma-separated whole numbers."""
+    return _separated(text, int, "integers like 3,0")
+
+
+def _separated(text: str, number_type: type[T], expected: str) -> tuple[T, ...]:
     try:
-        return tuple(int(word) for word in text.split(","))
+        return tuple(map(number_type, text.split(",")))
     except ValueError:
-        raise argparse.ArgumentTypeError(f"expected integers like 3,0, got {text!r}") from None
+        raise argparse.ArgumentTypeError(f"expected {expected}, got {text!r}") from None
+
+
+def number(text: str) -> float:
+    """Parse a number; whole numbers stay exact."""
+    for number_type in (int, float):
+        with contextlib.suppress(ValueError):
+            return number_type(text)
+    raise argparse.ArgumentTypeError(f"expected a number, got {text!r}")
 
 
 def size(text: str) -> tuple[int, ...]:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from gridsample import io, warp, zarr
-from gridsample.cli import texts, words
+from gridsample.cli import parsers, texts
 from gridsample.cli.arguments import add_command, add_shared
 from gridsample.cli.files import output_size
 from gridsample.cli.maps import canvas_of
@@ -69,7 +69,7 @@ def add_store(command: Any) -> None:
     for name, noun in (("chunks", "a chunk"), ("shards", "a shard, which holds several chunks")):
         group.add_argument(
             f"--{name}",
-            type=words.size,
+            type=parsers.size,
             metavar="WxHxD",
             help=f"size of {noun} (default: that of the input)",
         )
@@ -89,10 +89,10 @@ def add_store(command: Any) -> None:
 
 def warp_store(arguments: argparse.Namespace) -> None:
     """Warp a Zarr store."""
-    refuse(arguments, "grid", "nodata", "straight_alpha", "volume", "align_corners")
-    image = image_of(arguments)
+    reject_options(arguments, "grid", "nodata", "straight_alpha", "volume", "align_corners")
+    image = open_input(arguments)
     options = {
-        **options_of(arguments),
+        **common_options(arguments),
         "padding_mode": arguments.padding,
         "missing": arguments.missing or "propagate",
         "antialias": arguments.antialias,
@@ -112,13 +112,13 @@ def warp_store(arguments: argparse.Namespace) -> None:
             step for path in arguments.transform for step in read_transformations(path)
         ]
     else:
-        options |= of_steps(image, arguments)
-    run(arguments, "warping", lambda **named: zarr.warp(mode=arguments.mode, **named), options)
+        options |= matrix_options(image, arguments)
+    run(arguments, "warping", zarr.warp, {**options, "mode": arguments.mode})
 
 
-def of_steps(image: Multiscale, arguments: argparse.Namespace) -> dict[str, Any]:
+def matrix_options(image: Multiscale, arguments: argparse.Namespace) -> dict[str, Any]:
     """Return the matrix, the size and the place of the canvas that the steps describe."""
-    size = size_of(image)
+    size = spatial_size(image)
     canvas = canvas_of(arguments.size, size)
     inverse = warp.inverse_map(arguments.steps, size, canvas)
     if inverse[-1, :-1].any():
@@ -126,17 +126,17 @@ def of_steps(image: Multiscale, arguments: argparse.Namespace) -> dict[str, Any]
     if warp.lands_on_pixels(inverse):
         arguments.mode = warp.exact_mode(arguments.mode, len(size))
     order = [*range(len(size) - 1, -1, -1), len(size)]
-    turned = np.ix_(order, order)
+    reversed_axes = np.ix_(order, order)
     voxels = warp.window(arguments.steps, size, canvas)
-    return {"matrix": inverse[turned], "size": canvas[::-1], "voxels": voxels[turned]}
+    return {"matrix": inverse[reversed_axes], "size": canvas[::-1], "voxels": voxels[reversed_axes]}
 
 
 def resize_store(arguments: argparse.Namespace) -> None:
     """Resize a Zarr store."""
-    refuse(arguments, "nodata", "straight_alpha", "volume", "missing")
-    size = output_size(arguments, size_of(image_of(arguments)))
+    reject_options(arguments, "nodata", "straight_alpha", "volume", "missing")
+    size = output_size(arguments, spatial_size(open_input(arguments)))
     options = {
-        **options_of(arguments),
+        **common_options(arguments),
         "align_corners": arguments.align_corners,
         "antialias": arguments.antialias,
         "mode": arguments.mode,
@@ -150,7 +150,7 @@ def pyramid(arguments: argparse.Namespace) -> None:
     if not is_store(arguments.input):
         raise io.FileError(f"{arguments.input} is no folder with a Zarr array or group")
     options = {
-        **options_of(arguments),
+        **common_options(arguments),
         "levels": arguments.levels,
         "mode": arguments.mode,
         "halve": arguments.halve,
@@ -161,14 +161,14 @@ def pyramid(arguments: argparse.Namespace) -> None:
 
 def run(
     arguments: argparse.Namespace,
-    doing: str,
+    action: str,
     function: Callable[..., zarr.Traffic],
     options: dict[str, Any],
 ) -> None:
     """Call a function, show its progress, and print what it has read and written."""
     if arguments.output.suffix.lower() != ".zarr":
         raise io.FileError(f"{arguments.output}: the output of a Zarr store must end in .zarr")
-    with progress_bar(f"{doing} {arguments.input.name}") as progress:
+    with progress_bar(f"{action} {arguments.input.name}") as progress:
         traffic = function(
             source=arguments.input, output=arguments.output, progress=progress, **options
         )
@@ -182,42 +182,43 @@ def run(
 # What the commands share --------------------------------------------------------------------------
 
 
-def refuse(arguments: argparse.Namespace, *names: str) -> None:
+def reject_options(arguments: argparse.Namespace, *names: str) -> None:
     """Raise an error if an option is given that has no meaning for Zarr stores."""
     for name in names:
         if getattr(arguments, name, None):
             raise ValueError(f"--{name.replace('_', '-')} is not accepted for Zarr stores")
 
 
-def or_file(
-    of_store: Callable[[argparse.Namespace], None], of_file: Callable[[argparse.Namespace], None]
+def for_stores_or_files(
+    store_command: Callable[[argparse.Namespace], None],
+    file_command: Callable[[argparse.Namespace], None],
 ) -> Callable[[argparse.Namespace], None]:
     """Return a command that processes Zarr stores in one way and files in another."""
 
-    def either(arguments: argparse.Namespace) -> None:
+    def command(arguments: argparse.Namespace) -> None:
         if is_store(arguments.input):
-            return of_store(arguments)
+            return store_command(arguments)
         for name in ("chunks", "shards", "zarr_format", "axes"):
             if getattr(arguments, name):
                 raise ValueError(
                     f"--{name.replace('_', '-')} is for Zarr stores, but {arguments.input} is none"
                 )
-        return of_file(arguments)
+        return file_command(arguments)
 
-    return either
+    return command
 
 
-def image_of(arguments: argparse.Namespace) -> Multiscale:
+def open_input(arguments: argparse.Namespace) -> Multiscale:
     """Open the input, whose pixels are not read yet."""
     return read_multiscale(arguments.input, arguments.axes)
 
 
-def size_of(image: Multiscale) -> tuple[int, ...]:
+def spatial_size(image: Multiscale) -> tuple[int, ...]:
     """The spatial size of an image, x first."""
     return tuple(int(image.arrays[0].shape[k]) for k in image.spatial[::-1])
 
 
-def options_of(arguments: argparse.Namespace) -> dict[str, Any]:
+def common_options(arguments: argparse.Namespace) -> dict[str, Any]:
     """Return the options that all commands have."""
     chunks, shards = (
         None if numbers is None else numbers[::-1]

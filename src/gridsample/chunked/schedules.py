@@ -3,8 +3,8 @@
 Neighbouring chunks of a result need the same inputs.  A result that is larger than memory is hence
 computed in *columns*: it is divided into tiles along all axes but one, and each tile is computed
 layer by layer along that axis.  The inputs of two or three layers of a tile are then in memory, and
-only those at the sides of tiles are read again.  `plan_of` finds the widest tiles for which memory
-suffices, by simulating which inputs are dropped: those that are needed last.
+only those at the sides of tiles are read again.  `schedule_of` finds the widest tiles for which
+memory suffices, by simulating which inputs are dropped: those that are needed last.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ class Step(NamedTuple):
     keeps: frozenset[Key]
 
 
-class Plan(NamedTuple):
-    """The order of a computation.
+class Schedule(NamedTuple):
+    """The steps of a computation, in order.
 
     Attributes:
         steps: what is computed, read and kept, in order.
@@ -47,82 +47,76 @@ class Plan(NamedTuple):
     reads: int
 
 
-def plan_of(needs: Mapping[Shape, frozenset[Key]], keep: int, size: int) -> Plan:
-    """Return the plan with the fewest reads, among those with columns of some widths.
+def schedule_of(needs: Mapping[Shape, frozenset[Key]], keep: int, size: int) -> Schedule:
+    """Return the schedule with the fewest reads, among those with columns of some widths.
 
     Args:
-        needs: the inputs of each chunk of a result, by its place.
+        needs: the inputs of each chunk of a result, by its index.
         keep: how many inputs are kept from step to step, at most.
         size: the number of chunks of a step.
 
     Example:
-        >>> from gridsample.chunked.orders import plan_of
+        >>> from gridsample.chunked.schedules import schedule_of
         >>> inputs = {(y, x): frozenset({(y, x), (y, x + 1)}) for y in range(4) for x in range(4)}
-        >>> plan = plan_of(inputs, 4, 2)
-        >>> plan.inputs, plan.reads, plan.steps[0].chunks
+        >>> schedule = schedule_of(inputs, 4, 2)
+        >>> schedule.inputs, schedule.reads, schedule.steps[0].chunks
         (20, 20, [(0, 0), (0, 1)])
     """
     best, without_gain = None, 0
-    for parts in widths(needs):
-        plan = simulate(list(columns(list(needs), parts)), needs, keep, size)
-        if best is None or plan.reads < best.reads:
-            best, without_gain = plan, 0
+    for parts in tile_counts(needs):
+        schedule = simulate(list(columns(list(needs), parts)), needs, keep, size)
+        if best is None or schedule.reads < best.reads:
+            best, without_gain = schedule, 0
         else:
             without_gain += 1
         if without_gain == 2 or best.reads == best.inputs:
             break
-    return best or Plan((), 0, 0)
+    return best or Schedule((), 0, 0)
 
 
-def widths(places: Mapping[Shape, object]) -> Iterator[int]:
+def tile_counts(indices: Mapping[Shape, object]) -> Iterator[int]:
     """Yield into how many tiles an axis may be divided: 1, 2, 3, 4, 6, 8, 12, ..."""
-    largest = max((k + 1 for place in places for k in place), default=0)
-    for power in itertools.count():
-        for parts in (1 << power, 3 << power >> 1):
-            if parts > largest:
-                return
-            if power or parts == 1:
-                yield parts
-            if power == 0:
-                break
+    largest = max((k + 1 for index in indices for k in index), default=0)
+    counts = itertools.chain((1,), *((2 << k, 3 << k) for k in range(largest.bit_length())))
+    return itertools.takewhile(lambda parts: parts <= largest, counts)
 
 
-def columns(places: Sequence[Shape], parts: int) -> Sequence[Shape]:
-    """Return places in the order of columns, which run along the longest axis to and fro.
+def columns(indices: Sequence[Shape], parts: int) -> Sequence[Shape]:
+    """Return indices in the order of columns, which run along the longest axis to and fro.
 
     Args:
-        places: the places of chunks.
+        indices: the indices of chunks.
         parts: the number of tiles along each of the other axes.
 
     Example:
-        >>> from gridsample.chunked.orders import columns
+        >>> from gridsample.chunked.schedules import columns
         >>> columns([(y, x) for y in range(3) for x in range(2)], 2)
         [(0, 0), (1, 0), (2, 0), (2, 1), (1, 1), (0, 1)]
     """
-    counts = [max(line) + 1 for line in zip(*places, strict=True)]
+    counts = [max(line) + 1 for line in zip(*indices, strict=True)]
     if not counts:
-        return places
+        return indices
     along = counts.index(max(counts))
     others = [k for k in range(len(counts)) if k != along]
 
-    def rank(place: Shape) -> tuple[object, ...]:
+    def rank(index: Shape) -> tuple[object, ...]:
         tile, turns = list[int](), 0
         for k in others:
-            part = place[k] * min(parts, counts[k]) // counts[k]
+            part = index[k] * min(parts, counts[k]) // counts[k]
             tile.append(-part if turns % 2 else part)  # tiles to and fro, too
             turns += part
-        return tile, -place[along] if turns % 2 else place[along], place
+        return tile, -index[along] if turns % 2 else index[along], index
 
-    return sorted(places, key=rank)
+    return sorted(indices, key=rank)
 
 
 def simulate(
     order: Sequence[Shape], needs: Mapping[Shape, frozenset[Key]], keep: int, size: int
-) -> Plan:
+) -> Schedule:
     """Simulate a computation: what is read, and what is kept, in each step."""
     groups = [order[k : k + size] for k in range(0, len(order), size)]
     inputs_of_groups = [
-        frozenset[Key]().union(*(needs[place] for place in group)) for group in groups
+        frozenset[Key]().union(*(needs[index] for index in group)) for group in groups
     ]
     uses: dict[Key, list[int]] = {}
     for step in range(len(groups) - 1, -1, -1):
@@ -139,7 +133,4 @@ def simulate(
             later = heapq.nsmallest(keep, later, key=lambda key: uses[key][-1])
         held = frozenset(later)
         steps.append(Step(group, missing, held))
-    return Plan(steps, len(uses), reads)
-
-
-__all__ = ["Plan", "Step", "columns", "plan_of"]
+    return Schedule(steps, len(uses), reads)
