@@ -154,7 +154,7 @@ def test_results_do_not_depend_on_slabs(monkeypatch):
         lambda **options: resample(labels, (1, 1.2, 1), (0.8, 1.3, 1.1), True, 1, **options),
     ]
     expected = [call() for call in calls]
-    monkeypatch.setattr(medical, "SLAB", 1)
+    monkeypatch.setattr(medical, "MIN_SLAB_BYTES", 1)
     for call, desired in zip(calls, expected, strict=True):
         np.testing.assert_allclose(call(), desired, rtol=0, atol=1e-12)
 

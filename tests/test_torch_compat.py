@@ -82,7 +82,7 @@ def test_other_functions_are_not_patched(monkeypatch: pytest.MonkeyPatch) -> Non
         return other(*arguments)
 
     for place, words in ((other, r"takes .*'kernel'"), (closed, "replaced"), (min, "replaced")):
-        monkeypatch.setitem(internals.PLACES, "interpolate", place)
+        monkeypatch.setitem(internals.REPLACED, "interpolate", place)
         with pytest.raises(RuntimeError, match=words):
             patch()
         assert not takes_bytes()

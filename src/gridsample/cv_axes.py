@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gridsample.definitions import tables
-from gridsample.definitions.bands import KEPT, Band, chosen
+from gridsample.definitions.bands import CACHE_BYTES, Band, copying_band
 from gridsample.definitions.caches import cached_by_size
 from gridsample.definitions.methods import METHODS
 from gridsample.definitions.tables import Axis, AxisMap
@@ -42,7 +42,7 @@ def axis_map(inputs: int, outputs: int, factor: float, rule: str) -> AxisMap:
     return tables.axis_map(Axis(inputs, outputs, METHODS[rule], scale=scale))
 
 
-@cached_by_size(KEPT, lambda axis_map: axis_map.table.bytes)
+@cached_by_size(CACHE_BYTES, lambda axis_map: axis_map.table.bytes)
 def table_of(axis: ResizedAxis, rule: str) -> AxisMap:
     """Return the matrix of an axis by one of OpenCV's rules."""
     return AxisMap(None, None, table=RULES[rule](axis))
@@ -63,7 +63,7 @@ def nearest_exact(axis: ResizedAxis) -> Band:
 
 def copy_pixels(index: Array, inputs: int) -> Band:
     """Copy the pixels with some indices, or the last one."""
-    return chosen(np.clip(index, 0, inputs - 1).astype(np.int64), inputs)
+    return copying_band(np.clip(index, 0, inputs - 1).astype(np.int64), inputs)
 
 
 def mean(axis: ResizedAxis) -> Band:

@@ -42,7 +42,7 @@ from gridsample.definitions.links import unknown_name
 from gridsample.definitions.methods import lanczos
 from gridsample.ndimage import modes
 from gridsample.ndimage.arrays import store
-from gridsample.ndimage.axes import resized_positions, separable
+from gridsample.ndimage.axes import resized_positions, sample_separably
 from gridsample.ndimage.matrices import transform_affine
 from gridsample.ndimage.modes import Mode, Spline
 from gridsample.ndimage.positions import transform_plain
@@ -71,11 +71,11 @@ RESIZERS: dict[str, Any] = {
     "lanczos3": "lanczos3",
     "lanczos5": lanczos(5),
 }
-# The one that repeats edge pixels if it does not antialias.
-TORCHS = "cubic"
+# The method that repeats edge pixels unless it antialiases.
+TORCH_CUBIC = "cubic"
 Function = TypeVar("Function", bound=Callable[..., Any])
 # The highest order of a spline, and the number of axes that can be sampled or resized at once.
-HIGHEST, AXES = 7, 3
+MAX_ORDER, MAX_AXES = 7, 3
 
 
 def with_promotion(function: Function) -> Function:
@@ -258,7 +258,7 @@ def zoom(
     positions = [
         resized_positions(n, m, bool(grid_mode)) for n, m in zip(image.shape, sizes, strict=True)
     ]
-    return separable(image, positions, spline, image.dtype)
+    return sample_separably(image, positions, spline, image.dtype)
 
 
 @with_promotion
@@ -311,13 +311,13 @@ def resize(
     axes = [k for k, (n, m) in enumerate(zip(pixels.shape, size, strict=True)) if n != m]
     if not axes:
         return pixels
-    if len(axes) > AXES:
-        raise ValueError(f"at most {AXES} axes can change, got {pixels.shape} to {size}")
+    if len(axes) > MAX_AXES:
+        raise ValueError(f"at most {MAX_AXES} axes can change, got {pixels.shape} to {size}")
     others = [k for k in range(pixels.ndim) if k not in axes]
     planes = pixels.transpose(*others, *axes)
     rest, spatial = planes.shape[: len(others)], planes.shape[len(others) :]
     # JAX's methods leave out the pixels that are outside, as antialiasing does.
-    omits = mode != "nearest-exact" and (bool(antialias) or mode != TORCHS)
+    omits = mode != "nearest-exact" and (bool(antialias) or mode != TORCH_CUBIC)
     resizing = plan_resizing(spatial, tuple(size[k] for k in axes), None, mode, None, None, omits)
     resizing = resizing._replace(stretched=bool(antialias))
     planes = planes.reshape(1, -1, *spatial)
@@ -361,9 +361,9 @@ def spline_of(order: Any, mode: Any, cval: Any, prefilter: Any) -> Spline:
         ValueError: the order is out of range, or the mode is unknown.
     """
     if isinstance(order, bool) or not hasattr(order, "__index__"):
-        raise TypeError(f"order must be an integer from 0 to {HIGHEST}, got {order!r}")
-    if not 0 <= order <= HIGHEST:
-        raise ValueError(f"order must be from 0 to {HIGHEST}, got {order}")
+        raise TypeError(f"order must be an integer from 0 to {MAX_ORDER}, got {order!r}")
+    if not 0 <= order <= MAX_ORDER:
+        raise ValueError(f"order must be from 0 to {MAX_ORDER}, got {order}")
     if not isinstance(mode, str):
         raise TypeError(f"mode must be a string, got {mode!r}")
     if mode not in MODES:

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from gridsample.backends import backend_of
-from gridsample.definitions.zooming import Zoom, needed, picked
+from gridsample.definitions.zooming import Zoom, inputs_of, nearest_inputs
 from gridsample.ops.zooming import zoom_axes, zooms_of
 from gridsample.skimage.images import as_image, clip_range, copy_image, type_of
 
@@ -25,13 +25,13 @@ Array = Any
 
 __all__ = ["resample", "resample_data_or_seg_to_shape"]
 
-# How far the spacings of an anisotropic volume are apart, and the least bytes of a slab.
+# The ratio of spacings above which a volume is anisotropic, and the fewest bytes of a slab.
 ANISOTROPY = 3
-SLAB = 1 << 20
+MIN_SLAB_BYTES = 1 << 20
 # Shares of labels that differ by no more are equal: sums in single precision are that exact.
 TIE = 1e-5
 # Integers up to which labels are counted in a table.
-TABLE = 1 << 16
+MAX_TABLE_ENTRIES = 1 << 16
 
 
 def resample(
@@ -259,13 +259,11 @@ def resampled(
                 relabel(channel, out, zooms, rules[0])
                 continue
             slices, target = np.moveaxis(channel, axis, 0), np.moveaxis(out, axis, 0)
-            if is_label:
-                by_slices(slices, target, order, slice_order, relabel_slices, rules)
-            else:
-                by_slices(slices, target, order, slice_order, resize_slices, rules)
-    return (
-        result if backend.is_host else backend.astype(backend.asarray(result, volume), volume.dtype)
-    )
+            resize = relabel_slices if is_label else resize_slices
+            by_slices(slices, target, order, slice_order, resize, rules)
+    if backend.is_host:
+        return result
+    return backend.astype(backend.asarray(result, volume), volume.dtype)
 
 
 def as_memory(volume: Array, is_label: bool) -> Any:
@@ -308,10 +306,9 @@ def clip_items(image: Array, result: Array, order: int) -> Array:
     if order == 0 or result is image:
         return result  # every voxel is one of the image's
     backend = backend_of(image=image)
-    clipped_entries = [
-        clip_range(entry, of, "edge", 0.0) for entry, of in zip(image, result, strict=True)
-    ]
-    return result if backend.is_host else backend.xp.stack(clipped_entries)
+    pairs = zip(image, result, strict=True)
+    clipped = [clip_range(source, values, "edge", 0.0) for source, values in pairs]
+    return result if backend.is_host else backend.xp.stack(clipped)
 
 
 def resize_slices(slices: Array, size: Sequence[int], order: int, rule: Any = None) -> Array:
@@ -326,7 +323,7 @@ def resize_slices(slices: Array, size: Sequence[int], order: int, rule: Any = No
 def slabs(out: Array, bytes_each: int) -> Iterator[slice]:
     """Parts of the first axis of an output that need little memory beside it."""
     row = max(1, math.prod(out.shape[1:]) * bytes_each)
-    rows = max(1, max(SLAB, out.nbytes // 48) // row)
+    rows = max(1, max(MIN_SLAB_BYTES, out.nbytes // 48) // row)
     for first in range(0, len(out), rows):
         yield slice(first, min(first + rows, len(out)))
 
@@ -336,7 +333,7 @@ def by_slices(
     out: Array,
     order: int,
     slice_order: int,
-    resized: Callable[..., Array],
+    resize: Callable[..., Array],
     rules: tuple[Rule, Rule],
 ) -> None:
     """Resize slices (n, *spatial) by a function, and then their axis."""
@@ -348,12 +345,12 @@ def by_slices(
         slice_zoom = slice_zoom._replace(order=0)
     for rows in slabs(out, out.itemsize):
         if slice_zoom.order == 0:
-            used, index = np.unique(picked(slice_zoom)[rows], return_inverse=True)
-            out[rows] = resized(slices[used], size, order, rules[0])[index]
+            used, index = np.unique(nearest_inputs(slice_zoom)[rows], return_inverse=True)
+            out[rows] = resize(slices[used], size, order, rules[0])[index]
             continue
-        used_slices = resized(slices[needed(slice_zoom, rows)], size, order, rules[0])
+        used_slices = resize(slices[inputs_of(slice_zoom, rows)], size, order, rules[0])
         zooms = [slice_zoom, *zooms_of(size, size, slice_order, "border")]
-        if resized is relabel_slices:
+        if resize is relabel_slices:
             relabel_part(used_slices, out[rows], zooms, rows, rules[1])
         else:
             out[rows] = zoom_axes(used_slices, zooms, rows=rows)
@@ -375,7 +372,7 @@ def relabel(labels: Any, out: Any, zooms: Sequence[Zoom], rule: Rule) -> None:
         out[...] = zoom_axes(labels, zooms)
         return
     for rows in slabs(out, 16):  # a share, its best, and two masks
-        relabel_part(labels[needed(zooms[0], rows)], out[rows], zooms, rows, rule)
+        relabel_part(labels[inputs_of(zooms[0], rows)], out[rows], zooms, rows, rule)
 
 
 def relabel_part(labels: Any, out: Any, zooms: Sequence[Zoom], rows: slice, rule: Rule) -> None:
@@ -395,13 +392,11 @@ def labels_of(labels: Any) -> Any:
     """The distinct labels, in ascending order."""
     if labels.dtype.kind in "iu":
         low, high = int(labels.min()), int(labels.max())
-        if high - low < TABLE:
+        if high - low < MAX_TABLE_ENTRIES:
             is_present = np.zeros(high - low + 1, bool)
             for row in labels:
-                is_present |= (
-                    np.bincount(row.reshape(-1).astype(np.int64) - low, minlength=len(is_present))
-                    > 0
-                )
+                offsets = row.reshape(-1).astype(np.int64) - low
+                is_present |= np.bincount(offsets, minlength=len(is_present)) > 0
             return (np.flatnonzero(is_present) + low).astype(labels.dtype)
     labels_by_row: list[Any] = [np.unique(row) for row in labels]
     return np.unique(np.concatenate(labels_by_row))
@@ -412,9 +407,9 @@ def largest_share(out: Any, present: Any, share: Callable[[Any], Any]) -> None:
     best = share(present[0])
     out[...] = present[0]
     for label in present[1:]:
-        this = share(label)
-        np.copyto(out, label, where=this > best + np.float32(TIE))
-        np.maximum(best, this, out=best)
+        own = share(label)
+        np.copyto(out, label, where=own > best + np.float32(TIE))
+        np.maximum(best, own, out=best)
 
 
 def at_least_half(out: Any, present: Any, share: Callable[[Any], Any]) -> None:

@@ -19,7 +19,7 @@ except ModuleNotFoundError as error:
 from gridsample.definitions.boundaries import check_boundary
 from gridsample.definitions.checks import check_dense, check_flag
 from gridsample.definitions.coords import find_coords, find_end
-from gridsample.definitions.footprints import MOST, as_footprint
+from gridsample.definitions.footprints import MAX_SAMPLES, as_footprint
 from gridsample.definitions.methods import Mode, find_method, listed
 from gridsample.definitions.options import Options
 from gridsample.fields import affine_grid
@@ -44,7 +44,7 @@ RULES = ("mode", "padding_mode", "align_corners")
 DEFAULTS = {
     name: getattr(Options(), name)
     for name in ("coords", "fill_value", "extrapolate", "prefilter", "channel_axis")
-} | {"missing": "propagate", "min_weight": 0.0, "antialias": False, "max_samples": MOST}
+} | {"missing": "propagate", "min_weight": 0.0, "antialias": False, "max_samples": MAX_SAMPLES}
 
 
 class GridSample(nn.Module):
@@ -99,7 +99,7 @@ class GridSample(nn.Module):
         missing: str = "propagate",
         min_weight: float = 0.0,
         antialias: bool = False,
-        max_samples: int = MOST,
+        max_samples: int = MAX_SAMPLES,
     ) -> None:
         super().__init__()
         for name in listed(mode):

@@ -33,9 +33,9 @@ from gridsample import fields
 from gridsample.backends import overridable
 from gridsample.backends.torch import BACKEND, internals
 from gridsample.backends.torch.internals import autocast_is_enabled, originals
-from gridsample.backends.torch.operators import is_plain
+from gridsample.backends.torch.operators import is_eager_on_cpu
 from gridsample.backends.torch.resizing import has_fastest_channels
-from gridsample.definitions.footprints import MOST, as_footprint
+from gridsample.definitions.footprints import MAX_SAMPLES, as_footprint
 from gridsample.definitions.methods import Mode
 from gridsample.definitions.options import Options
 from gridsample.definitions.shapes import check_output
@@ -68,11 +68,11 @@ class PatchOptions(NamedTuple):
 
     Attributes:
         strict: whether to accept and return exactly what torch does.
-        most: the maximum number of samples along a side of a footprint; 0 to sample points.
+        max_samples: the maximum number of samples along a side of a footprint; 0 to sample points.
     """
 
     strict: bool
-    most: int = 0
+    max_samples: int = 0
 
 
 # The points of a grid are sampled, and nothing else has to be as torch does it.
@@ -210,14 +210,18 @@ class patch:
     """
 
     def __init__(
-        self, *, strict: bool = False, antialias: bool = False, max_samples: int = MOST
+        self,
+        *,
+        strict: bool = False,
+        antialias: bool = False,
+        max_samples: int = MAX_SAMPLES,
     ) -> None:
         """Replace the functions immediately."""
         footprint = as_footprint(antialias, max_samples)
         if strict and footprint is not None:
             raise ValueError("strict=True accepts what torch does, which has no antialias=True")
-        most = 0 if footprint is None else footprint.most
-        patch_options = PatchOptions(bool(strict), most)
+        max_samples = 0 if footprint is None else footprint.max_samples
+        patch_options = PatchOptions(bool(strict), max_samples)
         tag = f"gridsample {tuple(patch_options)}"
         self.before = internals.install(Replacements(patch_options), tag)
 
@@ -281,7 +285,7 @@ def sample(
     if align_corners is not None and patch_options == POINTS and not autocast_is_enabled():
         try:
             options = mode, padding_mode, align_corners
-            plain: Tensor | None = BACKEND.plain_path(input, grid, options, check_use)
+            plain: Tensor | None = BACKEND.prepared_path(input, grid, options, check_use)
         except REFUSALS:
             plain = None  # which raises the error again below
         if plain is not None:
@@ -294,7 +298,7 @@ def sample(
     image, points = as_autocast(input, grid)
     if patch_options.strict and not torch_samples(image, points, mode, padding_mode):
         return torch_call(corners)
-    averaged = patch_options.most > 0 and points.dim() == image.dim()
+    averaged = patch_options.max_samples > 0 and points.dim() == image.dim()
     try:
         if not patch_options.strict:
             check_use(BACKEND, image, points, Options(mode, padding_mode, corners))
@@ -305,7 +309,7 @@ def sample(
             padding_mode,
             corners,
             antialias=averaged,
-            max_samples=patch_options.most or MOST,
+            max_samples=patch_options.max_samples or MAX_SAMPLES,
         )
     except REFUSALS as error:
         return torch_call_after(error, torch_call, corners)
@@ -404,7 +408,7 @@ def in_torch_layout(result: Tensor, image: Tensor, mode: Any) -> Tensor:
     """Convert a resized image to the memory format of torch's result."""
     pooled = mode == "area" and image.dim() == 5  # to one voxel it is a mean, which keeps layouts
     planar = image.dim() == 3 or (pooled and any(n != 1 for n in result.shape[2:]))
-    layout = torch.contiguous_format if planar else internals.layout_of(image)
+    layout = torch.contiguous_format if planar else internals.memory_format_of(image)
     if has_fastest_channels(image) == (layout != torch.contiguous_format):
         return result
     return result.clone(memory_format=layout)
@@ -415,7 +419,7 @@ def as_autocast(image: Tensor, grid: Tensor) -> tuple[Tensor, Tensor]:
 
     On a CPU, narrower dtypes become float32. On a GPU, both become the wider of the two dtypes.
     """
-    if not autocast_is_enabled():  # quickly
+    if not autocast_is_enabled():  # the usual case, checked first
         return image, grid
     device_type = image.device.type
     if device_type not in ("cpu", "cuda") or not torch.is_autocast_enabled(device_type):
@@ -441,7 +445,7 @@ def with_torchs_invalid_points(
     These results have no gradient, because torch's backward may access memory out of bounds there.
     """
     points = grid.detach()
-    if not is_plain(points) or not points.numel():
+    if not is_eager_on_cpu(points) or not points.numel():
         return result
     low, high = torch.aminmax(points)
     if low >= -FAR and high <= FAR:

@@ -20,10 +20,10 @@ import numpy as np
 from gridsample.backends import Backend, backend_of, overridable
 from gridsample.backends.maps import grid_along
 from gridsample.definitions.dtypes import GRID_TYPES
-from gridsample.definitions.footprints import ATTACH, MOST
+from gridsample.definitions.footprints import ATTACH, MAX_SAMPLES
 from gridsample.definitions.methods import Mode
 from gridsample.fields.arrays import check_name, check_size, components
-from gridsample.fields.conversions import homogeneous, inverse
+from gridsample.fields.conversions import check_affine, homogeneous, inverse
 from gridsample.ops.affine import affine_sample, affine_sample_vjp
 from gridsample.ops.sampling import grid_sample, grid_sample_vjp
 
@@ -72,7 +72,7 @@ def resample(
     extrapolate: bool | str = True,
     prefilter: bool = True,
     antialias: bool = False,
-    max_samples: int = MOST,
+    max_samples: int = MAX_SAMPLES,
     footprint: str = ATTACH,
     missing: str = "propagate",
     weights: Any = None,
@@ -172,7 +172,7 @@ def resample_vjp(
     extrapolate: bool | str = True,
     prefilter: bool = True,
     antialias: bool = False,
-    max_samples: int = MOST,
+    max_samples: int = MAX_SAMPLES,
     footprint: str = ATTACH,
     missing: str = "propagate",
     weights: Any = None,
@@ -328,14 +328,14 @@ def prepare(
                 f"{backend.shape(array)}"
             )
     singletons = (1,) * (2 - lead)
-    with_axes = {
+    expanded = {
         k: None if array is None else array.reshape(*singletons, *array.shape)
         for k, array in optional.items()
     }
     pixels = pixels.reshape(*singletons, *pixels.shape)
     if theta is not None and grid is None:
         theta = backend.astype(theta, backend.type("float64" if is_double else "float32"))
-    return Prepared(pixels, theta, grid, (items, 1, *path.out), lead, with_axes, backend)
+    return Prepared(pixels, theta, grid, (items, 1, *path.out), lead, expanded, backend)
 
 
 def arguments(affine: Any, like: Any, transform: Any) -> dict[str, Any]:
@@ -348,7 +348,7 @@ def arguments(affine: Any, like: Any, transform: Any) -> dict[str, Any]:
             f"voxels; got {type(like).__name__}"
         ) from None
     named = {"affine": affine, "like[1]": target}
-    for name, step in listed(transform):
+    for name, step in named_steps(transform):
         if isinstance(step, Displacement):
             named[f"{name}.vectors"], named[f"{name}.affine"] = step
         elif not callable(step):
@@ -356,7 +356,7 @@ def arguments(affine: Any, like: Any, transform: Any) -> dict[str, Any]:
     return named
 
 
-def listed(transform: Any) -> list[tuple[str, Any]]:
+def named_steps(transform: Any) -> list[tuple[str, Any]]:
     """The transforms with names for errors, in the order in which they are applied."""
     if transform is None:
         return []
@@ -452,7 +452,7 @@ def path_of(
 
     source = inverse(backend, voxels("affine"), "affine")
     steps: list[Any] = [voxels("like[1]")]
-    for name, step in listed(transform):
+    for name, step in named_steps(transform):
         if isinstance(step, Displacement):
             vectors = vectors_of(backend, arrays[f"{name}.vectors"], rank, name)
             field_voxels = inverse(backend, voxels(f"{name}.affine"), f"{name}.affine")
@@ -468,14 +468,9 @@ def matrix_of(backend: Backend, array: Array, rank: int, name: str) -> Array:
     square = homogeneous(backend, backend.astype(array, backend.type("float64")), rank, name)
     if not backend.shape(square)[0]:
         raise ValueError(f"{name} is an empty batch of matrices: shape {backend.shape(array)}")
-    if backend.is_host:
-        if not np.isfinite(np.asarray(square)).all():
-            raise ValueError(f"{name} must hold finite numbers, got NaN or infinity")
-        last = np.asarray(square[:, -1])
-        if not np.allclose(last, np.eye(rank + 1)[-1], rtol=0, atol=1e-6):
-            raise ValueError(
-                f"{name} is not affine: its last row must be 0 ... 0 1, got {last[0].tolist()}"
-            )
+    if backend.is_host and not np.isfinite(np.asarray(square)).all():
+        raise ValueError(f"{name} must hold finite numbers, got NaN or infinity")
+    check_affine(backend, square, name)
     return square
 
 

@@ -219,7 +219,7 @@ def test_torchs_own_resizing_is_used(rank: int) -> None:
             options = Resizing((3,) * rank, methods, False, smooth, (0.0,) * rank)
             result = resizing.resize(x, options, False)
             result.sum().backward()
-            name = f"aten::{resizing.torchs_operator(names[rank], rank, smooth)}"
+            name = f"aten::{resizing.operator_of_torch(names[rank], rank, smooth)}"
             assert name in CALLS
             assert "aten::_to_copy" not in CALLS
             expected = gridsample.interpolate(

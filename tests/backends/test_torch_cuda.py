@@ -148,7 +148,7 @@ def test_affine_maps(rank: int, last: bool) -> None:
     for by_maps in (True, False):
         leaves = [t.cuda().requires_grad_() for t in (image, theta.reshape(2, rank, rank + 1))]
         if by_maps:
-            record = schemas.record(*options, (0,) * rank)
+            record = schemas.options_of(*options, (0,) * rank)
             call = affine.call_of_maps(BACKEND, *leaves, size[2:], record)
             out = affine.sample(call, *leaves)
         else:

@@ -13,7 +13,7 @@ from torch.autograd import forward_ad
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import gridsample
-from gridsample.backends.torch.operators import is_plain
+from gridsample.backends.torch.operators import is_eager_on_cpu
 
 pytestmark = pytest.mark.filterwarnings("ignore:`torch.jit.trace`:DeprecationWarning")
 GATHER = torch.ops.gridsample.gather.default
@@ -60,8 +60,8 @@ def on_a_device(check: Callable[[], bool]) -> bool:
 
 def test_fast_path_condition() -> None:
     image, grid = tensors()
-    assert is_plain(image, torch.nn.Parameter(grid), image[::2])
-    assert is_plain(image.bfloat16(), image.to(torch.uint8), image.requires_grad_())
+    assert is_eager_on_cpu(image, torch.nn.Parameter(grid), image[::2])
+    assert is_eager_on_cpu(image.bfloat16(), image.to(torch.uint8), image.requires_grad_())
     image, grid = tensors()
     for other in (
         image.to("meta"),
@@ -71,19 +71,19 @@ def test_fast_path_condition() -> None:
         image.numpy(),
         None,
     ):
-        assert not is_plain(image, other)
+        assert not is_eager_on_cpu(image, other)
     for place in (in_dual_level, in_mode, on_a_device):
-        assert not place(lambda: is_plain(image, grid))
+        assert not place(lambda: is_eager_on_cpu(image, grid))
     fast: list[bool] = []
-    torch.func.vmap(lambda t: (fast.append(is_plain(t)), t)[1])(image)
-    torch.func.grad(lambda t: (fast.append(is_plain(t)), t.sum())[1])(image)
-    torch.func.functionalize(lambda t: (fast.append(is_plain(t)), t)[1])(image)
-    torch.func.jvp(lambda t: (fast.append(is_plain(grid)), t)[1], (image,), (image,))
-    torch.jit.trace(lambda t: (fast.append(is_plain(t)), t)[1], image, check_trace=False)
+    torch.func.vmap(lambda t: (fast.append(is_eager_on_cpu(t)), t)[1])(image)
+    torch.func.grad(lambda t: (fast.append(is_eager_on_cpu(t)), t.sum())[1])(image)
+    torch.func.functionalize(lambda t: (fast.append(is_eager_on_cpu(t)), t)[1])(image)
+    torch.func.jvp(lambda t: (fast.append(is_eager_on_cpu(grid)), t)[1], (image,), (image,))
+    torch.jit.trace(lambda t: (fast.append(is_eager_on_cpu(t)), t)[1], image, check_trace=False)
     assert len(fast) >= 5 and not any(fast)
     with torch.inference_mode():
-        assert is_plain(image, image + 1)
-    assert is_plain(image, grid)
+        assert is_eager_on_cpu(image, image + 1)
+    assert is_eager_on_cpu(image, grid)
 
 
 @pytest.mark.covering
@@ -144,7 +144,7 @@ def test_dispatch_modes_see_operators() -> None:
 def test_a_fast_path_graph_supports_every_use() -> None:
     image, grid = (t.requires_grad_() for t in tensors())
     out = gridsample.grid_sample(image, grid, "bicubic")
-    assert "PlainGather" in out.grad_fn.name()
+    assert "EagerGather" in out.grad_fn.name()
     upstream = torch.stack([torch.ones_like(out), out.detach()])
     batched = torch.autograd.grad(out, grid, upstream, retain_graph=True, is_grads_batched=True)[0]
     for mine, values in zip(batched, upstream, strict=True):

@@ -220,9 +220,9 @@ def test_too_old_a_torch_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
 )
 def test_unsupported_options_are_rejected(options: dict[str, Any]) -> None:
     from gridsample.backends.torch.onnx import check_expressible
-    from gridsample.backends.torch.schemas import record
+    from gridsample.backends.torch.schemas import options_of
 
-    node_options = record(["linear"] * 2, ["zeros"] * 2, False, [0, 0])
+    node_options = options_of(["linear"] * 2, ["zeros"] * 2, False, [0, 0])
     image, grid = torch.ones(1, 1, 4, 4), torch.zeros(1, 2, 2, 2)
     assert check_expressible(image, grid, node_options) == ("bilinear", "zeros")
     with pytest.raises(ValueError, match="ONNX's GridSample has one mode"):

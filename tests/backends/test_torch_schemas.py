@@ -19,7 +19,7 @@ OPERATORS = torch.ops.gridsample
 @pytest.mark.parametrize("name", sorted(schemas.LEADING))
 def test_record_fields_have_the_order_of_the_schema(name: str) -> None:
     arguments = [argument.name for argument in getattr(OPERATORS, name).default._schema.arguments]
-    assert arguments[schemas.LEADING[name] :] == [*inspect.signature(schemas.record).parameters]
+    assert arguments[schemas.LEADING[name] :] == [*inspect.signature(schemas.options_of).parameters]
 
 
 def test_resizing_fields_have_the_order_of_the_schema() -> None:
@@ -38,7 +38,7 @@ def test_records_round_trip() -> None:
         threads=3,
         order=(1, 0),
     )
-    assert schemas.record(*schemas.flat(options)) == options
+    assert schemas.options_of(*schemas.flat_options(options)) == options
     zoom = Zoom(3, "border", 1.5, 17, 40, 25, 3, 7)
     methods, scales = (LINEAR, AREA, zoom), (0.5, 0.0, 0.0)
     resizing = Resizing((3, 4, 5), methods, True, True, scales, "torch", threads=2)
@@ -48,7 +48,7 @@ def test_records_round_trip() -> None:
 def test_custom_methods_are_spelled_out() -> None:
     own = Method("own", ((1.0, -1.0), (0.0, 1.0)), 0)
     options = Options(mode=(own,), padding_mode=("zeros",), fill_value=(), order=(0,))
-    (mode,) = schemas.record(*schemas.flat(options)).mode
+    (mode,) = schemas.options_of(*schemas.flat_options(options)).mode
     assert mode == own and mode is not own
 
 
@@ -56,6 +56,6 @@ def test_custom_methods_are_spelled_out() -> None:
     "method", [*METHODS.values(), keys(-0.2), replace(LINEAR, folds_position=False)]
 )
 def test_methods_are_spelled_as_a_name_or_in_full(method: Method) -> None:
-    spelled = schemas.spell(method)
+    spelled = schemas.text_of(method)
     assert (spelled == method.name) == (method in METHODS.values())
-    assert schemas.read(spelled) == method
+    assert schemas.method_of(spelled) == method

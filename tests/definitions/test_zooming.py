@@ -8,9 +8,9 @@ from gridsample.definitions.splines import cardinal
 from gridsample.definitions.zooming import (
     Zoom,
     full_band,
-    needed,
-    picked,
-    shares,
+    inputs_of,
+    nearest_inputs,
+    shares_inside,
     zoomed,
 )
 from gridsample.ops.zooming import groups, zoom_axes, zooms_of
@@ -70,8 +70,8 @@ def test_splines_interpolate_their_pixels(order):
 def test_windows_match_the_full_result():
     zoom = Zoom(3, "border", 1.5, 17, 40, 25)
     rows = slice(7, 12)
-    window = needed(zoom, rows)
-    part = zoom._replace(low=window.start, begin=rows.start)
+    window = inputs_of(zoom, rows)
+    part = zoom._replace(first_input=window.start, first_output=rows.start)
     band = zoomed(part, window.stop - window.start, 5)
     full = full_band(zoom)[0].dense()
     np.testing.assert_array_equal(band.dense(), full[rows, window])
@@ -81,14 +81,14 @@ def test_windows_match_the_full_result():
 
     image = np.random.default_rng(2).normal(size=(40, 9))
     zooms = zooms_of(image.shape, (25, 4), 3, "constant")
-    window = needed(zooms[0], rows)
+    window = inputs_of(zooms[0], rows)
     result = zoom_axes(image[window], zooms, 0.7, rows)
     np.testing.assert_allclose(result, zoom_axes(image, zooms, 0.7)[rows], atol=1e-13)
 
 
 def test_copied_pixels_are_exact():
-    assert picked(Zoom(0, "border", 0.0, 8, 3, 6)).tolist() == [0, 0, 1, 1, 2, 2]
-    assert shares(Zoom(-1, "constant", 3.0, 8, 7, 3)).tolist() == [1, 1, 1 / 3]
+    assert nearest_inputs(Zoom(0, "border", 0.0, 8, 3, 6)).tolist() == [0, 0, 1, 1, 2, 2]
+    assert shares_inside(Zoom(-1, "constant", 3.0, 8, 7, 3)).tolist() == [1, 1, 1 / 3]
 
 
 @pytest.mark.parametrize(

@@ -85,7 +85,7 @@ class Case(NamedTuple):
             copy = zeros(weights.shape, weights.dtype)
             copy[...] = weights
             weights = copy
-        shares = zeros(plan.shape, plan.real) if means.shares else None
+        shares = zeros(plan.shape, plan.real) if means.returns_weights else None
         samples = sampling.Samples(*arrays, out, weights, shares, fill)
         sampling.average(plan, samples, means, threads=2)
         return out if shares is None else (out, shares)
@@ -114,7 +114,7 @@ class Case(NamedTuple):
         samples = sampling.Samples(image, grid, upstream, pixel_weights, fill=fill)
         needs = sampling.Needs(*needed, plan.dtype)
         gradients = sampling.average_backward(plan, samples, averaging, needs, 2)
-        assert not gradients.doubtful
+        assert not gradients.invalid_weights
         return gradients.image, gradients.grid, gradients.weights
 
     @property

@@ -12,7 +12,7 @@ import resized
 from resized import described
 
 import gridsample
-from gridsample.definitions.bands import KEPT
+from gridsample.definitions.bands import CACHE_BYTES
 from gridsample.definitions.caches import cached_by_size
 from gridsample.definitions.tables import axis_map, band_of
 from gridsample.kernels.resize import lines, picking, planning
@@ -231,8 +231,8 @@ def test_long_lines_need_no_more_memory_than_their_results(method: str) -> None:
 def test_tables_are_kept_up_to_a_number_of_bytes() -> None:
     for n in range(60_000, 60_040):  # a megabyte each
         gridsample.interpolate(np.ones((20, 1, n), np.float32), n // 2 + 1, mode="linear")
-    assert 0 < band_of.cache_bytes() <= KEPT
-    assert 0 < planning.prepare.cache_bytes() <= KEPT
+    assert 0 < band_of.cache_bytes() <= CACHE_BYTES
+    assert 0 < planning.prepare.cache_bytes() <= CACHE_BYTES
 
 
 def test_few_pixels_of_an_image_are_not_copied_with_all_others() -> None:

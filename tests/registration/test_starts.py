@@ -57,8 +57,8 @@ def test_overlaps_that_wrap_around_do_not_count() -> None:
     rng = np.random.default_rng(0)
     fixed, moving = (torch.tensor(rng.normal(size=shape)) for shape in (size, extent))
     weight, known = torch.ones(size).double(), torch.tensor(rng.uniform(size=extent) > 0.1).double()
-    least = 0.3 * weight.sum().item() + 0.5
-    short = search.cyclic(size, extent, least)
+    min_pixels = 0.3 * weight.sum().item() + 0.5
+    short = search.cyclic(size, extent, min_pixels)
     assert math.prod(short) < math.prod(a + b - 1 for a, b in zip(size, extent, strict=True))
     scores = []
     for shape in (short, [64, 64]):
@@ -66,7 +66,7 @@ def test_overlaps_that_wrap_around_do_not_count() -> None:
             search.spectra(image * share, share, shape)
             for image, share in ((fixed, weight), (moving, known))
         ]
-        score = search.correlations(spectra[0].conj(), spectra[1], shape, least)
+        score = search.correlations(spectra[0].conj(), spectra[1], shape, min_pixels)
         lines = [torch.arange(1 - a, b) % n for a, b, n in zip(size, extent, shape, strict=True)]
         scores.append(score[lines[0][:, None], lines[1]])
     assert 0.1 < float((scores[1] != 0).double().mean()) < 0.9

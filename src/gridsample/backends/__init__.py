@@ -29,7 +29,7 @@ R = TypeVar("R")
 
 def load_torch() -> Backend:
     """Load the backend of torch's tensors."""
-    ready_for_torch()
+    import_torch_backend()
     from gridsample.backends import torch
 
     return torch.BACKEND
@@ -37,7 +37,7 @@ def load_torch() -> Backend:
 
 def load_cupy() -> Backend:
     """Load the backend of CuPy's arrays, which torch's kernels serve."""
-    ready_for_torch()
+    import_torch_backend()
     from gridsample.backends.torch import dlpack
 
     return dlpack.BACKEND
@@ -53,7 +53,7 @@ def load_jax() -> Backend:
     return jax.BACKEND
 
 
-def ready_for_torch() -> None:
+def import_torch_backend() -> None:
     """Import the backend of torch's tensors; a fork in another thread waits until that is done.
 
     A compiler cannot trace through the lock, but imports what the code after this call imports.
@@ -83,7 +83,7 @@ LOADERS: dict[str, Loader] = {
 # Packages whose arrays are rejected instead of being converted to NumPy arrays.
 FOREIGN = ["dask", "tensorflow"]
 # Torch's `has_torch_function` after its first use, because importing it takes longer than a call.
-CHECK: list[Callable[..., bool]] = []
+_has_torch_function: list[Callable[..., bool]] = []
 
 
 def register(package: str, loader: Loader) -> None:
@@ -122,7 +122,7 @@ def backend_of(**arrays: Any) -> Backend:
     package = "numpy"
     for name, array in arrays.items():
         if type(array) is np.ndarray:
-            continue  # quickly
+            continue  # the usual case, checked first
         source = library(array)
         if source in LOADERS:
             package = source
@@ -153,8 +153,8 @@ def overridable(arrays: int) -> Callable[[Callable[P, R]], Callable[P, R]]:
             for array in args[:arrays] if len(args) >= arrays else (*args, *kwargs.values()):
                 if type(array) is not np.ndarray and hasattr(type(array), "__torch_function__"):
                     named = [kwargs[name] for name in names if name in kwargs]
-                    if torchs_check()((*args[:arrays], *named)):
-                        result: R = hand_over(call, args, kwargs, names)
+                    if torch_function_check()((*args[:arrays], *named)):
+                        result: R = call_torch_function(call, args, kwargs, names)
                         return result
                     break
             return function(*args, **kwargs)
@@ -164,20 +164,22 @@ def overridable(arrays: int) -> Callable[[Callable[P, R]], Callable[P, R]]:
     return decorate
 
 
-def torchs_check() -> Callable[[Sequence[Any]], bool]:
+def torch_function_check() -> Callable[[Sequence[Any]], bool]:
     """Return torch's `has_torch_function`: whether an array or a mode overrides a call."""
-    traced = is_traced()  # first: a program that depended on CHECK would be compiled again
-    if not traced and CHECK:
-        return CHECK[0]
-    ready_for_torch()
+    traced = is_traced()  # first: a program that depended on the list would be compiled again
+    if not traced and _has_torch_function:
+        return _has_torch_function[0]
+    import_torch_backend()
     from gridsample.backends.torch import internals
 
     if not traced:
-        CHECK.append(internals.has_torch_function)
+        _has_torch_function.append(internals.has_torch_function)
     return internals.has_torch_function
 
 
-def hand_over(function: Any, args: Any, kwargs: dict[str, Any], names: Sequence[str]) -> Any:
+def call_torch_function(
+    function: Any, args: Any, kwargs: dict[str, Any], names: Sequence[str]
+) -> Any:
     """Pass a call to `__torch_function__`: the arrays of these names in order, the rest by name."""
     from gridsample.backends.torch import internals
 

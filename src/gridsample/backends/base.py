@@ -287,8 +287,8 @@ class Backend(Protocol):
 
         Returns:
             The means, in the image's dtype; the sums of weights, in that of sums, for
-            ``averaging.shares``, otherwise None; and whether some weight that was read may be
-            negative or not finite.  They are not differentiable.
+            ``averaging.returns_weights``, otherwise None; and whether some weight that was read may
+            be negative or not finite.  They are not differentiable.
         """
         raise TypeError(f"{type(self).__name__} has no kernels that average")
 

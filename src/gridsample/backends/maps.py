@@ -45,14 +45,14 @@ def gradient_along(
     """
     rank, name = len(out), backend.type_name(grad_grid.dtype, "theta")
     wide = backend.type("float64" if name == "float64" else "float32")
-    upstream, total = backend.astype(grad_grid, wide), backend.xp.sum
+    upstream, xp_sum = backend.astype(grad_grid, wide), backend.xp.sum
     columns: list[Array] = []
     for a, n in enumerate(out):
         others = tuple(k + 1 for k in range(rank) if k != a)
-        sums = total(upstream, others) if others else upstream  # (N, n, D)
+        sums = xp_sum(upstream, others) if others else upstream  # (N, n, D)
         along = backend.line(n, align_corners, wide, grad_grid).reshape(-1, 1)
-        columns.insert(0, total(sums * along, 1))
-    return backend.astype(backend.xp.stack([*columns, total(sums, 1)], -1), backend.type(name))
+        columns.insert(0, xp_sum(sums * along, 1))
+    return backend.astype(backend.xp.stack([*columns, xp_sum(sums, 1)], -1), backend.type(name))
 
 
 class ThroughGrid(NamedTuple):
@@ -65,7 +65,7 @@ class ThroughGrid(NamedTuple):
         backend: the backend.
         theta: the maps.
         options: the options of sampling on the grid.
-        change: a matrix that is multiplied to the maps, or None.
+        change: a matrix by which the maps are multiplied, or None.
         out: the shape of the grid.
         single: the axes that are longer than those of the result.
     """
@@ -98,9 +98,9 @@ class ThroughGrid(NamedTuple):
     def extend(self, values: Array) -> Array:
         """Apply the transpose of `remove_added` to upstream values."""
         for k in self.single:
-            nothing, shape = self.backend.xp.zeros_like(values), list(values.shape)
+            zeros, shape = self.backend.xp.zeros_like(values), list(values.shape)
             shape[2 + k] = 3
-            values = self.backend.xp.stack([nothing, values, nothing], 2 + k).reshape(tuple(shape))
+            values = self.backend.xp.stack([zeros, values, zeros], 2 + k).reshape(tuple(shape))
         return values
 
     def gradient(self, grad_grid: Array) -> Array:
@@ -124,7 +124,7 @@ def through_grid(
     if not single:
         return ThroughGrid(backend, theta, options, None, out, ())
     change = np.eye(rank + 1)
-    for k in single:  # coordinates of three points, of which the second is the lone one
+    for k in single:  # three points, of which the output has the second
         column = rank - 1 - k
         if normalized:
             change[column, column] = 3

@@ -19,10 +19,11 @@ from gridsample.definitions.options import (
     Averaging,
     Options,
     Resizing,
+    cache_key,
+    call_cached,
     checked,
     fill_numbers,
-    keyed,
-    looked_up,
+    fill_of_channels,
     plan_of,
 )
 from gridsample.definitions.plan import Plan
@@ -89,13 +90,6 @@ def plan_for(image: Array, grid: Array, options: Options, dtype: DType) -> Plan:
     return plan or plan_of(image.shape, dtype, grid.shape, grid.dtype, options)
 
 
-def fill_of(options: Options, plan: Plan) -> Array | None:
-    """Return the fill value of each channel, or None if it is 0."""
-    if not options.fill_value:
-        return None
-    return np.broadcast_to(np.array(options.fill_value), (plan.channels,))
-
-
 def empty(shape: Sequence[int], dtype: DType, last: bool, allocate: Any = np.empty) -> Array:
     """Allocate a result (N, C, *rest); if ``last``, its channels come last in memory.
 
@@ -118,7 +112,7 @@ def in_type_of(points: Array, gradient: Array | None) -> Array | None:
     return None if gradient is None else converted(gradient, points.dtype.newbyteorder("="))
 
 
-def stand_in(theta: Array, out: Shape) -> Array:
+def grid_like(theta: Array, out: Shape) -> Array:
     """Create a broadcast view with the shape and dtype of the grid that maps represent."""
     return repeated(0, theta.dtype, (len(theta), *out, theta.shape[2] - 1))
 
@@ -229,8 +223,8 @@ class NumPy(Backend):
 
     def resolve_options(self, image: Array, grid: Array, options: Options) -> Options:
         """Return the checked options, with a plan."""
-        key = keyed(options)
-        resolved = looked_up(resolve, image.shape, image.dtype, grid.shape, grid.dtype, *key)
+        key = cache_key(options)
+        resolved = call_cached(resolve, image.shape, image.dtype, grid.shape, grid.dtype, *key)
         if options.has_no_fill():
             return resolved
         plan: Plan = resolved.plan
@@ -264,7 +258,7 @@ class NumPy(Backend):
         if out is None:
             out = empty(plan.shape, plan.dtype, options.channels_last())
         if out.size:
-            fill, order = fill_of(options, plan), options.order
+            fill, order = fill_of_channels(options.fill_value, plan), options.order
             on_cpu().gather(plan, image, grid, out, order=order, fill=fill, threads=options.threads)
         return out
 
@@ -279,7 +273,7 @@ class NumPy(Backend):
             items, channels, *out = plan.shape
             memory = np.empty((items, *out, channels, len(orders)), result.dtype)
             result = memory.transpose(0, -2, *range(1, memory.ndim - 2), -1)
-        fill, done = fill_of(options, plan), dict[Shape, int]()
+        fill, done = fill_of_channels(options.fill_value, plan), dict[Shape, int]()
         for k, order in enumerate(orders):
             part = result[..., k]
             if order in done:
@@ -318,10 +312,10 @@ class NumPy(Backend):
         self, image: Array, theta: Array, out: Shape, options: Options, dtype: DType
     ) -> Array:
         """Sample an image under affine maps, or projective ones (N, D + 1, D + 1)."""
-        plan = plan_for(image, stand_in(theta, out), options, dtype)
+        plan = plan_for(image, grid_like(theta, out), options, dtype)
         result, threads = empty(plan.shape, plan.dtype, options.channels_last()), options.threads
         if result.size:
-            fill = fill_of(options, plan)
+            fill = fill_of_channels(options.fill_value, plan)
             on_cpu().gather(plan, image, theta, result, fill=fill, threads=threads)
         return result
 
@@ -330,7 +324,7 @@ class NumPy(Backend):
         needed: Needed, dtype: DType,
     ) -> Gradients:  # fmt: skip
         """Compute both gradients under affine maps in one sweep."""
-        return self.sweep(values, image, theta, stand_in(theta, out), options, needed, dtype)
+        return self.sweep(values, image, theta, grid_like(theta, out), options, needed, dtype)
 
     def sweep(
         self, values: Array, image: Array, points: Array, grid: Array, options: Options,
@@ -341,7 +335,7 @@ class NumPy(Backend):
         if not values.size:
             by_image = np.zeros(image.shape, native) if needed[0] else None
             return by_image, in_type_of(points, np.zeros(points.shape)) if needed[1] else None
-        cpu, fill = on_cpu(), fill_of(options, plan)
+        cpu, fill = on_cpu(), fill_of_channels(options.fill_value, plan)
         samples = cpu.Samples(image, points, values, fill=fill)
         needs, threads = cpu.Needs(*needed, dtype=native), options.threads
         gradients = cpu.backward(plan, samples, needs, order=options.order, threads=threads)
@@ -357,14 +351,16 @@ class NumPy(Backend):
         """Gather means over the pixels that count."""
         image, points, *weights = arrays
         plan: Plan = options.plan
-        last, suspect = options.channels_last(), False
+        last, invalid_weights = options.channels_last(), False
         result = empty(plan.shape, plan.dtype, last)
-        shares = empty(plan.shape, plan.real, last) if averaging.shares else None
+        shares = empty(plan.shape, plan.real, last) if averaging.returns_weights else None
         if result.size:
             cpu, weight = on_cpu(), weights[0] if weights else None
-            samples = cpu.Samples(image, points, result, weight, shares, fill_of(options, plan))
-            suspect = cpu.average(plan, samples, averaging, options.threads)
-        return result, shares, suspect
+            samples = cpu.Samples(
+                image, points, result, weight, shares, fill_of_channels(options.fill_value, plan)
+            )
+            invalid_weights = cpu.average(plan, samples, averaging, options.threads)
+        return result, shares, invalid_weights
 
     def average_backward(
         self, values: Array, arrays: Sequence[Array], options: Options, averaging: Averaging,
@@ -374,10 +370,12 @@ class NumPy(Backend):
         image, points, *weights = arrays
         plan: Plan = options.plan
         cpu, weight = on_cpu(), weights[0] if weights else None
-        samples = cpu.Samples(image, points, values, weight, fill=fill_of(options, plan))
+        samples = cpu.Samples(
+            image, points, values, weight, fill=fill_of_channels(options.fill_value, plan)
+        )
         needs = cpu.Needs(*needed, dtype=image.dtype.newbyteorder("="))
         sums = cpu.average_backward(plan, samples, averaging, needs, options.threads)
-        return (sums.image, in_type_of(points, sums.grid), sums.weights), sums.doubtful
+        return (sums.image, in_type_of(points, sums.grid), sums.weights), sums.invalid_weights
 
     def prefilter(
         self, image: Array, order: int, extended: Sequence[str], axes: Sequence[int], adjoint: bool,

@@ -18,8 +18,8 @@ from gridsample.kernels.memory import Layout
 Array = np.ndarray[Any, Any]
 DType = np.dtype[Any]
 
-# The bytes of the tables of a prepared call that is kept.
-MOST_BYTES = 1 << 16
+# The largest tables, in bytes, of a prepared call that is kept.
+MAX_TABLE_BYTES = 1 << 16
 
 
 def resize(image: Array, result: Array, resizing: Resizing, transposed: bool) -> None:
@@ -57,7 +57,7 @@ def ready(resizing: Resizing, source: Layout, target: Layout, threads: int | Non
     maps, real = axis_maps(shape[2:], resizing), type_name(real_type(dtype))
     threads = threads or pool.cores()
     direct = of_resizing().direct_run(maps, source, target, real, threads, resizing.rounding)
-    return None if direct is None or direct.nbytes > MOST_BYTES else direct
+    return None if direct is None or direct.nbytes > MAX_TABLE_BYTES else direct
 
 
 @functools.lru_cache(maxsize=64)

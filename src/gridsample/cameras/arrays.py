@@ -24,7 +24,7 @@ FAR = -1e6
 # Arguments ----------------------------------------------------------------------------------------
 
 
-def is_plain_list(value: Any) -> bool:
+def is_literal(value: Any) -> bool:
     """Whether an argument is a number or a list of numbers, and not an array."""
     return isinstance(value, (int, float, list, tuple))
 
@@ -48,9 +48,9 @@ def as_arrays(**arguments: Any) -> tuple[Backend, list[Any]]:
             numbers.
     """
     arrays = {
-        k: value for k, value in arguments.items() if value is not None and not is_plain_list(value)
+        k: value for k, value in arguments.items() if value is not None and not is_literal(value)
     }
-    lists = {k: from_list(k, value) for k, value in arguments.items() if is_plain_list(value)}
+    lists = {k: from_list(k, value) for k, value in arguments.items() if is_literal(value)}
     backend = backend_of(**arrays)
     arrays_by_name = dict(zip(arrays, backend.to_device(**arrays), strict=True)) if arrays else {}
     names = {k: backend.type_name(array.dtype, k) for k, array in arrays_by_name.items()}
@@ -72,9 +72,7 @@ def as_arrays(**arguments: Any) -> tuple[Backend, list[Any]]:
 
 def first_array(*arguments: Any) -> Any:
     """Return the first argument that is an array, whose type and device results have, or None."""
-    return next(
-        (value for value in arguments if value is not None and not is_plain_list(value)), None
-    )
+    return next((value for value in arguments if value is not None and not is_literal(value)), None)
 
 
 def check_shape(backend: Backend, name: str, array: Array, *endings: tuple[int, ...]) -> None:
@@ -111,7 +109,7 @@ def signs_of(axes: Any) -> tuple[float, float, float]:
     return AXES[axes]
 
 
-def check_size(size: Any, name: str = "size", least: int = 1) -> tuple[int, int]:
+def check_size(size: Any, name: str = "size", minimum: int = 1) -> tuple[int, int]:
     """Return (height, width) as integers, or raise an error."""
     try:
         sizes = tuple(int(n) for n in size)
@@ -120,7 +118,7 @@ def check_size(size: Any, name: str = "size", least: int = 1) -> tuple[int, int]
         raise TypeError(f"{name} must be two integers (height, width), got {size!r}") from None
     if not integral or len(sizes) != 2 or min(sizes) < 0:
         raise ValueError(f"{name} must be two integers (height, width), got {size!r}")
-    if min(sizes) < least:
+    if min(sizes) < minimum:
         raise ValueError(f"{name} must be positive, got {size!r}")
     return sizes[0], sizes[1]
 

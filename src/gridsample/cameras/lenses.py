@@ -156,7 +156,7 @@ def undistort_grid(
         >>> gridsample.grid_sample(photo, grid, coords="pixel").shape
         (1, 3, 48, 64)
     """
-    shape = check_size(size, least=0)
+    shape = check_size(size, minimum=0)
     backend, arrays = as_arrays(
         intrinsics=intrinsics,
         distortion=as_coefficients(distortion),

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gridsample.backends import Backend
-from gridsample.cameras.arrays import Array, check_size, is_plain_list, project_points, transform
+from gridsample.cameras.arrays import Array, check_size, is_literal, project_points, transform
 
 # The faces of a cube map: forward, right and down, as seen from inside.
 FACES = ("front", "right", "back", "left", "up", "down")
@@ -128,7 +128,7 @@ def perspective(
         focal = width / 2 / math.tan(math.radians(fov) / 2)
         x, y = (width - 1) / 2, (height - 1) / 2
         intrinsics = [[focal, 0.0, x], [0.0, focal, y], [0.0, 0.0, 1.0]]
-    shape = np.shape(intrinsics) if is_plain_list(intrinsics) else tuple(intrinsics.shape)
+    shape = np.shape(intrinsics) if is_literal(intrinsics) else tuple(intrinsics.shape)
     if len(shape) not in (2, 3) or shape[-2:] != (3, 3):
         raise ValueError(f"intrinsics must have the shape (3, 3) or (N, 3, 3), got {shape}")
     return Projection("perspective", (height, width), intrinsics)

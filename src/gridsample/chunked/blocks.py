@@ -20,7 +20,7 @@ from gridsample.chunked.regions import (
     whole_shape,
 )
 from gridsample.chunked.windows import Window
-from gridsample.definitions.footprints import LIMIT, SLACK, deepest, pixels_per_unit
+from gridsample.definitions.footprints import MAX_SAMPLES_LIMIT, SLACK, deepest, pixels_per_unit
 from gridsample.definitions.labels import has_labels
 from gridsample.definitions.options import sampling_options
 from gridsample.definitions.plan import OutputBlock
@@ -202,8 +202,8 @@ def with_level(call: Sampling, steps: Sequence[Array]) -> Sampling:
         raise ValueError(
             f"antialias=True in chunks takes maps whose footprints are of similar size, but those "
             f"of theta are {min(longest):.4g} to {max(longest):.4g} pixels long, with "
-            f"max_samples={int(limit)}; accepted: a greater max_samples (up to {LIMIT}), or a call "
-            "for each map"
+            f"max_samples={int(limit)}; accepted: a greater max_samples (up to "
+            f"{MAX_SAMPLES_LIMIT}), or a call for each map"
         )
     level = footprint._replace(level=halvings.pop() if halvings else 0)
     return call._replace(options=call.options._replace(footprint=level))
@@ -234,8 +234,8 @@ def check_footprints(call: Sampling, grid: Array, block: Block) -> None:
         raise ValueError(
             f"antialias=True in chunks takes up to max_samples={int(limit)} samples a side at a "
             f"grid, but footprints are {longest:.4g} pixels long; accepted: a greater max_samples "
-            f"(up to {LIMIT}), an affine map, or an image that is first made smaller by "
-            "interpolate(antialias=True)"
+            f"(up to {MAX_SAMPLES_LIMIT}), an affine map, or an image that is first made smaller "
+            "by interpolate(antialias=True)"
         )
 
 
@@ -245,7 +245,7 @@ def limit_of_sides(call: Sampling) -> float:
     labels = has_labels(options.mode) and not call.keywords.get("return_mask")
     if options.footprint is None or labels or max(call.spatial) == 1:
         return math.inf
-    return options.footprint.most
+    return options.footprint.max_samples
 
 
 def bound_of_sides(call: Sampling, grid: Array) -> float:

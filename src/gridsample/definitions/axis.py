@@ -33,7 +33,7 @@ DROPPED = -1  # in place of a tap's index: the tap is outside and counts for not
 
 # The codes of boundaries in kernels: a tap outside is dropped, clamped, mirrored, or wrapped.  From
 # REFLECTION on, the image repeats for ever.  The names that users write, and their other
-# properties, are in plan.BOUNDARIES.
+# properties, are in `boundaries.BOUNDARIES`.
 ZEROS, BORDER, REFLECTION, WRAP = 0, 1, 2, 3
 
 

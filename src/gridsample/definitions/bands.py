@@ -11,8 +11,8 @@ from gridsample.definitions.caches import cached_property
 
 Array = np.ndarray[Any, Any]
 
-# The bytes of the bands that are kept for later calls.
-KEPT = 1 << 25
+# The bytes up to which each cache of bands grows.
+CACHE_BYTES = 1 << 25
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,7 +89,7 @@ class Band:
         return Band(self.outputs, first, count, weights)
 
 
-def chosen(index: Array, inputs: int) -> Band:
+def copying_band(index: Array, inputs: int) -> Band:
     """Create a band that copies one input to each output."""
     shape = len(index), 1
     return Band(inputs, index, np.broadcast_to(np.int64(1), shape[:1]), np.broadcast_to(1.0, shape))
@@ -101,9 +101,9 @@ def collect(index: Array, weights: Array, inputs: int) -> Band:
     count = np.maximum.accumulate(index.max(axis=1)) + 1 - first
     table = np.zeros((len(index), int(count.max())))
     taps = index.shape[1]
-    straight = (index == first[:, np.newaxis] + np.arange(taps)).all(axis=1)
-    table[straight, :taps] = weights[straight, : table.shape[1]]
-    folded = np.flatnonzero(~straight)
+    unfolded = (index == first[:, np.newaxis] + np.arange(taps)).all(axis=1)
+    table[unfolded, :taps] = weights[unfolded, : table.shape[1]]
+    folded = np.flatnonzero(~unfolded)
     columns = index[folded] - first[folded, np.newaxis]
     np.add.at(table, (folded[:, np.newaxis], columns), weights[folded])
     return Band(inputs, first, count, table)

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 Result = TypeVar("Result")
 
 # The results that no call needed for a long time are dropped beyond so many of one function.
-MOST = 512
+MAX_RESULTS = 512
 
 if TYPE_CHECKING or sys.version_info >= (3, 12):
     cached_property = functools.cached_property
@@ -81,7 +81,7 @@ def cached_by_size(
                 if 4 * number <= limit and arguments not in results:
                     results[arguments] = result, number
                     total += number
-                while total > limit or len(results) > MOST:
+                while total > limit or len(results) > MAX_RESULTS:
                     total -= results.popitem(last=False)[1][1]
             return result
 

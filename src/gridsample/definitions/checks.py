@@ -114,7 +114,7 @@ def check_extent(name: str, shape: Sequence[int], itemsize: int) -> None:
 def check_flag(value: Any, name: str) -> bool:
     """Return a flag as a bool, or raise an error; None means False, as in PyTorch."""
     if type(value) is bool:
-        return value  # quickly
+        return value  # the usual case, checked first
     if value is None or isinstance(value, np.bool_):
         return bool(value)
     raise TypeError(f"{name} must be True or False, got {value!r}")

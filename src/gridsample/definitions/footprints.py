@@ -22,8 +22,8 @@ Shape = tuple[int, ...]
 # that the rounding of coordinates adds none: a rotation has one sample.
 SLACK = 1 / 64
 
-# The samples along a side of a footprint, by default, and the most that can be asked for.
-MOST, LIMIT = 16, 64
+# The maximum number of samples along a side of a footprint: by default, and at most.
+MAX_SAMPLES, MAX_SAMPLES_LIMIT = 16, 64
 
 # Whether the gradient of the grid contains that of the footprint's sides.
 ATTACH, DETACH = "attach", "detach"
@@ -33,16 +33,16 @@ class Footprint(NamedTuple):
     """How footprints are sampled.
 
     Attributes:
-        most: the maximum number of samples along a side; a longer side is sampled in a smaller
-            copy of the image.
+        max_samples: the maximum number of samples along a side; a longer side is sampled in a
+            smaller copy of the image.
         attached: whether the gradient of the grid includes that of the footprint's sides, which
             are differences of grid points.  The numbers of samples count as constants.
         level: how often the image has been halved that all points are sampled in, as windows of
-            `gridsample.chunked` are, which are NumPy arrays; a longer side then has ``most``
+            `gridsample.chunked` are, which are NumPy arrays; a longer side then has this many
             samples.  None if the image is halved as often as points need.
     """
 
-    most: int = MOST
+    max_samples: int = MAX_SAMPLES
     attached: bool = True
     level: int | None = None
 
@@ -73,14 +73,14 @@ def as_footprint(antialias: Any, max_samples: Any, footprint: Any = ATTACH) -> F
         TypeError: an argument has the wrong type.
         ValueError: ``max_samples`` is out of range, or ``footprint`` is unknown.
     """
-    if antialias is False and max_samples is MOST and footprint is ATTACH:
-        return None  # quickly
+    if antialias is False and max_samples is MAX_SAMPLES and footprint is ATTACH:
+        return None  # the usual case, checked first
     if antialias is None or not isinstance(antialias, (bool, np.bool_)):
         raise TypeError(f"antialias must be True or False, got {antialias!r}")
     if isinstance(max_samples, (bool, np.bool_)) or not hasattr(max_samples, "__index__"):
         raise TypeError(f"max_samples must be an integer, got {max_samples!r}")
-    if not 1 <= int(max_samples) <= LIMIT:
-        raise ValueError(f"max_samples must be from 1 to {LIMIT}, got {max_samples}")
+    if not 1 <= int(max_samples) <= MAX_SAMPLES_LIMIT:
+        raise ValueError(f"max_samples must be from 1 to {MAX_SAMPLES_LIMIT}, got {max_samples}")
     if footprint not in (ATTACH, DETACH):
         raise ValueError(f"footprint must be {ATTACH!r} or {DETACH!r}, got {footprint!r}")
     return Footprint(int(max_samples), footprint == ATTACH) if antialias else None

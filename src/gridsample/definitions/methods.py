@@ -129,8 +129,8 @@ class Method:
             t = np.array([0.0, 0.3, 0.45])
             weights = kernel(self.formula)[1](self.offsets - t[:, np.newaxis])
             ours = np.vander(t, self.powers, increasing=True) @ np.array(self.table).T
-            off = weights - ours * weights.sum(axis=1, keepdims=True)
-            if np.abs(off).max() > 1e-6 * np.abs(weights).max():
+            error = weights - ours * weights.sum(axis=1, keepdims=True)
+            if np.abs(error).max() > 1e-6 * np.abs(weights).max():
                 raise ValueError(
                     f"method {self.name!r}: the table's weights are not those of the formula "
                     f"{self.formula!r}; leave the formula out, and resizing uses the table"
@@ -199,8 +199,8 @@ class Method:
         # Numbers of Python, which torch.compile can follow.
         weights = [polynomial(row, t) for t in points for row in self.table]
         mirrored = [polynomial(row, middle - t) for t in points for row in self.table[::-1]]
-        off = max([abs(a - b) for a, b in zip(weights, mirrored, strict=True)])
-        return off <= 1e-9 * max(map(abs, weights))
+        error = max([abs(a - b) for a, b in zip(weights, mirrored, strict=True)])
+        return error <= 1e-9 * max(map(abs, weights))
 
     @property
     def stretches(self) -> bool:

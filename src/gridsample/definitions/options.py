@@ -19,7 +19,13 @@ from gridsample.definitions.checks import (
 )
 from gridsample.definitions.coords import MARGINS, check_coords, find_end
 from gridsample.definitions.dtypes import WIDE_TYPES, check_grid_type, check_image_type
-from gridsample.definitions.footprints import ATTACH, MOST, Footprint, as_footprint, check_footprint
+from gridsample.definitions.footprints import (
+    ATTACH,
+    MAX_SAMPLES,
+    Footprint,
+    as_footprint,
+    check_footprint,
+)
 from gridsample.definitions.labels import check_label_fill, check_labels, has_labels
 from gridsample.definitions.methods import Method, find_method, per_axis
 from gridsample.definitions.plan import OutputBlock, Plan
@@ -121,7 +127,7 @@ def sampling_options(
     extrapolate: Any = True,
     prefilter: Any = True,
     antialias: Any = False,
-    max_samples: Any = MOST,
+    max_samples: Any = MAX_SAMPLES,
     footprint: Any = ATTACH,
     channel_axis: Any = 1,
     threads: Any = None,
@@ -143,18 +149,18 @@ class Averaging(NamedTuple):
     """How samples are means over the pixels that count.
 
     Attributes:
-        least: the weight that a result must exceed; otherwise it is missing.
-        absent: the value of missing results, or one per channel; empty for NaN.
-        drops: whether dropped taps count for nothing, too.
-        ignores: whether NaN pixels do.
-        shares: whether the sums of weights are a second result.
+        min_weight: the weight that a result must exceed; otherwise it is missing.
+        missing_value: the value of missing results, or one per channel; empty for NaN.
+        ignores_dropped: whether dropped taps count for nothing, too.
+        ignores_nan: whether NaN pixels do.
+        returns_weights: whether the sums of weights are a second result.
     """
 
-    least: float = 0.0
-    absent: tuple[float, ...] = ()
-    drops: bool = False
-    ignores: bool = True
-    shares: bool = False
+    min_weight: float = 0.0
+    missing_value: tuple[float, ...] = ()
+    ignores_dropped: bool = False
+    ignores_nan: bool = True
+    returns_weights: bool = False
 
 
 class Resizing(NamedTuple):
@@ -204,7 +210,7 @@ def hashable(value: Any) -> Any:
     return value
 
 
-def keyed(options: Options) -> Options:
+def cache_key(options: Options) -> Options:
     """Return the options without the fill value, as the key of a cache.
 
     Raises:
@@ -216,7 +222,7 @@ def keyed(options: Options) -> Options:
     return options._replace(mode=mode, padding_mode=padding_mode, fill_value=0)
 
 
-def looked_up(cached: functools._lru_cache_wrapper[Result], *key: Any) -> Result:
+def call_cached(cached: functools._lru_cache_wrapper[Result], *key: Any) -> Result:
     """Call a cached function; if the key is not hashable, call it uncached to get its error."""
     try:
         return cached(*key)
@@ -351,6 +357,11 @@ def fill_numbers(options: Options, filled: bool, dtype: Any, channels: int) -> t
     if has_labels(options.mode):
         check_label_fill(entries, dtype)
     return tuple(entries)
+
+
+def fill_of_channels(numbers: Sequence[Any], plan: Plan) -> np.ndarray[Any, Any] | None:
+    """Convert the fill value of a checked record to a number per channel; None if it is 0."""
+    return np.broadcast_to(np.array(numbers), (plan.channels,)) if numbers else None
 
 
 def fill_array(

@@ -7,6 +7,7 @@ contains no array, does not depend on a framework, and is cached.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -127,6 +128,10 @@ class Plan:
         """
         odd = any(BOUNDARIES[name].odd for name in self.boundaries)
         return all(method.normalized for method in self.methods) and not odd
+
+    def vanishes(self, order: Sequence[int]) -> bool:
+        """Whether the derivatives of the weights along some axis are all zero."""
+        return any(n >= method.powers for n, method in zip(order, self.methods, strict=True))
 
     @cached_property
     def prefilters(self) -> bool:

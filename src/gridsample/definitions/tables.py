@@ -16,13 +16,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gridsample.definitions.axis import split, weight
-from gridsample.definitions.bands import KEPT, Band, chosen, collect
+from gridsample.definitions.bands import CACHE_BYTES, Band, collect, copying_band
 from gridsample.definitions.boundaries import BOUNDARIES
 from gridsample.definitions.caches import cached_by_size, cached_property
 from gridsample.definitions.methods import AREA, NEAREST, NEAREST_EXACT, Method
 from gridsample.definitions.options import Resizing
 from gridsample.definitions.shapes import Shape
-from gridsample.definitions.splines import Prefilter, reach
+from gridsample.definitions.splines import Prefilter, extension, reach
 from gridsample.definitions.weights import lanczos_taps
 from gridsample.definitions.zooming import Zoom, zoomed
 
@@ -175,26 +175,26 @@ def unchanged(n: int) -> AxisMap:
     return axis_map(Axis(n, n, NEAREST))
 
 
-@cached_by_size(KEPT, lambda band: band.bytes)
+@cached_by_size(CACHE_BYTES, lambda band: band.bytes)
 def band_of(axis: Axis, transposed: bool) -> Band:
     """Compute the tables of an axis's band, or of its transpose."""
     if transposed:
         return band_of(axis, False).transpose()
     if isinstance(axis.method, Zoom):
         return zoomed(axis.method, axis.inputs, axis.outputs)
-    formula = kind_of(axis)
+    formula = formula_of(axis)
     if formula == "copies":
         return copies(axis)
     if formula == "averages":
         return averages(axis)
     band = (smoothed if formula == "smoothed" else interpolated)(axis, axis.method)
     if band.is_identity:  # drop the zeros next to the ones
-        band = chosen(np.arange(axis.outputs), axis.inputs)
+        band = copying_band(np.arange(axis.outputs), axis.inputs)
     return band
 
 
-@cached_by_size(KEPT, lambda result: result[0].nbytes + result[1].band.bytes)
-def picked(axis: Axis) -> tuple[Array, AxisMap]:
+@cached_by_size(CACHE_BYTES, lambda result: result[0].nbytes + result[1].band.bytes)
+def used_inputs(axis: Axis) -> tuple[Array, AxisMap]:
     """The inputs that an axis reads, in ascending order, and its map from these alone."""
     band = band_of(axis, False)
     rows, taps = band._places()
@@ -203,18 +203,18 @@ def picked(axis: Axis) -> tuple[Array, AxisMap]:
     return inputs, AxisMap(None, None, table=Band(len(inputs), first, band.count, band.weights))
 
 
-def skips(axis_map: AxisMap) -> bool:
+def skips_inputs(axis_map: AxisMap) -> bool:
     """Whether an axis reads at most a quarter of its inputs."""
     axis = axis_map.axis
     if axis is None or axis_map.transposed or axis_map.before or isinstance(axis.method, Zoom):
         return False
-    formula, offsets = kind_of(axis), tap_offsets(axis.method)
+    formula, offsets = formula_of(axis), tap_offsets(axis.method)
     taps = {"copies": 1, "interpolated": len(offsets)}.get(formula, axis_map.inputs)
     return 4 * taps * axis_map.outputs <= axis_map.inputs
 
 
-def kind_of(axis: Axis) -> str:
-    """Return by which formulas an axis is resized: the name of one of the following functions.
+def formula_of(axis: Axis) -> str:
+    """Return how an axis is resized: the name of one of the following functions.
 
     The axis has a method, and is not zoomed.
     """
@@ -235,7 +235,7 @@ def copies(axis: Axis) -> Band:
     middle = np.float32(0.5 if axis.method == NEAREST_EXACT else 0)
     index = np.arange(axis.outputs, dtype=np.float32) + middle
     first = np.floor(index * np.float32(axis.step)).astype(np.int64)
-    return chosen(np.clip(first, 0, axis.inputs - 1), axis.inputs)
+    return copying_band(np.clip(first, 0, axis.inputs - 1), axis.inputs)
 
 
 def averages(axis: Axis) -> Band:
@@ -268,7 +268,7 @@ def boundary_of(method: Method, align_corners: bool) -> str:
     """
     if method.prefilter <= 1:
         return "border"
-    return "mirror" if align_corners else "symmetric"
+    return extension("reflection", align_corners)
 
 
 @functools.lru_cache
@@ -319,7 +319,7 @@ def smoothed(axis: Axis, method: Method) -> Band:
     processing", 1999.
     """
     support, kernel = method.kernel(antialias=True)
-    centres, first, end = covered(
+    centres, first, end = covered_inputs(
         np.arange(axis.outputs), axis.step, support * axis.stretch, axis.inputs
     )
     count = (end - first).astype(np.int64)
@@ -331,7 +331,7 @@ def smoothed(axis: Axis, method: Method) -> Band:
     return Band(axis.inputs, first.astype(np.int64), count, weights)
 
 
-def covered(index: Any, step: Any, reach: Any, inputs: Any) -> tuple[Any, Any, Any]:
+def covered_inputs(index: Any, step: Any, reach: Any, inputs: Any) -> tuple[Any, Any, Any]:
     """The centre of an output, measured from the outer edge, its first input and their end.
 
     The arguments may be values of the vector language, the index and all results are floats.

@@ -86,7 +86,7 @@ def bc_table(b: float, c: float) -> Table:
 
 
 def substitute(coefficients: tuple[float, ...], start: float, factor: float) -> list[float]:
-    """Expand p(start + turn * t) in powers of t, for a polynomial p given by its coefficients.
+    """Expand p(start + factor * t) in powers of t, for a polynomial p given by its coefficients.
 
     Example:
         >>> from gridsample.definitions.weights import substitute
@@ -94,7 +94,7 @@ def substitute(coefficients: tuple[float, ...], start: float, factor: float) -> 
         [1, -2, 1]
     """
     result = [coefficients[-1]]
-    for coefficient in coefficients[-2::-1]:  # Horner's rule: result * (start + turn * t) + ...
+    for coefficient in coefficients[-2::-1]:  # Horner's rule: result * (start + factor * t) + ...
         result = [
             start * here + factor * before
             for here, before in zip([*result, 0], [0, *result], strict=True)

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gridsample.definitions.axis import DROPPED, split
-from gridsample.definitions.bands import KEPT, Band, chosen, collect
+from gridsample.definitions.bands import CACHE_BYTES, Band, collect, copying_band
 from gridsample.definitions.boundaries import BOUNDARIES
 from gridsample.definitions.caches import cached_by_size
 from gridsample.definitions.methods import METHODS
@@ -36,14 +36,14 @@ class Zoom(NamedTuple):
         order: the order of the spline, 0 to 5; -1 for means of blocks.
         boundary: "constant", "border", "symmetric", "mirror" or "wrap"; see
             `gridsample.grid_sample`.  Under "constant", the weights of pixels outside are left out
-            (see `shares`).
+            (see `shares_inside`).
         sigma: the standard deviation in pixels of the Gaussian, or the length of a block.
         digits: the number of decimal digits to which weights are exact.
         inputs: the number of pixels along the axis.
         outputs: the number of outputs along the axis.
-        low: the first pixel of the part that is given; negative for pixels before the image, which
-            only "wrap" needs.
-        begin: the first output of the part that is wanted.
+        first_input: the first pixel of the part that is passed; negative for pixels before the
+            image, which only "wrap" needs.
+        first_output: the first output of the part that is computed.
     """
 
     order: int
@@ -52,8 +52,8 @@ class Zoom(NamedTuple):
     digits: int
     inputs: int
     outputs: int
-    low: int = 0
-    begin: int = 0
+    first_input: int = 0
+    first_output: int = 0
 
     @property
     def reach(self) -> int:
@@ -67,50 +67,50 @@ class Zoom(NamedTuple):
         return self.inputs == self.outputs and self.sigma == length
 
     @property
-    def uncut(self) -> Zoom:
-        """The same without a part."""
-        return self._replace(low=0, begin=0)
+    def whole(self) -> Zoom:
+        """The zoom of the whole axis."""
+        return self._replace(first_input=0, first_output=0)
 
 
 def zoomed(zoom: Zoom, inputs: int, outputs: int) -> Band:
     """Compute the band of the part of an axis with these sizes."""
-    band, _ = full_band(zoom.uncut)
-    rows = slice(zoom.begin, zoom.begin + outputs)
-    first, count = band.first[rows] - zoom.low, band.count[rows]
+    band, _ = full_band(zoom.whole)
+    rows = slice(zoom.first_output, zoom.first_output + outputs)
+    first, count = band.first[rows] - zoom.first_input, band.count[rows]
     if len(first) and not (first.min() >= 0 and (first + count).max() <= inputs):
-        raise ValueError(f"{inputs} inputs from {zoom.low} do not suffice for {zoom}")
+        raise ValueError(f"{inputs} inputs from {zoom.first_input} do not suffice for {zoom}")
     return Band(inputs, first, count, band.weights[rows])
 
 
-def needed(zoom: Zoom, rows: slice) -> slice:
+def inputs_of(zoom: Zoom, rows: slice) -> slice:
     """The pixels that some outputs need; outside the image only for the boundary "wrap"."""
-    band, _ = full_band(zoom.uncut)
+    band, _ = full_band(zoom.whole)
     first, end = band.first[rows], (band.first + band.count)[rows]
     return slice(int(first.min()), int(end.max()))
 
 
-def picked(zoom: Zoom) -> Array:
+def nearest_inputs(zoom: Zoom) -> Array:
     """The pixel that each output copies, for order 0 without a Gaussian."""
-    return full_band(zoom.uncut)[0].first
+    return full_band(zoom.whole)[0].first
 
 
-def shares(zoom: Zoom) -> Array:
+def shares_inside(zoom: Zoom) -> Array:
     """The part of each output's weights that is inside the image; exactly 1 where all are."""
-    return full_band(zoom.uncut)[1]
+    return full_band(zoom.whole)[1]
 
 
-@cached_by_size(KEPT, lambda result: result[0].bytes + result[1].nbytes)
+@cached_by_size(CACHE_BYTES, lambda result: result[0].bytes + result[1].nbytes)
 def full_band(zoom: Zoom) -> tuple[Band, Array]:
-    """The band of a whole axis, and `shares`.
+    """The band of a whole axis, and `shares_inside`.
 
     Under "wrap", its indices are not folded: those outside are before or after the image.
     """
     if zoom.is_identity:
-        return chosen(np.arange(zoom.inputs), zoom.inputs), np.ones(zoom.inputs)
+        return copying_band(np.arange(zoom.inputs), zoom.inputs), np.ones(zoom.inputs)
     if zoom.order < 0:
-        return means(zoom)
-    index, weights = around(zoom)
-    band, share = folded(index, weights, zoom, padded=zoom.order > 1)
+        return block_means(zoom)
+    index, weights = taps_around(zoom)
+    band, share = folded_band(index, weights, zoom, padded=zoom.order > 1)
     if zoom.sigma:
         reach = int(TRUNCATE * zoom.sigma + 0.5)
         steps = np.arange(-reach, reach + 1)
@@ -118,12 +118,12 @@ def full_band(zoom: Zoom) -> tuple[Band, Array]:
         low = min(0, int(band.first.min()))
         high = max(zoom.inputs, int((band.first + band.count).max()))
         rows = np.arange(low, high)[:, np.newaxis] + steps
-        blur, blur_share = folded(rows, np.tile(bell / bell.sum(), (len(rows), 1)), zoom)
-        band, share = composed(band, blur, low), applied(band, blur_share, low, share)
+        blur, blur_share = folded_band(rows, np.tile(bell / bell.sum(), (len(rows), 1)), zoom)
+        band, share = composed_bands(band, blur, low), composed_shares(band, blur_share, low, share)
     return band, share
 
 
-def means(zoom: Zoom) -> tuple[Band, Array]:
+def block_means(zoom: Zoom) -> tuple[Band, Array]:
     """Means of blocks of pixels, the last of which may reach beyond the image."""
     length = int(zoom.sigma)
     first = np.arange(zoom.outputs) * length
@@ -132,7 +132,7 @@ def means(zoom: Zoom) -> tuple[Band, Array]:
     return Band(zoom.inputs, first, count, weights), np.where(count < length, count / length, 1.0)
 
 
-def around(zoom: Zoom) -> tuple[Array, Array]:
+def taps_around(zoom: Zoom) -> tuple[Array, Array]:
     """The pixels around each output's position, and their weights, as if there were no edge."""
     step = zoom.inputs / zoom.outputs
     positions = (np.arange(zoom.outputs) + 0.5) * step - 0.5
@@ -152,7 +152,9 @@ def around(zoom: Zoom) -> tuple[Array, Array]:
     return base.astype(np.int64)[:, np.newaxis] + offsets, weights
 
 
-def folded(index: Array, weights: Array, zoom: Zoom, padded: bool = False) -> tuple[Band, Array]:
+def folded_band(
+    index: Array, weights: Array, zoom: Zoom, padded: bool = False
+) -> tuple[Band, Array]:
     """Fold indices (rows, taps) by the boundary, add the weights of equal ones, and sum all.
 
     ``padded`` means that the line ends `PAD` pixels after the image, where it is reflected.
@@ -170,7 +172,7 @@ def folded(index: Array, weights: Array, zoom: Zoom, padded: bool = False) -> tu
     return collect(BOUNDARIES["border"].fold_index(index, n), weights * inside, n), share
 
 
-def composed(after: Band, before: Band, low: int) -> Band:
+def composed_bands(after: Band, before: Band, low: int) -> Band:
     """The product of two bands, of which ``before`` has rows from ``low`` on."""
     begin = after.first - low
     last = np.minimum(begin + np.maximum(after.count, 1), before.outputs) - 1
@@ -189,7 +191,7 @@ def composed(after: Band, before: Band, low: int) -> Band:
     return Band(before.inputs, first, count, weights)
 
 
-def applied(band: Band, share: Array, low: int, second: Array) -> Array:
+def composed_shares(band: Band, share: Array, low: int, second: Array) -> Array:
     """The part of the weights inside after two bands, given that of the first, and the second."""
     taps = np.arange(band.weights.shape[1])
     index = np.clip((band.first - low)[:, np.newaxis] + taps, 0, len(share) - 1)

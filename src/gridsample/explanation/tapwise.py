@@ -19,7 +19,7 @@ import numpy as np
 from gridsample.definitions import axis
 from gridsample.definitions.boundaries import BOUNDARIES
 from gridsample.definitions.checks import as_array, check_constant
-from gridsample.definitions.footprints import MOST
+from gridsample.definitions.footprints import MAX_SAMPLES
 from gridsample.definitions.labels import has_labels
 from gridsample.definitions.methods import Method, Mode
 from gridsample.definitions.options import Options, checked, plan_of
@@ -387,8 +387,8 @@ def _check_sides(sides: Any, explanation: Explanation) -> tuple[tuple[float, ...
     if not all(math.isfinite(x) for side in vectors for x in side):
         raise ValueError(f"sides must be finite, got {sides!r}")
     counts = replace(explanation, sides=vectors).counts
-    if max(counts) > MOST:
-        raise ValueError(f"sides must be at most {MOST} pixels long, got {sides!r}")
+    if max(counts) > MAX_SAMPLES:
+        raise ValueError(f"sides must be at most {MAX_SAMPLES} pixels long, got {sides!r}")
     return vectors
 
 

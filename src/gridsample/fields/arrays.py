@@ -19,7 +19,7 @@ from gridsample.definitions.shapes import Shape, as_whole
 
 Array = Any
 Cells = list[list[Array]]
-_MOST_PIXELS = 1 << 59
+_MAX_PIXELS = 1 << 59
 """The bytes of so many complex128 pixels exceed what an index can count."""
 
 
@@ -93,7 +93,7 @@ def check_size(size: Any, rank: int | None, name: str = "size") -> tuple[Any, ..
         raise ValueError(
             f"{name} must be the spatial shape of an image, 1 to 3 positive integers, got {sizes}"
         )
-    if all([type(n) is int for n in sizes]) and math.prod(sizes) >= _MOST_PIXELS:
+    if all([type(n) is int for n in sizes]) and math.prod(sizes) >= _MAX_PIXELS:
         raise ValueError(f"{name} must have less than 2**59 pixels, got {sizes}")
     return sizes
 

@@ -338,8 +338,8 @@ def _rounding(backend: Backend, grid: Any, sizes: Shape, units: str) -> Iterator
     dtype_name = backend.type_name(array.dtype, "grid")
     if dtype_name not in STEPS or units == "displacement":
         return
-    most = max(sizes)
+    longest = max(sizes)
     step = STEPS[dtype_name] / 2
-    error = step * most / 2 if units == "normalized" else step * most
+    error = step * longest / 2 if units == "normalized" else step * longest
     if error > 0.05:
         yield f"{dtype_name} rounds positions by up to {error:.2g} px (see {explanation('GS006')})"

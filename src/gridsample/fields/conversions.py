@@ -25,7 +25,7 @@ from gridsample.fields.arrays import (
 )
 
 # Maps of single axes, x -> factor * x + shift.
-Steps = list[tuple[Any, Any]]
+AxisMaps = list[tuple[Any, Any]]
 
 CONVENTIONS = ("opencv", "skimage", "scipy", "pixel")
 
@@ -213,9 +213,10 @@ def theta_from_matrix(
     source, target = checked_sizes(input_size, output_size)
     corners = check_flag(align_corners, "align_corners")
     square = homogeneous(backend, array, len(source), "matrix")
-    check_affine(backend, square)
+    check_affine(backend, square, "matrix", "; for a homography, use homography_grid")
     pixel = as_pixel_map(backend, square, convention)
-    theta = between(backend, pixel, pixels_per(target, corners), units_per(source, corners))
+    before, after = normalized_to_pixels(target, corners), pixels_to_normalized(source, corners)
+    theta = with_axis_maps(backend, pixel, before, after)
     return restore_dtype(backend, theta, matrix)
 
 
@@ -260,7 +261,8 @@ def matrix_from_theta(
     source, target = checked_sizes(input_size, output_size)
     corners = check_flag(align_corners, "align_corners")
     square = homogeneous(backend, array, len(source), "theta")
-    rows = between(backend, square, units_per(target, corners), pixels_per(source, corners))
+    before, after = pixels_to_normalized(target, corners), normalized_to_pixels(source, corners)
+    rows = with_axis_maps(backend, square, before, after)
     pixel = homogeneous(backend, rows, len(source), "theta")
     # The conversion undoes itself: it inverts or reverses, or does nothing.
     return restore_dtype(backend, as_pixel_map(backend, pixel, convention, "theta"), theta)
@@ -419,14 +421,14 @@ def scale(n: Any, align_corners: bool) -> Any:
     return (n - 1) / 2 if align_corners and n > 1 else n / 2
 
 
-def pixels_per(size: Sequence[Any], align_corners: bool) -> Steps:
+def normalized_to_pixels(size: Sequence[Any], align_corners: bool) -> AxisMaps:
     """The maps from normalized coordinates to pixels along x, y, z, as factors and shifts."""
     return [(scale(n, align_corners), (n - 1) / 2) for n in reversed(size)]
 
 
-def units_per(size: Sequence[Any], align_corners: bool) -> Steps:
+def pixels_to_normalized(size: Sequence[Any], align_corners: bool) -> AxisMaps:
     """The maps from pixels to normalized coordinates along x, y, z, as factors and shifts."""
-    return [(1 / a, -b / a) for a, b in pixels_per(size, align_corners)]
+    return [(1 / a, -b / a) for a, b in normalized_to_pixels(size, align_corners)]
 
 
 def pixels_of(backend: Backend, grid: Array, size: Any, align_corners: bool, coords: str) -> Array:
@@ -444,23 +446,20 @@ def pixels_of(backend: Backend, grid: Array, size: Any, align_corners: bool, coo
             "size is missing: give the spatial shape of the image that is sampled, "
             "which is what normalized coordinates refer to"
         )
-    moved = []
+    converted = []
     for component, n in zip(components(grid, rank), reversed(spatial), strict=True):
         factor = 0 if corners and n == 1 else scale(n, corners)
-        moved.append(component * factor + (n - 1) / 2)
-    return backend.xp.stack(moved, -1)
+        converted.append(component * factor + (n - 1) / 2)
+    return backend.xp.stack(converted, -1)
 
 
 def normalized_of(
     backend: Backend, positions: Array, size: Sequence[Any], align_corners: bool
 ) -> Array:
     """Convert positions in pixels to normalized coordinates."""
-    parts = components(positions, len(size))
-    moved = [
-        component * factor + shift
-        for component, (factor, shift) in zip(parts, units_per(size, align_corners), strict=True)
-    ]
-    return backend.xp.stack(moved, -1)
+    parts, maps = components(positions, len(size)), pixels_to_normalized(size, align_corners)
+    converted = [part * factor + shift for part, (factor, shift) in zip(parts, maps, strict=True)]
+    return backend.xp.stack(converted, -1)
 
 
 # Matrices, over a backend -------------------------------------------------------------------------
@@ -498,20 +497,19 @@ def homogeneous(backend: Backend, matrix: Array, rank: int, name: str) -> Array:
     return backend.xp.concatenate([matrix, backend.xp.concatenate(last, -1)], 1)
 
 
-def check_affine(backend: Backend, matrix: Array) -> None:
+def check_affine(backend: Backend, matrix: Array, name: str, remark: str = "") -> None:
     """Raise an error if the last row is not 0 ... 0 1, where values can be inspected."""
     if not backend.is_host:
         return
     last = np.asarray(matrix[:, -1])
     if not np.allclose(last, np.eye(last.shape[-1])[-1], rtol=0, atol=1e-6):
         raise ValueError(
-            "matrix is not affine: its last row must be 0 ... 0 1; got "
-            f"{last[0].tolist()}; for a homography, use homography_grid"
+            f"{name} is not affine: its last row must be 0 ... 0 1, got {last[0].tolist()}{remark}"
         )
 
 
-def between(backend: Backend, maps: Array, before: Steps, after: Steps) -> Array:
-    """Multiply affine maps by maps of single axes on both sides: (N, D, D + 1)."""
+def with_axis_maps(backend: Backend, maps: Array, before: AxisMaps, after: AxisMaps) -> Array:
+    """Multiply affine maps by maps of single axes, before and after: (N, D, D + 1)."""
     rank, rows = len(before), []
     for i, (factor, shift) in enumerate(after):
         row = [maps[:, i, j] * (before[j][0] * factor) for j in range(rank)]
@@ -530,7 +528,7 @@ def inverse(backend: Backend, matrix: Array, name: str) -> Array:
         raise ValueError(f"{name} is singular and cannot be inverted") from None
 
 
-def reordered(matrix: Array, rank: int) -> Array:
+def in_array_order(matrix: Array, rank: int) -> Array:
     """Exchange x, y, z order and the order of the array's axes, on both sides of matrices."""
     order = [*range(rank - 1, -1, -1), rank]
     return matrix[:, order][:, :, order]
@@ -556,4 +554,4 @@ def as_pixel_map(
     name = check_convention(convention, rank)
     if name == "opencv":
         return inverse(backend, matrix, argument)
-    return reordered(matrix, rank) if name == "scipy" else matrix
+    return in_array_order(matrix, rank) if name == "scipy" else matrix

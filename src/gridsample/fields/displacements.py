@@ -445,11 +445,11 @@ def slopes_at(field: Array, positions: Array, mode: Mode, padding: Mode) -> list
 
 
 def newton(
-    backend: Backend, field: Array, mode: Mode, padding: Mode, iterations: int, enough: float
+    backend: Backend, field: Array, mode: Mode, padding: Mode, iterations: int, tolerance: float
 ) -> tuple[Array, Array]:
     """Solve v + field(q + v) = 0 for every pixel q by Newton's method with shorter steps.
 
-    Returns v and the left side of the equation.  A step counts where it decreases the left side;
+    Returns v and the residual v + field(q + v).  A step is taken where it decreases the residual;
     elsewhere the next one is half as long.
     """
     xp, rank = backend.xp, backend.shape(field)[-1]
@@ -461,16 +461,17 @@ def newton(
     # Each step of a recorded iteration improves the derivatives, too.
     may_stop = backend.inspects(size) and not getattr(size, "requires_grad", False)
     for _ in range(iterations):
-        if may_stop and not bool(xp.any(size > enough * enough)):
+        if may_stop and not bool(xp.any(size > tolerance * tolerance)):
             break
         slopes = slopes_at(field, solution, mode, padding)
         steps = solve(backend, slopes, components(residual, rank))
         trial = solution - xp.stack([step * length for step in steps], -1)
-        left = composed(field, trial, mode, padding)
-        new = squared_norm(left, rank)
-        better = new < size
-        both = better.reshape(*backend.shape(better), 1)
-        solution, residual = xp.where(both, trial, solution), xp.where(both, left, residual)
-        size = xp.where(better, new, size)
+        trial_residual = composed(field, trial, mode, padding)
+        trial_size = squared_norm(trial_residual, rank)
+        better = trial_size < size
+        all_better = better.reshape(*backend.shape(better), 1)
+        solution = xp.where(all_better, trial, solution)
+        residual = xp.where(all_better, trial_residual, residual)
+        size = xp.where(better, trial_size, size)
         length = xp.where(better, xp.minimum(unit, length * 2), length * half)
     return solution, residual

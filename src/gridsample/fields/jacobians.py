@@ -173,9 +173,9 @@ def cells_of_map(
         columns = [difference(backend, moved, rank - j) for j in range(rank)]
         cells = [[columns[j][..., i] for j in range(rank)] for i in range(rank)]
     else:
-        still = backend.full(backend.shape(moved), 0, moved.dtype, moved)
+        zeros = backend.full(backend.shape(moved), 0, moved.dtype, moved)
         slopes = grid_gradient(
-            moved, still, mode, padding_mode, coords="displacement", channel_axis=-1
+            moved, zeros, mode, padding_mode, coords="displacement", channel_axis=-1
         )
         cells = cells_of(slopes, rank)
     return backend, [

@@ -31,8 +31,8 @@ class FillValues(NamedTuple):
 class MeanValues(NamedTuple):
     """What else programs that average take of each plane, for one item."""
 
-    absent: Array  # the values of missing results
-    least: Array  # sums of weights up to which a result is missing
+    missing_values: Array  # the values of missing results
+    min_weights: Array  # sums of weights up to which a result is missing
 
 
 @functools.lru_cache(maxsize=256)
@@ -52,15 +52,18 @@ def fill_values_of_means(
 ) -> tuple[FillValues, MeanValues]:
     """Return the values for means."""
     around, is_complex = fill_values_of_sums(plan, fill), plan.dtype.kind == "c"
-    missing: Any = means.absent or (complex(math.nan, math.nan) if is_complex else math.nan)
+    nan = complex(math.nan, math.nan) if is_complex else math.nan
+    missing_value: Any = means.missing_value or nan
     kind = np.dtype(f"c{2 * plan.real.itemsize}") if is_complex else plan.real
-    absent = np.array(np.broadcast_to(missing, (plan.channels,)), kind).view(plan.real)
+    numbers = np.array(np.broadcast_to(missing_value, (plan.channels,)), kind)
+    missing_values = numbers.view(plan.real)
     if not is_differentiable(plan.dtype):
-        around = around._replace(invalid=absent)
-    if means.drops:
-        unknown = np.full(len(absent), math.nan, plan.real)
-        around = around._replace(outside=absent, dropped=unknown)
-    return around, MeanValues(absent, np.full(len(absent), means.least, plan.real))
+        around = around._replace(invalid=missing_values)
+    if means.ignores_dropped:
+        unknown = np.full(len(missing_values), math.nan, plan.real)
+        around = around._replace(outside=missing_values, dropped=unknown)
+    min_weights = np.full(len(missing_values), means.min_weight, plan.real)
+    return around, MeanValues(missing_values, min_weights)
 
 
 def fill_values_of_bits(plan: Plan, fill: Array | None, kind: np.dtype[Any]) -> FillValues:

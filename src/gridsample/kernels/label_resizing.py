@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gridsample.definitions.bands import KEPT, Band, chosen
+from gridsample.definitions.bands import CACHE_BYTES, Band, copying_band
 from gridsample.definitions.caches import cached_by_size
 from gridsample.definitions.dtypes import type_name
 from gridsample.definitions.tables import AxisMap
@@ -275,7 +275,7 @@ def joined(outer: Taps, inner: Taps) -> Taps | None:
     return Taps(inner.step, offsets.reshape(shape), weights.reshape(shape))
 
 
-@cached_by_size(KEPT, planning.kept_bytes)
+@cached_by_size(CACHE_BYTES, planning.kept_bytes)
 def prepare(
     bands: tuple[Band, ...], source: Layout, target: Layout, low: int, range_: int
 ) -> Launch:
@@ -284,7 +284,7 @@ def prepare(
     images, results = (planes_of(layout, items, 1) for layout in (source, target))
     strides, steps = (planes.strides[::-1] for planes in (images, results))
     axes = [taps_of(*axis) for axis in zip(bands, strides, steps, strict=True)]
-    single = taps_of(chosen(np.zeros(1, np.int64), 1), 0, 0)
+    single = taps_of(copying_band(np.zeros(1, np.int64), 1), 0, 0)
     while len(axes) > 1 and (last := joined(*axes[-2:])):
         axes[-2:] = [last]
     axes = [single] * (3 - len(axes)) + axes

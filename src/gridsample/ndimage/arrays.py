@@ -24,14 +24,14 @@ def check_rank(*shapes: Sequence[int]) -> None:
         raise RuntimeError(f"input and output rank must be > 0, got shapes {shapes}")
 
 
-def as_known(value: Any) -> Any:
+def foreign_as_numpy(value: Any) -> Any:
     """Convert an array of a library without a backend, such as dask, to NumPy, as SciPy does."""
     return np.asarray(value) if is_foreign(value) else value
 
 
 def as_image(value: Any, name: str = "input") -> Any:
     """Return a dense array of its own library; convert other objects to NumPy arrays."""
-    value = as_known(value)
+    value = foreign_as_numpy(value)
     (image,) = backend_of(**{name: value}).asarrays(**{name: value})
     return image
 
@@ -41,9 +41,9 @@ def restored(result: Any, like: Any) -> Any:
     return result if is_foreign(like) else backend_of(like=like).restore(result, like)
 
 
-def one_each(value: Any, rank: int, name: str) -> list[Any]:
+def per_axis(value: Any, rank: int, name: str) -> list[Any]:
     """Expand an argument to one entry per axis."""
-    value = as_known(value)
+    value = foreign_as_numpy(value)
     check_dense(**{name: value})
     if isinstance(value, str) or not np.iterable(value):
         return [value] * rank
@@ -204,7 +204,7 @@ def as_real(array: Any, like: Any) -> Any:
 
 def as_numbers(value: Any, like: Any, name: str) -> Any:
     """Convert numbers to float64, or to the precision of ``like`` if they may have gradients."""
-    value = as_known(value)
+    value = foreign_as_numpy(value)
     if backend_of(like=like).is_host or backend_of(value=value).is_host:
         return as_reals(value, name)
     check_dense(**{name: value})

@@ -19,13 +19,13 @@ from gridsample.ndimage.arrays import (
     bands,
     check_rank,
     new_output,
-    one_each,
+    per_axis,
     restored,
     store,
 )
 from gridsample.ndimage.modes import Spline, spline_of
 from gridsample.ndimage.positions import constant
-from gridsample.ndimage.prefilter import prepared, working
+from gridsample.ndimage.prefilter import in_working_type, prepared
 
 
 def shift(
@@ -63,11 +63,11 @@ def shift(
     spline = spline_of(order, mode, cval, prefilter)
     image = as_image(input)
     check_rank(image.shape)
-    shifts = [as_numbers(value, image, "shift") for value in one_each(shift, image.ndim, "shift")]
+    shifts = [as_numbers(value, image, "shift") for value in per_axis(shift, image.ndim, "shift")]
     result = new_output(output, image, tuple(image.shape))
     steps = zip(shifts, image.shape, strict=True)
     positions = [as_like(np.arange(n), by) - by for by, n in steps]
-    return restored(separable(image, positions, spline, result), input)
+    return restored(sample_separably(image, positions, spline, result), input)
 
 
 def zoom(
@@ -111,7 +111,7 @@ def zoom(
     spline = spline_of(order, mode, cval, prefilter)
     image = as_image(input)
     check_rank(image.shape)
-    factors = one_each(as_reals(zoom, "zoom").tolist(), image.ndim, "zoom")
+    factors = per_axis(as_reals(zoom, "zoom").tolist(), image.ndim, "zoom")
     shape = tuple(round(n * factor) for n, factor in zip(image.shape, factors, strict=True))
     result = new_output(output, image, shape)
     if grid_mode and mode in ("constant", "wrap"):
@@ -124,7 +124,7 @@ def zoom(
         resized_positions(n, outputs, bool(grid_mode))
         for n, outputs in zip(image.shape, shape, strict=True)
     ]
-    return restored(separable(image, positions, spline, result), input)
+    return restored(sample_separably(image, positions, spline, result), input)
 
 
 class Step(NamedTuple):
@@ -151,19 +151,19 @@ class Step(NamedTuple):
 def step_along(axis: int, place: Any, image: Any, spline: Spline) -> Step | None:
     """Return the step along an axis; None if every pixel is copied."""
     n, x, backend = image.shape[axis], as_real(place, image), backend_of(image=image)
-    if at_rest(place, n) and (spline.filters or spline.order < 2):
+    if are_own_positions(place, n) and (spline.filters or spline.order < 2):
         return None
     part, is_outside = slice(0, len(place)), None
     if spline.mode.fills:
         inside = spline.inside(x, n)
         if backend.is_host:
-            part = span(inside)
+            part = span_inside(inside)
             x, inside = x[part], inside[part]
         is_outside = ~inside
     return Step(axis, spline.sampled_positions(backend.xp, x, n + 2 * spline.pad), part, is_outside)
 
 
-def separable(image: Any, positions: Sequence[Any], spline: Spline, output: Any) -> Any:
+def sample_separably(image: Any, positions: Sequence[Any], spline: Spline, output: Any) -> Any:
     """Sample an image of any rank at the product of separate positions along each axis.
 
     The result is stored in ``output``, as `store` does.
@@ -206,7 +206,7 @@ def sample_host(image: Any, steps: Sequence[Step], spline: Spline, output: Any) 
     if spline.mode.fills:
         outside = np.empty(1, values_type(image, spline))
         outside[...] = spline.cval
-        fill_beyond(target, steps, store(outside, np.empty(1, target.dtype))[0])
+        fill_outside(target, steps, store(outside, np.empty(1, target.dtype))[0])
     if shared:
         output[...] = target
     return output
@@ -231,10 +231,11 @@ def sample_bands(values: Any, step: Step, spline: Spline, out: Any) -> Any:
 
 def values_type(image: Any, spline: Spline) -> Any:
     """Return the dtype in which an array is sampled along an axis."""
-    return working(image[(slice(0, 1),) * image.ndim], spline, False).dtype.newbyteorder("=")
+    pixel = image[(slice(0, 1),) * image.ndim]
+    return in_working_type(pixel, spline, False).dtype.newbyteorder("=")
 
 
-def fill_beyond(target: Any, steps: Sequence[Step], number: Any) -> None:
+def fill_outside(target: Any, steps: Sequence[Step], number: Any) -> None:
     """Write a number to all places whose positions are outside."""
     for step in steps:
         outside = np.ones(target.shape[step.axis], bool)
@@ -243,13 +244,13 @@ def fill_beyond(target: Any, steps: Sequence[Step], number: Any) -> None:
             target[(slice(None),) * step.axis + (outside,)] = number
 
 
-def span(inside: Any) -> slice:
+def span_inside(inside: Any) -> slice:
     """Return the part of an axis that contains all positions inside the image, or one position."""
     (indices,) = np.nonzero(inside)
     return slice(indices[0], indices[-1] + 1) if len(indices) else slice(0, 1)
 
 
-def at_rest(x: Any, n: int) -> bool:
+def are_own_positions(x: Any, n: int) -> bool:
     """Whether positions are those of the pixels, and need no derivatives."""
     return backend_of(x=x).is_host and len(x) == n and bool((x == np.arange(n)).all())
 

@@ -18,13 +18,13 @@ from gridsample.ndimage.arrays import (
     as_real,
     check_rank,
     new_output,
-    one_each,
+    per_axis,
     restored,
     store,
 )
-from gridsample.ndimage.axes import separable
+from gridsample.ndimage.axes import sample_separably
 from gridsample.ndimage.modes import Spline, spline_of
-from gridsample.ndimage.positions import as_channel, meets_tie, transform
+from gridsample.ndimage.positions import any_tie, as_channel, transform
 from gridsample.ndimage.prefilter import prepared
 from gridsample.ndimage.scipys import goes_to_scipy, scipy_function
 from gridsample.ops.affine import affine_sample
@@ -88,8 +88,8 @@ def affine_transform(
             [as_numbers(numbers, image, name) for numbers in each]
             for name, each in (("matrix", matrix), ("offset", offset))
         )
-        positions = [scaled(*each) for each in zip(shape, matrix, offset, strict=True)]
-        return restored(separable(image, positions, spline, result), input)
+        positions = [scaled_positions(*each) for each in zip(shape, matrix, offset, strict=True)]
+        return restored(sample_separably(image, positions, spline, result), input)
     matrix, offset = as_real(matrix, image), [as_real(numbers, image) for numbers in offset]
     if goes_to_scipy(image):
         of_scipy = scipy_function("affine_transform", "an input with more than three axes")
@@ -146,7 +146,7 @@ def rotate(
     spline = spline_of(order, mode, cval, prefilter)
     image = as_image(input)
     plane = rotation_plane(axes, image.ndim)
-    c, s = turned(angle)
+    c, s = cosine_and_sine(angle)
     matrix = np.array([[c, s], [-s, c]])
     sizes = np.array([image.shape[axis] for axis in plane])
     y, x = sizes
@@ -158,8 +158,10 @@ def rotate(
         is_new = not isinstance(output, np.ndarray)
         values = as_channel(
             lambda pixels, place: transform_affine(pixels, *affine, place),
-            image, new_output(output, image, affine[2]), is_new,
-        )  # fmt: skip
+            image,
+            new_output(output, image, affine[2]),
+            is_new,
+        )
         return restored(values, input)
     others = [axis for axis in range(image.ndim) if axis not in plane]
     shape = tuple(int(new[plane.index(k)]) if k in plane else n for k, n in enumerate(image.shape))
@@ -183,7 +185,7 @@ def transform_affine(
     finite = is_host and bool(np.isfinite(matrix).all() and np.isfinite(offset).all())
     fused = finite and len(shape) == rank and not spline.mode.fold
     positions, empty = linear_positions(matrix, offset, shape), 0 in image.shape or 0 in shape
-    if not fused or empty or meets_tie(positions, shape, image.shape[:rank], spline):
+    if not fused or empty or any_tie(positions, shape, image.shape[:rank], spline):
         return transform(image, positions, shape, spline, output, finite)
     keeps_dtype = output is not None and output.dtype == image.dtype
     source = prepared(image, range(rank), spline, keeps_dtype)
@@ -239,10 +241,10 @@ def split_matrix(matrix: Any, offset: Any, rank: int, out_rank: int) -> tuple[An
             f"affine matrix has wrong number of columns: {matrix.shape[1]}, "
             f"for an output of rank {out_rank}"
         )
-    return matrix, one_each(offset, rank, "offset")
+    return matrix, per_axis(offset, rank, "offset")
 
 
-def scaled(n: int, step: Any, offset: Any) -> Any:
+def scaled_positions(n: int, step: Any, offset: Any) -> Any:
     """Compute step * index + offset like SciPy, because the last bit matters at an edge."""
     differentiable = [not backend_of(value=value).is_host for value in (step, offset)]
     step = step if differentiable[0] else float(step)
@@ -251,7 +253,7 @@ def scaled(n: int, step: Any, offset: Any) -> Any:
     return (at + offset / step) * step if step != 0 else at * step + offset
 
 
-def turned(angle: float) -> tuple[float, float]:
+def cosine_and_sine(angle: float) -> tuple[float, float]:
     """Compute the cosine and sine of an angle in degrees, exact at every quarter turn.
 
     The angle is reduced to the nearest quarter turn; ties go up, which reproduces SciPy's last bit.

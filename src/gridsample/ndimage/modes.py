@@ -14,7 +14,7 @@ from gridsample.definitions.methods import NEAREST
 
 # The pixels that SciPy adds before the prefilter for modes without an exact prefilter, and how many
 # are necessary for orders that SciPy does not have.
-PAD, FAR = 12, 60
+PAD, PAD_OF_HIGH_ORDERS = 12, 60
 
 
 def is_tie(xp: Any, x: Any, n: int) -> Any:
@@ -86,7 +86,7 @@ class Spline(NamedTuple):
     @property
     def pad(self) -> int:
         """The number of pixels that are added at each end of a line."""
-        width = PAD if self.order <= 5 else FAR
+        width = PAD if self.order <= 5 else PAD_OF_HIGH_ORDERS
         return width if self.filters and self.mode.pad else 0
 
     @property

@@ -224,15 +224,15 @@ def transform_whole(
     """
     unchanged = backend_of(image=image).is_host and not spline.mode.fold and finite
     empty = 0 in image.shape or 0 in shape
-    if not unchanged or empty or meets_tie(positions, shape, image.shape, spline):
+    if not unchanged or empty or any_tie(positions, shape, image.shape, spline):
         return transform_plain(image, positions, shape, spline, output)
     keeps_dtype = output.dtype == image.dtype
     source = prepared(image[..., np.newaxis], range(image.ndim), spline, keeps_dtype)[..., 0]
     at_once = not is_new or source.dtype == output.dtype
     for rows in [slice(None)] if at_once else rows_of_bands(shape):
         values = sampled(source[np.newaxis, np.newaxis], rows)[0, 0]
-        least = values.min() if spline.mode.fills else 0  # NaN if any value is
-        if least != least:
+        lowest = values.min() if spline.mode.fills else 0  # NaN if any value is
+        if lowest != lowest:
             return transform_plain(image, positions, shape, spline, output)
         if is_new and at_once:
             return values
@@ -240,7 +240,7 @@ def transform_whole(
     return output
 
 
-def meets_tie(
+def any_tie(
     positions: Positions, shape: Sequence[int], sizes: Sequence[int], spline: Spline
 ) -> bool:
     """Whether a position is a tie that SciPy breaks differently; see `is_tie`."""

@@ -102,7 +102,7 @@ def spline_filter1d(
 
 def prepared(image: Any, axes: Sequence[int], spline: Spline, keeps_dtype: bool = False) -> Any:
     """Pad an image and compute its coefficients along some axes, if the spline needs them."""
-    pixels = working(padded(image, axes, spline), spline, keeps_dtype)
+    pixels = in_working_type(padded(image, axes, spline), spline, keeps_dtype)
     if not spline.filters:
         return pixels
     filter_axes = functools.partial(
@@ -118,7 +118,7 @@ def prepared(image: Any, axes: Sequence[int], spline: Spline, keeps_dtype: bool 
     return pixels
 
 
-def working(image: Any, spline: Spline, keeps_dtype: bool) -> Any:
+def in_working_type(image: Any, spline: Spline, keeps_dtype: bool) -> Any:
     """Convert an image to the dtype in which it is sampled.
 
     Arrays of libraries other than NumPy keep their precision, and so do pixels that are only

@@ -7,7 +7,7 @@ from typing import Any
 
 from gridsample.backends import backend_of, overridable
 from gridsample.definitions.checks import check_dense
-from gridsample.definitions.footprints import ATTACH, MOST
+from gridsample.definitions.footprints import ATTACH, MAX_SAMPLES
 from gridsample.definitions.methods import Mode
 from gridsample.definitions.options import Options, sampling_options
 from gridsample.definitions.shapes import check_output
@@ -32,7 +32,7 @@ def affine_sample(
     extrapolate: bool | str = True,
     prefilter: bool = True,
     antialias: bool = False,
-    max_samples: int = MOST,
+    max_samples: int = MAX_SAMPLES,
     footprint: str = ATTACH,
     missing: str = "propagate",
     weights: Any = None,
@@ -124,7 +124,7 @@ def affine_sample_vjp(
     extrapolate: bool | str = True,
     prefilter: bool = True,
     antialias: bool = False,
-    max_samples: int = MOST,
+    max_samples: int = MAX_SAMPLES,
     footprint: str = ATTACH,
     missing: str = "propagate",
     weights: Any = None,

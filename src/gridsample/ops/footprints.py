@@ -38,7 +38,7 @@ def footprint(
     align_corners: bool = False,
     *,
     coords: str = "normalized",
-    max_samples: int = definitions.MOST,
+    max_samples: int = definitions.MAX_SAMPLES,
 ) -> Footprints:
     """Compute the area that each point of a grid covers in an image, for antialiased sampling.
 
@@ -80,7 +80,7 @@ def footprint(
     definitions.check_footprint(parameters, len(spatial), shape)
     corners = check_flag(align_corners, "align_corners")
     with backend.quiet():  # coordinates may be infinite
-        arrays = measured(backend, points, spatial, (coords, corners), parameters.most)
+        arrays = measured(backend, points, spatial, (coords, corners), parameters.max_samples)
     return Footprints(*[backend.restore(array, grid) for array in arrays])
 
 

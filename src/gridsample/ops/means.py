@@ -208,8 +208,8 @@ def average(call: CheckedCall) -> tuple[Array, Array | None] | None:
         return mean(arrays)[0]
 
     def mean(arrays: Sequence[Array]) -> tuple[Array, Array | None]:
-        result, shares, suspect = points.at(arrays[1]).average(arrays, resolved, averaging)
-        if suspect:
+        result, shares, invalid_weights = backend.average(arrays, resolved, averaging)
+        if invalid_weights:
             check_entries(backend, arrays[2])
         return result, shares
 
@@ -257,7 +257,7 @@ def resolve_averaging(call: CheckedCall) -> tuple[Options, Averaging] | None:
 
 def average_vjp(call: CheckedCall, upstream: Array, needed: Needed) -> Gradients | None:
     """Compute the gradients of `average` by one kernel; None if the backend has none."""
-    points, backend = call.points, call.points.backend
+    backend = call.points.backend
     resolution = resolve_averaging(call)
     if resolution is None or 0 in upstream.shape:
         return None
@@ -265,11 +265,13 @@ def average_vjp(call: CheckedCall, upstream: Array, needed: Needed) -> Gradients
     arrays = arrays_of(call)
     if not backend.averages([*arrays, upstream], resolved, True):
         return None
-    if len(arrays) == 2 and not averaging.drops and has_no_nan(backend, call.image):
+    if len(arrays) == 2 and not averaging.ignores_dropped and has_no_nan(backend, call.image):
         return None  # plain gradients are faster
     needed = needed[0], needed[1], needed[2] and len(arrays) > 2
-    gradients, suspect = points.average_backward(upstream, arrays, resolved, averaging, needed)
-    if suspect:
+    gradients, invalid_weights = backend.average_backward(
+        upstream, arrays, resolved, averaging, needed
+    )
+    if invalid_weights:
         check_entries(backend, arrays[2])
     return gradients
 

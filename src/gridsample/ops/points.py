@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from gridsample.backends.base import Backend, Gradients, Needed
 from gridsample.backends.maps import through_grid
 from gridsample.definitions.dtypes import GRID_TYPES
 from gridsample.definitions.labels import has_labels, without_labels
-from gridsample.definitions.options import Averaging, Options
+from gridsample.definitions.options import Options
 from gridsample.definitions.shapes import Shape, check_theta
 from gridsample.ops.arrays import Array, as_grid, coefficient_type, filtered
 
@@ -74,23 +73,6 @@ class SamplePoints:
         upstream = grid.extend(values)
         first, second = backend.backward(upstream, image, grid.grid(), grid.options, needed, dtype)
         return first, grid.gradient(second) if needed[1] else second
-
-    def average(
-        self, arrays: Sequence[Array], options: Options, averaging: Averaging
-    ) -> tuple[Array, Array | None, bool]:
-        """Compute means over the pixels that count: see `Backend.average`."""
-        return self.backend.average(arrays, options, averaging)
-
-    def average_backward(
-        self,
-        values: Array,
-        arrays: Sequence[Array],
-        options: Options,
-        averaging: Averaging,
-        needed: Needed,
-    ) -> tuple[Gradients, bool]:
-        """Compute the needed gradients of `average`: see `Backend.average_backward`."""
-        return self.backend.average_backward(values, arrays, options, averaging, needed)
 
 
 def points_of(

@@ -20,7 +20,7 @@ from gridsample.definitions.checks import check_flag, check_threads
 from gridsample.definitions.labels import check_labels, refuse_labels
 from gridsample.definitions.links import unknown_name
 from gridsample.definitions.methods import METHODS, Method, Mode, find_method, per_axis
-from gridsample.definitions.options import Resizing, changed, looked_up
+from gridsample.definitions.options import Resizing, call_cached, changed
 from gridsample.definitions.shapes import Shape, as_whole, channels_last
 from gridsample.ops import resized_means
 from gridsample.ops.arrays import back, is_differentiable, planes
@@ -109,7 +109,7 @@ def plan_resizing(
     # In a trace, sizes may be tensors or symbols, and compilers see through no cache.
     if is_traced() or not all([type(n) is int for n in spatial]):
         return checked_resizing.__wrapped__(*key)
-    return looked_up(checked_resizing, *key)
+    return call_cached(checked_resizing, *key)
 
 
 @functools.lru_cache(maxsize=1024, typed=True)

@@ -9,7 +9,7 @@ from gridsample.backends import Backend, backend_of, overridable
 from gridsample.backends.base import Gradients, Needed
 from gridsample.definitions.checks import check_flag
 from gridsample.definitions.dtypes import check_grid_gradient
-from gridsample.definitions.footprints import ATTACH, MOST
+from gridsample.definitions.footprints import ATTACH, MAX_SAMPLES
 from gridsample.definitions.labels import without_labels
 from gridsample.definitions.methods import Mode
 from gridsample.definitions.options import Options, sampling_options
@@ -44,7 +44,7 @@ def grid_sample(
     extrapolate: bool | str = True,
     prefilter: bool = True,
     antialias: bool = False,
-    max_samples: int = MOST,
+    max_samples: int = MAX_SAMPLES,
     footprint: str = ATTACH,
     missing: str = "propagate",
     weights: Any = None,
@@ -198,7 +198,7 @@ def grid_sample_vjp(
     extrapolate: bool | str = True,
     prefilter: bool = True,
     antialias: bool = False,
-    max_samples: int = MOST,
+    max_samples: int = MAX_SAMPLES,
     footprint: str = ATTACH,
     missing: str = "propagate",
     weights: Any = None,

@@ -8,7 +8,7 @@ from typing import Any
 from gridsample.backends import Backend, backend_of, overridable
 from gridsample.definitions.checks import check_flag
 from gridsample.definitions.dtypes import NARROW_TYPES, WIDE_TYPES
-from gridsample.definitions.footprints import ATTACH, MOST
+from gridsample.definitions.footprints import ATTACH, MAX_SAMPLES
 from gridsample.definitions.labels import refuse_labels
 from gridsample.definitions.methods import Mode
 from gridsample.definitions.options import Options, sampling_options
@@ -51,7 +51,7 @@ def splat(
     extrapolate: bool | str = True,
     prefilter: bool = True,
     antialias: bool = False,
-    max_samples: int = MOST,
+    max_samples: int = MAX_SAMPLES,
     footprint: str = ATTACH,
     missing: str = "propagate",
     weights: Any = None,
@@ -151,7 +151,7 @@ def splat_count(
     extrapolate: bool | str = True,
     prefilter: bool = True,
     antialias: bool = False,
-    max_samples: int = MOST,
+    max_samples: int = MAX_SAMPLES,
     channel_axis: int = 1,
     threads: int | None = None,
 ) -> Any:

@@ -61,7 +61,7 @@ def zoom_axes(
         zooms: one for each axis, with the sizes of the whole axes.
         cval: the value of pixels outside under the boundary "constant".
         rows: the outputs along the first axis that are wanted; None for all.  Otherwise, the image
-            consists only of the pixels that they need; see `gridsample.definitions.zooming.needed`.
+            consists only of the pixels that they need; see `definitions.zooming.inputs_of`.
         threads: the maximum number of threads.
 
     Returns:
@@ -80,14 +80,14 @@ def zoom_axes(
         )
     if rows is not None:
         size[0] = rows.stop - rows.start
-        low = zooming.needed(zooms[0], rows).start
-        part[0] = zooms[0]._replace(low=low, begin=rows.start)
+        low = zooming.inputs_of(zooms[0], rows).start
+        part[0] = zooms[0]._replace(first_input=low, first_output=rows.start)
     values = image
     for axes in groups(zooms):
         values, part = extended(backend, values, part, axes)
         values = zoom_group(backend, values, part, axes, size, threads)
     if zooms and zooms[0].boundary == "constant" and cval != 0:
-        inside = [zooming.shares(zoom) for zoom in zooms]
+        inside = [zooming.shares_inside(zoom) for zoom in zooms]
         inside[0] = inside[0][rows or slice(None)]
         if any((share != 1).any() for share in inside):
             values = add_outside(backend, values, inside, cval)
@@ -115,10 +115,10 @@ def extended(
     for axis in axes:
         zoom = zooms[axis]
         if zoom.boundary == "wrap" and not zoom.is_identity:
-            ends = zooming.needed(zoom, slice(0, zoom.outputs))
+            ends = zooming.inputs_of(zoom, slice(0, zoom.outputs))
             index = backend.asarray(np.arange(ends.start, ends.stop) % zoom.inputs, image)
             image = image[(*(slice(None),) * axis, index)]
-            zooms[axis] = zoom._replace(low=ends.start)
+            zooms[axis] = zoom._replace(first_input=ends.start)
     return image, zooms
 
 

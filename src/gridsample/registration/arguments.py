@@ -13,11 +13,11 @@ from torch import Tensor
 
 from gridsample.backends import Backend, backend_of
 from gridsample.definitions.methods import Mode
-from gridsample.registration.pyramid import SMALLEST, Pair
+from gridsample.registration.pyramid import MIN_SIZE, Pair
 from gridsample.registration.sums import total
 
 _FLAT = 1e-6
-"""The least standard deviation of an image, relative to its largest value."""
+"""The smallest standard deviation of an image, relative to its largest value."""
 _LARGEST = 1e9
 """The largest values of the moving image, in standard deviations of the fixed one."""
 
@@ -152,12 +152,12 @@ def _check_shapes(fixed: Sequence[int], moving: Sequence[int], channel_axis: int
     is_unbatched = len(fixed) < 4
     for name, shape in (("fixed", fixed), ("moving", moving)):
         spatial = shape if is_unbatched else shape[2:] if channel_axis == 1 else shape[1:-1]
-        if min(spatial) < SMALLEST:
+        if min(spatial) < MIN_SIZE:
             hint = ""
-            if len(shape) == 3 and shape[-1] < SMALLEST:
+            if len(shape) == 3 and shape[-1] < MIN_SIZE:
                 hint = "; a colour image (H, W, C) is given as image[None], with channel_axis=-1"
             raise ValueError(
-                f"{name} is too small: each spatial axis needs at least {SMALLEST} pixels; got "
+                f"{name} is too small: each spatial axis needs at least {MIN_SIZE} pixels; got "
                 f"shape {tuple(shape)}{hint}"
             )
         if not is_unbatched and 0 in shape:

@@ -23,9 +23,9 @@ from gridsample.registration.pyramid import Level
 from gridsample.registration.sums import broadcast, total
 from gridsample.registration.verdict import Verdict
 
-LEAST_RELATION, MOST_RELATION = 0.3, 0.9
-"""The least relation of images that agree: if all pixels overlap, and if few do."""
-LEAST_OVERLAP = 0.2
+MIN_RELATION, MIN_RELATION_IF_SMALL = 0.3, 0.9
+"""The smallest relation of images that agree: if all pixels overlap, and if few do."""
+MIN_OVERLAP = 0.2
 """The overlap below which images do not agree."""
 LARGEST_STEP = 0.25
 """The last step, in pixels, above which they do not if the iterations were used up."""
@@ -51,8 +51,8 @@ def assess(
         overlap = float(total(weight) / total(levels[-1].weight))
         relation = max(relation_at(model, level) for level in measured_levels(levels))
     # The best of many transforms makes small parts of unrelated images agree.
-    needed = min(LEAST_RELATION / max(overlap, LEAST_OVERLAP), MOST_RELATION)
-    if overlap < LEAST_OVERLAP:
+    needed = min(MIN_RELATION / max(overlap, MIN_OVERLAP), MIN_RELATION_IF_SMALL)
+    if overlap < MIN_OVERLAP:
         reason = f"the images overlap by only {overlap:.0%} of the fixed one"
     elif relation < needed:
         reason = (
@@ -97,13 +97,13 @@ def relation(warped: Tensor, fixed: Tensor, weight: Tensor, fixed_weight: Tensor
     if not math.isfinite(share):
         return 0.0
     dims, size = tuple(range(-weight.ndim, 0)), weight.shape
-    least, chances = float(total(weight)) / 2, list[float]()
+    min_total, chances = float(total(weight)) / 2, list[float]()
     for thirds in itertools.product(range(3), repeat=weight.ndim):
         shifts = [n * k // 3 for n, k in zip(size, thirds, strict=True)]
         if not any(thirds) or (weight.ndim == 3 and sum(thirds) % 2):
             continue
         counted = torch.roll(weight, shifts, dims) * fixed_weight
-        if float(total(counted)) >= least:
+        if float(total(counted)) >= min_total:
             chances.append(explained(torch.roll(warped, shifts, dims), fixed, counted))
     chance = max(filter(math.isfinite, chances), default=1 / 8)
     return max(0.0, (share - chance) / max(1 - chance, 1e-6))

@@ -109,19 +109,19 @@ def align(
     is_field = settings.model in FIELDS
     # The matrix of a field is optimized at the coarse levels; the fine ones bend the field.
     coarse = levels[: max(1, len(levels) - 2)] if is_field and initial is None else []
-    ascent = Ascent(settings, item, Progress([*coarse, *levels], report))
+    optimization = CoarseToFine(settings, item, Progress([*coarse, *levels], report))
     matrix = initial
     models: tuple[str, ...] = (settings.model,)
     if matrix is None:
         group = "affine" if is_field else settings.model
         matrix, models = start(pair, group, settings.loss), _MODELS_OF.get(group, (group,))
     if coarse:
-        matrix = ascent.matrices(matrix, models, coarse).model.matrix
+        matrix = optimization.matrices(matrix, models, coarse).model.matrix
     descent: Descent[Matrix] | Descent[Field]
     if is_field:
-        descent = ascent.fields(matrix, pair, levels)
+        descent = optimization.fields(matrix, pair, levels)
     else:
-        descent = ascent.matrices(matrix, models, levels)
+        descent = optimization.matrices(matrix, models, levels)
     if not math.isfinite(descent.losses[-1]):
         weight = descent.state.weight
         if overlaps(weight, levels[-1]):
@@ -130,10 +130,10 @@ def align(
             )
         raise ValueError("fixed and moving hardly overlap at the initial transform")
     verdict = assess(descent.model, levels, descent.converged, descent.last_step)
-    return Alignment(descent.model, matrix, tuple(ascent.stages), verdict)
+    return Alignment(descent.model, matrix, tuple(optimization.stages), verdict)
 
 
-class Ascent:
+class CoarseToFine:
     """The optimization from the coarsest to the finest level, which records the losses."""
 
     def __init__(self, settings: Settings, item: int, progress: Progress) -> None:

@@ -22,7 +22,7 @@ WINDOW = 9
 """The side of the windows of "lncc", in pixels."""
 BINS = 32
 """The number of bins of "mi", along each axis of the joint histogram."""
-_ROUGH = 0.02
+_L1_SMOOTHING = 0.02
 """Below this difference, in standard deviations, "l1" counts as quadratic in the steps."""
 _TINY = 1e-6
 
@@ -106,7 +106,7 @@ def l1(warped: Tensor, fixed: Tensor, weight: Tensor) -> Tensor:
 
 def l1_curvature(warped: Tensor, fixed: Tensor, weight: Tensor) -> Tensor:
     """The weights of iteratively reweighted least squares, which majorize `l1`."""
-    return weight / ((warped - fixed).abs() + _ROUGH) / weight_sum(weight, fixed)
+    return weight / ((warped - fixed).abs() + _L1_SMOOTHING) / weight_sum(weight, fixed)
 
 
 # Correlations -------------------------------------------------------------------------------------

@@ -18,7 +18,7 @@ from gridsample.registration.sums import total
 _LENGTHS = (1.0, 0.3, 0.1, 0.03, 0.01)
 """The lengths of the steps that are tried."""
 _MIN_OVERLAP = 0.15
-"""The least share of the fixed image that must be on the moving image."""
+"""The smallest share of the fixed image that must be on the moving image."""
 _STEEPEST, _FLATTEST = 64.0, 1 / 64
 _MEASURED = 24
 """The number of points along each axis, at least, at which a motion is measured."""

@@ -105,7 +105,7 @@ def cosines(field: Tensor) -> Tensor:
     """
     for dim in range(1, field.ndim - 1):
         if field.shape[dim] <= _LONG:
-            field = along(field, cosine_matrix(field, field.shape[dim]), dim)
+            field = multiply_lines(field, cosine_matrix(field, field.shape[dim]), dim)
             continue
         lines = field.movedim(dim, -1)
         lines = torch.cat([lines[..., ::2], lines[..., 1::2].flip(-1)], -1)
@@ -114,14 +114,14 @@ def cosines(field: Tensor) -> Tensor:
     return field
 
 
-def uncosines(field: Tensor) -> Tensor:
+def inverse_cosines(field: Tensor) -> Tensor:
     """The inverse of `cosines`."""
     for dim in range(1, field.ndim - 1):
         n = field.shape[dim]
         if n <= _LONG:
             matrix = cosine_matrix(field, n).T * (2 / n)
             matrix[:, 0] /= 2
-            field = along(field, matrix, dim)
+            field = multiply_lines(field, matrix, dim)
             continue
         lines = field.movedim(dim, -1)
         reversed_lines = torch.nn.functional.pad(lines[..., 1:].flip(-1), (1, 0))
@@ -134,7 +134,7 @@ def uncosines(field: Tensor) -> Tensor:
     return field
 
 
-def along(field: Tensor, matrix: Tensor, dim: int) -> Tensor:
+def multiply_lines(field: Tensor, matrix: Tensor, dim: int) -> Tensor:
     """Multiply the lines along an axis by a matrix."""
     if dim < field.ndim - 2:  # products of small matrices do not depend on the number of threads
         lead = field.shape[:dim].numel()
@@ -174,23 +174,23 @@ def conjugate_gradients(
     """
 
     def inverse(residual: Tensor) -> Tensor:
-        return uncosines(cosines(residual) / spectrum)
+        return inverse_cosines(cosines(residual) / spectrum)
 
     solution, residual = torch.zeros_like(right), right
-    ahead = direction = inverse(residual)
-    height = initial = float(total((residual * ahead).double()))
+    preconditioned = direction = inverse(residual)
+    energy = initial_energy = float(total((residual * preconditioned).double()))
     for _ in range(iterations):
-        if height <= reduction**2 * initial or height <= 0:
+        if energy <= reduction**2 * initial_energy or energy <= 0:
             break
         image = product(direction)
         slope = float(total((direction * image).double()))
         if slope <= 0:
             break
-        solution = solution + direction * (height / slope)
-        residual = residual - image * (height / slope)
-        ahead = inverse(residual)
-        last, height = height, float(total((residual * ahead).double()))
-        direction = ahead + direction * (height / last)
+        solution = solution + direction * (energy / slope)
+        residual = residual - image * (energy / slope)
+        preconditioned = inverse(residual)
+        last, energy = energy, float(total((residual * preconditioned).double()))
+        direction = preconditioned + direction * (energy / last)
     return solution
 
 

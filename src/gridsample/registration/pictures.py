@@ -74,13 +74,13 @@ def draw_report(result: Registration, fixed: Any, moving: Any, path: str | Path)
     pictures = (
         (
             "Before: fixed red, moving cyan",
-            _overlay(fixed_grey, _fitted(moving_grey, fixed_grey.shape)),
+            _overlay(fixed_grey, _cropped_or_extended(moving_grey, fixed_grey.shape)),
         ),
         ("After: fixed red, warped cyan", _overlay(fixed_grey, warped)),
         ("Checkerboard of fixed and warped", _checkerboard(fixed_grey, warped)),
         (
             "Absolute difference after",
-            np.where(inside, np.abs(_unit(fixed_grey) - _unit(warped)), 0),
+            np.where(inside, np.abs(_to_unit_range(fixed_grey) - _to_unit_range(warped)), 0),
         ),
     )
     for panel, (title, picture) in zip(axes, pictures, strict=False):
@@ -107,7 +107,7 @@ def _grey(image: NDArray[Any], result: Registration) -> NDArray[np.float64]:
     return grey
 
 
-def _unit(image: NDArray[np.float64]) -> NDArray[np.float64]:
+def _to_unit_range(image: NDArray[np.float64]) -> NDArray[np.float64]:
     """Scale an image to 0 to 1, without the few darkest and brightest pixels; missing ones to 0."""
     known = image[np.isfinite(image)]
     low, high = np.percentile(known, [0.5, 99.5]) if known.size else (0.0, 1.0)
@@ -115,7 +115,7 @@ def _unit(image: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.nan_to_num(scaled)
 
 
-def _fitted(image: NDArray[np.float64], shape: tuple[int, ...]) -> NDArray[np.float64]:
+def _cropped_or_extended(image: NDArray[np.float64], shape: tuple[int, ...]) -> NDArray[np.float64]:
     """Cut or extend an image at its right and lower edges."""
     fitted = np.full(shape, np.nan)
     height, width = np.minimum(shape, image.shape)
@@ -124,14 +124,14 @@ def _fitted(image: NDArray[np.float64], shape: tuple[int, ...]) -> NDArray[np.fl
 
 
 def _overlay(red: NDArray[np.float64], cyan: NDArray[np.float64]) -> NDArray[np.float64]:
-    green_and_blue = _unit(cyan)
-    return np.stack([_unit(red), green_and_blue, green_and_blue], -1)
+    green_and_blue = _to_unit_range(cyan)
+    return np.stack([_to_unit_range(red), green_and_blue, green_and_blue], -1)
 
 
 def _checkerboard(fixed: NDArray[np.float64], warped: NDArray[np.float64]) -> NDArray[np.float64]:
     side = max(1, -(-max(fixed.shape) // _TILES))
     rows, columns = np.indices(fixed.shape) // side
-    return np.where((rows + columns) % 2 == 0, _unit(fixed), _unit(warped))
+    return np.where((rows + columns) % 2 == 0, _to_unit_range(fixed), _to_unit_range(warped))
 
 
 def _draw_field(axes: Any, field: NDArray[Any], moving: NDArray[np.float64]) -> None:
@@ -139,7 +139,7 @@ def _draw_field(axes: Any, field: NDArray[Any], moving: NDArray[np.float64]) -> 
     rows, columns = np.indices((height, width))
     x, y = columns + field[..., 0], rows + field[..., 1]
     step = max(1, max(height, width) // _LINES)
-    axes.imshow(_unit(moving), cmap="gray", interpolation="nearest", alpha=0.45)
+    axes.imshow(_to_unit_range(moving), cmap="gray", interpolation="nearest", alpha=0.45)
     for k in range(0, height, step):
         axes.plot(x[k], y[k], color="tab:red", linewidth=0.8)
     for k in range(0, width, step):

@@ -19,6 +19,8 @@ from gridsample.definitions.methods import Mode
 from gridsample.ops.resizing import interpolate
 from gridsample.ops.sampling import grid_sample
 
+MIN_SIZE = 5
+"""The smallest number of pixels along an axis, of images and of levels."""
 _INSIDE = 0.01
 """By how many pixels a point may be outside the moving image, so that rounding loses none."""
 
@@ -169,7 +171,7 @@ def reduced(
     """Resize an image so that its pixels are about ``target`` wide; axes never grow."""
     full = tuple(image.shape[1:])
     size = [
-        min(n, max(math.ceil(n * s / target - 1e-6), min(n, SMALLEST)))
+        min(n, max(math.ceil(n * s / target - 1e-6), min(n, MIN_SIZE)))
         for n, s in zip(full, spacing, strict=True)
     ]
     if tuple(size) == full:
@@ -180,10 +182,6 @@ def reduced(
     values = resize((image * known)[None], size)[0] / share.clamp_min(1e-3)
     counts = (share[0] > 0.5).to(image.dtype)
     return values * counts, counts
-
-
-SMALLEST = 5
-"""The least number of pixels along an axis, of images and of levels."""
 
 
 def resize(image: Tensor, size: Sequence[int]) -> Tensor:
@@ -200,8 +198,8 @@ def pixels_of_levels(
     By default, the coarsest level has 24 to 48 pixels along the shortest axis with cubes, or 12 to
     24 in a volume.
     """
-    least = min(spacing)
-    shortest = min(n * s / least for n, s in zip(size, spacing, strict=True))
+    finest = min(spacing)
+    shortest = min(n * s / finest for n, s in zip(size, spacing, strict=True))
     if levels is None:
         smallest = 24 if len(size) == 2 else 12
         levels = 1 + max(0, math.floor(math.log2(max(shortest / smallest, 1))))

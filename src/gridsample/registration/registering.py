@@ -12,6 +12,7 @@ from torch import Tensor
 
 from gridsample.definitions.methods import Mode, find_method, listed
 from gridsample.fields.arrays import check_count, check_name, check_positive
+from gridsample.fields.conversions import theta_from_matrix, to_displacement
 from gridsample.ops.sampling import grid_sample
 from gridsample.registration.arguments import Inputs, check_images, check_initial, check_spacing
 from gridsample.registration.coarse_to_fine import Alignment, Settings, align
@@ -244,12 +245,11 @@ def assemble(
     grid = torch.stack(
         [(part * 2 + 1) / n - 1 for part, n in zip(positions.unbind(-1), size, strict=True)], -1
     )
-    lines = [torch.arange(n, dtype=positions.dtype, device=device) for n in positions.shape[1:-1]]
-    pixels = torch.stack(torch.meshgrid(*lines, indexing="ij")[::-1], -1)
     matrix = stacked([transform.matrix for transform in transforms])
     theta = None
     if matrix is not None and name != "homography" and bool((matrix[:, -1, :-1] == 0).all()):
-        theta = theta_of(matrix, inputs)
+        fixed, moving = (image.shape[2:] for image in (inputs.fixed, inputs.moving))
+        theta = theta_from_matrix(matrix, moving, fixed, convention="pixel")
     velocity = stacked([transform.velocity for transform in transforms])
     start = stacked([transform.start for transform in transforms])
 
@@ -273,7 +273,7 @@ def assemble(
         model=name,
         matrix=as_callers_array(matrix),
         theta=as_callers_array(theta),
-        field=as_callers_array(positions - pixels),
+        field=as_callers_array(to_displacement(positions, coords="pixel")),
         grid=as_callers_array(grid),
         velocity=as_callers_array(None if velocity is None else velocity.flatten(0, 1)),
         start=as_callers_array(start),
@@ -287,16 +287,3 @@ def stacked(tensors: Sequence[Tensor | None]) -> Tensor | None:
     """Stack the tensors of all pairs, unless the model has none."""
     present = [tensor for tensor in tensors if tensor is not None]
     return torch.stack(present) if present else None
-
-
-def theta_of(matrix: Tensor, inputs: Inputs) -> Tensor:
-    """Convert affine matrices from fixed to moving pixels to normalized coordinates."""
-
-    def to_normal(size: Sequence[int]) -> Tensor:
-        scale = torch.diag(torch.tensor([2.0 / n for n in size[::-1]] + [1.0], dtype=matrix.dtype))
-        scale[:-1, -1] = torch.tensor([1.0 / n - 1 for n in size[::-1]], dtype=matrix.dtype)
-        return scale
-
-    fixed, moving = (to_normal(image.shape[2:]) for image in (inputs.fixed, inputs.moving))
-    theta: Tensor = (moving @ matrix @ torch.linalg.inv(fixed))[:, :-1]
-    return theta

@@ -33,17 +33,17 @@ _DEGREES = {2: (15.0, 5.0), 3: (20.0,)}
 """The steps of rotations, in the first search and in one at twice the resolution."""
 _REFINED = (16, 5, 2)
 """The numbers of candidates that are refined at each resolution."""
-_PEAKS, _APART = 4, 3
+_PEAKS, _PEAK_DISTANCE = 4, 3
 """The number of translations that are kept for each rotation and scale; how far they are apart."""
-_LEAST_OVERLAP = 0.3
-"""The least overlap of candidates, relative to the smaller image."""
+_MIN_OVERLAP = 0.3
+"""The smallest overlap of candidates, relative to the smaller image."""
 _SMALLEST_SCALE = 0.8
 """The smallest factor by which distances in the fixed image are multiplied."""
-_TRUSTED = 0.6
+_TRUSTED_RELATION = 0.6
 """The relation from which no other candidate is tried."""
-_WIDE = 0.5
+_TRUSTED_OVERLAP = 0.5
 """The overlap, in the fixed image, from which it is trusted: small parts agree by chance."""
-_CLEAR = 0.1
+_CLEAR_DIFFERENCE = 0.1
 """The difference of relations above which the loss does not matter."""
 _LARGEST_CANVAS = 1 << 25
 """The most pixels of a correlation: about 3 GB."""
@@ -61,7 +61,7 @@ class Candidate:
     @property
     def is_trusted(self) -> bool:
         """Whether no other candidate needs to be tried."""
-        return self.relation >= _TRUSTED and self.overlap >= _WIDE
+        return self.relation >= _TRUSTED_RELATION and self.overlap >= _TRUSTED_OVERLAP
 
 
 def start(pair: Pair, model: str, loss: Loss) -> Tensor:
@@ -83,7 +83,7 @@ def start(pair: Pair, model: str, loss: Loss) -> Tensor:
                 pool = tournament(
                     itertools.chain([best.matrix], starts), group, loss, levels[number:]
                 )
-                best = better(best, pool[0])
+                best = better_of(best, pool[0])
                 if best.is_trusted or model == "translation":
                     break
                 linear = [candidate.matrix[:rank, :rank] for candidate in pool]
@@ -106,21 +106,21 @@ def tournament(
                 return pool[-1:]
         by_loss = sorted(pool, key=lambda candidate: candidate.loss)
         by_relation = sorted(pool, key=lambda candidate: -candidate.relation)
-        best = better(by_loss[0], by_relation[0])
+        best = better_of(by_loss[0], by_relation[0])
         mixed = itertools.chain.from_iterable(zip(by_relation, by_loss, strict=True))
-        pool = distinct([best, *mixed], level)
+        pool = without_duplicates([best, *mixed], level)
         starts = [candidate.matrix for candidate in pool]
     return pool
 
 
-def better(left: Candidate, right: Candidate) -> Candidate:
+def better_of(left: Candidate, right: Candidate) -> Candidate:
     """The candidate with the clearly higher relation, or else with the smaller loss."""
-    if abs(left.relation - right.relation) > _CLEAR:
+    if abs(left.relation - right.relation) > _CLEAR_DIFFERENCE:
         return max(left, right, key=lambda candidate: candidate.relation)
     return min(left, right, key=lambda candidate: candidate.loss)
 
 
-def distinct(pool: Sequence[Candidate], level: Level) -> list[Candidate]:
+def without_duplicates(pool: Sequence[Candidate], level: Level) -> list[Candidate]:
     """Leave out candidates that move all corners to nearly the same points as a better one."""
     rank = len(level.axes.size)
     corners = torch.tensor(list(itertools.product((-1.0, 1.0), repeat=rank)), dtype=torch.float64)
@@ -213,8 +213,8 @@ def correlated(
     fixed, weight, moving, known = features(level, use_edges)
     extent = canvas(level, linear)
     check_extent(extent, level)
-    least = _LEAST_OVERLAP * float(min(weight.sum(), known.sum()))
-    shape = cyclic(fixed.shape, extent, least)
+    min_pixels = _MIN_OVERLAP * float(min(weight.sum(), known.sum()))
+    shape = cyclic(fixed.shape, extent, min_pixels)
     fixed_spectra = spectra(fixed, weight, shape).conj()
     spacings = torch.tensor(level.axes.spacings[::-1], dtype=torch.float64)
     corner = -spacings * (torch.tensor(extent, dtype=torch.float64) - 1) / 2
@@ -231,7 +231,9 @@ def correlated(
         positions += to_pixels[:-1, -1].to(fixed)
         image, share = grid_sample(both, positions[None], "bilinear", "zeros", coords="pixel")[0]
         inside = (share > 0.99).to(image)
-        score = correlations(fixed_spectra, spectra(image * inside, inside, shape), shape, least)
+        score = correlations(
+            fixed_spectra, spectra(image * inside, inside, shape), shape, min_pixels
+        )
         if any_contrast and not use_edges:
             score = score.abs_()
         candidates += [(value, rotation, index) for value, index in peaks(score)]
@@ -260,7 +262,7 @@ def peaks(score: Tensor) -> Iterator[tuple[float, list[int]]]:
     highest = score
     for axis in range(score.ndim):
         before, highest = highest, highest.clone()
-        for k in range(1, _APART):
+        for k in range(1, _PEAK_DISTANCE):
             n = score.shape[axis] - k
             for left, right in ((0, k), (k, 0)):
                 target = highest.narrow(axis, left, n)
@@ -295,11 +297,11 @@ def check_extent(extent: Sequence[int], level: Level) -> None:
         )
 
 
-def cyclic(size: Sequence[int], extent: Sequence[int], least: float) -> list[int]:
-    """The lengths of cyclic correlations, in which only overlaps below ``least`` wrap around."""
+def cyclic(size: Sequence[int], extent: Sequence[int], min_pixels: float) -> list[int]:
+    """The lengths of cyclic correlations, in which only overlaps below ``min_pixels`` wrap."""
     pixels, shape = math.prod(size), []
     for a, b in zip(size, extent, strict=True):
-        wrapped = math.ceil(least * a / pixels) - 2  # of m lines that wrap, m + 1 overlap
+        wrapped = math.ceil(min_pixels * a / pixels) - 2  # of m lines that wrap, m + 1 overlap
         shape.append(fast_length(a + b - 1 - max(wrapped, 0)))
     return shape
 
@@ -323,14 +325,14 @@ def spectra(image: Tensor, known: Tensor, shape: Sequence[int]) -> Tensor:
     return transforms
 
 
-def correlations(fixed: Tensor, moving: Tensor, shape: Sequence[int], least: float) -> Tensor:
+def correlations(fixed: Tensor, moving: Tensor, shape: Sequence[int], min_pixels: float) -> Tensor:
     """The significance of the correlation at all translations; 0 where they overlap less.
 
     Args:
         fixed: the conjugate of the fixed image's `spectra`.
         moving: the moving image's spectra.
         shape: the lengths of the correlations.
-        least: the smallest number of pixels that must overlap.
+        min_pixels: the smallest number of pixels that must overlap.
     """
     products = torch.stack([*(fixed * moving[0]), *(fixed[0] * moving[1:]), fixed[1] * moving[1]])
     sums = torch.fft.irfftn(products, s=tuple(shape), dim=tuple(range(1, products.ndim)))
@@ -342,5 +344,5 @@ def correlations(fixed: Tensor, moving: Tensor, shape: Sequence[int], least: flo
     correlation = shared * torch.rsqrt(sizes.clamp_min(floor))
     # Fisher's transform times the root of the number of samples: large overlaps count for more.
     score = torch.atanh(correlation.clamp(-0.999, 0.999)) * number.sqrt()
-    significant: Tensor = score * (count >= least)
+    significant: Tensor = score * (count >= min_pixels)
     return significant

@@ -132,8 +132,8 @@ def clip_range(image: Array, values: Array, mode: str, cval: float) -> Array:
     backend = backend_of(image=image)
     low, high = limits(backend, image)
     if mode == "constant" and not low <= cval <= high:
-        least, most = limits(backend, values)
-        if least <= cval <= most:
+        lowest, highest = limits(backend, values)
+        if lowest <= cval <= highest:
             low, high = min(low, cval), max(high, cval)
     if not backend.is_host:
         return backend.xp.clip(values, low, high) if low <= high else values

@@ -73,7 +73,7 @@ def resize(
         >>> skimage.resize(np.array([0, 255], np.uint8), (4,), mode="edge")
         array([0.  , 0.25, 0.75, 1.  ])
     """
-    source, shape = with_axes(as_image(image), tuple(output_shape))
+    source, shape = with_equal_ranks(as_image(image), tuple(output_shape))
     sizes = [rounded_size(n, m) for n, m in zip(source.shape, shape, strict=True)]
     original, source, cval = source, as_single(source), check_cval(cval)
     if anti_aliasing is None:
@@ -216,7 +216,7 @@ def downscale_local_mean(image: Any, factors: Any, cval: float = 0, clip: bool =
 # What the arguments mean --------------------------------------------------------------------------
 
 
-def with_axes(image: Array, shape: tuple[Any, ...]) -> tuple[Array, tuple[Any, ...]]:
+def with_equal_ranks(image: Array, shape: tuple[Any, ...]) -> tuple[Array, tuple[Any, ...]]:
     """Give an image and the output's shape equally many axes; see `resize`.
 
     Raises:
@@ -282,8 +282,8 @@ def smooth_integers(image: Array, sigmas: list[float], boundary: str, cval: floa
     values = backend.astype(image, backend.type("float64"))
     for axis, sigma in enumerate(sigmas):
         if sigma:
-            single_axis = [sigma if k == axis else 0.0 for k in range(len(shape))]
-            values = zoom_axes(values, zooms_of(shape, shape, 0, boundary, single_axis), cval)
+            sigmas_of_axis = [sigma if k == axis else 0.0 for k in range(len(shape))]
+            values = zoom_axes(values, zooms_of(shape, shape, 0, boundary, sigmas_of_axis), cval)
             # A sum that rounding left just below an integer counts as that.
             values = backend.xp.trunc(values + 1e-9 * backend.xp.sign(values))
     return backend.astype(values, image.dtype)

@@ -254,10 +254,10 @@ def apply_homography(matrix: Any, xy: Any) -> Any:
     xp, matrix = backend_of(xy=xy).xp, as_real_numbers(matrix, xy)
     ones = xp.ones_like(xy[:, 0])
     homogeneous = xp.stack([xy[:, 0], xy[:, 1], ones], -1) @ matrix.T
-    return homogeneous[:, :-1] / nonzero(xp, homogeneous[:, -1:])
+    return homogeneous[:, :-1] / without_zeros(xp, homogeneous[:, -1:])
 
 
-def nonzero(xp: Any, w: Any) -> Any:
+def without_zeros(xp: Any, w: Any) -> Any:
     """Replace zeros by the smallest difference from 1, like scikit-image."""
     return xp.where(w == 0, float(np.finfo(float).eps), w)
 
@@ -360,7 +360,7 @@ def projective(
     def positions(first: int, last: int) -> list[Any]:
         rows = as_like(np.arange(first, last)[:, np.newaxis], matrix)
         x, y, w = ((row[0] * columns + row[2]) + row[1] * rows for row in matrix)
-        w = nonzero(xp, w)
+        w = without_zeros(xp, w)
         return [y / w, x / w]
 
     return sample(pixels, positions, shape, **options)

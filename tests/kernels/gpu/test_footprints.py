@@ -270,7 +270,7 @@ def test_second_derivatives_match_the_cpu(case: Case) -> None:
     arguments = values, image, grid, upstream, grid_tangent, (True,) * 3, case.options
     ours, theirs = (
         cuda.double_backward_on_gpu(*arguments),
-        operators.backward_twice_on_cpu(*arguments),
+        operators.double_backward_on_cpu(*arguments),
     )
     for actual, other in zip(ours, theirs, strict=True):
         close(actual, other, case)

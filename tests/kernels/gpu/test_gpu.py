@@ -270,7 +270,7 @@ def test_the_affine_function_and_its_derivatives(name: str) -> None:
     grid = gridsample.affine_grid(theta, size, True)
     upstream = torch.from_numpy(cases.pixels(rng, size, name)).requires_grad_()
     leaves, out = (image, theta), size[2:]
-    call = affine.call_of_maps(BACKEND, image, theta, out, schemas.record(*options, (0, 0)))
+    call = affine.call_of_maps(BACKEND, image, theta, out, schemas.options_of(*options, (0, 0)))
     call = call._replace(on_gpu=True)
     outs = [affine.sample(call, image, theta), gridsample.grid_sample(image, grid, *options)]
     firsts = [torch.autograd.grad(out, leaves, upstream, retain_graph=True) for out in outs]

@@ -195,7 +195,7 @@ class Context:
     """The context that autograd passes to the formulas."""
 
     def __init__(self, tensors: tuple[Tensor, ...], options: tuple[Any, ...]) -> None:
-        self.saved_tensors, self.options = tensors, schemas.record(*options)
+        self.saved_tensors, self.options = tensors, schemas.options_of(*options)
         self.needs_input_grad = (True,) * 3
 
 
@@ -214,7 +214,7 @@ class Context:
 def test_double_backward_matches_the_formulas(
     monkeypatch: pytest.MonkeyPatch, rank: int, mode: Any, order: tuple[int, ...]
 ) -> None:
-    monkeypatch.setattr(derivatives, "fuses", lambda *tensors: False)
+    monkeypatch.setattr(derivatives, "fuses_double_backward", lambda *tensors: False)
     image, grid, values = inputs(rank)
     image[0, 0].view(-1)[0] = torch.nan  # where there is no derivative, it does not matter
     rng = cases.generator("upstream", rank)
@@ -278,12 +278,12 @@ def test_plain_tensors_skip_the_dispatcher(monkeypatch: pytest.MonkeyPatch) -> N
     for on_gpu in (False, True):
         if on_gpu:
             monkeypatch.setattr(Tensor, "is_cuda", True)
-            monkeypatch.setattr(operators, "is_plain", lambda *tensors: False)
-            monkeypatch.setattr(cuda, "is_plain_anywhere", lambda *tensors: True)
-            monkeypatch.setattr(derivatives, "is_plain_anywhere", lambda *tensors: True)
+            monkeypatch.setattr(operators, "is_eager_on_cpu", lambda *tensors: False)
+            monkeypatch.setattr(cuda, "is_eager", lambda *tensors: True)
+            monkeypatch.setattr(derivatives, "is_eager", lambda *tensors: True)
         leaves = [tensor.clone().requires_grad_() for tensor in (image, grid)]
         out = gridsample.grid_sample(*leaves, "linear", "border")
-        assert type(out.grad_fn).__name__ == "PlainGatherBackward"
+        assert type(out.grad_fn).__name__ == "EagerGatherBackward"
         results.append([out, *torch.autograd.grad(out, leaves, values)])
     for mine, other in zip(*results, strict=True):
         torch.testing.assert_close(mine, other, rtol=1e-11, atol=1e-11, equal_nan=True)

@@ -66,7 +66,7 @@ def for_torch(strict: bool) -> None:
 
     sampling.grid_sample = counted(sampling.grid_sample, "grid_sample")
     if not strict:  # then there are shortcuts for plain tensors
-        count_results(torch_compat.BACKEND, "plain_path", "grid_sample")
+        count_results(torch_compat.BACKEND, "prepared_path", "grid_sample")
         count_results(resizing, "fast_path", "interpolate")
     fields.affine_grid = counted(fields.affine_grid, "affine_grid")
     resizing.interpolate = counted(resizing.interpolate, "interpolate")

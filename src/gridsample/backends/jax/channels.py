@@ -14,12 +14,12 @@ from typing import Any
 import numpy as np
 
 from gridsample.backends.jax.handler import Place, Step
-from gridsample.backends.jax.launches import Form, Operand, Results, bytes_of, layout_of
+from gridsample.backends.jax.launches import ArrayType, Operand, Results, layout_of
 from gridsample.backends.jax.taps import Call, real_type
 from gridsample.definitions.plan import Plan
 
 
-def pays(call: Call, image: Form, values: Form, gathers: bool) -> bool:
+def pays(call: Call, image: ArrayType, values: ArrayType, gathers: bool) -> bool:
     """Whether it pays to copy an image so that channels come last in memory."""
     from gridsample.kernels.sampling.channels_last import pays_channels_last
 
@@ -56,7 +56,7 @@ class Copies:
     def read(self, planes: Operand) -> Operand:
         """Return runs of channels that are a copy of planes (N, C, ...)."""
         part, runs = self._runs(planes)
-        items, channels, *shape = part.form[0]
+        items, channels, *shape = part.type.shape
         if runs.place:
             self.before.append(transposition((items, channels, math.prod(shape)), part, runs))
         return runs
@@ -64,7 +64,7 @@ class Copies:
     def written(self, planes: Operand) -> Operand:
         """Return runs of channels that will be copied to planes (N, C, ...)."""
         part, runs = self._runs(planes)
-        items, channels, *shape = part.form[0]
+        items, channels, *shape = part.type.shape
         if runs.place:
             self.after.append(transposition((items, math.prod(shape), channels), runs, part))
         return runs
@@ -73,14 +73,14 @@ class Copies:
         """The planes of the part, and memory for their runs; none if the planes have no place."""
         part = planes.part(self.items)
         if part.place and planes not in self._memory:
-            self._memory[planes] = self._results.add_intermediate(bytes_of(part.form))
-        return part, Operand(part.form, self._memory.get(planes))
+            self._memory[planes] = self._results.add_intermediate(part.type.nbytes)
+        return part, Operand(part.type, self._memory.get(planes))
 
 
 def transposition(shape: tuple[int, int, int], source: Operand, target: Operand) -> Step:
     """Transpose matrices that follow each other in memory."""
     from gridsample.kernels.sampling.channels_last import prepare_transposition
 
-    launch = prepare_transposition(*shape, source.form[1].itemsize)
+    launch = prepare_transposition(*shape, source.type.dtype.itemsize)
     places: list[Any] = [source.place, target.place]
     return Step(launch, places, {})

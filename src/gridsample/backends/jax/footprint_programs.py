@@ -19,16 +19,16 @@ from gridsample.backends.footprints import neighbour
 from gridsample.backends.jax import footprints, resizing_programs
 from gridsample.backends.jax.handler import ARGUMENT, RESULT, Place, Step
 from gridsample.backends.jax.launches import (
-    Form,
+    ArrayType,
     Prepared,
     Results,
-    bytes_of,
-    fill_numbers,
     layout_of,
+    type_of,
     values_outside,
 )
 from gridsample.backends.jax.taps import Array, Call, real_type
 from gridsample.definitions import footprints as definitions
+from gridsample.definitions.options import fill_of_channels
 from gridsample.kernels import threads as pool
 from gridsample.kernels.run import Launch
 
@@ -37,33 +37,33 @@ WORD = 8
 
 
 def copies_of(
-    call: Call, image: Form, place: Place | None, results: Results
-) -> tuple[list[Form], list[Place | None], list[Step]]:
+    call: Call, image: ArrayType, place: Place | None, results: Results
+) -> tuple[list[ArrayType], list[Place | None], list[Step]]:
     """Return the image and its halved copies, and the steps that make each from the one before.
 
-    There are no copies, but their forms, if the image is at no ``place``.
+    Only the types of the copies are returned if the image has no ``place``.
     """
     from gridsample.kernels.sampling.halving import copy_type
 
-    forms, places, steps = [image], [place], list[Step]()
+    types, places, steps = [image], [place], list[Step]()
     for level in range(1, footprints.deepest_level(call) + 1):
-        shape = (*image[0][:2], *definitions.halved(forms[-1][0][2:]))
-        dtype = copy_type(image[1], level, np.dtype(call.plan.real))
-        forms.append((shape, dtype))
+        shape = (*image.shape[:2], *definitions.halved(types[-1].shape[2:]))
+        dtype = copy_type(image.dtype, level, np.dtype(call.plan.real))
+        types.append(ArrayType(shape, dtype))
         if place is not None:
-            place = results.add_intermediate(bytes_of(forms[-1]))
-            launch = halving(forms[-2], forms[-1], np.dtype(call.plan.real))
+            place = results.add_intermediate(types[-1].nbytes)
+            launch = halving(types[-2], types[-1], np.dtype(call.plan.real))
             deeper_levels = (1 << 32) - (1 << level)
             steps.append(Step(launch, [places[-1], place], {}, condition=deeper_levels))
         places.append(place)
-    return forms, places, steps
+    return types, places, steps
 
 
-def halving(source: Form, target: Form, real: np.dtype[Any]) -> Launch:
+def halving(source: ArrayType, target: ArrayType, real: np.dtype[Any]) -> Launch:
     """Prepare the halving of an image, or its transpose if the result is larger."""
     from gridsample.kernels.sampling.halving import halving_map
 
-    pairs = zip(source[0][2:], target[0][2:], strict=True)
+    pairs = zip(source.shape[2:], target.shape[2:], strict=True)
     maps = [halving_map(n, 1) if n >= m else halving_map(m, 1).transpose() for n, m in pairs]
     return resizing_programs.band_launch(maps, source, target, real)
 
@@ -85,18 +85,18 @@ def steps_of(
 
 
 @functools.cache
-def gather_steps(call: Call, image: Form, grid: Form, out: Form) -> Prepared:
+def gather_steps(call: Call, image: ArrayType, grid: ArrayType, out: ArrayType) -> Prepared:
     """Prepare the means, or votes, over footprints."""
     from gridsample.kernels.sampling.footprint_calls import prepare_footprints
 
     results = Results(out)
-    forms, copies, halvings = copies_of(call, image, Place(ARGUMENT, 0), results)
+    types, copies, halvings = copies_of(call, image, Place(ARGUMENT, 0), results)
     launches = [
-        prepare_footprints(call.plan, level, *map(layout_of, (form, grid, out)), bool(call.fill))
-        for level, form in enumerate(forms)
+        prepare_footprints(call.plan, level, *map(layout_of, (copy, grid, out)), bool(call.fill))
+        for level, copy in enumerate(types)
     ]
     report = results.add_intermediate(WORD * max(launch.tasks for launch in launches))
-    point_places = [Place(ARGUMENT, 1), Place(RESULT, 0), *values_outside(call, image[1])]
+    point_places = [Place(ARGUMENT, 1), Place(RESULT, 0), *values_outside(call, image.dtype)]
     places = [[copy, *point_places] for copy in copies]
     steps = steps_of([[launch] for launch in launches], places, halvings, report, {})
     return results.prepare(steps)
@@ -104,7 +104,7 @@ def gather_steps(call: Call, image: Form, grid: Form, out: Form) -> Prepared:
 
 @functools.cache
 def gradient_steps(
-    call: Call, image: Form, grid: Form, values: Form, needed: tuple[bool, bool]
+    call: Call, image: ArrayType, grid: ArrayType, values: ArrayType, needed: tuple[bool, bool]
 ) -> Prepared:
     """Prepare the needed gradients.
 
@@ -119,23 +119,23 @@ def gradient_steps(
     call, rank = call._replace(plan=plan), len(plan.spatial)
     levels = footprints.deepest_level(call) + 1
     source = Place(ARGUMENT, 2) if needed[1] else None
-    gradient_form: Form = grid[0], plan.real
-    forms, _, _ = copies_of(call, image, None, Results())
-    results = [(shape, plan.real) for shape, _ in forms] * needed[0]
-    results += [gradient_form] * ((1 + rank) * needed[1])
+    gradient_type = ArrayType(grid.shape, plan.real)
+    types, _, _ = copies_of(call, image, None, Results())
+    results = [ArrayType(shape, plan.real) for shape, _ in types] * needed[0]
+    results += [gradient_type] * ((1 + rank) * needed[1])
     sums = [Place(RESULT, k) if needed[0] else None for k in range(levels)]
     first = levels * needed[0]
     point_places = [Place(RESULT, first + k) if needed[1] else None for k in range(1 + rank)]
     layouts = layout_of(image), layout_of(grid), layout_of(values)
     sweep = Sweep(*layouts, bool(call.fill), needed, pool.cores())
     launches = [
-        plan_sweep("footprint backward", plan, level, sweep._replace(image=layout_of(form)))
-        for level, form in enumerate(forms)
+        plan_sweep("footprint backward", plan, level, sweep._replace(image=layout_of(copy)))
+        for level, copy in enumerate(types)
     ]
     tasks = max(launch.tasks for level_launches in launches for launch in level_launches)
-    arrays = Results(*results, ((tasks, WORD), np.dtype(np.uint8)))
+    arrays = Results(*results, ArrayType((tasks, WORD), np.dtype(np.uint8)))
     _, copies, halvings = copies_of(call, image, source, arrays)
-    dropped = dropped_of(plan, fill_numbers(call))
+    dropped = dropped_of(plan, fill_of_channels(call.fill, plan))
     places = [
         [
             copy,
@@ -153,7 +153,12 @@ def gradient_steps(
 
 
 def gradients(
-    call: Call, image: Form, grid: Form, values: Form, needed: tuple[bool, bool], *arrays: Array
+    call: Call,
+    image: ArrayType,
+    grid: ArrayType,
+    values: ArrayType,
+    needed: tuple[bool, bool],
+    *arrays: Array,
 ) -> list[Array]:
     """Compute the needed gradients of means; the arrays are values, grid and, for both, image."""
     *results, report = gradient_steps(call, image, grid, values, needed).call(
@@ -181,8 +186,8 @@ def add_back(sums: Sequence[Array]) -> Array:
     """Add the gradients of halved copies to that of the image, which comes first."""
     total = sums[-1]
     for larger in sums[-2::-1]:
-        forms = (total.shape, total.dtype), (larger.shape, larger.dtype)
-        results, launch = Results(forms[1]), halving(*forms, np.dtype(total.dtype))
+        types = type_of(total), type_of(larger)
+        results, launch = Results(types[1]), halving(*types, np.dtype(total.dtype))
         step = Step(launch, [Place(ARGUMENT, 0), Place(RESULT, 0)], {})
         total = larger + results.prepare([step]).call(total)[0]
     return total

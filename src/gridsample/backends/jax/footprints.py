@@ -64,7 +64,9 @@ def footprints_of(grid: Array, call: Call) -> Footprints:
     sides = Neighbours(jnp, geometry).sides(geometry, plan.coords == "displacement")
     unit = definitions.pixels_per_unit(plan.spatial, plan.coords, plan.align_corners)
     constants = [jax.lax.stop_gradient(side) for side in sides]
-    _, level, counts = measure(jnp, constants, unit, plan.footprint.most, deepest_level(call))
+    _, level, counts = measure(
+        jnp, constants, unit, plan.footprint.max_samples, deepest_level(call)
+    )
     if plan.coords == "displacement":
         grid = grid + jnp.stack([own_index(grid[..., k], k) for k in range(grid.shape[-1])], -1)
     return Footprints(grid, sides, counts, level, 1 / functools.reduce(jnp.multiply, counts))
@@ -78,7 +80,7 @@ def deepest_level(call: Call) -> int:
 def samples_of(call: Call) -> list[tuple[int, ...]]:
     """The indices of all samples that a footprint may have."""
     assert call.plan.footprint is not None
-    return indices_of((call.plan.footprint.most,) * len(call.plan.spatial))
+    return indices_of((call.plan.footprint.max_samples,) * len(call.plan.spatial))
 
 
 def coordinates(footprints: Footprints, index: Sequence[Any]) -> tuple[Array, Array]:

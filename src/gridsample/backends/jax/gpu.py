@@ -29,9 +29,7 @@ def is_available() -> bool:
 
 def supports(*avals: Any, call: Call, **_: Any) -> bool:
     """Whether the kernels compute a call."""
-    plan = call.plan
-    vanishes = any(n >= method.powers for n, method in zip(call.order, plan.methods, strict=True))
-    return plan.footprint is None and not (any(call.order) and vanishes)
+    return call.plan.footprint is None and not call.plan.vanishes(call.order)
 
 
 def layout(shape: Sequence[int]) -> launching.Layout:

@@ -70,7 +70,7 @@ LAUNCH = Record(
 ARGUMENT, RESULT, ADDRESS = range(3)
 # What threads share: counters, and then the record of the program (`run.HEAD`).
 OWNERS, RUNNING, PROGRAM, SHARED_HEAD = 0, 1, 2, 8
-MOST_ARRAYS = 24
+MAX_ARRAYS = 24
 SLOT = 8
 
 
@@ -171,7 +171,7 @@ class Writer:
     def run(self, launch: Any) -> None:
         """Run one launch."""
         function, task = self.function, self.task
-        stack = function.scratch("int64", SHARED_HEAD + len(HEAD) + MOST_ARRAYS)
+        stack = function.scratch("int64", SHARED_HEAD + len(HEAD) + MAX_ARRAYS)
         shared_address, helpers = function.scratch("int64", 1), function.scratch("int64", 1)
         shared_address.store(function.address_of(stack))
         helpers.store(self.constant(0))
@@ -223,7 +223,7 @@ class Writer:
         self.call_api(NUMBER_OF_THREADS, function.address_of(count))
         most = launch.threads.minimum(count.load()) - 1
         with function.when(most > 0):
-            size = self.constant(SLOT * (SHARED_HEAD + len(HEAD) + MOST_ARRAYS))
+            size = self.constant(SLOT * (SHARED_HEAD + len(HEAD) + MAX_ARRAYS))
             memory = function.invoke(self.libc["malloc"], size)
             with function.when(memory != 0):
                 shared_address.store(memory)
@@ -237,8 +237,7 @@ class Writer:
 
     def clear(self, launch: Any) -> None:
         """Set results to 0."""
-        function = self.function
-        lanes = 32
+        function, lanes = self.function, 32
         zero = function.constant(0, "uint8")
         with function.loop(0, launch.cleared_count) as loop:
             result, size = (launch.cleared.load(loop.index * 2 + k) for k in range(2))
@@ -265,9 +264,9 @@ class Writer:
             kind, number, offset = (launch.places.load(loop.index * 3 + k) for k in range(3))
             address = function.scratch("int64", 1)
             address.store(number)
-            for shared_address in (ARGUMENT, RESULT):
-                with function.when(kind == shared_address):
-                    address.store(self.buffer(shared_address, number) + offset)
+            for buffers in (ARGUMENT, RESULT):
+                with function.when(kind == buffers):
+                    address.store(self.buffer(buffers, number) + offset)
             shared.store(address.load(), loop.index + (SHARED_HEAD + len(HEAD)))
 
 
@@ -406,13 +405,13 @@ def record_of(step: Step, scratch: int, next_launch: int) -> StoredRecord:
     """Return the record of a step."""
     launch, places = step.launch, np.empty((len(step.places), 3), np.int64)
     names = launch.program.arrays
-    if len(places) != len(names) or len(names) > MOST_ARRAYS:
+    if len(places) != len(names) or len(names) > MAX_ARRAYS:
         raise TypeError(f"the program takes {', '.join(names)}; got {len(places)} places")
-    for row, shared_address in zip(places, step.places, strict=True):
-        if isinstance(shared_address, Place):
-            row[...] = shared_address
+    for row, place in zip(places, step.places, strict=True):
+        if isinstance(place, Place):
+            row[...] = place
         else:
-            row[...] = ADDRESS, 0 if shared_address is None else shared_address.ctypes.data, 0
+            row[...] = ADDRESS, 0 if place is None else place.ctypes.data, 0
     return LAUNCH.pack(
         next=next_launch,
         program=launch.program.address,

@@ -47,9 +47,11 @@ def weight_of(label: Array, ballots: Sequence[tuple[Array, Array]]) -> Array:
 
 
 def elect(
-    first: Array, weigh: Callable[[Array], tuple[Array, Array, Array]], shape: Sequence[int],
+    first: Array,
+    weigh: Callable[[Array], tuple[Array, Array, Array]],
+    shape: Sequence[int],
     margin: Array,
-) -> Array:  # fmt: skip
+) -> Array:
     """Weigh labels one after the other, from the smallest; return the one with the largest weight.
 
     Args:

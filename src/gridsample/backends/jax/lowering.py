@@ -37,8 +37,9 @@ def lower(
     """
     multiple = primitive.multiple_results
 
-    def choose(context: Any, fast: Callable[..., Any], supports: Callable[..., bool],
-               parameters: Any) -> Callable[..., Any]:  # fmt: skip
+    def choose(
+        context: Any, fast: Callable[..., Any], supports: Callable[..., bool], parameters: Any
+    ) -> Callable[..., Any]:
         avals = *context.avals_in, *context.avals_out
         sizes = [n for aval in avals for n in aval.shape]
         known = all(isinstance(n, int) and n for n in sizes)

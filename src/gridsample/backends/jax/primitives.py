@@ -74,8 +74,9 @@ def as_factor(points: Array, axis: int) -> Array:
     return points[..., axis][:, jnp.newaxis]
 
 
-def tangent_formula(image: Array, grid: Array, *tangents: Array, call: Call, dtype: Any,
-                    needed: tuple[bool, bool]) -> Array:  # fmt: skip
+def tangent_formula(
+    image: Array, grid: Array, *tangents: Array, call: Call, dtype: Any, needed: tuple[bool, bool]
+) -> Array:
     """The derivative of gather along tangents of the grid, and of the image if it is needed."""
     if call.plan.footprint is not None:
         return fallback.tangent(image, grid, *tangents, call=call, dtype=dtype, needed=needed)
@@ -90,8 +91,9 @@ def tangent_formula(image: Array, grid: Array, *tangents: Array, call: Call, dty
     return (total + slopes).astype(dtype)
 
 
-def backward_formula(values: Array, image: Array, grid: Array, *, call: Call,
-                     needed: tuple[bool, bool]) -> list[Array]:  # fmt: skip
+def backward_formula(
+    values: Array, image: Array, grid: Array, *, call: Call, needed: tuple[bool, bool]
+) -> list[Array]:
     """The gradients of gather, in the dtype of sums."""
     if call.plan.footprint is not None:
         return fallback.backward(values, image, grid, call, needed)

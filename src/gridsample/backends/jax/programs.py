@@ -16,17 +16,17 @@ import numpy as np
 from gridsample.backends.jax import channels, footprint_programs
 from gridsample.backends.jax.handler import ARGUMENT, RESULT, Place, Step
 from gridsample.backends.jax.launches import (
-    Form,
+    ArrayType,
     Operand,
     Prepared,
     Results,
-    fill_numbers,
-    form_of,
     layout_of,
+    type_of,
     values_outside,
 )
 from gridsample.backends.jax.sharding import Axes, Names, partitioned
 from gridsample.backends.jax.taps import Array, Call, real_type, with_sizes
+from gridsample.definitions.options import fill_of_channels
 from gridsample.kernels import forks, on_cpu
 from gridsample.kernels import threads as pool
 
@@ -34,7 +34,7 @@ from gridsample.kernels import threads as pool
 
 
 @functools.cache
-def gather_steps(call: Call, image: Form, grid: Form, out: Form) -> Prepared:
+def gather_steps(call: Call, image: ArrayType, grid: ArrayType, out: ArrayType) -> Prepared:
     """Prepare a gather."""
     results = Results(out)
     source, points = Operand(image, Place(ARGUMENT, 0)), Operand(grid, Place(ARGUMENT, 1))
@@ -54,9 +54,10 @@ def gather_step(call: Call, image: Operand, grid: Operand, out: Operand) -> Step
     """Prepare the step of a gather."""
     from gridsample.kernels.sampling.calls import prepare_gather
 
-    layouts = layout_of(image.form, call.last), layout_of(grid.form), layout_of(out.form, call.last)
-    launch = prepare_gather(call.plan, call.order, *layouts, bool(call.fill))
-    outside = values_outside(call, image.form[1])
+    points = layout_of(grid.type)
+    planes = [layout_of(array.type, call.last) for array in (image, out)]
+    launch = prepare_gather(call.plan, call.order, planes[0], points, planes[1], bool(call.fill))
+    outside = values_outside(call, image.type.dtype)
     return Step(launch, [image.place, grid.place, out.place, *outside], {})
 
 
@@ -68,10 +69,10 @@ def gather(image: Array, grid: Array, call: Call, dtype: Any) -> Array:
 
     def sample(image: Array, grid: Array) -> list[Array]:
         part = with_sizes(call, image.shape, grid.shape)
-        forms = form_of(image), form_of(grid), (part.plan.shape, np.dtype(dtype))
+        types = type_of(image), type_of(grid), ArrayType(part.plan.shape, np.dtype(dtype))
         if footprint:
-            return footprint_programs.gather_steps(part, *forms).call(image, grid)
-        return gather_steps(part, *forms).call(image, grid, last=(0, 2) if call.last else ())
+            return footprint_programs.gather_steps(part, *types).call(image, grid)
+        return gather_steps(part, *types).call(image, grid, last=(0, 2) if call.last else ())
 
     image_axes, grid_axes, value_axes, replicated = axes_of(call)
     axes = Axes((image_axes, grid_axes), (value_axes,), replicated)
@@ -108,7 +109,7 @@ class Sweep(NamedTuple):
 
 @functools.cache
 def backward_steps(
-    call: Call, image: Form, grid: Form, values: Form, needed: tuple[bool, bool]
+    call: Call, image: ArrayType, grid: ArrayType, values: ArrayType, needed: tuple[bool, bool]
 ) -> Prepared:
     """Prepare the needed gradients of gather; of the image's alone, the image is no argument."""
     from gridsample.kernels.sampling.division import with_own_grids
@@ -118,17 +119,15 @@ def backward_steps(
     parts = [*channels.parts_of(plan)] if channels.pays(call, image, values, False) else []
     # The gradient of a grid that all items share is a sum over all parts.
     grids = own_plan.grid_items if own_plan.grid_items > 1 else max(1, len(parts))
-    sums: Form = image[0], plan.real
-    gradient_form: Form = (grids, *plan.out, len(plan.spatial)), plan.real
-    results = Results(
-        *[form for form, need in zip((sums, gradient_form), needed, strict=True) if need]
-    )
+    sums = ArrayType(image.shape, plan.real)
+    gradient_type = ArrayType((grids, *plan.out, len(plan.spatial)), plan.real)
+    results = Results(*[sums] * needed[0], *[gradient_type] * needed[1])
     sweep = Sweep(
         Operand(image, Place(ARGUMENT, 2) if needed[1] else None),
         Operand(grid, Place(ARGUMENT, 1)),
         Operand(values, Place(ARGUMENT, 0)),
         Operand(sums, Place(RESULT, 0) if needed[0] else None),
-        Operand(gradient_form, Place(RESULT, int(needed[0])) if needed[1] else None),
+        Operand(gradient_type, Place(RESULT, int(needed[0])) if needed[1] else None),
     )
     if not parts:
         cleared = sweep.sums.cleared() | sweep.gradient.cleared()
@@ -156,12 +155,15 @@ def sweep_steps(call: Call, sweep: Sweep, cleared: dict[int, int]) -> list[Step]
     from gridsample.kernels.sampling.calls import prepare_derivatives
     from gridsample.kernels.sampling.preparing import dropped_of
 
-    plan, grid = division.with_own_grids(call.plan, layout_of(sweep.grid.form))
-    image, values = (layout_of(array.form, call.last) for array in (sweep.image, sweep.values))
+    plan, grid = division.with_own_grids(call.plan, layout_of(sweep.grid.type))
+    image, values = (layout_of(array.type, call.last) for array in (sweep.image, sweep.values))
     needed = sweep.sums.place is not None, sweep.gradient.place is not None
     layouts = division.Sweep(image, grid, values, bool(call.fill), needed, pool.cores())
     launches = prepare_derivatives("backward", plan, call.order, layouts)
-    places = [*[array.place for array in sweep], dropped_of(plan, fill_numbers(call))]
+    places = [
+        *[array.place for array in sweep],
+        dropped_of(plan, fill_of_channels(call.fill, plan)),
+    ]
     return [Step(launch, places, {} if k else cleared) for k, launch in enumerate(launches)]
 
 
@@ -172,7 +174,7 @@ def backward(
 
     def differentiate(values: Array, image: Array, grid: Array) -> list[Array]:
         part = with_sizes(call, image.shape, grid.shape)
-        return gradients(part, form_of(image), needed, values, grid, image)
+        return gradients(part, type_of(image), needed, values, grid, image)
 
     image_axes, grid_axes, value_axes, replicated = axes_of(call)
     results = [names for names, need in zip((image_axes, grid_axes), needed, strict=True) if need]
@@ -186,7 +188,7 @@ def scatter(values: Array, grid: Array, call: Call) -> Array:
     def add(values: Array, grid: Array) -> list[Array]:
         items = 1 if call.plan.image_items == 1 else values.shape[0]
         shape = items, values.shape[1], *call.plan.spatial
-        image: Form = shape, np.dtype(real_type(call))  # which is not read
+        image = ArrayType(shape, np.dtype(real_type(call)))  # which is not read
         part = with_sizes(call, shape, grid.shape)
         return gradients(part, image, (True, False), values, grid)
 
@@ -196,15 +198,20 @@ def scatter(values: Array, grid: Array, call: Call) -> Array:
 
 
 def gradients(
-    call: Call, image: Form, needed: tuple[bool, bool], values: Array, grid: Array, *images: Array
+    call: Call,
+    image: ArrayType,
+    needed: tuple[bool, bool],
+    values: Array,
+    grid: Array,
+    *images: Array,
 ) -> list[Array]:
     """Call the handler for the needed gradients of gather; for the grid's, with the image."""
-    forms = image, form_of(grid), form_of(values)
+    types = image, type_of(grid), type_of(values)
     if call.plan.footprint is not None:
-        return footprint_programs.gradients(call, *forms, needed, values, grid, *images)
+        return footprint_programs.gradients(call, *types, needed, values, grid, *images)
     arrays = values, grid, *images[: needed[1]]
     last = (0, *range(2, len(arrays) + needed[0])) if call.last else ()
-    results = backward_steps(call, *forms, needed).call(*arrays, last=last)
+    results = backward_steps(call, *types, needed).call(*arrays, last=last)
     if needed[1] and results[-1].shape[0] != grid.shape[0]:
         results[-1] = results[-1].sum(0, keepdims=True)
     return results
@@ -212,12 +219,10 @@ def gradients(
 
 def supports(*avals: Any, call: Call, dtype: Any = None, **parameters: Any) -> bool:
     """Whether the CPU kernels compute a call as launches that are known before it runs."""
-    on_cpu()
-    from gridsample.kernels.sampling.preparing import vanishes
-
+    on_cpu()  # the kernels are imported here, while forks wait
     plan = call.plan
     if plan.footprint is None:
-        return not vanishes(plan, call.order)
+        return not plan.vanishes(call.order)
     # Large integers are copied where a footprint is a single pixel, and are no sums.
     return not (plan.nearest and avals[0].dtype.kind in "iu" and avals[0].dtype.itemsize > 2)
 
@@ -227,7 +232,7 @@ def supports(*avals: Any, call: Call, dtype: Any = None, **parameters: Any) -> b
 
 @functools.cache
 def prefilter_steps(
-    image: Form, order: int, extended: Sequence[str], axes: Sequence[int], adjoint: bool
+    image: ArrayType, order: int, extended: Sequence[str], axes: Sequence[int], adjoint: bool
 ) -> Prepared | None:
     """Prepare the prefilter along some axes; None if it is not a row of launches."""
     with forks.held():
@@ -251,7 +256,7 @@ def prefilter(image: Array, **options: Any) -> Array:
     """Compute B-spline coefficients, or the transpose, of a real array in the dtype of sums."""
 
     def compute(image: Array) -> list[Array]:
-        steps = prefilter_steps(form_of(image), **options)
+        steps = prefilter_steps(type_of(image), **options)
         return [image] if steps is None else steps.call(image)
 
     names = tuple(f"a{k}" for k in range(image.ndim))
@@ -261,4 +266,4 @@ def prefilter(image: Array, **options: Any) -> Array:
 
 def supports_prefilter(image: Any, **options: Any) -> bool:
     """Whether the CPU kernels prefilter an array as launches that are known before they run."""
-    return prefilter_steps(form_of(image), **options) is not None
+    return prefilter_steps(type_of(image), **options) is not None

@@ -19,7 +19,7 @@ from jax.interpreters import ad, batching
 from gridsample.backends.jax import filtering, resizing_programs
 from gridsample.backends.jax.fallback import is_integer, saturated
 from gridsample.backends.jax.labels import elect
-from gridsample.backends.jax.launches import form_of
+from gridsample.backends.jax.launches import type_of
 from gridsample.backends.jax.lowering import bind, lower, type_like
 from gridsample.backends.jax.resizing_programs import Maps
 from gridsample.backends.jax.sampling import is_complex, to_complex, to_real
@@ -191,7 +191,7 @@ def program(
 
     def compute(image: Array, maps: Maps) -> list[Array]:
         steps = resizing_programs.steps_of(
-            maps, form_of(image), np.dtype(dtype), real, options.rounding, last
+            maps, type_of(image), np.dtype(dtype), real, options.rounding, last
         )
         return [image] if steps is None else steps.call(image, last=(0, 1) if last else ())
 
@@ -203,7 +203,7 @@ def vote_program(image: Array, *, options: Resizing) -> Array:
     last, maps = options.channel_axis == -1, vote_maps(image, options)
 
     def compute(image: Array, maps: Maps) -> list[Array]:
-        steps = resizing_programs.vote_steps(maps, form_of(image), last)
+        steps = resizing_programs.vote_steps(maps, type_of(image), last)
         return steps.call(image, last=(0, 1) if last else ())
 
     return on_shards(compute, image, maps)
@@ -222,7 +222,7 @@ def on_shards(
     changing = [k for k, axis_map in enumerate(maps) if not axis_map.is_identity]
     names = ("n", "c", *[f"s{k}" for k in range(len(maps))])
     results = (*names[:2], *[f"r{k}" if k in changing else f"s{k}" for k in range(len(maps))])
-    replicated = tuple(f"{kind}{k}" for k in changing for kind in "sr")
+    replicated = tuple(f"{prefix}{k}" for k in changing for prefix in "sr")
     return partitioned(resized, Axes((names,), (results,), replicated), [image])[0]
 
 

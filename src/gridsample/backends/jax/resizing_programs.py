@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from gridsample.backends.jax.handler import ARGUMENT, RESULT, Place, Step
-from gridsample.backends.jax.launches import Form, Prepared, Results, bytes_of, layout_of
+from gridsample.backends.jax.launches import ArrayType, Prepared, Results, layout_of
 from gridsample.definitions.dtypes import type_name
 from gridsample.definitions.tables import AxisMap, unchanged
 from gridsample.kernels import of_labels, of_resizing
@@ -20,14 +20,14 @@ from gridsample.kernels.run import Launch
 Maps = tuple[AxisMap, ...]
 
 
-def planes_of(form: Form, last: bool) -> tuple[int, ...]:
+def planes_of(array_type: ArrayType, last: bool) -> tuple[int, ...]:
     """The shape (N, C, *spatial, inner) of an image; with its channels as ``inner`` or not."""
-    items, channels, *spatial = form[0]
+    items, channels, *spatial = array_type.shape
     return (items, 1, *spatial, channels) if last else (items, channels, *spatial, 1)
 
 
 def band_launch(
-    maps: Sequence[AxisMap], source: Form, target: Form, real: np.dtype[Any], *,
+    maps: Sequence[AxisMap], source: ArrayType, target: ArrayType, real: np.dtype[Any], *,
     last: bool = False, rounding: str = "exact",
 ) -> Launch:  # fmt: skip
     """Prepare the bands of all axes, as one program."""
@@ -37,26 +37,26 @@ def band_launch(
     numbers = planning.Numbers(type_name(real), type_name(real))
     if rounding != "exact":
         numbers = planning.Numbers("int32", "uint8", rounding)
-    kinds = type_name(source[1]), type_name(target[1])
+    kinds = type_name(source.dtype), type_name(target.dtype)
     planes = planes_of(source, last)
     return planning.prepare(tuple(maps), planes, None, kinds, numbers, pool.cores(), planning.PIECE)
 
 
-def result_of(maps: Sequence[AxisMap], source: Form, dtype: Any) -> Form:
-    """The form of an image to which maps are applied."""
+def result_of(maps: Sequence[AxisMap], source: ArrayType, dtype: Any) -> ArrayType:
+    """The type of an image to which maps are applied."""
     outputs = [axis_map.outputs for axis_map in maps]
-    return (*source[0][:2], *outputs), np.dtype(dtype)
+    return ArrayType((*source.shape[:2], *outputs), np.dtype(dtype))
 
 
 def launch_chain(
-    maps: Maps, source: Form, target: Form, real: np.dtype[Any], rounding: str, last: bool
-) -> list[tuple[Launch, Form]]:
+    maps: Maps, source: ArrayType, target: ArrayType, real: np.dtype[Any], rounding: str, last: bool
+) -> list[tuple[Launch, ArrayType]]:
     """Return launches, each of which reads what the one before it writes, and their results."""
     resize = of_resizing()
     from gridsample.kernels.resize import lines
     from gridsample.kernels.resize.copies import prepare as prepare_copies
 
-    planes, same_dtype = planes_of(source, last), source[1] == target[1]
+    planes, same_dtype = planes_of(source, last), source.dtype == target.dtype
     route = resize.route_of(maps, planes)
     if route.identity and same_dtype:
         return []
@@ -66,18 +66,18 @@ def launch_chain(
         return [(launch, target)]
     if axis is None:
         shape = planes[0] * planes[1], *planes[2:]
-        return [(prepare_copies(maps, shape, source[1].itemsize, pool.cores()), target)]
+        return [(prepare_copies(maps, shape, source.dtype.itemsize, pool.cores()), target)]
     if any(not axis_map.is_identity for k, axis_map in enumerate(maps) if k != axis):
-        add_intermediate = source[1] if all(map(resize.only_copies, maps)) else real
+        middle_dtype = source.dtype if all(map(resize.only_copies, maps)) else real
         first, rest = split_long_axis(maps, axis)
-        middle = result_of(first, source, add_intermediate)
+        middle = result_of(first, source, middle_dtype)
         return [
             *launch_chain(first, source, middle, real, rounding, last),
             *launch_chain(rest, middle, target, real, rounding, last),
         ]
-    kinds = type_name(source[1]), type_name(target[1])
+    kinds = type_name(source.dtype), type_name(target.dtype)
     if lines.copies_pixels(maps[axis]) and same_dtype:
-        kinds = (f"uint{8 * source[1].itemsize}",) * 2
+        kinds = (f"uint{8 * source.dtype.itemsize}",) * 2
     outer, inner = math.prod(planes[: axis + 2]), math.prod(planes[axis + 3 :])
     along = maps[axis]
     launch = lines.prepare(along.axis, along.transposed, outer, inner, kinds, type_name(real))
@@ -101,15 +101,21 @@ def split_long_axis(maps: Maps, axis: int) -> tuple[Maps, Maps]:
 
 @functools.cache
 def steps_of(
-    maps: Maps, source: Form, dtype: np.dtype[Any], real: np.dtype[Any], rounding: str, last: bool
+    maps: Maps,
+    source: ArrayType,
+    dtype: np.dtype[Any],
+    real: np.dtype[Any],
+    rounding: str,
+    last: bool,
 ) -> Prepared | None:
     """Prepare the bands of maps; None if nothing changes."""
     chain = launch_chain(maps, source, result_of(maps, source, dtype), real, rounding, last)
     if not chain:
         return None
     results, place, steps = Results(chain[-1][1]), Place(ARGUMENT, 0), []
-    for k, (launch, form) in enumerate(chain, start=1):
-        target = Place(RESULT, 0) if k == len(chain) else results.add_intermediate(bytes_of(form))
+    for k, (launch, array_type) in enumerate(chain, start=1):
+        is_last = k == len(chain)
+        target = Place(RESULT, 0) if is_last else results.add_intermediate(array_type.nbytes)
         steps.append(Step(launch, [place, target], {}))
         place = target
     return results.prepare(steps)
@@ -129,11 +135,11 @@ def range_of(maps: Maps, dtype: np.dtype[Any]) -> tuple[int, int] | None:
 
 
 @functools.cache
-def vote_steps(maps: Maps, source: Form, last: bool) -> Prepared:
+def vote_steps(maps: Maps, source: ArrayType, last: bool) -> Prepared:
     """Prepare the resizing of labels, of which `range_of` is known."""
-    labels, target = of_labels(), result_of(maps, source, source[1])
+    labels, target = of_labels(), result_of(maps, source, source.dtype)
     bands = tuple([axis_map.band for axis_map in maps])
-    range_ = range_of(maps, source[1])
+    range_ = range_of(maps, source.dtype)
     assert range_ is not None
     launch = labels.prepare(bands, layout_of(source, last), layout_of(target, last), *range_)
     step = Step(launch, [Place(ARGUMENT, 0), Place(RESULT, 0)], {})

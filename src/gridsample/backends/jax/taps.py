@@ -286,9 +286,11 @@ def row_of(points: Points, numbers: Sequence[Any]) -> list[Tap]:
 
 
 def accumulate(
-    add: Callable[[Any, Sequence[Any]], Any], total: Any, terms: Sequence[Sequence[int]],
+    add: Callable[[Any, Sequence[Any]], Any],
+    total: Any,
+    terms: Sequence[Sequence[int]],
     unrolled: int,
-) -> Any:  # fmt: skip
+) -> Any:
     """Add each of some terms, which integers describe, to a total.
 
     If there are more than ``unrolled``, a loop adds them, which computes each term again for

@@ -32,7 +32,7 @@ from gridsample.backends.torch import (
 )
 from gridsample.backends.torch.fast_path import TYPES, Prepared, without_data
 from gridsample.backends.torch.operators import numpy_type
-from gridsample.backends.torch.schemas import flat
+from gridsample.backends.torch.schemas import flat_options
 from gridsample.backends.torch.traced import traceable
 from gridsample.definitions.checks import check_dense
 from gridsample.definitions.dtypes import type_name
@@ -40,10 +40,10 @@ from gridsample.definitions.options import (
     Averaging,
     Options,
     Resizing,
+    cache_key,
+    call_cached,
     checked,
     fill_numbers,
-    keyed,
-    looked_up,
 )
 from gridsample.definitions.shapes import Shape
 from gridsample.kernels import on_cpu
@@ -53,7 +53,7 @@ NAMED = {type_name(array): dtype for dtype, array in TYPES.items()}
 NAMES = {dtype: name for name, dtype in NAMED.items()}
 
 # Sampling without shortcuts.
-gather_fully = traceable(operators.gather)
+gather_operator = traceable(operators.gather)
 
 
 # Arguments ----------------------------------------------------------------------------------------
@@ -84,7 +84,7 @@ def resolve(
     image: torch.Size, image_type: torch.dtype, grid: torch.Size, grid_type: torch.dtype,
     *options: Any,
 ) -> Options:  # fmt: skip
-    """Compute the checked options for plain tensors; the plan is an `operators.Call`.
+    """Compute the checked options for eager tensors; the plan is an `operators.Call`.
 
     There is no plan if the image is prefiltered, because the coefficients have another dtype.
     """
@@ -103,7 +103,7 @@ def prepared(
     grid: torch.Size, grid_strides: Shape, grid_type: torch.dtype,
     threads: int, *options: Any,
 ) -> Prepared | None:  # fmt: skip
-    """Prepare `grid_sample` for plain tensors; None if the image or the grid is first converted.
+    """Prepare `grid_sample` for eager tensors; None if the image or the grid is first converted.
 
     ``options`` are the first fields of `Options`, or all.
     """
@@ -131,17 +131,19 @@ def with_fill(resolved: Options, options: Options, image: Tensor) -> Options:
         raise ValueError(
             f"fill_value for tensors must be exact in float64, got {options.fill_value!r}"
         )
-    parts = [float(number) for number in fill] if not image.is_complex() else [
-        part for number in fill for part in (complex(number).real, complex(number).imag)
-    ]  # fmt: skip
+    parts = (
+        [float(number) for number in fill]
+        if not image.is_complex()
+        else [part for number in fill for part in (complex(number).real, complex(number).imag)]
+    )
     return resolved.changed(fill_value=tuple(parts), plan=resolved.plan)
 
 
-def sample_plain(image: Tensor, grid: Tensor, options: Options) -> Tensor:
-    """Sample plain tensors in the caller's layout; the options are checked and have a plan."""
+def sample_eagerly(image: Tensor, grid: Tensor, options: Options) -> Tensor:
+    """Sample eager tensors in the caller's layout; the options are checked and have a plan."""
     last = options.channels_last()
     planes = image.movedim(-1, 1) if last else image
-    result = derivatives.plain_gather(planes, grid, options)
+    result = derivatives.eager_gather(planes, grid, options)
     return result.movedim(1, -1) if last else result
 
 
@@ -164,7 +166,7 @@ class Torch(Backend):
     def to_device(self, **arguments: Any) -> list[Tensor]:
         """Return the tensors, copied to the CPU if their device has no kernels."""
         tensors = self.asarrays(**arguments)
-        if other_devices.is_elsewhere(tensors[0]):
+        if other_devices.lacks_kernels(tensors[0]):
             other_devices.warn_once(tensors[0].device.type)
             return [tensor.cpu() for tensor in tensors]
         return tensors
@@ -185,7 +187,7 @@ class Torch(Backend):
         if not internals.is_tracing():
             return size, None
         sizes = tuple(size)
-        return [internals.known(n) for n in sizes], sizes
+        return [internals.as_integer(n) for n in sizes], sizes
 
     def type_name(self, dtype: torch.dtype, name: str = "input") -> str:
         """NumPy's name of a dtype, or "bfloat16"."""
@@ -226,8 +228,8 @@ class Torch(Backend):
         return scalar.expand(tuple(shape))
 
     def inspects(self, array: Tensor) -> bool:
-        """Whether a tensor is plain."""
-        return operators.is_plain(array)
+        """Whether a tensor is an eager one on the CPU."""
+        return operators.is_eager_on_cpu(array)
 
     def line(
         self, size: Any, align_corners: bool | None, dtype: torch.dtype, like: Tensor
@@ -260,8 +262,8 @@ class Torch(Backend):
         return affine.grid(self, theta, out, align_corners)
 
     def is_concrete(self, *arrays: Tensor) -> bool:
-        """Whether arrays are plain tensors on some device, and no transform or trace is active."""
-        return operators.is_plain_anywhere(*arrays)
+        """Whether tensors are eager, on any device."""
+        return operators.is_eager(*arrays)
 
     def host_view(self, array: Tensor) -> Any:
         """View a tensor in host memory as a NumPy array; None if something observes operations."""
@@ -276,39 +278,39 @@ class Torch(Backend):
 
     def resolve_options(self, image: Tensor, grid: Tensor, options: Options) -> Options:
         """Return the checked options."""
-        if operators.is_plain(image, grid):
-            return self.resolve_plain(image, grid, options)
+        if operators.is_eager_on_cpu(image, grid):
+            return self.resolve_eager(image, grid, options)
         resolved = checked(options, internals.shape_of(image), internals.shape_of(grid))
         return with_fill(resolved, options, image)
 
-    def resolve_plain(self, image: Tensor, grid: Tensor, options: Options) -> Options:
-        """Return the checked options for plain tensors, with a plan."""
-        key = keyed(options)
-        resolved = looked_up(resolve, image.shape, image.dtype, grid.shape, grid.dtype, *key)
+    def resolve_eager(self, image: Tensor, grid: Tensor, options: Options) -> Options:
+        """Return the checked options for eager tensors, with a plan."""
+        key = cache_key(options)
+        resolved = call_cached(resolve, image.shape, image.dtype, grid.shape, grid.dtype, *key)
         return with_fill(resolved, options, image)
 
     def fast_path(
         self, image: Any, grid: Any, options: Options, check: Callable[..., bool]
     ) -> Tensor | None:
-        """Sample plain tensors directly, and tensors on other devices by torch's own operators."""
-        path = self.plain_path if options.has_no_fill() else self.unprepared_path
+        """Sample eager tensors directly, and tensors on other devices by torch's own operators."""
+        path = self.prepared_path if options.has_no_fill() else self.direct_path
         result = path(image, grid, options, check)
-        if result is None and isinstance(image, Tensor) and other_devices.is_elsewhere(image):
+        if result is None and isinstance(image, Tensor) and other_devices.lacks_kernels(image):
             check_tensors({"input": image, "grid": grid})
             resolved = self.resolve_options(image, grid, options)
             check(self, image, grid, options)
             return other_devices.grid_sample(image, grid, resolved)
         return result
 
-    def plain_path(
+    def prepared_path(
         self, image: Any, grid: Any, options: Sequence[Any], check: Callable[..., bool]
     ) -> Tensor | None:
-        """Sample plain tensors by a prepared call if there is one; None if they are not plain.
+        """Sample eager tensors by a prepared call if there is one; None if they are not eager.
 
         ``options`` are the first fields of `Options`, or all, without a fill value.
         """
-        if not operators.is_plain(image, grid):
-            return self.unprepared_path(image, grid, Options(*options), check)
+        if not operators.is_eager_on_cpu(image, grid):
+            return self.direct_path(image, grid, Options(*options), check)
         try:
             call = prepared(
                 image.shape, image.stride(), image.dtype, grid.shape, grid.stride(), grid.dtype,
@@ -324,22 +326,22 @@ class Torch(Backend):
             if not (torch.is_grad_enabled() and (image.requires_grad or grid.requires_grad)):
                 return call.run(image, grid)
             if not call.options.channels_last():
-                return derivatives.plain_gather(image, grid, call.options, call)
-        return sample_plain(image, grid, call.options)
+                return derivatives.eager_gather(image, grid, call.options, call)
+        return sample_eagerly(image, grid, call.options)
 
-    def unprepared_path(
+    def direct_path(
         self, image: Any, grid: Any, options: Options, check: Callable[..., bool]
     ) -> Tensor | None:
-        """Sample plain tensors on a CPU or a GPU; None if they are not, or must be converted."""
-        if not (operators.is_plain(image, grid) or cuda.are_plain(image, grid)):
+        """Sample eager tensors on a CPU or a GPU; None if they are not, or must be converted."""
+        if not (operators.is_eager_on_cpu(image, grid) or cuda.are_eager_on_gpu(image, grid)):
             return None
         if not grid.is_floating_point():
             return None
-        resolved = self.resolve_plain(image, grid, options)
+        resolved = self.resolve_eager(image, grid, options)
         if resolved.plan is None:
             return None
         check(self, image, grid, options)
-        return sample_plain(image, grid, resolved)
+        return sample_eagerly(image, grid, resolved)
 
     def check_out(self, out: Any, shape: Shape, image: Tensor, grid: Tensor) -> None:
         """Raise an error, because a tensor that is written in place has no derivatives."""
@@ -352,11 +354,11 @@ class Torch(Backend):
     ) -> Tensor:
         """Sample with a kernel, or add a node to the ONNX model that is being exported."""
         if onnx.exporting():
-            result = onnx.gather_as_node(image, grid, *flat(options))
+            result = onnx.gather_as_node(image, grid, *flat_options(options))
         elif options.plan is not None:
-            result = derivatives.plain_gather(image, grid, options)
+            result = derivatives.eager_gather(image, grid, options)
         else:
-            result = gather_fully(image, grid, *flat(options))
+            result = gather_operator(image, grid, *flat_options(options))
         if result.dtype == dtype:
             return result
         if dtype.is_floating_point or dtype.is_complex:
@@ -405,7 +407,7 @@ class Torch(Backend):
         if needed[0]:
             operators.check_differentiable(image)
         source = image.to(dtype) if needed[0] else image
-        return derivatives.chosen(
+        return derivatives.only_needed(
             derivatives.backward(values, source, grid, needed, options), needed
         )
 
@@ -433,10 +435,10 @@ class Torch(Backend):
         return affine.gradients(call, values, source, theta, needed)
 
     def averages(self, arrays: Sequence[Tensor], options: Options, detached: bool) -> bool:
-        """Whether tensors are plain, and the kernels average."""
-        if options.plan is None or not operators.is_plain(*arrays):
+        """Whether tensors are eager, and the kernels average."""
+        if options.plan is None or not operators.is_eager_on_cpu(*arrays):
             return False
-        if detached and derivatives.has_record(*arrays):
+        if detached and derivatives.needs_gradient(*arrays):
             return False
         return bool(on_cpu().averages(options.plan.plan))
 
@@ -471,13 +473,13 @@ class Torch(Backend):
         return result
 
     def layout(self, image: Any) -> Any:
-        """The layout of a plain tensor that is not recorded, and torch's number of threads."""
-        if not operators.is_plain(image) or derivatives.has_record(image):
+        """The layout of an eager tensor that is not recorded, and torch's number of threads."""
+        if not operators.is_eager_on_cpu(image) or derivatives.needs_gradient(image):
             return None
         return image.shape, image.stride(), image.dtype, torch.get_num_threads()
 
     def prepare_resize(self, layout: Any, options: Resizing) -> Callable[[Tensor], Tensor] | None:
-        """Prepare the resizing of plain tensors if it is one run of a kernel."""
+        """Prepare the resizing of eager tensors if it is one run of a kernel."""
         return resizing.prepare(layout, options)
 
     def resize(self, image: Tensor, options: Resizing, transposed: bool) -> Tensor:

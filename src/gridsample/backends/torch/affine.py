@@ -30,7 +30,7 @@ Pair = tuple[Callable[..., Tensor], Callable[..., Tensor]]
 
 
 def line(n: Any, align_corners: bool | None) -> Tensor:
-    """Compute `plan.coordinates` as a tensor; the size may be symbolic.
+    """Compute `definitions.coords.coordinates` as a tensor; the size may be symbolic.
 
     If ``align_corners`` is None, the result is the indices.
     """
@@ -53,7 +53,7 @@ def grid(backend: Backend, theta: Tensor, out: Size, align_corners: bool | None)
 
 def linear(pair: Pair, array: Tensor, backend: Backend, *arguments: Any) -> Tensor:
     """Call a linear function; autograd records the pair, or elsewhere the single operations."""
-    if derivatives.has_record(array) and operators.is_plain_anywhere(array):
+    if derivatives.needs_gradient(array) and operators.is_eager(array):
         result: Tensor = LinearPair.apply(array, pair, backend, *arguments)  # type: ignore[no-untyped-call]
         return result
     return pair[0](backend, array, *arguments)
@@ -61,7 +61,7 @@ def linear(pair: Pair, array: Tensor, backend: Backend, *arguments: Any) -> Tens
 
 def can_fuse(image: Tensor, theta: Tensor, options: Options, dtype: torch.dtype) -> bool:
     """Whether a kernel can compute the coordinates; not if samples are rounded to integers."""
-    if not operators.is_plain_anywhere(image, theta) or (
+    if not operators.is_eager(image, theta) or (
         image.dtype != dtype and not (dtype.is_floating_point or dtype.is_complex)
     ):
         return False
@@ -72,7 +72,7 @@ def can_fuse(image: Tensor, theta: Tensor, options: Options, dtype: torch.dtype)
 
 def can_fuse_gradients(values: Tensor, image: Tensor, theta: Tensor, options: Options) -> bool:
     """Whether a kernel can compute the gradients from the maps."""
-    return operators.is_plain_anywhere(values) and can_fuse(image, theta, options, image.dtype)
+    return operators.is_eager(values) and can_fuse(image, theta, options, image.dtype)
 
 
 class AffineCall(NamedTuple):
@@ -107,20 +107,20 @@ class AffineCall(NamedTuple):
         """Compute the needed gradients; by way of a grid if they will be differentiated again."""
         tensors, options = (values, image, theta), self.options
         both: Gradients
-        if derivatives.has_record(*tensors) or not operators.is_plain_anywhere(*tensors):
+        if derivatives.needs_gradient(*tensors) or not operators.is_eager(*tensors):
             both = self.gradients_by_grid(*tensors, needed)
         elif self.on_gpu:
             both = cuda.run_affine_backward(self.call, *tensors, needed, options.fill_value)
         else:
             both = run_backward(self.call, *tensors, needed, options)
-        return derivatives.chosen(both, needed)
+        return derivatives.only_needed(both, needed)
 
     def gradients_by_grid(
         self, values: Tensor, image: Tensor, theta: Tensor, needed: Needed
     ) -> Gradients:
         """Compute the needed gradients with operators that are differentiable.
 
-        This also works for tensors that are not plain.
+        This also works for tensors that are not eager.
         """
         points = maps.through_grid(self.backend, theta, self.out, self.options)
         first, second = derivatives.backward(
@@ -155,7 +155,7 @@ def gradients(
 
 
 class Affine(Function):
-    """The derivatives of sampling under affine maps, for plain tensors."""
+    """The derivatives of sampling under affine maps, for eager tensors."""
 
     @staticmethod
     def forward(ctx: Any, image: Tensor, theta: Tensor, call: AffineCall) -> Any:
@@ -174,7 +174,7 @@ class Affine(Function):
 
 
 class LinearPair(Function):
-    """The derivatives of a linear function, whose gradient is another one, for plain tensors.
+    """The derivatives of a linear function, whose gradient is another one, for eager tensors.
 
     Nothing but sizes is saved.  Like the graph of torch's own function, that of a grid therefore
     serves any number of backward passes.

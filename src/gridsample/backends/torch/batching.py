@@ -18,7 +18,7 @@ from torch import Tensor
 
 from gridsample.backends.base import Needed
 from gridsample.backends.torch.operators import LIBRARY, backward, gather, scatter
-from gridsample.backends.torch.schemas import flat, off_record, on_record
+from gridsample.backends.torch.schemas import as_operator, flat_options, operator_arguments
 from gridsample.definitions.options import Options
 
 CHANNELS, POINTS, ITEMS = "channels", "points", "items"
@@ -71,7 +71,7 @@ class Join(NamedTuple):
             return values.movedim(self.axis, 2)
         return self.planes(values)
 
-    def planes_back(self, image: Tensor) -> Tensor:
+    def restore_planes(self, image: Tensor) -> Tensor:
         """Invert `planes`."""
         if self.into == CHANNELS:
             lengths = (self.lengths[self.axis], self.channels)
@@ -80,7 +80,7 @@ class Join(NamedTuple):
             return image.unsqueeze(self.axis)
         return torch.unflatten(image, 0, self.lengths)
 
-    def grid_back(self, grid: Tensor) -> Tensor:
+    def restore_grid(self, grid: Tensor) -> Tensor:
         """Invert `grid`."""
         if self.into == CHANNELS:
             return grid.unsqueeze(self.axis)
@@ -98,11 +98,11 @@ class Join(NamedTuple):
         """The number of images whose channels are merged."""
         return self.lengths[self.axis] if self.into == CHANNELS else 1
 
-    def values_back(self, values: Tensor) -> Tensor:
+    def restore_values(self, values: Tensor) -> Tensor:
         """Invert `values`."""
         if self.into == POINTS:
             return values.movedim(2, self.axis)
-        return self.planes_back(values)
+        return self.restore_planes(values)
 
 
 def find_join(image: Sequence[int], grid: Sequence[int]) -> Join:
@@ -121,7 +121,9 @@ def batched_gather(info: Any, axes: Any, image: Tensor, grid: Tensor, options: O
     image, grid = to_front(image, axes[0]), to_front(grid, axes[1])
     join = find_join(image.shape, grid.shape)
     options = join.options(options, image.is_complex())
-    return join.values_back(gather(join.planes(image), join.grid(grid), *flat(options))), 0
+    return join.restore_values(
+        gather(join.planes(image), join.grid(grid), *flat_options(options))
+    ), 0
 
 
 def batched_scatter(
@@ -131,8 +133,10 @@ def batched_scatter(
     values, grid = expand_batch(to_front(values, axes[0]), info.batch_size), to_front(grid, axes[1])
     full_size = (info.batch_size, *size)
     join = find_join(full_size, grid.shape)
-    image = scatter(join.values(values), join.grid(grid), join.size(full_size), *flat(options))
-    return join.planes_back(image), 0
+    image = scatter(
+        join.values(values), join.grid(grid), join.size(full_size), *flat_options(options)
+    )
+    return join.restore_planes(image), 0
 
 
 def batched_backward(
@@ -157,10 +161,10 @@ def batched_backward(
     join = find_join(image.shape, grid.shape)
     tensors = join.values(values), join.planes(image), join.grid(grid)
     options = join.options(options, image.is_complex())
-    grad_image, gradient = backward(*off_record("backward", *tensors, needed, options))
+    grad_image, gradient = backward(*operator_arguments("backward", *tensors, needed, options))
     if not need_input:
-        return (grad_image, join.grid_back(gradient)), (None, 0)
-    return (join.planes_back(grad_image), join.grid_back(gradient)), (0, 0)
+        return (grad_image, join.restore_grid(gradient)), (None, 0)
+    return (join.restore_planes(grad_image), join.restore_grid(gradient)), (0, 0)
 
 
 for name, rule in (
@@ -168,4 +172,4 @@ for name, rule in (
     ("scatter", batched_scatter),
     ("backward", batched_backward),
 ):
-    torch.library.register_vmap(f"gridsample::{name}", on_record(name, rule, more=2), lib=LIBRARY)
+    torch.library.register_vmap(f"gridsample::{name}", as_operator(name, rule, more=2), lib=LIBRARY)

@@ -37,11 +37,11 @@ from gridsample.backends.torch.operators import (
     empty_backward,
     empty_backward_twice,
     empty_gather,
-    is_plain_anywhere,
+    is_eager,
     match_layout,
     sum_type,
 )
-from gridsample.backends.torch.schemas import LEADING, on_record, record
+from gridsample.backends.torch.schemas import LEADING, as_operator, options_of
 from gridsample.definitions.footprints import levels
 from gridsample.definitions.options import Options
 from gridsample.definitions.plan import Plan
@@ -84,14 +84,12 @@ def fills(fill: Fill, dtype: torch.dtype, like: Tensor, count: int) -> list[Mayb
     """
     if not fill:
         return [None] * count
-    make = functools.partial(torch.full, (1,), dtype=dtype, device=like.device)
+    create = functools.partial(torch.full, (1,), dtype=dtype, device=like.device)
     result: list[Maybe] = []
     for k in range(count):
         numbers = [stored(number, dtype) for number in fill[k::count]]
-        alike = len(set(numbers)) == 1
-        result.append(
-            make(numbers[0]) if alike else torch.cat([make(number) for number in numbers])
-        )
+        is_uniform = len(set(numbers)) == 1
+        result.append(create(numbers[0]) if is_uniform else torch.cat([*map(create, numbers)]))
     return result
 
 
@@ -128,7 +126,7 @@ def on_device(tensor: Tensor) -> Any:
 def run_gather(call: Call, image: Tensor, grid: Tensor, fill: Fill = ()) -> Tensor:
     """Compute gather."""
     plan, out = call.plan, empty_gather(image, grid, call.order)
-    if call.zero:
+    if call.vanishes:
         return out.zero_()
     if not out.numel():
         return out
@@ -242,7 +240,7 @@ def run_backward(
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
     """Compute the needed gradients of image and grid; ``outputs`` are empty tensors for them."""
     first, second = outputs
-    if not values.numel() or call.zero or not any(needed):
+    if not values.numel() or call.vanishes or not any(needed):
         return first.zero_(), second.zero_()
     if not any(
         n + 1 < method.powers for n, method in zip(call.order, call.plan.methods, strict=True)
@@ -274,8 +272,7 @@ def sweep(
     if image is not None:
         image = interleaved(image, call.plan, first is not None, launch)
     make = Gradients(points, call.plan, launch) if need_grid else None
-    nothing = itertools.repeat(None, len(sizes))
-    sources: Iterable[Maybe] = nothing
+    sources: Iterable[Maybe] = itertools.repeat(None, len(sizes))
     if image is not None:
         sources = copies_of(image, sizes, call.plan)
     grad_image: Maybe = None
@@ -415,7 +412,7 @@ def run_double_backward(
     """Compute the gradients of backward; one that is not needed is an empty tensor."""
     plan, launch = call.plan, launch_options(values)
     grad_values, first, second = empty_backward_twice(values, image, grid, needed)
-    if not values.numel() or call.zero or not any(needed):
+    if not values.numel() or call.vanishes or not any(needed):
         return grad_values.zero_(), first.zero_(), second.zero_()
     make = functools.partial(values.new_empty, dtype=sum_type(plan)) if needed[2] else None
     image = interleaved(image, plan, needed[1], launch)
@@ -444,7 +441,7 @@ def run_double_backward(
 # For torch.compile --------------------------------------------------------------------------------
 
 
-def looked_into(name: str, compute: Any) -> Any:
+def decomposed_in_graphs(name: str, compute: Any) -> Any:
     """Create a rule that replaces an operator by its kernels in a graph of torch.compile.
 
     `torch.library.triton_op` does the same, but only for operators without derivatives, batching
@@ -457,10 +454,10 @@ def looked_into(name: str, compute: Any) -> Any:
         tensors = [tensor for tensor in arguments if isinstance(tensor, Tensor)]
         numbers = [n for tensor in tensors for n in (*tensor.shape, *tensor.stride())]
         if (
-            record(*arguments[LEADING[name] :]).footprint is not None
+            options_of(*arguments[LEADING[name] :]).footprint is not None
             or any(type(n) is not int for n in numbers)
             or any(tensor.device.type not in DEVICES for tensor in tensors)
-            or export_is_on()
+            or is_exporting_program()
         ):
             return mode.__torch_dispatch__(operator, types, arguments, options)
         with mode:
@@ -469,18 +466,18 @@ def looked_into(name: str, compute: Any) -> Any:
     return decompose
 
 
-def export_is_on() -> bool:
+def is_exporting_program() -> bool:
     """Whether torch.export is running, according to its own module."""
-    tells: Any = getattr(
+    is_disabled: Any = getattr(
         sys.modules.get("torch.export._trace"), "custom_triton_ops_decomposition_disabled", None
     )
-    return bool(tells and tells())
+    return bool(is_disabled and is_disabled())
 
 
 # The operators ------------------------------------------------------------------------------------
 
 
-def are_plain(image: Any, grid: Any) -> bool:
+def are_eager_on_gpu(image: Any, grid: Any) -> bool:
     """Whether tensors are on one GPU with kernels, and nothing observes operations on them."""
     return bool(
         DEVICES
@@ -488,15 +485,15 @@ def are_plain(image: Any, grid: Any) -> bool:
         and image.is_cuda
         and isinstance(grid, Tensor)
         and grid.device == image.device
-        and is_plain_anywhere(image, grid)
+        and is_eager(image, grid)
     )
 
 
 def gather_on_gpu(
-    image: Tensor, grid: Tensor, options: Options, known: Call | None = None
+    image: Tensor, grid: Tensor, options: Options, prepared_call: Call | None = None
 ) -> Tensor:
     """Compute gather for CUDA tensors; their call, if it is known."""
-    call = known or call_for(image.shape, image, grid, options)
+    call = prepared_call or call_for(image.shape, image, grid, options)
     if call.plan.votes and call.plan.footprint is not None:
         return footprints.vote(gather_on_gpu, image, grid, options)
     return run_gather(call, image, grid, options.fill_value)
@@ -512,10 +509,10 @@ def scatter_on_gpu(values: Tensor, grid: Tensor, size: Sequence[int], options: O
 
 def backward_on_gpu(
     values: Tensor, image: Tensor, grid: Tensor, needed: Needed, options: Options,
-    known: Call | None = None,
+    prepared_call: Call | None = None,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
     """Compute backward for CUDA tensors; their call, if it is known."""
-    call = known or call_for(image.shape, image, grid, options)
+    call = prepared_call or call_for(image.shape, image, grid, options)
     check_values(values, call.plan, "grad_output")
     if needed[0]:
         check_differentiable(image)
@@ -541,10 +538,10 @@ def double_backward_on_gpu(
     return first, second, third
 
 
-cuda_gather = on_record("gather", gather_on_gpu)
-cuda_scatter = on_record("scatter", scatter_on_gpu)
-cuda_backward = on_record("backward", backward_on_gpu)
-cuda_double_backward = on_record("backward_twice", double_backward_on_gpu)
+cuda_gather = as_operator("gather", gather_on_gpu)
+cuda_scatter = as_operator("scatter", scatter_on_gpu)
+cuda_backward = as_operator("backward", backward_on_gpu)
+cuda_double_backward = as_operator("backward_twice", double_backward_on_gpu)
 
 for name, compute in (
     ("gather", cuda_gather),
@@ -555,7 +552,10 @@ for name, compute in (
     if DEVICES:
         LIBRARY.impl(name, compute, "CUDA")
         torch.library.register_torch_dispatch(
-            f"gridsample::{name}", FunctionalTensorMode, looked_into(name, compute), lib=LIBRARY
+            f"gridsample::{name}",
+            FunctionalTensorMode,
+            decomposed_in_graphs(name, compute),
+            lib=LIBRARY,
         )
 
 
@@ -573,11 +573,11 @@ def run_affine_backward(
     """Compute the needed gradients of image and maps."""
     first = empty(image.shape, image, image.dtype).zero_() if needed[0] else None
     need_theta = needed[1] and any(method.powers > 1 for method in call.plan.methods)
-    nothing = torch.zeros_like(theta)
+    zeros = torch.zeros_like(theta)
     if not values.numel() or not (needed[0] or need_theta):
-        return first, nothing
+        return first, zeros
     launch = launch_options(values, affine=True)
     grad_image, gradient = sweep(
         call, values, image, theta.detach(), first, need_theta, fill, launch
     )
-    return grad_image, nothing if gradient is None else gradient.to(theta.dtype)
+    return grad_image, zeros if gradient is None else gradient.to(theta.dtype)

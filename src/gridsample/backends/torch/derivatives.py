@@ -28,20 +28,20 @@ from gridsample.backends.torch import cuda, footprints, operators
 from gridsample.backends.torch.fast_path import Prepared
 from gridsample.backends.torch.internals import SingleLevelFunction as Function
 from gridsample.backends.torch.internals import (
-    below,
+    apply_rule,
     forward_gradients,
-    inside,
-    recorded,
+    redispatch,
+    redispatch_forward,
     transforms_are_active,
 )
 from gridsample.backends.torch.operators import (
     LIBRARY,
-    is_plain,
-    is_plain_anywhere,
+    is_eager,
+    is_eager_on_cpu,
     run_backward,
     run_gather,
 )
-from gridsample.backends.torch.schemas import flat, off_record, on_record
+from gridsample.backends.torch.schemas import as_operator, flat_options, operator_arguments
 from gridsample.backends.torch.traced import traceable
 from gridsample.definitions.options import Options
 
@@ -54,35 +54,37 @@ unpack: Any = forward_ad.unpack_dual
 # The operators, with shortcuts --------------------------------------------------------------------
 
 
-def has_record(*tensors: Tensor) -> bool:
+def needs_gradient(*tensors: Tensor) -> bool:
     """Whether autograd records operations on the tensors."""
     return torch.is_grad_enabled() and any([tensor.requires_grad for tensor in tensors])
 
 
-def shortened(name: str, compute: Any, tensors: int) -> Any:
-    """Wrap an operator: it takes records (`on_record`), and skips the dispatcher if possible.
+def without_dispatcher(name: str, compute: Any, tensors: int) -> Any:
+    """Wrap an operator: it takes a record of options, and skips the dispatcher if possible.
 
-    For plain tensors that are not recorded, the wrapper calls ``compute`` directly.  ``tensors`` is
+    For eager tensors that are not recorded, the wrapper calls ``compute`` directly.  ``tensors`` is
     the number of leading arguments that are tensors.
     """
     full = traceable(getattr(operators, name))
 
     def call(*arguments: Any) -> Any:
         leading = arguments[:tensors]
-        if is_plain(*leading) and not has_record(*leading):
+        if is_eager_on_cpu(*leading) and not needs_gradient(*leading):
             return compute(*arguments)
-        return full(*off_record(name, *arguments))
+        return full(*operator_arguments(name, *arguments))
 
     return call
 
 
-gather = shortened("gather", operators.gather_on_cpu, 2)
-scatter = shortened("scatter", operators.scatter_on_cpu, 2)
-backward = shortened("backward", operators.backward_on_cpu, 3)
-backward_twice = shortened("backward_twice", operators.backward_twice_on_cpu, 3)
+gather = without_dispatcher("gather", operators.gather_on_cpu, 2)
+scatter = without_dispatcher("scatter", operators.scatter_on_cpu, 2)
+backward = without_dispatcher("backward", operators.backward_on_cpu, 3)
+backward_twice = without_dispatcher("backward_twice", operators.double_backward_on_cpu, 3)
 
 
-def fuses(values: Tensor, image: Tensor, grid: Tensor, options: Options, *upstream: Maybe) -> bool:
+def fuses_double_backward(
+    values: Tensor, image: Tensor, grid: Tensor, options: Options, *upstream: Maybe
+) -> bool:
     """Whether `backward_twice`, which has no derivative of its own, can replace the formulas.
 
     On a CPU, it does not support a fill in sums; on a GPU, it only supports real numbers.
@@ -91,12 +93,13 @@ def fuses(values: Tensor, image: Tensor, grid: Tensor, options: Options, *upstre
     if (
         upstream[1] is None
         or transforms_are_active()
-        or has_record(*tensors)
+        or needs_gradient(*tensors)
         or not all(type(tensor) in (Tensor, torch.nn.Parameter) for tensor in tensors)
     ):
         return False
     if values.device.type == "cpu":
-        return is_plain(*tensors) and operators.differentiable(image) and not options.blends()
+        differentiable = operators.differentiable(image)
+        return is_eager_on_cpu(*tensors) and differentiable and not options.blends()
     real = all(tensor.is_floating_point() for tensor in tensors)
     return values.device.type in cuda.DEVICES and real
 
@@ -105,15 +108,15 @@ def scatter_transpose(image: Tensor, grid: Tensor, options: Options) -> Tensor:
     """Apply the transpose of scatter: gather without a fill, and 0 where a coordinate is NaN."""
     options = options.linear()
     result: Tensor = gather(image, grid, options)
-    if any(options.order) or is_surely_finite(grid):
+    if any(options.order) or is_known_finite(grid):
         return result
     still = image.new_zeros(()).expand(1, 1, *image.shape[2:])
     return torch.where(gather(still, grid, options).isnan(), 0, result)
 
 
-def is_surely_finite(grid: Tensor) -> bool:
+def is_known_finite(grid: Tensor) -> bool:
     """Whether a cheap test shows that no position is NaN or overflows."""
-    if not is_plain(grid) or not grid.numel():
+    if not is_eager_on_cpu(grid) or not grid.numel():
         return False
     low, high = torch.aminmax(grid.detach())
     return bool(low > -1e30) and bool(high < 1e30)
@@ -122,7 +125,7 @@ def is_surely_finite(grid: Tensor) -> bool:
 # Derivatives along a direction in the space of grids ----------------------------------------------
 
 
-def directions(along: Tensor, options: Options) -> Iterator[tuple[Tensor, Options]]:
+def raised_orders(along: Tensor, options: Options) -> Iterator[tuple[Tensor, Options]]:
     """Yield each axis's component (N, 1, *out) and the options with its order raised."""
     for axis in range(along.shape[-1]):
         yield along[..., axis].unsqueeze(1), options.raised(axis)
@@ -132,7 +135,8 @@ def gather_along(image: Tensor, grid: Tensor, along: Tensor, options: Options) -
     """Compute the directional derivative of gather along a direction of grids."""
     if options.footprint is not None:
         return footprints.gather_along(gather_along, image, grid, along, options)
-    return total(part * gather(image, grid, raised) for part, raised in directions(along, options))
+    parts = raised_orders(along, options)
+    return total(part * gather(image, grid, raised) for part, raised in parts)
 
 
 def scatter_along(
@@ -142,7 +146,7 @@ def scatter_along(
     if options.footprint is not None:
         return footprints.scatter_along(scatter_along, values, grid, along, size, options)
     return total(
-        scatter(part * values, grid, size, raised) for part, raised in directions(along, options)
+        scatter(part * values, grid, size, raised) for part, raised in raised_orders(along, options)
     )
 
 
@@ -158,7 +162,7 @@ def backward_along(
         )
     sweeps = [
         backward(part * values, image, grid, needed, raised)
-        for part, raised in directions(along, options)
+        for part, raised in raised_orders(along, options)
     ]
     first, second = (total(sweep[k] for sweep in sweeps) if needed[k] else None for k in (0, 1))
     return first, second
@@ -170,7 +174,7 @@ def grid_gradient(values: Tensor, image: Tensor, grid: Tensor, options: Options)
     return gradient
 
 
-def chosen(gradients: Sequence[Maybe], needed: Needed) -> tuple[Maybe, ...]:
+def only_needed(gradients: Sequence[Maybe], needed: Needed) -> tuple[Maybe, ...]:
     """Return the gradients that are needed, and None in place of the others."""
     pairs = zip(gradients, needed, strict=True)
     return tuple([gradient if need else None for gradient, need in pairs])
@@ -188,7 +192,7 @@ def total(terms: Iterable[Maybe], dtype: torch.dtype | None = None) -> Maybe:
 # Autograd functions -------------------------------------------------------------------------------
 
 
-def remember(ctx: Any, options: Options, *tensors: Tensor) -> None:
+def save_for_derivatives(ctx: Any, options: Options, *tensors: Tensor) -> None:
     """Store the tensors and options that derivatives need."""
     ctx.save_for_backward(*tensors)
     ctx.save_for_forward(*tensors)
@@ -207,8 +211,8 @@ class Gather(Function):
     @staticmethod
     def forward(ctx: Any, image: Tensor, grid: Tensor, options: Options, keys: Any) -> Any:
         """Compute gather."""
-        remember(ctx, options, image, grid)
-        result = inside(operators.gather, keys, image, grid, *flat(options))
+        save_for_derivatives(ctx, options, image, grid)
+        result = redispatch_forward(operators.gather, keys, image, grid, *flat_options(options))
         ctx.dtype = result.dtype
         return result
 
@@ -219,12 +223,13 @@ class Gather(Function):
         if upstream is None or not any(needed):
             return (None,) * 4
         image, grid = ctx.saved_tensors
-        return *chosen(backward(upstream, image, grid, needed, ctx.options), needed), None, None
+        gradients = backward(upstream, image, grid, needed, ctx.options)
+        return *only_needed(gradients, needed), None, None
 
     @staticmethod
     def jvp(ctx: Any, d_image: Maybe, d_grid: Maybe, *_: Any) -> Any:
         """Compute the tangent: linear in the image, and the derivative along the grid."""
-        with forward_gradients(True):  # as for `inside`
+        with forward_gradients(True):  # as for `redispatch_forward`
             image, grid = primals(ctx)
             return total(
                 (
@@ -243,9 +248,10 @@ class Scatter(Function):
         ctx: Any, values: Tensor, grid: Tensor, size: Sequence[int], options: Options, keys: Any
     ) -> Any:
         """Compute scatter."""
-        remember(ctx, options, values, grid)
+        save_for_derivatives(ctx, options, values, grid)
         ctx.size = size
-        return inside(operators.scatter, keys, values, grid, size, *flat(options))
+        arguments = values, grid, size, *flat_options(options)
+        return redispatch_forward(operators.scatter, keys, *arguments)
 
     @staticmethod
     def backward(ctx: Any, upstream: Maybe) -> Any:
@@ -291,10 +297,10 @@ class Backward(Function):
         keys: Any,
     ) -> Any:  # fmt: skip
         """Compute both gradients of gather."""
-        remember(ctx, options, values, image, grid)
+        save_for_derivatives(ctx, options, values, image, grid)
         ctx.needed = needed
-        arguments = off_record("backward", values, image, grid, needed, options)
-        results = inside(operators.backward, keys, *arguments)
+        arguments = operator_arguments("backward", values, image, grid, needed, options)
+        results = redispatch_forward(operators.backward, keys, *arguments)
         ctx.mark_non_differentiable(
             *(gradient for gradient, need in zip(results, needed, strict=True) if not need)
         )
@@ -306,10 +312,10 @@ class Backward(Function):
         values, image, grid = ctx.saved_tensors
         need_values, need_image, need_grid = ctx.needs_input_grad[:3]
         options = ctx.options
-        if fuses(values, image, grid, options, u, w):
+        if fuses_double_backward(values, image, grid, options, u, w):
             needed = need_values, need_image, need_grid
             results = backward_twice(values, image, grid, u, w, needed, options)
-            return *chosen(results, needed), *(None,) * 3
+            return *only_needed(results, needed), *(None,) * 3
         grad_image = grid_from_grid = grad_values = grid_from_image = None
         if u is not None:
             if need_values:
@@ -353,8 +359,8 @@ class Backward(Function):
 # Without the dispatcher ---------------------------------------------------------------------------
 
 
-class PlainGather(Gather):
-    """The derivatives of gather for plain tensors, which skip torch's dispatcher."""
+class EagerGather(Gather):
+    """The derivatives of gather for eager tensors, which skip torch's dispatcher."""
 
     @staticmethod
     def forward(
@@ -372,22 +378,22 @@ class PlainGather(Gather):
     def backward(ctx: Any, upstream: Maybe) -> Any:
         """Compute both gradients; with the operator if they will be differentiated again."""
         image, grid = ctx.saved_tensors
-        if upstream is None or torch.is_grad_enabled() or not is_plain_anywhere(upstream):
+        if upstream is None or torch.is_grad_enabled() or not is_eager(upstream):
             return Gather.backward(ctx, upstream)
         needed, options = ctx.needs_input_grad[:2], ctx.options
         if image.is_cuda:
             results = cuda.backward_on_gpu(upstream, image, grid, needed, options, options.plan)
         else:
             results = run_backward(options.plan, upstream, image, grid, needed, options)
-        return *chosen(results, needed), None, None
+        return *only_needed(results, needed), None, None
 
 
-def plain_gather(
+def eager_gather(
     image: Tensor, grid: Tensor, options: Options, prepared: Prepared | None = None
 ) -> Tensor:
-    """Compute gather for plain tensors and options with a plan, perhaps by a prepared call."""
-    if has_record(image, grid):
-        result: Tensor = PlainGather.apply(image, grid, options, prepared)  # type: ignore[attr-defined]
+    """Compute gather for eager tensors and options with a plan, perhaps by a prepared call."""
+    if needs_gradient(image, grid):
+        result: Tensor = EagerGather.apply(image, grid, options, prepared)  # type: ignore[attr-defined]
         return result
     return gather_directly(image, grid, options)
 
@@ -402,25 +408,25 @@ def gather_directly(image: Tensor, grid: Tensor, options: Options) -> Tensor:
 # Through the dispatcher ---------------------------------------------------------------------------
 
 
-def tracked(*tensors: Tensor) -> bool:
+def needs_derivative(*tensors: Tensor) -> bool:
     """Whether autograd records operations on the tensors, or one of them has a tangent."""
-    if has_record(*tensors):
+    if needs_gradient(*tensors):
         return True
     return any(unpack(tensor).tangent is not None for tensor in tensors)
 
 
 def autograd_gather(keys: Any, image: Tensor, grid: Tensor, options: Options) -> Any:
     """Call gather, recorded by autograd if necessary."""
-    if tracked(image, grid):
-        return recorded(Gather, image, grid, options, keys)
-    return below(operators.gather, keys, image, grid, *flat(options))
+    if needs_derivative(image, grid):
+        return apply_rule(Gather, image, grid, options, keys)
+    return redispatch(operators.gather, keys, image, grid, *flat_options(options))
 
 
 def autograd_scatter(keys: Any, values: Tensor, grid: Tensor, size: Any, options: Options) -> Any:
     """Call scatter, recorded by autograd if necessary."""
-    if tracked(values, grid):
-        return recorded(Scatter, values, grid, size, options, keys)
-    return below(operators.scatter, keys, values, grid, size, *flat(options))
+    if needs_derivative(values, grid):
+        return apply_rule(Scatter, values, grid, size, options, keys)
+    return redispatch(operators.scatter, keys, values, grid, size, *flat_options(options))
 
 
 def autograd_backward(
@@ -428,9 +434,9 @@ def autograd_backward(
 ) -> Any:
     """Call backward, recorded by autograd if necessary."""
     arguments = values, image, grid, needed, options
-    if tracked(values, image, grid):
-        return recorded(Backward, *arguments, keys)
-    return below(operators.backward, keys, *off_record("backward", *arguments))
+    if needs_derivative(values, image, grid):
+        return apply_rule(Backward, *arguments, keys)
+    return redispatch(operators.backward, keys, *operator_arguments("backward", *arguments))
 
 
 for name, rule in (
@@ -438,4 +444,4 @@ for name, rule in (
     ("scatter", autograd_scatter),
     ("backward", autograd_backward),
 ):
-    LIBRARY.impl(name, on_record(name, rule, more=1), "Autograd", with_keyset=True)
+    LIBRARY.impl(name, as_operator(name, rule, more=1), "Autograd", with_keyset=True)

@@ -1,4 +1,4 @@
-"""Plain CPU tensors, which are passed to the kernels by their addresses.
+"""Eager CPU tensors, which are passed to the kernels by their addresses.
 
 A whole call of `grid_sample` is prepared once for all tensors with the same layouts (`Prepared`).
 A repeated call then takes little longer than its kernels.  This matters most after a convolution,
@@ -42,7 +42,7 @@ def layout_of(tensor: Tensor) -> Layout:
     return tuple(tensor.shape), tuple([n * dtype.itemsize for n in tensor.stride()]), dtype
 
 
-def as_they_are(*tensors: Tensor) -> bool:
+def can_be_read_directly(*tensors: Tensor) -> bool:
     """Whether tensors are aligned, and their values are not lazily negated or conjugated."""
     for tensor in tensors:
         if tensor.is_neg() or tensor.is_conj() or tensor.data_ptr() % tensor.element_size():
@@ -50,7 +50,7 @@ def as_they_are(*tensors: Tensor) -> bool:
     return True
 
 
-def worth_a_copy(image: Tensor, values: Tensor) -> Tensor:
+def contiguous_if_faster(image: Tensor, values: Tensor) -> Tensor:
     """Copy an image to contiguous memory if its channels come last but those of values do not.
 
     If it has many more pixels than there are points, the copy would cost more than it saves, and
@@ -64,7 +64,7 @@ def worth_a_copy(image: Tensor, values: Tensor) -> Tensor:
 
 
 class Prepared:
-    """A call for plain tensors with certain layouts, of which all but their addresses is known.
+    """A call for eager tensors with certain layouts, of which all but their addresses is known.
 
     Attributes:
         ready: the call of a kernel; None if it needs copies or does not exist.
@@ -96,12 +96,12 @@ def gather(
     means: Averaging | None = None,
 ) -> bool:  # fmt: skip
     """Sample into ``out`` if kernels can read the tensors without a copy; return whether it did."""
-    image = worth_a_copy(image, out)
+    image = contiguous_if_faster(image, out)
     layouts = [layout_of(tensor) for tensor in (image, grid, out)]
     ready = on_cpu().ready_gather(plan, order, *layouts, threads, means)
     if ready is None and not grid.is_contiguous():  # torch copies faster than NumPy
         return gather(plan, order, image, grid.contiguous(), out, threads, means)
-    if ready is None or not as_they_are(image, grid):
+    if ready is None or not can_be_read_directly(image, grid):
         return False
     ready.run(image.data_ptr(), grid.data_ptr(), out.data_ptr())
     return True
@@ -112,7 +112,7 @@ def backward(
     needed: tuple[bool, ...], threads: int,
 ) -> tuple[Tensor | None, Tensor | None] | None:  # fmt: skip
     """Compute the needed gradients if kernels can read the tensors directly, otherwise None."""
-    image = worth_a_copy(image, values)
+    image = contiguous_if_faster(image, values)
     if image.stride(1) == 1 < values.stride(1) and image.shape[1] >= LONG:
         # Contiguous channels are several times as fast, which is worth a copy.
         values = values.movedim(1, -1).contiguous().movedim(-1, 1)
@@ -122,7 +122,7 @@ def backward(
     if ready is None and not (grid.is_contiguous() and (last or values.is_contiguous())):
         copies = values if last else values.contiguous(), image, grid.contiguous()
         return backward(plan, order, *copies, needed, threads)
-    if ready is None or not as_they_are(values, image, grid):
+    if ready is None or not can_be_read_directly(values, image, grid):
         return None
     grad_image = gradient = None
     if needed[0]:

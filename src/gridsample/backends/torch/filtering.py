@@ -4,7 +4,7 @@
 
 It is linear in the input.  ``extended`` determines how lines along ``axes`` are extended
 (`gridsample.kernels.spline`).  The transpose is the same operator with the opposite ``adjoint``.
-Sums are computed in float64 or float32, which is also the dtype of the result; see `COEFFICIENTS`.
+Sums are computed in float64 or float32, which is also the dtype of the result.
 """
 
 from __future__ import annotations
@@ -30,16 +30,6 @@ from gridsample.definitions.dtypes import WIDE_TYPES, check_image_type, type_nam
 from gridsample.kernels.spline import coefficients
 
 Options = tuple[Any, ...]
-
-
-# The dtypes of the coefficients, and the corresponding real dtypes.
-REALS = {
-    dtype: torch.float64 if type_name(array) in WIDE_TYPES else torch.float32
-    for dtype, array in TYPES.items()
-}
-COEFFICIENTS = {
-    dtype: real.to_complex() if dtype.is_complex else real for dtype, real in REALS.items()
-}
 
 
 # Computation --------------------------------------------------------------------------------------
@@ -82,7 +72,8 @@ def prefilter_by_matrices(
 def fake_prefilter(image: Tensor, *options: Any) -> Tensor:
     """Allocate the output of prefilter, for tensors without data."""
     check_image_type(numpy_type(image.dtype, "input"))
-    dtype = COEFFICIENTS[image.dtype]
+    real = torch.float64 if type_name(TYPES[image.dtype]) in WIDE_TYPES else torch.float32
+    dtype = real.to_complex() if image.is_complex() else real
     if image.dim() < 2:
         return torch.empty(image.shape, dtype=dtype, device=image.device)
     return empty(image.shape, image, dtype)

@@ -61,8 +61,8 @@ class Sample(NamedTuple):
 
     def values(self, values: Tensor) -> Tensor:
         """Each point's share of values (N, C, *out); 0 for points without the sample."""
-        chosen = torch.where(self.exists.unsqueeze(1), values, 0)
-        return chosen * self.share.unsqueeze(1).to(chosen.real.dtype)
+        present = torch.where(self.exists.unsqueeze(1), values, 0)
+        return present * self.share.unsqueeze(1).to(present.real.dtype)
 
 
 class Footprints(Neighbours):
@@ -93,7 +93,9 @@ class Footprints(Neighbours):
 
     def count(self, sides: Sequence[Tensor]) -> None:
         """Find the levels and the numbers of samples, all (N, *out, 1)."""
-        options, most = self.options, self.options.footprint.most  # type: ignore[union-attr]
+        options, footprint = self.options, self.options.footprint
+        assert footprint is not None
+        most = footprint.max_samples
         unit = definitions.pixels_per_unit(self.spatial, options.coords, options.align_corners)
         # Labels are never halved.
         deepest = 0 if has_labels(options.mode) else definitions.deepest(self.spatial)
@@ -131,7 +133,7 @@ class Footprints(Neighbours):
                     exists.squeeze(-1), self.share.squeeze(-1), along, gain,
                 )  # fmt: skip
 
-    def moved(self, grid_tangent: Tensor, sample: Sample) -> Tensor:
+    def coordinate_jvp(self, grid_tangent: Tensor, sample: Sample) -> Tensor:
         """The change of a sample's coordinates as the grid changes by ``grid_tangent``."""
         grid_tangent = grid_tangent.to(self.grid.dtype)
         result = grid_tangent
@@ -140,8 +142,8 @@ class Footprints(Neighbours):
                 result = result + along * self.difference(grid_tangent, k)
         return sample.gain * result
 
-    def moved_back(self, slopes: Tensor, sample: Sample) -> Tensor:
-        """Apply the transpose of `moved`, for the points that have the sample."""
+    def coordinate_vjp(self, slopes: Tensor, sample: Sample) -> Tensor:
+        """Apply the transpose of `coordinate_jvp`, for the points that have the sample."""
         slopes = torch.where(sample.exists.unsqueeze(-1), sample.gain * slopes, 0)
         result = slopes
         if self.options.footprint.attached:  # type: ignore[union-attr]
@@ -209,79 +211,67 @@ def weighed(image: Tensor, axis: int, indices: Any, weights: Any) -> Tensor:
 
 
 def summed(
-    footprints: Footprints, image: Tensor, needed: Sequence[bool],
-    both: Callable[[Sample, Tensor], tuple[Maybe, Maybe]],
-) -> tuple[Maybe, Maybe]:  # fmt: skip
+    footprints: Footprints,
+    image: Tensor,
+    needed: Sequence[bool],
+    gradients_of: Callable[[Sample, Tensor], tuple[Maybe, Maybe]],
+) -> tuple[Maybe, Maybe]:
     """Sum the gradients of an image and of coordinates over all samples."""
     grad_image: Any = 0
     grad_grid: Any = 0
     images = Pyramid(image)
     for sample in footprints.samples():
-        first, second = both(sample, images.at(sample.spatial))
+        first, second = gradients_of(sample, images.at(sample.spatial))
         if needed[0] and first is not None:
             grad_image = grad_image + unhalve(first, image.shape[2:])
         if needed[1] and second is not None:
-            grad_grid = grad_grid + footprints.moved_back(second, sample)
+            grad_grid = grad_grid + footprints.coordinate_vjp(second, sample)
     return grad_image if needed[0] else None, grad_grid if needed[1] else None
 
 
 def gather_along(
-    along: Any, image: Tensor, grid: Tensor, grid_tangent: Tensor, options: Options
+    jvp: Any, image: Tensor, grid: Tensor, grid_tangent: Tensor, options: Options
 ) -> Tensor:
-    """Compute the directional derivative of gather, given that of plain sampling."""
+    """Compute the directional derivative of gather by that of plain sampling, ``jvp``."""
     footprints, images = Footprints(grid, image.shape[2:], options), Pyramid(image)
     total: Any = 0
     for sample in footprints.samples():
-        values = along(
-            images.at(sample.spatial),
-            sample.grid,
-            footprints.moved(grid_tangent, sample),
-            sample.options,
-        )
+        tangent = footprints.coordinate_jvp(grid_tangent, sample)
+        values = jvp(images.at(sample.spatial), sample.grid, tangent, sample.options)
         total = total + sample.values(values)
     result: Tensor = total
     return result
 
 
 def scatter_along(
-    along: Any, values: Tensor, grid: Tensor, grid_tangent: Tensor, size: Size, options: Options
+    jvp: Any, values: Tensor, grid: Tensor, grid_tangent: Tensor, size: Size, options: Options
 ) -> Tensor:
-    """Compute the directional derivative of scatter, given that of plain sampling."""
+    """Compute the directional derivative of scatter by that of plain sampling, ``jvp``."""
     footprints = Footprints(grid, size[2:], options)
     total: Any = 0
     for sample in footprints.samples():
         level_size = (*size[:2], *sample.spatial)
-        partial = along(
-            sample.values(values),
-            sample.grid,
-            footprints.moved(grid_tangent, sample),
-            level_size,
-            sample.options,
-        )
-        total = total + unhalve(partial, size[2:])
+        tangent = footprints.coordinate_jvp(grid_tangent, sample)
+        arguments = sample.values(values), sample.grid, tangent, level_size
+        total = total + unhalve(jvp(*arguments, sample.options), size[2:])
     result: Tensor = total
     return result
 
 
 def backward_along(
-    along: Any, values: Tensor, image: Tensor, grid: Tensor, grid_tangent: Tensor,
+    jvp: Any, values: Tensor, image: Tensor, grid: Tensor, grid_tangent: Tensor,
     needed: Sequence[bool], options: Options,
 ) -> tuple[Maybe, Maybe]:  # fmt: skip
-    """Compute the directional derivatives of backward, given those of plain sampling."""
+    """Compute the directional derivatives of backward by those of plain sampling, ``jvp``."""
     footprints = Footprints(grid, image.shape[2:], options)
 
-    def both(sample: Sample, source: Tensor) -> tuple[Maybe, Maybe]:
-        gradients: tuple[Maybe, Maybe] = along(
-            sample.values(values),
-            source,
-            sample.grid,
-            footprints.moved(grid_tangent, sample),
-            needed,
-            sample.options,
-        )
+    def gradients_of(sample: Sample, source: Tensor) -> tuple[Maybe, Maybe]:
+        tangent = footprints.coordinate_jvp(grid_tangent, sample)
+        arguments = sample.values(values), source, sample.grid, tangent, needed
+        gradients: tuple[Maybe, Maybe] = jvp(*arguments, sample.options)
         return gradients
 
-    return summed(footprints, image, needed, both)
+    return summed(footprints, image, needed, gradients_of)
 
 
 def double_backward(
@@ -295,16 +285,17 @@ def double_backward(
     for sample in footprints.samples():
         source = sources.at(sample.spatial)
         upstream = None if upstreams is None else upstreams.at(sample.spatial)
-        tangent = None if upstream_grid is None else footprints.moved(upstream_grid, sample)
-        parts = compute(
-            sample.values(values), source, sample.grid, upstream, tangent, needed, sample.options
+        tangent = (
+            None if upstream_grid is None else footprints.coordinate_jvp(upstream_grid, sample)
         )
+        arguments = sample.values(values), source, sample.grid, upstream, tangent, needed
+        parts = compute(*arguments, sample.options)
         if needed[0]:
             totals[0] = totals[0] + sample.values(parts[0])
         if needed[1]:
             totals[1] = totals[1] + unhalve(parts[1], image.shape[2:])
         if needed[2]:
-            totals[2] = totals[2] + footprints.moved_back(parts[2], sample)
+            totals[2] = totals[2] + footprints.coordinate_vjp(parts[2], sample)
     likes = (values, image, grid)
     return [
         total.to(like.dtype) if need else None

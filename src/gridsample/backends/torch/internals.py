@@ -32,23 +32,23 @@ from torch.overrides import handle_torch_function, has_torch_function
 __all__ = [
     "FunctionalTensorMode",
     "SingleLevelFunction",
+    "apply_rule",
+    "as_integer",
     "autocast_is_enabled",
-    "below",
     "constant_in_graphs",
     "dispatch_keys",
+    "eager_cpu_keys",
     "forward_gradients",
     "handle_torch_function",
     "has_kernel",
     "has_torch_function",
-    "inside",
     "install",
     "is_observed",
     "is_tracing",
-    "known",
-    "layout_of",
+    "memory_format_of",
     "originals",
-    "plain_keys",
-    "recorded",
+    "redispatch",
+    "redispatch_forward",
     "restore",
     "shape_of",
     "transforms_are_active",
@@ -87,9 +87,9 @@ def interpolate(
     )
 
 
-STAND_INS: tuple[Any, ...] = (grid_sample, affine_grid, interpolate)
-PLACES: dict[str, Any] = {
-    function.__name__: getattr(functional, function.__name__) for function in STAND_INS
+REPLACEMENTS: tuple[Any, ...] = (grid_sample, affine_grid, interpolate)
+REPLACED: dict[str, Any] = {
+    function.__name__: getattr(functional, function.__name__) for function in REPLACEMENTS
 }
 NAME = "_gridsample"
 
@@ -102,7 +102,7 @@ class Originals:
     interpolate: Callable[..., Tensor]
 
     def __init__(self) -> None:
-        for name, place in PLACES.items():
+        for name, place in REPLACED.items():
             if not isinstance(place, types.FunctionType):  # other code has replaced the function
                 setattr(self, name, place)
                 continue
@@ -115,10 +115,10 @@ class Originals:
 
 originals = Originals()
 
-Before = tuple[Any, dict[str, types.CodeType], str]
+PreviousState = tuple[Any, dict[str, types.CodeType], str]
 
 
-def install(ours: Any, tag: str) -> Before:
+def install(ours: Any, tag: str) -> PreviousState:
     """Replace torch's functions by the methods of an object with the same names.
 
     Args:
@@ -134,24 +134,24 @@ def install(ours: Any, tag: str) -> Before:
             replaced by other code.
     """
     codes = {
-        function.__name__: in_place_of(function, PLACES[function.__name__])
-        for function in STAND_INS
+        function.__name__: replacement_code(function, REPLACED[function.__name__])
+        for function in REPLACEMENTS
     }
     known = cache_tag()
-    before_codes = {name: place.__code__ for name, place in PLACES.items()}
+    before_codes = {name: place.__code__ for name, place in REPLACED.items()}
     before = getattr(functional, NAME, None), before_codes, known
     set_cache_tag(f"{known} {tag}".strip())
     setattr(functional, NAME, ours)
     for name, code in codes.items():
-        PLACES[name].__code__ = code
+        REPLACED[name].__code__ = code
     return before
 
 
-def restore(before: Before) -> None:
+def restore(before: PreviousState) -> None:
     """Undo an `install`."""
     ours, codes, tag = before
     for name, code in codes.items():
-        PLACES[name].__code__ = code
+        REPLACED[name].__code__ = code
     setattr(functional, NAME, ours)
     set_cache_tag(tag)
 
@@ -168,7 +168,7 @@ def set_cache_tag(tag: str) -> None:
         config.cache_key_tag = tag
 
 
-def in_place_of(ours: types.FunctionType, place: Any) -> types.CodeType:
+def replacement_code(ours: types.FunctionType, place: Any) -> types.CodeType:
     """Return the code of a function with the file and line of the function that it replaces."""
     if not isinstance(place, types.FunctionType) or place.__closure__:
         raise RuntimeError(
@@ -219,7 +219,7 @@ def shape_of(tensor: Tensor) -> tuple[int, ...]:
         return tuple([int(n) for n in tensor.shape])
 
 
-def known(n: Any) -> Any:
+def as_integer(n: Any) -> Any:
     """Convert a number that may be a tensor in a trace to an integer for checks; see `shape_of`."""
     if not (isinstance(n, Tensor) and is_tracing()):
         return n
@@ -230,7 +230,7 @@ def known(n: Any) -> Any:
 # Layouts and warnings -----------------------------------------------------------------------------
 
 
-def layout_of(tensor: Tensor) -> torch.memory_format:
+def memory_format_of(tensor: Tensor) -> torch.memory_format:
     """The memory format that torch's own operators infer from a tensor's strides."""
     from torch._prims_common import suggest_memory_format
 
@@ -268,7 +268,7 @@ OBSERVERS: int = sum(
 )
 
 
-def plain_keys() -> Iterator[int]:
+def eager_cpu_keys() -> Iterator[int]:
     """The dispatch keys of ordinary CPU tensors, created outside and inside inference mode."""
     for inference in (False, True):
         with torch.inference_mode(inference):
@@ -307,22 +307,22 @@ def has_kernel(device: str, name: str) -> bool:
     return bool(torch._C._dispatch_has_kernel_for_dispatch_key(f"aten::{name}", key))
 
 
-def below(operator: Any, keys: Any, *arguments: Any) -> Any:
+def redispatch(operator: Any, keys: Any, *arguments: Any) -> Any:
     """Call an operator without recording it for autograd."""
     with torch._C._AutoDispatchBelowAutograd():
         return operator.redispatch(keys & torch._C._after_autograd_keyset, *arguments)
 
 
-def inside(operator: Any, keys: Any, *arguments: Any) -> Any:
-    """Call an operator like `below`, from the forward of an autograd function.
+def redispatch_forward(operator: Any, keys: Any, *arguments: Any) -> Any:
+    """Call an operator like `redispatch`, from the forward of an autograd function.
 
     Recording is disabled there, but outer transforms need it, so it is enabled again.
     """
     with torch.enable_grad(), forward_gradients(True):
-        return below(operator, keys, *arguments)
+        return redispatch(operator, keys, *arguments)
 
 
-def recorded(rule: Any, *arguments: Any) -> Any:
+def apply_rule(rule: Any, *arguments: Any) -> Any:
     """Call an operator with its derivatives.
 
     The operator is entered once for each active transform of `torch.func`, innermost first, and

@@ -8,9 +8,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from gridsample.backends.torch.derivatives import tracked
+from gridsample.backends.torch.derivatives import needs_derivative
 from gridsample.backends.torch.internals import SingleLevelFunction as Function
-from gridsample.backends.torch.internals import below, forward_gradients, inside, recorded
+from gridsample.backends.torch.internals import (
+    apply_rule,
+    forward_gradients,
+    redispatch,
+    redispatch_forward,
+)
 from gridsample.backends.torch.operators import LIBRARY
 
 Compute = Callable[..., Tensor]
@@ -32,9 +37,9 @@ def define(schema: str, cpu: Compute, fake: Compute, transpose: Transpose, batch
     operator = getattr(torch.ops.gridsample, name).default
 
     def autograd(keys: Any, image: Tensor, *options: Any) -> Any:
-        if tracked(image):
-            return recorded(Linear, image, options, (operator, transpose), keys)
-        return below(operator, keys, image, *options)
+        if needs_derivative(image):
+            return apply_rule(Linear, image, options, (operator, transpose), keys)
+        return redispatch(operator, keys, image, *options)
 
     def of_batch(info: Any, axes: Any, image: Tensor, *options: Any) -> Any:
         return batched(image.movedim(axes[0], 0), *options), 0
@@ -54,7 +59,7 @@ class Linear(Function):
         """Compute the operator; ``rule`` is that, and how its options are transposed."""
         ctx.dtype, ctx.shape, ctx.options, ctx.rule = image.dtype, image.shape, options, rule
         ctx.set_materialize_grads(False)
-        return inside(rule[0], keys, image, *options)
+        return redispatch_forward(rule[0], keys, image, *options)
 
     @staticmethod
     def backward(ctx: Any, upstream: Tensor | None) -> Any:

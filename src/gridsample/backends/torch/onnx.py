@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from gridsample.backends.torch.schemas import record
+from gridsample.backends.torch.schemas import options_of
 from gridsample.definitions.boundaries import check_boundary
 from gridsample.definitions.methods import find_method
 from gridsample.definitions.options import Options
@@ -74,7 +74,7 @@ def node(*arguments: Any, **options: Any) -> Tensor:
     return result
 
 
-def one_type(image: Tensor, grid: Tensor) -> torch.dtype:
+def common_type(image: Tensor, grid: Tensor) -> torch.dtype:
     """The dtype in which runtimes sample: it represents both inputs, and all runtimes support it.
 
     GridSample supports bfloat16 only since opset 22.
@@ -85,9 +85,9 @@ def one_type(image: Tensor, grid: Tensor) -> torch.dtype:
 
 def gather_as_node(image: Tensor, grid: Tensor, *options: Any) -> Tensor:
     """Express gather as a node of an ONNX model; the result is zeros until the model runs."""
-    checked = record(*options)
+    checked = options_of(*options)
     name, boundary = check_expressible(image, grid, checked)
-    rank, out, dtype = len(checked.mode), grid.shape[1:-1], one_type(image, grid)
+    rank, out, dtype = len(checked.mode), grid.shape[1:-1], common_type(image, grid)
     items = grid.shape[0] if image.shape[0] == 1 else image.shape[0]
     # If the output does not have as many axes as the image, its points become one long axis.
     points = grid if len(out) == rank else grid.reshape(grid.shape[0], *(1,) * (rank - 1), -1, rank)

@@ -30,8 +30,8 @@ from torch import Tensor
 from gridsample.backends.base import Gradients, Needed
 from gridsample.backends.torch import fast_path
 from gridsample.backends.torch.fast_path import TYPES
-from gridsample.backends.torch.internals import dispatch_keys, is_observed, plain_keys
-from gridsample.backends.torch.schemas import SAMPLING, on_record
+from gridsample.backends.torch.internals import dispatch_keys, eager_cpu_keys, is_observed
+from gridsample.backends.torch.schemas import SAMPLING, as_operator
 from gridsample.definitions.dtypes import BFLOAT16, check_grid_type, check_image_type
 from gridsample.definitions.options import Averaging, Options, checked, plan_of
 from gridsample.definitions.plan import Plan
@@ -183,13 +183,13 @@ class Call(NamedTuple):
     Attributes:
         plan: the plan for the image and the grid.
         order: the derivative order along each axis.
-        zero: whether the derivative is zero everywhere because the degree of the weights is lower.
+        vanishes: whether the derivative is 0 everywhere; see `Plan.vanishes`.
         dtype: the dtype of the result of gather.
     """
 
     plan: Plan
     order: Shape
-    zero: bool
+    vanishes: bool
     dtype: torch.dtype
 
 
@@ -199,8 +199,7 @@ def call_of(
     """Describe a call with checked options for an image (N, C, *spatial) of the given size."""
     types = numpy_type(image_type, "input"), numpy_type(grid_type, "grid")
     plan, order = plan_of(size, types[0], grid, types[1], options), tuple(options.order)
-    zero = any(n >= method.powers for n, method in zip(order, plan.methods, strict=True))
-    return Call(plan, order, zero, gathered_type(image_type, grid_type, order))
+    return Call(plan, order, plan.vanishes(order), gathered_type(image_type, grid_type, order))
 
 
 @functools.lru_cache(maxsize=1024)
@@ -269,7 +268,7 @@ def gather_on_cpu(image: Tensor, grid: Tensor, options: Options) -> Tensor:
 def run_gather(call: Call, image: Tensor, points: Tensor, options: Options) -> Tensor:
     """Compute gather for CPU tensors, at the points of a grid or of affine maps."""
     out, threads = empty(call.plan.shape, image, call.dtype), count(options.threads)
-    if call.zero:
+    if call.vanishes:
         return out.zero_()
     if not out.numel():
         return out
@@ -285,12 +284,12 @@ def run_gather(call: Call, image: Tensor, points: Tensor, options: Options) -> T
 
 
 def ready_gather(call: Call, image: Tensor, grid: Tensor, threads: int) -> tuple[Tensor, Any]:
-    """Prepare gather for plain tensors without data: the output, and the kernel's prepared call.
+    """Prepare gather for eager tensors without data: the output, and the kernel's prepared call.
 
     The latter is None if there is nothing to compute, or tensors are first copied.
     """
     out = empty(call.plan.shape, image, call.dtype)
-    if call.zero or not out.numel() or fast_path.worth_a_copy(image, out) is not image:
+    if call.vanishes or not out.numel() or fast_path.contiguous_if_faster(image, out) is not image:
         return out, None
     layouts = [fast_path.layout_of(tensor) for tensor in (image, grid, out)]
     return out, on_cpu().ready_gather(call.plan, call.order, *layouts, threads)
@@ -318,7 +317,7 @@ def run_average(
     image, points, *weights = arrays
     threads, plan, shares = count(options.threads), call.plan, None
     out = empty(plan.shape, image, call.dtype)
-    if averaging.shares:
+    if averaging.returns_weights:
         shares = empty(plan.shape, image, sum_type(plan))
     if not out.numel():
         return out, shares, False
@@ -330,8 +329,8 @@ def run_average(
         return out, shares, False
     weight = weights[0] if weights else None
     samples = samples_of(plan, options, image, points, out, weight, shares)
-    suspect = on_cpu().average(plan, samples, averaging, threads)
-    return out, shares, suspect
+    invalid_weights = on_cpu().average(plan, samples, averaging, threads)
+    return out, shares, invalid_weights
 
 
 def run_average_backward(
@@ -350,7 +349,7 @@ def run_average_backward(
         None if gradient is None else tensor_of(gradient, dtype, like)
         for gradient, (dtype, like) in zip(results[:3], likes, strict=True)
     ]
-    return tuple(gradients), results.doubtful
+    return tuple(gradients), results.invalid_weights
 
 
 def sum_type(plan: Plan) -> torch.dtype:
@@ -363,7 +362,7 @@ def scatter_on_cpu(values: Tensor, grid: Tensor, size: Sequence[int], options: O
     call, threads = call_for(size, values, grid, options), count(options.threads)
     plan = call.plan
     check_values(values, plan, "values")
-    if call.zero or not values.numel():
+    if call.vanishes or not values.numel():
         return empty(size, values, values.dtype).zero_()
     arrays = memory(values), memory(grid)
     sums = on_cpu().scatter(plan, *arrays, order=call.order, dtype=plan.dtype, threads=threads)
@@ -383,9 +382,9 @@ def backward_on_cpu(
 
 def run_backward(
     call: Call, values: Tensor, image: Tensor, points: Tensor, needed: Needed, options: Options
-) -> tuple[Tensor, Tensor]:  # fmt: skip
+) -> tuple[Tensor, Tensor]:
     """Compute backward for CPU tensors, at the points of a grid or of affine maps."""
-    if call.zero or not values.numel():
+    if call.vanishes or not values.numel():
         empty = empty_backward(image, points, needed)
         return empty[0].zero_(), empty[1].zero_()
     plan, order, threads = call.plan, call.order, count(options.threads)
@@ -409,7 +408,7 @@ def run_backward(
     )
 
 
-def backward_twice_on_cpu(
+def double_backward_on_cpu(
     values: Tensor, image: Tensor, grid: Tensor, upstream_image: Maybe, upstream_grid: Maybe,
     needed: Needed, options: Options,
 ) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
@@ -421,7 +420,7 @@ def backward_twice_on_cpu(
             f"backward_twice takes no fill value; accepted: none, got {options.fill_value}"
         )
     results = empty_backward_twice(values, image, grid, needed)
-    if call.zero or not values.numel() or (upstream_image is None and upstream_grid is None):
+    if call.vanishes or not values.numel() or (upstream_image is None and upstream_grid is None):
         first, second, third = results
         return first.zero_(), second.zero_(), third.zero_()
     upstream = None if upstream_image is None else memory(upstream_image.to(image.dtype))
@@ -494,10 +493,10 @@ def fake_backward_twice(
     return empty_backward_twice(values, image, grid, needed)
 
 
-cpu_gather = on_record("gather", gather_on_cpu)
-cpu_scatter = on_record("scatter", scatter_on_cpu)
-cpu_backward = on_record("backward", backward_on_cpu)
-cpu_backward_twice = on_record("backward_twice", backward_twice_on_cpu)
+cpu_gather = as_operator("gather", gather_on_cpu)
+cpu_scatter = as_operator("scatter", scatter_on_cpu)
+cpu_backward = as_operator("backward", backward_on_cpu)
+cpu_backward_twice = as_operator("backward_twice", double_backward_on_cpu)
 
 for name, compute, fake in (
     ("gather", cpu_gather, fake_gather),
@@ -506,18 +505,18 @@ for name, compute, fake in (
     ("backward_twice", cpu_backward_twice, fake_backward_twice),
 ):
     LIBRARY.impl(name, compute, "CPU")
-    torch.library.register_fake(f"gridsample::{name}", on_record(name, fake), lib=LIBRARY)
+    torch.library.register_fake(f"gridsample::{name}", as_operator(name, fake), lib=LIBRARY)
 
 
 # Without the dispatcher ---------------------------------------------------------------------------
 
 
 CLASSES = frozenset((Tensor, torch.nn.Parameter))
-KINDS = frozenset(plain_keys())
+EAGER_KEYS = frozenset(eager_cpu_keys())
 
 
-def is_plain(*tensors: Tensor) -> bool:
-    """Whether the tensors are simply CPU memory, and no transform, mode or trace is active.
+def is_eager_on_cpu(*tensors: Tensor) -> bool:
+    """Whether CPU tensors are eager: ordinary ones, while no transform, mode or trace is active.
 
     The implementation of an operator may then be called directly.  Torch's dispatcher takes as long
     as a few hundred samples.
@@ -525,14 +524,14 @@ def is_plain(*tensors: Tensor) -> bool:
     if is_observed():
         return False
     for tensor in tensors:
-        if type(tensor) not in CLASSES or dispatch_keys(tensor).raw_repr() not in KINDS:
+        if type(tensor) not in CLASSES or dispatch_keys(tensor).raw_repr() not in EAGER_KEYS:
             return False
     return True
 
 
-def is_plain_anywhere(*tensors: Tensor) -> bool:
-    """Whether the tensors are plain (`is_plain`), or the same on another device."""
-    if is_plain(*tensors):
+def is_eager(*tensors: Tensor) -> bool:
+    """Whether tensors are eager (`is_eager_on_cpu`), on the CPU or on another device."""
+    if is_eager_on_cpu(*tensors):
         return True
     return not is_observed() and all(
         type(tensor) in CLASSES and tensor.device.type not in ("cpu", "meta") for tensor in tensors

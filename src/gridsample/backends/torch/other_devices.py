@@ -21,7 +21,7 @@ from gridsample.definitions.methods import find_method
 from gridsample.definitions.options import Options
 
 # The types of devices that have kernels; tensors on "meta" have a shape but no data.
-HERE = ("cpu", "meta", *cuda.DEVICES)
+DEVICES_WITH_KERNELS = ("cpu", "meta", *cuda.DEVICES)
 
 # Torch's codes of modes and boundaries.
 TORCH_MODES = {"linear": 0, "nearest": 1, "cubic": 2}
@@ -34,12 +34,12 @@ NARROWED = {torch.float64: torch.float32, torch.complex128: torch.complex64}
 WARNED: set[str] = set()
 
 
-def is_elsewhere(tensor: Tensor) -> bool:
+def lacks_kernels(tensor: Tensor) -> bool:
     """Whether a tensor is on a device without kernels, and is not part of an ONNX export."""
-    return tensor.device.type not in HERE and not onnx.exporting()
+    return tensor.device.type not in DEVICES_WITH_KERNELS and not onnx.exporting()
 
 
-def by_cpu(function: Callable[..., Any], *arguments: Any) -> Any:
+def call_on_cpu(function: Callable[..., Any], *arguments: Any) -> Any:
     """Call a function for tensors on another device with copies of them on the CPU."""
     device = next(argument.device for argument in arguments if isinstance(argument, Tensor))
     warn_once(device.type)
@@ -77,14 +77,14 @@ def has_kernels(device: str, *names: str) -> bool:
 
 
 def try_torch(
-    operator: Callable[..., Tensor], image: Tensor, *names: str, recorded: bool
+    operator: Callable[..., Tensor], image: Tensor, *names: str, with_gradient: bool
 ) -> Tensor | None:
     """Call an operator of torch; return None if it does not exist or raises an error.
 
-    ``names`` are torch's names of the operator; if ``recorded``, the operators with the suffix
+    ``names`` are torch's names of the operator; if ``with_gradient``, the operators with the suffix
     "_backward" must exist, too.
     """
-    needed = (*names, *(f"{name}_backward" for name in names if recorded))
+    needed = (*names, *(f"{name}_backward" for name in names if with_gradient))
     if not has_kernels(image.device.type, *needed):
         return None
     if torch.compiler.is_compiling():
@@ -101,21 +101,21 @@ def grid_sample(image: Tensor, grid: Tensor, options: Options) -> Tensor | None:
     """Sample with torch's own operator; return None if that does not support the call."""
     last = options.channel_axis == -1
     planes = image.movedim(-1, 1) if last else image
-    chosen = torchs_numbers(planes, grid, options)
-    if chosen is None:
+    codes = torch_codes(planes, grid, options)
+    if codes is None:
         return None
     items = grid.shape[0] if image.shape[0] == 1 else image.shape[0]
     planes, points = (array.expand(items, *array.shape[1:]) for array in (planes, grid))
     sampled = try_torch(
-        lambda: torch.grid_sampler(planes, points, *chosen, options.align_corners),
+        lambda: torch.grid_sampler(planes, points, *codes, options.align_corners),
         image,
         f"grid_sampler_{len(options.mode)}d",
-        recorded=torch.is_grad_enabled() and (image.requires_grad or grid.requires_grad),
+        with_gradient=torch.is_grad_enabled() and (image.requires_grad or grid.requires_grad),
     )
     return sampled.movedim(1, -1) if last and sampled is not None else sampled
 
 
-def torchs_numbers(image: Tensor, grid: Tensor, options: Options) -> tuple[int, int] | None:
+def torch_codes(image: Tensor, grid: Tensor, options: Options) -> tuple[int, int] | None:
     """Return torch's codes of a mode and a boundary, or None if torch does not support the call."""
     rank = len(options.mode)
     methods = {find_method(name).name for name in options.mode}

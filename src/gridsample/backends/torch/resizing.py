@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from gridsample.backends import resizing as host
-from gridsample.backends.torch.derivatives import has_record
+from gridsample.backends.torch.derivatives import needs_gradient
 from gridsample.backends.torch.fast_path import Prepared, layout_of, without_data
 from gridsample.backends.torch.internals import originals
 from gridsample.backends.torch.linear import define
@@ -25,12 +25,12 @@ from gridsample.backends.torch.operators import (
     check_target,
     count,
     empty,
-    is_plain,
+    is_eager_on_cpu,
     memory,
     numpy_type,
 )
-from gridsample.backends.torch.other_devices import by_cpu, try_torch
-from gridsample.backends.torch.schemas import RESIZING, flat_resizing, resizing_of, spell
+from gridsample.backends.torch.other_devices import call_on_cpu, try_torch
+from gridsample.backends.torch.schemas import RESIZING, flat_resizing, resizing_of, text_of
 from gridsample.backends.torch.traced import traceable
 from gridsample.definitions import tables
 from gridsample.definitions.dtypes import check_image_type
@@ -48,7 +48,7 @@ TORCH_NAMES = {
 
 def resize(image: Tensor, resizing: Resizing, transposed: bool) -> Tensor:
     """Resize (N, C, *spatial); on devices without kernels, with torch's own operators."""
-    if is_plain(image) and not has_record(image):
+    if is_eager_on_cpu(image) and not needs_gradient(image):
         return resize_on_cpu(image, resizing, transposed)
     options = flat_resizing(resizing, transposed)
     if exporting():
@@ -56,17 +56,17 @@ def resize(image: Tensor, resizing: Resizing, transposed: bool) -> Tensor:
     if image.device.type in ("cpu", "meta"):
         result: Tensor = resize_operator(image, *options)
         return result
-    resized = None if transposed else resize_as_torch(image, resizing)
+    resized = None if transposed else resize_with_torch(image, resizing)
     if resized is None:
-        resized = by_cpu(resize, image, resizing, transposed)
+        resized = call_on_cpu(resize, image, resizing, transposed)
     return resized
 
 
-def resize_as_torch(image: Tensor, resizing: Resizing) -> Tensor | None:
+def resize_with_torch(image: Tensor, resizing: Resizing) -> Tensor | None:
     """Resize with torch's own operator; None if that does not support the call."""
     size, methods, scales = list(resizing.size), resizing.methods, list(resizing.scales)
     rank = len(size)
-    name = TORCH_NAMES.get(spell(methods[0]), {}).get(rank)
+    name = TORCH_NAMES.get(text_of(methods[0]), {}).get(rank)
     smooths = resizing.antialias and name != "area"
     if (
         name is None
@@ -86,12 +86,12 @@ def resize_as_torch(image: Tensor, resizing: Resizing) -> Tensor | None:
             antialias=smooths,
         ),
         image,
-        torchs_operator(name, rank, smooths),
-        recorded=torch.is_grad_enabled() and image.requires_grad,
+        operator_of_torch(name, rank, smooths),
+        with_gradient=torch.is_grad_enabled() and image.requires_grad,
     )
 
 
-def torchs_operator(name: str, rank: int, smooths: bool) -> str:
+def operator_of_torch(name: str, rank: int, smooths: bool) -> str:
     """Return the name of the operator that torch's interpolate calls."""
     if name == "area":
         return f"_adaptive_avg_pool{max(rank, 2)}d"  # torch treats one axis as two
@@ -118,7 +118,7 @@ def resize_on_cpu(image: Tensor, resizing: Resizing, transposed: bool) -> Tensor
 
 
 def prepare(layout: Any, resizing: Resizing) -> Callable[[Tensor], Tensor] | None:
-    """Prepare a call for plain tensors of a layout, if it is one run; see `Torch.layout`."""
+    """Prepare a call for eager tensors of a layout, if it is one run; see `Torch.layout`."""
     *of_image, threads = layout
     image = without_data(*of_image)
     out = empty_resize(image, resizing.size)

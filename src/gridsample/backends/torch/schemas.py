@@ -16,16 +16,16 @@ from gridsample.definitions.methods import METHODS, Method, find_method
 from gridsample.definitions.options import Options, Resizing
 from gridsample.definitions.zooming import Zoom
 
-# How the spelling of a `Zoom` begins.
-ZOOM = "zoom:"
+# How the text of a `Zoom` begins.
+ZOOM_PREFIX = "zoom:"
 
 
-def spell(method: str | Method | Zoom) -> str:
+def text_of(method: str | Method | Zoom) -> str:
     """Describe a method as a string: its name, or its complete definition."""
     if isinstance(method, str):
         return method
     if isinstance(method, Zoom):
-        return ZOOM + ",".join(map(str, method))
+        return ZOOM_PREFIX + ",".join(map(str, method))
     known = METHODS.get(method.name)
     if known is method:  # without a text, which torch.compile cannot write
         return method.name
@@ -33,14 +33,14 @@ def spell(method: str | Method | Zoom) -> str:
 
 
 @functools.lru_cache(maxsize=1024)
-def read(spelling: str) -> Method | Zoom:
-    """Find the method that `spell` described, which may be one that only resizes."""
-    if spelling.startswith("["):
-        return Method.of_text(spelling)
-    if spelling.startswith(ZOOM):
-        order, boundary, sigma, *numbers = spelling.removeprefix(ZOOM).split(",")
+def method_of(text: str) -> Method | Zoom:
+    """Find the method that `text_of` described, which may be one that only resizes."""
+    if text.startswith("["):
+        return Method.of_text(text)
+    if text.startswith(ZOOM_PREFIX):
+        order, boundary, sigma, *numbers = text.removeprefix(ZOOM_PREFIX).split(",")
         return Zoom(int(order), boundary, float(sigma), *map(int, numbers))
-    return find_method(spelling, resizing=True)
+    return find_method(text, resizing=True)
 
 
 # Sampling -----------------------------------------------------------------------------------------
@@ -54,10 +54,10 @@ SAMPLING = (
 )
 
 
-def flat(options: Options) -> tuple[Any, ...]:
+def flat_options(options: Options) -> tuple[Any, ...]:
     """Convert checked options to the operators' arguments."""
     return (
-        [spell(method) for method in options.mode],
+        [text_of(method) for method in options.mode],
         list(options.padding_mode),
         options.align_corners,
         list(options.order),
@@ -65,12 +65,12 @@ def flat(options: Options) -> tuple[Any, ...]:
         options.extrapolate if isinstance(options.extrapolate, str) else None,
         list(options.fill_value),
         options.threads,
-        0 if options.footprint is None else options.footprint.most,
+        0 if options.footprint is None else options.footprint.max_samples,
         options.footprint is None or options.footprint.attached,
     )
 
 
-def record(
+def options_of(
     mode: Sequence[str],
     padding_mode: Sequence[str],
     align_corners: bool,
@@ -88,7 +88,7 @@ def record(
     of samples along a side of a footprint, or 0 for none.
     """
     return Options(
-        mode=tuple([read(name) for name in mode]),
+        mode=tuple([method_of(name) for name in mode]),
         padding_mode=tuple(padding_mode),
         align_corners=align_corners,
         coords=coords,
@@ -106,7 +106,7 @@ LEADING = {"gather": 2, "scatter": 3, "backward": 5, "backward_twice": 8}
 FLAGS = {"gather": 0, "scatter": 0, "backward": 2, "backward_twice": 3}
 
 
-def on_record(name: str, compute: Callable[..., Any], more: int = 0) -> Callable[..., Any]:
+def as_operator(name: str, compute: Callable[..., Any], more: int = 0) -> Callable[..., Any]:
     """Wrap a function so that it has the arguments of an operator.
 
     The function has the same arguments, but one tuple of all flags, and one record.  ``more`` is
@@ -118,16 +118,16 @@ def on_record(name: str, compute: Callable[..., Any], more: int = 0) -> Callable
     @functools.wraps(compute)
     def call(*arguments: Any) -> Any:
         needed = (arguments[flags:first],) if flags < first else ()
-        return compute(*arguments[:flags], *needed, record(*arguments[first:]))
+        return compute(*arguments[:flags], *needed, options_of(*arguments[first:]))
 
     return call
 
 
-def off_record(name: str, *arguments: Any) -> tuple[Any, ...]:
-    """Convert the arguments of a function that `on_record` wraps to those of the operator."""
+def operator_arguments(name: str, *arguments: Any) -> tuple[Any, ...]:
+    """Convert arguments, of which the last is a record of options, to those of an operator."""
     *leading, options = arguments
     needed = leading.pop() if FLAGS[name] else ()
-    return (*leading, *needed, *flat(options))
+    return (*leading, *needed, *flat_options(options))
 
 
 # Resizing -----------------------------------------------------------------------------------------
@@ -142,7 +142,7 @@ RESIZING = (
 def flat_resizing(resizing: Resizing, transposed: bool) -> tuple[Any, ...]:
     """Convert a record to the arguments of `resize`."""
     return (
-        list(resizing.size), [spell(method) for method in resizing.methods],
+        list(resizing.size), [text_of(method) for method in resizing.methods],
         resizing.align_corners, resizing.antialias, list(resizing.scales), transposed,
         resizing.threads, resizing.rounding,
     )  # fmt: skip
@@ -161,7 +161,7 @@ def resizing_of(
     """Convert the arguments of `resize`, the last ones optional, to a record and ``transposed``."""
     resizing = Resizing(
         size=tuple(size),
-        methods=tuple([read(name) for name in method]),
+        methods=tuple([method_of(name) for name in method]),
         align_corners=align_corners,
         antialias=antialias,
         scales=tuple(scale),

@@ -1,4 +1,4 @@
-"""Functions that are computed in parts, without keeping intermediate results for derivatives."""
+"""Functions whose intermediate results are not kept for derivatives."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Compute = Callable[[Sequence[Tensor], bool], Tensor]
 Differentiate = Callable[[Tensor, Sequence[bool], Sequence[Tensor]], Sequence[Tensor | None]]
 
 
-class Streamed(torch.autograd.Function):
+class CustomVjp(torch.autograd.Function):
     """A function that keeps only its arguments, and computes its gradients from them."""
 
     @staticmethod
@@ -38,10 +38,10 @@ def custom_vjp(compute: Compute, differentiate: Differentiate, arrays: Sequence[
     """Compute a function of tensors; see `gridsample.backends.base.Backend.custom_vjp`."""
     if internals.is_observed():
         return compute(arrays, False)
-    if not derivatives.has_record(*arrays):
+    if not derivatives.needs_gradient(*arrays):
         with torch.no_grad():
             return compute(arrays, True)
-    result: Tensor = Streamed.apply(compute, differentiate, *arrays)  # type: ignore[no-untyped-call]
+    result: Tensor = CustomVjp.apply(compute, differentiate, *arrays)  # type: ignore[no-untyped-call]
     return result
 
 

@@ -28,10 +28,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gridsample.definitions import tables
-from gridsample.definitions.bands import KEPT
+from gridsample.definitions.bands import CACHE_BYTES
 from gridsample.definitions.caches import cached_by_size
 from gridsample.definitions.dtypes import type_name
-from gridsample.definitions.tables import AxisMap, picked, rounded_order, skips
+from gridsample.definitions.tables import AxisMap, rounded_order, skips_inputs, used_inputs
 from gridsample.kernels import threads as pool
 from gridsample.kernels.memory import (
     Layout,
@@ -129,7 +129,7 @@ def resize(
         target[...] = packed_target
 
 
-@cached_by_size(KEPT, lambda direct: 2 * direct.nbytes if direct else 0)
+@cached_by_size(CACHE_BYTES, lambda direct: 2 * direct.nbytes if direct else 0)
 def direct_run(
     maps: tuple[AxisMap, ...], source: Layout, target: Layout, real: str, threads: int,
     rounding: str,
@@ -163,9 +163,9 @@ def pick_pixels(maps: Sequence[AxisMap], source: Array) -> tuple[list[AxisMap], 
     """Copy the pixels that are read, if these are few: others would be copied for nothing."""
     maps = list(maps)
     for k, axis_map in enumerate(maps):
-        if skips(axis_map):
+        if skips_inputs(axis_map):
             assert axis_map.axis is not None
-            inputs, maps[k] = picked(axis_map.axis)
+            inputs, maps[k] = used_inputs(axis_map.axis)
             source = source[(slice(None),) * (k + 2) + (inputs,)]
     return maps, source
 

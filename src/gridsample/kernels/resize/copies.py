@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from gridsample.definitions.bands import KEPT
+from gridsample.definitions.bands import CACHE_BYTES
 from gridsample.definitions.caches import cached_by_size
 from gridsample.definitions.tables import AxisMap
 from gridsample.kernels.memory import addresses_of
@@ -147,7 +147,7 @@ def pick_columns(
         copy(loop.index, 1)
 
 
-@cached_by_size(KEPT, planning.kept_bytes)
+@cached_by_size(CACHE_BYTES, planning.kept_bytes)
 def prepare(maps: tuple[AxisMap, ...], shape: Shape, size: int, threads: int) -> Launch:
     """Prepare copies of planes (outer, *spatial, inner) whose numbers have so many bytes."""
     outer, inner = shape[0], shape[-1]

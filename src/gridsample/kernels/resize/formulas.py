@@ -14,7 +14,7 @@ from gridsample.definitions.boundaries import BOUNDARIES
 from gridsample.definitions.methods import NEAREST_EXACT, Method
 from gridsample.definitions.tables import (
     boundary_of,
-    covered,
+    covered_inputs,
     follows_formula,
     position,
     tap_offsets,
@@ -27,7 +27,7 @@ class LineDescription(NamedTuple):
     """What a program is compiled for.
 
     Attributes:
-        kind: by which formulas weights are computed; see `gridsample.definitions.tables.kind_of`.
+        kind: by which formulas weights are computed; see `definitions.tables.formula_of`.
         method: the method.
         align_corners: whether the centres of the corner pixels stay in place.
         transposed: whether the matrix is transposed.
@@ -139,7 +139,7 @@ class MatrixRows:
         """The inputs under a stretched kernel."""
         call, kernel = self.call, self.method.kernel(antialias=True)[1]
         with self.exactly():
-            centre, first, end = covered(i.to("float64"), call.step, call.reach, self.inputs)
+            centre, first, end = covered_inputs(i.to("float64"), call.step, call.reach, self.inputs)
 
         def tap(k: Any) -> tuple[Value, Value]:
             index = first + (k.to("float64") if isinstance(k, Value) else float(k))

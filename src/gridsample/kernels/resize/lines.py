@@ -27,7 +27,7 @@ from gridsample.definitions.methods import Method
 from gridsample.definitions.tables import (
     Axis,
     AxisMap,
-    kind_of,
+    formula_of,
     tap_offsets,
 )
 from gridsample.definitions.zooming import Zoom
@@ -46,10 +46,8 @@ from gridsample.kernels.vector import (
     compile,
     host,
     joined,
+    kind_of,
     picks,
-)
-from gridsample.kernels.vector import (
-    kind_of as kind_named,
 )
 
 Array = np.ndarray[Any, Any]
@@ -105,7 +103,7 @@ class Line:
         self, function: Function, description: LineDescription, call: SimpleNamespace
     ) -> None:
         self.function, self.description, self.call = function, description, call
-        self.lanes, self.sums = function.lanes, kind_named(description.sums)
+        self.lanes, self.sums = function.lanes, kind_of(description.sums)
         self.rows = MatrixRows(description, call)
 
     def write(self, line: Value, part: Value, begin: Value) -> None:
@@ -399,7 +397,7 @@ def copies_pixels(axis_map: AxisMap) -> bool:
     axis = axis_map.axis
     if axis is None or axis_map.transposed or isinstance(axis.method, Zoom):
         return False
-    return kind_of(axis) == "copies"
+    return formula_of(axis) == "copies"
 
 
 def rows_of_parts(
@@ -425,14 +423,14 @@ def prepare(
 ) -> Launch:
     """Prepare the resizing of lines of an axis, whose places have ``inner`` numbers."""
     threads = max(1, lines * inner * (axis.inputs + axis.outputs) // WORTH)
-    copied = kind_of(axis) == "copies" and not transposed and kinds[0] == kinds[1]
+    copied = formula_of(axis) == "copies" and not transposed and kinds[0] == kinds[1]
     picked_sums = picked_as(kinds[0]) if copied else sums
-    if inner == 1 and picked_sums and picks(kind_named(picked_sums)):
+    if inner == 1 and picked_sums and picks(kind_of(picked_sums)):
         tables = repeated(axis, transposed, host().lanes(picked_sums))
         if tables is not None:
             launch = prepare_repeated(tables, lines, PART, kinds, picked_sums, copied)
             return launch._replace(threads=threads)
-    kind, method = kind_of(axis), axis.method
+    kind, method = formula_of(axis), axis.method
     assert isinstance(method, Method)
     step, stretch, reach, most = axis.step, 1.0, 1.0, 1
     if kind == "averages":

@@ -16,10 +16,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gridsample.definitions.bands import KEPT, Band
+from gridsample.definitions.bands import CACHE_BYTES, Band
 from gridsample.definitions.caches import cached_by_size
 from gridsample.definitions.methods import AREA
-from gridsample.definitions.tables import Axis, band_of, kind_of
+from gridsample.definitions.tables import Axis, band_of, formula_of
 from gridsample.kernels.vector import host
 
 Array = np.ndarray[Any, Any]
@@ -59,7 +59,7 @@ class Picking(NamedTuple):
         return sum([table.nbytes for table in (self.groups, self.places, self.weights)])
 
 
-@cached_by_size(KEPT, lambda picking: picking.bytes if picking else 0)
+@cached_by_size(CACHE_BYTES, lambda picking: picking.bytes if picking else 0)
 def picking_of(band: Band, inner: int, lanes: int) -> Picking | None:
     """Return how lines of ``inner`` numbers at each place are picked; None if they cannot be."""
     inputs, outputs, taps = band.inputs * inner, band.outputs * inner, band.taps
@@ -127,7 +127,7 @@ def repeated(axis: Axis, transposed: bool, lanes: int) -> Repeated | None:
     period = columns if transposed else rows
     if not exact or not ratio or lanes % period:  # positions are rounded, and do not repeat
         return None
-    if kind_of(axis) == "copies" and max(n, m) > EXACT:
+    if formula_of(axis) == "copies" and max(n, m) > EXACT:
         return None
     rows, columns = rows * lanes // period, columns * lanes // period  # of a group
     skipped = min(n // columns, m // rows) - SHORT

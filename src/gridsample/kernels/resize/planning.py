@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gridsample.definitions.bands import KEPT, Band
+from gridsample.definitions.bands import CACHE_BYTES, Band
 from gridsample.definitions.caches import cached_by_size
 from gridsample.definitions.tables import AxisMap, rounded_order
 from gridsample.kernels.resize.forms import Stage
@@ -393,7 +393,7 @@ def rows_of_pieces(band: Band | None, pieces: Pieces, rows: int) -> tuple[Array,
     return low, np.maximum(low, band.first[end - 1] + band.count[end - 1])
 
 
-@cached_by_size(KEPT, kept_bytes)
+@cached_by_size(CACHE_BYTES, kept_bytes)
 def prepare(
     maps: tuple[AxisMap, ...], planes: Shape, strides: Shape | None, kinds: tuple[str, str],
     numbers: Numbers, threads: int, limit: int,

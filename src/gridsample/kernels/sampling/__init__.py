@@ -68,7 +68,6 @@ from gridsample.kernels.sampling.preparing import (
     readable,
     readable_points,
     same_layout,
-    vanishes,
 )
 
 Array = np.ndarray[Any, Any]
@@ -106,7 +105,7 @@ def gather(
         if ready:
             ready.run(*addresses_of((image, grid, out)))
             return
-    if vanishes(plan, order):
+    if plan.vanishes(order):
         out[...] = 0
         return
     if not is_even(out):
@@ -169,10 +168,10 @@ def ready_gather(
     It takes the addresses of the image, the grid and the output.
     """
     ready = are_readable(plan, grid) and is_readable(plan, image) and is_even_layout(out)
-    if not ready or vanishes(plan, order) or plan.footprint is not None:
+    if not ready or plan.vanishes(order) or plan.footprint is not None:
         return None
     special = None if means is None else Averages(means)
-    if pays_channels_last(plan, image, out, True) or (means and means.shares):
+    if pays_channels_last(plan, image, out, True) or (means and means.returns_weights):
         return None
     launch = prepare_gather(plan, order, image, grid, out, False, special)
     return launch.ready(threads, fills_of_planes(plan, order, image[2], None, means))
@@ -213,7 +212,7 @@ def ready_backward(
     ]
     ready = is_native(*image[1:]) and are_readable(plan, grid) and is_even_layout(values)
     ready &= like.layout[2] == image[2] and plan.real == grid[2] and orders[0] == orders[1]
-    if not ready or plan.nearest or vanishes(plan, order) or plan.footprint is not None:
+    if not ready or plan.nearest or plan.vanishes(order) or plan.footprint is not None:
         return None
     if with_own_grids(plan, grid)[0] is not plan:
         return None  # whose gradients are summed
@@ -260,7 +259,7 @@ def backward(
     needed, shared = (needs.image, needs.grid and not plan.nearest), plan
     plan, grid = own_grids(plan, arrays.grid)
     gradient, sides = grid_sums(plan, grid) if needs.grid else None, list[Array]()
-    if any(needed) and not vanishes(plan, order):
+    if any(needed) and not plan.vanishes(order):
         grid = readable_points(plan, grid)
         values = even_values(values)
         layouts = layout, layout_of(grid), layout_of(values)
@@ -387,7 +386,7 @@ def backward_twice(
     grad_image, shared = like.zeros() if needs.image else None, plan
     plan, grid = own_grids(plan, grid)
     gradient = grid_sums(plan, grid)
-    if not vanishes(plan, order):
+    if not plan.vanishes(order):
         image, grid = in_layout(image, like), readable_points(plan, grid)
         tangents = np.broadcast_to(converted(grid_tangent, plan.real), grid.shape)
         tangents = np.ascontiguousarray(tangents)

@@ -141,9 +141,9 @@ def average_backward(
     gradient = grid_sums(plan, grid) if needs.grid else None
     sums = like.zeros() if needs.image or needs.weights else None
     of_weights = like.zeros() if needs.weights else None
-    dropped, doubtful = dropped_of(plan, arrays.fill), np.zeros(1, np.int64)
-    least = np.full(len(dropped), averaging.least, plan.real)
-    others = [] if weights is None else [weights, doubtful]
+    dropped, invalid_weights = dropped_of(plan, arrays.fill), np.zeros(1, np.int64)
+    min_weights = np.full(len(dropped), averaging.min_weight, plan.real)
+    others = [] if weights is None else [weights, invalid_weights]
     others += [] if of_weights is None else [of_weights]
     slopes = needs.grid and any(method.powers > 1 for method in plan.methods)
     sweep = Sweep(
@@ -152,14 +152,14 @@ def average_backward(
         Averages(averaging, None if weights is None else layout_of(weights), needs.weights),
     )  # fmt: skip
     if any(sweep.needs):
-        places = addresses_of((image, grid, values, sums, gradient, dropped, least, *others))
+        places = addresses_of((image, grid, values, sums, gradient, dropped, min_weights, *others))
         for launch in prepare_derivatives("mean backward", plan, (0,) * len(plan.spatial), sweep):
             # A sweep for the grid alone takes no sums for weights, which come last.
             launch.run(places[: len(launch.program.arrays)], count)
     if gradient is not None:
         gradient = grid_gradient(gradient, shared)
     known = None
-    if averaging.ignores and image.dtype.kind not in "biu" and sums is not None:
+    if averaging.ignores_nan and image.dtype.kind not in "biu" and sums is not None:
         known = mask_of_known(image, plan.real)
         clear(sums, known)
     by_weights = None
@@ -173,7 +173,7 @@ def average_backward(
             with np.errstate(all="ignore"):  # a weight may turn out to be wrong
                 np.multiply(sums, as_float(weights), out=sums, casting="unsafe")
         by_image = converted(summed(sums, arrays.image.shape), needs.dtype or sums.dtype)
-    return Gradients(by_image, gradient, by_weights, bool(doubtful[0]))
+    return Gradients(by_image, gradient, by_weights, bool(invalid_weights[0]))
 
 
 class Pixels(NamedTuple):

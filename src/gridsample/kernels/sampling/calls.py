@@ -337,8 +337,8 @@ def prepare_gather(
     known = known_strides(plan, source, frame.outputs, out, block_of(channels, lanes_of(plan)))
     rule = TapRule(filled)
     if means:
-        drops = means.averaging.drops
-        rule = TapRule(filled or drops, drops, means.averaging.ignores)
+        drops = means.averaging.ignores_dropped
+        rule = TapRule(filled or drops, drops, means.averaging.ignores_nan)
         rule, known, frame = with_pixel_weights(rule, known, frame, plan, means.weights, channels)
     reading = reading_for(plan, rules, known, copies)
     words = means is None and not frame.outputs.listed and reads_words(plan, source, known, reading)
@@ -355,7 +355,7 @@ def prepare_gather(
         reading=reading,
         known=known,
         tap_rule=rule,
-        needs=(means.averaging.shares,) if means else (),
+        needs=(means.averaging.returns_weights,) if means else (),
     )
     ranges = divide(plan, frame.outputs, len(target.starts))
     settings = run_settings(plan, source, frame.outputs, description, channels)
@@ -398,7 +398,8 @@ def launch_backward(
     known = known_strides(plan, source, frame.outputs, sweep.values, block)
     rule = TapRule(sweep.filled and plan.filled)
     if means:
-        rule = rule._replace(drops=means.averaging.drops, ignores=means.averaging.ignores)
+        averaging = means.averaging
+        rule = rule._replace(drops=averaging.ignores_dropped, ignores=averaging.ignores_nan)
     rule, known, frame = with_pixel_weights(rule, known, frame, plan, weights, channels)
     reading = reading_for(plan, rules, known)
     description = Description(

@@ -87,21 +87,21 @@ def gather_channels_last(
     Args:
         plan: the plan.
         arrays: the arrays.
-        compute: computes the samples of a part, and returns whether some weight is doubtful.
+        compute: computes the samples of a part, and returns whether some weight is invalid.
         threads: the maximum number of threads.
     """
-    doubtful = False
+    invalid_weights = False
     for part in parts_of(plan):
         values = arrays.values[part.items]
         shares = None if arrays.shares is None else arrays.shares[part.items]
         sums = None if shares is None else empty_channels_last(shares)
         runs = part_channels_last(arrays, part, True, threads)
         runs = runs._replace(values=empty_channels_last(values), shares=sums)
-        doubtful |= bool(compute(part.plan, runs))
+        invalid_weights |= bool(compute(part.plan, runs))
         to_channels_first(runs.values, values, threads)
         if shares is not None and sums is not None:
             to_channels_first(sums, shares, threads)
-    return doubtful
+    return invalid_weights
 
 
 def backward_channels_last(
@@ -119,7 +119,7 @@ def backward_channels_last(
     """
     kind = needs.dtype or plan.real
     grad_image = np.empty(arrays.image.shape, kind) if needs.image else None
-    by_grid, by_weights, doubtful = list[Array](), list[Array](), False
+    by_grid, by_weights, invalid_weights = list[Array](), list[Array](), False
     for part in parts_of(plan):
         runs = part_channels_last(arrays, part, needs.grid or arrays.weights is not None, threads)
         runs = runs._replace(values=to_channels_last(arrays.values[part.items], threads))
@@ -128,10 +128,13 @@ def backward_channels_last(
             to_channels_first(gradients.image, grad_image[part.items], threads)
         by_grid += [] if gradients.grid is None else [gradients.grid]
         by_weights += [] if gradients.weights is None else [gradients.weights]
-        doubtful |= gradients.doubtful
+        invalid_weights |= gradients.invalid_weights
     shared = arrays.weights is not None and len(arrays.weights) == 1
     return Gradients(
-        grad_image, joined(by_grid, plan.grid_items == 1), joined(by_weights, shared), doubtful
+        grad_image,
+        joined(by_grid, plan.grid_items == 1),
+        joined(by_weights, shared),
+        invalid_weights,
     )
 
 

@@ -45,7 +45,7 @@ class Counting(NamedTuple):
         steps: the distance of neighbours along each axis, x first.
         dropped_weight: the weight of dropped taps: 1 if what is outside is known, otherwise 0.
         ignores: whether NaN counts for nothing.
-        doubt: memory for whether any weight is doubtful, or None if none can be; see `Doubt`.
+        weight_check: notes whether any weight is invalid; None if none can be.
         kept: the weights of the group's taps, if they have been read before; see `Counts.keep`.
         offset_memory: where ``offset`` is in memory, if it is.
     """
@@ -55,14 +55,14 @@ class Counting(NamedTuple):
     steps: Sequence[Value]
     dropped_weight: float
     ignores: bool
-    doubt: Doubt | None = None
+    weight_check: WeightCheck | None = None
     kept: Pointer | None = None
     offset_memory: Pointer | None = None
 
     def numbers(self, pixels: Sequence[Value], weights: Sequence[Value]) -> list[Numbers]:
         """Return the numbers of pixels, given their weights."""
-        if self.doubt is not None:
-            self.doubt.check(weights)
+        if self.weight_check is not None:
+            self.weight_check.check(weights)
         return [*map(self.numbers_of_one, pixels, weights)]
 
     def numbers_of_one(self, pixel: Value, weight: Value) -> Numbers:
@@ -188,7 +188,7 @@ class CountedRow(NamedTuple):
         return {(number,): [*each[number]] for number in (COUNTED, WEIGHT, PIXEL)}
 
 
-class Doubt:
+class WeightCheck:
     """Notes whether a weight may be negative or not finite, so that it must be looked at.
 
     These have the greatest bits, as integers without a sign.
@@ -213,7 +213,7 @@ class Doubt:
             self.memory.store(functools.reduce(Value.maximum, alike, noted))
 
     def report(self, memory: Pointer) -> None:
-        """Store 1 if some weight is doubtful."""
+        """Store 1 if some weight is invalid."""
         infinity = 0x7F800000 if self.kind.bits == 32 else 0x7FF0000000000000
         noted = self.memory.load(0, self.lanes, aligned=True)
         with memory.function.when((noted >= infinity).any(), rare=True):
@@ -230,7 +230,7 @@ class Counts:
     def __init__(self, function: Function, description: Description, call: SimpleNamespace) -> None:
         self.call, self.ignores = call, description.tap_rule.ignores
         self.dropped_weight = float(not description.tap_rule.drops)
-        self.weights, self.doubt, self.kept = None, None, None
+        self.weights, self.weight_check, self.kept = None, None, None
         self.taps = 1 << len(description.axes)
         if description.tap_rule.weight_kind:
             self.weights = Image(call.weights, call.weights_item, call.weights_planes)
@@ -239,24 +239,24 @@ class Counts:
             groups = STRIP // function.lanes
             self.kept = function.scratch(function.real, groups * self.taps, function.lanes)
         if kind_of(description.tap_rule.weight_kind or "bool").family not in ("bool", "unsigned"):
-            self.doubt = Doubt(function)
+            self.weight_check = WeightCheck(function)
 
     @staticmethod
     def arrays(description: Description) -> dict[str, str]:
         """Return the kinds of the arrays of weights, by name."""
         if not description.tap_rule.weight_kind:
             return {}
-        return {"weights": storage_of(description.tap_rule.weight_kind), "doubtful": "int64"}
+        return {"weights": storage_of(description.tap_rule.weight_kind), "invalid_weights": "int64"}
 
     @contextlib.contextmanager
     def watch(self) -> Iterator[None]:
-        """Report doubtful weights after the body."""
-        if self.doubt is None:
+        """Report invalid weights after the body."""
+        if self.weight_check is None:
             yield
             return
-        self.doubt.clear()
+        self.weight_check.clear()
         yield
-        self.doubt.report(self.call.doubtful)
+        self.weight_check.report(self.call.invalid_weights)
 
     def plane(self, item: Value | None, number: Value) -> Pointer | None:
         """The weights of a plane's pixels, of an item unless None."""
@@ -274,12 +274,12 @@ class Counts:
             steps,
             self.dropped_weight,
             self.ignores,
-            self.doubt,
+            self.weight_check,
             offset_memory=state.weight_offset_memory,
         )
         if self.kept is None or number is None:
             return counting
-        return counting._replace(doubt=None, kept=self.home(self.kept, number))
+        return counting._replace(weight_check=None, kept=self.home(self.kept, number))
 
     def home(self, memory: Pointer, number: Value) -> Pointer:
         """Return where the weights of a group are kept."""
@@ -298,8 +298,8 @@ class Counts:
             *others, across = reversed(body.sampler.pair_taps(state, 0, True))
             for outer in itertools.product(*others):
                 weights = reader.row(outer, across)
-                if self.doubt is not None:
-                    self.doubt.check(weights)
+                if self.weight_check is not None:
+                    self.weight_check.check(weights)
                 for tap, weight in zip(across, weights, strict=True):
                     place = place_of_pair((*outer, tap)) * function.lanes
                     memory.store(weight.splat(function.lanes), place, aligned=True)

@@ -89,7 +89,7 @@ def settings_at(plan: Plan, number: int) -> dict[str, Any]:
         "spacing": spacing_of_points(plan),
         "gain": level.gain,
         "shift": level.shift,
-        "most": plan.footprint.most,
+        "most": plan.footprint.max_samples,
         "levels": 0 if known or plan.votes else definitions.deepest(plan.spatial),
         "level": 0 if known else number,
         "attached": plan.footprint.attached,
@@ -102,7 +102,7 @@ def scratch_of(plan: Plan) -> int:
     assert plan.footprint is not None
     taps = taps_of(plan)
     for _ in plan.spatial:
-        taps *= plan.footprint.most
+        taps *= plan.footprint.max_samples
     labels = lanes_of(plan) * (math.prod(plan.spatial) + 2)
     return min(taps, labels) * lanes_of(plan) * LABEL
 

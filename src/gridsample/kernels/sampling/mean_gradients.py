@@ -38,7 +38,7 @@ class MeanBackward(Backward):
     @classmethod
     def arrays(cls, description: Description) -> dict[str, str]:
         """Return the kinds of the arrays, by name."""
-        arrays = super().arrays(description) | {"least": description.real}
+        arrays = super().arrays(description) | {"min_weights": description.real}
         arrays |= Counts.arrays(description)
         _, _, need_weights = description.needs
         return arrays | {"sums_of_weights": description.real} if need_weights else arrays
@@ -58,7 +58,7 @@ class MeanBackward(Backward):
         memory = super().memory_of(item, plane)
         where = None if self.description.points.listed else item, plane
         memory.weights = self.counts.plane(*where)
-        memory.least = splat_of(self.function, self.call.least, plane)
+        memory.min_weight = splat_of(self.function, self.call.min_weights, plane)
         if self.need_weights:
             memory.sums_of_weights = self.sums_of_weights.plane(*where)
         return memory
@@ -75,8 +75,8 @@ class MeanBackward(Backward):
         tap_sums = self.sampler.tap_sums(way, memory.source, memory.dropped, numbered)
 
         above, below = (tap_sums[n, *self.value_order] for n in (COUNTED, WEIGHT))
-        onto_above = (below > memory.least).select(g / below, 0.0)
-        onto_below = (below > memory.least).select(-(onto_above * (above / below)), 0.0)
+        onto_above = (below > memory.min_weight).select(g / below, 0.0)
+        onto_below = (below > memory.min_weight).select(-(onto_above * (above / below)), 0.0)
         if self.tries:
             # Nothing is missing, and weights sum to one.
             sample = tap_sums[PIXEL, *self.value_order]

@@ -92,7 +92,7 @@ class MeanSums:
             return None
         counts = self.counts
         weights = counts.plane(item, plane)
-        return TapCounting(weights, state.weight_offset, counts.dropped_weight, counts.doubt)
+        return TapCounting(weights, state.weight_offset, counts.dropped_weight, counts.weight_check)
 
     def sums(
         self, taps: TapList, orders: Sequence[Order], source: Pointer, lane: Value,
@@ -198,10 +198,11 @@ class MeanRuns(GatherRuns):
         """Compute the means of a register of points, or of one point, and sums of weights."""
         sums = self.sums.sums(taps, self.orders, source, lane, dropped)
         above, below = (sums[*number, *self.orders[0]] for number in NUMBERS)
-        least, absent = self.call.least.load(plane), self.fills_of_run("absent", plane)
+        min_weight = self.call.min_weights.load(plane)
+        missing_values = self.fills_of_run("missing_values", plane)
         means = [
-            (b > least).select(a / b, self.sums.repeat_for_points(other, a))
-            for a, b, other in zip(above, below, absent, strict=True)
+            (b > min_weight).select(a / b, self.sums.repeat_for_points(other, a))
+            for a, b, other in zip(above, below, missing_values, strict=True)
         ]
         return [*means, *below] if self.shares else means
 
@@ -281,12 +282,12 @@ class MeanBackwardRuns(BackwardRuns):
         """Multiply tap_sums by upstream values, and keep the gradients of both sums."""
         run, plane = part.run, part.run.plane + part.block.first
         sums = self.means.sums(taps, self.listed, part.source, part.lane, part.dropped)
-        least = self.call.least.load(plane)
+        min_weight = self.call.min_weights.load(plane)
         above, below = (sums[*number, *self.value_order] for number in NUMBERS)
         onto_above, onto_below = [], []
         for n, d, g in zip(above, below, upstream, strict=True):
-            onto_above.append((d > least).select(g / d, 0.0))
-            onto_below.append((d > least).select(-(onto_above[-1] * (n / d)), 0.0))
+            onto_above.append((d > min_weight).select(g / d, 0.0))
+            onto_below.append((d > min_weight).select(-(onto_above[-1] * (n / d)), 0.0))
         if self.need_image:
             self.keep(part, onto_above, self.onto_above)
         if self.need_weights:

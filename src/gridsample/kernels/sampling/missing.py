@@ -34,9 +34,8 @@ class Means(Gather):
     @classmethod
     def fill_kinds(cls, description: Description) -> dict[str, str]:
         """Return the kinds of the arrays with a value for each plane, by name."""
-        return super().fill_kinds(description) | dict.fromkeys(
-            ("absent", "least"), description.real
-        )
+        names = "missing_values", "min_weights"
+        return super().fill_kinds(description) | dict.fromkeys(names, description.real)
 
     @classmethod
     def others(cls, description: Description) -> dict[str, str]:
@@ -122,5 +121,5 @@ class Means(Gather):
         way = self.sampler.way(state, counting=counting)
         sums = self.sampler.tap_sums(way, source, fills["dropped"], orders[: 2 + self.tries])
         above, below = sums[orders[0]], sums[orders[1]]
-        mean = (below > fills["least"]).select(above / below, fills["absent"])
+        mean = (below > fills["min_weights"]).select(above / below, fills["missing_values"])
         return mean, below, sums.get(orders[2], mean)

@@ -80,13 +80,13 @@ class Gradients(NamedTuple):
         image: that of the image.
         grid: that of the grid or of affine maps, in the dtype of sums.
         weights: that of the weights, in the dtype of sums.
-        doubtful: whether some weight that was read may be negative or not finite.
+        invalid_weights: whether some weight that was read may be negative or not finite.
     """
 
     image: Array | None
     grid: Array | None
     weights: Array | None = None
-    doubtful: bool = False
+    invalid_weights: bool = False
 
 
 def fills_of_planes(
@@ -169,13 +169,6 @@ def is_readable(plan: Plan, image: Layout) -> bool:
     shape, strides, dtype = image
     pixels = math.prod([n for n, stride in zip(shape, strides, strict=True) if stride])
     return is_native(strides, dtype) or reads_of(plan) <= pixels
-
-
-def vanishes(plan: Plan, order: Order) -> bool:
-    """Whether the derivatives of the weights along some axis are all zero."""
-    return any(order) and any(
-        n >= method.powers for n, method in zip(order, plan.methods, strict=True)
-    )
 
 
 def even_values(values: Array) -> Array:

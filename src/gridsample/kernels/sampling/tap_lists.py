@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from gridsample.kernels.sampling.axes import Tap
-from gridsample.kernels.sampling.counting import Doubt
+from gridsample.kernels.sampling.counting import WeightCheck
 from gridsample.kernels.sampling.reading import TapTable, both, no_pixel, read_singles
 from gridsample.kernels.vector import Function, Pointer, Value, kind_of
 
@@ -63,13 +63,13 @@ class TapCounting(NamedTuple):
         plane: the weights of pixels, or None for 1.
         begin: the offset to add to those of the taps in it, or None.
         dropped_weight: the weight of dropped taps.
-        doubt: notes doubtful weights, or None if none can be.
+        weight_check: notes invalid weights, or None if none can be.
     """
 
     plane: Pointer | None
     begin: Value | None
     dropped_weight: float
-    doubt: Doubt | None
+    weight_check: WeightCheck | None
 
     def weight(self, tap: Tap) -> Value:
         """Read the weight of the pixel of a tap of each point."""
@@ -81,8 +81,8 @@ class TapCounting(NamedTuple):
             weight = read_singles(self.plane, offset).to(weight.kind)
         if tap.present is not None:
             weight = tap.present.select(weight, self.dropped_weight)
-        if self.doubt is not None:
-            self.doubt.check([weight])
+        if self.weight_check is not None:
+            self.weight_check.check([weight])
         return weight
 
 
