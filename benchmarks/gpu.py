@@ -265,7 +265,7 @@ def interpreted(case: Case) -> Callable[[Tensor, Tensor], Tensor]:
     import torch
 
     from gridsample.backends.torch import BACKEND, affine, cuda
-    from gridsample.backends.torch.schemas import flat, record
+    from gridsample.backends.torch.schemas import flat_options, options_of
     from gridsample.definitions.footprints import Footprint
 
     def under_maps(image: Tensor, maps: Tensor) -> Tensor:
@@ -276,10 +276,10 @@ def interpreted(case: Case) -> Callable[[Tensor, Tensor], Tensor]:
     names = (case.mode,) * rank, (case.boundary,) * rank
     arguments = (*names, False, (0,) * rank)
     if case.shrink > 1:
-        options = record(*arguments)._replace(footprint=Footprint())
+        options = options_of(*arguments)._replace(footprint=Footprint())
         if case.affine:
             return under_maps
-        arguments = (*names, *flat(options)[2:])
+        arguments = (*names, *flat_options(options)[2:])
 
     class Back(torch.autograd.Function):
         @staticmethod
@@ -364,11 +364,11 @@ def rival(case: Case, device: str) -> tuple[str, Callable[[Tensor, Tensor], Tens
 def by_single_samples(case: Case, device: str) -> Callable[[Tensor, Tensor], Tensor]:
     """Return antialiased sampling by plain sampling: one sample of all points at a time."""
     from gridsample.backends.torch.footprints import Footprints, Pyramid
-    from gridsample.backends.torch.schemas import record
+    from gridsample.backends.torch.schemas import options_of
     from gridsample.definitions.footprints import Footprint
 
     sample_plainly, rank = ours(replace(case, shrink=1), device), len(case.shape) - 2
-    options = record((case.mode,) * rank, (case.boundary,) * rank, False, (0,) * rank)
+    options = options_of((case.mode,) * rank, (case.boundary,) * rank, False, (0,) * rank)
     options = options._replace(footprint=Footprint())
 
     def sample(image: Tensor, grid: Tensor) -> Tensor:
