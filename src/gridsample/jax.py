@@ -143,9 +143,12 @@ def map_coordinates(
     positions = jnp.broadcast_arrays(*positions)
     lines = [axis_positions.reshape(-1) for axis_positions in positions]
     samples = transform_plain(
-        image, lambda first, last: [line[first:last] for line in lines], lines[0].shape, spline,
+        image,
+        lambda first, last: [line[first:last] for line in lines],
+        lines[0].shape,
+        spline,
         image.dtype,
-    )  # fmt: skip
+    )
     return samples.reshape(positions[0].shape)
 
 

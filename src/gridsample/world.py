@@ -296,9 +296,14 @@ class Prepared(NamedTuple):
 
 
 def prepare(
-    image: Any, affine: Any, like: Any, transform: Any, axes: Any, others: dict[str, Any],
+    image: Any,
+    affine: Any,
+    like: Any,
+    transform: Any,
+    axes: Any,
+    others: dict[str, Any],
     follow: Callable[[VoxelPath, Any], tuple[Array | None, Any]] | None = None,
-) -> Prepared:  # fmt: skip
+) -> Prepared:
     """Check the arguments of a resampling, and compute where to sample, by ``follow``."""
     order = check_name(axes, AXES, "axes")
     named = {"image": image, **{k: value for k, value in others.items() if value is not None}}

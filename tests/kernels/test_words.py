@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import gridsample
-from gridsample.kernels.sampling import words
-from gridsample.kernels.sampling.sampler import KnownStrides
+from gridsample.kernels.sampling.programs import words
+from gridsample.kernels.sampling.programs.sampler import KnownStrides
 from gridsample.kernels.vector import kind_of
 
 # Of the dtypes and numbers of channels, those whose pairs of pixels have no more than 64 bits, and

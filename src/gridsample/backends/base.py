@@ -261,9 +261,15 @@ class Backend(Protocol):
         return None
 
     def affine_backward(
-        self, values: Array, image: Array, theta: Array, out: Shape, options: Options,
-        needed: Needed, dtype: Type,
-    ) -> Gradients | None:  # fmt: skip
+        self,
+        values: Array,
+        image: Array,
+        theta: Array,
+        out: Shape,
+        options: Options,
+        needed: Needed,
+        dtype: Type,
+    ) -> Gradients | None:
         """Compute the needed gradients of `affine`; None if the backend cannot do this."""
         return None
 
@@ -293,9 +299,13 @@ class Backend(Protocol):
         raise TypeError(f"{type(self).__name__} has no kernels that average")
 
     def average_backward(
-        self, values: Array, arrays: Sequence[Array], options: Options, averaging: Averaging,
+        self,
+        values: Array,
+        arrays: Sequence[Array],
+        options: Options,
+        averaging: Averaging,
         needed: Needed,
-    ) -> tuple[Gradients, bool]:  # fmt: skip
+    ) -> tuple[Gradients, bool]:
         """Compute the needed gradients of `average`, given upstream ``values``.
 
         Returns:
@@ -314,9 +324,14 @@ class Backend(Protocol):
 
     @abstractmethod
     def prefilter(
-        self, image: Array, order: int, extended: Sequence[str], axes: Sequence[int], adjoint: bool,
+        self,
+        image: Array,
+        order: int,
+        extended: Sequence[str],
+        axes: Sequence[int],
+        adjoint: bool,
         threads: int | None,
-    ) -> Array:  # fmt: skip
+    ) -> Array:
         """Compute B-spline coefficients along some axes, or the transpose, in the sums' dtype.
 
         ``extended`` are the boundaries of the filter: see `gridsample.definitions.splines`.

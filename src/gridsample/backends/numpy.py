@@ -53,9 +53,14 @@ def resolve(
 
 @functools.lru_cache(maxsize=512, typed=True)
 def prepared(
-    image: Shape, image_strides: Shape, image_type: DType,
-    grid: Shape, grid_strides: Shape, grid_type: DType, *options: Any,
-) -> Callable[[Array, Array], Array] | None:  # fmt: skip
+    image: Shape,
+    image_strides: Shape,
+    image_type: DType,
+    grid: Shape,
+    grid_strides: Shape,
+    grid_type: DType,
+    *options: Any,
+) -> Callable[[Array, Array], Array] | None:
     """Prepare `grid_sample` for arrays of these layouts; None if it is not one run of a kernel."""
     if grid_type.kind != "f":
         return None
@@ -320,16 +325,28 @@ class NumPy(Backend):
         return result
 
     def affine_backward(
-        self, values: Array, image: Array, theta: Array, out: Shape, options: Options,
-        needed: Needed, dtype: DType,
-    ) -> Gradients:  # fmt: skip
+        self,
+        values: Array,
+        image: Array,
+        theta: Array,
+        out: Shape,
+        options: Options,
+        needed: Needed,
+        dtype: DType,
+    ) -> Gradients:
         """Compute both gradients under affine maps in one sweep."""
         return self.sweep(values, image, theta, grid_like(theta, out), options, needed, dtype)
 
     def sweep(
-        self, values: Array, image: Array, points: Array, grid: Array, options: Options,
-        needed: Needed, dtype: DType,
-    ) -> Gradients:  # fmt: skip
+        self,
+        values: Array,
+        image: Array,
+        points: Array,
+        grid: Array,
+        options: Options,
+        needed: Needed,
+        dtype: DType,
+    ) -> Gradients:
         """Compute the needed gradients of image and ``points``, which is a grid or affine maps."""
         plan, native = plan_for(image, grid, options, dtype), dtype.newbyteorder("=")
         if not values.size:
@@ -363,9 +380,13 @@ class NumPy(Backend):
         return result, shares, invalid_weights
 
     def average_backward(
-        self, values: Array, arrays: Sequence[Array], options: Options, averaging: Averaging,
+        self,
+        values: Array,
+        arrays: Sequence[Array],
+        options: Options,
+        averaging: Averaging,
         needed: Needed,
-    ) -> tuple[Gradients, bool]:  # fmt: skip
+    ) -> tuple[Gradients, bool]:
         """Compute the gradients of means in one sweep."""
         image, points, *weights = arrays
         plan: Plan = options.plan
@@ -378,9 +399,14 @@ class NumPy(Backend):
         return (sums.image, in_type_of(points, sums.grid), sums.weights), sums.invalid_weights
 
     def prefilter(
-        self, image: Array, order: int, extended: Sequence[str], axes: Sequence[int], adjoint: bool,
+        self,
+        image: Array,
+        order: int,
+        extended: Sequence[str],
+        axes: Sequence[int],
+        adjoint: bool,
         threads: int | None,
-    ) -> Array:  # fmt: skip
+    ) -> Array:
         """Compute B-spline coefficients, or the transpose."""
         check_image_type(image.dtype)
         real = resizing.real_type(image.dtype)

@@ -140,9 +140,17 @@ def sampling_options(
     """
     # In the order of the fields, which takes half the time of keywords.
     return Options(
-        mode, padding_mode, align_corners, coords, fill_value, extrapolate, prefilter,
-        channel_axis, threads, as_footprint(antialias, max_samples, footprint),
-    )  # fmt: skip
+        mode,
+        padding_mode,
+        align_corners,
+        coords,
+        fill_value,
+        extrapolate,
+        prefilter,
+        channel_axis,
+        threads,
+        as_footprint(antialias, max_samples, footprint),
+    )
 
 
 class Averaging(NamedTuple):

@@ -26,9 +26,9 @@ from gridsample.kernels import threads as pool
 from gridsample.kernels.memory import Layout, addresses_of, layout_of, native
 from gridsample.kernels.resize import is_packed, pick_pixels, planning
 from gridsample.kernels.run import Launch, entry
-from gridsample.kernels.sampling.footprint_labels import LabelList
-from gridsample.kernels.sampling.labels import as_key, key_kind
 from gridsample.kernels.sampling.layouts import planes_of
+from gridsample.kernels.sampling.programs.footprint_labels import LabelList
+from gridsample.kernels.sampling.programs.labels import as_key, key_kind
 from gridsample.kernels.vector import (
     Function,
     Pointer,
@@ -54,9 +54,13 @@ JOINED = 1 << 14
 TIE = 1e-9
 
 SETTINGS = Record(
-    rows="int64", share="int64",  # rows of outputs of all planes, and those of a task
-    channels="int64", source_item="int64", target_item="int64",
-    source_planes="*int64", target_planes="*int64",  # where the channels of an item begin
+    rows="int64",
+    share="int64",  # rows of outputs of all planes, and those of a task
+    channels="int64",
+    source_item="int64",
+    target_item="int64",
+    source_planes="*int64",
+    target_planes="*int64",  # where the channels of an item begin
     # Of the axes z, y and x:
     sizes=("int64", 3),  # outputs
     steps=("int64", 3),  # the distance of neighbours in the result
@@ -64,8 +68,9 @@ SETTINGS = Record(
     distances=("int64", 3),  # of neighbouring taps in the tables, which are (tap, output):
     offsets=("*int64", 3),  # of inputs
     weights=("*float64", 3),  # 0 for a tap that an output has not
-    low="int64", range="int64",  # of labels
-)  # fmt: skip
+    low="int64",
+    range="int64",  # of labels
+)
 
 
 # Programs -----------------------------------------------------------------------------------------
@@ -293,16 +298,23 @@ def prepare(
     share = min(rows, max(1, TASK // (sizes[2] * math.prod(taps))))
     axes = [axis.padded() for axis in axes]
     settings = SETTINGS.pack(
-        rows=rows, share=share, channels=items * channels,
-        source_item=images.item, source_planes=images.starts,
-        target_item=results.item, target_planes=results.starts,
-        sizes=sizes, steps=[axis.step for axis in axes], taps=taps,
+        rows=rows,
+        share=share,
+        channels=items * channels,
+        source_item=images.item,
+        source_planes=images.starts,
+        target_item=results.item,
+        target_planes=results.starts,
+        sizes=sizes,
+        steps=[axis.step for axis in axes],
+        taps=taps,
         distances=[axis.size for axis in axes],
         offsets=[axis.offsets for axis in axes],
         weights=[axis.weights for axis in axes],
         # The program computes modulo 2**64.
-        low=low if low < 1 << 63 else low - (1 << 64), range=range_,
-    )  # fmt: skip
+        low=low if low < 1 << 63 else low - (1 << 64),
+        range=range_,
+    )
     kind = type_name(dtype)
     key = key_kind(kind_of(kind)).size
     scratch = lanes_of(True) * (2 * key + 8) * math.prod(taps) if few else 24 * range_

@@ -177,9 +177,13 @@ def rotate(
 
 
 def transform_affine(
-    image: Any, matrix: Any, offset: Sequence[Any], shape: tuple[int, ...], spline: Spline,
+    image: Any,
+    matrix: Any,
+    offset: Sequence[Any],
+    shape: tuple[int, ...],
+    spline: Spline,
     output: Any = None,
-) -> Any:  # fmt: skip
+) -> Any:
     """Sample an image at matrix @ index + offset; positions are computed as they are sampled."""
     rank, is_host = image.ndim - 1, backend_of(image=image).is_host
     finite = is_host and bool(np.isfinite(matrix).all() and np.isfinite(offset).all())

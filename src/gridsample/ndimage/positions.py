@@ -183,9 +183,13 @@ def geometric_transform(
 
 
 def transform(
-    image: Any, positions: Positions, shape: tuple[int, ...], spline: Spline, out: Any = None,
+    image: Any,
+    positions: Positions,
+    shape: tuple[int, ...],
+    spline: Spline,
+    out: Any = None,
     finite: bool = False,
-) -> Any:  # fmt: skip
+) -> Any:
     """Sample an image (*spatial, C) at positions; the result is (*shape, C).
 
     The result is written to ``out``, an array of this shape, if possible; otherwise ``out`` does
@@ -211,9 +215,15 @@ def transform(
 
 
 def transform_whole(
-    image: Any, sampled: Callable[[Any, slice], Any], positions: Positions, shape: tuple[int, ...],
-    spline: Spline, output: Any, is_new: bool, finite: bool,
-) -> Any:  # fmt: skip
+    image: Any,
+    sampled: Callable[[Any, slice], Any],
+    positions: Positions,
+    shape: tuple[int, ...],
+    spline: Spline,
+    output: Any,
+    is_new: bool,
+    finite: bool,
+) -> Any:
     """Sample an image in one piece by ``sampled`` if possible, otherwise by `transform_plain`.
 
     This is possible if the positions need no changes.  ``sampled`` takes the coefficients

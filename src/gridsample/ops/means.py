@@ -293,9 +293,14 @@ def weight_of_all_taps(call: CheckedCall) -> Array:
 
 
 def sample_vjp(
-    points: SamplePoints, upstream: Array, image: Array, weights: Array | None, options: Options,
-    rule: Rule, needed: Needed,
-) -> Gradients:  # fmt: skip
+    points: SamplePoints,
+    upstream: Array,
+    image: Array,
+    weights: Array | None,
+    options: Options,
+    rule: Rule,
+    needed: Needed,
+) -> Gradients:
     """Compute the vector-Jacobian product of `sample` with an upstream gradient.
 
     Returns:

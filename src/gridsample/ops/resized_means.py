@@ -116,9 +116,14 @@ def resize(
 
 
 def resize_vjp(
-    backend: Backend, upstream: Array, image: Array, weights: Array | None, resizing: Resizing,
-    rule: Rule, needed: Needed,
-) -> Gradients:  # fmt: skip
+    backend: Backend,
+    upstream: Array,
+    image: Array,
+    weights: Array | None,
+    resizing: Resizing,
+    rule: Rule,
+    needed: Needed,
+) -> Gradients:
     """Compute the vector-Jacobian product of `resize` with an upstream gradient (N, C, *size).
 
     Returns:

@@ -103,9 +103,17 @@ def plan_resizing(
     outputs = None if size is None else check_size(size, rank)
     scales = None if scale_factor is None else check_scales(scale_factor, rank)
     key = (
-        tuple(spatial), outputs, scales, mode, align_corners, recompute_scale_factor, antialias,
-        rounding, channel_axis, threads,
-    )  # fmt: skip
+        tuple(spatial),
+        outputs,
+        scales,
+        mode,
+        align_corners,
+        recompute_scale_factor,
+        antialias,
+        rounding,
+        channel_axis,
+        threads,
+    )
     # In a trace, sizes may be tensors or symbols, and compilers see through no cache.
     if is_traced() or not all([type(n) is int for n in spatial]):
         return checked_resizing.__wrapped__(*key)
@@ -195,10 +203,18 @@ def check_image(shape: Sequence[int], channel_axis: int, threads: int | None) ->
 
 @functools.lru_cache(maxsize=512, typed=True)
 def prepared(
-    backend: Any, layout: Any, types: Any, size: Any, scale_factor: Any, mode: Mode,
-    align_corners: bool | None, recompute_scale_factor: bool | None, antialias: bool,
-    rounding: str, threads: int | None,
-) -> Callable[[Any], Any] | None:  # fmt: skip
+    backend: Any,
+    layout: Any,
+    types: Any,
+    size: Any,
+    scale_factor: Any,
+    mode: Mode,
+    align_corners: bool | None,
+    recompute_scale_factor: bool | None,
+    antialias: bool,
+    rounding: str,
+    threads: int | None,
+) -> Callable[[Any], Any] | None:
     """Prepare a call for images of a layout; None if it is not done by one run of a kernel.
 
     ``types`` are those of the numbers in size and scale_factor, because 2.0 equals 2.
@@ -208,18 +224,32 @@ def prepared(
     if has_channels_last(shape):  # `check_layout` warns about each call
         return None
     resizing = plan_resizing(
-        shape[2:], size, scale_factor, mode, align_corners, recompute_scale_factor, antialias,
-        rounding=rounding, threads=threads,
-    )  # fmt: skip
+        shape[2:],
+        size,
+        scale_factor,
+        mode,
+        align_corners,
+        recompute_scale_factor,
+        antialias,
+        rounding=rounding,
+        threads=threads,
+    )
     call: Callable[[Any], Any] | None = backend.prepare_resize(layout, resizing)
     return call
 
 
 def fast_path(
-    backend: Any, image: Any, size: Any, scale_factor: Any, mode: Mode,
-    align_corners: bool | None, recompute_scale_factor: bool | None, antialias: bool,
-    rounding: str = "exact", threads: int | None = None,
-) -> Any:  # fmt: skip
+    backend: Any,
+    image: Any,
+    size: Any,
+    scale_factor: Any,
+    mode: Mode,
+    align_corners: bool | None,
+    recompute_scale_factor: bool | None,
+    antialias: bool,
+    rounding: str = "exact",
+    threads: int | None = None,
+) -> Any:
     """Resize an image whose channels come first by a prepared call; None if there is none."""
     layout = backend.layout(image)
     if layout is None:
@@ -383,9 +413,17 @@ def interpolate(
     check_layout(backend, image, shape, last)
     pixels = planes(backend, image, last)
     resizing = plan_resizing(
-        pixels.shape[2:], size, scale_factor, mode, align_corners, recompute_scale_factor,
-        antialias, rounding=rounding, channel_axis=-1 if last else 1, threads=threads,
-    )  # fmt: skip
+        pixels.shape[2:],
+        size,
+        scale_factor,
+        mode,
+        align_corners,
+        recompute_scale_factor,
+        antialias,
+        rounding=rounding,
+        channel_axis=-1 if last else 1,
+        threads=threads,
+    )
     name = backend.type_name(image.dtype)
     integer = name == "bool" or name.startswith(("int", "uint"))
     check_labels(resizing.methods[::-1], image.dtype, integer)
@@ -471,9 +509,16 @@ def interpolate_vjp(
     check_image(backend.shape(values), channel_axis, threads)
     pixels, values = planes(backend, image, last), planes(backend, values, last)
     resizing = plan_resizing(
-        pixels.shape[2:], size, scale_factor, mode, align_corners, recompute_scale_factor,
-        antialias, channel_axis=-1 if last else 1, threads=threads,
-    )  # fmt: skip
+        pixels.shape[2:],
+        size,
+        scale_factor,
+        mode,
+        align_corners,
+        recompute_scale_factor,
+        antialias,
+        channel_axis=-1 if last else 1,
+        threads=threads,
+    )
     check_upstream(values.shape, pixels.shape, resizing)
     if rule is None:
         if not needed[0]:

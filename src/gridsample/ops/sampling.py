@@ -289,9 +289,15 @@ def grid_sample_vjp(
 
 
 def sample(
-    backend: Backend, arrays: Mapping[str, Any], options: Options, rule: Rule | None, *,
-    size: Shape | None = None, masked: bool = False, out: Any = None,
-) -> Any:  # fmt: skip
+    backend: Backend,
+    arrays: Mapping[str, Any],
+    options: Options,
+    rule: Rule | None,
+    *,
+    size: Shape | None = None,
+    masked: bool = False,
+    out: Any = None,
+) -> Any:
     """Compute the result of `grid_sample` or `affine_sample`.
 
     Args:

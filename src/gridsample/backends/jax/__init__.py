@@ -171,9 +171,14 @@ class Jax(Backend):
         return first, second
 
     def prefilter(
-        self, image: Array, order: int, extended: Sequence[str], axes: Sequence[int], adjoint: bool,
+        self,
+        image: Array,
+        order: int,
+        extended: Sequence[str],
+        axes: Sequence[int],
+        adjoint: bool,
         threads: int | None,
-    ) -> Array:  # fmt: skip
+    ) -> Array:
         """Compute B-spline coefficients, or the transpose."""
         self.type_name(image.dtype)
         check_image_type(image.dtype)

@@ -126,9 +126,13 @@ def backward_batch(
 
 
 def formula_batch(
-    formula: Callable[..., Any], arrays: Sequence[Array], axes: Sequence[Any], *,
-    devices: Any = None, **parameters: Any,
-) -> Any:  # fmt: skip
+    formula: Callable[..., Any],
+    arrays: Sequence[Array],
+    axes: Sequence[Any],
+    *,
+    devices: Any = None,
+    **parameters: Any,
+) -> Any:
     """Batch a primitive as its formula is batched."""
     compute = functools.partial(formula, **parameters)
     results = jax.vmap(compute, tuple(axes))(*arrays)

@@ -69,9 +69,12 @@ def halving(source: ArrayType, target: ArrayType, real: np.dtype[Any]) -> Launch
 
 
 def steps_of(
-    launches: Sequence[Sequence[Launch]], places: Sequence[Sequence[Place | Any]],
-    halvings: Sequence[Step], report: Place, cleared: dict[int, int],
-) -> list[Step]:  # fmt: skip
+    launches: Sequence[Sequence[Launch]],
+    places: Sequence[Sequence[Place | Any]],
+    halvings: Sequence[Step],
+    report: Place,
+    cleared: dict[int, int],
+) -> list[Step]:
     """Return the steps of all levels: the copy of each, if there is one, and its launches."""
     steps = list[Step]()
     for level, (level_launches, arrays) in enumerate(zip(launches, places, strict=True)):

@@ -107,9 +107,13 @@ def mean(image: Array, grid: Array, call: Call) -> Array:
 
 
 def add_level(
-    total: Array, image: Array, footprints: Footprints, call: Call, number: int,
+    total: Array,
+    image: Array,
+    footprints: Footprints,
+    call: Call,
+    number: int,
     level: definitions.Level,
-) -> Array:  # fmt: skip
+) -> Array:
     """Add all samples of the points of a level to a total, by a call of plain sampling."""
     real, at_level = total.dtype, footprints.level == number
     plan = dataclasses.replace(

@@ -230,9 +230,14 @@ def scatter_transpose(ct: Any, values: Any, grid: Array, *, call: Call, **_: Any
 
 
 def formula_jvp(
-    primitive: Primitive, formula: Callable[..., Any], primals: Any, tangents: Any, *,
-    devices: Any = None, **parameters: Any,
-) -> Any:  # fmt: skip
+    primitive: Primitive,
+    formula: Callable[..., Any],
+    primals: Any,
+    tangents: Any,
+    *,
+    devices: Any = None,
+    **parameters: Any,
+) -> Any:
     """Differentiate a primitive as its formula is differentiated."""
     results = bind(primitive, *primals, **parameters)
     varied = [k for k, tangent in enumerate(tangents) if not is_zero(tangent)]

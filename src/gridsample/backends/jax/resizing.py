@@ -245,9 +245,15 @@ def shape_of(
 
 
 def transpose(
-    ct: Any, image: Any, *, options: Resizing, transposed: bool, dtype: Any, devices: Any,
+    ct: Any,
+    image: Any,
+    *,
+    options: Resizing,
+    transposed: bool,
+    dtype: Any,
+    devices: Any,
     **parameters: Any,
-) -> Any:  # fmt: skip
+) -> Any:
     """Transpose the bands."""
     options = options._replace(size=tuple(image.aval.shape[2:]))
     parameters |= {"options": options, "transposed": not transposed, "dtype": image.aval.dtype}
@@ -255,9 +261,13 @@ def transpose(
 
 
 def batch(
-    primitive: Primitive, arrays: Sequence[Array], batches: Sequence[int], *, devices: Any,
+    primitive: Primitive,
+    arrays: Sequence[Array],
+    batches: Sequence[int],
+    *,
+    devices: Any,
     **parameters: Any,
-) -> Any:  # fmt: skip
+) -> Any:
     """Resize a batch as items."""
     image = jnp.moveaxis(arrays[0], batches[0], 0)
     result = bind(primitive, image.reshape(-1, *image.shape[2:]), **parameters)

@@ -27,9 +27,14 @@ def planes_of(array_type: ArrayType, last: bool) -> tuple[int, ...]:
 
 
 def band_launch(
-    maps: Sequence[AxisMap], source: ArrayType, target: ArrayType, real: np.dtype[Any], *,
-    last: bool = False, rounding: str = "exact",
-) -> Launch:  # fmt: skip
+    maps: Sequence[AxisMap],
+    source: ArrayType,
+    target: ArrayType,
+    real: np.dtype[Any],
+    *,
+    last: bool = False,
+    rounding: str = "exact",
+) -> Launch:
     """Prepare the bands of all axes, as one program."""
     of_resizing()
     from gridsample.kernels.resize import planning

@@ -81,9 +81,12 @@ def check_tensors(arguments: dict[str, Any]) -> None:
 
 @functools.lru_cache(maxsize=1024, typed=True)
 def resolve(
-    image: torch.Size, image_type: torch.dtype, grid: torch.Size, grid_type: torch.dtype,
+    image: torch.Size,
+    image_type: torch.dtype,
+    grid: torch.Size,
+    grid_type: torch.dtype,
     *options: Any,
-) -> Options:  # fmt: skip
+) -> Options:
     """Compute the checked options for eager tensors; the plan is an `operators.Call`.
 
     There is no plan if the image is prefiltered, because the coefficients have another dtype.
@@ -99,10 +102,15 @@ def resolve(
 
 @functools.lru_cache(maxsize=512, typed=True)
 def prepared(
-    image: torch.Size, image_strides: Shape, image_type: torch.dtype,
-    grid: torch.Size, grid_strides: Shape, grid_type: torch.dtype,
-    threads: int, *options: Any,
-) -> Prepared | None:  # fmt: skip
+    image: torch.Size,
+    image_strides: Shape,
+    image_type: torch.dtype,
+    grid: torch.Size,
+    grid_strides: Shape,
+    grid_type: torch.dtype,
+    threads: int,
+    *options: Any,
+) -> Prepared | None:
     """Prepare `grid_sample` for eager tensors; None if the image or the grid is first converted.
 
     ``options`` are the first fields of `Options`, or all.
@@ -313,9 +321,15 @@ class Torch(Backend):
             return self.direct_path(image, grid, Options(*options), check)
         try:
             call = prepared(
-                image.shape, image.stride(), image.dtype, grid.shape, grid.stride(), grid.dtype,
-                torch.get_num_threads(), *options,
-            )  # fmt: skip
+                image.shape,
+                image.stride(),
+                image.dtype,
+                grid.shape,
+                grid.stride(),
+                grid.dtype,
+                torch.get_num_threads(),
+                *options,
+            )
         except TypeError:  # an option is a list, or wrong
             return None
         if call is None:
@@ -367,9 +381,13 @@ class Torch(Backend):
         return integers
 
     def gathers(
-        self, image: Tensor, grid: Tensor, options: Options, orders: Sequence[Shape],
+        self,
+        image: Tensor,
+        grid: Tensor,
+        options: Options,
+        orders: Sequence[Shape],
         dtype: torch.dtype,
-    ) -> Tensor:  # fmt: skip
+    ) -> Tensor:
         """Compute derivatives of several orders.
 
         For a single real channel, all first derivatives are the result of backward for an upstream
@@ -400,9 +418,14 @@ class Torch(Backend):
         return result
 
     def backward(
-        self, values: Tensor, image: Tensor, grid: Tensor, options: Options, needed: Needed,
+        self,
+        values: Tensor,
+        image: Tensor,
+        grid: Tensor,
+        options: Options,
+        needed: Needed,
         dtype: torch.dtype,
-    ) -> Gradients:  # fmt: skip
+    ) -> Gradients:
         """Compute both gradients of gather, which can be differentiated again."""
         if needed[0]:
             operators.check_differentiable(image)
@@ -421,9 +444,15 @@ class Torch(Backend):
         return affine.sample(call, image, theta).to(dtype)
 
     def affine_backward(
-        self, values: Tensor, image: Tensor, theta: Tensor, out: Shape, options: Options,
-        needed: Needed, dtype: torch.dtype,
-    ) -> Gradients | None:  # fmt: skip
+        self,
+        values: Tensor,
+        image: Tensor,
+        theta: Tensor,
+        out: Shape,
+        options: Options,
+        needed: Needed,
+        dtype: torch.dtype,
+    ) -> Gradients | None:
         """Compute both gradients if a kernel can compute the coordinates, otherwise None.
 
         They can be differentiated again.
@@ -449,9 +478,13 @@ class Torch(Backend):
         return operators.run_average(options.plan, arrays, options, averaging)
 
     def average_backward(
-        self, values: Tensor, arrays: Sequence[Tensor], options: Options, averaging: Averaging,
+        self,
+        values: Tensor,
+        arrays: Sequence[Tensor],
+        options: Options,
+        averaging: Averaging,
         needed: Needed,
-    ) -> tuple[Gradients, bool]:  # fmt: skip
+    ) -> tuple[Gradients, bool]:
         """Compute the gradients of means in one sweep."""
         return operators.run_average_backward(values, arrays, options, averaging, needed)
 
@@ -464,9 +497,14 @@ class Torch(Backend):
         return result.reshape(1, -1, *(1,) * (image.dim() - 2))
 
     def prefilter(
-        self, image: Tensor, order: int, extended: Sequence[str], axes: Sequence[int],
-        adjoint: bool, threads: int | None,
-    ) -> Tensor:  # fmt: skip
+        self,
+        image: Tensor,
+        order: int,
+        extended: Sequence[str],
+        axes: Sequence[int],
+        adjoint: bool,
+        threads: int | None,
+    ) -> Tensor:
         """Compute B-spline coefficients, or the transpose."""
         axes, extended = list(axes), list(extended)
         result: Tensor = filtering.prefilter(image, order, extended, axes, adjoint, threads)

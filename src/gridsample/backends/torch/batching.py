@@ -140,9 +140,14 @@ def batched_scatter(
 
 
 def batched_backward(
-    info: Any, axes: Any, values: Tensor, image: Tensor, grid: Tensor, needed: Needed,
+    info: Any,
+    axes: Any,
+    values: Tensor,
+    image: Tensor,
+    grid: Tensor,
+    needed: Needed,
     options: Options,
-) -> Any:  # fmt: skip
+) -> Any:
     """Compute both gradients of a batch.
 
     A tensor that the whole batch shares also has one gradient per element.

@@ -293,9 +293,14 @@ class Backward(Function):
 
     @staticmethod
     def forward(
-        ctx: Any, values: Tensor, image: Tensor, grid: Tensor, needed: Needed, options: Options,
+        ctx: Any,
+        values: Tensor,
+        image: Tensor,
+        grid: Tensor,
+        needed: Needed,
+        options: Options,
         keys: Any,
-    ) -> Any:  # fmt: skip
+    ) -> Any:
         """Compute both gradients of gather."""
         save_for_derivatives(ctx, options, values, image, grid)
         ctx.needed = needed

@@ -92,9 +92,14 @@ def without_data(shape: Shape, strides: Shape, dtype: torch.dtype) -> Tensor:
 
 
 def gather(
-    plan: Plan, order: Shape, image: Tensor, grid: Tensor, out: Tensor, threads: int,
+    plan: Plan,
+    order: Shape,
+    image: Tensor,
+    grid: Tensor,
+    out: Tensor,
+    threads: int,
     means: Averaging | None = None,
-) -> bool:  # fmt: skip
+) -> bool:
     """Sample into ``out`` if kernels can read the tensors without a copy; return whether it did."""
     image = contiguous_if_faster(image, out)
     layouts = [layout_of(tensor) for tensor in (image, grid, out)]
@@ -108,9 +113,14 @@ def gather(
 
 
 def backward(
-    plan: Plan, order: Shape, values: Tensor, image: Tensor, grid: Tensor,
-    needed: tuple[bool, ...], threads: int,
-) -> tuple[Tensor | None, Tensor | None] | None:  # fmt: skip
+    plan: Plan,
+    order: Shape,
+    values: Tensor,
+    image: Tensor,
+    grid: Tensor,
+    needed: tuple[bool, ...],
+    threads: int,
+) -> tuple[Tensor | None, Tensor | None] | None:
     """Compute the needed gradients if kernels can read the tensors directly, otherwise None."""
     image = contiguous_if_faster(image, values)
     if image.stride(1) == 1 < values.stride(1) and image.shape[1] >= LONG:

@@ -36,15 +36,24 @@ Options = tuple[Any, ...]
 
 
 def cpu_prefilter(
-    image: Tensor, order: int, extended: Sequence[str], axes: Sequence[int], adjoint: bool,
+    image: Tensor,
+    order: int,
+    extended: Sequence[str],
+    axes: Sequence[int],
+    adjoint: bool,
     threads: int | None = None,
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """Prefilter CPU tensors."""
     result = fake_prefilter(image)
     coefficients(
-        memory(image), order, extended, axes, memory(result),
-        adjoint=adjoint, threads=count(threads),
-    )  # fmt: skip
+        memory(image),
+        order,
+        extended,
+        axes,
+        memory(result),
+        adjoint=adjoint,
+        threads=count(threads),
+    )
     return result
 
 
@@ -58,9 +67,13 @@ def matrix(
 
 
 def prefilter_by_matrices(
-    image: Tensor, order: int, extended: Sequence[str], axes: Sequence[int], adjoint: bool,
+    image: Tensor,
+    order: int,
+    extended: Sequence[str],
+    axes: Sequence[int],
+    adjoint: bool,
     threads: int | None = None,
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """Prefilter on a device that multiplies matrices faster than it evaluates recursions."""
     result = fake_prefilter(image).copy_(image)
     for axis, extension in zip(axes, extended, strict=True) if order > 1 else ():
@@ -99,7 +112,10 @@ def batched_prefilter(
 operator = define(
     "prefilter(Tensor input, int order, str[] extended, int[] axes, bool adjoint, "
     "int? threads=None) -> Tensor",
-    cpu_prefilter, fake_prefilter, transposed_options, batched_prefilter,
-)  # fmt: skip
+    cpu_prefilter,
+    fake_prefilter,
+    transposed_options,
+    batched_prefilter,
+)
 LIBRARY.impl("prefilter", prefilter_by_matrices, "CUDA")
 prefilter = traceable(operator)

@@ -129,9 +129,15 @@ class Footprints(Neighbours):
                     # A point with one sample keeps its bits.
                     grid = grid + torch.where(count > 1, along[-1] * side, 0)
                 yield Sample(
-                    n, level.spatial, sampling, gain * grid + shift if n else grid,
-                    exists.squeeze(-1), self.share.squeeze(-1), along, gain,
-                )  # fmt: skip
+                    n,
+                    level.spatial,
+                    sampling,
+                    gain * grid + shift if n else grid,
+                    exists.squeeze(-1),
+                    self.share.squeeze(-1),
+                    along,
+                    gain,
+                )
 
     def coordinate_jvp(self, grid_tangent: Tensor, sample: Sample) -> Tensor:
         """The change of a sample's coordinates as the grid changes by ``grid_tangent``."""
@@ -259,9 +265,14 @@ def scatter_along(
 
 
 def backward_along(
-    jvp: Any, values: Tensor, image: Tensor, grid: Tensor, grid_tangent: Tensor,
-    needed: Sequence[bool], options: Options,
-) -> tuple[Maybe, Maybe]:  # fmt: skip
+    jvp: Any,
+    values: Tensor,
+    image: Tensor,
+    grid: Tensor,
+    grid_tangent: Tensor,
+    needed: Sequence[bool],
+    options: Options,
+) -> tuple[Maybe, Maybe]:
     """Compute the directional derivatives of backward by those of plain sampling, ``jvp``."""
     footprints = Footprints(grid, image.shape[2:], options)
 
@@ -275,9 +286,15 @@ def backward_along(
 
 
 def double_backward(
-    compute: Callable[..., Sequence[Tensor]], values: Tensor, image: Tensor, grid: Tensor,
-    upstream_image: Maybe, upstream_grid: Maybe, needed: Sequence[bool], options: Options,
-) -> list[Maybe]:  # fmt: skip
+    compute: Callable[..., Sequence[Tensor]],
+    values: Tensor,
+    image: Tensor,
+    grid: Tensor,
+    upstream_image: Maybe,
+    upstream_grid: Maybe,
+    needed: Sequence[bool],
+    options: Options,
+) -> list[Maybe]:
     """Compute the needed gradients of backward in their dtypes, by those of plain sampling."""
     footprints, sources = Footprints(grid, image.shape[2:], options), Pyramid(image)
     upstreams = None if upstream_image is None else Pyramid(upstream_image)

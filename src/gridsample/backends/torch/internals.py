@@ -65,9 +65,12 @@ _gridsample: Any = None
 
 
 def grid_sample(
-    input: Any, grid: Any, mode: Any = "bilinear", padding_mode: Any = "zeros",
+    input: Any,
+    grid: Any,
+    mode: Any = "bilinear",
+    padding_mode: Any = "zeros",
     align_corners: Any = None,
-) -> Any:  # fmt: skip
+) -> Any:
     """The replacement of `torch.nn.functional.grid_sample`."""
     return _gridsample.grid_sample(input, grid, mode, padding_mode, align_corners)
 
@@ -78,9 +81,14 @@ def affine_grid(theta: Any, size: Any, align_corners: Any = None) -> Any:
 
 
 def interpolate(
-    input: Any, size: Any = None, scale_factor: Any = None, mode: Any = "nearest",
-    align_corners: Any = None, recompute_scale_factor: Any = None, antialias: Any = False,
-) -> Any:  # fmt: skip
+    input: Any,
+    size: Any = None,
+    scale_factor: Any = None,
+    mode: Any = "nearest",
+    align_corners: Any = None,
+    recompute_scale_factor: Any = None,
+    antialias: Any = False,
+) -> Any:
     """The replacement of `torch.nn.functional.interpolate`."""
     return _gridsample.interpolate(
         input, size, scale_factor, mode, align_corners, recompute_scale_factor, antialias

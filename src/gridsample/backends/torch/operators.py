@@ -334,9 +334,12 @@ def run_average(
 
 
 def run_average_backward(
-    values: Tensor, arrays: Sequence[Tensor], options: Options, averaging: Averaging,
+    values: Tensor,
+    arrays: Sequence[Tensor],
+    options: Options,
+    averaging: Averaging,
     needed: Needed,
-) -> tuple[Gradients, bool]:  # fmt: skip
+) -> tuple[Gradients, bool]:
     """Compute the gradients of `run_average` for CPU tensors."""
     image, positions, *weights = arrays
     plan, weight = options.plan.plan, weights[0] if weights else None
@@ -409,9 +412,14 @@ def run_backward(
 
 
 def double_backward_on_cpu(
-    values: Tensor, image: Tensor, grid: Tensor, upstream_image: Maybe, upstream_grid: Maybe,
-    needed: Needed, options: Options,
-) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
+    values: Tensor,
+    image: Tensor,
+    grid: Tensor,
+    upstream_image: Maybe,
+    upstream_grid: Maybe,
+    needed: Needed,
+    options: Options,
+) -> tuple[Tensor, Tensor, Tensor]:
     """Compute the gradients of backward for CPU tensors; unneeded ones are empty tensors."""
     call, cpu = call_for(image.shape, image, grid, options), on_cpu()
     check_values(values, call.plan, "grad_output")
@@ -430,9 +438,14 @@ def double_backward_on_cpu(
     samples = samples_of(call.plan, options.linear(), image, grid, values)
     needs = cpu.Needs(*needed[1:], values=needed[0])
     gradients = cpu.backward_twice(
-        call.plan, samples, upstream, grid_tangent, needs,
-        order=call.order, threads=count(options.threads),
-    )  # fmt: skip
+        call.plan,
+        samples,
+        upstream,
+        grid_tangent,
+        needs,
+        order=call.order,
+        threads=count(options.threads),
+    )
     likes = (values, values), (image, image), (grid, None)
     first, second, third = (
         result if gradient is None else tensor_of(gradient, like.dtype, layout)
@@ -485,9 +498,14 @@ def fake_backward(
 
 
 def fake_backward_twice(
-    values: Tensor, image: Tensor, grid: Tensor, upstream_image: Maybe, upstream_grid: Maybe,
-    needed: Needed, options: Options,
-) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
+    values: Tensor,
+    image: Tensor,
+    grid: Tensor,
+    upstream_image: Maybe,
+    upstream_grid: Maybe,
+    needed: Needed,
+    options: Options,
+) -> tuple[Tensor, Tensor, Tensor]:
     """Allocate the outputs of backward_twice, for tensors without data."""
     check_call(image, grid)
     return empty_backward_twice(values, image, grid, needed)

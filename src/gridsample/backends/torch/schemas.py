@@ -142,10 +142,15 @@ RESIZING = (
 def flat_resizing(resizing: Resizing, transposed: bool) -> tuple[Any, ...]:
     """Convert a record to the arguments of `resize`."""
     return (
-        list(resizing.size), [text_of(method) for method in resizing.methods],
-        resizing.align_corners, resizing.antialias, list(resizing.scales), transposed,
-        resizing.threads, resizing.rounding,
-    )  # fmt: skip
+        list(resizing.size),
+        [text_of(method) for method in resizing.methods],
+        resizing.align_corners,
+        resizing.antialias,
+        list(resizing.scales),
+        transposed,
+        resizing.threads,
+        resizing.rounding,
+    )
 
 
 def resizing_of(

@@ -101,9 +101,12 @@ def kept(annotation: ast.expr | None) -> ast.expr | None:
 
 
 def strip(
-    function: Function, scope: dict[str, Any], alias: str, unrolled: bool,
+    function: Function,
+    scope: dict[str, Any],
+    alias: str,
+    unrolled: bool,
     outputs: Sequence[str] = (),
-) -> Function:  # fmt: skip
+) -> Function:
     """Compile a function again from its bare source, in another scope and under another name.
 
     The source must be complete, except for names bound to Triton's own, because torch.compile

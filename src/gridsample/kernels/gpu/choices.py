@@ -45,9 +45,19 @@ TABLES = len(Choices._fields)
 
 # The axis that stands for one that the image lacks: all points are at its only pixel.
 ALONE = Choices(
-    taps=1, first=0, powers=1, rounding=1, order=0, boundary=ZEROS, edged=0, odd=0, folds=1,
-    coords=IN_PIXELS, bounded=NEVER, backed=0,
-)  # fmt: skip
+    taps=1,
+    first=0,
+    powers=1,
+    rounding=1,
+    order=0,
+    boundary=ZEROS,
+    edged=0,
+    odd=0,
+    folds=1,
+    coords=IN_PIXELS,
+    bounded=NEVER,
+    backed=0,
+)
 
 
 @functools.lru_cache(maxsize=1024)

@@ -1,10 +1,10 @@
 """Footprints of points: their sides, their samples, and the gradients of both.
 
 The definition is `gridsample.definitions.footprints`; the CPU's programs are in
-`gridsample.kernels.sampling.footprints`.  A program finds the sides of its points' footprints once,
-from the points and their neighbours, or from the columns of an affine map.  Samples are numbered,
-first along x, then along y and z, and a program goes through as many as some point has.  So no
-sample is ever stored.
+`gridsample.kernels.sampling.programs.footprints`.  A program finds the sides of its points'
+footprints once, from the points and their neighbours, or from the columns of an affine map.
+Samples are numbered, first along x, then along y and z, and a program goes through as many as some
+point has.  So no sample is ever stored.
 
 Points are processed in several launches if some of them need smaller copies of the image: one for
 each `level`, in which the other points have no samples.
@@ -227,9 +227,15 @@ def base_of(coordinates: Any, point: Any, work: Work, tile: Tile) -> Any:
 
 
 def find_footprints(
-    grid: Grid, item: Any, point: Any, coordinates: Any, present: Any, work: Work, tile: Tile,
+    grid: Grid,
+    item: Any,
+    point: Any,
+    coordinates: Any,
+    present: Any,
+    work: Work,
+    tile: Tile,
     footprint: FootprintParams,
-) -> Any:  # fmt: skip
+) -> Any:
     """Find the footprints of points.
 
     Return what the coordinates of samples are relative to, the sides, the samples along each side,

@@ -77,9 +77,15 @@ class Launch(NamedTuple):
 
 @functools.lru_cache(maxsize=1024)
 def shape_launch(
-    points: int, row: int, channels: int, grid_items: int, shared: int, last: bool, visits: int,
+    points: int,
+    row: int,
+    channels: int,
+    grid_items: int,
+    shared: int,
+    last: bool,
+    visits: int,
     size: int,
-) -> Launch:  # fmt: skip
+) -> Launch:
     """Determine the launch for ``points`` per item, and ``shared`` images per item of the grid.
 
     Channels first: a thread processes one point and one channel at a time, so that neighbouring
@@ -192,9 +198,12 @@ class Call:
         return {**self.arguments, **{memory_of(name): t for name, t in tensors.items()}}
 
     def add_up(
-        self, options: LaunchOptions, sums: Sums | None, grad_image: Tensor | None,
+        self,
+        options: LaunchOptions,
+        sums: Sums | None,
+        grad_image: Tensor | None,
         **tensors: Tensor | None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Run a kernel that adds to a gradient; for exact sums, run it before to measure values."""
         tensors["grad_image"] = grad_image
         if sums is None or grad_image is None:
@@ -252,9 +261,13 @@ class Launcher:
 
 
 def launch(
-    name: str, rolled: bool, programs: int, warps: int, known: dict[str, Any],
+    name: str,
+    rolled: bool,
+    programs: int,
+    warps: int,
+    known: dict[str, Any],
     options: LaunchOptions,
-) -> Any:  # fmt: skip
+) -> Any:
     """Launch ``programs`` programs of a kernel with arguments by name; return it, compiled."""
     from gridsample.kernels.gpu.build import kernels
 

@@ -244,9 +244,16 @@ def look_up(
 
 
 def vote(
-    source: Any, steps: Any, pixels: Any, kept: Any, near: Any, weights: Any, real: Any,
-    backdrop: Any, tile: Tile,
-) -> Any:  # fmt: skip
+    source: Any,
+    steps: Any,
+    pixels: Any,
+    kept: Any,
+    near: Any,
+    weights: Any,
+    real: Any,
+    backdrop: Any,
+    tile: Tile,
+) -> Any:
     """A tile of labels: those with the largest sums of weights, and the smallest that tie.
 
     The total of a tap is the sum of the weights of all from it on that have its label.  So the

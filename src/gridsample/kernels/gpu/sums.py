@@ -55,9 +55,16 @@ def halves(bound: Any, room: Any, REAL: Static) -> Any:
 
 
 def add(
-    grad_image: GradImage, offset: Any, at: Any, value: Any, kept: Any, real: Any, tile: Tile,
-    JOIN: Static, SUMS: Static,
-) -> None:  # fmt: skip
+    grad_image: GradImage,
+    offset: Any,
+    at: Any,
+    value: Any,
+    kept: Any,
+    real: Any,
+    tile: Tile,
+    JOIN: Static,
+    SUMS: Static,
+) -> None:
     """Add a tile of values to pixels, for kept points and existing channels.
 
     Planes begin at ``offset`` in the gradient, in its bounds and in its limbs.

@@ -226,11 +226,18 @@ def gather(
     if np.iscomplexobj(image):  # the weights are real: each part is an image of its own
         real, imag = (
             gather(
-                part(image), grid, modes, boundaries, align_corners, order,
-                coords=coords, extrapolate=extrapolate, fill=part(fill),
+                part(image),
+                grid,
+                modes,
+                boundaries,
+                align_corners,
+                order,
+                coords=coords,
+                extrapolate=extrapolate,
+                fill=part(fill),
             )
             for part in (np.real, np.imag)
-        )  # fmt: skip
+        )
         return join(real, imag)
     spatial = image.shape[2:]
     order = check(grid, spatial, modes, boundaries, order, coords)
@@ -298,11 +305,19 @@ def scatter(
     if np.iscomplexobj(values):
         real, imag = (
             scatter(
-                part, grid, spatial_size, modes, boundaries, align_corners, order, batch,
-                coords=coords, extrapolate=extrapolate,
+                part,
+                grid,
+                spatial_size,
+                modes,
+                boundaries,
+                align_corners,
+                order,
+                batch,
+                coords=coords,
+                extrapolate=extrapolate,
             )
             for part in (values.real, values.imag)
-        )  # fmt: skip
+        )
         return join(real, imag)
     order = check(grid, spatial_size, modes, boundaries, order, coords)
     if values.ndim < 2 or values.shape[2:] != grid.shape[1:-1]:
@@ -376,11 +391,18 @@ def gradients(
     if np.iscomplexobj(image):
         (input_real, grid_real), (input_imag, grid_imag) = (
             gradients(
-                part(grad_output), part(image), grid, modes, boundaries, align_corners,
-                coords=coords, extrapolate=extrapolate, fill=part(fill),
+                part(grad_output),
+                part(image),
+                grid,
+                modes,
+                boundaries,
+                align_corners,
+                coords=coords,
+                extrapolate=extrapolate,
+                fill=part(fill),
             )
             for part in (np.real, np.imag)
-        )  # fmt: skip
+        )
         return join(input_real, input_imag), grid_real + grid_imag
     spatial, items, grid_items = image.shape[2:], image.shape[0], grid.shape[0]
     check(grid, spatial, modes, boundaries, None, coords)
@@ -391,9 +413,16 @@ def gradients(
         raise ValueError(f"grad_output has shape {grad_output.shape}; accepted is {expected}")
 
     grad_input = scatter(
-        grad_output, grid, spatial, modes, boundaries, align_corners, batch=items,
-        coords=coords, extrapolate=extrapolate,
-    )  # fmt: skip
+        grad_output,
+        grid,
+        spatial,
+        modes,
+        boundaries,
+        align_corners,
+        batch=items,
+        coords=coords,
+        extrapolate=extrapolate,
+    )
     grad_grid = np.zeros(grid.shape)
     for axis in range(len(spatial)):
         order = [int(k == axis) for k in range(len(spatial))]
@@ -426,9 +455,16 @@ def walk(
         coordinates = grid[n, *point].tolist()
         indices = point[::-1] if coords == "displacement" else None
         taps = point_taps(
-            coordinates, spatial, modes, boundaries, align_corners, order,
-            coords=coords, indices=indices, extrapolate=extrapolate,
-        )  # fmt: skip
+            coordinates,
+            spatial,
+            modes,
+            boundaries,
+            align_corners,
+            order,
+            coords=coords,
+            indices=indices,
+            extrapolate=extrapolate,
+        )
         yield n, tuple(point), taps
 
 

@@ -89,9 +89,14 @@ def in_pixels(vector: Array, spatial: Sequence[int], align_corners: bool, coords
 
 
 def samples(
-    grid: Array, point: Index, spatial: Sequence[int], align_corners: bool, coords: str, most: int,
+    grid: Array,
+    point: Index,
+    spatial: Sequence[int],
+    align_corners: bool,
+    coords: str,
+    most: int,
     halves: bool = True,
-) -> Iterator[Sample]:  # fmt: skip
+) -> Iterator[Sample]:
     """Yield the samples of a point of one grid (*out, D); ``halves`` allows halved images."""
     rank = grid.shape[-1]
     edges = sides(grid, point, coords)
@@ -155,9 +160,13 @@ def halving(n: int) -> Array:
 
 
 def walk(
-    grid: Array, spatial: Sequence[int], align_corners: bool, coords: str, most: int,
+    grid: Array,
+    spatial: Sequence[int],
+    align_corners: bool,
+    coords: str,
+    most: int,
     halves: bool = True,
-) -> Iterator[tuple[int, Index, Sample]]:  # fmt: skip
+) -> Iterator[tuple[int, Index, Sample]]:
     """Yield all samples of all points of a grid (N, *out, D), with the item and the point."""
     for n in range(len(grid)):
         for point in np.ndindex(grid.shape[1:-1]):
@@ -172,10 +181,18 @@ def at(sample: Sample, align_corners: bool, coords: str) -> tuple[Array, str]:
 
 
 def gather(
-    image: Array, grid: Array, modes: Sequence[Any], boundaries: Sequence[str],
-    align_corners: bool, *, coords: str = "normalized", extrapolate: bool | str = True,
-    fill: Any = 0, most: int = 16, halves: bool = True,
-) -> Array:  # fmt: skip
+    image: Array,
+    grid: Array,
+    modes: Sequence[Any],
+    boundaries: Sequence[str],
+    align_corners: bool,
+    *,
+    coords: str = "normalized",
+    extrapolate: bool | str = True,
+    fill: Any = 0,
+    most: int = 16,
+    halves: bool = True,
+) -> Array:
     """Sample an image like `gridsample.kernels.reference.gather`, over each point's footprint.
 
     An integer image is rounded once, at the end.  Unless it ``halves``, long sides have ``most``
@@ -192,9 +209,15 @@ def gather(
             pyramid.append(halve(pyramid[-1]))
         place, units = at(sample, align_corners, coords)
         value = sample_once(
-            pyramid[sample.level][n : n + 1], place, modes, boundaries, align_corners,
-            coords=units, extrapolate=extrapolate, fill=fill,
-        )  # fmt: skip
+            pyramid[sample.level][n : n + 1],
+            place,
+            modes,
+            boundaries,
+            align_corners,
+            coords=units,
+            extrapolate=extrapolate,
+            fill=fill,
+        )
         here: Any = (n, slice(None), *point)
         out[here] += value[0, :, 0] / sample.number
     if not integer:
@@ -206,10 +229,18 @@ def gather(
 
 
 def vote(
-    image: Array, grid: Array, modes: Sequence[str], boundaries: Sequence[str],
-    align_corners: bool, *, coords: str = "normalized", extrapolate: bool | str = True,
-    fill: int = 0, most: int = 16, margin: float = 1e-9,
-) -> Array:  # fmt: skip
+    image: Array,
+    grid: Array,
+    modes: Sequence[str],
+    boundaries: Sequence[str],
+    align_corners: bool,
+    *,
+    coords: str = "normalized",
+    extrapolate: bool | str = True,
+    fill: int = 0,
+    most: int = 16,
+    margin: float = 1e-9,
+) -> Array:
     """Sample labels: the smallest of those whose images have the largest mean within ``margin``.
 
     The image of a label is 1 where the image has it, and 0 elsewhere.  Dropped taps have the label
@@ -223,10 +254,17 @@ def vote(
     for label in known:
         outside = 0 if "zeros" in boundaries and extrapolate is True else fill
         mean = gather(
-            (image == np.array(label, image.dtype)).astype(float), grid, weights, names,
-            align_corners, coords=coords, extrapolate=extrapolate, fill=float(label == outside),
-            most=most, halves=False,
-        )  # fmt: skip
+            (image == np.array(label, image.dtype)).astype(float),
+            grid,
+            weights,
+            names,
+            align_corners,
+            coords=coords,
+            extrapolate=extrapolate,
+            fill=float(label == outside),
+            most=most,
+            halves=False,
+        )
         shares.append(np.where(np.isnan(mean), float(label == fill), mean))
     largest = np.max(shares, 0)
     first = np.argmax([share >= largest - margin for share in shares], 0)
@@ -235,10 +273,19 @@ def vote(
 
 
 def gradients(
-    grad_output: Array, image: Array, grid: Array, modes: Sequence[Any],
-    boundaries: Sequence[str], align_corners: bool, *, coords: str = "normalized",
-    extrapolate: bool | str = True, fill: Any = 0, most: int = 16, attached: bool = True,
-) -> tuple[Array, Array]:  # fmt: skip
+    grad_output: Array,
+    image: Array,
+    grid: Array,
+    modes: Sequence[Any],
+    boundaries: Sequence[str],
+    align_corners: bool,
+    *,
+    coords: str = "normalized",
+    extrapolate: bool | str = True,
+    fill: Any = 0,
+    most: int = 16,
+    attached: bool = True,
+) -> tuple[Array, Array]:
     """Return both gradients of `gather`, as `gridsample.kernels.reference.gradients` does.
 
     The gradient of a sample's coordinates goes to the grid points of which they are a sum; only to
@@ -257,9 +304,15 @@ def gradients(
         place, units = at(sample, align_corners, coords)
         first, second = derive_once(
             grad_output[(slice(n, n + 1), slice(None), *point, np.newaxis)] / sample.number,
-            pyramid[sample.level][n : n + 1], place, modes, boundaries, align_corners,
-            coords=units, extrapolate=extrapolate, fill=fill,
-        )  # fmt: skip
+            pyramid[sample.level][n : n + 1],
+            place,
+            modes,
+            boundaries,
+            align_corners,
+            coords=units,
+            extrapolate=extrapolate,
+            fill=fill,
+        )
         by_image[sample.level][n : n + 1] += first
         for index, weight in sample.parts if attached else sample.parts[:1]:
             by_grid[n, *index] += weight * sample.gain * second[0, 0]

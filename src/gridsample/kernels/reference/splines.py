@@ -42,9 +42,14 @@ def at_pixels(
     number = {pixel: k for k, pixel in enumerate(pixels)}
     for k, pixel in enumerate(pixels):
         taps = point_taps(
-            [float(i) for i in pixel[::-1]], spatial, modes, boundaries, align_corners,
-            (0,) * rank, coords="pixel",
-        )  # fmt: skip
+            [float(i) for i in pixel[::-1]],
+            spatial,
+            modes,
+            boundaries,
+            align_corners,
+            (0,) * rank,
+            coords="pixel",
+        )
         for tap, weight in taps or ():
             if tap is None:
                 outside[k] += weight

@@ -131,9 +131,13 @@ def resize(
 
 @cached_by_size(CACHE_BYTES, lambda direct: 2 * direct.nbytes if direct else 0)
 def direct_run(
-    maps: tuple[AxisMap, ...], source: Layout, target: Layout, real: str, threads: int,
+    maps: tuple[AxisMap, ...],
+    source: Layout,
+    target: Layout,
+    real: str,
+    threads: int,
     rounding: str,
-) -> Ready | None:  # fmt: skip
+) -> Ready | None:
     """Prepare a call that is one program on packed arrays; return None for any other.
 
     Python's part of such a call is then to find it here, which takes less than a small image does.
@@ -216,9 +220,13 @@ def find_long_axis(maps: Sequence[AxisMap], shape: tuple[int, ...]) -> int | Non
 
 
 def resize_planes(
-    maps: Sequence[AxisMap], source: Array, target: Array, real: np.dtype[Any], threads: int,
+    maps: Sequence[AxisMap],
+    source: Array,
+    target: Array,
+    real: np.dtype[Any],
+    threads: int,
     rounding: str = "exact",
-) -> None:  # fmt: skip
+) -> None:
     """Resize planes (N, C, *spatial, inner) into packed planes."""
     route, numbers = route_of(tuple(maps), source.shape), Numbers(type_name(real), type_name(real))
     keeps_dtype = source.dtype == target.dtype
@@ -239,9 +247,13 @@ def resize_planes(
 
 
 def resize_exactly(
-    maps: Sequence[AxisMap], route: Route, source: Array, target: Array, numbers: Numbers,
+    maps: Sequence[AxisMap],
+    route: Route,
+    source: Array,
+    target: Array,
+    numbers: Numbers,
     threads: int,
-) -> None:  # fmt: skip
+) -> None:
     """Resize planes without rounding between axes: prefilters, bands, prefilters again."""
     real = np.dtype(numbers.sums)
     if any([axis_map.before for axis_map in maps]):
@@ -262,9 +274,13 @@ def resize_exactly(
 
 
 def resize_bands_or_lines(
-    maps: Sequence[AxisMap], route: Route, source: Array, target: Array, numbers: Numbers,
+    maps: Sequence[AxisMap],
+    route: Route,
+    source: Array,
+    target: Array,
+    numbers: Numbers,
     threads: int,
-) -> None:  # fmt: skip
+) -> None:
     """Apply the bands of maps; along an axis whose lines are long and few, without tables."""
     k = route.long_axis
     if k is None:
@@ -285,9 +301,13 @@ def resize_bands_or_lines(
 
 
 def resize_in_steps(
-    maps: Sequence[AxisMap], steps: Sequence[Sequence[int]], source: Array, target: Array,
-    kinds: tuple[np.dtype[Any], np.dtype[Any]], threads: int,
-) -> None:  # fmt: skip
+    maps: Sequence[AxisMap],
+    steps: Sequence[Sequence[int]],
+    source: Array,
+    target: Array,
+    kinds: tuple[np.dtype[Any], np.dtype[Any]],
+    threads: int,
+) -> None:
     """Resize some axes in each step; ``kinds`` are those of sums, and of results between steps."""
     real, between = kinds
     for axes in steps:

@@ -41,16 +41,26 @@ Shape = tuple[int, ...]
 # Numbers of a pixel that are copied together; pixels of more are copied in blocks of registers.
 GROUPS = (1, 2, 3, 4)
 SETTINGS = Record(
-    outer="int64", planes="int64",  # all planes, and those of a piece
-    depth="int64", height="int64", width="int64",  # of the image; the width counts numbers
-    slices="int64", rows="int64", columns="int64",  # of the result
-    part="int64", bands="int64",  # the rows of a piece, of all slices; the pieces of a plane
-    slice_of="*int64", row_of="*int64", column_of="*int64",  # the inputs
+    outer="int64",
+    planes="int64",  # all planes, and those of a piece
+    depth="int64",
+    height="int64",
+    width="int64",  # of the image; the width counts numbers
+    slices="int64",
+    rows="int64",
+    columns="int64",  # of the result
+    part="int64",
+    bands="int64",  # the rows of a piece, of all slices; the pieces of a plane
+    slice_of="*int64",
+    row_of="*int64",
+    column_of="*int64",  # the inputs
     safe="int64",  # columns with others next to them, in the image and in the result
     group="int64",  # numbers of a pixel
     # Where lanes pick their numbers: see `picking.Picking`.
-    picked="int64", picked_from="*int64", places="*uint8",
-)  # fmt: skip
+    picked="int64",
+    picked_from="*int64",
+    places="*uint8",
+)
 
 
 @functools.cache
@@ -171,12 +181,25 @@ def prepare(maps: tuple[AxisMap, ...], shape: Shape, size: int, threads: int) ->
         picked_from = np.ascontiguousarray(picking.groups, np.int64)
         places = np.ascontiguousarray(picking.places, wide)
     settings = SETTINGS.pack(
-        outer=outer, planes=pieces.planes, depth=depth, height=height, width=width * inner,
-        slices=slices, rows=rows, columns=columns, part=pieces.rows, bands=pieces.bands,
-        slice_of=inputs[0], row_of=inputs[1], column_of=inputs[2],
-        safe=min(safe, columns - 1), group=inner,
-        picked=len(picked_from), picked_from=picked_from, places=places.view(np.uint8),
-    )  # fmt: skip
+        outer=outer,
+        planes=pieces.planes,
+        depth=depth,
+        height=height,
+        width=width * inner,
+        slices=slices,
+        rows=rows,
+        columns=columns,
+        part=pieces.rows,
+        bands=pieces.bands,
+        slice_of=inputs[0],
+        row_of=inputs[1],
+        column_of=inputs[2],
+        safe=min(safe, columns - 1),
+        group=inner,
+        picked=len(picked_from),
+        picked_from=picked_from,
+        places=places.view(np.uint8),
+    )
     tasks = math.ceil(outer / pieces.planes) * pieces.bands
     threads_worth = max(1, outer * plane // planning.WORTH)
     program = compiled(f"uint{8 * size}", group, picking.window if picking else 0)

@@ -66,14 +66,19 @@ BLOCK = 256
 WORTH = 1 << 18
 
 SETTINGS = Record(
-    inputs="int64", outputs="int64",  # of the matrix: columns and rows, also for the transpose
+    inputs="int64",
+    outputs="int64",  # of the matrix: columns and rows, also for the transpose
     inner="int64",  # neighbouring numbers at each place of a line
-    part="int64", parts="int64",  # the places of a task, and the tasks of a line
+    part="int64",
+    parts="int64",  # the places of a task, and the tasks of a line
     most="int64",  # a bound of the inputs of an output
     share="float64",  # 1 / outputs
-    step="float64", reach="float64", stretch="float64",  # of a smoothed axis
-    low="*int64", high="*int64",  # for the transpose: the rows whose products reach a part
-)  # fmt: skip
+    step="float64",
+    reach="float64",
+    stretch="float64",  # of a smoothed axis
+    low="*int64",
+    high="*int64",  # for the transpose: the rows whose products reach a part
+)
 
 
 @functools.lru_cache(maxsize=256)
@@ -452,14 +457,27 @@ def prepare(
         kind, method, axis.align_corners, transposed, many, inner == 1, *kinds, sums
     )
     settings = SETTINGS.pack(
-        inputs=axis.inputs, outputs=axis.outputs, inner=inner, part=part, parts=parts, most=most,
-        share=1 / axis.outputs, step=step, reach=reach, stretch=stretch,
-        low=low, high=high,
-    )  # fmt: skip
+        inputs=axis.inputs,
+        outputs=axis.outputs,
+        inner=inner,
+        part=part,
+        parts=parts,
+        most=most,
+        share=1 / axis.outputs,
+        step=step,
+        reach=reach,
+        stretch=stretch,
+        low=low,
+        high=high,
+    )
     scratch = (part + 1 + host().lanes(sums)) * inner * np.dtype(sums).itemsize
     return Launch(
-        compiled(description), settings, lines * parts, scratch if transposed else 0, threads,
-    )  # fmt: skip
+        compiled(description),
+        settings,
+        lines * parts,
+        scratch if transposed else 0,
+        threads,
+    )
 
 
 def resize_lines(

@@ -260,9 +260,14 @@ def picked(band: Band, inner: int, lanes: int) -> Picking | None:
 
 
 def plan_stage(
-    axis: int, band: Band, shape: Sequence[int], lines: int, numbers: Numbers, memory: Memory,
+    axis: int,
+    band: Band,
+    shape: Sequence[int],
+    lines: int,
+    numbers: Numbers,
+    memory: Memory,
     picks_lanes: bool,
-) -> Planned:  # fmt: skip
+) -> Planned:
     """Plan the stage that resizes an axis of a piece of so many ``lines``.
 
     ``shape`` is (*spatial, inner), and its entry for the axis is the number of inputs.
@@ -319,9 +324,14 @@ def tables_of(picking: Picking, weights: Array) -> dict[str, Any]:
 
 
 def plan_stages(
-    bands: Sequence[Band], order: Sequence[int], shape: Shape, pieces: Pieces, numbers: Numbers,
-    memory: Memory, in_place: bool,
-) -> list[Planned]:  # fmt: skip
+    bands: Sequence[Band],
+    order: Sequence[int],
+    shape: Shape,
+    pieces: Pieces,
+    numbers: Numbers,
+    memory: Memory,
+    in_place: bool,
+) -> list[Planned]:
     """Plan the stages of a piece of planes (outer, *spatial, inner), in the order of axes.
 
     ``in_place`` says whether the image is read where it is, and not copied first.
@@ -395,9 +405,14 @@ def rows_of_pieces(band: Band | None, pieces: Pieces, rows: int) -> tuple[Array,
 
 @cached_by_size(CACHE_BYTES, kept_bytes)
 def prepare(
-    maps: tuple[AxisMap, ...], planes: Shape, strides: Shape | None, kinds: tuple[str, str],
-    numbers: Numbers, threads: int, limit: int,
-) -> Launch:  # fmt: skip
+    maps: tuple[AxisMap, ...],
+    planes: Shape,
+    strides: Shape | None,
+    kinds: tuple[str, str],
+    numbers: Numbers,
+    threads: int,
+    limit: int,
+) -> Launch:
     """Prepare the bands of maps for planes (N, C, *spatial, inner).
 
     ``kinds`` are the types of the source and the target.  The source's strides count elements;
@@ -425,22 +440,33 @@ def prepare(
     }  # fmt: skip
     threads = max(1, products_of(bands, order, shape) // WORTH)
     description = Description(
-        *kinds, numbers.sums, numbers.between, tuple([stage.stage for stage in stages]),
-        numbers.rounding, strides is not None,
-    )  # fmt: skip
+        *kinds,
+        numbers.sums,
+        numbers.between,
+        tuple([stage.stage for stage in stages]),
+        numbers.rounding,
+        strides is not None,
+    )
     return launch_of(description, stages, pieces, settings, memory.size, threads)
 
 
 def launch_of(
-    description: Description, stages: Sequence[Planned], pieces: Pieces, settings: dict[str, Any],
-    scratch: int, threads: int,
-) -> Launch:  # fmt: skip
+    description: Description,
+    stages: Sequence[Planned],
+    pieces: Pieces,
+    settings: dict[str, Any],
+    scratch: int,
+    threads: int,
+) -> Launch:
     """Return a program with the settings of its stages and pieces, and all others."""
     record = stage_record(description.sums)
     packed = SETTINGS.pack(
-        planes=pieces.planes, rows=pieces.rows, bands=pieces.bands,
-        stages=side_by_side([record.pack(**stage.settings) for stage in stages]), **settings,
-    )  # fmt: skip
+        planes=pieces.planes,
+        rows=pieces.rows,
+        bands=pieces.bands,
+        stages=side_by_side([record.pack(**stage.settings) for stage in stages]),
+        **settings,
+    )
     tasks = -(-settings["outer"] // pieces.planes) * pieces.bands
     return Launch(compiled(description), packed, tasks, scratch, threads)
 

@@ -51,18 +51,30 @@ class Description(NamedTuple):
 
 
 SETTINGS = Record(
-    outer="int64", planes="int64",  # all planes, and those of a piece
-    outputs="int64", rows="int64",  # rows of a plane of the result, and those of a piece
+    outer="int64",
+    planes="int64",  # all planes, and those of a piece
+    outputs="int64",
+    rows="int64",  # rows of a plane of the result, and those of a piece
     bands="int64",  # the pieces of a plane
     inputs="int64",  # rows of a plane of the image
-    row="int64", result_row="int64",  # the numbers in a row of either
-    low="*int64", high="*int64",  # the rows of the image that each piece of a plane needs
+    row="int64",
+    result_row="int64",  # the numbers in a row of either
+    low="*int64",
+    high="*int64",  # the rows of the image that each piece of a plane needs
     stages="*int64",  # the record of each stage
     # For an image that is not contiguous: its strides and sizes, and where its copy begins.
-    channels="int64", item_step="int64", channel_step="int64", row_step="int64", line_step="int64",
-    pixel_step="int64", number_step="int64", lines="int64", pixels="int64", numbers="int64",
+    channels="int64",
+    item_step="int64",
+    channel_step="int64",
+    row_step="int64",
+    line_step="int64",
+    pixel_step="int64",
+    number_step="int64",
+    lines="int64",
+    pixels="int64",
+    numbers="int64",
     copy="int64",
-)  # fmt: skip
+)
 
 
 @functools.cache
@@ -71,18 +83,26 @@ def stage_record(sums: str) -> Record:
     return Record(
         result="int64",  # where the result is in scratch memory
         middle="int64",  # lines in a row
-        n="int64", outputs="int64", inner="int64",
-        first="*int64", count="*int64", weights=f"*{sums}",
+        n="int64",
+        outputs="int64",
+        inner="int64",
+        first="*int64",
+        count="*int64",
+        weights=f"*{sums}",
         taps="int64",  # the distance of the weights of neighbouring outputs
         shift="int64",  # the bits of fixed point that are dropped from sums
         # Of lanes that pick their inputs, see `picking`: the groups in the middle, tables, and the
         # numbers from a group's window to the next one's in a long line.
-        start="int64", stop="int64",
-        groups="*int64", places=f"*{index_kind(kind_of(sums)).name}", picked=f"*{sums}",
+        start="int64",
+        stop="int64",
+        groups="*int64",
+        places=f"*{index_kind(kind_of(sums)).name}",
+        picked=f"*{sums}",
         step="int64",
         chunk="int64",  # outputs between two transpositions
-        before="int64", after="int64",  # where transposed lines are in scratch memory
-    )  # fmt: skip
+        before="int64",
+        after="int64",  # where transposed lines are in scratch memory
+    )
 
 
 @functools.lru_cache(maxsize=256)
@@ -131,9 +151,11 @@ def write_piece(
 
 
 def copied(
-    function: Function, call: SimpleNamespace, planes: tuple[Value, Value],
+    function: Function,
+    call: SimpleNamespace,
+    planes: tuple[Value, Value],
     rows: tuple[Value, Value],
-) -> Pointer:  # fmt: skip
+) -> Pointer:
     """Copy rows of some planes to scratch memory, where they are contiguous."""
     (first, count), (low, high) = planes, rows
     memory: Pointer = call.scratch.at(call.copy).cast(call.source.kind)

@@ -3,18 +3,10 @@
 The functions are those of `gridsample.kernels`.  This module makes arrays readable, allocates
 results, and runs the programs that `calls` prepares.
 
-The other modules come in three groups:
-
-* Functions that run at each call, on arrays and numbers: `layouts`, `division`, `preparing`,
-  `calls`, `averages`, `antialiasing`, `footprint_calls`, `channels_last`, `halving`.
-* Functions that *write* programs.  They run once for each `sampler.Description`, and what they
-  compute with are values of `gridsample.kernels.vector`: "read the pixels of a group" means to
-  write the instructions that do.  In the order of a point's way: `points`, `axes`, `sampler`,
-  `ways`, `reading` (and `rows`, `edge_rows`, `counting`), `gather`.  `gather.Gather.write` is a
-  good place to begin.
-* What else may be done with pixels, each in place of `gather`: `gradients`, `labels`, `missing`,
-  `mean_gradients`, `words`, `runs` and its relatives for channels that are neighbours in memory,
-  and `footprints` and its relatives for antialiasing.
+The other modules here run at each call, or once for each layout of arrays, and compute with arrays
+and numbers: `layouts`, `division`, `preparing`, `calls`, `averages`, `antialiasing`,
+`footprint_calls`, `channels_last`, `halving`, `settings`.  The functions that write programs are in
+`gridsample.kernels.sampling.programs`.
 """
 
 from __future__ import annotations
@@ -252,9 +244,12 @@ def backward(
         return backward_stored(plan, arrays, needs, result, order, count)
     if pays_channels_last(plan, layout, layout_of(values), False):
         return backward_channels_last(
-            plan, arrays._replace(image=image), needs,
-            lambda part, runs: backward(part, runs, needs, order=order, threads=count), count,
-        )  # fmt: skip
+            plan,
+            arrays._replace(image=image),
+            needs,
+            lambda part, runs: backward(part, runs, needs, order=order, threads=count),
+            count,
+        )
     grad_image = None if like is None else like.zeros()
     needed, shared = (needs.image, needs.grid and not plan.nearest), plan
     plan, grid = own_grids(plan, arrays.grid)

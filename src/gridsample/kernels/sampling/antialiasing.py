@@ -18,7 +18,6 @@ from gridsample.definitions.plan import Plan
 from gridsample.kernels import threads as pool
 from gridsample.kernels.memory import as_float, layout_of
 from gridsample.kernels.run import Launch
-from gridsample.kernels.sampling.axes import rules_of
 from gridsample.kernels.sampling.calls import launch_backward
 from gridsample.kernels.sampling.division import Sweep, passes
 from gridsample.kernels.sampling.footprint_calls import (
@@ -27,7 +26,8 @@ from gridsample.kernels.sampling.footprint_calls import (
     run_reporting,
     settings_at,
 )
-from gridsample.kernels.sampling.footprints import SHRINKS
+from gridsample.kernels.sampling.programs.axes import rules_of
+from gridsample.kernels.sampling.programs.footprints import SHRINKS
 
 Array = np.ndarray[Any, Any]
 Arrays = Mapping[str, Array | None]

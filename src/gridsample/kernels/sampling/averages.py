@@ -130,9 +130,12 @@ def average_backward(
     together = weights is None or shares_weights(layout_of(weights))
     if together and pays_channels_last(plan, layout_of(image), layout_of(values), False):
         return backward_channels_last(
-            plan, arrays._replace(image=image, values=values), needs,
-            lambda part, runs: average_backward(part, runs, averaging, needs, count), count,
-        )  # fmt: skip
+            plan,
+            arrays._replace(image=image, values=values),
+            needs,
+            lambda part, runs: average_backward(part, runs, averaging, needs, count),
+            count,
+        )
     image = in_layout(image, like)
     weights = plain_weights(plan, weights, image)
     shared = plan
@@ -147,10 +150,14 @@ def average_backward(
     others += [] if of_weights is None else [of_weights]
     slopes = needs.grid and any(method.powers > 1 for method in plan.methods)
     sweep = Sweep(
-        layout_of(image), layout_of(grid), layout_of(values), arrays.fill is not None,
-        (sums is not None, slopes), count,
+        layout_of(image),
+        layout_of(grid),
+        layout_of(values),
+        arrays.fill is not None,
+        (sums is not None, slopes),
+        count,
         Averages(averaging, None if weights is None else layout_of(weights), needs.weights),
-    )  # fmt: skip
+    )
     if any(sweep.needs):
         places = addresses_of((image, grid, values, sums, gradient, dropped, min_weights, *others))
         for launch in prepare_derivatives("mean backward", plan, (0,) * len(plan.spatial), sweep):

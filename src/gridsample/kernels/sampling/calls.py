@@ -14,7 +14,6 @@ import numpy as np
 from gridsample.definitions.plan import OutputBlock, Plan
 from gridsample.kernels.memory import Layout, frozen, spacing
 from gridsample.kernels.run import Launch, entry
-from gridsample.kernels.sampling.axes import AxisRule, rules_of
 from gridsample.kernels.sampling.division import (
     Averages,
     Outputs,
@@ -28,15 +27,6 @@ from gridsample.kernels.sampling.division import (
     passes,
     with_own_grids,
 )
-from gridsample.kernels.sampling.footprint_gradients import (
-    FootprintBackward,
-    FootprintDoubleBackward,
-)
-from gridsample.kernels.sampling.footprint_labels import FootprintLabels
-from gridsample.kernels.sampling.footprints import FootprintMeans
-from gridsample.kernels.sampling.gather import Gather
-from gridsample.kernels.sampling.gradients import Backward, DoubleBackward
-from gridsample.kernels.sampling.labels import Labels
 from gridsample.kernels.sampling.layouts import (
     Planes,
     block_of,
@@ -48,10 +38,20 @@ from gridsample.kernels.sampling.layouts import (
     spacing_of,
     storage_of,
 )
-from gridsample.kernels.sampling.mean_gradients import MeanBackward
-from gridsample.kernels.sampling.mean_runs import MeanBackwardRuns, MeanRuns
-from gridsample.kernels.sampling.missing import Means
-from gridsample.kernels.sampling.points import (
+from gridsample.kernels.sampling.programs.axes import AxisRule, rules_of
+from gridsample.kernels.sampling.programs.footprint_gradients import (
+    FootprintBackward,
+    FootprintDoubleBackward,
+)
+from gridsample.kernels.sampling.programs.footprint_labels import FootprintLabels
+from gridsample.kernels.sampling.programs.footprints import FootprintMeans
+from gridsample.kernels.sampling.programs.gather import Gather
+from gridsample.kernels.sampling.programs.gradients import Backward, DoubleBackward
+from gridsample.kernels.sampling.programs.labels import Labels
+from gridsample.kernels.sampling.programs.mean_gradients import MeanBackward
+from gridsample.kernels.sampling.programs.mean_runs import MeanBackwardRuns, MeanRuns
+from gridsample.kernels.sampling.programs.missing import Means
+from gridsample.kernels.sampling.programs.points import (
     AFFINE,
     INTERLEAVED,
     PLANAR,
@@ -59,18 +59,18 @@ from gridsample.kernels.sampling.points import (
     STRIDED,
     PointSource,
 )
-from gridsample.kernels.sampling.reading import COPIES, PAIRS, ROWS, SINGLES
-from gridsample.kernels.sampling.rows import row_length
-from gridsample.kernels.sampling.run_gradients import BackwardRuns
-from gridsample.kernels.sampling.runs import GatherRuns, run_for
-from gridsample.kernels.sampling.sampler import (
+from gridsample.kernels.sampling.programs.reading import COPIES, PAIRS, ROWS, SINGLES
+from gridsample.kernels.sampling.programs.rows import row_length
+from gridsample.kernels.sampling.programs.run_gradients import BackwardRuns
+from gridsample.kernels.sampling.programs.runs import GatherRuns, run_for
+from gridsample.kernels.sampling.programs.sampler import (
     Description,
     KnownStrides,
     TapRule,
 )
+from gridsample.kernels.sampling.programs.tap_lists import list_bytes
+from gridsample.kernels.sampling.programs.words import GatherWords, last_word, reads_words
 from gridsample.kernels.sampling.settings import settings_of
-from gridsample.kernels.sampling.tap_lists import list_bytes
-from gridsample.kernels.sampling.words import GatherWords, last_word, reads_words
 from gridsample.kernels.vector import Function, Program, compile, host, kind_of
 
 Array = np.ndarray[Any, Any]
@@ -201,7 +201,7 @@ def with_pixel_weights(
     plan: Plan,
     layout: Layout | None,
     channels: int,
-) -> tuple[TapRule, KnownStrides, Frame]:  # fmt: skip
+) -> tuple[TapRule, KnownStrides, Frame]:
     """Add weights of pixels to the tap rule, the strides and the settings, unless they are None.
 
     ``channels`` are those of a run.
@@ -424,10 +424,16 @@ def launch_backward(
     if means and known.channels > 1:
         scratch += 2 * channels * lanes_of(plan) * plan.real.itemsize
     return launch_for(
-        description, plan, frame, ranges, scratch,
+        description,
+        plan,
+        frame,
+        ranges,
+        scratch,
         **run_settings(plan, source, frame.outputs, description, channels),
-        sums_item=sums.item, sums_planes=sums.starts, **settings,
-    )  # fmt: skip
+        sums_item=sums.item,
+        sums_planes=sums.starts,
+        **settings,
+    )
 
 
 def output_axes(plan: Plan) -> dict[str, list[int]]:

@@ -105,9 +105,12 @@ def gather_channels_last(
 
 
 def backward_channels_last(
-    plan: Plan, arrays: Samples, needs: Needs, compute: Callable[[Plan, Samples], Gradients],
+    plan: Plan,
+    arrays: Samples,
+    needs: Needs,
+    compute: Callable[[Plan, Samples], Gradients],
     threads: int,
-) -> Gradients:  # fmt: skip
+) -> Gradients:
     """Compute gradients of planes as runs of channels, a few items at a time.
 
     Args:

@@ -14,7 +14,6 @@ from gridsample.definitions import footprints as definitions
 from gridsample.definitions.plan import Plan
 from gridsample.kernels.memory import Layout, addresses_of, layout_of
 from gridsample.kernels.run import Launch
-from gridsample.kernels.sampling.axes import rules_of
 from gridsample.kernels.sampling.calls import (
     frame_of,
     known_strides,
@@ -23,10 +22,11 @@ from gridsample.kernels.sampling.calls import (
     reading_for,
 )
 from gridsample.kernels.sampling.division import divide, lanes_of, taps_of
-from gridsample.kernels.sampling.footprints import SHRINKS
 from gridsample.kernels.sampling.halving import Halves
 from gridsample.kernels.sampling.layouts import element, planes_of, storage_of
-from gridsample.kernels.sampling.sampler import Description, TapRule
+from gridsample.kernels.sampling.programs.axes import rules_of
+from gridsample.kernels.sampling.programs.footprints import SHRINKS
+from gridsample.kernels.sampling.programs.sampler import Description, TapRule
 
 Array = np.ndarray[Any, Any]
 # Bytes of a label and of the sum of its weights, at most.

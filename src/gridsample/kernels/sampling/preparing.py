@@ -27,7 +27,7 @@ from gridsample.kernels.memory import (
 )
 from gridsample.kernels.sampling.division import divide_points, lanes_of, reads_of, with_own_grids
 from gridsample.kernels.sampling.layouts import GradientLayout
-from gridsample.kernels.sampling.points import STRIP
+from gridsample.kernels.sampling.programs.points import STRIP
 
 Array = np.ndarray[Any, Any]
 Order = tuple[int, ...]

@@ -60,19 +60,31 @@ class Description(NamedTuple):
 def settings(real: str) -> Record:
     """Return the layout of the settings for a dtype of sums."""
     return Record(
-        groups="int64", share="int64",  # groups of lines; those of each task
+        groups="int64",
+        share="int64",  # groups of lines; those of each task
         lines="int64",  # windows count as lines
         count="int64",  # the entries of a line
-        low="int64", high="int64",  # the entries that every window stores
+        low="int64",
+        high="int64",  # the entries that every window stores
         windows="int64",  # the windows of each longer line
-        source_step="int64", target_step="int64",  # between the entries of a line
-        source_window="int64", target_window="int64",  # between windows of a line
-        axes="int64", strides="*int64",  # the other axes: (size, source stride, target stride)
-        gain="float64", before="float64", after="float64",  # see `splines.Design`
-        poles="int64", roots=f"*{real}",
-        bounds="*int64", places="*int64", weights=f"*{real}",
-        corrected="int64", corrected_after="int64", changed="*int64",
-    )  # fmt: skip
+        source_step="int64",
+        target_step="int64",  # between the entries of a line
+        source_window="int64",
+        target_window="int64",  # between windows of a line
+        axes="int64",
+        strides="*int64",  # the other axes: (size, source stride, target stride)
+        gain="float64",
+        before="float64",
+        after="float64",  # see `splines.Design`
+        poles="int64",
+        roots=f"*{real}",
+        bounds="*int64",
+        places="*int64",
+        weights=f"*{real}",
+        corrected="int64",
+        corrected_after="int64",
+        changed="*int64",
+    )
 
 
 @functools.lru_cache(maxsize=256)

@@ -99,9 +99,15 @@ class Value:
     __hash__ = object.__hash__
 
     def __init__(
-        self, function: Function, text: str, kind: Kind, lanes: int, *,
-        uniform: bool = False, is_constant: bool = False,
-    ) -> None:  # fmt: skip
+        self,
+        function: Function,
+        text: str,
+        kind: Kind,
+        lanes: int,
+        *,
+        uniform: bool = False,
+        is_constant: bool = False,
+    ) -> None:
         self.function, self.text, self.kind, self.lanes = function, text, kind, lanes
         self.uniform = uniform or lanes == 1
         self.is_constant = is_constant

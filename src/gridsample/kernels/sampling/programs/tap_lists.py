@@ -12,13 +12,13 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
-from gridsample.kernels.sampling.axes import Tap
-from gridsample.kernels.sampling.counting import WeightCheck
-from gridsample.kernels.sampling.reading import TapTable, both, no_pixel, read_singles
+from gridsample.kernels.sampling.programs.axes import Tap
+from gridsample.kernels.sampling.programs.counting import WeightCheck
+from gridsample.kernels.sampling.programs.reading import TapTable, both, no_pixel, read_singles
 from gridsample.kernels.vector import Function, Pointer, Value, kind_of
 
 if TYPE_CHECKING:
-    from gridsample.kernels.sampling.sampler import Description
+    from gridsample.kernels.sampling.programs.sampler import Description
 
 Order = tuple[int, ...]
 
@@ -97,9 +97,13 @@ def list_bytes(description: Description, lanes: int, orders: int) -> int:
 
 
 def list_taps(
-    memory: Pointer, begin: Value | None, taps: Sequence[Sequence[Tap]], orders: Sequence[Order],
-    last: Value | None, counting: TapCounting | None = None,
-) -> TapList:  # fmt: skip
+    memory: Pointer,
+    begin: Value | None,
+    taps: Sequence[Sequence[Tap]],
+    orders: Sequence[Order],
+    last: Value | None,
+    counting: TapCounting | None = None,
+) -> TapList:
     """List the products of the taps of all axes.
 
     Args:
@@ -156,9 +160,13 @@ def list_taps(
     first = Tap(begin if begin is not None else zero, None, (), pixel_weight_offset=zero)
     list_rows(len(taps) - 1, 0, first, {})
     return TapList(
-        count // len(taps[0]), len(taps[0]), offsets, weights, inside(begin, taps, last, function),
+        count // len(taps[0]),
+        len(taps[0]),
+        offsets,
+        weights,
+        inside(begin, taps, last, function),
         sums=sums,
-    )  # fmt: skip
+    )
 
 
 def times(share: Value | None, tap: Tap, order: int) -> Value:

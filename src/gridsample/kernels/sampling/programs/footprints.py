@@ -22,10 +22,10 @@ from typing import NamedTuple
 
 from gridsample.definitions.caches import cached_property
 from gridsample.definitions.footprints import SLACK
-from gridsample.kernels.sampling.axes import DISPLACEMENT
-from gridsample.kernels.sampling.gather import Gather
-from gridsample.kernels.sampling.points import AFFINE, Group, Points, Strip
-from gridsample.kernels.sampling.sampler import Description, Sampler, State, States
+from gridsample.kernels.sampling.programs.axes import DISPLACEMENT
+from gridsample.kernels.sampling.programs.gather import Gather
+from gridsample.kernels.sampling.programs.points import AFFINE, Group, Points, Strip
+from gridsample.kernels.sampling.programs.sampler import Description, Sampler, State, States
 from gridsample.kernels.vector import Function, Pointer, Value, kind_of
 
 # Planes that are sampled together.
@@ -387,9 +387,12 @@ class SumsOverFootprints(OverFootprints):
             self.store_planes(group, footprint, planes)
 
     def add_samples(
-        self, group: Group, footprint: Footprint, samples: tuple[Value, Value],
+        self,
+        group: Group,
+        footprint: Footprint,
+        samples: tuple[Value, Value],
         planes: tuple[Value, Value],
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Add the samples of some rounds, whose states are known, to the sums of some planes."""
         raise NotImplementedError
 
@@ -419,9 +422,12 @@ class FootprintMeans(SumsOverFootprints, Gather):
     """Writes the loops that average samples."""
 
     def add_samples(
-        self, group: Group, footprint: Footprint, samples: tuple[Value, Value],
+        self,
+        group: Group,
+        footprint: Footprint,
+        samples: tuple[Value, Value],
         planes: tuple[Value, Value],
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Add the samples of some rounds, whose states are known, to the sums of some planes."""
         function, lanes, total = self.function, self.function.lanes, footprint.total
         nan = function.constant(math.nan, function.real, lanes)

@@ -19,11 +19,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from types import SimpleNamespace
 
-from gridsample.kernels.sampling.points import AFFINE, STRIP, Group, Points, Strip
-from gridsample.kernels.sampling.prefetching import Prefetch
-from gridsample.kernels.sampling.reading import Image, TapSums, splat_of
-from gridsample.kernels.sampling.sampler import Description, Sampler, State, States
-from gridsample.kernels.sampling.ways import Way
+from gridsample.kernels.sampling.programs.points import AFFINE, STRIP, Group, Points, Strip
+from gridsample.kernels.sampling.programs.prefetching import Prefetch
+from gridsample.kernels.sampling.programs.reading import Image, TapSums, splat_of
+from gridsample.kernels.sampling.programs.sampler import Description, Sampler, State, States
+from gridsample.kernels.sampling.programs.ways import Way
 from gridsample.kernels.vector import Function, Kind, Pointer, Value, kind_of
 
 Order = tuple[int, ...]

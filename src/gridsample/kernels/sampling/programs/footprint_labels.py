@@ -13,10 +13,10 @@ import operator
 from collections.abc import Sequence
 from types import SimpleNamespace
 
-from gridsample.kernels.sampling.footprints import Footprint, OverFootprints
-from gridsample.kernels.sampling.labels import Labels, as_key, key_kind, weights_in_cells
-from gridsample.kernels.sampling.points import Group
-from gridsample.kernels.sampling.sampler import Description, State
+from gridsample.kernels.sampling.programs.footprints import Footprint, OverFootprints
+from gridsample.kernels.sampling.programs.labels import Labels, as_key, key_kind, weights_in_cells
+from gridsample.kernels.sampling.programs.points import Group
+from gridsample.kernels.sampling.programs.sampler import Description, State
 from gridsample.kernels.vector import Function, Kind, Pointer, Value, kind_of
 
 

@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator, Sequence
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
-from gridsample.kernels.sampling.axes import DISPLACEMENT, AxisRule
+from gridsample.kernels.sampling.programs.axes import DISPLACEMENT, AxisRule
 from gridsample.kernels.vector import Function, Kind, Pointer, Value, kind_of
 
 # How a grid's coordinates lie in memory: x, y, z of a point side by side; one axis after the other;
@@ -84,9 +84,12 @@ class Points:
     """
 
     def __init__(
-        self, function: Function, source: PointSource, rules: Sequence[AxisRule],
+        self,
+        function: Function,
+        source: PointSource,
+        rules: Sequence[AxisRule],
         call: SimpleNamespace,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.function, self.source, self.rules, self.call = function, source, rules, call
         self.lanes = function.lanes
         self.rank = len(rules)

@@ -12,9 +12,9 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator, Sequence
 
-from gridsample.kernels.sampling.points import Group, Points, Strip
-from gridsample.kernels.sampling.reading import Image
-from gridsample.kernels.sampling.sampler import Sampler, States
+from gridsample.kernels.sampling.programs.points import Group, Points, Strip
+from gridsample.kernels.sampling.programs.reading import Image
+from gridsample.kernels.sampling.programs.sampler import Sampler, States
 from gridsample.kernels.vector import Pointer, Value
 
 # Points of a group whose pixels are asked for: neighbouring points share lines of the cache.

@@ -14,20 +14,20 @@ from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 from typing import NamedTuple
 
-from gridsample.kernels.sampling.counting import COUNTED, WEIGHT, Counts
-from gridsample.kernels.sampling.mean_gradients import MeanBackward
-from gridsample.kernels.sampling.missing import Means
-from gridsample.kernels.sampling.points import Group
-from gridsample.kernels.sampling.reading import Image
-from gridsample.kernels.sampling.run_gradients import (
+from gridsample.kernels.sampling.programs.counting import COUNTED, WEIGHT, Counts
+from gridsample.kernels.sampling.programs.mean_gradients import MeanBackward
+from gridsample.kernels.sampling.programs.missing import Means
+from gridsample.kernels.sampling.programs.points import Group
+from gridsample.kernels.sampling.programs.reading import Image
+from gridsample.kernels.sampling.programs.run_gradients import (
     BackwardRuns,
     PartOfRun,
     RunOfPlanes,
     SamplePoints,
 )
-from gridsample.kernels.sampling.runs import GatherRuns, Order, Registers, Runs
-from gridsample.kernels.sampling.sampler import Description, State
-from gridsample.kernels.sampling.tap_lists import TapCounting, TapList, list_bytes
+from gridsample.kernels.sampling.programs.runs import GatherRuns, Order, Registers, Runs
+from gridsample.kernels.sampling.programs.sampler import Description, State
+from gridsample.kernels.sampling.programs.tap_lists import TapCounting, TapList, list_bytes
 from gridsample.kernels.vector import Function, Pointer, Value
 
 # The numbers of a pixel, as the first of orders.
@@ -95,9 +95,13 @@ class MeanSums:
         return TapCounting(weights, state.weight_offset, counts.dropped_weight, counts.weight_check)
 
     def sums(
-        self, taps: TapList, orders: Sequence[Order], source: Pointer, lane: Value,
+        self,
+        taps: TapList,
+        orders: Sequence[Order],
+        source: Pointer,
+        lane: Value,
         dropped: Sequence[Value] | None,
-    ) -> Registers:  # fmt: skip
+    ) -> Registers:
         """Sum m v and m over the taps, for each order of derivatives.
 
         Args:
@@ -192,9 +196,13 @@ class MeanRuns(GatherRuns):
         return self.sums.counting(state, None if self.description.points.listed else item, plane)
 
     def totals(
-        self, taps: TapList, source: Pointer, lane: Value, plane: Value,
+        self,
+        taps: TapList,
+        source: Pointer,
+        lane: Value,
+        plane: Value,
         dropped: Sequence[Value] | None = None,
-    ) -> list[Value]:  # fmt: skip
+    ) -> list[Value]:
         """Compute the means of a register of points, or of one point, and sums of weights."""
         sums = self.sums.sums(taps, self.orders, source, lane, dropped)
         above, below = (sums[*number, *self.orders[0]] for number in NUMBERS)
@@ -215,9 +223,13 @@ class MeanRuns(GatherRuns):
         return [*fills, *(fill.like(share) for fill in fills)]
 
     def store(
-        self, results: Sequence[Value], begin: Value, places: Callable[[Value], Value],
-        lane: Value, packed: bool,
-    ) -> None:  # fmt: skip
+        self,
+        results: Sequence[Value],
+        begin: Value,
+        places: Callable[[Value], Value],
+        lane: Value,
+        packed: bool,
+    ) -> None:
         """Write the means of a register of points, or of one point, and sums of weights."""
         registers = self.runs.run.registers
         super().store(results[:registers], begin, places, lane, packed)

@@ -13,19 +13,19 @@ from collections.abc import Mapping
 from types import SimpleNamespace
 
 from gridsample.definitions.caches import cached_property
-from gridsample.kernels.sampling.footprints import (
+from gridsample.kernels.sampling.programs.footprints import (
     Footprint,
     SumsOverFootprints,
     Vectors,
     at_fractions,
 )
-from gridsample.kernels.sampling.gradients import (
+from gridsample.kernels.sampling.programs.gradients import (
     Backward,
     DoubleBackward,
     Totals,
 )
-from gridsample.kernels.sampling.points import Group, Strip
-from gridsample.kernels.sampling.sampler import Description, State
+from gridsample.kernels.sampling.programs.points import Group, Strip
+from gridsample.kernels.sampling.programs.sampler import Description, State
 from gridsample.kernels.vector import Pointer, Value
 
 
@@ -71,9 +71,12 @@ class FootprintBackward(SumsOverFootprints, Backward):
         return state._replace(valid=state.valid & ~waits, fractions=tuple(fractions))
 
     def add_samples(
-        self, group: Group, footprint: Footprint, samples: tuple[Value, Value],
+        self,
+        group: Group,
+        footprint: Footprint,
+        samples: tuple[Value, Value],
         planes: tuple[Value, Value],
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Add the gradients of the samples of some rounds in some planes."""
         function, lanes = self.function, self.function.lanes
         with function.loop(0, samples[1] - samples[0]) as sample:

@@ -14,10 +14,10 @@ from collections.abc import Iterator, Sequence
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from gridsample.kernels.sampling.axes import Tap
 from gridsample.kernels.sampling.layouts import storage_of
-from gridsample.kernels.sampling.points import STRIP, Strip
-from gridsample.kernels.sampling.reading import (
+from gridsample.kernels.sampling.programs.axes import Tap
+from gridsample.kernels.sampling.programs.points import STRIP, Strip
+from gridsample.kernels.sampling.programs.reading import (
     PAIRS,
     Image,
     Numbers,
@@ -26,11 +26,11 @@ from gridsample.kernels.sampling.reading import (
     SinglePixels,
     both,
 )
-from gridsample.kernels.sampling.rows import Blocks, Row, RowInMemory
+from gridsample.kernels.sampling.programs.rows import Blocks, Row, RowInMemory
 from gridsample.kernels.vector import Function, Pointer, Value, kind_of
 
 if TYPE_CHECKING:
-    from gridsample.kernels.sampling.sampler import Description, State
+    from gridsample.kernels.sampling.programs.sampler import Description, State
 
 # The numbers of a pixel: m v, m, and v.
 COUNTED, WEIGHT, PIXEL = 0, 1, 2

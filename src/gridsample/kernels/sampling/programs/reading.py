@@ -18,7 +18,7 @@ import operator
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
-from gridsample.kernels.sampling.axes import Tap
+from gridsample.kernels.sampling.programs.axes import Tap
 from gridsample.kernels.vector import Function, Kind, Pointer, Value, joined, kind_of
 
 # How the pixels of a call are read.  `reading_for` (calls) chooses.  What reads them:
@@ -164,10 +164,12 @@ def sum_in_loop(
     with function.loop(0, table.count, carry=[zero] * len(orders)) as loop:
         tap = table.read(loop.index)
         inner = sum_over_taps(reader, taps, inner_orders, (*outer, tap))
-        loop.carry(*(
-            inner[order[:-1]].mul_add(tap.weights[order[-1]], total)
-            for total, order in zip(loop.carried, orders, strict=True)
-        ))  # fmt: skip
+        loop.carry(
+            *(
+                inner[order[:-1]].mul_add(tap.weights[order[-1]], total)
+                for total, order in zip(loop.carried, orders, strict=True)
+            )
+        )
     return dict(zip(orders, loop.carried, strict=True))
 
 

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
-from gridsample.kernels.sampling.axes import Tap
-from gridsample.kernels.sampling.counting import Counting
-from gridsample.kernels.sampling.reading import (
+from gridsample.kernels.sampling.programs.axes import Tap
+from gridsample.kernels.sampling.programs.counting import Counting
+from gridsample.kernels.sampling.programs.reading import (
     Orders,
     PixelPairs,
     RowSums,
@@ -25,7 +25,7 @@ from gridsample.kernels.sampling.reading import (
     tables_for_loops,
     with_dropped,
 )
-from gridsample.kernels.sampling.rows import PixelRows, RowInMemory, Weights
+from gridsample.kernels.sampling.programs.rows import PixelRows, RowInMemory, Weights
 from gridsample.kernels.vector import Pointer, Value
 
 

@@ -19,18 +19,18 @@ from collections.abc import Callable, Iterator, Sequence
 from types import SimpleNamespace
 from typing import NamedTuple, Protocol
 
-from gridsample.kernels.sampling.axes import Tap
-from gridsample.kernels.sampling.gather import Gather
-from gridsample.kernels.sampling.points import Strip
-from gridsample.kernels.sampling.reading import (
+from gridsample.kernels.sampling.programs.axes import Tap
+from gridsample.kernels.sampling.programs.gather import Gather
+from gridsample.kernels.sampling.programs.points import Strip
+from gridsample.kernels.sampling.programs.reading import (
     COPIES,
     WRITTEN_OUT,
     load_words,
     no_pixel,
     with_product,
 )
-from gridsample.kernels.sampling.sampler import Description, Sampler, State
-from gridsample.kernels.sampling.tap_lists import TapCounting, TapList, inside, list_taps
+from gridsample.kernels.sampling.programs.sampler import Description, Sampler, State
+from gridsample.kernels.sampling.programs.tap_lists import TapCounting, TapList, inside, list_taps
 from gridsample.kernels.vector import Function, Pointer, Value, joined, kind_of
 
 Order = tuple[int, ...]

@@ -13,10 +13,10 @@ from __future__ import annotations
 import math
 from types import SimpleNamespace
 
-from gridsample.kernels.sampling.counting import COUNTED, PIXEL, WEIGHT, Counting, Counts
-from gridsample.kernels.sampling.gather import Gather
-from gridsample.kernels.sampling.points import Strip
-from gridsample.kernels.sampling.sampler import Description, State
+from gridsample.kernels.sampling.programs.counting import COUNTED, PIXEL, WEIGHT, Counting, Counts
+from gridsample.kernels.sampling.programs.gather import Gather
+from gridsample.kernels.sampling.programs.points import Strip
+from gridsample.kernels.sampling.programs.sampler import Description, State
 from gridsample.kernels.vector import Function, Pointer, Value
 
 

@@ -15,11 +15,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from gridsample.definitions.plan import Plan
-from gridsample.kernels.sampling.axes import Tap
-from gridsample.kernels.sampling.gather import Gather
 from gridsample.kernels.sampling.layouts import Planes, reach_of
-from gridsample.kernels.sampling.points import Group, Strip
-from gridsample.kernels.sampling.reading import (
+from gridsample.kernels.sampling.programs.axes import Tap
+from gridsample.kernels.sampling.programs.gather import Gather
+from gridsample.kernels.sampling.programs.points import Group, Strip
+from gridsample.kernels.sampling.programs.reading import (
     COPIES,
     PAIRS,
     both,
@@ -29,8 +29,8 @@ from gridsample.kernels.sampling.reading import (
     sum_over_taps,
     with_dropped,
 )
-from gridsample.kernels.sampling.sampler import KnownStrides, State
-from gridsample.kernels.sampling.ways import values_of_dropped
+from gridsample.kernels.sampling.programs.sampler import KnownStrides, State
+from gridsample.kernels.sampling.programs.ways import values_of_dropped
 from gridsample.kernels.vector import Kind, Pointer, Value, kind_of
 
 # The bits of the longest word.

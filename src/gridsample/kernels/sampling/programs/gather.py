@@ -5,10 +5,10 @@ from __future__ import annotations
 from types import SimpleNamespace
 
 from gridsample.kernels.sampling.layouts import storage_of
-from gridsample.kernels.sampling.points import Points, Strip
-from gridsample.kernels.sampling.prefetching import Prefetch
-from gridsample.kernels.sampling.reading import COPIES, Image, load_offsets, splat_of
-from gridsample.kernels.sampling.sampler import Description, Sampler, State, States
+from gridsample.kernels.sampling.programs.points import Points, Strip
+from gridsample.kernels.sampling.programs.prefetching import Prefetch
+from gridsample.kernels.sampling.programs.reading import COPIES, Image, load_offsets, splat_of
+from gridsample.kernels.sampling.programs.sampler import Description, Sampler, State, States
 from gridsample.kernels.vector import Function, Pointer, Value, kind_of
 
 

@@ -15,11 +15,11 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
-from gridsample.kernels.sampling.counting import COUNTED, PIXEL, WEIGHT, Counts
-from gridsample.kernels.sampling.gradients import Backward
-from gridsample.kernels.sampling.points import Group, Strip
-from gridsample.kernels.sampling.reading import Image, splat_of
-from gridsample.kernels.sampling.sampler import Description
+from gridsample.kernels.sampling.programs.counting import COUNTED, PIXEL, WEIGHT, Counts
+from gridsample.kernels.sampling.programs.gradients import Backward
+from gridsample.kernels.sampling.programs.points import Group, Strip
+from gridsample.kernels.sampling.programs.reading import Image, splat_of
+from gridsample.kernels.sampling.programs.sampler import Description
 from gridsample.kernels.vector import Function, Value
 
 

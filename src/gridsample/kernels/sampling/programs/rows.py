@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
-from gridsample.kernels.sampling.reading import Orders, TapSums, with_product
+from gridsample.kernels.sampling.programs.reading import Orders, TapSums, with_product
 from gridsample.kernels.vector import Function, Pointer, Value, joined
 
 Weights = Sequence[tuple[Value, ...]]

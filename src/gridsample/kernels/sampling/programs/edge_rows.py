@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from gridsample.definitions import axis as formulas
-from gridsample.kernels.sampling.axes import Axis, Tap
-from gridsample.kernels.sampling.counting import WEIGHT, CountedRow
-from gridsample.kernels.sampling.reading import (
+from gridsample.kernels.sampling.programs.axes import Axis, Tap
+from gridsample.kernels.sampling.programs.counting import WEIGHT, CountedRow
+from gridsample.kernels.sampling.programs.reading import (
     Orders,
     TapSums,
     TapTable,
@@ -23,7 +23,7 @@ from gridsample.kernels.sampling.reading import (
     load_offsets,
     with_dropped,
 )
-from gridsample.kernels.sampling.rows import (
+from gridsample.kernels.sampling.programs.rows import (
     Blocks,
     PixelRows,
     Row,
@@ -32,7 +32,7 @@ from gridsample.kernels.sampling.rows import (
     repeat_in_blocks,
     row_length,
 )
-from gridsample.kernels.sampling.ways import OneByOne, values_of_dropped
+from gridsample.kernels.sampling.programs.ways import OneByOne, values_of_dropped
 from gridsample.kernels.vector import Function, Pointer, Value
 
 

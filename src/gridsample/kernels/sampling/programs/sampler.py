@@ -16,11 +16,11 @@ from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 from gridsample.definitions import axis as formulas
-from gridsample.kernels.sampling.axes import Axis, AxisPosition, AxisRule, Tap
-from gridsample.kernels.sampling.counting import Counting
-from gridsample.kernels.sampling.edge_rows import AtEdges, has_window
-from gridsample.kernels.sampling.points import STRIP, Group, PointSource, offset_kind
-from gridsample.kernels.sampling.reading import (
+from gridsample.kernels.sampling.programs.axes import Axis, AxisPosition, AxisRule, Tap
+from gridsample.kernels.sampling.programs.counting import Counting
+from gridsample.kernels.sampling.programs.edge_rows import AtEdges, has_window
+from gridsample.kernels.sampling.programs.points import STRIP, Group, PointSource, offset_kind
+from gridsample.kernels.sampling.programs.reading import (
     COPIES,
     PAIRS,
     ROWS,
@@ -30,8 +30,8 @@ from gridsample.kernels.sampling.reading import (
     added,
     both,
 )
-from gridsample.kernels.sampling.rows import Weights, row_length
-from gridsample.kernels.sampling.ways import Either, InPairs, InRows, OneByOne, Way
+from gridsample.kernels.sampling.programs.rows import Weights, row_length
+from gridsample.kernels.sampling.programs.ways import Either, InPairs, InRows, OneByOne, Way
 from gridsample.kernels.vector import Function, Pointer, Value, kind_of
 
 # The most taps of a point that are added to from scratch memory at once.

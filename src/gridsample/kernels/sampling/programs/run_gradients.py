@@ -13,13 +13,13 @@ from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 from typing import NamedTuple
 
-from gridsample.kernels.sampling.gradients import Backward
-from gridsample.kernels.sampling.points import Group, Strip
-from gridsample.kernels.sampling.reading import WRITTEN_OUT, no_pixel
-from gridsample.kernels.sampling.rows import sum_neighbours
-from gridsample.kernels.sampling.runs import Block, Registers, Runs
-from gridsample.kernels.sampling.sampler import Description, State
-from gridsample.kernels.sampling.tap_lists import TapCounting, TapList
+from gridsample.kernels.sampling.programs.gradients import Backward
+from gridsample.kernels.sampling.programs.points import Group, Strip
+from gridsample.kernels.sampling.programs.reading import WRITTEN_OUT, no_pixel
+from gridsample.kernels.sampling.programs.rows import sum_neighbours
+from gridsample.kernels.sampling.programs.runs import Block, Registers, Runs
+from gridsample.kernels.sampling.programs.sampler import Description, State
+from gridsample.kernels.sampling.programs.tap_lists import TapCounting, TapList
 from gridsample.kernels.vector import Function, Pointer, Value
 
 
@@ -221,9 +221,13 @@ class BackwardRuns(Backward):
         return values if counted is None else [counted.select(part, 0.0) for part in values]
 
     def add_tap(
-        self, taps: TapList, place: int | Value, lane: Value,
-        shares: Sequence[tuple[Pointer, Sequence[Value]]], alone: bool,
-    ) -> None:  # fmt: skip
+        self,
+        taps: TapList,
+        place: int | Value,
+        lane: Value,
+        shares: Sequence[tuple[Pointer, Sequence[Value]]],
+        alone: bool,
+    ) -> None:
         """Add channels of a point to the pixel of a tap, which is present unless ``alone``."""
         (weights,) = taps.weights.values()
         offset, weight = taps.offsets.at(place).load(lane), weights.at(place).load(lane)

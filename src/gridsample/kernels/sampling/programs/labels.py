@@ -16,10 +16,10 @@ import itertools
 import operator
 from collections.abc import Sequence
 
-from gridsample.kernels.sampling.axes import AxisPosition
-from gridsample.kernels.sampling.gather import Gather
-from gridsample.kernels.sampling.reading import SinglePixels, read_pairs
-from gridsample.kernels.sampling.sampler import Description, State
+from gridsample.kernels.sampling.programs.axes import AxisPosition
+from gridsample.kernels.sampling.programs.gather import Gather
+from gridsample.kernels.sampling.programs.reading import SinglePixels, read_pairs
+from gridsample.kernels.sampling.programs.sampler import Description, State
 from gridsample.kernels.vector import Function, Kind, Pointer, Value, kind_of
 
 
