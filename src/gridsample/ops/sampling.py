@@ -66,8 +66,8 @@ def grid_sample(
         x + i                        coords="displacement", at the output's index i along the axis
 
     The results are those of `torch.nn.functional.grid_sample` wherever it supports the call.  Those
-    of tensors have derivatives of any order, except by the fill value.  `gridsample.help(topic)`
-    prints what is said about an option or a value that is named here, such as "missing".
+    of tensors have derivatives of any order, except by the fill value.  `gridsample.help()` lists
+    the options and values that have a page, and `gridsample.help("missing")` prints one.
 
     Args:
         input: the image, (N, C, *spatial) with 1 to 3 spatial axes; bool, any integer dtype,
