@@ -99,8 +99,8 @@ def map_coordinates(
         return grid_sample(source, grid, coords="pixel", **spline.options, **spline.outside)
 
     is_new = not isinstance(output, np.ndarray)
-    shows = spline.order > 0 or spline.mode.fills  # whether results show that positions are NaN
-    finite = shows or not is_host or all_finite(positions)
+    shows_nan = spline.order > 0 or spline.mode.fills  # whether results show positions of NaN
+    finite = shows_nan or not is_host or all_finite(positions)
     values = transform_whole(
         image, sampled, lambda a, b: positions[:, a:b], shape, spline, result, is_new, finite
     )

@@ -263,7 +263,7 @@ class Axis:
             present = index.bitcast(bits) < self.size.bitcast(bits)
             return present.select(index, 0), present
         if rule.folds:
-            # A size that is no real number may have been rounded up.
+            # Positions near the end of a huge image may have been rounded up, beyond its end.
             return index.minimum(self.size - 1), None
         pixel = formulas.fold_index(index, self.size, rule.boundary.code, rule.edge)
         if not rule.drops:

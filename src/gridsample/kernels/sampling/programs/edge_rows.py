@@ -53,14 +53,18 @@ class AtEdges(NamedTuple):
         window = window_of(self.axis, along_x, row_length(len(along_x)))
         weights = [window.weights, *([tap.weights for tap in axis_taps] for axis_taps in others)]
         rows = PixelRows(self.row(plane, window.begin, others), weights, window.touched)
-        values = [*values_of_dropped(dropped, self.one_by_one.counting)]
-        if self.one_by_one.counting is not None and self.one_by_one.counting.dropped_weight:
-            values[WEIGHT] = self.one_by_one.counting.dropped_weight
+        counting = self.one_by_one.counting
+        values = [*values_of_dropped(dropped, counting)]
+        if counting is not None and counting.dropped_weight:
+            # Other readers read this for a dropped tap; here, nothing is read for one.
+            values[WEIGHT] = counting.dropped_weight
         return with_dropped(rows.tap_sums(orders), taps, values)
 
     def row(self, plane: Pointer, first: Value, others: Sequence[Sequence[Tap]]) -> Row:
         """Return the row of each point, given the index of its first pixel and the other taps."""
-        counting, tables = self.one_by_one.counting, [*map(TapTable, others)]
+        counting = self.one_by_one.counting
+        # `PixelRows` has the weights.
+        tables = [TapTable([tap._replace(weights=()) for tap in taps]) for taps in others]
         pixels = EdgeRow(plane, added(self.one_by_one.offset, first), tables)
         if counting is None:
             return pixels

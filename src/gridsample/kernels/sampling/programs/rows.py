@@ -163,19 +163,18 @@ class PixelRows(NamedTuple):
         """Multiply blocks by the weights along x, and sum the lanes of each point."""
         weights = blocks_of([tap_weights[order] for tap_weights in self.weights[0]], self.length)
         # What is not a tap may be NaN.
-        pixels = [
-            block if c is None else c.select(block, 0.0)
-            for c, block in zip(self.counted(), blocks, strict=True)
-        ]
-        return sum_neighbours([p * w for p, w in zip(pixels, weights, strict=True)])
+        counted = self.counted()
+        if counted is not None:
+            blocks = [c.select(block, 0.0) for c, block in zip(counted, blocks, strict=True)]
+        return sum_neighbours([block * w for block, w in zip(blocks, weights, strict=True)])
 
-    def counted(self) -> Sequence[Value | None]:
-        """Return whether the pixels of each block are taps; None if all are."""
+    def counted(self) -> list[Value] | None:
+        """Return whether the pixels of each block are taps; None if all of all blocks are."""
         length, taps = self.length, len(self.weights[0])
         if self.touched is not None:
             return bits_in_blocks(self.touched, length)
         if taps == length:
-            return [None] * length
+            return None
         each = self.function.lanes // length
         counts = [pixel < taps for _ in range(each) for pixel in range(length)]
         return [self.function.vector(counts, "bool")] * length

@@ -25,6 +25,7 @@ from gridsample.kernels.sampling.programs.points import Strip
 from gridsample.kernels.sampling.programs.reading import (
     COPIES,
     WRITTEN_OUT,
+    added,
     load_words,
     no_pixel,
     with_product,
@@ -306,7 +307,7 @@ class Runs:
         """List rows of neighbouring pixels of the image."""
         function, lanes = self.function, self.function.lanes
         begin, first = state.offset, taps[0][0].offset
-        begin = first if begin is None else begin + first
+        begin = added(begin, first)
         outer = [*dict.fromkeys(order[1:] for order in orders)]
         listed = list_taps(self.call.scratch, begin, taps[1:], outer, None)
         across = []

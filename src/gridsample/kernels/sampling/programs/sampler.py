@@ -254,7 +254,7 @@ class Sampler:
         offset, present = None, None
         for axis, located in zip(self.axes, axis_positions, strict=True):
             (tap,) = axis.taps(located)
-            offset = tap.offset if offset is None else offset + tap.offset
+            offset = added(offset, tap.offset)
             present = both(present, tap.present)
         assert offset is not None
         if present is not None:
@@ -262,7 +262,7 @@ class Sampler:
             offset = present.select(offset, 0)
             missed = ~present if state.outside is None else ~present | state.outside
             state = state._replace(outside=missed)
-        return state._replace(offset=offset if state.offset is None else offset + state.offset)
+        return state._replace(offset=added(state.offset, offset))
 
     def locate_pairs(self, axis_positions: Sequence[AxisPosition], state: State) -> State:
         """Add the offset of each point's first pixel, and the distances to it."""

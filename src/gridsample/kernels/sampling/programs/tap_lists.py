@@ -14,7 +14,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from gridsample.kernels.sampling.programs.axes import Tap
 from gridsample.kernels.sampling.programs.counting import WeightCheck
-from gridsample.kernels.sampling.programs.reading import TapTable, both, no_pixel, read_singles
+from gridsample.kernels.sampling.programs.reading import (
+    TapTable,
+    added,
+    both,
+    no_pixel,
+    read_singles,
+)
 from gridsample.kernels.vector import Function, Pointer, Value, kind_of
 
 if TYPE_CHECKING:
@@ -77,7 +83,7 @@ class TapCounting(NamedTuple):
         if self.plane is not None:
             offset = tap.pixel_weight_offset
             assert offset is not None
-            offset = offset if self.begin is None else self.begin + offset
+            offset = added(self.begin, offset)
             weight = read_singles(self.plane, offset).to(weight.kind)
         if tap.present is not None:
             weight = tap.present.select(weight, self.dropped_weight)
