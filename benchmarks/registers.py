@@ -78,10 +78,9 @@ def statics(build: Build) -> tuple[dict[str, Any], launching.Launch]:
     import triton.language as tl
 
     plan = build.plan
-    launch = launching.shape_launch(
-        plan.points, plan.out[-1], plan.channels, plan.grid_items, 1, build.last, build.visits,
-        plan.real.itemsize,
-    )  # fmt: skip
+    extent = launching.Extent(plan.points, plan.out[-1], plan.channels, plan.grid_items, 1)
+    plain = build.kernel == "gather" and not build.spread and not plan.votes
+    launch = launching.shape_launch(extent, build.last, build.visits, plan.real.itemsize, plain)
     tile = {
         **gpu.axes(plan, (0,) * build.rank, TABLES[build.kernel]), "RANK": build.rank,
         "REAL": tl.float64 if build.storage == "fp64" else tl.float32,

@@ -121,25 +121,32 @@ def test_neighbours_are_joined_before_they_are_added() -> None:
 
 
 def test_channels_are_split_among_programs() -> None:
-    launch = launching.shape_launch(8, 8, 1024, 1, 1, False, 4, 4)
+    launch = launching.shape_launch(launching.Extent(8, 8, 1024, 1, 1), False, 4, 4, True)
     assert launch.splits == launch.units > 1
     check(*inputs(2, 9, 40, (2, 3), 1), "linear", "zeros", False)
 
 
 @pytest.mark.parametrize(
-    ("points", "channels", "grids", "last"),
-    [(1, 1, 1, False), (262144, 64, 64, False), (10000, 1024, 1, True), (4_000_000, 32, 3, True)],
+    ("points", "row", "channels", "grids", "last"),
+    [
+        *((1, 1, 1, 1, False), (262144, 262144, 64, 64, False), (262144, 512, 64, 64, False)),
+        *((10000, 10000, 1024, 1, True), (4_000_000, 4_000_000, 32, 3, True)),
+    ],
 )
+@pytest.mark.parametrize("plain", [False, True])
 def test_launches_fill_a_gpu_and_stay_in_its_limits(
-    points: int, channels: int, grids: int, last: bool
+    points: int, row: int, channels: int, grids: int, last: bool, plain: bool
 ) -> None:
+    extent = launching.Extent(points, row, channels, grids, 1)
     for visits in (1, 4, 8, 32, 256):
-        launch = launching.shape_launch(points, points, channels, grids, 1, last, visits, 4)
+        launch = launching.shape_launch(extent, last, visits, 4, plain)
         assert launch.block & (launch.block - 1) == launch.depth & (launch.depth - 1) == 0
         assert 1 <= launch.warps <= 4 and launch.block * launch.depth <= 4096
         assert launch.units == -(-channels // launch.depth) >= launch.splits
         programs = -(-points // launch.block) * grids * launch.splits
         assert programs >= launching.FULL or launch.splits == launch.units
+        if plain and not last:
+            assert -(-launch.units // launch.splits) <= launching.LONGEST
 
 
 # Boundaries, coordinates and methods that are not PyTorch's ---------------------------------------

@@ -17,7 +17,7 @@ pytest.importorskip("triton")
 from interpreted import DOUBLE, SINGLE, inputs, operator_options
 
 import gridsample
-from gridsample.backends.torch import cuda, derivatives, operators, schemas
+from gridsample.backends.torch import cuda, cuda_calls, derivatives, operators, schemas
 from gridsample.definitions.dtypes import BFLOAT16
 from gridsample.kernels import gpu, reference
 
@@ -279,7 +279,7 @@ def test_plain_tensors_skip_the_dispatcher(monkeypatch: pytest.MonkeyPatch) -> N
         if on_gpu:
             monkeypatch.setattr(Tensor, "is_cuda", True)
             monkeypatch.setattr(operators, "is_eager_on_cpu", lambda *tensors: False)
-            monkeypatch.setattr(cuda, "is_eager", lambda *tensors: True)
+            monkeypatch.setattr(cuda_calls, "eager_gpu_keys", lambda: operators.EAGER_KEYS)
             monkeypatch.setattr(derivatives, "is_eager", lambda *tensors: True)
         leaves = [tensor.clone().requires_grad_() for tensor in (image, grid)]
         out = gridsample.grid_sample(*leaves, "linear", "border")

@@ -20,7 +20,7 @@ from gridsample.backends.rounding import as_integers
 from gridsample.backends.torch import (
     affine,
     batching,  # noqa: F401
-    cuda,
+    cuda_calls,
     derivatives,
     filtering,
     internals,
@@ -108,12 +108,13 @@ def prepared(
     grid: torch.Size,
     grid_strides: Shape,
     grid_type: torch.dtype,
-    threads: int,
+    processor: int | torch.device,
     *options: Any,
 ) -> Prepared | None:
     """Prepare `grid_sample` for eager tensors; None if the image or the grid is first converted.
 
-    ``options`` are the first fields of `Options`, or all.
+    ``processor`` is a number of threads, or a GPU.  ``options`` are the first fields of `Options`,
+    or all.
     """
     if not grid_type.is_floating_point:
         return None
@@ -123,8 +124,13 @@ def prepared(
     planes = without_data(image, image_strides, image_type)
     planes = planes.movedim(-1, 1) if resolved.channels_last() else planes
     points = without_data(grid, grid_strides, grid_type)
-    out, ready = operators.ready_gather(resolved.plan, planes, points, resolved.threads or threads)
-    return Prepared(ready, out.movedim(1, -1) if resolved.channels_last() else out, resolved)
+    if isinstance(processor, int):
+        threads = resolved.threads or processor
+        out, ready = operators.ready_gather(resolved.plan, planes, points, threads)
+    else:
+        out, ready = cuda_calls.ready_gather(resolved.plan, planes, points)
+    result = Prepared if isinstance(processor, int) else cuda_calls.PreparedOnGPU
+    return result(ready, out.movedim(1, -1) if resolved.channels_last() else out, resolved)
 
 
 def with_fill(resolved: Options, options: Options, image: Tensor) -> Options:
@@ -317,8 +323,13 @@ class Torch(Backend):
 
         ``options`` are the first fields of `Options`, or all, without a fill value.
         """
-        if not operators.is_eager_on_cpu(image, grid):
-            return self.direct_path(image, grid, Options(*options), check)
+        processor: int | torch.device
+        if cuda_calls.are_eager_on_gpu(image, grid):
+            processor = image.device
+        elif operators.is_eager_on_cpu(image, grid):
+            processor = torch.get_num_threads()
+        else:
+            return None
         try:
             call = prepared(
                 image.shape,
@@ -327,7 +338,7 @@ class Torch(Backend):
                 grid.shape,
                 grid.stride(),
                 grid.dtype,
-                torch.get_num_threads(),
+                processor,
                 *options,
             )
         except TypeError:  # an option is a list, or wrong
@@ -347,7 +358,7 @@ class Torch(Backend):
         self, image: Any, grid: Any, options: Options, check: Callable[..., bool]
     ) -> Tensor | None:
         """Sample eager tensors on a CPU or a GPU; None if they are not, or must be converted."""
-        if not (operators.is_eager_on_cpu(image, grid) or cuda.are_eager_on_gpu(image, grid)):
+        if not (operators.is_eager_on_cpu(image, grid) or cuda_calls.are_eager_on_gpu(image, grid)):
             return None
         if not grid.is_floating_point():
             return None

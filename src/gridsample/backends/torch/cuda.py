@@ -37,7 +37,6 @@ from gridsample.backends.torch.operators import (
     empty_backward,
     empty_backward_twice,
     empty_gather,
-    is_eager,
     match_layout,
     sum_type,
 )
@@ -176,12 +175,17 @@ def sample_level(
             )  # fmt: skip
 
 
+def copies_to_interleave(image: Tensor, plan: Plan, adds: bool) -> bool:
+    """Whether a copy of an image with its channels side by side pays; see `interleaved`."""
+    return image.stride(1) != 1 and image.is_floating_point() and gpu.interleaves(plan, adds)
+
+
 def interleaved(image: Tensor, plan: Plan, adds: bool, launch: launching.LaunchOptions) -> Tensor:
     """Return an image whose channels lie side by side; itself if a copy does not pay.
 
     adds: whether values are added to pixels.
     """
-    if image.stride(1) == 1 or not image.is_floating_point() or not gpu.interleaves(plan, adds):
+    if not copies_to_interleave(image, plan, adds):
         return image
     result = empty_interleaved(image.shape, image, image.dtype)
     transpose(image.detach(), result, launch)
@@ -242,9 +246,7 @@ def run_backward(
     first, second = outputs
     if not values.numel() or call.vanishes or not any(needed):
         return first.zero_(), second.zero_()
-    if not any(
-        n + 1 < method.powers for n, method in zip(call.order, call.plan.methods, strict=True)
-    ):
+    if not grid_has_gradient(call):
         second.zero_()
         needed = needed[0], False
     if not any(needed):
@@ -256,6 +258,13 @@ def run_backward(
     if gradient is not None:
         second = gradient.reshape(grid.shape).to(grid.dtype)
     return first if grad_image is None else grad_image, second
+
+
+def grid_has_gradient(call: Call) -> bool:
+    """Whether values depend on positions between pixels: those of steps, as "nearest", do not."""
+    return any(
+        n + 1 < method.powers for n, method in zip(call.order, call.plan.methods, strict=True)
+    )
 
 
 def sweep(
@@ -475,18 +484,6 @@ def is_exporting_program() -> bool:
 
 
 # The operators ------------------------------------------------------------------------------------
-
-
-def are_eager_on_gpu(image: Any, grid: Any) -> bool:
-    """Whether tensors are on one GPU with kernels, and nothing observes operations on them."""
-    return bool(
-        DEVICES
-        and isinstance(image, Tensor)
-        and image.is_cuda
-        and isinstance(grid, Tensor)
-        and grid.device == image.device
-        and is_eager(image, grid)
-    )
 
 
 def gather_on_gpu(

@@ -374,7 +374,7 @@ class EagerGather(Gather):
         """Compute gather."""
         ctx.save_for_backward(image, grid)
         ctx.set_materialize_grads(False)
-        ctx.options = options
+        ctx.options, ctx.prepared = options, prepared
         if prepared is not None:
             return prepared.run(image, grid)
         return gather_directly(image, grid, options)
@@ -386,8 +386,12 @@ class EagerGather(Gather):
         if upstream is None or torch.is_grad_enabled() or not is_eager(upstream):
             return Gather.backward(ctx, upstream)
         needed, options = ctx.needs_input_grad[:2], ctx.options
+        results = None
         if image.is_cuda:
-            results = cuda.backward_on_gpu(upstream, image, grid, needed, options, options.plan)
+            if ctx.prepared is not None:
+                results = ctx.prepared.run_backward(upstream, image, grid, needed)
+            if results is None:
+                results = cuda.backward_on_gpu(upstream, image, grid, needed, options, options.plan)
         else:
             results = run_backward(options.plan, upstream, image, grid, needed, options)
         return *only_needed(results, needed), None, None

@@ -37,7 +37,7 @@ __all__ = [
     "autocast_is_enabled",
     "constant_in_graphs",
     "dispatch_keys",
-    "eager_cpu_keys",
+    "eager_keys",
     "forward_gradients",
     "handle_torch_function",
     "has_kernel",
@@ -276,11 +276,11 @@ OBSERVERS: int = sum(
 )
 
 
-def eager_cpu_keys() -> Iterator[int]:
-    """The dispatch keys of ordinary CPU tensors, created outside and inside inference mode."""
+def eager_keys(device: str) -> Iterator[int]:
+    """The dispatch keys of ordinary tensors, created outside and inside inference mode."""
     for inference in (False, True):
         with torch.inference_mode(inference):
-            yield dispatch_keys(torch.empty(0)).raw_repr()
+            yield dispatch_keys(torch.empty(0, device=device)).raw_repr()
 
 
 def is_observed() -> bool:

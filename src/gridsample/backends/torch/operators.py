@@ -30,7 +30,7 @@ from torch import Tensor
 from gridsample.backends.base import Gradients, Needed
 from gridsample.backends.torch import fast_path
 from gridsample.backends.torch.fast_path import TYPES
-from gridsample.backends.torch.internals import dispatch_keys, eager_cpu_keys, is_observed
+from gridsample.backends.torch.internals import dispatch_keys, eager_keys, is_observed
 from gridsample.backends.torch.schemas import SAMPLING, as_operator
 from gridsample.definitions.dtypes import BFLOAT16, check_grid_type, check_image_type
 from gridsample.definitions.options import Averaging, Options, checked, plan_of
@@ -530,7 +530,7 @@ for name, compute, fake in (
 
 
 CLASSES = frozenset((Tensor, torch.nn.Parameter))
-EAGER_KEYS = frozenset(eager_cpu_keys())
+EAGER_KEYS = frozenset(eager_keys("cpu"))
 
 
 def is_eager_on_cpu(*tensors: Tensor) -> bool:
@@ -549,8 +549,8 @@ def is_eager_on_cpu(*tensors: Tensor) -> bool:
 
 def is_eager(*tensors: Tensor) -> bool:
     """Whether tensors are eager (`is_eager_on_cpu`), on the CPU or on another device."""
-    if is_eager_on_cpu(*tensors):
-        return True
+    if type(tensors[0]) in CLASSES and tensors[0].is_cpu:
+        return is_eager_on_cpu(*tensors)
     return not is_observed() and all(
         type(tensor) in CLASSES and tensor.device.type not in ("cpu", "meta") for tensor in tensors
     )

@@ -32,6 +32,7 @@ from gridsample.kernels.gpu.launching import (
     DEFAULTS,
     NEITHER,
     Call,
+    Extent,
     LaunchOptions,
     Layout,
     Sums,
@@ -187,11 +188,10 @@ def sampling_call(
     visits *= math.prod(method.taps for method in plan.methods)
     shared = plan.items if plan.grid_items == 1 else 1
     # Many taps of successive points share lines of the cache already.
-    in_rows = name != "gather" or visits <= 8
-    shape = shape_launch(
-        plan.points, plan.out[-1] if in_rows else 0, plan.channels, plan.grid_items, shared,
-        last, visits, plan.real.itemsize,
-    )  # fmt: skip
+    row = plan.out[-1] if name != "gather" or visits <= 8 else 0
+    extent = Extent(plan.points, row, plan.channels, plan.grid_items, shared)
+    plain = name == "gather" and plan.footprint is None and not plan.votes
+    shape = shape_launch(extent, last, visits, plan.real.itemsize, plain)
     blocks = blocks_of(plan.points, plan.out[-1], shape.block, shape.width)
     far = max(map(reach, (grid, *tensors))) >= FAR
     spread, displaced = plan.footprint is not None, plan.coords == "displacement"

@@ -20,6 +20,9 @@ Wrap = Callable[[Any], Any]
 FULL = 4096
 # The points of a row that a block holds, if it holds points of several rows.
 WIDTH = 16
+# The most channels that a program of plain sampling processes.  Fewer programs would read the grid
+# less often, but random points then read too many planes at a time for the cache.
+LONGEST = 16
 
 
 class LaunchOptions(NamedTuple):
@@ -75,39 +78,48 @@ class Launch(NamedTuple):
     units: int
 
 
-@functools.lru_cache(maxsize=1024)
-def shape_launch(
-    points: int,
-    row: int,
-    channels: int,
-    grid_items: int,
-    shared: int,
-    last: bool,
-    visits: int,
-    size: int,
-) -> Launch:
-    """Determine the launch for ``points`` per item, and ``shared`` images per item of the grid.
+class Extent(NamedTuple):
+    """The numbers of points and channels of a call.
 
-    Channels first: a thread processes one point and one channel at a time, so that neighbouring
-    threads write to neighbouring places.  If the output has several rows of ``row`` points, a block
-    holds points of some of them: those of turned images read fewer lines of the cache, and add to
-    fewer.  Channels last: a thread processes four channels of a point with one load, or eight if
-    they fit in its registers.
-
-    Args:
+    Attributes:
         points: points of an item.
         row: points of a row; 0 if a block is not to hold several.
         channels: channels of the image.
         grid_items: items of the grid.
         shared: images that use the same item of the grid.
+    """
+
+    points: int
+    row: int
+    channels: int
+    grid_items: int
+    shared: int
+
+
+@functools.lru_cache(maxsize=1024)
+def shape_launch(extent: Extent, last: bool, visits: int, size: int, plain: bool) -> Launch:
+    """Determine the launch for points and channels.
+
+    Channels first: a thread processes one point and one channel at a time, so that neighbouring
+    threads write to neighbouring places.  If the output has several rows of ``row`` points, a block
+    holds points of some of them: those of turned images read fewer lines of the cache, and add to
+    fewer.  A thread then has two points if they are plain bilinear samples.  Channels last: a
+    thread processes four channels of a point with one load, or eight if they fit in its registers.
+
+    Args:
+        extent: the numbers of points and channels.
         last: whether the channels of a pixel lie side by side.
         visits: reads and writes of pixels for each value of the output.
         size: the size of a real in bytes.
+        plain: whether each point is a weighted sum over its taps, and nothing is added to pixels.
     """
+    points, row, channels, grid_items, shared = extent
     if last:
         each = (8 if visits <= 4 else 4) * 4 // size
         depth = min(power_of_two(channels), 64 if visits <= 8 else 32)
         block = max(8, 128 * each // depth)
+    elif plain and visits == 4 and size == 4 and 4 * WIDTH <= row < points:
+        each, depth, block = 2, 1, 256
     else:
         each, depth, block = 1, 1, 128
     block = min(block, power_of_two(points))
@@ -118,6 +130,8 @@ def shape_launch(
     width = WIDTH if not last and block > WIDTH and 4 * WIDTH <= row < points else block
     programs = blocks_of(points, row, block, width) * grid_items
     splits = min(units, max(1, -(-FULL // programs)))
+    if plain and not last:
+        splits = max(splits, -(-units // LONGEST))
     return Launch(block, width, depth, warps, splits, units)
 
 

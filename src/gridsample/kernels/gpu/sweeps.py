@@ -399,8 +399,7 @@ def double_backward(
     wx, wy, wz = weigh_all(scales, tile, 0, 0, 0)
     dx, dy, dz = weigh_all(scales, tile, 1, 1, 1)
     ex, ey, ez = weigh_all(scales, tile, 2, 2, 2)
-    masks = present, near
-    mx, my, mz = direction(by_grid, item, point, masks, scales, tile, needs.FROM_GRID)
+    mx, my, mz = direction(by_grid, item, point, present, scales, tile, needs.FROM_GRID)
     g_x = tl.full([tile.BLOCK], 0, tile.REAL)
     g_y = tl.full([tile.BLOCK], 0, tile.REAL)
     g_z = tl.full([tile.BLOCK], 0, tile.REAL)
@@ -477,19 +476,20 @@ def double_backward(
             )
         n, chunk = next_unit(n, chunk, work, tile)
     if needs.GRID:
-        gradient_at_points = (g_x * scales[0][1], g_y * scales[1][1], g_z * scales[2][1])
+        # Invalid points are masked here: Triton 3.6 does not compile some maps with the directions
+        # masked instead.
+        gradient_at_points = (
+            where(near, g_x * scales[0][1], 0), where(near, g_y * scales[1][1], 0),
+            where(near, g_z * scales[2][1], 0),
+        )  # fmt: skip
         row = split * work.grid_items + item
         keep_gradient(gradient, gradient_at_points, row, point, present, work, tile)
 
 
 def direction(
-    by_grid: Grid, item: Any, point: Any, masks: Any, scales: Any, tile: Tile, THERE: Static
+    by_grid: Grid, item: Any, point: Any, present: Any, scales: Any, tile: Tile, THERE: Static
 ) -> Any:
-    """Return the upstream gradient of the grid's gradient, in pixels: 0 along constant axes.
-
-    masks: which points exist, and which may have taps.
-    """
-    present, near = masks
+    """Return the upstream gradient of the grid's gradient, in pixels: 0 along constant axes."""
     parts: Any = ()
     for axis in tl.static_range(3):
         part = tl.full(point.shape, 0, tile.REAL)
@@ -499,9 +499,8 @@ def direction(
             and rises(tile.X if axis == 0 else tile.Y if axis == 1 else tile.Z, 1)
         ):
             at = item * by_grid.item + point.to(tile.INDEX) * by_grid.point + axis * by_grid.axis
-            # Triton 3.6 does not compile some loads with the mask of the loop's loads.
             part = tl.load(by_grid.memory + at, mask=present, other=0).to(tile.REAL)
-            part = where(near, part, 0) * scales[axis][1]
+            part *= scales[axis][1]
         parts = parts + (part,)
     return parts
 
