@@ -16,7 +16,7 @@ from __future__ import annotations
 import functools
 import operator
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
 from gridsample.kernels.sampling.programs.axes import Tap
 from gridsample.kernels.vector import Function, Kind, Pointer, Value, joined, kind_of
@@ -46,8 +46,20 @@ Numbers = tuple[Value, ...]
 class Writer(Protocol):
     """How numbers are added to the pixels of one plane."""
 
-    def add_row(self, outer: tuple[Tap, ...], taps: Sequence[Tap], shares: Sequence[Value]) -> None:
-        """Add a number for each point to all ``taps`` along x, at ``outer`` of the other axes."""
+    def add_row(
+        self,
+        row: int | Value,
+        outer: tuple[Tap, ...],
+        taps: Sequence[Tap],
+        shares: Sequence[Value],
+    ) -> None:
+        """Add a number for each point to all ``taps`` along x, at ``outer`` of the other axes.
+
+        ``row`` is the number of the tap along y.
+        """
+
+    def end_plane(self) -> None:
+        """Add what has been kept of a plane of taps, along x and y."""
 
 
 class Reader(Protocol):
@@ -84,6 +96,9 @@ class TapTable:
                 self.pixel_weight_offsets.store(tap.pixel_weight_offset, k * lanes, aligned=True)
             for memory, weight in zip(self.weights, tap.weights, strict=True):
                 memory.store(weight.splat(lanes), k * lanes, aligned=True)
+
+    def __len__(self) -> int:
+        return self.count
 
     def read(self, k: Value) -> Tap:
         """Read a tap."""
@@ -173,26 +188,35 @@ def sum_in_loop(
     return dict(zip(orders, loop.carried, strict=True))
 
 
-def scatter(writer: Writer, taps: Sequence[Taps], outer: tuple[Tap, ...], shares: TapSums) -> None:
+def scatter(
+    writer: Writer,
+    taps: Sequence[Taps],
+    shares: TapSums,
+    outer: tuple[Tap, ...] = (),
+    row: int | Value = 0,
+) -> None:
     """Add to the taps' pixels what `sum_over_taps` would read from them: its transpose.
 
     Args:
         writer: adds to pixels.
         taps: the taps of each axis, x first.
-        outer: a tap for each of the outermost axes that are done.
         shares: for each order of derivatives, the factor of the weights' product.
+        outer: a tap for each of the outermost axes that are done.
+        row: the number of the last of these, along its axis.
     """
     axis_taps = taps[len(taps) - 1 - len(outer)]
     if len(outer) == len(taps) - 1:
         assert not isinstance(axis_taps, TapTable)
-        writer.add_row(outer, axis_taps, [weighted(shares, tap)[()] for tap in axis_taps])
+        writer.add_row(row, outer, axis_taps, [weighted(shares, tap)[()] for tap in axis_taps])
     elif isinstance(axis_taps, TapTable):
         with axis_taps.offsets.function.loop(0, axis_taps.count) as loop:
             tap = axis_taps.read(loop.index)
-            scatter(writer, taps, (*outer, tap), weighted(shares, tap))
+            scatter(writer, taps, weighted(shares, tap), (*outer, tap), loop.index)
     else:
-        for tap in axis_taps:
-            scatter(writer, taps, (*outer, tap), weighted(shares, tap))
+        for k, tap in enumerate(axis_taps):
+            scatter(writer, taps, weighted(shares, tap), (*outer, tap), k)
+    if len(outer) == max(0, len(taps) - 2):
+        writer.end_plane()
 
 
 def weighted(shares: TapSums, tap: Tap) -> TapSums:
@@ -333,35 +357,63 @@ def load_offsets(memory: Pointer, count: int) -> list[Value]:
 class SingleSums:
     """Adds to every tap by itself; points are taken in order, so that sums are reproducible.
 
+    All rows of a plane of taps are added to for one point, and then for the next.  Neighbouring
+    points add to the same pixels, and a processor waits for a sum before it adds to it again.
+
     Attributes:
         plane: the memory of the sums.
         offset: the offset to add to those of the taps, or None.
+        rows, width: the numbers of taps along y and x.
+        offsets, numbers: for each of them, where to add what, for each point.
     """
 
-    def __init__(self, plane: Pointer, offset: Value | None) -> None:
+    def __init__(self, plane: Pointer, offset: Value | None, taps: Sequence[Sequence[Tap]]) -> None:
         self.plane, self.offset = plane, offset
+        self.width, self.rows = len(taps[0]), len(taps[1]) if len(taps) > 1 else 1
+        function, size = plane.function, self.rows * self.width
+        self.offsets = function.scratch(taps[0][0].offset.kind, size, function.lanes)
+        self.numbers = function.scratch(function.real, size, function.lanes)
 
-    def add_row(self, outer: tuple[Tap, ...], taps: Sequence[Tap], shares: Sequence[Value]) -> None:
-        """Add a number for each point to all taps along x."""
+    def add_row(
+        self,
+        row: int | Value,
+        outer: tuple[Tap, ...],
+        taps: Sequence[Tap],
+        shares: Sequence[Value],
+    ) -> None:
+        """Keep what to add for each point to all taps along x; see `end_plane`."""
         offset, present = self.offset, None
         for tap in outer:
             offset = added(offset, tap.offset)
             present = both(present, tap.present)
-        function = self.plane.function
-        # Other threads may add to other items: what is dropped is added to the point's own, as 0.
-        own: Any = 0 if self.offset is None else self.offset
-        offsets, numbers = [], []
-        for tap, share in zip(taps, shares, strict=True):
-            total, number = added(offset, tap.offset), share
+        lanes = self.plane.function.lanes
+        for k, (tap, share) in enumerate(zip(taps, shares, strict=True)):
             here = both(present, tap.present)
-            if here is not None:
-                total, number = here.select(total, own), here.select(number, 0.0)
-            offsets.append(function.spill(total))
-            numbers.append(function.spill(number))
-        with function.loop(0, function.lanes) as loop:
-            for offset_memory, spilled in zip(offsets, numbers, strict=True):
-                pixel = self.plane.at(offset_memory.load(loop.index).to("int64"))
-                pixel.store(pixel.load() + spilled.load(loop.index))
+            place = (row * self.width + k) * lanes
+            # A dropped tap adds 0 to the first pixel along its axis, which is of the same item:
+            # other threads may add to other items.
+            self.offsets.store(added(offset, tap.offset), place, aligned=True)
+            number = share if here is None else here.select(share, 0.0)
+            self.numbers.store(number, place, aligned=True)
+
+    def end_plane(self) -> None:
+        """Add to a plane of taps, point after point."""
+        lanes, written = self.plane.function.lanes, self.rows * self.width <= WRITTEN_OUT
+        with self.plane.function.loop(0, lanes) as point:
+            if written:
+                for row in range(self.rows):
+                    self.add(row, point.index)
+            else:
+                with self.plane.function.loop(0, self.rows) as loop:
+                    self.add(loop.index, point.index)
+
+    def add(self, row: int | Value, point: Value) -> None:
+        """Add to a row of taps of a point."""
+        lanes = self.plane.function.lanes
+        for k in range(self.width):
+            place = point + (row * self.width + k) * lanes
+            pixel = self.plane.at(self.offsets.load(place).to("int64"))
+            pixel.store(pixel.load() + self.numbers.load(place))
 
 
 class RowSums:
@@ -377,15 +429,24 @@ class RowSums:
         self.plane, self.offsets, self.steps = plane, offsets, steps
         self.rows: list[tuple[Pointer, list[Pointer]]] = []
 
-    def add_row(self, outer: tuple[Tap, ...], taps: Sequence[Tap], shares: Sequence[Value]) -> None:
+    def add_row(
+        self,
+        row: int | Value,
+        outer: tuple[Tap, ...],
+        taps: Sequence[Tap],
+        shares: Sequence[Value],
+    ) -> None:
         """Keep the numbers of a row until those of all rows are known; see `finish`."""
-        row, present = row_of(self.plane, outer, self.steps)
+        memory, present = row_of(self.plane, outer, self.steps)
         numbers = []
         for tap, share in zip(taps, shares, strict=True):
             here = both(present, tap.present)
             number = share if here is None else here.select(share, 0.0)
             numbers.append(self.plane.function.spill(number))
-        self.rows.append((row, numbers))
+        self.rows.append((memory, numbers))
+
+    def end_plane(self) -> None:
+        """Keep a plane, too; see `finish`."""
 
     def finish(self) -> None:
         """Add all rows, point after point."""

@@ -63,7 +63,8 @@ class OneByOne(NamedTuple):
 
     def scatter(self, plane: Pointer, shares: TapSums) -> None:
         """Add to the taps of one plane."""
-        scatter(SingleSums(plane, self.offset), tables_for_loops(self.taps), (), shares)
+        sums = SingleSums(plane, self.offset, self.taps)
+        scatter(sums, tables_for_loops(self.taps), shares)
 
 
 class InPairs(NamedTuple):
@@ -91,7 +92,7 @@ class InPairs(NamedTuple):
     def scatter(self, plane: Pointer, shares: TapSums) -> None:
         """Add to the taps of one plane."""
         sums = RowSums(plane, self.offsets, self.steps)
-        scatter(sums, self.taps, (), shares)
+        scatter(sums, self.taps, shares)
         sums.finish()
 
 
@@ -131,7 +132,7 @@ class InRows(NamedTuple):
             for axis_weights in self.weights
         ]
         sums = RowSums(plane, self.offsets, self.steps[1:])
-        scatter(sums, taps, (), shares)
+        scatter(sums, taps, shares)
         sums.finish()
 
 
