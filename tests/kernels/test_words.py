@@ -12,7 +12,9 @@ import pytest
 
 import gridsample
 from gridsample.kernels.sampling.programs import words
+from gridsample.kernels.sampling.programs.pairs import Pairs
 from gridsample.kernels.sampling.programs.sampler import KnownStrides
+from gridsample.kernels.sampling.programs.singles import Singles
 from gridsample.kernels.vector import kind_of
 
 # Of the dtypes and numbers of channels, those whose pairs of pixels have no more than 64 bits, and
@@ -67,9 +69,9 @@ def test_pixels_are_read_as_words(dtype, channels, longest):
     known = KnownStrides(True, True, False, channels)
     plan = type("Plan", (), {"spatial": (4, 6)})
     source = type("Planes", (), {"kind": dtype, "strides": (channels, 6 * channels)})
-    assert words.reads_words(plan, source, known, "pairs")
-    assert not words.reads_words(plan, source, known._replace(contiguous=False), "pairs")
-    assert not words.reads_words(plan, source, known, "singles")
+    assert words.reads_words(plan, source, known, Pairs)
+    assert not words.reads_words(plan, source, known._replace(contiguous=False), Pairs)
+    assert not words.reads_words(plan, source, known, Singles)
 
 
 GUARDED = """

@@ -6,7 +6,6 @@ What is computed here is cached by layouts, so that a repeated call only passes 
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -39,6 +38,7 @@ from gridsample.kernels.sampling.layouts import (
     storage_of,
 )
 from gridsample.kernels.sampling.programs.axes import AxisRule, rules_of
+from gridsample.kernels.sampling.programs.body import Body
 from gridsample.kernels.sampling.programs.footprint_gradients import (
     FootprintBackward,
     FootprintDoubleBackward,
@@ -59,16 +59,14 @@ from gridsample.kernels.sampling.programs.points import (
     STRIDED,
     PointSource,
 )
-from gridsample.kernels.sampling.programs.reading import COPIES, PAIRS, ROWS, SINGLES
-from gridsample.kernels.sampling.programs.rows import row_length
 from gridsample.kernels.sampling.programs.run_gradients import BackwardRuns
-from gridsample.kernels.sampling.programs.runs import GatherRuns, run_for
+from gridsample.kernels.sampling.programs.runs import GatherRuns, list_bytes, run_for
 from gridsample.kernels.sampling.programs.sampler import (
     Description,
     KnownStrides,
     TapRule,
 )
-from gridsample.kernels.sampling.programs.tap_lists import list_bytes
+from gridsample.kernels.sampling.programs.ways import Copies, way_for
 from gridsample.kernels.sampling.programs.words import GatherWords, last_word, reads_words
 from gridsample.kernels.sampling.settings import settings_of
 from gridsample.kernels.vector import Function, Program, compile, host, kind_of
@@ -78,7 +76,7 @@ Order = tuple[int, ...]
 
 
 # What is done with the pixels of a group of points.
-BODIES: dict[str, type[Gather] | type[Backward]] = {
+BODIES: dict[str, type[Body]] = {
     "gather": Gather,
     "labels": Labels,
     "means": Means,
@@ -91,7 +89,7 @@ BODIES: dict[str, type[Gather] | type[Backward]] = {
     "footprint double backward": FootprintDoubleBackward,
 }
 # The same for runs of channels.
-RUNS: dict[str, type[Gather] | type[Backward]] = {
+RUNS: dict[str, type[Body]] = {
     "gather": GatherRuns,
     "means": MeanRuns,
     "backward": BackwardRuns,
@@ -268,36 +266,6 @@ def run_settings(
     return {"channels": channels, "image_last": end - length, "cached_share": share}
 
 
-def reading_for(
-    plan: Plan, rules: Sequence[AxisRule], known: KnownStrides, copies: bool = False
-) -> str:
-    """Choose how pixels are read.
-
-    Args:
-        plan: the plan.
-        rules: the rules of its axes.
-        known: the strides.
-        copies: whether each point has one tap, of weight 1.
-    """
-    if copies:
-        return COPIES
-    if plan.votes:
-        return SINGLES
-    together = known.channels > 1
-    pairs = plan.spatial[-1] >= 2 and all(rule.allows_pairs for rule in rules)
-    # The first pixel of a pair is bounded as a real number, which must be exact.
-    exact = max(plan.spatial) <= 1 << (24 if plan.real.itemsize == 4 else 53)
-    if pairs and exact and (known.x_contiguous or together):
-        return PAIRS
-    if together or not known.x_contiguous:
-        return SINGLES
-    widths = [rule.method.taps for rule in rules]
-    length = row_length(widths[0])
-    fits = widths[0] <= length <= min(plan.spatial[-1], lanes_of(plan))
-    fits &= not any(rule.single for rule in rules)
-    return ROWS if fits and max(widths) > 1 else SINGLES
-
-
 def launch_for(
     description: Description,
     plan: Plan,
@@ -327,7 +295,6 @@ def prepare_gather(
     """Prepare a gather for arrays of these layouts."""
     plan, grid = with_own_grids(plan, grid)
     rules = rules_of(plan, order, filled)
-    copies = plan.nearest and not any(order) and means is None
     source = planes_of(image, plan.items, plan.grid_items)
     target = planes_of(out, plan.items, plan.grid_items)
     frame = frame_of(plan, source, target, grid, out)
@@ -340,19 +307,21 @@ def prepare_gather(
         drops = means.averaging.ignores_dropped
         rule = TapRule(filled or drops, drops, means.averaging.ignores_nan)
         rule, known, frame = with_pixel_weights(rule, known, frame, plan, means.weights, channels)
-    reading = reading_for(plan, rules, known, copies)
-    words = means is None and not frame.outputs.listed and reads_words(plan, source, known, reading)
+    sweep = "labels" if plan.votes else "means" if means else "gather"
+    way = way_for(plan, rules, known, sweep)
+    copies = way is Copies
+    words = means is None and not frame.outputs.listed and reads_words(plan, source, known, way)
     known = known._replace(words=words)
     bits = bits_of(source.kind)
     stored = storage_of(target.kind) if plan.votes else target.kind
     description = Description(
-        sweep="labels" if plan.votes else "means" if means else "gather",
+        sweep=sweep,
         axes=rules,
         points=frame.points,
         image=bits if copies else storage_of(source.kind),
         values=kind_of(bits).loaded.name if copies else stored,
         real=element(plan.real),
-        reading=reading,
+        way=way,
         known=known,
         tap_rule=rule,
         needs=(means.averaging.returns_weights,) if means else (),
@@ -360,7 +329,7 @@ def prepare_gather(
     ranges = divide(plan, frame.outputs, len(target.starts))
     settings = run_settings(plan, source, frame.outputs, description, channels)
     if words:
-        settings["image_last"] = last_word(plan, source, channels, reading)
+        settings["image_last"] = last_word(plan, source, channels, way)
     scratch = list_bytes(description, lanes_of(plan), 1)
     return launch_for(description, plan, frame, ranges, scratch, **settings)
 
@@ -401,7 +370,7 @@ def launch_backward(
         averaging = means.averaging
         rule = rule._replace(drops=averaging.ignores_dropped, ignores=averaging.ignores_nan)
     rule, known, frame = with_pixel_weights(rule, known, frame, plan, weights, channels)
-    reading = reading_for(plan, rules, known)
+    way = way_for(plan, rules, known, name)
     description = Description(
         sweep=name,
         axes=rules,
@@ -409,7 +378,7 @@ def launch_backward(
         image=storage_of(image.kind) if reads else element(plan.real),
         values=storage_of(target.kind),
         real=element(plan.real),
-        reading=reading,
+        way=way,
         known=known,
         tap_rule=rule,
         needs=(*sweep.needs, means.need_weights and need_image) if means else sweep.needs,

@@ -19,7 +19,6 @@ from gridsample.kernels.sampling.calls import (
     known_strides,
     launch_for,
     output_axes,
-    reading_for,
 )
 from gridsample.kernels.sampling.division import divide, lanes_of, taps_of
 from gridsample.kernels.sampling.halving import Halves
@@ -27,6 +26,7 @@ from gridsample.kernels.sampling.layouts import element, planes_of, storage_of
 from gridsample.kernels.sampling.programs.axes import rules_of
 from gridsample.kernels.sampling.programs.footprints import SHRINKS
 from gridsample.kernels.sampling.programs.sampler import Description, TapRule
+from gridsample.kernels.sampling.programs.ways import way_for
 
 Array = np.ndarray[Any, Any]
 # Bytes of a label and of the sum of its weights, at most.
@@ -50,15 +50,15 @@ def prepare_footprints(
     target = planes_of(out, plan.items, plan.grid_items)
     frame = frame_of(plan, source, target, grid, out)
     known = known_strides(smaller, source, frame.outputs, out)
-    reading = reading_for(smaller, rules, known)
+    sweep = "footprint labels" if plan.votes else "footprints"
     description = Description(
-        sweep="footprint labels" if plan.votes else "footprints",
+        sweep=sweep,
         axes=rules,
         points=frame.points,
         image=storage_of(source.kind),
         values=storage_of(target.kind) if plan.votes else target.kind,
         real=element(plan.real),
-        reading=reading,
+        way=way_for(smaller, rules, known, sweep),
         known=known,
         tap_rule=TapRule(filled),
     )

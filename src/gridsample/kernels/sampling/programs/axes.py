@@ -15,7 +15,7 @@ from gridsample.definitions import axis as formulas
 from gridsample.definitions.boundaries import BOUNDARIES, Boundary
 from gridsample.definitions.methods import Method
 from gridsample.definitions.plan import Plan
-from gridsample.kernels.vector import Function, Kind, Value
+from gridsample.kernels.vector import Function, Value
 
 # The units of coordinates: -1 and 1 are the outer edges, or the centres, of the corner pixels;
 # pixels; pixels from the output's own position.
@@ -141,24 +141,38 @@ class Axis:
     Attributes:
         rule: what it is compiled for.
         index: the kind of offsets: int32, or int64 for large images.
+        size, stride: the number of pixels and the distance of neighbours, of that kind.
+        last: the position of the last pixel.
         pixel_weight_stride: the distance of neighbours in the weights of pixels, or None if there
             are none.
+        unit_stride: whether the stride is known to be 1.
+        merges: whether all taps are one, as they have the same pixel, and none counts if dropped
+            (``counts_dropped``).
+        notes_missed: whether points whose taps are all dropped are outside, because they have the
+            fill value or need not be processed (``skips_missed``).
     """
 
-    pixel_weight_stride: Value | None = None
-
     def __init__(
-        self, function: Function, rule: AxisRule, size: Value, stride: Value, index: Kind
+        self,
+        function: Function,
+        rule: AxisRule,
+        size: Value,
+        stride: Value,
+        last: Value,
+        *,
+        pixel_weight_stride: Value | None,
+        unit_stride: bool,
+        skips_missed: bool,
+        counts_dropped: bool,
     ) -> None:
-        lanes = function.lanes
-        self.function, self.rule, self.index = function, rule, index
-        self.size = size.to(index).splat(lanes)
-        self.stride = stride.to(index).splat(lanes)
-        self.last = (size - 1).to(function.real).splat(lanes)
-        self.unit_stride = False  # whether the stride is known to be 1
-        # Whether points whose taps are all dropped are outside, which `locate` then notes.
-        self.notes_missed = rule.fill_is_exact
-        self.merges = False  # whether all taps are one, as they have the same pixel
+        self.function, self.rule, self.index = function, rule, size.kind
+        self.size, self.stride, self.last = size, stride, last
+        self.pixel_weight_stride, self.unit_stride = pixel_weight_stride, unit_stride
+        drops = rule.drops and counts_dropped
+        self.merges = rule.single and not (drops or rule.method.votes)
+        zeros = rule.boundary.code == formulas.ZEROS
+        skips = skips_missed and zeros and rule.fill_is_constant
+        self.notes_missed = rule.fill_is_exact or skips
 
     # Positions ------------------------------------------------------------------------------------
 

@@ -7,30 +7,15 @@ point is missing.
 
 from __future__ import annotations
 
-import contextlib
 import functools
-import itertools
-from collections.abc import Iterator, Sequence
-from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple
 
-from gridsample.kernels.sampling.layouts import storage_of
 from gridsample.kernels.sampling.programs.axes import Tap
-from gridsample.kernels.sampling.programs.points import STRIP, Strip
-from gridsample.kernels.sampling.programs.reading import (
-    PAIRS,
-    Image,
-    Numbers,
-    PixelPairs,
-    Reader,
-    SinglePixels,
-    both,
-)
-from gridsample.kernels.sampling.programs.rows import Blocks, Row, RowInMemory
+from gridsample.kernels.sampling.programs.row_sums import Blocks, Row
+from gridsample.kernels.sampling.programs.states import Offsets
+from gridsample.kernels.sampling.programs.sums import Numbers, Reader, both
 from gridsample.kernels.vector import Function, Pointer, Value, kind_of
-
-if TYPE_CHECKING:
-    from gridsample.kernels.sampling.programs.sampler import Description, State
 
 # The numbers of a pixel: m v, m, and v.
 COUNTED, WEIGHT, PIXEL = 0, 1, 2
@@ -41,23 +26,21 @@ class Counting(NamedTuple):
 
     Attributes:
         plane: the weights of the plane's pixels, or None for 1.
-        offset: the place of the group in it, like `State.offset`.
+        offset: the place of the group in it, `State.weight_offset`.
         steps: the distance of neighbours along each axis, x first.
         dropped_weight: the weight of dropped taps: 1 if what is outside is known, otherwise 0.
         ignores: whether NaN counts for nothing.
         weight_check: notes whether any weight is invalid; None if none can be.
         kept: the weights of the group's taps, if they have been read before; see `Counts.keep`.
-        offset_memory: where ``offset`` is in memory, if it is.
     """
 
     plane: Pointer | None
-    offset: Value | None
+    offset: Offsets | None
     steps: Sequence[Value]
     dropped_weight: float
     ignores: bool
     weight_check: WeightCheck | None = None
     kept: Pointer | None = None
-    offset_memory: Pointer | None = None
 
     def numbers(self, pixels: Sequence[Value], weights: Sequence[Value]) -> list[Numbers]:
         """Return the numbers of pixels, given their weights."""
@@ -72,40 +55,16 @@ class Counting(NamedTuple):
         # A pixel without weight may be infinite.
         return (weight > 0.0).select(pixel * weight, 0.0), weight, pixel
 
-    def numbers_of_dropped(self, dropped: Value | None) -> Sequence[Value | float | None]:
-        """Return what is added for dropped taps, given their value: nothing to sums of weights."""
-        return dropped if self.dropped_weight else None, None, dropped
 
-    # Readers --------------------------------------------------------------------------------------
+def numbers_of_dropped(dropped: Value, counting: Counting | None) -> Sequence[Value | float | None]:
+    """Return the value of dropped taps, or the numbers that are summed in its place; None for 0.
 
-    def singles(self, pixels: SinglePixels) -> Counted:
-        """Return a reader of single pixels as numbers."""
-        if self.plane is None:
-            return Counted(pixels, Ones(self.dropped_weight), self)
-        weights = SinglePixels(self.plane, self.offset, pixels.gathers, dropped=self.dropped_weight)
-        weights.reads_pixel_weights = True
-        return Counted(pixels, weights, self)
-
-    def pairs(self, pixels: PixelPairs) -> Counted:
-        """Return a reader of pairs of pixels as numbers."""
-        if self.kept is not None:
-            return Counted(pixels, Kept(self.kept), self)
-        if self.plane is None or self.offset is None:
-            return Counted(pixels, Ones(self.dropped_weight), self)
-        offsets = self.offset_memory or self.plane.function.spill(self.offset)
-        return Counted(pixels, self.weights_of_pairs(self.plane, offsets), self)
-
-    def weights_of_pairs(self, plane: Pointer, offsets: Pointer) -> PixelPairs:
-        """Return a reader of the weights of pairs."""
-        return PixelPairs(plane, offsets, self.steps[1:], self.dropped_weight)
-
-    def rows(self, pixels: RowInMemory) -> CountedRow:
-        """Return a row of pixels as numbers."""
-        if self.plane is None or self.offset is None:
-            return CountedRow(pixels, None, self)
-        places = self.plane.function.spill(self.offset)
-        offsets = [places.load(lane).to("int64") for lane in range(pixels.function.lanes)]
-        return CountedRow(pixels, RowInMemory(self.plane, offsets, self.steps), self)
+    Nothing is added to sums of weights.
+    """
+    value = None if dropped.is_constant else dropped
+    if counting is None:
+        return [value]
+    return value if counting.dropped_weight else None, None, value
 
 
 class Counted:
@@ -218,88 +177,3 @@ class WeightCheck:
         noted = self.memory.load(0, self.lanes, aligned=True)
         with memory.function.when((noted >= infinity).any(), rare=True):
             memory.store(memory.function.constant(1, "int64"))
-
-
-class Counts:
-    """How the pixels of an image count: what is the same for all planes and points.
-
-    Attributes:
-        dropped_weight: the weight of dropped taps.
-    """
-
-    def __init__(self, function: Function, description: Description, call: SimpleNamespace) -> None:
-        self.call, self.ignores = call, description.tap_rule.ignores
-        self.dropped_weight = float(not description.tap_rule.drops)
-        self.weights, self.weight_check, self.kept = None, None, None
-        self.taps = 1 << len(description.axes)
-        if description.tap_rule.weight_kind:
-            self.weights = Image(call.weights, call.weights_item, call.weights_planes)
-        known = description.known
-        if description.tap_rule.shared and known.channels == 1 and description.reading == PAIRS:
-            groups = STRIP // function.lanes
-            self.kept = function.scratch(function.real, groups * self.taps, function.lanes)
-        if kind_of(description.tap_rule.weight_kind or "bool").family not in ("bool", "unsigned"):
-            self.weight_check = WeightCheck(function)
-
-    @staticmethod
-    def arrays(description: Description) -> dict[str, str]:
-        """Return the kinds of the arrays of weights, by name."""
-        if not description.tap_rule.weight_kind:
-            return {}
-        return {"weights": storage_of(description.tap_rule.weight_kind), "invalid_weights": "int64"}
-
-    @contextlib.contextmanager
-    def watch(self) -> Iterator[None]:
-        """Report invalid weights after the body."""
-        if self.weight_check is None:
-            yield
-            return
-        self.weight_check.clear()
-        yield
-        self.weight_check.report(self.call.invalid_weights)
-
-    def plane(self, item: Value | None, number: Value) -> Pointer | None:
-        """The weights of a plane's pixels, of an item unless None."""
-        return None if self.weights is None else self.weights.plane(item, number)
-
-    def of(self, state: State, plane: Pointer | None, number: Value | None = None) -> Counting:
-        """Return how the pixels of a plane count for a group, given its state.
-
-        If its number in the strip is given, its weights may have been kept.
-        """
-        offset, steps = state.weight_offset, self.call.weights_strides
-        counting = Counting(
-            plane,
-            offset,
-            steps,
-            self.dropped_weight,
-            self.ignores,
-            self.weight_check,
-            offset_memory=state.weight_offset_memory,
-        )
-        if self.kept is None or number is None:
-            return counting
-        return counting._replace(weight_check=None, kept=self.home(self.kept, number))
-
-    def home(self, memory: Pointer, number: Value) -> Pointer:
-        """Return where the weights of a group are kept."""
-        return memory.at(number * (self.taps * memory.function.lanes))
-
-    def keep(self, body: Any, strip: Strip) -> None:
-        """Read the weights of a strip's taps once, if all planes of an item share them."""
-        if self.kept is None:
-            return
-        function, item = body.function, None if body.description.points.listed else strip.item
-        plane = self.plane(item, function.constant(0, "int64"))
-        with body.points.groups(strip) as (number, _):
-            state, memory = body.states.load(number), self.home(self.kept, number)
-            assert plane is not None and state.weight_offset_memory is not None
-            reader = self.of(state, plane).weights_of_pairs(plane, state.weight_offset_memory)
-            *others, across = reversed(body.sampler.pair_taps(state, 0, True))
-            for outer in itertools.product(*others):
-                weights = reader.row(outer, across)
-                if self.weight_check is not None:
-                    self.weight_check.check(weights)
-                for tap, weight in zip(across, weights, strict=True):
-                    place = place_of_pair((*outer, tap)) * function.lanes
-                    memory.store(weight.splat(function.lanes), place, aligned=True)

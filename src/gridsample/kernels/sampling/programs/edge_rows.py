@@ -13,17 +13,13 @@ from typing import NamedTuple
 
 from gridsample.definitions import axis as formulas
 from gridsample.kernels.sampling.programs.axes import Axis, Tap
-from gridsample.kernels.sampling.programs.counting import WEIGHT, CountedRow
-from gridsample.kernels.sampling.programs.reading import (
-    Orders,
-    TapSums,
-    TapTable,
-    added,
-    both,
-    load_offsets,
-    with_dropped,
+from gridsample.kernels.sampling.programs.counting import (
+    WEIGHT,
+    CountedRow,
+    numbers_of_dropped,
 )
-from gridsample.kernels.sampling.programs.rows import (
+from gridsample.kernels.sampling.programs.loads import load_offsets
+from gridsample.kernels.sampling.programs.row_sums import (
     Blocks,
     PixelRows,
     Row,
@@ -32,7 +28,16 @@ from gridsample.kernels.sampling.programs.rows import (
     repeat_in_blocks,
     row_length,
 )
-from gridsample.kernels.sampling.programs.ways import OneByOne, values_of_dropped
+from gridsample.kernels.sampling.programs.singles import OneByOne
+from gridsample.kernels.sampling.programs.states import value_of
+from gridsample.kernels.sampling.programs.sums import (
+    Orders,
+    TapSums,
+    TapTable,
+    added,
+    both,
+    with_dropped,
+)
 from gridsample.kernels.vector import Function, Pointer, Value
 
 
@@ -54,7 +59,7 @@ class AtEdges(NamedTuple):
         weights = [window.weights, *([tap.weights for tap in axis_taps] for axis_taps in others)]
         rows = PixelRows(self.row(plane, window.begin, others), weights, window.touched)
         counting = self.one_by_one.counting
-        values = [*values_of_dropped(dropped, counting)]
+        values = [*numbers_of_dropped(dropped, counting)]
         if counting is not None and counting.dropped_weight:
             # Other readers read this for a dropped tap; here, nothing is read for one.
             values[WEIGHT] = counting.dropped_weight
@@ -72,7 +77,7 @@ class AtEdges(NamedTuple):
         if counting.plane is not None:
             stride = self.axis.pixel_weight_stride
             assert stride is not None
-            offset = added(counting.offset, first * stride)
+            offset = added(value_of(counting.offset), first * stride)
             weights = EdgeRow(counting.plane, offset, tables, weighs=True)
         return CountedRow(pixels, weights, counting)
 

@@ -25,7 +25,8 @@ from gridsample.kernels.sampling.programs.gradients import (
     Totals,
 )
 from gridsample.kernels.sampling.programs.points import Group, Strip
-from gridsample.kernels.sampling.programs.sampler import Description, State
+from gridsample.kernels.sampling.programs.sampler import Description
+from gridsample.kernels.sampling.programs.states import State
 from gridsample.kernels.vector import Pointer, Value
 
 
@@ -82,7 +83,7 @@ class FootprintBackward(SumsOverFootprints, Backward):
         with function.loop(0, samples[1] - samples[0]) as sample:
             self.totals.clear(sample.index)
         with function.loop(*planes) as plane:
-            memory = self.memory_of(group.item, plane.index)
+            memory = self.memory_of(group, plane.index)
             g = self.upstream(group, memory) / footprint.total
             sums = self.sums_of(plane.index - planes[0])
             with function.loop(0, samples[1] - samples[0]) as sample:

@@ -15,13 +15,18 @@ from types import SimpleNamespace
 
 from gridsample.kernels.sampling.programs.footprints import Footprint, OverFootprints
 from gridsample.kernels.sampling.programs.labels import Labels, as_key, key_kind, weights_in_cells
+from gridsample.kernels.sampling.programs.pairs import locate_first_pixels
 from gridsample.kernels.sampling.programs.points import Group
-from gridsample.kernels.sampling.programs.sampler import Description, State
+from gridsample.kernels.sampling.programs.sampler import Description
+from gridsample.kernels.sampling.programs.singles import Singles
+from gridsample.kernels.sampling.programs.states import State
 from gridsample.kernels.vector import Function, Kind, Pointer, Value, kind_of
 
 
 class FootprintLabels(OverFootprints, Labels):
     """Writes the loops that sample labels over footprints."""
+
+    sampler: Singles
 
     def __init__(self, function: Function, description: Description, call: SimpleNamespace) -> None:
         super().__init__(function, description, call)
@@ -50,15 +55,14 @@ class FootprintLabels(OverFootprints, Labels):
             tie = call.tie.to(function.real) * footprint.total
             winner = self.list.winner(loop.carried[0], (footprint.total > 1.0).select(tie, 0.0))
             target = call.out.at(call.out_planes.load(plane.index))
-            contiguous = self.description.known.contiguous
-            self.points.store_values(group, target, self.stored(winner), contiguous)
+            self.points.store_values(group, target, self.stored(winner))
 
     def add_samples(
         self, group: Group, plane: Value, samples: tuple[Value, Value], total: Value, count: Value
     ) -> Value:
         """Add the votes of some rounds to the list; return its new length."""
         function, lanes = self.function, self.function.lanes
-        source = self.image.plane(None if group.listed else group.item, plane)
+        source = self.image.plane(group, plane)
         fills = self.fills(plane)
         with function.loop(*samples, carry=[count]) as sample:
             state = self.states.load(sample.index - samples[0])
@@ -99,16 +103,16 @@ class FootprintLabels(OverFootprints, Labels):
         axis_positions = self.sampler.axis_positions(state)
         if not self.all_vote:
             return self.single_votes(state, axis_positions, source, dropped)
-        cells = self.sampler.locate_pairs(axis_positions, state)
+        cells = locate_first_pixels(self.sampler, axis_positions, state)
 
         def by_cells() -> list[Value]:
-            return [*self.keys_of_cells(cells, source), *weights_in_cells(cells.distances)]
+            return [*self.keys_of_cells(cells, source), *weights_in_cells(cells.along)]
 
         def by_singles() -> list[Value]:
             keys, weights = self.single_votes(state, axis_positions, source, dropped)
             return [*keys, *weights]
 
-        inside = self.all_in_cells(cells.distances)
+        inside = self.all_in_cells(cells.along)
         votes = self.function.choose(inside, by_cells, by_singles, likely=True)
         return votes[: self.count], votes[self.count :]
 
@@ -161,6 +165,3 @@ class LabelList:
             wins = (total > 0.0) & (total >= least) & (~any_wins | (key < winner))
             loop.carry(wins.select(key, winner), any_wins | wins)
         return loop.carried[0]
-
-
-__all__ = ["FootprintLabels"]

@@ -23,9 +23,11 @@ from typing import NamedTuple
 from gridsample.definitions.caches import cached_property
 from gridsample.definitions.footprints import SLACK
 from gridsample.kernels.sampling.programs.axes import DISPLACEMENT
+from gridsample.kernels.sampling.programs.body import Body
 from gridsample.kernels.sampling.programs.gather import Gather
 from gridsample.kernels.sampling.programs.points import AFFINE, Group, Points, Strip
-from gridsample.kernels.sampling.programs.sampler import Description, Sampler, State, States
+from gridsample.kernels.sampling.programs.sampler import Description
+from gridsample.kernels.sampling.programs.states import State
 from gridsample.kernels.vector import Function, Pointer, Value, kind_of
 
 # Planes that are sampled together.
@@ -274,16 +276,10 @@ def reduce_lanes(value: Value, combine: Callable[[Value, Value], Value]) -> Valu
     return value
 
 
-class OverFootprints:
-    """Writes the loops over the footprints of points, and over their samples; bodies inherit it."""
+class OverFootprints(Body):
+    """Writes the loops over the footprints of points, and over their samples."""
 
     footprints = True
-    function: Function
-    description: Description
-    call: SimpleNamespace
-    points: Points
-    sampler: Sampler
-    states: States
 
     @cached_property
     def sides(self) -> Sides:
@@ -432,7 +428,7 @@ class FootprintMeans(SumsOverFootprints, Gather):
         function, lanes, total = self.function, self.function.lanes, footprint.total
         nan = function.constant(math.nan, function.real, lanes)
         with function.loop(*planes) as loop:
-            source = self.image.plane(None if group.listed else group.item, loop.index)
+            source = self.image.plane(group, loop.index)
             # A sample that is not valid is NaN, also where the image has integers.
             fills = self.fills(loop.index) | {"invalid": nan}
             sums = self.sums_of(loop.index - planes[0])
@@ -446,7 +442,6 @@ class FootprintMeans(SumsOverFootprints, Gather):
     def store_planes(self, group: Group, footprint: Footprint, planes: tuple[Value, Value]) -> None:
         """Store the means of some planes."""
         function, call, points = self.function, self.call, self.points
-        contiguous = self.description.known.contiguous
         floating = kind_of(self.description.values).family in ("float", "half")
         in_level = footprint.total > 0.0
         with function.loop(*planes) as plane:
@@ -457,7 +452,7 @@ class FootprintMeans(SumsOverFootprints, Gather):
             target = call.out.at(call.out_planes.load(plane.index))
             all_in_level = in_level.all()
             with function.when(all_in_level):
-                points.store_values(group, target, values, contiguous)
+                points.store_values(group, target, values)
             with function.when(~all_in_level, rare=True):
                 places = points.places_of_values(group)
                 for lane in self.lanes_of(in_level):
@@ -483,6 +478,3 @@ def next_numbers(numbers: Vectors, counts: Vectors) -> Vectors:
         carry = wraps if carry is None else carry & wraps
         following.append(carry.select(0.0, raised))
     return following
-
-
-__all__ = ["SHRINKS", "FootprintMeans", "OverFootprints", "SumsOverFootprints"]

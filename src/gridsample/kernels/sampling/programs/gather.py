@@ -2,32 +2,18 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-
 from gridsample.kernels.sampling.layouts import storage_of
-from gridsample.kernels.sampling.programs.points import Points, Strip
-from gridsample.kernels.sampling.programs.prefetching import Prefetch
-from gridsample.kernels.sampling.programs.reading import COPIES, Image, load_offsets, splat_of
-from gridsample.kernels.sampling.programs.sampler import Description, Sampler, State, States
-from gridsample.kernels.vector import Function, Pointer, Value, kind_of
+from gridsample.kernels.sampling.programs.body import Body
+from gridsample.kernels.sampling.programs.loads import splat_of
+from gridsample.kernels.sampling.programs.points import Strip
+from gridsample.kernels.sampling.programs.sampler import Description
+from gridsample.kernels.sampling.programs.states import State
+from gridsample.kernels.sampling.programs.ways import Copies
+from gridsample.kernels.vector import Pointer, Value, kind_of
 
 
-class Gather:
-    """Writes the loops of a gather.
-
-    Attributes:
-        footprints: whether points are sampled over their footprints.
-    """
-
-    footprints = False
-
-    def __init__(self, function: Function, description: Description, call: SimpleNamespace) -> None:
-        self.function, self.description, self.call = function, description, call
-        self.points = Points(function, description.points, description.axes, call)
-        self.sampler = Sampler(function, description, call)
-        self.image = Image(call.image, call.image_item, call.image_planes)
-        self.states = States(function)
-        self.prefetch = Prefetch(self.sampler, self.points, self.states)
+class Gather(Body):
+    """Writes the loops of a gather."""
 
     @classmethod
     def arrays(cls, description: Description) -> dict[str, str]:
@@ -48,7 +34,7 @@ class Gather:
         dropped; and the results of points with coordinates that are NaN or infinite.
         """
         kind = kind_of(description.image).loaded.name
-        kind = kind if description.reading == COPIES else description.real
+        kind = kind if description.way is Copies else description.real
         return dict.fromkeys(("outside", "dropped", "invalid"), kind)
 
     @classmethod
@@ -80,16 +66,12 @@ class Gather:
 
     def sample(self, strip: Strip, plane: Value) -> None:
         """Sample one plane at the points of a strip."""
-        call = self.call
-        listed = self.description.points.listed
-        source = self.image.plane(None if listed else strip.item, plane)
-        target = call.out.at(call.out_planes.load(plane))
+        source = self.image.plane(strip, plane)
+        target = self.call.out.at(self.call.out_planes.load(plane))
         fills = self.fills(plane)
         with self.prefetch.groups(strip) as (number, group):
             value = self.value(self.states.load(number), source, fills)
-            self.points.store_values(
-                group, target, self.stored(value), self.description.known.contiguous
-            )
+            self.points.store_values(group, target, self.stored(value))
 
     def fills(self, plane: Value) -> dict[str, Value]:
         """Read the numbers of a plane; those outside of it are 0 unless there is a fill value."""
@@ -103,11 +85,7 @@ class Gather:
 
     def value(self, state: State, source: Pointer, fills: dict[str, Value]) -> Value:
         """Compute the results of a group in one plane."""
-        if self.description.reading == COPIES:
-            assert state.offset_memory is not None
-            value = source.load_each(load_offsets(state.offset_memory, self.function.lanes))
-        else:
-            value = self.total(state, source, fills)
+        value = self.total(state, source, fills)
         if state.outside is not None:
             value = state.outside.select(fills["outside"], value)
         return state.valid.select(value, fills["invalid"])
@@ -115,8 +93,8 @@ class Gather:
     def total(self, state: State, source: Pointer, fills: dict[str, Value]) -> Value:
         """Sum the taps of a group in one plane."""
         order = (0,) * len(self.description.axes)
-        way = self.sampler.way(state)
-        return self.sampler.tap_sums(way, source, fills["dropped"], [order])[order]
+        taps = self.sampler.prepare(state)
+        return self.sampler.tap_sums(taps, source, fills["dropped"], [order])[order]
 
     def stored(self, value: Value) -> Value:
         """Convert sums to the kind of the results."""

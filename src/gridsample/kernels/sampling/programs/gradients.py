@@ -19,11 +19,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from types import SimpleNamespace
 
-from gridsample.kernels.sampling.programs.points import AFFINE, STRIP, Group, Points, Strip
-from gridsample.kernels.sampling.programs.prefetching import Prefetch
-from gridsample.kernels.sampling.programs.reading import Image, TapSums, splat_of
-from gridsample.kernels.sampling.programs.sampler import Description, Sampler, State, States
-from gridsample.kernels.sampling.programs.ways import Way
+from gridsample.kernels.sampling.programs.body import Body
+from gridsample.kernels.sampling.programs.loads import Image, splat_of
+from gridsample.kernels.sampling.programs.points import AFFINE, STRIP, Group, Strip
+from gridsample.kernels.sampling.programs.sampler import Description, GroupTaps
+from gridsample.kernels.sampling.programs.states import State
+from gridsample.kernels.sampling.programs.sums import TapSums
 from gridsample.kernels.vector import Function, Kind, Pointer, Value, kind_of
 
 Order = tuple[int, ...]
@@ -58,25 +59,14 @@ class Totals:
             self.memory.store(total + summand, self._place(number, k), aligned=True)
 
 
-class Backward:
-    """Writes the loops of the sweep of first derivatives.
-
-    Attributes:
-        footprints: whether points are sampled over their footprints.
-    """
-
-    footprints = False
+class Backward(Body):
+    """Writes the loops of the sweep of first derivatives."""
 
     def __init__(self, function: Function, description: Description, call: SimpleNamespace) -> None:
-        self.function, self.description, self.call = function, description, call
+        super().__init__(function, description, call)
         self.need_image, self.need_grid, *_ = description.needs
         self.rank = len(description.axes)
-        self.points = Points(function, description.points, description.axes, call)
-        self.sampler = Sampler(function, description, call)
-        self.image = Image(call.image, call.image_item, call.image_planes)
         self.sums = Image(call.sums, call.sums_item, call.sums_planes)
-        self.states = States(function)
-        self.prefetch = Prefetch(self.sampler, self.points, self.states)
         self.totals = Totals(function, STRIP // function.lanes, self.rank, function.real)
         self.maps = description.points.grid_layout == AFFINE
         if self.maps:
@@ -139,16 +129,15 @@ class Backward:
 
     def differentiate(self, strip: Strip, plane: Value) -> None:
         """Process one plane at the points of a strip."""
-        memory = self.memory_of(strip.item, plane)
+        memory = self.memory_of(strip, plane)
         with self.prefetch.groups(strip) as (number, group):
             self.add(number, group, self.upstream(group, memory), memory)
 
-    def memory_of(self, item: Value, plane: Value) -> SimpleNamespace:
+    def memory_of(self, points: Strip | Group, plane: Value) -> SimpleNamespace:
         """Return where a plane is in each array."""
-        where = None if self.description.points.listed else item, plane
         return SimpleNamespace(
-            source=self.image.plane(*where),
-            sums=self.sums.plane(*where),
+            source=self.image.plane(points, plane),
+            sums=self.sums.plane(points, plane),
             dropped=self.dropped_of(plane),
             upstream=self.call.values.at(self.call.out_planes.load(plane)),
         )
@@ -162,9 +151,7 @@ class Backward:
 
     def upstream(self, group: Group, memory: SimpleNamespace) -> Value:
         """Read the upstream values of a group."""
-        contiguous = self.description.known.contiguous
-        values = self.points.load_values(group, memory.upstream, contiguous)
-        return values.to(self.function.real)
+        return self.points.load_values(group, memory.upstream).to(self.function.real)
 
     def add(self, number: Value, group: Group, g: Value, memory: SimpleNamespace) -> list[Value]:
         """Add the gradients of a plane at a group, whose state has a number.
@@ -174,13 +161,13 @@ class Backward:
         """
         state = self.states.load(number)
         g = state.valid.select(g, 0.0)
-        way = self.sampler.way(state, derivatives=int(self.need_grid))
+        taps = self.sampler.prepare(state, derivatives=int(self.need_grid))
         if self.need_grid:
-            tap_sums = self.sampler.tap_sums(way, memory.source, memory.dropped, self.raised)
+            tap_sums = self.sampler.tap_sums(taps, memory.source, memory.dropped, self.raised)
             self.totals.add(number, [self.product(g, tap_sums, o) for o in self.raised])
         if self.need_image:
             share = group.fresh.select(g, 0.0)
-            self.sampler.scatter(way, memory.sums, {self.value_order: share})
+            self.sampler.scatter(taps, memory.sums, {self.value_order: share})
         return []
 
     def product(self, g: Value, tap_sums: TapSums, order: Order) -> Value:
@@ -265,32 +252,30 @@ class DoubleBackward(Backward):
         """Add the directions in which points move to a state."""
         return state._replace(tangents=tuple(self.points.vectors(group, self.call.tangents)))
 
-    def memory_of(self, item: Value, plane: Value) -> SimpleNamespace:
+    def memory_of(self, points: Strip | Group, plane: Value) -> SimpleNamespace:
         """Return where a plane is in each array."""
-        where = None if self.description.points.listed else item, plane
         return SimpleNamespace(
-            source=self.image.plane(*where),
-            sums=self.sums.plane(*where),
-            other=self.other.plane(*where),
+            source=self.image.plane(points, plane),
+            sums=self.sums.plane(points, plane),
+            other=self.other.plane(points, plane),
             upstream=self.call.values.at(self.call.out_planes.load(plane)),
             results=self.call.results.at(self.call.out_planes.load(plane)),
         )
 
     def differentiate(self, strip: Strip, plane: Value) -> None:
         """Process one plane at the points of a strip."""
-        memory = self.memory_of(strip.item, plane)
+        memory = self.memory_of(strip, plane)
         with self.prefetch.groups(strip) as (number, group):
             for result in self.add(number, group, self.upstream(group, memory), memory):
-                contiguous = self.description.known.contiguous
-                self.points.store_values(group, memory.results, result, contiguous)
+                self.points.store_values(group, memory.results, result)
 
     def add(self, number: Value, group: Group, g: Value, memory: SimpleNamespace) -> list[Value]:
         """Add the gradients of a plane at a group, whose state has a number."""
         state, results = self.states.load(number), list[Value]()
         g, tangents = state.valid.select(g, 0.0), state.tangents
-        way = self.sampler.way(state, derivatives=2 if self.need_grid else 1)
+        taps = self.sampler.prepare(state, derivatives=2 if self.need_grid else 1)
         if self.need_values or self.need_grid:
-            tap_sums = self.directional(way, memory.source, memory.other, tangents)
+            tap_sums = self.directional(taps, memory.source, memory.other, tangents)
             if self.need_values:
                 results = [state.valid.select(tap_sums[self.value_order], 0.0)]
             if self.need_grid:
@@ -298,11 +283,11 @@ class DoubleBackward(Backward):
         if self.need_image:
             share = group.fresh.select(g, 0.0)
             shares = {o: share * d for o, d in zip(self.raised, tangents, strict=True)}
-            self.sampler.scatter(way, memory.sums, shares)
+            self.sampler.scatter(taps, memory.sums, shares)
         return results
 
     def directional(
-        self, way: Way, source: Pointer, other: Pointer, tangents: Sequence[Value]
+        self, taps: GroupTaps, source: Pointer, other: Pointer, tangents: Sequence[Value]
     ) -> TapSums:
         """Compute (tap sum of u) + sum over a of d_a * (moment of v with a raised).
 
@@ -313,10 +298,10 @@ class DoubleBackward(Backward):
         orders += self.raised if self.need_grid else []
         pairs = {order: [plus(order, raised) for raised in self.raised] for order in orders}
         needed = [*dict.fromkeys(order for some in pairs.values() for order in some)]
-        tap_sums = self.sampler.tap_sums(way, source, zero, needed)
+        tap_sums = self.sampler.tap_sums(taps, source, zero, needed)
         totals = {}
         if self.has_upstream:
-            totals = self.sampler.tap_sums(way, other, zero, orders)
+            totals = self.sampler.tap_sums(taps, other, zero, orders)
         for order, some in pairs.items():
             for raised, tangent in zip(some, tangents, strict=True):
                 if raised in tap_sums:

@@ -18,13 +18,18 @@ from collections.abc import Sequence
 
 from gridsample.kernels.sampling.programs.axes import AxisPosition
 from gridsample.kernels.sampling.programs.gather import Gather
-from gridsample.kernels.sampling.programs.reading import SinglePixels, read_pairs
-from gridsample.kernels.sampling.programs.sampler import Description, State
+from gridsample.kernels.sampling.programs.loads import read_pairs
+from gridsample.kernels.sampling.programs.pairs import locate_first_pixels
+from gridsample.kernels.sampling.programs.sampler import Description
+from gridsample.kernels.sampling.programs.singles import SinglePixels, Singles
+from gridsample.kernels.sampling.programs.states import State, value_of
 from gridsample.kernels.vector import Function, Kind, Pointer, Value, kind_of
 
 
 class Labels(Gather):
     """Writes the loops that sample labels; sums are votes."""
+
+    sampler: Singles
 
     @classmethod
     def fill_kinds(cls, description: Description) -> dict[str, str]:
@@ -49,8 +54,8 @@ class Labels(Gather):
         if not self.all_vote:
             return by_singles()[0]
         # A cell has a pixel and its neighbour along each axis.
-        cells = self.sampler.locate_pairs(axis_positions, state)
-        choose, distances = self.function.choose, cells.distances
+        cells = locate_first_pixels(self.sampler, axis_positions, state)
+        choose, distances = self.function.choose, cells.along
 
         def by_cells() -> list[Value]:
             return self.vote_in_cells(self.keys_of_cells(cells, source), distances)
@@ -89,7 +94,7 @@ class Labels(Gather):
         function, beside = self.function, self.description.known.x_contiguous
         strides, keys = self.call.strides, []
         assert cells.offset is not None
-        offsets = function.spill(cells.offset)
+        offsets = cells.offset.in_memory()
         places = [offsets.load(lane).to("int64") for lane in range(function.lanes)]
         for corner in itertools.product((0, 1), repeat=len(strides) - 1):
             row = source
@@ -110,7 +115,7 @@ class Labels(Gather):
             axis.taps(located)
             for axis, located in zip(self.sampler.axes, axis_positions, strict=True)
         ]
-        reader = SinglePixels(source, state.offset, True, as_key, as_key(dropped))
+        reader = SinglePixels(source, value_of(state.offset), True, as_key, as_key(dropped))
         keys: list[Value] = []
         for outer in itertools.product(*reversed(taps[1:])):
             keys += reader.row(outer, taps[0])
@@ -163,6 +168,3 @@ def total_from(t: int, keys: Sequence[Value], weights: Sequence[Value]) -> Value
     for key, weight in zip(keys[t + 1 :], weights[t + 1 :], strict=True):
         total = total + (key == keys[t]).select(weight, 0.0)
     return total
-
-
-__all__ = ["Labels"]

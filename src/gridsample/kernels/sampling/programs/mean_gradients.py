@@ -15,10 +15,11 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
-from gridsample.kernels.sampling.programs.counting import COUNTED, PIXEL, WEIGHT, Counts
+from gridsample.kernels.sampling.programs.counting import COUNTED, PIXEL, WEIGHT
 from gridsample.kernels.sampling.programs.gradients import Backward
+from gridsample.kernels.sampling.programs.loads import Image, splat_of
+from gridsample.kernels.sampling.programs.missing import Counts
 from gridsample.kernels.sampling.programs.points import Group, Strip
-from gridsample.kernels.sampling.programs.reading import Image, splat_of
 from gridsample.kernels.sampling.programs.sampler import Description
 from gridsample.kernels.vector import Function, Value
 
@@ -53,14 +54,13 @@ class MeanBackward(Backward):
         super().locate(strip)
         self.counts.keep(self, strip)
 
-    def memory_of(self, item: Value, plane: Value) -> SimpleNamespace:
+    def memory_of(self, points: Strip | Group, plane: Value) -> SimpleNamespace:
         """Return where a plane is in each array."""
-        memory = super().memory_of(item, plane)
-        where = None if self.description.points.listed else item, plane
-        memory.weights = self.counts.plane(*where)
+        memory = super().memory_of(points, plane)
+        memory.weights = self.counts.plane(points, plane)
         memory.min_weight = splat_of(self.function, self.call.min_weights, plane)
         if self.need_weights:
-            memory.sums_of_weights = self.sums_of_weights.plane(*where)
+            memory.sums_of_weights = self.sums_of_weights.plane(points, plane)
         return memory
 
     def add(self, number: Value, group: Group, g: Value, memory: SimpleNamespace) -> list[Value]:
@@ -68,11 +68,11 @@ class MeanBackward(Backward):
         state = self.states.load(number)
         g = state.valid.select(g, 0.0)
         counting = self.counts.of(state, memory.weights, number)
-        way = self.sampler.way(state, int(self.need_grid), counting)
+        taps = self.sampler.prepare(state, int(self.need_grid), counting)
         orders = [self.value_order, *(self.raised if self.need_grid else [])]
         numbered = [(n, *order) for n in (COUNTED, WEIGHT) for order in orders]
         numbered += [(PIXEL, *self.value_order)] * self.tries
-        tap_sums = self.sampler.tap_sums(way, memory.source, memory.dropped, numbered)
+        tap_sums = self.sampler.tap_sums(taps, memory.source, memory.dropped, numbered)
 
         above, below = (tap_sums[n, *self.value_order] for n in (COUNTED, WEIGHT))
         onto_above = (below > memory.min_weight).select(g / below, 0.0)
@@ -89,8 +89,8 @@ class MeanBackward(Backward):
                 self.totals.add(number, terms)
         if self.need_image:
             share = group.fresh.select(onto_above, 0.0)
-            self.sampler.scatter(way, memory.sums, {self.value_order: share})
+            self.sampler.scatter(taps, memory.sums, {self.value_order: share})
         if self.need_weights:
             share = group.fresh.select(onto_below, 0.0)
-            self.sampler.scatter(way, memory.sums_of_weights, {self.value_order: share})
+            self.sampler.scatter(taps, memory.sums_of_weights, {self.value_order: share})
         return []

@@ -14,20 +14,21 @@ from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 from typing import NamedTuple
 
-from gridsample.kernels.sampling.programs.counting import COUNTED, WEIGHT, Counts
+from gridsample.kernels.sampling.programs.counting import COUNTED, WEIGHT
+from gridsample.kernels.sampling.programs.loads import Image
 from gridsample.kernels.sampling.programs.mean_gradients import MeanBackward
-from gridsample.kernels.sampling.programs.missing import Means
-from gridsample.kernels.sampling.programs.points import Group
-from gridsample.kernels.sampling.programs.reading import Image
+from gridsample.kernels.sampling.programs.missing import Counts, Means
+from gridsample.kernels.sampling.programs.points import Group, Strip
 from gridsample.kernels.sampling.programs.run_gradients import (
     BackwardRuns,
     PartOfRun,
     RunOfPlanes,
     SamplePoints,
 )
-from gridsample.kernels.sampling.programs.runs import GatherRuns, Order, Registers, Runs
-from gridsample.kernels.sampling.programs.sampler import Description, State
-from gridsample.kernels.sampling.programs.tap_lists import TapCounting, TapList, list_bytes
+from gridsample.kernels.sampling.programs.runs import GatherRuns, Order, Registers, Runs, list_bytes
+from gridsample.kernels.sampling.programs.sampler import Description
+from gridsample.kernels.sampling.programs.states import State, value_of
+from gridsample.kernels.sampling.programs.tap_lists import TapCounting, TapList
 from gridsample.kernels.vector import Function, Pointer, Value
 
 # The numbers of a pixel, as the first of orders.
@@ -86,13 +87,15 @@ class MeanSums:
         self.counts = Counts(function, description, call)
         self.weighs_taps = description.tap_rule.differ
 
-    def counting(self, state: State, item: Value | None, plane: Value) -> TapCounting | None:
+    def counting(self, state: State, points: Strip | Group, plane: Value) -> TapCounting | None:
         """Return how taps are listed."""
         if not self.weighs_taps:
             return None
         counts = self.counts
-        weights = counts.plane(item, plane)
-        return TapCounting(weights, state.weight_offset, counts.dropped_weight, counts.weight_check)
+        weights = counts.plane(points, plane)
+        return TapCounting(
+            weights, value_of(state.weight_offset), counts.dropped_weight, counts.weight_check
+        )
 
     def sums(
         self,
@@ -191,9 +194,9 @@ class MeanRuns(GatherRuns):
         with self.sums.counts.watch():
             super().write(task)
 
-    def counting(self, state: State, item: Value, plane: Value) -> TapCounting | None:
+    def counting(self, state: State, points: Strip | Group, plane: Value) -> TapCounting | None:
         """Return how the pixels of a run count; None if all count alike."""
-        return self.sums.counting(state, None if self.description.points.listed else item, plane)
+        return self.sums.counting(state, points, plane)
 
     def totals(
         self,
@@ -261,10 +264,9 @@ class MeanBackwardRuns(BackwardRuns):
         with self.means.counts.watch():
             super().write(task)
 
-    def counting(self, state: State, item: Value | None, plane: Value) -> TapCounting | None:
+    def counting(self, state: State, points: Strip | Group, plane: Value) -> TapCounting | None:
         """Return how the pixels of a run count; None if all count alike."""
-        self.item = item
-        return self.means.counting(state, item, plane)
+        return self.means.counting(state, points, plane)
 
     def onto_below(self, run: RunOfPlanes) -> Pointer:
         """Where the gradients of sums of weights are kept, after those of the other sums."""
@@ -286,7 +288,7 @@ class MeanBackwardRuns(BackwardRuns):
 
         runs = [run._replace(upstream=self.onto_above)]
         if self.need_weights:
-            sums = self.sums_of_weights.plane(self.item, run.plane)
+            sums = self.sums_of_weights.plane(group, run.plane)
             runs.append(run._replace(upstream=self.onto_below(run), sums=sums))
         self.scatter(runs, group, state, kept)
 

@@ -10,14 +10,112 @@ counts for nothing.
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import math
+from collections.abc import Iterator
 from types import SimpleNamespace
+from typing import Any
 
-from gridsample.kernels.sampling.programs.counting import COUNTED, PIXEL, WEIGHT, Counting, Counts
+from gridsample.kernels.sampling.layouts import storage_of
+from gridsample.kernels.sampling.programs.counting import (
+    COUNTED,
+    PIXEL,
+    WEIGHT,
+    Counting,
+    WeightCheck,
+    place_of_pair,
+)
 from gridsample.kernels.sampling.programs.gather import Gather
-from gridsample.kernels.sampling.programs.points import Strip
-from gridsample.kernels.sampling.programs.sampler import Description, State
-from gridsample.kernels.vector import Function, Pointer, Value
+from gridsample.kernels.sampling.programs.loads import Image
+from gridsample.kernels.sampling.programs.pairs import Pairs, weights_of_pairs
+from gridsample.kernels.sampling.programs.points import STRIP, Group, Strip
+from gridsample.kernels.sampling.programs.sampler import Description
+from gridsample.kernels.sampling.programs.states import State
+from gridsample.kernels.vector import Function, Pointer, Value, kind_of
+
+
+class Counts:
+    """How the pixels of an image count: what is the same for all planes and points.
+
+    Attributes:
+        dropped_weight: the weight of dropped taps.
+    """
+
+    def __init__(self, function: Function, description: Description, call: SimpleNamespace) -> None:
+        self.call, self.ignores = call, description.tap_rule.ignores
+        self.dropped_weight = float(not description.tap_rule.drops)
+        self.weights, self.weight_check, self.kept = None, None, None
+        self.taps = 1 << len(description.axes)
+        if description.tap_rule.weight_kind:
+            self.weights = Image(call.weights, call.weights_item, call.weights_planes)
+        known = description.known
+        if description.tap_rule.shared and known.channels == 1 and description.way is Pairs:
+            groups = STRIP // function.lanes
+            self.kept = function.scratch(function.real, groups * self.taps, function.lanes)
+        if kind_of(description.tap_rule.weight_kind or "bool").family not in ("bool", "unsigned"):
+            self.weight_check = WeightCheck(function)
+
+    @staticmethod
+    def arrays(description: Description) -> dict[str, str]:
+        """Return the kinds of the arrays of weights, by name."""
+        if not description.tap_rule.weight_kind:
+            return {}
+        return {"weights": storage_of(description.tap_rule.weight_kind), "invalid_weights": "int64"}
+
+    @contextlib.contextmanager
+    def watch(self) -> Iterator[None]:
+        """Report invalid weights after the body."""
+        if self.weight_check is None:
+            yield
+            return
+        self.weight_check.clear()
+        yield
+        self.weight_check.report(self.call.invalid_weights)
+
+    def plane(self, points: Strip | Group, number: Value) -> Pointer | None:
+        """The weights of a plane's pixels; see `Image.plane`."""
+        return None if self.weights is None else self.weights.plane(points, number)
+
+    def of(self, state: State, plane: Pointer | None, number: Value | None = None) -> Counting:
+        """Return how the pixels of a plane count for a group, given its state.
+
+        If its number in the strip is given, its weights may have been kept.
+        """
+        counting = Counting(
+            plane,
+            state.weight_offset,
+            self.call.weights_strides,
+            self.dropped_weight,
+            self.ignores,
+            self.weight_check,
+        )
+        if self.kept is None or number is None:
+            return counting
+        return counting._replace(weight_check=None, kept=self.home(self.kept, number))
+
+    def home(self, memory: Pointer, number: Value) -> Pointer:
+        """Return where the weights of a group are kept."""
+        return memory.at(number * (self.taps * memory.function.lanes))
+
+    def keep(self, body: Any, strip: Strip) -> None:
+        """Read the weights of a strip's taps once, if all planes of an item share them."""
+        if self.kept is None:
+            return
+        function = body.function
+        plane = self.plane(strip, function.constant(0, "int64"))
+        with body.points.groups(strip) as (number, _):
+            state, memory = body.states.load(number), self.home(self.kept, number)
+            assert plane is not None and state.weight_offset is not None
+            reader = weights_of_pairs(self.of(state, plane), plane, state.weight_offset)
+            *others, across = reversed(body.sampler.pairs(state, 0, True))
+            for outer in itertools.product(*others):
+                weights = reader.row(outer, across)
+                if self.weight_check is not None:
+                    self.weight_check.check(weights)
+                for tap, weight in zip(across, weights, strict=True):
+                    place = place_of_pair((*outer, tap)) * function.lanes
+                    memory.store(weight.splat(function.lanes), place, aligned=True)
 
 
 class Means(Gather):
@@ -62,11 +160,9 @@ class Means(Gather):
     def sample(self, strip: Strip, plane: Value) -> None:
         """Sample one plane at the points of a strip."""
         call, function = self.call, self.function
-        where = None if self.description.points.listed else strip.item, plane
-        source = self.image.plane(*where)
+        source = self.image.plane(strip, plane)
         begin = call.out_planes.load(plane)
-        contiguous = self.description.known.contiguous
-        fills, weights = self.fills(plane), self.counts.plane(*where)
+        fills, weights = self.fills(plane), self.counts.plane(strip, plane)
         with self.prefetch.groups(strip) as (number, group):
             state = self.states.load(number)
             mean, share = self.mean(state, source, fills, self.counts.of(state, weights, number))
@@ -74,10 +170,10 @@ class Means(Gather):
                 mean = state.outside.select(fills["outside"], mean)
                 share = state.outside.select(self.counts.dropped_weight, share)
             mean = state.valid.select(mean, fills["invalid"])
-            self.points.store_values(group, call.out.at(begin), self.stored(mean), contiguous)
+            self.points.store_values(group, call.out.at(begin), self.stored(mean))
             if self.shares:
                 share = state.valid.select(share, 0.0).splat(function.lanes)
-                self.points.store_values(group, call.shares.at(begin), share, contiguous)
+                self.points.store_values(group, call.shares.at(begin), share)
 
     def fills(self, plane: Value) -> dict[str, Value]:
         """Read the numbers of a plane."""
@@ -118,8 +214,8 @@ class Means(Gather):
         """Sum the taps of a group in one plane: means, sums of weights, and plain samples."""
         order = (0,) * len(self.description.axes)
         orders = [(number, *order) for number in (COUNTED, WEIGHT, PIXEL)]
-        way = self.sampler.way(state, counting=counting)
-        sums = self.sampler.tap_sums(way, source, fills["dropped"], orders[: 2 + self.tries])
+        taps = self.sampler.prepare(state, counting=counting)
+        sums = self.sampler.tap_sums(taps, source, fills["dropped"], orders[: 2 + self.tries])
         above, below = sums[orders[0]], sums[orders[1]]
         mean = (below > fills["min_weights"]).select(above / below, fills["missing_values"])
         return mean, below, sums.get(orders[2], mean)

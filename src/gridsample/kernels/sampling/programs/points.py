@@ -81,6 +81,7 @@ class Points:
 
     Attributes:
         lanes: the number of points of a group.
+        contiguous: whether the values of neighbouring points are neighbours in memory.
     """
 
     def __init__(
@@ -88,9 +89,11 @@ class Points:
         function: Function,
         source: PointSource,
         rules: Sequence[AxisRule],
+        contiguous: bool,
         call: SimpleNamespace,
     ) -> None:
         self.function, self.source, self.rules, self.call = function, source, rules, call
+        self.contiguous = contiguous
         self.lanes = function.lanes
         self.rank = len(rules)
         self.index = kind_of("int64" if source.wide else "int32")
@@ -111,7 +114,7 @@ class Points:
             with function.loop(part.column, part.column_end, STRIP) as column:
                 end = (column.index + STRIP).minimum(part.column_end)
                 zero = function.constant(0, "int64")
-                yield Strip(zero, zero, column.index, end)
+                yield Strip(zero, zero, column.index, end, listed=True)
             return
         with function.loop(part.item, part.item_end) as item:
             length = self.block_length(item.index, part)
@@ -369,15 +372,15 @@ class Points:
 
     # Results --------------------------------------------------------------------------------------
 
-    def load_values(self, group: Group, memory: Pointer, contiguous: bool) -> Value:
+    def load_values(self, group: Group, memory: Pointer) -> Value:
         """Read a number of each point: those of an output's plane; see `store_values`."""
-        if not group.listed and contiguous:
+        if self.contiguous and not group.listed:
             return memory.at(group.item * self.call.out_item).load(group.point, self.lanes)
         return memory.load_each(self.places_of_values(group))
 
-    def store_values(self, group: Group, memory: Pointer, value: Value, contiguous: bool) -> None:
+    def store_values(self, group: Group, memory: Pointer, value: Value) -> None:
         """Write a number for each point to the plane of an output that begins at ``memory``."""
-        if not group.listed and contiguous:
+        if self.contiguous and not group.listed:
             memory.at(group.item * self.call.out_item).store(value, group.point)
             return
         numbers = self.function.spill(value)
@@ -403,6 +406,7 @@ class Strip(NamedTuple):
         end: the end of the columns.
         prefetch_distance: see `Group`.
         outer: the index of the row along the output's axes, x excluded, if programs need it.
+        listed: whether the points are a list; there is no single item or row then.
     """
 
     item: Value
@@ -411,6 +415,7 @@ class Strip(NamedTuple):
     end: Value
     prefetch_distance: Value | int = 0
     outer: tuple[Value, ...] = ()
+    listed: bool = False
 
 
 def split_index(index: Value, sizes: Sequence[Value]) -> list[Value]:
@@ -470,6 +475,3 @@ def interleave(lines: Sequence[Value]) -> list[Value]:
 def offset_kind(wide: bool) -> Kind:
     """Return the kind of offsets."""
     return kind_of("int64" if wide else "int32")
-
-
-__all__ = ["Group", "PointSource", "Points", "Strip", "deinterleave", "interleave"]

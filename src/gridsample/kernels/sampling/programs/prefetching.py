@@ -12,9 +12,10 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator, Sequence
 
+from gridsample.kernels.sampling.programs.loads import Image
 from gridsample.kernels.sampling.programs.points import Group, Points, Strip
-from gridsample.kernels.sampling.programs.reading import Image
-from gridsample.kernels.sampling.programs.sampler import Sampler, States
+from gridsample.kernels.sampling.programs.sampler import Sampler
+from gridsample.kernels.sampling.programs.states import States
 from gridsample.kernels.vector import Pointer, Value
 
 # Points of a group whose pixels are asked for: neighbouring points share lines of the cache.
@@ -44,8 +45,7 @@ class Prefetch:
     def aim(self, strip: Strip, images: Sequence[Image], plane: Value, end: Value) -> None:
         """Choose the plane that will be read, if it is not the end."""
         self.needed = (self.sampler.call.uncached != 0) & (plane < end)
-        item = None if self.points.source.listed else strip.item
-        self.planes = [image.plane(item, plane.minimum(end - 1)) for image in images]
+        self.planes = [image.plane(strip, plane.minimum(end - 1)) for image in images]
 
     @contextlib.contextmanager
     def groups(self, strip: Strip) -> Iterator[tuple[Value, Group]]:
@@ -58,7 +58,7 @@ class Prefetch:
 
     def ask(self, number: Value) -> list[Value]:
         """Ask for pixels of a group."""
-        offsets = self.sampler.first_offsets(self.states.load(number))
+        offsets = self.sampler.near(self.states.load(number))
         for lane in self.lanes:
             offset = offsets.load(lane).to("int64") + self.further
             for plane in self.planes:

@@ -1,248 +1,206 @@
-"""Rows of K neighbouring pixels, for methods with more than two taps.
+"""Taps that are read in rows: neighbouring pixels along x, if all taps of a group are in the image.
 
-If all taps of a group are inside the image, the K taps of a point along x are neighbours in memory,
-and one load reads them.  A register of W lanes holds the rows of W / L points, L = 4 or 8 pixels of
-each; such a register is a *block*, and L blocks hold the rows of all W points:
-
-    block b, lane (j, l):  pixel l of point b * W / L + j
-
-Blocks are multiplied by the weights of the other axes and summed over these axes' taps; then they
-are multiplied by the weights along x, and neighbouring lanes are summed.
+Rows are summed by `row_sums`.  If there are two taps along x and no more along others, rows are
+pairs.  If any tap is outside, `edge_rows` chooses the pixels of a row; or taps are read one by one,
+where rows would be pairs, and under "wrap".
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple, Protocol
+import math
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
-from gridsample.kernels.sampling.programs.reading import Orders, TapSums, with_product
-from gridsample.kernels.vector import Function, Pointer, Value, joined
+from gridsample.definitions.plan import Plan
+from gridsample.kernels.sampling.programs.axes import AxisRule, Tap
+from gridsample.kernels.sampling.programs.counting import CountedRow, Counting
+from gridsample.kernels.sampling.programs.edge_rows import AtEdges, has_window
+from gridsample.kernels.sampling.programs.loads import load_offsets
+from gridsample.kernels.sampling.programs.pairs import InPairs, RowSums
+from gridsample.kernels.sampling.programs.row_sums import (
+    PixelRows,
+    Row,
+    RowInMemory,
+    Weights,
+    row_length,
+)
+from gridsample.kernels.sampling.programs.sampler import GroupTaps, KnownStrides
+from gridsample.kernels.sampling.programs.singles import Singles, Stencil, are_inside
+from gridsample.kernels.sampling.programs.states import Offsets, State
+from gridsample.kernels.sampling.programs.sums import WRITTEN_OUT, Orders, TapSums, scatter
+from gridsample.kernels.vector import Pointer, Value, host
 
-Weights = Sequence[tuple[Value, ...]]
-Blocks = dict[tuple[int, ...], list[Value]]
+# The most taps of a point that are added to from scratch memory at once.
+MOST_SPILLED = 64
 
 
-def row_length(taps: int) -> int:
-    """Return L, the number of pixels that are read in a row: a power of two."""
-    return 4 if taps <= 4 else 8
+class Rows(Singles):
+    """Reads neighbours along x at once; see the module."""
 
+    @classmethod
+    def applies(
+        cls, plan: Plan, rules: Sequence[AxisRule], known: KnownStrides, sweep: str
+    ) -> bool:
+        """Whether pixels can be read in this way."""
+        if plan.votes or known.channels > 1 or not known.x_contiguous:
+            return False
+        widths = [rule.method.taps for rule in rules]
+        length = row_length(widths[0])
+        fits = widths[0] <= length <= min(plan.spatial[-1], host().lanes(plan.real.name))
+        return fits and max(widths) > 1 and not any(rule.single for rule in rules)
 
-class Row(Protocol):
-    """A row of pixels of each point."""
+    def prepare(
+        self, state: State, derivatives: int = 0, counting: Counting | None = None
+    ) -> GroupTaps:
+        """Prepare the taps of a state."""
+        stencils = self.stencils(state, derivatives)
+        widths = [len(stencil.weights) for stencil in stencils]
+        row = widths[0] if self.are_pairs else row_length(widths[0])
+        inside = are_inside(stencils, [row, *widths[1:]])
+        return Either(
+            inside,
+            lambda: self.in_rows(state, stencils, counting, inside),
+            lambda: self.anywhere(state, stencils, counting),
+            math.prod(widths) <= MOST_SPILLED,
+        )
 
     @property
-    def function(self) -> Function:
-        """The function that reads."""
+    def are_pairs(self) -> bool:
+        """Whether rows are pairs: there are two taps along x, and at most two along others."""
+        widths = [axis.rule.method.taps for axis in self.axes]
+        return widths[0] == 2 and max(widths) == 2
 
-    def at(self, axis: int, k: int | Value) -> Row:
-        """Return the row that is ``k`` pixels further along another axis than x."""
+    def in_rows(
+        self,
+        state: State,
+        stencils: Sequence[Stencil],
+        counting: Counting | None,
+        inside: Value,
+    ) -> GroupTaps:
+        """Prepare taps that are neighbouring pixels of the image, for the points inside.
 
-    def blocks(self, length: int) -> Blocks:
-        """Read the blocks of the row, which has L pixels: of each number, if they are several."""
+        Other points read its first pixels.
+        """
+        for stencil in stencils:
+            state = self.moved(state, stencil.axis, inside.select(stencil.first, 0))
+        assert state.offset is not None
+        if counting is not None:
+            counting = counting._replace(offset=state.weight_offset)
+        weights = [stencil.weights for stencil in stencils]
+        if not self.are_pairs:
+            return InRows(weights, state.offset, self.call.strides, counting)
+        zero = self.function.constant(0, self.index, self.function.lanes)
+        taps = [[Tap(zero, None, w, k) for k, w in enumerate(pair)] for pair in weights]
+        return InPairs(taps, state.offset, self.call.strides[1:], counting)
+
+    def anywhere(
+        self, state: State, stencils: Sequence[Stencil], counting: Counting | None
+    ) -> GroupTaps:
+        """Prepare the taps of points of which some have taps outside."""
+        one_by_one = self.one_by_one(state, stencils, counting, compact=True)
+        # In float64, 16 taps are read faster one by one.
+        many = self.real.bits < 64 or math.prod(map(len, one_by_one.taps)) > WRITTEN_OUT
+        in_rows = many and not self.are_pairs and has_window(self.axes[0])
+        return AtEdges(self.axes[0], one_by_one) if in_rows else one_by_one
 
 
-class RowInMemory(NamedTuple):
-    """A row of neighbouring pixels of each point.
+class InRows(NamedTuple):
+    """All taps are neighbouring pixels of the image along each axis, more than two along some.
 
     Attributes:
-        plane: the memory of a plane, from some row on.
-        offsets: the offset of each point's first tap, an int64 with one lane.
+        weights: the weights of each axis's taps.
+        first: the offset of each point's first tap.
         steps: the distance of neighbours along each axis, x first.
+        counting: how pixels count, if not all alike.
     """
 
-    plane: Pointer
-    offsets: Sequence[Value]
+    weights: Sequence[Weights]
+    first: Offsets
     steps: Sequence[Value]
+    counting: Counting | None = None
 
-    @property
-    def function(self) -> Function:
-        """The function that reads."""
-        return self.plane.function
+    def tap_sums(self, plane: Pointer, dropped: Value, orders: Orders) -> TapSums:
+        """Sum the taps of one plane; none is dropped."""
+        lanes = plane.function.lanes
+        offsets = load_offsets(self.first.in_memory(), lanes)
+        return PixelRows(self.row(RowInMemory(plane, offsets, self.steps)), self.weights).tap_sums(
+            orders
+        )
 
-    def at(self, axis: int, k: int | Value) -> RowInMemory:
-        """Return the row that is ``k`` pixels further along another axis than x."""
-        return self._replace(plane=self.plane.at(self.steps[axis] * k))
+    def row(self, pixels: RowInMemory) -> Row:
+        """Return the rows of pixels, or of their numbers if they count differently."""
+        counting = self.counting
+        if counting is None:
+            return pixels
+        if counting.plane is None or counting.offset is None:
+            return CountedRow(pixels, None, counting)
+        places = counting.offset.in_memory()
+        offsets = [places.load(lane).to("int64") for lane in range(pixels.function.lanes)]
+        return CountedRow(pixels, RowInMemory(counting.plane, offsets, counting.steps), counting)
 
-    def blocks(self, length: int) -> Blocks:
-        """Read the blocks of the row."""
-        return {(): read_blocks(self.plane, self.offsets, length)}
+    def scatter(self, plane: Pointer, shares: TapSums) -> None:
+        """Add to the taps of one plane."""
+        zero = plane.function.constant(0, "int32", plane.function.lanes)
+        taps = [
+            [Tap(zero, None, weights, k) for k, weights in enumerate(axis_weights)]
+            for axis_weights in self.weights
+        ]
+        sums = RowSums(plane, self.first.in_memory(), self.steps[1:])
+        scatter(sums, taps, shares)
+        sums.finish()
 
 
-def read_blocks(plane: Pointer, offsets: Sequence[Value], length: int) -> list[Value]:
-    """Read the blocks of rows, given the offset of the first pixel of each."""
-    each = plane.function.lanes // length
-    rows = [plane.load(offset, length) for offset in offsets]
-    parts = [joined(rows[b * each : (b + 1) * each]) for b in range(length)]
-    return [part.to(plane.function.real) for part in parts]
+class Either(NamedTuple):
+    """One way for points whose taps are all in the image, another for the others.
 
-
-class PixelRows(NamedTuple):
-    """What is read in rows.
+    A group at an edge takes both, so that the bits of a sample do not depend on the points beside
+    it.  In gradients, where many points add to a pixel, they may: one way adds for all points of a
+    group.
 
     Attributes:
-        first: the row of each point's first tap.
-        weights: the weights of each axis's taps, for each order of derivatives.
-        touched: the pixels of the row that are taps, one bit for each; None if they are the first
-            ones.  If given, few groups are summed in this way, and code is short.
+        inside: whether all taps of a point are in the image.
+        quick: prepares the way for points inside; others read any pixels of the image.
+        general: prepares the way for points anywhere.
+        scatters_quickly: whether `scatter` may use the first one, too.
     """
 
-    first: Row
-    weights: Sequence[Weights]
-    touched: Value | None = None
+    inside: Value
+    quick: Callable[[], GroupTaps]
+    general: Callable[[], GroupTaps]
+    scatters_quickly: bool
 
-    @property
-    def function(self) -> Function:
-        """The function that reads."""
-        return self.first.function
+    def tap_sums(self, plane: Pointer, dropped: Value, orders: Orders) -> TapSums:
+        """Sum the taps of one plane."""
+        function = plane.function
+        none = [function.constant(0.0, function.real, function.lanes)] * len(orders)
 
-    @property
-    def length(self) -> int:
-        """L, the pixels of a row."""
-        return row_length(len(self.weights[0]))
+        def sums(taps: Callable[[], GroupTaps]) -> list[Value]:
+            return [*taps().tap_sums(plane, dropped, orders).values()]
 
-    def tap_sums(self, orders: Orders) -> TapSums:
-        """Sum over all taps, for several orders of derivatives."""
-        x = len(orders[0]) - len(self.weights)
-        outer = [*dict.fromkeys(order[:x] + order[x + 1 :] for order in orders)]
-        totals = self.sum_over(len(self.weights) - 1, self.first, outer)
+        others = function.choose(
+            self.inside.all(), lambda: none, lambda: sums(self.general), likely=True
+        )
+        insiders = function.choose(
+            self.inside.any(), lambda: sums(self.quick), lambda: none, likely=True
+        )
         return {
-            order: self.sum_along_x(totals[order[:x] + order[x + 1 :]], order[x])
-            for order in orders
+            order: self.inside.select(quick, general)
+            for order, quick, general in zip(orders, insiders, others, strict=True)
         }
 
-    # Along the other axes -------------------------------------------------------------------------
+    def scatter(self, plane: Pointer, shares: TapSums) -> None:
+        """Add to the taps of one plane."""
 
-    def sum_over(self, axis: int, row: Row, orders: Orders) -> Blocks:
-        """Sum the blocks of rows over the taps of the axes from 1 to ``axis``."""
-        if axis == 0:
-            return row.blocks(self.length)
-        weights = self.weights[axis]
-        if axis == 2 or self.touched is not None:
-            return self.sum_in_loop(axis, row, orders)
-        totals: Blocks = {}
-        for k, tap_weights in enumerate(weights):
-            here = row.at(axis, k)
-            self.add(totals, self.sum_over(axis - 1, here, inner(orders)), orders, tap_weights)
-        return totals
+        def scattered(taps: Callable[[], GroupTaps]) -> list[Value]:
+            taps().scatter(plane, shares)
+            return []
 
-    def sum_in_loop(self, axis: int, row: Row, orders: Orders) -> Blocks:
-        """Sum over the taps of an axis in a loop of the program."""
-        function, lanes, length = self.function, self.function.lanes, self.length
-        weights = self.weights[axis]
-        tables = []
-        for n in range(len(weights[0])):
-            table = function.scratch(function.real, len(weights), lanes)
-            for k, tap_weights in enumerate(weights):
-                table.store(tap_weights[n].splat(lanes), k * lanes, aligned=True)
-            tables.append(table)
-        zero = function.constant(0.0, function.real, lanes)
-        with function.loop(0, len(weights), carry=[zero] * (length * len(orders))) as loop:
-            place = loop.index * lanes
-            tap_weights = tuple(table.load(place, lanes, aligned=True) for table in tables)
-            here = row.at(axis, loop.index)
-            totals = unpacked(loop.carried, orders, length)
-            self.add(totals, self.sum_over(axis - 1, here, inner(orders)), orders, tap_weights)
-            loop.carry(*(block for order in orders for block in totals[order]))
-        return unpacked(loop.carried, orders, length)
-
-    def add(
-        self, totals: Blocks, blocks: Blocks, orders: Orders, weights: tuple[Value, ...]
-    ) -> None:
-        """Add blocks, multiplied by the weights of a tap, to the totals of each order."""
-        tap_weights = {
-            n: repeat_in_blocks(weights[n], self.length) for n in {order[-1] for order in orders}
-        }
-        for order in orders:
-            before = totals.get(order, [None] * self.length)
-            terms = zip(before, blocks[order[:-1]], tap_weights[order[-1]], strict=True)
-            totals[order] = [with_product(*term) for term in terms]
-
-    # Along x --------------------------------------------------------------------------------------
-
-    def sum_along_x(self, blocks: Sequence[Value], order: int) -> Value:
-        """Multiply blocks by the weights along x, and sum the lanes of each point."""
-        weights = blocks_of([tap_weights[order] for tap_weights in self.weights[0]], self.length)
-        # What is not a tap may be NaN.
-        counted = self.counted()
-        if counted is not None:
-            blocks = [c.select(block, 0.0) for c, block in zip(counted, blocks, strict=True)]
-        return sum_neighbours([block * w for block, w in zip(blocks, weights, strict=True)])
-
-    def counted(self) -> list[Value] | None:
-        """Return whether the pixels of each block are taps; None if all of all blocks are."""
-        length, taps = self.length, len(self.weights[0])
-        if self.touched is not None:
-            return bits_in_blocks(self.touched, length)
-        if taps == length:
-            return None
-        each = self.function.lanes // length
-        counts = [pixel < taps for _ in range(each) for pixel in range(length)]
-        return [self.function.vector(counts, "bool")] * length
-
-
-def repeat_in_blocks(numbers: Value, length: int) -> list[Value]:
-    """Repeat each point's number for its lanes in the blocks."""
-    lanes = numbers.function.lanes
-    if numbers.uniform:
-        return [numbers.splat(lanes)] * length
-    each = lanes // length
-    return [
-        numbers.shuffle([b * each + j for j in range(each) for _ in range(length)])
-        for b in range(length)
-    ]
-
-
-def blocks_of(columns: Sequence[Value], length: int) -> list[Value]:
-    """Put the numbers of some pixels of each point side by side, and zeros after them."""
-    lanes = columns[0].function.lanes
-    each = lanes // length
-    columns = [column.splat(lanes) for column in columns]
-    columns += [columns[0].like(0)] * (length - len(columns))
-    blocks = []
-    for b in range(length):
-        rest: list[int | None] = [None] * (lanes - each)
-        parts = [
-            column.shuffle([*(b * each + j for j in range(each)), *rest]) for column in columns
-        ]
-        width = 1
-        while len(parts) > 1:
-            rest = [None] * (lanes - 2 * each * width)
-            picked = [
-                j * width + k if k < width else lanes + j * width + k - width
-                for j in range(each)
-                for k in range(2 * width)
-            ]
-            parts = [
-                p.shuffle([*picked, *rest], q) for p, q in zip(parts[::2], parts[1::2], strict=True)
-            ]
-            width *= 2
-        blocks.append(parts[0])
-    return blocks
-
-
-def bits_in_blocks(bits: Value, length: int) -> list[Value]:
-    """Return whether the bit of each pixel of the blocks is set in the number of its point."""
-    each = bits.lanes // length
-    pixels = bits.function.vector([1 << k for _ in range(each) for k in range(length)], bits.kind)
-    return [(numbers & pixels) != 0 for numbers in repeat_in_blocks(bits, length)]
-
-
-def sum_neighbours(blocks: Sequence[Value]) -> Value:
-    """Sum every L neighbouring lanes of L blocks, where L is a power of two."""
-    lanes = blocks[0].lanes
-    while len(blocks) > 1:
-        blocks = [
-            p.shuffle(range(0, 2 * lanes, 2), q) + p.shuffle(range(1, 2 * lanes, 2), q)
-            for p, q in zip(blocks[::2], blocks[1::2], strict=True)
-        ]
-    return blocks[0]
-
-
-def inner(orders: Orders) -> list[tuple[int, ...]]:
-    """Return the orders along all axes but the last, each once."""
-    return [*dict.fromkeys(order[:-1] for order in orders)]
-
-
-def unpacked(carried: Sequence[Value], orders: Orders, length: int) -> Blocks:
-    """Assign values in a row to orders, ``length`` to each."""
-    return {order: [*carried[i * length : (i + 1) * length]] for i, order in enumerate(orders)}
+        if self.scatters_quickly:
+            plane.function.choose(
+                self.inside.all(),
+                lambda: scattered(self.quick),
+                lambda: scattered(self.general),
+                likely=True,
+            )
+        else:
+            scattered(self.general)

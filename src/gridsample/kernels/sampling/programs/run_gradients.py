@@ -15,10 +15,11 @@ from typing import NamedTuple
 
 from gridsample.kernels.sampling.programs.gradients import Backward
 from gridsample.kernels.sampling.programs.points import Group, Strip
-from gridsample.kernels.sampling.programs.reading import WRITTEN_OUT, no_pixel
-from gridsample.kernels.sampling.programs.rows import sum_neighbours
+from gridsample.kernels.sampling.programs.row_sums import sum_neighbours
 from gridsample.kernels.sampling.programs.runs import Block, Registers, Runs
-from gridsample.kernels.sampling.programs.sampler import Description, State
+from gridsample.kernels.sampling.programs.sampler import Description
+from gridsample.kernels.sampling.programs.states import State
+from gridsample.kernels.sampling.programs.sums import WRITTEN_OUT, no_pixel
 from gridsample.kernels.sampling.programs.tap_lists import TapCounting, TapList
 from gridsample.kernels.vector import Function, Pointer, Value
 
@@ -80,15 +81,15 @@ class BackwardRuns(Backward):
 
     def differentiate_all(self, strip: Strip, part: SimpleNamespace) -> None:
         """Process all runs of a range at the points of a strip."""
-        call, item = self.call, None if self.description.points.listed else strip.item
+        call = self.call
         with self.function.loop(part.plane, part.plane_end, call.channels) as loop:
             plane = loop.index
             self.prefetch.aim(strip, self.images, plane + call.channels, part.plane_end)
             run = RunOfPlanes(
                 plane,
                 (part.plane_end - plane).minimum(call.channels),
-                self.image.plane(item, plane),
-                self.sums.plane(item, plane),
+                self.image.plane(strip, plane),
+                self.sums.plane(strip, plane),
                 call.values.at(call.out_planes.load(plane)),
             )
             with self.prefetch.groups(strip) as (number, group):
@@ -111,9 +112,8 @@ class BackwardRuns(Backward):
     def multiply(self, run: RunOfPlanes, group: Group, state: State, places: SamplePoints) -> None:
         """Multiply the tap_sums of a group by the upstream values, and keep the products."""
         function, length = self.function, self.runs.run.length
-        item = None if self.description.points.listed else group.item
-        taps = self.runs.taps(state, self.listed, self.counting(state, item, run.plane))
-        packed = self.description.known.contiguous and not group.listed
+        taps = self.runs.taps(state, self.listed, self.counting(state, group, run.plane))
+        packed = self.points.contiguous and not group.listed
 
         def process(listed: TapList, points: int, alone: bool) -> list[Value]:
             with function.loop(0, function.lanes, points) as loop:
@@ -140,7 +140,7 @@ class BackwardRuns(Backward):
             likely=True,
         )
 
-    def counting(self, state: State, item: Value | None, plane: Value) -> TapCounting | None:
+    def counting(self, state: State, points: Strip | Group, plane: Value) -> TapCounting | None:
         """Return how the pixels of a run count; None if all count alike."""
         return None
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import math
 import operator
 from collections.abc import Callable, Iterator, Sequence
 from types import SimpleNamespace
@@ -21,17 +22,13 @@ from typing import NamedTuple, Protocol
 
 from gridsample.kernels.sampling.programs.axes import Tap
 from gridsample.kernels.sampling.programs.gather import Gather
-from gridsample.kernels.sampling.programs.points import Strip
-from gridsample.kernels.sampling.programs.reading import (
-    COPIES,
-    WRITTEN_OUT,
-    added,
-    load_words,
-    no_pixel,
-    with_product,
-)
-from gridsample.kernels.sampling.programs.sampler import Description, Sampler, State
+from gridsample.kernels.sampling.programs.loads import load_words
+from gridsample.kernels.sampling.programs.points import Group, Strip
+from gridsample.kernels.sampling.programs.sampler import Description, Sampler
+from gridsample.kernels.sampling.programs.states import State, value_of
+from gridsample.kernels.sampling.programs.sums import WRITTEN_OUT, added, no_pixel, with_product
 from gridsample.kernels.sampling.programs.tap_lists import TapCounting, TapList, inside, list_taps
+from gridsample.kernels.sampling.programs.ways import Copies
 from gridsample.kernels.vector import Function, Pointer, Value, joined, kind_of
 
 Order = tuple[int, ...]
@@ -254,11 +251,21 @@ def run_for(description: Description, lanes: int) -> Run:
     """Return how runs fill the registers of a program."""
     channels, taps = description.known.channels, description.axes[0].method.taps
     joins = description.known.x_contiguous and len(description.axes) > 1
-    joins &= description.reading != COPIES and channels * taps <= lanes
+    joins &= description.way is not Copies and channels * taps <= lanes
     joins &= not description.axes[0].single
     # Weights of pixels belong to taps, not to rows.
     joins &= not description.tap_rule.differ
     return Run(channels, lanes, taps if joins else 1)
+
+
+def list_bytes(description: Description, lanes: int, orders: int) -> int:
+    """Return the bytes of a list of taps with weights for so many orders of derivatives."""
+    known = description.known
+    if known.channels == 1:
+        return 0
+    taps = math.prod(rule.method.taps for rule in description.axes)
+    offset = 8 if known.wide else 4
+    return taps * lanes * (kind_of(description.real).size * orders + offset)
 
 
 class Runs:
@@ -277,10 +284,9 @@ class Runs:
         self, state: State, orders: Sequence[Order], counting: TapCounting | None = None
     ) -> Choice:
         """List the taps of a group, with weights for these orders of derivatives."""
-        sampler, memory, begin = self.sampler, self.call.scratch, state.offset
-        if sampler.description.reading == COPIES:
-            assert begin is not None
-            listed = list_taps(memory, None, [[Tap(begin, None, ())]], [], self.last)
+        sampler, memory, begin = self.sampler, self.call.scratch, value_of(state.offset)
+        if isinstance(sampler, Copies):
+            listed = list_taps(memory, None, sampler.taps(state, 0), [], self.last)
             return Choice(listed.inside, lambda: listed, lambda: listed)
         most = max(map(max, orders))
         if self.run.row == 1:
@@ -299,15 +305,14 @@ class Runs:
     def list_all(self, state: State, orders: Sequence[Order]) -> TapList:
         """List the taps of a group to add to them."""
         taps = self.sampler.taps(state, max(map(max, orders)))
-        return list_taps(self.call.scratch, state.offset, taps, orders, None)
+        return list_taps(self.call.scratch, value_of(state.offset), taps, orders, None)
 
     def list_rows(
         self, state: State, taps: Sequence[Sequence[Tap]], orders: Sequence[Order]
     ) -> TapList:
         """List rows of neighbouring pixels of the image."""
         function, lanes = self.function, self.function.lanes
-        begin, first = state.offset, taps[0][0].offset
-        begin = added(begin, first)
+        begin = added(value_of(state.offset), taps[0][0].offset)
         outer = [*dict.fromkeys(order[1:] for order in orders)]
         listed = list_taps(self.call.scratch, begin, taps[1:], outer, None)
         across = []
@@ -491,12 +496,11 @@ class GatherRuns(Gather):
     def sample(self, strip: Strip, plane: Value) -> None:
         """Sample the run that begins with a plane at the points of a strip."""
         function, call, run = self.function, self.call, self.runs.run
-        source = self.image.plane(None if self.description.points.listed else strip.item, plane)
+        source = self.image.plane(strip, plane)
         begin = call.out_planes.load(plane)
-        contiguous = self.description.known.contiguous
         with self.prefetch.groups(strip) as (number, group):
             state = self.states.load(number)
-            taps = self.runs.taps(state, self.orders, self.counting(state, strip.item, plane))
+            taps = self.runs.taps(state, self.orders, self.counting(state, group, plane))
             places = self.points.place_of_value(group)
             marks = {"valid": state.valid}
             if state.outside is not None:
@@ -506,7 +510,7 @@ class GatherRuns(Gather):
                 usual = usual & ~marks["outside"].any()
 
             def together() -> list[Value]:
-                packed, listed = contiguous and not group.listed, taps.together()
+                packed, listed = self.points.contiguous and not group.listed, taps.together()
                 with (
                     function.loop(0, function.lanes, run.points) as loop,
                     self.runs.blocks(self.step) as (first, _),
@@ -547,7 +551,7 @@ class GatherRuns(Gather):
             self.store(values, begin + first, places, loop.index, False)
         return []
 
-    def counting(self, state: State, item: Value, plane: Value) -> TapCounting | None:
+    def counting(self, state: State, points: Strip | Group, plane: Value) -> TapCounting | None:
         """Return how the pixels of a run count; None if all count alike."""
         return None
 

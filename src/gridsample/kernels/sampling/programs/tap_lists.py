@@ -10,21 +10,18 @@ import math
 import operator
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from gridsample.kernels.sampling.programs.axes import Tap
 from gridsample.kernels.sampling.programs.counting import WeightCheck
-from gridsample.kernels.sampling.programs.reading import (
+from gridsample.kernels.sampling.programs.loads import read_singles
+from gridsample.kernels.sampling.programs.sums import (
     TapTable,
     added,
     both,
     no_pixel,
-    read_singles,
 )
-from gridsample.kernels.vector import Function, Pointer, Value, kind_of
-
-if TYPE_CHECKING:
-    from gridsample.kernels.sampling.programs.sampler import Description
+from gridsample.kernels.vector import Function, Pointer, Value
 
 Order = tuple[int, ...]
 
@@ -90,16 +87,6 @@ class TapCounting(NamedTuple):
         if self.weight_check is not None:
             self.weight_check.check([weight])
         return weight
-
-
-def list_bytes(description: Description, lanes: int, orders: int) -> int:
-    """Return the bytes of a list of taps with weights for so many orders of derivatives."""
-    known = description.known
-    if known.channels == 1:
-        return 0
-    taps = math.prod(rule.method.taps for rule in description.axes)
-    offset = 8 if known.wide else 4
-    return taps * lanes * (kind_of(description.real).size * orders + offset)
 
 
 def list_taps(

@@ -17,29 +17,18 @@ from typing import Any
 from gridsample.definitions.plan import Plan
 from gridsample.kernels.sampling.layouts import Planes, reach_of
 from gridsample.kernels.sampling.programs.axes import Tap
+from gridsample.kernels.sampling.programs.counting import numbers_of_dropped
 from gridsample.kernels.sampling.programs.gather import Gather
+from gridsample.kernels.sampling.programs.loads import load_offsets, load_words
+from gridsample.kernels.sampling.programs.pairs import Pairs, row_of
 from gridsample.kernels.sampling.programs.points import Group, Strip
-from gridsample.kernels.sampling.programs.reading import (
-    COPIES,
-    PAIRS,
-    both,
-    load_offsets,
-    load_words,
-    row_of,
-    sum_over_taps,
-    with_dropped,
-)
-from gridsample.kernels.sampling.programs.sampler import KnownStrides, State
-from gridsample.kernels.sampling.programs.ways import values_of_dropped
+from gridsample.kernels.sampling.programs.sampler import KnownStrides, Sampler
+from gridsample.kernels.sampling.programs.states import State
+from gridsample.kernels.sampling.programs.sums import both, sum_over_taps, with_dropped
 from gridsample.kernels.vector import Kind, Pointer, Value, kind_of
 
 # The bits of the longest word.
 MOST = 64
-
-
-def pixels_of_word(reading: str) -> int:
-    """Return how many neighbouring pixels are read as one word; 0 if a reading has no words."""
-    return {COPIES: 1, PAIRS: 2}.get(reading, 0)
 
 
 def word_of(kind: Kind, elements: int) -> Kind:
@@ -47,21 +36,21 @@ def word_of(kind: Kind, elements: int) -> Kind:
     return kind_of(f"uint{1 << (kind.bits * elements - 1).bit_length()}")
 
 
-def reads_words(plan: Plan, source: Planes, known: KnownStrides, reading: str) -> bool:
+def reads_words(plan: Plan, source: Planes, known: KnownStrides, way: type[Sampler]) -> bool:
     """Whether the pixels of a run are read as words."""
-    kind, elements = kind_of(source.kind), known.channels * pixels_of_word(reading)
+    kind, elements = kind_of(source.kind), known.channels * way.pixels_of_word
     fits = known.channels > 1 and 0 < elements * kind.bits <= MOST and not kind.packed
     if not (fits and known.x_contiguous and known.contiguous) or min(source.strides) < 0:
         return False
-    return last_word(plan, source, known.channels, reading) >= 0
+    return last_word(plan, source, known.channels, way) >= 0
 
 
-def last_word(plan: Plan, source: Planes, channels: int, reading: str) -> int:
+def last_word(plan: Plan, source: Planes, channels: int, way: type[Sampler]) -> int:
     """Return the last place in an item at which words may be read, in all rows of a point's taps.
 
     It is negative if the image is too small for words.
     """
-    pixels = pixels_of_word(reading)
+    pixels = way.pixels_of_word
     end = reach_of(plan.spatial[::-1], source.strides) + channels
     kind = kind_of(source.kind)
     last = end - word_of(kind, pixels * channels).bits // kind.bits
@@ -80,10 +69,11 @@ class WordPairs:
     def __init__(self, reader: GatherWords, state: State, source: Pointer) -> None:
         self.reader, self.source = reader, source
         assert state.offset is not None
-        last = reader.call.image_last.to(state.offset.kind)
-        first = state.offset.minimum(last)
+        offset = state.offset.value
+        last = reader.call.image_last.to(offset.kind)
+        first = offset.minimum(last)
         self.offsets = reader.function.spill(first)
-        self.late = (state.offset - first).to(reader.word) * reader.kind.bits
+        self.late = (offset - first).to(reader.word) * reader.kind.bits
         self.rows: dict[tuple[int, ...], tuple[list[Value], Value | None]] = {}
 
     def of_channel(self, channel: int) -> WordPairs:
@@ -129,7 +119,7 @@ class GatherWords(Gather):
         super().__init__(*arguments)
         description = self.description
         self.kind, self.channels = kind_of(description.image), description.known.channels
-        self.word = word_of(self.kind, self.channels * pixels_of_word(description.reading))
+        self.word = word_of(self.kind, self.channels * description.way.pixels_of_word)
 
     @property
     def step(self) -> Value:
@@ -139,24 +129,23 @@ class GatherWords(Gather):
 
     def sample(self, strip: Strip, plane: Value) -> None:
         """Sample the pixels of which a plane is the first channel at the points of a strip."""
-        source = self.image.plane(None if self.description.points.listed else strip.item, plane)
+        source = self.image.plane(strip, plane)
         target = self.call.out.at(self.call.out_planes.load(plane))
         fills = [self.fills(plane + c) for c in range(self.channels)]
         with self.prefetch.groups(strip) as (number, group):
             state = self.states.load(number)
-            if self.description.reading == COPIES:
-                words = self.copied(state, source, fills)
-            else:
-                words = self.summed(state, source, fills)
+            write = self.summed if isinstance(self.sampler, Pairs) else self.copied
+            words = write(state, source, fills)
             self.store(group, target, words)
 
     def copied(self, state: State, source: Pointer, fills: list[dict[str, Value]]) -> Value:
         """Copy the pixels of a group, as words."""
         assert state.offset is not None
-        first = state.offset.minimum(self.call.image_last.to(state.offset.kind))
+        offset = state.offset.value
+        first = offset.minimum(self.call.image_last.to(offset.kind))
         offsets = load_offsets(self.function.spill(first), self.function.lanes)
         words = load_words(source, offsets, self.word)
-        words = words >> (state.offset - first).to(self.word) * self.kind.bits
+        words = words >> (offset - first).to(self.word) * self.kind.bits
         around = {name: self.packed([fill[name] for fill in fills], self.word) for name in fills[0]}
         if state.outside is not None:
             words = state.outside.select(around["outside"], words)
@@ -164,12 +153,13 @@ class GatherWords(Gather):
 
     def summed(self, state: State, source: Pointer, fills: list[dict[str, Value]]) -> Value:
         """Sum the taps of a group, all channels; return the results as words."""
-        taps = self.sampler.pair_taps(state, 0, False)
+        assert isinstance(self.sampler, Pairs)
+        taps = self.sampler.pairs(state, 0, False)
         order, results = (0,) * len(self.description.axes), []
         pairs = WordPairs(self, state, source)
         for channel, fill in enumerate(fills):
             totals = sum_over_taps(pairs.of_channel(channel), taps, [order])
-            value = with_dropped(totals, taps, values_of_dropped(fill["dropped"], None))[order]
+            value = with_dropped(totals, taps, numbers_of_dropped(fill["dropped"], None))[order]
             if state.outside is not None:
                 value = state.outside.select(fill["outside"], value)
             results.append(self.stored(state.valid.select(value, fill["invalid"])))
@@ -209,6 +199,3 @@ def elements_of(words: Value, kind: Kind, count: int) -> list[Value]:
         else:
             elements.append(part.to(f"uint{bits}").bitcast(kind))
     return elements
-
-
-__all__ = ["GatherWords", "last_word", "reads_words"]

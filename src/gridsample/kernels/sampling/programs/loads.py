@@ -1,0 +1,72 @@
+"""Loads from the memory of planes: for each point of a group, a pixel, two neighbours or a word."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from gridsample.kernels.sampling.programs.points import Group, Strip
+from gridsample.kernels.vector import Function, Kind, Pointer, Value, joined, kind_of
+
+
+def read_singles(plane: Pointer, offsets: Value) -> Value:
+    """Read one pixel for each offset: one load each, which is faster than a gather instruction."""
+    return plane.load_each(load_offsets(plane.function.spill(offsets), offsets.lanes))
+
+
+def load_offsets(memory: Pointer, count: int) -> list[Value]:
+    """Read offsets, an even number of them, as indices; two short ones are one load."""
+    if memory.kind.bits == 64:
+        return [memory.load(k) for k in range(count)]
+    words = [memory.cast("int64").load(k) for k in range(count // 2)]
+    return [offset for word in words for offset in (word << 32 >> 32, word >> 32)]
+
+
+def read_pairs(row: Pointer, offsets: Sequence[Value]) -> tuple[Value, Value]:
+    """Read two neighbouring elements at each index: one load for both."""
+    kind, lanes = row.kind, len(offsets)
+    if kind.bits == 64:
+        pairs = joined([row.load(offset, 2) for offset in offsets])
+        return pairs.shuffle(range(0, 2 * lanes, 2)), pairs.shuffle(range(1, 2 * lanes, 2))
+    word = kind_of(f"uint{2 * kind.bits}")
+    if kind.bits < 32:
+        words = load_words(row, offsets, word)
+        narrow = f"uint{kind.bits}"
+        return words.to(narrow).bitcast(kind), (words >> kind.bits).to(narrow).bitcast(kind)
+    half = lanes // 2
+    low, high = (
+        load_words(row, part, word).bitcast(kind) for part in (offsets[:half], offsets[half:])
+    )
+    return low.shuffle(range(0, 2 * lanes, 2), high), low.shuffle(range(1, 2 * lanes, 2), high)
+
+
+def load_words(row: Pointer, offsets: Sequence[Value], word: Kind) -> Value:
+    """Read a word at the index of each element."""
+    if len(offsets) == 1:
+        return row.at(offsets[0]).cast(word).load()
+    result = row.function.undefined(word, len(offsets))
+    for lane, offset in enumerate(offsets):
+        result = result.insert(row.at(offset).cast(word).load(), lane)
+    return result
+
+
+class Image:
+    """The planes of an image, or of its gradient.
+
+    Attributes:
+        memory: its memory.
+        item: the distance between items, in elements.
+        planes: the place of each plane's first element.
+    """
+
+    def __init__(self, memory: Pointer, item: Value, planes: Pointer) -> None:
+        self.memory, self.item, self.planes = memory, item, planes
+
+    def plane(self, points: Strip | Group, number: Value) -> Pointer:
+        """The memory of a plane of the points' item; of the first item if they are a list."""
+        begin = self.planes.load(number)
+        return self.memory.at(begin if points.listed else begin + points.item * self.item)
+
+
+def splat_of(function: Function, pointer: Pointer, plane: Value) -> Value:
+    """Read the number of a plane into all lanes."""
+    return pointer.load(plane).splat(function.lanes)

@@ -1,0 +1,231 @@
+"""Taps that are two neighbouring pixels along each axis; those along x are one load."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from gridsample.definitions.plan import Plan
+from gridsample.kernels.sampling.programs.axes import AxisPosition, AxisRule, Tap
+from gridsample.kernels.sampling.programs.counting import (
+    Counted,
+    Counting,
+    Kept,
+    Ones,
+    numbers_of_dropped,
+)
+from gridsample.kernels.sampling.programs.loads import load_offsets, read_pairs
+from gridsample.kernels.sampling.programs.sampler import GroupTaps, KnownStrides, Sampler
+from gridsample.kernels.sampling.programs.states import Offsets, State
+from gridsample.kernels.sampling.programs.sums import (
+    Orders,
+    Reader,
+    TapSums,
+    both,
+    scatter,
+    sum_over_taps,
+    with_dropped,
+)
+from gridsample.kernels.vector import Pointer, Value
+
+
+class Pairs(Sampler):
+    """Reads two neighbours along each axis, which are in the image wherever the points are."""
+
+    pixels_of_word = 2
+
+    @classmethod
+    def applies(
+        cls, plan: Plan, rules: Sequence[AxisRule], known: KnownStrides, sweep: str
+    ) -> bool:
+        """Whether pixels can be read in this way."""
+        pairs = plan.spatial[-1] >= 2 and all(rule.allows_pairs for rule in rules)
+        # The first pixel of a pair is bounded as a real number, which must be exact.
+        exact = max(plan.spatial) <= 1 << (24 if plan.real.itemsize == 4 else 53)
+        return pairs and exact and (known.x_contiguous or known.channels > 1)
+
+    def locate_taps(self, located: Sequence[AxisPosition], state: State) -> State:
+        """Add the offset of each point's first pixel, and the distances to it, to a state."""
+        return locate_first_pixels(self, located, state)
+
+    def prepare(
+        self, state: State, derivatives: int = 0, counting: Counting | None = None
+    ) -> GroupTaps:
+        """Prepare the taps of a state."""
+        taps = self.pairs(state, derivatives, counting is not None)
+        assert state.offset is not None
+        return InPairs(taps, state.offset, self.call.strides[1:], counting)
+
+    def pairs(self, state: State, derivatives: int, partition: bool) -> list[list[Tap]]:
+        """Return the taps of pairs along each axis; see `Axis.taps_of_pair`."""
+        slopes = self.slopes(state)
+        return [
+            axis.taps_of_pair(distance, slope, derivatives, partition)
+            for axis, distance, slope in zip(self.axes, state.along, slopes, strict=True)
+        ]
+
+    def taps(self, state: State, derivatives: int) -> list[list[Tap]]:
+        """Return the taps of a state along each axis, with the derivatives of weights."""
+        averages = self.description.sweep in ("means", "mean backward")
+        pairs = self.pairs(state, derivatives, averages)
+        return [[*map(axis.placed, pair)] for axis, pair in zip(self.axes, pairs, strict=True)]
+
+    def neighbours(self, state: State, derivatives: int) -> tuple[list[list[Tap]], Value]:
+        """Return the taps, which are always in the image; some of them may be dropped."""
+        return self.taps(state, derivatives), self.function.constant(True, "bool")
+
+
+def locate_first_pixels(sampler: Sampler, located: Sequence[AxisPosition], state: State) -> State:
+    """Add the offset of each point's first pixel, and the distances to it, to a state."""
+    distances = list[Value]()
+    for axis, along in zip(sampler.axes, located, strict=True):
+        index, distance = axis.first_of_pair(along)
+        distances.append(distance)
+        state = sampler.moved(state, axis, index)
+    return state._replace(along=tuple(distances))
+
+
+class InPairs(NamedTuple):
+    """The taps of a group, all of which are two neighbouring pixels of the image along each axis.
+
+    Attributes:
+        taps: the taps of each axis, x first.
+        first: the offset of each point's first pixel.
+        steps: the distance of neighbours along the other axes, x excluded.
+        counting: how pixels count, if not all alike.
+    """
+
+    taps: Sequence[Sequence[Tap]]
+    first: Offsets
+    steps: Sequence[Value]
+    counting: Counting | None = None
+
+    def tap_sums(self, plane: Pointer, dropped: Value, orders: Orders) -> TapSums:
+        """Sum the taps of one plane."""
+        totals = sum_over_taps(self.reader(plane), self.taps, orders)
+        return with_dropped(totals, self.taps, numbers_of_dropped(dropped, self.counting))
+
+    def reader(self, plane: Pointer) -> Reader:
+        """Return what reads pixels, or the numbers of pixels that count differently."""
+        pixels = PixelPairs(plane, self.first.in_memory(), self.steps)
+        counting = self.counting
+        if counting is None:
+            return pixels
+        if counting.kept is not None:
+            return Counted(pixels, Kept(counting.kept), counting)
+        if counting.plane is None or counting.offset is None:
+            return Counted(pixels, Ones(counting.dropped_weight), counting)
+        return Counted(
+            pixels, weights_of_pairs(counting, counting.plane, counting.offset), counting
+        )
+
+    def scatter(self, plane: Pointer, shares: TapSums) -> None:
+        """Add to the taps of one plane."""
+        sums = RowSums(plane, self.first.in_memory(), self.steps)
+        scatter(sums, self.taps, shares)
+        sums.finish()
+
+
+def weights_of_pairs(counting: Counting, plane: Pointer, first: Offsets) -> PixelPairs:
+    """Return what reads the weights of pixels."""
+    return PixelPairs(plane, first.in_memory(), counting.steps[1:], counting.dropped_weight)
+
+
+class PixelPairs:
+    """Reads two neighbouring pixels along x at once, for linear interpolation.
+
+    The offset of a point's first pixel is the same for all rows of taps: rows differ by the address
+    they are read from.
+
+    Attributes:
+        plane: the memory of the plane.
+        offsets: the offsets of each point's first pixel, in memory.
+        steps: the distance of neighbours along the other axes, x excluded.
+        dropped: what is read for dropped taps.
+    """
+
+    def __init__(
+        self, plane: Pointer, offsets: Pointer, steps: Sequence[Value], dropped: float = 0.0
+    ) -> None:
+        self.plane, self.offsets, self.steps = plane, offsets, steps
+        self.function, self.dropped = plane.function, dropped
+
+    def row(self, outer: tuple[Tap, ...], taps: Sequence[Tap]) -> list[Value]:
+        """Read the two pixels of each point in one row."""
+        row, present = row_of(self.plane, outer, self.steps)
+        pixels = []
+        for pixel, tap in zip(self.read(row), taps, strict=True):
+            here = both(present, tap.present)
+            pixels.append(pixel if here is None else here.select(pixel, self.dropped))
+        return pixels
+
+    def read(self, row: Pointer) -> tuple[Value, Value]:
+        """Read the pixels and their right neighbours, as real numbers."""
+        function, lanes = self.function, self.function.lanes
+        first, second = read_pairs(row, load_offsets(self.offsets, lanes))
+        return first.to(function.real), second.to(function.real)
+
+
+class RowSums:
+    """Adds to neighbouring pixels along x in each row, where all taps' pixels are in the image.
+
+    Attributes:
+        plane: the memory of the sums.
+        offsets: the offset of each point's first tap, in memory.
+        steps: the distance of neighbours along the other axes, x excluded.
+    """
+
+    def __init__(self, plane: Pointer, offsets: Pointer, steps: Sequence[Value]) -> None:
+        self.plane, self.offsets, self.steps = plane, offsets, steps
+        self.rows: list[tuple[Pointer, list[Pointer]]] = []
+
+    def add_row(
+        self,
+        row: int | Value,
+        outer: tuple[Tap, ...],
+        taps: Sequence[Tap],
+        shares: Sequence[Value],
+    ) -> None:
+        """Keep the numbers of a row until those of all rows are known; see `finish`."""
+        memory, present = row_of(self.plane, outer, self.steps)
+        numbers = []
+        for tap, share in zip(taps, shares, strict=True):
+            here = both(present, tap.present)
+            number = share if here is None else here.select(share, 0.0)
+            numbers.append(self.plane.function.spill(number))
+        self.rows.append((memory, numbers))
+
+    def end_plane(self) -> None:
+        """Keep a plane, too; see `finish`."""
+
+    def finish(self) -> None:
+        """Add all rows, point after point."""
+        function = self.plane.function
+        if sum(len(numbers) for _, numbers in self.rows) <= 4:
+            for lane in range(function.lanes):
+                self.add_point(lane)
+            return
+        with function.loop(0, function.lanes) as loop:
+            self.add_point(loop.index)
+
+    def add_point(self, lane: int | Value) -> None:
+        """Add the numbers of one point."""
+        offset = self.offsets.load(lane).to("int64")
+        for row, numbers in self.rows:
+            first = row.at(offset)
+            for k, number in enumerate(numbers):
+                pixel = first.at(k)
+                pixel.store(pixel.load() + number.load(lane))
+
+
+def row_of(
+    plane: Pointer, outer: tuple[Tap, ...], steps: Sequence[Value]
+) -> tuple[Pointer, Value | None]:
+    """Return the memory of a row of pixels, and whether its taps are present along other axes."""
+    present = None
+    # The outermost axis comes first in `outer`.
+    for tap, step in zip(outer, reversed(steps), strict=True):
+        if tap.number:
+            plane = plane.at(step * tap.number)
+        present = both(present, tap.present)
+    return plane, present

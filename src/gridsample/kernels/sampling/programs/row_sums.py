@@ -1,0 +1,248 @@
+"""Rows of K neighbouring pixels, for methods with more than two taps.
+
+If all taps of a group are inside the image, the K taps of a point along x are neighbours in memory,
+and one load reads them.  A register of W lanes holds the rows of W / L points, L = 4 or 8 pixels of
+each; such a register is a *block*, and L blocks hold the rows of all W points:
+
+    block b, lane (j, l):  pixel l of point b * W / L + j
+
+Blocks are multiplied by the weights of the other axes and summed over these axes' taps; then they
+are multiplied by the weights along x, and neighbouring lanes are summed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
+
+from gridsample.kernels.sampling.programs.sums import Orders, TapSums, with_product
+from gridsample.kernels.vector import Function, Pointer, Value, joined
+
+Weights = Sequence[tuple[Value, ...]]
+Blocks = dict[tuple[int, ...], list[Value]]
+
+
+def row_length(taps: int) -> int:
+    """Return L, the number of pixels that are read in a row: a power of two."""
+    return 4 if taps <= 4 else 8
+
+
+class Row(Protocol):
+    """A row of pixels of each point."""
+
+    @property
+    def function(self) -> Function:
+        """The function that reads."""
+
+    def at(self, axis: int, k: int | Value) -> Row:
+        """Return the row that is ``k`` pixels further along another axis than x."""
+
+    def blocks(self, length: int) -> Blocks:
+        """Read the blocks of the row, which has L pixels: of each number, if they are several."""
+
+
+class RowInMemory(NamedTuple):
+    """A row of neighbouring pixels of each point.
+
+    Attributes:
+        plane: the memory of a plane, from some row on.
+        offsets: the offset of each point's first tap, an int64 with one lane.
+        steps: the distance of neighbours along each axis, x first.
+    """
+
+    plane: Pointer
+    offsets: Sequence[Value]
+    steps: Sequence[Value]
+
+    @property
+    def function(self) -> Function:
+        """The function that reads."""
+        return self.plane.function
+
+    def at(self, axis: int, k: int | Value) -> RowInMemory:
+        """Return the row that is ``k`` pixels further along another axis than x."""
+        return self._replace(plane=self.plane.at(self.steps[axis] * k))
+
+    def blocks(self, length: int) -> Blocks:
+        """Read the blocks of the row."""
+        return {(): read_blocks(self.plane, self.offsets, length)}
+
+
+def read_blocks(plane: Pointer, offsets: Sequence[Value], length: int) -> list[Value]:
+    """Read the blocks of rows, given the offset of the first pixel of each."""
+    each = plane.function.lanes // length
+    rows = [plane.load(offset, length) for offset in offsets]
+    parts = [joined(rows[b * each : (b + 1) * each]) for b in range(length)]
+    return [part.to(plane.function.real) for part in parts]
+
+
+class PixelRows(NamedTuple):
+    """What is read in rows.
+
+    Attributes:
+        first: the row of each point's first tap.
+        weights: the weights of each axis's taps, for each order of derivatives.
+        touched: the pixels of the row that are taps, one bit for each; None if they are the first
+            ones.  If given, few groups are summed in this way, and code is short.
+    """
+
+    first: Row
+    weights: Sequence[Weights]
+    touched: Value | None = None
+
+    @property
+    def function(self) -> Function:
+        """The function that reads."""
+        return self.first.function
+
+    @property
+    def length(self) -> int:
+        """L, the pixels of a row."""
+        return row_length(len(self.weights[0]))
+
+    def tap_sums(self, orders: Orders) -> TapSums:
+        """Sum over all taps, for several orders of derivatives."""
+        x = len(orders[0]) - len(self.weights)
+        outer = [*dict.fromkeys(order[:x] + order[x + 1 :] for order in orders)]
+        totals = self.sum_over(len(self.weights) - 1, self.first, outer)
+        return {
+            order: self.sum_along_x(totals[order[:x] + order[x + 1 :]], order[x])
+            for order in orders
+        }
+
+    # Along the other axes -------------------------------------------------------------------------
+
+    def sum_over(self, axis: int, row: Row, orders: Orders) -> Blocks:
+        """Sum the blocks of rows over the taps of the axes from 1 to ``axis``."""
+        if axis == 0:
+            return row.blocks(self.length)
+        weights = self.weights[axis]
+        if axis == 2 or self.touched is not None:
+            return self.sum_in_loop(axis, row, orders)
+        totals: Blocks = {}
+        for k, tap_weights in enumerate(weights):
+            here = row.at(axis, k)
+            self.add(totals, self.sum_over(axis - 1, here, inner(orders)), orders, tap_weights)
+        return totals
+
+    def sum_in_loop(self, axis: int, row: Row, orders: Orders) -> Blocks:
+        """Sum over the taps of an axis in a loop of the program."""
+        function, lanes, length = self.function, self.function.lanes, self.length
+        weights = self.weights[axis]
+        tables = []
+        for n in range(len(weights[0])):
+            table = function.scratch(function.real, len(weights), lanes)
+            for k, tap_weights in enumerate(weights):
+                table.store(tap_weights[n].splat(lanes), k * lanes, aligned=True)
+            tables.append(table)
+        zero = function.constant(0.0, function.real, lanes)
+        with function.loop(0, len(weights), carry=[zero] * (length * len(orders))) as loop:
+            place = loop.index * lanes
+            tap_weights = tuple(table.load(place, lanes, aligned=True) for table in tables)
+            here = row.at(axis, loop.index)
+            totals = unpacked(loop.carried, orders, length)
+            self.add(totals, self.sum_over(axis - 1, here, inner(orders)), orders, tap_weights)
+            loop.carry(*(block for order in orders for block in totals[order]))
+        return unpacked(loop.carried, orders, length)
+
+    def add(
+        self, totals: Blocks, blocks: Blocks, orders: Orders, weights: tuple[Value, ...]
+    ) -> None:
+        """Add blocks, multiplied by the weights of a tap, to the totals of each order."""
+        tap_weights = {
+            n: repeat_in_blocks(weights[n], self.length) for n in {order[-1] for order in orders}
+        }
+        for order in orders:
+            before = totals.get(order, [None] * self.length)
+            terms = zip(before, blocks[order[:-1]], tap_weights[order[-1]], strict=True)
+            totals[order] = [with_product(*term) for term in terms]
+
+    # Along x --------------------------------------------------------------------------------------
+
+    def sum_along_x(self, blocks: Sequence[Value], order: int) -> Value:
+        """Multiply blocks by the weights along x, and sum the lanes of each point."""
+        weights = blocks_of([tap_weights[order] for tap_weights in self.weights[0]], self.length)
+        # What is not a tap may be NaN.
+        counted = self.counted()
+        if counted is not None:
+            blocks = [c.select(block, 0.0) for c, block in zip(counted, blocks, strict=True)]
+        return sum_neighbours([block * w for block, w in zip(blocks, weights, strict=True)])
+
+    def counted(self) -> list[Value] | None:
+        """Return whether the pixels of each block are taps; None if all of all blocks are."""
+        length, taps = self.length, len(self.weights[0])
+        if self.touched is not None:
+            return bits_in_blocks(self.touched, length)
+        if taps == length:
+            return None
+        each = self.function.lanes // length
+        counts = [pixel < taps for _ in range(each) for pixel in range(length)]
+        return [self.function.vector(counts, "bool")] * length
+
+
+def repeat_in_blocks(numbers: Value, length: int) -> list[Value]:
+    """Repeat each point's number for its lanes in the blocks."""
+    lanes = numbers.function.lanes
+    if numbers.uniform:
+        return [numbers.splat(lanes)] * length
+    each = lanes // length
+    return [
+        numbers.shuffle([b * each + j for j in range(each) for _ in range(length)])
+        for b in range(length)
+    ]
+
+
+def blocks_of(columns: Sequence[Value], length: int) -> list[Value]:
+    """Put the numbers of some pixels of each point side by side, and zeros after them."""
+    lanes = columns[0].function.lanes
+    each = lanes // length
+    columns = [column.splat(lanes) for column in columns]
+    columns += [columns[0].like(0)] * (length - len(columns))
+    blocks = []
+    for b in range(length):
+        rest: list[int | None] = [None] * (lanes - each)
+        parts = [
+            column.shuffle([*(b * each + j for j in range(each)), *rest]) for column in columns
+        ]
+        width = 1
+        while len(parts) > 1:
+            rest = [None] * (lanes - 2 * each * width)
+            picked = [
+                j * width + k if k < width else lanes + j * width + k - width
+                for j in range(each)
+                for k in range(2 * width)
+            ]
+            parts = [
+                p.shuffle([*picked, *rest], q) for p, q in zip(parts[::2], parts[1::2], strict=True)
+            ]
+            width *= 2
+        blocks.append(parts[0])
+    return blocks
+
+
+def bits_in_blocks(bits: Value, length: int) -> list[Value]:
+    """Return whether the bit of each pixel of the blocks is set in the number of its point."""
+    each = bits.lanes // length
+    pixels = bits.function.vector([1 << k for _ in range(each) for k in range(length)], bits.kind)
+    return [(numbers & pixels) != 0 for numbers in repeat_in_blocks(bits, length)]
+
+
+def sum_neighbours(blocks: Sequence[Value]) -> Value:
+    """Sum every L neighbouring lanes of L blocks, where L is a power of two."""
+    lanes = blocks[0].lanes
+    while len(blocks) > 1:
+        blocks = [
+            p.shuffle(range(0, 2 * lanes, 2), q) + p.shuffle(range(1, 2 * lanes, 2), q)
+            for p, q in zip(blocks[::2], blocks[1::2], strict=True)
+        ]
+    return blocks[0]
+
+
+def inner(orders: Orders) -> list[tuple[int, ...]]:
+    """Return the orders along all axes but the last, each once."""
+    return [*dict.fromkeys(order[:-1] for order in orders)]
+
+
+def unpacked(carried: Sequence[Value], orders: Orders, length: int) -> Blocks:
+    """Assign values in a row to orders, ``length`` to each."""
+    return {order: [*carried[i * length : (i + 1) * length]] for i, order in enumerate(orders)}

@@ -1,0 +1,142 @@
+"""What the points of a strip need for every plane: their `State`, which waits in scratch memory."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+from gridsample.kernels.sampling.programs.points import STRIP
+from gridsample.kernels.sampling.programs.sums import added
+from gridsample.kernels.vector import Function, Pointer, Value
+
+
+class Offsets(NamedTuple):
+    """An offset of each point of a group, in elements of an array.
+
+    Attributes:
+        value: the offsets.
+        memory: where they are in memory, if they have been loaded from a state.
+    """
+
+    value: Value
+    memory: Pointer | None = None
+
+    def in_memory(self) -> Pointer:
+        """Return where they are in memory, to read each by itself."""
+        return self.memory or self.value.function.spill(self.value)
+
+
+def further(offsets: Offsets | None, by: Value) -> Offsets:
+    """Add to offsets, which are None for 0."""
+    return Offsets(added(value_of(offsets), by))
+
+
+def value_of(offsets: Offsets | None) -> Value | None:
+    """Return offsets as a value; None for 0."""
+    return None if offsets is None else offsets.value
+
+
+class State(NamedTuple):
+    """What the points of a group need for every plane.
+
+    Attributes:
+        valid: whether the point has a result: otherwise it is NaN, or the fill value, as one of its
+            coordinates is NaN or infinite.
+        outside: whether the result is the fill value, because the point is outside the image; None
+            if no point can be.
+        along: where points are along each axis, x first: positions; or, where pixels are read as
+            pairs, the distances to the first pixel; empty where pixels are copied.
+        slopes: d position / d coordinate along each axis, None where it is the same everywhere;
+            empty unless a sweep differentiates.
+        offset: the offset to add to those of the taps, or that of the first pixel of a pair; None
+            for 0.
+        weight_offset: the same in the weights of pixels.
+        tangents: the directions in which points move, for second derivatives.
+        fractions: where a sample is along each of its footprint's sides, from -1/2 to 1/2, for
+            derivatives over footprints.
+    """
+
+    valid: Value
+    outside: Value | None = None
+    along: tuple[Value, ...] = ()
+    slopes: tuple[Value | None, ...] = ()
+    offset: Offsets | None = None
+    weight_offset: Offsets | None = None
+    tangents: tuple[Value, ...] = ()
+    fractions: tuple[Value, ...] = ()
+
+
+class States:
+    """Scratch memory for the states of a strip's groups."""
+
+    def __init__(self, function: Function) -> None:
+        self.function = function
+        self.groups = STRIP // function.lanes
+        self.memory: Any = None  # a state with memory in place of each value
+        # The integer whose bits hold a condition, if there is one: memory in cache is scarce.
+        self.bits = f"uint{function.lanes}" if function.lanes >= 8 else None
+
+    def save(self, number: Value, state: State) -> None:
+        """Store the state of a group of the strip."""
+        state = map_values(self.packed, state)
+        if self.memory is None:
+            self.memory = map_values(self.reserved, state)
+        for memory, value in zip(values_of(self.memory), values_of(state), strict=True):
+            memory.store(value, number * value.lanes, aligned=True)
+
+    def load(self, number: Value) -> State:
+        """Read the state of a group of the strip."""
+        state: State = map_values(functools.partial(self.read, number), self.memory)
+        offset, weight_offset = (
+            loaded and loaded._replace(memory=memory.value.at(number * self.function.lanes))
+            for loaded, memory in (
+                (state.offset, self.memory.offset),
+                (state.weight_offset, self.memory.weight_offset),
+            )
+        )
+        return state._replace(
+            valid=self.unpacked(state.valid),
+            outside=None if state.outside is None else self.unpacked(state.outside),
+            offset=offset,
+            weight_offset=weight_offset,
+        )
+
+    def packed(self, value: Value) -> Value:
+        """Return a value as it is stored."""
+        value = value.splat(self.function.lanes)
+        if value.kind.name != "bool":
+            return value
+        return value.bitcast(self.bits) if self.bits else value.to("int32")
+
+    def unpacked(self, condition: Value) -> Value:
+        """Return a condition from what is stored."""
+        if self.bits:
+            return condition.bitcast("bool", self.function.lanes)
+        return condition != 0
+
+    def reserved(self, value: Value) -> Pointer:
+        """Reserve memory for a value of all groups."""
+        return self.function.scratch(value.kind, self.groups, value.lanes)
+
+    def read(self, number: Value, memory: Pointer) -> Value:
+        """Read a value of a group."""
+        lanes = 1 if memory.kind.name == self.bits else self.function.lanes
+        return memory.load(number * lanes, lanes, aligned=True)
+
+
+def values_of(field: Any) -> Iterator[Any]:
+    """Yield the values that a state, or a field of it, has."""
+    if isinstance(field, tuple):
+        for part in field:
+            yield from values_of(part)
+    elif field is not None:
+        yield field
+
+
+def map_values(function: Callable[[Any], Any], field: Any) -> Any:
+    """Return a state, or a field of it, with the results of a function in place of its values."""
+    if isinstance(field, tuple):
+        parts = [map_values(function, part) for part in field]
+        return type(field)(*parts) if hasattr(field, "_fields") else tuple(parts)
+    return None if field is None else function(field)
