@@ -13,8 +13,7 @@ import pytest
 import gridsample
 from gridsample.kernels.sampling.programs import words
 from gridsample.kernels.sampling.programs.pairs import Pairs
-from gridsample.kernels.sampling.programs.sampler import KnownStrides
-from gridsample.kernels.sampling.programs.singles import Singles
+from gridsample.kernels.sampling.programs.sampler import KnownStrides, Sampler
 from gridsample.kernels.vector import kind_of
 
 # Of the dtypes and numbers of channels, those whose pairs of pixels have no more than 64 bits, and
@@ -71,7 +70,7 @@ def test_pixels_are_read_as_words(dtype, channels, longest):
     source = type("Planes", (), {"kind": dtype, "strides": (channels, 6 * channels)})
     assert words.reads_words(plan, source, known, Pairs)
     assert not words.reads_words(plan, source, known._replace(contiguous=False), Pairs)
-    assert not words.reads_words(plan, source, known, Singles)
+    assert not words.reads_words(plan, source, known, Sampler)
 
 
 GUARDED = """

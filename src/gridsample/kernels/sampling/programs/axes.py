@@ -73,6 +73,10 @@ class AxisRule(NamedTuple):
         return linear and not self.method.votes and (self.folds or drops)
 
 
+# Those of all axes, x first.
+Rules = Sequence[AxisRule]
+
+
 @functools.lru_cache(maxsize=1024)
 def rules_of(plan: Plan, order: tuple[int, ...], filled: bool) -> tuple[AxisRule, ...]:
     """Return the rules of a plan's axes, x first, for a derivative order along each.

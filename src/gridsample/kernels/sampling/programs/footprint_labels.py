@@ -15,18 +15,14 @@ from types import SimpleNamespace
 
 from gridsample.kernels.sampling.programs.footprints import Footprint, OverFootprints
 from gridsample.kernels.sampling.programs.labels import Labels, as_key, key_kind, weights_in_cells
-from gridsample.kernels.sampling.programs.pairs import locate_first_pixels
 from gridsample.kernels.sampling.programs.points import Group
 from gridsample.kernels.sampling.programs.sampler import Description
-from gridsample.kernels.sampling.programs.singles import Singles
 from gridsample.kernels.sampling.programs.states import State
 from gridsample.kernels.vector import Function, Kind, Pointer, Value, kind_of
 
 
 class FootprintLabels(OverFootprints, Labels):
     """Writes the loops that sample labels over footprints."""
-
-    sampler: Singles
 
     def __init__(self, function: Function, description: Description, call: SimpleNamespace) -> None:
         super().__init__(function, description, call)
@@ -103,7 +99,7 @@ class FootprintLabels(OverFootprints, Labels):
         axis_positions = self.sampler.axis_positions(state)
         if not self.all_vote:
             return self.single_votes(state, axis_positions, source, dropped)
-        cells = locate_first_pixels(self.sampler, axis_positions, state)
+        cells = self.sampler.at_cells(axis_positions, state)
 
         def by_cells() -> list[Value]:
             return [*self.keys_of_cells(cells, source), *weights_in_cells(cells.along)]

@@ -93,7 +93,7 @@ class Gather(Body):
     def total(self, state: State, source: Pointer, fills: dict[str, Value]) -> Value:
         """Sum the taps of a group in one plane."""
         order = (0,) * len(self.description.axes)
-        taps = self.sampler.prepare(state)
+        taps = self.sampler.prepare(state, 0, None)
         return self.sampler.tap_sums(taps, source, fills["dropped"], [order])[order]
 
     def stored(self, value: Value) -> Value:

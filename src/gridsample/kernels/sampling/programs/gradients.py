@@ -161,7 +161,7 @@ class Backward(Body):
         """
         state = self.states.load(number)
         g = state.valid.select(g, 0.0)
-        taps = self.sampler.prepare(state, derivatives=int(self.need_grid))
+        taps = self.sampler.prepare(state, int(self.need_grid), None)
         if self.need_grid:
             tap_sums = self.sampler.tap_sums(taps, memory.source, memory.dropped, self.raised)
             self.totals.add(number, [self.product(g, tap_sums, o) for o in self.raised])
@@ -273,7 +273,7 @@ class DoubleBackward(Backward):
         """Add the gradients of a plane at a group, whose state has a number."""
         state, results = self.states.load(number), list[Value]()
         g, tangents = state.valid.select(g, 0.0), state.tangents
-        taps = self.sampler.prepare(state, derivatives=2 if self.need_grid else 1)
+        taps = self.sampler.prepare(state, 2 if self.need_grid else 1, None)
         if self.need_values or self.need_grid:
             tap_sums = self.directional(taps, memory.source, memory.other, tangents)
             if self.need_values:

@@ -19,17 +19,14 @@ from collections.abc import Sequence
 from gridsample.kernels.sampling.programs.axes import AxisPosition
 from gridsample.kernels.sampling.programs.gather import Gather
 from gridsample.kernels.sampling.programs.loads import read_pairs
-from gridsample.kernels.sampling.programs.pairs import locate_first_pixels
 from gridsample.kernels.sampling.programs.sampler import Description
-from gridsample.kernels.sampling.programs.singles import SinglePixels, Singles
+from gridsample.kernels.sampling.programs.singles import SinglePixels
 from gridsample.kernels.sampling.programs.states import State, value_of
 from gridsample.kernels.vector import Function, Kind, Pointer, Value, kind_of
 
 
 class Labels(Gather):
     """Writes the loops that sample labels; sums are votes."""
-
-    sampler: Singles
 
     @classmethod
     def fill_kinds(cls, description: Description) -> dict[str, str]:
@@ -53,8 +50,7 @@ class Labels(Gather):
 
         if not self.all_vote:
             return by_singles()[0]
-        # A cell has a pixel and its neighbour along each axis.
-        cells = locate_first_pixels(self.sampler, axis_positions, state)
+        cells = self.sampler.at_cells(axis_positions, state)
         choose, distances = self.function.choose, cells.along
 
         def by_cells() -> list[Value]:
@@ -93,8 +89,7 @@ class Labels(Gather):
         """Read the pixels at the corners of each point's cell, x fastest."""
         function, beside = self.function, self.description.known.x_contiguous
         strides, keys = self.call.strides, []
-        assert cells.offset is not None
-        offsets = cells.offset.in_memory()
+        offsets = cells.first.in_memory()
         places = [offsets.load(lane).to("int64") for lane in range(function.lanes)]
         for corner in itertools.product((0, 1), repeat=len(strides) - 1):
             row = source

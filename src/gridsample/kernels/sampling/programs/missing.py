@@ -214,7 +214,7 @@ class Means(Gather):
         """Sum the taps of a group in one plane: means, sums of weights, and plain samples."""
         order = (0,) * len(self.description.axes)
         orders = [(number, *order) for number in (COUNTED, WEIGHT, PIXEL)]
-        taps = self.sampler.prepare(state, counting=counting)
+        taps = self.sampler.prepare(state, 0, counting)
         sums = self.sampler.tap_sums(taps, source, fills["dropped"], orders[: 2 + self.tries])
         above, below = sums[orders[0]], sums[orders[1]]
         mean = (below > fills["min_weights"]).select(above / below, fills["missing_values"])

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from gridsample.definitions.plan import Plan
-from gridsample.kernels.sampling.programs.axes import AxisPosition, AxisRule, Tap
+from gridsample.kernels.sampling.programs.axes import AxisPosition, Rules, Tap
 from gridsample.kernels.sampling.programs.counting import (
     Counted,
     Counting,
@@ -35,9 +35,7 @@ class Pairs(Sampler):
     pixels_of_word = 2
 
     @classmethod
-    def applies(
-        cls, plan: Plan, rules: Sequence[AxisRule], known: KnownStrides, sweep: str
-    ) -> bool:
+    def applies(cls, plan: Plan, rules: Rules, known: KnownStrides, sweep: str) -> bool:
         """Whether pixels can be read in this way."""
         pairs = plan.spatial[-1] >= 2 and all(rule.allows_pairs for rule in rules)
         # The first pixel of a pair is bounded as a real number, which must be exact.
@@ -46,15 +44,16 @@ class Pairs(Sampler):
 
     def locate_taps(self, located: Sequence[AxisPosition], state: State) -> State:
         """Add the offset of each point's first pixel, and the distances to it, to a state."""
-        return locate_first_pixels(self, located, state)
+        return self.at_cells(located, state)
 
-    def prepare(
-        self, state: State, derivatives: int = 0, counting: Counting | None = None
-    ) -> GroupTaps:
+    def prepare(self, state: State, derivatives: int, counting: Counting | None) -> GroupTaps:
         """Prepare the taps of a state."""
         taps = self.pairs(state, derivatives, counting is not None)
-        assert state.offset is not None
-        return InPairs(taps, state.offset, self.call.strides[1:], counting)
+        return InPairs(taps, state.first, self.call.strides[1:], counting)
+
+    def near(self, state: State) -> Pointer:
+        """Return the offset of each point's first pixel, in memory."""
+        return state.first.in_memory()
 
     def pairs(self, state: State, derivatives: int, partition: bool) -> list[list[Tap]]:
         """Return the taps of pairs along each axis; see `Axis.taps_of_pair`."""
@@ -73,16 +72,6 @@ class Pairs(Sampler):
     def neighbours(self, state: State, derivatives: int) -> tuple[list[list[Tap]], Value]:
         """Return the taps, which are always in the image; some of them may be dropped."""
         return self.taps(state, derivatives), self.function.constant(True, "bool")
-
-
-def locate_first_pixels(sampler: Sampler, located: Sequence[AxisPosition], state: State) -> State:
-    """Add the offset of each point's first pixel, and the distances to it, to a state."""
-    distances = list[Value]()
-    for axis, along in zip(sampler.axes, located, strict=True):
-        index, distance = axis.first_of_pair(along)
-        distances.append(distance)
-        state = sampler.moved(state, axis, index)
-    return state._replace(along=tuple(distances))
 
 
 class InPairs(NamedTuple):

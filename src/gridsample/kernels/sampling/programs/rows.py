@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from gridsample.definitions.plan import Plan
-from gridsample.kernels.sampling.programs.axes import AxisRule, Tap
+from gridsample.kernels.sampling.programs.axes import Rules, Tap
 from gridsample.kernels.sampling.programs.counting import CountedRow, Counting
 from gridsample.kernels.sampling.programs.edge_rows import AtEdges, has_window
 from gridsample.kernels.sampling.programs.loads import load_offsets
@@ -24,9 +24,15 @@ from gridsample.kernels.sampling.programs.row_sums import (
     Weights,
     row_length,
 )
-from gridsample.kernels.sampling.programs.sampler import GroupTaps, KnownStrides
-from gridsample.kernels.sampling.programs.singles import Singles, Stencil, are_inside
-from gridsample.kernels.sampling.programs.states import Offsets, State
+from gridsample.kernels.sampling.programs.sampler import (
+    GroupTaps,
+    KnownStrides,
+    Sampler,
+    Stencil,
+    are_inside,
+)
+from gridsample.kernels.sampling.programs.singles import OneByOne
+from gridsample.kernels.sampling.programs.states import Offsets, State, value_of
 from gridsample.kernels.sampling.programs.sums import WRITTEN_OUT, Orders, TapSums, scatter
 from gridsample.kernels.vector import Pointer, Value, host
 
@@ -34,13 +40,11 @@ from gridsample.kernels.vector import Pointer, Value, host
 MOST_SPILLED = 64
 
 
-class Rows(Singles):
+class Rows(Sampler):
     """Reads neighbours along x at once; see the module."""
 
     @classmethod
-    def applies(
-        cls, plan: Plan, rules: Sequence[AxisRule], known: KnownStrides, sweep: str
-    ) -> bool:
+    def applies(cls, plan: Plan, rules: Rules, known: KnownStrides, sweep: str) -> bool:
         """Whether pixels can be read in this way."""
         if plan.votes or known.channels > 1 or not known.x_contiguous:
             return False
@@ -49,9 +53,7 @@ class Rows(Singles):
         fits = widths[0] <= length <= min(plan.spatial[-1], host().lanes(plan.real.name))
         return fits and max(widths) > 1 and not any(rule.single for rule in rules)
 
-    def prepare(
-        self, state: State, derivatives: int = 0, counting: Counting | None = None
-    ) -> GroupTaps:
+    def prepare(self, state: State, derivatives: int, counting: Counting | None) -> GroupTaps:
         """Prepare the taps of a state."""
         stencils = self.stencils(state, derivatives)
         widths = [len(stencil.weights) for stencil in stencils]
@@ -83,23 +85,23 @@ class Rows(Singles):
         """
         for stencil in stencils:
             state = self.moved(state, stencil.axis, inside.select(stencil.first, 0))
-        assert state.offset is not None
         if counting is not None:
             counting = counting._replace(offset=state.weight_offset)
         weights = [stencil.weights for stencil in stencils]
         if not self.are_pairs:
-            return InRows(weights, state.offset, self.call.strides, counting)
+            return InRows(weights, state.first, self.call.strides, counting)
         zero = self.function.constant(0, self.index, self.function.lanes)
         taps = [[Tap(zero, None, w, k) for k, w in enumerate(pair)] for pair in weights]
-        return InPairs(taps, state.offset, self.call.strides[1:], counting)
+        return InPairs(taps, state.first, self.call.strides[1:], counting)
 
     def anywhere(
         self, state: State, stencils: Sequence[Stencil], counting: Counting | None
     ) -> GroupTaps:
         """Prepare the taps of points of which some have taps outside."""
-        one_by_one = self.one_by_one(state, stencils, counting, compact=True)
+        taps = [stencil.resolve_boundary() for stencil in stencils]
+        one_by_one = OneByOne(taps, value_of(state.offset), True, counting)
         # In float64, 16 taps are read faster one by one.
-        many = self.real.bits < 64 or math.prod(map(len, one_by_one.taps)) > WRITTEN_OUT
+        many = self.real.bits < 64 or math.prod(map(len, taps)) > WRITTEN_OUT
         in_rows = many and not self.are_pairs and has_window(self.axes[0])
         return AtEdges(self.axes[0], one_by_one) if in_rows else one_by_one
 

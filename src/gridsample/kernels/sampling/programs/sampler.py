@@ -18,10 +18,12 @@ from types import SimpleNamespace
 from typing import NamedTuple, Protocol
 
 from gridsample.definitions.plan import Plan
-from gridsample.kernels.sampling.programs.axes import Axis, AxisPosition, AxisRule, Tap
+from gridsample.kernels.sampling.programs.axes import Axis, AxisPosition, AxisRule, Rules, Tap
 from gridsample.kernels.sampling.programs.counting import Counting
 from gridsample.kernels.sampling.programs.points import Group, PointSource, offset_kind
-from gridsample.kernels.sampling.programs.states import Offsets, State, further
+from gridsample.kernels.sampling.programs.row_sums import Weights
+from gridsample.kernels.sampling.programs.singles import OneByOne
+from gridsample.kernels.sampling.programs.states import Offsets, State, further, value_of
 from gridsample.kernels.sampling.programs.sums import Orders, TapSums
 from gridsample.kernels.vector import Function, Pointer, Value, kind_of
 
@@ -102,6 +104,40 @@ class KnownStrides(NamedTuple):
     words: bool = False
 
 
+class Stencil(NamedTuple):
+    """The taps of a group along one axis, wherever their pixels are.
+
+    Attributes:
+        axis: the axis.
+        base: the base indices.
+        weights: of each tap, its weight and the derivatives of that.
+    """
+
+    axis: Axis
+    base: Value
+    weights: Weights
+
+    @property
+    def first(self) -> Value:
+        """The index of the first tap."""
+        return self.base + self.axis.rule.method.first
+
+    def resolve_boundary(self) -> list[Tap]:
+        """Return the taps, with boundaries."""
+        return self.axis.resolve_boundary(self.base, self.weights)
+
+    def neighbours(self) -> list[Tap]:
+        """Return the taps if all of their pixels are in the image."""
+        offsets = [self.axis.offset(self.first + k) for k in range(len(self.weights))]
+        return [Tap(offsets[k], None, w, k) for k, w in enumerate(self.weights)]
+
+
+def are_inside(stencils: Sequence[Stencil], widths: Sequence[int]) -> Value:
+    """Whether so many pixels along each axis are in the image, for each point."""
+    inside = [s.axis.inside(s.base, width) for s, width in zip(stencils, widths, strict=True)]
+    return functools.reduce(operator.and_, inside)
+
+
 class GroupTaps(Protocol):
     """The taps of a group, ready for any plane."""
 
@@ -113,7 +149,9 @@ class GroupTaps(Protocol):
 
 
 class Sampler:
-    """Writes how the points of a group are sampled.  Each way of reading pixels is a subclass.
+    """Writes how the points of a group are sampled: every tap is read by itself.
+
+    This is always possible.  Subclasses read pixels in faster ways.
 
     Attributes:
         axes: the axes, x first.
@@ -157,11 +195,9 @@ class Sampler:
         ]
 
     @classmethod
-    def applies(
-        cls, plan: Plan, rules: Sequence[AxisRule], known: KnownStrides, sweep: str
-    ) -> bool:
-        """Whether pixels can be read in this way, and no way further down in `ways` is faster."""
-        raise NotImplementedError
+    def applies(cls, plan: Plan, rules: Rules, known: KnownStrides, sweep: str) -> bool:
+        """Whether pixels can be read in this way."""
+        return True
 
     @property
     def scatters(self) -> bool:
@@ -191,8 +227,8 @@ class Sampler:
         return self.locate_taps(located, state)
 
     def locate_taps(self, located: Sequence[AxisPosition], state: State) -> State:
-        """Add what the taps need to a state, given where points are along each axis."""
-        raise NotImplementedError
+        """Add positions to a state."""
+        return state._replace(along=tuple(along.position for along in located))
 
     def moved(self, state: State, axis: Axis, index: Value) -> State:
         """Return a state that is some pixels further, in the image and in the weights."""
@@ -202,21 +238,45 @@ class Sampler:
         weight_offset = further(state.weight_offset, index * axis.pixel_weight_stride)
         return state._replace(weight_offset=weight_offset)
 
+    def at_cells(self, located: Sequence[AxisPosition], state: State) -> State:
+        """Add the offset of the first pixel of each point's cell, and the distances to it.
+
+        A cell has a pixel and its neighbour along each axis, both in the image.
+        """
+        distances = list[Value]()
+        for axis, along in zip(self.axes, located, strict=True):
+            index, distance = axis.first_of_pair(along)
+            distances.append(distance)
+            state = self.moved(state, axis, index)
+        return state._replace(along=tuple(distances))
+
     # Second step ----------------------------------------------------------------------------------
 
-    def prepare(
-        self, state: State, derivatives: int = 0, counting: Counting | None = None
-    ) -> GroupTaps:
+    def prepare(self, state: State, derivatives: int, counting: Counting | None) -> GroupTaps:
         """Prepare the taps of a state, with the derivatives of weights up to an order.
 
         With ``counting``, the weights of all taps sum to one, those of dropped taps included.
         """
-        raise NotImplementedError
+        return OneByOne(self.taps(state, derivatives), value_of(state.offset), False, counting)
+
+    def axis_positions(self, state: State) -> list[AxisPosition]:
+        """Return where a state's points are along each axis."""
+        return [
+            AxisPosition(position, state.valid, None, slope)
+            for position, slope in zip(state.along, self.slopes(state), strict=True)
+        ]
+
+    def stencils(self, state: State, derivatives: int) -> list[Stencil]:
+        """Return the taps of a state along each axis, wherever their pixels are."""
+        stencils = list[Stencil]()
+        for axis, located in zip(self.axes, self.axis_positions(state), strict=True):
+            base, t = axis.split(located)
+            stencils.append(Stencil(axis, base, axis.weights(t, located.slope, derivatives)))
+        return stencils
 
     def near(self, state: State) -> Pointer:
         """Return the offset of a pixel near each point of a loaded state, in memory."""
-        assert state.offset is not None
-        return state.offset.in_memory()
+        return self.at_cells(self.axis_positions(state), state).first.in_memory()
 
     def slopes(self, state: State) -> list[Value]:
         """Return the derivatives of positions along each axis with respect to coordinates."""
@@ -248,8 +308,10 @@ class Sampler:
 
     def taps(self, state: State, derivatives: int) -> list[list[Tap]]:
         """Return the taps of a state along each axis, with the derivatives of weights."""
-        raise NotImplementedError
+        return [stencil.resolve_boundary() for stencil in self.stencils(state, derivatives)]
 
     def neighbours(self, state: State, derivatives: int) -> tuple[list[list[Tap]], Value]:
         """Return the taps as neighbouring pixels, and whether they are in the image."""
-        raise NotImplementedError
+        stencils = self.stencils(state, derivatives)
+        inside = are_inside(stencils, [len(stencil.weights) for stencil in stencils])
+        return [stencil.neighbours() for stencil in stencils], inside.all()

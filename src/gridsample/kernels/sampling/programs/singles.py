@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import functools
-import operator
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from gridsample.definitions.plan import Plan
-from gridsample.kernels.sampling.programs.axes import Axis, AxisPosition, AxisRule, Tap
+from gridsample.kernels.sampling.programs.axes import Tap
 from gridsample.kernels.sampling.programs.counting import (
     Counted,
     Counting,
@@ -16,9 +13,7 @@ from gridsample.kernels.sampling.programs.counting import (
     numbers_of_dropped,
 )
 from gridsample.kernels.sampling.programs.loads import read_singles
-from gridsample.kernels.sampling.programs.row_sums import Weights
-from gridsample.kernels.sampling.programs.sampler import GroupTaps, KnownStrides, Sampler
-from gridsample.kernels.sampling.programs.states import State, value_of
+from gridsample.kernels.sampling.programs.states import value_of
 from gridsample.kernels.sampling.programs.sums import (
     WRITTEN_OUT,
     Orders,
@@ -32,106 +27,6 @@ from gridsample.kernels.sampling.programs.sums import (
     with_dropped,
 )
 from gridsample.kernels.vector import Pointer, Value
-
-
-class Stencil(NamedTuple):
-    """The taps of a group along one axis, wherever their pixels are.
-
-    Attributes:
-        axis: the axis.
-        base: the base indices.
-        weights: of each tap, its weight and the derivatives of that.
-    """
-
-    axis: Axis
-    base: Value
-    weights: Weights
-
-    @property
-    def first(self) -> Value:
-        """The index of the first tap."""
-        return self.base + self.axis.rule.method.first
-
-    def resolve_boundary(self) -> list[Tap]:
-        """Return the taps, with boundaries."""
-        return self.axis.resolve_boundary(self.base, self.weights)
-
-    def neighbours(self) -> list[Tap]:
-        """Return the taps if all of their pixels are in the image."""
-        offsets = [self.axis.offset(self.first + k) for k in range(len(self.weights))]
-        return [Tap(offsets[k], None, w, k) for k, w in enumerate(self.weights)]
-
-
-def are_inside(stencils: Sequence[Stencil], widths: Sequence[int]) -> Value:
-    """Whether so many pixels along each axis are in the image, for each point."""
-    inside = [
-        stencil.axis.inside(stencil.base, width)
-        for stencil, width in zip(stencils, widths, strict=True)
-    ]
-    return functools.reduce(operator.and_, inside)
-
-
-class Singles(Sampler):
-    """Reads every tap by itself, which is always possible."""
-
-    @classmethod
-    def applies(
-        cls, plan: Plan, rules: Sequence[AxisRule], known: KnownStrides, sweep: str
-    ) -> bool:
-        """Whether pixels can be read in this way."""
-        return True
-
-    def locate_taps(self, located: Sequence[AxisPosition], state: State) -> State:
-        """Add positions to a state."""
-        return state._replace(along=tuple(along.position for along in located))
-
-    def prepare(
-        self, state: State, derivatives: int = 0, counting: Counting | None = None
-    ) -> GroupTaps:
-        """Prepare the taps of a state."""
-        return self.one_by_one(state, self.stencils(state, derivatives), counting)
-
-    def one_by_one(
-        self,
-        state: State,
-        stencils: Sequence[Stencil],
-        counting: Counting | None,
-        compact: bool = False,
-    ) -> OneByOne:
-        """Return the taps with the pixels that boundaries give them."""
-        taps = [stencil.resolve_boundary() for stencil in stencils]
-        return OneByOne(taps, value_of(state.offset), compact, counting)
-
-    def near(self, state: State) -> Pointer:
-        """Return the offset of a pixel near each point of a loaded state, in memory."""
-        for axis, located in zip(self.axes, self.axis_positions(state), strict=True):
-            state = self.moved(state, axis, axis.first_of_pair(located)[0])
-        return super().near(state)
-
-    def axis_positions(self, state: State) -> list[AxisPosition]:
-        """Return where a state's points are along each axis."""
-        return [
-            AxisPosition(position, state.valid, None, slope)
-            for position, slope in zip(state.along, self.slopes(state), strict=True)
-        ]
-
-    def stencils(self, state: State, derivatives: int) -> list[Stencil]:
-        """Return the taps of a state along each axis, wherever their pixels are."""
-        stencils = list[Stencil]()
-        for axis, located in zip(self.axes, self.axis_positions(state), strict=True):
-            base, t = axis.split(located)
-            stencils.append(Stencil(axis, base, axis.weights(t, located.slope, derivatives)))
-        return stencils
-
-    def taps(self, state: State, derivatives: int) -> list[list[Tap]]:
-        """Return the taps of a state along each axis, with the derivatives of weights."""
-        return [stencil.resolve_boundary() for stencil in self.stencils(state, derivatives)]
-
-    def neighbours(self, state: State, derivatives: int) -> tuple[list[list[Tap]], Value]:
-        """Return the taps as neighbouring pixels, and whether they are in the image."""
-        stencils = self.stencils(state, derivatives)
-        inside = are_inside(stencils, [len(stencil.weights) for stencil in stencils])
-        return [stencil.neighbours() for stencil in stencils], inside.all()
 
 
 class OneByOne(NamedTuple):

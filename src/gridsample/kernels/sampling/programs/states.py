@@ -66,6 +66,12 @@ class State(NamedTuple):
     tangents: tuple[Value, ...] = ()
     fractions: tuple[Value, ...] = ()
 
+    @property
+    def first(self) -> Offsets:
+        """The offset, where there is one: of the first pixel of a pair, or of a copied one."""
+        assert self.offset is not None
+        return self.offset
+
 
 class States:
     """Scratch memory for the states of a strip's groups."""

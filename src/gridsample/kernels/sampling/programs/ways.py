@@ -3,7 +3,7 @@
     copies    one pixel is copied to each point: `Copies`
     pairs     two neighbours along each axis, wherever the point is: `pairs.Pairs`
     rows      neighbours along x, where all taps of a group are in the image: `rows.Rows`
-    singles   every tap by itself, which is always possible: `singles.Singles`
+    singles   every tap by itself, which is always possible: `Sampler` itself
 
 Runs of channels list the taps of a sampler instead, and read them by themselves (`runs`, `words`).
 """
@@ -14,13 +14,12 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from gridsample.definitions.plan import Plan
-from gridsample.kernels.sampling.programs.axes import AxisPosition, AxisRule, Tap
+from gridsample.kernels.sampling.programs.axes import AxisPosition, Rules, Tap
 from gridsample.kernels.sampling.programs.counting import Counting
 from gridsample.kernels.sampling.programs.loads import load_offsets
 from gridsample.kernels.sampling.programs.pairs import Pairs
 from gridsample.kernels.sampling.programs.rows import Rows
 from gridsample.kernels.sampling.programs.sampler import GroupTaps, KnownStrides, Sampler
-from gridsample.kernels.sampling.programs.singles import Singles
 from gridsample.kernels.sampling.programs.states import Offsets, State, further
 from gridsample.kernels.sampling.programs.sums import Orders, TapSums, added, both
 from gridsample.kernels.vector import Pointer, Value
@@ -32,9 +31,7 @@ class Copies(Sampler):
     pixels_of_word = 1
 
     @classmethod
-    def applies(
-        cls, plan: Plan, rules: Sequence[AxisRule], known: KnownStrides, sweep: str
-    ) -> bool:
+    def applies(cls, plan: Plan, rules: Rules, known: KnownStrides, sweep: str) -> bool:
         """Whether each point has one tap, of weight 1."""
         return sweep == "gather" and plan.nearest and not any(rule.order for rule in rules)
 
@@ -53,17 +50,17 @@ class Copies(Sampler):
             state = state._replace(outside=missed)
         return state._replace(offset=further(state.offset, offset))
 
-    def prepare(
-        self, state: State, derivatives: int = 0, counting: Counting | None = None
-    ) -> GroupTaps:
+    def prepare(self, state: State, derivatives: int, counting: Counting | None) -> GroupTaps:
         """Return what copies."""
-        assert state.offset is not None
-        return Copied(state.offset)
+        return Copied(state.first)
+
+    def near(self, state: State) -> Pointer:
+        """Return the offset of each point's pixel, in memory."""
+        return state.first.in_memory()
 
     def taps(self, state: State, derivatives: int) -> list[list[Tap]]:
         """Return the pixel of each point."""
-        assert state.offset is not None
-        return [[Tap(state.offset.value, None, ())]]
+        return [[Tap(state.first.value, None, ())]]
 
 
 class Copied(NamedTuple):
@@ -86,11 +83,9 @@ class Copied(NamedTuple):
 
 
 # The first one that applies is taken.
-WAYS: tuple[type[Sampler], ...] = (Copies, Pairs, Rows, Singles)
+WAYS: tuple[type[Sampler], ...] = (Copies, Pairs, Rows, Sampler)
 
 
-def way_for(
-    plan: Plan, rules: Sequence[AxisRule], known: KnownStrides, sweep: str
-) -> type[Sampler]:
+def way_for(plan: Plan, rules: Rules, known: KnownStrides, sweep: str) -> type[Sampler]:
     """Choose how the pixels of a call are read, by its plan, the rules of its axes and strides."""
     return next(way for way in WAYS if way.applies(plan, rules, known, sweep))

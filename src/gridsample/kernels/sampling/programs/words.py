@@ -68,8 +68,7 @@ class WordPairs:
 
     def __init__(self, reader: GatherWords, state: State, source: Pointer) -> None:
         self.reader, self.source = reader, source
-        assert state.offset is not None
-        offset = state.offset.value
+        offset = state.first.value
         last = reader.call.image_last.to(offset.kind)
         first = offset.minimum(last)
         self.offsets = reader.function.spill(first)
@@ -140,8 +139,7 @@ class GatherWords(Gather):
 
     def copied(self, state: State, source: Pointer, fills: list[dict[str, Value]]) -> Value:
         """Copy the pixels of a group, as words."""
-        assert state.offset is not None
-        offset = state.offset.value
+        offset = state.first.value
         first = offset.minimum(self.call.image_last.to(offset.kind))
         offsets = load_offsets(self.function.spill(first), self.function.lanes)
         words = load_words(source, offsets, self.word)
