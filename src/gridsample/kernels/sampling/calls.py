@@ -173,7 +173,7 @@ def frame_of(plan: Plan, source: Planes, target: Planes, grid: Layout, out: Layo
         "sizes": plan.spatial[::-1],
         "strides": source.strides,
         "channels": 1,
-        "image_last": 0,
+        "last_load": 0,
         "image_item": source.item,
         "image_planes": source.starts,
         "weights_strides": [0] * len(plan.spatial),
@@ -263,7 +263,7 @@ def run_settings(
     end = extent_of(plan, upward, outputs) + channels  # of an item's memory
     length = run_for(description, lanes_of(plan)).length
     share = cached_share(plan, source, channels)
-    return {"channels": channels, "image_last": end - length, "cached_share": share}
+    return {"channels": channels, "last_load": end - length, "cached_share": share}
 
 
 def launch_for(
@@ -329,7 +329,7 @@ def prepare_gather(
     ranges = divide(plan, frame.outputs, len(target.starts))
     settings = run_settings(plan, source, frame.outputs, description, channels)
     if words:
-        settings["image_last"] = last_word(plan, source, channels, way)
+        settings["last_load"] = last_word(plan, source, channels, way)
     scratch = list_bytes(description, lanes_of(plan), 1)
     return launch_for(description, plan, frame, ranges, scratch, **settings)
 

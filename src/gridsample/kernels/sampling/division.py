@@ -120,7 +120,7 @@ def worthwhile_threads(plan: Plan, threads: int) -> int:
 
 
 def divide(plan: Plan, outputs: Outputs, planes: int) -> Array:
-    """Divide a call into the ranges of its tasks, a row of `points.RANGE` each."""
+    """Divide a call into the ranges of its tasks, a row of `points.TaskRange` each."""
     cost = planes * cost_of(plan)
     total = plan.points * plan.grid_items * cost
     fair = min(MANY, max(FEW, total // 64))

@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import functools
+from types import SimpleNamespace
 
 from gridsample.kernels.vector import Record
+
+# What a program is told when it runs: the fields of `settings_of`; a pointer for each of
+# `Body.arrays`; and ``scratch``, the memory of a thread.  `run.entry` reads it.
+Call = SimpleNamespace
 
 
 @functools.cache
@@ -14,7 +19,7 @@ def settings_of(rank: int, footprints: bool = False) -> Record:
     Distances count elements.  Planes are given by the places of their first elements.
     """
     fields: dict[str, str | tuple[str, int]] = dict(
-        ranges="*int64",  # of each task; see `points.RANGE`
+        ranges="*int64",  # of each task; a row of `points.TaskRange` each
         columns="int64",  # points of a row, or of a list
         points="int64",  # of an item
         # The share of the cache that is read where a coordinate changes by 1; see `division`.
@@ -23,7 +28,7 @@ def settings_of(rank: int, footprints: bool = False) -> Record:
         sizes=("int64", rank),  # of the image, x first
         strides=("int64", rank),
         channels="int64",  # that are processed together
-        image_last="int64",  # the last pixel that a load of a power of two of channels may begin at
+        last_load="int64",  # the last pixel at which a load of a whole number of lanes may begin
         image_item="int64",
         image_planes="*int64",
         weights_strides=("int64", rank),  # of the weights of pixels, x first

@@ -3,10 +3,25 @@
 They run once for each `sampler.Description`, and what they compute with are values of
 `gridsample.kernels.vector`: "read the pixels of a group" means to write the instructions that do.
 
-In the order in which a point passes them: `points`, `axes`, `sampler`, `ways`, `reading` (and
-`rows`, `edge_rows`, `counting`), `gather`.  `gather.Gather.write` is a good place to begin.
+A point passes, in this order,
+
+    points      the loops over points; a group's coordinates are read, or computed from maps
+    axes        coordinates become positions; later, base indices, weights and taps
+    sampler     `Sampler.locate` makes the state of a group, which all planes share (`states`);
+                `Sampler.prepare` makes its taps of that, ready for any plane
+    ways        the faster ways of reading pixels (`pairs`, `rows`), and the choice among them
+    sums        sums over taps, with pixels from a `Reader` (`singles`, `pairs`, `row_sums`,
+                `edge_rows`; `counting` if pixels may be missing or have weights); `loads`
+    gather      what is done with the sums: they are stored
+
+`gather.Gather` and its base, `body.Body`, are a good place to begin.
 
 What else may be done with pixels, each in place of `gather`: `gradients`, `labels`, `missing`,
 `mean_gradients`, `words`, `runs` and its relatives for channels that are neighbours in memory, and
 `footprints` and its relatives for antialiasing.
+
+Some words have one meaning here: a *group* is the W points of a register; a *row* is neighbouring
+pixels along x, but in `points` and `division`, and there only, the points of an output's last axis;
+a *run* is the channels of a pixel; a *block* is a part, of a row of points, of channels or of
+samples, that a loop takes at a time; a *range* is a task's part of the work.
 """

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-
 from gridsample.kernels.sampling.programs.loads import Image
 from gridsample.kernels.sampling.programs.points import Points
 from gridsample.kernels.sampling.programs.prefetching import Prefetch
 from gridsample.kernels.sampling.programs.sampler import Description
 from gridsample.kernels.sampling.programs.states import States
+from gridsample.kernels.sampling.settings import Call
 from gridsample.kernels.vector import Function, Value
 
 
@@ -21,7 +20,7 @@ class Body:
 
     footprints = False
 
-    def __init__(self, function: Function, description: Description, call: SimpleNamespace) -> None:
+    def __init__(self, function: Function, description: Description, call: Call) -> None:
         self.function, self.description, self.call = function, description, call
         contiguous = description.known.contiguous
         self.points = Points(function, description.points, description.axes, contiguous, call)

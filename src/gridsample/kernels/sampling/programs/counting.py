@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from gridsample.kernels.sampling.programs.axes import Tap
-from gridsample.kernels.sampling.programs.row_sums import Blocks, Row
+from gridsample.kernels.sampling.programs.row_sums import Row
 from gridsample.kernels.sampling.programs.states import Offsets
-from gridsample.kernels.sampling.programs.sums import Numbers, Reader, both
+from gridsample.kernels.sampling.programs.sums import Numbers, Reader, Registers, both
 from gridsample.kernels.vector import Function, Pointer, Value, kind_of
 
 # The numbers of a pixel: m v, m, and v.
@@ -136,13 +136,13 @@ class CountedRow(NamedTuple):
         weights = None if self.weights is None else self.weights.at(axis, k)
         return self._replace(pixels=self.pixels.at(axis, k), weights=weights)
 
-    def blocks(self, length: int) -> Blocks:
-        """Read the blocks of the row, of each number."""
-        pixels = self.pixels.blocks(length)[()]
+    def registers(self, length: int) -> Registers:
+        """Read the registers of the row, of each number."""
+        pixels = self.pixels.registers(length)[()]
         if self.weights is None:
-            weights = [block.like(1.0) for block in pixels]
+            weights = [register.like(1.0) for register in pixels]
         else:
-            weights = self.weights.blocks(length)[()]
+            weights = self.weights.registers(length)[()]
         each = [*zip(*self.counting.numbers(pixels, weights), strict=True)]
         return {(number,): [*each[number]] for number in (COUNTED, WEIGHT, PIXEL)}
 

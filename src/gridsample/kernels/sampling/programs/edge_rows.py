@@ -20,18 +20,18 @@ from gridsample.kernels.sampling.programs.counting import (
 )
 from gridsample.kernels.sampling.programs.loads import load_offsets
 from gridsample.kernels.sampling.programs.row_sums import (
-    Blocks,
     PixelRows,
     Row,
     Weights,
-    read_blocks,
-    repeat_in_blocks,
+    read_registers,
+    repeat_in_registers,
     row_length,
 )
 from gridsample.kernels.sampling.programs.singles import OneByOne
 from gridsample.kernels.sampling.programs.states import value_of
 from gridsample.kernels.sampling.programs.sums import (
     Orders,
+    Registers,
     TapSums,
     TapTable,
     added,
@@ -158,15 +158,15 @@ class EdgeRow(NamedTuple):
         assert step is not None
         return self._replace(offset=self.offset + step, present=both(self.present, tap.present))
 
-    def blocks(self, length: int) -> Blocks:
-        """Read the blocks of the row; those of dropped rows are 0."""
+    def registers(self, length: int) -> Registers:
+        """Read the registers of the row; those of dropped rows are 0."""
         function = self.function
         if self.plane is None:
-            blocks = [function.constant(1.0, function.real, function.lanes)] * length
+            registers = [function.constant(1.0, function.real, function.lanes)] * length
         else:
             offsets = load_offsets(function.spill(self.offset), function.lanes)
-            blocks = read_blocks(self.plane, offsets, length)
+            registers = read_registers(self.plane, offsets, length)
         if self.present is not None:
-            present = repeat_in_blocks(self.present.to(f"int{function.real.bits}"), length)
-            blocks = [(p != 0).select(block, 0.0) for p, block in zip(present, blocks, strict=True)]
-        return {(): blocks}
+            present = repeat_in_registers(self.present.to(f"int{function.real.bits}"), length)
+            registers = [(p != 0).select(r, 0.0) for p, r in zip(present, registers, strict=True)]
+        return {(): registers}

@@ -10,11 +10,11 @@ differences of the grid's points: `Sides.transposed` leads back to these.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from types import SimpleNamespace
 
 from gridsample.definitions.caches import cached_property
 from gridsample.kernels.sampling.programs.footprints import (
     Footprint,
+    Span,
     SumsOverFootprints,
     Vectors,
     at_fractions,
@@ -24,7 +24,7 @@ from gridsample.kernels.sampling.programs.gradients import (
     DoubleBackward,
     Totals,
 )
-from gridsample.kernels.sampling.programs.points import Group, Strip
+from gridsample.kernels.sampling.programs.points import Group, Strip, TaskRange
 from gridsample.kernels.sampling.programs.sampler import Description
 from gridsample.kernels.sampling.programs.states import State
 from gridsample.kernels.vector import Pointer, Value
@@ -54,9 +54,7 @@ class FootprintBackward(SumsOverFootprints, Backward):
         if self.maps and self.need_grid:
             self.finish_maps(strip)
 
-    def process(
-        self, group: Group, footprint: Footprint, samples: Value, part: SimpleNamespace
-    ) -> None:
+    def process(self, group: Group, footprint: Footprint, samples: Value, part: TaskRange) -> None:
         """Process a group."""
         for k in range(1 + self.rank if self.need_grid else 0):
             self.slopes.clear(k)
@@ -71,13 +69,7 @@ class FootprintBackward(SumsOverFootprints, Backward):
         state = self.state_at(at_fractions(footprint.base, footprint.sides, fractions), group)
         return state._replace(valid=state.valid & ~waits, fractions=tuple(fractions))
 
-    def add_samples(
-        self,
-        group: Group,
-        footprint: Footprint,
-        samples: tuple[Value, Value],
-        planes: tuple[Value, Value],
-    ) -> None:
+    def add_samples(self, group: Group, footprint: Footprint, samples: Span, planes: Span) -> None:
         """Add the gradients of the samples of some rounds in some planes."""
         function, lanes = self.function, self.function.lanes
         with function.loop(0, samples[1] - samples[0]) as sample:
@@ -150,9 +142,7 @@ class FootprintBackward(SumsOverFootprints, Backward):
 class FootprintDoubleBackward(FootprintBackward, DoubleBackward):
     """Writes the loops over the footprints of points that compute second derivatives."""
 
-    def process(
-        self, group: Group, footprint: Footprint, samples: Value, part: SimpleNamespace
-    ) -> None:
+    def process(self, group: Group, footprint: Footprint, samples: Value, part: TaskRange) -> None:
         """Process a group."""
         # Base and sides of the directions in which samples move.
         self.directions = self.sides.of_directions(group, self.call.tangents, footprint)
@@ -165,7 +155,7 @@ class FootprintDoubleBackward(FootprintBackward, DoubleBackward):
         state = super().state_of_sample(group, footprint, fractions, waits)
         return state._replace(tangents=tuple(at_fractions(*self.directions, fractions)))
 
-    def store_planes(self, group: Group, footprint: Footprint, planes: tuple[Value, Value]) -> None:
+    def store_planes(self, group: Group, footprint: Footprint, planes: Span) -> None:
         """Store the gradient of upstream values."""
         places, in_level = self.points.places_of_values(group), footprint.total > 0.0
         with self.function.loop(*planes if self.need_values else (0, 0)) as plane:

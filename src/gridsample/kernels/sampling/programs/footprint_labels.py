@@ -11,20 +11,20 @@ from __future__ import annotations
 import functools
 import operator
 from collections.abc import Sequence
-from types import SimpleNamespace
 
-from gridsample.kernels.sampling.programs.footprints import Footprint, OverFootprints
+from gridsample.kernels.sampling.programs.footprints import Footprint, OverFootprints, Span
 from gridsample.kernels.sampling.programs.labels import Labels, as_key, key_kind, weights_in_cells
-from gridsample.kernels.sampling.programs.points import Group
+from gridsample.kernels.sampling.programs.points import Group, TaskRange
 from gridsample.kernels.sampling.programs.sampler import Description
 from gridsample.kernels.sampling.programs.states import State
+from gridsample.kernels.sampling.settings import Call
 from gridsample.kernels.vector import Function, Kind, Pointer, Value, kind_of
 
 
 class FootprintLabels(OverFootprints, Labels):
     """Writes the loops that sample labels over footprints."""
 
-    def __init__(self, function: Function, description: Description, call: SimpleNamespace) -> None:
+    def __init__(self, function: Function, description: Description, call: Call) -> None:
         super().__init__(function, description, call)
         lanes, axes = function.lanes, description.axes
         self.count = 1 << sum(rule.method.votes for rule in axes)
@@ -34,9 +34,7 @@ class FootprintLabels(OverFootprints, Labels):
         self.weights = function.scratch(function.real, self.count, lanes)
         self.list = LabelList(function, call.scratch, self.key)
 
-    def process(
-        self, group: Group, footprint: Footprint, samples: Value, part: SimpleNamespace
-    ) -> None:
+    def process(self, group: Group, footprint: Footprint, samples: Value, part: TaskRange) -> None:
         """Find and store the labels of a group, plane by plane."""
         function, call, together = self.function, self.call, self.states.groups
         zero = function.constant(0, "int64")
@@ -54,7 +52,7 @@ class FootprintLabels(OverFootprints, Labels):
             self.points.store_values(group, target, self.stored(winner))
 
     def add_samples(
-        self, group: Group, plane: Value, samples: tuple[Value, Value], total: Value, count: Value
+        self, group: Group, plane: Value, samples: Span, total: Value, count: Value
     ) -> Value:
         """Add the votes of some rounds to the list; return its new length."""
         function, lanes = self.function, self.function.lanes

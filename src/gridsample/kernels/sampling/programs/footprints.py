@@ -17,7 +17,6 @@ import itertools
 import math
 import operator
 from collections.abc import Callable, Iterator, Sequence
-from types import SimpleNamespace
 from typing import NamedTuple
 
 from gridsample.definitions.caches import cached_property
@@ -25,9 +24,10 @@ from gridsample.definitions.footprints import SLACK
 from gridsample.kernels.sampling.programs.axes import DISPLACEMENT
 from gridsample.kernels.sampling.programs.body import Body
 from gridsample.kernels.sampling.programs.gather import Gather
-from gridsample.kernels.sampling.programs.points import AFFINE, Group, Points, Strip
+from gridsample.kernels.sampling.programs.points import AFFINE, Group, Points, Strip, TaskRange
 from gridsample.kernels.sampling.programs.sampler import Description
 from gridsample.kernels.sampling.programs.states import State
+from gridsample.kernels.sampling.settings import Call
 from gridsample.kernels.vector import Function, Pointer, Value, kind_of
 
 # Planes that are sampled together.
@@ -38,6 +38,7 @@ HUGE = 1e18
 SHRINKS = 32
 
 Vectors = list[Value]  # a number for each axis, x first
+Span = tuple[Value, Value]  # the first, and the end
 
 
 class Footprint(NamedTuple):
@@ -80,7 +81,7 @@ class Table(NamedTuple):
 class Sides:
     """Writes how the sides of footprints follow from a grid, or from affine maps."""
 
-    def __init__(self, points: Points, call: SimpleNamespace) -> None:
+    def __init__(self, points: Points, call: Call) -> None:
         self.points, self.call = points, call
         self.function: Function = points.function
         self.rank = points.rank
@@ -306,7 +307,7 @@ class OverFootprints(Body):
     def finish(self, strip: Strip) -> None:
         """Do what comes after the groups of a strip."""
 
-    def process_level(self, group: Group, task: Value, part: SimpleNamespace) -> None:
+    def process_level(self, group: Group, task: Value, part: TaskRange) -> None:
         """Process the points of a group that belong to the level, and report the other levels."""
         footprint = self.sides.footprint(group)
         with self.function.when((footprint.level > 0).any(), rare=True):
@@ -319,9 +320,7 @@ class OverFootprints(Body):
         with self.function.when(samples > 0):
             self.process(group, footprint, samples, part)
 
-    def process(
-        self, group: Group, footprint: Footprint, samples: Value, part: SimpleNamespace
-    ) -> None:
+    def process(self, group: Group, footprint: Footprint, samples: Value, part: TaskRange) -> None:
         """Compute and store the results of a group."""
         raise NotImplementedError
 
@@ -330,7 +329,7 @@ class OverFootprints(Body):
         self.call.report.store(self.call.report.load(task) | bits, task)
 
     def locate_samples(
-        self, group: Group, footprint: Footprint, samples: tuple[Value, Value], numbers: Vectors
+        self, group: Group, footprint: Footprint, samples: Span, numbers: Vectors
     ) -> Vectors:
         """Save the states of the samples of some rounds; return the numbers of the next sample."""
         inverse = [1.0 / count for count in footprint.counts]
@@ -366,9 +365,7 @@ class SumsOverFootprints(OverFootprints):
         """Sums in some planes."""
         return self.function.scratch(self.function.real, TOGETHER, self.function.lanes)
 
-    def process(
-        self, group: Group, footprint: Footprint, samples: Value, part: SimpleNamespace
-    ) -> None:
+    def process(self, group: Group, footprint: Footprint, samples: Value, part: TaskRange) -> None:
         """Compute and store the results of a group, some planes at a time."""
         function, lanes, together = self.function, self.function.lanes, self.states.groups
         zero = function.constant(0.0, function.real, lanes)
@@ -382,17 +379,11 @@ class SumsOverFootprints(OverFootprints):
                 self.add_samples(group, footprint, block, planes)
             self.store_planes(group, footprint, planes)
 
-    def add_samples(
-        self,
-        group: Group,
-        footprint: Footprint,
-        samples: tuple[Value, Value],
-        planes: tuple[Value, Value],
-    ) -> None:
+    def add_samples(self, group: Group, footprint: Footprint, samples: Span, planes: Span) -> None:
         """Add the samples of some rounds, whose states are known, to the sums of some planes."""
         raise NotImplementedError
 
-    def store_planes(self, group: Group, footprint: Footprint, planes: tuple[Value, Value]) -> None:
+    def store_planes(self, group: Group, footprint: Footprint, planes: Span) -> None:
         """Store the means of some planes, if that is what is computed."""
 
     def sums_of(self, number: Value) -> Pointer:
@@ -417,13 +408,7 @@ class SumsOverFootprints(OverFootprints):
 class FootprintMeans(SumsOverFootprints, Gather):
     """Writes the loops that average samples."""
 
-    def add_samples(
-        self,
-        group: Group,
-        footprint: Footprint,
-        samples: tuple[Value, Value],
-        planes: tuple[Value, Value],
-    ) -> None:
+    def add_samples(self, group: Group, footprint: Footprint, samples: Span, planes: Span) -> None:
         """Add the samples of some rounds, whose states are known, to the sums of some planes."""
         function, lanes, total = self.function, self.function.lanes, footprint.total
         nan = function.constant(math.nan, function.real, lanes)
@@ -439,7 +424,7 @@ class FootprintMeans(SumsOverFootprints, Gather):
                 sample.carry(waits.select(sample.carried[0], sample.carried[0] + value))
             sums.store(sample.carried[0], aligned=True)
 
-    def store_planes(self, group: Group, footprint: Footprint, planes: tuple[Value, Value]) -> None:
+    def store_planes(self, group: Group, footprint: Footprint, planes: Span) -> None:
         """Store the means of some planes."""
         function, call, points = self.function, self.call, self.points
         floating = kind_of(self.description.values).family in ("float", "half")

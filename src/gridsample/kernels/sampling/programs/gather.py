@@ -56,7 +56,7 @@ class Gather(Body):
     @property
     def step(self) -> int | Value:
         """The number of planes that are sampled together."""
-        return 1
+        return self.call.channels if self.description.known.channels > 1 else 1
 
     def locate(self, strip: Strip) -> None:
         """Convert the coordinates of a strip to states."""

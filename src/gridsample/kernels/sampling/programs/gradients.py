@@ -21,10 +21,11 @@ from types import SimpleNamespace
 
 from gridsample.kernels.sampling.programs.body import Body
 from gridsample.kernels.sampling.programs.loads import Image, splat_of
-from gridsample.kernels.sampling.programs.points import AFFINE, STRIP, Group, Strip
+from gridsample.kernels.sampling.programs.points import AFFINE, STRIP, Group, Strip, TaskRange
 from gridsample.kernels.sampling.programs.sampler import Description, GroupTaps
 from gridsample.kernels.sampling.programs.states import State
 from gridsample.kernels.sampling.programs.sums import TapSums
+from gridsample.kernels.sampling.settings import Call
 from gridsample.kernels.vector import Function, Kind, Pointer, Value, kind_of
 
 Order = tuple[int, ...]
@@ -62,7 +63,7 @@ class Totals:
 class Backward(Body):
     """Writes the loops of the sweep of first derivatives."""
 
-    def __init__(self, function: Function, description: Description, call: SimpleNamespace) -> None:
+    def __init__(self, function: Function, description: Description, call: Call) -> None:
         super().__init__(function, description, call)
         self.need_image, self.need_grid, *_ = description.needs
         self.rank = len(description.axes)
@@ -121,7 +122,7 @@ class Backward(Body):
         """Add the directions in which points move to a state, if they are needed."""
         return state
 
-    def differentiate_all(self, strip: Strip, part: SimpleNamespace) -> None:
+    def differentiate_all(self, strip: Strip, part: TaskRange) -> None:
         """Process all planes of a range at the points of a strip."""
         with self.function.loop(part.plane, part.plane_end) as loop:
             self.prefetch.aim(strip, self.images, loop.index + 1, part.plane_end)
@@ -131,7 +132,8 @@ class Backward(Body):
         """Process one plane at the points of a strip."""
         memory = self.memory_of(strip, plane)
         with self.prefetch.groups(strip) as (number, group):
-            self.add(number, group, self.upstream(group, memory), memory)
+            for result in self.add(number, group, self.upstream(group, memory), memory):
+                self.points.store_values(group, memory.results, result)
 
     def memory_of(self, points: Strip | Group, plane: Value) -> SimpleNamespace:
         """Return where a plane is in each array."""
@@ -226,7 +228,7 @@ class Backward(Body):
 class DoubleBackward(Backward):
     """Writes the loops of the sweep of second derivatives."""
 
-    def __init__(self, function: Function, description: Description, call: SimpleNamespace) -> None:
+    def __init__(self, function: Function, description: Description, call: Call) -> None:
         super().__init__(function, description, call)
         _, _, self.need_values, self.has_upstream = description.needs
         self.other = Image(call.image, call.image_item, call.image_planes)
@@ -261,13 +263,6 @@ class DoubleBackward(Backward):
             upstream=self.call.values.at(self.call.out_planes.load(plane)),
             results=self.call.results.at(self.call.out_planes.load(plane)),
         )
-
-    def differentiate(self, strip: Strip, plane: Value) -> None:
-        """Process one plane at the points of a strip."""
-        memory = self.memory_of(strip, plane)
-        with self.prefetch.groups(strip) as (number, group):
-            for result in self.add(number, group, self.upstream(group, memory), memory):
-                self.points.store_values(group, memory.results, result)
 
     def add(self, number: Value, group: Group, g: Value, memory: SimpleNamespace) -> list[Value]:
         """Add the gradients of a plane at a group, whose state has a number."""

@@ -21,13 +21,14 @@ from gridsample.kernels.sampling.programs.loads import Image, splat_of
 from gridsample.kernels.sampling.programs.missing import Counts
 from gridsample.kernels.sampling.programs.points import Group, Strip
 from gridsample.kernels.sampling.programs.sampler import Description
+from gridsample.kernels.sampling.settings import Call
 from gridsample.kernels.vector import Function, Value
 
 
 class MeanBackward(Backward):
     """Writes the loops of the sweep of first derivatives of means."""
 
-    def __init__(self, function: Function, description: Description, call: SimpleNamespace) -> None:
+    def __init__(self, function: Function, description: Description, call: Call) -> None:
         super().__init__(function, description, call)
         _, _, self.need_weights = description.needs
         self.counts = Counts(function, description, call)

@@ -11,7 +11,6 @@ from __future__ import annotations
 import functools
 import operator
 from collections.abc import Callable, Sequence
-from types import SimpleNamespace
 from typing import NamedTuple
 
 from gridsample.kernels.sampling.programs.counting import COUNTED, WEIGHT
@@ -25,10 +24,12 @@ from gridsample.kernels.sampling.programs.run_gradients import (
     RunOfPlanes,
     SamplePoints,
 )
-from gridsample.kernels.sampling.programs.runs import GatherRuns, Order, Registers, Runs, list_bytes
+from gridsample.kernels.sampling.programs.runs import GatherRuns, Order, Runs, list_bytes
 from gridsample.kernels.sampling.programs.sampler import Description
 from gridsample.kernels.sampling.programs.states import State, value_of
+from gridsample.kernels.sampling.programs.sums import Registers
 from gridsample.kernels.sampling.programs.tap_lists import TapCounting, TapList
+from gridsample.kernels.sampling.settings import Call
 from gridsample.kernels.vector import Function, Pointer, Value
 
 # The numbers of a pixel, as the first of orders.
@@ -80,12 +81,11 @@ class MeanSums:
         counts: how pixels count.
     """
 
-    def __init__(
-        self, runs: Runs, function: Function, description: Description, call: SimpleNamespace
-    ) -> None:
-        self.runs, self.function, self.description = runs, function, description
-        self.counts = Counts(function, description, call)
-        self.weighs_taps = description.tap_rule.differ
+    def __init__(self, runs: Runs) -> None:
+        self.runs, self.function = runs, runs.function
+        self.description = runs.sampler.description
+        self.counts = Counts(runs.function, self.description, runs.call)
+        self.weighs_taps = self.description.tap_rule.differ
 
     def counting(self, state: State, points: Strip | Group, plane: Value) -> TapCounting | None:
         """Return how taps are listed."""
@@ -98,13 +98,9 @@ class MeanSums:
         )
 
     def sums(
-        self,
-        taps: TapList,
-        orders: Sequence[Order],
-        source: Pointer,
-        lane: Value,
+        self, taps: TapList, orders: Sequence[Order], source: Pointer, lane: Value,
         dropped: Sequence[Value] | None,
-    ) -> Registers:
+    ) -> Registers:  # fmt: skip
         """Sum m v and m over the taps, for each order of derivatives.
 
         Args:
@@ -184,9 +180,9 @@ class MeanRuns(GatherRuns):
     fill_kinds = Means.fill_kinds
     others = Means.others
 
-    def __init__(self, function: Function, description: Description, call: SimpleNamespace) -> None:
+    def __init__(self, function: Function, description: Description, call: Call) -> None:
         super().__init__(function, description, call)
-        self.sums = MeanSums(self.runs, function, description, call)
+        self.sums = MeanSums(self.runs)
         (self.shares,) = description.needs
 
     def write(self, task: Value) -> None:
@@ -199,13 +195,9 @@ class MeanRuns(GatherRuns):
         return self.sums.counting(state, points, plane)
 
     def totals(
-        self,
-        taps: TapList,
-        source: Pointer,
-        lane: Value,
-        plane: Value,
+        self, taps: TapList, source: Pointer, lane: Value, plane: Value,
         dropped: Sequence[Value] | None = None,
-    ) -> list[Value]:
+    ) -> list[Value]:  # fmt: skip
         """Compute the means of a register of points, or of one point, and sums of weights."""
         sums = self.sums.sums(taps, self.orders, source, lane, dropped)
         above, below = (sums[*number, *self.orders[0]] for number in NUMBERS)
@@ -226,13 +218,9 @@ class MeanRuns(GatherRuns):
         return [*fills, *(fill.like(share) for fill in fills)]
 
     def store(
-        self,
-        results: Sequence[Value],
-        begin: Value,
-        places: Callable[[Value], Value],
-        lane: Value,
-        packed: bool,
-    ) -> None:
+        self, results: Sequence[Value], begin: Value, places: Callable[[Value], Value],
+        lane: Value, packed: bool,
+    ) -> None:  # fmt: skip
         """Write the means of a register of points, or of one point, and sums of weights."""
         registers = self.runs.run.registers
         super().store(results[:registers], begin, places, lane, packed)
@@ -249,9 +237,9 @@ class MeanBackwardRuns(BackwardRuns):
 
     arrays = MeanBackward.arrays
 
-    def __init__(self, function: Function, description: Description, call: SimpleNamespace) -> None:
+    def __init__(self, function: Function, description: Description, call: Call) -> None:
         super().__init__(function, description, call)
-        self.means = MeanSums(self.runs, function, description, call)
+        self.means = MeanSums(self.runs)
         _, _, self.need_weights = description.needs
         self.listed = [self.value_order, *(self.orders if self.need_grid else [])]
         if self.need_weights:

@@ -14,7 +14,6 @@ import contextlib
 import itertools
 import math
 from collections.abc import Iterator
-from types import SimpleNamespace
 from typing import Any
 
 from gridsample.kernels.sampling.layouts import storage_of
@@ -32,6 +31,7 @@ from gridsample.kernels.sampling.programs.pairs import Pairs, weights_of_pairs
 from gridsample.kernels.sampling.programs.points import STRIP, Group, Strip
 from gridsample.kernels.sampling.programs.sampler import Description
 from gridsample.kernels.sampling.programs.states import State
+from gridsample.kernels.sampling.settings import Call
 from gridsample.kernels.vector import Function, Pointer, Value, kind_of
 
 
@@ -42,7 +42,7 @@ class Counts:
         dropped_weight: the weight of dropped taps.
     """
 
-    def __init__(self, function: Function, description: Description, call: SimpleNamespace) -> None:
+    def __init__(self, function: Function, description: Description, call: Call) -> None:
         self.call, self.ignores = call, description.tap_rule.ignores
         self.dropped_weight = float(not description.tap_rule.drops)
         self.weights, self.weight_check, self.kept = None, None, None
@@ -121,7 +121,7 @@ class Counts:
 class Means(Gather):
     """Writes the loops that average."""
 
-    def __init__(self, function: Function, description: Description, call: SimpleNamespace) -> None:
+    def __init__(self, function: Function, description: Description, call: Call) -> None:
         super().__init__(function, description, call)
         (self.shares,) = description.needs
         self.counts = Counts(function, description, call)

@@ -18,7 +18,10 @@ from gridsample.kernels.sampling.programs.loads import load_offsets, read_pairs
 from gridsample.kernels.sampling.programs.sampler import GroupTaps, KnownStrides, Sampler
 from gridsample.kernels.sampling.programs.states import Offsets, State
 from gridsample.kernels.sampling.programs.sums import (
+    AxisTaps,
+    Index,
     Orders,
+    Outer,
     Reader,
     TapSums,
     both,
@@ -84,7 +87,7 @@ class InPairs(NamedTuple):
         counting: how pixels count, if not all alike.
     """
 
-    taps: Sequence[Sequence[Tap]]
+    taps: Sequence[AxisTaps]
     first: Offsets
     steps: Sequence[Value]
     counting: Counting | None = None
@@ -139,7 +142,7 @@ class PixelPairs:
         self.plane, self.offsets, self.steps = plane, offsets, steps
         self.function, self.dropped = plane.function, dropped
 
-    def row(self, outer: tuple[Tap, ...], taps: Sequence[Tap]) -> list[Value]:
+    def row(self, outer: Outer, taps: AxisTaps) -> list[Value]:
         """Read the two pixels of each point in one row."""
         row, present = row_of(self.plane, outer, self.steps)
         pixels = []
@@ -168,13 +171,7 @@ class RowSums:
         self.plane, self.offsets, self.steps = plane, offsets, steps
         self.rows: list[tuple[Pointer, list[Pointer]]] = []
 
-    def add_row(
-        self,
-        row: int | Value,
-        outer: tuple[Tap, ...],
-        taps: Sequence[Tap],
-        shares: Sequence[Value],
-    ) -> None:
+    def add_row(self, row: Index, outer: Outer, taps: AxisTaps, shares: Sequence[Value]) -> None:
         """Keep the numbers of a row until those of all rows are known; see `finish`."""
         memory, present = row_of(self.plane, outer, self.steps)
         numbers = []
@@ -207,9 +204,7 @@ class RowSums:
                 pixel.store(pixel.load() + number.load(lane))
 
 
-def row_of(
-    plane: Pointer, outer: tuple[Tap, ...], steps: Sequence[Value]
-) -> tuple[Pointer, Value | None]:
+def row_of(plane: Pointer, outer: Outer, steps: Sequence[Value]) -> tuple[Pointer, Value | None]:
     """Return the memory of a row of pixels, and whether its taps are present along other axes."""
     present = None
     # The outermost axis comes first in `outer`.

@@ -17,10 +17,10 @@ import contextlib
 import functools
 import operator
 from collections.abc import Callable, Iterator, Sequence
-from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 from gridsample.kernels.sampling.programs.axes import DISPLACEMENT, AxisRule
+from gridsample.kernels.sampling.settings import Call
 from gridsample.kernels.vector import Function, Kind, Pointer, Value, kind_of
 
 # How a grid's coordinates lie in memory: x, y, z of a point side by side; one axis after the other;
@@ -31,8 +31,18 @@ AFFINE, PROJECTIVE = "affine", "projective"
 # Points of a strip, at most: one plane of the image is sampled at all of them before the next.
 STRIP = 256
 
-# The fields of a range, which is a task's part of the work.
-RANGE = ("item", "item_end", "row", "row_end", "column", "column_end", "plane", "plane_end")
+
+class TaskRange(NamedTuple):
+    """A task's part of the work; `division` makes them."""
+
+    item: Value
+    item_end: Value
+    row: Value
+    row_end: Value
+    column: Value
+    column_end: Value
+    plane: Value
+    plane_end: Value
 
 
 class Group(NamedTuple):
@@ -85,13 +95,9 @@ class Points:
     """
 
     def __init__(
-        self,
-        function: Function,
-        source: PointSource,
-        rules: Sequence[AxisRule],
-        contiguous: bool,
-        call: SimpleNamespace,
-    ) -> None:
+        self, function: Function, source: PointSource, rules: Sequence[AxisRule],
+        contiguous: bool, call: Call,
+    ) -> None:  # fmt: skip
         self.function, self.source, self.rules, self.call = function, source, rules, call
         self.contiguous = contiguous
         self.lanes = function.lanes
@@ -101,13 +107,14 @@ class Points:
         # Whether coordinates depend on the indices of points in the output.
         self.indexed = maps or any(rule.units == DISPLACEMENT for rule in rules)
 
-    def range_of(self, task: Value) -> SimpleNamespace:
+    def range_of(self, task: Value) -> TaskRange:
         """Read the range of a task."""
-        fields = self.call.ranges.at(task * len(RANGE))
-        return SimpleNamespace(**{name: fields.load(k) for k, name in enumerate(RANGE)})
+        count = len(TaskRange._fields)
+        fields = self.call.ranges.at(task * count)
+        return TaskRange(*(fields.load(k) for k in range(count)))
 
     @contextlib.contextmanager
-    def strips(self, part: SimpleNamespace) -> Iterator[Strip]:
+    def strips(self, part: TaskRange) -> Iterator[Strip]:
         """Loop over the strips of a range: along blocks of rows, downwards, then over blocks."""
         function = self.function
         if self.source.listed:
@@ -130,7 +137,7 @@ class Points:
                     end = (column.index + STRIP).minimum(block_end)
                     yield Strip(item.index, row.index, column.index, end, distance, outer)
 
-    def block_length(self, item: Value, part: SimpleNamespace) -> Value:
+    def block_length(self, item: Value, part: TaskRange) -> Value:
         """Return the points of a block of a row: as many as touch no more lines than are cached.
 
         See `division.cached_share`.  How far apart the ends of the first row are tells how many
@@ -147,7 +154,7 @@ class Points:
         several = (columns > STRIP) & (part.row + 1 < part.row_end)
         return function.choose(several, measured, lambda: [columns])[0]
 
-    def share_of_row(self, item: Value, part: SimpleNamespace) -> Value:
+    def share_of_row(self, item: Value, part: TaskRange) -> Value:
         """Return the share of the cache that the first row of a range touches."""
         function, span = self.function, part.column_end - part.column - self.lanes
         zero, outer = function.constant(0.0, "float64"), self.outer_index(part.row)

@@ -2,12 +2,12 @@
 
 If all taps of a group are inside the image, the K taps of a point along x are neighbours in memory,
 and one load reads them.  A register of W lanes holds the rows of W / L points, L = 4 or 8 pixels of
-each; such a register is a *block*, and L blocks hold the rows of all W points:
+each, and L registers hold the rows of all W points:
 
-    block b, lane (j, l):  pixel l of point b * W / L + j
+    register b, lane (j, l):  pixel l of point b * W / L + j
 
-Blocks are multiplied by the weights of the other axes and summed over these axes' taps; then they
-are multiplied by the weights along x, and neighbouring lanes are summed.
+They are multiplied by the weights of the other axes and summed over these axes' taps; then they are
+multiplied by the weights along x, and neighbouring lanes are summed.
 """
 
 from __future__ import annotations
@@ -15,11 +15,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
-from gridsample.kernels.sampling.programs.sums import Orders, TapSums, with_product
+from gridsample.kernels.sampling.programs.sums import Orders, Registers, TapSums, with_product
 from gridsample.kernels.vector import Function, Pointer, Value, joined
 
 Weights = Sequence[tuple[Value, ...]]
-Blocks = dict[tuple[int, ...], list[Value]]
 
 
 def row_length(taps: int) -> int:
@@ -37,8 +36,8 @@ class Row(Protocol):
     def at(self, axis: int, k: int | Value) -> Row:
         """Return the row that is ``k`` pixels further along another axis than x."""
 
-    def blocks(self, length: int) -> Blocks:
-        """Read the blocks of the row, which has L pixels: of each number, if they are several."""
+    def registers(self, length: int) -> Registers:
+        """Read the registers of the row, which has L pixels; of each number, if several."""
 
 
 class RowInMemory(NamedTuple):
@@ -63,13 +62,13 @@ class RowInMemory(NamedTuple):
         """Return the row that is ``k`` pixels further along another axis than x."""
         return self._replace(plane=self.plane.at(self.steps[axis] * k))
 
-    def blocks(self, length: int) -> Blocks:
-        """Read the blocks of the row."""
-        return {(): read_blocks(self.plane, self.offsets, length)}
+    def registers(self, length: int) -> Registers:
+        """Read the registers of the row."""
+        return {(): read_registers(self.plane, self.offsets, length)}
 
 
-def read_blocks(plane: Pointer, offsets: Sequence[Value], length: int) -> list[Value]:
-    """Read the blocks of rows, given the offset of the first pixel of each."""
+def read_registers(plane: Pointer, offsets: Sequence[Value], length: int) -> list[Value]:
+    """Read the registers of rows, given the offset of the first pixel of each."""
     each = plane.function.lanes // length
     rows = [plane.load(offset, length) for offset in offsets]
     parts = [joined(rows[b * each : (b + 1) * each]) for b in range(length)]
@@ -112,20 +111,20 @@ class PixelRows(NamedTuple):
 
     # Along the other axes -------------------------------------------------------------------------
 
-    def sum_over(self, axis: int, row: Row, orders: Orders) -> Blocks:
-        """Sum the blocks of rows over the taps of the axes from 1 to ``axis``."""
+    def sum_over(self, axis: int, row: Row, orders: Orders) -> Registers:
+        """Sum the registers of rows over the taps of the axes from 1 to ``axis``."""
         if axis == 0:
-            return row.blocks(self.length)
+            return row.registers(self.length)
         weights = self.weights[axis]
         if axis == 2 or self.touched is not None:
             return self.sum_in_loop(axis, row, orders)
-        totals: Blocks = {}
+        totals: Registers = {}
         for k, tap_weights in enumerate(weights):
             here = row.at(axis, k)
             self.add(totals, self.sum_over(axis - 1, here, inner(orders)), orders, tap_weights)
         return totals
 
-    def sum_in_loop(self, axis: int, row: Row, orders: Orders) -> Blocks:
+    def sum_in_loop(self, axis: int, row: Row, orders: Orders) -> Registers:
         """Sum over the taps of an axis in a loop of the program."""
         function, lanes, length = self.function, self.function.lanes, self.length
         weights = self.weights[axis]
@@ -142,37 +141,37 @@ class PixelRows(NamedTuple):
             here = row.at(axis, loop.index)
             totals = unpacked(loop.carried, orders, length)
             self.add(totals, self.sum_over(axis - 1, here, inner(orders)), orders, tap_weights)
-            loop.carry(*(block for order in orders for block in totals[order]))
+            loop.carry(*(register for order in orders for register in totals[order]))
         return unpacked(loop.carried, orders, length)
 
     def add(
-        self, totals: Blocks, blocks: Blocks, orders: Orders, weights: tuple[Value, ...]
+        self, totals: Registers, terms: Registers, orders: Orders, weights: tuple[Value, ...]
     ) -> None:
-        """Add blocks, multiplied by the weights of a tap, to the totals of each order."""
+        """Add terms, multiplied by the weights of a tap, to the totals of each order."""
         tap_weights = {
-            n: repeat_in_blocks(weights[n], self.length) for n in {order[-1] for order in orders}
+            n: repeat_in_registers(weights[n], self.length) for n in {o[-1] for o in orders}
         }
         for order in orders:
             before = totals.get(order, [None] * self.length)
-            terms = zip(before, blocks[order[:-1]], tap_weights[order[-1]], strict=True)
-            totals[order] = [with_product(*term) for term in terms]
+            products = zip(before, terms[order[:-1]], tap_weights[order[-1]], strict=True)
+            totals[order] = [with_product(*product) for product in products]
 
     # Along x --------------------------------------------------------------------------------------
 
-    def sum_along_x(self, blocks: Sequence[Value], order: int) -> Value:
-        """Multiply blocks by the weights along x, and sum the lanes of each point."""
-        weights = blocks_of([tap_weights[order] for tap_weights in self.weights[0]], self.length)
+    def sum_along_x(self, registers: Sequence[Value], order: int) -> Value:
+        """Multiply registers by the weights along x, and sum the lanes of each point."""
+        weights = registers_of([tap_weights[order] for tap_weights in self.weights[0]], self.length)
         # What is not a tap may be NaN.
         counted = self.counted()
         if counted is not None:
-            blocks = [c.select(block, 0.0) for c, block in zip(counted, blocks, strict=True)]
-        return sum_neighbours([block * w for block, w in zip(blocks, weights, strict=True)])
+            registers = [c.select(r, 0.0) for c, r in zip(counted, registers, strict=True)]
+        return sum_neighbours([r * w for r, w in zip(registers, weights, strict=True)])
 
     def counted(self) -> list[Value] | None:
-        """Return whether the pixels of each block are taps; None if all of all blocks are."""
+        """Return whether the pixels of each register are taps; None if all of all registers are."""
         length, taps = self.length, len(self.weights[0])
         if self.touched is not None:
-            return bits_in_blocks(self.touched, length)
+            return bits_in_registers(self.touched, length)
         if taps == length:
             return None
         each = self.function.lanes // length
@@ -180,8 +179,8 @@ class PixelRows(NamedTuple):
         return [self.function.vector(counts, "bool")] * length
 
 
-def repeat_in_blocks(numbers: Value, length: int) -> list[Value]:
-    """Repeat each point's number for its lanes in the blocks."""
+def repeat_in_registers(numbers: Value, length: int) -> list[Value]:
+    """Repeat each point's number for its lanes in the registers."""
     lanes = numbers.function.lanes
     if numbers.uniform:
         return [numbers.splat(lanes)] * length
@@ -192,13 +191,13 @@ def repeat_in_blocks(numbers: Value, length: int) -> list[Value]:
     ]
 
 
-def blocks_of(columns: Sequence[Value], length: int) -> list[Value]:
+def registers_of(columns: Sequence[Value], length: int) -> list[Value]:
     """Put the numbers of some pixels of each point side by side, and zeros after them."""
     lanes = columns[0].function.lanes
     each = lanes // length
     columns = [column.splat(lanes) for column in columns]
     columns += [columns[0].like(0)] * (length - len(columns))
-    blocks = []
+    registers = []
     for b in range(length):
         rest: list[int | None] = [None] * (lanes - each)
         parts = [
@@ -216,26 +215,26 @@ def blocks_of(columns: Sequence[Value], length: int) -> list[Value]:
                 p.shuffle([*picked, *rest], q) for p, q in zip(parts[::2], parts[1::2], strict=True)
             ]
             width *= 2
-        blocks.append(parts[0])
-    return blocks
+        registers.append(parts[0])
+    return registers
 
 
-def bits_in_blocks(bits: Value, length: int) -> list[Value]:
-    """Return whether the bit of each pixel of the blocks is set in the number of its point."""
+def bits_in_registers(bits: Value, length: int) -> list[Value]:
+    """Return whether the bit of each pixel of the registers is set in the number of its point."""
     each = bits.lanes // length
     pixels = bits.function.vector([1 << k for _ in range(each) for k in range(length)], bits.kind)
-    return [(numbers & pixels) != 0 for numbers in repeat_in_blocks(bits, length)]
+    return [(numbers & pixels) != 0 for numbers in repeat_in_registers(bits, length)]
 
 
-def sum_neighbours(blocks: Sequence[Value]) -> Value:
-    """Sum every L neighbouring lanes of L blocks, where L is a power of two."""
-    lanes = blocks[0].lanes
-    while len(blocks) > 1:
-        blocks = [
+def sum_neighbours(registers: Sequence[Value]) -> Value:
+    """Sum every L neighbouring lanes of L registers, where L is a power of two."""
+    lanes = registers[0].lanes
+    while len(registers) > 1:
+        registers = [
             p.shuffle(range(0, 2 * lanes, 2), q) + p.shuffle(range(1, 2 * lanes, 2), q)
-            for p, q in zip(blocks[::2], blocks[1::2], strict=True)
+            for p, q in zip(registers[::2], registers[1::2], strict=True)
         ]
-    return blocks[0]
+    return registers[0]
 
 
 def inner(orders: Orders) -> list[tuple[int, ...]]:
@@ -243,6 +242,6 @@ def inner(orders: Orders) -> list[tuple[int, ...]]:
     return [*dict.fromkeys(order[:-1] for order in orders)]
 
 
-def unpacked(carried: Sequence[Value], orders: Orders, length: int) -> Blocks:
+def unpacked(carried: Sequence[Value], orders: Orders, length: int) -> Registers:
     """Assign values in a row to orders, ``length`` to each."""
     return {order: [*carried[i * length : (i + 1) * length]] for i, order in enumerate(orders)}

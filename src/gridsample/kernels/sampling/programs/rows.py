@@ -73,12 +73,8 @@ class Rows(Sampler):
         return widths[0] == 2 and max(widths) == 2
 
     def in_rows(
-        self,
-        state: State,
-        stencils: Sequence[Stencil],
-        counting: Counting | None,
-        inside: Value,
-    ) -> GroupTaps:
+        self, state: State, stencils: Sequence[Stencil], counting: Counting | None, inside: Value,
+    ) -> GroupTaps:  # fmt: skip
         """Prepare taps that are neighbouring pixels of the image, for the points inside.
 
         Other points read its first pixels.

@@ -10,17 +10,17 @@ from __future__ import annotations
 import functools
 import operator
 from collections.abc import Callable, Sequence
-from types import SimpleNamespace
 from typing import NamedTuple
 
 from gridsample.kernels.sampling.programs.gradients import Backward
-from gridsample.kernels.sampling.programs.points import Group, Strip
+from gridsample.kernels.sampling.programs.points import Group, Strip, TaskRange
 from gridsample.kernels.sampling.programs.row_sums import sum_neighbours
-from gridsample.kernels.sampling.programs.runs import Block, Registers, Runs
+from gridsample.kernels.sampling.programs.runs import Block, Runs
 from gridsample.kernels.sampling.programs.sampler import Description
 from gridsample.kernels.sampling.programs.states import State
-from gridsample.kernels.sampling.programs.sums import WRITTEN_OUT, no_pixel
+from gridsample.kernels.sampling.programs.sums import WRITTEN_OUT, Registers, no_pixel
 from gridsample.kernels.sampling.programs.tap_lists import TapCounting, TapList
+from gridsample.kernels.sampling.settings import Call
 from gridsample.kernels.vector import Function, Pointer, Value
 
 
@@ -68,7 +68,7 @@ class BackwardRuns(Backward):
         listed: the orders of which sums are computed.
     """
 
-    def __init__(self, function: Function, description: Description, call: SimpleNamespace) -> None:
+    def __init__(self, function: Function, description: Description, call: Call) -> None:
         super().__init__(function, description, call)
         self.runs = Runs(self.sampler)
         self.orders = [o for o in self.raised if not self.sampler.vanishes(o)]
@@ -79,7 +79,7 @@ class BackwardRuns(Backward):
             order: function.scratch(function.real, length, function.lanes) for order in self.orders
         }
 
-    def differentiate_all(self, strip: Strip, part: SimpleNamespace) -> None:
+    def differentiate_all(self, strip: Strip, part: TaskRange) -> None:
         """Process all runs of a range at the points of a strip."""
         call = self.call
         with self.function.loop(part.plane, part.plane_end, call.channels) as loop:
@@ -221,13 +221,9 @@ class BackwardRuns(Backward):
         return values if counted is None else [counted.select(part, 0.0) for part in values]
 
     def add_tap(
-        self,
-        taps: TapList,
-        place: int | Value,
-        lane: Value,
-        shares: Sequence[tuple[Pointer, Sequence[Value]]],
-        alone: bool,
-    ) -> None:
+        self, taps: TapList, place: int | Value, lane: Value,
+        shares: Sequence[tuple[Pointer, Sequence[Value]]], alone: bool,
+    ) -> None:  # fmt: skip
         """Add channels of a point to the pixel of a tap, which is present unless ``alone``."""
         (weights,) = taps.weights.values()
         offset, weight = taps.offsets.at(place).load(lane), weights.at(place).load(lane)

@@ -17,7 +17,6 @@ import functools
 import math
 import operator
 from collections.abc import Callable, Iterator, Sequence
-from types import SimpleNamespace
 from typing import NamedTuple, Protocol
 
 from gridsample.kernels.sampling.programs.axes import Tap
@@ -26,14 +25,19 @@ from gridsample.kernels.sampling.programs.loads import load_words
 from gridsample.kernels.sampling.programs.points import Group, Strip
 from gridsample.kernels.sampling.programs.sampler import Description, Sampler
 from gridsample.kernels.sampling.programs.states import State, value_of
-from gridsample.kernels.sampling.programs.sums import WRITTEN_OUT, added, no_pixel, with_product
+from gridsample.kernels.sampling.programs.sums import (
+    WRITTEN_OUT,
+    Registers,
+    added,
+    no_pixel,
+    with_product,
+)
 from gridsample.kernels.sampling.programs.tap_lists import TapCounting, TapList, inside, list_taps
 from gridsample.kernels.sampling.programs.ways import Copies
+from gridsample.kernels.sampling.settings import Call
 from gridsample.kernels.vector import Function, Pointer, Value, joined, kind_of
 
 Order = tuple[int, ...]
-# For each order of derivatives, the registers of a run.
-Registers = dict[Order, list[Value]]
 
 
 class Run(NamedTuple):
@@ -278,7 +282,7 @@ class Runs:
     def __init__(self, sampler: Sampler) -> None:
         self.sampler, self.function, self.call = sampler, sampler.function, sampler.call
         self.run = run_for(sampler.description, self.function.lanes)
-        self.last = None if self.run.exact else self.call.image_last.to(sampler.index)
+        self.last = None if self.run.exact else self.call.last_load.to(sampler.index)
 
     def taps(
         self, state: State, orders: Sequence[Order], counting: TapCounting | None = None
@@ -482,16 +486,10 @@ class Runs:
 class GatherRuns(Gather):
     """Writes the loops of a gather of runs."""
 
-    def __init__(self, function: Function, description: Description, call: SimpleNamespace) -> None:
+    def __init__(self, function: Function, description: Description, call: Call) -> None:
         super().__init__(function, description, call)
         self.runs = Runs(self.sampler)
         self.orders = [(0,) * len(description.axes)]
-
-    @property
-    def step(self) -> Value:
-        """The planes that are sampled at a time."""
-        channels: Value = self.call.channels
-        return channels
 
     def sample(self, strip: Strip, plane: Value) -> None:
         """Sample the run that begins with a plane at the points of a strip."""
@@ -513,7 +511,7 @@ class GatherRuns(Gather):
                 packed, listed = self.points.contiguous and not group.listed, taps.together()
                 with (
                     function.loop(0, function.lanes, run.points) as loop,
-                    self.runs.blocks(self.step) as (first, _),
+                    self.runs.blocks(self.call.channels) as (first, _),
                 ):
                     totals = self.totals(listed, source.at(first), loop.index, plane + first)
                     self.store(totals, begin + first, places, loop.index, packed)
@@ -524,7 +522,7 @@ class GatherRuns(Gather):
                 listed = taps.alone()
                 with (
                     function.loop(0, function.lanes) as loop,
-                    self.runs.blocks(self.step) as (first, _),
+                    self.runs.blocks(self.call.channels) as (first, _),
                 ):
                     here, channel = source.at(first), plane + first
                     value = self.value_of_one(listed, here, loop.index, channel, notes)
@@ -545,7 +543,7 @@ class GatherRuns(Gather):
         """Store the results of points that are all outside."""
         with (
             self.function.loop(0, self.function.lanes) as loop,
-            self.runs.blocks(self.step) as (first, _),
+            self.runs.blocks(self.call.channels) as (first, _),
         ):
             values = self.fills_of_run("outside", plane + first)
             self.store(values, begin + first, places, loop.index, False)

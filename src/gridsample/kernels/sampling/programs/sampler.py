@@ -14,7 +14,6 @@ from __future__ import annotations
 import functools
 import operator
 from collections.abc import Sequence
-from types import SimpleNamespace
 from typing import NamedTuple, Protocol
 
 from gridsample.definitions.plan import Plan
@@ -25,6 +24,7 @@ from gridsample.kernels.sampling.programs.row_sums import Weights
 from gridsample.kernels.sampling.programs.singles import OneByOne
 from gridsample.kernels.sampling.programs.states import Offsets, State, further, value_of
 from gridsample.kernels.sampling.programs.sums import Orders, TapSums
+from gridsample.kernels.sampling.settings import Call
 from gridsample.kernels.vector import Function, Pointer, Value, kind_of
 
 
@@ -160,7 +160,7 @@ class Sampler:
 
     pixels_of_word = 0
 
-    def __init__(self, function: Function, description: Description, call: SimpleNamespace) -> None:
+    def __init__(self, function: Function, description: Description, call: Call) -> None:
         self.function, self.description, self.call = function, description, call
         self.index = offset_kind(description.known.wide)
         self.real = kind_of(description.real)

@@ -16,7 +16,10 @@ from gridsample.kernels.sampling.programs.loads import read_singles
 from gridsample.kernels.sampling.programs.states import value_of
 from gridsample.kernels.sampling.programs.sums import (
     WRITTEN_OUT,
+    AxisTaps,
+    Index,
     Orders,
+    Outer,
     Reader,
     TapSums,
     added,
@@ -39,7 +42,7 @@ class OneByOne(NamedTuple):
         counting: how pixels count, if not all alike.
     """
 
-    taps: Sequence[Sequence[Tap]]
+    taps: Sequence[AxisTaps]
     offset: Value | None
     compact: bool
     counting: Counting | None = None
@@ -60,8 +63,8 @@ class OneByOne(NamedTuple):
         weights = SinglePixels(
             counting.plane, value_of(counting.offset), pixels.gathers,
             dropped=counting.dropped_weight,
+            weighs=True,
         )  # fmt: skip
-        weights.reads_pixel_weights = True
         return Counted(pixels, weights, counting)
 
     def scatter(self, plane: Pointer, shares: TapSums) -> None:
@@ -79,26 +82,21 @@ class SinglePixels:
         dropped: what is read for dropped taps.
         gathers: whether to use gather instructions.
         converted: converts pixels to what is summed.
-        reads_pixel_weights: whether the plane has weights of pixels, rather than pixels.
+        weighs: whether the plane has weights of pixels, rather than pixels.
     """
 
-    reads_pixel_weights = False
-
     def __init__(
-        self,
-        plane: Pointer,
-        offset: Value | None,
-        compact: bool,
-        converted: Callable[[Value], Value] | None = None,
-        dropped: Value | float = 0.0,
-    ) -> None:
-        self.plane, self.offset = plane, offset
+        self, plane: Pointer, offset: Value | None, compact: bool,
+        converted: Callable[[Value], Value] | None = None, dropped: Value | float = 0.0,
+        weighs: bool = False,
+    ) -> None:  # fmt: skip
+        self.plane, self.offset, self.weighs = plane, offset, weighs
         self.converted = converted or (lambda pixels: pixels.to(plane.function.real))
         self.dropped = dropped
         # A gather instruction is no faster, but shorter, and there is none for narrow elements.
         self.gathers = compact and plane.kind.bits >= 32 and not plane.kind.packed
 
-    def row(self, outer: tuple[Tap, ...], taps: Sequence[Tap]) -> list[Value]:
+    def row(self, outer: Outer, taps: AxisTaps) -> list[Value]:
         """Read the pixels of all taps along x."""
         offset, present = self.offset, None
         for tap in outer:
@@ -118,7 +116,7 @@ class SinglePixels:
         """Return the offset of a tap."""
         return (
             tap.pixel_weight_offset
-            if self.reads_pixel_weights and tap.pixel_weight_offset is not None
+            if self.weighs and tap.pixel_weight_offset is not None
             else tap.offset
         )
 
@@ -136,20 +134,14 @@ class SingleSums:
         offsets, numbers: for each of them, where to add what, for each point.
     """
 
-    def __init__(self, plane: Pointer, offset: Value | None, taps: Sequence[Sequence[Tap]]) -> None:
+    def __init__(self, plane: Pointer, offset: Value | None, taps: Sequence[AxisTaps]) -> None:
         self.plane, self.offset = plane, offset
         self.width, self.rows = len(taps[0]), len(taps[1]) if len(taps) > 1 else 1
         function, size = plane.function, self.rows * self.width
         self.offsets = function.scratch(taps[0][0].offset.kind, size, function.lanes)
         self.numbers = function.scratch(function.real, size, function.lanes)
 
-    def add_row(
-        self,
-        row: int | Value,
-        outer: tuple[Tap, ...],
-        taps: Sequence[Tap],
-        shares: Sequence[Value],
-    ) -> None:
+    def add_row(self, row: Index, outer: Outer, taps: AxisTaps, shares: Sequence[Value]) -> None:
         """Keep what to add for each point to all taps along x; see `end_plane`."""
         offset, present = self.offset, None
         for tap in outer:

@@ -20,9 +20,16 @@ from typing import Protocol
 from gridsample.kernels.sampling.programs.axes import Tap
 from gridsample.kernels.vector import Kind, Value
 
+# A number that is known when a program is written, or when it runs.
+Index = int | Value
+# Some taps of one axis; and a tap of each of the outermost axes.
+AxisTaps = Sequence[Tap]
+Outer = tuple[Tap, ...]
 # For each axis, x first.  If pixels are several numbers, the number comes before the axes.
 Orders = Sequence[tuple[int, ...]]
 TapSums = dict[tuple[int, ...], Value]
+# For each order, registers that hold the numbers of several points, or pixels, side by side.
+Registers = dict[tuple[int, ...], list[Value]]
 # The numbers of a pixel, if they are several.
 Numbers = tuple[Value, ...]
 
@@ -30,13 +37,7 @@ Numbers = tuple[Value, ...]
 class Writer(Protocol):
     """How numbers are added to the pixels of one plane."""
 
-    def add_row(
-        self,
-        row: int | Value,
-        outer: tuple[Tap, ...],
-        taps: Sequence[Tap],
-        shares: Sequence[Value],
-    ) -> None:
+    def add_row(self, row: Index, outer: Outer, taps: AxisTaps, shares: Sequence[Value]) -> None:
         """Add a number for each point to all ``taps`` along x, at ``outer`` of the other axes.
 
         ``row`` is the number of the tap along y.
@@ -49,7 +50,7 @@ class Writer(Protocol):
 class Reader(Protocol):
     """How the pixels of one plane are read."""
 
-    def row(self, outer: tuple[Tap, ...], taps: Sequence[Tap]) -> Sequence[Value | Numbers]:
+    def row(self, outer: Outer, taps: AxisTaps) -> Sequence[Value | Numbers]:
         """Read the pixels of all ``taps`` along x, at the taps ``outer`` of the other axes.
 
         A pixel may be several numbers, each of which has sums of its own.  Dropped taps have pixels
@@ -60,7 +61,7 @@ class Reader(Protocol):
 class TapTable:
     """The taps of one axis in memory, so that a loop of the program can go through them."""
 
-    def __init__(self, taps: Sequence[Tap]) -> None:
+    def __init__(self, taps: AxisTaps) -> None:
         first = taps[0]
         function, lanes = first.offset.function, first.offset.lanes
         self.count, self.lanes = len(taps), lanes
@@ -103,12 +104,12 @@ def no_pixel(kind: Kind) -> int:
     return -(1 << (kind.bits - 1))
 
 
-Taps = Sequence[Tap] | TapTable
+Taps = AxisTaps | TapTable
 # The most taps of a point that are written out, rather than looped over.
 WRITTEN_OUT = 16
 
 
-def tables_for_loops(taps: Sequence[Sequence[Tap]]) -> list[Taps]:
+def tables_for_loops(taps: Sequence[AxisTaps]) -> list[Taps]:
     """Put taps in memory where loops go through them; few of them, and those along x, are not."""
     written, result = len(taps[0]), list[Taps](taps[:1])
     for axis_taps in taps[1:]:
@@ -118,7 +119,7 @@ def tables_for_loops(taps: Sequence[Sequence[Tap]]) -> list[Taps]:
 
 
 def sum_over_taps(
-    reader: Reader, taps: Sequence[Taps], orders: Orders, outer: tuple[Tap, ...] = ()
+    reader: Reader, taps: Sequence[Taps], orders: Orders, outer: Outer = ()
 ) -> TapSums:
     """Sum over the product of all axes' taps, x first, for several orders of derivatives.
 
@@ -153,7 +154,7 @@ def with_product(total: Value | None, number: Value, weight: Value) -> Value:
 
 
 def sum_in_loop(
-    reader: Reader, taps: Sequence[Taps], orders: Orders, outer: tuple[Tap, ...], table: TapTable
+    reader: Reader, taps: Sequence[Taps], orders: Orders, outer: Outer, table: TapTable
 ) -> TapSums:
     """Sum over the taps of a table, in a loop of the program."""
     weights = table.weights[0]
@@ -173,11 +174,7 @@ def sum_in_loop(
 
 
 def scatter(
-    writer: Writer,
-    taps: Sequence[Taps],
-    shares: TapSums,
-    outer: tuple[Tap, ...] = (),
-    row: int | Value = 0,
+    writer: Writer, taps: Sequence[Taps], shares: TapSums, outer: Outer = (), row: Index = 0
 ) -> None:
     """Add to the taps' pixels what `sum_over_taps` would read from them: its transpose.
 
@@ -214,7 +211,7 @@ def weighted(shares: TapSums, tap: Tap) -> TapSums:
 
 
 def with_dropped(
-    totals: TapSums, taps: Sequence[Sequence[Tap]], dropped: Sequence[Value | float | None]
+    totals: TapSums, taps: Sequence[AxisTaps], dropped: Sequence[Value | float | None]
 ) -> TapSums:
     """Add dropped taps to sums over taps, given their value, or that of each number; None for 0.
 
@@ -235,7 +232,7 @@ def with_dropped(
     return totals
 
 
-def dropped_share(taps: Sequence[Sequence[Tap]], order: tuple[int, ...]) -> tuple[Value, Value]:
+def dropped_share(taps: Sequence[AxisTaps], order: tuple[int, ...]) -> tuple[Value, Value]:
     """Return the sum of the weights of dropped taps, for some derivatives, and of magnitudes."""
     with taps[0][0].weights[0].function.exactly():
         weighed = [

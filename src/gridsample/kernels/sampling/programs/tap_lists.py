@@ -90,13 +90,9 @@ class TapCounting(NamedTuple):
 
 
 def list_taps(
-    memory: Pointer,
-    begin: Value | None,
-    taps: Sequence[Sequence[Tap]],
-    orders: Sequence[Order],
-    last: Value | None,
-    counting: TapCounting | None = None,
-) -> TapList:
+    memory: Pointer, begin: Value | None, taps: Sequence[Sequence[Tap]], orders: Sequence[Order],
+    last: Value | None, counting: TapCounting | None = None,
+) -> TapList:  # fmt: skip
     """List the products of the taps of all axes.
 
     Args:

@@ -69,7 +69,7 @@ class WordPairs:
     def __init__(self, reader: GatherWords, state: State, source: Pointer) -> None:
         self.reader, self.source = reader, source
         offset = state.first.value
-        last = reader.call.image_last.to(offset.kind)
+        last = reader.call.last_load.to(offset.kind)
         first = offset.minimum(last)
         self.offsets = reader.function.spill(first)
         self.late = (offset - first).to(reader.word) * reader.kind.bits
@@ -120,12 +120,6 @@ class GatherWords(Gather):
         self.kind, self.channels = kind_of(description.image), description.known.channels
         self.word = word_of(self.kind, self.channels * description.way.pixels_of_word)
 
-    @property
-    def step(self) -> Value:
-        """The planes that are sampled at a time."""
-        channels: Value = self.call.channels
-        return channels
-
     def sample(self, strip: Strip, plane: Value) -> None:
         """Sample the pixels of which a plane is the first channel at the points of a strip."""
         source = self.image.plane(strip, plane)
@@ -140,7 +134,7 @@ class GatherWords(Gather):
     def copied(self, state: State, source: Pointer, fills: list[dict[str, Value]]) -> Value:
         """Copy the pixels of a group, as words."""
         offset = state.first.value
-        first = offset.minimum(self.call.image_last.to(offset.kind))
+        first = offset.minimum(self.call.last_load.to(offset.kind))
         offsets = load_offsets(self.function.spill(first), self.function.lanes)
         words = load_words(source, offsets, self.word)
         words = words >> (offset - first).to(self.word) * self.kind.bits
