@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gridsample.kernels.sampling.programs.loads import Image
-from gridsample.kernels.sampling.programs.points import Points
+from gridsample.kernels.sampling.programs.points import Points, Strip
 from gridsample.kernels.sampling.programs.prefetching import Prefetch
 from gridsample.kernels.sampling.programs.sampler import Description
 from gridsample.kernels.sampling.programs.states import States
@@ -35,5 +35,39 @@ class Body:
         raise NotImplementedError
 
     def write(self, task: Value) -> None:
-        """Write the program of one task."""
+        """Write the program of one task: the loops over strips and over planes."""
+        part = self.points.range_of(task)
+        with self.points.strips(part) as strip:
+            self.prefetch.aim(strip, self.images, part.plane, part.plane_end)
+            self.locate(strip)
+            with self.function.loop(part.plane, part.plane_end, self.step) as loop:
+                following = loop.index + self.step
+                self.prefetch.aim(strip, self.images, following, part.plane_end)
+                self.process_plane(strip, loop.index, part.plane_end)
+            self.finish(strip)
+
+    @property
+    def images(self) -> list[Image]:
+        """The images that are read, or added to."""
+        return [self.image]
+
+    @property
+    def step(self) -> int | Value:
+        """The number of planes that are processed together: those of a run."""
+        return self.call.channels if self.description.known.channels > 1 else 1
+
+    def locate(self, strip: Strip) -> None:
+        """Convert the coordinates of a strip to states."""
+        with self.prefetch.groups(strip) as (number, group):
+            coordinates = self.points.coordinates(group)
+            self.states.save(number, self.sampler.locate(coordinates, group))
+
+    def process_plane(self, strip: Strip, plane: Value, end: Value) -> None:
+        """Process a plane, or the run that begins with it, at the points of a strip.
+
+        The planes of the task are those before ``end``.
+        """
         raise NotImplementedError
+
+    def finish(self, strip: Strip) -> None:
+        """Do what comes after the planes of a strip."""

@@ -14,7 +14,18 @@ from typing import NamedTuple
 from gridsample.kernels.sampling.programs.axes import Tap
 from gridsample.kernels.sampling.programs.row_sums import Row
 from gridsample.kernels.sampling.programs.states import Offsets
-from gridsample.kernels.sampling.programs.sums import Numbers, Reader, Registers, both
+from gridsample.kernels.sampling.programs.sums import (
+    AxisTaps,
+    Numbers,
+    Orders,
+    Reader,
+    Registers,
+    TapSums,
+    both,
+    sum_over_taps,
+    tables_for_loops,
+    with_dropped,
+)
 from gridsample.kernels.vector import Function, Pointer, Value, kind_of
 
 # The numbers of a pixel: m v, m, and v.
@@ -65,6 +76,27 @@ def numbers_of_dropped(dropped: Value, counting: Counting | None) -> Sequence[Va
     if counting is None:
         return [value]
     return value if counting.dropped_weight else None, None, value
+
+
+def sum_counted(
+    pixels: Reader, weights: Reader | None, counting: Counting | None, taps: Sequence[AxisTaps],
+    dropped: Value, orders: Orders,
+) -> TapSums:  # fmt: skip
+    """Sum the taps of a group, dropped ones included.
+
+    Args:
+        pixels: reads the pixels.
+        weights: reads their weights, in the same way; None if they have none.
+        counting: how pixels count, if not all alike.
+        taps: the taps of each axis, x first.
+        dropped: the value of dropped taps.
+        orders: the orders of derivatives, after the number of a pixel if they count.
+    """
+    reader = pixels
+    if counting is not None:
+        reader = Counted(pixels, weights or Ones(counting.dropped_weight), counting)
+    totals = sum_over_taps(reader, tables_for_loops(taps), orders)
+    return with_dropped(totals, taps, numbers_of_dropped(dropped, counting))
 
 
 class Counted:

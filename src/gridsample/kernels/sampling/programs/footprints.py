@@ -304,9 +304,6 @@ class OverFootprints(Body):
     def begin(self, strip: Strip) -> None:
         """Do what comes before the groups of a strip."""
 
-    def finish(self, strip: Strip) -> None:
-        """Do what comes after the groups of a strip."""
-
     def process_level(self, group: Group, task: Value, part: TaskRange) -> None:
         """Process the points of a group that belong to the level, and report the other levels."""
         footprint = self.sides.footprint(group)

@@ -34,7 +34,8 @@ class Gather(Body):
         dropped; and the results of points with coordinates that are NaN or infinite.
         """
         kind = kind_of(description.image).loaded.name
-        kind = kind if description.way is Copies else description.real
+        copied = description.way is Copies or description.sweep.endswith("labels")
+        kind = kind if copied else description.real
         return dict.fromkeys(("outside", "dropped", "invalid"), kind)
 
     @classmethod
@@ -42,29 +43,7 @@ class Gather(Body):
         """Return the kinds of further arrays, by name."""
         return {}
 
-    def write(self, task: Value) -> None:
-        """Write the program of one task."""
-        part = self.points.range_of(task)
-        with self.points.strips(part) as strip:
-            self.prefetch.aim(strip, [self.image], part.plane, part.plane_end)
-            self.locate(strip)
-            with self.function.loop(part.plane, part.plane_end, self.step) as loop:
-                following = loop.index + self.step
-                self.prefetch.aim(strip, [self.image], following, part.plane_end)
-                self.sample(strip, loop.index)
-
-    @property
-    def step(self) -> int | Value:
-        """The number of planes that are sampled together."""
-        return self.call.channels if self.description.known.channels > 1 else 1
-
-    def locate(self, strip: Strip) -> None:
-        """Convert the coordinates of a strip to states."""
-        with self.prefetch.groups(strip) as (number, group):
-            coordinates = self.points.coordinates(group)
-            self.states.save(number, self.sampler.locate(coordinates, group))
-
-    def sample(self, strip: Strip, plane: Value) -> None:
+    def process_plane(self, strip: Strip, plane: Value, end: Value) -> None:
         """Sample one plane at the points of a strip."""
         source = self.image.plane(strip, plane)
         target = self.call.out.at(self.call.out_planes.load(plane))

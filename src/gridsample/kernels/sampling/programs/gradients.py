@@ -21,7 +21,7 @@ from types import SimpleNamespace
 
 from gridsample.kernels.sampling.programs.body import Body
 from gridsample.kernels.sampling.programs.loads import Image, splat_of
-from gridsample.kernels.sampling.programs.points import AFFINE, STRIP, Group, Strip, TaskRange
+from gridsample.kernels.sampling.programs.points import AFFINE, STRIP, Group, Strip
 from gridsample.kernels.sampling.programs.sampler import Description, GroupTaps
 from gridsample.kernels.sampling.programs.states import State
 from gridsample.kernels.sampling.programs.sums import TapSums
@@ -88,16 +88,6 @@ class Backward(Body):
             "dropped": real,
         }
 
-    def write(self, task: Value) -> None:
-        """Write the program of one task."""
-        part = self.points.range_of(task)
-        with self.points.strips(part) as strip:
-            self.prefetch.aim(strip, self.images, part.plane, part.plane_end)
-            self.locate(strip)
-            self.differentiate_all(strip, part)
-            if self.need_grid:
-                self.finish(strip)
-
     @property
     def images(self) -> list[Image]:
         """The images that are read, or added to."""
@@ -122,13 +112,7 @@ class Backward(Body):
         """Add the directions in which points move to a state, if they are needed."""
         return state
 
-    def differentiate_all(self, strip: Strip, part: TaskRange) -> None:
-        """Process all planes of a range at the points of a strip."""
-        with self.function.loop(part.plane, part.plane_end) as loop:
-            self.prefetch.aim(strip, self.images, loop.index + 1, part.plane_end)
-            self.differentiate(strip, loop.index)
-
-    def differentiate(self, strip: Strip, plane: Value) -> None:
+    def process_plane(self, strip: Strip, plane: Value, end: Value) -> None:
         """Process one plane at the points of a strip."""
         memory = self.memory_of(strip, plane)
         with self.prefetch.groups(strip) as (number, group):
@@ -180,6 +164,8 @@ class Backward(Body):
 
     def finish(self, strip: Strip) -> None:
         """Store the gradient of the grid or the maps at the points of a strip."""
+        if not self.need_grid:
+            return
         if self.maps:
             self.map_totals.clear(0)
         with self.points.groups(strip) as (number, group):

@@ -19,7 +19,6 @@ from collections.abc import Sequence
 from gridsample.kernels.sampling.programs.axes import AxisPosition
 from gridsample.kernels.sampling.programs.gather import Gather
 from gridsample.kernels.sampling.programs.loads import read_pairs
-from gridsample.kernels.sampling.programs.sampler import Description
 from gridsample.kernels.sampling.programs.singles import SinglePixels
 from gridsample.kernels.sampling.programs.states import State, value_of
 from gridsample.kernels.vector import Function, Kind, Pointer, Value, kind_of
@@ -27,12 +26,6 @@ from gridsample.kernels.vector import Function, Kind, Pointer, Value, kind_of
 
 class Labels(Gather):
     """Writes the loops that sample labels; sums are votes."""
-
-    @classmethod
-    def fill_kinds(cls, description: Description) -> dict[str, str]:
-        """Return the kinds of the arrays with a value for each plane, by name."""
-        kind = kind_of(description.image).loaded.name
-        return dict.fromkeys(("outside", "dropped", "invalid"), kind)
 
     def value(self, state: State, source: Pointer, fills: dict[str, Value]) -> Value:
         """Compute the winners of a group in one plane."""

@@ -157,7 +157,7 @@ class Means(Gather):
         """Note whether a group had missing pixels, as the next one then has, too."""
         self.tried.store(misses)
 
-    def sample(self, strip: Strip, plane: Value) -> None:
+    def process_plane(self, strip: Strip, plane: Value, end: Value) -> None:
         """Sample one plane at the points of a strip."""
         call, function = self.call, self.function
         source = self.image.plane(strip, plane)

@@ -7,13 +7,7 @@ from typing import NamedTuple
 
 from gridsample.definitions.plan import Plan
 from gridsample.kernels.sampling.programs.axes import AxisPosition, Rules, Tap
-from gridsample.kernels.sampling.programs.counting import (
-    Counted,
-    Counting,
-    Kept,
-    Ones,
-    numbers_of_dropped,
-)
+from gridsample.kernels.sampling.programs.counting import Counting, Kept, sum_counted
 from gridsample.kernels.sampling.programs.loads import load_offsets, read_pairs
 from gridsample.kernels.sampling.programs.sampler import GroupTaps, KnownStrides, Sampler
 from gridsample.kernels.sampling.programs.states import Offsets, State
@@ -26,8 +20,6 @@ from gridsample.kernels.sampling.programs.sums import (
     TapSums,
     both,
     scatter,
-    sum_over_taps,
-    with_dropped,
 )
 from gridsample.kernels.vector import Pointer, Value
 
@@ -94,22 +86,13 @@ class InPairs(NamedTuple):
 
     def tap_sums(self, plane: Pointer, dropped: Value, orders: Orders) -> TapSums:
         """Sum the taps of one plane."""
-        totals = sum_over_taps(self.reader(plane), self.taps, orders)
-        return with_dropped(totals, self.taps, numbers_of_dropped(dropped, self.counting))
-
-    def reader(self, plane: Pointer) -> Reader:
-        """Return what reads pixels, or the numbers of pixels that count differently."""
-        pixels = PixelPairs(plane, self.first.in_memory(), self.steps)
-        counting = self.counting
-        if counting is None:
-            return pixels
-        if counting.kept is not None:
-            return Counted(pixels, Kept(counting.kept), counting)
-        if counting.plane is None or counting.offset is None:
-            return Counted(pixels, Ones(counting.dropped_weight), counting)
-        return Counted(
-            pixels, weights_of_pairs(counting, counting.plane, counting.offset), counting
-        )
+        pixels, counting = PixelPairs(plane, self.first.in_memory(), self.steps), self.counting
+        weights: Reader | None = None
+        if counting is not None and counting.kept is not None:
+            weights = Kept(counting.kept)
+        elif counting is not None and counting.plane is not None and counting.offset is not None:
+            weights = weights_of_pairs(counting, counting.plane, counting.offset)
+        return sum_counted(pixels, weights, counting, self.taps, dropped, orders)
 
     def scatter(self, plane: Pointer, shares: TapSums) -> None:
         """Add to the taps of one plane."""

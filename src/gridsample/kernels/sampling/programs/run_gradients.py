@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from gridsample.kernels.sampling.programs.gradients import Backward
-from gridsample.kernels.sampling.programs.points import Group, Strip, TaskRange
+from gridsample.kernels.sampling.programs.points import Group, Strip
 from gridsample.kernels.sampling.programs.row_sums import sum_neighbours
 from gridsample.kernels.sampling.programs.runs import Block, Runs
 from gridsample.kernels.sampling.programs.sampler import Description
@@ -79,28 +79,25 @@ class BackwardRuns(Backward):
             order: function.scratch(function.real, length, function.lanes) for order in self.orders
         }
 
-    def differentiate_all(self, strip: Strip, part: TaskRange) -> None:
-        """Process all runs of a range at the points of a strip."""
+    def process_plane(self, strip: Strip, plane: Value, end: Value) -> None:
+        """Process the run that begins with a plane at the points of a strip."""
         call = self.call
-        with self.function.loop(part.plane, part.plane_end, call.channels) as loop:
-            plane = loop.index
-            self.prefetch.aim(strip, self.images, plane + call.channels, part.plane_end)
-            run = RunOfPlanes(
-                plane,
-                (part.plane_end - plane).minimum(call.channels),
-                self.image.plane(strip, plane),
-                self.sums.plane(strip, plane),
-                call.values.at(call.out_planes.load(plane)),
-            )
-            with self.prefetch.groups(strip) as (number, group):
-                state = self.states.load(number)
-                places = self.points.place_of_value(group)
-                if self.need_products:
-                    self.multiply(run, group, state, places)
-                if self.need_grid and self.orders:
-                    self.totals.add(number, self.sums_of_products())
-                if self.need_image and not self.sampler.vanishes(self.value_order):
-                    self.scatter_run(run, group, state, places)
+        run = RunOfPlanes(
+            plane,
+            (end - plane).minimum(call.channels),
+            self.image.plane(strip, plane),
+            self.sums.plane(strip, plane),
+            call.values.at(call.out_planes.load(plane)),
+        )
+        with self.prefetch.groups(strip) as (number, group):
+            state = self.states.load(number)
+            places = self.points.place_of_value(group)
+            if self.need_products:
+                self.multiply(run, group, state, places)
+            if self.need_grid and self.orders:
+                self.totals.add(number, self.sums_of_products())
+            if self.need_image and not self.sampler.vanishes(self.value_order):
+                self.scatter_run(run, group, state, places)
 
     @property
     def need_products(self) -> bool:

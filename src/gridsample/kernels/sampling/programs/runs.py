@@ -491,7 +491,7 @@ class GatherRuns(Gather):
         self.runs = Runs(self.sampler)
         self.orders = [(0,) * len(description.axes)]
 
-    def sample(self, strip: Strip, plane: Value) -> None:
+    def process_plane(self, strip: Strip, plane: Value, end: Value) -> None:
         """Sample the run that begins with a plane at the points of a strip."""
         function, call, run = self.function, self.call, self.runs.run
         source = self.image.plane(strip, plane)

@@ -6,12 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from gridsample.kernels.sampling.programs.axes import Tap
-from gridsample.kernels.sampling.programs.counting import (
-    Counted,
-    Counting,
-    Ones,
-    numbers_of_dropped,
-)
+from gridsample.kernels.sampling.programs.counting import Counting, sum_counted
 from gridsample.kernels.sampling.programs.loads import read_singles
 from gridsample.kernels.sampling.programs.states import value_of
 from gridsample.kernels.sampling.programs.sums import (
@@ -20,14 +15,11 @@ from gridsample.kernels.sampling.programs.sums import (
     Index,
     Orders,
     Outer,
-    Reader,
     TapSums,
     added,
     both,
     scatter,
-    sum_over_taps,
     tables_for_loops,
-    with_dropped,
 )
 from gridsample.kernels.vector import Pointer, Value
 
@@ -49,23 +41,13 @@ class OneByOne(NamedTuple):
 
     def tap_sums(self, plane: Pointer, dropped: Value, orders: Orders) -> TapSums:
         """Sum the taps of one plane."""
-        totals = sum_over_taps(self.reader(plane), tables_for_loops(self.taps), orders)
-        return with_dropped(totals, self.taps, numbers_of_dropped(dropped, self.counting))
-
-    def reader(self, plane: Pointer) -> Reader:
-        """Return what reads pixels, or the numbers of pixels that count differently."""
-        pixels = SinglePixels(plane, self.offset, self.compact)
-        counting = self.counting
-        if counting is None:
-            return pixels
-        if counting.plane is None:
-            return Counted(pixels, Ones(counting.dropped_weight), counting)
-        weights = SinglePixels(
-            counting.plane, value_of(counting.offset), pixels.gathers,
-            dropped=counting.dropped_weight,
-            weighs=True,
-        )  # fmt: skip
-        return Counted(pixels, weights, counting)
+        pixels, weights = SinglePixels(plane, self.offset, self.compact), None
+        if self.counting is not None and self.counting.plane is not None:
+            weights = SinglePixels(
+                self.counting.plane, value_of(self.counting.offset), pixels.gathers,
+                dropped=self.counting.dropped_weight, weighs=True,
+            )  # fmt: skip
+        return sum_counted(pixels, weights, self.counting, self.taps, dropped, orders)
 
     def scatter(self, plane: Pointer, shares: TapSums) -> None:
         """Add to the taps of one plane."""

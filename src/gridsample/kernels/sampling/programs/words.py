@@ -17,14 +17,14 @@ from typing import Any
 from gridsample.definitions.plan import Plan
 from gridsample.kernels.sampling.layouts import Planes, reach_of
 from gridsample.kernels.sampling.programs.axes import Tap
-from gridsample.kernels.sampling.programs.counting import numbers_of_dropped
+from gridsample.kernels.sampling.programs.counting import sum_counted
 from gridsample.kernels.sampling.programs.gather import Gather
 from gridsample.kernels.sampling.programs.loads import load_offsets, load_words
 from gridsample.kernels.sampling.programs.pairs import Pairs, row_of
 from gridsample.kernels.sampling.programs.points import Group, Strip
 from gridsample.kernels.sampling.programs.sampler import KnownStrides, Sampler
 from gridsample.kernels.sampling.programs.states import State
-from gridsample.kernels.sampling.programs.sums import both, sum_over_taps, with_dropped
+from gridsample.kernels.sampling.programs.sums import both
 from gridsample.kernels.vector import Kind, Pointer, Value, kind_of
 
 # The bits of the longest word.
@@ -62,23 +62,18 @@ class WordPairs:
 
     Attributes:
         pixels: the elements of both pixels, for each row that has been read.
-        channel: the number of the channel.
+        channel: the number of the channel that is read next.
         channels: how many channels a pixel has.
     """
 
     def __init__(self, reader: GatherWords, state: State, source: Pointer) -> None:
-        self.reader, self.source = reader, source
+        self.reader, self.source, self.channel = reader, source, 0
         offset = state.first.value
         last = reader.call.last_load.to(offset.kind)
         first = offset.minimum(last)
         self.offsets = reader.function.spill(first)
         self.late = (offset - first).to(reader.word) * reader.kind.bits
         self.rows: dict[tuple[int, ...], tuple[list[Value], Value | None]] = {}
-
-    def of_channel(self, channel: int) -> WordPairs:
-        """Choose a channel."""
-        self.channel = channel
-        return self
 
     def row(self, outer: tuple[Tap, ...], taps: Sequence[Tap]) -> list[Value]:
         """Read the channel of both pixels in one row."""
@@ -120,7 +115,7 @@ class GatherWords(Gather):
         self.kind, self.channels = kind_of(description.image), description.known.channels
         self.word = word_of(self.kind, self.channels * description.way.pixels_of_word)
 
-    def sample(self, strip: Strip, plane: Value) -> None:
+    def process_plane(self, strip: Strip, plane: Value, end: Value) -> None:
         """Sample the pixels of which a plane is the first channel at the points of a strip."""
         source = self.image.plane(strip, plane)
         target = self.call.out.at(self.call.out_planes.load(plane))
@@ -150,8 +145,8 @@ class GatherWords(Gather):
         order, results = (0,) * len(self.description.axes), []
         pairs = WordPairs(self, state, source)
         for channel, fill in enumerate(fills):
-            totals = sum_over_taps(pairs.of_channel(channel), taps, [order])
-            value = with_dropped(totals, taps, numbers_of_dropped(fill["dropped"], None))[order]
+            pairs.channel = channel
+            value = sum_counted(pairs, None, None, taps, fill["dropped"], [order])[order]
             if state.outside is not None:
                 value = state.outside.select(fill["outside"], value)
             results.append(self.stored(state.valid.select(value, fill["invalid"])))
