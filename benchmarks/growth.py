@@ -6,9 +6,10 @@
     python -m benchmarks.growth --list         the families
 
 A family is one operation with one thing varied.  Its cases are compared by the time of a unit of
-work: a point, a pixel or a sample of one channel.  A case is marked if a unit takes more than 3
-times as long as that of the best case, what a call costs by itself (`CALL`) excepted.  The exit
-status is 1 if any case is marked.  On one thread, time is that of the processor.
+work: a point, a pixel or a sample of one channel; those of each method, or dtype, by themselves.  A
+case is marked if a unit takes more than 3 times as long as that of the best case, what a call costs
+by itself (`CALL`) excepted.  The exit status is 1 if any case is marked.  On one thread, time is
+that of the processor.
 """
 
 from __future__ import annotations
@@ -39,11 +40,13 @@ class Case(NamedTuple):
         name: what distinguishes it from the others of its family.
         work: the number of units.
         call: the call.
+        group: what it is compared with: other cases of this group.
     """
 
     name: str
     work: float
     call: Callable[[], Any]
+    group: str = ""
 
 
 class Row(NamedTuple):
@@ -134,6 +137,7 @@ def points_of_a_sample() -> Iterator[Case]:
                 f"{mode}, {side}^2 points",
                 3 * side**2 * (4 if mode == "cubic" else 1),
                 lambda grid=grid, mode=mode: gridsample.grid_sample(image, grid, mode),
+                mode,
             )
 
 
@@ -228,6 +232,7 @@ def dtypes_of_an_image() -> Iterator[Case]:
                 f"{mode}, {dtype}",
                 parts * image.size * (4 if mode == "cubic" else 1),
                 lambda image=image, mode=mode: gridsample.grid_sample(image, grid, mode),
+                mode,
             )
 
 
@@ -249,6 +254,7 @@ def sizes_of_an_image() -> Iterator[Case]:
                 lambda image=image, grid=grid, values=values, mode=mode: gridsample.grid_sample_vjp(
                     values, image, grid, mode
                 ),
+                mode,
             )
 
 
@@ -268,6 +274,7 @@ def points_outside() -> Iterator[Case]:
                     lambda grid=grid, mode=mode, boundary=boundary: gridsample.grid_sample(
                         image, grid, mode, boundary
                     ),
+                    mode,
                 )
 
 
@@ -286,6 +293,7 @@ def units_of_coordinates() -> Iterator[Case]:
                 lambda points=points, mode=mode, coords=coords: gridsample.grid_sample(
                     image, points, mode, coords=coords
                 ),
+                mode,
             )
 
 
@@ -345,6 +353,29 @@ def sizes_of_resizing() -> Iterator[Case]:
                 lambda image=image, size=size, mode=mode: gridsample.interpolate(
                     image, size, mode=mode
                 ),
+                mode,
+            )
+
+
+@family
+def layouts_of_resizing() -> Iterator[Case]:
+    """Colours in memory as libraries for images pass them: in reverse, flipped, a part of them."""
+    from gridsample import cv
+
+    for dtype in ("uint8", "float32"):
+        image = pixels((1024, 1024, 3), dtype)
+        wide, padded = pixels((1024, 2048, 3), dtype), pixels((1024, 1024, 4), dtype)
+        views = {
+            "contiguous": image, "colours reversed": image[..., ::-1], "flipped": image[:, ::-1],
+            "upside down": image[::-1], "turned": image[::-1, ::-1], "half": wide[:, :1024],
+            "every other column": wide[:, ::2], "without alpha": padded[..., :3],
+        }  # fmt: skip
+        for layout, view in views.items():
+            yield Case(
+                f"{dtype}, {layout}",
+                view.size,
+                lambda view=view: cv.resize(view, (768, 768), interpolation=cv.INTER_CUBIC),
+                dtype,
             )
 
 
@@ -386,7 +417,8 @@ def items_of_an_antialiased_warp() -> Iterator[Case]:
 def measure(name: str, clock: Callable[[], float]) -> bool:
     """Measure and print a family; return whether no case is marked."""
     rows = [Row(case, shortest(case.call, clock)) for case in FAMILIES[name]()]
-    marked = outliers(rows)
+    groups = {row.case.group: [r for r in rows if r.case.group == row.case.group] for row in rows}
+    marked = [row for group in groups.values() for row in outliers(group)]
     print(f"\n{name}")
     for row in rows:
         mark = "  <<<" if row in marked else ""

@@ -20,7 +20,7 @@ import numpy as np
 
 from gridsample.backends import backend_of
 from gridsample.backends.fixed_point import positions
-from gridsample.backends.resizing import apply_matrices
+from gridsample.backends.resizing import apply_matrices, packed
 from gridsample.chunked.strips import as_grid_view
 from gridsample.cv_axes import axis_map
 from gridsample.definitions.checks import as_array, as_reals, check_constant, check_dense
@@ -525,7 +525,7 @@ def resize(
         array([[50]], dtype=uint8)
     """
     # The order of sums follows from memory, so that of all images is the same.
-    image, flags = np.ascontiguousarray(as_image(src)), operator.index(interpolation)
+    image, flags = packed(as_image(src)), operator.index(interpolation)
     size = None if dsize is None or tuple(dsize) == (0, 0) else as_size(dsize)
     maps = maps_of(image.shape[:2], size, (fy, fx), flags)
     shape = (maps[0].outputs, maps[1].outputs, *np.shape(src)[2:])

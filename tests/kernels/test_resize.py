@@ -15,6 +15,7 @@ from resized import described
 
 from gridsample.definitions.tables import axis_map
 from gridsample.kernels.resize import program
+from gridsample.kernels.resize.packing import packed
 from gridsample.kernels.resize.planning import best_order
 
 HERE = Path(__file__).parent
@@ -42,6 +43,28 @@ def test_memory_outside_arrays_is_not_accessed(side: str, dtype: str, every: int
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.endswith("runs\n")
+
+
+@pytest.mark.parametrize("side", cases.slow_after(0, ["before", "after"]))
+def test_copies_of_views_access_no_memory_outside_them(side: str) -> None:
+    path = os.pathsep.join([str(HERE.parent), os.environ.get("PYTHONPATH", "")])
+    done = subprocess.run(
+        [sys.executable, str(HERE / "guarded_packing.py"), side],
+        env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("checked")
+
+
+@pytest.mark.parametrize("numbers", [1, 3])
+@pytest.mark.parametrize(("pixel_step", "number_step"), [(1, -1), (-1, 1), (2, 1), (-3, -1)])
+def test_pixels_near_each_other_are_copied(numbers: int, pixel_step: int, number_step: int) -> None:
+    shape = 3, 150 * abs(pixel_step), numbers
+    image = cases.pixels(cases.generator(shape, number_step), shape, "uint8")
+    view = image[:, ::pixel_step, ::number_step]
+    copy = packed(view)
+    assert copy.flags.c_contiguous
+    np.testing.assert_array_equal(copy, view)
 
 
 def test_the_cheapest_axis_comes_first() -> None:

@@ -46,6 +46,14 @@ def apply_matrices(
     of_resizing().resize(maps, image, result, real_type(image.dtype), threads, rounding)
 
 
+def packed(image: Array) -> Array:
+    """Return an image (..., width, C) itself if it is contiguous, otherwise a contiguous copy."""
+    if image.flags.c_contiguous and image.dtype.isnative:
+        return image
+    result: Array = of_resizing().packed(image)
+    return result
+
+
 def ready(resizing: Resizing, source: Layout, target: Layout, threads: int | None) -> Any:
     """Prepare a call for arrays of these layouts that is one run; None for any other.
 

@@ -10,6 +10,7 @@ with an `AxisMap` for each spatial axis.  The adjoint uses the adjoint maps in t
     copies    methods that copy pixels
     lines     a few long lines, whose weights are computed and not read from tables
     formulas  their inputs and weights
+    packing   copies of pieces that are not contiguous
     picking   tables of lanes that pick their inputs from a few registers
 
 A piece passes through all axes before the next piece is started, so that intermediate results stay
@@ -46,6 +47,7 @@ from gridsample.kernels.resize import planning
 from gridsample.kernels.resize.copies import copy_pixels
 from gridsample.kernels.resize.copies import prepare as copies_launch
 from gridsample.kernels.resize.lines import copies_pixels, is_long, resize_lines
+from gridsample.kernels.resize.packing import packed
 from gridsample.kernels.resize.planning import Numbers, are_fixed, prepare
 from gridsample.kernels.run import Ready
 from gridsample.kernels.spline import coefficients, filter_axis
@@ -57,20 +59,14 @@ Array = np.ndarray[Any, Any]
 
 
 def is_channels_last(array: Array) -> bool:
-    """Whether the channels of a pixel of (N, C, *spatial) are contiguous in memory."""
-    return array.shape[1] > 1 and array.strides[1] == array.itemsize and not is_packed(array)
+    """Whether the channels of a pixel of (N, C, *spatial) are next to each other in memory."""
+    steps = [abs(step) for n, step in zip(array.shape[1:], array.strides[1:], strict=True) if n > 1]
+    return array.shape[1] > 1 and steps[0] == min(steps) and not is_packed(array)
 
 
 def is_packed(array: Array) -> bool:
     """Whether an array is contiguous, aligned and in native byte order."""
     return array.flags.c_contiguous and array.flags.aligned and array.dtype.isnative
-
-
-def packed(array: Array) -> Array:
-    """Return the array itself if it is packed, otherwise a packed copy."""
-    if is_packed(array):
-        return array
-    return np.ascontiguousarray(array, array.dtype.newbyteorder("="))
 
 
 def as_planes(array: Array, last: bool) -> Array:

@@ -13,6 +13,7 @@ from gridsample.definitions.bands import CACHE_BYTES, Band
 from gridsample.definitions.caches import cached_by_size
 from gridsample.definitions.tables import AxisMap, rounded_order
 from gridsample.kernels.resize.forms import Stage
+from gridsample.kernels.resize.packing import packing_of
 from gridsample.kernels.resize.picking import Picking, Repeated, picking_of
 from gridsample.kernels.resize.program import SETTINGS, Description, compiled, stage_record
 from gridsample.kernels.run import LINE, Launch
@@ -439,6 +440,7 @@ def prepare(
         "low": low, "high": high, "copy": copy, **source_settings(planes, strides),
     }  # fmt: skip
     threads = max(1, products_of(bands, order, shape) // WORTH)
+    near: Any = [settings[name] for name in ("numbers", "pixel_step", "number_step")]
     description = Description(
         *kinds,
         numbers.sums,
@@ -446,6 +448,7 @@ def prepare(
         tuple([stage.stage for stage in stages]),
         numbers.rounding,
         strides is not None,
+        packing_of(*near) if strides else None,
     )
     return launch_of(description, stages, pieces, settings, memory.size, threads)
 

@@ -14,10 +14,10 @@ from types import SimpleNamespace
 from typing import NamedTuple
 
 from gridsample.kernels.resize.forms import FORMS, Stage, Work
+from gridsample.kernels.resize.packing import Packing, copied
 from gridsample.kernels.run import entry
 from gridsample.kernels.vector import (
     Function,
-    Pointer,
     Program,
     Record,
     Value,
@@ -39,6 +39,7 @@ class Description(NamedTuple):
         stages: the stages in their order.
         rounding: how sums are rounded; see `planning.Numbers`.
         copies: whether pieces of the image are copied first, because it is not contiguous.
+        packing: how its pixels lie in memory then, if they are near each other.
     """
 
     source: str
@@ -48,6 +49,7 @@ class Description(NamedTuple):
     stages: tuple[Stage, ...]
     rounding: str = "exact"
     copies: bool = False
+    packing: Packing | None = None
 
 
 SETTINGS = Record(
@@ -128,7 +130,7 @@ def write_piece(
     low, high = call.low.load(band), call.high.load(band)
     rows = high - low
     if description.copies:
-        data = copied(function, call, (plane, planes), (low, high))
+        data = copied(function, call, (plane, planes), (low, high), description.packing)
     else:
         data = call.source.at((plane * call.inputs + low) * call.row)
     record = stage_record(description.sums)
@@ -148,40 +150,3 @@ def write_piece(
             work = Work(data, result, call.scratch, lines, fields.n, zero, zero, fields.outputs)
         FORMS[stage.form](function, stage, fields, work).write()
         data = result
-
-
-def copied(
-    function: Function,
-    call: SimpleNamespace,
-    planes: tuple[Value, Value],
-    rows: tuple[Value, Value],
-) -> Pointer:
-    """Copy rows of some planes to scratch memory, where they are contiguous."""
-    (first, count), (low, high) = planes, rows
-    memory: Pointer = call.scratch.at(call.copy).cast(call.source.kind)
-    length = call.pixels * call.numbers
-    contiguous = (call.number_step == 1) & (call.pixel_step == call.numbers)
-    with function.loop(0, count) as plane, function.loop(0, call.lines) as line:
-        item = (first + plane.index) // call.channels
-        channel = first + plane.index - item * call.channels
-        source = call.source.at(item * call.item_step + channel * call.channel_step)
-        source = source.at(line.index * call.line_step)
-        target = memory.at((plane.index * (high - low) * call.lines + line.index) * length)
-        step = call.lines * length
-        with function.when(contiguous), function.loop(low, high) as row:
-            place = target.at((row.index - low) * step)
-            place.copy(source.at(row.index * call.row_step), length, function.lanes)
-        with (
-            function.when(~contiguous),
-            # The numbers of a few rows may be neighbours: the image may be transposed.
-            function.loop(low, high, function.lanes) as group,
-            function.loop(0, call.pixels) as pixel,
-            function.loop(0, call.numbers) as k,
-        ):
-            number = source.at(pixel.index * call.pixel_step + k.index * call.number_step)
-            place = target.at(pixel.index * call.numbers + k.index)
-            last = (group.index + function.lanes).minimum(high)
-            with function.loop(group.index, last) as row:
-                value = number.load(row.index * call.row_step)
-                place.store(value, (row.index - low) * step)
-    return memory

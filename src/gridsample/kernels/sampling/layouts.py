@@ -110,15 +110,18 @@ class GradientLayout(NamedTuple):
 def gradient_layout(plan: Plan, image: Layout) -> GradientLayout:
     """Describe the array of an image's gradient.
 
-    It has the image's memory order, unless rows of the image are not contiguous, nor channels: then
-    adding to neighbours along x would touch far too many places of the processor's cache.
+    It has the image's memory order, unless neither rows nor the channels of a row are contiguous:
+    then adding to neighbours along x would touch far too many places of the processor's cache.
     """
     shape, strides, dtype = image
     kind = complex_of(plan.real) if dtype.kind == "c" else plan.real
     # Axes along which the image is broadcast are the slowest.
     slowest_first = sorted(range(len(shape)), key=lambda a: (strides[a] != 0, -abs(strides[a])))
     long = [a for a in slowest_first if shape[a] > 1 and strides[a]]
-    if long and long[-1] not in (1, len(shape) - 1):
+    x = len(shape) - 1
+    if long and long[-1] == 1 and x in long[:-2]:
+        slowest_first = [0, *range(2, len(shape)), 1]
+    elif long and long[-1] not in (1, x):
         slowest_first = [*range(len(shape))]
     steps, step = [0] * len(shape), kind.itemsize
     for a in reversed(slowest_first):

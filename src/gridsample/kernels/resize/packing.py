@@ -1,0 +1,213 @@
+"""Copies of the rows of an image that is not contiguous, to where they are.
+
+Pixels that are near each other in memory are read in whole registers, whose lanes are then
+permuted: those of a flipped image, one channel of three, colours in reverse.
+"""
+
+from __future__ import annotations
+
+import functools
+from types import SimpleNamespace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from gridsample.kernels import threads as pool
+from gridsample.kernels.memory import addresses_of
+from gridsample.kernels.run import Launch, entry
+from gridsample.kernels.vector import (
+    Function,
+    Pointer,
+    Program,
+    Record,
+    Value,
+    compile,
+    host,
+    kind_of,
+)
+
+Array = np.ndarray[Any, Any]
+
+# The greatest distance of neighbouring pixels that are read in registers.
+NEAR = 8
+# Numbers that are worth a thread.
+WORTH = 1 << 18
+SETTINGS = Record(
+    rows="int64",
+    part="int64",  # the rows of a task
+    starts="*int64",  # where each row begins
+    pixels="int64",
+    numbers="int64",
+)
+
+
+class Packing(NamedTuple):
+    """How the pixels of a row lie in memory; they are near each other.
+
+    Attributes:
+        numbers: the numbers of a pixel.
+        pixel_step: the distance of neighbouring pixels, which may be negative.
+        number_step: the distance of the numbers of a pixel, likewise.
+    """
+
+    numbers: int
+    pixel_step: int
+    number_step: int
+
+    @property
+    def span(self) -> int:
+        """The distance between the first and the last number of a pixel in memory."""
+        return (self.numbers - 1) * abs(self.number_step)
+
+    def pixels_in(self, lanes: int) -> int:
+        """Return how many neighbouring pixels a register has."""
+        return (lanes - self.span - 1) // abs(self.pixel_step) + 1
+
+    def lanes_of(self, pixels: int) -> list[int]:
+        """Return the lane of each number of some pixels, of which the register has no others."""
+        lanes = [
+            pixel * self.pixel_step + number * self.number_step
+            for pixel in range(pixels)
+            for number in range(self.numbers)
+        ]
+        least = min(lanes)
+        return [lane - least for lane in lanes]
+
+
+def packing_of(numbers: int, pixel_step: int, number_step: int) -> Packing | None:
+    """Determine how the pixels of rows lie in memory; None if not near each other."""
+    packing = Packing(numbers, pixel_step, number_step)
+    if (pixel_step, number_step) == (numbers, 1) or not 0 < abs(pixel_step) <= NEAR:
+        return None
+    return packing if packing.span < NEAR else None
+
+
+def packed(array: Array) -> Array:
+    """Return an array (..., pixels, numbers) itself if it is packed, otherwise a packed copy.
+
+    A packed array is contiguous, aligned and in native byte order.
+    """
+    *outer, pixels, numbers = array.shape
+    size = array.itemsize
+    *outer_steps, pixel_step, number_step = array.strides
+    packing = packing_of(numbers, pixel_step // size, number_step // size if numbers > 1 else 1)
+    native = array.flags.aligned and array.dtype.isnative and array.dtype.kind in "biuf"
+    if packing is None or not native or any(step % size for step in array.strides):
+        return np.ascontiguousarray(array, array.dtype.newbyteorder("="))
+    starts = np.zeros((1,) * len(outer), np.int64)
+    for axis, (n, step) in enumerate(zip(outer, outer_steps, strict=True)):
+        starts = starts + np.arange(n).reshape(-1, *(1,) * (len(outer) - 1 - axis)) * (step // size)
+    target = np.empty(array.shape, array.dtype)
+    part = max(1, WORTH // max(1, pixels * numbers))
+    settings = SETTINGS.pack(
+        rows=starts.size, part=part, starts=starts.reshape(-1), pixels=pixels, numbers=numbers
+    )
+    tasks = -(-starts.size // part)
+    Launch(compiled(f"uint{8 * size}", packing), settings, tasks, threads=tasks).run(
+        addresses_of((array, target)), pool.cores()
+    )
+    return target
+
+
+@functools.cache
+def compiled(kind: str, packing: Packing) -> Program:
+    """Compile the program that copies rows of pixels that are near each other."""
+    function = Function(f"pack_{kind}_{packing.numbers}", host().bits // 32)
+    with entry(function, {"source": kind, "target": kind}, SETTINGS) as (task, call):
+        begin = task * call.part
+        with function.loop(begin, (begin + call.part).minimum(call.rows)) as row:
+            source = call.source.at(call.starts.load(row.index))
+            target = call.target.at(row.index * (call.pixels * call.numbers))
+            copy_row(function, call, packing, source, target)
+    return compile(function)
+
+
+def copied(
+    function: Function,
+    call: SimpleNamespace,
+    planes: tuple[Value, Value],
+    rows: tuple[Value, Value],
+    packing: Packing | None,
+) -> Pointer:
+    """Copy rows of some planes to scratch memory, where they are contiguous."""
+    (first, count), (low, high) = planes, rows
+    memory: Pointer = call.scratch.at(call.copy).cast(call.source.kind)
+    length = call.pixels * call.numbers
+    step = call.lines * length
+    with function.loop(0, count) as plane, function.loop(0, call.lines) as line:
+        item = (first + plane.index) // call.channels
+        channel = first + plane.index - item * call.channels
+        source = call.source.at(item * call.item_step + channel * call.channel_step)
+        source = source.at(line.index * call.line_step)
+        target = memory.at((plane.index * (high - low) * call.lines + line.index) * length)
+        if packing is not None:
+            with function.loop(low, high) as row:
+                start = source.at(row.index * call.row_step)
+                copy_row(function, call, packing, start, target.at((row.index - low) * step))
+        else:
+            contiguous = (call.number_step == 1) & (call.pixel_step == call.numbers)
+            with function.when(contiguous), function.loop(low, high) as row:
+                place = target.at((row.index - low) * step)
+                place.copy(source.at(row.index * call.row_step), length, function.lanes)
+            with function.when(~contiguous):
+                copy_columns(function, call, source, target, rows)
+    return memory
+
+
+def copy_row(
+    function: Function, call: SimpleNamespace, packing: Packing, source: Pointer, target: Pointer
+) -> None:
+    """Copy a row of pixels that are near each other.
+
+    Whole registers are read, and written, as long as all of their lanes are in the row: lanes
+    behind the pixels of a register are overwritten by the next one.
+    """
+    word = kind_of(f"uint{source.kind.bits}")
+    source, target = source.cast(word), target.cast(word)
+    lanes, numbers = host().bits // word.bits, packing.numbers
+    pixels = packing.pixels_in(lanes)
+    picked = packing.lanes_of(pixels)[:lanes]
+    steps = (pixels - 1) * packing.pixel_step, (numbers - 1) * packing.number_step
+    least = sum(min(step, 0) for step in steps)
+    # In the direction of increasing addresses, a register may have so many more pixels.
+    more = -(-(lanes - packing.span - 1) // abs(packing.pixel_step)) - (pixels - 1)
+    begin = more if packing.pixel_step < 0 else 0
+    end = call.pixels - max(pixels + more * (packing.pixel_step > 0), -(-lanes // numbers)) + 1
+
+    def copy_pixels(start: Value | int, stop: Value) -> None:
+        with function.loop(start, stop) as pixel:
+            for k in range(numbers):
+                offset = pixel.index * packing.pixel_step + k * packing.number_step
+                target.store(source.load(offset), pixel.index * numbers + k)
+
+    copied_pixels = call.pixels.like(begin)
+    copy_pixels(0, copied_pixels.minimum(call.pixels))
+    with function.loop(begin, end, pixels, carry=[copied_pixels]) as loop:
+        register = source.load(loop.index * packing.pixel_step + least, lanes)
+        rest = [None] * (lanes - len(picked))
+        target.store(register.shuffle([*picked, *rest]), loop.index * numbers)
+        loop.carry(loop.index + pixels)
+    copy_pixels(loop.carried[0], call.pixels)
+
+
+def copy_columns(
+    function: Function,
+    call: SimpleNamespace,
+    source: Pointer,
+    target: Pointer,
+    rows: tuple[Value, Value],
+) -> None:
+    """Copy a few rows at a time, pixel after pixel: the image may be transposed."""
+    low, high = rows
+    step = call.lines * call.pixels * call.numbers
+    with (
+        function.loop(low, high, function.lanes) as group,
+        function.loop(0, call.pixels) as pixel,
+        function.loop(0, call.numbers) as k,
+    ):
+        number = source.at(pixel.index * call.pixel_step + k.index * call.number_step)
+        place = target.at(pixel.index * call.numbers + k.index)
+        last = (group.index + function.lanes).minimum(high)
+        with function.loop(group.index, last) as row:
+            value = number.load(row.index * call.row_step)
+            place.store(value, (row.index - low) * step)

@@ -1,0 +1,50 @@
+"""Copies of images that are not contiguous, between pages that must not be touched: see `guarded`.
+
+Run in a process of its own by the tests.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+
+import cases
+import numpy as np
+from guarded import Guarded, maker
+
+import gridsample
+from gridsample.backends.resizing import packed
+
+TYPES = ("uint8", "float16", "float32", "float64")
+SIZES = ((1, 1), (2, 3), (3, 17), (2, 64), (2, 131), (5, 40))
+# The steps of rows, pixels and the numbers of a pixel.
+STEPS = [(r, p, n) for r in (1, -1) for p in (1, -1, 2, -3) for n in (1, -1, 2)]
+
+
+def main(side: str) -> None:
+    """Copy views, whole and while they are resized; compare with NumPy's copies."""
+    zeros, views = maker(side), 0
+    for name in ("backends.numpy", "backends.resizing", "kernels.resize.packing"):
+        importlib.import_module(f"gridsample.{name}").np = Guarded(zeros)  # type: ignore[attr-defined]
+    for kind, (height, width), channels in cases.covering(TYPES, SIZES, (1, 2, 3, 4, 5)):
+        for steps in STEPS:
+            stored = [
+                (n - 1) * abs(step) + 1
+                for n, step in zip((height, width, channels), steps, strict=True)
+            ]
+            memory = zeros(stored, kind)
+            memory[...] = cases.pixels(cases.generator(kind, *stored), tuple(stored), kind)
+            view = memory[:: steps[0], :: steps[1], :: steps[2]]
+            copy = np.ascontiguousarray(view)
+            np.testing.assert_array_equal(packed(view), copy)
+            resized = [
+                gridsample.interpolate(image[np.newaxis], (3, 50), mode="linear", channel_axis=-1)
+                for image in (view, copy)
+            ]
+            np.testing.assert_allclose(*resized, rtol=0, atol=1 if kind == "uint8" else 1e-2)
+            views += 1
+    print("checked", views)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
