@@ -539,8 +539,11 @@ def is_eager_on_cpu(*tensors: Tensor) -> bool:
     The implementation of an operator may then be called directly.  Torch's dispatcher takes as long
     as a few hundred samples.
     """
-    if is_observed():
-        return False
+    return not is_observed() and have_eager_cpu_keys(*tensors)
+
+
+def have_eager_cpu_keys(*tensors: Tensor) -> bool:
+    """Whether tensors are ordinary ones on the CPU."""
     for tensor in tensors:
         if type(tensor) not in CLASSES or dispatch_keys(tensor).raw_repr() not in EAGER_KEYS:
             return False
@@ -549,8 +552,8 @@ def is_eager_on_cpu(*tensors: Tensor) -> bool:
 
 def is_eager(*tensors: Tensor) -> bool:
     """Whether tensors are eager (`is_eager_on_cpu`), on the CPU or on another device."""
-    if type(tensors[0]) in CLASSES and tensors[0].is_cpu:
-        return is_eager_on_cpu(*tensors)
-    return not is_observed() and all(
+    if is_observed():
+        return False
+    return have_eager_cpu_keys(*tensors) or all(
         type(tensor) in CLASSES and tensor.device.type not in ("cpu", "meta") for tensor in tensors
     )

@@ -157,10 +157,18 @@ class Axis:
     """
 
     def __init__(
-        self, function: Function, rule: AxisRule, size: Value, stride: Value, last: Value, *,
-        pixel_weight_stride: Value | None, unit_stride: bool, skips_missed: bool,
+        self,
+        function: Function,
+        rule: AxisRule,
+        size: Value,
+        stride: Value,
+        last: Value,
+        *,
+        pixel_weight_stride: Value | None,
+        unit_stride: bool,
+        skips_missed: bool,
         counts_dropped: bool,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.function, self.rule, self.index = function, rule, size.kind
         self.size, self.stride, self.last = size, stride, last
         self.pixel_weight_stride, self.unit_stride = pixel_weight_stride, unit_stride

@@ -79,9 +79,13 @@ def numbers_of_dropped(dropped: Value, counting: Counting | None) -> Sequence[Va
 
 
 def sum_counted(
-    pixels: Reader, weights: Reader | None, counting: Counting | None, taps: Sequence[AxisTaps],
-    dropped: Value, orders: Orders,
-) -> TapSums:  # fmt: skip
+    pixels: Reader,
+    weights: Reader | None,
+    counting: Counting | None,
+    taps: Sequence[AxisTaps],
+    dropped: Value,
+    orders: Orders,
+) -> TapSums:
     """Sum the taps of a group, dropped ones included.
 
     Args:

@@ -98,9 +98,13 @@ class MeanSums:
         )
 
     def sums(
-        self, taps: TapList, orders: Sequence[Order], source: Pointer, lane: Value,
+        self,
+        taps: TapList,
+        orders: Sequence[Order],
+        source: Pointer,
+        lane: Value,
         dropped: Sequence[Value] | None,
-    ) -> Registers:  # fmt: skip
+    ) -> Registers:
         """Sum m v and m over the taps, for each order of derivatives.
 
         Args:
@@ -195,9 +199,13 @@ class MeanRuns(GatherRuns):
         return self.sums.counting(state, points, plane)
 
     def totals(
-        self, taps: TapList, source: Pointer, lane: Value, plane: Value,
+        self,
+        taps: TapList,
+        source: Pointer,
+        lane: Value,
+        plane: Value,
         dropped: Sequence[Value] | None = None,
-    ) -> list[Value]:  # fmt: skip
+    ) -> list[Value]:
         """Compute the means of a register of points, or of one point, and sums of weights."""
         sums = self.sums.sums(taps, self.orders, source, lane, dropped)
         above, below = (sums[*number, *self.orders[0]] for number in NUMBERS)
@@ -218,9 +226,13 @@ class MeanRuns(GatherRuns):
         return [*fills, *(fill.like(share) for fill in fills)]
 
     def store(
-        self, results: Sequence[Value], begin: Value, places: Callable[[Value], Value],
-        lane: Value, packed: bool,
-    ) -> None:  # fmt: skip
+        self,
+        results: Sequence[Value],
+        begin: Value,
+        places: Callable[[Value], Value],
+        lane: Value,
+        packed: bool,
+    ) -> None:
         """Write the means of a register of points, or of one point, and sums of weights."""
         registers = self.runs.run.registers
         super().store(results[:registers], begin, places, lane, packed)

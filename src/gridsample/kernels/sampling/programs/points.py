@@ -95,9 +95,13 @@ class Points:
     """
 
     def __init__(
-        self, function: Function, source: PointSource, rules: Sequence[AxisRule],
-        contiguous: bool, call: Call,
-    ) -> None:  # fmt: skip
+        self,
+        function: Function,
+        source: PointSource,
+        rules: Sequence[AxisRule],
+        contiguous: bool,
+        call: Call,
+    ) -> None:
         self.function, self.source, self.rules, self.call = function, source, rules, call
         self.contiguous = contiguous
         self.lanes = function.lanes

@@ -73,8 +73,12 @@ class Rows(Sampler):
         return widths[0] == 2 and max(widths) == 2
 
     def in_rows(
-        self, state: State, stencils: Sequence[Stencil], counting: Counting | None, inside: Value,
-    ) -> GroupTaps:  # fmt: skip
+        self,
+        state: State,
+        stencils: Sequence[Stencil],
+        counting: Counting | None,
+        inside: Value,
+    ) -> GroupTaps:
         """Prepare taps that are neighbouring pixels of the image, for the points inside.
 
         Other points read its first pixels.

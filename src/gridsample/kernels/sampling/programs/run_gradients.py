@@ -218,9 +218,13 @@ class BackwardRuns(Backward):
         return values if counted is None else [counted.select(part, 0.0) for part in values]
 
     def add_tap(
-        self, taps: TapList, place: int | Value, lane: Value,
-        shares: Sequence[tuple[Pointer, Sequence[Value]]], alone: bool,
-    ) -> None:  # fmt: skip
+        self,
+        taps: TapList,
+        place: int | Value,
+        lane: Value,
+        shares: Sequence[tuple[Pointer, Sequence[Value]]],
+        alone: bool,
+    ) -> None:
         """Add channels of a point to the pixel of a tap, which is present unless ``alone``."""
         (weights,) = taps.weights.values()
         offset, weight = taps.offsets.at(place).load(lane), weights.at(place).load(lane)

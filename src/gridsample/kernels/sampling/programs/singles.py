@@ -68,10 +68,14 @@ class SinglePixels:
     """
 
     def __init__(
-        self, plane: Pointer, offset: Value | None, compact: bool,
-        converted: Callable[[Value], Value] | None = None, dropped: Value | float = 0.0,
+        self,
+        plane: Pointer,
+        offset: Value | None,
+        compact: bool,
+        converted: Callable[[Value], Value] | None = None,
+        dropped: Value | float = 0.0,
         weighs: bool = False,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.plane, self.offset, self.weighs = plane, offset, weighs
         self.converted = converted or (lambda pixels: pixels.to(plane.function.real))
         self.dropped = dropped

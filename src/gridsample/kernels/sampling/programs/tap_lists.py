@@ -90,9 +90,13 @@ class TapCounting(NamedTuple):
 
 
 def list_taps(
-    memory: Pointer, begin: Value | None, taps: Sequence[Sequence[Tap]], orders: Sequence[Order],
-    last: Value | None, counting: TapCounting | None = None,
-) -> TapList:  # fmt: skip
+    memory: Pointer,
+    begin: Value | None,
+    taps: Sequence[Sequence[Tap]],
+    orders: Sequence[Order],
+    last: Value | None,
+    counting: TapCounting | None = None,
+) -> TapList:
     """List the products of the taps of all axes.
 
     Args:
