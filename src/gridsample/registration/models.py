@@ -132,7 +132,7 @@ class Matrix:
         left[np.diag_indices_from(left)] += left.diagonal() * _RIDGE + 1e-30
         if not np.isfinite(left).all():
             return torch.full((len(right),), math.nan, dtype=torch.float64)
-        return torch.from_numpy(np.linalg.lstsq(left, -right)[0])
+        return torch.from_numpy(np.linalg.lstsq(left, -right, rcond=None)[0])
 
     def homogeneous_slopes(self, level: Level, positions: Tensor) -> list[Tensor]:
         """(C, *spatial): the derivatives along the entries of the homogeneous target in the frame.

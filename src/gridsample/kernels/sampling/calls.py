@@ -368,7 +368,9 @@ def launch_backward(
     rule = TapRule(sweep.filled and plan.filled)
     if means:
         averaging = means.averaging
-        rule = rule._replace(drops=averaging.ignores_dropped, ignores=averaging.ignores_nan)
+        rule = rule._replace(
+            ignores_dropped=averaging.ignores_dropped, ignores_nan=averaging.ignores_nan
+        )
     rule, known, frame = with_pixel_weights(rule, known, frame, plan, weights, channels)
     way = way_for(plan, rules, known, name)
     description = Description(

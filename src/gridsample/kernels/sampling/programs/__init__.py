@@ -10,8 +10,9 @@ A point passes, in this order,
     sampler     `Sampler.locate` makes the state of a group, which all planes share (`states`);
                 `Sampler.prepare` makes its taps of that, ready for any plane
     ways        the faster ways of reading pixels (`pairs`, `rows`), and the choice among them
-    sums        sums over taps, with pixels from a `Reader` (`singles`, `pairs`, `row_sums`,
-                `edge_rows`; `counting` if pixels may be missing or have weights); `loads`
+    sums        sums over taps, with pixels from a `Reader` (`singles`, `pairs`) or a `Row`
+                (`row_sums`, `edge_rows`); `counting` if pixels may be missing or have weights;
+                `loads`
     gather      what is done with the sums: they are stored
 
 `gather.Gather` and its base, `body.Body`, are a good place to begin.
@@ -20,8 +21,11 @@ What else may be done with pixels, each in place of `gather`: `gradients`, `labe
 `mean_gradients`, `words`, `runs` and its relatives for channels that are neighbours in memory, and
 `footprints` and its relatives for antialiasing.
 
-Some words have one meaning here: a *group* is the W points of a register; a *row* is neighbouring
-pixels along x, but in `points` and `division`, and there only, the points of an output's last axis;
+Some words have one meaning here: an *item* is one of the N of a batch, and a *plane* one of its C
+channels; a *kind* is a type of numbers, a *lane* one of the W places of a register, to *splat* to
+put a number into all lanes, to *spill* to store a register in memory of its own, *scratch*.  A
+*group* is the W points of a register; a *row* is neighbouring pixels along x, but in `points` and
+`division`, and there only, the points of an output's last axis; a *slice* is taps along x and y;
 a *run* is the channels of a pixel; a *block* is a part, of a row of points, of channels or of
 samples, that a loop takes at a time; a *range* is a task's part of the work.
 """

@@ -29,7 +29,8 @@ class AxisRule(NamedTuple):
         method: the method.
         order: the order of the derivative.
         boundary: the boundary.
-        edge: the place of its mirrors; see `gridsample.definitions.axis`.
+        edge: where its mirrors are: 0 at the edge pixels' centres, 1 at their outer edges, 2 at
+            pixels of 0 next to the image; see `gridsample.definitions.axis`.
         folds: whether the position is folded, rather than each tap.
         units: the units of coordinates.
         margin: how far the image extends beyond its outermost pixel centres; None if positions
@@ -123,9 +124,10 @@ class Tap(NamedTuple):
     """One tap of W points along one axis, or of all axes.
 
     Attributes:
-        offset: the distance of its pixel, in elements: from the image's first pixel, where taps may
-            be anywhere (0 if it is dropped); from the first tap's pixel, where taps are neighbours;
-            0 where a pair is read as one, which only needs the number of the tap.
+        offset: the distance of its pixel, in elements.  For taps that may be anywhere
+            (`Axis.resolve_boundary`): from the image's first pixel, 0 if it is dropped.  For
+            neighbours of runs (`Axis.placed`): from the first tap's pixel.  For pairs and rows,
+            which only need the number of the tap: 0.
         present: whether it is not dropped (a bool); None if no tap is ever dropped.
         weights: its weight, or the derivatives of several orders of it.
         number: its number along its axis.
@@ -144,7 +146,7 @@ class Axis:
 
     Attributes:
         rule: what it is compiled for.
-        index: the kind of offsets: int32, or int64 for large images.
+        offset_kind: the kind of offsets: int32, or int64 for large images.
         size, stride: the number of pixels and the distance of neighbours, of that kind.
         last: the position of the last pixel.
         pixel_weight_stride: the distance of neighbours in the weights of pixels, or None if there
@@ -169,7 +171,7 @@ class Axis:
         skips_missed: bool,
         counts_dropped: bool,
     ) -> None:
-        self.function, self.rule, self.index = function, rule, size.kind
+        self.function, self.rule, self.offset_kind = function, rule, size.kind
         self.size, self.stride, self.last = size, stride, last
         self.pixel_weight_stride, self.unit_stride = pixel_weight_stride, unit_stride
         drops = rule.drops and counts_dropped
@@ -183,7 +185,8 @@ class Axis:
     def locate(self, coordinate: Value) -> AxisPosition:
         """Convert coordinates to positions."""
         rule, last = self.rule, self.last
-        # Fused, like PyTorch's: at a pixel's centre, rounding decides which neighbour is the next.
+        # Here, products and sums may be fused, which PyTorch does as well: at a pixel's centre,
+        # rounding decides which neighbour is the next.  In `exactly`, they are not.
         position = self.unnormalize(coordinate)
         with self.function.exactly():
             code = rule.boundary.code
@@ -231,7 +234,7 @@ class Axis:
     def split(self, located: AxisPosition) -> tuple[Value, Value]:
         """Split positions into base indices, as integers, and fractions."""
         base, t = formulas.split(located.position, self.rule.method.rounding)
-        return base.to(self.index), t
+        return base.to(self.offset_kind), t
 
     def weights(self, t: Value, slope: Value, derivatives: int) -> list[tuple[Value, ...]]:
         """Compute each tap's weight and its derivatives up to an order with respect to ``t``."""
@@ -277,7 +280,7 @@ class Axis:
         rule = self.rule
         if rule.boundary.code == formulas.ZEROS or beyond:
             # An index is not negative, and less than the size, if its bits are: one comparison.
-            bits = f"uint{self.index.bits}"
+            bits = f"uint{self.offset_kind.bits}"
             present = index.bitcast(bits) < self.size.bitcast(bits)
             return present.select(index, 0), present
         if rule.folds:
@@ -313,7 +316,7 @@ class Axis:
         The distance of the position is in [0, 1] if it is between the two pixels.
         """
         base = located.position.floor().minimum(self.last - 1.0).maximum(0.0)
-        return base.to(self.index), located.position - base
+        return base.to(self.offset_kind), located.position - base
 
     def taps_of_pair(
         self, distance: Value, slope: Value, derivatives: int = 0, partition: bool = False
@@ -332,7 +335,7 @@ class Axis:
         """
         partition = self.rule.boundary.filled or (partition and self.rule.drops)
         order, d = self.rule.order, distance
-        zero = self.function.constant(0, self.index, self.function.lanes)
+        zero = self.function.constant(0, self.offset_kind, self.function.lanes)
         present: tuple[Value | None, Value | None] = None, None
         if self.rule.drops:
             # An axis of one pixel has no second one.

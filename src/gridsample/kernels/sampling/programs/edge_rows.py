@@ -73,7 +73,7 @@ class AtEdges(NamedTuple):
         pixels = EdgeRow(plane, added(self.one_by_one.offset, first), tables)
         if counting is None:
             return pixels
-        weights = pixels._replace(plane=None)
+        weights = pixels._replace(plane=None)  # of ones
         if counting.plane is not None:
             stride = self.axis.pixel_weight_stride
             assert stride is not None

@@ -53,7 +53,11 @@ class Gather(Body):
             self.points.store_values(group, target, self.stored(value))
 
     def fills(self, plane: Value) -> dict[str, Value]:
-        """Read the numbers of a plane; those outside of it are 0 unless there is a fill value."""
+        """Read the fill values of a plane, in all lanes.
+
+        They are those of points outside, of dropped taps and of invalid points; the first two are 0
+        unless the boundary has a fill value.
+        """
         function, call, fills = self.function, self.call, {}
         for name in self.fill_kinds(self.description):
             if self.description.tap_rule.filled or name not in ("outside", "dropped"):

@@ -18,6 +18,7 @@ def load_offsets(memory: Pointer, count: int) -> list[Value]:
     if memory.kind.bits == 64:
         return [memory.load(k) for k in range(count)]
     words = [memory.cast("int64").load(k) for k in range(count // 2)]
+    # Shifts extend the sign of the low half, and of the high half.
     return [offset for word in words for offset in (word << 32 >> 32, word >> 32)]
 
 

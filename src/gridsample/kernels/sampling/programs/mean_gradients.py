@@ -33,7 +33,7 @@ class MeanBackward(Backward):
         _, _, self.need_weights = description.needs
         self.counts = Counts(function, description, call)
         # Whether a plain sample shows, by being NaN, that something is missing.
-        self.tries = description.tap_rule.ignores and not description.tap_rule.differ
+        self.tries = description.tap_rule.ignores_nan and not description.tap_rule.differ
         if self.need_weights:
             self.sums_of_weights = Image(call.sums_of_weights, call.sums_item, call.sums_planes)
 

@@ -115,7 +115,7 @@ class MeanSums:
             dropped: the values of dropped taps, for one point, or None for a register of points.
         """
         runs, known = self.runs, self.description.known
-        pixels = CountedPixels(self.description.tap_rule.ignores, self.weighs_taps, known.parts)
+        pixels = CountedPixels(self.description.tap_rule.ignores_nan, self.weighs_taps, known.parts)
         numbered = [(*number, *order) for order in orders for number in NUMBERS]
 
         def counted() -> list[Value]:
@@ -137,7 +137,7 @@ class MeanSums:
                 *weighted[*prefix, *order], *self.sums_of_weights(taps, order, lane, first)
             )
         ]  # fmt: skip
-        if not self.description.tap_rule.ignores:
+        if not self.description.tap_rule.ignores_nan:
             return self.by_order(numbered, complete)
 
         def where_known() -> list[Value]:

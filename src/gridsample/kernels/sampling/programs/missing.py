@@ -43,8 +43,8 @@ class Counts:
     """
 
     def __init__(self, function: Function, description: Description, call: Call) -> None:
-        self.call, self.ignores = call, description.tap_rule.ignores
-        self.dropped_weight = float(not description.tap_rule.drops)
+        self.call, self.ignores = call, description.tap_rule.ignores_nan
+        self.dropped_weight = float(not description.tap_rule.ignores_dropped)
         self.weights, self.weight_check, self.kept = None, None, None
         self.taps = 1 << len(description.axes)
         if description.tap_rule.weight_kind:
@@ -126,7 +126,7 @@ class Means(Gather):
         (self.shares,) = description.needs
         self.counts = Counts(function, description, call)
         # Only if nothing but NaN is missing does a plain sample tell whether anything is.
-        self.tries = description.tap_rule.ignores and not description.tap_rule.weight_kind
+        self.tries = description.tap_rule.ignores_nan and not description.tap_rule.weight_kind
         self.tried = function.scratch("int32", 1)
 
     @classmethod
@@ -178,7 +178,9 @@ class Means(Gather):
     def fills(self, plane: Value) -> dict[str, Value]:
         """Read the numbers of a plane."""
         fills = super().fills(plane)
-        if self.description.tap_rule.drops and not self.tries:  # what is dropped has no weight
+        if (
+            self.description.tap_rule.ignores_dropped and not self.tries
+        ):  # what is dropped has no weight
             fills["dropped"] = fills["dropped"].like(0.0)
         return fills
 

@@ -96,7 +96,7 @@ class InPairs(NamedTuple):
 
     def scatter(self, plane: Pointer, shares: TapSums) -> None:
         """Add to the taps of one plane."""
-        sums = RowSums(plane, self.first.in_memory(), self.steps)
+        sums = RowAdder(plane, self.first.in_memory(), self.steps)
         scatter(sums, self.taps, shares)
         sums.finish()
 
@@ -141,7 +141,7 @@ class PixelPairs:
         return first.to(function.real), second.to(function.real)
 
 
-class RowSums:
+class RowAdder:
     """Adds to neighbouring pixels along x in each row, where all taps' pixels are in the image.
 
     Attributes:
@@ -164,7 +164,7 @@ class RowSums:
             numbers.append(self.plane.function.spill(number))
         self.rows.append((memory, numbers))
 
-    def end_plane(self) -> None:
+    def end_slice(self) -> None:
         """Keep a plane, too; see `finish`."""
 
     def finish(self) -> None:

@@ -106,7 +106,7 @@ class Points:
         self.contiguous = contiguous
         self.lanes = function.lanes
         self.rank = len(rules)
-        self.index = kind_of("int64" if source.wide else "int32")
+        self.offset_kind = kind_of("int64" if source.wide else "int32")
         maps = source.grid_layout in (AFFINE, PROJECTIVE)
         # Whether coordinates depend on the indices of points in the output.
         self.indexed = maps or any(rule.units == DISPLACEMENT for rule in rules)
@@ -189,11 +189,11 @@ class Points:
             return Group(
                 strip.item, index, fresh, False, strip.prefetch_distance, first, strip.outer
             )
-        lane = self.function.vector(range(self.lanes), self.index)
-        last = (strip.end - 1).to(self.index)
-        number = lane + column.to(self.index)
+        lane = self.function.vector(range(self.lanes), self.offset_kind)
+        last = (strip.end - 1).to(self.offset_kind)
+        number = lane + column.to(self.offset_kind)
         fresh, number = number <= last, number.minimum(last)
-        each = self.call.points.to(self.index)
+        each = self.call.points.to(self.offset_kind)
         item = number // each
         return Group(item, number - item * each, fresh, True)
 
@@ -257,7 +257,9 @@ class Points:
         """Return what computes the place of the point in some lane; see `places`."""
         item, point = map(self.function.as_index, (item, point))
         if group.listed:
-            offset = group.item * item.to(self.index) + group.point * point.to(self.index)
+            offset = group.item * item.to(self.offset_kind) + group.point * point.to(
+                self.offset_kind
+            )
             memory = self.function.spill(offset)
             return lambda lane: memory.load(lane).to("int64")
         first = group.item * item + group.point * point
@@ -297,11 +299,11 @@ class Points:
         There are as many of them as the image has; an output may have more axes.
         """
         lanes, call = self.lanes, self.call
-        sizes = [call.out_sizes[a].to(self.index) for a in range(self.rank)]
-        lane = self.function.vector(range(lanes), self.index)
+        sizes = [call.out_sizes[a].to(self.offset_kind) for a in range(self.rank)]
+        lane = self.function.vector(range(lanes), self.offset_kind)
         if group.column is None:
             return split_index(group.point, sizes)
-        first, column = group.point.to(self.index), group.column.to(self.index)
+        first, column = group.point.to(self.offset_kind), group.column.to(self.offset_kind)
 
         def flattened() -> list[Value]:
             # A group in rows that are no shorter than itself touches two of them at most.
@@ -324,8 +326,8 @@ class Points:
         """Return the index of a row along the output's axes, x excluded, if programs need it."""
         if not self.indexed:
             return ()
-        sizes = [size.to(self.index) for size in self.call.out_sizes[1 : self.rank]]
-        return tuple(split_index(row.to(self.index), sizes))
+        sizes = [size.to(self.offset_kind) for size in self.call.out_sizes[1 : self.rank]]
+        return tuple(split_index(row.to(self.offset_kind), sizes))
 
     def output_position(self, group: Group) -> list[Value]:
         """Return `output_index` as real numbers."""

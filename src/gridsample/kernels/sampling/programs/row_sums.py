@@ -101,6 +101,7 @@ class PixelRows(NamedTuple):
 
     def tap_sums(self, orders: Orders) -> TapSums:
         """Sum over all taps, for several orders of derivatives."""
+        # If pixels are several numbers, the number of each comes before the axes.
         x = len(orders[0]) - len(self.weights)
         outer = [*dict.fromkeys(order[:x] + order[x + 1 :] for order in orders)]
         totals = self.sum_over(len(self.weights) - 1, self.first, outer)

@@ -1,8 +1,9 @@
 """Taps that are read in rows: neighbouring pixels along x, if all taps of a group are in the image.
 
-Rows are summed by `row_sums`.  If there are two taps along x and no more along others, rows are
-pairs.  If any tap is outside, `edge_rows` chooses the pixels of a row; or taps are read one by one,
-where rows would be pairs, and under "wrap".
+Rows are summed by `row_sums`.  If there are two taps along x and no more along others, and these
+may be far from each other at edges (`AxisRule.allows_pairs` is false), rows are pairs.  If any tap
+is outside, `edge_rows` chooses the pixels of a row; or taps are read one by one, where rows would
+be pairs, and under "wrap".
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from gridsample.kernels.sampling.programs.axes import Rules, Tap
 from gridsample.kernels.sampling.programs.counting import CountedRow, Counting
 from gridsample.kernels.sampling.programs.edge_rows import AtEdges, has_window
 from gridsample.kernels.sampling.programs.loads import load_offsets
-from gridsample.kernels.sampling.programs.pairs import InPairs, RowSums
+from gridsample.kernels.sampling.programs.pairs import InPairs, RowAdder
 from gridsample.kernels.sampling.programs.row_sums import (
     PixelRows,
     Row,
@@ -90,7 +91,7 @@ class Rows(Sampler):
         weights = [stencil.weights for stencil in stencils]
         if not self.are_pairs:
             return InRows(weights, state.first, self.call.strides, counting)
-        zero = self.function.constant(0, self.index, self.function.lanes)
+        zero = self.function.constant(0, self.offset_kind, self.function.lanes)
         taps = [[Tap(zero, None, w, k) for k, w in enumerate(pair)] for pair in weights]
         return InPairs(taps, state.first, self.call.strides[1:], counting)
 
@@ -147,7 +148,7 @@ class InRows(NamedTuple):
             [Tap(zero, None, weights, k) for k, weights in enumerate(axis_weights)]
             for axis_weights in self.weights
         ]
-        sums = RowSums(plane, self.first.in_memory(), self.steps[1:])
+        sums = RowAdder(plane, self.first.in_memory(), self.steps[1:])
         scatter(sums, taps, shares)
         sums.finish()
 
@@ -161,7 +162,8 @@ class Either(NamedTuple):
 
     Attributes:
         inside: whether all taps of a point are in the image.
-        quick: prepares the way for points inside; others read any pixels of the image.
+        quick: prepares the way for points inside; the others read pixels of the image, too, but
+            their sums are discarded.
         general: prepares the way for points anywhere.
         scatters_quickly: whether `scatter` may use the first one, too.
     """

@@ -282,7 +282,7 @@ class Runs:
     def __init__(self, sampler: Sampler) -> None:
         self.sampler, self.function, self.call = sampler, sampler.function, sampler.call
         self.run = run_for(sampler.description, self.function.lanes)
-        self.last = None if self.run.exact else self.call.last_load.to(sampler.index)
+        self.last = None if self.run.exact else self.call.last_load.to(sampler.offset_kind)
 
     def taps(
         self, state: State, orders: Sequence[Order], counting: TapCounting | None = None

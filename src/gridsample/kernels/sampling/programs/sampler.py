@@ -63,23 +63,23 @@ class TapRule(NamedTuple):
 
     Attributes:
         filled: whether dropped taps have a value other than 0.
-        drops: whether they count for nothing, in means.
-        ignores: whether pixels that are NaN count for nothing, in means.
+        ignores_dropped: whether dropped ones count for nothing, in means.
+        ignores_nan: whether pixels that are NaN count for nothing, in means.
         weight_kind: the name of the kind of the weights of pixels, or empty if there are none.
         shared: whether all channels of a run share these weights, or several planes, which are all
             of an item.
     """
 
     filled: bool
-    drops: bool = False
-    ignores: bool = False
+    ignores_dropped: bool = False
+    ignores_nan: bool = False
     weight_kind: str = ""
     shared: bool = False
 
     @property
     def differ(self) -> bool:
         """Whether taps count differently: by the weights of pixels, or because they are dropped."""
-        return bool(self.weight_kind) or self.drops
+        return bool(self.weight_kind) or self.ignores_dropped
 
 
 class KnownStrides(NamedTuple):
@@ -162,7 +162,7 @@ class Sampler:
 
     def __init__(self, function: Function, description: Description, call: Call) -> None:
         self.function, self.description, self.call = function, description, call
-        self.index = offset_kind(description.known.wide)
+        self.offset_kind = offset_kind(description.known.wide)
         self.real = kind_of(description.real)
         self.axes = self.describe_axes()
 
@@ -171,15 +171,15 @@ class Sampler:
         function, call, rule = self.function, self.call, self.description.tap_rule
         known, sweep, lanes = self.description.known, self.description.sweep, self.function.lanes
         numbers = [
-            (n.to(self.index).splat(lanes), stride.to(self.index).splat(lanes),
+            (n.to(self.offset_kind).splat(lanes), stride.to(self.offset_kind).splat(lanes),
              (n - 1).to(function.real).splat(lanes))
             for n, stride in zip(call.sizes, call.strides, strict=True)
         ]  # fmt: skip
         weight_strides: list[Value | None] = [None] * len(numbers)
         if rule.weight_kind:
-            weight_strides = [s.to(self.index).splat(lanes) for s in call.weights_strides]
-        # Upstream values of points without taps count for nothing; means of none are not divided;
-        # runs of none are not read, point by point.
+            weight_strides = [s.to(self.offset_kind).splat(lanes) for s in call.weights_strides]
+        # Where points have no taps, upstream values count for nothing, means are not divided, and
+        # runs, which are read point by point, need not be read.
         skips = self.scatters or sweep == "means" or known.channels > 1
         return [
             Axis(
@@ -213,10 +213,10 @@ class Sampler:
         outside = [along.outside for along in located if along.outside is not None]
         state = State(valid, functools.reduce(operator.or_, outside) if outside else None)
         if group.listed:
-            item = group.item.to(self.index)
-            state = state._replace(offset=Offsets(item * self.call.image_item.to(self.index)))
+            item = group.item.to(self.offset_kind)
+            state = state._replace(offset=Offsets(item * self.call.image_item.to(self.offset_kind)))
             if self.description.tap_rule.weight_kind:
-                begin = item * self.call.weights_item.to(self.index)
+                begin = item * self.call.weights_item.to(self.offset_kind)
                 state = state._replace(weight_offset=Offsets(begin))
         if self.scatters or any(rule.order for rule in self.description.axes):
             slopes = [

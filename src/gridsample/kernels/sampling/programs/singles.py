@@ -51,7 +51,7 @@ class OneByOne(NamedTuple):
 
     def scatter(self, plane: Pointer, shares: TapSums) -> None:
         """Add to the taps of one plane."""
-        sums = SingleSums(plane, self.offset, self.taps)
+        sums = SingleAdder(plane, self.offset, self.taps)
         scatter(sums, tables_for_loops(self.taps), shares)
 
 
@@ -107,7 +107,7 @@ class SinglePixels:
         )
 
 
-class SingleSums:
+class SingleAdder:
     """Adds to every tap by itself; points are taken in order, so that sums are reproducible.
 
     All rows of a plane of taps are added to for one point, and then for the next.  Neighbouring
@@ -128,7 +128,7 @@ class SingleSums:
         self.numbers = function.scratch(function.real, size, function.lanes)
 
     def add_row(self, row: Index, outer: Outer, taps: AxisTaps, shares: Sequence[Value]) -> None:
-        """Keep what to add for each point to all taps along x; see `end_plane`."""
+        """Keep what to add for each point to all taps along x; see `end_slice`."""
         offset, present = self.offset, None
         for tap in outer:
             offset = added(offset, tap.offset)
@@ -143,7 +143,7 @@ class SingleSums:
             number = share if here is None else here.select(share, 0.0)
             self.numbers.store(number, place, aligned=True)
 
-    def end_plane(self) -> None:
+    def end_slice(self) -> None:
         """Add to a plane of taps, point after point."""
         lanes, written = self.plane.function.lanes, self.rows * self.width <= WRITTEN_OUT
         with self.plane.function.loop(0, lanes) as point:

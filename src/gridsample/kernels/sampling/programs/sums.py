@@ -28,7 +28,8 @@ Outer = tuple[Tap, ...]
 # For each axis, x first.  If pixels are several numbers, the number comes before the axes.
 Orders = Sequence[tuple[int, ...]]
 TapSums = dict[tuple[int, ...], Value]
-# For each order, registers that hold the numbers of several points, or pixels, side by side.
+# For each order along the axes that are not yet summed over, registers that hold the numbers of
+# several points, or pixels, side by side.
 Registers = dict[tuple[int, ...], list[Value]]
 # The numbers of a pixel, if they are several.
 Numbers = tuple[Value, ...]
@@ -43,8 +44,8 @@ class Writer(Protocol):
         ``row`` is the number of the tap along y.
         """
 
-    def end_plane(self) -> None:
-        """Add what has been kept of a plane of taps, along x and y."""
+    def end_slice(self) -> None:
+        """Add what has been kept of a slice: the taps along x and y."""
 
 
 class Reader(Protocol):
@@ -197,7 +198,7 @@ def scatter(
         for k, tap in enumerate(axis_taps):
             scatter(writer, taps, weighted(shares, tap), (*outer, tap), k)
     if len(outer) == max(0, len(taps) - 2):
-        writer.end_plane()
+        writer.end_slice()
 
 
 def weighted(shares: TapSums, tap: Tap) -> TapSums:
