@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from resized import described
 
+import gridsample
 from gridsample.definitions.tables import axis_map
 from gridsample.kernels.resize import program
 from gridsample.kernels.resize.packing import packed
@@ -65,6 +66,21 @@ def test_pixels_near_each_other_are_copied(numbers: int, pixel_step: int, number
     copy = packed(view)
     assert copy.flags.c_contiguous
     np.testing.assert_array_equal(copy, view)
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "float64"])
+@pytest.mark.parametrize("numbers", [2, 3, 8, 70])
+def test_pixels_that_share_numbers_are_copied(numbers: int, dtype: str) -> None:
+    plane = cases.pixels(cases.generator(numbers), (3, 250), dtype)
+    windows = np.lib.stride_tricks.sliding_window_view(plane, numbers, 1)
+    repeated = np.broadcast_to(plane[..., np.newaxis], (3, 250, numbers))
+    for view in (windows, windows[:, ::-1], windows[..., ::-1], repeated, repeated[:, ::-2]):
+        np.testing.assert_array_equal(packed(view), view)
+        resized = [
+            gridsample.interpolate(image[np.newaxis], (2, 90), channel_axis=-1)
+            for image in (view, view.copy())
+        ]
+        np.testing.assert_allclose(*resized, rtol=0, atol=1 if dtype == "uint8" else 1e-12)
 
 
 def test_the_cheapest_axis_comes_first() -> None:

@@ -60,8 +60,12 @@ class Packing(NamedTuple):
         return (self.numbers - 1) * abs(self.number_step)
 
     def pixels_in(self, lanes: int) -> int:
-        """Return how many neighbouring pixels a register has."""
-        return (lanes - self.span - 1) // abs(self.pixel_step) + 1
+        """Return of how many neighbouring pixels a register has, and holds, all numbers.
+
+        These are two counts if pixels share numbers, as those of a broadcast image do.
+        """
+        read = (lanes - self.span - 1) // abs(self.pixel_step) + 1
+        return min(read, lanes // max(1, self.numbers))
 
     def lanes_of(self, pixels: int) -> list[int]:
         """Return the lane of each number of some pixels, of which the register has no others."""
@@ -74,12 +78,15 @@ class Packing(NamedTuple):
         return [lane - least for lane in lanes]
 
 
-def packing_of(numbers: int, pixel_step: int, number_step: int) -> Packing | None:
-    """Determine how the pixels of rows lie in memory; None if not near each other."""
+def packing_of(numbers: int, pixel_step: int, number_step: int, bits: int) -> Packing | None:
+    """Determine how the pixels of rows lie in memory, whose numbers have so many bits.
+
+    None if they are not near each other: then a register has less than two of them.
+    """
     packing = Packing(numbers, pixel_step, number_step)
     if (pixel_step, number_step) == (numbers, 1) or not 0 < abs(pixel_step) <= NEAR:
         return None
-    return packing if packing.span < NEAR else None
+    return packing if packing.pixels_in(host().bits // bits) > 1 else None
 
 
 def packed(array: Array) -> Array:
@@ -90,7 +97,8 @@ def packed(array: Array) -> Array:
     *outer, pixels, numbers = array.shape
     size = array.itemsize
     *outer_steps, pixel_step, number_step = array.strides
-    packing = packing_of(numbers, pixel_step // size, number_step // size if numbers > 1 else 1)
+    number_step = number_step if numbers > 1 else size  # NumPy may say anything
+    packing = packing_of(numbers, pixel_step // size, number_step // size, 8 * size)
     native = array.flags.aligned and array.dtype.isnative and array.dtype.kind in "biuf"
     if packing is None or not native or any(step % size for step in array.strides):
         return np.ascontiguousarray(array, array.dtype.newbyteorder("="))
@@ -166,7 +174,7 @@ def copy_row(
     source, target = source.cast(word), target.cast(word)
     lanes, numbers = host().bits // word.bits, packing.numbers
     pixels = packing.pixels_in(lanes)
-    picked = packing.lanes_of(pixels)[:lanes]
+    picked = packing.lanes_of(pixels)
     steps = (pixels - 1) * packing.pixel_step, (numbers - 1) * packing.number_step
     least = sum(min(step, 0) for step in steps)
     # In the direction of increasing addresses, a register may have so many more pixels.

@@ -13,7 +13,7 @@ from gridsample.definitions.bands import CACHE_BYTES, Band
 from gridsample.definitions.caches import cached_by_size
 from gridsample.definitions.tables import AxisMap, rounded_order
 from gridsample.kernels.resize.forms import Stage
-from gridsample.kernels.resize.packing import packing_of
+from gridsample.kernels.resize.packing import Packing, packing_of
 from gridsample.kernels.resize.picking import Picking, Repeated, picking_of
 from gridsample.kernels.resize.program import SETTINGS, Description, compiled, stage_record
 from gridsample.kernels.run import LINE, Launch
@@ -392,6 +392,14 @@ def source_settings(planes: Shape, strides: Shape | None) -> dict[str, int]:
     }  # fmt: skip
 
 
+def packing_in(settings: dict[str, Any], kind: str) -> Packing | None:
+    """Determine how the pixels of a source lie in memory, by its `source_settings`."""
+    numbers, pixel_step, number_step = (
+        settings[name] for name in ("numbers", "pixel_step", "number_step")
+    )
+    return packing_of(numbers, pixel_step, number_step, kind_of(kind).bits)
+
+
 def rows_of_pieces(band: Band | None, pieces: Pieces, rows: int) -> tuple[Array, Array]:
     """Return the image's rows that each piece of a plane needs, if ``band`` resizes them."""
     begin = np.arange(pieces.bands) * pieces.rows
@@ -440,7 +448,6 @@ def prepare(
         "low": low, "high": high, "copy": copy, **source_settings(planes, strides),
     }  # fmt: skip
     threads = max(1, products_of(bands, order, shape) // WORTH)
-    near: Any = [settings[name] for name in ("numbers", "pixel_step", "number_step")]
     description = Description(
         *kinds,
         numbers.sums,
@@ -448,7 +455,7 @@ def prepare(
         tuple([stage.stage for stage in stages]),
         numbers.rounding,
         strides is not None,
-        packing_of(*near) if strides else None,
+        packing_in(settings, kinds[0]) if strides else None,
     )
     return launch_of(description, stages, pieces, settings, memory.size, threads)
 
