@@ -79,7 +79,7 @@ def statics(build: Build) -> tuple[dict[str, Any], launching.Launch]:
 
     plan = build.plan
     extent = launching.Extent(plan.points, plan.out[-1], plan.channels, plan.grid_items, 1)
-    plain = build.kernel == "gather" and not build.spread and not plan.votes
+    plain = gpu.is_plain(build.kernel, plan)
     launch = launching.shape_launch(extent, build.last, build.visits, plan.real.itemsize, plain)
     tile = {
         **gpu.axes(plan, (0,) * build.rank, TABLES[build.kernel]), "RANK": build.rank,

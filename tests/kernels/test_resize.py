@@ -22,6 +22,15 @@ from gridsample.kernels.resize.planning import best_order
 HERE = Path(__file__).parent
 
 
+def run(program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run a program of this folder in a process of its own."""
+    path = os.pathsep.join([str(HERE.parent), os.environ.get("PYTHONPATH", "")])
+    return subprocess.run(
+        [sys.executable, str(HERE / program), *arguments],
+        env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+
+
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs mprotect")
 @pytest.mark.parametrize(
     ("side", "dtype", "every"),
@@ -37,22 +46,14 @@ HERE = Path(__file__).parent
 )
 def test_memory_outside_arrays_is_not_accessed(side: str, dtype: str, every: int) -> None:
     """Vectors that load and store pixels may be longer than a row."""
-    path = os.pathsep.join([str(HERE.parent), os.environ.get("PYTHONPATH", "")])
-    command = [sys.executable, str(HERE / "guarded_resize.py"), side, dtype, str(every)]
-    done = subprocess.run(
-        command, env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True, check=False
-    )
+    done = run("guarded_resize.py", side, dtype, str(every))
     assert done.returncode == 0, done.stderr
     assert done.stdout.endswith("runs\n")
 
 
 @pytest.mark.parametrize("side", cases.slow_after(0, ["before", "after"]))
 def test_copies_of_views_access_no_memory_outside_them(side: str) -> None:
-    path = os.pathsep.join([str(HERE.parent), os.environ.get("PYTHONPATH", "")])
-    done = subprocess.run(
-        [sys.executable, str(HERE / "guarded_packing.py"), side],
-        env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True, check=False,
-    )  # fmt: skip
+    done = run("guarded_packing.py", side)
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("checked")
 

@@ -48,8 +48,6 @@ def apply_matrices(
 
 def packed(image: Array) -> Array:
     """Return an image (..., width, C) itself if it is contiguous, otherwise a contiguous copy."""
-    if image.flags.c_contiguous and image.dtype.isnative:
-        return image
     result: Array = of_resizing().packed(image)
     return result
 

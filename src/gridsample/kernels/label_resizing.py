@@ -24,7 +24,8 @@ from gridsample.definitions.dtypes import type_name
 from gridsample.definitions.tables import AxisMap
 from gridsample.kernels import threads as pool
 from gridsample.kernels.memory import Layout, addresses_of, layout_of, native
-from gridsample.kernels.resize import is_packed, pick_pixels, planning
+from gridsample.kernels.resize import pick_pixels, planning
+from gridsample.kernels.resize.packing import is_packed
 from gridsample.kernels.run import Launch, entry
 from gridsample.kernels.sampling.layouts import planes_of
 from gridsample.kernels.sampling.programs.footprint_labels import LabelList

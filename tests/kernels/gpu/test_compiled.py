@@ -82,9 +82,10 @@ def test_kernels_compile_without_spilling_and_in_their_precision(
     ptx, _ = registers.compile_(build, capability)
     if build.storage != "fp64":
         assert ".f64" not in ptx
-    # A few registers, which ptxas spills so that one more block fits; some more of those that hold
-    # the sides of footprints, which are used once for each sample.
-    assert registers.resources(ptx, capability)["spilled"] <= (64 if build.spread else 40)
+    # Only a register or two, which ptxas spills so that one more block fits; a few more of second
+    # derivatives, and of those that hold the sides of footprints, which are used once a sample.
+    most = 64 if build.spread else 40 if build.kernel == "double_backward" else 24
+    assert registers.resources(ptx, capability)["spilled"] <= most
 
 
 def test_interleaved_channels_are_loaded_four_at_a_time() -> None:

@@ -124,13 +124,13 @@ def prepared(
     planes = without_data(image, image_strides, image_type)
     planes = planes.movedim(-1, 1) if resolved.channels_last() else planes
     points = without_data(grid, grid_strides, grid_type)
+    prepare: type[Prepared] = cuda_calls.PreparedOnGPU
     if isinstance(processor, int):
-        threads = resolved.threads or processor
+        prepare, threads = Prepared, resolved.threads or processor
         out, ready = operators.ready_gather(resolved.plan, planes, points, threads)
     else:
         out, ready = cuda_calls.ready_gather(resolved.plan, planes, points)
-    result = Prepared if isinstance(processor, int) else cuda_calls.PreparedOnGPU
-    return result(ready, out.movedim(1, -1) if resolved.channels_last() else out, resolved)
+    return prepare(ready, out.movedim(1, -1) if resolved.channels_last() else out, resolved)
 
 
 def with_fill(resolved: Options, options: Options, image: Tensor) -> Options:

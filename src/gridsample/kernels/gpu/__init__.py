@@ -170,6 +170,11 @@ def footprint_params(plan: Plan, level: int) -> FootprintParams:
     )  # fmt: skip
 
 
+def is_plain(name: str, plan: Plan) -> bool:
+    """Whether each point is a weighted sum over its taps, and a kernel adds nothing to pixels."""
+    return name == "gather" and plan.footprint is None and not plan.votes
+
+
 def sampling_call(
     name: str, plan: Plan, order: Order, grid: Layout, tensors: Sequence[Layout],
     last: bool, affine: bool, fill: Layout | None, visits: int, tables: int, level: int = 0,
@@ -190,8 +195,7 @@ def sampling_call(
     # Many taps of successive points share lines of the cache already.
     row = plan.out[-1] if name != "gather" or visits <= 8 else 0
     extent = Extent(plan.points, row, plan.channels, plan.grid_items, shared)
-    plain = name == "gather" and plan.footprint is None and not plan.votes
-    shape = shape_launch(extent, last, visits, plan.real.itemsize, plain)
+    shape = shape_launch(extent, last, visits, plan.real.itemsize, is_plain(name, plan))
     blocks = blocks_of(plan.points, plan.out[-1], shape.block, shape.width)
     far = max(map(reach, (grid, *tensors))) >= FAR
     spread, displaced = plan.footprint is not None, plan.coords == "displacement"

@@ -47,7 +47,7 @@ from gridsample.kernels.resize import planning
 from gridsample.kernels.resize.copies import copy_pixels
 from gridsample.kernels.resize.copies import prepare as copies_launch
 from gridsample.kernels.resize.lines import copies_pixels, is_long, resize_lines
-from gridsample.kernels.resize.packing import packed
+from gridsample.kernels.resize.packing import is_packed, packed
 from gridsample.kernels.resize.planning import Numbers, are_fixed, prepare
 from gridsample.kernels.run import Ready
 from gridsample.kernels.spline import coefficients, filter_axis
@@ -62,11 +62,6 @@ def is_channels_last(array: Array) -> bool:
     """Whether the channels of a pixel of (N, C, *spatial) are next to each other in memory."""
     steps = [abs(step) for n, step in zip(array.shape[1:], array.strides[1:], strict=True) if n > 1]
     return array.shape[1] > 1 and steps[0] == min(steps) and not is_packed(array)
-
-
-def is_packed(array: Array) -> bool:
-    """Whether an array is contiguous, aligned and in native byte order."""
-    return array.flags.c_contiguous and array.flags.aligned and array.dtype.isnative
 
 
 def as_planes(array: Array, last: bool) -> Array:

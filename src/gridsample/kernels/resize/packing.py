@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gridsample.kernels import threads as pool
-from gridsample.kernels.memory import addresses_of
+from gridsample.kernels.memory import addresses_of, is_native
 from gridsample.kernels.run import Launch, entry
 from gridsample.kernels.vector import (
     Function,
@@ -89,18 +89,22 @@ def packing_of(numbers: int, pixel_step: int, number_step: int, bits: int) -> Pa
     return packing if packing.pixels_in(host().bits // bits) > 1 else None
 
 
-def packed(array: Array) -> Array:
-    """Return an array (..., pixels, numbers) itself if it is packed, otherwise a packed copy.
+def is_packed(array: Array) -> bool:
+    """Whether an array is contiguous, aligned and in native byte order."""
+    return array.flags.c_contiguous and array.flags.aligned and array.dtype.isnative
 
-    A packed array is contiguous, aligned and in native byte order.
-    """
+
+def packed(array: Array) -> Array:
+    """Return an array (..., pixels, numbers) itself if it is packed, otherwise a packed copy."""
+    if is_packed(array):
+        return array
     *outer, pixels, numbers = array.shape
     size = array.itemsize
     *outer_steps, pixel_step, number_step = array.strides
     number_step = number_step if numbers > 1 else size  # NumPy may say anything
     packing = packing_of(numbers, pixel_step // size, number_step // size, 8 * size)
-    native = array.flags.aligned and array.dtype.isnative and array.dtype.kind in "biuf"
-    if packing is None or not native or any(step % size for step in array.strides):
+    native = is_native(array.strides, array.dtype) and array.dtype.kind in "biuf"
+    if packing is None or not (native and array.flags.aligned):
         return np.ascontiguousarray(array, array.dtype.newbyteorder("="))
     starts = np.zeros((1,) * len(outer), np.int64)
     for axis, (n, step) in enumerate(zip(outer, outer_steps, strict=True)):

@@ -165,7 +165,7 @@ class RowAdder:
         self.rows.append((memory, numbers))
 
     def end_slice(self) -> None:
-        """Keep a plane, too; see `finish`."""
+        """Keep a slice, too; see `finish`."""
 
     def finish(self) -> None:
         """Add all rows, point after point."""

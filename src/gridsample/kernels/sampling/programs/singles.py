@@ -110,7 +110,7 @@ class SinglePixels:
 class SingleAdder:
     """Adds to every tap by itself; points are taken in order, so that sums are reproducible.
 
-    All rows of a plane of taps are added to for one point, and then for the next.  Neighbouring
+    All rows of a slice of taps are added to for one point, and then for the next.  Neighbouring
     points add to the same pixels, and a processor waits for a sum before it adds to it again.
 
     Attributes:
@@ -144,7 +144,7 @@ class SingleAdder:
             self.numbers.store(number, place, aligned=True)
 
     def end_slice(self) -> None:
-        """Add to a plane of taps, point after point."""
+        """Add to a slice of taps, point after point."""
         lanes, written = self.plane.function.lanes, self.rows * self.width <= WRITTEN_OUT
         with self.plane.function.loop(0, lanes) as point:
             if written:
