@@ -27,7 +27,7 @@ class Body:
         self.sampler = description.way(function, description, call)
         self.image = Image(call.image, call.image_item, call.image_planes)
         self.states = States(function)
-        self.prefetch = Prefetch(self.sampler, self.points, self.states)
+        self.prefetch = Prefetch(self.sampler, self.points, self.states, self.footprints)
 
     @classmethod
     def arrays(cls, description: Description) -> dict[str, str]:

@@ -43,6 +43,7 @@ class FootprintLabels(OverFootprints, Labels):
             with function.loop(0, samples, together, carry=carried) as loop:
                 count, *numbers = loop.carried
                 block = loop.index, (loop.index + together).minimum(samples)
+                self.prefetch.aim(group, self.images, plane.index, part.plane_end)
                 numbers = self.locate_samples(group, footprint, block, numbers)
                 count = self.add_samples(group, plane.index, block, footprint.total, count)
                 loop.carry(count, *numbers)

@@ -332,13 +332,15 @@ class OverFootprints(Body):
         inverse = [1.0 / count for count in footprint.counts]
         with self.function.loop(*samples, carry=numbers) as sample:
             waits = sample.index.to(self.function.real) >= footprint.total
+            # A point that waits repeats its samples.
             with self.function.exactly():
                 fractions = [
-                    waits.select(0.0, (number + 0.5) * by - 0.5)
+                    (number + 0.5) * by - 0.5
                     for number, by in zip(sample.carried, inverse, strict=True)
                 ]
             state = self.state_of_sample(group, footprint, fractions, waits)
             self.states.save(sample.index - samples[0], state)
+            self.prefetch.when_needed(sample.index - samples[0])
             sample.carry(*next_numbers(sample.carried, footprint.counts))
         return sample.carried
 
@@ -372,6 +374,7 @@ class SumsOverFootprints(OverFootprints):
                 self.sums_of(plane.index).store(-zero, aligned=True)
             with function.loop(0, samples, together, carry=self.first_numbers()) as blocks:
                 block = blocks.index, (blocks.index + together).minimum(samples)
+                self.prefetch.aim(group, self.images, *planes)
                 blocks.carry(*self.locate_samples(group, footprint, block, blocks.carried))
                 self.add_samples(group, footprint, block, planes)
             self.store_planes(group, footprint, planes)
@@ -415,7 +418,9 @@ class FootprintMeans(SumsOverFootprints, Gather):
             fills = self.fills(loop.index) | {"invalid": nan}
             sums = self.sums_of(loop.index - planes[0])
             before = sums.load(0, lanes, aligned=True)
+            self.prefetch.aim(group, self.images, loop.index + 1, planes[1])
             with function.loop(*samples, carry=[before]) as sample:
+                self.prefetch.when_needed(sample.index - samples[0])
                 value = self.value(self.states.load(sample.index - samples[0]), source, fills)
                 waits = sample.index.to(function.real) >= total
                 sample.carry(waits.select(sample.carried[0], sample.carried[0] + value))

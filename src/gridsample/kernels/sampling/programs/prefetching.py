@@ -18,8 +18,9 @@ from gridsample.kernels.sampling.programs.sampler import Sampler
 from gridsample.kernels.sampling.programs.states import States
 from gridsample.kernels.vector import Pointer, Value
 
-# Points of a group whose pixels are asked for: neighbouring points share lines of the cache.
-ASKED = 4
+# Points of a group whose pixels are asked for: neighbouring points share lines of the cache, more
+# of them than those that are apart because they have footprints.
+ASKED, ASKED_APART = 4, 8
 # How many rows further their pixels are, along each axis but x: no point has read these yet, if the
 # image is crossed downwards.
 ROWS_AHEAD = 4
@@ -36,25 +37,27 @@ class Prefetch:
     needed: Value
     planes: list[Pointer]
 
-    def __init__(self, sampler: Sampler, points: Points, states: States) -> None:
+    def __init__(self, sampler: Sampler, points: Points, states: States, apart: bool) -> None:
         self.sampler, self.points, self.states = sampler, points, states
-        lanes = points.lanes
-        self.lanes = range(0, lanes, max(1, (lanes - 1) // (ASKED - 1)))
+        lanes, asked = points.lanes, ASKED_APART if apart else ASKED
+        self.lanes = range(0, lanes, max(1, (lanes - 1) // (asked - 1)))
         self.further = ROWS_AHEAD * sum(sampler.call.strides[1:])
 
-    def aim(self, strip: Strip, images: Sequence[Image], plane: Value, end: Value) -> None:
+    def aim(self, points: Strip | Group, images: Sequence[Image], plane: Value, end: Value) -> None:
         """Choose the plane that will be read, if it is not the end."""
         self.needed = (self.sampler.call.uncached != 0) & (plane < end)
-        self.planes = [image.plane(strip, plane.minimum(end - 1)) for image in images]
+        self.planes = [image.plane(points, plane.minimum(end - 1)) for image in images]
 
     @contextlib.contextmanager
     def groups(self, strip: Strip) -> Iterator[tuple[Value, Group]]:
         """Loop over the groups of a strip, as `Points.groups` does, and ask for their pixels."""
         with self.points.groups(strip) as (number, group):
             yield number, group
-            self.points.function.choose(
-                self.needed, lambda: self.ask(number), lambda: [], likely=False
-            )
+            self.when_needed(number)
+
+    def when_needed(self, number: Value) -> None:
+        """Ask for the pixels of a group if images are larger than the cache."""
+        self.points.function.choose(self.needed, lambda: self.ask(number), lambda: [], likely=False)
 
     def ask(self, number: Value) -> list[Value]:
         """Ask for pixels of a group."""
