@@ -176,7 +176,7 @@ class Sides:
     def sides_of_maps(self, group: Group, base: Vectors) -> list[Vectors]:
         """Return the columns of each point's map, times the distance between points."""
         rank, function = self.rank, self.function
-        read = self.points.entries_of_maps(group, rank * (rank + 1))
+        read = self.points.entries_of_maps(group)
         usable, sides = finite(base), []
         for a in range(rank):
             spacing = self.call.spacing[a].to(function.real)

@@ -45,6 +45,18 @@ class TaskRange(NamedTuple):
     plane_end: Value
 
 
+class OutputRow(NamedTuple):
+    """What the points of one of the output's rows share, if programs need it.
+
+    Attributes:
+        outer: the index of the row along the output's axes, x excluded.
+        map_terms: for each row of the map's matrix, the sum of its terms but that of x.
+    """
+
+    outer: tuple[Value, ...] = ()
+    map_terms: tuple[Value, ...] = ()
+
+
 class Group(NamedTuple):
     """W points that are processed together.
 
@@ -56,7 +68,7 @@ class Group(NamedTuple):
         prefetch_distance: how many points further those are that are processed some time later: a
             row if rows are cut into blocks, otherwise a strip; 0 for a list.
         column: the first point's index within its row; None for a list.
-        outer: see `Strip`.
+        output_row: see `Strip`.
     """
 
     item: Value
@@ -65,7 +77,7 @@ class Group(NamedTuple):
     listed: bool
     prefetch_distance: Value | int = 0
     column: Value | None = None
-    outer: tuple[Value, ...] = ()
+    output_row: OutputRow = OutputRow()
 
 
 class PointSource(NamedTuple):
@@ -92,6 +104,7 @@ class Points:
     Attributes:
         lanes: the number of points of a group.
         contiguous: whether the values of neighbouring points are neighbours in memory.
+        maps: whether coordinates are computed by affine or projective maps.
     """
 
     def __init__(
@@ -107,9 +120,9 @@ class Points:
         self.lanes = function.lanes
         self.rank = len(rules)
         self.offset_kind = kind_of("int64" if source.wide else "int32")
-        maps = source.grid_layout in (AFFINE, PROJECTIVE)
+        self.maps = source.grid_layout in (AFFINE, PROJECTIVE)
         # Whether coordinates depend on the indices of points in the output.
-        self.indexed = maps or any(rule.units == DISPLACEMENT for rule in rules)
+        self.indexed = self.maps or any(rule.units == DISPLACEMENT for rule in rules)
 
     def range_of(self, task: Value) -> TaskRange:
         """Read the range of a task."""
@@ -136,10 +149,10 @@ class Points:
             ):
                 block_end = (block.index + length).minimum(part.column_end)
                 distance = (cut & (row.index + 1 < part.row_end)).select(self.call.columns, STRIP)
-                outer = self.outer_index(row.index)
+                output_row = self.output_row(item.index, row.index)
                 with function.loop(block.index, block_end, STRIP) as column:
                     end = (column.index + STRIP).minimum(block_end)
-                    yield Strip(item.index, row.index, column.index, end, distance, outer)
+                    yield Strip(item.index, row.index, column.index, end, distance, output_row)
 
     def block_length(self, item: Value, part: TaskRange) -> Value:
         """Return the points of a block of a row: as many as touch no more lines than are cached.
@@ -161,10 +174,10 @@ class Points:
     def share_of_row(self, item: Value, part: TaskRange) -> Value:
         """Return the share of the cache that the first row of a range touches."""
         function, span = self.function, part.column_end - part.column - self.lanes
-        zero, outer = function.constant(0.0, "float64"), self.outer_index(part.row)
+        zero, output_row = function.constant(0.0, "float64"), self.output_row(item, part.row)
         with function.loop(0, 2, carry=[zero] * self.rank) as end:
             column = part.column + end.index * span
-            group = self.group(Strip(item, part.row, column, column, 0, outer), column)
+            group = self.group(Strip(item, part.row, column, column, 0, output_row), column)
             ends = [line[0].to("float64") for line in self.coordinates(group)]
             end.carry(*(new - old for new, old in zip(ends, end.carried, strict=True)))
         steps = zip(end.carried, self.call.cached_share, strict=True)
@@ -187,7 +200,7 @@ class Points:
             lane = self.function.vector(range(self.lanes), "int32")
             fresh = lane >= (column - first).to("int32")
             return Group(
-                strip.item, index, fresh, False, strip.prefetch_distance, first, strip.outer
+                strip.item, index, fresh, False, strip.prefetch_distance, first, strip.output_row
             )
         lane = self.function.vector(range(self.lanes), self.offset_kind)
         last = (strip.end - 1).to(self.offset_kind)
@@ -209,7 +222,7 @@ class Points:
 
     def coordinates(self, group: Group) -> list[Value]:
         """Read or compute the coordinates of a group's points along each axis."""
-        if self.source.grid_layout in (AFFINE, PROJECTIVE):
+        if self.maps:
             return self.mapped(group)
         stored = self.stored(group)
         lines = [line.to(self.function.real) for line in stored]
@@ -316,18 +329,31 @@ class Points:
         if not self.indexed:
             return flattened()
         return self.function.choose(
-            call.columns == call.out_sizes[0],
-            lambda: [lane + column, *(index.splat(lanes) for index in group.outer)],
+            self.rows_are_known,
+            lambda: [lane + column, *(index.splat(lanes) for index in group.output_row.outer)],
             flattened,
             likely=True,
         )
 
-    def outer_index(self, row: Value) -> tuple[Value, ...]:
-        """Return the index of a row along the output's axes, x excluded, if programs need it."""
+    @property
+    def rows_are_known(self) -> Value:
+        """Whether the rows are those of the output, so that each has an `OutputRow`."""
+        known: Value = self.call.columns == self.call.out_sizes[0]
+        return known
+
+    def output_row(self, item: Value, row: Value) -> OutputRow:
+        """Return what the points of a row share."""
         if not self.indexed:
-            return ()
+            return OutputRow()
         sizes = [size.to(self.offset_kind) for size in self.call.out_sizes[1 : self.rank]]
-        return tuple(split_index(row.to(self.offset_kind), sizes))
+        outer = split_index(row.to(self.offset_kind), sizes)
+        if not self.maps:
+            return OutputRow(tuple(outer))
+        positions = [index.to(self.function.real) for index in outer]
+        own = [self.output_coordinate(1 + a, x) for a, x in enumerate(positions)]
+        first = self.call.grid.at(item * self.map_size)
+        terms = self.map_terms(own, lambda k: first.load(k).to(self.function.real))
+        return OutputRow(tuple(outer), tuple(terms))
 
     def output_position(self, group: Group) -> list[Value]:
         """Return `output_index` as real numbers."""
@@ -342,46 +368,79 @@ class Points:
                 for index, start in zip(self.output_position(group), starts, strict=True)
             ]
 
+    @property
+    def map_size(self) -> int:
+        """The number of entries of a map's matrix."""
+        return (self.rank + (self.source.grid_layout == PROJECTIVE)) * (self.rank + 1)
+
     def mapped(self, group: Group) -> list[Value]:
         """Compute coordinates by the map of the group's item."""
-        rank, projective = self.rank, self.source.grid_layout == PROJECTIVE
-        own, lines = self.output_coordinates(group), []
-        read = self.entries_of_maps(group, (rank + projective) * (rank + 1))
-        for a in range(rank + projective):
-            entries = [read(a * (rank + 1) + k) for k in range(rank + 1)]
-            total = entries[rank]
-            with self.function.exactly():  # in the order in which a grid would be made
-                for factor, coordinate in reversed([*zip(entries, own, strict=False)]):
-                    total = total + factor * coordinate
-            lines.append(total)
-        if not projective:
+        function, read = self.function, self.entries_of_maps(group)
+
+        def in_any_row() -> list[Value]:
+            x, *own = self.output_coordinates(group)
+            return [x, *self.map_terms(own, read)]
+
+        def in_known_row(column: Value) -> list[Value]:
+            lane = function.vector(range(self.lanes), self.offset_kind)
+            position = (lane + column.to(self.offset_kind)).to(function.real)
+            terms = (term.splat(self.lanes) for term in group.output_row.map_terms)
+            return [self.output_coordinate(0, position), *terms]
+
+        column = group.column
+        if column is None:
+            x, *lines = in_any_row()
+        else:
+            x, *lines = function.choose(
+                self.rows_are_known, lambda: in_known_row(column), in_any_row, likely=True
+            )
+        with function.exactly():
+            lines = [line + read(a * (self.rank + 1)) * x for a, line in enumerate(lines)]
+        if self.source.grid_layout == AFFINE:
             return lines
         divisor = lines.pop()
         scale = (divisor == 0.0).select(0.0, 1.0 / divisor)
         return [line * scale for line in lines]
 
-    def entries_of_maps(self, group: Group, size: int) -> Callable[[int], Value]:
-        """Return what reads an entry of the maps of a group, which have so many each."""
+    def map_terms(self, own: Sequence[Value], read: Callable[[int], Value]) -> list[Value]:
+        """Sum the terms of each row of a map's matrix but that of x.
+
+        The order of terms is that in which a grid would be made: from the last to the first.
+
+        Args:
+            own: the coordinates of points in the output, without x.
+            read: reads an entry of the matrix.
+        """
+        sums = []
+        for begin in range(0, self.map_size, self.rank + 1):
+            total = read(begin + self.rank)
+            with self.function.exactly():
+                for a, coordinate in reversed([*enumerate(own, 1)]):
+                    total = total + read(begin + a) * coordinate
+            sums.append(total)
+        return sums
+
+    def entries_of_maps(self, group: Group) -> Callable[[int], Value]:
+        """Return what reads an entry of the maps of a group."""
         if not group.listed:
-            row = self.call.grid.at(group.item * size)
+            row = self.call.grid.at(group.item * self.map_size)
             return lambda k: row.load(k).to(self.function.real)
-        begins = self.places(group, size, 0)
+        begins = self.places(group, self.map_size, 0)
         return lambda k: self.call.grid.at(k).load_each(begins).to(self.function.real)
 
     def output_coordinates(self, group: Group) -> list[Value]:
         """Return the points' own coordinates, in the units of the grid."""
-        real, call = self.function.real, self.call
-        if self.source.pixels:
-            return self.index_in_whole(group)
-        steps, starts, gaps = (
-            [number.to(real) for number in numbers]
-            for numbers in (call.out_step, call.out_start, call.out_gap)
+        return [self.output_coordinate(*axis) for axis in enumerate(self.output_position(group))]
+
+    def output_coordinate(self, axis: int, position: Value) -> Value:
+        """Convert positions along an axis of the output to the units of the grid."""
+        call, real = self.call, self.function.real
+        step, start, gap = (
+            numbers[axis].to(real) for numbers in (call.out_step, call.out_start, call.out_gap)
         )
         with self.function.exactly():
-            return [
-                (position * steps[a] + starts[a]) / gaps[a]
-                for a, position in enumerate(self.output_position(group))
-            ]
+            own: Value = position + start if self.source.pixels else (position * step + start) / gap
+        return own
 
     # Results --------------------------------------------------------------------------------------
 
@@ -418,7 +477,7 @@ class Strip(NamedTuple):
         begin: the first column.
         end: the end of the columns.
         prefetch_distance: see `Group`.
-        outer: the index of the row along the output's axes, x excluded, if programs need it.
+        output_row: what the points of the row share.
         listed: whether the points are a list; there is no single item or row then.
     """
 
@@ -427,7 +486,7 @@ class Strip(NamedTuple):
     begin: Value
     end: Value
     prefetch_distance: Value | int = 0
-    outer: tuple[Value, ...] = ()
+    output_row: OutputRow = OutputRow()
     listed: bool = False
 
 
