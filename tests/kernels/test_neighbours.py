@@ -10,6 +10,7 @@ import pytest
 
 import gridsample
 from gridsample.definitions.boundaries import BOUNDARIES
+from gridsample.kernels import reference
 
 
 @pytest.mark.covering
@@ -60,6 +61,25 @@ def test_pixels_that_are_not_taps_do_not_count_at_edges(
         poisoned = np.where(is_near, image, np.nan).astype(dtype)
         result = gridsample.grid_sample(poisoned, grid[:, k : k + 1], mode, boundary, **options)
         np.testing.assert_array_equal(result, expected[..., k : k + 1])
+
+
+@pytest.mark.parametrize("boundary", ["mirror", "symmetric"])
+@pytest.mark.parametrize("spatial", [(2,), (1, 4), (4, 1), (3, 5), (2, 3, 4)], ids=str)
+@pytest.mark.parametrize("last", [False, True], ids=["channels-first", "channels-last"])
+def test_mirrored_neighbours_are_the_taps_and_no_other_pixel(
+    boundary: str, spatial: tuple[int, ...], last: bool
+) -> None:
+    rng, rank = cases.generator(boundary, spatial), len(spatial)
+    image = channels_last((1, 3, *spatial), np.float64) if last else np.zeros((1, 3, *spatial))
+    image[:] = rng.standard_normal(image.shape)
+    image[rng.random(image.shape) < 0.25] = np.nan
+    # Pixel centres and edges of pixels, also beyond several mirrors.
+    grid = rng.integers(-36, 36, (1, 64, *(1,) * (rank - 1), rank)) / 2
+    names = ("linear",) * rank, (boundary,) * rank, False
+    options: dict[str, Any] = {"coords": "pixel", "extrapolate": True}
+    expected = reference.gather(image, grid, *names, **options, fill=0)
+    result = gridsample.grid_sample(image, grid, *names, **options)
+    np.testing.assert_allclose(result, expected, rtol=1e-12, atol=1e-12)
 
 
 def channels_last(shape: tuple[int, ...], dtype: type) -> np.ndarray[Any, Any]:

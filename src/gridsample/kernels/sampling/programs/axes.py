@@ -67,11 +67,23 @@ class AxisRule(NamedTuple):
     def allows_pairs(self) -> bool:
         """Whether the taps are two neighbouring pixels of the image wherever the point is.
 
-        This holds for linear interpolation if the position is folded, or taps outside count for 0.
+        This holds for linear interpolation if the position is folded, taps outside count for 0, or
+        neighbours outside are mirrored.
         """
-        linear = self.method.table == ((1.0, -1.0), (0.0, 1.0)) and self.method.first == 0
         drops = self.boundary.code == formulas.ZEROS
-        return linear and not self.method.votes and (self.folds or drops)
+        return self.is_linear and (self.folds or drops or self.mirrors_pairs)
+
+    @property
+    def is_linear(self) -> bool:
+        """Whether the method is linear interpolation."""
+        linear = self.method.table == ((1.0, -1.0), (0.0, 1.0)) and self.method.first == 0
+        return linear and not self.method.votes
+
+    @property
+    def mirrors_pairs(self) -> bool:
+        """Whether two neighbouring taps are mirrored to neighbours, or to one pixel at an edge."""
+        mirrors = self.boundary.code == formulas.REFLECTION and not self.boundary.odd
+        return self.is_linear and mirrors and not self.folds
 
 
 # Those of all axes, x first.
@@ -310,13 +322,40 @@ class Axis:
         weight_offset = None if weight_stride is None else weight_stride * tap.number
         return tap._replace(offset=self.stride * tap.number, pixel_weight_offset=weight_offset)
 
-    def first_of_pair(self, located: AxisPosition) -> tuple[Value, Value]:
-        """Return the index of the first of two pixels, both in the image, and the distance to it.
+    def first_of_pair(self, located: AxisPosition) -> tuple[Value, Value, Value | None]:
+        """Return the first of two pixels, both in the image, and where the position is.
 
-        The distance of the position is in [0, 1] if it is between the two pixels.
+        Returns:
+            The index of the pixel; the distance of the position, which is in [0, 1] if it is
+            between the two pixels; and the sign of the mirrors between the position and the pixels,
+            or None if there are none.
         """
+        if self.rule.mirrors_pairs:
+            return self.mirrored_pair(located.position)
         base = located.position.floor().minimum(self.last - 1.0).maximum(0.0)
-        return base.to(self.offset_kind), located.position - base
+        return base.to(self.offset_kind), located.position - base, None
+
+    def mirrored_pair(self, position: Value) -> tuple[Value, Value, Value]:
+        """Mirror the two neighbours of positions into the image; see `first_of_pair`.
+
+        Where both are mirrored to the pixel at an edge, the sign is 0, and the distance -2 if that
+        pixel is the first one, otherwise 2.
+        """
+        edge, last = float(self.rule.edge), self.last
+        base = position.floor()
+        before = base < 0.0
+        first = before.select(-1.0 - edge - base, base)
+        beyond = first >= last
+        first = beyond.select((last + last) - (1.0 - edge) - first, first)
+        turned = before ^ beyond
+        distance, sign = position - base, turned.select(-1.0, 1.0)
+        distance = turned.select(1.0 - distance, distance)
+        pixel = first.minimum(last - 1.0).maximum(0.0)
+        if edge:
+            beside = first - pixel
+            distance = (beside == 0.0).select(distance, beside + beside)
+            sign = (beside == 0.0).select(sign, 0.0)
+        return pixel.to(self.offset_kind), distance, sign
 
     def taps_of_pair(
         self, distance: Value, slope: Value, derivatives: int = 0, partition: bool = False
@@ -331,13 +370,16 @@ class Axis:
 
         Outside [0, 1), one of the two pixels is no tap.  It stands for the tap outside, which has
         the fill value, and the weight of that tap if the fill value may not be 0, or if the weights
-        must be a ``partition`` of one.
+        must be a ``partition`` of one.  For neighbours that are mirrored, see `mirrored_pair`.
         """
         partition = self.rule.boundary.filled or (partition and self.rule.drops)
         order, d = self.rule.order, distance
         zero = self.function.constant(0, self.offset_kind, self.function.lanes)
         present: tuple[Value | None, Value | None] = None, None
-        if self.rule.drops:
+        if self.rule.mirrors_pairs:
+            if self.rule.edge:
+                present, d = (d <= 1.0, d >= 0.0), d.maximum(0.0).minimum(1.0)
+        elif self.rule.drops:
             # An axis of one pixel has no second one.
             second = (d >= 0.0) & (d < 2.0) & (self.last > 0.0)
             present = (d >= -1.0) & (d < 1.0), second

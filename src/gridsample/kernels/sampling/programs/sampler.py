@@ -243,12 +243,14 @@ class Sampler:
 
         A cell has a pixel and its neighbour along each axis, both in the image.
         """
-        distances = list[Value]()
-        for axis, along in zip(self.axes, located, strict=True):
-            index, distance = axis.first_of_pair(along)
+        distances, slopes = list[Value](), [*state.slopes]
+        for a, (axis, along) in enumerate(zip(self.axes, located, strict=True)):
+            index, distance, sign = axis.first_of_pair(along)
             distances.append(distance)
+            if slopes and sign is not None:
+                slopes[a] = axis.pixels_per_unit() * sign
             state = self.moved(state, axis, index)
-        return state._replace(along=tuple(distances))
+        return state._replace(along=tuple(distances), slopes=tuple(slopes))
 
     # Second step ----------------------------------------------------------------------------------
 
