@@ -104,6 +104,9 @@ def test_confine_keeps_every_tap(size, boundary, aligned):
         expected = [reference.fold_index(i, size, boundary, aligned) for i in before.tolist()]
         actual = axis.fold_index(after, size, code, edge)
         assert [None if i == axis.DROPPED else i for i in actual.tolist()] == expected
+        if size >= 4:  # as many pixels as taps
+            nearby = axis.fold_nearby(after, size, code, edge)
+            np.testing.assert_array_equal(nearby, actual)
         if BOUNDARIES[boundary].odd:
             signs = [reference.fold_sign(i, size, boundary) for i in before.tolist()]
             np.testing.assert_array_equal(axis.fold_sign(after, size, code, edge), signs)
@@ -120,6 +123,28 @@ def test_folded_indices_match_the_reference(size, boundary, aligned):
     for integer in (np.int32, np.int64):
         actual = axis.fold_index(index.astype(integer), size, *kind(boundary, aligned))
         assert [None if i == axis.DROPPED else i for i in actual.tolist()] == expected
+
+
+@pytest.mark.parametrize("size", range(2, 10))
+@BOUNDARY
+@ALIGN
+def test_nearby_indices_are_folded_without_a_remainder(size, boundary, aligned):
+    code, edge = kind(boundary, aligned)
+    period = size if code == axis.WRAP else 2 * (size - 1 + edge)
+    # A position that was confined is less than a period from 0, but may be rounded to one.
+    for taps in range(1, size + 1):
+        index = np.arange(-period - taps + 1, period + taps)
+        expected = axis.fold_index(index, size, code, edge)
+        np.testing.assert_array_equal(axis.fold_nearby(index, size, code, edge), expected)
+
+
+@pytest.mark.parametrize("boundary", [*BOUNDARIES])
+@ALIGN
+def test_any_index_is_folded_to_a_pixel_or_dropped(boundary, aligned):
+    index = np.array([-(2**31), -(2**30), -1000, 1000, 2**30, 2**31 - 1], np.int32)
+    with np.errstate(over="ignore"):
+        folded = axis.fold_nearby(index, np.int32(5), *kind(boundary, aligned))
+    assert ((folded >= axis.DROPPED) & (folded < 5)).all()
 
 
 @SIZE

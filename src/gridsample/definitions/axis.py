@@ -134,6 +134,27 @@ def fold_index(index: Any, size: Any, boundary: int, edge: Any) -> Any:
     return minimum(maximum(index, 0), size - 1)
 
 
+def fold_nearby(index: Any, size: Any, boundary: int, edge: Any) -> Any:
+    """`fold_index` without a remainder, for taps of a position that `confine` has returned.
+
+    The image has two pixels or more, and at least as many as the method has taps.  The result is a
+    pixel of the image, or DROPPED, even if the position was too far away for exact arithmetic.
+    """
+    if boundary == REFLECTION:
+        index = where(index < 0, -edge - index, index)
+        index = where(index >= size, (2 * (size - 1) + edge) - index, index)
+        index = where(index < 0, -edge - index, index)
+        if edge == 2:
+            return where((index >= 0) & (index < size), index, DROPPED)
+    elif boundary == WRAP:
+        index = where(index < 0, index + size, index)
+        index = where(index < 0, index + size, index)
+        index = where(index >= size, index - size, index)
+    else:
+        return fold_index(index, size, boundary, edge)
+    return minimum(maximum(index, 0), size - 1)
+
+
 def fold_sign(index: Any, size: Any, boundary: int, edge: Any) -> Any:
     """The sign of a tap under an odd boundary: -1 in every second copy of the image, otherwise 1.
 

@@ -20,6 +20,8 @@ from gridsample.kernels.vector import Function, Value
 # The units of coordinates: -1 and 1 are the outer edges, or the centres, of the corner pixels;
 # pixels; pixels from the output's own position.
 EDGES, CENTRES, PIXELS, DISPLACEMENT = "edges", "centres", "pixel", "displacement"
+# How many pixels there are along an axis: one; fewer than the method has taps; as many, or more.
+SINGLE, SHORT, LONG = "single", "short", "long"
 
 
 class AxisRule(NamedTuple):
@@ -38,7 +40,7 @@ class AxisRule(NamedTuple):
         fill_is_exact: whether points without any tap in the image have exactly the fill value.
         fill_is_constant: whether the value of points without any tap in the image is constant, so
             that they count for nothing in gradients.
-        single: whether the image has one pixel along the axis.
+        length: how many pixels the image has along the axis: SINGLE, SHORT or LONG.
     """
 
     method: Method
@@ -50,7 +52,12 @@ class AxisRule(NamedTuple):
     margin: float | None
     fill_is_exact: bool
     fill_is_constant: bool
-    single: bool
+    length: str
+
+    @property
+    def single(self) -> bool:
+        """Whether the image has one pixel along the axis."""
+        return self.length == SINGLE
 
     @property
     def drops(self) -> bool:
@@ -108,10 +115,17 @@ def rules_of(plan: Plan, order: tuple[int, ...], filled: bool) -> tuple[AxisRule
             margin=plan.margin,
             fill_is_exact=filled and BOUNDARIES[plan.boundaries[a]].filled and plan.sums_to_one,
             fill_is_constant=plan.sums_to_one or not plan.filled,
-            single=plan.spatial[-1 - a] == 1,
+            length=length_of(plan.spatial[-1 - a], plan.methods[a].taps),
         )
         for a in range(len(plan.spatial))
     )
+
+
+def length_of(pixels: int, taps: int) -> str:
+    """Return how many pixels there are: SINGLE, SHORT or LONG."""
+    if pixels == 1:
+        return SINGLE
+    return SHORT if pixels < taps else LONG
 
 
 class AxisPosition(NamedTuple):
@@ -298,7 +312,8 @@ class Axis:
         if rule.folds:
             # Positions near the end of a huge image may have been rounded up, beyond its end.
             return index.minimum(self.size - 1), None
-        pixel = formulas.fold_index(index, self.size, rule.boundary.code, rule.edge)
+        fold = formulas.fold_nearby if rule.length == LONG else formulas.fold_index
+        pixel = fold(index, self.size, rule.boundary.code, rule.edge)
         if not rule.drops:
             return pixel, None
         present = pixel >= 0

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from gridsample.definitions.plan import Plan
-from gridsample.kernels.sampling.programs.axes import Rules, Tap
+from gridsample.kernels.sampling.programs.axes import AxisPosition, Rules, Tap
 from gridsample.kernels.sampling.programs.counting import CountedRow, Counting
 from gridsample.kernels.sampling.programs.edge_rows import AtEdges, has_window
 from gridsample.kernels.sampling.programs.loads import load_offsets
@@ -33,7 +33,7 @@ from gridsample.kernels.sampling.programs.sampler import (
     are_inside,
 )
 from gridsample.kernels.sampling.programs.singles import OneByOne
-from gridsample.kernels.sampling.programs.states import Offsets, State, value_of
+from gridsample.kernels.sampling.programs.states import FirstTaps, Offsets, State, value_of
 from gridsample.kernels.sampling.programs.sums import WRITTEN_OUT, Orders, TapSums, scatter
 from gridsample.kernels.vector import Pointer, Value, host
 
@@ -54,46 +54,64 @@ class Rows(Sampler):
         fits = widths[0] <= length <= min(plan.spatial[-1], host().lanes(plan.real.name))
         return fits and max(widths) > 1 and not any(rule.single for rule in rules)
 
+    def locate_taps(self, located: Sequence[AxisPosition], state: State) -> State:
+        """Add positions to a state, and where the first taps are."""
+        stencils = [
+            Stencil(axis, axis.split(along)[0], ())
+            for axis, along in zip(self.axes, located, strict=True)
+        ]
+        length, *widths = self.widths
+        inside = are_inside(stencils, [length if self.are_pairs else row_length(length), *widths])
+        first = state
+        for stencil in stencils:
+            first = self.moved(first, stencil.axis, inside.select(stencil.first, 0))
+        first_taps = FirstTaps(inside, first.first, first.weight_offset)
+        return super().locate_taps(located, state._replace(first_taps=first_taps))
+
     def prepare(self, state: State, derivatives: int, counting: Counting | None) -> GroupTaps:
         """Prepare the taps of a state."""
-        stencils = self.stencils(state, derivatives)
-        widths = [len(stencil.weights) for stencil in stencils]
-        row = widths[0] if self.are_pairs else row_length(widths[0])
-        inside = are_inside(stencils, [row, *widths[1:]])
+        stencils, first = self.stencils(state, derivatives), state.first_taps
+        assert first is not None
         return Either(
-            inside,
-            lambda: self.in_rows(state, stencils, counting, inside),
+            first.inside,
+            lambda: self.in_rows(first, stencils, counting),
             lambda: self.anywhere(state, stencils, counting),
-            math.prod(widths) <= MOST_SPILLED,
+            math.prod(self.widths) <= MOST_SPILLED,
         )
+
+    def near(self, state: State) -> Pointer:
+        """Return the offset of each point's first tap, in memory."""
+        assert state.first_taps is not None
+        return state.first_taps.offset.in_memory()
+
+    @property
+    def widths(self) -> list[int]:
+        """The number of taps along each axis."""
+        return [axis.rule.method.taps for axis in self.axes]
 
     @property
     def are_pairs(self) -> bool:
         """Whether rows are pairs: there are two taps along x, and at most two along others."""
-        widths = [axis.rule.method.taps for axis in self.axes]
-        return widths[0] == 2 and max(widths) == 2
+        return self.widths[0] == 2 and max(self.widths) == 2
 
     def in_rows(
         self,
-        state: State,
+        first: FirstTaps,
         stencils: Sequence[Stencil],
         counting: Counting | None,
-        inside: Value,
     ) -> GroupTaps:
         """Prepare taps that are neighbouring pixels of the image, for the points inside.
 
         Other points read its first pixels.
         """
-        for stencil in stencils:
-            state = self.moved(state, stencil.axis, inside.select(stencil.first, 0))
         if counting is not None:
-            counting = counting._replace(offset=state.weight_offset)
+            counting = counting._replace(offset=first.weight_offset)
         weights = [stencil.weights for stencil in stencils]
         if not self.are_pairs:
-            return InRows(weights, state.first, self.call.strides, counting)
+            return InRows(weights, first.offset, self.call.strides, counting)
         zero = self.function.constant(0, self.offset_kind, self.function.lanes)
         taps = [[Tap(zero, None, w, k) for k, w in enumerate(pair)] for pair in weights]
-        return InPairs(taps, state.first, self.call.strides[1:], counting)
+        return InPairs(taps, first.offset, self.call.strides[1:], counting)
 
     def anywhere(
         self, state: State, stencils: Sequence[Stencil], counting: Counting | None
@@ -148,7 +166,9 @@ class InRows(NamedTuple):
             [Tap(zero, None, weights, k) for k, weights in enumerate(axis_weights)]
             for axis_weights in self.weights
         ]
-        sums = RowAdder(plane, self.first.in_memory(), self.steps[1:])
+        # Their memory is at a fixed place, as loops with many taps run out of registers.
+        offsets = plane.function.spill(self.first.value)
+        sums = RowAdder(plane, offsets, self.steps[1:])
         scatter(sums, taps, shares)
         sums.finish()
 

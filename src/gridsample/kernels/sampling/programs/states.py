@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 from gridsample.kernels.sampling.programs.points import STRIP
 from gridsample.kernels.sampling.programs.sums import added
-from gridsample.kernels.vector import Function, Pointer, Value
+from gridsample.kernels.vector import Function, Kind, Pointer, Value
 
 
 class Offsets(NamedTuple):
@@ -37,6 +36,20 @@ def value_of(offsets: Offsets | None) -> Value | None:
     return None if offsets is None else offsets.value
 
 
+class FirstTaps(NamedTuple):
+    """Where the first tap of each point of a group is, where neighbours along x are read at once.
+
+    Attributes:
+        inside: whether all taps of the point are in the image.
+        offset: the offset of the first of them; for other points, that of the image's first pixel.
+        weight_offset: the same in the weights of pixels; None if there are none.
+    """
+
+    inside: Value
+    offset: Offsets
+    weight_offset: Offsets | None
+
+
 class State(NamedTuple):
     """What the points of a group need for every plane.
 
@@ -52,6 +65,7 @@ class State(NamedTuple):
         offset: the offset to add to those of the taps, or that of the first pixel of a pair; None
             for 0.
         weight_offset: the same in the weights of pixels.
+        first_taps: where rows of taps are read.
         tangents: the directions in which points move, for second derivatives.
         fractions: where a sample is along each of its footprint's sides, from -1/2 to 1/2, for
             derivatives over footprints.
@@ -63,6 +77,7 @@ class State(NamedTuple):
     slopes: tuple[Value | None, ...] = ()
     offset: Offsets | None = None
     weight_offset: Offsets | None = None
+    first_taps: FirstTaps | None = None
     tangents: tuple[Value, ...] = ()
     fractions: tuple[Value, ...] = ()
 
@@ -79,34 +94,36 @@ class States:
     def __init__(self, function: Function) -> None:
         self.function = function
         self.groups = STRIP // function.lanes
-        self.memory: Any = None  # a state with memory in place of each value
+        # A state with memory in place of each value, and one with their kinds.
+        self.memory: Any = None
+        self.kinds: Any = None
         # The integer whose bits hold a condition, if there is one: memory in cache is scarce.
         self.bits = f"uint{function.lanes}" if function.lanes >= 8 else None
 
     def save(self, number: Value, state: State) -> None:
         """Store the state of a group of the strip."""
-        state = map_values(self.packed, state)
+        packed = map_values(self.packed, state)
         if self.memory is None:
-            self.memory = map_values(self.reserved, state)
-        for memory, value in zip(values_of(self.memory), values_of(state), strict=True):
+            self.kinds = map_values(lambda value: value.kind, state)
+            self.memory = map_values(self.reserved, packed)
+        for memory, value in zip(values_of(self.memory), values_of(packed), strict=True):
             memory.store(value, number * value.lanes, aligned=True)
 
     def load(self, number: Value) -> State:
         """Read the state of a group of the strip."""
-        state: State = map_values(functools.partial(self.read, number), self.memory)
-        offset, weight_offset = (
-            loaded and loaded._replace(memory=memory.value.at(number * self.function.lanes))
-            for loaded, memory in (
-                (state.offset, self.memory.offset),
-                (state.weight_offset, self.memory.weight_offset),
-            )
-        )
-        return state._replace(
-            valid=self.unpacked(state.valid),
-            outside=None if state.outside is None else self.unpacked(state.outside),
-            offset=offset,
-            weight_offset=weight_offset,
-        )
+        state: State = self.loaded(number, self.memory, self.kinds)
+        return state
+
+    def loaded(self, number: Value, memory: Any, kind: Any) -> Any:
+        """Read the values of a group for which a state, or a field of it, has memory."""
+        if isinstance(memory, Offsets):
+            offsets: Any = memory.value  # in memory
+            own = offsets.at(number * self.function.lanes)
+            return Offsets(own.load(0, self.function.lanes, aligned=True), own)
+        if isinstance(memory, tuple):
+            parts = [self.loaded(number, m, k) for m, k in zip(memory, kind, strict=True)]
+            return type(memory)(*parts) if hasattr(memory, "_fields") else tuple(parts)
+        return None if memory is None else self.read(number, memory, kind)
 
     def packed(self, value: Value) -> Value:
         """Return a value as it is stored."""
@@ -125,10 +142,11 @@ class States:
         """Reserve memory for a value of all groups."""
         return self.function.scratch(value.kind, self.groups, value.lanes)
 
-    def read(self, number: Value, memory: Pointer) -> Value:
+    def read(self, number: Value, memory: Pointer, kind: Kind) -> Value:
         """Read a value of a group."""
         lanes = 1 if memory.kind.name == self.bits else self.function.lanes
-        return memory.load(number * lanes, lanes, aligned=True)
+        value = memory.load(number * lanes, lanes, aligned=True)
+        return self.unpacked(value) if kind.name == "bool" else value
 
 
 def values_of(field: Any) -> Iterator[Any]:
