@@ -18,7 +18,7 @@ from collections.abc import Sequence
 
 from gridsample.kernels.sampling.programs.axes import AxisPosition
 from gridsample.kernels.sampling.programs.gather import Gather
-from gridsample.kernels.sampling.programs.loads import read_pairs
+from gridsample.kernels.sampling.programs.loads import read_neighbours
 from gridsample.kernels.sampling.programs.singles import SinglePixels
 from gridsample.kernels.sampling.programs.states import State, value_of
 from gridsample.kernels.vector import Function, Kind, Pointer, Value, kind_of
@@ -80,19 +80,14 @@ class Labels(Gather):
 
     def keys_of_cells(self, cells: State, source: Pointer) -> list[Value]:
         """Read the pixels at the corners of each point's cell, x fastest."""
-        function, beside = self.function, self.description.known.x_contiguous
-        strides, keys = self.call.strides, []
+        function, strides, keys = self.function, self.sampler.strides, list[Value]()
         offsets = cells.first.in_memory()
         places = [offsets.load(lane).to("int64") for lane in range(function.lanes)]
-        for corner in itertools.product((0, 1), repeat=len(strides) - 1):
+        for corner in itertools.product((0, 1), repeat=len(strides.others)):
             row = source
-            for upper, stride in zip(corner, reversed(strides[1:]), strict=True):
+            for upper, stride in zip(corner, reversed(strides.others), strict=True):
                 row = row.at(stride) if upper else row
-            if beside:
-                pixels: Sequence[Value] = read_pairs(row, places)
-            else:
-                pixels = [row.load_each(places), row.at(strides[0]).load_each(places)]
-            keys += [as_key(pixel) for pixel in pixels]
+            keys += [as_key(pixel) for pixel in read_neighbours(row, places, strides.x)]
         return keys
 
     def single_votes(

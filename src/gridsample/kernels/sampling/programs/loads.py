@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from gridsample.kernels.sampling.programs.points import Group, Strip
 from gridsample.kernels.vector import Function, Kind, Pointer, Value, joined, kind_of
@@ -48,6 +49,27 @@ def load_words(row: Pointer, offsets: Sequence[Value], word: Kind) -> Value:
     for lane, offset in enumerate(offsets):
         result = result.insert(row.at(offset).cast(word).load(), lane)
     return result
+
+
+class Strides(NamedTuple):
+    """The distances of neighbouring pixels, in elements.
+
+    Attributes:
+        x: along x; None if neighbours along x are neighbours in memory.
+        others: along the other axes, y first.
+    """
+
+    x: Value | None
+    others: Sequence[Value]
+
+
+def read_neighbours(
+    row: Pointer, offsets: Sequence[Value], step: Value | None
+) -> tuple[Value, Value]:
+    """Read two neighbours along x for each offset; ``step`` is their distance; see `Strides`."""
+    if step is None:
+        return read_pairs(row, offsets)
+    return row.load_each(offsets), row.at(step).load_each(offsets)
 
 
 class Image:

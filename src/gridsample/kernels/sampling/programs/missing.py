@@ -104,10 +104,11 @@ class Counts:
             return
         function = body.function
         plane = self.plane(strip, function.constant(0, "int64"))
+        adjacent = body.sampler.strides.x is None
         with body.points.groups(strip) as (number, _):
             state, memory = body.states.load(number), self.home(self.kept, number)
             assert plane is not None and state.weight_offset is not None
-            reader = weights_of_pairs(self.of(state, plane), plane, state.weight_offset)
+            reader = weights_of_pairs(self.of(state, plane), plane, state.weight_offset, adjacent)
             *others, across = reversed(body.sampler.pairs(state, 0, True))
             for outer in itertools.product(*others):
                 weights = reader.row(outer, across)

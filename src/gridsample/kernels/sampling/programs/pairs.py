@@ -1,4 +1,4 @@
-"""Taps that are two neighbouring pixels along each axis; those along x are one load."""
+"""Taps that are two neighbouring pixels along each axis."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import NamedTuple
 from gridsample.definitions.plan import Plan
 from gridsample.kernels.sampling.programs.axes import AxisPosition, Rules, Tap
 from gridsample.kernels.sampling.programs.counting import Counting, Kept, sum_counted
-from gridsample.kernels.sampling.programs.loads import load_offsets, read_pairs
+from gridsample.kernels.sampling.programs.loads import Strides, load_offsets, read_neighbours
 from gridsample.kernels.sampling.programs.sampler import GroupTaps, KnownStrides, Sampler
 from gridsample.kernels.sampling.programs.states import Offsets, State
 from gridsample.kernels.sampling.programs.sums import (
@@ -35,7 +35,7 @@ class Pairs(Sampler):
         pairs = plan.spatial[-1] >= 2 and all(rule.allows_pairs for rule in rules)
         # The first pixel of a pair is bounded as a real number, which must be exact.
         exact = max(plan.spatial) <= 1 << (24 if plan.real.itemsize == 4 else 53)
-        return pairs and exact and (known.x_contiguous or known.channels > 1)
+        return pairs and exact
 
     def locate_taps(self, located: Sequence[AxisPosition], state: State) -> State:
         """Add the offset of each point's first pixel, and the distances to it, to a state."""
@@ -44,7 +44,7 @@ class Pairs(Sampler):
     def prepare(self, state: State, derivatives: int, counting: Counting | None) -> GroupTaps:
         """Prepare the taps of a state."""
         taps = self.pairs(state, derivatives, counting is not None)
-        return InPairs(taps, state.first, self.call.strides[1:], counting)
+        return InPairs(taps, state.first, self.strides, counting)
 
     def near(self, state: State) -> Pointer:
         """Return the offset of each point's first pixel, in memory."""
@@ -75,39 +75,45 @@ class InPairs(NamedTuple):
     Attributes:
         taps: the taps of each axis, x first.
         first: the offset of each point's first pixel.
-        steps: the distance of neighbours along the other axes, x excluded.
+        strides: the distances of neighbours.
         counting: how pixels count, if not all alike.
     """
 
     taps: Sequence[AxisTaps]
     first: Offsets
-    steps: Sequence[Value]
+    strides: Strides
     counting: Counting | None = None
 
     def tap_sums(self, plane: Pointer, dropped: Value, orders: Orders) -> TapSums:
         """Sum the taps of one plane."""
-        pixels, counting = PixelPairs(plane, self.first.in_memory(), self.steps), self.counting
+        pixels = PixelPairs(plane, self.first.in_memory(), self.strides)
+        counting = self.counting
         weights: Reader | None = None
         if counting is not None and counting.kept is not None:
             weights = Kept(counting.kept)
         elif counting is not None and counting.plane is not None and counting.offset is not None:
-            weights = weights_of_pairs(counting, counting.plane, counting.offset)
+            adjacent = self.strides.x is None
+            weights = weights_of_pairs(counting, counting.plane, counting.offset, adjacent)
         return sum_counted(pixels, weights, counting, self.taps, dropped, orders)
 
     def scatter(self, plane: Pointer, shares: TapSums) -> None:
         """Add to the taps of one plane."""
-        sums = RowAdder(plane, self.first.in_memory(), self.steps)
+        sums = RowAdder(plane, self.first.in_memory(), self.strides)
         scatter(sums, self.taps, shares)
         sums.finish()
 
 
-def weights_of_pairs(counting: Counting, plane: Pointer, first: Offsets) -> PixelPairs:
-    """Return what reads the weights of pixels."""
-    return PixelPairs(plane, first.in_memory(), counting.steps[1:], counting.dropped_weight)
+def weights_of_pairs(
+    counting: Counting, plane: Pointer, first: Offsets, adjacent: bool
+) -> PixelPairs:
+    """Return what reads the weights of pixels; ``adjacent`` if they are neighbours in memory."""
+    x, *others = counting.steps
+    strides = Strides(None if adjacent else x, others)
+    return PixelPairs(plane, first.in_memory(), strides, counting.dropped_weight)
 
 
 class PixelPairs:
-    """Reads two neighbouring pixels along x at once, for linear interpolation.
+    """Reads two neighbouring pixels along x, at once if they are neighbours in memory.
 
     The offset of a point's first pixel is the same for all rows of taps: rows differ by the address
     they are read from.
@@ -115,19 +121,19 @@ class PixelPairs:
     Attributes:
         plane: the memory of the plane.
         offsets: the offsets of each point's first pixel, in memory.
-        steps: the distance of neighbours along the other axes, x excluded.
+        strides: the distances of neighbours.
         dropped: what is read for dropped taps.
     """
 
     def __init__(
-        self, plane: Pointer, offsets: Pointer, steps: Sequence[Value], dropped: float = 0.0
+        self, plane: Pointer, offsets: Pointer, strides: Strides, dropped: float = 0.0
     ) -> None:
-        self.plane, self.offsets, self.steps = plane, offsets, steps
+        self.plane, self.offsets, self.strides = plane, offsets, strides
         self.function, self.dropped = plane.function, dropped
 
     def row(self, outer: Outer, taps: AxisTaps) -> list[Value]:
         """Read the two pixels of each point in one row."""
-        row, present = row_of(self.plane, outer, self.steps)
+        row, present = row_of(self.plane, outer, self.strides.others)
         pixels = []
         for pixel, tap in zip(self.read(row), taps, strict=True):
             here = both(present, tap.present)
@@ -137,7 +143,7 @@ class PixelPairs:
     def read(self, row: Pointer) -> tuple[Value, Value]:
         """Read the pixels and their right neighbours, as real numbers."""
         function, lanes = self.function, self.function.lanes
-        first, second = read_pairs(row, load_offsets(self.offsets, lanes))
+        first, second = read_neighbours(row, load_offsets(self.offsets, lanes), self.strides.x)
         return first.to(function.real), second.to(function.real)
 
 
@@ -147,16 +153,16 @@ class RowAdder:
     Attributes:
         plane: the memory of the sums.
         offsets: the offset of each point's first tap, in memory.
-        steps: the distance of neighbours along the other axes, x excluded.
+        strides: the distances of neighbours.
     """
 
-    def __init__(self, plane: Pointer, offsets: Pointer, steps: Sequence[Value]) -> None:
-        self.plane, self.offsets, self.steps = plane, offsets, steps
+    def __init__(self, plane: Pointer, offsets: Pointer, strides: Strides) -> None:
+        self.plane, self.offsets, self.strides = plane, offsets, strides
         self.rows: list[tuple[Pointer, list[Pointer]]] = []
 
     def add_row(self, row: Index, outer: Outer, taps: AxisTaps, shares: Sequence[Value]) -> None:
         """Keep the numbers of a row until those of all rows are known; see `finish`."""
-        memory, present = row_of(self.plane, outer, self.steps)
+        memory, present = row_of(self.plane, outer, self.strides.others)
         numbers = []
         for tap, share in zip(taps, shares, strict=True):
             here = both(present, tap.present)
@@ -183,7 +189,7 @@ class RowAdder:
         for row, numbers in self.rows:
             first = row.at(offset)
             for k, number in enumerate(numbers):
-                pixel = first.at(k)
+                pixel = first.at(k if self.strides.x is None else self.strides.x * k)
                 pixel.store(pixel.load() + number.load(lane))
 
 

@@ -16,7 +16,7 @@ from gridsample.definitions.plan import Plan
 from gridsample.kernels.sampling.programs.axes import AxisPosition, Rules, Tap
 from gridsample.kernels.sampling.programs.counting import CountedRow, Counting
 from gridsample.kernels.sampling.programs.edge_rows import AtEdges, has_window
-from gridsample.kernels.sampling.programs.loads import load_offsets
+from gridsample.kernels.sampling.programs.loads import Strides, load_offsets
 from gridsample.kernels.sampling.programs.pairs import InPairs, RowAdder
 from gridsample.kernels.sampling.programs.row_sums import (
     PixelRows,
@@ -111,7 +111,7 @@ class Rows(Sampler):
             return InRows(weights, first.offset, self.call.strides, counting)
         zero = self.function.constant(0, self.offset_kind, self.function.lanes)
         taps = [[Tap(zero, None, w, k) for k, w in enumerate(pair)] for pair in weights]
-        return InPairs(taps, first.offset, self.call.strides[1:], counting)
+        return InPairs(taps, first.offset, self.strides, counting)
 
     def anywhere(
         self, state: State, stencils: Sequence[Stencil], counting: Counting | None
@@ -168,7 +168,7 @@ class InRows(NamedTuple):
         ]
         # Their memory is at a fixed place, as loops with many taps run out of registers.
         offsets = plane.function.spill(self.first.value)
-        sums = RowAdder(plane, offsets, self.steps[1:])
+        sums = RowAdder(plane, offsets, Strides(None, self.steps[1:]))
         scatter(sums, taps, shares)
         sums.finish()
 

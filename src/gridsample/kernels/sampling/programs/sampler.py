@@ -19,6 +19,7 @@ from typing import NamedTuple, Protocol
 from gridsample.definitions.plan import Plan
 from gridsample.kernels.sampling.programs.axes import Axis, AxisPosition, AxisRule, Rules, Tap
 from gridsample.kernels.sampling.programs.counting import Counting
+from gridsample.kernels.sampling.programs.loads import Strides
 from gridsample.kernels.sampling.programs.points import Group, PointSource, offset_kind
 from gridsample.kernels.sampling.programs.row_sums import Weights
 from gridsample.kernels.sampling.programs.singles import OneByOne
@@ -203,6 +204,12 @@ class Sampler:
     def scatters(self) -> bool:
         """Whether the sweep computes gradients."""
         return self.description.sweep.endswith("backward")
+
+    @property
+    def strides(self) -> Strides:
+        """The distances of neighbouring pixels."""
+        x, *others = self.call.strides
+        return Strides(None if self.description.known.x_contiguous else x, others)
 
     # First step -----------------------------------------------------------------------------------
 
