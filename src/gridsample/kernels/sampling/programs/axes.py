@@ -361,7 +361,7 @@ class Axis:
         before = base < 0.0
         first = before.select(-1.0 - edge - base, base)
         beyond = first >= last
-        first = beyond.select((last + last) - (1.0 - edge) - first, first)
+        first = beyond.select((last - (1.0 - edge)) - (first - last), first)
         turned = before ^ beyond
         distance, sign = position - base, turned.select(-1.0, 1.0)
         distance = turned.select(1.0 - distance, distance)
