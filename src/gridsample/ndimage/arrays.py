@@ -69,13 +69,13 @@ def new_output(output: Any, image: Any, shape: tuple[int, ...]) -> Any:
         return output_or_type(backend, output, image, shape)
     is_complex = image.dtype.kind == "c"
     if output is None:
-        return np.zeros(shape, image.dtype.newbyteorder("="))
+        return np.empty(shape, image.dtype.newbyteorder("="))
     if isinstance(output, (type, np.dtype, str)):
         dtype = np.dtype(output)
         if is_complex and dtype.kind != "c" and not isinstance(output, str):
             warnings.warn("promoting specified output dtype to complex", stacklevel=3)
             dtype = np.promote_types(dtype, np.complex64)
-        output = np.zeros(shape, dtype)
+        output = np.empty(shape, dtype)
     output = as_array(output, "output")
     if output.shape != tuple(shape):
         raise RuntimeError(f"output shape not correct: it must be {shape}, got {output.shape}")

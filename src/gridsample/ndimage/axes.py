@@ -21,6 +21,7 @@ from gridsample.ndimage.arrays import (
     new_output,
     per_axis,
     restored,
+    rows_of_bands,
     store,
 )
 from gridsample.ndimage.modes import Spline, spline_of
@@ -200,16 +201,45 @@ def sample_host(image: Any, steps: Sequence[Step], spline: Spline, output: Any) 
     for step in steps:
         spans[step.axis] = step.span
     inner, values = target[tuple(spans)], image
-    for step in steps[:-1]:
-        values = sample_bands(values, step, spline, None)
-    sample_bands(values, steps[-1], spline, inner)
-    if spline.mode.fills:
+    if spline.order == 0:
+        steps = copy_pixels(image, steps, spline, inner)
+    else:
+        for step in steps[:-1]:
+            values = sample_bands(values, step, spline, None)
+        sample_bands(values, steps[-1], spline, inner)
+    if any(step.is_outside is not None for step in steps):
         outside = np.empty(1, values_type(image, spline))
         outside[...] = spline.cval
         fill_outside(target, steps, store(outside, np.empty(1, target.dtype))[0])
     if shared:
         output[...] = target
     return output
+
+
+def copy_pixels(image: Any, steps: Sequence[Step], spline: Spline, out: Any) -> list[Step]:
+    """Copy pixels along some axes, which is what sampling with order 0 does, into ``out``.
+
+    Returns:
+        The steps, which also tell where positions are outside under the mode "grid-constant".
+    """
+    pixels = {step.axis: pixels_of(step, image.shape[step.axis], spline) for step in steps}
+    rows = pixels.get(0, np.arange(len(image)))
+    for band in rows_of_bands(out.shape):  # small enough to stay in cache
+        values = image.take(rows[band], 0, mode="clip")
+        for step in steps:
+            if step.axis > 0:
+                values = values.take(pixels[step.axis], step.axis, mode="clip")
+        store(values, out[band])
+    if spline.mode.boundary != "constant":
+        return [*steps]
+    return [step._replace(is_outside=pixels[step.axis] < 0) for step in steps]
+
+
+def pixels_of(step: Step, n: int, spline: Spline) -> Any:
+    """Return the pixel of n that each position copies; -1 if none, under "grid-constant"."""
+    indices = np.arange(float(n))
+    samples = step._replace(axis=0).sample(indices, spline._replace(cval=-1.0))
+    return samples.astype(np.intp)
 
 
 def sample_bands(values: Any, step: Step, spline: Spline, out: Any) -> Any:
