@@ -117,9 +117,8 @@ class Case:
     def toy(self) -> Case:
         """The same case with few pixels, for an interpreter."""
         items, channels, *spatial = self.shape
-        size = 4 if self.shrink == 1 else 2 * self.shrink
-        shape = (min(items, 2), min(channels, 3), *(min(n, size) for n in spatial))
-        return replace(self, shape=shape, points=self.points and 5)
+        shape = (min(items, 2), min(channels, 3), *(min(n, 4) for n in spatial))
+        return replace(self, shape=shape, points=self.points and 5, shrink=min(self.shrink, 2))
 
     @property
     def bytes(self) -> int:
