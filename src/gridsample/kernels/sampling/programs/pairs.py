@@ -147,9 +147,23 @@ class PixelPairs:
         return first.to(function.real), second.to(function.real)
 
 
-# The most taps of a point for which the loop over points is written out; and for which points are
-# not taken in order.
+# The most taps of a point for which the loop over points is written out; and for which neighbours
+# do not follow each other.
 UNROLLED, FEW_TAPS = 4, 8
+
+
+def lane_in_turn(turn: Index, lanes: int) -> Index:
+    """Return the lane of the point that is added in a turn: of 8 points, every second one first.
+
+    Neighbouring points add to the same pixels, and a processor waits for a sum before it adds to it
+    again.  Points that are further apart use more lines of the cache at a time, of which few fit if
+    the rows of an image are a power of two long.
+    """
+    block = min(8, lanes)
+    if block < 4:
+        return turn
+    second = turn >> (block.bit_length() - 2)
+    return (turn & -block) | ((turn << 1) & (block - 1)) | (second & 1)
 
 
 class RowAdder:
@@ -182,15 +196,13 @@ class RowAdder:
         """Add all rows, point after point."""
         function, lanes = self.plane.function, self.plane.function.lanes
         taps = sum(len(numbers) for _, numbers in self.rows)
-        # Neighbouring points add to the same pixels, and a processor waits for a sum before it adds
-        # to it again.  With few taps they are some turns apart, which takes a fifth less time.
-        step = max(1, lanes // 2 - 1) if taps <= FEW_TAPS else 1  # odd
         if taps <= UNROLLED:
             for turn in range(lanes):
-                self.add_point(turn * step % lanes)
+                self.add_point(lane_in_turn(turn, lanes))
             return
         with function.loop(0, lanes) as loop:
-            self.add_point(loop.index if step == 1 else (loop.index * step) & (lanes - 1))
+            few = taps <= FEW_TAPS
+            self.add_point(lane_in_turn(loop.index, lanes) if few else loop.index)
 
     def add_point(self, lane: int | Value) -> None:
         """Add the numbers of one point."""
