@@ -2,7 +2,8 @@
 
 With many taps, or for gradients, it takes less time to copy the channels of each pixel side by
 side, to process runs of channels (see `runs`), and to copy the results back than to process planes
-one by one.  This is done a few items at a time, while they are in the cache.
+one by one.  This is done a few items at a time, while they are in the cache.  Images whose channels
+are neighbours are not copied, only the samples, where these are planes.
 """
 
 from __future__ import annotations
@@ -16,8 +17,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gridsample.definitions.plan import Plan
-from gridsample.kernels.memory import Layout, addresses_of, is_dense
+from gridsample.kernels.memory import Layout, addresses_of, is_dense, layout_of
 from gridsample.kernels.run import Launch, entry
+from gridsample.kernels.sampling.layouts import channels_together
 from gridsample.kernels.sampling.preparing import Gradients, Needs, Samples
 from gridsample.kernels.vector import Function, Record, compile, host, transpose
 
@@ -25,6 +27,8 @@ Array = np.ndarray[Any, Any]
 
 # The fewest channels that are made neighbours.
 LEAST = 8
+# The fewest samples for which only one of both, the image or the samples, is copied.
+FEW = 1 << 12
 # The bytes of images that are copied at a time.
 AT_ONCE = 1 << 20
 # The largest image that is copied, in bytes.
@@ -35,23 +39,35 @@ MATRICES = Record(rows="int64", columns="int64", parts="int64")
 
 @functools.lru_cache(maxsize=256)
 def pays_channels_last(plan: Plan, image: Layout, values: Layout, gathers: bool) -> bool:
-    """Whether to make channels neighbours first, for arrays of these layouts.
+    """Whether to copy what is planes of these arrays, so that all channels are neighbours.
 
     Of two taps along an axis, the sum alone takes less time in planes, but not its gradients.
     """
+    image_runs, values_run = are_runs(image), are_runs(values)
+    fits = plan.image_items == plan.items and not (plan.votes or plan.footprint)
+    copyable = (image_runs or is_dense(image)) and (values_run or is_dense(values))
+    if plan.channels == 1 or not (fits and copyable) or (image_runs and values_run):
+        return False
+    many, numbers = max(method.taps for method in plan.methods) > 2, plan.channels * plan.points
+    enough = numbers >= FEW or not (image_runs or values_run)
+    pays = enough and numbers * values[2].itemsize <= LARGEST and values[2].itemsize <= 8
+    if image_runs:
+        return pays and not plan.nearest and (many or plan.channels >= LEAST)
     pixels = math.prod(plan.spatial)
     return (
-        plan.channels >= LEAST
-        and (not gathers or max(method.taps for method in plan.methods) > 2)
-        and plan.image_items == plan.items
-        and not (plan.votes or plan.footprint)
-        and is_dense(image)
-        and is_dense(values)
-        and image[2] == values[2] == plan.real
+        pays
+        and plan.channels >= LEAST
+        and (many or not gathers)
+        and image[2] == plan.real
         and min(plan.points, pixels) >= LEAST
         and 4 * plan.points >= pixels
         and plan.channels * pixels * plan.real.itemsize <= LARGEST
     )
+
+
+def are_runs(layout: Layout) -> bool:
+    """Whether the channels of each pixel are neighbours in memory, in runs of all of them."""
+    return channels_together(layout) == layout[0][1]
 
 
 class Part(NamedTuple):
@@ -94,13 +110,13 @@ def gather_channels_last(
     for part in parts_of(plan):
         values = arrays.values[part.items]
         shares = None if arrays.shares is None else arrays.shares[part.items]
-        sums = None if shares is None else empty_channels_last(shares)
+        sums = None if shares is None else place_for_runs(shares)
         runs = part_channels_last(arrays, part, True, threads)
-        runs = runs._replace(values=empty_channels_last(values), shares=sums)
+        runs = runs._replace(values=place_for_runs(values), shares=sums)
         invalid_weights |= bool(compute(part.plan, runs))
-        to_channels_first(runs.values, values, threads)
+        store_runs(runs.values, values, threads)
         if shares is not None and sums is not None:
-            to_channels_first(sums, shares, threads)
+            store_runs(sums, shares, threads)
     return invalid_weights
 
 
@@ -121,14 +137,17 @@ def backward_channels_last(
         threads: the maximum number of threads.
     """
     kind = needs.dtype or plan.real
-    grad_image = np.empty(arrays.image.shape, kind) if needs.image else None
+    grad_image = None
+    if needs.image:
+        planes = np.empty(arrays.image.shape, kind)
+        grad_image = empty_channels_last(planes) if are_runs(layout_of(arrays.image)) else planes
     by_grid, by_weights, invalid_weights = list[Array](), list[Array](), False
     for part in parts_of(plan):
         runs = part_channels_last(arrays, part, needs.grid or arrays.weights is not None, threads)
-        runs = runs._replace(values=to_channels_last(arrays.values[part.items], threads))
+        runs = runs._replace(values=as_runs(arrays.values[part.items], threads))
         gradients = compute(part.plan, runs)
         if grad_image is not None and gradients.image is not None:
-            to_channels_first(gradients.image, grad_image[part.items], threads)
+            store_runs(gradients.image, grad_image[part.items], threads)
         by_grid += [] if gradients.grid is None else [gradients.grid]
         by_weights += [] if gradients.weights is None else [gradients.weights]
         invalid_weights |= gradients.invalid_weights
@@ -149,7 +168,7 @@ def part_channels_last(arrays: Samples, part: Part, reads: bool, threads: int) -
     weights, planes = arrays.weights, arrays.image[part.items]
     if weights is not None and len(weights) > 1:
         weights = weights[part.items]
-    image = to_channels_last(planes, threads) if reads else empty_channels_last(planes)
+    image = as_runs(planes, threads) if reads else place_for_runs(planes)
     return arrays._replace(image=image, grid=arrays.grid[part.grids], weights=weights)
 
 
@@ -165,6 +184,24 @@ def empty_channels_last(planes: Array) -> Array:
     items, channels, *shape = planes.shape
     memory = np.empty((items, *shape, channels), planes.dtype)
     return memory.transpose(0, -1, *range(1, memory.ndim - 1))
+
+
+def place_for_runs(values: Array) -> Array:
+    """Return where runs of channels are stored: an array itself if its channels are neighbours."""
+    return values if are_runs(layout_of(values)) else empty_channels_last(values)
+
+
+def as_runs(values: Array, threads: int) -> Array:
+    """Return values (N, C, ...) as runs of channels, which are a copy of planes."""
+    return values if are_runs(layout_of(values)) else to_channels_last(values, threads)
+
+
+def store_runs(runs: Array, values: Array, threads: int) -> None:
+    """Store runs of channels in an array (N, C, ...), which may have planes."""
+    if not are_runs(layout_of(values)):
+        to_channels_first(runs, values, threads)
+    elif runs is not values:
+        values[...] = runs
 
 
 def to_channels_last(planes: Array, threads: int) -> Array:

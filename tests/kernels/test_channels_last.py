@@ -1,0 +1,133 @@
+"""Images, samples and gradients of many channels, each in planes or with channels last."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import cases
+import numpy as np
+import pytest
+
+import gridsample
+from gridsample.kernels.sampling import channels_last
+
+Array = np.ndarray[Any, Any]
+# More numbers than `channels_last.FEW`.
+ITEMS, CHANNELS, SPATIAL, OUT = 3, 9, (19, 23), (31, 33)
+
+LAYOUTS = pytest.mark.parametrize(
+    ("image_last", "values_last"), [(False, False), (False, True), (True, False), (True, True)]
+)
+
+
+def laid_out(array: Array, last: bool) -> Array:
+    """Copy an array (N, C, ...), with channels last in memory or in planes."""
+    return np.moveaxis(np.ascontiguousarray(np.moveaxis(array, 1, -1)), -1, 1) if last else array
+
+
+def inputs(dtype: str, grids: int) -> tuple[Array, Array, Array]:
+    """An image, a grid with points outside and invalid ones, and upstream values."""
+    rng = cases.generator("channels last", dtype, grids)
+    image = cases.pixels(rng, (ITEMS, CHANNELS, *SPATIAL), dtype)
+    grid = rng.uniform(-1.2, 1.2, (grids, *OUT, 2)).astype(np.float32)
+    grid[0, 0, 0], grid[-1, 1, 1] = np.nan, np.inf
+    return image, grid, rng.standard_normal((ITEMS, CHANNELS, *OUT)).astype(image.dtype)
+
+
+def assert_alike(actual: Array, expected: Array) -> None:
+    """Equal but for the order of sums of some hundred terms, and rounding of integers."""
+    assert actual.dtype == expected.dtype and actual.shape == expected.shape
+    if expected.dtype.kind in "iu":
+        assert np.abs(actual.astype(int) - expected.astype(int)).max() <= 1
+        return
+    scale = np.nanmax(np.abs(expected))
+    close = 256 * float(np.finfo(expected.dtype).eps) * scale
+    np.testing.assert_allclose(actual, expected, rtol=0, atol=close)
+
+
+@LAYOUTS
+@pytest.mark.parametrize("grids", [1, ITEMS])
+@pytest.mark.parametrize("mode", ["linear", "cubic"])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "uint8"])
+def test_samples_do_not_depend_on_where_channels_are(
+    dtype: str, mode: str, grids: int, image_last: bool, values_last: bool
+) -> None:
+    image, grid, _ = inputs(dtype, grids)
+    expected = np.stack(
+        [gridsample.grid_sample(image[:, c : c + 1], grid, mode)[:, 0] for c in range(CHANNELS)], 1
+    )
+    out = laid_out(np.zeros((ITEMS, CHANNELS, *OUT), image.dtype), values_last)
+    gridsample.grid_sample(laid_out(image, image_last), grid, mode, out=out)
+    assert_alike(out, expected)
+
+
+@LAYOUTS
+@pytest.mark.parametrize("grids", [1, ITEMS])
+@pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_gradients_do_not_depend_on_where_channels_are(
+    dtype: str, mode: str, grids: int, image_last: bool, values_last: bool
+) -> None:
+    image, grid, upstream = inputs(dtype, grids)
+    parts = [
+        gridsample.grid_sample_vjp(upstream[:, c : c + 1], image[:, c : c + 1], grid, mode)
+        for c in range(CHANNELS)
+    ]
+    by_image, by_grid = gridsample.grid_sample_vjp(
+        laid_out(upstream, values_last), laid_out(image, image_last), grid, mode
+    )
+    assert_alike(by_image, np.concatenate([part[0] for part in parts], 1))
+    assert_alike(by_grid, np.sum([part[1] for part in parts], 0, dtype=by_grid.dtype))
+
+
+@LAYOUTS
+@pytest.mark.parametrize("mode", ["linear", "cubic"])
+def test_means_do_not_depend_on_where_channels_are(
+    mode: str, image_last: bool, values_last: bool
+) -> None:
+    image, grid, upstream = inputs("float64", ITEMS)
+    rng = cases.generator("missing channels", mode)
+    image[rng.random(image.shape) < 0.2] = np.nan
+    weights = rng.random((ITEMS, 1, *SPATIAL))
+    options: dict[str, Any] = {"mode": mode, "missing": "ignore"}
+    planes = gridsample.grid_sample(image[:, :1], grid, weights=weights, **options)
+    out = laid_out(np.zeros((ITEMS, CHANNELS, *OUT)), values_last)
+    gridsample.grid_sample(laid_out(image, image_last), grid, weights=weights, out=out, **options)
+    assert_alike(out[:, :1], planes)
+    first = gridsample.grid_sample_vjp(
+        upstream[:, :1], image[:, :1], grid, weights=weights, **options
+    )
+    zeros = np.zeros_like(upstream)
+    zeros[:, :1] = upstream[:, :1]
+    all_channels = gridsample.grid_sample_vjp(
+        laid_out(zeros, values_last), laid_out(image, image_last), grid, weights=weights, **options
+    )
+    assert_alike(all_channels[0][:, :1], first[0])
+    assert_alike(all_channels[1], first[1])
+
+
+@LAYOUTS
+def test_only_planes_are_copied(
+    monkeypatch: pytest.MonkeyPatch, image_last: bool, values_last: bool
+) -> None:
+    copied = list[str]()
+
+    def noted(copy: Callable[..., Any]) -> Callable[..., Any]:
+        def note(*arguments: Any) -> Any:
+            copied.append(copy.__name__)
+            return copy(*arguments)
+
+        return note
+
+    for copy in (channels_last.to_channels_last, channels_last.to_channels_first):
+        monkeypatch.setattr(channels_last, copy.__name__, noted(copy))
+    image, grid, upstream = inputs("float32", ITEMS)
+    image, upstream = laid_out(image, image_last), laid_out(upstream, values_last)
+    gridsample.grid_sample(image, grid, "cubic", out=np.empty_like(upstream))
+    assert ("to_channels_last" in copied) == (not image_last)
+    assert ("to_channels_first" in copied) == (not values_last)
+    copied.clear()
+    gridsample.grid_sample_vjp(upstream, image, grid, "cubic")
+    assert ("to_channels_last" in copied) == (not (image_last and values_last))
+    assert ("to_channels_first" in copied) == (not image_last)
