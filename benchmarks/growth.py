@@ -203,18 +203,28 @@ def channels_of_a_sample() -> Iterator[Case]:
 
 @family
 def layouts_of_an_image() -> Iterator[Case]:
-    """The axes of an image in every order, and gradients."""
+    """The axes of an image in every order: samples, which are planes, and gradients."""
     import gridsample
 
     shape, grid = (2, 8, 128, 128), smooth(2, (128, 128))
     values = pixels((2, 8, 128, 128))
     for order in itertools.permutations(range(4)):
         image = strided(shape, order)
-        yield Case(
-            f"{order}, gradients",
-            image.size,
-            lambda image=image: gridsample.grid_sample_vjp(values, image, grid, "linear"),
-        )
+        for mode in ("linear", "cubic"):
+            yield Case(
+                f"{order}, {mode}",
+                image.size * (4 if mode == "cubic" else 1),
+                lambda image=image, mode=mode: gridsample.grid_sample(image, grid, mode),
+                mode,
+            )
+            yield Case(
+                f"{order}, {mode} gradients",
+                image.size * (4 if mode == "cubic" else 1),
+                lambda image=image, mode=mode: gridsample.grid_sample_vjp(
+                    values, image, grid, mode
+                ),
+                f"{mode} gradients",
+            )
 
 
 @family
