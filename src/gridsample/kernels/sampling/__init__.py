@@ -49,6 +49,7 @@ from gridsample.kernels.sampling.preparing import Needs as Needs
 from gridsample.kernels.sampling.preparing import Samples as Samples
 from gridsample.kernels.sampling.preparing import (
     are_readable,
+    contiguous,
     dropped_of,
     even_values,
     fills_of_planes,
@@ -57,6 +58,7 @@ from gridsample.kernels.sampling.preparing import (
     in_layout,
     is_readable,
     own_grids,
+    pays_contiguous,
     readable,
     readable_points,
     same_layout,
@@ -203,6 +205,7 @@ def ready_backward(
         sorted(zip(strides, shape, strict=True)) for shape, strides, _ in (image, like.layout)
     ]
     ready = is_native(*image[1:]) and are_readable(plan, grid) and is_even_layout(values)
+    ready &= not pays_contiguous(plan, image)
     ready &= like.layout[2] == image[2] and plan.real == grid[2] and orders[0] == orders[1]
     if not ready or plan.nearest or plan.vanishes(order) or plan.footprint is not None:
         return None
@@ -236,8 +239,8 @@ def backward(
         threads: the maximum number of threads.
     """
     order, count = order or (0,) * len(plan.spatial), threads or pool.cores()
-    image, values, fill = native(arrays.image), arrays.values, arrays.fill
-    layout = layout_of(image)
+    image = contiguous(plan, native(arrays.image))
+    values, fill, layout = arrays.values, arrays.fill, layout_of(image)
     like = gradient_layout(plan, layout) if needs.image else None
     if like is not None and needs.dtype is not None and needs.dtype != like.layout[2]:
         result = like.of(needs.dtype)

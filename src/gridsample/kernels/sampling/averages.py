@@ -31,6 +31,7 @@ from gridsample.kernels.sampling.preparing import (
     Gradients,
     Needs,
     Samples,
+    contiguous,
     dropped_of,
     even_values,
     fills_of_planes,
@@ -122,7 +123,8 @@ def average_backward(
         needs: which gradients are needed.
         threads: the maximum number of threads.
     """
-    image, weights, count = native(arrays.image), arrays.weights, threads or pool.cores()
+    image, weights = contiguous(plan, native(arrays.image)), arrays.weights
+    count = threads or pool.cores()
     if weights is not None and len(weights) > len(image):
         image = np.broadcast_to(image, (plan.items, *image.shape[1:]))
         plan = replace(plan, image_items=plan.items)

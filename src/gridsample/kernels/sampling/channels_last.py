@@ -20,7 +20,7 @@ from gridsample.definitions.plan import Plan
 from gridsample.kernels.memory import Layout, addresses_of, is_dense, layout_of
 from gridsample.kernels.run import Launch, entry
 from gridsample.kernels.sampling.layouts import channels_together
-from gridsample.kernels.sampling.preparing import Gradients, Needs, Samples
+from gridsample.kernels.sampling.preparing import LARGEST, Gradients, Needs, Samples
 from gridsample.kernels.vector import Function, Record, compile, host, transpose
 
 Array = np.ndarray[Any, Any]
@@ -31,8 +31,6 @@ LEAST = 8
 FEW = 1 << 12
 # The bytes of images that are copied at a time.
 AT_ONCE = 1 << 20
-# The largest image that is copied, in bytes.
-LARGEST = 1 << 25
 
 MATRICES = Record(rows="int64", columns="int64", parts="int64")
 
