@@ -12,6 +12,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+from gridsample.definitions.axis import ZEROS
 from gridsample.definitions.plan import Plan
 from gridsample.kernels.sampling.programs.axes import AxisPosition, Rules, Tap
 from gridsample.kernels.sampling.programs.counting import CountedRow, Counting
@@ -34,7 +35,7 @@ from gridsample.kernels.sampling.programs.sampler import (
 )
 from gridsample.kernels.sampling.programs.singles import OneByOne
 from gridsample.kernels.sampling.programs.states import FirstTaps, Offsets, State, value_of
-from gridsample.kernels.sampling.programs.sums import WRITTEN_OUT, Orders, TapSums, scatter
+from gridsample.kernels.sampling.programs.sums import WRITTEN_OUT, Orders, TapSums, both, scatter
 from gridsample.kernels.vector import Pointer, Value, host
 
 # The most taps of a point that are added to from scratch memory at once.
@@ -65,8 +66,25 @@ class Rows(Sampler):
         first = state
         for stencil in stencils:
             first = self.moved(first, stencil.axis, inside.select(stencil.first, 0))
-        first_taps = FirstTaps(inside, first.first, first.weight_offset)
+        some = self.some(stencils, state.outside)
+        first_taps = FirstTaps(inside, some, first.first, first.weight_offset)
         return super().locate_taps(located, state._replace(first_taps=first_taps))
+
+    def some(self, stencils: Sequence[Stencil], outside: Value | None) -> Value | None:
+        """Return which points must be sampled at all; None for all.
+
+        Points that are ``outside`` have the fill value, and points whose taps are all dropped are 0
+        if dropped taps are.
+        """
+        if self.description.sweep.startswith("mean"):
+            return None
+        some = None if outside is None else ~outside
+        for stencil in stencils:
+            zeros = stencil.axis.rule.boundary.code == ZEROS
+            if zeros and not self.description.tap_rule.filled:
+                beyond = stencil.first + stencil.axis.rule.method.taps
+                some = both(some, (beyond > 0) & (stencil.first < stencil.axis.size))
+        return some
 
     def prepare(self, state: State, derivatives: int, counting: Counting | None) -> GroupTaps:
         """Prepare the taps of a state."""
@@ -74,6 +92,7 @@ class Rows(Sampler):
         assert first is not None
         return Either(
             first.inside,
+            first.inside if first.some is None else first.inside | ~first.some,
             lambda: self.in_rows(first, stencils, counting),
             lambda: self.anywhere(state, stencils, counting),
             math.prod(self.widths) <= MOST_SPILLED,
@@ -182,6 +201,7 @@ class Either(NamedTuple):
 
     Attributes:
         inside: whether all taps of a point are in the image.
+        quickly: whether the first way, or 0, is right for a point.
         quick: prepares the way for points inside; the others read pixels of the image, too, but
             their sums are discarded.
         general: prepares the way for points anywhere.
@@ -189,6 +209,7 @@ class Either(NamedTuple):
     """
 
     inside: Value
+    quickly: Value
     quick: Callable[[], GroupTaps]
     general: Callable[[], GroupTaps]
     scatters_quickly: bool
@@ -202,7 +223,7 @@ class Either(NamedTuple):
             return [*taps().tap_sums(plane, dropped, orders).values()]
 
         others = function.choose(
-            self.inside.all(), lambda: none, lambda: sums(self.general), likely=True
+            self.quickly.all(), lambda: none, lambda: sums(self.general), likely=True
         )
         insiders = function.choose(
             self.inside.any(), lambda: sums(self.quick), lambda: none, likely=True
@@ -215,16 +236,16 @@ class Either(NamedTuple):
     def scatter(self, plane: Pointer, shares: TapSums) -> None:
         """Add to the taps of one plane."""
 
-        def scattered(taps: Callable[[], GroupTaps]) -> list[Value]:
-            taps().scatter(plane, shares)
+        def quickly() -> list[Value]:
+            self.quick().scatter(plane, shares)
+            return []
+
+        def generally() -> list[Value]:
+            with plane.function.when((self.inside | ~self.quickly).any()):
+                self.general().scatter(plane, shares)
             return []
 
         if self.scatters_quickly:
-            plane.function.choose(
-                self.inside.all(),
-                lambda: scattered(self.quick),
-                lambda: scattered(self.general),
-                likely=True,
-            )
+            plane.function.choose(self.inside.all(), quickly, generally, likely=True)
         else:
-            scattered(self.general)
+            generally()

@@ -41,11 +41,13 @@ class FirstTaps(NamedTuple):
 
     Attributes:
         inside: whether all taps of the point are in the image.
+        some: whether the point must be sampled, as some taps are; None if all points must.
         offset: the offset of the first of them; for other points, that of the image's first pixel.
         weight_offset: the same in the weights of pixels; None if there are none.
     """
 
     inside: Value
+    some: Value | None
     offset: Offsets
     weight_offset: Offsets | None
 
