@@ -146,14 +146,15 @@ class Backward(Body):
             The gradient of the upstream values if that is needed, otherwise nothing.
         """
         state = self.states.load(number)
-        g = state.valid.select(g, 0.0)
-        taps = self.sampler.prepare(state, int(self.need_grid), None)
-        if self.need_grid:
-            tap_sums = self.sampler.tap_sums(taps, memory.source, memory.dropped, self.raised)
-            self.totals.add(number, [self.product(g, tap_sums, o) for o in self.raised])
-        if self.need_image:
-            share = group.fresh.select(g, 0.0)
-            self.sampler.scatter(taps, memory.sums, {self.value_order: share})
+        with self.function.when(state.valid.any()):  # otherwise, all are outside
+            g = state.valid.select(g, 0.0)
+            taps = self.sampler.prepare(state, int(self.need_grid), None)
+            if self.need_grid:
+                tap_sums = self.sampler.tap_sums(taps, memory.source, memory.dropped, self.raised)
+                self.totals.add(number, [self.product(g, tap_sums, o) for o in self.raised])
+            if self.need_image:
+                share = group.fresh.select(g, 0.0)
+                self.sampler.scatter(taps, memory.sums, {self.value_order: share})
         return []
 
     def product(self, g: Value, tap_sums: TapSums, order: Order) -> Value:
