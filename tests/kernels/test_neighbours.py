@@ -63,6 +63,31 @@ def test_pixels_that_are_not_taps_do_not_count_at_edges(
         np.testing.assert_array_equal(result, expected[..., k : k + 1])
 
 
+@pytest.mark.parametrize("boundary", ["zeros", "constant"])
+@pytest.mark.parametrize("mode", ["linear", "cubic", "lanczos3"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_points_beside_the_image_may_be_alone(mode: str, boundary: str, dtype: type) -> None:
+    rng = cases.generator("beside", mode, boundary)
+    image = rng.standard_normal((1, 1, 9, 11)).astype(dtype)
+    # Groups of equal points, of which some taps, one, or none are in the image, and all together.
+    places = np.arange(-6, 17, 0.25)
+    x, y = (a.ravel() for a in np.meshgrid(places, [-3.3, -1.2, 4.4, 9.1, 9.9, 11.2]))
+    together = np.stack([x, y], -1).astype(dtype)[None]
+    alone = np.repeat(together, 16, 1)
+    options = {"coords": "pixel", **({"fill_value": 1.5} if boundary == "constant" else {})}
+    upstream = rng.standard_normal((1, 1, len(x))).astype(dtype)
+    expected = gridsample.grid_sample(image, together, mode, boundary, **options)
+    result = gridsample.grid_sample(image, alone, mode, boundary, **options)
+    np.testing.assert_array_equal(result, expected.repeat(16, 2))
+    few, many = (
+        gridsample.grid_sample_vjp(g, image, grid, mode, boundary, **options)
+        for g, grid in ((upstream, together), (upstream.repeat(16, 2), alone))
+    )
+    np.testing.assert_array_equal(many[1], few[1].repeat(16, 1))
+    close = 1e3 * float(np.finfo(dtype).eps)
+    np.testing.assert_allclose(many[0], 16 * few[0], rtol=close, atol=close)
+
+
 @pytest.mark.parametrize("boundary", ["mirror", "symmetric"])
 @pytest.mark.parametrize("spatial", [(2,), (1, 4), (4, 1), (3, 5), (2, 3, 4)], ids=str)
 @pytest.mark.parametrize("last", [False, True], ids=["channels-first", "channels-last"])
