@@ -135,10 +135,7 @@ def backward_channels_last(
         threads: the maximum number of threads.
     """
     kind = needs.dtype or plan.real
-    grad_image = None
-    if needs.image:
-        planes = np.empty(arrays.image.shape, kind)
-        grad_image = empty_channels_last(planes) if are_runs(layout_of(arrays.image)) else planes
+    grad_image = np.empty_like(arrays.image, kind, subok=False) if needs.image else None
     by_grid, by_weights, invalid_weights = list[Array](), list[Array](), False
     for part in parts_of(plan):
         runs = part_channels_last(arrays, part, needs.grid or arrays.weights is not None, threads)

@@ -62,6 +62,11 @@ class Strides(NamedTuple):
     x: Value | None
     others: Sequence[Value]
 
+    @classmethod
+    def of(cls, steps: Sequence[Value], adjacent: bool) -> Strides:
+        """Return the distances ``steps``, x first; ``adjacent`` if that along x is known."""
+        return cls(None if adjacent else steps[0], steps[1:])
+
 
 def read_neighbours(
     row: Pointer, offsets: Sequence[Value], step: Value | None

@@ -107,8 +107,7 @@ def weights_of_pairs(
     counting: Counting, plane: Pointer, first: Offsets, adjacent: bool
 ) -> PixelPairs:
     """Return what reads the weights of pixels; ``adjacent`` if they are neighbours in memory."""
-    x, *others = counting.steps
-    strides = Strides(None if adjacent else x, others)
+    strides = Strides.of(counting.steps, adjacent)
     return PixelPairs(plane, first.in_memory(), strides, counting.dropped_weight)
 
 

@@ -92,7 +92,7 @@ class Rows(Sampler):
         assert first is not None
         return Either(
             first.inside,
-            first.inside if first.some is None else first.inside | ~first.some,
+            ~first.inside if first.some is None else ~first.inside & first.some,
             lambda: self.in_rows(first, stencils, counting),
             lambda: self.anywhere(state, stencils, counting),
             math.prod(self.widths) <= MOST_SPILLED,
@@ -201,7 +201,7 @@ class Either(NamedTuple):
 
     Attributes:
         inside: whether all taps of a point are in the image.
-        quickly: whether the first way, or 0, is right for a point.
+        at_edge: whether a point needs the other way; results of the rest, if not inside, are 0.
         quick: prepares the way for points inside; the others read pixels of the image, too, but
             their sums are discarded.
         general: prepares the way for points anywhere.
@@ -209,7 +209,7 @@ class Either(NamedTuple):
     """
 
     inside: Value
-    quickly: Value
+    at_edge: Value
     quick: Callable[[], GroupTaps]
     general: Callable[[], GroupTaps]
     scatters_quickly: bool
@@ -223,7 +223,7 @@ class Either(NamedTuple):
             return [*taps().tap_sums(plane, dropped, orders).values()]
 
         others = function.choose(
-            self.quickly.all(), lambda: none, lambda: sums(self.general), likely=True
+            self.at_edge.any(), lambda: sums(self.general), lambda: none, likely=False
         )
         insiders = function.choose(
             self.inside.any(), lambda: sums(self.quick), lambda: none, likely=True
@@ -241,7 +241,7 @@ class Either(NamedTuple):
             return []
 
         def generally() -> list[Value]:
-            with plane.function.when((self.inside | ~self.quickly).any()):
+            with plane.function.when((self.inside | self.at_edge).any()):
                 self.general().scatter(plane, shares)
             return []
 

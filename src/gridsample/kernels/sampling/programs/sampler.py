@@ -208,8 +208,7 @@ class Sampler:
     @property
     def strides(self) -> Strides:
         """The distances of neighbouring pixels."""
-        x, *others = self.call.strides
-        return Strides(None if self.description.known.x_contiguous else x, others)
+        return Strides.of(self.call.strides, self.description.known.x_contiguous)
 
     # First step -----------------------------------------------------------------------------------
 
