@@ -47,7 +47,7 @@ def position(coordinate: Any, last: Any, aligned: bool) -> Any:
         # With a single pixel, every coordinate has the position 0, even infinity, but not NaN.
         alone = where(coordinate == coordinate, ZERO, coordinate)
         return where(last > ZERO, (coordinate + ONE) * HALF * last, alone)
-    return ((coordinate + ONE) * (last + ONE) - ONE) * HALF
+    return (coordinate + ONE) * ((last + ONE) * HALF) - HALF
 
 
 def slope(last: Any, aligned: bool) -> Any:
@@ -104,7 +104,8 @@ def confine(position: Any, last: Any, reach: Any, boundary: int, edge: Any) -> A
         period = last + ONE if boundary == WRAP else double
         turns = floor(where(position < ZERO, -position, position) / period) * period
         return position - where(position < ZERO, -turns, turns)
-    return minimum(maximum(position, -reach), last + reach)
+    # NaN becomes -reach.
+    return minimum(where(position > -reach, position, -reach), last + reach)
 
 
 def split(position: Any, rounding: int) -> tuple[Any, Any]:

@@ -167,6 +167,23 @@ class Tap(NamedTuple):
     pixel_weight_offset: Value | None = None
 
 
+class Pair(NamedTuple):
+    """Two neighbouring pixels of the image, for each of W positions along one axis.
+
+    Attributes:
+        first: the index of the first pixel.
+        distance: from the first pixel to the position.
+        between: whether the position is between the pixels, and these are its taps; None if the
+            pixels count in the same way wherever the position is.
+        sign: the sign of the mirrors between the position and the pixels; None if there are none.
+    """
+
+    first: Value
+    distance: Value
+    between: Value | None
+    sign: Value | None
+
+
 class Axis:
     """Writes what happens along one axis.
 
@@ -219,7 +236,8 @@ class Axis:
             valid = formulas.known(position, code if rule.margin is None else formulas.ZEROS)
             outside = self.outside(position)
             usable = valid if outside is None else valid & ~outside
-            position = usable.select(position, 0.0)
+            if rule.folds or code >= formulas.REFLECTION or outside is not None:
+                position = usable.select(position, 0.0)  # elsewhere, `confine` replaces NaN
             sign: Any = 1.0
             if rule.folds and rule.margin == 0:
                 # Positions are between the centres of the outermost pixels, where nothing folds.
@@ -337,21 +355,21 @@ class Axis:
         weight_offset = None if weight_stride is None else weight_stride * tap.number
         return tap._replace(offset=self.stride * tap.number, pixel_weight_offset=weight_offset)
 
-    def first_of_pair(self, located: AxisPosition) -> tuple[Value, Value, Value | None]:
-        """Return the first of two pixels, both in the image, and where the position is.
-
-        Returns:
-            The index of the pixel; the distance of the position, which is in [0, 1] if it is
-            between the two pixels; and the sign of the mirrors between the position and the pixels,
-            or None if there are none.
-        """
+    def pair_at(self, position: Value) -> Pair:
+        """Return two pixels, both in the image, that are next to positions."""
         if self.rule.mirrors_pairs:
-            return self.mirrored_pair(located.position)
-        base = located.position.floor().minimum(self.last - 1.0).maximum(0.0)
-        return base.to(self.offset_kind), located.position - base, None
+            return self.mirrored_pair(position)
+        base = position.floor()
+        pixel = base.minimum(self.last - 1.0).maximum(0.0)
+        between = None
+        if self.rule.drops:
+            between = pixel == base
+            if self.rule.single:
+                between = between & (self.last > 0.0)  # there is no second pixel
+        return Pair(pixel.to(self.offset_kind), position - pixel, between, None)
 
-    def mirrored_pair(self, position: Value) -> tuple[Value, Value, Value]:
-        """Mirror the two neighbours of positions into the image; see `first_of_pair`.
+    def mirrored_pair(self, position: Value) -> Pair:
+        """Mirror the two neighbours of positions into the image.
 
         Where both are mirrored to the pixel at an edge, the sign is 0, and the distance -2 if that
         pixel is the first one, otherwise 2.
@@ -365,15 +383,21 @@ class Axis:
         turned = before ^ beyond
         distance, sign = position - base, turned.select(-1.0, 1.0)
         distance = turned.select(1.0 - distance, distance)
-        pixel = first.minimum(last - 1.0).maximum(0.0)
+        pixel, between = first.minimum(last - 1.0).maximum(0.0), None
         if edge:
+            between = pixel == first
             beside = first - pixel
-            distance = (beside == 0.0).select(distance, beside + beside)
-            sign = (beside == 0.0).select(sign, 0.0)
-        return pixel.to(self.offset_kind), distance, sign
+            distance = between.select(distance, beside + beside)
+            sign = between.select(sign, 0.0)
+        return Pair(pixel.to(self.offset_kind), distance, between, sign)
 
     def taps_of_pair(
-        self, distance: Value, slope: Value, derivatives: int = 0, partition: bool = False
+        self,
+        distance: Value,
+        slope: Value,
+        derivatives: int = 0,
+        partition: bool = False,
+        between: bool = False,
     ) -> list[Tap]:
         """Compute the two taps from the distance d of the position to the first pixel.
 
@@ -386,17 +410,22 @@ class Axis:
         Outside [0, 1), one of the two pixels is no tap.  It stands for the tap outside, which has
         the fill value, and the weight of that tap if the fill value may not be 0, or if the weights
         must be a ``partition`` of one.  For neighbours that are mirrored, see `mirrored_pair`.
+        All this is left out if d is known to be ``between``; see `Pair`.
         """
-        partition = self.rule.boundary.filled or (partition and self.rule.drops)
+        drops = self.rule.drops and not between
+        partition = drops and (partition or self.rule.boundary.filled)
         order, d = self.rule.order, distance
         zero = self.function.constant(0, self.offset_kind, self.function.lanes)
         present: tuple[Value | None, Value | None] = None, None
-        if self.rule.mirrors_pairs:
+        if between:
+            pass
+        elif self.rule.mirrors_pairs:
             if self.rule.edge:
                 present, d = (d <= 1.0, d >= 0.0), d.maximum(0.0).minimum(1.0)
-        elif self.rule.drops:
-            # An axis of one pixel has no second one.
-            second = (d >= 0.0) & (d < 2.0) & (self.last > 0.0)
+        elif drops:
+            second = (d >= 0.0) & (d < 2.0)
+            if self.rule.single:
+                second = second & (self.last > 0.0)
             present = (d >= -1.0) & (d < 1.0), second
         elif order + derivatives == 0:
             # On the last pixel, the one before is no tap: it may be NaN.
@@ -407,12 +436,12 @@ class Axis:
                 (d < 0.0).select(1.0 + d, (1.0 - d).abs()),
                 (d < 1.0).select(d.abs(), 2.0 - d),
             )
-        elif self.rule.drops:
+        elif drops:
             weights = 1.0 - d.abs(), d.minimum(2.0 - d)
         else:
             weights = 1.0 - d, d
         rising: tuple[Any, Any] = -1.0, 1.0
-        if self.rule.drops:
+        if drops:
             rising = (d < 0.0).select(1.0, -1.0), (d < 1.0).select(1.0, -1.0)
         if partition:
             beside = (d >= 0.0) & (d < 1.0)

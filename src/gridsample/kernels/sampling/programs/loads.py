@@ -45,10 +45,12 @@ def load_words(row: Pointer, offsets: Sequence[Value], word: Kind) -> Value:
     """Read a word at the index of each element."""
     if len(offsets) == 1:
         return row.at(offsets[0]).cast(word).load()
-    result = row.function.undefined(word, len(offsets))
+    # LLVM reads the upper half of a register at once only if it is a real number.
+    number = kind_of("float64") if word.bits == 64 else word
+    result = row.function.undefined(number, len(offsets))
     for lane, offset in enumerate(offsets):
-        result = result.insert(row.at(offset).cast(word).load(), lane)
-    return result
+        result = result.insert(row.at(offset).cast(number).load(), lane)
+    return result.bitcast(word)
 
 
 class Strides(NamedTuple):

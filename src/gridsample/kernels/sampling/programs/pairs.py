@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from gridsample.definitions.plan import Plan
@@ -39,22 +39,30 @@ class Pairs(Sampler):
 
     def locate_taps(self, located: Sequence[AxisPosition], state: State) -> State:
         """Add the offset of each point's first pixel, and the distances to it, to a state."""
-        return self.at_cells(located, state)
+        state = self.at_cells(located, state)
+        # Gradients take longer for adding; a second way would not pay.
+        return state._replace(between=None) if self.scatters else state
 
     def prepare(self, state: State, derivatives: int, counting: Counting | None) -> GroupTaps:
         """Prepare the taps of a state."""
-        taps = self.pairs(state, derivatives, counting is not None)
-        return InPairs(taps, state.first, self.strides, counting)
+
+        def prepare(between: bool) -> InPairs:
+            taps = self.pairs(state, derivatives, counting is not None, between)
+            return InPairs(taps, state.first, self.strides, counting)
+
+        return prepare(False) if state.between is None else BetweenOrNot(state.between, prepare)
 
     def near(self, state: State) -> Pointer:
         """Return the offset of each point's first pixel, in memory."""
         return state.first.in_memory()
 
-    def pairs(self, state: State, derivatives: int, partition: bool) -> list[list[Tap]]:
+    def pairs(
+        self, state: State, derivatives: int, partition: bool, between: bool = False
+    ) -> list[list[Tap]]:
         """Return the taps of pairs along each axis; see `Axis.taps_of_pair`."""
         slopes = self.slopes(state)
         return [
-            axis.taps_of_pair(distance, slope, derivatives, partition)
+            axis.taps_of_pair(distance, slope, derivatives, partition, between)
             for axis, distance, slope in zip(self.axes, state.along, slopes, strict=True)
         ]
 
@@ -101,6 +109,35 @@ class InPairs(NamedTuple):
         sums = RowAdder(plane, self.first.in_memory(), self.strides)
         scatter(sums, self.taps, shares)
         sums.finish()
+
+
+class BetweenOrNot(NamedTuple):
+    """The taps of a group, which are simpler if all points are between their two pixels.
+
+    The results are the same bits.
+
+    Attributes:
+        between: whether the point is, along each axis.
+        prepare: prepares the taps if all points are, or wherever they are.
+    """
+
+    between: Value
+    prepare: Callable[[bool], InPairs]
+
+    def tap_sums(self, plane: Pointer, dropped: Value, orders: Orders) -> TapSums:
+        """Sum the taps of one plane."""
+
+        def sums(between: bool) -> list[Value]:
+            return [*self.prepare(between).tap_sums(plane, dropped, orders).values()]
+
+        values = plane.function.choose(
+            self.between.all(), lambda: sums(True), lambda: sums(False), likely=True
+        )
+        return dict(zip(orders, values, strict=True))
+
+    def scatter(self, plane: Pointer, shares: TapSums) -> None:
+        """Add to the taps of one plane; see `Pairs.locate_taps`."""
+        raise NotImplementedError
 
 
 def weights_of_pairs(

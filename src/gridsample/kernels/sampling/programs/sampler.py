@@ -24,7 +24,7 @@ from gridsample.kernels.sampling.programs.points import Group, PointSource, offs
 from gridsample.kernels.sampling.programs.row_sums import Weights
 from gridsample.kernels.sampling.programs.singles import OneByOne
 from gridsample.kernels.sampling.programs.states import Offsets, State, further, value_of
-from gridsample.kernels.sampling.programs.sums import Orders, TapSums
+from gridsample.kernels.sampling.programs.sums import Orders, TapSums, both
 from gridsample.kernels.sampling.settings import Call
 from gridsample.kernels.vector import Function, Pointer, Value, kind_of
 
@@ -249,14 +249,16 @@ class Sampler:
 
         A cell has a pixel and its neighbour along each axis, both in the image.
         """
-        distances, slopes = list[Value](), [*state.slopes]
-        for a, (axis, along) in enumerate(zip(self.axes, located, strict=True)):
-            index, distance, sign = axis.first_of_pair(along)
-            distances.append(distance)
-            if slopes and sign is not None:
-                slopes[a] = axis.pixels_per_unit() * sign
-            state = self.moved(state, axis, index)
-        return state._replace(along=tuple(distances), slopes=tuple(slopes))
+        pairs = [
+            axis.pair_at(along.position) for axis, along in zip(self.axes, located, strict=True)
+        ]
+        slopes, between = [*state.slopes], None
+        for a, (axis, pair) in enumerate(zip(self.axes, pairs, strict=True)):
+            if slopes and pair.sign is not None:
+                slopes[a] = axis.pixels_per_unit() * pair.sign
+            state, between = self.moved(state, axis, pair.first), both(between, pair.between)
+        distances = tuple(pair.distance for pair in pairs)
+        return state._replace(along=distances, slopes=tuple(slopes), between=between)
 
     # Second step ----------------------------------------------------------------------------------
 

@@ -68,6 +68,8 @@ class State(NamedTuple):
             for 0.
         weight_offset: the same in the weights of pixels.
         first_taps: where rows of taps are read.
+        between: where pixels are read as pairs, whether the point is between the two along each
+            axis; None if that makes no difference.
         tangents: the directions in which points move, for second derivatives.
         fractions: where a sample is along each of its footprint's sides, from -1/2 to 1/2, for
             derivatives over footprints.
@@ -80,6 +82,7 @@ class State(NamedTuple):
     offset: Offsets | None = None
     weight_offset: Offsets | None = None
     first_taps: FirstTaps | None = None
+    between: Value | None = None
     tangents: tuple[Value, ...] = ()
     fractions: tuple[Value, ...] = ()
 
