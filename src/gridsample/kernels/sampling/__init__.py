@@ -253,7 +253,7 @@ def backward(
             lambda part, runs: backward(part, runs, needs, order=order, threads=count),
             count,
         )
-    grad_image = None if like is None else like.zeros()
+    grad_image = None if like is None else like.zeros() if arrays.sums is None else arrays.sums
     needed, shared = (needs.image, needs.grid and not plan.nearest), plan
     plan, grid = own_grids(plan, arrays.grid)
     gradient, sides = grid_sums(plan, grid) if needs.grid else None, list[Array]()
@@ -285,7 +285,7 @@ def backward_stored(
     For a large image, sums are computed and stored a few planes at a time, and the grid's gradient
     separately.
     """
-    image, grid, values, *_, fill = arrays
+    image, grid, values, fill = arrays.image, arrays.grid, arrays.values, arrays.fill
     compute = functools.partial(backward, order=order, threads=threads)
     small, gradient = result.size <= PART, None
     some = Needs(True, needs.grid and small)

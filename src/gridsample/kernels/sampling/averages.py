@@ -144,7 +144,9 @@ def average_backward(
     plan, grid = own_grids(plan, arrays.grid)
     grid = readable_points(plan, grid)
     gradient = grid_sums(plan, grid) if needs.grid else None
-    sums = like.zeros() if needs.image or needs.weights else None
+    sums = arrays.sums
+    if sums is None and (needs.image or needs.weights):
+        sums = like.zeros()
     of_weights = like.zeros() if needs.weights else None
     dropped, invalid_weights = dropped_of(plan, arrays.fill), np.zeros(1, np.int64)
     min_weights = np.full(len(dropped), averaging.min_weight, plan.real)

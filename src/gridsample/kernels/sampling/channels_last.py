@@ -17,9 +17,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gridsample.definitions.plan import Plan
-from gridsample.kernels.memory import Layout, addresses_of, is_dense, layout_of
+from gridsample.kernels.memory import Layout, addresses_of, is_dense, is_native, layout_of
 from gridsample.kernels.run import Launch, entry
-from gridsample.kernels.sampling.layouts import channels_together
+from gridsample.kernels.sampling.layouts import gradient_layout
 from gridsample.kernels.sampling.preparing import LARGEST, Gradients, Needs, Samples
 from gridsample.kernels.vector import Function, Record, compile, host, transpose
 
@@ -29,8 +29,10 @@ Array = np.ndarray[Any, Any]
 LEAST = 8
 # The fewest samples for which only one of both, the image or the samples, is copied.
 FEW = 1 << 12
-# The bytes of images that are copied at a time.
-AT_ONCE = 1 << 20
+# The bytes of images that are copied at a time; those of a line of the cache.
+AT_ONCE, LINE = 1 << 20, 64
+# The most bytes of an item's image and samples that are copied if points have few taps.
+LARGEST_OF_FEW_TAPS = 1 << 23
 
 MATRICES = Record(rows="int64", columns="int64", parts="int64")
 
@@ -39,33 +41,38 @@ MATRICES = Record(rows="int64", columns="int64", parts="int64")
 def pays_channels_last(plan: Plan, image: Layout, values: Layout, gathers: bool) -> bool:
     """Whether to copy what is planes of these arrays, so that all channels are neighbours.
 
-    Of two taps along an axis, the sum alone takes less time in planes, but not its gradients.
+    Of two taps along an axis, the sum alone takes less time in planes, but not its gradients.  If
+    points have few taps, copies must fit in the processor's caches.
     """
     image_runs, values_run = are_runs(image), are_runs(values)
     fits = plan.image_items == plan.items and not (plan.votes or plan.footprint)
     copyable = (image_runs or is_dense(image)) and (values_run or is_dense(values))
     if plan.channels == 1 or not (fits and copyable) or (image_runs and values_run):
         return False
-    many, numbers = max(method.taps for method in plan.methods) > 2, plan.channels * plan.points
+    taps = [method.taps for method in plan.methods]
+    many, numbers = max(taps) > 2, plan.channels * plan.points
     enough = numbers >= FEW or not (image_runs or values_run)
     pays = enough and numbers * values[2].itemsize <= LARGEST and values[2].itemsize <= 8
     if image_runs:
         return pays and not plan.nearest and (many or plan.channels >= LEAST)
     pixels = math.prod(plan.spatial)
+    most = LARGEST if math.prod(taps) > (16 if gathers else 8) else LARGEST_OF_FEW_TAPS
     return (
         pays
         and plan.channels >= LEAST
         and (many or not gathers)
-        and image[2] == plan.real
+        and image[2].itemsize <= 8
         and min(plan.points, pixels) >= LEAST
         and 4 * plan.points >= pixels
         and plan.channels * pixels * plan.real.itemsize <= LARGEST
+        and plan.channels * (pixels + plan.points) * image[2].itemsize <= most
     )
 
 
 def are_runs(layout: Layout) -> bool:
     """Whether the channels of each pixel are neighbours in memory, in runs of all of them."""
-    return channels_together(layout) == layout[0][1]
+    shape, strides, dtype = layout
+    return is_native(strides, dtype) and (shape[1] == 1 or strides[1] == dtype.itemsize)
 
 
 class Part(NamedTuple):
@@ -106,15 +113,12 @@ def gather_channels_last(
     """
     invalid_weights = False
     for part in parts_of(plan):
-        values = arrays.values[part.items]
-        shares = None if arrays.shares is None else arrays.shares[part.items]
-        sums = None if shares is None else place_for_runs(shares)
-        runs = part_channels_last(arrays, part, True, threads)
-        runs = runs._replace(values=place_for_runs(values), shares=sums)
+        runs = part_channels_last(arrays, part)
+        copy_channels(arrays.image[part.items], runs.image, threads)
         invalid_weights |= bool(compute(part.plan, runs))
-        store_runs(runs.values, values, threads)
-        if shares is not None and sums is not None:
-            store_runs(sums, shares, threads)
+        copy_channels(runs.values, arrays.values[part.items], threads)
+        if runs.shares is not None and arrays.shares is not None:
+            copy_channels(runs.shares, arrays.shares[part.items], threads)
     return invalid_weights
 
 
@@ -134,15 +138,21 @@ def backward_channels_last(
         compute: computes them for a part.
         threads: the maximum number of threads.
     """
-    kind = needs.dtype or plan.real
-    grad_image = np.empty_like(arrays.image, kind, subok=False) if needs.image else None
+    kind = gradient_layout(plan, layout_of(arrays.image)).layout[2]
+    dtype = needs.dtype or kind
+    grad_image = np.empty_like(arrays.image, dtype, subok=False) if needs.image else None
     by_grid, by_weights, invalid_weights = list[Array](), list[Array](), False
     for part in parts_of(plan):
-        runs = part_channels_last(arrays, part, needs.grid or arrays.weights is not None, threads)
-        runs = runs._replace(values=as_runs(arrays.values[part.items], threads))
+        grads = None if grad_image is None else grad_image[part.items]
+        runs = part_channels_last(arrays._replace(sums=grads if dtype == kind else None), part)
+        if runs.sums is not None:
+            runs.sums[...] = 0
+        if needs.grid or arrays.weights is not None:  # otherwise, the image is not read
+            copy_channels(arrays.image[part.items], runs.image, threads)
+        copy_channels(arrays.values[part.items], runs.values, threads)
         gradients = compute(part.plan, runs)
-        if grad_image is not None and gradients.image is not None:
-            store_runs(gradients.image, grad_image[part.items], threads)
+        if grads is not None and gradients.image is not None:
+            copy_channels(gradients.image, grads, threads)
         by_grid += [] if gradients.grid is None else [gradients.grid]
         by_weights += [] if gradients.weights is None else [gradients.weights]
         invalid_weights |= gradients.invalid_weights
@@ -155,16 +165,20 @@ def backward_channels_last(
     )
 
 
-def part_channels_last(arrays: Samples, part: Part, reads: bool, threads: int) -> Samples:
-    """Copy the image of a part, so that channels are neighbours.
-
-    The image's numbers are copied only if the call ``reads`` them.
-    """
-    weights, planes = arrays.weights, arrays.image[part.items]
+def part_channels_last(arrays: Samples, part: Part) -> Samples:
+    """Return the arrays of a part; where they are planes, new ones for runs in their place."""
+    weights, items = arrays.weights, part.items
     if weights is not None and len(weights) > 1:
-        weights = weights[part.items]
-    image = as_runs(planes, threads) if reads else place_for_runs(planes)
-    return arrays._replace(image=image, grid=arrays.grid[part.grids], weights=weights)
+        weights = weights[items]
+    image, values, shares, sums = runs_for(
+        arrays.image[items],
+        arrays.values[items],
+        None if arrays.shares is None else arrays.shares[items],
+        arrays.sums,
+    )
+    assert image is not None and values is not None
+    grid = arrays.grid[part.grids]
+    return Samples(image, grid, values, weights, shares, arrays.fill, sums)
 
 
 def joined(parts: Sequence[Array], shared: bool) -> Array | None:
@@ -174,43 +188,39 @@ def joined(parts: Sequence[Array], shared: bool) -> Array | None:
     return functools.reduce(np.add, parts) if shared else np.concatenate(parts)
 
 
-def empty_channels_last(planes: Array) -> Array:
-    """Return a new array of the shape and dtype of planes (N, C, ...) for runs of channels."""
-    items, channels, *shape = planes.shape
-    memory = np.empty((items, *shape, channels), planes.dtype)
-    return memory.transpose(0, -1, *range(1, memory.ndim - 1))
+def runs_for(*arrays: Array | None) -> list[Array | None]:
+    """Return arrays (N, C, ...) for runs of channels: those given if they are runs, or new ones.
 
-
-def place_for_runs(values: Array) -> Array:
-    """Return where runs of channels are stored: an array itself if its channels are neighbours."""
-    return values if are_runs(layout_of(values)) else empty_channels_last(values)
-
-
-def as_runs(values: Array, threads: int) -> Array:
-    """Return values (N, C, ...) as runs of channels, which are a copy of planes."""
-    return values if are_runs(layout_of(values)) else to_channels_last(values, threads)
-
-
-def store_runs(runs: Array, values: Array, threads: int) -> None:
-    """Store runs of channels in an array (N, C, ...), which may have planes."""
-    if not are_runs(layout_of(values)):
-        to_channels_first(runs, values, threads)
-    elif runs is not values:
-        values[...] = runs
-
-
-def to_channels_last(planes: Array, threads: int) -> Array:
-    """Return a copy of planes (N, C, ...), as runs of channels."""
-    items, channels, *shape = planes.shape
-    runs = empty_channels_last(planes)
-    transpose_matrices(planes, runs, (items, channels, math.prod(shape)), threads)
+    The new ones are parts of one block of memory.  Of several blocks, the C library would return
+    most to the system after each call, and to get them back takes longer than many a call.
+    """
+    planes = [a is not None and not are_runs(layout_of(a)) for a in arrays]
+    sizes = [
+        -(-array.nbytes // LINE) * LINE if new and array is not None else 0
+        for new, array in zip(planes, arrays, strict=True)
+    ]
+    block, begin, runs = np.empty(sum(sizes), np.uint8), 0, list[Array | None]()
+    for new, size, array in zip(planes, sizes, arrays, strict=True):
+        if array is None or not new:
+            runs.append(array)
+            continue
+        items, channels, *shape = array.shape
+        memory = block[begin : begin + array.nbytes].view(array.dtype)
+        memory = memory.reshape(items, *shape, channels)
+        runs.append(memory.transpose(0, -1, *range(1, memory.ndim - 1)))
+        begin += size
     return runs
 
 
-def to_channels_first(runs: Array, planes: Array, threads: int) -> None:
-    """Copy runs of channels to planes (N, C, ...)."""
-    items, channels, *shape = planes.shape
-    transpose_matrices(runs, planes, (items, math.prod(shape), channels), threads)
+def copy_channels(source: Array, target: Array, threads: int) -> None:
+    """Copy an array (N, C, ...) of planes, or of runs of channels, to the other one, or itself."""
+    items, channels, *shape = source.shape
+    from_runs, to_runs = are_runs(layout_of(source)), are_runs(layout_of(target))
+    if from_runs != to_runs:
+        matrix = (math.prod(shape), channels) if from_runs else (channels, math.prod(shape))
+        transpose_matrices(source, target, (items, *matrix), threads)
+    elif source is not target:
+        target[...] = source
 
 
 def transpose_matrices(

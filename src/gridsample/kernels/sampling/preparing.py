@@ -48,6 +48,8 @@ class Samples(NamedTuple):
         shares: the array of the sums of weights, (N, C, *out), in the dtype of sums, with the
             strides of ``values``; for means that ask for it.
         fill: the fill value of each channel, or None.
+        sums: zeros to which the gradient of the image is added, of its `GradientLayout`; None for
+            new ones.
     """
 
     image: Array
@@ -56,6 +58,7 @@ class Samples(NamedTuple):
     weights: Array | None = None
     shares: Array | None = None
     fill: Array | None = None
+    sums: Array | None = None
 
 
 class Needs(NamedTuple):
