@@ -31,8 +31,8 @@ LEAST = 8
 FEW = 1 << 12
 # The bytes of images that are copied at a time; those of a line of the cache.
 AT_ONCE, LINE = 1 << 20, 64
-# The most bytes of an item's image and samples that are copied if points have few taps.
-LARGEST_OF_FEW_TAPS = 1 << 23
+# The most bytes of an item's image that are copied if points have few taps.
+LARGEST_OF_FEW_TAPS = 1 << 22
 
 MATRICES = Record(rows="int64", columns="int64", parts="int64")
 
@@ -65,7 +65,7 @@ def pays_channels_last(plan: Plan, image: Layout, values: Layout, gathers: bool)
         and min(plan.points, pixels) >= LEAST
         and 4 * plan.points >= pixels
         and plan.channels * pixels * plan.real.itemsize <= LARGEST
-        and plan.channels * (pixels + plan.points) * image[2].itemsize <= most
+        and plan.channels * pixels * image[2].itemsize <= most
     )
 
 
@@ -112,13 +112,12 @@ def gather_channels_last(
         threads: the maximum number of threads.
     """
     invalid_weights = False
-    for part in parts_of(plan):
-        runs = part_channels_last(arrays, part)
-        copy_channels(arrays.image[part.items], runs.image, threads)
+    for part, planes, runs in as_runs(plan, arrays):
+        copy_channels(planes.image, runs.image, threads)
         invalid_weights |= bool(compute(part.plan, runs))
-        copy_channels(runs.values, arrays.values[part.items], threads)
-        if runs.shares is not None and arrays.shares is not None:
-            copy_channels(runs.shares, arrays.shares[part.items], threads)
+        copy_channels(runs.values, planes.values, threads)
+        if planes.shares is not None and runs.shares is not None:
+            copy_channels(runs.shares, planes.shares, threads)
     return invalid_weights
 
 
@@ -141,17 +140,17 @@ def backward_channels_last(
     kind = gradient_layout(plan, layout_of(arrays.image)).layout[2]
     dtype = needs.dtype or kind
     grad_image = np.empty_like(arrays.image, dtype, subok=False) if needs.image else None
+    arrays = arrays._replace(sums=grad_image if dtype == kind else None)
     by_grid, by_weights, invalid_weights = list[Array](), list[Array](), False
-    for part in parts_of(plan):
-        grads = None if grad_image is None else grad_image[part.items]
-        runs = part_channels_last(arrays._replace(sums=grads if dtype == kind else None), part)
+    for part, planes, runs in as_runs(plan, arrays):
         if runs.sums is not None:
             runs.sums[...] = 0
         if needs.grid or arrays.weights is not None:  # otherwise, the image is not read
-            copy_channels(arrays.image[part.items], runs.image, threads)
-        copy_channels(arrays.values[part.items], runs.values, threads)
+            copy_channels(planes.image, runs.image, threads)
+        copy_channels(planes.values, runs.values, threads)
         gradients = compute(part.plan, runs)
-        if grads is not None and gradients.image is not None:
+        if grad_image is not None and gradients.image is not None:
+            grads = grad_image[part.items] if planes.sums is None else planes.sums
             copy_channels(gradients.image, grads, threads)
         by_grid += [] if gradients.grid is None else [gradients.grid]
         by_weights += [] if gradients.weights is None else [gradients.weights]
@@ -165,20 +164,37 @@ def backward_channels_last(
     )
 
 
-def part_channels_last(arrays: Samples, part: Part) -> Samples:
-    """Return the arrays of a part; where they are planes, new ones for runs in their place."""
-    weights, items = arrays.weights, part.items
+def as_runs(plan: Plan, arrays: Samples) -> Iterator[tuple[Part, Samples, Samples]]:
+    """Yield the parts of a call, their arrays, and what takes the place of these.
+
+    Where they are planes, these are uninitialised runs, whose memory all parts share.
+    """
+    memory: Sequence[Array | None] = ()
+    for part in parts_of(plan):
+        planes = arrays_of_part(arrays, part)
+        fields = planes.image, planes.values, planes.shares, planes.sums
+        memory = memory or memory_for_runs(fields)
+        image, values, shares, sums = (
+            array if array is None or place is None else place[: len(array)]
+            for array, place in zip(fields, memory, strict=True)
+        )
+        assert image is not None and values is not None
+        yield part, planes, planes._replace(image=image, values=values, shares=shares, sums=sums)
+
+
+def arrays_of_part(arrays: Samples, part: Part) -> Samples:
+    """Return the arrays of the items of a part."""
+    items, weights = part.items, arrays.weights
     if weights is not None and len(weights) > 1:
         weights = weights[items]
-    image, values, shares, sums = runs_for(
-        arrays.image[items],
-        arrays.values[items],
-        None if arrays.shares is None else arrays.shares[items],
-        arrays.sums,
+    return arrays._replace(
+        image=arrays.image[items],
+        grid=arrays.grid[part.grids],
+        values=arrays.values[items],
+        weights=weights,
+        shares=None if arrays.shares is None else arrays.shares[items],
+        sums=None if arrays.sums is None else arrays.sums[items],
     )
-    assert image is not None and values is not None
-    grid = arrays.grid[part.grids]
-    return Samples(image, grid, values, weights, shares, arrays.fill, sums)
 
 
 def joined(parts: Sequence[Array], shared: bool) -> Array | None:
@@ -188,21 +204,18 @@ def joined(parts: Sequence[Array], shared: bool) -> Array | None:
     return functools.reduce(np.add, parts) if shared else np.concatenate(parts)
 
 
-def runs_for(*arrays: Array | None) -> list[Array | None]:
-    """Return arrays (N, C, ...) for runs of channels: those given if they are runs, or new ones.
+def memory_for_runs(arrays: Sequence[Array | None]) -> list[Array | None]:
+    """Return uninitialised runs of channels in place of planes (N, C, ...); None for other arrays.
 
-    The new ones are parts of one block of memory.  Of several blocks, the C library would return
-    most to the system after each call, and to get them back takes longer than many a call.
+    They are parts of one block of memory.  Of several blocks, the C library would return most to
+    the system after each call, and to get them back takes longer than many a call.
     """
-    planes = [a is not None and not are_runs(layout_of(a)) for a in arrays]
-    sizes = [
-        -(-array.nbytes // LINE) * LINE if new and array is not None else 0
-        for new, array in zip(planes, arrays, strict=True)
-    ]
+    planes = [None if a is None or are_runs(layout_of(a)) else a for a in arrays]
+    sizes = [0 if array is None else -(-array.nbytes // LINE) * LINE for array in planes]
     block, begin, runs = np.empty(sum(sizes), np.uint8), 0, list[Array | None]()
-    for new, size, array in zip(planes, sizes, arrays, strict=True):
-        if array is None or not new:
-            runs.append(array)
+    for array, size in zip(planes, sizes, strict=True):
+        if array is None:
+            runs.append(None)
             continue
         items, channels, *shape = array.shape
         memory = block[begin : begin + array.nbytes].view(array.dtype)
