@@ -59,6 +59,7 @@ from gridsample.kernels.sampling.programs.points import (
     STRIDED,
     PointSource,
 )
+from gridsample.kernels.sampling.programs.rows import Rows
 from gridsample.kernels.sampling.programs.run_gradients import BackwardRuns
 from gridsample.kernels.sampling.programs.runs import GatherRuns, list_bytes, run_for
 from gridsample.kernels.sampling.programs.sampler import (
@@ -311,7 +312,8 @@ def prepare_gather(
     way = way_for(plan, rules, known, sweep)
     copies = way is Copies
     words = means is None and not frame.outputs.listed and reads_words(plan, source, known, way)
-    known = known._replace(words=words)
+    keeps = way is Rows and Rows.pays_to_keep_weights(plan, len(source.starts))
+    known = known._replace(words=words, keeps_weights=keeps)
     bits = bits_of(source.kind)
     stored = storage_of(target.kind) if plan.votes else target.kind
     description = Description(

@@ -83,11 +83,13 @@ class PixelRows(NamedTuple):
         weights: the weights of each axis's taps, for each order of derivatives.
         touched: the pixels of the row that are taps, one bit for each; None if they are the first
             ones.  If given, few groups are summed in this way, and code is short.
+        along_x: the weights along x as registers, in place of those in ``weights``.
     """
 
     first: Row
     weights: Sequence[Weights]
     touched: Value | None = None
+    along_x: Sequence[Value] = ()
 
     @property
     def function(self) -> Function:
@@ -161,7 +163,9 @@ class PixelRows(NamedTuple):
 
     def sum_along_x(self, registers: Sequence[Value], order: int) -> Value:
         """Multiply registers by the weights along x, and sum the lanes of each point."""
-        weights = registers_of([tap_weights[order] for tap_weights in self.weights[0]], self.length)
+        weights = self.along_x or registers_of(
+            [tap_weights[order] for tap_weights in self.weights[0]], self.length
+        )
         # What is not a tap may be NaN.
         counted = self.counted()
         if counted is not None:

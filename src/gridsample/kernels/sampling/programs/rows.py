@@ -24,6 +24,7 @@ from gridsample.kernels.sampling.programs.row_sums import (
     Row,
     RowInMemory,
     Weights,
+    registers_of,
     row_length,
 )
 from gridsample.kernels.sampling.programs.sampler import (
@@ -55,12 +56,23 @@ class Rows(Sampler):
         fits = widths[0] <= length <= min(plan.spatial[-1], host().lanes(plan.real.name))
         return fits and max(widths) > 1 and not any(rule.single for rule in rules)
 
+    @classmethod
+    def pays_to_keep_weights(cls, plan: Plan, planes: int) -> bool:
+        """Whether weights are computed once for all planes.
+
+        It takes as long to read those of up to four taps in single precision, and for three axes,
+        they take little of the time.
+        """
+        taps = max(method.taps for method in plan.methods)
+        costly = taps > 4 or (taps > 2 and plan.real.itemsize == 8)
+        return planes > 1 and costly and len(plan.spatial) < 3
+
     def locate_taps(self, located: Sequence[AxisPosition], state: State) -> State:
-        """Add positions to a state, and where the first taps are."""
-        stencils = [
-            Stencil(axis, axis.split(along)[0], ())
-            for axis, along in zip(self.axes, located, strict=True)
-        ]
+        """Add positions to a state, where the first taps are, and weights if they are kept."""
+        keeps, stencils = self.description.known.keeps_weights, list[Stencil]()
+        for axis, along in zip(self.axes, located, strict=True):
+            base, t = axis.split(along)
+            stencils.append(Stencil(axis, base, axis.weights(t, along.slope, 0) if keeps else ()))
         length, *widths = self.widths
         inside = are_inside(stencils, [length if self.are_pairs else row_length(length), *widths])
         first = state
@@ -68,6 +80,10 @@ class Rows(Sampler):
             first = self.moved(first, stencil.axis, inside.select(stencil.first, 0))
         some = self.some(stencils, state.outside)
         first_taps = FirstTaps(inside, some, first.first, first.weight_offset)
+        if keeps:
+            along_x, *others = [[w for (w,) in stencil.weights] for stencil in stencils]
+            along_x = registers_of(along_x, row_length(len(along_x)))
+            state = state._replace(row_weights=(tuple(along_x), *map(tuple, others)))
         return super().locate_taps(located, state._replace(first_taps=first_taps))
 
     def some(self, stencils: Sequence[Stencil], outside: Value | None) -> Value | None:
@@ -93,7 +109,7 @@ class Rows(Sampler):
         return Either(
             first.inside,
             ~first.inside if first.some is None else ~first.inside & first.some,
-            lambda: self.in_rows(first, stencils, counting),
+            lambda: self.in_rows(state, first, stencils, counting),
             lambda: self.anywhere(state, stencils, counting),
             math.prod(self.widths) <= MOST_SPILLED,
         )
@@ -115,6 +131,7 @@ class Rows(Sampler):
 
     def in_rows(
         self,
+        state: State,
         first: FirstTaps,
         stencils: Sequence[Stencil],
         counting: Counting | None,
@@ -125,6 +142,11 @@ class Rows(Sampler):
         """
         if counting is not None:
             counting = counting._replace(offset=first.weight_offset)
+        if state.row_weights:
+            along_x, *others = state.row_weights
+            kept: list[Weights] = [[()] * self.widths[0]]
+            kept += [[(w,) for w in axis_weights] for axis_weights in others]
+            return InRows(kept, first.offset, self.call.strides, counting, along_x)
         weights = [stencil.weights for stencil in stencils]
         if not self.are_pairs:
             return InRows(weights, first.offset, self.call.strides, counting)
@@ -152,20 +174,21 @@ class InRows(NamedTuple):
         first: the offset of each point's first tap.
         steps: the distance of neighbours along each axis, x first.
         counting: how pixels count, if not all alike.
+        along_x: the weights along x as registers, in place of those in ``weights``.
     """
 
     weights: Sequence[Weights]
     first: Offsets
     steps: Sequence[Value]
     counting: Counting | None = None
+    along_x: Sequence[Value] = ()
 
     def tap_sums(self, plane: Pointer, dropped: Value, orders: Orders) -> TapSums:
         """Sum the taps of one plane; none is dropped."""
         lanes = plane.function.lanes
         offsets = load_offsets(self.first.in_memory(), lanes)
-        return PixelRows(self.row(RowInMemory(plane, offsets, self.steps)), self.weights).tap_sums(
-            orders
-        )
+        row = self.row(RowInMemory(plane, offsets, self.steps))
+        return PixelRows(row, self.weights, along_x=self.along_x).tap_sums(orders)
 
     def row(self, pixels: RowInMemory) -> Row:
         """Return the rows of pixels, or of their numbers if they count differently."""

@@ -95,6 +95,8 @@ class KnownStrides(NamedTuple):
             a multiple of the lanes.
         parts: whether channels are the parts of complex numbers.
         words: whether all channels of a run's pixel, or of two, are read as one word.
+        keeps_weights: whether the weights of taps that are read in rows are computed once for all
+            planes.
     """
 
     x_contiguous: bool
@@ -103,6 +105,7 @@ class KnownStrides(NamedTuple):
     channels: int = 1
     parts: bool = False
     words: bool = False
+    keeps_weights: bool = False
 
 
 class Stencil(NamedTuple):
