@@ -78,13 +78,13 @@ def spacing(layout: Layout) -> tuple[int, int, int] | None:
 def native(array: Array) -> Array:
     """Return the array itself if any kernel can read it, otherwise a copy.
 
-    Kernels read native arrays in any order of memory, at any address.  Axes along which the array
-    is broadcast are not copied.
+    Kernels read native arrays in any order of memory, at any address.  The copy has the array's
+    order of memory; axes along which the array is broadcast are not copied.
     """
     if is_native(array.strides, array.dtype):
         return array
     own = tuple([slice(None) if stride else slice(1) for stride in array.strides])
-    copy = array[own].astype(array.dtype.newbyteorder("="), order="C", copy=True)
+    copy = array[own].astype(array.dtype.newbyteorder("="), order="K", copy=True)
     return np.broadcast_to(copy, array.shape)
 
 

@@ -63,6 +63,7 @@ from gridsample.kernels.sampling.preparing import (
     readable_points,
     same_layout,
 )
+from gridsample.kernels.sampling.storing import store
 
 Array = np.ndarray[Any, Any]
 Order = tuple[int, ...]
@@ -240,7 +241,7 @@ def backward(
     """
     order, count = order or (0,) * len(plan.spatial), threads or pool.cores()
     image = contiguous(plan, native(arrays.image))
-    values, fill, layout = arrays.values, arrays.fill, layout_of(image)
+    values, fill, layout = native(arrays.values), arrays.fill, layout_of(image)
     like = gradient_layout(plan, layout) if needs.image else None
     if like is not None and needs.dtype is not None and needs.dtype != like.layout[2]:
         result = like.of(needs.dtype)
@@ -248,7 +249,7 @@ def backward(
     if pays_channels_last(plan, layout, layout_of(values), False):
         return backward_channels_last(
             plan,
-            arrays._replace(image=image),
+            arrays._replace(image=image, values=values),
             needs,
             lambda part, runs: backward(part, runs, needs, order=order, threads=count),
             count,
@@ -300,21 +301,12 @@ def backward_stored(
         piece = replace(plan, image_items=count, grid_items=len(part.grid), channels=planes)
         gradients = compute(piece, part, some)
         assert gradients.image is not None
-        store(gradients.image, result[items, channels])
+        store(gradients.image, result[items, channels], threads)
         gradient = gradients.grid
         del gradients  # before the next sums are allocated
     if needs.grid and not small:
         gradient = compute(plan, arrays, Needs(False, True)).grid
     return Gradients(result, gradient)
-
-
-def store(sums: Array, result: Array) -> None:
-    """Convert sums (N, C, *spatial) to another dtype, a few rows at a time to save memory."""
-    rows = sums.shape[2]
-    some = max(1, rows * PART // 8 // sums.size)
-    for first in range(0, rows, some):
-        here = np.s_[:, :, first : first + some]
-        result[here] = converted(sums[here], result.dtype)
 
 
 def parts(plan: Plan, image: Array) -> list[tuple[slice, slice]]:

@@ -15,7 +15,6 @@ from gridsample.kernels import threads as pool
 from gridsample.kernels.memory import (
     addresses_of,
     as_float,
-    converted,
     layout_of,
     native,
 )
@@ -42,6 +41,7 @@ from gridsample.kernels.sampling.preparing import (
     readable,
     readable_points,
 )
+from gridsample.kernels.sampling.storing import stored
 
 Array = np.ndarray[Any, Any]
 
@@ -183,7 +183,7 @@ def average_backward(
         if weights is not None:
             with np.errstate(all="ignore"):  # a weight may turn out to be wrong
                 np.multiply(sums, as_float(weights), out=sums, casting="unsafe")
-        by_image = converted(summed(sums, arrays.image.shape), needs.dtype or sums.dtype)
+        by_image = stored(summed(sums, arrays.image.shape), needs.dtype or sums.dtype, count)
     return Gradients(by_image, gradient, by_weights, bool(invalid_weights[0]))
 
 
