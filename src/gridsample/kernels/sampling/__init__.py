@@ -5,8 +5,8 @@ results, and runs the programs that `calls` prepares.
 
 The other modules here run at each call, or once for each layout of arrays, and compute with arrays
 and numbers: `layouts`, `division`, `preparing`, `calls`, `averages`, `antialiasing`,
-`footprint_calls`, `channels_last`, `halving`, `settings`.  The functions that write programs are in
-`gridsample.kernels.sampling.programs`.
+`footprint_calls`, `channels_last`, `storing`, `halving`, `settings`.  The functions that write
+programs are in `gridsample.kernels.sampling.programs`.
 """
 
 from __future__ import annotations
