@@ -276,9 +276,15 @@ class Axis:
     # Taps -----------------------------------------------------------------------------------------
 
     def split(self, located: AxisPosition) -> tuple[Value, Value]:
-        """Split positions into base indices, as integers, and fractions."""
-        base, t = formulas.split(located.position, self.rule.method.rounding)
-        return base.to(self.offset_kind), t
+        """Split positions into base indices, as integers, and fractions.
+
+        Those of an image that wraps around are in it, so that taps are neighbours but at its ends.
+        """
+        floor, t = formulas.split(located.position, self.rule.method.rounding)
+        base = floor.to(self.offset_kind)
+        if self.rule.boundary.code == formulas.WRAP:
+            base = (base < 0).select(base + self.size, base)  # see `confine`
+        return base, t
 
     def weights(self, t: Value, slope: Value, derivatives: int) -> list[tuple[Value, ...]]:
         """Compute each tap's weight and its derivatives up to an order with respect to ``t``."""
