@@ -139,3 +139,23 @@ def test_a_run_of_channels_does_not_depend_on_neighbours(
     gridsample.grid_sample(image, inside, out=alone, **options)
     gridsample.grid_sample(image, mixed, out=among, **options)
     np.testing.assert_array_equal(alone, among[:, :, ::2])
+
+
+@pytest.mark.covering
+@pytest.mark.parametrize("boundary", [*BOUNDARIES])
+@pytest.mark.parametrize("mode", ["cubic", "lanczos3"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_gradients_add_only_to_taps_at_edges(mode: str, boundary: str, dtype: type) -> None:
+    x, y = np.meshgrid([-0.3, 6.4, 11.2], [-0.4, 5.3, 9.1])
+    grid = np.stack([x.ravel(), y.ravel()], -1).astype(dtype)[None, None]
+    options: dict[str, Any] = {"coords": "pixel", "prefilter": False}
+    # Item i of the images has NaN at pixel i; samples are NaN if it is a tap.
+    images = np.zeros((10 * 12, 1, 10, 12), dtype)
+    images.reshape(120, 120)[range(120), range(120)] = np.nan
+    is_tap = np.isnan(gridsample.grid_sample(images, grid, mode, boundary, **options))[:, 0, 0]
+    upstream = np.zeros((9, 1, 1, 9), dtype)
+    upstream[range(9), 0, 0, range(9)] = np.nan
+    gradient, _ = gridsample.grid_sample_vjp(
+        upstream, np.zeros_like(images[:9]), grid.repeat(9, 0), mode, boundary, **options
+    )
+    np.testing.assert_array_equal(np.isnan(gradient.reshape(9, 120)).T, is_tap)

@@ -3,22 +3,25 @@
 Boundaries other than "wrap" fold all taps along x to the same end of the image, or drop them, so
 that their pixels are among L neighbours, the *window* of a point.  A window is read as a row, and
 each of its pixels has the sum of the weights of the taps that are there.  Taps of the other axes
-are folded one by one, as the row of each may be anywhere.
+are folded one by one, as the row of each may be anywhere.  Gradients are added to windows along all
+axes.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
 from gridsample.definitions import axis as formulas
-from gridsample.kernels.sampling.programs.axes import Axis, Tap
+from gridsample.kernels.sampling.programs.axes import LONG, Axis, Tap
 from gridsample.kernels.sampling.programs.counting import (
     WEIGHT,
     CountedRow,
     numbers_of_dropped,
 )
-from gridsample.kernels.sampling.programs.loads import load_offsets
+from gridsample.kernels.sampling.programs.loads import Strides, load_offsets
+from gridsample.kernels.sampling.programs.pairs import MOST_KEPT, RowAdder
 from gridsample.kernels.sampling.programs.row_sums import (
     PixelRows,
     Row,
@@ -36,6 +39,7 @@ from gridsample.kernels.sampling.programs.sums import (
     TapTable,
     added,
     both,
+    scatter,
     with_dropped,
 )
 from gridsample.kernels.vector import Function, Pointer, Value
@@ -45,17 +49,19 @@ class AtEdges(NamedTuple):
     """Taps of points anywhere; those along x are read as a row.
 
     Attributes:
-        axis: the axis along x.
+        axes: the axes, x first.
+        strides: the distances of neighbouring pixels.
         one_by_one: the same taps, to read them one by one.
     """
 
-    axis: Axis
+    axes: Sequence[Axis]
+    strides: Strides
     one_by_one: OneByOne
 
     def tap_sums(self, plane: Pointer, dropped: Value, orders: Orders) -> TapSums:
         """Sum the taps of one plane."""
         along_x, *others = taps = self.one_by_one.taps
-        window = window_of(self.axis, along_x, row_length(len(along_x)))
+        window = window_of(self.axes[0], along_x, row_length(len(along_x)))
         weights = [window.weights, *([tap.weights for tap in axis_taps] for axis_taps in others)]
         rows = PixelRows(self.row(plane, window.begin, others), weights, window.touched)
         counting = self.one_by_one.counting
@@ -75,22 +81,40 @@ class AtEdges(NamedTuple):
             return pixels
         weights = pixels._replace(plane=None)  # of ones
         if counting.plane is not None:
-            stride = self.axis.pixel_weight_stride
+            stride = self.axes[0].pixel_weight_stride
             assert stride is not None
             offset = added(value_of(counting.offset), first * stride)
             weights = EdgeRow(counting.plane, offset, tables, weighs=True)
         return CountedRow(pixels, weights, counting)
 
     def scatter(self, plane: Pointer, shares: TapSums) -> None:
-        """Add to the taps of one plane."""
-        self.one_by_one.scatter(plane, shares)
+        """Add to the taps of one plane.
+
+        Where several taps of a point are one pixel, as under "border", the processor would wait for
+        each sum before the next.
+        """
+        function, (taps, offset) = plane.function, self.one_by_one[:2]
+        if math.prod(map(len, taps)) > MOST_KEPT or not all(map(has_window, self.axes)):
+            self.one_by_one.scatter(plane, shares)
+            return
+        windows = list[list[Tap]]()
+        for axis, axis_taps in zip(self.axes, taps, strict=True):
+            window = window_of(axis, axis_taps, len(axis_taps))
+            offset, zero = added(offset, window.begin), window.begin.like(0)
+            touched = [(window.touched & (1 << k)) != 0 for k in range(len(axis_taps))]
+            pixels = enumerate(zip(touched, window.weights, strict=True))
+            windows.append([Tap(zero, here, weights, k) for k, (here, weights) in pixels])
+        assert offset is not None
+        sums = RowAdder(plane, function.spill(offset), self.strides)
+        scatter(sums, windows, shares)
+        sums.finish()
 
 
 class Window(NamedTuple):
-    """Neighbouring pixels along x, among which are all taps of each point.
+    """Neighbouring pixels along an axis, among which are all taps of each point.
 
     Attributes:
-        begin: the index of the first pixel.
+        begin: the offset of the first pixel.
         touched: the pixels at which a tap is, one bit for each.
         weights: for each pixel, the sum of the weights of the taps there, for each order.
     """
@@ -102,12 +126,12 @@ class Window(NamedTuple):
 
 def has_window(axis: Axis) -> bool:
     """Whether all taps along an axis are in one window: "wrap" uses both ends of the image."""
-    return bool(axis.rule.boundary.code != formulas.WRAP)
+    return axis.rule.boundary.code != formulas.WRAP and axis.rule.length == LONG
 
 
 def window_of(axis: Axis, taps: Sequence[Tap], length: int) -> Window:
-    """Return the window of ``length`` pixels for taps along x, whose offsets are indices."""
-    function, begin = axis.function, axis.size - length
+    """Return the window of ``length`` pixels for taps along an axis; strides are not negative."""
+    function, begin = axis.function, axis.offset(axis.size - length)
     for tap in taps:
         least = begin.minimum(tap.offset)
         begin = least if tap.present is None else tap.present.select(least, begin)
@@ -118,7 +142,7 @@ def window_of(axis: Axis, taps: Sequence[Tap], length: int) -> Window:
         tap = table.read(loop.index)
         touched, *totals = loop.carried
         for pixel in range(length):
-            here = both(tap.offset == begin + pixel, tap.present)
+            here = both(tap.offset == begin + axis.offset(begin.like(pixel)), tap.present)
             assert here is not None
             touched = touched | here.select(none.like(1 << pixel), none)
             for n, weight in enumerate(tap.weights):

@@ -183,9 +183,9 @@ class PixelPairs:
         return first.to(function.real), second.to(function.real)
 
 
-# The most taps of a point for which the loop over points is written out; and for which neighbours
-# do not follow each other.
-UNROLLED, FEW_TAPS = 4, 8
+# The most taps of a point for which the loop over points is written out; for which neighbours do
+# not follow each other; and that are kept in scratch memory.
+UNROLLED, FEW_TAPS, MOST_KEPT = 4, 8, 64
 
 
 def lane_in_turn(turn: Index, lanes: int) -> Index:

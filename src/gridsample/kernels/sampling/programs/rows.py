@@ -18,7 +18,7 @@ from gridsample.kernels.sampling.programs.axes import AxisPosition, Rules, Tap
 from gridsample.kernels.sampling.programs.counting import CountedRow, Counting
 from gridsample.kernels.sampling.programs.edge_rows import AtEdges, has_window
 from gridsample.kernels.sampling.programs.loads import Strides, load_offsets
-from gridsample.kernels.sampling.programs.pairs import InPairs, RowAdder
+from gridsample.kernels.sampling.programs.pairs import MOST_KEPT, InPairs, RowAdder
 from gridsample.kernels.sampling.programs.row_sums import (
     PixelRows,
     Row,
@@ -38,9 +38,6 @@ from gridsample.kernels.sampling.programs.singles import OneByOne
 from gridsample.kernels.sampling.programs.states import FirstTaps, Offsets, State, value_of
 from gridsample.kernels.sampling.programs.sums import WRITTEN_OUT, Orders, TapSums, both, scatter
 from gridsample.kernels.vector import Pointer, Value, host
-
-# The most taps of a point that are added to from scratch memory at once.
-MOST_SPILLED = 64
 
 
 class Rows(Sampler):
@@ -111,7 +108,7 @@ class Rows(Sampler):
             ~first.inside if first.some is None else ~first.inside & first.some,
             lambda: self.in_rows(state, first, stencils, counting),
             lambda: self.anywhere(state, stencils, counting),
-            math.prod(self.widths) <= MOST_SPILLED,
+            math.prod(self.widths) <= MOST_KEPT,
         )
 
     def near(self, state: State) -> Pointer:
@@ -163,7 +160,7 @@ class Rows(Sampler):
         # In float64, 16 taps are read faster one by one.
         many = self.real.bits < 64 or math.prod(map(len, taps)) > WRITTEN_OUT
         in_rows = many and not self.are_pairs and has_window(self.axes[0])
-        return AtEdges(self.axes[0], one_by_one) if in_rows else one_by_one
+        return AtEdges(self.axes, self.strides, one_by_one) if in_rows else one_by_one
 
 
 class InRows(NamedTuple):
