@@ -79,7 +79,7 @@ class Copies:
 
 def transposition(shape: tuple[int, int, int], source: Operand, target: Operand) -> Step:
     """Transpose matrices that follow each other in memory."""
-    from gridsample.kernels.sampling.channels_last import prepare_transposition
+    from gridsample.kernels.sampling.memory_order import prepare_transposition
 
     launch = prepare_transposition(*shape, source.type.dtype.itemsize)
     places: list[Any] = [source.place, target.place]

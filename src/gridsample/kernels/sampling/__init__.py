@@ -5,8 +5,8 @@ results, and runs the programs that `calls` prepares.
 
 The other modules here run at each call, or once for each layout of arrays, and compute with arrays
 and numbers: `layouts`, `division`, `preparing`, `calls`, `averages`, `antialiasing`,
-`footprint_calls`, `channels_last`, `storing`, `halving`, `settings`.  The functions that write
-programs are in `gridsample.kernels.sampling.programs`.
+`footprint_calls`, `channels_last`, `memory_order`, `storing`, `halving`, `settings`.  The functions
+that write programs are in `gridsample.kernels.sampling.programs`.
 """
 
 from __future__ import annotations
@@ -44,12 +44,12 @@ from gridsample.kernels.sampling.channels_last import (
 )
 from gridsample.kernels.sampling.division import Averages, Sweep, with_own_grids
 from gridsample.kernels.sampling.layouts import complex_of, gradient_layout
+from gridsample.kernels.sampling.memory_order import contiguous, pays_contiguous
 from gridsample.kernels.sampling.preparing import Gradients as Gradients
 from gridsample.kernels.sampling.preparing import Needs as Needs
 from gridsample.kernels.sampling.preparing import Samples as Samples
 from gridsample.kernels.sampling.preparing import (
     are_readable,
-    contiguous,
     dropped_of,
     even_values,
     fills_of_planes,
@@ -58,7 +58,6 @@ from gridsample.kernels.sampling.preparing import (
     in_layout,
     is_readable,
     own_grids,
-    pays_contiguous,
     readable,
     readable_points,
     same_layout,
@@ -108,7 +107,7 @@ def gather(
         gather(plan, image, grid, values, order=order, fill=fill, threads=threads)
         out[...] = values
         return
-    image = readable(plan, image)
+    image = readable(plan, image, count)
     if pays_channels_last(plan, layout_of(image), layout_of(out), True):
 
         def compute(part: Plan, runs: Samples) -> None:
@@ -240,7 +239,7 @@ def backward(
         threads: the maximum number of threads.
     """
     order, count = order or (0,) * len(plan.spatial), threads or pool.cores()
-    image = contiguous(plan, native(arrays.image))
+    image = contiguous(plan, native(arrays.image), count)
     values, fill, layout = native(arrays.values), arrays.fill, layout_of(image)
     like = gradient_layout(plan, layout) if needs.image else None
     if like is not None and needs.dtype is not None and needs.dtype != like.layout[2]:

@@ -26,11 +26,11 @@ from gridsample.kernels.sampling.channels_last import (
 )
 from gridsample.kernels.sampling.division import Averages, Sweep, reads_of
 from gridsample.kernels.sampling.layouts import complex_of, gradient_layout, shares_weights
+from gridsample.kernels.sampling.memory_order import contiguous
 from gridsample.kernels.sampling.preparing import (
     Gradients,
     Needs,
     Samples,
-    contiguous,
     dropped_of,
     even_values,
     fills_of_planes,
@@ -66,7 +66,7 @@ def average(plan: Plan, arrays: Samples, averaging: Averaging, threads: int | No
     """
     count = threads or pool.cores()
     # Programs read both parts of a complex number at once.
-    image = native(arrays.image) if plan.dtype.kind == "c" else readable(plan, arrays.image)
+    image = native(arrays.image) if plan.dtype.kind == "c" else readable(plan, arrays.image, count)
     arrays, out, shares = arrays._replace(image=image), arrays.values, arrays.shares
     # Wherever nothing is missing, means have the bits of plain samples, which are copied likewise.
     together = arrays.weights is None or shares_weights(layout_of(arrays.weights))
@@ -123,8 +123,8 @@ def average_backward(
         needs: which gradients are needed.
         threads: the maximum number of threads.
     """
-    image, weights = contiguous(plan, native(arrays.image)), arrays.weights
     count = threads or pool.cores()
+    image, weights = contiguous(plan, native(arrays.image), count), arrays.weights
     if weights is not None and len(weights) > len(image):
         image = np.broadcast_to(image, (plan.items, *image.shape[1:]))
         plan = replace(plan, image_items=plan.items)

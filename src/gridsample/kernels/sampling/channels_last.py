@@ -17,11 +17,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gridsample.definitions.plan import Plan
-from gridsample.kernels.memory import Layout, addresses_of, is_dense, is_native, layout_of
-from gridsample.kernels.run import Launch, entry
+from gridsample.kernels.memory import Layout, is_dense, is_native, layout_of
 from gridsample.kernels.sampling.layouts import gradient_layout
-from gridsample.kernels.sampling.preparing import LARGEST, Gradients, Needs, Samples
-from gridsample.kernels.vector import Function, Record, compile, host, transpose
+from gridsample.kernels.sampling.memory_order import AT_ONCE, LARGEST, transpose_matrices
+from gridsample.kernels.sampling.preparing import Gradients, Needs, Samples
 
 Array = np.ndarray[Any, Any]
 
@@ -29,10 +28,8 @@ Array = np.ndarray[Any, Any]
 LEAST = 8
 # The fewest samples for which only one of both, the image or the samples, is copied.
 FEW = 1 << 12
-# The bytes of images that are copied at a time; those of a line of the cache.
-AT_ONCE, LINE = 1 << 20, 64
-
-MATRICES = Record(rows="int64", columns="int64", parts="int64")
+# The bytes of a line of the cache.
+LINE = 64
 
 
 @functools.lru_cache(maxsize=256)
@@ -230,47 +227,3 @@ def copy_channels(source: Array, target: Array, threads: int) -> None:
         transpose_matrices(source, target, (items, *matrix), threads)
     elif source is not target:
         target[...] = source
-
-
-def transpose_matrices(
-    source: Array, target: Array, shape: tuple[int, int, int], threads: int
-) -> None:
-    """Transpose matrices that follow each other in memory."""
-    prepare_transposition(*shape, source.dtype.itemsize).run(
-        addresses_of((source, target)), threads
-    )
-
-
-@functools.lru_cache(maxsize=256)
-def prepare_transposition(count: int, rows: int, columns: int, size: int) -> Launch:
-    """Prepare the transposition of matrices with elements of so many bytes."""
-    lanes = host().bits // (8 * size)
-    block = min(lanes, 1 << (min(rows, columns).bit_length() - 1))
-    parts = max(1, rows * columns * size // AT_ONCE)
-    settings = MATRICES.pack(rows=rows, columns=columns, parts=parts)
-    return Launch(transposition_program(f"uint{8 * size}", block), settings, count * parts)
-
-
-@functools.cache
-def transposition_program(kind: str, block: int) -> Any:
-    """Write and compile the program that transposes matrices, a square of a side at a time."""
-    function = Function("transpose", block)
-    with entry(function, {"source": kind, "target": kind}, MATRICES) as (task, call):
-        matrix, part = task // call.parts, task % call.parts
-        begin = matrix * call.rows * call.columns
-        source, target = call.source.at(begin), call.target.at(begin)
-        first, last = (call.columns * k // (call.parts * block) * block for k in (part, part + 1))
-        end = (part + 1 == call.parts).select(call.columns, last)
-        with (
-            function.loop(first, end, block) as across,
-            function.loop(0, call.rows, block) as down,
-        ):
-            # The last squares overlap the ones before them.
-            column = across.index.minimum(call.columns - block)
-            row = down.index.minimum(call.rows - block)
-            square = source.at(row * call.columns + column)
-            transposed = target.at(column * call.rows + row)
-            lines = [square.load(call.columns * k, block) for k in range(block)]
-            for k, line in enumerate(transpose(lines)):
-                transposed.store(line, call.rows * k)
-    return compile(function)

@@ -26,14 +26,12 @@ from gridsample.kernels.memory import (
     spacing,
 )
 from gridsample.kernels.sampling.division import divide_points, lanes_of, reads_of, with_own_grids
-from gridsample.kernels.sampling.layouts import GradientLayout, channels_together
+from gridsample.kernels.sampling.layouts import GradientLayout
+from gridsample.kernels.sampling.memory_order import contiguous, pays_contiguous
 from gridsample.kernels.sampling.programs.points import STRIP
 
 Array = np.ndarray[Any, Any]
 Order = tuple[int, ...]
-
-# The largest image that is copied for its layout, in bytes.
-LARGEST = 1 << 25
 
 
 class Samples(NamedTuple):
@@ -160,34 +158,11 @@ def grid_gradient(sums: Array, plan: Plan) -> Array:
     return total.astype(sums.dtype).reshape(1, *sums.shape[1:])
 
 
-def readable(plan: Plan, image: Array) -> Array:
+def readable(plan: Plan, image: Array, threads: int) -> Array:
     """Return an image that programs which gather should read: itself, or else a copy."""
-    return image if is_readable(plan, layout_of(image)) else contiguous(plan, native(image))
-
-
-def contiguous(plan: Plan, image: Array) -> Array:
-    """Return an image itself, or a copy in C order if that pays."""
-    return np.ascontiguousarray(image) if pays_contiguous(plan, layout_of(image)) else image
-
-
-@functools.lru_cache(maxsize=256)
-def pays_contiguous(plan: Plan, image: Layout) -> bool:
-    """Whether to copy an image in which neither columns nor channels are neighbours in memory.
-
-    If methods have many taps, and points are nearly as many as pixels, reading rows of the copy
-    saves more time than the copy takes.
-    """
-    shape, strides, dtype = image
-    pixels = math.prod(plan.spatial)
-    return (
-        max(method.taps for method in plan.methods) > 2
-        and dtype.isnative
-        and strides[-1] != dtype.itemsize
-        and channels_together(image) == 1
-        and all(stride or n == 1 for n, stride in zip(shape, strides, strict=True))
-        and 4 * plan.points * plan.items >= pixels * plan.image_items
-        and math.prod(shape) * dtype.itemsize <= LARGEST
-    )
+    if is_readable(plan, layout_of(image)):
+        return image
+    return contiguous(plan, native(image), threads)
 
 
 @functools.lru_cache(maxsize=256)

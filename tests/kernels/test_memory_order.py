@@ -1,0 +1,76 @@
+"""Copies of images in another order of memory."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import cases
+import numpy as np
+import pytest
+
+import gridsample
+from gridsample.kernels.memory import layout_of
+from gridsample.kernels.sampling import memory_order
+
+Array = np.ndarray[Any, Any]
+
+
+def in_order(array: Array, order: tuple[int, ...]) -> Array:
+    """Copy an array with its axes in this order of memory, slowest first."""
+    return np.ascontiguousarray(array.transpose(order)).transpose(np.argsort(order))
+
+
+@pytest.mark.parametrize(
+    "shape", [(2, 3, 5), (2, 3, 9, 5), (1, 2, 17, 33), (2, 1, 3, 4, 5)], ids=str
+)
+@pytest.mark.parametrize("dtype", ["uint8", "float16", "float32", "complex64", "complex128"])
+def test_copies_have_the_same_pixels_in_rows(
+    monkeypatch: pytest.MonkeyPatch, shape: tuple[int, ...], dtype: str
+) -> None:
+    monkeypatch.setattr(memory_order, "pays_contiguous", lambda *_: True)
+    image = cases.pixels(cases.generator("orders", shape), shape, dtype)
+    plan: Any = None
+    for order in itertools.permutations(range(len(shape))):
+        if order[-1] == len(shape) - 1:
+            continue
+        turned = in_order(image, order)
+        assert memory_order.dense_order(layout_of(turned)) is not None
+        for threads in (1, 2):
+            copy = memory_order.contiguous(plan, turned, threads)
+            np.testing.assert_array_equal(copy, image)
+            assert copy.strides[-1] == image.itemsize
+    gaps = np.repeat(in_order(image, (*range(len(shape)),)), 2, -1)[..., ::2]
+    assert memory_order.dense_order(layout_of(gaps)) is None
+    np.testing.assert_array_equal(memory_order.contiguous(plan, gaps, 1), image)
+
+
+@pytest.mark.parametrize(
+    ("order", "shape"),
+    [
+        ((0, 1, 3, 2), (2, 3, 1024, 8)),
+        ((0, 3, 1, 2), (3, 4, 256, 9)),
+        ((3, 1, 0, 2), (2, 4, 128, 9)),
+        ((3, 2, 1, 0), (4, 2, 128, 8)),
+    ],
+    ids=str,
+)
+def test_linear_samples_of_columns_that_are_pages_apart(
+    order: tuple[int, ...], shape: tuple[int, ...]
+) -> None:
+    rng = cases.generator("pages", order)
+    image = rng.standard_normal(shape).astype(np.float32)
+    turned = in_order(image, order)
+    assert turned.strides[-1] == memory_order.PAGE
+    grid = rng.uniform(-1.2, 1.2, (shape[0], *shape[2:], 2)).astype(np.float32)
+    upstream = rng.standard_normal(shape).astype(np.float32)
+    np.testing.assert_array_equal(
+        gridsample.grid_sample(turned, grid), gridsample.grid_sample(image, grid)
+    )
+    for result, expected in zip(
+        gridsample.grid_sample_vjp(upstream, turned, grid),
+        gridsample.grid_sample_vjp(upstream, image, grid),
+        strict=True,
+    ):
+        close = 64 * float(np.finfo(np.float32).eps) * np.abs(expected).max()
+        np.testing.assert_allclose(result, expected, rtol=0, atol=close)
