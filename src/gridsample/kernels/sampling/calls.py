@@ -21,9 +21,9 @@ from gridsample.kernels.sampling.division import (
     divide,
     divide_points,
     divide_sums,
-    fits_cache,
     lanes_of,
     passes,
+    pays_prefetching,
     with_own_grids,
 )
 from gridsample.kernels.sampling.layouts import (
@@ -170,7 +170,7 @@ def frame_of(plan: Plan, source: Planes, target: Planes, grid: Layout, out: Layo
         "columns": outputs.columns,
         "points": plan.points,
         "cached_share": cached_share(plan, source, 1),
-        "uncached": not fits_cache(plan, source),
+        "prefetches": pays_prefetching(plan, source),
         "sizes": plan.spatial[::-1],
         "strides": source.strides,
         "channels": 1,

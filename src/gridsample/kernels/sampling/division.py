@@ -29,8 +29,8 @@ LARGE = 1 << 16
 TALL, BANDS = 128, 16
 # Lines of the cache that may hold pixels between two rows of points, and the bytes of a line.
 LINES, LINE_BYTES = 896, 64
-# Bytes of a core's own cache.
-CACHE = 1 << 20
+# Bytes of a core's own cache; and the pixels for each point from which points are far apart.
+CACHE, SPARSE = 1 << 20, 64
 # Points of a row from which rows are processed in strips, one below the other.
 LONG_ROW = 128
 
@@ -74,11 +74,17 @@ def cached_share(plan: Plan, source: Planes, channels: int) -> list[float]:
     ]
 
 
-def fits_cache(plan: Plan, source: Planes) -> bool:
-    """Whether an image is no larger than the cache of a core."""
+def pays_prefetching(plan: Plan, source: Planes) -> bool:
+    """Whether an image is larger than the cache of a core, and points are not far apart.
+
+    Where neighbouring points are far apart, what the next ones read cannot be foreseen; but
+    samples of a footprint are neighbours.
+    """
     items = plan.grid_items if source.item else 1
-    pixels = items * len(source.starts) * math.prod(plan.spatial)
-    return pixels * kind_of(source.kind).bits // 8 <= CACHE
+    pixels = math.prod(plan.spatial)
+    size = items * len(source.starts) * pixels * kind_of(source.kind).bits // 8
+    far_apart = plan.footprint is None and SPARSE * plan.points < pixels
+    return size > CACHE and not far_apart
 
 
 def with_own_grids(plan: Plan, grid: Layout) -> tuple[Plan, Layout]:

@@ -24,7 +24,7 @@ def settings_of(rank: int, footprints: bool = False) -> Record:
         points="int64",  # of an item
         # The share of the cache that is read where a coordinate changes by 1; see `division`.
         cached_share=("float64", rank),
-        uncached="int64",  # whether the image is larger than the cache of a core
+        prefetches="int64",  # whether it pays to ask for pixels before they are read
         sizes=("int64", rank),  # of the image, x first
         strides=("int64", rank),
         channels="int64",  # that are processed together

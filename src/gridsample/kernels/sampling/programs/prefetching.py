@@ -27,7 +27,7 @@ ROWS_AHEAD = 4
 
 
 class Prefetch:
-    """Asks for the pixels that a strip's points will read, if images are larger than the cache.
+    """Asks for the pixels that a strip's points will read, if that pays.
 
     Attributes:
         needed: whether it asks for any.
@@ -45,7 +45,7 @@ class Prefetch:
 
     def aim(self, points: Strip | Group, images: Sequence[Image], plane: Value, end: Value) -> None:
         """Choose the plane that will be read, if it is not the end."""
-        self.needed = (self.sampler.call.uncached != 0) & (plane < end)
+        self.needed = (self.sampler.call.prefetches != 0) & (plane < end)
         self.planes = [image.plane(points, plane.minimum(end - 1)) for image in images]
 
     @contextlib.contextmanager
@@ -56,7 +56,7 @@ class Prefetch:
             self.when_needed(number)
 
     def when_needed(self, number: Value) -> None:
-        """Ask for the pixels of a group if images are larger than the cache."""
+        """Ask for the pixels of a group if that pays."""
         self.points.function.choose(self.needed, lambda: self.ask(number), lambda: [], likely=False)
 
     def ask(self, number: Value) -> list[Value]:
