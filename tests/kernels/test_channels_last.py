@@ -127,3 +127,22 @@ def test_only_planes_are_copied(
     gridsample.grid_sample_vjp(upstream, image, grid, "cubic")
     assert ("planes" in copied) == (not (image_last and values_last))
     assert ("runs" in copied) == (not image_last)
+
+
+@pytest.mark.parametrize("order", [(0, 3, 2, 1), (2, 0, 3, 1), (3, 2, 0, 1)], ids=str)
+@pytest.mark.parametrize("at_once", [1, 1 << 20], ids=["item by item", "together"])
+@pytest.mark.parametrize("mode", ["linear", "cubic"])
+def test_pixels_and_items_of_runs_may_be_in_any_order(
+    monkeypatch: pytest.MonkeyPatch, mode: str, at_once: int, order: tuple[int, ...]
+) -> None:
+    monkeypatch.setattr(channels_last, "AT_ONCE", at_once)
+    image, grid, upstream = inputs("float64", ITEMS)
+    turned = np.ascontiguousarray(image.transpose(order)).transpose(np.argsort(order))
+    weights = cases.generator("orders", mode).random((ITEMS, 1, *SPATIAL))
+    for options in ({}, {"weights": weights}):
+        samples = gridsample.grid_sample(image, grid, mode, **options)
+        assert_alike(gridsample.grid_sample(turned, grid, mode, **options), samples)
+        gradients = gridsample.grid_sample_vjp(upstream, image, grid, mode, **options)
+        results = gridsample.grid_sample_vjp(upstream, turned, grid, mode, **options)
+        for result, expected in zip(results, gradients, strict=True):
+            assert_alike(result, expected)

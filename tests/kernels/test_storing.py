@@ -35,16 +35,22 @@ def test_halves_are_those_of_numpy(dtype: np.dtype[Any], shape: tuple[int, ...])
 
 
 @HALVES
-def test_every_order_of_memory_is_stored(dtype: np.dtype[Any]) -> None:
-    sums = numbers((2, 4, 6, 10))
+@pytest.mark.parametrize(
+    "shape", [(2, 4, 6, 10), (1, 6, 6, 6), (3, 3, 3, 3), (1, 1, 4, 4)], ids=str
+)
+def test_every_order_of_memory_is_stored(
+    dtype: np.dtype[Any], shape: tuple[int, int, int, int]
+) -> None:
+    sums, (n, c, y, x) = numbers(shape), shape
     expected = as_float(converted(sums, dtype))
     channels_last = np.moveaxis(np.ascontiguousarray(np.moveaxis(sums, 1, -1)), -1, 1)
     for source in (sums, channels_last, sums[::-1, :, ::-1]):
         results = [
-            np.zeros(sums.shape, dtype),
-            np.zeros((2, 6, 10, 4), dtype).transpose(0, 3, 1, 2),
+            np.zeros(shape, dtype),
+            np.zeros((n, y, x, c), dtype).transpose(0, 3, 1, 2),
+            np.zeros((n, c, x, y), dtype).transpose(0, 1, 3, 2),
+            np.zeros((n, c, y, 2 * x), dtype)[..., ::2],
         ]
-        results.append(np.zeros((2, 4, 6, 20), dtype)[..., ::2])
         for result in results:
             store(source, result, 1)
             right = expected[::-1, :, ::-1] if source.strides[0] < 0 else expected

@@ -61,6 +61,7 @@ from gridsample.kernels.sampling.preparing import (
     readable,
     readable_points,
     same_layout,
+    zeros_for,
 )
 from gridsample.kernels.sampling.storing import store
 
@@ -253,7 +254,7 @@ def backward(
             lambda part, runs: backward(part, runs, needs, order=order, threads=count),
             count,
         )
-    grad_image = None if like is None else like.zeros() if arrays.sums is None else arrays.sums
+    grad_image = None if like is None else zeros_for(like, arrays.sums)
     needed, shared = (needs.image, needs.grid and not plan.nearest), plan
     plan, grid = own_grids(plan, arrays.grid)
     gradient, sides = grid_sums(plan, grid) if needs.grid else None, list[Array]()

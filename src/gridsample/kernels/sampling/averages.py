@@ -40,6 +40,7 @@ from gridsample.kernels.sampling.preparing import (
     own_grids,
     readable,
     readable_points,
+    zeros_for,
 )
 from gridsample.kernels.sampling.storing import stored
 
@@ -144,9 +145,7 @@ def average_backward(
     plan, grid = own_grids(plan, arrays.grid)
     grid = readable_points(plan, grid)
     gradient = grid_sums(plan, grid) if needs.grid else None
-    sums = arrays.sums
-    if sums is None and (needs.image or needs.weights):
-        sums = like.zeros()
+    sums = zeros_for(like, arrays.sums) if needs.image or needs.weights else None
     of_weights = like.zeros() if needs.weights else None
     dropped, invalid_weights = dropped_of(plan, arrays.fill), np.zeros(1, np.int64)
     min_weights = np.full(len(dropped), averaging.min_weight, plan.real)

@@ -46,8 +46,7 @@ class Samples(NamedTuple):
         shares: the array of the sums of weights, (N, C, *out), in the dtype of sums, with the
             strides of ``values``; for means that ask for it.
         fill: the fill value of each channel, or None.
-        sums: zeros to which the gradient of the image is added, of its `GradientLayout`; None for
-            new ones.
+        sums: zeros to which the gradient of the image may be added; None if there are none.
     """
 
     image: Array
@@ -191,6 +190,13 @@ def same_layout(a: Layout, b: Layout) -> bool:
     (shape, strides, dtype), (_, others, other) = a, b
     steps = zip(shape, strides, others, strict=True)
     return all(n < 2 or x * other.itemsize == y * dtype.itemsize for n, x, y in steps)
+
+
+def zeros_for(like: GradientLayout, sums: Array | None) -> Array:
+    """Return zeros to which an image's gradient is added: ``sums`` in this layout, or new ones."""
+    if sums is not None and same_layout(layout_of(sums), like.layout):
+        return sums
+    return like.zeros()
 
 
 def in_layout(array: Array, like: GradientLayout) -> Array:

@@ -25,9 +25,10 @@ NUMBERS = Record(count="int64")
 
 def store(sums: Array, result: Array, threads: int) -> None:
     """Convert sums (N, C, *spatial) to another dtype, a few at a time to save memory."""
-    source, target = in_memory_order(sums), in_memory_order(result)
+    slowest_first = sorted(range(sums.ndim), key=lambda a: -sums.strides[a])
+    source, target = sums.transpose(slowest_first), result.transpose(slowest_first)
     halves = result.dtype in HALVES and sums.dtype == np.float32
-    dense = source.flags.c_contiguous and target.flags.c_contiguous and source.shape == target.shape
+    dense = source.flags.c_contiguous and target.flags.c_contiguous
     if halves and dense and sums.size >= host().lanes("float32"):
         launch = prepare_conversion(sums.size, element(result.dtype))
         launch.run(addresses_of((source, target)), threads)
@@ -46,11 +47,6 @@ def stored(sums: Array, dtype: np.dtype[Any], threads: int) -> Array:
     result = np.empty_like(sums, dtype)
     store(sums, result, threads)
     return result
-
-
-def in_memory_order(array: Array) -> Array:
-    """Return a view of an array with its slowest axis first."""
-    return array.transpose(sorted(range(array.ndim), key=lambda a: -array.strides[a]))
 
 
 @functools.lru_cache(maxsize=256)
