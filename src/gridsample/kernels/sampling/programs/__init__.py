@@ -15,7 +15,8 @@ A point passes, in this order,
                 `loads`
     gather      what is done with the sums: they are stored
 
-`gather.Gather` and its base, `body.Body`, are a good place to begin.
+`gather.Gather` and its base, `body.Body`, are a good place to begin.  Both ask for pixels before
+they are read, if an image is large (`prefetching`).
 
 What else may be done with pixels, each in place of `gather`: `gradients`, `labels`, `missing`,
 `mean_gradients`, `words`, `runs` and its relatives for channels that are neighbours in memory, and
@@ -23,9 +24,9 @@ What else may be done with pixels, each in place of `gather`: `gradients`, `labe
 
 Some words have one meaning here: an *item* is one of the N of a batch, and a *plane* one of its C
 channels; a *kind* is a type of numbers, a *lane* one of the W places of a register, to *splat* to
-put a number into all lanes, to *spill* to store a register in memory of its own, *scratch*.  A
-*group* is the W points of a register; a *row* is neighbouring pixels along x, but in `points` and
-`division`, and there only, the points of an output's last axis; a *slice* is taps along x and y;
-a *run* is the channels of a pixel; a *block* is a part, of a row of points, of channels or of
-samples, that a loop takes at a time; a *range* is a task's part of the work.
+put a number into all lanes, to *spill* to store a register in memory of the program's own, which is
+called *scratch*.  A *group* is the W points of a register; a *row* is neighbouring pixels along x,
+but in `points` and `division`, and there only, the points of an output's last axis; a *slice* is
+taps along x and y; a *run* is the channels of a pixel; a *block* is a part, of a row of points, of
+channels or of samples, that a loop takes at a time; a *range* is a task's part of the work.
 """

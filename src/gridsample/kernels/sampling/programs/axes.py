@@ -418,8 +418,8 @@ class Axis:
         must be a ``partition`` of one.  For neighbours that are mirrored, see `mirrored_pair`.
         All this is left out if d is known to be ``between``; see `Pair`.
         """
-        drops = self.rule.drops and not between
-        partition = drops and (partition or self.rule.boundary.filled)
+        may_drop = self.rule.drops and not between
+        partition = may_drop and (partition or self.rule.boundary.filled)
         order, d = self.rule.order, distance
         zero = self.function.constant(0, self.offset_kind, self.function.lanes)
         present: tuple[Value | None, Value | None] = None, None
@@ -428,7 +428,7 @@ class Axis:
         elif self.rule.mirrors_pairs:
             if self.rule.edge:
                 present, d = (d <= 1.0, d >= 0.0), d.maximum(0.0).minimum(1.0)
-        elif drops:
+        elif may_drop:
             second = (d >= 0.0) & (d < 2.0)
             if self.rule.single:
                 second = second & (self.last > 0.0)
@@ -442,19 +442,16 @@ class Axis:
                 (d < 0.0).select(1.0 + d, (1.0 - d).abs()),
                 (d < 1.0).select(d.abs(), 2.0 - d),
             )
-        elif drops:
+        elif may_drop:
             weights = 1.0 - d.abs(), d.minimum(2.0 - d)
         else:
             weights = 1.0 - d, d
         rising: tuple[Any, Any] = -1.0, 1.0
-        if drops:
-            rising = (d < 0.0).select(1.0, -1.0), (d < 1.0).select(1.0, -1.0)
         if partition:
             beside = (d >= 0.0) & (d < 1.0)
-            rising = (
-                beside.select(-1.0, 1.0),
-                beside.select(1.0, -1.0),
-            )
+            rising = beside.select(-1.0, 1.0), beside.select(1.0, -1.0)
+        elif may_drop:
+            rising = (d < 0.0).select(1.0, -1.0), (d < 1.0).select(1.0, -1.0)
         columns: list[Sequence[Any]] = []
         for n in range(order, order + derivatives + 1):
             if n == 0:

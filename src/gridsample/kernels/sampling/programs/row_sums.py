@@ -1,7 +1,7 @@
 """Rows of K neighbouring pixels, for methods with more than two taps.
 
-If all taps of a group are inside the image, the K taps of a point along x are neighbours in memory,
-and one load reads them.  A register of W lanes holds the rows of W / L points, L = 4 or 8 pixels of
+If all taps of a point are inside the image, the K taps along x are neighbours in memory, and one
+load reads them.  A register of W lanes holds the rows of W / L points, L = 4 or 8 pixels of
 each, and L registers hold the rows of all W points:
 
     register b, lane (j, l):  pixel l of point b * W / L + j

@@ -1,9 +1,9 @@
-"""Taps that are read in rows: neighbouring pixels along x, if all taps of a group are in the image.
+"""Taps that are read in rows: neighbouring pixels along x, where all taps of a point are inside.
 
 Rows are summed by `row_sums`.  If there are two taps along x and no more along others, and these
-may be far from each other at edges (`AxisRule.allows_pairs` is false), rows are pairs.  If any tap
-is outside, `edge_rows` chooses the pixels of a row; or taps are read one by one, where rows would
-be pairs, and under "wrap".
+may be far from each other at edges (`AxisRule.allows_pairs` is false), rows are pairs.  For points
+with a tap outside the image, `edge_rows` chooses the pixels of a row; or taps are read one by one,
+where rows would be pairs, and under "wrap".
 """
 
 from __future__ import annotations
@@ -72,11 +72,11 @@ class Rows(Sampler):
             stencils.append(Stencil(axis, base, axis.weights(t, along.slope, 0) if keeps else ()))
         length, *widths = self.widths
         inside = are_inside(stencils, [length if self.are_pairs else row_length(length), *widths])
-        first = state
+        moved = state  # to the first taps
         for stencil in stencils:
-            first = self.moved(first, stencil.axis, inside.select(stencil.first, 0))
+            moved = self.moved(moved, stencil.axis, inside.select(stencil.first, 0))
         some = self.some(stencils, state.outside)
-        first_taps = FirstTaps(inside, some, first.first, first.weight_offset)
+        first_taps = FirstTaps(inside, some, moved.first, moved.weight_offset)
         if keeps:
             along_x, *others = [[w for (w,) in stencil.weights] for stencil in stencils]
             along_x = registers_of(along_x, row_length(len(along_x)))
@@ -157,7 +157,7 @@ class Rows(Sampler):
         """Prepare the taps of points of which some have taps outside."""
         taps = [stencil.resolve_boundary() for stencil in stencils]
         one_by_one = OneByOne(taps, value_of(state.offset), True, counting)
-        # In float64, 16 taps are read faster one by one.
+        # In float64, up to 16 taps are read faster one by one.
         many = self.real.bits < 64 or math.prod(map(len, taps)) > WRITTEN_OUT
         in_rows = many and not self.are_pairs and has_window(self.axes[0])
         return AtEdges(self.axes, self.strides, one_by_one) if in_rows else one_by_one

@@ -313,7 +313,7 @@ class Sampler:
     def vanishes(self, order: tuple[int, ...]) -> bool:
         """Whether the weights' derivatives of an order are all zero."""
         return any(
-            axis.rule.order + n >= axis.rule.method.powers > 0 and axis.rule.order + n > 0
+            axis.rule.order + n >= axis.rule.method.powers
             for axis, n in zip(self.axes, order[-len(self.axes) :], strict=True)
         )
 

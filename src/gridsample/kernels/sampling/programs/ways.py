@@ -2,7 +2,7 @@
 
     copies    one pixel is copied to each point: `Copies`
     pairs     two neighbours along each axis, wherever the point is: `pairs.Pairs`
-    rows      neighbours along x, where all taps of a group are in the image: `rows.Rows`
+    rows      neighbours along x, where all taps of a point are in the image: `rows.Rows`
     singles   every tap by itself, which is always possible: `Sampler` itself
 
 Runs of channels list the taps of a sampler instead, and read them by themselves (`runs`, `words`).
