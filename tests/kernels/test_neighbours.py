@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import cases
@@ -105,6 +106,29 @@ def test_mirrored_neighbours_are_the_taps_and_no_other_pixel(
     options: dict[str, Any] = {"coords": "pixel", "extrapolate": True}
     expected = reference.gather(image, grid, *names, **options, fill=0)
     result = gridsample.grid_sample(image, grid, *names, **options)
+    np.testing.assert_allclose(result, expected, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("y", "x"),
+    [
+        pair
+        for pair in itertools.product(
+            ["zeros", "border", "reflection", "mirror", "symmetric", "constant"], repeat=2
+        )
+        if {*pair} != {"zeros", "constant"}  # which is refused
+    ],
+)
+def test_each_boundary_decides_which_neighbours_are_taps(y: str, x: str) -> None:
+    rng = cases.generator("two boundaries", y, x)
+    image = rng.standard_normal((1, 2, 6, 9))
+    image[rng.random(image.shape) < 0.2] = np.nan
+    # Groups of pixel centres: inside, on the last pixels, and beyond them.
+    columns, rows = np.meshgrid(np.r_[np.full(16, 8), np.arange(-3, 13)], np.arange(-3, 10))
+    grid = np.stack([columns, rows], -1)[None].astype(float)
+    names, fill = (("linear",) * 2, (y, x), False), 1.5 if "constant" in (y, x) else 0
+    expected = reference.gather(image, grid, *names, coords="pixel", fill=fill)
+    result = gridsample.grid_sample(image, grid, *names, coords="pixel", fill_value=fill)
     np.testing.assert_allclose(result, expected, rtol=1e-12, atol=1e-12)
 
 

@@ -416,23 +416,23 @@ class Axis:
         Outside [0, 1), one of the two pixels is no tap.  It stands for the tap outside, which has
         the fill value, and the weight of that tap if the fill value may not be 0, or if the weights
         must be a ``partition`` of one.  For neighbours that are mirrored, see `mirrored_pair`.
-        All this is left out if d is known to be ``between``; see `Pair`.
+        All this is left out if d is known to be ``between``, which is not known of axes that have
+        no `Pair.between`.
         """
         may_drop = self.rule.drops and not between
         partition = may_drop and (partition or self.rule.boundary.filled)
         order, d = self.rule.order, distance
         zero = self.function.constant(0, self.offset_kind, self.function.lanes)
         present: tuple[Value | None, Value | None] = None, None
-        if between:
-            pass
-        elif self.rule.mirrors_pairs:
-            if self.rule.edge:
+        if self.rule.mirrors_pairs:
+            if self.rule.edge and not between:
                 present, d = (d <= 1.0, d >= 0.0), d.maximum(0.0).minimum(1.0)
-        elif may_drop:
-            second = (d >= 0.0) & (d < 2.0)
-            if self.rule.single:
-                second = second & (self.last > 0.0)
-            present = (d >= -1.0) & (d < 1.0), second
+        elif self.rule.drops:
+            if may_drop:
+                second = (d >= 0.0) & (d < 2.0)
+                if self.rule.single:
+                    second = second & (self.last > 0.0)
+                present = (d >= -1.0) & (d < 1.0), second
         elif order + derivatives == 0:
             # On the last pixel, the one before is no tap: it may be NaN.
             present = d < 1.0, None
