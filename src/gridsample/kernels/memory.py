@@ -121,6 +121,19 @@ def is_dense(layout: Layout, channels_last: bool = False) -> bool:
     return dtype.isnative
 
 
+@functools.lru_cache(maxsize=1024)
+def dense_order(layout: Layout) -> tuple[int, ...] | None:
+    """Return the axes of an array that fills its memory, slowest first; None if it does not."""
+    shape, strides, dtype = layout
+    order = sorted(range(len(shape)), key=lambda a: (shape[a] > 1, -strides[a]))
+    step = dtype.itemsize
+    for a in reversed(order):
+        if shape[a] > 1 and strides[a] != step:
+            return None
+        step *= shape[a]
+    return tuple(order)
+
+
 def as_parts(array: Array) -> Array:
     """View a complex array as reals, with a last axis of 2."""
     part = array.real

@@ -17,8 +17,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gridsample.definitions.plan import Plan
-from gridsample.kernels.memory import Layout, is_dense, is_native, layout_of
-from gridsample.kernels.sampling.layouts import gradient_layout
+from gridsample.kernels.memory import Layout, is_dense, layout_of
+from gridsample.kernels.run import LINE
+from gridsample.kernels.sampling.layouts import are_runs, gradient_layout
 from gridsample.kernels.sampling.memory_order import AT_ONCE, LARGEST, transpose_matrices
 from gridsample.kernels.sampling.preparing import Gradients, Needs, Samples
 
@@ -28,8 +29,6 @@ Array = np.ndarray[Any, Any]
 LEAST = 8
 # The fewest samples for which only one of both, the image or the samples, is copied.
 FEW = 1 << 12
-# The bytes of a line of the cache.
-LINE = 64
 
 
 @functools.lru_cache(maxsize=256)
@@ -60,12 +59,6 @@ def pays_channels_last(plan: Plan, image: Layout, values: Layout, gathers: bool)
         and 4 * plan.points >= pixels
         and plan.channels * pixels * plan.real.itemsize <= LARGEST
     )
-
-
-def are_runs(layout: Layout) -> bool:
-    """Whether the channels of each pixel are neighbours in memory, in runs of all of them."""
-    shape, strides, dtype = layout
-    return is_native(strides, dtype) and (shape[1] == 1 or strides[1] == dtype.itemsize)
 
 
 class Part(NamedTuple):

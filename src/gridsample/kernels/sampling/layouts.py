@@ -131,6 +131,12 @@ def gradient_layout(plan: Plan, image: Layout) -> GradientLayout:
     return GradientLayout((shape, tuple(steps), kind), tuple(shape[a] for a in slowest_first), back)
 
 
+def are_runs(layout: Layout) -> bool:
+    """Whether the channels of each pixel are neighbours in memory, in runs of all of them."""
+    shape, strides, dtype = layout
+    return is_native(strides, dtype) and (shape[1] == 1 or strides[1] == dtype.itemsize)
+
+
 def channels_together(*layouts: Layout) -> int:
     """Return the number of channels of a pixel that are processed together, or 1.
 
@@ -142,8 +148,7 @@ def channels_together(*layouts: Layout) -> int:
     if not is_native(strides, dtype):
         return 1
     parts = 2 if dtype.kind == "c" else 1
-    neighbours = all(shape[1] == 1 or strides[1] == dtype.itemsize for _, strides, dtype in layouts)
-    return shape[1] * parts if neighbours else parts
+    return shape[1] * parts if all(map(are_runs, layouts)) else parts
 
 
 def shares_weights(weights: Layout) -> bool:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from gridsample.definitions.plan import Plan
-from gridsample.kernels.memory import Layout, addresses_of, layout_of
+from gridsample.kernels.memory import Layout, addresses_of, dense_order, layout_of
 from gridsample.kernels.run import Launch, entry
 from gridsample.kernels.sampling.layouts import channels_together
 from gridsample.kernels.vector import Function, Record, compile, host, transpose
@@ -64,18 +64,6 @@ def pays_contiguous(plan: Plan, image: Layout) -> bool:
         and 4 * plan.points * plan.items >= pixels * plan.image_items
         and math.prod(shape) * dtype.itemsize <= LARGEST
     )
-
-
-def dense_order(layout: Layout) -> list[int] | None:
-    """Return the axes of an array that fills its memory, slowest first; None if it does not."""
-    shape, strides, dtype = layout
-    order = sorted(range(len(shape)), key=lambda a: (shape[a] > 1, -strides[a]))
-    step = dtype.itemsize
-    for a in reversed(order):
-        if shape[a] > 1 and strides[a] != step:
-            return None
-        step *= shape[a]
-    return order
 
 
 def transpose_matrices(

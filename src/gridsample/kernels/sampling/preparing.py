@@ -180,9 +180,8 @@ def is_readable(plan: Plan, image: Layout) -> bool:
 
 def even_values(values: Array) -> Array:
     """Return values (N, C, *out) themselves if a kernel can read them, otherwise a copy."""
-    if is_even(values):
-        return values
-    return np.array(values, values.dtype.newbyteorder("="), order="C")
+    values = native(values)
+    return values if is_even(values) else np.array(values, order="C")
 
 
 def same_layout(a: Layout, b: Layout) -> bool:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from gridsample.definitions.dtypes import BFLOAT16
-from gridsample.kernels.memory import addresses_of, converted
+from gridsample.kernels.memory import addresses_of, converted, dense_order, layout_of
 from gridsample.kernels.run import Launch, entry
 from gridsample.kernels.sampling.layouts import element
 from gridsample.kernels.vector import Function, Record, compile, host, kind_of
@@ -25,13 +25,12 @@ NUMBERS = Record(count="int64")
 
 def store(sums: Array, result: Array, threads: int) -> None:
     """Convert sums (N, C, *spatial) to another dtype, a few at a time to save memory."""
-    slowest_first = sorted(range(sums.ndim), key=lambda a: -sums.strides[a])
-    source, target = sums.transpose(slowest_first), result.transpose(slowest_first)
-    halves = result.dtype in HALVES and sums.dtype == np.float32
-    dense = source.flags.c_contiguous and target.flags.c_contiguous
-    if halves and dense and sums.size >= host().lanes("float32"):
+    halves, order = result.dtype in HALVES, dense_order(layout_of(sums))
+    alike = order is not None and result.transpose(order).flags.c_contiguous
+    converts = halves and alike and sums.dtype == np.float32
+    if converts and sums.size >= host().lanes("float32"):
         launch = prepare_conversion(sums.size, element(result.dtype))
-        launch.run(addresses_of((source, target)), threads)
+        launch.run(addresses_of((sums, result)), threads)
         return
     rows = sums.shape[2]
     some = max(1, rows * AT_ONCE // max(1, sums.size))

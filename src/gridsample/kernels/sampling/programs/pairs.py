@@ -136,8 +136,8 @@ class BetweenOrNot(NamedTuple):
         return dict(zip(orders, values, strict=True))
 
     def scatter(self, plane: Pointer, shares: TapSums) -> None:
-        """Add to the taps of one plane; see `Pairs.locate_taps`."""
-        raise NotImplementedError
+        """Add to the taps of one plane."""
+        self.prepare(False).scatter(plane, shares)
 
 
 def weights_of_pairs(

@@ -101,13 +101,15 @@ class Rows(Sampler):
 
     def prepare(self, state: State, derivatives: int, counting: Counting | None) -> GroupTaps:
         """Prepare the taps of a state."""
-        stencils, first = self.stencils(state, derivatives), state.first_taps
+        first = state.first_taps
         assert first is not None
+        # Both ways share them, unless weights are kept: then, they are needed at edges alone.
+        stencils = [] if state.row_weights else self.stencils(state, derivatives)
         return Either(
             first.inside,
             ~first.inside if first.some is None else ~first.inside & first.some,
             lambda: self.in_rows(state, first, stencils, counting),
-            lambda: self.anywhere(state, stencils, counting),
+            lambda: self.anywhere(state, stencils or self.stencils(state, derivatives), counting),
             math.prod(self.widths) <= MOST_KEPT,
         )
 
