@@ -16,6 +16,7 @@ import cases
 import numpy as np
 
 import gridsample
+from gridsample.kernels.vector import compiler
 
 Array = np.ndarray[Any, Any]
 
@@ -34,6 +35,12 @@ def protect(memory: mmap.mmap, offset: int) -> None:
     start = ctypes.addressof(ctypes.c_char.from_buffer(memory)) + offset
     if libc.mprotect(ctypes.c_void_p(start), ctypes.c_size_t(mmap.PAGESIZE), 0):
         raise OSError(ctypes.get_errno(), "mprotect failed")
+
+
+def prefer_gathers(wanted: bool) -> None:
+    """Let programs read by gather instructions, if that is wanted, whatever the processor."""
+    if wanted:
+        compiler.Target.gathers_fast = True  # type: ignore[assignment, method-assign]
 
 
 def maker(side: str) -> Callable[..., Array]:

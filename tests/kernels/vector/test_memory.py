@@ -154,6 +154,24 @@ def test_a_gather_reads_only_where_its_condition_holds(kind: str) -> None:
     same_bits(result, np.array(expected + [0] * 8).astype(kind))
 
 
+@pytest.mark.parametrize("lanes", [1, 2, 8, 16])
+@pytest.mark.parametrize("word", ["uint32", "float64", "uint64"])
+@pytest.mark.parametrize("kind", ["uint8", "uint16", "float32"])
+def test_words_are_gathered_at_elements(kind: str, word: str, lanes: int) -> None:
+    source = np.resize(numbers(kind), 64)
+    indices, size = [5, 0, 55, 1, 6, 6, 40, 3] * 2, source.itemsize
+
+    def write(_: Function, memory: Any) -> None:
+        places = memory.indices.load(0, lanes)
+        memory.target.cast(word).store(memory.source.gather(places, word=KINDS[word]))
+
+    width = np.dtype(word).itemsize
+    result = transform(write, source, lanes * width // size, indices)
+    data = source.tobytes()
+    expected = b"".join(data[k * size : k * size + width] for k in indices[:lanes])
+    assert result.tobytes() == expected
+
+
 def test_a_gather_of_one_lane() -> None:
     def write(function: Function, memory: Any) -> None:
         source, index = memory.source, memory.indices.load(0)

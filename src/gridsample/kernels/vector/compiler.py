@@ -71,6 +71,16 @@ class Target(NamedTuple):
         return self.bits // kind_of(kind).bits
 
     @property
+    def gathers_fast(self) -> bool:
+        """Whether a gather instruction takes less time than a load for each lane.
+
+        It does on Intel's processors since Sapphire Rapids, which are those that calculate with
+        float16.  Older ones must be protected against leaks of data by gathers, which makes these
+        slow, and AMD's read each lane by itself.
+        """
+        return self.has("avx512bw", "avx512fp16")
+
+    @property
     def converts_halves(self) -> bool:
         """Whether one instruction converts a vector of float16."""
         return self.triple.startswith(("aarch64", "arm64")) or self.has("f16c")

@@ -96,22 +96,27 @@ class Pointer:
             result = result.insert(self.load(index), lane)
         return result
 
-    def gather(self, indices: Value, condition: Value | None = None) -> Value:
+    def gather(
+        self, indices: Value, condition: Value | None = None, word: Kind | None = None
+    ) -> Value:
         """Read one element for each lane with the processor's gather instruction, if it has one.
 
         Args:
             indices: an index for each lane, int32 or int64.
             condition: the lanes to read; the others are 0 and their memory is not touched.
+            word: the kind of what is read at the address of each element; None for that element.
         """
-        function, lanes, stored = self.function, indices.lanes, in_memory(self.kind).loaded
+        function, lanes = self.function, indices.lanes
+        read = self if word is None else self.cast(word)
+        stored = in_memory(read.kind).loaded
         zero = function.constant(0, stored, lanes)
         if condition is None:
             condition = function.constant(True, BOOL, lanes)
         if lanes == 1:
             return function.choose(
                 condition,
-                lambda: [self.load(indices)],
-                lambda: [function.constant(0, self.kind.loaded)],
+                lambda: [self.at(indices).cast(read.kind).load()],
+                lambda: [function.constant(0, read.kind.loaded)],
             )[0]
         name = f"llvm.masked.gather.{intrinsic_suffix(stored, lanes)}.v{lanes}p0"
         # LLVM 22 made the alignment an attribute of the addresses.
@@ -126,7 +131,7 @@ class Pointer:
             f"{result} @{name}(<{lanes} x ptr> {attribute}{self._element(indices).text}, "
             f"{alignment}{condition}, {zero})"
         )
-        return self._from_memory(function.emit("call", stored, lanes, operands))
+        return read._from_memory(function.emit("call", stored, lanes, operands))
 
     def fetch_add(self, amount: int, ordered: bool = False) -> Value:
         """Add to an int64 that threads share, as one step; return what it was before.

@@ -80,14 +80,13 @@ class Labels(Gather):
 
     def keys_of_cells(self, cells: State, source: Pointer) -> list[Value]:
         """Read the pixels at the corners of each point's cell, x fastest."""
-        function, strides, keys = self.function, self.sampler.strides, list[Value]()
+        strides, keys = self.sampler.strides, list[Value]()
         offsets = cells.first.in_memory()
-        places = [offsets.load(lane).to("int64") for lane in range(function.lanes)]
         for corner in itertools.product((0, 1), repeat=len(strides.others)):
             row = source
             for upper, stride in zip(corner, reversed(strides.others), strict=True):
                 row = row.at(stride) if upper else row
-            keys += [as_key(pixel) for pixel in read_neighbours(row, places, strides.x)]
+            keys += [as_key(pixel) for pixel in read_neighbours(row, offsets, strides.x)]
         return keys
 
     def single_votes(

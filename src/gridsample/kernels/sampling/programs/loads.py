@@ -6,12 +6,26 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from gridsample.kernels.sampling.programs.points import Group, Strip
-from gridsample.kernels.vector import Function, Kind, Pointer, Value, joined, kind_of
+from gridsample.kernels.vector import Function, Kind, Pointer, Value, host, joined, kind_of
+
+
+def gathers(kind: Kind) -> bool:
+    """Whether elements are read by gather instructions rather than by a load each."""
+    return host().gathers_fast and kind.bits >= 32 and not kind.packed
 
 
 def read_singles(plane: Pointer, offsets: Value) -> Value:
-    """Read one pixel for each offset: one load each, which is faster than a gather instruction."""
+    """Read one pixel for each offset."""
+    if gathers(plane.kind):
+        return plane.gather(offsets)
     return plane.load_each(load_offsets(plane.function.spill(offsets), offsets.lanes))
+
+
+def read_each(plane: Pointer, offsets: Pointer, lanes: int) -> Value:
+    """Read one pixel for each of so many offsets, which are in memory."""
+    if gathers(plane.kind):
+        return plane.gather(offsets.load(0, lanes, aligned=True))
+    return plane.load_each(load_offsets(offsets, lanes))
 
 
 def load_offsets(memory: Pointer, count: int) -> list[Value]:
@@ -23,22 +37,29 @@ def load_offsets(memory: Pointer, count: int) -> list[Value]:
     return [offset for word in words for offset in (word << 32 >> 32, word >> 32)]
 
 
-def read_pairs(row: Pointer, offsets: Sequence[Value]) -> tuple[Value, Value]:
-    """Read two neighbouring elements at each index: one load for both."""
-    kind, lanes = row.kind, len(offsets)
+def read_pairs(row: Pointer, offsets: Pointer, lanes: int) -> tuple[Value, Value]:
+    """Read two neighbouring elements at each offset: one load for both."""
+    kind = row.kind
     if kind.bits == 64:
-        pairs = joined([row.load(offset, 2) for offset in offsets])
+        pairs = joined([row.load(offset, 2) for offset in load_offsets(offsets, lanes)])
         return pairs.shuffle(range(0, 2 * lanes, 2)), pairs.shuffle(range(1, 2 * lanes, 2))
     word = kind_of(f"uint{2 * kind.bits}")
     if kind.bits < 32:
-        words = load_words(row, offsets, word)
+        words = read_words(row, offsets, lanes, word)
         narrow = f"uint{kind.bits}"
         return words.to(narrow).bitcast(kind), (words >> kind.bits).to(narrow).bitcast(kind)
     half = lanes // 2
     low, high = (
-        load_words(row, part, word).bitcast(kind) for part in (offsets[:half], offsets[half:])
+        read_words(row, offsets.at(begin), half, word).bitcast(kind) for begin in (0, half)
     )
     return low.shuffle(range(0, 2 * lanes, 2), high), low.shuffle(range(1, 2 * lanes, 2), high)
+
+
+def read_words(row: Pointer, offsets: Pointer, lanes: int, word: Kind) -> Value:
+    """Read a word at each of so many offsets, which are in memory and count elements."""
+    if gathers(word) and lanes > 1:
+        return row.gather(offsets.load(0, lanes, aligned=True), word=word)
+    return load_words(row, load_offsets(offsets, lanes), word)
 
 
 def load_words(row: Pointer, offsets: Sequence[Value], word: Kind) -> Value:
@@ -70,13 +91,12 @@ class Strides(NamedTuple):
         return cls(None if adjacent else steps[0], steps[1:])
 
 
-def read_neighbours(
-    row: Pointer, offsets: Sequence[Value], step: Value | None
-) -> tuple[Value, Value]:
+def read_neighbours(row: Pointer, offsets: Pointer, step: Value | None) -> tuple[Value, Value]:
     """Read two neighbours along x for each offset; ``step`` is their distance; see `Strides`."""
+    lanes = row.function.lanes
     if step is None:
-        return read_pairs(row, offsets)
-    return row.load_each(offsets), row.at(step).load_each(offsets)
+        return read_pairs(row, offsets, lanes)
+    return read_each(row, offsets, lanes), read_each(row.at(step), offsets, lanes)
 
 
 class Image:

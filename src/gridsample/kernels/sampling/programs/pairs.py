@@ -8,7 +8,7 @@ from typing import NamedTuple
 from gridsample.definitions.plan import Plan
 from gridsample.kernels.sampling.programs.axes import AxisPosition, Rules, Tap
 from gridsample.kernels.sampling.programs.counting import Counting, Kept, sum_counted
-from gridsample.kernels.sampling.programs.loads import Strides, load_offsets, read_neighbours
+from gridsample.kernels.sampling.programs.loads import Strides, read_neighbours
 from gridsample.kernels.sampling.programs.sampler import GroupTaps, KnownStrides, Sampler
 from gridsample.kernels.sampling.programs.states import Offsets, State
 from gridsample.kernels.sampling.programs.sums import (
@@ -178,9 +178,8 @@ class PixelPairs:
 
     def read(self, row: Pointer) -> tuple[Value, Value]:
         """Read the pixels and their right neighbours, as real numbers."""
-        function, lanes = self.function, self.function.lanes
-        first, second = read_neighbours(row, load_offsets(self.offsets, lanes), self.strides.x)
-        return first.to(function.real), second.to(function.real)
+        first, second = read_neighbours(row, self.offsets, self.strides.x)
+        return first.to(self.function.real), second.to(self.function.real)
 
 
 # The most taps of a point for which the loop over points is written out; for which neighbours do

@@ -16,7 +16,7 @@ from typing import NamedTuple
 from gridsample.definitions.plan import Plan
 from gridsample.kernels.sampling.programs.axes import AxisPosition, Rules, Tap
 from gridsample.kernels.sampling.programs.counting import Counting
-from gridsample.kernels.sampling.programs.loads import load_offsets
+from gridsample.kernels.sampling.programs.loads import read_each
 from gridsample.kernels.sampling.programs.pairs import Pairs
 from gridsample.kernels.sampling.programs.rows import Rows
 from gridsample.kernels.sampling.programs.sampler import GroupTaps, KnownStrides, Sampler
@@ -74,8 +74,8 @@ class Copied(NamedTuple):
 
     def tap_sums(self, plane: Pointer, dropped: Value, orders: Orders) -> TapSums:
         """Read the pixels of one plane as they are, not as real numbers."""
-        offsets = load_offsets(self.offset.in_memory(), plane.function.lanes)
-        return {order: plane.load_each(offsets) for order in orders}
+        pixels = read_each(plane, self.offset.in_memory(), plane.function.lanes)
+        return dict.fromkeys(orders, pixels)
 
     def scatter(self, plane: Pointer, shares: TapSums) -> None:
         """Gradients have other ways."""

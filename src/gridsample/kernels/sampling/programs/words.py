@@ -19,7 +19,7 @@ from gridsample.kernels.sampling.layouts import Planes, reach_of
 from gridsample.kernels.sampling.programs.axes import Tap
 from gridsample.kernels.sampling.programs.counting import sum_counted
 from gridsample.kernels.sampling.programs.gather import Gather
-from gridsample.kernels.sampling.programs.loads import load_offsets, load_words
+from gridsample.kernels.sampling.programs.loads import read_words
 from gridsample.kernels.sampling.programs.pairs import Pairs, row_of
 from gridsample.kernels.sampling.programs.points import Group, Strip
 from gridsample.kernels.sampling.programs.sampler import KnownStrides, Sampler
@@ -92,8 +92,8 @@ class WordPairs:
         """Read all channels of both pixels in one row, as real numbers."""
         reader = self.reader
         row, present = row_of(self.source, outer, reader.call.strides[1:])
-        offsets = load_offsets(self.offsets, reader.function.lanes)
-        words = load_words(row, offsets, reader.word) >> self.late
+        lanes = reader.function.lanes
+        words = read_words(row, self.offsets, lanes, reader.word) >> self.late
         return [
             number.to(reader.function.real)
             for number in elements_of(words, reader.kind, 2 * reader.channels)
@@ -130,8 +130,8 @@ class GatherWords(Gather):
         """Copy the pixels of a group, as words."""
         offset = state.first.value
         first = offset.minimum(self.call.last_load.to(offset.kind))
-        offsets = load_offsets(self.function.spill(first), self.function.lanes)
-        words = load_words(source, offsets, self.word)
+        offsets, lanes = self.function.spill(first), self.function.lanes
+        words = read_words(source, offsets, lanes, self.word)
         words = words >> (offset - first).to(self.word) * self.kind.bits
         around = {name: self.packed([fill[name] for fill in fills], self.word) for name in fills[0]}
         if state.outside is not None:
