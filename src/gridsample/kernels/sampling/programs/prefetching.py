@@ -24,6 +24,9 @@ ASKED, ASKED_APART = 4, 8
 # How many rows further their pixels are, along each axis but x: no point has read these yet, if the
 # image is crossed downwards.
 ROWS_AHEAD = 4
+# How many rows two points of those asked for may be apart.  Where points are at random places, what
+# the next ones read cannot be foreseen.
+FAR = 16
 
 
 class Prefetch:
@@ -41,11 +44,15 @@ class Prefetch:
         self.sampler, self.points, self.states = sampler, points, states
         lanes, asked = points.lanes, ASKED_APART if apart else ASKED
         self.lanes = range(0, lanes, max(1, (lanes - 1) // (asked - 1)))
-        self.further = ROWS_AHEAD * sum(sampler.call.strides[1:])
+        rows = sampler.call.strides[1:]
+        self.further, self.far = ROWS_AHEAD * sum(rows), FAR * sum(row.abs() for row in rows)
+        self.distance = points.function.scratch("int64", 1)
+        self.distance.store(points.function.constant(0, "int64"))
 
     def aim(self, points: Strip | Group, images: Sequence[Image], plane: Value, end: Value) -> None:
         """Choose the plane that will be read, if it is not the end."""
-        self.needed = (self.sampler.call.prefetches != 0) & (plane < end)
+        near = self.distance.load() <= self.far
+        self.needed = (self.sampler.call.prefetches != 0) & (plane < end) & near
         self.planes = [image.plane(points, plane.minimum(end - 1)) for image in images]
 
     @contextlib.contextmanager
@@ -54,6 +61,10 @@ class Prefetch:
         with self.points.groups(strip) as (number, group):
             yield number, group
             self.when_needed(number)
+        if len(self.lanes) > 1:
+            # Two points of the strip's first group stand for those of the next strip.
+            first, second = self.offsets(0)[:2]
+            self.distance.store((second - first).abs())
 
     def when_needed(self, number: Value) -> None:
         """Ask for the pixels of a group if that pays."""
@@ -61,9 +72,12 @@ class Prefetch:
 
     def ask(self, number: Value) -> list[Value]:
         """Ask for pixels of a group."""
-        offsets = self.sampler.near(self.states.load(number))
-        for lane in self.lanes:
-            offset = offsets.load(lane).to("int64") + self.further
+        for offset in self.offsets(number):
             for plane in self.planes:
-                plane.prefetch(offset)
+                plane.prefetch(offset + self.further)
         return []
+
+    def offsets(self, number: Value | int) -> list[Value]:
+        """Return the offsets of the points of a group whose pixels are asked for."""
+        offsets = self.sampler.near(self.states.load(self.points.function.as_index(number)))
+        return [offsets.load(lane).to("int64") for lane in self.lanes]
