@@ -223,10 +223,14 @@ def test_gradients_of_interleaved_channels_match_planes(boundary, mode, channels
                 need_input=needed[0],
                 need_grid=needed[1],
             )
-            for actual, other, need in zip(result, again, needed, strict=True):
-                assert (other is not None) == need
-                if need:
+            for actual, other, need in zip(again, result, needed, strict=True):
+                assert (actual is not None) == need
+                if need and needed[0]:
                     np.testing.assert_array_equal(actual, other)
+                elif need:
+                    # The grid's gradient alone may be computed plane by plane.
+                    scale = max(1, np.nanmax(np.abs(other)))
+                    np.testing.assert_allclose(actual, other, rtol=1e-12, atol=1e-13 * scale)
 
 
 # Taps at the edges of zeros ---------------------------------------------------------------------

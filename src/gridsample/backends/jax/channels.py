@@ -19,13 +19,13 @@ from gridsample.backends.jax.taps import Call, real_type
 from gridsample.definitions.plan import Plan
 
 
-def pays(call: Call, image: ArrayType, values: ArrayType, gathers: bool) -> bool:
+def pays(call: Call, image: ArrayType, values: ArrayType, adds: bool) -> bool:
     """Whether it pays to copy an image so that channels come last in memory."""
     from gridsample.kernels.sampling.channels_last import pays_channels_last
 
     plan = replace(call.plan, real=np.dtype(real_type(call)))
     layouts = layout_of(image), layout_of(values)
-    return not call.last and pays_channels_last(plan, *layouts, gathers)
+    return not call.last and pays_channels_last(plan, *layouts, adds)
 
 
 def parts_of(plan: Plan) -> Iterable[Any]:

@@ -39,7 +39,7 @@ def gather_steps(call: Call, image: ArrayType, grid: ArrayType, out: ArrayType) 
     results = Results(out)
     source, points = Operand(image, Place(ARGUMENT, 0)), Operand(grid, Place(ARGUMENT, 1))
     target = Operand(out, Place(RESULT, 0))
-    if not channels.pays(call, image, out, True):
+    if not channels.pays(call, image, out, False):
         return results.prepare([gather_step(call, source, points, target)])
     copies, steps = channels.Copies(results), list[Step]()
     for part in channels.parts_of(call.plan):
@@ -116,7 +116,7 @@ def backward_steps(
 
     plan = replace(call.plan, real=np.dtype(real_type(call)))
     call, own_plan = call._replace(plan=plan), with_own_grids(plan, layout_of(grid))[0]
-    parts = [*channels.parts_of(plan)] if channels.pays(call, image, values, False) else []
+    parts = [*channels.parts_of(plan)] if channels.pays(call, image, values, needed[0]) else []
     # The gradient of a grid that all items share is a sum over all parts.
     grids = own_plan.grid_items if own_plan.grid_items > 1 else max(1, len(parts))
     sums = ArrayType(image.shape, plan.real)

@@ -109,7 +109,7 @@ def gather(
         out[...] = values
         return
     image = readable(plan, image, count)
-    if pays_channels_last(plan, layout_of(image), layout_of(out), True):
+    if pays_channels_last(plan, layout_of(image), layout_of(out), False):
 
         def compute(part: Plan, runs: Samples) -> None:
             gather(part, runs.image, runs.grid, runs.values, order=order, fill=fill, threads=count)
@@ -166,7 +166,7 @@ def ready_gather(
     if not ready or plan.vanishes(order) or plan.footprint is not None:
         return None
     special = None if means is None else Averages(means)
-    if pays_channels_last(plan, image, out, True) or (means and means.returns_weights):
+    if pays_channels_last(plan, image, out, False) or (means and means.returns_weights):
         return None
     launch = prepare_gather(plan, order, image, grid, out, False, special)
     return launch.ready(threads, fills_of_planes(plan, order, image[2], None, means))
@@ -212,7 +212,7 @@ def ready_backward(
         return None
     if with_own_grids(plan, grid)[0] is not plan:
         return None  # whose gradients are summed
-    if pays_channels_last(plan, image, values, False):
+    if pays_channels_last(plan, image, values, needed[0]):
         return None
     sweep = Sweep(image, grid, values, False, needed, threads)
     launches = prepare_derivatives("backward", plan, order, sweep)
@@ -246,7 +246,7 @@ def backward(
     if like is not None and needs.dtype is not None and needs.dtype != like.layout[2]:
         result = like.of(needs.dtype)
         return backward_stored(plan, arrays, needs, result, order, count)
-    if pays_channels_last(plan, layout, layout_of(values), False):
+    if pays_channels_last(plan, layout, layout_of(values), needs.image):
         return backward_channels_last(
             plan,
             arrays._replace(image=image, values=values),

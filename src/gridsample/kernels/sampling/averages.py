@@ -71,7 +71,7 @@ def average(plan: Plan, arrays: Samples, averaging: Averaging, threads: int | No
     arrays, out, shares = arrays._replace(image=image), arrays.values, arrays.shares
     # Wherever nothing is missing, means have the bits of plain samples, which are copied likewise.
     together = arrays.weights is None or shares_weights(layout_of(arrays.weights))
-    if together and pays_channels_last(plan, layout_of(image), layout_of(out), True):
+    if together and pays_channels_last(plan, layout_of(image), layout_of(out), False):
         return gather_channels_last(
             plan, arrays, lambda part, runs: average(part, runs, averaging, count), count
         )
@@ -131,7 +131,8 @@ def average_backward(
         plan = replace(plan, image_items=plan.items)
     like, values = gradient_layout(plan, layout_of(image)), even_values(arrays.values)
     together = weights is None or shares_weights(layout_of(weights))
-    if together and pays_channels_last(plan, layout_of(image), layout_of(values), False):
+    adds = needs.image or needs.weights
+    if together and pays_channels_last(plan, layout_of(image), layout_of(values), adds):
         return backward_channels_last(
             plan,
             arrays._replace(image=image, values=values),

@@ -19,6 +19,7 @@ import numpy as np
 from gridsample.definitions.plan import Plan
 from gridsample.kernels.memory import Layout, is_dense, layout_of
 from gridsample.kernels.run import LINE
+from gridsample.kernels.sampling.division import taps_of
 from gridsample.kernels.sampling.layouts import are_runs, gradient_layout
 from gridsample.kernels.sampling.memory_order import AT_ONCE, LARGEST, transpose_matrices
 from gridsample.kernels.sampling.preparing import Gradients, Needs, Samples
@@ -29,15 +30,23 @@ Array = np.ndarray[Any, Any]
 LEAST = 8
 # The fewest samples for which only one of both, the image or the samples, is copied.
 FEW = 1 << 12
+# The fewest taps for each pixel for which an image is copied, if they are read, and if they are
+# added to.
+TAPS_READ, TAPS_ADDED = 16, 4
 
 
 @functools.lru_cache(maxsize=256)
-def pays_channels_last(plan: Plan, image: Layout, values: Layout, gathers: bool) -> bool:
+def pays_channels_last(plan: Plan, image: Layout, values: Layout, adds: bool) -> bool:
     """Whether to copy what is planes of these arrays, so that all channels are neighbours.
 
-    Of two taps along an axis, the sum alone takes less time in planes, but not its gradients.  Of
-    four, it takes up to twice the time in runs of a large image if points are in order, but a
-    half to a fourth if they are not.
+    Runs save time for each tap, most if they are added to, and copies take time for each pixel.  Of
+    two taps along an axis, reading takes less time in planes.  Of four, it takes up to twice the
+    time in runs of a large image if points are in order, but a half to a fourth if they are not.
+
+    Args:
+        plan: the plan.
+        image, values: the layouts of both.
+        adds: whether pixels are added to, as for the image's gradient.
     """
     image_runs, values_run = are_runs(image), are_runs(values)
     fits = plan.image_items == plan.items and not (plan.votes or plan.footprint)
@@ -49,14 +58,14 @@ def pays_channels_last(plan: Plan, image: Layout, values: Layout, gathers: bool)
     pays = enough and numbers * values[2].itemsize <= LARGEST and values[2].itemsize <= 8
     if image_runs:
         return pays and not plan.nearest and (many or plan.channels >= LEAST)
-    pixels = math.prod(plan.spatial)
+    pixels, taps = math.prod(plan.spatial), max(taps_of(plan), TAPS_ADDED)
     return (
         pays
         and plan.channels >= LEAST
-        and (many or not gathers)
+        and (many or adds)
         and image[2].itemsize <= 8
         and min(plan.points, pixels) >= LEAST
-        and 4 * plan.points >= pixels
+        and taps * plan.points >= (TAPS_ADDED if adds else TAPS_READ) * pixels
         and plan.channels * pixels * plan.real.itemsize <= LARGEST
     )
 
