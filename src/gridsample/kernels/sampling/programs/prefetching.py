@@ -13,7 +13,7 @@ import contextlib
 from collections.abc import Iterator, Sequence
 
 from gridsample.kernels.sampling.programs.loads import Image
-from gridsample.kernels.sampling.programs.points import Group, Points, Strip
+from gridsample.kernels.sampling.programs.points import STRIP, Group, Points, Strip
 from gridsample.kernels.sampling.programs.sampler import Sampler
 from gridsample.kernels.sampling.programs.states import States
 from gridsample.kernels.vector import Pointer, Value
@@ -45,7 +45,9 @@ class Prefetch:
         lanes, asked = points.lanes, ASKED_APART if apart else ASKED
         self.lanes = range(0, lanes, max(1, (lanes - 1) // (asked - 1)))
         rows = sampler.call.strides[1:]
-        self.further, self.far = ROWS_AHEAD * sum(rows), FAR * sum(row.abs() for row in rows)
+        # All points of a small item are in one strip, so none will read the rows below.
+        ahead = (sampler.call.points > STRIP).select(sampler.call.points.like(ROWS_AHEAD), 0)
+        self.further, self.far = ahead * sum(rows), FAR * sum(row.abs() for row in rows)
         self.distance = points.function.scratch("int64", 1)
         self.distance.store(points.function.constant(0, "int64"))
 
