@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from gridsample.kernels.sampling.programs.points import Group, Strip
 from gridsample.kernels.vector import Function, Kind, Pointer, Value, host, joined, kind_of
+
+if TYPE_CHECKING:
+    from gridsample.kernels.sampling.programs.points import Group, Strip
 
 
 def gathers(kind: Kind) -> bool:

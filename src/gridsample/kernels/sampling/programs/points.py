@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from gridsample.kernels.sampling.programs.axes import DISPLACEMENT, AxisRule
+from gridsample.kernels.sampling.programs.loads import gathers
 from gridsample.kernels.sampling.settings import Call
 from gridsample.kernels.vector import Function, Kind, Pointer, Value, kind_of
 
@@ -258,8 +259,17 @@ class Points:
         self, group: Group, memory: Pointer, item: Value, point: Any, axis: Any
     ) -> list[Value]:
         """Read the D numbers of each point, at these distances in memory."""
+        if group.listed and gathers(memory.kind):
+            offsets = self.offsets_in_list(group, item, point)
+            return [memory.at(axis * a).gather(offsets) for a in range(self.rank)]
         begins = self.places(group, item, point)
         return [memory.at(axis * a).load_each(begins) for a in range(self.rank)]
+
+    def offsets_in_list(self, group: Group, item: Any, point: Any) -> Value:
+        """Return the offset of each listed point, given the distances of items and of points."""
+        item, point = (self.function.as_index(n).to(self.offset_kind) for n in (item, point))
+        offsets: Value = group.item * item + group.point * point
+        return offsets
 
     def places(self, group: Group, item: Any, point: Any) -> list[Value]:
         """Return the place of each point, given the distances of items and of points."""
@@ -268,13 +278,10 @@ class Points:
 
     def place(self, group: Group, item: Any, point: Any) -> Callable[[int | Value], Value]:
         """Return what computes the place of the point in some lane; see `places`."""
-        item, point = map(self.function.as_index, (item, point))
         if group.listed:
-            offset = group.item * item.to(self.offset_kind) + group.point * point.to(
-                self.offset_kind
-            )
-            memory = self.function.spill(offset)
+            memory = self.function.spill(self.offsets_in_list(group, item, point))
             return lambda lane: memory.load(lane).to("int64")
+        item, point = map(self.function.as_index, (item, point))
         first = group.item * item + group.point * point
         return lambda lane: first + point * lane
 
