@@ -93,8 +93,16 @@ def map_coordinates(
     result = new_output(output, image, shape)
 
     def sampled(source: Any, rows: slice) -> Any:
-        here = positions[:, rows].astype(np.float64, copy=False)
-        points = spline.padded(here)[::-1, np.newaxis]
+        here = positions[:, rows]
+        if here.dtype == np.float64:
+            return sampled_at(source, here)
+        # In parts, as larger temporary arrays are new memory in every call.
+        bands = rows_of_bands(here.shape[1:])
+        values = [sampled_at(source, here[:, band].astype(np.float64)) for band in bands]
+        return values[0] if len(values) == 1 else np.concatenate(values, axis=2)
+
+    def sampled_at(source: Any, places: Any) -> Any:
+        points = spline.padded(places)[::-1, np.newaxis]
         grid = points.transpose(*range(1, points.ndim), 0)  # faster than `np.moveaxis`
         return grid_sample(source, grid, coords="pixel", **spline.options, **spline.outside)
 
