@@ -107,16 +107,16 @@ class Pointer:
             word: the kind of what is read at the address of each element; None for that element.
         """
         function, lanes = self.function, indices.lanes
-        read = self if word is None else self.cast(word)
-        stored = in_memory(read.kind).loaded
+        kind = self.kind if word is None else word
+        stored = in_memory(kind).loaded
         zero = function.constant(0, stored, lanes)
         if condition is None:
             condition = function.constant(True, BOOL, lanes)
         if lanes == 1:
             return function.choose(
                 condition,
-                lambda: [self.at(indices).cast(read.kind).load()],
-                lambda: [function.constant(0, read.kind.loaded)],
+                lambda: [self.at(indices).cast(kind).load()],
+                lambda: [function.constant(0, kind.loaded)],
             )[0]
         name = f"llvm.masked.gather.{intrinsic_suffix(stored, lanes)}.v{lanes}p0"
         # LLVM 22 made the alignment an attribute of the addresses.
@@ -131,7 +131,8 @@ class Pointer:
             f"{result} @{name}(<{lanes} x ptr> {attribute}{self._element(indices).text}, "
             f"{alignment}{condition}, {zero})"
         )
-        return read._from_memory(function.emit("call", stored, lanes, operands))
+        numbers = function.emit("call", stored, lanes, operands)
+        return self._from_memory(numbers) if word is None else numbers
 
     def fetch_add(self, amount: int, ordered: bool = False) -> Value:
         """Add to an int64 that threads share, as one step; return what it was before.
