@@ -40,6 +40,7 @@ class Body:
         with self.points.strips(part) as strip:
             self.prefetch.aim(strip, self.images, part.plane, part.plane_end)
             self.locate(strip)
+            self.prefetch.foresee()
             with self.function.loop(part.plane, part.plane_end, self.step) as loop:
                 following = loop.index + self.step
                 self.prefetch.aim(strip, self.images, following, part.plane_end)

@@ -10,6 +10,7 @@ those of the next plane where they sample one.
 from __future__ import annotations
 
 import contextlib
+import itertools
 from collections.abc import Iterator, Sequence
 
 from gridsample.kernels.sampling.programs.loads import Image
@@ -63,9 +64,11 @@ class Prefetch:
         with self.points.groups(strip) as (number, group):
             yield number, group
             self.when_needed(number)
+
+    def foresee(self) -> None:
+        """Expect the points of the next strip to be as far apart as two of this one."""
         if len(self.lanes) > 1:
-            # Two points of the strip's first group stand for those of the next strip.
-            first, second = self.offsets(0)[:2]
+            first, second = itertools.islice(self.offsets(0), 2)
             self.distance.store((second - first).abs())
 
     def when_needed(self, number: Value) -> None:
@@ -79,7 +82,8 @@ class Prefetch:
                 plane.prefetch(offset + self.further)
         return []
 
-    def offsets(self, number: Value | int) -> list[Value]:
-        """Return the offsets of the points of a group whose pixels are asked for."""
-        offsets = self.sampler.near(self.states.load(self.points.function.as_index(number)))
-        return [offsets.load(lane).to("int64") for lane in self.lanes]
+    def offsets(self, number: Value | int) -> Iterator[Value]:
+        """Read the offsets of the points of a group whose pixels are asked for, one by one."""
+        memory = self.sampler.near(self.states.load(self.points.function.as_index(number)))
+        for lane in self.lanes:
+            yield memory.load(lane).to("int64")
