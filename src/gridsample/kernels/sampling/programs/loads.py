@@ -31,9 +31,9 @@ def read_each(plane: Pointer, offsets: Pointer, lanes: int) -> Value:
 
 
 def load_offsets(memory: Pointer, count: int) -> list[Value]:
-    """Read offsets, an even number of them, as indices; two short ones are one load."""
-    if memory.kind.bits == 64:
-        return [memory.load(k) for k in range(count)]
+    """Read one offset, or an even number of them, as indices; two short ones are one load."""
+    if memory.kind.bits == 64 or count == 1:
+        return [memory.load(k).to("int64") for k in range(count)]
     words = [memory.cast("int64").load(k) for k in range(count // 2)]
     # Shifts extend the sign of the low half, and of the high half.
     return [offset for word in words for offset in (word << 32 >> 32, word >> 32)]

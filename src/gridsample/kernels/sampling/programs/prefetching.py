@@ -35,10 +35,12 @@ class Prefetch:
 
     Attributes:
         needed: whether it asks for any.
+        distance: how far apart two points of the previous strip are, in memory.
         planes: the memory of the plane that will be read; of each image, if there are several.
     """
 
     needed: Value
+    distance: Pointer
     planes: list[Pointer]
 
     def __init__(self, sampler: Sampler, points: Points, states: States, apart: bool) -> None:

@@ -79,7 +79,7 @@ class SinglePixels:
         self.plane, self.offset, self.weighs = plane, offset, weighs
         self.converted = converted or (lambda pixels: pixels.to(plane.function.real))
         self.dropped = dropped
-        # A gather instruction is no faster, but shorter, and there is none for narrow elements.
+        # Even where a gather instruction is no faster, it is shorter; narrow elements have none.
         self.gathers = compact and plane.kind.bits >= 32 and not plane.kind.packed
 
     def row(self, outer: Outer, taps: AxisTaps) -> list[Value]:
