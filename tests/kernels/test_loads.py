@@ -7,7 +7,7 @@ import pytest
 from vector_programs import run, same_bits
 
 from gridsample.kernels.sampling.programs import loads
-from gridsample.kernels.vector import Function, Record, compile
+from gridsample.kernels.vector import Function, Record, compile, compiler
 
 
 @pytest.mark.parametrize("gathers", [False, True])
@@ -17,7 +17,7 @@ from gridsample.kernels.vector import Function, Record, compile
 def test_pixels_and_pairs_at_offsets(
     kind: str, offset: str, lanes: int, gathers: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(loads, "gathers", lambda kind: gathers and kind.bits >= 32)
+    monkeypatch.setattr(compiler.Target, "gathers_fast", gathers)
     source = np.arange(100).astype(kind)
     places = np.random.default_rng(lanes).integers(0, 90, lanes).astype(offset)
     record = Record(source=f"*{kind}", offsets=f"*{offset}", target=f"*{kind}")

@@ -80,7 +80,7 @@ def test_results_match_on_every_vector_level(level: str) -> None:
 def test_levels_are_described(level: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GRIDSAMPLE_CPU", level)
     target = host.__wrapped__()
-    assert (target.triple, target.cpu) == (host().triple, level)
+    assert (target.triple, target.cpu, target.gathers_fast) == (host().triple, level, False)
     if level.startswith("x86"):
         wide, halves = {"x86-64-v3": (256, True), "x86-64-v4": (512, True)}.get(level, (128, False))
         assert (target.bits, target.converts_halves) == (wide, halves)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from gridsample.kernels.vector.compiler import llvm_version
+from gridsample.kernels.vector.compiler import host, llvm_version
 from gridsample.kernels.vector.kinds import (
     BOOL,
     INT64,
@@ -95,6 +95,11 @@ class Pointer:
         for lane, index in enumerate(indices):
             result = result.insert(self.load(index), lane)
         return result
+
+    @property
+    def gathers_fast(self) -> bool:
+        """Whether `gather` takes less time than a load for each element: `Target.gathers_fast`."""
+        return self.kind.bits >= 32 and not self.kind.packed and host().gathers_fast
 
     def gather(
         self, indices: Value, condition: Value | None = None, word: Kind | None = None

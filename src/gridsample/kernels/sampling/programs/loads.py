@@ -3,29 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-from gridsample.kernels.vector import Function, Kind, Pointer, Value, host, joined, kind_of
-
-if TYPE_CHECKING:
-    from gridsample.kernels.sampling.programs.points import Group, Strip
-
-
-def gathers(kind: Kind) -> bool:
-    """Whether elements are read by gather instructions rather than by a load each."""
-    return host().gathers_fast and kind.bits >= 32 and not kind.packed
+from gridsample.kernels.sampling.programs.points import Group, Strip
+from gridsample.kernels.vector import Function, Kind, Pointer, Value, joined, kind_of
 
 
 def read_singles(plane: Pointer, offsets: Value) -> Value:
     """Read one pixel for each offset."""
-    if gathers(plane.kind):
+    if plane.gathers_fast:
         return plane.gather(offsets)
     return plane.load_each(load_offsets(plane.function.spill(offsets), offsets.lanes))
 
 
 def read_each(plane: Pointer, offsets: Pointer, lanes: int) -> Value:
     """Read one pixel for each of so many offsets, which are in memory."""
-    if gathers(plane.kind):
+    if plane.gathers_fast:
         return plane.gather(offsets.load(0, lanes, aligned=True))
     return plane.load_each(load_offsets(offsets, lanes))
 
@@ -59,7 +52,7 @@ def read_pairs(row: Pointer, offsets: Pointer, lanes: int) -> tuple[Value, Value
 
 def read_words(row: Pointer, offsets: Pointer, lanes: int, word: Kind) -> Value:
     """Read a word at each of so many offsets, which are in memory and count elements."""
-    if gathers(word) and lanes > 1:
+    if row.cast(word).gathers_fast and lanes > 1:
         return row.gather(offsets.load(0, lanes, aligned=True), word=word)
     return load_words(row, load_offsets(offsets, lanes), word)
 

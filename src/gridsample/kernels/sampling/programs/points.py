@@ -20,7 +20,6 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from gridsample.kernels.sampling.programs.axes import DISPLACEMENT, AxisRule
-from gridsample.kernels.sampling.programs.loads import gathers
 from gridsample.kernels.sampling.settings import Call
 from gridsample.kernels.vector import Function, Kind, Pointer, Value, kind_of
 
@@ -259,7 +258,7 @@ class Points:
         self, group: Group, memory: Pointer, item: Value, point: Any, axis: Any
     ) -> list[Value]:
         """Read the D numbers of each point, at these distances in memory."""
-        if group.listed and gathers(memory.kind):
+        if group.listed and memory.gathers_fast:
             offsets = self.offsets_in_list(group, item, point)
             return [memory.at(axis * a).gather(offsets) for a in range(self.rank)]
         begins = self.places(group, item, point)
