@@ -59,6 +59,7 @@ class Options(NamedTuple):
         footprint: how the footprints of output points are sampled; None to sample points.
         order: the order of the derivative along each axis; only a checked record has it.
         block: which part of a larger output the points are; None if they are all of it.
+        wide: whether to compute in float64 even if the image and the grid are float32.
         plan: what a backend has computed for arrays of these shapes and types, or None (see
             `Backend.resolve_options`).  It is dropped when a field that it may depend on changes.
     """
@@ -75,6 +76,7 @@ class Options(NamedTuple):
     footprint: Footprint | None = None
     order: Sequence[int] = ()
     block: OutputBlock | None = None
+    wide: bool = False
     plan: Any = None
 
     def changed(self, **fields: Any) -> Options:
@@ -268,6 +270,7 @@ def checked(options: Options, image: Shape, grid: Shape) -> Options:
         footprint=check_footprint(options.footprint, rank, grid),
         order=(0,) * rank,
         block=options.block,
+        wide=options.wide,
     )
 
 
@@ -292,6 +295,7 @@ def plan_of(
     odd = [name for name in options.padding_mode if BOUNDARIES[name].odd]
     summed = not check_labels(methods, dtype, dtype.kind in "biu", odd)
     is_double = grid_type.name == "float64" or (dtype.name in WIDE_TYPES and summed)
+    is_double = is_double or options.wide
     end = options.extrapolate
     return Plan(
         methods=methods,

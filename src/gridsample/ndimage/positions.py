@@ -12,6 +12,7 @@ import numpy as np
 
 from gridsample.backends import backend_of
 from gridsample.chunked.strips import POINTS, Positions, sample
+from gridsample.definitions.options import sampling_options
 from gridsample.ndimage.arrays import (
     as_image,
     as_like,
@@ -27,6 +28,7 @@ from gridsample.ndimage.modes import Spline, is_tie, spline_of
 from gridsample.ndimage.prefilter import prepared
 from gridsample.ndimage.scipys import goes_to_scipy, scipy_function
 from gridsample.ops.sampling import grid_sample
+from gridsample.ops.sampling import sample as sample_points
 
 
 def map_coordinates(
@@ -93,25 +95,21 @@ def map_coordinates(
     result = new_output(output, image, shape)
 
     def sampled(source: Any, rows: slice) -> Any:
-        here = positions[:, rows]
-        if here.dtype == np.float64:
-            return sampled_at(source, here)
-        # In parts, as larger temporary arrays are new memory in every call.
-        bands = rows_of_bands(here.shape[1:])
-        values = [sampled_at(source, here[:, band].astype(np.float64)) for band in bands]
-        return values[0] if len(values) == 1 else np.concatenate(values, axis=2)
-
-    def sampled_at(source: Any, places: Any) -> Any:
-        points = spline.padded(places)[::-1, np.newaxis]
+        places = positions[:, rows]
+        if spline.pad or places.dtype == bool:
+            places = spline.padded(doubles(places))
+        points = places[::-1, np.newaxis]
         grid = points.transpose(*range(1, points.ndim), 0)  # faster than `np.moveaxis`
-        return grid_sample(source, grid, coords="pixel", **spline.options, **spline.outside)
+        return sample_in_doubles(source, grid, **spline.options, **spline.outside)
+
+    def lines(first: int, last: int) -> Any:
+        places = positions[:, first:last]
+        return doubles(places) if is_host else places
 
     is_new = not isinstance(output, np.ndarray)
     shows_nan = spline.order > 0 or spline.mode.fills  # whether results show positions of NaN
     finite = shows_nan or not is_host or all_finite(positions)
-    values = transform_whole(
-        image, sampled, lambda a, b: positions[:, a:b], shape, spline, result, is_new, finite
-    )
+    values = transform_whole(image, sampled, lines, shape, spline, result, is_new, finite)
     return restored(values, input)
 
 
@@ -188,6 +186,19 @@ def geometric_transform(
 
 
 # Arbitrary positions ------------------------------------------------------------------------------
+
+
+def doubles(positions: Any) -> Any:
+    """Convert an array of positions to float64, in which SciPy computes."""
+    return positions.astype(np.float64, copy=False)
+
+
+def sample_in_doubles(image: Any, grid: Any, **options: Any) -> Any:
+    """Sample an array at positions in pixels, which become float64 only where they are read."""
+    if grid.dtype == np.float64:
+        return grid_sample(image, grid, coords="pixel", **options)
+    chosen = sampling_options(coords="pixel", **options).changed(wide=True)
+    return sample_points(backend_of(input=image), {"input": image, "grid": grid}, chosen, None)
 
 
 def transform(
