@@ -7,6 +7,7 @@ import pytest
 from vector_programs import run, same_bits
 
 from gridsample.kernels.sampling.programs import loads
+from gridsample.kernels.sampling.programs.states import Offsets
 from gridsample.kernels.vector import Function, Record, compile, compiler
 
 
@@ -24,15 +25,18 @@ def test_pixels_and_pairs_at_offsets(
     function = Function("loads", lanes)
     call = function.arguments(record)
     offsets = call.offsets.load(0, lanes)
-    memory = function.spill(offsets)
+    fresh = Offsets(offsets)
     values = [
-        loads.read_singles(call.source, offsets),
-        loads.read_each(call.source, memory, lanes),
-        *loads.read_pairs(call.source, memory, lanes),
-        *loads.read_neighbours(call.source, memory, function.constant(3, "int64")),
+        value
+        for each in (fresh, fresh.kept(), Offsets(offsets, function.spill(offsets)))
+        for value in (
+            loads.read_each(call.source, each),
+            *loads.read_pairs(call.source, each),
+            *loads.read_neighbours(call.source, each, function.constant(3, "int64")),
+        )
     ]
     for k, value in enumerate(values):
         call.target.store(value, k * lanes)
     target = np.zeros(len(values) * lanes, kind)
     run(compile(function), record, source=source, offsets=places, target=target)
-    same_bits(target, np.concatenate([source[places + step] for step in (0, 0, 0, 1, 0, 3)]))
+    same_bits(target, np.concatenate([source[places + step] for step in 3 * (0, 0, 1, 0, 3)]))

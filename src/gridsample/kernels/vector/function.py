@@ -335,13 +335,17 @@ class Function:
         self.stack.append(f"  {name} = alloca [{size} x i8], align 64")
         return Pointer(Value(self, name, POINTER, 1), kind)
 
-    def spill(self, value: Value) -> Pointer:
+    def spill(self, value: Value, soon: bool = False) -> Pointer:
         """Store a vector in memory of its own, so that lanes can be read by index.
 
-        Reading a lane from memory is faster than extracting it from a register.
+        Reading a lane from memory is faster than extracting it from a register.  ``soon`` says that
+        lanes are read next, rather than after other work; see `Pointer.store_in_parts`.
         """
         memory = self.scratch(value.kind, 1, value.lanes)
-        memory.store(value, aligned=True)
+        if soon:
+            memory.store_in_parts(value)
+        else:
+            memory.store(value, aligned=True)
         return memory
 
     @property

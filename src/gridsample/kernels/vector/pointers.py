@@ -21,6 +21,9 @@ from gridsample.kernels.vector.values import Value
 if TYPE_CHECKING:
     from gridsample.kernels.vector.function import Function
 
+# Bytes of a store whose parts a processor can read before it has written them to the cache.
+FORWARDED = 32
+
 
 def in_memory(kind: Kind) -> Kind:
     """Return the kind that is loaded and stored: a bool is a byte in memory, a bit in registers."""
@@ -75,8 +78,12 @@ class Pointer:
         name = f"llvm.bswap.{intrinsic_suffix(bits.kind, bits.lanes)}"
         return self.function.call(name, bits.kind, bits.lanes, bits).bitcast(value.kind)
 
-    def store(self, value: Value, index: Any = 0, aligned: bool = False) -> None:
+    def store(
+        self, value: Value, index: Any = 0, aligned: bool = False, alone: bool = False
+    ) -> None:
         """Write the lanes of a value to neighbouring elements.
+
+        ``alone`` keeps LLVM from joining it with another store.
 
         Raises:
             TypeError: the value has another kind than the memory.
@@ -85,7 +92,19 @@ class Pointer:
             raise TypeError(f"cannot store {value.kind.name} in memory of {self.kind.name}")
         alignment = self.kind.size * value.lanes if aligned else 1
         value, place = value.to(in_memory(self.kind)), self.at(index).address
-        self.function.lines.append(f"  store {value}, {place}, align {alignment}")
+        store = "store volatile" if alone else "store"
+        self.function.lines.append(f"  {store} {value}, {place}, align {alignment}")
+
+    def store_in_parts(self, value: Value, index: int | Value = 0) -> None:
+        """Write lanes to aligned elements that will soon be read a few at a time.
+
+        Intel's processors pass numbers on to a read of less than a store wrote before these are in
+        the cache, but not those of a store of 64 bytes.
+        """
+        lanes = min(value.lanes, FORWARDED // self.kind.size)
+        for first in range(0, value.lanes, lanes):
+            part = value.shuffle(range(first, first + lanes)) if lanes < value.lanes else value
+            self.store(part, index + first, aligned=True, alone=lanes < value.lanes)
 
     def load_each(self, indices: Sequence[Value]) -> Value:
         """Read one element for each lane, at indices with one lane each."""

@@ -188,7 +188,7 @@ class EdgeRow(NamedTuple):
         if self.plane is None:
             registers = [function.constant(1.0, function.real, function.lanes)] * length
         else:
-            offsets = load_offsets(function.spill(self.offset), function.lanes)
+            offsets = load_offsets(function.spill(self.offset, soon=True), function.lanes)
             registers = read_registers(self.plane, offsets, length)
         if self.present is not None:
             present = repeat_in_registers(self.present.to(f"int{function.real.bits}"), length)

@@ -81,7 +81,7 @@ class Labels(Gather):
     def keys_of_cells(self, cells: State, source: Pointer) -> list[Value]:
         """Read the pixels at the corners of each point's cell, x fastest."""
         strides, keys = self.sampler.strides, list[Value]()
-        offsets = cells.first.in_memory()
+        offsets = cells.first.kept()
         for corner in itertools.product((0, 1), repeat=len(strides.others)):
             row = source
             for upper, stride in zip(corner, reversed(strides.others), strict=True):

@@ -6,21 +6,15 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from gridsample.kernels.sampling.programs.points import Group, Strip
+from gridsample.kernels.sampling.programs.states import Offsets
 from gridsample.kernels.vector import Function, Kind, Pointer, Value, joined, kind_of
 
 
-def read_singles(plane: Pointer, offsets: Value) -> Value:
+def read_each(plane: Pointer, offsets: Offsets) -> Value:
     """Read one pixel for each offset."""
     if plane.gathers_fast:
-        return plane.gather(offsets)
-    return plane.load_each(load_offsets(plane.function.spill(offsets), offsets.lanes))
-
-
-def read_each(plane: Pointer, offsets: Pointer, lanes: int) -> Value:
-    """Read one pixel for each of so many offsets, which are in memory."""
-    if plane.gathers_fast:
-        return plane.gather(offsets.load(0, lanes, aligned=True))
-    return plane.load_each(load_offsets(offsets, lanes))
+        return plane.gather(offsets.in_register())
+    return plane.load_each(load_offsets(offsets.in_memory(), offsets.value.lanes))
 
 
 def load_offsets(memory: Pointer, count: int) -> list[Value]:
@@ -32,29 +26,31 @@ def load_offsets(memory: Pointer, count: int) -> list[Value]:
     return [offset for word in words for offset in (word << 32 >> 32, word >> 32)]
 
 
-def read_pairs(row: Pointer, offsets: Pointer, lanes: int) -> tuple[Value, Value]:
+def read_pairs(row: Pointer, offsets: Offsets) -> tuple[Value, Value]:
     """Read two neighbouring elements at each offset: one load for both."""
-    kind = row.kind
+    kind, lanes = row.kind, offsets.value.lanes
     if kind.bits == 64:
-        pairs = joined([row.load(offset, 2) for offset in load_offsets(offsets, lanes)])
+        each = load_offsets(offsets.in_memory(), lanes)
+        pairs = joined([row.load(offset, 2) for offset in each])
         return pairs.shuffle(range(0, 2 * lanes, 2)), pairs.shuffle(range(1, 2 * lanes, 2))
     word = kind_of(f"uint{2 * kind.bits}")
     if kind.bits < 32:
-        words = read_words(row, offsets, lanes, word)
+        words = read_words(row, offsets, word)
         narrow = f"uint{kind.bits}"
         return words.to(narrow).bitcast(kind), (words >> kind.bits).to(narrow).bitcast(kind)
     half = lanes // 2
     low, high = (
-        read_words(row, offsets.at(begin), half, word).bitcast(kind) for begin in (0, half)
+        read_words(row, offsets.part(first, half), word).bitcast(kind) for first in (0, half)
     )
     return low.shuffle(range(0, 2 * lanes, 2), high), low.shuffle(range(1, 2 * lanes, 2), high)
 
 
-def read_words(row: Pointer, offsets: Pointer, lanes: int, word: Kind) -> Value:
-    """Read a word at each of so many offsets, which are in memory and count elements."""
+def read_words(row: Pointer, offsets: Offsets, word: Kind) -> Value:
+    """Read a word at each offset, which counts elements."""
+    lanes = offsets.value.lanes
     if row.cast(word).gathers_fast and lanes > 1:
-        return row.gather(offsets.load(0, lanes, aligned=True), word=word)
-    return load_words(row, load_offsets(offsets, lanes), word)
+        return row.gather(offsets.in_register(), word=word)
+    return load_words(row, load_offsets(offsets.in_memory(), lanes), word)
 
 
 def load_words(row: Pointer, offsets: Sequence[Value], word: Kind) -> Value:
@@ -86,12 +82,11 @@ class Strides(NamedTuple):
         return cls(None if adjacent else steps[0], steps[1:])
 
 
-def read_neighbours(row: Pointer, offsets: Pointer, step: Value | None) -> tuple[Value, Value]:
+def read_neighbours(row: Pointer, offsets: Offsets, step: Value | None) -> tuple[Value, Value]:
     """Read two neighbours along x for each offset; ``step`` is their distance; see `Strides`."""
-    lanes = row.function.lanes
     if step is None:
-        return read_pairs(row, offsets, lanes)
-    return read_each(row, offsets, lanes), read_each(row.at(step), offsets, lanes)
+        return read_pairs(row, offsets)
+    return read_each(row, offsets), read_each(row.at(step), offsets)
 
 
 class Image:

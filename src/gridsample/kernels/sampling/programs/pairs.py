@@ -94,7 +94,7 @@ class InPairs(NamedTuple):
 
     def tap_sums(self, plane: Pointer, dropped: Value, orders: Orders) -> TapSums:
         """Sum the taps of one plane."""
-        pixels = PixelPairs(plane, self.first.in_memory(), self.strides)
+        pixels = PixelPairs(plane, self.first, self.strides)
         counting = self.counting
         weights: Reader | None = None
         if counting is not None and counting.kept is not None:
@@ -145,7 +145,7 @@ def weights_of_pairs(
 ) -> PixelPairs:
     """Return what reads the weights of pixels; ``adjacent`` if they are neighbours in memory."""
     strides = Strides.of(counting.steps, adjacent)
-    return PixelPairs(plane, first.in_memory(), strides, counting.dropped_weight)
+    return PixelPairs(plane, first, strides, counting.dropped_weight)
 
 
 class PixelPairs:
@@ -156,15 +156,15 @@ class PixelPairs:
 
     Attributes:
         plane: the memory of the plane.
-        offsets: the offsets of each point's first pixel, in memory.
+        offsets: the offsets of each point's first pixel.
         strides: the distances of neighbours.
         dropped: what is read for dropped taps.
     """
 
     def __init__(
-        self, plane: Pointer, offsets: Pointer, strides: Strides, dropped: float = 0.0
+        self, plane: Pointer, offsets: Offsets, strides: Strides, dropped: float = 0.0
     ) -> None:
-        self.plane, self.offsets, self.strides = plane, offsets, strides
+        self.plane, self.offsets, self.strides = plane, offsets.kept(), strides
         self.function, self.dropped = plane.function, dropped
 
     def row(self, outer: Outer, taps: AxisTaps) -> list[Value]:

@@ -290,8 +290,10 @@ class Runs:
         """List the taps of a group, with weights for these orders of derivatives."""
         sampler, memory, begin = self.sampler, self.call.scratch, value_of(state.offset)
         if isinstance(sampler, Copies):
-            listed = list_taps(memory, None, sampler.taps(state, 0), [], self.last)
-            return Choice(listed.inside, lambda: listed, lambda: listed)
+            pixel = Tap(state.first.value, None, ())
+            all_inside = inside(None, [[pixel]], self.last, self.function)
+            listed = TapList(1, 1, state.first.in_memory(), {}, all_inside)
+            return Choice(all_inside, lambda: listed, lambda: listed)
         most = max(map(max, orders))
         if self.run.row == 1:
             taps = sampler.taps(state, most)
@@ -325,7 +327,7 @@ class Runs:
             columns += columns[:1] * (self.width - len(columns))
             memory = function.scratch(function.real, self.width, lanes)
             for k, mixed in enumerate(interleaved(columns)):
-                memory.store(mixed, k * lanes, aligned=True)
+                memory.store_in_parts(mixed, k * lanes)
             across.append(memory)
         return listed._replace(across=tuple(across))
 
@@ -507,8 +509,10 @@ class GatherRuns(Gather):
             if "outside" in marks:
                 usual = usual & ~marks["outside"].any()
 
-            def together() -> list[Value]:
-                packed, listed = self.points.contiguous and not group.listed, taps.together()
+            packed = self.points.contiguous and not group.listed
+
+            def together(packed: bool = packed) -> list[Value]:
+                listed = taps.together()
                 with (
                     function.loop(0, function.lanes, run.points) as loop,
                     self.runs.blocks(self.call.channels) as (first, _),
@@ -532,21 +536,23 @@ class GatherRuns(Gather):
             def elsewhere() -> list[Value]:
                 if "outside" not in marks:
                     return one_by_one()
-                blank = functools.partial(self.store_outside, begin, plane, places)
+                blank = functools.partial(self.store_outside, begin, plane, places, packed)
                 return function.choose((marks["valid"] & marks["outside"]).all(), blank, one_by_one)
 
             function.choose(usual, together, elsewhere, likely=True)
 
     def store_outside(
-        self, begin: Value, plane: Value, places: Callable[[Value], Value]
+        self, begin: Value, plane: Value, places: Callable[[Value], Value], packed: bool
     ) -> list[Value]:
         """Store the results of points that are all outside."""
+        function, points = self.function, self.runs.run.points if packed else 1
         with (
-            self.function.loop(0, self.function.lanes) as loop,
+            function.loop(0, function.lanes, points) as loop,
             self.runs.blocks(self.call.channels) as (first, _),
         ):
-            values = self.fills_of_run("outside", plane + first)
-            self.store(values, begin + first, places, loop.index, False)
+            fills = self.fills_of_run("outside", plane + first)
+            values = [joined([fill] * points) for fill in fills] if points > 1 else fills
+            self.store(values, begin + first, places, loop.index, packed)
         return []
 
     def counting(self, state: State, points: Strip | Group, plane: Value) -> TapCounting | None:

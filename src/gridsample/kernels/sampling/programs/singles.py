@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 from gridsample.kernels.sampling.programs.axes import Tap
 from gridsample.kernels.sampling.programs.counting import Counting, sum_counted
-from gridsample.kernels.sampling.programs.loads import read_singles
-from gridsample.kernels.sampling.programs.states import value_of
+from gridsample.kernels.sampling.programs.loads import read_each
+from gridsample.kernels.sampling.programs.states import Offsets, value_of
 from gridsample.kernels.sampling.programs.sums import (
     WRITTEN_OUT,
     AxisTaps,
@@ -88,15 +88,18 @@ class SinglePixels:
         for tap in outer:
             offset = added(offset, self.offset_of(tap))
             present = both(present, tap.present)
-        read = Pointer.gather if self.gathers else read_singles
         row = []
         for tap in taps:
-            pixels = self.converted(read(self.plane, added(offset, self.offset_of(tap))))
+            pixels = self.converted(self.read(added(offset, self.offset_of(tap))))
             here = both(present, tap.present)
             if here is not None:
                 pixels = here.select(pixels, self.dropped)
             row.append(pixels)
         return row
+
+    def read(self, offset: Value) -> Value:
+        """Read a pixel of each point."""
+        return self.plane.gather(offset) if self.gathers else read_each(self.plane, Offsets(offset))
 
     def offset_of(self, tap: Tap) -> Value:
         """Return the offset of a tap."""

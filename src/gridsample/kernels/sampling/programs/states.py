@@ -16,14 +16,31 @@ class Offsets(NamedTuple):
     Attributes:
         value: the offsets.
         memory: where they are in memory, if they have been loaded from a state.
+        spilled: where they have been stored, if they have been computed since.
     """
 
     value: Value
     memory: Pointer | None = None
+    spilled: Pointer | None = None
 
     def in_memory(self) -> Pointer:
         """Return where they are in memory, to read each by itself."""
-        return self.memory or self.value.function.spill(self.value)
+        return self.memory or self.spilled or self.value.function.spill(self.value, soon=True)
+
+    def in_register(self) -> Value:
+        """Return them all; those of a state are loaded again, as registers are few."""
+        if self.memory is None:
+            return self.value
+        return self.memory.load(0, self.value.lanes, aligned=True)
+
+    def kept(self) -> Offsets:
+        """Store them if they are not in memory, so that they can be read there several times."""
+        return self if self.memory else self._replace(spilled=self.in_memory())
+
+    def part(self, first: int, count: int) -> Offsets:
+        """Return those of some of the points."""
+        value = self.value.shuffle(range(first, first + count))
+        return Offsets(value, *(memory and memory.at(first) for memory in self[1:]))
 
 
 def further(offsets: Offsets | None, by: Value) -> Offsets:

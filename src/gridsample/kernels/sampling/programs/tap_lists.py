@@ -14,7 +14,8 @@ from typing import NamedTuple
 
 from gridsample.kernels.sampling.programs.axes import Tap
 from gridsample.kernels.sampling.programs.counting import WeightCheck
-from gridsample.kernels.sampling.programs.loads import read_singles
+from gridsample.kernels.sampling.programs.loads import read_each
+from gridsample.kernels.sampling.programs.states import Offsets
 from gridsample.kernels.sampling.programs.sums import (
     TapTable,
     added,
@@ -81,7 +82,7 @@ class TapCounting(NamedTuple):
             offset = tap.pixel_weight_offset
             assert offset is not None
             offset = added(self.begin, offset)
-            weight = read_singles(self.plane, offset).to(weight.kind)
+            weight = read_each(self.plane, Offsets(offset)).to(weight.kind)
         if tap.present is not None:
             weight = tap.present.select(weight, self.dropped_weight)
         if self.weight_check is not None:
@@ -133,7 +134,7 @@ def list_taps(
             offset = both_taps.offset
             if both_taps.present is not None:
                 offset = both_taps.present.select(offset, no_pixel(kind))
-            offsets.store(offset, place, aligned=True)
+            offsets.store_in_parts(offset, place)
             products = {o: times(shares.get(o[1:]), tap, o[0]).splat(lanes) for o in orders}
             if counting is not None:
                 pixel = counting.weight(both_taps._replace(weights=tap.weights))
@@ -144,7 +145,7 @@ def list_taps(
                     sums[order].store(total, aligned=True)
                     products[order] = (pixel > 0.0).select(product, math.nan)
             for order, product in products.items():
-                weights[order].store(product, place, aligned=True)
+                weights[order].store_in_parts(product, place)
 
     def tails(axis: int) -> list[Order]:
         return [*dict.fromkeys(order[axis:] for order in orders)]

@@ -74,7 +74,7 @@ class Copied(NamedTuple):
 
     def tap_sums(self, plane: Pointer, dropped: Value, orders: Orders) -> TapSums:
         """Read the pixels of one plane as they are, not as real numbers."""
-        pixels = read_each(plane, self.offset.in_memory(), plane.function.lanes)
+        pixels = read_each(plane, self.offset)
         return dict.fromkeys(orders, pixels)
 
     def scatter(self, plane: Pointer, shares: TapSums) -> None:

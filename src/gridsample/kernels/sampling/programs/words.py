@@ -23,7 +23,7 @@ from gridsample.kernels.sampling.programs.loads import read_words
 from gridsample.kernels.sampling.programs.pairs import Pairs, row_of
 from gridsample.kernels.sampling.programs.points import Group, Strip
 from gridsample.kernels.sampling.programs.sampler import KnownStrides, Sampler
-from gridsample.kernels.sampling.programs.states import State
+from gridsample.kernels.sampling.programs.states import Offsets, State
 from gridsample.kernels.sampling.programs.sums import both
 from gridsample.kernels.vector import Kind, Pointer, Value, kind_of
 
@@ -71,7 +71,7 @@ class WordPairs:
         offset = state.first.value
         last = reader.call.last_load.to(offset.kind)
         first = offset.minimum(last)
-        self.offsets = reader.function.spill(first)
+        self.offsets = Offsets(first).kept()
         self.late = (offset - first).to(reader.word) * reader.kind.bits
         self.rows: dict[tuple[int, ...], tuple[list[Value], Value | None]] = {}
 
@@ -92,8 +92,7 @@ class WordPairs:
         """Read all channels of both pixels in one row, as real numbers."""
         reader = self.reader
         row, present = row_of(self.source, outer, reader.call.strides[1:])
-        lanes = reader.function.lanes
-        words = read_words(row, self.offsets, lanes, reader.word) >> self.late
+        words = read_words(row, self.offsets, reader.word) >> self.late
         return [
             number.to(reader.function.real)
             for number in elements_of(words, reader.kind, 2 * reader.channels)
@@ -130,8 +129,7 @@ class GatherWords(Gather):
         """Copy the pixels of a group, as words."""
         offset = state.first.value
         first = offset.minimum(self.call.last_load.to(offset.kind))
-        offsets, lanes = self.function.spill(first), self.function.lanes
-        words = read_words(source, offsets, lanes, self.word)
+        words = read_words(source, Offsets(first), self.word)
         words = words >> (offset - first).to(self.word) * self.kind.bits
         around = {name: self.packed([fill[name] for fill in fills], self.word) for name in fills[0]}
         if state.outside is not None:
