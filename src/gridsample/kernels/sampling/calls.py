@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from gridsample.definitions.footprints import pixels_per_unit
 from gridsample.definitions.plan import OutputBlock, Plan
 from gridsample.kernels.memory import Layout, frozen, spacing
 from gridsample.kernels.run import Launch, entry
@@ -170,6 +171,7 @@ def frame_of(plan: Plan, source: Planes, target: Planes, grid: Layout, out: Layo
         "columns": outputs.columns,
         "points": plan.points,
         "cached_share": cached_share(plan, source, 1),
+        "unit": pixels_per_unit(plan.spatial, plan.coords, plan.align_corners),
         "prefetches": pays_prefetching(plan, source),
         "sizes": plan.spatial[::-1],
         "strides": source.strides,

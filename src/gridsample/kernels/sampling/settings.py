@@ -24,6 +24,7 @@ def settings_of(rank: int, footprints: bool = False) -> Record:
         points="int64",  # of an item
         # The share of the cache that is read where a coordinate changes by 1; see `division`.
         cached_share=("float64", rank),
+        unit=("float64", rank),  # pixels per unit of coordinates
         prefetches="int64",  # whether it pays to ask for pixels before they are read
         sizes=("int64", rank),  # of the image, x first
         strides=("int64", rank),
@@ -50,7 +51,6 @@ def settings_of(rank: int, footprints: bool = False) -> Record:
     )
     if footprints:
         fields |= {
-            "unit": ("float64", rank),  # pixels per unit of coordinates, x first
             "spacing": ("float64", rank),  # units between output points, for affine maps
             "gain": ("float64", rank),  # from coordinates to those in the image of the level
             "shift": ("float64", rank),

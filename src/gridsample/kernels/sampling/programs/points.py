@@ -30,6 +30,9 @@ AFFINE, PROJECTIVE = "affine", "projective"
 
 # Points of a strip, at most: one plane of the image is sampled at all of them before the next.
 STRIP = 256
+# How many rows further the points are whose pixels are asked for, and how many pixels away these
+# may be; how many rows of pixels they are away if that is not measured.
+ROWS_AHEAD, FARTHEST, PIXELS_AHEAD = 6, 1e6, 4
 
 
 class TaskRange(NamedTuple):
@@ -105,6 +108,7 @@ class Points:
         lanes: the number of points of a group.
         contiguous: whether the values of neighbouring points are neighbours in memory.
         maps: whether coordinates are computed by affine or projective maps.
+        ahead: how far away in memory the pixels are that points some rows below read.
     """
 
     def __init__(
@@ -121,6 +125,7 @@ class Points:
         self.rank = len(rules)
         self.offset_kind = kind_of("int64" if source.wide else "int32")
         self.maps = source.grid_layout in (AFFINE, PROJECTIVE)
+        self.ahead = function.scratch("int64", 1)
         # Whether coordinates depend on the indices of points in the output.
         self.indexed = self.maps or any(rule.units == DISPLACEMENT for rule in rules)
 
@@ -135,6 +140,7 @@ class Points:
         """Loop over the strips of a range: along blocks of rows, downwards, then over blocks."""
         function = self.function
         if self.source.listed:
+            self.ahead.store(self.rows_of_pixels)
             with function.loop(part.column, part.column_end, STRIP) as column:
                 end = (column.index + STRIP).minimum(part.column_end)
                 zero = function.constant(0, "int64")
@@ -158,31 +164,63 @@ class Points:
         """Return the points of a block of a row: as many as touch no more lines than are cached.
 
         See `division.cached_share`.  How far apart the ends of the first row are tells how many
-        lines a row touches.
+        lines a row touches, and where the row some rows below begins, where its pixels are.
         """
         function, columns = self.function, part.column_end - part.column
 
         def measured() -> list[Value]:
-            share = self.share_of_row(item, part)
-            cut = share > 1.0  # not so if the row ends in NaN
+            across, down = self.slopes_of_rows(item, part)
+            shares = zip(across, self.call.cached_share, strict=True)
+            share = functools.reduce(operator.add, [step.abs() * lines for step, lines in shares])
+            cut = (share > 1.0) & (columns > STRIP)  # not so if the row ends in NaN
             length = (columns.to("float64") / cut.select(share, 1.0)).to("int64") // STRIP * STRIP
-            return [cut.select(length.maximum(STRIP), columns)]
+            plane = self.rank == 2  # slices further are asked for, not rows
+            ahead = self.distance_in_memory(down) if plane else self.rows_of_pixels
+            return [cut.select(length.maximum(STRIP), columns), ahead]
 
-        several = (columns > STRIP) & (part.row + 1 < part.row_end)
-        return function.choose(several, measured, lambda: [columns])[0]
+        several = part.row + 1 < part.row_end
+        length, ahead = function.choose(several, measured, lambda: [columns, self.rows_of_pixels])
+        self.ahead.store(ahead)
+        return length
 
-    def share_of_row(self, item: Value, part: TaskRange) -> Value:
-        """Return the share of the cache that the first row of a range touches."""
+    @property
+    def rows_of_pixels(self) -> Value:
+        """How far `PIXELS_AHEAD` pixels are along all axes but x, which points do not read soon.
+
+        All points of a small item are in one strip, so none will read the rows below.
+        """
+        points = self.call.points
+        ahead: Value = (points > STRIP).select(points.like(PIXELS_AHEAD), 0)
+        rows: Value = ahead * sum(self.call.strides[1:])
+        return rows
+
+    def slopes_of_rows(self, item: Value, part: TaskRange) -> tuple[list[Value], list[Value]]:
+        """Return how coordinates change along the first row of a range, and over the rows below."""
         function, span = self.function, part.column_end - part.column - self.lanes
-        zero, output_row = function.constant(0.0, "float64"), self.output_row(item, part.row)
-        with function.loop(0, 2, carry=[zero] * self.rank) as end:
-            column = part.column + end.index * span
-            group = self.group(Strip(item, part.row, column, column, 0, output_row), column)
-            ends = [line[0].to("float64") for line in self.coordinates(group)]
-            end.carry(*(new - old for new, old in zip(ends, end.carried, strict=True)))
-        steps = zip(end.carried, self.call.cached_share, strict=True)
-        shares: list[Value] = [step.abs() * share for step, share in steps]
-        return functools.reduce(operator.add, shares)
+        below = (part.row + ROWS_AHEAD).minimum(part.row_end - 1)
+        corners = function.scratch("float64", 3 * self.rank)
+        with function.loop(0, 3) as corner:
+            column = part.column + (corner.index == 1).select(span, 0)
+            row = (corner.index == 2).select(below, part.row)
+            strip = Strip(item, row, column, column, 0, self.output_row(item, row))
+            group = self.group(strip, column)
+            for a, line in enumerate(self.coordinates(group)):
+                corners.store(line[0].to("float64"), corner.index * self.rank + a)
+        first, last, under = (
+            [corners.load(k * self.rank + a) for a in range(self.rank)] for k in range(3)
+        )
+        differences = [map(operator.sub, other, first) for other in (last, under)]
+        across, down = map(list, differences)
+        return across, down
+
+    def distance_in_memory(self, steps: Sequence[Value]) -> Value:
+        """Return how far apart pixels are, in elements, given the steps of coordinates."""
+        distances = list[Value]()
+        for step, unit, stride in zip(steps, self.call.unit, self.call.strides, strict=True):
+            pixels = step * unit
+            pixels = (pixels.abs() < FARTHEST).select(pixels, 0.0)  # it may be NaN
+            distances.append(pixels.rint().to("int64") * stride)
+        return functools.reduce(operator.add, distances)
 
     @contextlib.contextmanager
     def groups(self, strip: Strip) -> Iterator[tuple[Value, Group]]:
@@ -461,7 +499,7 @@ class Points:
         if self.contiguous and not group.listed:
             memory.at(group.item * self.call.out_item).store(value, group.point)
             return
-        numbers = self.function.spill(value)
+        numbers = self.function.spill(value, soon=True)
         for lane, place in enumerate(self.places_of_values(group)):
             memory.store(numbers.load(lane), place)
 

@@ -14,7 +14,7 @@ import itertools
 from collections.abc import Iterator, Sequence
 
 from gridsample.kernels.sampling.programs.loads import Image
-from gridsample.kernels.sampling.programs.points import STRIP, Group, Points, Strip
+from gridsample.kernels.sampling.programs.points import Group, Points, Strip
 from gridsample.kernels.sampling.programs.sampler import Sampler
 from gridsample.kernels.sampling.programs.states import States
 from gridsample.kernels.vector import Pointer, Value
@@ -22,9 +22,6 @@ from gridsample.kernels.vector import Pointer, Value
 # Points of a group whose pixels are asked for: neighbouring points share lines of the cache, more
 # of them than those that are apart because they have footprints.
 ASKED, ASKED_APART = 4, 8
-# How many rows further their pixels are, along each axis but x: no point has read these yet, if the
-# image is crossed downwards.
-ROWS_AHEAD = 4
 # How many rows two points of those asked for may be apart.  Where points are at random places, what
 # the next ones read cannot be foreseen.
 FAR = 16
@@ -47,10 +44,8 @@ class Prefetch:
         self.sampler, self.points, self.states = sampler, points, states
         lanes, asked = points.lanes, ASKED_APART if apart else ASKED
         self.lanes = range(0, lanes, max(1, (lanes - 1) // (asked - 1)))
-        rows = sampler.call.strides[1:]
-        # All points of a small item are in one strip, so none will read the rows below.
-        ahead = (sampler.call.points > STRIP).select(sampler.call.points.like(ROWS_AHEAD), 0)
-        self.further, self.far = ahead * sum(rows), FAR * sum(row.abs() for row in rows)
+        self.apart = apart
+        self.far = FAR * sum(row.abs() for row in sampler.call.strides[1:])
         self.distance = points.function.scratch("int64", 1)
         self.distance.store(points.function.constant(0, "int64"))
 
@@ -58,6 +53,8 @@ class Prefetch:
         """Choose the plane that will be read, if it is not the end."""
         near = self.distance.load() <= self.far
         self.needed = (self.sampler.call.prefetches != 0) & (plane < end) & near
+        # Footprints leave none out between rows of points.
+        self.further = self.points.rows_of_pixels if self.apart else self.points.ahead.load()
         self.planes = [image.plane(points, plane.minimum(end - 1)) for image in images]
 
     @contextlib.contextmanager
