@@ -28,7 +28,7 @@ from gridsample.definitions.dtypes import NARROW_TYPES, type_name
 from gridsample.definitions.integers import saturated
 from gridsample.definitions.tables import AxisMap
 from gridsample.ops.affine import affine_sample, sample_under_maps
-from gridsample.ops.sampling import grid_sample
+from gridsample.ops.sampling import sample_at_pixels
 
 Array = np.ndarray[Any, Any]
 
@@ -247,7 +247,7 @@ def at_points(grid: Array, coords: str = "pixel") -> Sampler:
     def sampler(image: Array, out: Array | None, **options: Any) -> Array:
         options |= {"coords": coords, "channel_axis": -1}
         target = None if out is None else out[np.newaxis]
-        values: Array = grid_sample(image[np.newaxis], grid[np.newaxis], out=target, **options)[0]
+        values: Array = sample_at_pixels(image[None], grid[None], out=target, **options)[0]
         return values
 
     return sampler

@@ -199,6 +199,10 @@ class Backend(Protocol):
         """
         return None
 
+    def fast_affine(self, image: Any, maps: Any, out: Shape, options: Options) -> Any:
+        """Sample under maps to outputs of a spatial shape by a shortcut; None if there is none."""
+        return None
+
     def check_out(self, out: Any, shape: Shape, image: Array, grid: Array) -> None:
         """Raise an error if ``out`` cannot store the result.
 

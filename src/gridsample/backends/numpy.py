@@ -56,15 +56,20 @@ def prepared(
     image: Shape,
     image_strides: Shape,
     image_type: DType,
-    grid: Shape,
-    grid_strides: Shape,
-    grid_type: DType,
+    points: Shape,
+    points_strides: Shape,
+    points_type: DType,
+    size: Shape | None,
     *options: Any,
 ) -> Callable[[Array, Array], Array] | None:
-    """Prepare `grid_sample` for arrays of these layouts; None if it is not one run of a kernel."""
-    if grid_type.kind != "f":
+    """Prepare sampling for arrays of these layouts; None if it is not one run of a kernel.
+
+    Points are a grid or, if there is a ``size``, maps to outputs of this spatial shape.
+    """
+    if points_type.kind != "f":
         return None
-    resolved = resolve(image, image_type, grid, grid_type, *options)
+    grid = points if size is None else (points[0], *size, points[2] - 1)
+    resolved = resolve(image, image_type, grid, points_type, *options)
     plan, last = resolved.plan, resolved.channels_last()
     if resolved.prefilter or 0 in plan.shape:
         return None
@@ -72,13 +77,13 @@ def prepared(
     if last:
         layout = moved(image), moved(image_strides), image_type
     out = layout_of(empty(plan.shape, plan.dtype, last))
-    points, threads = (grid, grid_strides, grid_type), resolved.threads or pool.cores()
-    ready = on_cpu().ready_gather(plan, resolved.order, layout, points, out, threads)
+    places, threads = (points, points_strides, points_type), resolved.threads or pool.cores()
+    ready = on_cpu().ready_gather(plan, resolved.order, layout, places, out, threads)
     shape = (plan.shape[0], *plan.shape[2:], plan.shape[1]) if last else plan.shape
 
-    def run(image: Array, grid: Array) -> Array:
+    def run(image: Array, points: Array) -> Array:
         result = np.empty(shape, plan.dtype)
-        ready.run(address_of(image), address_of(grid), address_of(result))
+        ready.run(address_of(image), address_of(points), address_of(result))
         return result
 
     return run if ready is not None else None
@@ -240,16 +245,27 @@ class NumPy(Backend):
         self, image: Any, grid: Any, options: Options, check: Callable[..., bool]
     ) -> Array | None:
         """Sample arrays by a prepared call; None if there is none."""
-        if not (type(image) is type(grid) is np.ndarray and options.has_no_fill()):
-            return None
-        try:
-            call = prepared(*layout_of(image), *layout_of(grid), *options)
-        except TypeError:  # an option is a list, or wrong
-            return None
+        call = self.prepared_call(image, grid, None, options)
         if call is None:
             return None
         check(self, image, grid, options)
         return call(image, grid)
+
+    def fast_affine(self, image: Any, maps: Any, out: Shape, options: Options) -> Array | None:
+        """Sample arrays under maps by a prepared call; None if there is none."""
+        call = self.prepared_call(image, maps, out, options)
+        return None if call is None else call(image, maps)
+
+    def prepared_call(
+        self, image: Any, points: Any, size: Shape | None, options: Options
+    ) -> Callable[[Array, Array], Array] | None:
+        """Return the prepared call for these arrays; None if there is none."""
+        if not (type(image) is type(points) is np.ndarray and options.has_no_fill()):
+            return None
+        try:
+            return prepared(*layout_of(image), *layout_of(points), size, *options)
+        except TypeError:  # an option is a list, or wrong
+            return None
 
     def check_out(self, out: Any, shape: Shape, image: Array, grid: Array) -> None:
         """Raise an error if ``out`` cannot store the result or shares memory with the inputs."""

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 from gridsample.backends import backend_of
-from gridsample.ops.sampling import grid_sample
+from gridsample.ops.sampling import grid_sample, sample_at_pixels
 
 # The number of points of a strip, whose coordinates fit into the cache of one core.
 POINTS = 1 << 15
@@ -65,7 +65,7 @@ def sample(
         strip = np.moveaxis(buffer[:, : last - first], 0, -1)[np.newaxis]
         for k, x in enumerate(positions(first, last)):
             strip[0, ..., rank - 1 - k] = x
-        grid_sample(image[np.newaxis], strip, out=out[np.newaxis, first:last], **options)
+        sample_at_pixels(image[np.newaxis], strip, out=out[np.newaxis, first:last], **options)
     return out
 
 

@@ -12,7 +12,6 @@ import numpy as np
 
 from gridsample.backends import backend_of
 from gridsample.chunked.strips import POINTS, Positions, sample
-from gridsample.definitions.options import sampling_options
 from gridsample.ndimage.arrays import (
     as_image,
     as_like,
@@ -27,8 +26,7 @@ from gridsample.ndimage.arrays import (
 from gridsample.ndimage.modes import Spline, is_tie, spline_of
 from gridsample.ndimage.prefilter import prepared
 from gridsample.ndimage.scipys import goes_to_scipy, scipy_function
-from gridsample.ops.sampling import grid_sample
-from gridsample.ops.sampling import sample as sample_points
+from gridsample.ops.sampling import sample_at_pixels
 
 
 def map_coordinates(
@@ -100,7 +98,8 @@ def map_coordinates(
             places = spline.padded(doubles(places))
         points = places[::-1, np.newaxis]
         grid = points.transpose(*range(1, points.ndim), 0)  # faster than `np.moveaxis`
-        return sample_in_doubles(source, grid, **spline.options, **spline.outside)
+        wide = grid.dtype != np.float64  # which makes results float64 anyway
+        return sample_at_pixels(source, grid, wide=wide, **spline.options, **spline.outside)
 
     def lines(first: int, last: int) -> Any:
         places = positions[:, first:last]
@@ -191,14 +190,6 @@ def geometric_transform(
 def doubles(positions: Any) -> Any:
     """Convert an array of positions to float64, in which SciPy computes."""
     return positions.astype(np.float64, copy=False)
-
-
-def sample_in_doubles(image: Any, grid: Any, **options: Any) -> Any:
-    """Sample an array at positions in pixels, which become float64 only where they are read."""
-    if grid.dtype == np.float64:
-        return grid_sample(image, grid, coords="pixel", **options)
-    chosen = sampling_options(coords="pixel", **options).changed(wide=True)
-    return sample_points(backend_of(input=image), {"input": image, "grid": grid}, chosen, None)
 
 
 def transform(

@@ -217,10 +217,14 @@ def sample_under_maps(input: Any, maps: Any, size: Sequence[int], **options: Any
     Returns:
         (N, C, *out), or (N, *out, C) for channel_axis=-1, with the input's dtype.
     """
+    chosen, out = Options(coords="pixel", **options), tuple(size[2:])
     backend = backend_of(input=input, maps=maps)
+    shortcut = backend.fast_affine(input, maps, out, chosen)
+    if shortcut is not None:
+        return shortcut
     image, matrices = backend.to_device(input=input, maps=maps)
-    points = SamplePoints(backend, matrices, tuple(size[2:]))
-    samples, resolved = unweighted_sample(points, image, Options(coords="pixel", **options))
+    points = SamplePoints(backend, matrices, out)
+    samples, resolved = unweighted_sample(points, image, chosen)
     return backend.restore(back(backend, samples, resolved.channels_last()), input)
 
 

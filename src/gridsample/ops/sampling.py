@@ -334,6 +334,31 @@ def sample(
     return tuple(results)
 
 
+def sample_at_pixels(
+    image: Array, grid: Array, *, out: Any = None, wide: bool = False, **options: Any
+) -> Any:
+    """Compute `grid_sample` for the drop-ins of other libraries, whose calls are no misuse.
+
+    Args:
+        image: the image.
+        grid: the grid; its coordinates are in pixels unless ``options`` say otherwise.
+        out: as in `grid_sample`.
+        wide: whether to compute in float64, whatever the dtypes of the image and the grid.
+        options: the arguments of `sampling_options`.
+    """
+    chosen = sampling_options(**{"coords": "pixel", **options})
+    chosen = chosen.changed(wide=True) if wide else chosen
+    arrays = {"input": image, "grid": grid}
+    backend = backend_of(**arrays)
+    shortcut = None if out is not None else backend.fast_path(image, grid, chosen, no_check)
+    return sample(backend, arrays, chosen, None, out=out) if shortcut is None else shortcut
+
+
+def no_check(*arguments: Any) -> bool:
+    """Take the place of `check_use`, and leave looks at the caller's own calls to it."""
+    return False
+
+
 def unweighted_sample(
     points: SamplePoints, image: Array, options: Options, out: Any = None
 ) -> tuple[Array, Options]:
