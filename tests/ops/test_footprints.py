@@ -297,6 +297,22 @@ def test_gradients_of_images_in_any_memory_order(axes: tuple[int, ...]) -> None:
             torch.testing.assert_close(result, expected, rtol=1e-11, atol=1e-11)
 
 
+@pytest.mark.parametrize("axes", [(2,), (3,), (2, 3), (1, 3)], ids=str)
+@pytest.mark.parametrize("shape", [(1, 2, 20, 24), (2, 3, 9, 17)], ids=str)
+def test_images_whose_memory_runs_backwards(shape: tuple[int, ...], axes: tuple[int, ...]) -> None:
+    rng = cases.generator("backwards", str(shape))
+    image, grid = cases.pixels(rng, shape), shrinking(rng, 1, (3, 4), shape[2:])
+    backwards = np.flip(np.flip(image, axes).copy(), axes)
+    options: Any = {"antialias": True, "max_samples": 1}  # halved copies only
+    expected = gridsample.grid_sample(image, grid, **options)
+    assert_close(gridsample.grid_sample(backwards, grid, **options), expected, 1e-13)
+    upstream = rng.standard_normal(expected.shape)
+    wanted = gridsample.grid_sample_vjp(upstream, image, grid, **options)
+    gradients = gridsample.grid_sample_vjp(upstream, backwards, grid, **options)
+    for gradient, like in zip(gradients, wanted, strict=True):
+        assert_close(gradient, like, 1e-12)
+
+
 def test_invalid_options_are_rejected() -> None:
     image, grid = np.zeros((1, 1, 4, 4)), np.zeros((1, 3, 3, 2))
     with pytest.raises(ValueError, match=r"image's 2 axes between its first and its\s+last"):

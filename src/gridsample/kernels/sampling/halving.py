@@ -37,9 +37,11 @@ class Halves(NamedTuple):
     def of(self, image: Array) -> Iterator[tuple[int, Array]]:
         """Yield the levels that points need, each with the image (N, C, *spatial) or its copy.
 
-        A copy is made from the one before it, which is then no longer needed.
+        A copy is made from the one before it, which is then no longer needed.  Axes along which
+        memory runs backwards are turned, as halving is symmetric and reads memory forwards.
         """
-        source, done = image, 0
+        turned = tuple([slice(None, None, -1 if step < 0 else 1) for step in image.strides])
+        source, done = image[turned], 0
         for level in self.used:
             if level > done:
                 kind = copy_type(image.dtype, level, self.real)
@@ -47,7 +49,7 @@ class Halves(NamedTuple):
                 self.resize(source, level - done, smaller)
                 source, done = smaller, level
                 del smaller
-            yield level, source
+            yield level, source[turned]
 
     def zeros(self, image: Array, dtype: np.dtype[Any]) -> dict[int, Array]:
         """Return zeros for the gradients of the image's copies."""
