@@ -387,12 +387,11 @@ class EagerGather(Gather):
             return Gather.backward(ctx, upstream)
         needed, options = ctx.needs_input_grad[:2], ctx.options
         results = None
-        if image.is_cuda:
-            if ctx.prepared is not None:
-                results = ctx.prepared.run_backward(upstream, image, grid, needed)
-            if results is None:
-                results = cuda.backward_on_gpu(upstream, image, grid, needed, options, options.plan)
-        else:
+        if ctx.prepared is not None:
+            results = ctx.prepared.run_backward(upstream, image, grid, needed)
+        if results is None and image.is_cuda:
+            results = cuda.backward_on_gpu(upstream, image, grid, needed, options, options.plan)
+        elif results is None:
             results = run_backward(options.plan, upstream, image, grid, needed, options)
         return *only_needed(results, needed), None, None
 

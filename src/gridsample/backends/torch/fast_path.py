@@ -30,6 +30,9 @@ TYPES: dict[torch.dtype, np.dtype[Any]] = {torch.bfloat16: BFLOAT16} | {
     )
 }
 
+Needed = tuple[bool, ...]
+Gradients = tuple[Tensor | None, Tensor | None]
+
 address_of: Callable[[Tensor], int] = Tensor.data_ptr
 
 # The number of channels from which kernels loop along the channels.
@@ -71,19 +74,43 @@ class Prepared:
         shape, strides, dtype: the result.
         options: the checked `Options` of sampling, with a plan and without a fill value.
         checked: whether enough calls have been looked at for misuse.
+        sweeps: the prepared calls of both gradients, for each layout of upstream values.
     """
 
-    __slots__ = "checked", "dtype", "options", "ready", "shape", "strides"
+    __slots__ = "checked", "dtype", "options", "ready", "shape", "strides", "sweeps"
 
     def __init__(self, ready: Any, out: Tensor, options: Any = None) -> None:
         self.shape, self.strides, self.dtype = out.shape, out.stride(), out.dtype
         self.ready, self.options, self.checked = ready, options, False
+        self.sweeps: dict[Any, Any] = {}
 
     def run(self, *tensors: Tensor) -> Tensor:
         """Compute the result, if the call is ready."""
         out = torch.empty_strided(self.shape, self.strides, dtype=self.dtype)
         self.ready.run(*map(address_of, tensors), out.data_ptr())
         return out
+
+    def run_backward(
+        self, values: Tensor, image: Tensor, grid: Tensor, needed: Needed
+    ) -> Gradients | None:
+        """Compute the needed gradients of sampling; None if that needs copies."""
+        key = values.stride(), values.dtype, needed, torch.get_num_threads()
+        if key not in self.sweeps:
+            self.sweeps[key] = self.prepare_backward(values, image, grid, needed)
+        ready = self.sweeps[key]
+        if ready is None or not can_be_read_directly(values, image, grid):
+            return None
+        return run_sweeps(ready, values, image, grid, needed)
+
+    def prepare_backward(self, values: Tensor, image: Tensor, grid: Tensor, needed: Needed) -> Any:
+        """Prepare the gradients, for an image in the usual layout, which that of the result has."""
+        call, threads = self.options.plan, self.options.threads or torch.get_num_threads()
+        usual = values.dtype == image.dtype and image.is_contiguous() and values.numel()
+        if call.vanishes or not usual:
+            return None
+        layouts = [layout_of(tensor) for tensor in (values, image, grid)]
+        ready = on_cpu().ready_backward(call.plan, call.order, *layouts, needed, threads)
+        return None if ready is None or ready.back else ready
 
 
 def without_data(shape: Shape, strides: Shape, dtype: torch.dtype) -> Tensor:
@@ -118,9 +145,9 @@ def backward(
     values: Tensor,
     image: Tensor,
     grid: Tensor,
-    needed: tuple[bool, ...],
+    needed: Needed,
     threads: int,
-) -> tuple[Tensor | None, Tensor | None] | None:
+) -> Gradients | None:
     """Compute the needed gradients if kernels can read the tensors directly, otherwise None."""
     image = contiguous_if_faster(image, values)
     if image.stride(1) == 1 < values.stride(1) and image.shape[1] >= LONG:
@@ -134,6 +161,13 @@ def backward(
         return backward(plan, order, *copies, needed, threads)
     if ready is None or not can_be_read_directly(values, image, grid):
         return None
+    return run_sweeps(ready, values, image, grid, needed)
+
+
+def run_sweeps(
+    ready: Any, values: Tensor, image: Tensor, grid: Tensor, needed: Needed
+) -> Gradients:
+    """Compute the needed gradients by a prepared call (`gridsample.kernels.sampling`)."""
     grad_image = gradient = None
     if needed[0]:
         grad_image = torch.zeros(ready.shape, dtype=image.dtype)
