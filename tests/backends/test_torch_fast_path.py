@@ -183,6 +183,29 @@ def test_a_prepared_call_serves_only_tensors_with_its_layouts() -> None:
         assert torch.equal(short[1], in_mode(lambda p=pixels: gridsample.interpolate(p, **sizes)))
 
 
+def test_a_prepared_gradient_serves_only_upstream_values_with_its_layout() -> None:
+    image, grid = (tensor.requires_grad_() for tensor in tensors())
+    values = torch.randn(2, 3, 4, 6, dtype=torch.float64)
+    whole = torch.randn(2, 3, 8, 6, dtype=torch.float64)
+    upstreams = [
+        values,
+        values.to(memory_format=torch.channels_last),
+        values[:1, :1, :1, :1].expand(2, 3, 4, 6),
+        whole[:, :, ::2],
+        whole[:, :, 4:],
+        values.transpose(2, 3).contiguous().transpose(2, 3),
+        values._neg_view(),
+    ]
+    for upstream in (*upstreams, *reversed(upstreams)):
+        out = gridsample.grid_sample(image, grid)
+        gradients = torch.autograd.grad(out, (image, grid), upstream)
+        expected = torch.autograd.grad(
+            torch.nn.functional.grid_sample(image, grid, align_corners=False),
+            (image, grid), upstream.resolve_neg(),
+        )  # fmt: skip
+        torch.testing.assert_close(gradients, expected, rtol=1e-12, atol=1e-12)
+
+
 def test_channels_that_come_last() -> None:
     image, grid = tensors()
     for _ in range(2):
