@@ -38,10 +38,18 @@ SHAPES = (
     Shapes((1, 1, 40), (1, 21, 1)),
     Shapes((2, 2, 7, 9), (2, 5, 3, 2)),  # a few points of each item
     Shapes((1, 3, 1, 8), (3, 1, 2, 2)),
-    Shapes((1, 1, 12, 11), (1, 2, 131, 2)),  # long rows
-    Shapes((1, 1, 20, 24), (1, 5, 9, 2)),  # rows that are shorter than a register
+    Shapes((1, 3, 12, 11), (1, 2, 131, 2)),  # long rows
+    Shapes((1, 3, 20, 24), (1, 5, 9, 2)),  # rows that are shorter than a register
     Shapes((1, 1, 5, 6, 7), (1, 2, 4, 3, 3)),
 )
+
+
+def guarded(zeros: Any, shape: tuple[int, ...], dtype: Any, last: bool) -> Array:
+    """Allocate an array (N, C, *rest) between guard pages, perhaps with the channels last."""
+    if not last:
+        array: Array = zeros(shape, dtype)
+        return array
+    return np.moveaxis(zeros((shape[0], *shape[2:], shape[1]), dtype), -1, 1)
 
 
 class Case(NamedTuple):
@@ -66,7 +74,7 @@ class Case(NamedTuple):
     inside: bool
 
     def run(self, mode: Any, zeros: Any, **options: Any) -> Array:
-        """Sample with the programs, on guarded arrays."""
+        """Sample with the programs, on guarded arrays; ``last`` means that channels are last."""
         means, footprint = options.get("means"), options.get("footprint")
         weights = options.get("weights")
         plan = cases.plan_for(
@@ -74,9 +82,11 @@ class Case(NamedTuple):
             self.boundary, self.aligned, coords=self.coords, extrapolate=not self.inside,
             footprint=footprint,
         )  # fmt: skip
-        arrays = [zeros(a.shape, a.dtype) for a in (self.image, self.grid)]
+        last = options.get("last", False)
+        arrays = [guarded(zeros, self.image.shape, self.image.dtype, last)]
+        arrays.append(zeros(self.grid.shape, self.grid.dtype))
         arrays[0][...], arrays[1][...] = self.image, self.grid
-        out = zeros(plan.shape, plan.dtype)
+        out = guarded(zeros, plan.shape, plan.dtype, last)
         fill = np.full(plan.channels, FILL) if self.filled else None
         if means is None:
             sampling.gather(plan, *arrays, out, fill=fill, threads=2)
@@ -218,6 +228,10 @@ def sample_footprints(zeros: Any) -> int:
             expected = case.expect(footprints.gather, mode, most=3)
             close(case.run(mode, zeros, footprint=Footprint(3)), expected)
             runs += 1
+    for case in calls(("uint8",), 1.3):  # whose channels are read as words
+        expected = case.expect(footprints.gather, "linear", most=16)
+        close(case.run("linear", zeros, footprint=Footprint(16), last=True), expected)
+        runs += 1
     return runs
 
 

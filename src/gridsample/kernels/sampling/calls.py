@@ -45,6 +45,7 @@ from gridsample.kernels.sampling.programs.footprint_gradients import (
     FootprintDoubleBackward,
 )
 from gridsample.kernels.sampling.programs.footprint_labels import FootprintLabels
+from gridsample.kernels.sampling.programs.footprint_words import FootprintWords
 from gridsample.kernels.sampling.programs.footprints import FootprintMeans
 from gridsample.kernels.sampling.programs.gather import Gather
 from gridsample.kernels.sampling.programs.gradients import Backward, DoubleBackward
@@ -97,6 +98,8 @@ RUNS: dict[str, type[Body]] = {
     "backward": BackwardRuns,
     "mean backward": MeanBackwardRuns,
 }
+# The same for words.
+WORDS: dict[str, type[Body]] = {"gather": GatherWords, "footprints": FootprintWords}
 
 
 # A program takes 50 to 150 kB.
@@ -104,8 +107,8 @@ RUNS: dict[str, type[Body]] = {
 def program_for(description: Description) -> Program:
     """Write and compile the program of a description."""
     known = description.known
-    body = (RUNS if known.channels > 1 else BODIES)[description.sweep]
-    body = GatherWords if known.words else body
+    bodies = WORDS if known.words else RUNS if known.channels > 1 else BODIES
+    body = bodies[description.sweep]
     name, real = description.sweep.replace(" ", "_"), description.real
     function = Function(name, host().lanes(real), real)
     settings = settings_of(len(description.axes), body.footprints)

@@ -22,11 +22,18 @@ from gridsample.kernels.sampling.calls import (
 )
 from gridsample.kernels.sampling.division import divide, lanes_of, taps_of
 from gridsample.kernels.sampling.halving import Halves
-from gridsample.kernels.sampling.layouts import element, planes_of, storage_of
+from gridsample.kernels.sampling.layouts import (
+    channels_together,
+    element,
+    planes_of,
+    storage_of,
+)
 from gridsample.kernels.sampling.programs.axes import rules_of
 from gridsample.kernels.sampling.programs.footprints import SHRINKS
+from gridsample.kernels.sampling.programs.pairs import Pairs
 from gridsample.kernels.sampling.programs.sampler import Description, TapRule
 from gridsample.kernels.sampling.programs.ways import way_for
+from gridsample.kernels.sampling.programs.words import last_word, reads_words
 
 Array = np.ndarray[Any, Any]
 # Bytes of a label and of the sum of its weights, at most.
@@ -48,9 +55,16 @@ def prepare_footprints(
     rules = rules_of(smaller, (0,) * len(plan.spatial), filled)
     source = planes_of(image, plan.items, plan.grid_items)
     target = planes_of(out, plan.items, plan.grid_items)
-    frame = frame_of(plan, source, target, grid, out)
-    known = known_strides(smaller, source, frame.outputs, out)
+    frame, settings = frame_of(plan, source, target, grid, out), settings_at(plan, number)
     sweep = "footprint labels" if plan.votes else "footprints"
+    known = known_strides(smaller, source, frame.outputs, out)
+    channels = 1 if plan.votes else channels_together(image, out)
+    runs = known_strides(smaller, source, frame.outputs, out, channels)
+    pairs = way_for(smaller, rules, runs, sweep)
+    reads = pairs is Pairs and not frame.outputs.listed
+    if reads and reads_words(smaller, source, runs, pairs):
+        known = runs._replace(words=True)
+        settings["last_load"] = last_word(smaller, source, channels, pairs)
     description = Description(
         sweep=sweep,
         axes=rules,
@@ -65,7 +79,7 @@ def prepare_footprints(
     ranges, scratch = divide(plan, frame.outputs, len(target.starts)), 0
     if plan.votes:
         scratch = scratch_of(plan)
-    return launch_for(description, plan, frame, ranges, scratch, **settings_at(plan, number))
+    return launch_for(description, plan, frame, ranges, scratch, **settings)
 
 
 def plan_at(plan: Plan, number: int) -> Plan:

@@ -357,7 +357,13 @@ class OverFootprints(Body):
 
 
 class SumsOverFootprints(OverFootprints):
-    """Writes the loops of bodies that sum samples."""
+    """Writes the loops of bodies that sum samples.
+
+    Attributes:
+        run: how many planes are read at once: the channels of a word (`footprint_words`), or 1.
+    """
+
+    run = 1
 
     @cached_property
     def planes(self) -> Pointer:
@@ -367,9 +373,9 @@ class SumsOverFootprints(OverFootprints):
     def process(self, group: Group, footprint: Footprint, samples: Value, part: TaskRange) -> None:
         """Compute and store the results of a group, some planes at a time."""
         function, lanes, together = self.function, self.function.lanes, self.states.groups
-        zero = function.constant(0.0, function.real, lanes)
-        with function.loop(part.plane, part.plane_end, TOGETHER) as loop:
-            planes = loop.index, (loop.index + TOGETHER).minimum(part.plane_end)
+        zero, step = function.constant(0.0, function.real, lanes), TOGETHER // self.run * self.run
+        with function.loop(part.plane, part.plane_end, step) as loop:
+            planes = loop.index, (loop.index + step).minimum(part.plane_end)
             with function.loop(0, planes[1] - planes[0]) as plane:  # 0 is not neutral for -0
                 self.sums_of(plane.index).store(-zero, aligned=True)
             with function.loop(0, samples, together, carry=self.first_numbers()) as blocks:
@@ -411,20 +417,28 @@ class FootprintMeans(SumsOverFootprints, Gather):
     def add_samples(self, group: Group, footprint: Footprint, samples: Span, planes: Span) -> None:
         """Add the samples of some rounds, whose states are known, to the sums of some planes."""
         function, lanes, total = self.function, self.function.lanes, footprint.total
-        nan = function.constant(math.nan, function.real, lanes)
-        with function.loop(*planes) as loop:
+        nan, run = function.constant(math.nan, function.real, lanes), range(self.run)
+        with function.loop(*planes, self.run) as loop:
             source = self.image.plane(group, loop.index)
             # A sample that is not valid is NaN, also where the image has integers.
-            fills = self.fills(loop.index) | {"invalid": nan}
+            fills = [self.fills(loop.index + c) | {"invalid": nan} for c in run]
             sums = self.sums_of(loop.index - planes[0])
-            before = sums.load(0, lanes, aligned=True)
-            self.prefetch.aim(group, self.images, loop.index + 1, planes[1])
-            with function.loop(*samples, carry=[before]) as sample:
+            before = [sums.load(c * lanes, lanes, aligned=True) for c in run]
+            self.prefetch.aim(group, self.images, loop.index + self.run, planes[1])
+            with function.loop(*samples, carry=before) as sample:
                 self.prefetch.when_needed(sample.index - samples[0])
-                value = self.value(self.states.load(sample.index - samples[0]), source, fills)
+                values = self.values(self.states.load(sample.index - samples[0]), source, fills)
                 waits = sample.index.to(function.real) >= total
-                sample.carry(waits.select(sample.carried[0], sample.carried[0] + value))
-            sums.store(sample.carried[0], aligned=True)
+                pairs = zip(sample.carried, values, strict=True)
+                sample.carry(*(waits.select(before, before + value) for before, value in pairs))
+            for c in run:
+                sums.store(sample.carried[c], c * lanes, aligned=True)
+
+    def values(
+        self, state: State, source: Pointer, fills: Sequence[dict[str, Value]]
+    ) -> Sequence[Value]:
+        """Compute the results of a group's samples in the planes of a run."""
+        return [self.value(state, source, fills[0])]
 
     def store_planes(self, group: Group, footprint: Footprint, planes: Span) -> None:
         """Store the means of some planes."""

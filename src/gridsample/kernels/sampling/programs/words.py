@@ -138,6 +138,11 @@ class GatherWords(Gather):
 
     def summed(self, state: State, source: Pointer, fills: list[dict[str, Value]]) -> Value:
         """Sum the taps of a group, all channels; return the results as words."""
+        results = [self.stored(value) for value in self.sums(state, source, fills)]
+        return self.packed(results, word_of(results[0].kind, self.channels))
+
+    def sums(self, state: State, source: Pointer, fills: Sequence[dict[str, Value]]) -> list[Value]:
+        """Sum the taps of a group in each channel."""
         assert isinstance(self.sampler, Pairs)
         taps = self.sampler.pairs(state, 0, False)
         order, results = (0,) * len(self.description.axes), []
@@ -147,8 +152,8 @@ class GatherWords(Gather):
             value = sum_counted(pairs, None, None, taps, fill["dropped"], [order])[order]
             if state.outside is not None:
                 value = state.outside.select(fill["outside"], value)
-            results.append(self.stored(state.valid.select(value, fill["invalid"])))
-        return self.packed(results, word_of(results[0].kind, self.channels))
+            results.append(state.valid.select(value, fill["invalid"]))
+        return results
 
     def packed(self, numbers: Sequence[Value], word: Kind) -> Value:
         """Combine the channels of pixels to words."""
