@@ -107,7 +107,8 @@ def map_coordinates(
 
     is_new = not isinstance(output, np.ndarray)
     shows_nan = spline.order > 0 or spline.mode.fills  # whether results show positions of NaN
-    finite = shows_nan or not is_host or all_finite(positions)
+    # A search for ties finds what is not finite, too.
+    finite = shows_nan or not is_host or spline.has_ties or all_finite(positions)
     values = transform_whole(image, sampled, lines, shape, spline, result, is_new, finite)
     return restored(values, input)
 
@@ -263,7 +264,10 @@ def transform_whole(
 def any_tie(
     positions: Positions, shape: Sequence[int], sizes: Sequence[int], spline: Spline
 ) -> bool:
-    """Whether a position is a tie that SciPy breaks differently; see `is_tie`."""
+    """Whether a position is a tie that SciPy breaks differently (see `is_tie`), or not finite.
+
+    Only for modes that have such ties are positions looked at.
+    """
     if not spline.has_ties:
         return False
     rows = max(1, POINTS // max(1, math.prod(shape[1:])))
@@ -275,8 +279,10 @@ def any_tie(
 
 
 def has_tie(x: Any, n: int) -> bool:
-    """Whether a position along an axis is a tie; see `is_tie`."""
+    """Whether a position along an axis is a tie, or not finite."""
     greatest = float(x.max())
+    if not (greatest < math.inf and float(x.min()) > -math.inf):
+        return True
     if greatest < n - 0.5 + 2 * n - 2:  # remainders are slow to compute
         return greatest >= n - 0.5 and bool((x == n - 0.5).any())
     return bool(is_tie(np, x, n).any())
