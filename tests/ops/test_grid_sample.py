@@ -451,3 +451,22 @@ def test_channels_last_image_is_not_copied():
     tracemalloc.stop()
     np.testing.assert_array_equal(out, expected)
     assert peak < image.nbytes / 2
+
+
+@BOUNDARY
+@pytest.mark.parametrize("align_corners", [False, True])
+@pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
+def test_points_inside_have_the_same_bits_beside_points_outside(mode, boundary, align_corners):
+    rng = cases.generator("beside", mode, boundary)
+    image = np.array([[[0.0, 1, -3, 8, 5]]], np.float32)
+    inside = np.concatenate([rng.uniform(0, 4, 40), rng.uniform(0, 1e-6, 40), [0, 4]])
+    outside = rng.uniform(-20, 20, len(inside))
+    mixed = np.stack([inside, outside], 1).ravel()
+    alone, beside = (
+        gridsample.grid_sample(
+            image, x.astype(np.float32)[np.newaxis, :, np.newaxis], mode, boundary,
+            align_corners, coords="pixel",
+        )
+        for x in (inside, mixed)
+    )  # fmt: skip
+    np.testing.assert_array_equal(alone, beside[..., ::2])

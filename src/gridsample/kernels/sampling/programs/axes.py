@@ -242,11 +242,38 @@ class Axis:
             if rule.folds and rule.margin == 0:
                 # Positions are between the centres of the outermost pixels, where nothing folds.
                 sign = ((position > 0.0) & (position < last)).select(1.0, 0.0)
-            elif rule.folds:
-                position, sign = formulas.fold(position, last, rule.reach, code, rule.edge)
+            elif code >= formulas.REFLECTION:
+                position, sign = self.fold_if_outside(position)
             else:
-                position = formulas.confine(position, last, rule.reach, code, rule.edge)
+                position, sign = self.folded(position)
         return AxisPosition(position, valid, outside, self.pixels_per_unit() * sign)
+
+    def fold_if_outside(self, position: Value) -> tuple[Value, Value]:
+        """Fold or confine positions, unless all of a group are inside, where that changes no bit.
+
+        Also return the sign of the slope.
+        """
+        last, one = self.last, position.like(1.0)
+
+        def inside() -> list[Value]:
+            between = (position > 0.0) & (position < last)
+            return [position, between.select(one, 0.0) if self.rule.folds else one]
+
+        def anywhere() -> list[Value]:
+            folded, sign = self.folded(position)
+            return [folded, sign if self.rule.folds else one]
+
+        all_inside = ((position >= 0.0) & (position <= last)).all()
+        folded, sign = self.function.choose(all_inside, inside, anywhere, likely=True)
+        return folded, sign
+
+    def folded(self, position: Value) -> tuple[Value, Any]:
+        """Fold positions, or move distant ones close to the image; also return the slope's sign."""
+        rule = self.rule
+        bounds = self.last, rule.reach, rule.boundary.code, rule.edge
+        if rule.folds:
+            return formulas.fold(position, *bounds)
+        return formulas.confine(position, *bounds), 1.0
 
     def unnormalize(self, coordinate: Value) -> Value:
         """Convert coordinates to positions that may be anywhere."""
