@@ -53,7 +53,7 @@ class Prefetch:
         """Choose the plane that will be read, if it is not the end."""
         near = self.distance.load() <= self.far
         self.needed = (self.sampler.call.prefetches != 0) & (plane < end) & near
-        # Footprints leave none out between rows of points.
+        # The samples of footprints leave no pixels out: those below are read next.
         self.further = self.points.rows_of_pixels if self.apart else self.points.ahead.load()
         self.planes = [image.plane(points, plane.minimum(end - 1)) for image in images]
 

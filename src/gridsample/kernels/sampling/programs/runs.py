@@ -290,10 +290,9 @@ class Runs:
         """List the taps of a group, with weights for these orders of derivatives."""
         sampler, memory, begin = self.sampler, self.call.scratch, value_of(state.offset)
         if isinstance(sampler, Copies):
-            pixel = Tap(state.first.value, None, ())
-            all_inside = inside(None, [[pixel]], self.last, self.function)
-            listed = TapList(1, 1, state.first.in_memory(), {}, all_inside)
-            return Choice(all_inside, lambda: listed, lambda: listed)
+            fit = inside(None, sampler.taps(state, 0), self.last, self.function)
+            listed = TapList(1, 1, state.first.in_memory(), {}, fit)
+            return Choice(fit, lambda: listed, lambda: listed)
         most = max(map(max, orders))
         if self.run.row == 1:
             taps = sampler.taps(state, most)
