@@ -87,9 +87,7 @@ def fold(position: Any, last: Any, reach: Any, boundary: int, edge: Any) -> tupl
         phase = distance - floor(distance / period) * period
         falling = phase > span
         sign = where((shifted < ZERO) != falling, -ONE, ONE)
-        folded = where(falling, period - phase, phase) + low
-        # Where nothing folds, the last bits of small positions are not lost.
-        position = where((position >= ZERO) & (position <= last), position, folded)
+        position = where(falling, period - phase, phase) + low
     inside = (position > ZERO) & (position < last)
     return minimum(maximum(position, ZERO), last), where(inside, sign, ZERO)
 

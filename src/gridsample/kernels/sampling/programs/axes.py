@@ -242,7 +242,7 @@ class Axis:
             if rule.folds and rule.margin == 0:
                 # Positions are between the centres of the outermost pixels, where nothing folds.
                 sign = ((position > 0.0) & (position < last)).select(1.0, 0.0)
-            elif code >= formulas.REFLECTION:
+            elif code >= formulas.REFLECTION and not (rule.folds and rule.edge):
                 position, sign = self.fold_if_outside(position)
             else:
                 position, sign = self.folded(position)
@@ -251,7 +251,8 @@ class Axis:
     def fold_if_outside(self, position: Value) -> tuple[Value, Value]:
         """Fold or confine positions, unless all of a group are inside, where that changes no bit.
 
-        Also return the sign of the slope.
+        It does under PyTorch's "reflection" at outer edges: positions lose their last bits, which
+        decides on which side of a pixel those of an identity are.  Also return the slope's sign.
         """
         last, one = self.last, position.like(1.0)
 
