@@ -176,6 +176,8 @@ def test_results_do_not_depend_on_bands(numbers, monkeypatch):
         agree("spline_filter", image, mode="mirror")
         places = np.random.default_rng(1).uniform(-1, 9, (3, 7, 5))
         agree("map_coordinates", image, places, mode=mode, cval=3)
+        agree("map_coordinates", image, places.astype("float32"), mode=mode, cval=3)
+        agree("map_coordinates", image, places.astype("int16"), mode=mode, cval=3)
 
 
 # Added to 0.5 in float32, it is rounded to 1, in float64 it is not.

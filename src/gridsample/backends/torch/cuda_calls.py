@@ -25,7 +25,6 @@ from gridsample.backends.torch.cuda import (
 from gridsample.backends.torch.fast_path import Prepared
 from gridsample.backends.torch.internals import dispatch_keys, eager_keys, is_observed
 from gridsample.backends.torch.operators import CLASSES, Call, empty, empty_gather, sum_type
-from gridsample.definitions.options import Options
 from gridsample.kernels import gpu
 from gridsample.kernels.gpu import launching
 
@@ -65,17 +64,9 @@ class BackwardLaunch(NamedTuple):
 
 
 class PreparedOnGPU(Prepared):
-    """A call of gather for CUDA tensors with certain layouts, and the calls of its gradients.
+    """A call of gather for CUDA tensors with certain layouts, and the calls of its gradients."""
 
-    ``backward_launches`` has a launch for each layout of the upstream gradient and each selection
-    of gradients; None if there is none without copies.
-    """
-
-    __slots__ = ("backward_launches",)
-
-    def __init__(self, ready: launching.Call | None, out: Tensor, options: Options) -> None:
-        super().__init__(ready, out, options)
-        self.backward_launches: dict[Any, BackwardLaunch | None] = {}
+    __slots__ = ()
 
     def run(self, *tensors: Tensor) -> Tensor:
         """Compute the result, if the call is ready."""
@@ -92,10 +83,10 @@ class PreparedOnGPU(Prepared):
         if torch.are_deterministic_algorithms_enabled():
             return None
         key = values.stride(), needed
-        if key not in self.backward_launches:
+        if key not in self.sweeps:
             tensors = values, image, grid
-            self.backward_launches[key] = backward_launch(self.options.plan, *tensors, needed)
-        launch = self.backward_launches[key]
+            self.sweeps[key] = backward_launch(self.options.plan, *tensors, needed)
+        launch = self.sweeps[key]
         if launch is None:
             return None
         device, grad_image, gradient = image.device, None, None

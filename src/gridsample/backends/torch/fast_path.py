@@ -15,6 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from gridsample.backends.base import Needed
 from gridsample.definitions.dtypes import BFLOAT16
 from gridsample.definitions.options import Averaging
 from gridsample.definitions.plan import Plan
@@ -30,7 +31,6 @@ TYPES: dict[torch.dtype, np.dtype[Any]] = {torch.bfloat16: BFLOAT16} | {
     )
 }
 
-Needed = tuple[bool, ...]
 Gradients = tuple[Tensor | None, Tensor | None]
 
 address_of: Callable[[Tensor], int] = Tensor.data_ptr
@@ -74,7 +74,8 @@ class Prepared:
         shape, strides, dtype: the result.
         options: the checked `Options` of sampling, with a plan and without a fill value.
         checked: whether enough calls have been looked at for misuse.
-        sweeps: the prepared calls of both gradients, for each layout of upstream values.
+        sweeps: the prepared calls of the needed gradients, for each layout of upstream values;
+            None if there is none without copies.
     """
 
     __slots__ = "checked", "dtype", "options", "ready", "shape", "strides", "sweeps"
