@@ -24,7 +24,7 @@ Array = np.ndarray[Any, Any]
 ALLOCATING = (
     "backends.numpy", "kernels.memory", "kernels.fill_values", "kernels.run", "kernels.sampling",
     "kernels.sampling.antialiasing", "kernels.sampling.averages",
-    "kernels.sampling.footprint_calls", "kernels.sampling.preparing",
+    "kernels.sampling.preparing",
     "kernels.sampling.halving", "kernels.sampling.layouts", "kernels.sampling.channels_last",
 )  # fmt: skip
 

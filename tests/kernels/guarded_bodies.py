@@ -330,7 +330,7 @@ def differentiate_means(zeros: Any) -> int:
 def main(side: str) -> None:
     """Run all bodies."""
     zeros = maker(side)
-    for name in ("sampling.footprint_calls", "sampling.averages", "sampling.layouts", "run"):
+    for name in ("sampling.antialiasing", "sampling.averages", "sampling.layouts", "run"):
         importlib.import_module(f"gridsample.kernels.{name}").np = Guarded(zeros)  # type: ignore[attr-defined]
     runs = sample_labels(zeros) + sample_footprints(zeros) + sample_means(zeros)
     runs += sample_weighted_means(zeros) + differentiate_means(zeros)

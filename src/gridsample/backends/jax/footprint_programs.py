@@ -90,12 +90,14 @@ def steps_of(
 @functools.cache
 def gather_steps(call: Call, image: ArrayType, grid: ArrayType, out: ArrayType) -> Prepared:
     """Prepare the means, or votes, over footprints."""
-    from gridsample.kernels.sampling.footprint_calls import prepare_footprints
+    from gridsample.kernels.sampling.calls import prepare_gather
+    from gridsample.kernels.sampling.division import Sweep
 
-    results = Results(out)
+    results, order = Results(out), (0,) * len(call.plan.spatial)
     types, copies, halvings = copies_of(call, image, Place(ARGUMENT, 0), results)
+    others = layout_of(grid), layout_of(out)
     launches = [
-        prepare_footprints(call.plan, level, *map(layout_of, (copy, grid, out)), bool(call.fill))
+        prepare_gather(call.plan, order, Sweep(layout_of(copy), *others, bool(call.fill)), level)
         for level, copy in enumerate(types)
     ]
     report = results.add_intermediate(WORD * max(launch.tasks for launch in launches))
@@ -114,13 +116,13 @@ def gradient_steps(
     The results are those of the image and of its copies, those of the grid and of the footprints'
     sides, and a report.
     """
-    from gridsample.kernels.sampling.antialiasing import plan_sweep
+    from gridsample.kernels.sampling.calls import prepare_derivatives
     from gridsample.kernels.sampling.division import Sweep
     from gridsample.kernels.sampling.preparing import dropped_of
 
     plan = replace(call.plan, real=np.dtype(real_type(call)))
     call, rank = call._replace(plan=plan), len(plan.spatial)
-    levels = footprints.deepest_level(call) + 1
+    levels, order = footprints.deepest_level(call) + 1, (0,) * rank
     source = Place(ARGUMENT, 2) if needed[1] else None
     gradient_type = ArrayType(grid.shape, plan.real)
     types, _, _ = copies_of(call, image, None, Results())
@@ -132,7 +134,9 @@ def gradient_steps(
     layouts = layout_of(image), layout_of(grid), layout_of(values)
     sweep = Sweep(*layouts, bool(call.fill), needed, pool.cores())
     launches = [
-        plan_sweep("footprint backward", plan, level, sweep._replace(image=layout_of(copy)))
+        prepare_derivatives(
+            "footprint backward", plan, order, sweep._replace(image=layout_of(copy)), level
+        )
         for level, copy in enumerate(types)
     ]
     tasks = max(launch.tasks for level_launches in launches for launch in level_launches)

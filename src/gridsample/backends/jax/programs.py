@@ -53,10 +53,12 @@ def gather_steps(call: Call, image: ArrayType, grid: ArrayType, out: ArrayType) 
 def gather_step(call: Call, image: Operand, grid: Operand, out: Operand) -> Step:
     """Prepare the step of a gather."""
     from gridsample.kernels.sampling.calls import prepare_gather
+    from gridsample.kernels.sampling.division import Sweep as Layouts
 
     points = layout_of(grid.type)
     planes = [layout_of(array.type, call.last) for array in (image, out)]
-    launch = prepare_gather(call.plan, call.order, planes[0], points, planes[1], bool(call.fill))
+    layouts = Layouts(planes[0], points, planes[1], bool(call.fill))
+    launch = prepare_gather(call.plan, call.order, layouts)
     outside = values_outside(call, image.type.dtype)
     return Step(launch, [image.place, grid.place, out.place, *outside], {})
 

@@ -4,8 +4,8 @@ The functions are those of `gridsample.kernels`.  This module makes arrays reada
 results, and runs the programs that `calls` prepares.
 
 The other modules here run at each call, or once for each layout of arrays, and compute with arrays
-and numbers: `layouts`, `division`, `preparing`, `calls`, `averages`, `antialiasing`,
-`footprint_calls`, `channels_last`, `memory_order`, `storing`, `halving`, `settings`.  The functions
+and numbers: `layouts`, `division`, `preparing`, `calls`, `levels`, `averages`,
+`antialiasing`, `channels_last`, `memory_order`, `storing`, `halving`, `settings`.  The functions
 that write programs are in `gridsample.kernels.sampling.programs`.
 """
 
@@ -32,7 +32,7 @@ from gridsample.kernels.memory import (
     native,
 )
 from gridsample.kernels.run import Ready
-from gridsample.kernels.sampling import antialiasing, footprint_calls
+from gridsample.kernels.sampling import antialiasing
 from gridsample.kernels.sampling.averages import average as average
 from gridsample.kernels.sampling.averages import average_backward as average_backward
 from gridsample.kernels.sampling.averages import averages as averages
@@ -118,7 +118,7 @@ def gather(
         return
     grid = readable_points(plan, grid)
     layouts = layout_of(image), layout_of(grid), layout_of(out)
-    launch = prepare_gather(plan, order, *layouts, fill is not None)
+    launch = prepare_gather(plan, order, Sweep(*layouts, fill is not None))
     fills = fills_of_planes(plan, order, image.dtype, fill, None)
     launch.run(addresses_of((image, grid, out, *fills)), count)
 
@@ -142,7 +142,7 @@ def gather_footprints(
     target = out if is_even(out) else np.empty_like(out, order="C", subok=False)
     numbers = fills_of_planes(plan, (), image.dtype, fill, None)
     count, filled = threads or pool.cores(), fill is not None
-    shrinks = footprint_calls.gather(plan, image, grid, target, numbers, filled, count)
+    shrinks = antialiasing.gather(plan, image, grid, target, numbers, filled, count)
     if target is not out:
         out[...] = target
     return shrinks or not plan.nearest or image.dtype.kind not in "iu"
@@ -168,7 +168,7 @@ def ready_gather(
     special = None if means is None else Averages(means)
     if pays_channels_last(plan, image, out, False) or (means and means.returns_weights):
         return None
-    launch = prepare_gather(plan, order, image, grid, out, False, special)
+    launch = prepare_gather(plan, order, Sweep(image, grid, out, False, means=special))
     return launch.ready(threads, fills_of_planes(plan, order, image[2], None, means))
 
 

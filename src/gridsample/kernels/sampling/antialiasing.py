@@ -1,9 +1,9 @@
-"""Derivatives of antialiased sampling: sweeps over the levels of an image.
+"""Antialiased sampling and its derivatives: sweeps over the levels of an image.
 
-A sweep (`footprint_gradients`) processes the points of one level, and reports which others there
-are.  The halved images and their gradients are made for these alone.  What a sweep stores for each
-point of a grid are the gradients of its base and its sides; those of sides are then added to the
-point's neighbours.
+A sweep (`footprints`, `footprint_gradients`) processes the points of one level, and reports which
+others there are.  The halved images and their gradients are made for these alone.  What a sweep of
+derivatives stores for each point of a grid are the gradients of its base and its sides; those of
+sides are then added to the point's neighbours.
 """
 
 from __future__ import annotations
@@ -14,19 +14,14 @@ from typing import Any
 
 import numpy as np
 
+from gridsample.definitions import footprints as definitions
 from gridsample.definitions.plan import Plan
 from gridsample.kernels import threads as pool
-from gridsample.kernels.memory import as_float, layout_of
+from gridsample.kernels.memory import addresses_of, as_float, layout_of
 from gridsample.kernels.run import Launch
-from gridsample.kernels.sampling.calls import launch_backward
-from gridsample.kernels.sampling.division import Sweep, passes
-from gridsample.kernels.sampling.footprint_calls import (
-    halves_for,
-    plan_at,
-    run_reporting,
-    settings_at,
-)
-from gridsample.kernels.sampling.programs.axes import rules_of
+from gridsample.kernels.sampling.calls import prepare_derivatives, prepare_gather
+from gridsample.kernels.sampling.division import Sweep
+from gridsample.kernels.sampling.halving import Halves
 from gridsample.kernels.sampling.programs.footprints import SHRINKS
 
 Array = np.ndarray[Any, Any]
@@ -36,22 +31,62 @@ Arrays = Mapping[str, Array | None]
 BAND = 1 << 16
 
 
-@functools.lru_cache(maxsize=256)
-def plan_sweep(name: str, plan: Plan, level: int, sweep: Sweep) -> tuple[Launch, ...]:
-    """Prepare a sweep over the points of a level."""
-    smaller, settings = plan_at(plan, level), settings_at(plan, level)
-    rules = rules_of(smaller, (0,) * len(plan.spatial), sweep.filled)
-    return tuple(
-        launch_backward(name, smaller, rules, sweep._replace(needs=needs), **settings)
-        for needs in passes(smaller, sweep)
-    )
+def gather(
+    plan: Plan,
+    image: Array,
+    grid: Array,
+    out: Array,
+    numbers: tuple[Array, ...],
+    filled: bool,
+    threads: int,
+) -> bool:
+    """Sample an image over the footprints of a grid or of affine maps.
+
+    Args:
+        plan: the plan.
+        image: the image, which programs can read.
+        grid: the grid or the maps, which programs can read.
+        out: the results, which programs can write.
+        numbers: the numbers of each plane outside the image.
+        filled: whether there is a fill value.
+        threads: the maximum number of threads.
+
+    Returns:
+        Whether any point has more than one sample.
+    """
+    assert plan.footprint is not None
+
+    def run_level(level: int, image: Array) -> int:
+        sweep = Sweep(layout_of(image), layout_of(grid), layout_of(out), filled)
+        launch = prepare_gather(plan, (0,) * len(plan.spatial), sweep, level)
+        return run_reporting(launch, (image, grid, out, *numbers), threads)
+
+    used = run_level(plan.footprint.level or 0, image)
+    halves = halves_for(plan, used, threads)
+    for level, smaller in halves.of(image):
+        run_level(level, smaller)
+    return bool(halves.used) or bool(used >> SHRINKS)
 
 
-def run(name: str, plan: Plan, sweep: Sweep, arrays: Arrays) -> list[Array]:
+def halves_for(plan: Plan, used: int, threads: int) -> Halves:
+    """Return what halves images for the levels that tasks report, 0 excepted."""
+    levels = tuple(n for n in range(1, SHRINKS) if used >> n & 1)
+    pyramid = definitions.levels(plan.spatial, plan.coords, plan.align_corners, max((0, *levels)))
+    return Halves(tuple(level.spatial for level in pyramid), levels, plan.real, threads)
+
+
+def run_reporting(launch: Launch, arrays: Iterable[Array | None], threads: int) -> int:
+    """Run a program over footprints on arrays; return the bits that its tasks report."""
+    report = np.zeros(launch.tasks, np.int64)
+    launch.run(addresses_of((*arrays, report)), threads)
+    return int(np.bitwise_or.reduce(report))
+
+
+def run(operation: str, plan: Plan, sweep: Sweep, arrays: Arrays) -> list[Array]:
     """Run a sweep of derivatives over footprints.
 
     Args:
-        name: the name of the sweep.
+        operation: what the sweep computes: "footprint backward", ...
         plan: the plan.
         sweep: what is read and written.
         arrays: the arrays of the program, by name.
@@ -67,7 +102,7 @@ def run(name: str, plan: Plan, sweep: Sweep, arrays: Arrays) -> list[Array]:
         sides = [*np.zeros(shape, plan.real)]
     arrays = {**arrays, **{f"side{a}": None for a in range(len(plan.spatial))}}
     arrays |= {f"side{a}": side for a, side in enumerate(sides)}
-    used = run_level(name, plan, 0, sweep, arrays)
+    used = sweep_level(operation, plan, 0, sweep, arrays)
     halves = halves_for(plan, used, sweep.threads)
     image, sums, upstream = arrays["image"], arrays["sums"], arrays.get("upstream")
     assert image is not None
@@ -82,17 +117,18 @@ def run(name: str, plan: Plan, sweep: Sweep, arrays: Arrays) -> list[Array]:
         copies["upstream"] = halves.of(upstream)
     for level, *halved in zip(halves.used, *copies.values(), strict=True):
         arrays_of_level = {key: copy for key, (_, copy) in zip(copies, halved, strict=True)}
-        used |= run_level(name, plan, level, sweep, {**arrays, **arrays_of_level})
+        used |= sweep_level(operation, plan, level, sweep, {**arrays, **arrays_of_level})
     if sums is not None and smaller:
         halves.add_back(sums, smaller)
     return sides if plan.footprint.attached and used >> SHRINKS else []
 
 
-def run_level(name: str, plan: Plan, level: int, sweep: Sweep, arrays: Arrays) -> int:
-    """Run a sweep over the points of one level; return the bits that tasks report."""
+def sweep_level(operation: str, plan: Plan, level: int, sweep: Sweep, arrays: Arrays) -> int:
+    """Run a sweep of derivatives over the points of a level; return the bits that tasks report."""
     image, used = arrays["image"], 0
     assert image is not None
-    for launch in plan_sweep(name, plan, level, sweep._replace(image=layout_of(image))):
+    sweep, order = sweep._replace(image=layout_of(image)), (0,) * len(plan.spatial)
+    for launch in prepare_derivatives(operation, plan, order, sweep, level):
         used |= run_reporting(launch, arrays.values(), sweep.threads)
     return used
 

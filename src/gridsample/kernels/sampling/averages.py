@@ -83,7 +83,7 @@ def average(plan: Plan, arrays: Samples, averaging: Averaging, threads: int | No
     layouts = layout_of(image), layout_of(grid), layout_of(out)
     means = Averages(averaging, None if weights is None else layout_of(weights))
     order, filled = (0,) * len(plan.spatial), arrays.fill is not None
-    launch = prepare_gather(plan, order, *layouts, filled, means)
+    launch = prepare_gather(plan, order, Sweep(*layouts, filled, means=means))
     fills = fills_of_planes(plan, (), image.dtype, arrays.fill, averaging)
     wrong = np.zeros(1, np.int64)
     others = [] if weights is None else [weights, wrong]

@@ -1,22 +1,21 @@
-"""Prepared calls: which program a plan and the layouts of arrays need, and its settings.
+"""Prepared calls: which program an operation on arrays needs, and its settings.
 
-What is computed here is cached by layouts, so that a repeated call only passes addresses.
+What is computed here is cached by the layouts of arrays, so that a repeated call only passes
+addresses.
 """
 
 from __future__ import annotations
 
 import functools
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from gridsample.definitions.footprints import pixels_per_unit
-from gridsample.definitions.plan import OutputBlock, Plan
+from gridsample.definitions.plan import Plan
 from gridsample.kernels.memory import Layout, frozen, spacing
 from gridsample.kernels.run import Launch, entry
 from gridsample.kernels.sampling.division import (
-    Averages,
-    Outputs,
     Sweep,
     cached_share,
     divide,
@@ -38,7 +37,13 @@ from gridsample.kernels.sampling.layouts import (
     spacing_of,
     storage_of,
 )
-from gridsample.kernels.sampling.programs.axes import AxisRule, rules_of
+from gridsample.kernels.sampling.levels import (
+    footprint_settings,
+    output_axes,
+    plan_at,
+    scratch_of,
+)
+from gridsample.kernels.sampling.programs.axes import rules_of
 from gridsample.kernels.sampling.programs.body import Body
 from gridsample.kernels.sampling.programs.footprint_gradients import (
     FootprintBackward,
@@ -67,6 +72,7 @@ from gridsample.kernels.sampling.programs.runs import GatherRuns, list_bytes, ru
 from gridsample.kernels.sampling.programs.sampler import (
     Description,
     KnownStrides,
+    Sampler,
     TapRule,
 )
 from gridsample.kernels.sampling.programs.ways import Copies, way_for
@@ -108,8 +114,8 @@ def program_for(description: Description) -> Program:
     """Write and compile the program of a description."""
     known = description.known
     bodies = WORDS if known.words else RUNS if known.channels > 1 else BODIES
-    body = bodies[description.sweep]
-    name, real = description.sweep.replace(" ", "_"), description.real
+    body = bodies[description.operation]
+    name, real = description.operation.replace(" ", "_"), description.real
     function = Function(name, host().lanes(real), real)
     settings = settings_of(len(description.axes), body.footprints)
     with entry(function, body.arrays(description), settings) as (task, call):
@@ -117,319 +123,284 @@ def program_for(description: Description) -> Program:
     return compile(function, reduces_strength=known.channels > 1 and not known.words)
 
 
-def describe_source(
-    plan: Plan, grid: Layout, outputs: Outputs, extent: int
-) -> tuple[PointSource, tuple[int, int, int]]:
-    """Describe where points come from, and the distances in a grid's memory."""
-    rank = len(plan.spatial)
-    wide = outputs.listed and (extent >= 1 << 31)
-    if plan.are_maps(grid[0]):
-        rows = grid[0][1]
-        kind_of_maps = AFFINE if rows == rank else PROJECTIVE
-        # In a halved image, positions count its pixels, but maps have the units of the whole.
-        pixels = plan.coords == "pixel" and plan.footprint is None
-        source = PointSource(kind_of_maps, element(plan.real), outputs.listed, wide, pixels)
-        return source, (rows * (rank + 1), 0, 0)
-    spaces = spacing(grid)
-    assert spaces is not None
-    item, point, axis = spaces
-    item = item if plan.grid_items > 1 else 0
-    grid_layout = STRIDED
-    if outputs.listed:
-        pass
-    elif point == rank and (axis == 1 or rank == 1):
-        grid_layout = INTERLEAVED
-    elif point == 1:
-        grid_layout = PLANAR
-    return PointSource(grid_layout, element(grid[2]), outputs.listed, wide), (item, point, axis)
+@functools.lru_cache(maxsize=256)
+def prepare_gather(plan: Plan, order: Order, sweep: Sweep, level: int | None = None) -> Launch:
+    """Prepare the sampling of an image; over footprints, of the points that belong to a level."""
+    operation = "labels" if plan.votes else "means" if sweep.means else "gather"
+    if level is not None:
+        operation = "footprint labels" if plan.votes else "footprints"
+    plan, grid = with_own_grids(plan, sweep.grid)
+    return Preparation(operation, plan, order, sweep._replace(grid=grid), level).launch()
 
 
-class Frame(NamedTuple):
-    """How the points of a call are divided, where they come from, and the settings for both.
+@functools.lru_cache(maxsize=256)
+def prepare_derivatives(
+    operation: str, plan: Plan, order: Order, sweep: Sweep, level: int | None = None
+) -> tuple[Launch, ...]:
+    """Prepare the gradients of gather ("backward"), or of these ("double backward")."""
+    image_plan = plan if level is None else plan_at(plan, level)
+    return tuple(
+        Preparation(operation, plan, order, sweep._replace(needs=some), level).launch()
+        for some in passes(image_plan, sweep)
+    )
+
+
+class Preparation:
+    """Prepares one launch: its program, its settings and its tasks.
 
     Attributes:
+        operation: what the program does: a key of `BODIES`.
+        whole: the plan.
+        plan: the same; over footprints, for the image of one level.
+        level: the number of that level, or None without footprints.
+        sweep: what is read and written.
+        rules: what happens along each axis, x first.
+        gradient: the layout of the image's gradient; None if the operation does not differentiate.
+        image: the image, or what is read or added to in its place.
+        values: the results, or the upstream values.
         outputs: how points are divided into rows.
-        points: where they come from.
-        settings: the settings that do not depend on ranges.
+        channels: how many channels of a pixel are processed together.
+        known: what the program knows of strides.
+        way: how it reads pixels.
     """
 
-    outputs: Outputs
-    points: PointSource
-    settings: dict[str, Any]
+    def __init__(
+        self, operation: str, plan: Plan, order: Order, sweep: Sweep, level: int | None
+    ) -> None:
+        self.operation, self.sweep, self.level, self.whole = operation, sweep, level, plan
+        self.plan = plan = plan if level is None else plan_at(plan, level)
+        self.rules = rules_of(plan, order, sweep.filled)
+        self.gradient = None
+        if operation.endswith("backward"):
+            self.gradient = gradient_layout(plan, sweep.image).layout
+        self.image = self.planes(sweep.image if self.reads_image else self.gradient)
+        self.values = self.planes(sweep.values)
+        self.outputs = divide_points(plan, lanes_of(plan))
+        self.channels, self.known, self.way = self.choose_reading()
 
+    def planes(self, layout: Layout | None) -> Planes:
+        """Describe an array of the call."""
+        assert layout is not None
+        return planes_of(layout, self.plan.items, self.plan.grid_items)
 
-def frame_of(plan: Plan, source: Planes, target: Planes, grid: Layout, out: Layout) -> Frame:
-    """Describe the points of a call, the image they are sampled from, and their values."""
-    outputs = divide_points(plan, lanes_of(plan))
-    out_point = spacing_of(out)
-    reach = plan.points
-    if outputs.listed:
-        rank, size = len(plan.spatial), grid[2].itemsize
-        results = plan.points * max(len(target.starts), rank * (rank + 1))
-        item = max(abs(grid[1][0]) // size, abs(target.item), results)
-        point = max(1, out_point, *(abs(stride) // size for stride in grid[1][1:]))
-        reach = plan.grid_items * item + plan.points * point
-    points, distances = describe_source(plan, grid, outputs, reach)
-    settings = {
-        "columns": outputs.columns,
-        "points": plan.points,
-        "cached_share": cached_share(plan, source, 1),
-        "unit": pixels_per_unit(plan.spatial, plan.coords, plan.align_corners),
-        "prefetches": pays_prefetching(plan, source),
-        "sizes": plan.spatial[::-1],
-        "strides": source.strides,
-        "channels": 1,
-        "last_load": 0,
-        "image_item": source.item,
-        "image_planes": source.starts,
-        "weights_strides": [0] * len(plan.spatial),
-        "weights_item": 0,
-        "weights_planes": 0,
-        "grid_item": distances[0],
-        "grid_point": distances[1],
-        "grid_axis": distances[2],
-        "out_item": target.item,
-        "out_point": out_point,
-        "out_planes": target.starts,
-        "sums_item": 0,
-        "sums_planes": 0,
-        **output_axes(plan),
-    }
-    return Frame(outputs, points, settings)
+    @property
+    def adds(self) -> bool:
+        """Whether the operation adds to the gradient of the image."""
+        return self.gradient is not None and self.sweep.needs[0]
 
+    @property
+    def reads_image(self) -> bool:
+        """Whether the operation reads the image: to compute its gradient, it need not."""
+        others = self.sweep.needs[1:3]
+        return self.gradient is None or any(others) or self.sweep.means is not None
 
-def with_pixel_weights(
-    rule: TapRule,
-    known: KnownStrides,
-    frame: Frame,
-    plan: Plan,
-    layout: Layout | None,
-    channels: int,
-) -> tuple[TapRule, KnownStrides, Frame]:
-    """Add weights of pixels to the tap rule, the strides and the settings, unless they are None.
+    @functools.cached_property
+    def pixel_weights(self) -> Planes | None:
+        """The weights of pixels, if there are any."""
+        means = self.sweep.means
+        return self.planes(means.weights) if means and means.weights else None
 
-    ``channels`` are those of a run.
-    """
-    if layout is None:
-        return rule, known, frame
-    weights = planes_of(layout, plan.items, plan.grid_items)
-    starts = frozen(weights.starts.repeat(2 if plan.dtype.kind == "c" else 1))
-    settings = {
-        "weights_strides": weights.strides,
-        "weights_item": weights.item,
-        "weights_planes": starts,
-    }
-    wide = extent_of(plan, weights, frame.outputs) >= (1 << 31) - 2
-    alike = starts.reshape(-1, len(starts) if known.channels == 1 else channels)
-    shared = alike.shape[1] > 1 and not np.ptp(alike, 1).any()
-    rule = rule._replace(weight_kind=weights.kind, shared=shared)
-    known = known._replace(wide=known.wide or wide)
-    if known.channels == 1 and (kind_of(weights.kind).packed or weights.strides[0] != 1):
-        # Pixels and weights are read alike: one by one.
-        known = known._replace(x_contiguous=False)
-    return rule, known, frame._replace(settings={**frame.settings, **settings})
+    # What the program depends on ------------------------------------------------------------------
 
+    def choose_reading(self) -> tuple[int, KnownStrides, type[Sampler]]:
+        """Choose how many channels of a pixel are read together, and how pixels are read."""
+        channels = 1
+        if self.operation in RUNS or self.operation in WORDS:
+            arrays = (
+                self.sweep.image,
+                self.sweep.values,
+                *([self.gradient] if self.gradient else []),
+            )
+            weights = self.sweep.means.weights if self.sweep.means else None
+            channels = channels_with_weights(weights, *arrays)
+        known = self.known_strides(block_of(channels, lanes_of(self.plan)))
+        way = way_for(self.plan, self.rules, known, self.operation)
+        fits = self.operation in WORDS and not self.outputs.listed
+        if fits and reads_words(self.plan, self.image, known, way):
+            return channels, known._replace(words=True), way
+        if self.operation in RUNS or channels == 1:
+            keeps = self.operation in ("gather", "means") and way is Rows
+            keeps = keeps and Rows.pays_to_keep_weights(self.plan, len(self.image.starts))
+            return channels, known._replace(keeps_weights=keeps), way
+        known = self.known_strides(1)
+        return 1, known, way_for(self.plan, self.rules, known, self.operation)
 
-def bits_of(kind: str) -> str:
-    """Return the unsigned integer of the size of a kind, which holds pixels that are copied."""
-    order, _, _ = kind.rpartition(" ")
-    return f"{order} uint{kind_of(kind).bits}".lstrip()
-
-
-def known_strides(
-    plan: Plan, source: Planes, outputs: Outputs, out: Layout, channels: int = 1
-) -> KnownStrides:
-    """Describe the strides of a call to its program.
-
-    ``channels`` are processed together, or read at a time if they are many.
-    """
-    x_contiguous = source.strides[0] == channels and not kind_of(source.kind).packed
-    # The longest axis may be broadcast.
-    extent = max(extent_of(plan, source, outputs), *plan.spatial)
-    wide = extent + channels >= (1 << 31) - 2
-    parts = plan.dtype.kind == "c"
-    return KnownStrides(x_contiguous, spacing_of(out) == channels, wide, channels, parts)
-
-
-def extent_of(plan: Plan, source: Planes, outputs: Outputs) -> int:
-    """Return the greatest offset of a pixel."""
-    extent = reach_of(plan.spatial[::-1], source.strides)
-    if outputs.listed:
-        extent += (plan.grid_items - 1) * abs(source.item)
-    return extent
-
-
-def run_settings(
-    plan: Plan, source: Planes, outputs: Outputs, description: Description, channels: int
-) -> dict[str, Any]:
-    """Return the settings of programs for runs of so many channels."""
-    upward = source._replace(
-        item=max(0, source.item), strides=tuple([max(0, stride) for stride in source.strides])
-    )
-    end = extent_of(plan, upward, outputs) + channels  # of an item's memory
-    length = run_for(description, lanes_of(plan)).length
-    share = cached_share(plan, source, channels)
-    return {"channels": channels, "last_load": end - length, "cached_share": share}
-
-
-def launch_for(
-    description: Description,
-    plan: Plan,
-    frame: Frame,
-    ranges: Array,
-    scratch: int = 0,
-    **settings: Any,
-) -> Launch:
-    """Prepare a launch of the program of a description."""
-    footprints = BODIES[description.sweep].footprints
-    row = settings_of(len(plan.spatial), footprints).pack(
-        **{**frame.settings, **settings, "ranges": ranges}
-    )
-    return Launch(program_for(description), row, len(ranges), scratch)
-
-
-@functools.lru_cache(maxsize=256)
-def prepare_gather(
-    plan: Plan,
-    order: Order,
-    image: Layout,
-    grid: Layout,
-    out: Layout,
-    filled: bool,
-    means: Averages | None = None,
-) -> Launch:
-    """Prepare a gather for arrays of these layouts."""
-    plan, grid = with_own_grids(plan, grid)
-    rules = rules_of(plan, order, filled)
-    source = planes_of(image, plan.items, plan.grid_items)
-    target = planes_of(out, plan.items, plan.grid_items)
-    frame = frame_of(plan, source, target, grid, out)
-    channels = 1
-    if not plan.votes:
-        channels = channels_with_weights(means.weights if means else None, image, out)
-    known = known_strides(plan, source, frame.outputs, out, block_of(channels, lanes_of(plan)))
-    rule = TapRule(filled)
-    if means:
-        drops = means.averaging.ignores_dropped
-        rule = TapRule(filled or drops, drops, means.averaging.ignores_nan)
-        rule, known, frame = with_pixel_weights(rule, known, frame, plan, means.weights, channels)
-    sweep = "labels" if plan.votes else "means" if means else "gather"
-    way = way_for(plan, rules, known, sweep)
-    copies = way is Copies
-    words = means is None and not frame.outputs.listed and reads_words(plan, source, known, way)
-    keeps = way is Rows and Rows.pays_to_keep_weights(plan, len(source.starts))
-    known = known._replace(words=words, keeps_weights=keeps)
-    bits = bits_of(source.kind)
-    stored = storage_of(target.kind) if plan.votes else target.kind
-    description = Description(
-        sweep=sweep,
-        axes=rules,
-        points=frame.points,
-        image=bits if copies else storage_of(source.kind),
-        values=kind_of(bits).loaded.name if copies else stored,
-        real=element(plan.real),
-        way=way,
-        known=known,
-        tap_rule=rule,
-        needs=(means.averaging.returns_weights,) if means else (),
-    )
-    ranges = divide(plan, frame.outputs, len(target.starts))
-    settings = run_settings(plan, source, frame.outputs, description, channels)
-    if words:
-        settings["last_load"] = last_word(plan, source, channels, way)
-    scratch = list_bytes(description, lanes_of(plan), 1)
-    return launch_for(description, plan, frame, ranges, scratch, **settings)
-
-
-# Gradients ----------------------------------------------------------------------------------------
-
-
-@functools.lru_cache(maxsize=256)
-def prepare_derivatives(name: str, plan: Plan, order: Order, sweep: Sweep) -> tuple[Launch, ...]:
-    """Prepare the gradients of gather ("backward"), or of these ("double backward")."""
-    rules = rules_of(plan, order, sweep.filled)
-    return tuple(
-        launch_backward(name, plan, rules, sweep._replace(needs=some))
-        for some in passes(plan, sweep)
-    )
-
-
-def launch_backward(
-    name: str, plan: Plan, rules: tuple[AxisRule, ...], sweep: Sweep, **settings: Any
-) -> Launch:
-    """Prepare one sweep of derivatives."""
-    need_image, *others = sweep.needs
-    image = planes_of(sweep.image, plan.items, plan.grid_items)
-    like = gradient_layout(plan, sweep.image).layout
-    sums = planes_of(like, plan.items, plan.grid_items)
-    means = sweep.means
-    reads = any(others[:2]) or means is not None
-    source = image if reads else sums
-    target = planes_of(sweep.values, plan.items, plan.grid_items)
-    frame = frame_of(plan, source, target, sweep.grid, sweep.values)
-    channels, weights = 1, means.weights if means else None
-    if name in RUNS:
-        channels = channels_with_weights(weights, sweep.image, like, sweep.values)
-    block = block_of(channels, lanes_of(plan))
-    known = known_strides(plan, source, frame.outputs, sweep.values, block)
-    rule = TapRule(sweep.filled and plan.filled)
-    if means:
-        averaging = means.averaging
-        rule = rule._replace(
-            ignores_dropped=averaging.ignores_dropped, ignores_nan=averaging.ignores_nan
+    def known_strides(self, channels: int) -> KnownStrides:
+        """Describe the strides of arrays whose channels are read so many at a time."""
+        image, weights = self.image, self.pixel_weights
+        x_contiguous = image.strides[0] == channels and not kind_of(image.kind).packed
+        # The longest axis may be broadcast.
+        extent = max(self.extent_of(image), *self.plan.spatial) + channels
+        if weights is not None:
+            extent = max(extent, self.extent_of(weights) + 1)
+            if channels == 1 and (kind_of(weights.kind).packed or weights.strides[0] != 1):
+                # Pixels and weights are read alike: one by one.
+                x_contiguous = False
+        return KnownStrides(
+            x_contiguous,
+            contiguous=spacing_of(self.sweep.values) == channels,
+            wide=extent >= (1 << 31) - 2,
+            channels=channels,
+            parts=self.plan.dtype.kind == "c",
         )
-    rule, known, frame = with_pixel_weights(rule, known, frame, plan, weights, channels)
-    way = way_for(plan, rules, known, name)
-    description = Description(
-        sweep=name,
-        axes=rules,
-        points=frame.points,
-        image=storage_of(image.kind) if reads else element(plan.real),
-        values=storage_of(target.kind),
-        real=element(plan.real),
-        way=way,
-        known=known,
-        tap_rule=rule,
-        needs=(*sweep.needs, means.need_weights and need_image) if means else sweep.needs,
-    )
-    planes = len(target.starts)
-    if need_image:
-        unit = channels if planes > channels else block
-        ranges = divide_sums(plan, frame.outputs, planes, unit, sweep, sums.item != 0)
-    else:
-        ranges = divide(plan, frame.outputs, planes)
-    scratch = list_bytes(description, lanes_of(plan), len(plan.spatial) + (means is not None))
-    if means and known.channels > 1:
-        scratch += 2 * channels * lanes_of(plan) * plan.real.itemsize
-    return launch_for(
-        description,
-        plan,
-        frame,
-        ranges,
-        scratch,
-        **run_settings(plan, source, frame.outputs, description, channels),
-        sums_item=sums.item,
-        sums_planes=sums.starts,
-        **settings,
-    )
 
+    def extent_of(self, array: Planes) -> int:
+        """Return the greatest offset of a pixel."""
+        extent = reach_of(self.plan.spatial[::-1], array.strides)
+        if self.outputs.listed:
+            extent += (self.plan.grid_items - 1) * abs(array.item)
+        return extent
 
-def output_axes(plan: Plan) -> dict[str, list[int]]:
-    """Return the settings of the output's last axes, for displacements and affine maps."""
-    rank, normalized = len(plan.spatial), plan.coords == "normalized"
-    sizes, full_sizes, firsts = [1] * rank, [1] * rank, [0] * rank
-    if len(plan.out) >= rank:
-        block = plan.block or OutputBlock((0,) * len(plan.out), plan.out)
-        sizes, full_sizes, firsts = (
-            [*numbers[: -rank - 1 : -1]] for numbers in (plan.out, block.whole, block.first)
+    def tap_rule(self) -> TapRule:
+        """Say what taps count for."""
+        means, weights = self.sweep.means, self.pixel_weights
+        filled = self.sweep.filled and (self.gradient is None or self.plan.filled)
+        if means is None:
+            return TapRule(filled)
+        averaging, shared = means.averaging, False
+        if weights is not None and self.known.channels == 1:
+            shared = len(weights.starts) > 1 and not np.ptp(weights.starts)
+        return TapRule(
+            filled or (self.gradient is None and averaging.ignores_dropped),
+            averaging.ignores_dropped,
+            averaging.ignores_nan,
+            "" if weights is None else weights.kind,
+            shared,
         )
-    gaps = [max(n - plan.align_corners, 1) for n in full_sizes]
-    return {
-        "out_sizes": sizes,
-        "out_step": [2 if normalized else 1] * rank,
-        "out_start": [
-            2 * first + 1 - n if normalized else first
-            for first, n in zip(firsts, full_sizes, strict=True)
-        ],
-        "out_gap": gaps if normalized else [1] * rank,
-    }
+
+    def describe(self) -> Description:
+        """Describe the program."""
+        image, values = storage_of(self.image.kind), self.values.kind
+        if self.gradient is not None or self.plan.votes:
+            values = storage_of(values)
+        if self.way is Copies:
+            # Pixels are copied as unsigned integers of their size.
+            order, _, kind = self.image.kind.rpartition(" ")
+            image = f"{order} uint{kind_of(kind).bits}".lstrip()
+            values = kind_of(image).loaded.name
+        needs, means = self.sweep.needs, self.sweep.means
+        if means is not None:
+            weights = means.need_weights and self.adds
+            needs = (*needs, weights) if needs else (means.averaging.returns_weights,)
+        return Description(
+            operation=self.operation,
+            axes=self.rules,
+            points=self.describe_points()[0],
+            image=image,
+            values=values,
+            real=element(self.plan.real),
+            way=self.way,
+            known=self.known,
+            tap_rule=self.tap_rule(),
+            needs=needs,
+        )
+
+    def describe_points(self) -> tuple[PointSource, tuple[int, int, int]]:
+        """Describe where points come from, and the distances in a grid's memory."""
+        plan, grid, listed = self.plan, self.sweep.grid, self.outputs.listed
+        rank, wide = len(plan.spatial), listed and self.reach_of_points() >= 1 << 31
+        if plan.are_maps(grid[0]):
+            rows = grid[0][1]
+            kind_of_maps = AFFINE if rows == rank else PROJECTIVE
+            # In a halved image, positions count its pixels, but maps have the units of the whole.
+            pixels = plan.coords == "pixel" and plan.footprint is None
+            source = PointSource(kind_of_maps, element(plan.real), listed, wide, pixels)
+            return source, (rows * (rank + 1), 0, 0)
+        spaces = spacing(grid)
+        assert spaces is not None
+        item, point, axis = spaces
+        grid_layout = STRIDED
+        if not listed and point == rank and (axis == 1 or rank == 1):
+            grid_layout = INTERLEAVED
+        elif not listed and point == 1:
+            grid_layout = PLANAR
+        source = PointSource(grid_layout, element(grid[2]), listed, wide)
+        return source, (item if plan.grid_items > 1 else 0, point, axis)
+
+    def reach_of_points(self) -> int:
+        """Return a bound of the distances in the memory of a list of points and their values."""
+        plan, (_, strides, dtype) = self.plan, self.sweep.grid
+        rank, steps = len(plan.spatial), [abs(stride) // dtype.itemsize for stride in strides]
+        results = plan.points * max(len(self.values.starts), rank * (rank + 1))
+        item = max(steps[0], abs(self.values.item), results)
+        point = max(1, spacing_of(self.sweep.values), *steps[1:])
+        return plan.grid_items * item + plan.points * point
+
+    # What it is told when it runs -----------------------------------------------------------------
+
+    def launch(self) -> Launch:
+        """Prepare the launch."""
+        description, ranges = self.describe(), self.ranges()
+        record = settings_of(len(self.rules), BODIES[self.operation].footprints)
+        row = record.pack(**self.settings(description), ranges=ranges)
+        return Launch(program_for(description), row, len(ranges), self.scratch(description))
+
+    def ranges(self) -> Array:
+        """Divide the call into tasks."""
+        plan, outputs, planes = self.plan, self.outputs, len(self.values.starts)
+        if not self.adds:
+            return divide(plan, outputs, planes)
+        unit = self.channels if planes > self.channels else self.known.channels
+        apart = self.planes(self.gradient).item != 0
+        return divide_sums(plan, outputs, planes, unit, self.sweep, apart)
+
+    def scratch(self, description: Description) -> int:
+        """Return the bytes of scratch memory that a thread needs."""
+        if self.operation == "footprint labels":
+            return scratch_of(self.whole)
+        lanes, means = lanes_of(self.plan), self.sweep.means is not None
+        if self.gradient is None:
+            return list_bytes(description, lanes, 1)
+        scratch = list_bytes(description, lanes, len(self.rules) + means)
+        if means and self.known.channels > 1:
+            scratch += 2 * self.channels * lanes * self.plan.real.itemsize
+        return scratch
+
+    def settings(self, description: Description) -> dict[str, Any]:
+        """Return the settings, the ranges of tasks excepted."""
+        plan, image, values, weights = self.plan, self.image, self.values, self.pixel_weights
+        _, (grid_item, grid_point, grid_axis) = self.describe_points()
+        sums = None if self.gradient is None else self.planes(self.gradient)
+        return {
+            "columns": self.outputs.columns,
+            "points": plan.points,
+            "cached_share": cached_share(plan, image, self.channels),
+            "unit": pixels_per_unit(plan.spatial, plan.coords, plan.align_corners),
+            "prefetches": pays_prefetching(plan, image),
+            "sizes": plan.spatial[::-1],
+            "strides": image.strides,
+            "channels": self.channels,
+            "last_load": self.last_load(description),
+            "image_item": image.item,
+            "image_planes": image.starts,
+            "weights_strides": weights.strides if weights else [0] * len(plan.spatial),
+            "weights_item": weights.item if weights else 0,
+            "weights_planes": self.starts_of_weights(),
+            "grid_item": grid_item,
+            "grid_point": grid_point,
+            "grid_axis": grid_axis,
+            "out_item": values.item,
+            "out_point": spacing_of(self.sweep.values),
+            "out_planes": values.starts,
+            "sums_item": sums.item if sums else 0,
+            "sums_planes": sums.starts if sums else 0,
+            **output_axes(self.whole),
+            **({} if self.level is None else footprint_settings(self.whole, self.level)),
+        }
+
+    def starts_of_weights(self) -> Array | int:
+        """Return where the weights of each plane of an item begin."""
+        if self.pixel_weights is None:
+            return 0
+        return frozen(self.pixel_weights.starts.repeat(2 if self.plan.dtype.kind == "c" else 1))
+
+    def last_load(self, description: Description) -> int:
+        """Return the last place in an item at which loads of words, or of runs, may begin."""
+        if self.known.words:
+            return last_word(self.plan, self.image, self.channels, self.way)
+        image = self.image
+        upward = image._replace(
+            item=max(0, image.item), strides=tuple([max(0, stride) for stride in image.strides])
+        )
+        end = self.extent_of(upward) + self.channels  # of an item's memory
+        return end - run_for(description, lanes_of(self.plan)).length

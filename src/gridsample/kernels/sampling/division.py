@@ -173,7 +173,7 @@ def even_step(length: int, most: int, unit: int = 1) -> int:
 
 
 class Averages(NamedTuple):
-    """What sweeps over means need to know besides.
+    """What sweeps that compute means also need to know.
 
     Attributes:
         averaging: which pixels count.
@@ -187,24 +187,25 @@ class Averages(NamedTuple):
 
 
 class Sweep(NamedTuple):
-    """What a sweep of derivatives reads and writes.
+    """What an operation on the points of a call reads and writes.
 
     Attributes:
         image: the layout of the image; also of the upstream image of second derivatives.
         grid: the layout of the grid, or of affine maps.
-        values: the layout of the upstream values.
+        values: the layout of the results, or of the upstream values.
         filled: whether there is a fill value other than 0.
-        needs: the flags of `Description.needs`; the gradients of image and grid come first.
-        threads: the most threads.
-        means: what gradients of means need to know besides, or None.
+        needs: of derivatives, the flags of `Description.needs`; the gradients of image and grid
+            come first.
+        threads: the most threads, on which the division of derivatives depends.
+        means: what means need to know besides, or None.
     """
 
     image: Layout
     grid: Layout
     values: Layout
     filled: bool
-    needs: tuple[bool, ...]
-    threads: int
+    needs: tuple[bool, ...] = ()
+    threads: int = 1
     means: Averages | None = None
 
 

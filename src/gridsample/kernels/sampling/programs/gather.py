@@ -34,7 +34,7 @@ class Gather(Body):
         dropped; and the results of points with coordinates that are NaN or infinite.
         """
         kind = kind_of(description.image).loaded.name
-        copied = description.way is Copies or description.sweep.endswith("labels")
+        copied = description.way is Copies or description.operation.endswith("labels")
         kind = kind if copied else description.real
         return dict.fromkeys(("outside", "dropped", "invalid"), kind)
 

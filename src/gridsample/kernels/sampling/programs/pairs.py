@@ -30,7 +30,7 @@ class Pairs(Sampler):
     pixels_of_word = 2
 
     @classmethod
-    def applies(cls, plan: Plan, rules: Rules, known: KnownStrides, sweep: str) -> bool:
+    def applies(cls, plan: Plan, rules: Rules, known: KnownStrides, operation: str) -> bool:
         """Whether pixels can be read in this way."""
         pairs = plan.spatial[-1] >= 2 and all(rule.allows_pairs for rule in rules)
         # The first pixel of a pair is bounded as a real number, which must be exact.
@@ -68,7 +68,7 @@ class Pairs(Sampler):
 
     def taps(self, state: State, derivatives: int) -> list[list[Tap]]:
         """Return the taps of a state along each axis, with the derivatives of weights."""
-        averages = self.description.sweep in ("means", "mean backward")
+        averages = self.description.operation in ("means", "mean backward")
         pairs = self.pairs(state, derivatives, averages)
         return [[*map(axis.placed, pair)] for axis, pair in zip(self.axes, pairs, strict=True)]
 

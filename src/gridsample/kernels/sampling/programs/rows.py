@@ -44,7 +44,7 @@ class Rows(Sampler):
     """Reads neighbours along x at once; see the module."""
 
     @classmethod
-    def applies(cls, plan: Plan, rules: Rules, known: KnownStrides, sweep: str) -> bool:
+    def applies(cls, plan: Plan, rules: Rules, known: KnownStrides, operation: str) -> bool:
         """Whether pixels can be read in this way."""
         if plan.votes or known.channels > 1 or not known.x_contiguous:
             return False
@@ -89,7 +89,7 @@ class Rows(Sampler):
         Points that are ``outside`` have the fill value, and points whose taps are all dropped are 0
         if dropped taps are.
         """
-        if self.description.sweep.startswith("mean"):
+        if self.description.operation.startswith("mean"):
             return None
         some = None if outside is None else ~outside
         for stencil in stencils:

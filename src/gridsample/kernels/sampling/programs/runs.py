@@ -265,7 +265,7 @@ def run_for(description: Description, lanes: int) -> Run:
 def list_bytes(description: Description, lanes: int, orders: int) -> int:
     """Return the bytes of a list of taps with weights for so many orders of derivatives."""
     known = description.known
-    if known.channels == 1:
+    if known.channels == 1 or known.words:
         return 0
     taps = math.prod(rule.method.taps for rule in description.axes)
     offset = 8 if known.wide else 4

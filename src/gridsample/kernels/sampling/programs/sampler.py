@@ -33,7 +33,7 @@ class Description(NamedTuple):
     """What a program is compiled for.
 
     Attributes:
-        sweep: what is computed: "gather", ...
+        operation: what is computed: "gather", ...
         axes: what happens along each axis, x first.
         points: where points come from.
         image: the name of the kind of the pixels.
@@ -47,7 +47,7 @@ class Description(NamedTuple):
             may be upstream gradients ("double backward").
     """
 
-    sweep: str
+    operation: str
     axes: tuple[AxisRule, ...]
     points: PointSource
     image: str
@@ -173,7 +173,11 @@ class Sampler:
     def describe_axes(self) -> list[Axis]:
         """Return the axes, x first."""
         function, call, rule = self.function, self.call, self.description.tap_rule
-        known, sweep, lanes = self.description.known, self.description.sweep, self.function.lanes
+        known, operation, lanes = (
+            self.description.known,
+            self.description.operation,
+            self.function.lanes,
+        )
         numbers = [
             (n.to(self.offset_kind).splat(lanes), stride.to(self.offset_kind).splat(lanes),
              (n - 1).to(function.real).splat(lanes))
@@ -184,7 +188,7 @@ class Sampler:
             weight_strides = [s.to(self.offset_kind).splat(lanes) for s in call.weights_strides]
         # Where points have no taps, upstream values count for nothing, means are not divided, and
         # runs, which are read point by point, need not be read.
-        skips = self.scatters or sweep == "means" or known.channels > 1
+        skips = self.scatters or operation == "means" or known.channels > 1
         return [
             Axis(
                 function,
@@ -193,20 +197,20 @@ class Sampler:
                 pixel_weight_stride=weight_strides[a],
                 unit_stride=a == 0 and known.x_contiguous and known.channels == 1,
                 skips_missed=skips,
-                counts_dropped=sweep.startswith("mean") or rule.filled,
+                counts_dropped=operation.startswith("mean") or rule.filled,
             )
             for a, axis_rule in enumerate(self.description.axes)
         ]
 
     @classmethod
-    def applies(cls, plan: Plan, rules: Rules, known: KnownStrides, sweep: str) -> bool:
+    def applies(cls, plan: Plan, rules: Rules, known: KnownStrides, operation: str) -> bool:
         """Whether pixels can be read in this way."""
         return True
 
     @property
     def scatters(self) -> bool:
         """Whether the sweep computes gradients."""
-        return self.description.sweep.endswith("backward")
+        return self.description.operation.endswith("backward")
 
     @property
     def strides(self) -> Strides:

@@ -31,9 +31,9 @@ class Copies(Sampler):
     pixels_of_word = 1
 
     @classmethod
-    def applies(cls, plan: Plan, rules: Rules, known: KnownStrides, sweep: str) -> bool:
+    def applies(cls, plan: Plan, rules: Rules, known: KnownStrides, operation: str) -> bool:
         """Whether each point has one tap, of weight 1."""
-        return sweep == "gather" and plan.nearest and not any(rule.order for rule in rules)
+        return operation == "gather" and plan.nearest and not any(rule.order for rule in rules)
 
     def locate_taps(self, located: Sequence[AxisPosition], state: State) -> State:
         """Add the offset of the pixel that each point copies, and which points copy none."""
@@ -86,6 +86,6 @@ class Copied(NamedTuple):
 WAYS: tuple[type[Sampler], ...] = (Copies, Pairs, Rows, Sampler)
 
 
-def way_for(plan: Plan, rules: Rules, known: KnownStrides, sweep: str) -> type[Sampler]:
+def way_for(plan: Plan, rules: Rules, known: KnownStrides, operation: str) -> type[Sampler]:
     """Choose how the pixels of a call are read, by its plan, the rules of its axes and strides."""
-    return next(way for way in WAYS if way.applies(plan, rules, known, sweep))
+    return next(way for way in WAYS if way.applies(plan, rules, known, operation))

@@ -1,0 +1,85 @@
+"""The levels of an image over which footprints are sampled, in numbers: plans and settings."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from gridsample.definitions import footprints as definitions
+from gridsample.definitions.plan import OutputBlock, Plan
+from gridsample.kernels.sampling.division import lanes_of, taps_of
+
+# Bytes of a label and of the sum of its weights, at most.
+LABEL = 16
+
+
+def plan_at(plan: Plan, number: int) -> Plan:
+    """Return the plan for the image of a level."""
+    level = definitions.levels(plan.spatial, plan.coords, plan.align_corners, number)[number]
+    coords = plan.coords if plan.coords == "displacement" else level.coords
+    return replace(plan, spatial=level.spatial, coords=coords)
+
+
+def footprint_settings(plan: Plan, number: int) -> dict[str, Any]:
+    """Return the settings of footprints for the image of a level."""
+    assert plan.footprint is not None
+    level = definitions.levels(plan.spatial, plan.coords, plan.align_corners, number)[number]
+    known = plan.footprint.level is not None
+    scale = 0.5**number if known else 1.0
+    unit = definitions.pixels_per_unit(plan.spatial, plan.coords, plan.align_corners)
+    return {
+        "unit": [pixels * scale for pixels in unit],
+        "spacing": spacing_of_points(plan),
+        "gain": level.gain,
+        "shift": level.shift,
+        "most": plan.footprint.max_samples,
+        "levels": 0 if known or plan.votes else definitions.deepest(plan.spatial),
+        "level": 0 if known else number,
+        "attached": plan.footprint.attached,
+        "tie": definitions.tie(plan.spatial, float(np.finfo(plan.real).eps)),
+    }
+
+
+def scratch_of(plan: Plan) -> int:
+    """Return the bytes that the labels of a group's footprints need at most."""
+    assert plan.footprint is not None
+    taps = taps_of(plan)
+    for _ in plan.spatial:
+        taps *= plan.footprint.max_samples
+    labels = lanes_of(plan) * (math.prod(plan.spatial) + 2)
+    return min(taps, labels) * lanes_of(plan) * LABEL
+
+
+def spacing_of_points(plan: Plan) -> list[float]:
+    """Return the distance of the output's points along each axis, x first, as maps see it."""
+    if plan.coords == "pixel":
+        return [1.0] * len(plan.spatial)
+    # The coordinates -1 and 1 of a single corner pixel are the same place.
+    return [
+        0.0 if n == 1 and plan.align_corners else 2 / max(n - plan.align_corners, 1)
+        for n in plan.whole[: -len(plan.spatial) - 1 : -1]
+    ]
+
+
+def output_axes(plan: Plan) -> dict[str, list[int]]:
+    """Return the settings of the output's last axes, for displacements and affine maps."""
+    rank, normalized = len(plan.spatial), plan.coords == "normalized"
+    sizes, full_sizes, firsts = [1] * rank, [1] * rank, [0] * rank
+    if len(plan.out) >= rank:
+        block = plan.block or OutputBlock((0,) * len(plan.out), plan.out)
+        sizes, full_sizes, firsts = (
+            [*numbers[: -rank - 1 : -1]] for numbers in (plan.out, block.whole, block.first)
+        )
+    gaps = [max(n - plan.align_corners, 1) for n in full_sizes]
+    return {
+        "out_sizes": sizes,
+        "out_step": [2 if normalized else 1] * rank,
+        "out_start": [
+            2 * first + 1 - n if normalized else first
+            for first, n in zip(firsts, full_sizes, strict=True)
+        ],
+        "out_gap": gaps if normalized else [1] * rank,
+    }
