@@ -39,7 +39,7 @@ def address_of(array: Array) -> int:
 
 
 def asked_address(array: Array) -> int:
-    """Return the address of an array's first entry, as NumPy tells it."""
+    """Return the address of an array's first entry, as NumPy reports it."""
     address: int = array.__array_interface__["data"][0]
     return address
 

@@ -78,7 +78,7 @@ class Launch(NamedTuple):
         settings: the record of settings, and the arrays to which they point.
         tasks: the number of tasks.
         scratch: bytes of scratch memory for each thread.
-        threads: how many threads are worth it; starting one takes as long as small calls.
+        threads: the most threads that pay off; starting one takes as long as a small call.
     """
 
     program: Program

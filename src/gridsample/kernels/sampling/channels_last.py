@@ -28,7 +28,7 @@ Array = np.ndarray[Any, Any]
 
 # The fewest channels that are made neighbours.
 LEAST = 8
-# The fewest samples for which only one of both, the image or the samples, is copied.
+# The fewest samples for which only one of the two, the image or the samples, is copied.
 FEW = 1 << 12
 # The fewest taps for each pixel for which an image is copied, if they are read, and if they are
 # added to.
@@ -37,7 +37,7 @@ TAPS_READ, TAPS_ADDED = 16, 4
 
 @functools.lru_cache(maxsize=256)
 def pays_channels_last(plan: Plan, image: Layout, values: Layout, adds: bool) -> bool:
-    """Whether to copy what is planes of these arrays, so that all channels are neighbours.
+    """Whether to copy those of these arrays that are planes, so that all channels are neighbours.
 
     Runs save time for each tap, most if they are added to, and copies take time for each pixel.  Of
     two taps along an axis, reading takes less time in planes.  Of four, it takes up to twice the

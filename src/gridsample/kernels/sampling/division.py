@@ -214,8 +214,8 @@ def passes(plan: Plan, sweep: Sweep) -> list[tuple[bool, ...]]:
 
     One sweep is less work, but it cannot be divided so that several threads add to the image's
     gradient, unless each item has its own; and the image and its gradient must share strides.  Over
-    footprints in large images, two sweeps are faster: where samples share pixels, the processor
-    waits if it reads what it has just added to in an array at the same place of another page.
+    footprints in large images, two sweeps are faster: where samples share pixels, a load
+    stalls that follows a store to the same place of another page.
     """
     need_image, need_grid, *rest = sweep.needs
     others = need_grid or (rest[0] if rest else False)

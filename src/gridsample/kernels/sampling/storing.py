@@ -17,7 +17,7 @@ Array = np.ndarray[Any, Any]
 
 # The numbers that are stored at a time: those of a task, and of a copy by NumPy.
 AT_ONCE = 1 << 16
-# To these, NumPy converts single numbers, or in several steps.
+# NumPy converts to these number by number, or in several steps.
 HALVES = (np.dtype(np.float16), BFLOAT16)
 
 NUMBERS = Record(count="int64")

@@ -8,7 +8,7 @@ A point passes, in this order,
     points      the loops over points; a group's coordinates are read, or computed from maps
     axes        coordinates become positions; later, base indices, weights and taps
     sampler     `Sampler.locate` makes the state of a group, which all planes share (`states`);
-                `Sampler.prepare` makes its taps of that, ready for any plane
+                `Sampler.prepare` turns that state into taps, ready for any plane
     ways        the faster ways of reading pixels (`pairs`, `rows`), and the choice among them
     sums        sums over taps, with pixels from a `Reader` (`singles`, `pairs`) or a `Row`
                 (`row_sums`, `edge_rows`); `counting` if pixels may be missing or have weights;
@@ -28,5 +28,9 @@ put a number into all lanes, to *spill* to store a register in memory of the pro
 called *scratch*.  A *group* is the W points of a register; a *row* is neighbouring pixels along x,
 but in `points` and `division`, and there only, the points of an output's last axis; a *slice* is
 taps along x and y; a *run* is the channels of a pixel; a *block* is a part, of a row of points, of
-channels or of samples, that a loop takes at a time; a *range* is a task's part of the work.
+channels or of samples, that a loop takes at a time; a *range* is a task's part of the work; a
+*strip* is up to 256 points of a row, which take one step of the program together before the next.
+A *tap* is a pixel with a weight; it is *dropped* if the boundary has no pixel there, and *present*
+otherwise.  Points are *listed* where they are so few that those of all items share registers.
+Elements are *packed* where their places are not multiples of their size.
 """

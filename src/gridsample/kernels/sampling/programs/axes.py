@@ -93,7 +93,7 @@ class AxisRule(NamedTuple):
         return self.is_linear and mirrors and not self.folds
 
 
-# Those of all axes, x first.
+# The rules of all axes, x first.
 Rules = Sequence[AxisRule]
 
 
@@ -327,10 +327,10 @@ class Axis:
             columns.append(column if factor is None else [weight * factor for weight in column])
         return [*zip(*columns, strict=True)]
 
-    def taps(self, located: AxisPosition, derivatives: int = 0) -> list[Tap]:
+    def taps(self, located: AxisPosition) -> list[Tap]:
         """Compute all taps of W points, wherever the points are."""
         base, t = self.split(located)
-        return self.resolve_boundary(base, self.weights(t, located.slope, derivatives))
+        return self.resolve_boundary(base, self.weights(t, located.slope, 0))
 
     def resolve_boundary(self, base: Value, weights: Sequence[tuple[Value, ...]]) -> list[Tap]:
         """Return the taps with the pixels that the boundary gives them, wherever the points are.
@@ -442,10 +442,10 @@ class Axis:
             d in [1, 2)     the second pixel is the left tap; the right one is outside
 
         Outside [0, 1), one of the two pixels is no tap.  It stands for the tap outside, which has
-        the fill value, and the weight of that tap if the fill value may not be 0, or if the weights
-        must be a ``partition`` of one.  For neighbours that are mirrored, see `mirrored_pair`.
-        All this is left out if d is known to be ``between``, which is not known of axes that have
-        no `Pair.between`.
+        the fill value, and the weight of that tap if the fill value may be nonzero, or if the
+        weights must be a ``partition`` of one.  For neighbours that are mirrored, see
+        `mirrored_pair`.  All this is left out if d is known to be ``between``, which is never known
+        of axes without `Pair.between`.
         """
         may_drop = self.rule.drops and not between
         partition = may_drop and (partition or self.rule.boundary.filled)

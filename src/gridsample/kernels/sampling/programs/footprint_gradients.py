@@ -165,6 +165,3 @@ class FootprintDoubleBackward(FootprintBackward, DoubleBackward):
             memory = self.call.results.at(self.call.out_planes.load(plane.index))
             for lane in self.lanes_of(in_level):
                 memory.store(mean[lane], places[lane])
-
-
-__all__ = ["FootprintBackward", "FootprintDoubleBackward"]

@@ -95,16 +95,15 @@ class FootprintLabels(OverFootprints, Labels):
         self, state: State, source: Pointer, dropped: Value
     ) -> tuple[Sequence[Value], Sequence[Value]]:
         """Read the labels of a sample's taps; return them and their weights."""
-        axis_positions = self.sampler.axis_positions(state)
         if not self.all_vote:
-            return self.single_votes(state, axis_positions, source, dropped)
-        cells = self.sampler.at_cells(axis_positions, state)
+            return self.single_votes(state, source, dropped)
+        cells = self.sampler.at_cells(self.sampler.axis_positions(state), state)
 
         def by_cells() -> list[Value]:
             return [*self.keys_of_cells(cells, source), *weights_in_cells(cells.along)]
 
         def by_singles() -> list[Value]:
-            keys, weights = self.single_votes(state, axis_positions, source, dropped)
+            keys, weights = self.single_votes(state, source, dropped)
             return [*keys, *weights]
 
         inside = self.all_in_cells(cells.along)

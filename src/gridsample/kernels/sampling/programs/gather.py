@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gridsample.kernels.sampling.layouts import storage_of
 from gridsample.kernels.sampling.programs.body import Body
-from gridsample.kernels.sampling.programs.loads import splat_of
+from gridsample.kernels.sampling.programs.loads import read_each, splat_of
 from gridsample.kernels.sampling.programs.points import Strip
 from gridsample.kernels.sampling.programs.sampler import Description
 from gridsample.kernels.sampling.programs.states import State
@@ -56,7 +56,7 @@ class Gather(Body):
         """Read the fill values of a plane, in all lanes.
 
         They are those of points outside, of dropped taps and of invalid points; the first two are 0
-        unless the boundary has a fill value.
+        unless the call has a fill value.
         """
         function, call, fills = self.function, self.call, {}
         for name in self.fill_kinds(self.description):
@@ -75,6 +75,8 @@ class Gather(Body):
 
     def total(self, state: State, source: Pointer, fills: dict[str, Value]) -> Value:
         """Sum the taps of a group in one plane."""
+        if isinstance(self.sampler, Copies):
+            return read_each(source, state.first)
         order = (0,) * len(self.description.axes)
         taps = self.sampler.prepare(state, 0, None)
         return self.sampler.tap_sums(taps, source, fills["dropped"], [order])[order]

@@ -7,7 +7,7 @@ With upstream values g, weights w of a point's taps and pixels v, gather has the
 
 Given upstream gradients u of the image and d of the grid, these two have the gradients
 
-    of g            (tap sum of u) + sum over a of d_a * (moment of v with a raised)
+    of g            (tap sum of u) + sum over a of d_a * (tap sum of v with a raised)
     of the image    sum over a of g d_a w_a, added to each tap's pixel; w_a is w with a raised
     of the grid     along b: sum over planes of g * (
                         (tap sum of u with b raised)
@@ -271,7 +271,7 @@ class DoubleBackward(Backward):
     def directional(
         self, taps: GroupTaps, source: Pointer, other: Pointer, tangents: Sequence[Value]
     ) -> TapSums:
-        """Compute (tap sum of u) + sum over a of d_a * (moment of v with a raised).
+        """Compute (tap sum of u) + sum over a of d_a * (tap sum of v with a raised).
 
         For the order 0, and, if the grid's gradient is needed, with the order of each axis raised.
         """

@@ -16,7 +16,6 @@ import itertools
 import operator
 from collections.abc import Sequence
 
-from gridsample.kernels.sampling.programs.axes import AxisPosition
 from gridsample.kernels.sampling.programs.gather import Gather
 from gridsample.kernels.sampling.programs.loads import read_neighbours
 from gridsample.kernels.sampling.programs.singles import SinglePixels
@@ -36,14 +35,13 @@ class Labels(Gather):
 
     def winner(self, state: State, source: Pointer, dropped: Value) -> Value:
         """Hold the votes of a group's points."""
-        axis_positions = self.sampler.axis_positions(state)
 
         def by_singles() -> list[Value]:
-            return [elect(*self.single_votes(state, axis_positions, source, dropped))]
+            return [elect(*self.single_votes(state, source, dropped))]
 
         if not self.all_vote:
             return by_singles()[0]
-        cells = self.sampler.at_cells(axis_positions, state)
+        cells = self.sampler.at_cells(self.sampler.axis_positions(state), state)
         choose, distances = self.function.choose, cells.along
 
         def by_cells() -> list[Value]:
@@ -90,13 +88,10 @@ class Labels(Gather):
         return keys
 
     def single_votes(
-        self, state: State, axis_positions: Sequence[AxisPosition], source: Pointer, dropped: Value
+        self, state: State, source: Pointer, dropped: Value
     ) -> tuple[list[Value], list[Value]]:
         """Read the pixel of every tap by itself; return keys and weights, x fastest."""
-        taps = [
-            axis.taps(located)
-            for axis, located in zip(self.sampler.axes, axis_positions, strict=True)
-        ]
+        taps = self.sampler.taps(state, 0)
         reader = SinglePixels(source, value_of(state.offset), True, as_key, as_key(dropped))
         keys: list[Value] = []
         for outer in itertools.product(*reversed(taps[1:])):

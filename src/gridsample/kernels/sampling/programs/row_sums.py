@@ -15,7 +15,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
-from gridsample.kernels.sampling.programs.sums import Orders, Registers, TapSums, with_product
+from gridsample.kernels.sampling.programs.sums import (
+    Orders,
+    Registers,
+    TapSums,
+    orders_within,
+    with_product,
+)
 from gridsample.kernels.vector import Function, Pointer, Value, joined
 
 Weights = Sequence[tuple[Value, ...]]
@@ -124,7 +130,8 @@ class PixelRows(NamedTuple):
         totals: Registers = {}
         for k, tap_weights in enumerate(weights):
             here = row.at(axis, k)
-            self.add(totals, self.sum_over(axis - 1, here, inner(orders)), orders, tap_weights)
+            inner = self.sum_over(axis - 1, here, orders_within(orders))
+            self.add(totals, inner, orders, tap_weights)
         return totals
 
     def sum_in_loop(self, axis: int, row: Row, orders: Orders) -> Registers:
@@ -143,7 +150,8 @@ class PixelRows(NamedTuple):
             tap_weights = tuple(table.load(place, lanes, aligned=True) for table in tables)
             here = row.at(axis, loop.index)
             totals = unpacked(loop.carried, orders, length)
-            self.add(totals, self.sum_over(axis - 1, here, inner(orders)), orders, tap_weights)
+            inner = self.sum_over(axis - 1, here, orders_within(orders))
+            self.add(totals, inner, orders, tap_weights)
             loop.carry(*(register for order in orders for register in totals[order]))
         return unpacked(loop.carried, orders, length)
 
@@ -240,11 +248,6 @@ def sum_neighbours(registers: Sequence[Value]) -> Value:
             for p, q in zip(registers[::2], registers[1::2], strict=True)
         ]
     return registers[0]
-
-
-def inner(orders: Orders) -> list[tuple[int, ...]]:
-    """Return the orders along all axes but the last, each once."""
-    return [*dict.fromkeys(order[:-1] for order in orders)]
 
 
 def unpacked(carried: Sequence[Value], orders: Orders, length: int) -> Registers:

@@ -57,8 +57,8 @@ class Rows(Sampler):
     def pays_to_keep_weights(cls, plan: Plan, planes: int) -> bool:
         """Whether weights are computed once for all planes.
 
-        It takes as long to read those of up to four taps in single precision, and for three axes,
-        they take little of the time.
+        For up to four taps in single precision, reading stored weights takes as long as computing
+        them again; for three axes, computing them is a small part of the time.
         """
         taps = max(method.taps for method in plan.methods)
         costly = taps > 4 or (taps > 2 and plan.real.itemsize == 8)
@@ -218,8 +218,8 @@ class Either(NamedTuple):
     """One way for points whose taps are all in the image, another for the others.
 
     A group at an edge takes both, so that the bits of a sample do not depend on the points beside
-    it.  In gradients, where many points add to a pixel, they may: one way adds for all points of a
-    group.
+    it.  The bits of a pixel's gradient may depend on them, as many points add to it: one way adds
+    for all points of a group.
 
     Attributes:
         inside: whether all taps of a point are in the image.

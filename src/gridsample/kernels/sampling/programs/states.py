@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from gridsample.kernels.sampling.programs.points import STRIP
 from gridsample.kernels.sampling.programs.sums import added
-from gridsample.kernels.vector import Function, Kind, Pointer, Value
+from gridsample.kernels.vector import Function, Pointer, Value
 
 
 class Offsets(NamedTuple):
@@ -119,36 +119,35 @@ class States:
     def __init__(self, function: Function) -> None:
         self.function = function
         self.groups = STRIP // function.lanes
-        # A state with memory in place of each value, and one with their kinds.
+        # A state with memory in place of each value.
         self.memory: Any = None
-        self.kinds: Any = None
         # The integer whose bits hold a condition, if there is one: memory in cache is scarce.
         self.bits = f"uint{function.lanes}" if function.lanes >= 8 else None
+        self.condition_kind = self.bits or "int32"
 
     def save(self, number: Value, state: State) -> None:
         """Store the state of a group of the strip."""
         packed = map_values(self.packed, state)
         if self.memory is None:
-            self.kinds = map_values(lambda value: value.kind, state)
             self.memory = map_values(self.reserved, packed)
         for memory, value in zip(values_of(self.memory), values_of(packed), strict=True):
             memory.store(value, number * value.lanes, aligned=True)
 
     def load(self, number: Value) -> State:
         """Read the state of a group of the strip."""
-        state: State = self.loaded(number, self.memory, self.kinds)
+        state: State = self.loaded(number, self.memory)
         return state
 
-    def loaded(self, number: Value, memory: Any, kind: Any) -> Any:
+    def loaded(self, number: Value, memory: Any) -> Any:
         """Read the values of a group for which a state, or a field of it, has memory."""
         if isinstance(memory, Offsets):
             offsets: Any = memory.value  # in memory
             own = offsets.at(number * self.function.lanes)
             return Offsets(own.load(0, self.function.lanes, aligned=True), own)
         if isinstance(memory, tuple):
-            parts = [self.loaded(number, m, k) for m, k in zip(memory, kind, strict=True)]
+            parts = [self.loaded(number, part) for part in memory]
             return type(memory)(*parts) if hasattr(memory, "_fields") else tuple(parts)
-        return None if memory is None else self.read(number, memory, kind)
+        return None if memory is None else self.read(number, memory)
 
     def packed(self, value: Value) -> Value:
         """Return a value as it is stored."""
@@ -167,11 +166,11 @@ class States:
         """Reserve memory for a value of all groups."""
         return self.function.scratch(value.kind, self.groups, value.lanes)
 
-    def read(self, number: Value, memory: Pointer, kind: Kind) -> Value:
-        """Read a value of a group."""
+    def read(self, number: Value, memory: Pointer) -> Value:
+        """Read a value of a group: a real number, or a condition."""
         lanes = 1 if memory.kind.name == self.bits else self.function.lanes
         value = memory.load(number * lanes, lanes, aligned=True)
-        return self.unpacked(value) if kind.name == "bool" else value
+        return self.unpacked(value) if memory.kind.name == self.condition_kind else value
 
 
 def values_of(field: Any) -> Iterator[Any]:

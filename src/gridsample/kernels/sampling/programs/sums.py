@@ -141,12 +141,16 @@ def sum_over_taps(
                 number = pixel[order[0]] if isinstance(pixel, tuple) else pixel
                 add(order, number, tap.weights[order[-1]])
         return totals
-    inner_orders = [*dict.fromkeys(order[:-1] for order in orders)]
     for tap in axis_taps:
-        inner = sum_over_taps(reader, taps, inner_orders, (*outer, tap))
+        inner = sum_over_taps(reader, taps, orders_within(orders), (*outer, tap))
         for order in orders:
             add(order, inner[order[:-1]], tap.weights[order[-1]])
     return totals
+
+
+def orders_within(orders: Orders) -> list[tuple[int, ...]]:
+    """Return the orders along all axes but the last, each once."""
+    return [*dict.fromkeys(order[:-1] for order in orders)]
 
 
 def with_product(total: Value | None, number: Value, weight: Value) -> Value:
@@ -161,10 +165,9 @@ def sum_in_loop(
     weights = table.weights[0]
     function = weights.function
     zero = function.constant(0.0, weights.kind, table.lanes)
-    inner_orders = [*dict.fromkeys(order[:-1] for order in orders)]
     with function.loop(0, table.count, carry=[zero] * len(orders)) as loop:
         tap = table.read(loop.index)
-        inner = sum_over_taps(reader, taps, inner_orders, (*outer, tap))
+        inner = sum_over_taps(reader, taps, orders_within(orders), (*outer, tap))
         loop.carry(
             *(
                 inner[order[:-1]].mul_add(tap.weights[order[-1]], total)
@@ -217,8 +220,8 @@ def with_dropped(
     """Add dropped taps to sums over taps, given their value, or that of each number; None for 0.
 
     Their weights sum up to the product of the axes' sums of weights, less that of taps that are not
-    dropped.  The same of their magnitudes is 0 exactly where no dropped tap has a weight: the value
-    then does not count, not even NaN.
+    dropped.  The same difference of their magnitudes is 0 exactly where no dropped tap has a
+    weight: the value then does not count, not even NaN.
     """
     drops = any(tap.present is not None for axis_taps in taps for tap in axis_taps)
     if not drops or all(value is None for value in dropped):

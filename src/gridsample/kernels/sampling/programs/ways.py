@@ -11,22 +11,19 @@ Runs of channels list the taps of a sampler instead, and read them by themselves
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from gridsample.definitions.plan import Plan
 from gridsample.kernels.sampling.programs.axes import AxisPosition, Rules, Tap
-from gridsample.kernels.sampling.programs.counting import Counting
-from gridsample.kernels.sampling.programs.loads import read_each
 from gridsample.kernels.sampling.programs.pairs import Pairs
 from gridsample.kernels.sampling.programs.rows import Rows
-from gridsample.kernels.sampling.programs.sampler import GroupTaps, KnownStrides, Sampler
-from gridsample.kernels.sampling.programs.states import Offsets, State, further
-from gridsample.kernels.sampling.programs.sums import Orders, TapSums, added, both
-from gridsample.kernels.vector import Pointer, Value
+from gridsample.kernels.sampling.programs.sampler import KnownStrides, Sampler
+from gridsample.kernels.sampling.programs.states import State, further
+from gridsample.kernels.sampling.programs.sums import added, both
+from gridsample.kernels.vector import Pointer
 
 
 class Copies(Sampler):
-    """Copies one pixel to each point."""
+    """Copies one pixel to each point, as it is, not as a real number: see `Gather.total`."""
 
     pixels_of_word = 1
 
@@ -50,10 +47,6 @@ class Copies(Sampler):
             state = state._replace(outside=missed)
         return state._replace(offset=further(state.offset, offset))
 
-    def prepare(self, state: State, derivatives: int, counting: Counting | None) -> GroupTaps:
-        """Return what copies."""
-        return Copied(state.first)
-
     def near(self, state: State) -> Pointer:
         """Return the offset of each point's pixel, in memory."""
         return state.first.in_memory()
@@ -61,25 +54,6 @@ class Copies(Sampler):
     def taps(self, state: State, derivatives: int) -> list[list[Tap]]:
         """Return the pixel of each point."""
         return [[Tap(state.first.value, None, ())]]
-
-
-class Copied(NamedTuple):
-    """The pixels that points copy.
-
-    Attributes:
-        offset: their offsets.
-    """
-
-    offset: Offsets
-
-    def tap_sums(self, plane: Pointer, dropped: Value, orders: Orders) -> TapSums:
-        """Read the pixels of one plane as they are, not as real numbers."""
-        pixels = read_each(plane, self.offset)
-        return dict.fromkeys(orders, pixels)
-
-    def scatter(self, plane: Pointer, shares: TapSums) -> None:
-        """Gradients have other ways."""
-        raise NotImplementedError
 
 
 # The first one that applies is taken.
