@@ -161,7 +161,8 @@ def rays(shape: Shape, rng: np.random.Generator) -> Array:
 
 
 GRIDS: dict[str, Callable[[Shape, np.random.Generator], Array]] = {
-    one.__name__: one for one in (random, affine, flow, window, queries, boxes, sweep, rays)
+    points.__name__: points
+    for points in (random, affine, flow, window, queries, boxes, sweep, rays)
 }
 
 SHAPES = [

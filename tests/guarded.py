@@ -119,11 +119,11 @@ def main(side: str) -> None:
                 gridsample.grid_sample_vjp(values, source, grid, **keywords, threads=threads)
             count += 3
     count += over_footprints(guard)
-    count += one_pixel_or_row(guard, options)
+    count += over_single_pixels_and_rows(guard, options)
     print(f"{count} runs of the drivers")
 
 
-def one_pixel_or_row(guard: Callable[[Array], Array], options: Sequence[Any]) -> int:
+def over_single_pixels_and_rows(guard: Callable[[Array], Array], options: Sequence[Any]) -> int:
     """Sample channels side by side of a single pixel, and of a row that is broadcast."""
     count = 0
     grid = guard(cases.generator("small").uniform(-1.2, 1.2, (1, 40, 2)).astype(np.float32))

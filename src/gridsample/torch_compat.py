@@ -338,7 +338,7 @@ def make_grid(patch_options: PatchOptions, theta: Any, size: Any, align_corners:
     if not patch_options.strict:
         return grid
     if corners and any(n == 1 for n in size[2:]):
-        warnings.warn(warning_for_one_pixel(), stacklevel=CALLER - 1)
+        warnings.warn(warning_for_single_pixels(), stacklevel=CALLER - 1)
     device_type = theta.device.type
     if device_type in ("cpu", "cuda") and torch.is_autocast_enabled(device_type):
         narrow = theta.dtype != torch.float64
@@ -464,7 +464,7 @@ def warning_for_corners() -> str:
 
 
 @functools.cache
-def warning_for_one_pixel() -> str:
+def warning_for_single_pixels() -> str:
     """Torch's warning about a grid with an axis of one pixel and align_corners=True."""
     return internals.warning_of(
         lambda: originals.affine_grid(torch.zeros(1, 2, 3), (1, 1, 1, 1), True)

@@ -55,9 +55,9 @@ def test_results_survive_spilling_and_a_lost_worker() -> None:
     size, options = (1, 1, 900, 1200), {"coords": "pixel", "padding_mode": "wrap"}
     splines = gridsample.dask.affine_sample(image, theta, size, "spline3", **options)
     cubic = gridsample.dask.affine_sample(image, theta, size, "cubic", **options)
-    in_one_process = image.compute(scheduler="synchronous")
-    expected = gridsample.affine_sample(in_one_process, theta, size, "cubic", **options)
-    fitted = gridsample.affine_sample(in_one_process, theta, size, "spline3", **options)
+    in_memory = image.compute(scheduler="synchronous")
+    expected = gridsample.affine_sample(in_memory, theta, size, "cubic", **options)
+    fitted = gridsample.affine_sample(in_memory, theta, size, "spline3", **options)
     with two_workers() as client:
         np.testing.assert_array_equal(client.compute(cubic).result(), expected)
         future = client.compute(splines)
@@ -84,12 +84,12 @@ def test_a_result_is_stored_although_a_worker_is_killed(tmp_path: Path) -> None:
     killed: list[int] = []
     with two_workers() as client:
 
-        def kill_one(share: float) -> None:
+        def kill_worker(share: float) -> None:
             """Kill a worker once a third is stored, with what it keeps."""
             if share > 0.3 and not killed:
                 killed.append(next(iter(client.run(os.getpid).values())))
                 os.kill(killed[0], signal.SIGKILL)
 
-        plan = gridsample.dask.store(result, target, keep=12, progress=kill_one)
+        plan = gridsample.dask.store(result, target, keep=12, progress=kill_worker)
     assert killed and plan.reads >= plan.inputs
     np.testing.assert_array_equal(target[...], expected)

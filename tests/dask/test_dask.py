@@ -158,13 +158,13 @@ def test_missing_pixels_weights_and_masks_match_numpy(channel_axis: int) -> None
         image, weights = np.moveaxis(image, 1, -1).copy(), np.moveaxis(weights, 1, -1)
         chunks = (1, 5, 8, 2)
     source = da.from_array(image, chunks=chunks)
-    for given_options in (
+    for extra_options in (
         {"missing": "ignore", "return_weight": True, "weights": weights},
         {"missing": "ignore", "padding_mode": "missing", "min_weight": 0.4},
         {"return_mask": True, "padding_mode": "mirror", "mode": "cubic"},
         {"missing": "ignore", "return_mask": True, "return_weight": True},
     ):
-        options = {"coords": "pixel", "channel_axis": channel_axis, **given_options}
+        options = {"coords": "pixel", "channel_axis": channel_axis, **extra_options}
         sampled = gridsample.grid_sample(image, grid, **options)
         results = gridsample.dask.grid_sample(source, grid, chunks=(6, 7), **options)
         results = results if isinstance(results, tuple) else (results,)

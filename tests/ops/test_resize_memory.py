@@ -45,9 +45,9 @@ def test_peak_memory_is_the_output_and_one_axis_pass(
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     # The smallest that all of the image, in single precision, may be after one axis.
-    one_pass = 4 * image.size * min(m / n for m, n in zip(size, spatial, strict=True))
+    pass_bytes = 4 * image.size * min(m / n for m, n in zip(size, spatial, strict=True))
     # A spline's prefilter keeps the image's size; pieces of the bands follow.
-    allowed = 4 * (image.size + 16 * PIECE) if mode == "spline3" else one_pass
+    allowed = 4 * (image.size + 16 * PIECE) if mode == "spline3" else pass_bytes
     assert peak - out.nbytes < allowed
 
 

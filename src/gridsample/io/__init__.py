@@ -59,8 +59,8 @@ from gridsample.io.image import (
     NamedFormat,
     Page,
     Rows,
+    as_file_error,
     by_suffix,
-    one_line,
     reason,
     require,
     zeros,
@@ -171,11 +171,11 @@ def pages(path: Path | str, *, volume: bool = False) -> Iterator[list[Page]]:
 
     def with_errors(page: Page) -> Page:
         def opened() -> Rows:
-            with one_line(action):
+            with as_file_error(action):
                 pixels = page.open()
 
             def rows(begin: int, end: int) -> NDArray[Any]:
-                with one_line(action):
+                with as_file_error(action):
                     return pixels(begin, end)
 
             return rows
@@ -183,7 +183,7 @@ def pages(path: Path | str, *, volume: bool = False) -> Iterator[list[Page]]:
         return Page(page.image, opened)
 
     with ExitStack() as stack:
-        with path.open("rb"), one_line(action):
+        with path.open("rb"), as_file_error(action):
             opened_pages = file_format.read(path, volume, stack)
             for page in opened_pages:
                 _check_pixels(path, page.image.array)

@@ -19,8 +19,8 @@ from gridsample.io.image import (
     Image,
     Page,
     Rows,
+    as_file_error,
     collected,
-    one_line,
     whole_page,
     zeros,
 )
@@ -33,7 +33,7 @@ def load_npy(path: Path) -> NDArray[Any]:
         FileError: The file is not a `.npy` file, is truncated, or holds objects.
         OSError: The file does not exist or cannot be read.
     """
-    with path.open("rb") as file, one_line(f"cannot read {path} as NumPy"):
+    with path.open("rb") as file, as_file_error(f"cannot read {path} as NumPy"):
         if file.read(6) != b"\x93NUMPY":
             raise FileError(f"{path} is not a .npy file")
         array: NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from gridsample.io.image import FileError, one_line, unknown_suffix
+from gridsample.io.image import FileError, as_file_error, unknown_suffix
 
 __all__ = ["Camera", "read_camera", "write_camera"]
 
@@ -82,7 +82,7 @@ def read_camera(path: Path | str) -> Camera:
     name = path.name.lower()
     if not name.endswith(SUFFIXES):
         raise unknown_suffix(path, "calibration file", SUFFIXES)
-    with path.open("rb"), one_line(f"cannot read {path} as a calibration"):
+    with path.open("rb"), as_file_error(f"cannot read {path} as a calibration"):
         if name.endswith(".npz"):
             with np.load(path) as file:
                 entries: dict[str, Any] = {key: file[key] for key in file.files}

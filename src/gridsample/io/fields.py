@@ -34,7 +34,7 @@ from numpy.typing import NDArray
 from gridsample import fields
 from gridsample.io import itk, nifti, pictures
 from gridsample.io.arrays import load_npy
-from gridsample.io.image import FileError, NamedFormat, by_suffix, one_line, require
+from gridsample.io.image import FileError, NamedFormat, as_file_error, by_suffix, require
 from gridsample.io.output import replacing
 
 __all__ = ["Field", "describe_field", "holds_field", "read_field", "write_field"]
@@ -110,7 +110,7 @@ def read_field(path: Path | str) -> Field:
     """
     path = Path(path)
     field_format = field_format_of(path)
-    with path.open("rb"), one_line(f"cannot read {path} as a {field_format.name} field"):
+    with path.open("rb"), as_file_error(f"cannot read {path} as a {field_format.name} field"):
         field = field_format.read(path)
         if 0 in field.array.shape:
             raise FileError(f"{path} is empty: its shape is {field.array.shape[1:]}")
@@ -153,7 +153,7 @@ def write_field(field: Field, path: Path | str, *, overwrite: bool = False) -> N
             f"cannot write {path}: {field_format.name} does not hold {rank}-D fields; "
             f"accepted: {names}"
         )
-    with replacing(path, overwrite=overwrite) as temporary, one_line(f"cannot write {path}"):
+    with replacing(path, overwrite=overwrite) as temporary, as_file_error(f"cannot write {path}"):
         field_format.write(field, temporary)
 
 
@@ -215,7 +215,7 @@ def holds_field(path: Path) -> bool:
         return True
     if not path.name.lower().endswith((".nii", ".nii.gz")):
         return False
-    with path.open("rb"), one_line(f"cannot read {path} as NIfTI"):
+    with path.open("rb"), as_file_error(f"cannot read {path} as NIfTI"):
         code = int(require("nibabel").load(path).header["intent_code"])
     return code in _INTENTS.values()
 

@@ -193,7 +193,7 @@ def require(module: str, extra: str = "cli") -> Any:
 
 
 @contextmanager
-def one_line(action: str) -> Iterator[None]:
+def as_file_error(action: str) -> Iterator[None]:
     """Turn every exception of a codec into an error of one line that names the file.
 
     Raises:

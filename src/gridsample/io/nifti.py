@@ -16,8 +16,8 @@ from gridsample.io.image import (
     FileError,
     Image,
     Page,
+    as_file_error,
     collected,
-    one_line,
     require,
     whole_page,
 )
@@ -123,7 +123,7 @@ def read_geometry(path: Path) -> tuple[tuple[int, ...], Header]:
     Raises:
         FileError: The file is not a NIfTI file.
     """
-    with path.open("rb"), one_line(f"cannot read {path} as NIfTI"):
+    with path.open("rb"), as_file_error(f"cannot read {path} as NIfTI"):
         source = require("nibabel").load(path)
         if not path.name.lower().endswith((".nii", ".nii.gz")) or len(source.shape) < 2:
             raise FileError(f"{path} is not a NIfTI file, so its voxels have no known positions")
@@ -178,7 +178,7 @@ def write_mgh(images: Sequence[Image], bands: Iterable[Bands], path: Path) -> No
     """Write one volume as a file of FreeSurfer."""
     image = collected(images, bands)
     affine = image.extras["nifti"].affine if "nifti" in image.extras else np.eye(4)
-    with one_line(f"cannot write {path}"):
+    with as_file_error(f"cannot write {path}"):
         require("nibabel").MGHImage(_voxels(image), affine).to_filename(path)
 
 
@@ -192,7 +192,7 @@ def max_length(image: Image) -> int:
 def write_pages(images: Sequence[Image], bands: Iterable[Bands], path: Path) -> None:
     """Write one image."""
     image = collected(images, bands)
-    with one_line(f"cannot write {path}"):
+    with as_file_error(f"cannot write {path}"):
         voxels = _voxels(image)
         if "nifti" in image.extras:
             image_class, header = image.extras["nifti"]

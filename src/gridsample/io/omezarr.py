@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gridsample._version import __version__
-from gridsample.io.image import FileError, one_line, require
+from gridsample.io.image import FileError, as_file_error, require
 from gridsample.io.rfc5 import affine_of, as_json, as_sequence, is_matrix
 from gridsample.io.stores import store_of
 
@@ -134,7 +134,7 @@ def read_multiscale(source: Any, axes: str | None = None, store: Any = None) -> 
     """
     zarr = require("zarr", "zarr")
     store = store or store_of(source)
-    with one_line(f"cannot read {source} as a Zarr store"):
+    with as_file_error(f"cannot read {source} as a Zarr store"):
         opened = zarr.open(store=store, mode="r")
         if isinstance(opened, zarr.Array):
             return _checked(replace(_describe_array(opened, axes), source=source))

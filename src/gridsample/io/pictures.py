@@ -18,8 +18,8 @@ from gridsample.io.image import (
     FileError,
     Image,
     Page,
+    as_file_error,
     collected,
-    one_line,
     require,
     whole_page,
 )
@@ -115,7 +115,7 @@ def upright(array: NDArray[Any], orientation: int) -> NDArray[Any]:
 def write_png(images: Sequence[Image], bands: Iterable[Bands], path: Path) -> None:
     """Write a PNG picture."""
     array, metadata = _contents(images, bands)
-    with one_line(f"cannot write {path}"):
+    with as_file_error(f"cannot write {path}"):
         if array.dtype == np.uint16 and array.shape[-1] > 1:
             encoded = require("imagecodecs").png_encode(np.ascontiguousarray(array))
             path.write_bytes(_with_chunks(encoded, metadata))
@@ -126,7 +126,7 @@ def write_png(images: Sequence[Image], bands: Iterable[Bands], path: Path) -> No
 def write_jpeg(images: Sequence[Image], bands: Iterable[Bands], path: Path) -> None:
     """Write a JPEG picture with quality 95 and colours at full resolution."""
     array, metadata = _contents(images, bands, _MAX_SEGMENT_BYTES)
-    with one_line(f"cannot write {path}"):
+    with as_file_error(f"cannot write {path}"):
         _write_picture(array, path, {**metadata, "quality": 95, "subsampling": 0})
 
 
@@ -143,7 +143,7 @@ def write_avif(images: Sequence[Image], bands: Iterable[Bands], path: Path) -> N
 def write_bmp(images: Sequence[Image], bands: Iterable[Bands], path: Path) -> None:
     """Write a BMP picture; it has no metadata."""
     array, _ = _contents(images, bands)
-    with one_line(f"cannot write {path}"):
+    with as_file_error(f"cannot write {path}"):
         _write_picture(array, path, {})
 
 
@@ -153,7 +153,7 @@ def _write_without_dpi(
     """Write a picture with Pillow's options, in a format that has no resolution."""
     array, metadata = _contents(images, bands)
     metadata.pop("dpi", None)
-    with one_line(f"cannot write {path}"):
+    with as_file_error(f"cannot write {path}"):
         _write_picture(array, path, {**metadata, **options})
 
 

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gridsample.io.image import FileError, one_line, require
+from gridsample.io.image import FileError, as_file_error, require
 from gridsample.world import Displacement
 
 __all__ = ["read_transformations", "write_transformations"]
@@ -67,7 +67,7 @@ def read_transformations(path: Path | str, name: str | None = None) -> list[Any]
     """
     path = Path(path)
     path.stat()  # a file that does not exist is an OSError
-    with one_line(f"cannot read {path} as coordinate transformations"):
+    with as_file_error(f"cannot read {path} as coordinate transformations"):
         if path.is_dir():
             group: Any = require("zarr", "zarr").open_group(str(path), mode="r")
             document = group.attrs.asdict()
@@ -309,7 +309,7 @@ def write_transformations(
     if Path(path).exists():
         raise FileError(f"{path} exists")
     records = [{"type": "space", **axis} for axis in axes]
-    with one_line(f"cannot write {path}"):
+    with as_file_error(f"cannot write {path}"):
         group = zarr.open_group(str(path), mode="w", zarr_format=3)
         written: list[dict[str, Any]] = []
         for k, step in enumerate(steps):

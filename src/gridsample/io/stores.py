@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gridsample.io.image import FileError, one_line, require
+from gridsample.io.image import FileError, as_file_error, require
 
 Region = tuple[slice, ...]
 # The attribute of a store's root that contains the recipe of an unfinished output.
@@ -73,7 +73,7 @@ def store_of(source: Any, read_only: bool = True) -> Any:
     if isinstance(source, require("zarr.abc.store", "zarr").Store):
         return source
     if is_address(source):
-        with one_line(f"cannot open {source}"):
+        with as_file_error(f"cannot open {source}"):
             return storage.FsspecStore.from_url(source, read_only=read_only)
     if read_only and not Path(source).is_dir():
         raise FileError(f"there is no folder {source}")
@@ -162,7 +162,7 @@ class ChunkReader:
             region = region_of_chunk(index, self.chunks, self.shape)
             source = getattr(self.array, "store_path", "the Zarr array")
             try:
-                with one_line(f"cannot read the chunk {index} of {source}"):
+                with as_file_error(f"cannot read the chunk {index} of {source}"):
                     entry.set_result(np.asarray(self.array[region]))
             except BaseException as error:
                 with self.lock:

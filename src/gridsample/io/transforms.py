@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from gridsample.io import itk
 from gridsample.io.arrays import load_npy
 from gridsample.io.fields import read_field
-from gridsample.io.image import FileError, one_line, unknown_suffix
+from gridsample.io.image import FileError, as_file_error, unknown_suffix
 from gridsample.io.nifti import affine_of_rank
 from gridsample.world import Displacement
 
@@ -69,7 +69,7 @@ def read_transforms(path: Path | str) -> list[Any]:
     accepted = (*itk.TRANSFORMS, ".mat", *MATRICES, *FIELDS)
     if not name.endswith(accepted):
         raise unknown_suffix(path, "transform file", accepted)
-    with path.open("rb") as file, one_line(f"cannot read {path} as a transform"):
+    with path.open("rb") as file, as_file_error(f"cannot read {path} as a transform"):
         if name.endswith(".npy"):
             return [_as_matrix(load_npy(path), path)]
         if name.endswith(".txt") and file.read(len(_ITK)) != _ITK:

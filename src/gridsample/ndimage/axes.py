@@ -183,9 +183,9 @@ def sample_separably(image: Any, positions: Sequence[Any], spline: Spline, outpu
         values = step.sample(values, spline)
     for step in steps:
         if step.is_outside is not None:
-            one_axis = [-1 if k == step.axis else 1 for k in range(values.ndim)]
+            along_axis = [-1 if k == step.axis else 1 for k in range(values.ndim)]
             outside = backend.full((), spline.cval, values.dtype, values)
-            values = backend.xp.where(step.is_outside.reshape(one_axis), outside, values)
+            values = backend.xp.where(step.is_outside.reshape(along_axis), outside, values)
     return store(values, output)
 
 

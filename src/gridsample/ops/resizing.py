@@ -50,7 +50,7 @@ def find_methods(mode: Mode, rank: int, antialias: bool) -> tuple[Method, ...]:
     return tuple(methods)
 
 
-def one_each(value: Any, rank: int, name: str) -> tuple[Any, ...]:
+def numbers_per_axis(value: Any, rank: int, name: str) -> tuple[Any, ...]:
     """Expand a number to one per axis; several are returned if there is one per axis."""
     if not isinstance(value, (tuple, list)):
         return (value,) * rank
@@ -66,14 +66,14 @@ def one_each(value: Any, rank: int, name: str) -> tuple[Any, ...]:
 def check_size(size: Any, rank: int) -> tuple[int, ...]:
     """Return the output's spatial shape, or raise an error if it is not valid."""
     try:
-        return tuple([as_whole(n) for n in one_each(size, rank, "size")])
+        return tuple([as_whole(n) for n in numbers_per_axis(size, rank, "size")])
     except TypeError:
         raise TypeError(f"size must be an integer, or one for each axis, got {size!r}") from None
 
 
 def check_scales(scale_factor: Any, rank: int) -> tuple[float, ...]:
     """Return the scale factor of each axis, or raise an error if they are not valid."""
-    scales = one_each(scale_factor, rank, "scale_factor")
+    scales = numbers_per_axis(scale_factor, rank, "scale_factor")
     for scale in scales:
         symbolic = type(scale).__name__ in ("SymInt", "SymFloat")
         if isinstance(scale, bool) or not (isinstance(scale, (int, float, np.number)) or symbolic):

@@ -360,8 +360,8 @@ def summed(image: Array, points: Points, call: Call, real: Any) -> Array:
         return functools.reduce(add, row_of(points, numbers), sums)
 
     shape = points.valid.shape
-    one_channel = (shape[0], 1, *shape[1:])
-    no_weight, none_kept = jnp.zeros(one_channel, real), jnp.zeros(one_channel, bool)
+    weight_shape = (shape[0], 1, *shape[1:])
+    no_weight, none_kept = jnp.zeros(weight_shape, real), jnp.zeros(weight_shape, bool)
     start = jnp.zeros(output_shape(image, shape), real), no_weight, none_kept
     total, dropped_weight, any_kept = accumulate(add_row, start, rows_of(points), UNROLLED)
     if blends:
