@@ -113,10 +113,15 @@ def quality(photos: tuple[str, ...]) -> list[dict[str, Any]]:
             )
         counts = gridsample.footprint(grid, image.shape[2:]).counts.prod(-1).mean()
         bilinear, cubic, mean = np.mean(scores, 0)
-        rows.append({
-            "warp": warp.name, "bilinear": bilinear, "bicubic": cubic, "antialias": mean,
-            "samples": float(counts),
-        })  # fmt: skip
+        rows.append(
+            {
+                "warp": warp.name,
+                "bilinear": bilinear,
+                "bicubic": cubic,
+                "antialias": mean,
+                "samples": float(counts),
+            }
+        )
     return [*rows, volume_quality()]
 
 
@@ -129,9 +134,9 @@ def volume_quality() -> dict[str, Any]:
         volume += gridsample.interpolate(noise, (96,) * 3, mode="trilinear") * (6 / n)
     volume = (volume - volume.min()) / np.ptp(volume)
     angle = np.deg2rad(25)
-    matrix = np.array([
-        [np.cos(angle), -np.sin(angle), 0], [np.sin(angle), np.cos(angle), 0.2], [0.1, -0.2, 1],
-    ])  # fmt: skip
+    matrix = np.array(
+        [[np.cos(angle), -np.sin(angle), 0], [np.sin(angle), np.cos(angle), 0.2], [0.1, -0.2, 1]]
+    )
     size, parts = 32, 8
 
     def grid(n: int) -> Array:
@@ -243,9 +248,14 @@ def against_reproject(seconds: float) -> dict[str, Any] | None:
 
     def theirs() -> Array:
         result: Array = reproject_adaptive(
-            (image[0, 0], source), target, (256, 256), kernel="hann", center_jacobian=False,
-            boundary_mode="nearest", return_footprint=False,
-        )  # fmt: skip
+            (image[0, 0], source),
+            target,
+            (256, 256),
+            kernel="hann",
+            center_jacobian=False,
+            boundary_mode="nearest",
+            return_footprint=False,
+        )
         return result
 
     def ours() -> Array:

@@ -467,7 +467,9 @@ def measure(case: Case, seconds: float, bandwidth: float, device: str) -> dict[s
         torch.use_deterministic_algorithms(False)
     median = statistics.median(own_times)
     return {
-        "case": case.name, "group": case.group, "ms": median,
+        "case": case.name,
+        "group": case.group,
+        "ms": median,
         "other": name,
         "other_ms": statistics.median(rival_times),
         "ratio": statistics.median(y / x for x, y in zip(own_times, rival_times, strict=True)),
@@ -476,7 +478,7 @@ def measure(case: Case, seconds: float, bandwidth: float, device: str) -> dict[s
         "visits_per_second": case.visits / median * 1e3,
         "large_and_smooth": case.smooth and case.points is None and case.shape not in SMALL,
         "runs": len(own_times),
-    }  # fmt: skip
+    }
 
 
 def toggled(function: Call, deterministic: bool) -> Call:

@@ -318,8 +318,11 @@ def few_points_of_a_large_image() -> Iterator[Case]:
     image, grid = pixels((1, 1, 4096, 4096)), smooth(1, (2, 2))
     swapped = image.astype(">f4")
     for name, options in (("plain", {}), ("antialiased", {"antialias": True})):
-        for layout, image_view in (("contiguous", image), ("reversed", image[..., ::-1]),
-                            ("byte order", swapped)):  # fmt: skip
+        for layout, image_view in (
+            ("contiguous", image),
+            ("reversed", image[..., ::-1]),
+            ("byte order", swapped),
+        ):
             yield Case(
                 f"{name}, {layout}",
                 1,
@@ -379,10 +382,15 @@ def layouts_of_resizing() -> Iterator[Case]:
         image = pixels((1024, 1024, 3), dtype)
         wide, padded = pixels((1024, 2048, 3), dtype), pixels((1024, 1024, 4), dtype)
         views = {
-            "contiguous": image, "colours reversed": image[..., ::-1], "flipped": image[:, ::-1],
-            "upside down": image[::-1], "turned": image[::-1, ::-1], "half": wide[:, :1024],
-            "every other column": wide[:, ::2], "without alpha": padded[..., :3],
-        }  # fmt: skip
+            "contiguous": image,
+            "colours reversed": image[..., ::-1],
+            "flipped": image[:, ::-1],
+            "upside down": image[::-1],
+            "turned": image[::-1, ::-1],
+            "half": wide[:, :1024],
+            "every other column": wide[:, ::2],
+            "without alpha": padded[..., :3],
+        }
         for layout, view in views.items():
             yield Case(
                 f"{dtype}, {layout}",

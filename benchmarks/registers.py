@@ -60,9 +60,12 @@ class Build:
         spread = self.spread or self.coords == "displacement"
         out = (10, 10, 10)[: self.rank] if spread else (1000,)
         options = Options(
-            mode=self.mode, padding_mode=self.boundary, coords=self.coords,
-            extrapolate=self.extrapolate, footprint=Footprint() if self.spread else None,
-        )  # fmt: skip
+            mode=self.mode,
+            padding_mode=self.boundary,
+            coords=self.coords,
+            extrapolate=self.extrapolate,
+            footprint=Footprint() if self.spread else None,
+        )
         grid = (2, *out, self.rank)
         return plan_of(image, stored, grid, real, checked(options, image, grid))
 
@@ -82,22 +85,33 @@ def statics(build: Build) -> tuple[dict[str, Any], launching.Launch]:
     plain = gpu.is_plain(build.kernel, plan)
     launch = launching.shape_launch(extent, build.last, build.visits, plan.real.itemsize, plain)
     tile = {
-        **gpu.axes(plan, (0,) * build.rank, TABLES[build.kernel]), "RANK": build.rank,
+        **gpu.axes(plan, (0,) * build.rank, TABLES[build.kernel]),
+        "RANK": build.rank,
         "REAL": tl.float64 if build.storage == "fp64" else tl.float32,
         "INDEX": tl.int64 if build.wide else tl.int32,
-        "BLOCK": launch.block, "WIDTH": launch.width, "DEPTH": launch.depth, "LAST": build.last,
+        "BLOCK": launch.block,
+        "WIDTH": launch.width,
+        "DEPTH": launch.depth,
+        "LAST": build.last,
         "SOURCE": parts.DISPLACED if build.coords == "displacement" else parts.GIVEN,
-        "FILLED": plan.filled, "UNITS": gpu.units_of(plan), "SPREAD": build.spread,
-    }  # fmt: skip
+        "FILLED": plan.filled,
+        "UNITS": gpu.units_of(plan),
+        "SPREAD": build.spread,
+    }
     outputs = {
-        "COPY": build.mode == "nearest", "VOTE": plan.votes, "NAN": not plan.votes,
-        "ROUND": False, "LOW": 0, "HIGH": 0,
+        "COPY": build.mode == "nearest",
+        "VOTE": plan.votes,
+        "NAN": not plan.votes,
+        "ROUND": False,
+        "LOW": 0,
+        "HIGH": 0,
         "BACKED": plan.filled or not plan.extrapolate,
-    }  # fmt: skip
+    }
     needs = {
-        "JOIN": False, "SUMS": parts.AS_THEY_COME,
+        "JOIN": False,
+        "SUMS": parts.AS_THEY_COME,
         **dict.fromkeys(("IMAGE", "GRID", "VALUES", "FROM_IMAGE", "FROM_GRID"), True),
-    }  # fmt: skip
+    }
     footprint = {"SCALED": False, "ATTACHED": True}
     parameters = {"tile": tile, "outputs": outputs, "needs": needs, "footprint": footprint}
     constants = {
@@ -229,12 +243,15 @@ def measure(build: Build, capability: int) -> dict[str, Any]:
     """Compile a kernel, and count its resources."""
     ptx, launch = compile_(build, capability)
     return {
-        **asdict(build), "flags": dict(build.flags), "capability": capability,
-        **launch._asdict(), **resources(ptx, capability),
+        **asdict(build),
+        "flags": dict(build.flags),
+        "capability": capability,
+        **launch._asdict(),
+        **resources(ptx, capability),
         "loads": len(re.findall(r"ld\.global", ptx)),
         "wide_loads": len(re.findall(r"ld\.global[\w.:]*\.v4", ptx)),
         "additions": len(re.findall(r"(?:red|atom)\.global", ptx)),
-    }  # fmt: skip
+    }
 
 
 def main() -> None:

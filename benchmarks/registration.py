@@ -263,18 +263,25 @@ def eccs(case: Case) -> Answer:
     import cv2
 
     motions = {
-        "translation": cv2.MOTION_TRANSLATION, "rigid": cv2.MOTION_EUCLIDEAN,
-        "similarity": cv2.MOTION_AFFINE, "affine": cv2.MOTION_AFFINE,
+        "translation": cv2.MOTION_TRANSLATION,
+        "rigid": cv2.MOTION_EUCLIDEAN,
+        "similarity": cv2.MOTION_AFFINE,
+        "affine": cv2.MOTION_AFFINE,
         "homography": cv2.MOTION_HOMOGRAPHY,
-    }  # fmt: skip
+    }
     if case.model not in motions or case.inside.ndim != 2:
         raise ValueError(f"ECC does not register {case.name}")
     start = np.eye(3 if case.model == "homography" else 2, 3, dtype=np.float32)
     criteria = (cv2.TERM_CRITERIA_EPS | cv2.TERM_CRITERIA_COUNT, 200, 1e-6)
     _, matrix = cv2.findTransformECC(
-        grey(case.moving), grey(case.fixed), start, motions[case.model], criteria,
-        case.inside.astype(np.uint8), 5,
-    )  # fmt: skip
+        grey(case.moving),
+        grey(case.fixed),
+        start,
+        motions[case.model],
+        criteria,
+        case.inside.astype(np.uint8),
+        5,
+    )
     inverse = np.linalg.inv(np.vstack([matrix, [[0, 0, 1]]])[:3].astype(np.float64))
     size = case.inside.shape
     grid = fields.homography_grid(inverse, size, size, convention="pixel")
@@ -309,9 +316,13 @@ def simpleitks(case: Case, near: bool) -> Answer:
     method.Execute(*images)
     reference = images[0]
     field = sitk.TransformToDisplacementField(
-        transform, sitk.sitkVectorFloat64, reference.GetSize(), reference.GetOrigin(),
-        reference.GetSpacing(), reference.GetDirection(),
-    )  # fmt: skip
+        transform,
+        sitk.sitkVectorFloat64,
+        reference.GetSize(),
+        reference.GetOrigin(),
+        reference.GetSpacing(),
+        reference.GetDirection(),
+    )
     if case.model == "displacement":
         demons = sitk.FastSymmetricForcesDemonsRegistrationFilter()
         demons.SetNumberOfIterations(200)
@@ -352,9 +363,11 @@ def measured(case: Case, find: Find) -> dict[str, Any]:
     seconds = time.perf_counter() - start
     errors = case.errors(np.asarray(answer.field, np.float64))
     return {
-        "mean": float(errors.mean()), "largest": float(errors.max()), "seconds": seconds,
+        "mean": float(errors.mean()),
+        "largest": float(errors.max()),
+        "seconds": seconds,
         "success": answer.success,
-    }  # fmt: skip
+    }
 
 
 def libraries(peers: str, near: bool) -> dict[str, Find]:
@@ -389,16 +402,19 @@ def compared(cases: list[Case], finds: dict[str, Find]) -> list[dict[str, Any]]:
                 verdict = "" if row["success"] else "  reported as a failure"
                 print(
                     f"{case.name:<29}{name:<12}{row['mean']:9.3f}{row['largest']:9.3f}"
-                    f"{row['seconds']:9.2f}{verdict}", flush=True,
-                )  # fmt: skip
+                    f"{row['seconds']:9.2f}{verdict}",
+                    flush=True,
+                )
             rows.append(row)
     return rows
 
 
 def summarize(rows: list[dict[str, Any]]) -> bool:
     """Print failures and medians; return whether ours are few and all reported."""
-    print(f"\n{'condition':<12}{'library':<12}{'failures':>9}{'silent':>8}{'false alarms':>14}"
-          f"{'median px':>11}{'median s':>10}")  # fmt: skip
+    print(
+        f"\n{'condition':<12}{'library':<12}{'failures':>9}{'silent':>8}{'false alarms':>14}"
+        f"{'median px':>11}{'median s':>10}"
+    )
     passed = True
     for title in (*CONDITIONS, ""):
         for name in dict.fromkeys(row["library"] for row in rows):
@@ -415,8 +431,10 @@ def summarize(rows: list[dict[str, Any]]) -> bool:
                 medians = [
                     np.median([r[k] for r in good or completed]) for k in ("mean", "seconds")
                 ]
-                print(f"{title or 'all':<12}{name:<12}{failures:>9}{silent:>8}{alarms:>14}"
-                      f"{medians[0]:>11.4f}{medians[1]:>10.3f}")  # fmt: skip
+                print(
+                    f"{title or 'all':<12}{name:<12}{failures:>9}{silent:>8}{alarms:>14}"
+                    f"{medians[0]:>11.4f}{medians[1]:>10.3f}"
+                )
     return passed
 
 
@@ -454,8 +472,9 @@ def main() -> int:
         limits = {case.name: case.limit for case in chosen}
         passed = all(
             row["mean"] < limits[row["case"]] and row["seconds"] < SECONDS
-            for row in rows if row["library"] == "gridsample"
-        )  # fmt: skip
+            for row in rows
+            if row["library"] == "gridsample"
+        )
     print("gridsample is within its limits" if passed else "gridsample is NOT within its limits")
     return 0 if passed else 1
 

@@ -96,9 +96,13 @@ def every_case() -> Iterator[Case]:
 def ours(case: Case, image: Array, threads: int) -> Call:
     """The case on gridsample."""
     return lambda: gridsample.interpolate(
-        image, case.size, mode=case.mode, antialias=case.antialias,
-        channel_axis=-1 if case.last else 1, threads=threads,
-    )  # fmt: skip
+        image,
+        case.size,
+        mode=case.mode,
+        antialias=case.antialias,
+        channel_axis=-1 if case.last else 1,
+        threads=threads,
+    )
 
 
 def torchs(case: Case, image: Array, threads: int) -> Call | None:

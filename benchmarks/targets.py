@@ -286,10 +286,13 @@ def summary(rows: Sequence[Row], cores: int) -> Iterator[tuple[str, ...]]:
         name, value = outcome.worst
         count = f"{len(outcome.values)}" + f", {len(outcome.short)} short" * bool(outcome.short)
         yield (
-            target.text, target.requirement, "yes" if outcome.reached else "NO", count,
+            target.text,
+            target.requirement,
+            "yes" if outcome.reached else "NO",
+            count,
             f"{outcome.mean:.2f}{target.unit}" if value > 0 else "",
             f"{value:.2f}{target.unit}: {name}",
-        )  # fmt: skip
+        )
 
 
 SUMMARY_HEAD = ("against", "wanted", "reached", "cases", "mean", "worst")
@@ -303,9 +306,13 @@ def peers_summary(rows: Sequence[Row]) -> Iterator[tuple[str, ...]]:
             keys.setdefault((peer, row["threads"]), []).append(figures["ratio"])
     for (peer, threads), ratios in sorted(keys.items(), key=lambda item: (item[0][1], item[0][0])):
         yield (
-            peer, f"{threads}", f"{len(ratios)}", f"{geometric_mean(ratios):.2f}",
-            f"{min(ratios):.2f}", f"{max(ratios):.2f}",
-        )  # fmt: skip
+            peer,
+            f"{threads}",
+            f"{len(ratios)}",
+            f"{geometric_mean(ratios):.2f}",
+            f"{min(ratios):.2f}",
+            f"{max(ratios):.2f}",
+        )
 
 
 PEERS_HEAD = ("peer", "threads", "cases", "mean", "least", "greatest")

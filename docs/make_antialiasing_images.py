@@ -88,9 +88,12 @@ def volume(folder: Path) -> None:
     drawing[0].set_title("slice of the volume, 120 pixels", fontsize=10)
     for ax, antialias in zip(drawing[1:], (False, True), strict=True):
         small = gridsample.affine_sample(
-            shells[None, None], matrix, (1, 1, 40, 40, 40), padding_mode="border",
+            shells[None, None],
+            matrix,
+            (1, 1, 40, 40, 40),
+            padding_mode="border",
             antialias=antialias,
-        )  # fmt: skip
+        )
         ax.imshow(small[0, 0, 20], **shown)
         ax.set_title(
             "turned, 40 pixels: " + ("antialias=True" if antialias else "plain"), fontsize=10

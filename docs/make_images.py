@@ -43,11 +43,15 @@ def boundaries(folder: Path) -> None:
         fill = {"fill_value": 2.5} if name == "constant" else {}
         dots, line = (
             gridsample.grid_sample(
-                row[np.newaxis, np.newaxis], x.reshape(1, -1, 1), "linear", name,
-                coords="pixel", **fill,
+                row[np.newaxis, np.newaxis],
+                x.reshape(1, -1, 1),
+                "linear",
+                name,
+                coords="pixel",
+                **fill,
             ).ravel()
             for x in (pixels, between)
-        )  # fmt: skip
+        )
         inside = (pixels >= 0) & (pixels < len(row))
         ax.axvspan(-0.5, len(row) - 0.5, color="0.92")
         ax.axhline(0, color="0.8", lw=0.8)

@@ -67,12 +67,14 @@ def align_corners(folder: Path) -> None:
             ax.plot((x, x), (0, 1), "+", color="white", ms=9)
     bottom[0].axis("off")
     bottom[0].text(
-        0, 0.95,
+        0,
+        0.95,
         "False: outputs cut the same area\n(shaded) in equal parts; the outer\nones lie past the "
         "centres, and\nrepeat the edge.\n\nTrue: the first and last centres\n(+) stay where they "
         "are; the step\nis 1/7 rather than 1/4.",
-        va="top", color=INK,
-    )  # fmt: skip
+        va="top",
+        color=INK,
+    )
     save(figure, folder / "resizing-align-corners.png")
 
 

@@ -44,9 +44,12 @@ def options_of(
 ) -> dict[str, Any]:
     """The options of a call; no image contains the fill value."""
     options: dict[str, Any] = {
-        "mode": mode, "padding_mode": boundary, "coords": coords, "antialias": antialias,
+        "mode": mode,
+        "padding_mode": boundary,
+        "coords": coords,
+        "antialias": antialias,
         "align_corners": align_corners,
-    }  # fmt: skip
+    }
     return options | ({"fill_value": 7} if boundary == "constant" else {})
 
 

@@ -51,9 +51,16 @@ def spaced(tensor: Tensor) -> Tensor:
 
 
 def check(
-    image: Tensor, grid: Tensor, values: Tensor, mode: Any, boundary: Any, corners: bool,
-    tolerance: float = DOUBLE, fill: Any = None, **counts: Any,
-) -> None:  # fmt: skip
+    image: Tensor,
+    grid: Tensor,
+    values: Tensor,
+    mode: Any,
+    boundary: Any,
+    corners: bool,
+    tolerance: float = DOUBLE,
+    fill: Any = None,
+    **counts: Any,
+) -> None:
     """Values and both gradients against the reference's; outputs start out poisoned.
 
     ``counts`` are coords and extrapolate.
@@ -63,9 +70,15 @@ def check(
     names = modes, oracles.per_axis(boundary, rank)
     arrays = image.numpy(), grid.numpy(), values.numpy()
     plan = cases.plan_for(
-        tuple(image.shape), arrays[0].dtype, tuple(grid.shape), arrays[1].dtype,
-        tuple(map(method, modes)), names[1], corners, **counts,
-    )  # fmt: skip
+        tuple(image.shape),
+        arrays[0].dtype,
+        tuple(grid.shape),
+        arrays[1].dtype,
+        tuple(map(method, modes)),
+        names[1],
+        corners,
+        **counts,
+    )
     flat = grid.reshape(grid.shape[0], -1, rank)
     order = (0,) * rank
     backdrop = None if fill is None else torch.tensor(fill, dtype=image.dtype).reshape(-1)
@@ -79,9 +92,16 @@ def check(
 
     grad_image = torch.zeros_like(image)
     gradient = gpu.backward(
-        plan, values.reshape(*plan.shape[:2], -1), image, flat, grad_image, order, fill=backdrop,
-        empty=lambda shape: torch.full(shape, torch.nan, dtype=image.dtype), options=launch,
-    )  # fmt: skip
+        plan,
+        values.reshape(*plan.shape[:2], -1),
+        image,
+        flat,
+        grad_image,
+        order,
+        fill=backdrop,
+        empty=lambda shape: torch.full(shape, torch.nan, dtype=image.dtype),
+        options=launch,
+    )
     upstream = wide[2].reshape(plan.shape)
     by_image, by_grid = reference.gradients(upstream, *wide[:2], *names, corners, **outside)
     oracles.assert_close(grad_image.numpy(), by_image, tolerance)

@@ -142,12 +142,21 @@ def resample(
     """
     call = prepare(image, affine, like, transform, axes, {"weights": weights})
     options = {
-        "mode": mode, "padding_mode": padding_mode, "coords": "pixel", "fill_value": fill_value,
-        "extrapolate": to_edges(extrapolate), "prefilter": prefilter, "antialias": antialias,
-        "max_samples": max_samples, "footprint": footprint, "missing": missing,
-        "weights": call.others["weights"], "min_weight": min_weight,
-        "return_weight": return_weight, "threads": threads,
-    }  # fmt: skip
+        "mode": mode,
+        "padding_mode": padding_mode,
+        "coords": "pixel",
+        "fill_value": fill_value,
+        "extrapolate": to_edges(extrapolate),
+        "prefilter": prefilter,
+        "antialias": antialias,
+        "max_samples": max_samples,
+        "footprint": footprint,
+        "missing": missing,
+        "weights": call.others["weights"],
+        "min_weight": min_weight,
+        "return_weight": return_weight,
+        "threads": threads,
+    }
     if call.grid is None:
         result = affine_sample(call.image, call.theta, call.size, **options)
     else:
@@ -205,11 +214,20 @@ def resample_vjp(
     others = {"grad_output": grad_output, "weights": weights}
     call = prepare(image, affine, like, transform, axes, others)
     options = {
-        "mode": mode, "padding_mode": padding_mode, "coords": "pixel", "fill_value": fill_value,
-        "extrapolate": to_edges(extrapolate), "prefilter": prefilter, "antialias": antialias,
-        "max_samples": max_samples, "footprint": footprint, "missing": missing,
-        "weights": call.others["weights"], "min_weight": min_weight, "threads": threads,
-    }  # fmt: skip
+        "mode": mode,
+        "padding_mode": padding_mode,
+        "coords": "pixel",
+        "fill_value": fill_value,
+        "extrapolate": to_edges(extrapolate),
+        "prefilter": prefilter,
+        "antialias": antialias,
+        "max_samples": max_samples,
+        "footprint": footprint,
+        "missing": missing,
+        "weights": call.others["weights"],
+        "min_weight": min_weight,
+        "threads": threads,
+    }
     arrays = call.others["grad_output"], call.image
     if call.grid is None:
         gradients = affine_sample_vjp(*arrays, call.theta, call.size, **options, need_theta=False)

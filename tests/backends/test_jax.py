@@ -40,9 +40,15 @@ BOUNDARIES = (
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 @pytest.mark.parametrize("programs", [True, False])
 def test_samples_and_gradients(
-    programs: bool, dtype: str, rank: int, mode: str, boundary: str, align_corners: bool,
-    coords: str, request: pytest.FixtureRequest,
-) -> None:  # fmt: skip
+    programs: bool,
+    dtype: str,
+    rank: int,
+    mode: str,
+    boundary: str,
+    align_corners: bool,
+    coords: str,
+    request: pytest.FixtureRequest,
+) -> None:
     if not programs:  # but operations of `jax.numpy`, as on other devices
         request.getfixturevalue("without_programs")
     rng = cases.generator("jax", rank, mode, boundary, align_corners, coords)
@@ -55,10 +61,13 @@ def test_samples_and_gradients(
     grid.reshape(-1)[[3, 8]] = np.nan, np.inf
     grid = grid.astype(dtype)
     options = {
-        "mode": mode, "padding_mode": boundary, "align_corners": align_corners, "coords": coords,
+        "mode": mode,
+        "padding_mode": boundary,
+        "align_corners": align_corners,
+        "coords": coords,
         "fill_value": (2.5, -1) if boundary == "constant" else 0,
         "extrapolate": bool(rng.random() < 0.7),
-    }  # fmt: skip
+    }
     tolerance = 1e-12 if dtype == "float64" else 1e-6
     assert_jax_matches_numpy("grid_sample", image, grid, **options, tolerance=tolerance)
     values = cases.pixels(rng, (2, 2, *out), dtype)
@@ -134,8 +143,9 @@ def test_precisions(dtype: str) -> None:
         image = image + 1j * image[::-1]
     sample = gridsample.grid_sample
     result = sample(jnp.asarray(image, image_type), jnp.asarray(grid), "cubic", "mirror")
-    expected = sample(np.asarray(jnp.asarray(image, image_type)).astype(image.dtype), grid, "cubic",
-                      "mirror")  # fmt: skip
+    expected = sample(
+        np.asarray(jnp.asarray(image, image_type)).astype(image.dtype), grid, "cubic", "mirror"
+    )
     assert result.dtype == image_type
     eps = float(jnp.finfo(image_type).eps)
     np.testing.assert_allclose(

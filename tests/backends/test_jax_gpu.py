@@ -161,9 +161,13 @@ def call_of(image: Any, grid: Any, *options: Any, **others: Any) -> Any:
 @pytest.mark.parametrize("dtype", ["float64", "float16", "uint8", "bool"])
 @pytest.mark.parametrize("items", [(2, 2), (1, 2), (2, 1)])
 def test_kernels_in_the_interpreter_match_numpy(
-    items: tuple[int, int], dtype: str, boundary: str, mode: str, jax_triton: Any,
+    items: tuple[int, int],
+    dtype: str,
+    boundary: str,
+    mode: str,
+    jax_triton: Any,
     monkeypatch: pytest.MonkeyPatch,
-) -> None:  # fmt: skip
+) -> None:
     if mode == "label" and dtype.startswith("float"):
         dtype = "uint8"
     monkeypatch.setattr(jax_triton, "triton_call", interpreted)

@@ -132,8 +132,9 @@ def test_channels_last_need_no_transposition() -> None:
         return gridsample.interpolate(image, (4, 5), mode="linear", channel_axis=-1)
 
     upstream = cases.pixels(rng, (2, 4, 5, 3))
-    gradients = gridsample.grid_sample_vjp(upstream, image, grid, "cubic", "border",
-                                           channel_axis=-1)  # fmt: skip
+    gradients = gridsample.grid_sample_vjp(
+        upstream, image, grid, "cubic", "border", channel_axis=-1
+    )
     slopes = jax.grad(lambda *arrays: (sampled(*arrays) * upstream).sum(), (0, 1))
     results = [sampled, resized, slopes]
     expected = [sampled(image, grid), resized(image, grid), gradients]

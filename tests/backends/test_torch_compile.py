@@ -187,8 +187,11 @@ def test_patched_programs_have_their_own_cache(first: str, tmp_path: Path) -> No
     for state in (first, {"patched": "plain", "plain": "patched"}[first]):
         done = subprocess.run(
             [sys.executable, "-c", PATCHED, state],
-            env=environment, capture_output=True, text=True, check=False,
-        )  # fmt: skip
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
         assert done.stdout.split() == ["4.0", str(state == "patched")], done.stderr
 
 

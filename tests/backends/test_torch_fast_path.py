@@ -201,8 +201,9 @@ def test_a_prepared_gradient_serves_only_upstream_values_with_its_layout() -> No
         gradients = torch.autograd.grad(out, (image, grid), upstream)
         expected = torch.autograd.grad(
             torch.nn.functional.grid_sample(image, grid, align_corners=False),
-            (image, grid), upstream.resolve_neg(),
-        )  # fmt: skip
+            (image, grid),
+            upstream.resolve_neg(),
+        )
         torch.testing.assert_close(gradients, expected, rtol=1e-12, atol=1e-12)
 
 

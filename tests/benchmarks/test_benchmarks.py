@@ -166,10 +166,19 @@ def a_row(case: Case, threads: int, ratio: float) -> Row:
 
     figures = {"ms": 2.0 * ratio, "ratio": ratio, "difference": 0.0, "error": None, "why": ""}
     return {
-        "case": case.name, "what": asdict(case), "threads": threads, "ms": 2.0, "rounds": 5,
-        "bytes": 1, "share_of_copy": 0.1, "extra_bytes": None, "error": None,
-        "peers": {"torch": figures}, "left_out": {}, "differ": {},
-    }  # fmt: skip
+        "case": case.name,
+        "what": asdict(case),
+        "threads": threads,
+        "ms": 2.0,
+        "rounds": 5,
+        "bytes": 1,
+        "share_of_copy": 0.1,
+        "extra_bytes": None,
+        "error": None,
+        "peers": {"torch": figures},
+        "left_out": {},
+        "differ": {},
+    }
 
 
 def test_a_record_is_continued(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

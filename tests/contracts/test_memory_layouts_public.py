@@ -89,14 +89,19 @@ def sweep(x: Arrays) -> list[Array]:
     reference = x.uniform(-1, 1, items, channels, 5, 6)
     sources = x.uniform(-1, 1, items, 2, channels, 5, 6)
     return [
-        reference, sources, x.intrinsics(items, 3), x.near(4, 4, items, 3), np.array([2.0, 3.0])
-    ]  # fmt: skip
+        reference,
+        sources,
+        x.intrinsics(items, 3),
+        x.near(4, 4, items, 3),
+        np.array([2.0, 3.0]),
+    ]
 
 
 OPENCV: dict[str, tuple[Make, Callable[..., Any]]] = {
     "remap": (
         lambda x: [
-            x.picture("uint8"), *(x.uniform(-2, 7, 5, 4, dtype="float32") for _ in range(2))
+            x.picture("uint8"),
+            *(x.uniform(-2, 7, 5, 4, dtype="float32") for _ in range(2)),
         ],
         lambda image, across, down: cv.remap(image, across, down, cv.INTER_LINEAR),
     ),
@@ -111,33 +116,36 @@ OPENCV: dict[str, tuple[Make, Callable[..., Any]]] = {
     "resize": (
         lambda x: [x.picture("uint8")],
         lambda image: (
-            cv.resize(image, (5, 3)), cv.resize(image, (3, 2), None, 0, 0, cv.INTER_AREA)
+            cv.resize(image, (5, 3)),
+            cv.resize(image, (3, 2), None, 0, 0, cv.INTER_AREA),
         ),
     ),
-}  # fmt: skip
+}
 
 SKIMAGE: dict[str, tuple[Make, Callable[..., Any]]] = {
     "resize": (lambda x: [x.image()], lambda image: skimage.resize(image, (3, 4, 2), order=1)),
     "rescale": (lambda x: [x.image()], lambda image: skimage.rescale(image, 0.7, order=3)),
     "downscale_local_mean": (
-        lambda x: [x.image()], lambda image: skimage.downscale_local_mean(image, (2, 3, 1))
+        lambda x: [x.image()],
+        lambda image: skimage.downscale_local_mean(image, (2, 3, 1)),
     ),
     "warp": (
         lambda x: [x.picture(), x.near(3, 3)],
         lambda image, matrix: skimage.warp(image, np.asarray(matrix), order=3),
     ),
     "rotate": (lambda x: [x.picture()], lambda image: skimage.rotate(image, 20, resize=True)),
-}  # fmt: skip
+}
 
 MEDICAL: dict[str, tuple[Make, Callable[..., Any]]] = {
     "resample": (
-        lambda x: [x.image(2)], lambda image: medical.resample(image, (3, 1, 1), (1.5, 1.3, 0.8))
+        lambda x: [x.image(2)],
+        lambda image: medical.resample(image, (3, 1, 1), (1.5, 1.3, 0.8)),
     ),
     "resample_data_or_seg_to_shape": (
         lambda x: [x.image(2)],
         lambda image: medical.resample_data_or_seg_to_shape(image, SIZE, (4, 1, 1), (1, 1, 1)),
     ),
-}  # fmt: skip
+}
 
 WORLD: dict[str, tuple[Make, Callable[..., Any]]] = {
     "resample": (
@@ -154,7 +162,8 @@ WORLD: dict[str, tuple[Make, Callable[..., Any]]] = {
 
 FIELDS: dict[str, tuple[Make, Callable[..., Any]]] = {
     "affine_grid": (
-        lambda x: [x.near(3, 4, 2)], lambda theta: fields.affine_grid(theta, (2, 1, *SIZE))
+        lambda x: [x.near(3, 4, 2)],
+        lambda theta: fields.affine_grid(theta, (2, 1, *SIZE)),
     ),
     "compose": (lambda x: [x.field(), x.field()], fields.compose),
     "compose_vjp": (lambda x: [x.field(), x.field(), x.field()], fields.compose_vjp),
@@ -166,7 +175,8 @@ FIELDS: dict[str, tuple[Make, Callable[..., Any]]] = {
     ),
     "flow_warp": (lambda x: [x.image(2, 3), x.field()], fields.flow_warp),
     "homography_grid": (
-        lambda x: [x.near(3, 3, 2)], lambda matrix: fields.homography_grid(matrix, (5, 6), (4, 3))
+        lambda x: [x.near(3, 3, 2)],
+        lambda matrix: fields.homography_grid(matrix, (5, 6), (4, 3)),
     ),
     "invert": (lambda x: [x.field()], lambda field: fields.invert(field)[:2]),
     "invert_theta": (lambda x: [x.near(3, 4, 2)], fields.invert_theta),
@@ -174,19 +184,22 @@ FIELDS: dict[str, tuple[Make, Callable[..., Any]]] = {
     "jacobian": (lambda x: [x.field()], fields.jacobian),
     "jacobian_determinant": (lambda x: [x.field()], fields.jacobian_determinant),
     "matrix_from_theta": (
-        lambda x: [x.near(3, 4, 2)], lambda theta: fields.matrix_from_theta(theta, SIZE, SIZE)
+        lambda x: [x.near(3, 4, 2)],
+        lambda theta: fields.matrix_from_theta(theta, SIZE, SIZE),
     ),
     "regularity": (lambda x: [x.field()], fields.regularity),
     "theta_from_grid": (
-        lambda x: [fields.affine_grid(x.near(3, 4, 2), (2, 1, *SIZE))], fields.theta_from_grid
+        lambda x: [fields.affine_grid(x.near(3, 4, 2), (2, 1, *SIZE))],
+        fields.theta_from_grid,
     ),
     "theta_from_matrix": (
-        lambda x: [x.near(4, 4, 2)], lambda matrix: fields.theta_from_matrix(matrix, SIZE, SIZE)
+        lambda x: [x.near(4, 4, 2)],
+        lambda matrix: fields.theta_from_matrix(matrix, SIZE, SIZE),
     ),
     "to_displacement": (lambda x: [x.field()], lambda grid: fields.to_displacement(grid, SIZE)),
     "to_normalized": (lambda x: [x.field()], lambda grid: fields.to_normalized(grid, SIZE)),
     "to_pixel": (lambda x: [x.field()], lambda grid: fields.to_pixel(grid, SIZE)),
-}  # fmt: skip
+}
 
 CAMERAS: dict[str, tuple[Make, Callable[..., Any]]] = {
     "convert_panorama": (
@@ -195,15 +208,12 @@ CAMERAS: dict[str, tuple[Make, Callable[..., Any]]] = {
     ),
     "convert_panorama_vjp": (
         lambda x: [x.uniform(-1, 1, 2, 3, 6, 3, 3), x.uniform(-1, 1, 2, 3, 4, 8)],
-        lambda values, image: cameras.convert_panorama_vjp(
-            values, image, FROM, cameras.cubemap(3)
-        ),
+        lambda values, image: cameras.convert_panorama_vjp(values, image, FROM, cameras.cubemap(3)),
     ),
-    "distort_points": (
-        lambda x: [x.uniform(-0.5, 0.5, 3, 7, 2), LENS], cameras.distort_points
-    ),
+    "distort_points": (lambda x: [x.uniform(-0.5, 0.5, 3, 7, 2), LENS], cameras.distort_points),
     "plane_sweep": (
-        sweep, lambda reference, sources, k, poses, depths: cameras.plane_sweep(
+        sweep,
+        lambda reference, sources, k, poses, depths: cameras.plane_sweep(
             reference, sources, (k, poses), depths
         ),
     ),
@@ -220,14 +230,19 @@ CAMERAS: dict[str, tuple[Make, Callable[..., Any]]] = {
         cameras.sample_views_vjp,
     ),
     "undistort_grid": (
-        lambda x: [x.intrinsics(), LENS], lambda k, lens: cameras.undistort_grid((5, 6), k, lens)
+        lambda x: [x.intrinsics(), LENS],
+        lambda k, lens: cameras.undistort_grid((5, 6), k, lens),
     ),
-}  # fmt: skip
+}
 
 TABLES = {
-    cv: OPENCV, skimage: SKIMAGE, medical: MEDICAL, gridsample: WORLD, fields: FIELDS,
+    cv: OPENCV,
+    skimage: SKIMAGE,
+    medical: MEDICAL,
+    gridsample: WORLD,
+    fields: FIELDS,
     cameras: CAMERAS,
-}  # fmt: skip
+}
 CASES = {
     f"{module.__name__.removeprefix('gridsample.')}.{name}": case
     for module, table in TABLES.items()

@@ -163,13 +163,19 @@ def test_means_without_a_kernel_match_numpy(
         image, weights = np.moveaxis(image, 1, -1).copy(), np.moveaxis(weights, 1, -1)
         chunks = (1, 11, 17, 2)
     options: Any = {
-        "coords": "pixel", "padding_mode": boundary, "antialias": antialias,
-        "channel_axis": channel_axis, "missing": "ignore",
-    }  # fmt: skip
+        "coords": "pixel",
+        "padding_mode": boundary,
+        "antialias": antialias,
+        "channel_axis": channel_axis,
+        "missing": "ignore",
+    }
     options |= {
-        "missing": {}, "weights": {"weights": weights}, "weight": {"return_weight": True},
-        "mask": {"return_mask": True}, "edges": {"extrapolate": "edges", "return_weight": True},
-    }[rule]  # fmt: skip
+        "missing": {},
+        "weights": {"weights": weights},
+        "weight": {"return_weight": True},
+        "mask": {"return_mask": True},
+        "edges": {"extrapolate": "edges", "return_weight": True},
+    }[rule]
     if boundary == "constant":
         options["fill_value"] = 7
     grid = coordinates((40, 50), (17, 26), "pixel", rng)

@@ -78,10 +78,17 @@ class Case(NamedTuple):
         means, footprint = options.get("means"), options.get("footprint")
         weights = options.get("weights")
         plan = cases.plan_for(
-            self.image.shape, self.image.dtype, self.grid.shape, self.grid.dtype, mode,
-            self.boundary, self.aligned, coords=self.coords, extrapolate=not self.inside,
+            self.image.shape,
+            self.image.dtype,
+            self.grid.shape,
+            self.grid.dtype,
+            mode,
+            self.boundary,
+            self.aligned,
+            coords=self.coords,
+            extrapolate=not self.inside,
             footprint=footprint,
-        )  # fmt: skip
+        )
         last = options.get("last", False)
         arrays = [guarded(zeros, self.image.shape, self.image.dtype, last)]
         arrays.append(zeros(self.grid.shape, self.grid.dtype))
@@ -106,14 +113,26 @@ class Case(NamedTuple):
         return rng.standard_normal((items, self.image.shape[1], *self.grid.shape[1:-1]))
 
     def differentiate(
-        self, mode: Any, zeros: Any, values: Array, averaging: Averaging, weights: Array | None,
+        self,
+        mode: Any,
+        zeros: Any,
+        values: Array,
+        averaging: Averaging,
+        weights: Array | None,
         needed: tuple[bool, bool, bool],
-    ) -> tuple[Array | None, ...]:  # fmt: skip
+    ) -> tuple[Array | None, ...]:
         """Compute gradients of means with the programs, on guarded arrays."""
         plan = cases.plan_for(
-            self.image.shape, self.image.dtype, self.grid.shape, self.grid.dtype, mode,
-            self.boundary, self.aligned, coords=self.coords, extrapolate=not self.inside,
-        )  # fmt: skip
+            self.image.shape,
+            self.image.dtype,
+            self.grid.shape,
+            self.grid.dtype,
+            mode,
+            self.boundary,
+            self.aligned,
+            coords=self.coords,
+            extrapolate=not self.inside,
+        )
         numbers = [values, self.image, self.grid, *([] if weights is None else [weights])]
         arrays = [zeros(a.shape, a.dtype) for a in numbers]
         for array, contents in zip(arrays, numbers, strict=True):

@@ -27,8 +27,11 @@ def run(program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     path = os.pathsep.join([str(HERE.parent), os.environ.get("PYTHONPATH", "")])
     return subprocess.run(
         [sys.executable, str(HERE / program), *arguments],
-        env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True, check=False,
-    )  # fmt: skip
+        env={**os.environ, "PYTHONPATH": path},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs mprotect")
@@ -120,6 +123,7 @@ def test_parts_of_narrow_images_are_those_of_lines(size: tuple[int, int]) -> Non
     image = cases.generator(size).random((3, 6, 40000, 2), np.float32)
     for view in (image, np.repeat(image, 2, axis=3)[..., ::2]):
         result = gridsample.interpolate(view, size, mode="linear")
-        rows = gridsample.interpolate(np.ascontiguousarray(image.swapaxes(2, 3)), size[::-1],
-                                      mode="linear").swapaxes(2, 3)  # fmt: skip
+        rows = gridsample.interpolate(
+            np.ascontiguousarray(image.swapaxes(2, 3)), size[::-1], mode="linear"
+        ).swapaxes(2, 3)
         np.testing.assert_allclose(result, rows, rtol=0, atol=4e-7)

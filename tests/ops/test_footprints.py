@@ -19,9 +19,13 @@ from gridsample.kernels.reference import footprints as reference
 
 
 def shrinking(
-    rng: np.random.Generator, items: int, out: tuple[int, ...], spatial: tuple[int, ...],
-    coords: str = "normalized", noise: float = 0.1,
-) -> Array:  # fmt: skip
+    rng: np.random.Generator,
+    items: int,
+    out: tuple[int, ...],
+    spatial: tuple[int, ...],
+    coords: str = "normalized",
+    noise: float = 0.1,
+) -> Array:
     """A grid that covers an image of a spatial shape with fewer points, unevenly."""
     lines = [np.linspace(-1, 1, n) for n in out]
     grid = np.stack(np.meshgrid(*lines, indexing="ij")[::-1], -1)
@@ -364,9 +368,14 @@ CHECKED = [
 @pytest.mark.covering(ordinary=0)
 @pytest.mark.parametrize(("shape", "out", "mode", "boundary", "corners", "coords", "most"), CHECKED)
 def test_derivatives(
-    shape: tuple[int, ...], out: tuple[int, ...], mode: str, boundary: str, corners: bool,
-    coords: str, most: int,
-) -> None:  # fmt: skip
+    shape: tuple[int, ...],
+    out: tuple[int, ...],
+    mode: str,
+    boundary: str,
+    corners: bool,
+    coords: str,
+    most: int,
+) -> None:
     rng = cases.generator("footprints", str(shape))
     image = torch.tensor(cases.pixels(rng, shape), requires_grad=True)
     grid = torch.tensor(shrinking(rng, shape[0], out, shape[2:], coords, 0.05), requires_grad=True)

@@ -464,9 +464,13 @@ def test_points_inside_have_the_same_bits_beside_points_outside(mode, boundary, 
     mixed = np.stack([inside, outside], 1).ravel()
     alone, beside = (
         gridsample.grid_sample(
-            image, x.astype(np.float32)[np.newaxis, :, np.newaxis], mode, boundary,
-            align_corners, coords="pixel",
+            image,
+            x.astype(np.float32)[np.newaxis, :, np.newaxis],
+            mode,
+            boundary,
+            align_corners,
+            coords="pixel",
         )
         for x in (inside, mixed)
-    )  # fmt: skip
+    )
     np.testing.assert_array_equal(alone, beside[..., ::2])

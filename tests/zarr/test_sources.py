@@ -75,8 +75,10 @@ def test_outputs_may_be_stores_and_addresses_and_are_continued(
 ) -> None:
     expected_pixels, source = expected(image, tmp_path), tmp_path / "local"
     output: Any = {
-        "store": MemoryStore(), "memory": f"memory://{tmp_path}", "file": f"file://{tmp_path}/out",
-    }[kind]  # fmt: skip
+        "store": MemoryStore(),
+        "memory": f"memory://{tmp_path}",
+        "file": f"file://{tmp_path}/out",
+    }[kind]
     options: Any = {"mode": "cubic", "layout": gridsample.zarr.Layout(zarr_format=zarr_format)}
 
     def stop(share: float) -> None:

@@ -76,9 +76,16 @@ def test_chunks_match_the_full_result_bit_for_bit(
     for n, layout in enumerate([Layout((9, 11)), Layout((2, 7, 5), (2, 14, 10)), Layout((28, 50))]):
         out = tmp_path / f"out{n}"
         traffic = gridsample.zarr.warp(
-            tmp_path / "in", out, matrix, (28, 50), mode, boundary, layout=layout,
-            threads=1 + n % 2, **options,
-        )  # fmt: skip
+            tmp_path / "in",
+            out,
+            matrix,
+            (28, 50),
+            mode,
+            boundary,
+            layout=layout,
+            threads=1 + n % 2,
+            **options,
+        )
         np.testing.assert_array_equal(zarr.open(str(out))["0"][...], expected)
         assert traffic.reads <= 2 * 4 * 4  # the cache holds every chunk
 

@@ -139,9 +139,17 @@ def test_calls_select_the_kernels_of_a_gpu(last: bool, monkeypatch: pytest.Monke
     gpu.gather(plan, image, grid, out, (0, 0), options=launch)
     gpu.backward(plan, values, image, grid, image, (0, 0), empty=torch.empty, options=launch)
     gpu.double_backward(
-        plan, values, image, grid, gpu.Upstream(image, grid), out, image, (0, 0),
-        empty=torch.empty, options=launch,
-    )  # fmt: skip
+        plan,
+        values,
+        image,
+        grid,
+        gpu.Upstream(image, grid),
+        out,
+        image,
+        (0, 0),
+        empty=torch.empty,
+        options=launch,
+    )
     gpu.gather(plan, image.to(torch.uint8), grid, out.to(torch.uint8), (0, 0), options=launch)
     gpu.backward(plan, values, image, grid, image, (0, 0), sums=sums, options=launch)
     gpu.collect(sums, image, image.half(), options=launch)

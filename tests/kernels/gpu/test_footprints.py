@@ -47,10 +47,14 @@ class Case(NamedTuple):
     def options(self) -> Options:
         return Options(
             mode=oracles.per_axis(self.mode, self.rank),
-            padding_mode=oracles.per_axis(self.boundary, self.rank), align_corners=self.corners,
-            coords=self.coords, extrapolate=self.extrapolate, fill_value=self.fill,
-            order=(0,) * self.rank, footprint=Footprint(self.most, self.attached),
-        )  # fmt: skip
+            padding_mode=oracles.per_axis(self.boundary, self.rank),
+            align_corners=self.corners,
+            coords=self.coords,
+            extrapolate=self.extrapolate,
+            fill_value=self.fill,
+            order=(0,) * self.rank,
+            footprint=Footprint(self.most, self.attached),
+        )
 
     @property
     def tolerance(self) -> float:
@@ -157,9 +161,13 @@ def test_every_option_matches_the_cpu(case: Case) -> None:
 @pytest.mark.covering(ordinary=0)
 @pytest.mark.parametrize("mode", ["linear", "nearest"])
 @pytest.mark.parametrize(
-    "name", ["uint8", pytest.param("int16", marks=pytest.mark.slow),
-             pytest.param("bool", marks=pytest.mark.slow)]
-)  # fmt: skip
+    "name",
+    [
+        "uint8",
+        pytest.param("int16", marks=pytest.mark.slow),
+        pytest.param("bool", marks=pytest.mark.slow),
+    ],
+)
 def test_integers_are_rounded_once(name: str, mode: str) -> None:
     rng = cases.generator("gpu footprints", name)
     image = torch.from_numpy(cases.pixels(rng, (1, 1, 17), name))
@@ -242,9 +250,17 @@ def test_footprint_sides_of_affine_maps_are_matrix_columns(arguments: Any) -> No
     call = affine.call_of_maps(BACKEND, image, theta, out, case.options)
     ours = affine.sample(call._replace(on_gpu=True), image, theta)
     theirs = gridsample.affine_sample(
-        image, theta, values.shape, "linear", "zeros", corners, coords=coords, antialias=True,
-        max_samples=most, footprint="attach" if attached else "detach",
-    )  # fmt: skip
+        image,
+        theta,
+        values.shape,
+        "linear",
+        "zeros",
+        corners,
+        coords=coords,
+        antialias=True,
+        max_samples=most,
+        footprint="attach" if attached else "detach",
+    )
     close(ours.detach(), theirs.detach(), case)
     gradients = [torch.autograd.grad(result, (image, theta), values) for result in (ours, theirs)]
     for actual, other in zip(*gradients, strict=True):

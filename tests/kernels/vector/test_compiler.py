@@ -37,8 +37,11 @@ def python(code: str, *options: str, **environment: str) -> str:
     done = subprocess.run(
         [sys.executable, *options, "-c", begin + textwrap.dedent(code)],
         env={**os.environ, **environment, "PYTHONPATH": os.pathsep.join([str(TESTS), *sys.path])},
-        capture_output=True, text=True, timeout=SECONDS, check=False,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+        check=False,
+    )
     assert (done.returncode, done.stderr) == (0, ""), done.stderr
     return done.stdout
 

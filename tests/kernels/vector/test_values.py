@@ -82,8 +82,11 @@ def test_arithmetic_of_integers(kind: str, lanes: int) -> None:
     shift = padded(np.arange(a.size) % np.iinfo(kind).bits, kind)
     check(
         lambda a, b, s: (a + b, a - b, a * b, a & b, a | b, a ^ b, ~a, -a, a << s, a >> s),
-        a, b, shift, lanes=lanes,
-    )  # fmt: skip
+        a,
+        b,
+        shift,
+        lanes=lanes,
+    )
 
 
 @pytest.mark.parametrize("lanes", LANES)
@@ -169,8 +172,9 @@ def test_bounds_that_are_numbers(kind: str, lanes: int) -> None:
     a = numbers(kind)
     check(
         lambda a: (np.minimum(a, 2.5), np.minimum(2.5, a), np.maximum(a, -1), np.maximum(-1, a)),
-        a, lanes=lanes,
-    )  # fmt: skip
+        a,
+        lanes=lanes,
+    )
 
 
 def test_a_bound_for_all_lanes_keeps_nan() -> None:
@@ -221,8 +225,9 @@ def test_integers_of_python_and_numpy(kind: str) -> None:
     a = padded([0, 1, 2, 3, 5, 6], kind)
     check(
         lambda a: (9 - a, 9 // (a + 1), 9 % (a + 1), 5 & a, 5 | a, 5 ^ a, 1 << a, 64 >> a),
-        a, lanes=8,
-    )  # fmt: skip
+        a,
+        lanes=8,
+    )
     dtype = np.dtype(kind).type
     nine, unit = dtype(9), dtype(1)
     check(

@@ -186,8 +186,16 @@ def gather_transpose(ct: Any, image: Any, grid: Array, *, call: Call, dtype: Any
     return scatter(ct, grid, call).astype(aval.dtype), None
 
 
-def tangent_transpose(ct: Any, image: Array, grid: Array, *tangents: Any, call: Call, dtype: Any,
-                      needed: tuple[bool, bool], **_: Any) -> Any:  # fmt: skip
+def tangent_transpose(
+    ct: Any,
+    image: Array,
+    grid: Array,
+    *tangents: Any,
+    call: Call,
+    dtype: Any,
+    needed: tuple[bool, bool],
+    **_: Any,
+) -> Any:
     """Transpose the derivative of gather along tangents: both gradients in one sweep."""
     if ad.is_undefined_primal(image):
         return formula_transpose(

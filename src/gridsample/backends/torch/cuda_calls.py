@@ -98,9 +98,14 @@ class PreparedOnGPU(Prepared):
             gradient = torch.empty(launch.call.gradient_shape, dtype=launch.real, device=device)
         with on_device(image):
             launch.call.run(
-                launch_options(image), values=values, image=image, grid=grid, gradient=gradient,
-                fill=None, grad_image=grad_image,
-            )  # fmt: skip
+                launch_options(image),
+                values=values,
+                image=image,
+                grid=grid,
+                gradient=gradient,
+                fill=None,
+                grad_image=grad_image,
+            )
         return grad_image, None if gradient is None else add_up(gradient).view(grid.shape)
 
 
