@@ -254,15 +254,15 @@ class Axis:
         It does under PyTorch's "reflection" at outer edges: positions lose their last bits, which
         decides on which side of a pixel those of an identity are.  Also return the slope's sign.
         """
-        last, one = self.last, position.like(1.0)
+        last, unit_slope = self.last, position.like(1.0)
 
         def inside() -> list[Value]:
             between = (position > 0.0) & (position < last)
-            return [position, between.select(one, 0.0) if self.rule.folds else one]
+            return [position, between.select(unit_slope, 0.0) if self.rule.folds else unit_slope]
 
         def anywhere() -> list[Value]:
             folded, sign = self.folded(position)
-            return [folded, sign if self.rule.folds else one]
+            return [folded, sign if self.rule.folds else unit_slope]
 
         all_inside = ((position >= 0.0) & (position <= last)).all()
         folded, sign = self.function.choose(all_inside, inside, anywhere, likely=True)

@@ -57,9 +57,9 @@ class Counting(NamedTuple):
         """Return the numbers of pixels, given their weights."""
         if self.weight_check is not None:
             self.weight_check.check(weights)
-        return [*map(self.numbers_of_one, pixels, weights)]
+        return [*map(self.numbers_of_pixel, pixels, weights)]
 
-    def numbers_of_one(self, pixel: Value, weight: Value) -> Numbers:
+    def numbers_of_pixel(self, pixel: Value, weight: Value) -> Numbers:
         """Return the numbers of one pixel of each point."""
         if self.ignores:
             weight = (pixel == pixel).select(weight, 0.0)
@@ -98,7 +98,7 @@ def sum_counted(
     """
     reader = pixels
     if counting is not None:
-        reader = Counted(pixels, weights or Ones(counting.dropped_weight), counting)
+        reader = Counted(pixels, weights or UnitWeights(counting.dropped_weight), counting)
     totals = sum_over_taps(reader, tables_for_loops(taps), orders)
     return with_dropped(totals, taps, numbers_of_dropped(dropped, counting))
 
@@ -115,7 +115,7 @@ class Counted:
         return self.counting.numbers(pixels, weights)  # type: ignore[arg-type]
 
 
-class Ones:
+class UnitWeights:
     """The weights of pixels that have none."""
 
     def __init__(self, dropped_weight: float) -> None:
@@ -123,13 +123,13 @@ class Ones:
 
     def row(self, outer: tuple[Tap, ...], taps: Sequence[Tap]) -> Sequence[Value | Numbers]:
         """Return the weights of all taps along x."""
-        present, ones = None, []
+        present, weights = None, []
         for tap in outer:
             present = both(present, tap.present)
         for tap in taps:
-            here, one = both(present, tap.present), tap.weights[0].like(1.0)
-            ones.append(one if here is None else here.select(one, self.dropped_weight))
-        return ones
+            here, weight = both(present, tap.present), tap.weights[0].like(1.0)
+            weights.append(weight if here is None else here.select(weight, self.dropped_weight))
+        return weights
 
 
 class Kept:

@@ -30,7 +30,7 @@ from gridsample.kernels.sampling.programs.row_sums import (
     repeat_in_registers,
     row_length,
 )
-from gridsample.kernels.sampling.programs.singles import OneByOne
+from gridsample.kernels.sampling.programs.singles import SingleTaps
 from gridsample.kernels.sampling.programs.states import value_of
 from gridsample.kernels.sampling.programs.sums import (
     Orders,
@@ -51,20 +51,20 @@ class AtEdges(NamedTuple):
     Attributes:
         axes: the axes, x first.
         strides: the distances of neighbouring pixels.
-        one_by_one: the same taps, to read them one by one.
+        single_taps: the same taps, each read by itself.
     """
 
     axes: Sequence[Axis]
     strides: Strides
-    one_by_one: OneByOne
+    single_taps: SingleTaps
 
     def tap_sums(self, plane: Pointer, dropped: Value, orders: Orders) -> TapSums:
         """Sum the taps of one plane."""
-        along_x, *others = taps = self.one_by_one.taps
+        along_x, *others = taps = self.single_taps.taps
         window = window_of(self.axes[0], along_x, row_length(len(along_x)))
         weights = [window.weights, *([tap.weights for tap in axis_taps] for axis_taps in others)]
         rows = PixelRows(self.row(plane, window.begin, others), weights, window.touched)
-        counting = self.one_by_one.counting
+        counting = self.single_taps.counting
         values = [*numbers_of_dropped(dropped, counting)]
         if counting is not None and counting.dropped_weight:
             # Other readers read this for a dropped tap; here, nothing is read for one.
@@ -73,10 +73,10 @@ class AtEdges(NamedTuple):
 
     def row(self, plane: Pointer, first: Value, others: Sequence[Sequence[Tap]]) -> Row:
         """Return the row of each point, given the index of its first pixel and the other taps."""
-        counting = self.one_by_one.counting
+        counting = self.single_taps.counting
         # `PixelRows` has the weights.
         tables = [TapTable([tap._replace(weights=()) for tap in taps]) for taps in others]
-        pixels = EdgeRow(plane, added(self.one_by_one.offset, first), tables)
+        pixels = EdgeRow(plane, added(self.single_taps.offset, first), tables)
         if counting is None:
             return pixels
         weights = pixels._replace(plane=None)  # of ones
@@ -93,9 +93,9 @@ class AtEdges(NamedTuple):
         Where several taps of a point are one pixel, as under "border", the processor would wait for
         each sum before the next.
         """
-        function, (taps, offset) = plane.function, self.one_by_one[:2]
+        function, (taps, offset) = plane.function, self.single_taps[:2]
         if math.prod(map(len, taps)) > MOST_KEPT or not all(map(has_window, self.axes)):
-            self.one_by_one.scatter(plane, shares)
+            self.single_taps.scatter(plane, shares)
             return
         windows = list[list[Tap]]()
         for axis, axis_taps in zip(self.axes, taps, strict=True):

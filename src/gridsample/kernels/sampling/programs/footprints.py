@@ -113,8 +113,8 @@ class Sides:
     def steps(self) -> Vectors:
         """Return the number of points between neighbours along the output's axes, x first."""
         sizes = self.call.out_sizes[: self.rank - 1]
-        one = self.function.constant(1, "int64")
-        return [*itertools.accumulate(sizes, operator.mul, initial=one)]
+        x_step = self.function.constant(1, "int64")
+        return [*itertools.accumulate(sizes, operator.mul, initial=x_step)]
 
     def differences(self, group: Group) -> tuple[list[Vectors], list[tuple[Value, Value]]]:
         """Return half the difference of a point's neighbours, or that to its only neighbour.
@@ -234,17 +234,17 @@ class Sides:
             lengths.append(functools.reduce(operator.add, squares).minimum(HUGE).sqrt())
         most = self.call.most.to(real).splat(lanes)
         longest = functools.reduce(Value.maximum, lengths)
-        zero, one = function.constant(0, "int32", lanes), function.constant(1.0, real, lanes)
+        finest = [function.constant(0, "int32", lanes), function.constant(1.0, real, lanes)]
 
         def halve() -> list[Value]:
-            with function.loop(0, self.call.levels, carry=[zero, one]) as loop:
+            with function.loop(0, self.call.levels, carry=finest) as loop:
                 level, scale = loop.carried
                 longer = longest * scale - SLACK > most
                 loop.carry(longer.select(level + 1, level), longer.select(scale * 0.5, scale))
             return loop.carried
 
         too_long = (longest - SLACK > most).any()
-        level, scale = function.choose(too_long, halve, lambda: [zero, one], likely=False)
+        level, scale = function.choose(too_long, halve, lambda: finest, likely=False)
         counts = []
         for length in lengths:
             n = round_up(length * scale - SLACK).minimum(most)

@@ -34,7 +34,7 @@ from gridsample.kernels.sampling.programs.sampler import (
     Stencil,
     are_inside,
 )
-from gridsample.kernels.sampling.programs.singles import OneByOne
+from gridsample.kernels.sampling.programs.singles import SingleTaps
 from gridsample.kernels.sampling.programs.states import FirstTaps, Offsets, State, value_of
 from gridsample.kernels.sampling.programs.sums import WRITTEN_OUT, Orders, TapSums, both, scatter
 from gridsample.kernels.vector import Pointer, Value, host
@@ -158,11 +158,11 @@ class Rows(Sampler):
     ) -> GroupTaps:
         """Prepare the taps of points of which some have taps outside."""
         taps = [stencil.resolve_boundary() for stencil in stencils]
-        one_by_one = OneByOne(taps, value_of(state.offset), True, counting)
+        single_taps = SingleTaps(taps, value_of(state.offset), True, counting)
         # In float64, up to 16 taps are read faster one by one.
         many = self.real.bits < 64 or math.prod(map(len, taps)) > WRITTEN_OUT
         in_rows = many and not self.are_pairs and has_window(self.axes[0])
-        return AtEdges(self.axes, self.strides, one_by_one) if in_rows else one_by_one
+        return AtEdges(self.axes, self.strides, single_taps) if in_rows else single_taps
 
 
 class InRows(NamedTuple):

@@ -520,7 +520,7 @@ class GatherRuns(Gather):
                     self.store(totals, begin + first, places, loop.index, packed)
                 return []
 
-            def one_by_one() -> list[Value]:
+            def point_by_point() -> list[Value]:
                 notes = {k: function.spill(mark.to("int32")) for k, mark in marks.items()}
                 listed = taps.alone()
                 with (
@@ -528,15 +528,17 @@ class GatherRuns(Gather):
                     self.runs.blocks(self.call.channels) as (first, _),
                 ):
                     here, channel = source.at(first), plane + first
-                    value = self.value_of_one(listed, here, loop.index, channel, notes)
+                    value = self.value_of_point(listed, here, loop.index, channel, notes)
                     self.store(value, begin + first, places, loop.index, False)
                 return []
 
             def elsewhere() -> list[Value]:
                 if "outside" not in marks:
-                    return one_by_one()
+                    return point_by_point()
                 blank = functools.partial(self.store_outside, begin, plane, places, packed)
-                return function.choose((marks["valid"] & marks["outside"]).all(), blank, one_by_one)
+                return function.choose(
+                    (marks["valid"] & marks["outside"]).all(), blank, point_by_point
+                )
 
             function.choose(usual, together, elsewhere, likely=True)
 
@@ -566,7 +568,7 @@ class GatherRuns(Gather):
         target = self.call.out.at(begin)
         self.runs.run.store([*map(self.stored, results)], target, places, lane, packed)
 
-    def value_of_one(
+    def value_of_point(
         self, taps: TapList, source: Pointer, lane: Value, plane: Value, notes: dict[str, Pointer]
     ) -> list[Value]:
         """Compute the result of one point, wherever it is."""

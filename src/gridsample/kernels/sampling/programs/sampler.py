@@ -22,7 +22,7 @@ from gridsample.kernels.sampling.programs.counting import Counting
 from gridsample.kernels.sampling.programs.loads import Strides
 from gridsample.kernels.sampling.programs.points import Group, PointSource, offset_kind
 from gridsample.kernels.sampling.programs.row_sums import Weights
-from gridsample.kernels.sampling.programs.singles import OneByOne
+from gridsample.kernels.sampling.programs.singles import SingleTaps
 from gridsample.kernels.sampling.programs.states import Offsets, State, further, value_of
 from gridsample.kernels.sampling.programs.sums import Orders, TapSums, both
 from gridsample.kernels.sampling.settings import Call
@@ -274,7 +274,7 @@ class Sampler:
 
         With ``counting``, the weights of all taps sum to one, those of dropped taps included.
         """
-        return OneByOne(self.taps(state, derivatives), value_of(state.offset), False, counting)
+        return SingleTaps(self.taps(state, derivatives), value_of(state.offset), False, counting)
 
     def axis_positions(self, state: State) -> list[AxisPosition]:
         """Return where a state's points are along each axis."""

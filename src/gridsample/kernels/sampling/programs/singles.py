@@ -24,7 +24,7 @@ from gridsample.kernels.sampling.programs.sums import (
 from gridsample.kernels.vector import Pointer, Value
 
 
-class OneByOne(NamedTuple):
+class SingleTaps(NamedTuple):
     """The taps of a group, each of which is read by itself.
 
     Attributes:
