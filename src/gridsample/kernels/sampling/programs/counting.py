@@ -8,12 +8,14 @@ point is missing.
 from __future__ import annotations
 
 import functools
+import operator
 from collections.abc import Sequence
 from typing import NamedTuple
 
 from gridsample.kernels.sampling.programs.axes import Tap
+from gridsample.kernels.sampling.programs.loads import read_each
 from gridsample.kernels.sampling.programs.row_sums import Row
-from gridsample.kernels.sampling.programs.states import Offsets
+from gridsample.kernels.sampling.programs.states import Offsets, further
 from gridsample.kernels.sampling.programs.sums import (
     AxisTaps,
     Numbers,
@@ -30,6 +32,8 @@ from gridsample.kernels.vector import Function, Pointer, Value, kind_of
 
 # The numbers of a pixel: m v, m, and v.
 COUNTED, WEIGHT, PIXEL = 0, 1, 2
+# Those that are summed, as the first numbers of orders.
+SUMMED = ((COUNTED,), (WEIGHT,))
 
 
 class Counting(NamedTuple):
@@ -52,6 +56,19 @@ class Counting(NamedTuple):
     ignores: bool
     weight_check: WeightCheck | None = None
     kept: Pointer | None = None
+
+    def weight(self, tap: Tap) -> Value:
+        """Read the weight of the pixel of a listed tap of each point, for all channels."""
+        weight: Value = tap.weights[0].like(1.0)
+        if self.plane is not None:
+            assert tap.pixel_weight_offset is not None
+            offset = further(self.offset, tap.pixel_weight_offset)
+            weight = read_each(self.plane, offset).to(weight.kind)
+        if tap.present is not None:
+            weight = tap.present.select(weight, self.dropped_weight)
+        if self.weight_check is not None:
+            self.weight_check.check([weight])
+        return weight
 
     def numbers(self, pixels: Sequence[Value], weights: Sequence[Value]) -> list[Numbers]:
         """Return the numbers of pixels, given their weights."""
@@ -213,3 +230,48 @@ class WeightCheck:
         noted = self.memory.load(0, self.lanes, aligned=True)
         with memory.function.when((noted >= infinity).any(), rare=True):
             memory.store(memory.function.constant(1, "int64"))
+
+
+class CountedPixels(NamedTuple):
+    """How the pixels of runs count, whose taps are listed.
+
+    Attributes:
+        ignores: whether NaN counts for nothing.
+        weighs_taps: whether the weights of taps are NaN where a tap does not count.
+        parts: whether channels are the parts of complex numbers.
+        numbers: what is summed of a pixel.
+    """
+
+    ignores: bool
+    weighs_taps: bool
+    parts: bool
+    numbers: Orders = SUMMED
+
+    def terms(
+        self, values: Sequence[Value], weight: Value, place: int | Value, lane: Value
+    ) -> Registers:
+        """Return what a tap adds to the sums of m v and m, for a register of pixels each.
+
+        Args:
+            values: the pixels, in registers.
+            weight: the weight of the tap.
+            place: the place of the tap in its list.
+            lane: the first of the points.
+        """
+        terms: Registers = {number: [] for number in self.numbers}
+        for value in values:
+            counts = [weight == weight] if self.weighs_taps else []
+            counts += [self.known(value)] if self.ignores else []
+            present = functools.reduce(operator.and_, counts)
+            for number in self.numbers:
+                term = weight if number == (WEIGHT,) else value * weight
+                terms[number].append(present.select(term, 0.0))
+        return terms
+
+    def known(self, value: Value) -> Value:
+        """Whether pixels are numbers; a complex one is if both parts are."""
+        known = value == value
+        if not self.parts:
+            return known
+        other = value.shuffle([lane ^ 1 for lane in range(value.lanes)])
+        return known & (other == other)

@@ -1,7 +1,7 @@
 """Means of runs of channels over the pixels that count, and their gradients; see `runs`.
 
 All channels share the weights of pixels, which are multiplied into the weights of taps where taps
-are listed (`TapCounting`), and so is their sum.  Only pixels that may be missing are counted
+are listed (`Counting.weight`), and so is their sum.  Only pixels that may be missing are counted
 channel by channel, and only where a plain sum is NaN.  The parts of a complex pixel are two
 channels, which are missing together.
 """
@@ -11,9 +11,14 @@ from __future__ import annotations
 import functools
 import operator
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
 
-from gridsample.kernels.sampling.programs.counting import COUNTED, WEIGHT
+from gridsample.kernels.sampling.programs.counting import (
+    COUNTED,
+    SUMMED,
+    WEIGHT,
+    CountedPixels,
+    Counting,
+)
 from gridsample.kernels.sampling.programs.loads import Image
 from gridsample.kernels.sampling.programs.mean_gradients import MeanBackward
 from gridsample.kernels.sampling.programs.missing import Counts, Means
@@ -26,52 +31,11 @@ from gridsample.kernels.sampling.programs.run_gradients import (
 )
 from gridsample.kernels.sampling.programs.runs import GatherRuns, Order, Runs, list_bytes
 from gridsample.kernels.sampling.programs.sampler import Description
-from gridsample.kernels.sampling.programs.states import State, value_of
+from gridsample.kernels.sampling.programs.states import State
 from gridsample.kernels.sampling.programs.sums import Registers
-from gridsample.kernels.sampling.programs.tap_lists import TapCounting, TapList
+from gridsample.kernels.sampling.programs.tap_lists import TapList
 from gridsample.kernels.sampling.settings import Call
 from gridsample.kernels.vector import Function, Pointer, Value
-
-# The numbers of a pixel, as the first of orders.
-NUMBERS = ((COUNTED,), (WEIGHT,))
-
-
-class CountedPixels(NamedTuple):
-    """How the pixels of runs count.
-
-    Attributes:
-        ignores: whether NaN counts for nothing.
-        weighs_taps: whether the weights of taps are NaN where a tap does not count.
-        parts: whether channels are the parts of complex numbers.
-        numbers: what is summed of a pixel.
-    """
-
-    ignores: bool
-    weighs_taps: bool
-    parts: bool
-    numbers: Sequence[Order] = NUMBERS
-
-    def terms(
-        self, values: Sequence[Value], weight: Value, place: int | Value, lane: Value
-    ) -> Registers:
-        """Return what a tap adds to the sums of m v and m."""
-        terms: Registers = {number: [] for number in self.numbers}
-        for value in values:
-            counts = [weight == weight] if self.weighs_taps else []
-            counts += [self.known(value)] if self.ignores else []
-            present = functools.reduce(operator.and_, counts)
-            for number in self.numbers:
-                term = weight if number == (WEIGHT,) else value * weight
-                terms[number].append(present.select(term, 0.0))
-        return terms
-
-    def known(self, value: Value) -> Value:
-        """Whether pixels are numbers; a complex one is if both parts are."""
-        known = value == value
-        if not self.parts:
-            return known
-        other = value.shuffle([lane ^ 1 for lane in range(value.lanes)])
-        return known & (other == other)
 
 
 class MeanSums:
@@ -87,15 +51,11 @@ class MeanSums:
         self.counts = Counts(runs.function, self.description, runs.call)
         self.weighs_taps = self.description.tap_rule.differ
 
-    def counting(self, state: State, points: Strip | Group, plane: Value) -> TapCounting | None:
+    def counting(self, state: State, points: Strip | Group, plane: Value) -> Counting | None:
         """Return how taps are listed."""
         if not self.weighs_taps:
             return None
-        counts = self.counts
-        weights = counts.plane(points, plane)
-        return TapCounting(
-            weights, value_of(state.weight_offset), counts.dropped_weight, counts.weight_check
-        )
+        return self.counts.of(state, self.counts.plane(points, plane))
 
     def sums(
         self,
@@ -116,14 +76,14 @@ class MeanSums:
         """
         runs, known = self.runs, self.description.known
         pixels = CountedPixels(self.description.tap_rule.ignores_nan, self.weighs_taps, known.parts)
-        numbered = [(*number, *order) for order in orders for number in NUMBERS]
+        numbered = [(*number, *order) for order in orders for number in SUMMED]
 
         def counted() -> list[Value]:
             sums = runs.sum(taps, numbered, source, lane, dropped, pixels)
             return [register for order in numbered for register in sums[order]]
 
         multiplied = (
-            pixels._replace(ignores=False, numbers=NUMBERS[:1]) if self.weighs_taps else None
+            pixels._replace(ignores=False, numbers=SUMMED[:1]) if self.weighs_taps else None
         )
         prefix = (COUNTED,) if self.weighs_taps else ()
         weighted = runs.sum(
@@ -194,7 +154,7 @@ class MeanRuns(GatherRuns):
         with self.sums.counts.watch():
             super().write(task)
 
-    def counting(self, state: State, points: Strip | Group, plane: Value) -> TapCounting | None:
+    def counting(self, state: State, points: Strip | Group, plane: Value) -> Counting | None:
         """Return how the pixels of a run count; None if all count alike."""
         return self.sums.counting(state, points, plane)
 
@@ -208,7 +168,7 @@ class MeanRuns(GatherRuns):
     ) -> list[Value]:
         """Compute the means of a register of points, or of one point, and sums of weights."""
         sums = self.sums.sums(taps, self.orders, source, lane, dropped)
-        above, below = (sums[*number, *self.orders[0]] for number in NUMBERS)
+        above, below = (sums[*number, *self.orders[0]] for number in SUMMED)
         min_weight = self.call.min_weights.load(plane)
         missing_values = self.fills_of_run("missing_values", plane)
         means = [
@@ -264,7 +224,7 @@ class MeanBackwardRuns(BackwardRuns):
         with self.means.counts.watch():
             super().write(task)
 
-    def counting(self, state: State, points: Strip | Group, plane: Value) -> TapCounting | None:
+    def counting(self, state: State, points: Strip | Group, plane: Value) -> Counting | None:
         """Return how the pixels of a run count; None if all count alike."""
         return self.means.counting(state, points, plane)
 
@@ -297,7 +257,7 @@ class MeanBackwardRuns(BackwardRuns):
         run, plane = part.run, part.run.plane + part.block.first
         sums = self.means.sums(taps, self.listed, part.source, part.lane, part.dropped)
         min_weight = self.call.min_weights.load(plane)
-        above, below = (sums[*number, *self.value_order] for number in NUMBERS)
+        above, below = (sums[*number, *self.value_order] for number in SUMMED)
         onto_above, onto_below = [], []
         for n, d, g in zip(above, below, upstream, strict=True):
             onto_above.append((d > min_weight).select(g / d, 0.0))

@@ -12,6 +12,7 @@ import operator
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+from gridsample.kernels.sampling.programs.counting import Counting
 from gridsample.kernels.sampling.programs.gradients import Backward
 from gridsample.kernels.sampling.programs.points import Group, Strip
 from gridsample.kernels.sampling.programs.row_sums import sum_neighbours
@@ -19,7 +20,7 @@ from gridsample.kernels.sampling.programs.runs import Block, Runs
 from gridsample.kernels.sampling.programs.sampler import Description
 from gridsample.kernels.sampling.programs.states import State
 from gridsample.kernels.sampling.programs.sums import WRITTEN_OUT, Registers, no_pixel
-from gridsample.kernels.sampling.programs.tap_lists import TapCounting, TapList
+from gridsample.kernels.sampling.programs.tap_lists import TapList
 from gridsample.kernels.sampling.settings import Call
 from gridsample.kernels.vector import Function, Pointer, Value
 
@@ -137,7 +138,7 @@ class BackwardRuns(Backward):
             likely=True,
         )
 
-    def counting(self, state: State, points: Strip | Group, plane: Value) -> TapCounting | None:
+    def counting(self, state: State, points: Strip | Group, plane: Value) -> Counting | None:
         """Return how the pixels of a run count; None if all count alike."""
         return None
 

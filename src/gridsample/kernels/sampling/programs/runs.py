@@ -17,9 +17,10 @@ import functools
 import math
 import operator
 from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from gridsample.kernels.sampling.programs.axes import Tap
+from gridsample.kernels.sampling.programs.counting import CountedPixels, Counting
 from gridsample.kernels.sampling.programs.gather import Gather
 from gridsample.kernels.sampling.programs.loads import load_words
 from gridsample.kernels.sampling.programs.points import Group, Strip
@@ -32,7 +33,7 @@ from gridsample.kernels.sampling.programs.sums import (
     no_pixel,
     with_product,
 )
-from gridsample.kernels.sampling.programs.tap_lists import TapCounting, TapList, inside, list_taps
+from gridsample.kernels.sampling.programs.tap_lists import TapList, inside, list_taps
 from gridsample.kernels.sampling.programs.ways import Copies
 from gridsample.kernels.sampling.settings import Call
 from gridsample.kernels.vector import Function, Pointer, Value, joined, kind_of
@@ -205,26 +206,6 @@ def interleaved(columns: Sequence[Value]) -> list[Value]:
     return mixed
 
 
-class RunCounting(Protocol):
-    """How the pixels of runs count, for `Runs.sum`."""
-
-    @property
-    def numbers(self) -> Sequence[Order]:
-        """What is summed of a pixel: the first of an order, each."""
-
-    def terms(
-        self, values: Sequence[Value], weight: Value, place: int | Value, lane: Value
-    ) -> Registers:
-        """Return what a tap adds to each sum, given its pixels and its weight.
-
-        Args:
-            values: the pixels, in registers.
-            weight: the weight of the tap.
-            place: the place of the tap in its list.
-            lane: the first of the points.
-        """
-
-
 class Block(NamedTuple):
     """Channels that are processed at a time.
 
@@ -285,7 +266,7 @@ class Runs:
         self.last = None if self.run.exact else self.call.last_load.to(sampler.offset_kind)
 
     def taps(
-        self, state: State, orders: Sequence[Order], counting: TapCounting | None = None
+        self, state: State, orders: Sequence[Order], counting: Counting | None = None
     ) -> Choice:
         """List the taps of a group, with weights for these orders of derivatives."""
         sampler, memory, begin = self.sampler, self.call.scratch, value_of(state.offset)
@@ -361,7 +342,7 @@ class Runs:
 
     def sum(
         self, taps: TapList, orders: Sequence[Order], memory: Pointer, lane: Value,
-        dropped: Sequence[Value] | None = None, counting: RunCounting | None = None,
+        dropped: Sequence[Value] | None = None, counting: CountedPixels | None = None,
     ) -> Registers:  # fmt: skip
         """Sum the weighted pixels of all taps, for each order of derivatives.
 
@@ -556,7 +537,7 @@ class GatherRuns(Gather):
             self.store(values, begin + first, places, loop.index, packed)
         return []
 
-    def counting(self, state: State, points: Strip | Group, plane: Value) -> TapCounting | None:
+    def counting(self, state: State, points: Strip | Group, plane: Value) -> Counting | None:
         """Return how the pixels of a run count; None if all count alike."""
         return None
 

@@ -13,12 +13,9 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from gridsample.kernels.sampling.programs.axes import Tap
-from gridsample.kernels.sampling.programs.counting import WeightCheck
-from gridsample.kernels.sampling.programs.loads import read_each
-from gridsample.kernels.sampling.programs.states import Offsets
+from gridsample.kernels.sampling.programs.counting import Counting
 from gridsample.kernels.sampling.programs.sums import (
     TapTable,
-    added,
     both,
     no_pixel,
 )
@@ -57,46 +54,13 @@ class TapList(NamedTuple):
         return self.rows * self.row
 
 
-class TapCounting(NamedTuple):
-    """How listed taps count.
-
-    The listed weights of taps are products with the weights of pixels, which all channels share,
-    and NaN where a tap does not count, so that its pixel is not read into sums.
-
-    Attributes:
-        plane: the weights of pixels, or None for 1.
-        begin: the offset to add to those of the taps in it, or None.
-        dropped_weight: the weight of dropped taps.
-        weight_check: notes invalid weights, or None if none can be.
-    """
-
-    plane: Pointer | None
-    begin: Value | None
-    dropped_weight: float
-    weight_check: WeightCheck | None
-
-    def weight(self, tap: Tap) -> Value:
-        """Read the weight of the pixel of a tap of each point."""
-        weight: Value = tap.weights[0].like(1.0)
-        if self.plane is not None:
-            offset = tap.pixel_weight_offset
-            assert offset is not None
-            offset = added(self.begin, offset)
-            weight = read_each(self.plane, Offsets(offset)).to(weight.kind)
-        if tap.present is not None:
-            weight = tap.present.select(weight, self.dropped_weight)
-        if self.weight_check is not None:
-            self.weight_check.check([weight])
-        return weight
-
-
 def list_taps(
     memory: Pointer,
     begin: Value | None,
     taps: Sequence[Sequence[Tap]],
     orders: Sequence[Order],
     last: Value | None,
-    counting: TapCounting | None = None,
+    counting: Counting | None = None,
 ) -> TapList:
     """List the products of the taps of all axes.
 
