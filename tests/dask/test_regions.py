@@ -19,7 +19,6 @@ def test_folded_intervals_are_the_pixels_that_taps_read(name: str, aligned: bool
     for size, first, length in itertools.product((1, 2, 7), range(-20, 21), (1, 2, 5, 9, 20)):
         indices = boundary.fold_index(np.arange(first, first + length), size, aligned)
         expected = sorted({*indices.tolist()} - {DROPPED})
-        edge = boundary.edge_for(aligned)
-        intervals = folded(first, first + length - 1, size, boundary, edge)
+        intervals = folded(first, first + length - 1, size, boundary, aligned)
         pixels = [k for start, stop in intervals for k in range(start, stop)]
         assert pixels == expected, (size, first, length)

@@ -306,7 +306,7 @@ def pixels_between(call: Sampling, a: int, size: int, low: float, high: float) -
         return ()  # there is no valid coordinate
     method = find_method(call.options.mode[a])
     boundary = BOUNDARIES[call.options.padding_mode[a]]
-    edge = boundary.edge_for(call.options.align_corners)
+    aligned = call.options.align_corners
     if math.isinf(low) or math.isinf(high):
         far = 4.0 * (size + method.taps)
         low, high = max(low, -far), min(high, far + size)
@@ -317,7 +317,7 @@ def pixels_between(call: Sampling, a: int, size: int, low: float, high: float) -
         low, high = min(max(low, 0.0), size - 1.0), min(max(high, 0.0), size - 1.0)
     if folds and boundary.code == axis.REFLECTION and not 0 <= low <= high <= size - 1:
         # Whatever rounding does, a folded position is next to a folded pixel.
-        pieces = folded(math.floor(low), math.ceil(high), size, boundary, edge)
+        pieces = folded(math.floor(low), math.ceil(high), size, boundary, aligned)
         last = method.taps  # a clamp may move the position by half a pixel
         return merged([(max(a - last, 0), min(b + last, size)) for a, b in pieces])
     if method.rounding == axis.FLOOR:
@@ -325,30 +325,30 @@ def pixels_between(call: Sampling, a: int, size: int, low: float, high: float) -
     else:
         first, final = math.ceil(low - 0.5), math.floor(high + 0.5)
     first, final = first + method.first, final + method.first + method.taps - 1
-    return folded(first, final, size, boundary, edge)
+    return folded(first, final, size, boundary, aligned)
 
 
-def folded(first: int, last: int, size: int, boundary: Boundary, edge: int) -> Intervals:
+def folded(first: int, last: int, size: int, boundary: Boundary, aligned: bool) -> Intervals:
     """Return the pixels that the taps with indices from ``first`` to ``last`` read."""
     if first >= 0 and last < size:
         return ((first, last + 1),)
-    if boundary.code == axis.ZEROS:
-        start, stop = max(first, 0), min(last + 1, size)
-        return ((start, stop),) if start < stop else ()
-    if boundary.code == axis.BORDER:
-        return ((min(max(first, 0), size - 1), max(min(last, size - 1), 0) + 1),)
-    mirrored = boundary.code == axis.REFLECTION
-    period = max(2 * (size - 1 + edge), 1) if mirrored else size
-    if last - first + 1 >= period:
+    period = boundary.period(size, aligned)
+    if period is None:  # all taps beyond an end of the image read the same
+        first, last = (min(max(index, -1), size) for index in (first, last))
+    elif last - first + 1 >= period:
         return ((0, size),)
-    pieces = []
-    for copy in range(first // period, last // period + 1):
-        low, high = first - copy * period, last - copy * period
-        pieces.append((max(low, 0), min(high, size - 1)))
-        if mirrored:  # the copy whose pixels are in the opposite order ends before the next period
-            back = period - edge
-            pieces.append((max(back - high, 0), min(back - low, size - 1)))
-    return merged([(start, stop + 1) for start, stop in pieces if start <= stop])
+    else:
+        first, last = first % period, first % period + last - first
+    pixels = boundary.fold_index(np.arange(first, last + 1), size, aligned)
+    return intervals_of(pixels[pixels != axis.DROPPED], size)
+
+
+def intervals_of(pixels: Array, size: int) -> Intervals:
+    """Return some pixels of a line as intervals, in ascending order."""
+    is_read = np.zeros(size + 2, np.int8)
+    is_read[pixels + 1] = 1
+    changes = np.flatnonzero(np.diff(is_read))
+    return tuple(zip(changes[::2].tolist(), changes[1::2].tolist(), strict=True))
 
 
 def merged(pieces: Sequence[Interval]) -> Intervals:

@@ -22,7 +22,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gridsample.chunked.regions import Intervals, Region, Sampling, merged, sum_type
-from gridsample.definitions.axis import WRAP
 from gridsample.definitions.boundaries import BOUNDARIES
 from gridsample.definitions.options import fill_numbers
 from gridsample.definitions.splines import decay, extension
@@ -97,7 +96,7 @@ def part_of_line(line: Line, start: int, stop: int, size: int, dtype: np.dtype[A
     low, high = start - margin, stop + margin
     if high - low >= size:
         return Part(((0, size),), slice(start, stop))
-    if BOUNDARIES[line.boundary].code != WRAP:
+    if not BOUNDARIES[line.boundary].joins_ends:
         low, high = max(low, 0), min(high, size)
         return Part(((low, high),), slice(start - low, stop - low))
     pieces = [(low + size, size)] if low < 0 else []

@@ -5,8 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from gridsample.definitions import axis
+from gridsample.definitions.caches import cached_property
 from gridsample.definitions.links import unknown_name
+
+# The number of pixels of a line that shows the properties of boundaries, and indices around it.
+PIXELS = 16
+AROUND = np.arange(-3 * PIXELS, 4 * PIXELS)
 
 
 @dataclass(frozen=True)
@@ -35,8 +42,32 @@ class Boundary:
 
     @property
     def drops(self) -> bool:
-        """Whether taps outside are dropped."""
+        """Whether every tap outside is dropped."""
         return self.code == axis.ZEROS
+
+    # What programs need to know of taps outside, as the formula that folds them tells: a boundary
+    # with a new formula need not say it again.
+
+    @cached_property
+    def may_drop(self) -> bool:
+        """Whether some tap outside is dropped: all of them, or those at zeros beside the image."""
+        return bool((self.fold_index(AROUND, PIXELS) == axis.DROPPED).any())
+
+    @cached_property
+    def joins_ends(self) -> bool:
+        """Whether neighbouring taps may read pixels at both ends of the image."""
+        pixels = self.fold_index(AROUND, PIXELS)
+        has_pixel = pixels != axis.DROPPED
+        return bool((np.abs(np.diff(pixels[has_pixel])) > np.diff(AROUND[has_pixel])).any())
+
+    @property
+    def mirrors_neighbours(self) -> bool:
+        """Whether two neighbouring taps are mirrored to neighbours or to one pixel, unchanged."""
+        return self.code == axis.REFLECTION and not (self.odd or self.may_drop)
+
+    def period(self, size: int, align_corners: bool = False) -> int | None:
+        """After how many pixels the image and its copies repeat; None if it does not repeat."""
+        return axis.period(size, self.code, self.edge_for(align_corners))
 
     def edge_for(self, align_corners: bool) -> int:
         """The place of the mirrors, which is `edge` resolved for a value of align_corners."""

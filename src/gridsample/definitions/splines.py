@@ -40,7 +40,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gridsample.definitions.axis import DROPPED, ZEROS, fold_sign
+from gridsample.definitions.axis import DROPPED, fold_sign
 from gridsample.definitions.boundaries import BOUNDARIES
 from gridsample.definitions.weights import bspline_table
 
@@ -58,7 +58,7 @@ def extension(boundary: str, align_corners: bool) -> str:
     """
     if boundary == "reflection":
         return "mirror" if align_corners else "symmetric"
-    return "zeros" if BOUNDARIES[boundary].code == ZEROS else boundary
+    return "zeros" if BOUNDARIES[boundary].drops else boundary
 
 
 def recursive(extended: str) -> str:
@@ -68,6 +68,12 @@ def recursive(extended: str) -> str:
     """
     if extended in RECURSIVE:
         return extended
+    if BOUNDARIES[extended].joins_ends:
+        raise NotImplementedError(
+            f"splines under the boundary {extended!r}: the corrections of one end of a line are "
+            "sums of entries near that end, but its values depend on both ends; it needs an exact "
+            "recursion, in RECURSIVE and `ends`"
+        )
     return "dst1" if extended == "zeros" else "symmetric"
 
 

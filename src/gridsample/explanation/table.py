@@ -150,6 +150,8 @@ def _position_remark(steps: AxisSteps) -> str:
 def _fold_rows(steps: AxisSteps) -> Iterator[Row]:
     """Yield the folds, clamps and shifts of a position: one row for each step of its path."""
     low, high = steps.corners
+    boundary = BOUNDARIES[steps.boundary]
+    mirrors = boundary.code == axis.REFLECTION
     for done, (before, after) in enumerate(pairwise(steps.path)):
         start, end, limits = show(before), show(after), f"into [0, {steps.size - 1}]"
         if steps.folds > MAX_FOLDS_SHOWN:
@@ -162,12 +164,9 @@ def _fold_rows(steps: AxisSteps) -> Iterator[Row]:
             yield "fold", f"2 * {term(mirror)} - {term(before)}", end, about
         elif steps.sign == 0:
             yield "clamp", f"{start} {limits}", end, "an edge pixel's centre"
-        elif BOUNDARIES[steps.boundary].code == axis.WRAP:
-            yield "shift", f"by whole periods of {steps.size}", end, "the image repeats"
-        elif BOUNDARIES[steps.boundary].code == axis.REFLECTION:
-            edge = BOUNDARIES[steps.boundary].edge_for(steps.align_corners)
-            period = show(max(2 * (steps.size - 1 + edge), 1))
-            yield "shift", f"by whole periods of {period}", end, "a period is two folds"
+        elif (period := boundary.period(steps.size, steps.align_corners)) is not None:
+            remark = "a period is two folds" if mirrors else "the image repeats"
+            yield "shift", f"by whole periods of {show(period)}", end, remark
         else:
             yield "confine", f"{start}, but no farther than", end, "all taps read the same there"
 

@@ -262,7 +262,7 @@ def check_rule(methods: Sequence[Method], boundaries: Sequence[str], prefilter: 
                 f"{MISSING!r}: methods that are normalized"
             )
     for name in boundaries:
-        if BOUNDARIES[name].edge == 2:
+        if BOUNDARIES[name].may_drop and not BOUNDARIES[name].drops:
             raise ValueError(
                 f"padding_mode {name!r} has zeros beside the image, which are not pixels; accepted "
                 f"with missing='ignore' and weights: every other boundary, and {MISSING!r}"

@@ -26,6 +26,7 @@ from gridsample.backends.jax.launches import (
 )
 from gridsample.backends.jax.sharding import Axes, Names, partitioned
 from gridsample.backends.jax.taps import Array, Call, real_type, with_sizes
+from gridsample.definitions.boundaries import BOUNDARIES
 from gridsample.definitions.options import fill_of_channels
 from gridsample.kernels import forks, on_cpu
 from gridsample.kernels import threads as pool
@@ -246,8 +247,8 @@ def prefilter_steps(
     ]
     steps = []
     for k, step in enumerate(passes(layout, layout, tuple(filters))):
-        # Windows of lines read what others store, and those of "wrap" are not all.
-        if step.windows.number > 1 and (k or step.filter.extended == "wrap"):
+        # Windows of lines read what others store, and where ends are joined, those are not all.
+        if step.windows.number > 1 and (k or BOUNDARIES[step.filter.extended].joins_ends):
             return None
         source = Place(RESULT, 0) if k else Place(ARGUMENT, 0)
         steps.append(Step(step.launch, [source, Place(RESULT, 0)], {}))

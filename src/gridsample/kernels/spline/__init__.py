@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from gridsample.definitions.boundaries import BOUNDARIES
 from gridsample.kernels import threads as pool
 from gridsample.kernels.memory import addresses_of, as_float, layout_of
 
@@ -96,7 +97,7 @@ def run_windows(step: Pass, source: Array, target: Array, threads: int | None) -
     """Filter along one axis, whose lines are cut into windows."""
     axis, extended, order, adjoint = step.filter
     addresses = addresses_of((source, target))
-    if extended != "wrap":
+    if not BOUNDARIES[extended].joins_ends:
         launch(step, addresses, threads)
         return
     # A window knows nothing of the line's other end, so both ends are filtered together.

@@ -61,8 +61,13 @@ class AxisRule(NamedTuple):
 
     @property
     def drops(self) -> bool:
-        """Whether taps outside the image are dropped."""
-        return self.boundary.code == formulas.ZEROS or self.edge == 2
+        """Whether all taps outside the image are dropped."""
+        return self.boundary.drops
+
+    @property
+    def may_drop(self) -> bool:
+        """Whether some taps outside the image are dropped."""
+        return self.boundary.may_drop
 
     @property
     def reach(self) -> float:
@@ -77,8 +82,7 @@ class AxisRule(NamedTuple):
         This holds for linear interpolation if the position is folded, taps outside count for 0, or
         neighbours outside are mirrored.
         """
-        drops = self.boundary.code == formulas.ZEROS
-        return self.is_linear and (self.folds or drops or self.mirrors_pairs)
+        return self.is_linear and (self.folds or self.drops or self.mirrors_pairs)
 
     @property
     def is_linear(self) -> bool:
@@ -89,8 +93,7 @@ class AxisRule(NamedTuple):
     @property
     def mirrors_pairs(self) -> bool:
         """Whether two neighbouring taps are mirrored to neighbours, or to one pixel at an edge."""
-        mirrors = self.boundary.code == formulas.REFLECTION and not self.boundary.odd
-        return self.is_linear and mirrors and not self.folds
+        return self.is_linear and self.boundary.mirrors_neighbours and not self.folds
 
 
 # The rules of all axes, x first.
@@ -217,10 +220,9 @@ class Axis:
         self.function, self.rule, self.offset_kind = function, rule, size.kind
         self.size, self.stride, self.last = size, stride, last
         self.pixel_weight_stride, self.unit_stride = pixel_weight_stride, unit_stride
-        drops = rule.drops and counts_dropped
+        drops = rule.may_drop and counts_dropped
         self.merges = rule.single and not (drops or rule.method.votes)
-        zeros = rule.boundary.code == formulas.ZEROS
-        skips = skips_missed and zeros and rule.fill_is_constant
+        skips = skips_missed and rule.drops and rule.fill_is_constant
         self.notes_missed = rule.fill_is_exact or skips
 
     # Positions ------------------------------------------------------------------------------------
@@ -356,7 +358,7 @@ class Axis:
         has been folded onto the last pixel: its weight is 0, and a pixel in its place may be NaN.
         """
         rule = self.rule
-        if rule.boundary.code == formulas.ZEROS or beyond:
+        if rule.drops or beyond:
             # An index is not negative, and less than the size, if its bits are: one comparison.
             bits = f"uint{self.offset_kind.bits}"
             present = index.bitcast(bits) < self.size.bitcast(bits)
@@ -366,7 +368,7 @@ class Axis:
             return index.minimum(self.size - 1), None
         fold = formulas.fold_nearby if rule.length == LONG else formulas.fold_index
         pixel = fold(index, self.size, rule.boundary.code, rule.edge)
-        if not rule.drops:
+        if not rule.may_drop:
             return pixel, None
         present = pixel >= 0
         return present.select(pixel, 0), present
@@ -396,7 +398,7 @@ class Axis:
         base = position.floor()
         pixel = base.minimum(self.last - 1.0).maximum(0.0)
         between = None
-        if self.rule.drops:
+        if self.rule.may_drop:
             between = pixel == base
             if self.rule.single:
                 between = between & (self.last > 0.0)  # there is no second pixel

@@ -1,10 +1,10 @@
 """Rows of pixels where taps may be outside the image.
 
-Boundaries other than "wrap" fold all taps along x to the same end of the image, or drop them, so
-that their pixels are among L neighbours, the *window* of a point.  A window is read as a row, and
-each of its pixels has the sum of the weights of the taps that are there.  Taps of the other axes
-are folded one by one, as the row of each may be anywhere.  Gradients are added to windows along all
-axes.
+Unless a boundary joins the ends of the image, as "wrap" does, it folds all taps along x to the
+same end, or drops them, so that their pixels are among L neighbours, the *window* of a point.  A
+window is read as a row, and each of its pixels has the sum of the weights of the taps that are
+there.  Taps of the other axes are folded one by one, as the row of each may be anywhere.  Gradients
+are added to windows along all axes.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from gridsample.definitions import axis as formulas
 from gridsample.kernels.sampling.programs.axes import LONG, Axis, Tap
 from gridsample.kernels.sampling.programs.counting import (
     WEIGHT,
@@ -125,8 +124,8 @@ class Window(NamedTuple):
 
 
 def has_window(axis: Axis) -> bool:
-    """Whether all taps along an axis are in one window: "wrap" uses both ends of the image."""
-    return axis.rule.boundary.code != formulas.WRAP and axis.rule.length == LONG
+    """Whether all taps along an axis are in one window, not at both ends of the image."""
+    return not axis.rule.boundary.joins_ends and axis.rule.length == LONG
 
 
 def window_of(axis: Axis, taps: Sequence[Tap], length: int) -> Window:
