@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -146,6 +147,30 @@ def test_every_16_bit_float_is_widened(kind: str, lanes: int, instruction: bool)
     same_bits(evaluate(lambda a: a.to("float64"), half, **options), expected.astype("float64"))
     back = evaluate(lambda a: a.to("float32").to(kind), half, **options)
     assert (quiet(back.view(np.uint16), kind) == quiet(EVERY_HALF.copy(), kind)).all()
+
+
+@pytest.fixture
+def flushing() -> Iterator[None]:
+    """A thread whose arithmetic turns subnormal numbers into 0, as those of XLA do."""
+    torch = pytest.importorskip("torch")
+    if not torch.set_flush_denormal(True):
+        pytest.skip("the processor cannot flush subnormal numbers")
+    yield
+    torch.set_flush_denormal(False)
+
+
+@pytest.mark.usefixtures("flushing")
+@pytest.mark.parametrize("instruction", half_conversions())
+@pytest.mark.parametrize("lanes", LANES)
+def test_subnormal_float16_is_kept_where_those_of_float32_are_flushed(
+    lanes: int, instruction: bool
+) -> None:
+    options: dict[str, Any] = {"lanes": lanes, "half_conversions": instruction}
+    half, expected = as_half(EVERY_HALF, "float16"), widened(EVERY_HALF, "float16")
+    wide = evaluate(lambda a: a.to("float32"), half, **options)
+    assert (wide.view(np.uint32) == expected.view(np.uint32))[~np.isnan(expected)].all()
+    back = evaluate(lambda a: a.to("float16"), expected, **options)
+    assert (quiet(back.view(np.uint16), "float16") == quiet(EVERY_HALF.copy(), "float16")).all()
 
 
 @pytest.mark.parametrize("instruction", half_conversions())

@@ -68,12 +68,15 @@ def widen(value: Value) -> Value:
         to = llvm_type(FLOAT32, lanes)
         return function.emit("fpext", FLOAT32, lanes, f"{half} {bits.text} to {to}")
     bits = value.bitcast("uint16").to(UINT32)
-    sign, rest = (bits & 0x8000) << 16, (bits & 0x7FFF) << 13
-    # Scaling by 2**112 gives the exponent its new bias, and makes subnormal numbers normal.
-    number = rest.bitcast(FLOAT32) * 2.0**112
-    special = (rest | 0x7F800000).bitcast(FLOAT32)  # infinity or NaN
-    number = ((bits & 0x7C00) == 0x7C00).select(special, number)
-    return (number.bitcast(UINT32) | sign).bitcast(FLOAT32)
+    sign, magnitude, exponent = (bits & 0x8000) << 16, bits & 0x7FFF, bits & 0x7C00
+    # Beside 0.5, a step of float32 is that of subnormal numbers.  None of them may be a subnormal
+    # float32 in between, which is 0 in threads that flush these, such as those of XLA.
+    small = ((magnitude | 0x3F000000).bitcast(FLOAT32) - 0.5).bitcast(UINT32)
+    number = (magnitude << 13) + (112 << 23)
+    number = (exponent == 0).select(small, number)
+    special = (magnitude << 13) | 0x7F800000  # infinity or NaN
+    number = (exponent == 0x7C00).select(special, number)
+    return (number | sign).bitcast(FLOAT32)
 
 
 def narrow(value: Value, kind: Kind) -> Value:
