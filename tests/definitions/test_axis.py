@@ -110,7 +110,7 @@ def test_confine_keeps_every_tap(size, boundary, aligned):
         if BOUNDARIES[boundary].odd:
             signs = [reference.fold_sign(i, size, boundary) for i in before.tolist()]
             np.testing.assert_array_equal(axis.fold_sign(after, size, code, edge), signs)
-    if code in (axis.REFLECTION, axis.WRAP):
+    if code >= axis.REFLECTION:
         np.testing.assert_array_equal(near - np.floor(near), p - np.floor(p))
 
 
@@ -130,7 +130,7 @@ def test_folded_indices_match_the_reference(size, boundary, aligned):
 @ALIGN
 def test_nearby_indices_are_folded_without_a_remainder(size, boundary, aligned):
     code, edge = kind(boundary, aligned)
-    period = size if code == axis.WRAP else 2 * (size - 1 + edge)
+    period = axis.period(size, code, edge) or 2 * size
     # A position that was confined is less than a period from 0, but may be rounded to one.
     for taps in range(1, size + 1):
         index = np.arange(-period - taps + 1, period + taps)

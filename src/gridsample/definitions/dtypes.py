@@ -12,6 +12,11 @@ from gridsample.definitions.links import about
 # NumPy has no bfloat16.  Its bits are stored in this dtype, or in that of a package that adds it.
 BFLOAT16 = np.dtype([("bfloat16", np.uint16)])
 GRID_TYPES = ("float16", "bfloat16", "float32", "float64")
+# Images of these have gradients, and upstream gradients have one of these.
+DIFFERENTIABLE_TYPES = (
+    *("float16", "bfloat16", "float32", "float64"),
+    *("complex64", "complex128"),
+)
 
 # Dtypes whose values or sums need more precision than float32; they are sampled in float64.
 WIDE_TYPES = ("float64", "complex128", "int32", "int64", "uint32", "uint64")
@@ -30,7 +35,7 @@ def type_name(dtype: np.dtype[Any]) -> str:
 
 def is_differentiable(dtype: np.dtype[Any]) -> bool:
     """Whether a dtype is floating-point or complex."""
-    return dtype.kind in "fc" or type_name(dtype) == "bfloat16"
+    return type_name(dtype) in DIFFERENTIABLE_TYPES
 
 
 def check_image_type(dtype: np.dtype[Any]) -> None:

@@ -9,14 +9,12 @@ import numpy as np
 
 from gridsample.backends import Backend
 from gridsample.definitions.boundaries import BOUNDARIES
-from gridsample.definitions.dtypes import GRID_TYPES, WIDE_TYPES
+from gridsample.definitions.dtypes import DIFFERENTIABLE_TYPES, WIDE_TYPES
 from gridsample.definitions.options import Options
 from gridsample.definitions.shapes import Shape
 from gridsample.definitions.splines import extension
 
 Array = Any
-
-UPSTREAM_TYPES = (*GRID_TYPES, "complex64", "complex128")
 
 
 def named_arrays(weights: Any, **arrays: Any) -> dict[str, Any]:
@@ -81,7 +79,7 @@ def as_type_of(backend: Backend, gradient: Array | None, like: Array | None) -> 
 
 def is_differentiable(backend: Backend, array: Array) -> bool:
     """Whether an array is floating-point or complex."""
-    return backend.type_name(array.dtype) in UPSTREAM_TYPES
+    return backend.type_name(array.dtype) in DIFFERENTIABLE_TYPES
 
 
 def check_differentiable(backend: Backend, image: Array) -> None:
@@ -104,9 +102,9 @@ def check_upstream(backend: Backend, upstream: Array, image: Array, shape: Shape
     if actual != tuple(shape):
         raise ValueError(f"grad_output must have the output's shape {tuple(shape)}, got {actual}")
     name = backend.type_name(upstream.dtype, "grad_output")
-    if name not in UPSTREAM_TYPES:
+    if name not in DIFFERENTIABLE_TYPES:
         raise TypeError(
-            f"grad_output has dtype {upstream.dtype}; accepted: {', '.join(UPSTREAM_TYPES)}"
+            f"grad_output has dtype {upstream.dtype}; accepted: {', '.join(DIFFERENTIABLE_TYPES)}"
         )
     real = not name.startswith("complex")
     if not backend.type_name(image.dtype).startswith("complex"):
