@@ -14,8 +14,8 @@ import pytest
 from oracles import assert_close
 
 import gridsample
-from gridsample.definitions import axis
-from gridsample.definitions.boundaries import BOUNDARIES
+from gridsample.definitions import axis, splines
+from gridsample.definitions.boundaries import BOUNDARIES, Boundary
 from gridsample.kernels import reference
 
 BOUNDARY = pytest.mark.parametrize("boundary", BOUNDARIES)
@@ -102,3 +102,11 @@ def test_mirrored_neighbours_are_neighbours(boundary: str) -> None:
             for one, two in itertools.pairwise(pixels):
                 assert one is not None and two is not None and abs(one - two) <= 1
         assert {reference.fold_sign(i, 7, boundary) for i in range(-20, 30)} == {1}
+
+
+def test_splines_need_an_exact_recursion_where_ends_are_joined(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(BOUNDARIES, "ring", Boundary("ring", axis.WRAP))
+    with pytest.raises(NotImplementedError, match=r"'ring'.*exact recursion"):
+        splines.recursive("ring")
