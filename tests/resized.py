@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
+import pytest
 
 import gridsample
 from gridsample.definitions import tables
@@ -22,6 +24,23 @@ SHAPES: dict[int, list[tuple[tuple[int, ...], tuple[int, ...]]]] = {
     2: [((5, 7), (3, 11)), ((1, 9), (4, 1)), ((17, 33), (34, 19)), ((19, 1), (7, 3))],
     3: [((3, 5, 7), (4, 2, 11)), ((1, 6, 4), (2, 1, 9)), ((5, 4, 3), (5, 9, 3))],
 }
+
+
+@contextlib.contextmanager
+def pieces_of(numbers: int) -> Iterator[None]:
+    """Cut images into pieces of at most so many numbers, in calls that are prepared anew."""
+    from gridsample.kernels import resize
+    from gridsample.kernels.resize import copies, planning
+    from gridsample.ops import resizing
+
+    caches: Any = planning.prepare, copies.prepare, resize.direct_run, resizing.prepared
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(planning, "PIECE", numbers)
+        for cached in caches:
+            cached.cache_clear()
+        yield
+    for cached in caches:
+        cached.cache_clear()
 
 
 def scale_of(dtype: np.dtype[Any]) -> float:

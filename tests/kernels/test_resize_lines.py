@@ -260,7 +260,7 @@ def test_small_images_use_one_thread() -> None:
     kinds = "float32", "float32"
     for n, threads in ((64, 1), (2048, 8)):
         maps = (axis_map(described(n, n // 2, "linear")),) * 2
-        launch = planning.prepare(maps, (1, 1, n, n, 1), None, kinds, numbers, 8, planning.PIECE)
+        launch = planning.prepare(maps, (1, 1, n, n, 1), None, kinds, numbers, 8)
         assert min(8, launch.threads) == threads
 
 

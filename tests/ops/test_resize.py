@@ -13,7 +13,7 @@ import cases
 import numpy as np
 import pytest
 import torch
-from resized import METHODS, SHAPES, corners, dense, described, matrices, scale_of
+from resized import METHODS, SHAPES, corners, dense, described, matrices, pieces_of, scale_of
 from torch.nn import functional
 
 import gridsample
@@ -96,11 +96,7 @@ def test_any_memory_layout(layout: str, method: str) -> None:
 
 @pytest.mark.covering(ordinary=0)
 @pytest.mark.parametrize("method", ["nearest", "linear", "cubic", "spline3", "area"])
-def test_results_do_not_depend_on_threads_and_pieces(
-    method: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from gridsample.kernels.resize import planning
-
+def test_results_do_not_depend_on_threads_and_pieces(method: str) -> None:
     shapes: list[tuple[tuple[int, ...], tuple[int, ...]]] = [
         ((1, 2, 90, 70), (150, 33)),
         ((2, 3, 9, 8, 7), (15, 3, 12)),
@@ -110,14 +106,13 @@ def test_results_do_not_depend_on_threads_and_pieces(
     for (shape, size), axis in itertools.product(shapes, (1, -1)):
         pixels = cases.pixels(cases.generator(shape), shape, "float32")
         image = np.ascontiguousarray(np.moveaxis(pixels, 1, axis))
-        monkeypatch.setattr(planning, "PIECE", 1 << 18)
-        options = {"mode": method, "channel_axis": axis}
-        expected = gridsample.interpolate(image, size, **options, threads=1)
-        for piece in (64, 1000):
-            monkeypatch.setattr(planning, "PIECE", piece)
-            for threads in (1, 3):
+        options: dict[str, Any] = {"mode": method, "channel_axis": axis}
+        with pieces_of(1 << 18):
+            expected = gridsample.interpolate(image, size, **options, threads=1)
+        for piece, threads in itertools.product((64, 1000), (1, 3)):
+            with pieces_of(piece):
                 out = gridsample.interpolate(image, size, **options, threads=threads)
-                np.testing.assert_array_equal(out, expected)
+            np.testing.assert_array_equal(out, expected)
 
 
 def test_modes_for_each_axis_are_in_x_y_z_order() -> None:

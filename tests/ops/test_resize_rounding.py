@@ -8,6 +8,7 @@ import cases
 import numpy as np
 import pytest
 from PIL import Image
+from resized import pieces_of
 
 import gridsample
 
@@ -105,15 +106,12 @@ def test_copies_and_floats_are_not_rounded() -> None:
         np.testing.assert_array_equal(result, expected)
 
 
-def test_results_do_not_depend_on_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    from gridsample.kernels.resize import planning
-
+def test_results_do_not_depend_on_pieces() -> None:
     image = extremes(2, 3, 70, 50)
     options: dict[str, Any] = {"mode": "cubic", "antialias": True, "rounding": "pillow"}
     for size in ((40, 80), (20, 30)):
         expected = gridsample.interpolate(image, size, threads=1, **options)
-        with monkeypatch.context() as patch:
-            patch.setattr(planning, "PIECE", 500)
+        with pieces_of(500):
             parts = gridsample.interpolate(image, size, threads=2, **options)
         np.testing.assert_array_equal(parts, expected)
 

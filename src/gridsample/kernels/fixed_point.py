@@ -58,6 +58,3 @@ def positions(pixels: Array, fractions: Array) -> Array:
     launch = Launch(program(), settings, -(-fractions.size // STEP))
     launch.run(addresses_of((pixels, fractions, result)), pool.cores())
     return result
-
-
-__all__ = ["positions"]

@@ -148,10 +148,7 @@ if hasattr(os, "register_at_fork"):
 
 def run(tasks: Sequence[Task], threads: int) -> None:
     """Run all tasks on at most ``threads`` threads, wait for them, and raise the first failure."""
-    if len(tasks) == 1:
-        tasks[0]()
-    else:
-        _pool.run(tasks, threads)
+    _pool.run(tasks, threads)
 
 
 def work(worker: Worker, orders: int, threads: int) -> None:

@@ -44,7 +44,7 @@ def band_launch(
         numbers = planning.Numbers("int32", "uint8", rounding)
     kinds = type_name(source.dtype), type_name(target.dtype)
     planes = planes_of(source, last)
-    return planning.prepare(tuple(maps), planes, None, kinds, numbers, pool.cores(), planning.PIECE)
+    return planning.prepare(tuple(maps), planes, None, kinds, numbers, pool.cores())
 
 
 def result_of(maps: Sequence[AxisMap], source: ArrayType, dtype: Any) -> ArrayType:

@@ -151,7 +151,7 @@ def direct_run(
         return None
     kinds = (type_name(dtype),) * 2
     numbers = Numbers(real, real)
-    return prepare(maps, shape, None, kinds, numbers, threads, planning.PIECE).ready(threads)
+    return prepare(maps, shape, None, kinds, numbers, threads).ready(threads)
 
 
 def pick_pixels(maps: Sequence[AxisMap], source: Array) -> tuple[list[AxisMap], Array]:
@@ -354,5 +354,5 @@ def resize_bands(
     strides = None
     if not source.flags.c_contiguous:
         strides = tuple([stride // source.itemsize for stride in source.strides])
-    launch = prepare(tuple(maps), source.shape, strides, kinds, numbers, threads, planning.PIECE)
+    launch = prepare(tuple(maps), source.shape, strides, kinds, numbers, threads)
     launch.run(addresses_of((source, target)), threads)

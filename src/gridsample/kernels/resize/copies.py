@@ -212,6 +212,3 @@ def copy_pixels(maps: tuple[AxisMap, ...], source: Array, target: Array, threads
     launch = prepare(maps, (outer, *source.shape[2:]), source.dtype.itemsize, threads)
     addresses = addresses_of((source, target))
     launch.run(addresses, threads)
-
-
-__all__ = ["copy_pixels"]

@@ -35,7 +35,7 @@ from gridsample.kernels.memory import addresses_of
 from gridsample.kernels.resize.copies import picked_as
 from gridsample.kernels.resize.formulas import LineDescription, MatrixRows, Taps
 from gridsample.kernels.resize.picking import repeated
-from gridsample.kernels.resize.planning import prepare_repeated
+from gridsample.kernels.resize.planning import PART, prepare_repeated
 from gridsample.kernels.run import Launch, entry
 from gridsample.kernels.vector import (
     Function,
@@ -56,8 +56,6 @@ Array = np.ndarray[Any, Any]
 LONG = 1024
 # Lines are few if a place of all of them has fewer numbers.
 FEW = 16
-# The outputs of a task.
-PART = 1 << 13
 # Inputs of an output from which on lanes are inputs.
 MANY_INPUTS = 64
 # The registers of inputs that are summed in the type of sums.
@@ -433,7 +431,7 @@ def prepare(
     if inner == 1 and picked_sums and picks(kind_of(picked_sums)):
         tables = repeated(axis, transposed, host().lanes(picked_sums))
         if tables is not None:
-            launch = prepare_repeated(tables, lines, PART, kinds, picked_sums, copied)
+            launch = prepare_repeated(tables, lines, kinds, picked_sums, copied)
             return launch._replace(threads=threads)
     kind, method = formula_of(axis), axis.method
     assert isinstance(method, Method)

@@ -13,7 +13,7 @@ from gridsample.definitions.bands import CACHE_BYTES, Band
 from gridsample.definitions.caches import cached_by_size
 from gridsample.definitions.tables import AxisMap, rounded_order
 from gridsample.kernels.resize.forms import Stage
-from gridsample.kernels.resize.packing import Packing, packing_of
+from gridsample.kernels.resize.packing import packing_of
 from gridsample.kernels.resize.picking import Picking, Repeated, picking_of
 from gridsample.kernels.resize.program import SETTINGS, Description, compiled, stage_record
 from gridsample.kernels.run import LINE, Launch
@@ -24,6 +24,8 @@ Shape = tuple[int, ...]
 
 # The maximum size of a piece between two axes, in numbers.
 PIECE = 1 << 16
+# The outputs of a piece of a long line.
+PART = 1 << 13
 # The numbers that are worth a task.
 SHARE = 1 << 14
 # The minimum number of rows per tap in a piece: rows at the edges of pieces are computed twice.
@@ -143,7 +145,7 @@ def reach(band: Band, outputs: int) -> int:
     return int((band.first[last] + band.count[last] - band.first).max(initial=0))
 
 
-def best_order(bands: tuple[Band, ...], inner: int, lanes: int = 16) -> tuple[int, ...]:
+def best_order(bands: tuple[Band, ...], inner: int, lanes: int) -> tuple[int, ...]:
     """Return the order of axes with the lowest cost; axes that are not resized are left out."""
 
     def cost(order: Sequence[int]) -> float:
@@ -214,15 +216,13 @@ def cut(outer: int, size: int, rows: int, least: int, target: int) -> Pieces:
     return Pieces(1, step, -(-rows // step))
 
 
-def pieces_of(
-    bands: Sequence[Band], order: Sequence[int], shape: Shape, threads: int, limit: int
-) -> Pieces:
+def pieces_of(bands: Sequence[Band], order: Sequence[int], shape: Shape, threads: int) -> Pieces:
     """Cut planes (outer, *spatial, inner) into pieces that are each taken through all axes."""
     size = between(bands, order, shape)
     rows = bands[0].outputs
     # Rows at the edges of pieces are computed twice unless their axis comes first.
     least = ROWS_PER_TAP * bands[0].taps if 0 in order[1:] else 1
-    target = min(limit, max(SHARE, shape[0] * size // threads))
+    target = min(PIECE, max(SHARE, shape[0] * size // threads))
     return cut(shape[0], size, rows, least, target)
 
 
@@ -392,14 +392,6 @@ def source_settings(planes: Shape, strides: Shape | None) -> dict[str, int]:
     }  # fmt: skip
 
 
-def packing_in(settings: dict[str, Any], kind: str) -> Packing | None:
-    """Determine how the pixels of a source lie in memory, by its `source_settings`."""
-    numbers, pixel_step, number_step = (
-        settings[name] for name in ("numbers", "pixel_step", "number_step")
-    )
-    return packing_of(numbers, pixel_step, number_step, kind_of(kind).bits)
-
-
 def rows_of_pieces(band: Band | None, pieces: Pieces, rows: int) -> tuple[Array, Array]:
     """Return the image's rows that each piece of a plane needs, if ``band`` resizes them."""
     begin = np.arange(pieces.bands) * pieces.rows
@@ -420,7 +412,6 @@ def prepare(
     kinds: tuple[str, str],
     numbers: Numbers,
     threads: int,
-    limit: int,
 ) -> Launch:
     """Prepare the bands of maps for planes (N, C, *spatial, inner).
 
@@ -430,7 +421,7 @@ def prepare(
     bands = tuple([axis_map.band for axis_map in maps])
     shape = (planes[0] * planes[1], *planes[2:])
     order = order_of(bands, shape, numbers)
-    pieces = pieces_of(bands, order, shape, threads, limit)
+    pieces = pieces_of(bands, order, shape, threads)
     memory, copy, row = Memory(), 0, math.prod(shape[2:])
     if strides:
         rows = rows_of_piece(bands, order, shape, pieces)
@@ -442,10 +433,12 @@ def prepare(
         memory.size, numbers = begin, wide
         stages = plan_stages(bands, order, shape, pieces, numbers, memory, not strides)
     low, high = rows_of_pieces(bands[0] if 0 in order else None, pieces, bands[0].outputs)
+    layout = source_settings(planes, strides)
+    steps = layout["numbers"], layout["pixel_step"], layout["number_step"]
     settings = {
         "outer": shape[0], "inputs": shape[1], "outputs": bands[0].outputs, "row": row,
         "result_row": math.prod([band.outputs for band in bands[1:]]) * shape[-1],
-        "low": low, "high": high, "copy": copy, **source_settings(planes, strides),
+        "low": low, "high": high, "copy": copy, **layout,
     }  # fmt: skip
     threads = max(1, products_of(bands, order, shape) // WORTH)
     description = Description(
@@ -455,7 +448,7 @@ def prepare(
         tuple([stage.stage for stage in stages]),
         numbers.rounding,
         strides is not None,
-        packing_in(settings, kinds[0]) if strides else None,
+        packing_of(*steps, kind_of(kinds[0]).bits) if strides else None,
     )
     return launch_of(description, stages, pieces, settings, memory.size, threads)
 
@@ -482,13 +475,13 @@ def launch_of(
 
 
 def prepare_repeated(
-    tables: Repeated, lines: int, part: int, kinds: tuple[str, str], sums: str, copies: bool
+    tables: Repeated, lines: int, kinds: tuple[str, str], sums: str, copies: bool
 ) -> Launch:
-    """Prepare the resizing of long lines, of which pieces have so many outputs."""
+    """Prepare the resizing of long lines, whose tables repeat."""
     band, picking, skipped = tables.band, tables.picking, tables.skipped
     inputs = band.inputs + skipped * tables.step
     outputs = band.outputs + skipped * host().lanes(sums)
-    pieces, numbers = Pieces(1, part, -(-outputs // part)), Numbers(sums, sums)
+    pieces, numbers = Pieces(1, PART, -(-outputs // PART)), Numbers(sums, sums)
     stage = Stage("picked", True, band.taps, 1, picking.window, repeats=True, copies=copies)
     fields = fields_of(band, numbers) | tables_of(picking, numbers.weights(band, picking.weights))
     fields |= {
