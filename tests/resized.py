@@ -27,20 +27,28 @@ SHAPES: dict[int, list[tuple[tuple[int, ...], tuple[int, ...]]]] = {
 
 
 @contextlib.contextmanager
-def pieces_of(numbers: int) -> Iterator[None]:
-    """Cut images into pieces of at most so many numbers, in calls that are prepared anew."""
+def planned_with(module: Any, name: str, value: int) -> Iterator[None]:
+    """Change a constant of the kernels for calls that are prepared anew."""
     from gridsample.kernels import resize
-    from gridsample.kernels.resize import copies, planning
+    from gridsample.kernels.resize import chains, copies, planning
     from gridsample.ops import resizing
 
-    caches: Any = planning.prepare, copies.prepare, resize.direct_run, resizing.prepared
+    caches: Any = [planning.prepare, copies.prepare, chains.route_of, chains.chain_of]
+    caches += [resize.direct_run, resizing.prepared]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(planning, "PIECE", numbers)
+        patch.setattr(module, name, value)
         for cached in caches:
             cached.cache_clear()
         yield
     for cached in caches:
         cached.cache_clear()
+
+
+def pieces_of(numbers: int) -> contextlib.AbstractContextManager[None]:
+    """Cut images into pieces of at most so many numbers."""
+    from gridsample.kernels.resize import planning
+
+    return planned_with(planning, "PIECE", numbers)
 
 
 def scale_of(dtype: np.dtype[Any]) -> float:

@@ -15,7 +15,7 @@ import gridsample
 from gridsample.definitions.bands import CACHE_BYTES
 from gridsample.definitions.caches import cached_by_size
 from gridsample.definitions.tables import axis_map, band_of
-from gridsample.kernels.resize import lines, picking, planning
+from gridsample.kernels.resize import chains, lines, picking, planning
 from gridsample.kernels.vector import host
 
 Array = np.ndarray[Any, Any]
@@ -183,9 +183,7 @@ def test_results_do_not_depend_on_threads(n: int, m: int) -> None:
 
 
 @pytest.mark.parametrize(("n", "m"), [(1030, 1201), (2000, 1000), (1100, 2200), (5000, 30)])
-def test_nan_reaches_only_the_outputs_that_read_it(
-    n: int, m: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_nan_reaches_only_the_outputs_that_read_it(n: int, m: int) -> None:
     image = cases.pixels(cases.generator(n), (1, 1, n), "float32")
     image[0, 0, [0, 17, n // 2, n - 1]] = [np.nan, np.inf, np.nan, np.nan]
     upstream = cases.pixels(cases.generator(m), (1, 1, m), "float32")
@@ -200,11 +198,9 @@ def test_nan_reaches_only_the_outputs_that_read_it(
         for method in ("nearest", "linear", "cubic", "area")
     ]
     computed = [call() for call in calls]
-    monkeypatch.setattr(lines, "LONG", n + m + 1)
-    gridsample.kernels.resize.route_of.cache_clear()
-    for call, result in zip(calls, computed, strict=True):
-        np.testing.assert_array_equal(result, call())
-    gridsample.kernels.resize.route_of.cache_clear()
+    with resized.planned_with(lines, "LONG", n + m + 1):
+        for call, result in zip(calls, computed, strict=True):
+            np.testing.assert_array_equal(result, call())
 
 
 def peak(call: Any) -> int:
@@ -276,3 +272,21 @@ def test_the_latest_tables_are_cached() -> None:
         assert text(n) == "x" * n
     # 25 is the oldest when 112 bytes are too many; 60 are more than a quarter of the limit.
     assert calls == [20, 25, 22, 21, 24, 25, 60, 60]
+
+
+@pytest.mark.parametrize(
+    ("spatial", "size", "between"),
+    [((2, 3000), (3, 1000), (2, 1000)), ((2, 1000), (3, 3000), (3, 1000))],
+)
+def test_a_long_axis_has_a_launch_of_its_own_where_less_is_left(
+    spatial: tuple[int, ...], size: tuple[int, ...], between: tuple[int, ...]
+) -> None:
+    pairs = [*zip(spatial, size, strict=True)]
+    for method, dtype in (("linear", "float32"), ("nearest", "uint8")):
+        maps = tuple([axis_map(described(n, m, method)) for n, m in pairs])
+        source = chains.Planes((1, 1, *spatial, 1), np.dtype("uint8"))
+        links = chains.chain_of(maps, source, source.dtype, "float32", 1, "exact")
+        assert [link.result for link in links] == [
+            ((1, 1, *between, 1), np.dtype(dtype), None),
+            ((1, 1, *size, 1), source.dtype, None),
+        ]

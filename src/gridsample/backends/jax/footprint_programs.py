@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from gridsample.backends.footprints import neighbour
-from gridsample.backends.jax import footprints, resizing_programs
+from gridsample.backends.jax import footprints
 from gridsample.backends.jax.handler import ARGUMENT, RESULT, Place, Step
 from gridsample.backends.jax.launches import (
     ArrayType,
@@ -28,7 +28,9 @@ from gridsample.backends.jax.launches import (
 )
 from gridsample.backends.jax.taps import Array, Call, real_type
 from gridsample.definitions import footprints as definitions
+from gridsample.definitions.dtypes import type_name
 from gridsample.definitions.options import fill_of_channels
+from gridsample.kernels import of_resizing
 from gridsample.kernels import threads as pool
 from gridsample.kernels.run import Launch
 
@@ -65,7 +67,12 @@ def halving(source: ArrayType, target: ArrayType, real: np.dtype[Any]) -> Launch
 
     pairs = zip(source.shape[2:], target.shape[2:], strict=True)
     maps = [halving_map(n, 1) if n >= m else halving_map(m, 1).transpose() for n, m in pairs]
-    return resizing_programs.band_launch(maps, source, target, real)
+    of_resizing()
+    from gridsample.kernels.resize import planning
+
+    numbers = planning.Numbers(type_name(real), type_name(real))
+    kinds, planes = (type_name(source.dtype), type_name(target.dtype)), (*source.shape, 1)
+    return planning.prepare(tuple(maps), planes, None, kinds, numbers, pool.cores())
 
 
 def steps_of(

@@ -52,7 +52,7 @@ def resize(image: Array, options: Resizing, transposed: bool) -> Array:
         return bind(vote_p, image, options=options)
     maps = maps_of(spatial, options, transposed)
     if options.rounding != "exact" and is_integer(dtype):
-        if not of_resizing().are_fixed(dtype, [axis_map.band for axis_map in maps]):
+        if not of_resizing().planning.are_fixed(dtype, [axis_map.band for axis_map in maps]):
             options = options._replace(rounding="exact")
         for axis in tables.rounded_order(spatial, options.size, options.rounding):
             image = apply_maps(image, [axis], options, transposed, dtype)

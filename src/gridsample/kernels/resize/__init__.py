@@ -4,6 +4,7 @@
 
 with an `AxisMap` for each spatial axis.  The adjoint uses the adjoint maps in the same way.
 
+    chains    the launches of a call
     planning  the order of axes, pieces, and the settings of programs
     program   the program that takes a piece through all axes
     forms     the loops of one axis
@@ -20,11 +21,9 @@ on the number of threads.
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Sequence
-from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -44,11 +43,9 @@ from gridsample.kernels.memory import (
     native,
 )
 from gridsample.kernels.resize import planning
-from gridsample.kernels.resize.copies import copy_pixels
-from gridsample.kernels.resize.copies import prepare as copies_launch
-from gridsample.kernels.resize.lines import copies_pixels, is_long, resize_lines
+from gridsample.kernels.resize.chains import Planes, chain_of, is_chain
 from gridsample.kernels.resize.packing import is_packed, packed
-from gridsample.kernels.resize.planning import Numbers, are_fixed, prepare
+from gridsample.kernels.resize.planning import Numbers
 from gridsample.kernels.run import Ready
 from gridsample.kernels.spline import coefficients, filter_axis
 
@@ -141,17 +138,11 @@ def direct_run(
         return None
     n, channels, *spatial = source[0]
     shape = (n, 1, *spatial, channels) if last else (n, channels, *spatial, 1)
-    route = route_of(maps, shape)
-    if route.identity or route.long_axis is not None:
+    rounding = rounding if dtype.kind in "iub" else "exact"
+    if not is_chain(maps, shape, dtype, rounding):
         return None
-    if route.copies:
-        planes = shape[0] * shape[1], *shape[2:]
-        return copies_launch(maps, planes, dtype.itemsize, threads).ready(threads)
-    if not route.unfiltered or (rounding != "exact" and dtype.kind != "f"):
-        return None
-    kinds = (type_name(dtype),) * 2
-    numbers = Numbers(real, real)
-    return prepare(maps, shape, None, kinds, numbers, threads).ready(threads)
+    links = chain_of(maps, Planes(shape, dtype), dtype, real, threads, rounding)
+    return links[0].launch.ready(threads) if len(links) == 1 else None
 
 
 def pick_pixels(maps: Sequence[AxisMap], source: Array) -> tuple[list[AxisMap], Array]:
@@ -165,51 +156,6 @@ def pick_pixels(maps: Sequence[AxisMap], source: Array) -> tuple[list[AxisMap], 
     return maps, source
 
 
-class Route(NamedTuple):
-    """What the maps of all axes have in common.
-
-    Attributes:
-        identity: whether the image stays as it is.
-        unfiltered: whether there are no prefilters.
-        copies: whether every output is a copy of one input.
-        long_axis: an axis whose lines are long and few (`lines`), or None.
-    """
-
-    identity: bool
-    unfiltered: bool
-    copies: bool
-    long_axis: int | None
-
-
-@functools.lru_cache(maxsize=512)
-def route_of(maps: tuple[AxisMap, ...], shape: tuple[int, ...]) -> Route:
-    """Determine how planes (N, C, *spatial, inner) are resized."""
-    unfiltered = all(axis_map.before is axis_map.after is None for axis_map in maps)
-    return Route(
-        all(axis_map.is_identity for axis_map in maps),
-        unfiltered,
-        unfiltered and all(map(only_copies, maps)),
-        find_long_axis(maps, shape),
-    )
-
-
-def only_copies(axis_map: AxisMap) -> bool:
-    """Whether every output along an axis is a copy of one input."""
-    if axis_map.is_identity or copies_pixels(axis_map):
-        return True
-    return not is_long(axis_map, 1) and axis_map.band.copies
-
-
-def find_long_axis(maps: Sequence[AxisMap], shape: tuple[int, ...]) -> int | None:
-    """Return an axis of (N, C, *spatial, inner) whose lines are long and few; None if none is."""
-    larger = [max(axis_map.inputs, axis_map.outputs) for axis_map in maps]
-    for k, axis_map in enumerate(maps):
-        others = math.prod([*larger[:k], *larger[k + 1 :], shape[0], shape[1], shape[-1]])
-        if is_long(axis_map, others):
-            return k
-    return None
-
-
 def resize_planes(
     maps: Sequence[AxisMap],
     source: Array,
@@ -219,95 +165,75 @@ def resize_planes(
     rounding: str = "exact",
 ) -> None:
     """Resize planes (N, C, *spatial, inner) into packed planes."""
-    route, numbers = route_of(tuple(maps), source.shape), Numbers(type_name(real), type_name(real))
-    keeps_dtype = source.dtype == target.dtype
-    if route.identity and keeps_dtype:
-        target[...] = source
-    elif route.copies and keeps_dtype and route.long_axis is None:
-        copy_pixels(tuple(maps), packed(source), target, threads)
-    elif route.copies and keeps_dtype:
-        resize_bands_or_lines(maps, route, source, target, numbers, threads)
-    elif rounding == "exact" or source.dtype.kind not in "iub":
-        resize_exactly(maps, route, source, target, numbers, threads)
-    elif route.unfiltered and are_fixed(source.dtype, [axis_map.band for axis_map in maps]):
-        resize_bands(maps, source, target, Numbers("int32", "uint8", rounding), threads)
+    rounding = rounding if source.dtype.kind in "iub" else "exact"
+    if is_chain(tuple(maps), source.shape, source.dtype, rounding):
+        run_chain(maps, source, target, real, threads, rounding)
+    elif rounding == "exact":
+        resize_exactly(maps, source, target, real, threads)
     else:
-        order = rounded_order(source.shape[2:-1], target.shape[2:-1], rounding)
-        steps = [[axis] for axis in order if not maps[axis].is_identity]
-        resize_in_steps(maps, steps, source, target, (real, target.dtype), threads)
+        resize_each_axis(maps, source, target, real, threads, rounding)
+
+
+def resize_each_axis(
+    maps: Sequence[AxisMap],
+    source: Array,
+    target: Array,
+    real: np.dtype[Any],
+    threads: int,
+    rounding: str,
+) -> None:
+    """Resize planes one axis after the other, with results in the dtype of the target."""
+    order = rounded_order(source.shape[2:-1], target.shape[2:-1], rounding)
+    order = [axis for axis in order if not maps[axis].is_identity]
+    for axis in order:
+        shape = list(source.shape)
+        step = [tables.unchanged(n) for n in shape[2:-1]]
+        step[axis], shape[axis + 2] = maps[axis], maps[axis].outputs
+        result = target if axis == order[-1] else np.empty(shape, target.dtype)
+        resize_planes(step, source, result, real, threads)
+        source = result
 
 
 def resize_exactly(
-    maps: Sequence[AxisMap],
-    route: Route,
-    source: Array,
-    target: Array,
-    numbers: Numbers,
-    threads: int,
+    maps: Sequence[AxisMap], source: Array, target: Array, real: np.dtype[Any], threads: int
 ) -> None:
     """Resize planes without rounding between axes: prefilters, bands, prefilters again."""
-    real = np.dtype(numbers.sums)
     if any([axis_map.before for axis_map in maps]):
         source = prefiltered(maps, source, real, threads)
     if not any([axis_map.after for axis_map in maps]):
-        resize_bands_or_lines(maps, route, source, target, numbers, threads)
+        run_chain(maps, source, target, real, threads)
         return
     sums = target if target.dtype == real else np.empty(target.shape, real)
-    resize_bands_or_lines(maps, route, source, sums, numbers, threads)
+    run_chain(maps, source, sums, real, threads)
     for axis, axis_map in enumerate(maps, start=2):
         if axis_map.after:
             filter_axis(sums, axis, *axis_map.after.options, threads)
     if sums is not target:
         shape = -1, 1, 1, math.prod(sums.shape[3:])
-        resize_bands(
-            [tables.unchanged(1)], sums.reshape(shape), target.reshape(shape), numbers, threads
-        )
+        same = [tables.unchanged(1)]
+        run_chain(same, sums.reshape(shape), target.reshape(shape), real, threads)
 
 
-def resize_bands_or_lines(
+def run_chain(
     maps: Sequence[AxisMap],
-    route: Route,
     source: Array,
     target: Array,
-    numbers: Numbers,
+    real: np.dtype[Any],
     threads: int,
+    rounding: str = "exact",
 ) -> None:
-    """Apply the bands of maps; along an axis whose lines are long and few, without tables."""
-    k = route.long_axis
-    if k is None:
-        resize_bands(maps, source, target, numbers, threads)
-        return
-    if all(axis_map.is_identity for j, axis_map in enumerate(maps) if j != k):
-        resize_lines(maps[k], k + 2, packed(source), target, numbers.sums, threads)
-        return
-    # That axis comes first if its lines become shorter, otherwise last.
-    steps = [[k], [j for j in range(len(maps)) if j != k]]
-    if maps[k].outputs >= maps[k].inputs:
-        steps.reverse()
-    if not route.unfiltered:  # prefilters have been applied, or will be
-        maps = [replace(axis_map, before=None, after=None) for axis_map in maps]
-    real = np.dtype(numbers.sums)
-    between = source.dtype if all(map(only_copies, maps)) else real
-    resize_in_steps(maps, steps, source, target, (real, between), threads)
-
-
-def resize_in_steps(
-    maps: Sequence[AxisMap],
-    steps: Sequence[Sequence[int]],
-    source: Array,
-    target: Array,
-    kinds: tuple[np.dtype[Any], np.dtype[Any]],
-    threads: int,
-) -> None:
-    """Resize some axes in each step; ``kinds`` are those of sums, and of results between steps."""
-    real, between = kinds
-    for axes in steps:
-        shape = list(source.shape)
-        step = [tables.unchanged(n) for n in shape[2:-1]]
-        for axis in axes:
-            step[axis], shape[axis + 2] = maps[axis], maps[axis].outputs
-        result = target if axes is steps[-1] else np.empty(shape, between)
-        resize_planes(step, source, result, real, threads)
+    """Apply the bands of maps to planes (N, C, *spatial, inner); the target's are packed."""
+    strides = None
+    if not source.flags.c_contiguous:
+        strides = tuple([stride // source.itemsize for stride in source.strides])
+    planes = Planes(source.shape, source.dtype, strides)
+    links = chain_of(tuple(maps), planes, target.dtype, type_name(real), threads, rounding)
+    if not links:
+        target[...] = source
+    for k, link in enumerate(links, start=1):
+        read = source if link.strided else packed(source)
+        result = target if k == len(links) else np.empty(link.result.shape, link.result.dtype)
+        link.launch.run(addresses_of((read, result)), threads)
         source = result
 
 
@@ -344,15 +270,3 @@ def prefiltered(maps: Sequence[AxisMap], source: Array, real: np.dtype[Any], thr
         else:
             filter_axis(wide, axis + 2, *filter_.options, threads)
     return wide
-
-
-def resize_bands(
-    maps: Sequence[AxisMap], source: Array, target: Array, numbers: Numbers, threads: int
-) -> None:
-    """Apply the bands as tables to planes (N, C, *spatial, inner); the target's are packed."""
-    kinds = type_name(source.dtype), type_name(target.dtype)
-    strides = None
-    if not source.flags.c_contiguous:
-        strides = tuple([stride // source.itemsize for stride in source.strides])
-    launch = prepare(tuple(maps), source.shape, strides, kinds, numbers, threads)
-    launch.run(addresses_of((source, target)), threads)

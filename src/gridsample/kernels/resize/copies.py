@@ -17,7 +17,6 @@ import numpy as np
 from gridsample.definitions.bands import CACHE_BYTES
 from gridsample.definitions.caches import cached_by_size
 from gridsample.definitions.tables import AxisMap
-from gridsample.kernels.memory import addresses_of
 from gridsample.kernels.resize import planning
 from gridsample.kernels.resize.picking import picking_of
 from gridsample.kernels.resize.planning import NOTHING
@@ -204,11 +203,3 @@ def prepare(maps: tuple[AxisMap, ...], shape: Shape, size: int, threads: int) ->
     threads_worth = max(1, outer * plane // planning.WORTH)
     program = compiled(f"uint{8 * size}", group, picking.window if picking else 0)
     return Launch(program, settings, tasks, threads=threads_worth)
-
-
-def copy_pixels(maps: tuple[AxisMap, ...], source: Array, target: Array, threads: int) -> None:
-    """Copy packed planes (N, C, *spatial, inner), whatever the dtype."""
-    outer = source.shape[0] * source.shape[1]
-    launch = prepare(maps, (outer, *source.shape[2:]), source.dtype.itemsize, threads)
-    addresses = addresses_of((source, target))
-    launch.run(addresses, threads)

@@ -22,7 +22,6 @@ from typing import Any
 
 import numpy as np
 
-from gridsample.definitions.dtypes import type_name
 from gridsample.definitions.methods import Method
 from gridsample.definitions.tables import (
     Axis,
@@ -31,7 +30,6 @@ from gridsample.definitions.tables import (
     tap_offsets,
 )
 from gridsample.definitions.zooming import Zoom
-from gridsample.kernels.memory import addresses_of
 from gridsample.kernels.resize.copies import picked_as
 from gridsample.kernels.resize.formulas import LineDescription, MatrixRows, Taps
 from gridsample.kernels.resize.picking import repeated
@@ -476,16 +474,3 @@ def prepare(
         scratch if transposed else 0,
         threads,
     )
-
-
-def resize_lines(
-    axis_map: AxisMap, axis_index: int, source: Array, target: Array, real: str, threads: int
-) -> None:
-    """Resize the axis at ``place`` of packed planes, all other axes of which stay as they are."""
-    assert axis_map.axis is not None
-    lines, inner = math.prod(source.shape[:axis_index]), math.prod(source.shape[axis_index + 1 :])
-    kinds = type_name(source.dtype), type_name(target.dtype)
-    if copies_pixels(axis_map) and source.dtype == target.dtype:
-        kinds = (f"uint{8 * source.itemsize}",) * 2
-    launch = prepare(axis_map.axis, axis_map.transposed, lines, inner, kinds, real)
-    launch.run(addresses_of((source, target)), threads)
