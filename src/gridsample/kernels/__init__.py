@@ -30,37 +30,42 @@ Each target (`gridsample.kernels.sampling`, `gridsample.kernels.gpu`) implements
 from __future__ import annotations
 
 import functools
-import importlib
 from types import ModuleType
 
 from gridsample.kernels import forks
 
 
-def loaded(name: str) -> ModuleType:
-    """Return a module of kernels; it and llvmlite are imported here on first use."""
-    with forks.held():
-        return importlib.import_module(f"{__name__}.{name}")
-
-
 @functools.cache
 def on_cpu() -> ModuleType:
-    """Return the CPU kernels."""
-    return loaded("sampling")
+    """Return the CPU kernels.  They and llvmlite are imported on first use."""
+    with forks.held():
+        from gridsample.kernels import sampling
+
+    return sampling
 
 
 @functools.cache
 def of_resizing() -> ModuleType:
-    """Return the resizing kernels."""
-    return loaded("resize")
+    """Return the resizing kernels, which are imported on first use."""
+    with forks.held():
+        from gridsample.kernels import resize
+
+    return resize
 
 
 @functools.cache
 def of_fixed_point() -> ModuleType:
-    """Return the kernel that converts fixed-point maps."""
-    return loaded("fixed_point")
+    """Return the kernel that converts fixed-point maps, which is imported on first use."""
+    with forks.held():
+        from gridsample.kernels import fixed_point
+
+    return fixed_point
 
 
 @functools.cache
 def of_labels() -> ModuleType:
-    """Return the kernels that resize labels."""
-    return loaded("label_resizing")
+    """Return the kernels that resize labels, which are imported on first use."""
+    with forks.held():
+        from gridsample.kernels import label_resizing
+
+    return label_resizing
