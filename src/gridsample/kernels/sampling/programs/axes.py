@@ -187,16 +187,29 @@ class Pair(NamedTuple):
     sign: Value | None
 
 
+class AxisPixels(NamedTuple):
+    """The pixels along an axis, in all lanes.
+
+    Attributes:
+        size: the number of pixels, of the kind of offsets: int32, or int64 for large images.
+        stride: the distance of neighbours, of that kind.
+        last: the position of the last pixel.
+        weight_stride: the distance of neighbours in the weights of pixels; None if there are none.
+    """
+
+    size: Value
+    stride: Value
+    last: Value
+    weight_stride: Value | None = None
+
+
 class Axis:
     """Writes what happens along one axis.
 
     Attributes:
         rule: what it is compiled for.
-        offset_kind: the kind of offsets: int32, or int64 for large images.
-        size, stride: the number of pixels and the distance of neighbours, of that kind.
-        last: the position of the last pixel.
-        pixel_weight_stride: the distance of neighbours in the weights of pixels, or None if there
-            are none.
+        offset_kind: the kind of offsets.
+        size, stride, last, pixel_weight_stride: see `AxisPixels`.
         unit_stride: whether the stride is known to be 1.
         merges: whether all taps are one, as they have the same pixel, and none counts if dropped
             (``counts_dropped``).
@@ -208,18 +221,15 @@ class Axis:
         self,
         function: Function,
         rule: AxisRule,
-        size: Value,
-        stride: Value,
-        last: Value,
+        pixels: AxisPixels,
         *,
-        pixel_weight_stride: Value | None,
         unit_stride: bool,
         skips_missed: bool,
         counts_dropped: bool,
     ) -> None:
-        self.function, self.rule, self.offset_kind = function, rule, size.kind
-        self.size, self.stride, self.last = size, stride, last
-        self.pixel_weight_stride, self.unit_stride = pixel_weight_stride, unit_stride
+        self.function, self.rule, self.offset_kind = function, rule, pixels.size.kind
+        self.size, self.stride, self.last, self.pixel_weight_stride = pixels
+        self.unit_stride = unit_stride
         drops = rule.may_drop and counts_dropped
         self.merges = rule.single and not (drops or rule.method.votes)
         skips = skips_missed and rule.drops and rule.fill_is_constant

@@ -17,7 +17,14 @@ from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
 from gridsample.definitions.plan import Plan
-from gridsample.kernels.sampling.programs.axes import Axis, AxisPosition, AxisRule, Rules, Tap
+from gridsample.kernels.sampling.programs.axes import (
+    Axis,
+    AxisPixels,
+    AxisPosition,
+    AxisRule,
+    Rules,
+    Tap,
+)
 from gridsample.kernels.sampling.programs.counting import Counting
 from gridsample.kernels.sampling.programs.loads import Strides
 from gridsample.kernels.sampling.programs.points import Group, PointSource, offset_kind
@@ -173,19 +180,21 @@ class Sampler:
     def describe_axes(self) -> list[Axis]:
         """Return the axes, x first."""
         function, call, rule = self.function, self.call, self.description.tap_rule
-        known, operation, lanes = (
-            self.description.known,
-            self.description.operation,
-            self.function.lanes,
-        )
-        numbers = [
-            (n.to(self.offset_kind).splat(lanes), stride.to(self.offset_kind).splat(lanes),
-             (n - 1).to(function.real).splat(lanes))
-            for n, stride in zip(call.sizes, call.strides, strict=True)
-        ]  # fmt: skip
-        weight_strides: list[Value | None] = [None] * len(numbers)
+        known, operation = self.description.known, self.description.operation
+        kind, lanes = self.offset_kind, function.lanes
+        pixels = [
+            AxisPixels(
+                size.to(kind).splat(lanes),
+                stride.to(kind).splat(lanes),
+                (size - 1).to(function.real).splat(lanes),
+            )
+            for size, stride in zip(call.sizes, call.strides, strict=True)
+        ]
         if rule.weight_kind:
-            weight_strides = [s.to(self.offset_kind).splat(lanes) for s in call.weights_strides]
+            pixels = [
+                along._replace(weight_stride=stride.to(kind).splat(lanes))
+                for along, stride in zip(pixels, call.weights_strides, strict=True)
+            ]
         # Where points have no taps, upstream values count for nothing, means are not divided, and
         # runs, which are read point by point, need not be read.
         skips = self.scatters or operation == "means" or known.channels > 1
@@ -193,8 +202,7 @@ class Sampler:
             Axis(
                 function,
                 axis_rule,
-                *numbers[a],
-                pixel_weight_stride=weight_strides[a],
+                pixels[a],
                 unit_stride=a == 0 and known.x_contiguous and known.channels == 1,
                 skips_missed=skips,
                 counts_dropped=operation.startswith("mean") or rule.filled,
