@@ -130,7 +130,7 @@ def test_folded_indices_match_the_reference(size, boundary, aligned):
 @ALIGN
 def test_nearby_indices_are_folded_without_a_remainder(size, boundary, aligned):
     code, edge = kind(boundary, aligned)
-    period = axis.period(size, code, edge) or 2 * size
+    period = BOUNDARIES[boundary].period(size, aligned) or 2 * size
     # A position that was confined is less than a period from 0, but may be rounded to one.
     for taps in range(1, size + 1):
         index = np.arange(-period - taps + 1, period + taps)

@@ -339,16 +339,18 @@ def folded(first: int, last: int, size: int, boundary: Boundary, aligned: bool) 
         return ((0, size),)
     else:
         first, last = first % period, first % period + last - first
-    pixels = boundary.fold_index(np.arange(first, last + 1), size, aligned)
-    return intervals_of(pixels[pixels != axis.DROPPED], size)
+    inside = [(max(first, 0), min(last + 1, size))] if first < size and last >= 0 else []
+    outside = np.r_[first : min(last + 1, 0), max(first, size) : last + 1]
+    pixels = boundary.fold_index(outside, size, aligned)
+    return merged([*inside, *intervals_of(pixels[pixels != axis.DROPPED])])
 
 
-def intervals_of(pixels: Array, size: int) -> Intervals:
-    """Return some pixels of a line as intervals, in ascending order."""
-    is_read = np.zeros(size + 2, np.int8)
-    is_read[pixels + 1] = 1
-    changes = np.flatnonzero(np.diff(is_read))
-    return tuple(zip(changes[::2].tolist(), changes[1::2].tolist(), strict=True))
+def intervals_of(pixels: Array) -> Intervals:
+    """Return pixels of a line as intervals, in ascending order."""
+    pixels = np.unique(pixels)
+    starts = pixels[np.diff(pixels, prepend=-2) != 1]
+    stops = pixels[np.diff(pixels, append=-2) != 1] + 1
+    return tuple(zip(starts.tolist(), stops.tolist(), strict=True))
 
 
 def merged(pieces: Sequence[Interval]) -> Intervals:

@@ -37,17 +37,6 @@ DROPPED = -1  # in place of a tap's index: the tap is outside and counts for not
 ZEROS, BORDER, REFLECTION, WRAP = 0, 1, 2, 3
 
 
-def period(size: int, boundary: int, edge: int) -> int | None:
-    """After how many pixels the image and its copies repeat; None if it does not repeat."""
-    if boundary < REFLECTION:
-        return None
-    if boundary == REFLECTION:
-        return max(2 * (size - 1 + edge), 1)
-    if boundary == WRAP:
-        return size
-    raise NotImplementedError(f"the period of the boundary with the code {boundary}")
-
-
 def position(coordinate: Any, last: Any, aligned: bool) -> Any:
     """Convert a normalized coordinate to a position in pixels.
 

@@ -11,9 +11,9 @@ from gridsample.definitions import axis
 from gridsample.definitions.caches import cached_property
 from gridsample.definitions.links import unknown_name
 
-# The number of pixels of a line that shows the properties of boundaries, and indices around it.
-PIXELS = 16
-AROUND = np.arange(-3 * PIXELS, 4 * PIXELS)
+# A line of pixels, and the indices of taps around it, which show how a boundary folds.
+_SIZE = 16
+_INDICES = np.arange(-3 * _SIZE, 4 * _SIZE)
 
 
 @dataclass(frozen=True)
@@ -45,20 +45,20 @@ class Boundary:
         """Whether every tap outside is dropped."""
         return self.code == axis.ZEROS
 
-    # What programs need to know of taps outside, as the formula that folds them tells: a boundary
-    # with a new formula need not say it again.
+    # The next two are derived from the formula that folds taps, so that a boundary with a new
+    # formula need not repeat it.
 
     @cached_property
     def may_drop(self) -> bool:
         """Whether some tap outside is dropped: all of them, or those at zeros beside the image."""
-        return bool((self.fold_index(AROUND, PIXELS) == axis.DROPPED).any())
+        return bool((self.fold_index(_INDICES, _SIZE) == axis.DROPPED).any())
 
     @cached_property
     def joins_ends(self) -> bool:
         """Whether neighbouring taps may read pixels at both ends of the image."""
-        pixels = self.fold_index(AROUND, PIXELS)
+        pixels = self.fold_index(_INDICES, _SIZE)
         has_pixel = pixels != axis.DROPPED
-        return bool((np.abs(np.diff(pixels[has_pixel])) > np.diff(AROUND[has_pixel])).any())
+        return bool((np.abs(np.diff(pixels[has_pixel])) > np.diff(_INDICES[has_pixel])).any())
 
     @property
     def mirrors_neighbours(self) -> bool:
@@ -67,7 +67,13 @@ class Boundary:
 
     def period(self, size: int, align_corners: bool = False) -> int | None:
         """After how many pixels the image and its copies repeat; None if it does not repeat."""
-        return axis.period(size, self.code, self.edge_for(align_corners))
+        if self.code < axis.REFLECTION:
+            return None
+        if self.code == axis.REFLECTION:
+            return max(2 * (size - 1 + self.edge_for(align_corners)), 1)
+        if self.code == axis.WRAP:
+            return size
+        raise NotImplementedError(f"the period of the boundary {self.name!r}")
 
     def edge_for(self, align_corners: bool) -> int:
         """The place of the mirrors, which is `edge` resolved for a value of align_corners."""

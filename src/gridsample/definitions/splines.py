@@ -70,9 +70,8 @@ def recursive(extended: str) -> str:
         return extended
     if BOUNDARIES[extended].joins_ends:
         raise NotImplementedError(
-            f"splines under the boundary {extended!r}: the corrections of one end of a line are "
-            "sums of entries near that end, but its values depend on both ends; it needs an exact "
-            "recursion, in RECURSIVE and `ends`"
+            f"there is no recursion for splines under the boundary {extended!r}, which joins the "
+            "ends of a line; add an exact recursion to RECURSIVE and `ends`"
         )
     return "dst1" if extended == "zeros" else "symmetric"
 

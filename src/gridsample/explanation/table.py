@@ -166,7 +166,7 @@ def _fold_rows(steps: AxisSteps) -> Iterator[Row]:
             yield "clamp", f"{start} {limits}", end, "an edge pixel's centre"
         elif (period := boundary.period(steps.size, steps.align_corners)) is not None:
             remark = "a period is two folds" if mirrors else "the image repeats"
-            yield "shift", f"by whole periods of {show(period)}", end, remark
+            yield "shift", f"by whole periods of {period}", end, remark
         else:
             yield "confine", f"{start}, but no farther than", end, "all taps read the same there"
 

@@ -164,7 +164,8 @@ def chain_of(
     between = source.dtype if all(map(only_copies, maps)) else np.dtype(real)
     first, rest = split_long_axis(maps, k)
     links = chain_of(first, source, between, real, threads, "exact")
-    return links + chain_of(rest, links[-1].result, dtype, real, threads, "exact")
+    middle = links[-1].result if links else source
+    return links + chain_of(rest, middle, dtype, real, threads, "exact")
 
 
 def split_long_axis(maps: Maps, k: int) -> tuple[Maps, Maps]:

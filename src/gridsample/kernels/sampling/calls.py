@@ -11,8 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from gridsample.definitions.caches import cached_property
 from gridsample.definitions.footprints import pixels_per_unit
-from gridsample.definitions.plan import Plan
+from gridsample.definitions.plan import OutputBlock, Plan
 from gridsample.kernels.memory import Layout, frozen, spacing
 from gridsample.kernels.run import Launch, entry
 from gridsample.kernels.sampling.division import (
@@ -39,7 +40,6 @@ from gridsample.kernels.sampling.layouts import (
 )
 from gridsample.kernels.sampling.levels import (
     footprint_settings,
-    output_axes,
     plan_at,
     scratch_of,
 )
@@ -137,7 +137,7 @@ def prepare_gather(plan: Plan, order: Order, sweep: Sweep, level: int | None = N
 def prepare_derivatives(
     operation: str, plan: Plan, order: Order, sweep: Sweep, level: int | None = None
 ) -> tuple[Launch, ...]:
-    """Prepare the gradients of gather ("backward"), or of these ("double backward")."""
+    """Prepare derivatives: one launch, or one for each of `passes`."""
     image_plan = plan if level is None else plan_at(plan, level)
     return tuple(
         Preparation(operation, plan, order, sweep._replace(needs=some), level).launch()
@@ -194,7 +194,7 @@ class Preparation:
         others = self.sweep.needs[1:3]
         return self.gradient is None or any(others) or self.sweep.means is not None
 
-    @functools.cached_property
+    @cached_property
     def pixel_weights(self) -> Planes | None:
         """The weights of pixels, if there are any."""
         means = self.sweep.means
@@ -404,3 +404,24 @@ class Preparation:
         )
         end = self.extent_of(upward) + self.channels  # of an item's memory
         return end - run_for(description, lanes_of(self.plan)).length
+
+
+def output_axes(plan: Plan) -> dict[str, list[int]]:
+    """Return the settings of the output's last axes, for displacements and affine maps."""
+    rank, normalized = len(plan.spatial), plan.coords == "normalized"
+    sizes, full_sizes, firsts = [1] * rank, [1] * rank, [0] * rank
+    if len(plan.out) >= rank:
+        block = plan.block or OutputBlock((0,) * len(plan.out), plan.out)
+        sizes, full_sizes, firsts = (
+            [*numbers[: -rank - 1 : -1]] for numbers in (plan.out, block.whole, block.first)
+        )
+    gaps = [max(n - plan.align_corners, 1) for n in full_sizes]
+    return {
+        "out_sizes": sizes,
+        "out_step": [2 if normalized else 1] * rank,
+        "out_start": [
+            2 * first + 1 - n if normalized else first
+            for first, n in zip(firsts, full_sizes, strict=True)
+        ],
+        "out_gap": gaps if normalized else [1] * rank,
+    }

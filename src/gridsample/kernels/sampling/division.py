@@ -215,7 +215,7 @@ def passes(plan: Plan, sweep: Sweep) -> list[tuple[bool, ...]]:
     One sweep is less work, but it cannot be divided so that several threads add to the image's
     gradient, unless each item has its own; and the image and its gradient must share strides.  Over
     footprints in large images, two sweeps are faster: where samples share pixels, a load
-    stalls that follows a store to the same place of another page.
+    stalls if it follows a store to the same place in another page.
     """
     need_image, need_grid, *rest = sweep.needs
     others = need_grid or (rest[0] if rest else False)

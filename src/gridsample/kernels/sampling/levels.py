@@ -1,4 +1,4 @@
-"""The levels of an image over which footprints are sampled, in numbers: plans and settings."""
+"""Plans and settings for the levels of an image over which footprints are sampled."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from gridsample.definitions import footprints as definitions
-from gridsample.definitions.plan import OutputBlock, Plan
+from gridsample.definitions.plan import Plan
 from gridsample.kernels.sampling.division import lanes_of, taps_of
 
 # Bytes of a label and of the sum of its weights, at most.
@@ -62,24 +62,3 @@ def spacing_of_points(plan: Plan) -> list[float]:
         0.0 if n == 1 and plan.align_corners else 2 / max(n - plan.align_corners, 1)
         for n in plan.whole[: -len(plan.spatial) - 1 : -1]
     ]
-
-
-def output_axes(plan: Plan) -> dict[str, list[int]]:
-    """Return the settings of the output's last axes, for displacements and affine maps."""
-    rank, normalized = len(plan.spatial), plan.coords == "normalized"
-    sizes, full_sizes, firsts = [1] * rank, [1] * rank, [0] * rank
-    if len(plan.out) >= rank:
-        block = plan.block or OutputBlock((0,) * len(plan.out), plan.out)
-        sizes, full_sizes, firsts = (
-            [*numbers[: -rank - 1 : -1]] for numbers in (plan.out, block.whole, block.first)
-        )
-    gaps = [max(n - plan.align_corners, 1) for n in full_sizes]
-    return {
-        "out_sizes": sizes,
-        "out_step": [2 if normalized else 1] * rank,
-        "out_start": [
-            2 * first + 1 - n if normalized else first
-            for first, n in zip(firsts, full_sizes, strict=True)
-        ],
-        "out_gap": gaps if normalized else [1] * rank,
-    }

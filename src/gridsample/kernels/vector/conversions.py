@@ -69,8 +69,8 @@ def widen(value: Value) -> Value:
         return function.emit("fpext", FLOAT32, lanes, f"{half} {bits.text} to {to}")
     bits = value.bitcast("uint16").to(UINT32)
     sign, magnitude, exponent = (bits & 0x8000) << 16, bits & 0x7FFF, bits & 0x7C00
-    # Beside 0.5, a step of float32 is that of subnormal numbers.  None of them may be a subnormal
-    # float32 in between, which is 0 in threads that flush these, such as those of XLA.
+    # Just above 0.5, float32 is spaced like subnormal float16 numbers.  No intermediate value may
+    # be a subnormal float32: threads that flush those, such as XLA's, would make it 0.
     small = ((magnitude | 0x3F000000).bitcast(FLOAT32) - 0.5).bitcast(UINT32)
     number = (magnitude << 13) + (112 << 23)
     number = (exponent == 0).select(small, number)

@@ -14,8 +14,8 @@ class Kind(NamedTuple):
         name: NumPy's name, or "bfloat16" or "pointer".
         llvm: LLVM's name of the type in registers.
         bits: the size of an element in memory, in bits.
-        family: "bool", "signed", "unsigned", "float" or "pointer".  "half" is a float of 8 or 16
-            bits, which has no arithmetic: it is loaded, stored, and converted from and to float32.
+        family: "bool", "signed", "unsigned", "float", "pointer" or "half": a 16-bit float, which
+            has no arithmetic, but is loaded, stored, and converted from and to float32.
         packed: whether elements may be anywhere in memory, so that indices count bytes.  Such
             elements are only loaded, and are then numbers of the kind without "packed" in its name.
         swapped: whether their bytes are in reverse order.

@@ -74,8 +74,7 @@ class TapRule(NamedTuple):
         ignores_dropped: whether dropped ones count for nothing, in means.
         ignores_nan: whether pixels that are NaN count for nothing, in means.
         weight_kind: the name of the kind of the weights of pixels, or empty if there are none.
-        shared: whether all channels of a run share these weights, or several planes, which are all
-            of an item.
+        shared: whether several planes, which are all of an item, share these weights.
     """
 
     filled: bool
@@ -217,7 +216,7 @@ class Sampler:
 
     @property
     def scatters(self) -> bool:
-        """Whether the sweep computes gradients."""
+        """Whether the operation computes gradients."""
         return self.description.operation.endswith("backward")
 
     @property

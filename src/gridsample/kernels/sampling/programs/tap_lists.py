@@ -101,6 +101,8 @@ def list_taps(
             offsets.store_in_parts(offset, place)
             products = {o: times(shares.get(o[1:]), tap, o[0]).splat(lanes) for o in orders}
             if counting is not None:
+                # Products with the weights of pixels, and NaN where a tap does not count, so that
+                # its pixel is not read into sums.
                 pixel = counting.weight(both_taps._replace(weights=tap.weights))
                 products = {order: product * pixel for order, product in products.items()}
                 for order, product in products.items():
