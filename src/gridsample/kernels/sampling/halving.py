@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterator
+from types import ModuleType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,7 +12,7 @@ import numpy as np
 from gridsample.definitions.bands import Band, collect
 from gridsample.definitions.footprints import halving
 from gridsample.definitions.tables import AxisMap
-from gridsample.kernels import of_resizing
+from gridsample.kernels import forks
 from gridsample.kernels.sampling.layouts import complex_of
 
 Array = np.ndarray[Any, Any]
@@ -71,7 +72,16 @@ class Halves(NamedTuple):
         sizes = image.shape[2:] if times > 0 else result.shape[2:]
         maps = [halving_map(n, abs(times)) for n in sizes]
         maps = [axis_map if times > 0 else axis_map.transpose() for axis_map in maps]
-        of_resizing().resize(maps, image, result, self.real, self.threads)
+        resizing().resize(maps, image, result, self.real, self.threads)
+
+
+@functools.cache
+def resizing() -> ModuleType:
+    """Return the resizing kernels, which are imported on first use."""
+    with forks.held():
+        from gridsample.kernels import resize
+
+    return resize
 
 
 @functools.lru_cache(maxsize=64)
