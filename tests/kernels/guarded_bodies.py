@@ -19,6 +19,7 @@ from guarded import Guarded, maker, prefer_gathers
 import gridsample
 from gridsample.definitions.footprints import Footprint
 from gridsample.definitions.options import Averaging
+from gridsample.definitions.plan import Plan
 from gridsample.kernels import reference, sampling
 from gridsample.kernels.reference import footprints, labels
 
@@ -73,11 +74,9 @@ class Case(NamedTuple):
     coords: str
     inside: bool
 
-    def run(self, mode: Any, zeros: Any, **options: Any) -> Array:
-        """Sample with the programs, on guarded arrays; ``last`` means that channels are last."""
-        means, footprint = options.get("means"), options.get("footprint")
-        weights = options.get("weights")
-        plan = cases.plan_for(
+    def plan(self, mode: Any, **options: Any) -> Plan:
+        """Return the plan of a call."""
+        return cases.plan_for(
             self.image.shape,
             self.image.dtype,
             self.grid.shape,
@@ -87,8 +86,14 @@ class Case(NamedTuple):
             self.aligned,
             coords=self.coords,
             extrapolate=not self.inside,
-            footprint=footprint,
+            **options,
         )
+
+    def run(self, mode: Any, zeros: Any, **options: Any) -> Array:
+        """Sample with the programs, on guarded arrays; ``last`` means that channels are last."""
+        means, footprint = options.get("means"), options.get("footprint")
+        weights = options.get("weights")
+        plan = self.plan(mode, footprint=footprint)
         last = options.get("last", False)
         arrays = [guarded(zeros, self.image.shape, self.image.dtype, last)]
         arrays.append(zeros(self.grid.shape, self.grid.dtype))
@@ -122,17 +127,7 @@ class Case(NamedTuple):
         needed: tuple[bool, bool, bool],
     ) -> tuple[Array | None, ...]:
         """Compute gradients of means with the programs, on guarded arrays."""
-        plan = cases.plan_for(
-            self.image.shape,
-            self.image.dtype,
-            self.grid.shape,
-            self.grid.dtype,
-            mode,
-            self.boundary,
-            self.aligned,
-            coords=self.coords,
-            extrapolate=not self.inside,
-        )
+        plan = self.plan(mode)
         numbers = [values, self.image, self.grid, *([] if weights is None else [weights])]
         arrays = [zeros(a.shape, a.dtype) for a in numbers]
         for array, contents in zip(arrays, numbers, strict=True):

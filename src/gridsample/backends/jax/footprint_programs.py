@@ -67,12 +67,11 @@ def halving(source: ArrayType, target: ArrayType, real: np.dtype[Any]) -> Launch
 
     pairs = zip(source.shape[2:], target.shape[2:], strict=True)
     maps = [halving_map(n, 1) if n >= m else halving_map(m, 1).transpose() for n, m in pairs]
-    of_resizing()
-    from gridsample.kernels.resize import planning
-
+    planning = of_resizing().planning
     numbers = planning.Numbers(type_name(real), type_name(real))
     kinds, planes = (type_name(source.dtype), type_name(target.dtype)), (*source.shape, 1)
-    return planning.prepare(tuple(maps), planes, None, kinds, numbers, pool.cores())
+    launch: Launch = planning.prepare(tuple(maps), planes, None, kinds, numbers, pool.cores())
+    return launch
 
 
 def steps_of(

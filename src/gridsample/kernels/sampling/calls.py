@@ -159,6 +159,8 @@ class Preparation:
         image: the image, or what is read or added to in its place.
         values: the results, or the upstream values.
         outputs: how points are divided into rows.
+        points: where points come from.
+        grid_distances: those of items, points and axes in the memory of a grid.
         channels: how many channels of a pixel are processed together.
         known: what the program knows of strides.
         way: how it reads pixels.
@@ -176,6 +178,7 @@ class Preparation:
         self.image = self.planes(sweep.image if self.reads_image else self.gradient)
         self.values = self.planes(sweep.values)
         self.outputs = divide_points(plan, lanes_of(plan))
+        self.points, self.grid_distances = self.describe_points()
         self.channels, self.known, self.way = self.choose_reading()
 
     def planes(self, layout: Layout | None) -> Planes:
@@ -206,13 +209,9 @@ class Preparation:
         """Choose how many channels of a pixel are read together, and how pixels are read."""
         channels = 1
         if self.operation in RUNS or self.operation in WORDS:
-            arrays = (
-                self.sweep.image,
-                self.sweep.values,
-                *([self.gradient] if self.gradient else []),
-            )
+            arrays = self.sweep.image, self.sweep.values, self.gradient
             weights = self.sweep.means.weights if self.sweep.means else None
-            channels = channels_with_weights(weights, *arrays)
+            channels = channels_with_weights(weights, *filter(None, arrays))
         known = self.known_strides(block_of(channels, lanes_of(self.plan)))
         way = way_for(self.plan, self.rules, known, self.operation)
         fits = self.operation in WORDS and not self.outputs.listed
@@ -230,16 +229,16 @@ class Preparation:
         image, weights = self.image, self.pixel_weights
         x_contiguous = image.strides[0] == channels and not kind_of(image.kind).packed
         # The longest axis may be broadcast.
-        extent = max(self.extent_of(image), *self.plan.spatial) + channels
+        extent = max(self.extent_of(image), *self.plan.spatial)
         if weights is not None:
-            extent = max(extent, self.extent_of(weights) + 1)
+            extent = max(extent, self.extent_of(weights))
             if channels == 1 and (kind_of(weights.kind).packed or weights.strides[0] != 1):
                 # Pixels and weights are read alike: one by one.
                 x_contiguous = False
         return KnownStrides(
             x_contiguous,
             contiguous=spacing_of(self.sweep.values) == channels,
-            wide=extent >= (1 << 31) - 2,
+            wide=extent + channels >= (1 << 31) - 2,
             channels=channels,
             parts=self.plan.dtype.kind == "c",
         )
@@ -285,7 +284,7 @@ class Preparation:
         return Description(
             operation=self.operation,
             axes=self.rules,
-            points=self.describe_points()[0],
+            points=self.points,
             image=image,
             values=values,
             real=element(self.plan.real),
@@ -359,7 +358,7 @@ class Preparation:
     def settings(self, description: Description) -> dict[str, Any]:
         """Return the settings, the ranges of tasks excepted."""
         plan, image, values, weights = self.plan, self.image, self.values, self.pixel_weights
-        _, (grid_item, grid_point, grid_axis) = self.describe_points()
+        grid_item, grid_point, grid_axis = self.grid_distances
         sums = None if self.gradient is None else self.planes(self.gradient)
         return {
             "columns": self.outputs.columns,

@@ -12,7 +12,6 @@ import math
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from gridsample.definitions.axis import ZEROS
 from gridsample.definitions.plan import Plan
 from gridsample.kernels.sampling.programs.axes import AxisPosition, Rules, Tap
 from gridsample.kernels.sampling.programs.counting import CountedRow, Counting
@@ -93,8 +92,7 @@ class Rows(Sampler):
             return None
         some = None if outside is None else ~outside
         for stencil in stencils:
-            zeros = stencil.axis.rule.boundary.code == ZEROS
-            if zeros and not self.description.tap_rule.filled:
+            if stencil.axis.rule.drops and not self.description.tap_rule.filled:
                 beyond = stencil.first + stencil.axis.rule.method.taps
                 some = both(some, (beyond > 0) & (stencil.first < stencil.axis.size))
         return some
