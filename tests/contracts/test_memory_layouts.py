@@ -417,8 +417,9 @@ FORMS: dict[str, Callable[[Array], Array]] = {
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("points", [4, 3000])  # a copy pays for many
 @pytest.mark.parametrize("grids", [1, 2])
+@pytest.mark.parametrize("antialias", [False, True])
 def test_sampling_accepts_any_memory_layout(
-    form: str, dtype: str, mode: str, weighted: bool, points: int, grids: int
+    form: str, dtype: str, mode: str, weighted: bool, points: int, grids: int, antialias: bool
 ) -> None:
     rng, number = cases.generator(form, dtype, mode, points), np.dtype(dtype)
     integers = number.kind in "iu"
@@ -427,7 +428,9 @@ def test_sampling_accepts_any_memory_layout(
     options: dict[str, Any] = {"mode": mode, "padding_mode": "reflection"}
     image = cases.pixels(rng, (2, 3, 41, 37), float if integers else dtype) * 40
     image = np.abs(image).astype(dtype) if integers else image
-    if weighted and mode != "label":
+    if antialias:
+        options["antialias"] = True
+    elif weighted and mode != "label":
         options["weights"] = FORMS[form](rng.uniform(0.1, 2, (2, 1, 41, 37)).astype(real))
         if number.kind == "f":
             image[:, 1, 5:9] = np.nan

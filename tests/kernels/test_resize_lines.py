@@ -287,6 +287,6 @@ def test_a_long_axis_has_a_launch_of_its_own_where_less_is_left(
         source = chains.Planes((1, 1, *spatial, 1), np.dtype("uint8"))
         links = chains.chain_of(maps, source, source.dtype, "float32", 1, "exact")
         assert [link.result for link in links] == [
-            ((1, 1, *between, 1), np.dtype(dtype), None),
-            ((1, 1, *size, 1), source.dtype, None),
+            chains.Planes((1, 1, *between, 1), np.dtype(dtype)),
+            chains.Planes((1, 1, *size, 1), source.dtype),
         ]

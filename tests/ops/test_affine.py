@@ -42,6 +42,24 @@ def test_affine_samples_match_grid_sample(rank, mode, boundary, align_corners):
 
 
 @pytest.mark.covering
+@pytest.mark.parametrize("out", [(5, 16), (3, 48), (7, 20), (6, 5), (2, 3, 64), (4, 2, 24), (2, 200)])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("maps", [1, 3])
+def test_rows_of_any_length(out, dtype, maps):
+    """Whether or not groups of points fill the rows of the output."""
+    image, theta, _ = call(len(out), dtype, items=3, maps=maps)
+    theta = theta.astype(dtype)
+    size = (maps, 3, *out)
+    result = gridsample.affine_sample(image, theta, size)
+    np.testing.assert_array_equal(result, through_grid(image, theta, size))
+    shifts = gridsample.affine_grid(theta, size) * 3
+    axes = [np.arange(n, dtype=dtype) for n in out]
+    positions = shifts + np.stack(np.meshgrid(*axes, indexing="ij")[::-1], -1)
+    result = gridsample.grid_sample(image, shifts, coords="displacement")
+    np.testing.assert_array_equal(result, gridsample.grid_sample(image, positions, coords="pixel"))
+
+
+@pytest.mark.covering
 @pytest.mark.parametrize("dtype", ["uint8", "float16", "float32", "complex64", "int64"])
 @pytest.mark.parametrize("last", [False, True])
 def test_types_and_layouts(dtype, last):

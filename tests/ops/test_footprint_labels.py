@@ -142,6 +142,11 @@ def test_layouts_threads_and_maps_do_not_change_labels() -> None:
     last = np.ascontiguousarray(np.moveaxis(labels, 1, -1))
     result = gridsample.grid_sample(last, grid, "label", **options, channel_axis=-1, threads=3)
     assert (np.moveaxis(result, -1, 1) == expected).all()
+    # A copy does not pay for few points.
+    few, wide = grid[:, :2, :2], labels.astype(np.int32)
+    expected_few = gridsample.grid_sample(wide, few, "label", **options)
+    result = gridsample.grid_sample(wide.astype(">i4"), few, "label", **options)
+    assert (result == expected_few).all()
     # Without shrinking, footprints have one sample.
     fine = 0.2 * grid
     sampled = gridsample.grid_sample(labels, fine, "label")

@@ -52,14 +52,40 @@ def test_peak_memory_is_the_output_and_one_axis_pass(
 
 
 @pytest.mark.parametrize("mode", ["linear", "cubic"])
-def test_strided_images_are_not_copied_in_full(mode: str) -> None:
-    image = np.ones((2, 3, 1800, 800), np.float32)[:, :, ::-2]
+@pytest.mark.parametrize("dtype", ["<f4", ">f4"])
+@pytest.mark.parametrize("step", [1, -2])
+def test_images_are_not_copied_in_full(step: int, dtype: str, mode: str) -> None:
+    image = np.ones((2, 3, 900 * abs(step), 800), dtype)[:, :, ::step]
     gridsample.interpolate(image, (450, 400), mode=mode, threads=1)
     tracemalloc.start()
     out = gridsample.interpolate(image, (450, 400), mode=mode, threads=1)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak - out.nbytes < image.nbytes / 2
+
+
+@pytest.mark.covering
+@pytest.mark.parametrize("mode", ["nearest", "linear", "lanczos3", "spline3"])
+@pytest.mark.parametrize("layout", ["contiguous", "transposed", "flipped", "every other"])
+@pytest.mark.parametrize("shape", [(2, 3, 41, 29), (1, 2, 3000), (1, 2, 9, 14, 17)])
+@pytest.mark.parametrize("dtype", ["uint16", "int64", "float16", "float32", "complex128"])
+def test_images_in_the_other_byte_order(
+    dtype: str, shape: tuple[int, ...], layout: str, mode: str
+) -> None:
+    image = cases.pixels(cases.generator(dtype, str(shape)), shape, np.dtype(dtype))
+    swapped = image.astype(image.dtype.newbyteorder())
+    view = {
+        "contiguous": lambda array: array,
+        "transposed": lambda array: array.swapaxes(1, -1),
+        "flipped": lambda array: array[..., ::-1],
+        "every other": lambda array: array[..., ::2],
+    }[layout]
+    for factor in (0.4, 1.7):
+        size = [max(1, int(n * factor)) for n in view(image).shape[2:]]
+        expected = gridsample.interpolate(view(image), size, mode=mode)
+        result = gridsample.interpolate(view(swapped), size, mode=mode)
+        assert result.dtype == image.dtype
+        np.testing.assert_array_equal(result, expected)
 
 
 @pytest.mark.covering

@@ -90,7 +90,7 @@ def test_elements_at_any_address(lanes: int) -> None:
 
 
 @pytest.mark.parametrize("kind", [name for name in KIND_NAMES if KINDS[name].bits > 8])
-@pytest.mark.parametrize("order", ["packed", "swapped"])
+@pytest.mark.parametrize("order", ["packed", "packed swapped"])
 def test_packed_elements(order: str, kind: str) -> None:
     """Their indices count bytes."""
     elements = numbers(kind)
@@ -112,6 +112,21 @@ def test_packed_elements(order: str, kind: str) -> None:
     few = np.where(indices < 5, expected, 0).astype(kind)
     result = transform(write, records.view(np.uint8), 25 * elements.itemsize, indices * size)
     same_bits(result.view(kind), np.concatenate([expected, expected, few, expected[2:3]]))
+
+
+@pytest.mark.parametrize("kind", [name for name in KIND_NAMES if KINDS[name].bits > 8])
+def test_elements_in_the_other_byte_order(kind: str) -> None:
+    elements = numbers(kind)
+
+    def write(_: Function, memory: Any) -> None:
+        source, target = memory.source.cast(f"swapped {kind}"), memory.target.cast(kind)
+        target.store(source.load(3, 8))
+        target.store(source.load(1), 8)
+        with pytest.raises(TypeError, match=f"cannot store {kind} in memory of swapped {kind}"):
+            source.store(source.load(1))
+
+    result = transform(write, elements.byteswap().view(np.uint8), 9 * elements.itemsize)
+    same_bits(result.view(kind), np.concatenate([elements[3:11], elements[1:2]]))
 
 
 def test_bfloat16_is_stored_as_its_bits() -> None:

@@ -111,7 +111,7 @@ def resize(
     packed_target = target
     if not is_packed(target):
         packed_target = np.empty(target.shape, target.dtype.newbyteorder("="))
-    planes = as_reals(as_planes(native(source), last))
+    planes = as_reals(as_planes(spaced_evenly(source), last))
     resize_planes(maps, planes, as_reals(packed_target), real, threads, rounding)
     if packed_target is not target:
         target[...] = packed_target
@@ -143,6 +143,12 @@ def direct_run(
         return None
     links = chain_of(maps, Planes(shape, dtype), dtype, real, threads, rounding)
     return links[0].launch.ready(threads) if len(links) == 1 else None
+
+
+def spaced_evenly(array: Array) -> Array:
+    """Return the array, or a native copy if its strides are no multiples of its numbers' size."""
+    size = array.itemsize
+    return array if all(stride % size == 0 for stride in array.strides) else native(array)
 
 
 def pick_pixels(maps: Sequence[AxisMap], source: Array) -> tuple[list[AxisMap], Array]:
@@ -226,7 +232,8 @@ def run_chain(
     strides = None
     if not source.flags.c_contiguous:
         strides = tuple([stride // source.itemsize for stride in source.strides])
-    planes = Planes(source.shape, source.dtype, strides)
+    dtype = source.dtype.newbyteorder("=")
+    planes = Planes(source.shape, dtype, strides, swapped=not source.dtype.isnative)
     links = chain_of(tuple(maps), planes, target.dtype, type_name(real), threads, rounding)
     if not links:
         target[...] = source

@@ -94,13 +94,15 @@ class Planes(NamedTuple):
 
     Attributes:
         shape: their shape.
-        dtype: the dtype of their numbers.
+        dtype: the dtype of their numbers, in native byte order.
         strides: the strides, which count numbers; None if they are packed.
+        swapped: whether they are in the other byte order.
     """
 
     shape: Shape
     dtype: DType
     strides: Shape | None = None
+    swapped: bool = False
 
     @property
     def nbytes(self) -> int:
@@ -191,7 +193,7 @@ def copies_of(maps: Maps, source: Planes, threads: int) -> Launch:
 
 def bands_of(maps: Maps, source: Planes, dtype: DType, numbers: Numbers, threads: int) -> Launch:
     """Prepare the bands of all axes as one program."""
-    kinds = type_name(source.dtype), type_name(dtype)
+    kinds = "swapped " * source.swapped + type_name(source.dtype), type_name(dtype)
     return planning.prepare(maps, source.shape, source.strides, kinds, numbers, threads)
 
 

@@ -166,7 +166,7 @@ class OutputLanes(Line):
 
     def read(self, source: Pointer, numbers: Value) -> Value:
         """Read a number for each lane."""
-        offsets = self.function.spill(numbers)
+        offsets = self.function.spill(numbers, soon=True)
         return source.load_each([offsets.load(lane) for lane in range(self.lanes)])
 
     def sum_few(self, source: Pointer, component: Value, taps: Taps) -> Value:
@@ -193,7 +193,7 @@ class OutputLanes(Line):
 
     def neighbours(self, source: Pointer, first: Value, count: int) -> list[Value]:
         """Read ``count`` neighbouring inputs for each lane."""
-        offsets = self.function.spill(first)
+        offsets = self.function.spill(first, soon=True)
         begins = [offsets.load(lane) for lane in range(self.lanes)]
         if self.description.single and count in (2, 4):
             words = joined([source.load(begin, count) for begin in begins])
@@ -344,7 +344,7 @@ class RowLanes(Transposed):
         """Add products to the columns of a tap."""
         taken = taken & (index >= self.begin) & (index < self.end)
         cells = taken.select(index - self.begin + 1, index.like(0)) + component * self.plane
-        offsets, numbers = self.function.spill(cells), self.function.spill(products)
+        offsets, numbers = (self.function.spill(value, soon=True) for value in (cells, products))
         for lane in range(self.lanes):
             cell = self.memory.at(offsets.load(lane))
             cell.store(cell.load() + numbers.load(lane))

@@ -23,7 +23,6 @@ from gridsample.kernels.vector import (
     Value,
     compile,
     host,
-    kind_of,
 )
 
 Array = np.ndarray[Any, Any]
@@ -143,13 +142,14 @@ def copied(
 ) -> Pointer:
     """Copy rows of some planes to scratch memory, where they are contiguous."""
     (first, count), (low, high) = planes, rows
-    memory: Pointer = call.scratch.at(call.copy).cast(call.source.kind)
+    word = f"uint{call.source.kind.bits}"
+    image, memory = call.source.cast(word), call.scratch.at(call.copy).cast(word)
     length = call.pixels * call.numbers
     step = call.lines * length
     with function.loop(0, count) as plane, function.loop(0, call.lines) as line:
         item = (first + plane.index) // call.channels
         channel = first + plane.index - item * call.channels
-        source = call.source.at(item * call.item_step + channel * call.channel_step)
+        source = image.at(item * call.item_step + channel * call.channel_step)
         source = source.at(line.index * call.line_step)
         target = memory.at((plane.index * (high - low) * call.lines + line.index) * length)
         if packing is not None:
@@ -163,7 +163,8 @@ def copied(
                 place.copy(source.at(row.index * call.row_step), length, function.lanes)
             with function.when(~contiguous):
                 copy_columns(function, call, source, target, rows)
-    return memory
+    copy: Pointer = memory.cast(call.source.kind)
+    return copy
 
 
 def copy_row(
@@ -174,9 +175,7 @@ def copy_row(
     Whole registers are read, and written, as long as all of their lanes are in the row: lanes
     behind the pixels of a register are overwritten by the next one.
     """
-    word = kind_of(f"uint{source.kind.bits}")
-    source, target = source.cast(word), target.cast(word)
-    lanes, numbers = host().bits // word.bits, packing.numbers
+    lanes, numbers = host().bits // source.kind.bits, packing.numbers
     pixels = packing.pixels_in(lanes)
     picked = packing.lanes_of(pixels)
     steps = (pixels - 1) * packing.pixel_step, (numbers - 1) * packing.number_step

@@ -111,7 +111,7 @@ def stage_record(sums: str) -> Record:
 def compiled(description: Description) -> Program:
     """Compile the program for a description."""
     name, sums = f"resize_{description.source}_{description.target}", description.sums
-    function = Function(name, host().lanes(sums), sums)
+    function = Function(name.replace(" ", "_"), host().lanes(sums), sums)
     arrays = {"source": description.source, "target": description.target}
     with entry(function, arrays, SETTINGS) as (task, call):
         write_piece(function, description, call, task)

@@ -137,12 +137,11 @@ def gather_footprints(
         Whether that is done.  It is not if plain sampling gives the same, and more exactly, because
         sums do not represent all integers.
     """
-    image = native(image)
-    grid = readable_points(plan, grid)
+    count = threads or pool.cores()
+    image, grid = readable(plan, image, count), readable_points(plan, grid)
     target = out if is_even(out) else np.empty_like(out, order="C", subok=False)
     numbers = fills_of_planes(plan, (), image.dtype, fill, None)
-    count, filled = threads or pool.cores(), fill is not None
-    shrinks = antialiasing.gather(plan, image, grid, target, numbers, filled, count)
+    shrinks = antialiasing.gather(plan, image, grid, target, numbers, fill is not None, count)
     if target is not out:
         out[...] = target
     return shrinks or not plan.nearest or image.dtype.kind not in "iu"

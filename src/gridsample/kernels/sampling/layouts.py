@@ -58,7 +58,7 @@ def planes_of(layout: Layout, items: int, grids: int) -> Planes:
     size = dtype.itemsize // parts
     kind, part = element(dtype), 1
     if not is_native(strides, dtype):
-        kind = f"{'packed' if dtype.isnative else 'swapped'} {kind}"
+        kind = f"{'packed' if dtype.isnative else 'packed swapped'} {kind}"
         part, size = size, 1
     item, channel, *rest = (stride // size for stride in strides)
     item = item if shape[0] == items else 0

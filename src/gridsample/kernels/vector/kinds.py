@@ -17,8 +17,8 @@ class Kind(NamedTuple):
         family: "bool", "signed", "unsigned", "float", "pointer" or "half": a 16-bit float, which
             has no arithmetic, but is loaded, stored, and converted from and to float32.
         packed: whether elements may be anywhere in memory, so that indices count bytes.  Such
-            elements are only loaded, and are then numbers of the kind without "packed" in its name.
-        swapped: whether their bytes are in reverse order.
+            elements are only loaded.
+        swapped: whether their bytes are in reverse order; these are only loaded, too.
     """
 
     name: str
@@ -30,7 +30,7 @@ class Kind(NamedTuple):
 
     @property
     def loaded(self) -> Kind:
-        """The kind of a number that is loaded."""
+        """The kind of a number that is loaded: that without "packed" or "swapped" in its name."""
         return KINDS[self.name.rpartition(" ")[2]]
 
     @property
@@ -62,11 +62,11 @@ KINDS = {
         Kind("pointer", "ptr", 64, "pointer"),
     )
 }
-PACKED = {
-    name: kind._replace(name=name, packed=True, swapped=order == "swapped")
-    for order in ("packed", "swapped")
+LOADED_KINDS = {
+    name: kind._replace(name=name, packed="packed" in form, swapped="swapped" in form)
+    for form in ("packed", "swapped", "packed swapped")
     for kind in KINDS.values()
-    if (name := f"{order} {kind.name}") and kind.bits > 8 and kind.family != "pointer"
+    if (name := f"{form} {kind.name}") and kind.bits > 8 and kind.family != "pointer"
 }
 BOOL, FLOAT32, FLOAT64 = KINDS["bool"], KINDS["float32"], KINDS["float64"]
 INT32, INT64, UINT32 = KINDS["int32"], KINDS["int64"], KINDS["uint32"]
@@ -82,7 +82,7 @@ def kind_of(name: Any) -> Kind:
     if isinstance(name, Kind):
         return name
     key = name if isinstance(name, str) else np.dtype(name).name
-    kind = KINDS.get(key) or PACKED.get(key)
+    kind = KINDS.get(key) or LOADED_KINDS.get(key)
     if kind is None:
         raise TypeError(f"{name!r} is not a kind; accepted: {', '.join(KINDS)}")
     return kind

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gridsample.kernels.memory import address_of
-from gridsample.kernels.vector.kinds import KINDS, PACKED, kind_of
+from gridsample.kernels.vector.kinds import KINDS, LOADED_KINDS, kind_of
 
 if TYPE_CHECKING:
     from gridsample.kernels.vector.pointers import Pointer
@@ -74,7 +74,7 @@ class Record:
         self.size = 0
         for name, declared in fields.items():
             kind, count = declared if isinstance(declared, tuple) else (declared, None)
-            is_pointer = kind.startswith("*") and kind[1:] in {**KINDS, **PACKED}
+            is_pointer = kind.startswith("*") and kind[1:] in {**KINDS, **LOADED_KINDS}
             if kind not in ("int64", "float64") and not is_pointer:
                 raise TypeError(
                     f"field {name} is {kind!r}; accepted: int64, float64, *float32, ..."

@@ -177,15 +177,17 @@ class Value:
     def __floordiv__(self, other: Any) -> Value:
         """Divide integers, which must not be negative, and round down.
 
-        Processors have no such instruction for vectors of integers.  The quotient is therefore
-        computed in float64, which is exact for integers below 2**53.
+        Processors have no such instruction for vectors of integers.  Lanes are therefore multiplied
+        by the reciprocal in float64, with one division if they share the divisor.  This is exact
+        for integers below 2**51: (n + 1/2) / d is at least 1 / (2 d) away from any integer.
         """
         if not self.kind.is_integer:
             raise TypeError(f"// is for integers, got {self.kind.name}")
-        a, b = self.function.alike(self, other)
-        if a.lanes == 1:
-            return a.arithmetic("/", b)
-        return (a.to(FLOAT64) / b.to(FLOAT64)).floor().to(a.kind)
+        divisor = other if isinstance(other, Value) else self.function.constant(other, self.kind)
+        if self.kind is not divisor.kind or self.lanes == divisor.lanes == 1:
+            return self.arithmetic("/", divisor)
+        reciprocal = 1.0 / divisor.to(FLOAT64)
+        return ((self.to(FLOAT64) + 0.5) * reciprocal).floor().to(self.kind)
 
     def __rfloordiv__(self, other: Any) -> Value:
         return self.like(other) // self

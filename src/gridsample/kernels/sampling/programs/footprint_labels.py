@@ -28,7 +28,7 @@ class FootprintLabels(OverFootprints, Labels):
         super().__init__(function, description, call)
         lanes, axes = function.lanes, description.axes
         self.count = 1 << sum(rule.method.votes for rule in axes)
-        self.key = key_kind(kind_of(description.image))
+        self.key = key_kind(kind_of(description.image).loaded)
         # The votes of one sample.
         self.keys = function.scratch(self.key, self.count, lanes)
         self.weights = function.scratch(function.real, self.count, lanes)

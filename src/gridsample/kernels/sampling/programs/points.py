@@ -296,11 +296,18 @@ class Points:
         self, group: Group, memory: Pointer, item: Value, point: Any, axis: Any
     ) -> list[Value]:
         """Read the D numbers of each point, at these distances in memory."""
+        read = self.reader(group, memory, item, point)
+        return [read(axis * a) for a in range(self.rank)]
+
+    def reader(
+        self, group: Group, memory: Pointer, item: Any, point: Any
+    ) -> Callable[[int | Value], Value]:
+        """Return what reads a number of each point, at some distance from where its place is."""
         if group.listed and memory.gathers_fast:
             offsets = self.offsets_in_list(group, item, point)
-            return [memory.at(axis * a).gather(offsets) for a in range(self.rank)]
+            return lambda distance: memory.at(distance).gather(offsets)
         begins = self.places(group, item, point)
-        return [memory.at(axis * a).load_each(begins) for a in range(self.rank)]
+        return lambda distance: memory.at(distance).load_each(begins)
 
     def offsets_in_list(self, group: Group, item: Any, point: Any) -> Value:
         """Return the offset of each listed point, given the distances of items and of points."""
@@ -316,7 +323,7 @@ class Points:
     def place(self, group: Group, item: Any, point: Any) -> Callable[[int | Value], Value]:
         """Return what computes the place of the point in some lane; see `places`."""
         if group.listed:
-            memory = self.function.spill(self.offsets_in_list(group, item, point))
+            memory = self.function.spill(self.offsets_in_list(group, item, point), soon=True)
             return lambda lane: memory.load(lane).to("int64")
         item, point = map(self.function.as_index, (item, point))
         first = group.item * item + group.point * point
@@ -362,12 +369,13 @@ class Points:
             return split_index(group.point, sizes)
         first, column = group.point.to(self.offset_kind), group.column.to(self.offset_kind)
 
+        def in_one_row() -> list[Value]:
+            x, *outer = split_index(first, sizes)
+            return [lane + x, *(index.splat(lanes) for index in outer)]
+
         def flattened() -> list[Value]:
-            # A group in rows that are no shorter than itself touches two of them at most.
             return self.function.choose(
-                sizes[0] >= lanes,
-                lambda: split_neighbours(first, lane, sizes),
-                lambda: split_index(lane + first, sizes),
+                self.rows_hold_groups, in_one_row, lambda: split_index(lane + first, sizes)
             )
 
         if not self.indexed:
@@ -378,6 +386,12 @@ class Points:
             flattened,
             likely=True,
         )
+
+    @property
+    def rows_hold_groups(self) -> Value:
+        """Whether rows of the output are multiples of groups, so that each group is in one row."""
+        whole: Value = self.call.out_sizes[0] % self.lanes == 0
+        return whole
 
     @property
     def rows_are_known(self) -> Value:
@@ -469,8 +483,8 @@ class Points:
         if not group.listed:
             row = self.call.grid.at(group.item * self.map_size)
             return lambda k: row.load(k).to(self.function.real)
-        begins = self.places(group, self.map_size, 0)
-        return lambda k: self.call.grid.at(k).load_each(begins).to(self.function.real)
+        read = self.reader(group, self.call.grid, self.map_size, 0)
+        return lambda k: read(k).to(self.function.real)
 
     def output_coordinates(self, group: Group) -> list[Value]:
         """Return the points' own coordinates, in the units of the grid."""
@@ -538,21 +552,9 @@ def split_index(index: Value, sizes: Sequence[Value]) -> list[Value]:
     """Split the indices of points into those along axes of these sizes, x first."""
     indices = []
     for size in sizes:
-        quotient = index // size.splat(index.lanes)
+        quotient = index // size
         indices.append(index - quotient * size)
         index = quotient
-    return indices
-
-
-def split_neighbours(first: Value, beyond: Value, sizes: Sequence[Value]) -> list[Value]:
-    """Split the indices first + beyond likewise, where ``beyond`` is at most the first size."""
-    indices = []
-    for size in sizes:
-        quotient = first // size
-        index = beyond + (first - quotient * size)
-        wraps = index >= size
-        indices.append(wraps.select(index - size, index))
-        first, beyond = quotient, wraps.to(index.kind)
     return indices
 
 

@@ -59,10 +59,14 @@ class Prefetch:
 
     @contextlib.contextmanager
     def groups(self, strip: Strip) -> Iterator[tuple[Value, Group]]:
-        """Loop over the groups of a strip, as `Points.groups` does, and ask for their pixels."""
+        """Loop over the groups of a strip, as `Points.groups` does, and ask for their pixels.
+
+        The caller stores their offsets.  To read them back at once would wait for the cache, so it
+        is the pixels of the group before that are asked for.
+        """
         with self.points.groups(strip) as (number, group):
             yield number, group
-            self.when_needed(number)
+            self.when_needed((number - 1).maximum(0))
 
     def foresee(self) -> None:
         """Expect the points of the next strip to be as far apart as two of this one."""

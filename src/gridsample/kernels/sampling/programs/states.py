@@ -131,7 +131,10 @@ class States:
         if self.memory is None:
             self.memory = map_values(self.reserved, packed)
         for memory, value in zip(values_of(self.memory), values_of(packed), strict=True):
-            memory.store(value, number * value.lanes, aligned=True)
+            if value.kind.name in ("int32", "int64"):  # offsets, which are read lane by lane
+                memory.store_in_parts(value, number * value.lanes)
+            else:
+                memory.store(value, number * value.lanes, aligned=True)
 
     def load(self, number: Value) -> State:
         """Read the state of a group of the strip."""
