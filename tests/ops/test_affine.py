@@ -42,7 +42,9 @@ def test_affine_samples_match_grid_sample(rank, mode, boundary, align_corners):
 
 
 @pytest.mark.covering
-@pytest.mark.parametrize("out", [(5, 16), (3, 48), (7, 20), (6, 5), (2, 3, 64), (4, 2, 24), (2, 200)])
+@pytest.mark.parametrize(
+    "out", [(5, 16), (3, 48), (7, 20), (6, 5), (2, 200), (2, 3, 64), (4, 2, 24)]
+)
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("maps", [1, 3])
 def test_rows_of_any_length(out, dtype, maps):
