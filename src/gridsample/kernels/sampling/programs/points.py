@@ -20,8 +20,9 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from gridsample.kernels.sampling.programs.axes import DISPLACEMENT, AxisRule
+from gridsample.kernels.sampling.programs.interleaving import deinterleave, interleave
 from gridsample.kernels.sampling.settings import Call
-from gridsample.kernels.vector import Function, Kind, Pointer, Value, kind_of
+from gridsample.kernels.vector import Function, Kind, Pointer, Value, host, kind_of
 
 # How a grid's coordinates lie in memory: x, y, z of a point side by side; one axis after the other;
 # or at any distance.  Affine and projective maps have no grid.
@@ -373,10 +374,19 @@ class Points:
             x, *outer = split_index(first, sizes)
             return [lane + x, *(index.splat(lanes) for index in outer)]
 
+        def in_any_rows() -> list[Value]:
+            return split_index(lane + first, sizes)
+
+        def in_two_rows() -> list[Value]:
+            return split_neighbours(first, lane, sizes)
+
+        def in_some_rows() -> list[Value]:
+            if host().bits == 512:  # dividing lanes takes less time than to find where rows end
+                return in_any_rows()
+            return self.function.choose(sizes[0] < lanes, in_any_rows, in_two_rows)
+
         def flattened() -> list[Value]:
-            return self.function.choose(
-                self.rows_hold_groups, in_one_row, lambda: split_index(lane + first, sizes)
-            )
+            return self.function.choose(self.rows_hold_groups, in_one_row, in_some_rows)
 
         if not self.indexed:
             return flattened()
@@ -558,36 +568,16 @@ def split_index(index: Value, sizes: Sequence[Value]) -> list[Value]:
     return indices
 
 
-def deinterleave(mixed: Sequence[Value]) -> list[Value]:
-    """Split vectors that hold x, y, z, x, y, z, ... into one vector per axis."""
-    rank, lanes = len(mixed), mixed[0].lanes
-    if rank == 1:
-        return [*mixed]
-    lines = []
-    for a in range(rank):
-        places = [a + rank * lane for lane in range(lanes)]
-        line = mixed[0].shuffle([p if p < 2 * lanes else 0 for p in places], mixed[1])
-        if rank == 3:
-            picked = [k if p < 2 * lanes else p - lanes for k, p in enumerate(places)]
-            line = line.shuffle(picked, mixed[2])
-        lines.append(line)
-    return lines
-
-
-def interleave(lines: Sequence[Value]) -> list[Value]:
-    """Mix one vector per axis into vectors that hold x, y, z, x, y, z, ..."""
-    rank, lanes = len(lines), lines[0].lanes
-    if rank == 1:
-        return [*lines]
-    mixed = []
-    for part in range(rank):
-        places = [divmod(part * lanes + k, rank) for k in range(lanes)]  # (lane, axis)
-        line = lines[0].shuffle([n + lanes * (a == 1) for n, a in places], lines[1])
-        if rank == 3:
-            picked = [k if a < 2 else lanes + n for k, (n, a) in enumerate(places)]
-            line = line.shuffle(picked, lines[2])
-        mixed.append(line)
-    return mixed
+def split_neighbours(first: Value, beyond: Value, sizes: Sequence[Value]) -> list[Value]:
+    """Split the indices first + beyond likewise, where ``beyond`` is at most the first size."""
+    indices = []
+    for size in sizes:
+        quotient = first // size
+        index = beyond + (first - quotient * size)
+        wraps = index >= size
+        indices.append(wraps.select(index - size, index))
+        first, beyond = quotient, wraps.to(index.kind)
+    return indices
 
 
 def offset_kind(wide: bool) -> Kind:
