@@ -285,7 +285,7 @@ class Points:
         return deinterleave([self.load_line(first, k * lanes, distance) for k in range(rank)])
 
     def load_line(self, memory: Pointer, index: int | Value, distance: int | Value) -> Value:
-        """Read coordinates, and ask for those at some distance.
+        """Read coordinates, or values, and ask for those at some distance.
 
         Processors foresee which memory is read next only as long as it is contiguous.
         """
@@ -513,9 +513,14 @@ class Points:
     # Results --------------------------------------------------------------------------------------
 
     def load_values(self, group: Group, memory: Pointer) -> Value:
-        """Read a number of each point: those of an output's plane; see `store_values`."""
+        """Read a number of each point: those of an output's plane; see `store_values`.
+
+        Strips of one plane are apart in memory, so that processors do not foresee the next one.
+        """
         if self.contiguous and not group.listed:
-            return memory.at(group.item * self.call.out_item).load(group.point, self.lanes)
+            item = memory.at(group.item * self.call.out_item)
+            ahead = (self.call.prefetches != 0).select(group.prefetch_distance, 0)
+            return self.load_line(item, group.point, ahead)
         return memory.load_each(self.places_of_values(group))
 
     def store_values(self, group: Group, memory: Pointer, value: Value) -> None:
