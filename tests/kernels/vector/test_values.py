@@ -94,10 +94,10 @@ def test_arithmetic_of_integers(kind: str, lanes: int) -> None:
 def test_quotients_and_remainders_of_integers(kind: str, lanes: int) -> None:
     some = numbers(kind)
     some = np.concatenate([some, np.arange(1, 65).astype(kind)])
-    exact = (some >= 0) & (some.astype(float) < 2.0**51)  # beyond, they are approximate
+    exact = (some >= 0) & (some.astype(float) < 2.0**53)  # beyond, they are approximate
     some = some[exact]
     if np.iinfo(kind).bits == 64:
-        some = np.append(some, np.array([2**51 - 1, 2**51 - 2, 2**50 + 1, 2**31 + 1], kind))
+        some = np.append(some, np.array([2**53 - 1, 2**53 - 2, 2**52 + 1, 2**31 + 1], kind))
     a, b = pairs(some)
     b = np.maximum(b, 1)
     check(lambda a, b: (a // b, a % b, a // 3, a % 7), a, b, lanes=lanes)

@@ -39,6 +39,7 @@ from gridsample.kernels.memory import (
     addresses_of,
     as_parts,
     is_dense,
+    is_native,
     layout_of,
     native,
 )
@@ -147,8 +148,8 @@ def direct_run(
 
 def spaced_evenly(array: Array) -> Array:
     """Return the array, or a native copy if its strides are no multiples of its numbers' size."""
-    size = array.itemsize
-    return array if all(stride % size == 0 for stride in array.strides) else native(array)
+    even = is_native(array.strides, array.dtype.newbyteorder("="))
+    return array if even else native(array)
 
 
 def pick_pixels(maps: Sequence[AxisMap], source: Array) -> tuple[list[AxisMap], Array]:

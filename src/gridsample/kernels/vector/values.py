@@ -177,17 +177,19 @@ class Value:
     def __floordiv__(self, other: Any) -> Value:
         """Divide integers, which must not be negative, and round down.
 
-        Processors have no such instruction for vectors of integers.  Lanes are therefore multiplied
-        by the reciprocal in float64, with one division if they share the divisor.  This is exact
-        for integers below 2**51: (n + 1/2) / d is at least 1 / (2 d) away from any integer.
+        Processors have no such instruction for vectors of integers.  The quotient is therefore
+        computed in float64, which is exact for integers below 2**53.  Those of 32 bits or less are
+        multiplied by the reciprocal, with one division if lanes share the divisor: (n + 1/2) / d is
+        at least 1 / (2 d) away from any integer, which rounding does not reach.
         """
         if not self.kind.is_integer:
             raise TypeError(f"// is for integers, got {self.kind.name}")
         divisor = other if isinstance(other, Value) else self.function.constant(other, self.kind)
         if self.kind is not divisor.kind or self.lanes == divisor.lanes == 1:
             return self.arithmetic("/", divisor)
-        reciprocal = 1.0 / divisor.to(FLOAT64)
-        return ((self.to(FLOAT64) + 0.5) * reciprocal).floor().to(self.kind)
+        a, b = self.to(FLOAT64), divisor.to(FLOAT64)
+        quotient = a / b if self.kind.bits > 32 else (a + 0.5) * (1.0 / b)
+        return quotient.floor().to(self.kind)
 
     def __rfloordiv__(self, other: Any) -> Value:
         return self.like(other) // self

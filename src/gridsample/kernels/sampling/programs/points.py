@@ -124,7 +124,7 @@ class Points:
         self.contiguous = contiguous
         self.lanes = function.lanes
         self.rank = len(rules)
-        self.offset_kind = kind_of("int64" if source.wide else "int32")
+        self.offset_kind = offset_kind(source.wide)
         self.maps = source.grid_layout in (AFFINE, PROJECTIVE)
         self.ahead = function.scratch("int64", 1)
         # Whether coordinates depend on the indices of points in the output.
@@ -370,23 +370,8 @@ class Points:
             return split_index(group.point, sizes)
         first, column = group.point.to(self.offset_kind), group.column.to(self.offset_kind)
 
-        def in_one_row() -> list[Value]:
-            x, *outer = split_index(first, sizes)
-            return [lane + x, *(index.splat(lanes) for index in outer)]
-
-        def in_any_rows() -> list[Value]:
-            return split_index(lane + first, sizes)
-
-        def in_two_rows() -> list[Value]:
-            return split_neighbours(first, lane, sizes)
-
-        def in_some_rows() -> list[Value]:
-            if host().bits == 512:  # dividing lanes takes less time than to find where rows end
-                return in_any_rows()
-            return self.function.choose(sizes[0] < lanes, in_any_rows, in_two_rows)
-
         def flattened() -> list[Value]:
-            return self.function.choose(self.rows_hold_groups, in_one_row, in_some_rows)
+            return self.flattened_index(first, lane, sizes)
 
         if not self.indexed:
             return flattened()
@@ -397,11 +382,25 @@ class Points:
             likely=True,
         )
 
-    @property
-    def rows_hold_groups(self) -> Value:
-        """Whether rows of the output are multiples of groups, so that each group is in one row."""
-        whole: Value = self.call.out_sizes[0] % self.lanes == 0
-        return whole
+    def flattened_index(self, first: Value, lane: Value, sizes: Sequence[Value]) -> list[Value]:
+        """Split the indices first + lane of a group into those along axes of these sizes."""
+        function, lanes = self.function, self.lanes
+
+        def in_one_row() -> list[Value]:
+            x, *outer = split_index(first, sizes)
+            return [lane + x, *(index.splat(lanes) for index in outer)]
+
+        def in_any_rows() -> list[Value]:
+            return split_index(lane + first, sizes)
+
+        def in_some_rows() -> list[Value]:
+            if host().bits == 512:  # dividing lanes takes less time than to find where rows end
+                return in_any_rows()
+            # A group in rows that are no shorter than itself touches two of them at most.
+            long = sizes[0] >= lanes
+            return function.choose(long, lambda: split_neighbours(first, lane, sizes), in_any_rows)
+
+        return function.choose(sizes[0] % lanes == 0, in_one_row, in_some_rows)
 
     @property
     def rows_are_known(self) -> Value:
