@@ -17,6 +17,7 @@ from gridsample.definitions.plan import OutputBlock, Plan
 from gridsample.kernels.memory import Layout, frozen, spacing
 from gridsample.kernels.run import Launch, entry
 from gridsample.kernels.sampling.division import (
+    LINE_BYTES,
     Sweep,
     cached_share,
     divide,
@@ -58,6 +59,7 @@ from gridsample.kernels.sampling.programs.labels import Labels
 from gridsample.kernels.sampling.programs.mean_gradients import MeanBackward
 from gridsample.kernels.sampling.programs.mean_runs import MeanBackwardRuns, MeanRuns
 from gridsample.kernels.sampling.programs.missing import Means
+from gridsample.kernels.sampling.programs.pairs import Pairs
 from gridsample.kernels.sampling.programs.points import (
     AFFINE,
     INTERLEAVED,
@@ -78,7 +80,7 @@ from gridsample.kernels.sampling.programs.sampler import (
 from gridsample.kernels.sampling.programs.ways import Copies, way_for
 from gridsample.kernels.sampling.programs.words import GatherWords, last_word, reads_words
 from gridsample.kernels.sampling.settings import settings_of
-from gridsample.kernels.vector import Function, Program, compile, host, kind_of
+from gridsample.kernels.vector import Function, Program, compile, kind_of
 
 Array = np.ndarray[Any, Any]
 Order = tuple[int, ...]
@@ -108,6 +110,10 @@ RUNS: dict[str, type[Body]] = {
 WORDS: dict[str, type[Body]] = {"gather": GatherWords, "footprints": FootprintWords}
 
 
+# The most points of a group that is larger than a register.
+LARGE_GROUP = 32
+
+
 # A program takes 50 to 150 kB.
 @functools.lru_cache(maxsize=512)
 def program_for(description: Description) -> Program:
@@ -116,7 +122,7 @@ def program_for(description: Description) -> Program:
     bodies = WORDS if known.words else RUNS if known.channels > 1 else BODIES
     body = bodies[description.operation]
     name, real = description.operation.replace(" ", "_"), description.real
-    function = Function(name, host().lanes(real), real)
+    function = Function(name, description.points.lanes, real)
     settings = settings_of(len(description.axes), body.footprints)
     with entry(function, body.arrays(description), settings) as (task, call):
         body(function, description, call).write(task)
@@ -178,8 +184,8 @@ class Preparation:
         self.image = self.planes(sweep.image if self.reads_image else self.gradient)
         self.values = self.planes(sweep.values)
         self.outputs = divide_points(plan, lanes_of(plan))
-        self.points, self.grid_distances = self.describe_points()
         self.channels, self.known, self.way = self.choose_reading()
+        self.points, self.grid_distances = self.describe_points()
 
     def planes(self, layout: Layout | None) -> Planes:
         """Describe an array of the call."""
@@ -294,16 +300,31 @@ class Preparation:
             needs=needs,
         )
 
+    def group_size(self) -> int:
+        """Return the number of points of a group.
+
+        Where few instructions are spent on a point, groups of several registers spend fewer on
+        their loops, but those at the ends of rows must not overlap much.
+        """
+        lanes, columns = lanes_of(self.plan), self.outputs.columns
+        light = self.operation == "gather" and self.way in (Copies, Pairs)
+        if not light or self.outputs.listed or self.known.channels > 1:
+            return lanes
+        size = kind_of(self.image.kind if self.way is Copies else element(self.plan.real)).size
+        group = max(lanes, min(LARGE_GROUP, LINE_BYTES // size))
+        return group if -columns % group <= columns // 16 else lanes
+
     def describe_points(self) -> tuple[PointSource, tuple[int, int, int]]:
         """Describe where points come from, and the distances in a grid's memory."""
         plan, grid, listed = self.plan, self.sweep.grid, self.outputs.listed
         rank, wide = len(plan.spatial), listed and self.reach_of_points() >= 1 << 31
+        lanes = self.group_size()
         if plan.are_maps(grid[0]):
             rows = grid[0][1]
             kind_of_maps = AFFINE if rows == rank else PROJECTIVE
             # In a halved image, positions count its pixels, but maps have the units of the whole.
             pixels = plan.coords == "pixel" and plan.footprint is None
-            source = PointSource(kind_of_maps, element(plan.real), listed, wide, pixels)
+            source = PointSource(kind_of_maps, element(plan.real), listed, wide, lanes, pixels)
             return source, (rows * (rank + 1), 0, 0)
         spaces = spacing(grid)
         assert spaces is not None
@@ -313,7 +334,7 @@ class Preparation:
             grid_layout = INTERLEAVED
         elif not listed and point == 1:
             grid_layout = PLANAR
-        source = PointSource(grid_layout, element(grid[2]), listed, wide)
+        source = PointSource(grid_layout, element(grid[2]), listed, wide, lanes)
         return source, (item if plan.grid_items > 1 else 0, point, axis)
 
     def reach_of_points(self) -> int:

@@ -38,12 +38,13 @@ class Body:
         """Write the program of one task: the loops over strips and over planes."""
         part = self.points.range_of(task)
         with self.points.strips(part) as strip:
-            self.prefetch.aim(strip, self.images, part.plane, part.plane_end)
             self.locate(strip)
             self.prefetch.foresee()
+            groups = self.points.groups_of(strip)
+            self.prefetch.ask_for(strip, groups, self.images, part.plane, part.plane_end)
             with self.function.loop(part.plane, part.plane_end, self.step) as loop:
                 following = loop.index + self.step
-                self.prefetch.aim(strip, self.images, following, part.plane_end)
+                self.prefetch.ask_for(strip, groups, self.images, following, part.plane_end)
                 self.process_plane(strip, loop.index, part.plane_end)
             self.finish(strip)
 
@@ -59,7 +60,7 @@ class Body:
 
     def locate(self, strip: Strip) -> None:
         """Convert the coordinates of a strip to states."""
-        with self.prefetch.groups(strip) as (number, group):
+        with self.points.groups(strip) as (number, group):
             coordinates = self.points.coordinates(group)
             self.states.save(number, self.sampler.locate(coordinates, group))
 

@@ -78,9 +78,9 @@ class FootprintBackward(SumsOverFootprints, Backward):
             memory = self.memory_of(group, plane.index)
             g = self.upstream(group, memory) / footprint.total
             sums = self.sums_of(plane.index - planes[0])
-            self.prefetch.aim(group, self.images, plane.index + 1, planes[1])
-            with function.loop(0, samples[1] - samples[0]) as sample:
-                self.prefetch.when_needed(sample.index)
+            count = samples[1] - samples[0]
+            self.prefetch.ask_for(group, count, self.images, plane.index + 1, planes[1])
+            with function.loop(0, count) as sample:
                 for result in self.add(sample.index, group, g, memory):
                     sums.store(sums.load(0, lanes, aligned=True) + result, aligned=True)
         if self.need_grid:

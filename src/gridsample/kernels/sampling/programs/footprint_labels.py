@@ -43,8 +43,9 @@ class FootprintLabels(OverFootprints, Labels):
             with function.loop(0, samples, together, carry=carried) as loop:
                 count, *numbers = loop.carried
                 block = loop.index, (loop.index + together).minimum(samples)
-                self.prefetch.aim(group, self.images, plane.index, part.plane_end)
                 numbers = self.locate_samples(group, footprint, block, numbers)
+                count_of_block, end = block[1] - block[0], part.plane_end
+                self.prefetch.ask_for(group, count_of_block, self.images, plane.index, end)
                 count = self.add_samples(group, plane.index, block, footprint.total, count)
                 loop.carry(count, *numbers)
             tie = call.tie.to(function.real) * footprint.total

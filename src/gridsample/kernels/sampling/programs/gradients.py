@@ -95,7 +95,7 @@ class Backward(Body):
 
     def locate(self, strip: Strip) -> None:
         """Convert the coordinates of a strip to states."""
-        with self.prefetch.groups(strip) as (number, group):
+        with self.points.groups(strip) as (number, group):
             state = self.state_at(self.points.coordinates(group), group)
             self.states.save(number, self.with_tangents(state, group))
             if self.need_grid:
@@ -115,7 +115,7 @@ class Backward(Body):
     def process_plane(self, strip: Strip, plane: Value, end: Value) -> None:
         """Process one plane at the points of a strip."""
         memory = self.memory_of(strip, plane)
-        with self.prefetch.groups(strip) as (number, group):
+        with self.points.groups(strip) as (number, group):
             for result in self.add(number, group, self.upstream(group, memory), memory):
                 self.points.store_values(group, memory.results, result)
 

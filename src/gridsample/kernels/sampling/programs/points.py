@@ -92,6 +92,7 @@ class PointSource(NamedTuple):
         kind: the name of their kind.
         listed: whether groups are lists of points of any items.
         wide: whether distances between points of a list need int64.
+        lanes: the number of points of a group.
         pixels: whether maps take the indices of points, and footprints do not change their units.
     """
 
@@ -99,6 +100,7 @@ class PointSource(NamedTuple):
     kind: str
     listed: bool
     wide: bool
+    lanes: int
     pixels: bool = False
 
 
@@ -230,6 +232,11 @@ class Points:
         with function.loop(strip.begin, strip.end, lanes) as loop:
             number = (loop.index - strip.begin) >> (lanes.bit_length() - 1)
             yield number, self.group(strip, loop.index)
+
+    def groups_of(self, strip: Strip) -> Value:
+        """Return the number of groups of a strip."""
+        count: Value = (strip.end - strip.begin + (self.lanes - 1)) // self.lanes
+        return count
 
     def group(self, strip: Strip, column: Value) -> Group:
         """Return the group that begins at a column of a strip."""
