@@ -46,6 +46,52 @@ def test_loops_iterate_like_range(bounds: tuple[int, int, int]) -> None:
     assert known == unknown == expected
 
 
+def position(function: Function, line: str) -> int:
+    """Return where a line of a function's text is that contains a part."""
+    lines = function.text().splitlines()
+    (place,) = (k for k, text in enumerate(lines) if line in text)
+    return place
+
+
+def test_what_stays_the_same_is_computed_before_loops() -> None:
+    def write(function: Function, record: Any) -> None:
+        with (
+            function.loop(0, record.a) as outer,
+            function.loop(0, record.b) as inner,
+        ):
+            fixed, of_row = record.b * record.c, outer.index * record.c
+            record.out.store(fixed + of_row, outer.index * record.b + inner.index)
+            function.comment(f"{fixed.text}; {of_row.text}")
+
+    assert outputs(write, a=3, b=2, c=5) == [10, 10, 15, 15, 20, 20]
+    function = Function("loops", lanes=8)
+    write(function, function.arguments(OUT))
+    comment = next(line for line in function.text().splitlines() if line.startswith("  ; "))
+    fixed, of_row = comment[4:].split("; ")
+    first, second = sorted(
+        k for k, line in enumerate(function.text().splitlines()) if line.startswith("loop")
+    )
+    assert position(function, f"{fixed} = mul") < first
+    assert first < position(function, f"{of_row} = mul") < second
+
+
+def test_what_may_not_be_run_stays_in_a_loop() -> None:
+    def write(function: Function, record: Any) -> None:
+        with function.loop(0, record.a) as loop:
+            record.out.store(record.b // record.c, loop.index)  # processors stop at b / 0
+        with function.loop(0, record.b) as loop, function.when(record.c > 0):
+            record.out.store(record.b * record.c, loop.index)
+            function.comment("product")
+
+    assert outputs(write, a=0, b=2, c=0) == []
+    assert outputs(write, a=3, b=1, c=1) == [1, 1, 1]
+    function = Function("loops", lanes=8)
+    write(function, function.arguments(OUT))
+    products = [k for k, line in enumerate(function.text().splitlines()) if " = mul" in line]
+    then = next(k for k, line in enumerate(function.text().splitlines()) if line.startswith("then"))
+    assert then < products[0] < position(function, "; product")
+
+
 @pytest.mark.parametrize("n", [0, 1, 7])
 def test_carried_values_are_available_after_the_loop(n: int) -> None:
     def fibonacci(function: Function, record: Any) -> None:

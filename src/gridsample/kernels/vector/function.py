@@ -16,6 +16,8 @@ carried (`Function.loop`) or returned (`Function.choose`).
 from __future__ import annotations
 
 import contextlib
+import itertools
+import re
 from collections.abc import Callable, Iterator, Sequence
 from types import SimpleNamespace
 from typing import Any
@@ -35,6 +37,14 @@ from gridsample.kernels.vector.kinds import (
 from gridsample.kernels.vector.pointers import Pointer
 from gridsample.kernels.vector.records import Record
 from gridsample.kernels.vector.values import Value, constant_text
+
+# How values that instructions compute are named.
+NAMES = re.compile(r"%[vic][0-9.]+")
+# Instructions that are not put before a loop: they read memory, or must not be run in vain; and a
+# product may become one instruction with a sum.
+STAYING = {
+    "phi", "load", "call", "atomicrmw add", "sdiv", "udiv", "srem", "urem", "fmul contract",
+}  # fmt: skip
 
 
 class Loop:
@@ -77,10 +87,15 @@ class Function:
         self.contracts = True
         self.arrays: tuple[str, ...] = ()
         self.result: Value | None = None
-        self.lines: list[str] = []
+        # Lines of text; a list of them for what is computed before a loop.
+        self.lines: list[str | list[str]] = []
         self.stack: list[str] = []  # allocations, which belong to the beginning
         self.declarations: dict[str, str] = {}
         self.count = 0
+        # The bodies that are being written, the outermost first: the list before a loop, or None
+        # for a body that is run or skipped.  In how many of them each value is computed.
+        self.bodies: list[list[str] | None] = []
+        self.depths: dict[str, int] = {}
         self.block = "entry"
 
     # Instructions ---------------------------------------------------------------------------------
@@ -90,10 +105,23 @@ class Function:
         self.count += 1
         return self.count
 
-    def emit(self, instruction: str, kind: Kind, lanes: int, operands: str) -> Value:
-        """Append an instruction and return its result."""
-        name = f"%v{self.number()}"
-        self.lines.append(f"  {name} = {instruction} {operands}")
+    def emit(
+        self, instruction: str, kind: Kind, lanes: int, operands: str, pure: bool = False
+    ) -> Value:
+        """Append an instruction and return its result.
+
+        What is the same each time is computed before a loop, if the instruction is ``pure`` or not
+        one of `STAYING`.  LLVM does so only while it has registers, but it takes less time to read
+        a number from the stack than to compute it again.
+        """
+        name, depth = f"%v{self.number()}", len(self.bodies)
+        lines: list[Any] = self.lines
+        if pure or instruction not in STAYING:
+            known = max(map(self.depths.__getitem__, NAMES.findall(operands)), default=0)
+            while depth > known and (before := self.bodies[depth - 1]) is not None:
+                depth, lines = depth - 1, before
+        lines.append(f"  {name} = {instruction} {operands}")
+        self.depths[name] = depth
         return Value(self, name, kind, lanes)
 
     def call(self, name: str, kind: Kind, lanes: int, *arguments: Value) -> Value:
@@ -102,7 +130,7 @@ class Function:
         types = ", ".join(value.type for value in arguments)
         self.declarations[name] = f"declare {result} @{name}({types})"
         operands = ", ".join(map(str, arguments))
-        return self.emit("call", kind, lanes, f"{result} @{name}({operands})")
+        return self.emit("call", kind, lanes, f"{result} @{name}({operands})", pure=True)
 
     def comment(self, text: str) -> None:
         """Add a comment for readers of the function's text."""
@@ -168,6 +196,13 @@ class Function:
     def _jump(self, name: str) -> None:
         self.lines.append(f"  br label %{name}")
 
+    @contextlib.contextmanager
+    def _body(self, before_loop: list[str] | None = None) -> Iterator[None]:
+        """Write a body: that of a loop, or one that is run or skipped."""
+        self.bodies.append(before_loop)
+        yield
+        self.bodies.pop()
+
     def as_index(self, number: Any) -> Value:
         """Return a number as an int64 with one lane."""
         if not isinstance(number, Value):
@@ -189,6 +224,8 @@ class Function:
         k, before = self.number(), self.block
         index = Value(self, f"%i{k}", INT64, 1)
         names = [f"%c{k}.{j}" for j in range(len(carry))]
+        before_loop = list[str]()
+        self.lines.append(before_loop)
         self.lines.append(f"  %enter{k} = icmp slt {start}, {stop.text}")
         self.lines.append(f"  br i1 %enter{k}, label %loop{k}, label %end{k}")
         self._label(f"loop{k}")
@@ -199,7 +236,9 @@ class Function:
         loop = Loop(
             index, [Value(self, n, v.kind, v.lanes) for n, v in zip(names, carry, strict=True)]
         )
-        yield loop
+        with self._body(before_loop):
+            self.depths |= dict.fromkeys([index.text, *names], len(self.bodies))
+            yield loop
         following = loop.following if carry else []
         if following is None or len(following) != len(carry):
             raise ValueError(f"the loop carries {len(carry)} values; set them with loop.carry(...)")
@@ -235,7 +274,8 @@ class Function:
         hint = ", !prof !0" if rare else ""
         self.lines.append(f"  br {condition}, label %then{k}, label %end{k}{hint}")
         self._label(f"then{k}")
-        yield
+        with self._body():
+            yield
         self._jump(f"end{k}")
         self._label(f"end{k}")
 
@@ -259,11 +299,13 @@ class Function:
         hint = "" if likely is None else f", !prof !{int(likely)}"
         self.lines.append(f"  br {condition}, label %then{k}, label %else{k}{hint}")
         self._label(f"then{k}")
-        first = [*then()]
+        with self._body():
+            first = [*then()]
         self._jump(f"join{k}")
         first_end = self.block
         self._label(f"else{k}")
-        second = [self._fit(v, f) for v, f in zip(otherwise(), first, strict=True)]
+        with self._body():
+            second = [self._fit(v, f) for v, f in zip(otherwise(), first, strict=True)]
         self._jump(f"join{k}")
         second_end = self.block
         self._label(f"join{k}")
@@ -288,7 +330,8 @@ class Function:
         more = task < last
         self.lines.append(f"  br {more}, label %task{k}, label %done{k}")
         self._label(f"task{k}")
-        yield task
+        with self._body():
+            yield task
         self._jump(f"take{k}")
         self._label(f"done{k}")
 
@@ -302,7 +345,8 @@ class Function:
         check_condition(holds)
         self.lines.append(f"  br {holds}, label %past{k}, label %body{k}")
         self._label(f"body{k}")
-        yield
+        with self._body():
+            yield
         self._jump(f"again{k}")
         self._label(f"past{k}")
 
@@ -363,9 +407,10 @@ class Function:
         """Return the function in LLVM's language; ``bits`` is the width of vector registers."""
         width = f'"prefer-vector-width"="{bits}" "min-legal-vector-width"="{bits}"' if bits else ""
         result, end = ("void", "void") if self.result is None else ("i64", str(self.result))
+        body = (part if isinstance(part, list) else [part] for part in self.lines)
         lines = [
             f"define {result} @{self.name}(ptr %arguments) #0 {{",
-            "entry:", *self.stack, *self.lines, f"  ret {end}", "}",
+            "entry:", *self.stack, *itertools.chain(*body), f"  ret {end}", "}",
             *self.declarations.values(),
             f"attributes #0 = {{ nounwind {width} }}",
             '!0 = !{!"branch_weights", i32 1, i32 1000}',

@@ -166,7 +166,7 @@ class GatherWords(Gather):
 
     def store(self, group: Group, target: Pointer, words: Value) -> None:
         """Write the channels of a group's points, which are neighbours in memory."""
-        place = group.item * self.call.out_item + group.point * self.call.out_point
+        place = group.item * self.call.out_item + group.point * self.channels
         elements = words.bitcast(target.kind)
         each = elements.lanes // words.lanes
         kept = [k for k in range(elements.lanes) if k % each < self.channels]
