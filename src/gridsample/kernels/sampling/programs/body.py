@@ -40,11 +40,11 @@ class Body:
         with self.points.strips(part) as strip:
             self.locate(strip)
             self.prefetch.foresee()
-            groups = self.points.groups_of(strip)
-            self.prefetch.ask_for(strip, groups, self.images, part.plane, part.plane_end)
+            self.prefetch.aim(strip, self.images, part.plane, part.plane_end)
+            self.prefetch.ask_for_all(self.points.groups_of(strip))
             with self.function.loop(part.plane, part.plane_end, self.step) as loop:
                 following = loop.index + self.step
-                self.prefetch.ask_for(strip, groups, self.images, following, part.plane_end)
+                self.prefetch.aim(strip, self.images, following, part.plane_end)
                 self.process_plane(strip, loop.index, part.plane_end)
             self.finish(strip)
 

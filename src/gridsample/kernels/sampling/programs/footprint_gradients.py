@@ -79,8 +79,9 @@ class FootprintBackward(SumsOverFootprints, Backward):
             g = self.upstream(group, memory) / footprint.total
             sums = self.sums_of(plane.index - planes[0])
             count = samples[1] - samples[0]
-            self.prefetch.ask_for(group, count, self.images, plane.index + 1, planes[1])
+            self.prefetch.aim(group, self.images, plane.index + 1, planes[1])
             with function.loop(0, count) as sample:
+                self.prefetch.ask_for(sample.index)
                 for result in self.add(sample.index, group, g, memory):
                     sums.store(sums.load(0, lanes, aligned=True) + result, aligned=True)
         if self.need_grid:

@@ -44,8 +44,8 @@ class FootprintLabels(OverFootprints, Labels):
                 count, *numbers = loop.carried
                 block = loop.index, (loop.index + together).minimum(samples)
                 numbers = self.locate_samples(group, footprint, block, numbers)
-                count_of_block, end = block[1] - block[0], part.plane_end
-                self.prefetch.ask_for(group, count_of_block, self.images, plane.index, end)
+                self.prefetch.aim(group, self.images, plane.index, part.plane_end)
+                self.prefetch.ask_for_all(block[1] - block[0])
                 count = self.add_samples(group, plane.index, block, footprint.total, count)
                 loop.carry(count, *numbers)
             tie = call.tie.to(function.real) * footprint.total

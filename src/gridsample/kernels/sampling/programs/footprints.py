@@ -380,7 +380,8 @@ class SumsOverFootprints(OverFootprints):
             with function.loop(0, samples, together, carry=self.first_numbers()) as blocks:
                 block = blocks.index, (blocks.index + together).minimum(samples)
                 blocks.carry(*self.locate_samples(group, footprint, block, blocks.carried))
-                self.prefetch.ask_for(group, block[1] - block[0], self.images, *planes)
+                self.prefetch.aim(group, self.images, *planes)
+                self.prefetch.ask_for_all(block[1] - block[0])
                 self.add_samples(group, footprint, block, planes)
             self.store_planes(group, footprint, planes)
 
@@ -423,9 +424,9 @@ class FootprintMeans(SumsOverFootprints, Gather):
             fills = [self.fills(loop.index + c) | {"invalid": nan} for c in run]
             sums = self.sums_of(loop.index - planes[0])
             before = [sums.load(c * lanes, lanes, aligned=True) for c in run]
-            following, count = loop.index + self.run, samples[1] - samples[0]
-            self.prefetch.ask_for(group, count, self.images, following, planes[1])
+            self.prefetch.aim(group, self.images, loop.index + self.run, planes[1])
             with function.loop(*samples, carry=before) as sample:
+                self.prefetch.ask_for(sample.index - samples[0])
                 values = self.values(self.states.load(sample.index - samples[0]), source, fills)
                 waits = sample.index.to(function.real) >= total
                 pairs = zip(sample.carried, values, strict=True)

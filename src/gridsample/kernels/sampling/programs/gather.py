@@ -48,7 +48,7 @@ class Gather(Body):
         source = self.image.plane(strip, plane)
         target = self.call.out.at(self.call.out_planes.load(plane))
         fills = self.fills(plane)
-        with self.points.groups(strip) as (number, group):
+        with self.prefetch.groups(strip) as (number, group):
             value = self.value(self.states.load(number), source, fills)
             self.points.store_values(group, target, self.stored(value))
 

@@ -115,7 +115,7 @@ class Backward(Body):
     def process_plane(self, strip: Strip, plane: Value, end: Value) -> None:
         """Process one plane at the points of a strip."""
         memory = self.memory_of(strip, plane)
-        with self.points.groups(strip) as (number, group):
+        with self.prefetch.groups(strip) as (number, group):
             for result in self.add(number, group, self.upstream(group, memory), memory):
                 self.points.store_values(group, memory.results, result)
 

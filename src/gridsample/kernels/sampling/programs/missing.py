@@ -164,7 +164,7 @@ class Means(Gather):
         source = self.image.plane(strip, plane)
         begin = call.out_planes.load(plane)
         fills, weights = self.fills(plane), self.counts.plane(strip, plane)
-        with self.points.groups(strip) as (number, group):
+        with self.prefetch.groups(strip) as (number, group):
             state = self.states.load(number)
             mean, share = self.mean(state, source, fills, self.counts.of(state, weights, number))
             if state.outside is not None:

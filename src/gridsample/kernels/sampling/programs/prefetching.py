@@ -4,18 +4,19 @@ A processor foresees reads of contiguous memory only, and begins no read that is
 hundred instructions ahead.  Where points cross the rows of a large image, one in about 16 reads a
 new line of the cache, and waits for it while nothing else is under way.  Therefore programs ask for
 such lines ahead: for those of a strip's first plane after they have located its points, and for
-those of the next plane before they sample one.
+those of the next plane while they sample one.
 """
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator, Sequence
 
 from gridsample.kernels.sampling.programs.loads import Image
 from gridsample.kernels.sampling.programs.points import Group, Points, Strip
 from gridsample.kernels.sampling.programs.sampler import Sampler
 from gridsample.kernels.sampling.programs.states import States
-from gridsample.kernels.vector import Value
+from gridsample.kernels.vector import Pointer, Value
 
 # Points of a group whose pixels are asked for: neighbouring points share lines of the cache, more
 # of them than those that are apart because they have footprints.
@@ -28,12 +29,14 @@ FAR = 16
 class Prefetch:
     """Asks for the pixels that groups will read, if that pays.
 
-    The groups have been located before: programs that asked while they located them would wait for
-    the offsets that they have just stored.
-
     Attributes:
-        pays: whether it does.
+        pays: whether it does, as far as the image and the points are concerned.
+        needed: whether it does, and there is a plane to be read.
+        planes: the memory of that plane; of each image, if there are several.
     """
+
+    needed: Value
+    planes: list[Pointer]
 
     def __init__(self, sampler: Sampler, points: Points, states: States, apart: bool) -> None:
         self.sampler, self.points, self.states = sampler, points, states
@@ -51,23 +54,38 @@ class Prefetch:
             rows = sum(row.abs() for row in self.sampler.call.strides[1:])
             self.pays &= distance <= FAR * rows
 
-    def ask_for(
-        self, points: Strip | Group, groups: Value, images: Sequence[Image], plane: Value,
-        end: Value,
-    ) -> None:  # fmt: skip
-        """Ask for what some groups will read in a plane of each image, if it is not the end."""
+    def aim(self, points: Strip | Group, images: Sequence[Image], plane: Value, end: Value) -> None:
+        """Choose the plane that will be read, if it is not the end."""
+        self.needed = self.pays & (plane < end)
+        # The samples of footprints leave no pixels out: those below are read next.
+        ahead = self.points.rows_of_pixels if self.apart else self.points.ahead.load()
+        self.planes = [image.plane(points, plane.minimum(end - 1)).at(ahead) for image in images]
 
-        def ask() -> list[Value]:
-            # The samples of footprints leave no pixels out: those below are read next.
-            ahead = self.points.rows_of_pixels if self.apart else self.points.ahead.load()
-            planes = [image.plane(points, plane).at(ahead) for image in images]
-            with self.function.loop(0, groups) as loop:
-                for offset in self.offsets(loop.index):
-                    for memory in planes:
-                        memory.prefetch(offset)
-            return []
+    def ask_for_all(self, count: Value) -> None:
+        """Ask for the pixels of the first groups, after all of them have been located.
 
-        self.function.choose(self.pays & (plane < end), ask, lambda: [], likely=False)
+        To read an offset that has just been stored would wait for the cache.
+        """
+        with self.function.when(self.needed, rare=True), self.function.loop(0, count) as loop:
+            self.ask(loop.index)
+
+    def ask_for(self, number: Value) -> None:
+        """Ask for the pixels of a group."""
+        with self.function.when(self.needed, rare=True):
+            self.ask(number)
+
+    @contextlib.contextmanager
+    def groups(self, strip: Strip) -> Iterator[tuple[Value, Group]]:
+        """Loop over the groups of a strip, as `Points.groups` does, and ask for their pixels."""
+        with self.points.groups(strip) as (number, group):
+            yield number, group
+            self.ask_for(number)
+
+    def ask(self, number: Value) -> None:
+        """Ask for the pixels of a group, whether it pays or not."""
+        for offset in self.offsets(number):
+            for memory in self.planes:
+                memory.prefetch(offset)
 
     def offsets(self, number: Value) -> Iterator[Value]:
         """Read the offsets of the points of a group whose pixels are asked for, one by one."""

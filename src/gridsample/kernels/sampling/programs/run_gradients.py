@@ -90,7 +90,7 @@ class BackwardRuns(Backward):
             self.sums.plane(strip, plane),
             call.values.at(call.out_planes.load(plane)),
         )
-        with self.points.groups(strip) as (number, group):
+        with self.prefetch.groups(strip) as (number, group):
             state = self.states.load(number)
             places = self.points.place_of_value(group)
             if self.need_products:

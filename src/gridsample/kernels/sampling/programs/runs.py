@@ -478,7 +478,7 @@ class GatherRuns(Gather):
         function, call, run = self.function, self.call, self.runs.run
         source = self.image.plane(strip, plane)
         begin = call.out_planes.load(plane)
-        with self.points.groups(strip) as (number, group):
+        with self.prefetch.groups(strip) as (number, group):
             state = self.states.load(number)
             taps = self.runs.taps(state, self.orders, self.counting(state, group, plane))
             places = self.points.place_of_value(group)

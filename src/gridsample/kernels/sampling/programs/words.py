@@ -119,7 +119,7 @@ class GatherWords(Gather):
         source = self.image.plane(strip, plane)
         target = self.call.out.at(self.call.out_planes.load(plane))
         fills = [self.fills(plane + c) for c in range(self.channels)]
-        with self.points.groups(strip) as (number, group):
+        with self.prefetch.groups(strip) as (number, group):
             state = self.states.load(number)
             write = self.summed if isinstance(self.sampler, Pairs) else self.copied
             words = write(state, source, fills)
