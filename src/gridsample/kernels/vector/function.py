@@ -392,6 +392,16 @@ class Function:
             memory.store(value, aligned=True)
         return memory
 
+    def reread(self, value: Value) -> Value:
+        """Return a vector by way of memory, after lanes of it have been read one by one.
+
+        Instructions that insert small numbers read them from memory faster than from other
+        registers, but LLVM uses them so only if the vector is stored at once.
+        """
+        memory = self.scratch(value.kind, 1, value.lanes)
+        memory.store(value, aligned=True, alone=True)
+        return memory.load(0, value.lanes, aligned=True)
+
     @property
     def argument(self) -> Value:
         """The function's only argument, an address."""

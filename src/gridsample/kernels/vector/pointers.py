@@ -113,7 +113,7 @@ class Pointer:
         result = self.function.undefined(self.kind.loaded, len(indices))
         for lane, index in enumerate(indices):
             result = result.insert(self.load(index), lane)
-        return result
+        return self.function.reread(result) if self.kind.bits < 32 else result
 
     @property
     def gathers_fast(self) -> bool:
