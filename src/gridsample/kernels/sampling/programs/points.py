@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from gridsample.kernels.sampling.programs.axes import DISPLACEMENT, AxisRule
+from gridsample.kernels.sampling.programs.indices import split_index, split_neighbours
 from gridsample.kernels.sampling.programs.interleaving import deinterleave, interleave
 from gridsample.kernels.sampling.settings import Call
 from gridsample.kernels.vector import Function, Kind, Pointer, Value, host, kind_of
@@ -34,6 +35,8 @@ STRIP = 256
 # How many rows further the points are whose pixels are asked for, and how many pixels away these
 # may be; how many rows of pixels they are away if that is not measured.
 ROWS_AHEAD, FARTHEST, PIXELS_AHEAD = 6, 1e6, 4
+# How many rows of pixels there are between two steep neighbours.
+STEEP = 0.25
 
 
 class TaskRange(NamedTuple):
@@ -112,6 +115,7 @@ class Points:
         contiguous: whether the values of neighbouring points are neighbours in memory.
         maps: whether coordinates are computed by affine or projective maps.
         ahead: how far away in memory the pixels are that points some rows below read.
+        steep: whether a few neighbouring points read several rows of pixels: 0 or 1.
     """
 
     def __init__(
@@ -128,7 +132,7 @@ class Points:
         self.rank = len(rules)
         self.offset_kind = offset_kind(source.wide)
         self.maps = source.grid_layout in (AFFINE, PROJECTIVE)
-        self.ahead = function.scratch("int64", 1)
+        self.ahead, self.steep = function.scratch("int64", 1), function.scratch("int64", 1)
         # Whether coordinates depend on the indices of points in the output.
         self.indexed = self.maps or any(rule.units == DISPLACEMENT for rule in rules)
 
@@ -144,6 +148,7 @@ class Points:
         function = self.function
         if self.source.listed:
             self.ahead.store(self.rows_of_pixels)
+            self.steep.store(function.constant(0, "int64"))
             with function.loop(part.column, part.column_end, STRIP) as column:
                 end = (column.index + STRIP).minimum(part.column_end)
                 zero = function.constant(0, "int64")
@@ -179,11 +184,18 @@ class Points:
             length = (columns.to("float64") / cut.select(share, 1.0)).to("int64") // STRIP * STRIP
             plane = self.rank == 2  # slices further are asked for, not rows
             ahead = self.distance_in_memory(down) if plane else self.rows_of_pixels
-            return [cut.select(length.maximum(STRIP), columns), ahead]
+            crossed = [(x * unit).abs() for x, unit in zip(across, self.call.unit, strict=True)][1:]
+            rows = functools.reduce(operator.add, crossed, function.constant(0.0, "float64"))
+            steep = rows > (columns.to("float64") * STEEP)
+            return [cut.select(length.maximum(STRIP), columns), ahead, steep.to("int64")]
 
         several = part.row + 1 < part.row_end
-        length, ahead = function.choose(several, measured, lambda: [columns, self.rows_of_pixels])
+        zero = function.constant(0, "int64")
+        length, ahead, steep = function.choose(
+            several, measured, lambda: [columns, self.rows_of_pixels, zero]
+        )
         self.ahead.store(ahead)
+        self.steep.store(steep)
         return length
 
     @property
@@ -567,28 +579,6 @@ class Strip(NamedTuple):
     prefetch_distance: Value | int = 0
     output_row: OutputRow = OutputRow()
     listed: bool = False
-
-
-def split_index(index: Value, sizes: Sequence[Value]) -> list[Value]:
-    """Split the indices of points into those along axes of these sizes, x first."""
-    indices = []
-    for size in sizes:
-        quotient = index // size
-        indices.append(index - quotient * size)
-        index = quotient
-    return indices
-
-
-def split_neighbours(first: Value, beyond: Value, sizes: Sequence[Value]) -> list[Value]:
-    """Split the indices first + beyond likewise, where ``beyond`` is at most the first size."""
-    indices = []
-    for size in sizes:
-        quotient = first // size
-        index = beyond + (first - quotient * size)
-        wraps = index >= size
-        indices.append(wraps.select(index - size, index))
-        first, beyond = quotient, wraps.to(index.kind)
-    return indices
 
 
 def offset_kind(wide: bool) -> Kind:

@@ -21,6 +21,8 @@ from gridsample.kernels.vector import Pointer, Value
 # Points of a group whose pixels are asked for: neighbouring points share lines of the cache, more
 # of them than those that are apart because they have footprints.
 ASKED, ASKED_APART = 4, 8
+# How far apart those asked for are so that others between them may be asked for, too.
+SPARSE = 4
 # How many rows apart two neighbours of those asked for may be.  Where points are at random places,
 # what the next ones read cannot be foreseen.
 FAR = 16
@@ -31,6 +33,8 @@ class Prefetch:
 
     Attributes:
         pays: whether it does, as far as the image and the points are concerned.
+        lanes: the points of a group whose pixels are asked for.
+        between: further ones, where points are steep.
         needed: whether it does, and there is a plane to be read.
         planes: the memory of that plane; of each image, if there are several.
     """
@@ -42,14 +46,16 @@ class Prefetch:
         self.sampler, self.points, self.states = sampler, points, states
         self.function, self.apart = points.function, apart
         lanes, asked = points.lanes, ASKED_APART if apart else ASKED
-        self.lanes = range(0, lanes, max(1, (lanes - 1) // (asked - 1)))
+        step = max(1, (lanes - 1) // (asked - 1))
+        self.lanes = range(0, lanes, step)
+        self.between = range(step // 2, lanes if step >= SPARSE else 0, step)
         self.pays = sampler.call.prefetches != 0
 
     def foresee(self) -> None:
         """Ask for pixels only if the first points of the strip are near each other."""
         self.pays = self.sampler.call.prefetches != 0
         if len(self.lanes) > 1:
-            offsets = self.offsets(self.function.constant(0, "int64"))
+            offsets = self.offsets(self.function.constant(0, "int64"), self.lanes)
             distance = (next(offsets) - next(offsets)).abs()
             rows = sum(row.abs() for row in self.sampler.call.strides[1:])
             self.pays &= distance <= FAR * rows
@@ -83,12 +89,19 @@ class Prefetch:
 
     def ask(self, number: Value) -> None:
         """Ask for the pixels of a group, whether it pays or not."""
-        for offset in self.offsets(number):
+        self.ask_lanes(number, self.lanes)
+        if self.between:
+            with self.function.when(self.points.steep.load() != 0):
+                self.ask_lanes(number, self.between)
+
+    def ask_lanes(self, number: Value, lanes: range) -> None:
+        """Ask for the pixels of some points of a group."""
+        for offset in self.offsets(number, lanes):
             for memory in self.planes:
                 memory.prefetch(offset)
 
-    def offsets(self, number: Value) -> Iterator[Value]:
-        """Read the offsets of the points of a group whose pixels are asked for, one by one."""
+    def offsets(self, number: Value, lanes: range) -> Iterator[Value]:
+        """Read the offsets of some points of a group, one by one."""
         memory = self.sampler.near(self.states.load(number))
-        for lane in self.lanes:
+        for lane in lanes:
             yield memory.load(lane).to("int64")
