@@ -378,15 +378,19 @@ class Value:
         """Whether a condition holds in all lanes."""
         return ~((~self).any())
 
-    def sum(self) -> Value:
-        """The sum of all lanes, a power of two, as a tree of pairwise sums."""
+    def reduce(self, combine: Callable[[Value, Value], Value]) -> Value:
+        """Combine all lanes, a power of two, as a tree of pairs."""
         if self.lanes & (self.lanes - 1):
-            raise ValueError(f"sum adds 2, 4, 8, ... lanes, got {self.lanes}")
+            raise ValueError(f"lanes are combined if they are 2, 4, 8, ..., got {self.lanes}")
         total = self
         while total.lanes > 1:
             half = total.lanes // 2
-            total = total.shuffle(range(half)) + total.shuffle(range(half, total.lanes))
+            total = combine(total.shuffle(range(half)), total.shuffle(range(half, total.lanes)))
         return total
+
+    def sum(self) -> Value:
+        """The sum of all lanes, a power of two, as a tree of pairwise sums."""
+        return self.reduce(operator.add)
 
     # NumPy's protocols for foreign arrays ---------------------------------------------------------
 

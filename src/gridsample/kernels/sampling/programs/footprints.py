@@ -16,7 +16,7 @@ import functools
 import itertools
 import math
 import operator
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from gridsample.definitions.caches import cached_property
@@ -269,14 +269,6 @@ def round_up(number: Value) -> Value:
     return -((-number).floor())
 
 
-def reduce_lanes(value: Value, combine: Callable[[Value, Value], Value]) -> Value:
-    """Combine all lanes, as a tree of pairs."""
-    while value.lanes > 1:
-        half = value.lanes // 2
-        value = combine(value.shuffle(range(half)), value.shuffle(range(half, value.lanes)))
-    return value
-
-
 class OverFootprints(Body):
     """Writes the loops over the footprints of points, and over their samples."""
 
@@ -309,10 +301,10 @@ class OverFootprints(Body):
         footprint = self.sides.footprint(group)
         with self.function.when((footprint.level > 0).any(), rare=True):
             bits = self.function.constant(1, "int32", self.function.lanes) << footprint.level
-            self.report(reduce_lanes(bits, operator.or_).to("int64"), task)
+            self.report(bits.reduce(operator.or_).to("int64"), task)
         in_level = footprint.level == self.call.level.to("int32")
         footprint = footprint._replace(total=in_level.select(footprint.total, 0.0))
-        samples = reduce_lanes(footprint.total, Value.maximum).to("int64")
+        samples = footprint.total.reduce(Value.maximum).to("int64")
         self.report((samples > 1).to("int64") << SHRINKS, task)
         with self.function.when(samples > 0):
             self.process(group, footprint, samples, part)

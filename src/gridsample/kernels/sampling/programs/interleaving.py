@@ -24,16 +24,19 @@ def deinterleave(mixed: Sequence[Value]) -> list[Value]:
 
 
 def interleave(lines: Sequence[Value]) -> list[Value]:
-    """Mix one vector per axis into vectors that hold x, y, z, x, y, z, ..."""
-    rank, lanes = len(lines), lines[0].lanes
-    if rank == 1:
+    """Mix vectors, 3 or a power of two of them: the first lane of each, the second of each, ..."""
+    count, lanes = len(lines), lines[0].lanes
+    if count == 1:
         return [*lines]
     mixed = []
-    for part in range(rank):
-        places = [divmod(part * lanes + k, rank) for k in range(lanes)]  # (lane, axis)
-        line = lines[0].shuffle([n + lanes * (a == 1) for n, a in places], lines[1])
-        if rank == 3:
+    if count == 3:
+        for part in range(3):
+            places = [divmod(part * lanes + k, 3) for k in range(lanes)]  # (lane, vector)
+            line = lines[0].shuffle([n + lanes * (a == 1) for n, a in places], lines[1])
             picked = [k if a < 2 else lanes + n for k, (n, a) in enumerate(places)]
-            line = line.shuffle(picked, lines[2])
-        mixed.append(line)
+            mixed.append(line.shuffle(picked, lines[2]))
+        return mixed
+    pairs = [k // 2 + lanes * (k % 2) for k in range(2 * lanes)]
+    for even, odd in zip(interleave(lines[::2]), interleave(lines[1::2]), strict=True):
+        mixed += [even.shuffle(pairs[:lanes], odd), even.shuffle(pairs[lanes:], odd)]
     return mixed

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
+from gridsample.kernels.sampling.programs.interleaving import interleave
 from gridsample.kernels.sampling.programs.sums import (
     Orders,
     Registers,
@@ -207,29 +208,8 @@ def repeat_in_registers(numbers: Value, length: int) -> list[Value]:
 def registers_of(columns: Sequence[Value], length: int) -> list[Value]:
     """Put the numbers of some pixels of each point side by side, and zeros after them."""
     lanes = columns[0].function.lanes
-    each = lanes // length
-    columns = [column.splat(lanes) for column in columns]
-    columns += [columns[0].like(0)] * (length - len(columns))
-    registers = []
-    for b in range(length):
-        rest: list[int | None] = [None] * (lanes - each)
-        parts = [
-            column.shuffle([*(b * each + j for j in range(each)), *rest]) for column in columns
-        ]
-        width = 1
-        while len(parts) > 1:
-            rest = [None] * (lanes - 2 * each * width)
-            picked = [
-                j * width + k if k < width else lanes + j * width + k - width
-                for j in range(each)
-                for k in range(2 * width)
-            ]
-            parts = [
-                p.shuffle([*picked, *rest], q) for p, q in zip(parts[::2], parts[1::2], strict=True)
-            ]
-            width *= 2
-        registers.append(parts[0])
-    return registers
+    splats = [column.splat(lanes) for column in columns]
+    return interleave(splats + [splats[0].like(0)] * (length - len(splats)))
 
 
 def bits_in_registers(bits: Value, length: int) -> list[Value]:

@@ -22,6 +22,7 @@ from typing import NamedTuple
 from gridsample.kernels.sampling.programs.axes import Tap
 from gridsample.kernels.sampling.programs.counting import CountedPixels, Counting
 from gridsample.kernels.sampling.programs.gather import Gather
+from gridsample.kernels.sampling.programs.interleaving import interleave
 from gridsample.kernels.sampling.programs.loads import load_words
 from gridsample.kernels.sampling.programs.points import Group, Strip
 from gridsample.kernels.sampling.programs.sampler import Description, Sampler
@@ -195,17 +196,6 @@ def shortened(value: Value, lanes: Sequence[int]) -> Value:
     return value if [*lanes] == [*range(value.lanes)] else value.shuffle(lanes)
 
 
-def interleaved(columns: Sequence[Value]) -> list[Value]:
-    """Interleave a power of two of vectors: the first lane of each, the second of each, ..."""
-    if len(columns) == 1:
-        return [*columns]
-    mixed, half = [], columns[0].lanes // 2
-    for even, odd in zip(interleaved(columns[::2]), interleaved(columns[1::2]), strict=True):
-        lanes = [lane for k in range(even.lanes) for lane in (k, even.lanes + k)]
-        mixed += [even.shuffle(lanes[: 2 * half], odd), even.shuffle(lanes[2 * half :], odd)]
-    return mixed
-
-
 class Block(NamedTuple):
     """Channels that are processed at a time.
 
@@ -306,7 +296,7 @@ class Runs:
             columns = [tap.weights[n].splat(lanes) for tap in taps[0]]
             columns += columns[:1] * (self.width - len(columns))
             memory = function.scratch(function.real, self.width, lanes)
-            for k, mixed in enumerate(interleaved(columns)):
+            for k, mixed in enumerate(interleave(columns)):
                 memory.store_in_parts(mixed, k * lanes)
             across.append(memory)
         return listed._replace(across=tuple(across))
