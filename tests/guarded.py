@@ -16,6 +16,7 @@ import cases
 import numpy as np
 
 import gridsample
+from gridsample.kernels.sampling import calls
 from gridsample.kernels.vector import compiler
 
 Array = np.ndarray[Any, Any]
@@ -37,10 +38,12 @@ def protect(memory: mmap.mmap, offset: int) -> None:
         raise OSError(ctypes.get_errno(), "mprotect failed")
 
 
-def prefer_gathers(wanted: bool) -> None:
-    """Let programs read by gather instructions, if that is wanted, whatever the processor."""
-    if wanted:
+def prefer(way: str) -> None:
+    """Let programs read by "gathers", whatever the processor, or "ask" for pixels of any image."""
+    if way == "gathers":
         compiler.Target.gathers_fast = True  # type: ignore[assignment, method-assign]
+    if way == "asks":
+        calls.pays_prefetching = lambda plan, source: True
 
 
 def maker(side: str) -> Callable[..., Array]:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import cases
 import numpy as np
 import pytest
-from guarded import Guarded, maker, prefer_gathers
+from guarded import Guarded, maker, prefer
 
 import gridsample
 from gridsample.definitions.footprints import Footprint
@@ -352,5 +352,5 @@ def main(side: str) -> None:
 
 
 if __name__ == "__main__":
-    prefer_gathers(sys.argv[3] == "gathers")
+    prefer(sys.argv[3])
     main(sys.argv[1])

@@ -12,7 +12,7 @@ from typing import Any
 
 import cases
 import numpy as np
-from guarded import ALLOCATING, Guarded, maker, prefer_gathers
+from guarded import ALLOCATING, Guarded, maker, prefer
 from missing_images import without_kernels
 from oracles import assert_close, reference_gradients, reference_output
 
@@ -151,5 +151,5 @@ def main(side: str, every: str) -> None:
 
 
 if __name__ == "__main__":
-    prefer_gathers(sys.argv[3] == "gathers")
+    prefer(sys.argv[3])
     main(*sys.argv[1:3])

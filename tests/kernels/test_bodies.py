@@ -15,22 +15,25 @@ import pytest
 import gridsample
 
 HERE = pathlib.Path(__file__).parent
-# This processor, with programs that read by gather instructions, whatever it prefers.
-GATHERS = "gathers"
+# This processor, with programs that read by gather instructions, whatever it prefers; and with
+# programs that ask for pixels before they read them, as they do if images are large.
+GATHERS, ASKS = "gathers", "asks"
 
 
 @pytest.mark.skipif(os.name != "posix", reason="needs mprotect")
 @pytest.mark.parametrize(
     ("script", "side", "processor", "every"),
     cases.slow_after(
-        3,
+        5,
         [
             *(("bodies", "before", "", 24), ("edges", "before", "", 64)),
             ("edges", "after", GATHERS, 64),
+            *(("bodies", "after", ASKS, 24), ("edges", "after", ASKS, 64)),
             *(("bodies", "before", "", 1), ("edges", "before", "", 2)),
             *(("bodies", "after", "x86-64-v3", 2), ("edges", "after", "x86-64-v3", 3)),
             *(("bodies", "after", "x86-64", 3), ("edges", "after", "x86-64", 5)),
             *(("bodies", "after", GATHERS, 3), ("edges", "before", GATHERS, 3)),
+            *(("bodies", "before", ASKS, 3), ("edges", "before", ASKS, 3)),
         ],
     ),
 )
@@ -38,7 +41,7 @@ def test_kernels_match_the_reference_and_touch_no_other_memory(
     script: str, side: str, processor: str, every: int
 ) -> None:
     """For this processor, and for others; ordinary runs make a few calls."""
-    others = processor not in ("", GATHERS)
+    others = processor not in ("", GATHERS, ASKS)
     if others and platform.machine() not in ("x86_64", "AMD64"):
         return
     path = os.pathsep.join([str(HERE.parent), os.environ.get("PYTHONPATH", "")])

@@ -318,13 +318,14 @@ class Preparation:
         """Describe where points come from, and the distances in a grid's memory."""
         plan, grid, listed = self.plan, self.sweep.grid, self.outputs.listed
         rank, wide = len(plan.spatial), listed and self.reach_of_points() >= 1 << 31
-        lanes = self.group_size()
+        lanes, prefetches = self.group_size(), pays_prefetching(plan, self.image)
         if plan.are_maps(grid[0]):
             rows = grid[0][1]
             kind_of_maps = AFFINE if rows == rank else PROJECTIVE
             # In a halved image, positions count its pixels, but maps have the units of the whole.
             pixels = plan.coords == "pixel" and plan.footprint is None
-            source = PointSource(kind_of_maps, element(plan.real), listed, wide, lanes, pixels)
+            kind = element(plan.real)
+            source = PointSource(kind_of_maps, kind, listed, wide, lanes, prefetches, pixels)
             return source, (rows * (rank + 1), 0, 0)
         spaces = spacing(grid)
         assert spaces is not None
@@ -334,7 +335,7 @@ class Preparation:
             grid_layout = INTERLEAVED
         elif not listed and point == 1:
             grid_layout = PLANAR
-        source = PointSource(grid_layout, element(grid[2]), listed, wide, lanes)
+        source = PointSource(grid_layout, element(grid[2]), listed, wide, lanes, prefetches)
         return source, (item if plan.grid_items > 1 else 0, point, axis)
 
     def reach_of_points(self) -> int:
@@ -386,7 +387,6 @@ class Preparation:
             "points": plan.points,
             "cached_share": cached_share(plan, image, self.channels),
             "unit": pixels_per_unit(plan.spatial, plan.coords, plan.align_corners),
-            "prefetches": pays_prefetching(plan, image),
             "sizes": plan.spatial[::-1],
             "strides": image.strides,
             "channels": self.channels,

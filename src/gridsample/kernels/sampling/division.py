@@ -14,7 +14,7 @@ from gridsample.definitions.options import Averaging
 from gridsample.definitions.plan import Plan
 from gridsample.kernels.memory import Layout
 from gridsample.kernels.sampling.layouts import Planes, element, gradient_layout, planes_of
-from gridsample.kernels.sampling.programs.points import STRIP
+from gridsample.kernels.sampling.settings import STRIP
 from gridsample.kernels.vector import host, kind_of
 
 Array = np.ndarray[Any, Any]

@@ -28,7 +28,7 @@ from gridsample.kernels.memory import (
 from gridsample.kernels.sampling.division import divide_points, lanes_of, reads_of, with_own_grids
 from gridsample.kernels.sampling.layouts import GradientLayout
 from gridsample.kernels.sampling.memory_order import contiguous, pays_contiguous
-from gridsample.kernels.sampling.programs.points import STRIP
+from gridsample.kernels.sampling.settings import STRIP
 
 Array = np.ndarray[Any, Any]
 Order = tuple[int, ...]

@@ -7,6 +7,9 @@ from types import SimpleNamespace
 
 from gridsample.kernels.vector import Record
 
+# Points of a strip, at most: one plane of the image is sampled at all of them before the next.
+STRIP = 256
+
 # What a program is told when it runs: the fields of `settings_of`; a pointer for each of
 # `Body.arrays`; and ``scratch``, the memory of a thread.  `run.entry` reads it.
 Call = SimpleNamespace
@@ -25,7 +28,6 @@ def settings_of(rank: int, footprints: bool = False) -> Record:
         # The share of the cache that is read where a coordinate changes by 1; see `division`.
         cached_share=("float64", rank),
         unit=("float64", rank),  # pixels per unit of coordinates
-        prefetches="int64",  # whether it pays to ask for pixels before they are read
         sizes=("int64", rank),  # of the image, x first
         strides=("int64", rank),
         channels="int64",  # that are processed together

@@ -21,11 +21,11 @@ from types import SimpleNamespace
 
 from gridsample.kernels.sampling.programs.body import Body
 from gridsample.kernels.sampling.programs.loads import Image, splat_of
-from gridsample.kernels.sampling.programs.points import AFFINE, STRIP, Group, Strip
+from gridsample.kernels.sampling.programs.points import AFFINE, Group, Strip
 from gridsample.kernels.sampling.programs.sampler import Description, GroupTaps
 from gridsample.kernels.sampling.programs.states import State
 from gridsample.kernels.sampling.programs.sums import TapSums
-from gridsample.kernels.sampling.settings import Call
+from gridsample.kernels.sampling.settings import STRIP, Call
 from gridsample.kernels.vector import Function, Kind, Pointer, Value, kind_of
 
 Order = tuple[int, ...]

@@ -28,10 +28,10 @@ from gridsample.kernels.sampling.programs.counting import (
 from gridsample.kernels.sampling.programs.gather import Gather
 from gridsample.kernels.sampling.programs.loads import Image
 from gridsample.kernels.sampling.programs.pairs import Pairs, weights_of_pairs
-from gridsample.kernels.sampling.programs.points import STRIP, Group, Strip
+from gridsample.kernels.sampling.programs.points import Group, Strip
 from gridsample.kernels.sampling.programs.sampler import Description
 from gridsample.kernels.sampling.programs.states import State
-from gridsample.kernels.sampling.settings import Call
+from gridsample.kernels.sampling.settings import STRIP, Call
 from gridsample.kernels.vector import Function, Pointer, Value, kind_of
 
 

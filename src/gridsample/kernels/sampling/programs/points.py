@@ -22,7 +22,8 @@ from typing import Any, NamedTuple
 from gridsample.kernels.sampling.programs.axes import DISPLACEMENT, AxisRule
 from gridsample.kernels.sampling.programs.indices import split_index, split_neighbours
 from gridsample.kernels.sampling.programs.interleaving import deinterleave, interleave
-from gridsample.kernels.sampling.settings import Call
+from gridsample.kernels.sampling.programs.lookahead import Lookahead
+from gridsample.kernels.sampling.settings import STRIP, Call
 from gridsample.kernels.vector import Function, Kind, Pointer, Value, host, kind_of
 
 # How a grid's coordinates lie in memory: x, y, z of a point side by side; one axis after the other;
@@ -30,13 +31,8 @@ from gridsample.kernels.vector import Function, Kind, Pointer, Value, host, kind
 INTERLEAVED, PLANAR, STRIDED = "interleaved", "planar", "strided"
 AFFINE, PROJECTIVE = "affine", "projective"
 
-# Points of a strip, at most: one plane of the image is sampled at all of them before the next.
-STRIP = 256
-# How many rows further the points are whose pixels are asked for, and how many pixels away these
-# may be; how many rows of pixels they are away if that is not measured.
-ROWS_AHEAD, FARTHEST, PIXELS_AHEAD = 6, 1e6, 4
-# How many rows of pixels there are between two steep neighbours.
-STEEP = 0.25
+# How many rows further the points are whose pixels are asked for.
+ROWS_AHEAD = 6
 
 
 class TaskRange(NamedTuple):
@@ -96,6 +92,7 @@ class PointSource(NamedTuple):
         listed: whether groups are lists of points of any items.
         wide: whether distances between points of a list need int64.
         lanes: the number of points of a group.
+        prefetches: whether it pays to ask for pixels before they are read.
         pixels: whether maps take the indices of points, and footprints do not change their units.
     """
 
@@ -104,6 +101,7 @@ class PointSource(NamedTuple):
     listed: bool
     wide: bool
     lanes: int
+    prefetches: bool
     pixels: bool = False
 
 
@@ -114,8 +112,7 @@ class Points:
         lanes: the number of points of a group.
         contiguous: whether the values of neighbouring points are neighbours in memory.
         maps: whether coordinates are computed by affine or projective maps.
-        ahead: how far away in memory the pixels are that points some rows below read.
-        steep: whether a few neighbouring points read several rows of pixels: 0 or 1.
+        lookahead: which pixels points that come later will read.
     """
 
     def __init__(
@@ -132,7 +129,7 @@ class Points:
         self.rank = len(rules)
         self.offset_kind = offset_kind(source.wide)
         self.maps = source.grid_layout in (AFFINE, PROJECTIVE)
-        self.ahead, self.steep = function.scratch("int64", 1), function.scratch("int64", 1)
+        self.lookahead = Lookahead(function, call, self.rank, source.prefetches)
         # Whether coordinates depend on the indices of points in the output.
         self.indexed = self.maps or any(rule.units == DISPLACEMENT for rule in rules)
 
@@ -147,8 +144,7 @@ class Points:
         """Loop over the strips of a range: along blocks of rows, downwards, then over blocks."""
         function = self.function
         if self.source.listed:
-            self.ahead.store(self.rows_of_pixels)
-            self.steep.store(function.constant(0, "int64"))
+            self.lookahead.store(self.lookahead.unknown())
             with function.loop(part.column, part.column_end, STRIP) as column:
                 end = (column.index + STRIP).minimum(part.column_end)
                 zero = function.constant(0, "int64")
@@ -182,32 +178,15 @@ class Points:
             share = functools.reduce(operator.add, [step.abs() * lines for step, lines in shares])
             cut = (share > 1.0) & (columns > STRIP)  # not so if the row ends in NaN
             length = (columns.to("float64") / cut.select(share, 1.0)).to("int64") // STRIP * STRIP
-            plane = self.rank == 2  # slices further are asked for, not rows
-            ahead = self.distance_in_memory(down) if plane else self.rows_of_pixels
-            crossed = [(x * unit).abs() for x, unit in zip(across, self.call.unit, strict=True)][1:]
-            rows = functools.reduce(operator.add, crossed, function.constant(0.0, "float64"))
-            steep = rows > (columns.to("float64") * STEEP)
-            return [cut.select(length.maximum(STRIP), columns), ahead, steep.to("int64")]
+            length = cut.select(length.maximum(STRIP), columns)
+            return [length, *self.lookahead.measured(columns, across, down)]
 
         several = part.row + 1 < part.row_end
-        zero = function.constant(0, "int64")
-        length, ahead, steep = function.choose(
-            several, measured, lambda: [columns, self.rows_of_pixels, zero]
+        length, *lookahead = function.choose(
+            several, measured, lambda: [columns, *self.lookahead.unknown()]
         )
-        self.ahead.store(ahead)
-        self.steep.store(steep)
+        self.lookahead.store(lookahead)
         return length
-
-    @property
-    def rows_of_pixels(self) -> Value:
-        """How far `PIXELS_AHEAD` pixels are along all axes but x, which points do not read soon.
-
-        All points of a small item are in one strip, so none will read the rows below.
-        """
-        points = self.call.points
-        ahead: Value = (points > STRIP).select(points.like(PIXELS_AHEAD), 0)
-        rows: Value = ahead * sum(self.call.strides[1:])
-        return rows
 
     def slopes_of_rows(self, item: Value, part: TaskRange) -> tuple[list[Value], list[Value]]:
         """Return how coordinates change along the first row of a range, and over the rows below."""
@@ -227,15 +206,6 @@ class Points:
         differences = [map(operator.sub, other, first) for other in (last, under)]
         across, down = map(list, differences)
         return across, down
-
-    def distance_in_memory(self, steps: Sequence[Value]) -> Value:
-        """Return how far apart pixels are, in elements, given the steps of coordinates."""
-        distances = list[Value]()
-        for step, unit, stride in zip(steps, self.call.unit, self.call.strides, strict=True):
-            pixels = step * unit
-            pixels = (pixels.abs() < FARTHEST).select(pixels, 0.0)  # it may be NaN
-            distances.append(pixels.rint().to("int64") * stride)
-        return functools.reduce(operator.add, distances)
 
     @contextlib.contextmanager
     def groups(self, strip: Strip) -> Iterator[tuple[Value, Group]]:
@@ -537,7 +507,7 @@ class Points:
         """
         if self.contiguous and not group.listed:
             item = memory.at(group.item * self.call.out_item)
-            ahead = (self.call.prefetches != 0).select(group.prefetch_distance, 0)
+            ahead = group.prefetch_distance if self.source.prefetches else 0
             return self.load_line(item, group.point, ahead)
         return memory.load_each(self.places_of_values(group))
 

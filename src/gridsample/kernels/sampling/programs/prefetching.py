@@ -32,13 +32,15 @@ class Prefetch:
     """Asks for the pixels that groups will read, if that pays.
 
     Attributes:
-        pays: whether it does, as far as the image and the points are concerned.
+        pays: whether it does, as far as the image is concerned.
+        near: whether points are near each other; None if that is known.
         lanes: the points of a group whose pixels are asked for.
         between: further ones, where points are steep.
         needed: whether it does, and there is a plane to be read.
         planes: the memory of that plane; of each image, if there are several.
     """
 
+    near: Value | None
     needed: Value
     planes: list[Pointer]
 
@@ -49,22 +51,25 @@ class Prefetch:
         step = max(1, (lanes - 1) // (asked - 1))
         self.lanes = range(0, lanes, step)
         self.between = range(step // 2, lanes if step >= SPARSE else 0, step)
-        self.pays = sampler.call.prefetches != 0
+        self.pays, self.near = points.source.prefetches, None
 
     def foresee(self) -> None:
         """Ask for pixels only if the first points of the strip are near each other."""
-        self.pays = self.sampler.call.prefetches != 0
-        if len(self.lanes) > 1:
+        if self.pays and len(self.lanes) > 1:
             offsets = self.offsets(self.function.constant(0, "int64"), self.lanes)
             distance = (next(offsets) - next(offsets)).abs()
             rows = sum(row.abs() for row in self.sampler.call.strides[1:])
-            self.pays &= distance <= FAR * rows
+            self.near = distance <= FAR * rows
 
     def aim(self, points: Strip | Group, images: Sequence[Image], plane: Value, end: Value) -> None:
         """Choose the plane that will be read, if it is not the end."""
-        self.needed = self.pays & (plane < end)
+        if not self.pays:
+            return
+        more = plane < end
+        self.needed = more if self.near is None else more & self.near
+        lookahead = self.points.lookahead
         # The samples of footprints leave no pixels out: those below are read next.
-        ahead = self.points.rows_of_pixels if self.apart else self.points.ahead.load()
+        ahead = lookahead.rows_of_pixels if self.apart else lookahead.ahead
         self.planes = [image.plane(points, plane.minimum(end - 1)).at(ahead) for image in images]
 
     def ask_for_all(self, count: Value) -> None:
@@ -72,13 +77,15 @@ class Prefetch:
 
         To read an offset that has just been stored would wait for the cache.
         """
-        with self.function.when(self.needed, rare=True), self.function.loop(0, count) as loop:
-            self.ask(loop.index)
+        if self.pays:
+            with self.function.when(self.needed), self.function.loop(0, count) as loop:
+                self.ask(loop.index)
 
     def ask_for(self, number: Value) -> None:
         """Ask for the pixels of a group."""
-        with self.function.when(self.needed, rare=True):
-            self.ask(number)
+        if self.pays:
+            with self.function.when(self.needed):
+                self.ask(number)
 
     @contextlib.contextmanager
     def groups(self, strip: Strip) -> Iterator[tuple[Value, Group]]:
@@ -91,7 +98,7 @@ class Prefetch:
         """Ask for the pixels of a group, whether it pays or not."""
         self.ask_lanes(number, self.lanes)
         if self.between:
-            with self.function.when(self.points.steep.load() != 0):
+            with self.function.when(self.points.lookahead.steep):
                 self.ask_lanes(number, self.between)
 
     def ask_lanes(self, number: Value, lanes: range) -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
-from gridsample.kernels.sampling.programs.points import STRIP
 from gridsample.kernels.sampling.programs.sums import added
+from gridsample.kernels.sampling.settings import STRIP
 from gridsample.kernels.vector import Function, Pointer, Value
 
 

@@ -1,0 +1,86 @@
+"""Which pixels will be read later, as far as the coordinates of a range's corners tell."""
+
+from __future__ import annotations
+
+import functools
+import operator
+from collections.abc import Sequence
+
+from gridsample.kernels.sampling.settings import STRIP, Call
+from gridsample.kernels.vector import Function, Value
+
+# How many pixels away those may be that are asked for; how many rows of them if that is not known.
+FARTHEST, PIXELS_AHEAD = 1e6, 4
+# How many rows of pixels there are between two steep neighbours, at least.
+STEEP = 0.25
+
+
+class Lookahead:
+    """Where the pixels are that points some rows below read, and how many of them to ask for.
+
+    Attributes:
+        memory: where both are stored; empty if no pixels are asked for.
+    """
+
+    def __init__(self, function: Function, call: Call, rank: int, used: bool) -> None:
+        self.function, self.call, self.rank = function, call, rank
+        self.memory = [function.scratch("int64", 1) for _ in range(2 * used)]
+
+    @property
+    def ahead(self) -> Value:
+        """How far away in memory the pixels are."""
+        return self.memory[0].load()
+
+    @property
+    def steep(self) -> Value:
+        """Whether a few neighbouring points read several rows of pixels."""
+        return self.memory[1].load() != 0
+
+    def store(self, values: Sequence[Value]) -> None:
+        """Store what `unknown` or `measured` returned."""
+        for memory, value in zip(self.memory, values, strict=True):
+            memory.store(value)
+
+    def unknown(self) -> list[Value]:
+        """Return what is assumed if coordinates are not known."""
+        zero = self.function.constant(0, "int64")
+        return [self.rows_of_pixels, zero] if self.memory else []
+
+    def measured(
+        self, columns: Value, across: Sequence[Value], down: Sequence[Value]
+    ) -> list[Value]:
+        """Return what coordinates tell.
+
+        Args:
+            columns: the points of a row.
+            across: how coordinates change along a row.
+            down: how they change from a row to the one whose pixels are asked for.
+        """
+        if not self.memory:
+            return []
+        rows = self.function.constant(0.0, "float64")
+        for step, unit in [*zip(across, self.call.unit, strict=True)][1:]:
+            rows = rows + (step * unit).abs()
+        # In volumes, it is slices further that are asked for, not rows.
+        ahead = self.distance_in_memory(down) if self.rank == 2 else self.rows_of_pixels
+        return [ahead, (rows > columns.to("float64") * STEEP).to("int64")]
+
+    @property
+    def rows_of_pixels(self) -> Value:
+        """How far `PIXELS_AHEAD` pixels are along all axes but x, which points do not read soon.
+
+        All points of a small item are in one strip, so none will read the rows below.
+        """
+        points = self.call.points
+        ahead: Value = (points > STRIP).select(points.like(PIXELS_AHEAD), 0)
+        rows: Value = ahead * sum(self.call.strides[1:])
+        return rows
+
+    def distance_in_memory(self, steps: Sequence[Value]) -> Value:
+        """Return how far apart pixels are, in elements, given the steps of coordinates."""
+        distances = list[Value]()
+        for step, unit, stride in zip(steps, self.call.unit, self.call.strides, strict=True):
+            pixels = step * unit
+            pixels = (pixels.abs() < FARTHEST).select(pixels, 0.0)  # it may be NaN
+            distances.append(pixels.rint().to("int64") * stride)
+        return functools.reduce(operator.add, distances)
