@@ -39,7 +39,7 @@ def protect(memory: mmap.mmap, offset: int) -> None:
 
 
 def prefer(way: str) -> None:
-    """Let programs read by "gathers", whatever the processor, or "ask" for pixels of any image."""
+    """Let programs read by "gathers" on any processor; with "asks", prefetch in any image."""
     if way == "gathers":
         compiler.Target.gathers_fast = True  # type: ignore[assignment, method-assign]
     if way == "asks":

@@ -1,5 +1,7 @@
 """Results do not depend on how calls are divided, and calls do not leak memory."""
 
+from typing import Any
+
 import cases
 import numpy as np
 import psutil
@@ -7,6 +9,7 @@ import pytest
 
 import gridsample
 from gridsample.kernels import sampling
+from gridsample.kernels.sampling import calls
 
 
 @pytest.mark.parametrize("channels", [1, 2])
@@ -146,3 +149,30 @@ def test_repeated_calls_do_not_leak_memory():
     before = process.memory_info().rss
     varied_calls(25_000)
     assert process.memory_info().rss - before < 10e6
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "uint16", "float32", "float64"])
+@pytest.mark.parametrize("mode", ["nearest", "bilinear"])
+def test_groups_have_no_more_points_than_rows(
+    dtype: str, mode: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Groups of several registers must not begin before the first point."""
+    rng = cases.generator("groups", dtype)
+    image = cases.pixels(rng, (1, 1, 5, 6), dtype)
+    grid = rng.uniform(-1, 1, (1, 1, 70, 2)).astype("float64" if dtype == "float64" else "float32")
+    expected = gridsample.grid_sample(image, grid, mode)
+    descriptions = list[Any]()
+
+    def program_for(description: Any) -> Any:
+        descriptions.append(description)
+        return compiled(description)
+
+    compiled = calls.program_for
+    monkeypatch.setattr(calls, "program_for", program_for)
+    for columns in range(1, 70):
+        part = grid[:, :, :columns].copy()
+        result = gridsample.grid_sample(image, part, mode)
+        np.testing.assert_array_equal(result, expected[..., :columns])
+        points = descriptions[-1].points
+        assert points.listed or points.lanes <= columns
+    assert len(descriptions) == 69

@@ -46,10 +46,10 @@ def test_loops_iterate_like_range(bounds: tuple[int, int, int]) -> None:
     assert known == unknown == expected
 
 
-def position(function: Function, line: str) -> int:
-    """Return where a line of a function's text is that contains a part."""
+def position(function: Function, part: str) -> int:
+    """Return the number of the only line of a function's text that contains ``part``."""
     lines = function.text().splitlines()
-    (place,) = (k for k, text in enumerate(lines) if line in text)
+    (place,) = (k for k, text in enumerate(lines) if part in text)
     return place
 
 

@@ -110,7 +110,7 @@ RUNS: dict[str, type[Body]] = {
 WORDS: dict[str, type[Body]] = {"gather": GatherWords, "footprints": FootprintWords}
 
 
-# The most points of a group that is larger than a register.
+# The most points of a group of several registers.
 LARGE_GROUP = 32
 
 
@@ -303,8 +303,8 @@ class Preparation:
     def group_size(self) -> int:
         """Return the number of points of a group.
 
-        Where few instructions are spent on a point, groups of several registers spend fewer on
-        their loops, but those at the ends of rows must not overlap much.
+        Where points take few instructions, groups of several registers spend less on loops and
+        addresses.  But the last group of a row must not repeat many points of the one before.
         """
         lanes, columns = lanes_of(self.plan), self.outputs.columns
         light = self.operation == "gather" and self.way in (Copies, Pairs)
@@ -312,7 +312,8 @@ class Preparation:
             return lanes
         size = kind_of(self.image.kind if self.way is Copies else element(self.plan.real)).size
         group = max(lanes, min(LARGE_GROUP, LINE_BYTES // size))
-        return group if -columns % group <= columns // 16 else lanes
+        fits = group <= columns and -columns % group <= columns // 16
+        return group if fits else lanes
 
     def describe_points(self) -> tuple[PointSource, tuple[int, int, int]]:
         """Describe where points come from, and the distances in a grid's memory."""

@@ -101,7 +101,7 @@ def with_own_grids(plan: Plan, grid: Layout) -> tuple[Plan, Layout]:
 
 
 def lanes_of(plan: Plan) -> int:
-    """Return the number of points that programs process at a time."""
+    """Return how many numbers of a plan fill a register; see also `Preparation.group_size`."""
     return host().lanes(element(plan.real))
 
 

@@ -40,8 +40,8 @@ from gridsample.kernels.vector.values import Value, constant_text
 
 # How values that instructions compute are named.
 NAMES = re.compile(r"%[vic][0-9.]+")
-# Instructions that are not put before a loop: they read memory, or must not be run in vain; and a
-# product may become one instruction with a sum.
+# Instructions that are not put before a loop: they read memory, have effects, or may trap; and a
+# product is fused with a sum only in the same block.
 STAYING = {
     "phi", "load", "call", "atomicrmw add", "sdiv", "udiv", "srem", "urem", "fmul contract",
 }  # fmt: skip
@@ -87,7 +87,7 @@ class Function:
         self.contracts = True
         self.arrays: tuple[str, ...] = ()
         self.result: Value | None = None
-        # Lines of text; a list of them for what is computed before a loop.
+        # Lines of text; a nested list holds what is computed before a loop, and may still grow.
         self.lines: list[str | list[str]] = []
         self.stack: list[str] = []  # allocations, which belong to the beginning
         self.declarations: dict[str, str] = {}
@@ -239,10 +239,11 @@ class Function:
         with self._body(before_loop):
             self.depths |= dict.fromkeys([index.text, *names], len(self.bodies))
             yield loop
-        following = loop.following if carry else []
-        if following is None or len(following) != len(carry):
-            raise ValueError(f"the loop carries {len(carry)} values; set them with loop.carry(...)")
-        following = [self._fit(v, c) for v, c in zip(following, carry, strict=True)]
+            following = loop.following if carry else []
+            if following is None or len(following) != len(carry):
+                count = len(carry)
+                raise ValueError(f"the loop carries {count} values; set them with loop.carry(...)")
+            following = [self._fit(v, c) for v, c in zip(following, carry, strict=True)]
         self._jump(f"latch{k}")
         self._label(f"latch{k}")
         self.lines.append(f"  %next{k} = add nsw i64 {index.text}, {step.text}")
@@ -393,14 +394,14 @@ class Function:
         return memory
 
     def reread(self, value: Value) -> Value:
-        """Return a vector by way of memory, after lanes of it have been read one by one.
+        """Store a vector whose lanes were inserted one by one, and load it again.
 
-        Instructions that insert small numbers read them from memory faster than from other
-        registers, but LLVM uses them so only if the vector is stored at once.
+        On x86, LLVM inserts small numbers straight from memory, which is faster than by way of
+        other registers, only if the vector is stored.
         """
         memory = self.scratch(value.kind, 1, value.lanes)
-        memory.store(value, aligned=True, alone=True)
-        return memory.load(0, value.lanes, aligned=True)
+        memory.store(value, alone=True)
+        return memory.load(0, value.lanes)
 
     @property
     def argument(self) -> Value:

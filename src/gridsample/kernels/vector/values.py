@@ -381,7 +381,7 @@ class Value:
     def reduce(self, combine: Callable[[Value, Value], Value]) -> Value:
         """Combine all lanes, a power of two, as a tree of pairs."""
         if self.lanes & (self.lanes - 1):
-            raise ValueError(f"lanes are combined if they are 2, 4, 8, ..., got {self.lanes}")
+            raise ValueError(f"reduce combines 1, 2, 4, 8, ... lanes, got {self.lanes}")
         total = self
         while total.lanes > 1:
             half = total.lanes // 2

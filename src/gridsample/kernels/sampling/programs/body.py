@@ -39,7 +39,7 @@ class Body:
         part = self.points.range_of(task)
         with self.points.strips(part) as strip:
             self.locate(strip)
-            self.prefetch.foresee()
+            self.prefetch.check_distance()
             self.prefetch.aim(strip, self.images, part.plane, part.plane_end)
             self.prefetch.ask_for_all(self.points.groups_of(strip))
             with self.function.loop(part.plane, part.plane_end, self.step) as loop:

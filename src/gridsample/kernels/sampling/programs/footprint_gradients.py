@@ -71,21 +71,20 @@ class FootprintBackward(SumsOverFootprints, Backward):
 
     def add_samples(self, group: Group, footprint: Footprint, samples: Span, planes: Span) -> None:
         """Add the gradients of the samples of some rounds in some planes."""
-        function, lanes = self.function, self.function.lanes
-        with function.loop(0, samples[1] - samples[0]) as sample:
+        function, lanes, count = self.function, self.function.lanes, samples[1] - samples[0]
+        with function.loop(0, count) as sample:
             self.totals.clear(sample.index)
         with function.loop(*planes) as plane:
             memory = self.memory_of(group, plane.index)
             g = self.upstream(group, memory) / footprint.total
             sums = self.sums_of(plane.index - planes[0])
-            count = samples[1] - samples[0]
             self.prefetch.aim(group, self.images, plane.index + 1, planes[1])
             with function.loop(0, count) as sample:
                 self.prefetch.ask_for(sample.index)
                 for result in self.add(sample.index, group, g, memory):
                     sums.store(sums.load(0, lanes, aligned=True) + result, aligned=True)
         if self.need_grid:
-            self.collect(samples[1] - samples[0])
+            self.collect(count)
 
     def collect(self, samples: Value) -> None:
         """Add the slopes of samples to those of the base and the sides."""

@@ -9,9 +9,10 @@ from collections.abc import Sequence
 from gridsample.kernels.sampling.settings import STRIP, Call
 from gridsample.kernels.vector import Function, Value
 
-# How many pixels away those may be that are asked for; how many rows of them if that is not known.
+# Pixels farther away are not asked for.  Pixels along each axis but x by which to look ahead where
+# the distance is not measured.
 FARTHEST, PIXELS_AHEAD = 1e6, 4
-# How many rows of pixels there are between two steep neighbours, at least.
+# Neighbouring points are steep if they are more than this many rows of pixels apart.
 STEEP = 0.25
 
 
@@ -24,7 +25,7 @@ class Lookahead:
 
     def __init__(self, function: Function, call: Call, rank: int, used: bool) -> None:
         self.function, self.call, self.rank = function, call, rank
-        self.memory = [function.scratch("int64", 1) for _ in range(2 * used)]
+        self.memory = [function.scratch("int64", 1) for _ in range(2 if used else 0)]
 
     @property
     def ahead(self) -> Value:

@@ -4,7 +4,7 @@ Work is divided, from the outside to the inside, into
 
     tasks    one for each call of the program; each has a *range* of items, rows, columns and planes
     strips   at most 256 points of a row; one plane is sampled at all of them before the next
-    groups   W points, as many as a register has lanes; a lane is a point
+    groups   W points, as many as a register has lanes, or a few times as many; a lane is a point
 
 A row is the output's last axis, or all points of an item.  Where items have few points, all points
 of all items are one list instead.  The last group of a row overlaps the group before it, and the
@@ -217,7 +217,8 @@ class Points:
 
     def groups_of(self, strip: Strip) -> Value:
         """Return the number of groups of a strip."""
-        count: Value = (strip.end - strip.begin + (self.lanes - 1)) // self.lanes
+        last = strip.end - strip.begin + (self.lanes - 1)
+        count: Value = last >> (self.lanes.bit_length() - 1)
         return count
 
     def group(self, strip: Strip, column: Value) -> Group:

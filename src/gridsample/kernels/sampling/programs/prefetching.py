@@ -21,8 +21,8 @@ from gridsample.kernels.vector import Pointer, Value
 # Points of a group whose pixels are asked for: neighbouring points share lines of the cache, more
 # of them than those that are apart because they have footprints.
 ASKED, ASKED_APART = 4, 8
-# How far apart those asked for are so that others between them may be asked for, too.
-SPARSE = 4
+# Lanes between two of those asked for, from which on others between them may be asked for, too.
+GAP = 4
 # How many rows apart two neighbours of those asked for may be.  Where points are at random places,
 # what the next ones read cannot be foreseen.
 FAR = 16
@@ -32,11 +32,11 @@ class Prefetch:
     """Asks for the pixels that groups will read, if that pays.
 
     Attributes:
-        pays: whether it does, as far as the image is concerned.
-        near: whether points are near each other; None if that is known.
+        pays: whether it does, as far as sizes tell.
+        near: whether points are near each other; None for samples of footprints, which always are.
         lanes: the points of a group whose pixels are asked for.
         between: further ones, where points are steep.
-        needed: whether it does, and there is a plane to be read.
+        needed: whether to ask for the plane that `aim` chose.
         planes: the memory of that plane; of each image, if there are several.
     """
 
@@ -50,14 +50,15 @@ class Prefetch:
         lanes, asked = points.lanes, ASKED_APART if apart else ASKED
         step = max(1, (lanes - 1) // (asked - 1))
         self.lanes = range(0, lanes, step)
-        self.between = range(step // 2, lanes if step >= SPARSE else 0, step)
+        self.between = range(step // 2, lanes if step >= GAP else 0, step)
         self.pays, self.near = points.source.prefetches, None
 
-    def foresee(self) -> None:
-        """Ask for pixels only if the first points of the strip are near each other."""
-        if self.pays and len(self.lanes) > 1:
-            offsets = self.offsets(self.function.constant(0, "int64"), self.lanes)
-            distance = (next(offsets) - next(offsets)).abs()
+    def check_distance(self) -> None:
+        """Find out whether the first points of the strip are near; otherwise, ask for nothing."""
+        if self.pays:
+            offsets = self.offsets(self.function.constant(0, "int64"))
+            first, second = (offsets.load(lane).to("int64") for lane in self.lanes[:2])
+            distance = (first - second).abs()
             rows = sum(row.abs() for row in self.sampler.call.strides[1:])
             self.near = distance <= FAR * rows
 
@@ -96,19 +97,18 @@ class Prefetch:
 
     def ask(self, number: Value) -> None:
         """Ask for the pixels of a group, whether it pays or not."""
-        self.ask_lanes(number, self.lanes)
+        offsets = self.offsets(number)
+        self.ask_lanes(offsets, self.lanes)
         if self.between:
             with self.function.when(self.points.lookahead.steep):
-                self.ask_lanes(number, self.between)
+                self.ask_lanes(offsets, self.between)
 
-    def ask_lanes(self, number: Value, lanes: range) -> None:
+    def ask_lanes(self, offsets: Pointer, lanes: range) -> None:
         """Ask for the pixels of some points of a group."""
-        for offset in self.offsets(number, lanes):
-            for memory in self.planes:
-                memory.prefetch(offset)
-
-    def offsets(self, number: Value, lanes: range) -> Iterator[Value]:
-        """Read the offsets of some points of a group, one by one."""
-        memory = self.sampler.near(self.states.load(number))
         for lane in lanes:
-            yield memory.load(lane).to("int64")
+            for memory in self.planes:
+                memory.prefetch(offsets.load(lane).to("int64"))
+
+    def offsets(self, number: Value) -> Pointer:
+        """Return the memory of a pixel's offset for each point of a group."""
+        return self.sampler.near(self.states.load(number))
