@@ -217,8 +217,8 @@ class Points:
 
     def groups_of(self, strip: Strip) -> Value:
         """Return the number of groups of a strip."""
-        last = strip.end - strip.begin + (self.lanes - 1)
-        count: Value = last >> (self.lanes.bit_length() - 1)
+        rounded_up = strip.end - strip.begin + (self.lanes - 1)
+        count: Value = rounded_up >> (self.lanes.bit_length() - 1)
         return count
 
     def group(self, strip: Strip, column: Value) -> Group:

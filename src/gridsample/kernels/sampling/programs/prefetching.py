@@ -106,8 +106,9 @@ class Prefetch:
     def ask_lanes(self, offsets: Pointer, lanes: range) -> None:
         """Ask for the pixels of some points of a group."""
         for lane in lanes:
+            offset = offsets.load(lane).to("int64")
             for memory in self.planes:
-                memory.prefetch(offsets.load(lane).to("int64"))
+                memory.prefetch(offset)
 
     def offsets(self, number: Value) -> Pointer:
         """Return the memory of a pixel's offset for each point of a group."""
