@@ -64,17 +64,27 @@ def maker(side: str) -> Callable[..., Array]:
 
 
 class Guarded:
-    """NumPy, in which `empty` and `zeros` make guarded arrays."""
+    """NumPy, in which `empty` and `zeros` make guarded arrays, by a `maker`."""
 
-    def __init__(self, zeros: Callable[..., Array]) -> None:
-        self.empty = self.zeros = zeros
+    def __init__(self, make: Callable[..., Array]) -> None:
+        self.make = make
+
+    def empty(self, *arguments: Any, **options: Any) -> Array:
+        return self.make(*arguments, **options)
+
+    zeros = empty
 
     def __getattr__(self, name: str) -> Any:
         return getattr(np, name)
 
 
-def main(side: str) -> None:
-    """Run every driver on guarded arrays."""
+def main(*sides: str) -> None:
+    """Run every driver on guarded arrays; a process compiles the same programs for both sides."""
+    print(f"{sum(map(over_everything, sides))} runs of the drivers")
+
+
+def over_everything(side: str) -> int:
+    """Run every driver; return how often."""
     zeros = maker(side)
 
     def guard(array: Array) -> Array:
@@ -122,8 +132,7 @@ def main(side: str) -> None:
                 gridsample.grid_sample_vjp(values, source, grid, **keywords, threads=threads)
             count += 3
     count += over_footprints(guard)
-    count += over_single_pixels_and_rows(guard, options)
-    print(f"{count} runs of the drivers")
+    return count + over_single_pixels_and_rows(guard, options)
 
 
 def over_single_pixels_and_rows(guard: Callable[[Array], Array], options: Sequence[Any]) -> int:

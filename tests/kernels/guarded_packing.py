@@ -6,7 +6,7 @@ Run in a process of its own by the tests.
 from __future__ import annotations
 
 import importlib
-import sys
+import itertools
 
 import cases
 import numpy as np
@@ -21,18 +21,19 @@ SIZES = ((1, 1), (2, 3), (3, 17), (2, 64), (2, 131), (5, 40))
 STEPS = [(r, p, n) for r in (1, -1) for p in (1, -1, 2, -3) for n in (1, -1, 2)]
 
 
-def main(side: str) -> None:
+def main() -> None:
     """Copy views, whole and while they are resized; compare with NumPy's copies."""
-    zeros, views = maker(side), 0
+    makers, views = [maker("before"), maker("after")], 0
+    numpy = Guarded(makers[0])
     for name in ("backends.numpy", "backends.resizing", "kernels.resize.packing"):
-        importlib.import_module(f"gridsample.{name}").np = Guarded(zeros)  # type: ignore[attr-defined]
+        importlib.import_module(f"gridsample.{name}").np = numpy  # type: ignore[attr-defined]
     for kind, (height, width), channels in cases.covering(TYPES, SIZES, (1, 2, 3, 4, 5)):
-        for steps in STEPS:
+        for steps, numpy.make in itertools.product(STEPS, makers):
             stored = [
                 (n - 1) * abs(step) + 1
                 for n, step in zip((height, width, channels), steps, strict=True)
             ]
-            memory = zeros(stored, kind)
+            memory = numpy.zeros(stored, kind)
             memory[...] = cases.pixels(cases.generator(kind, *stored), tuple(stored), kind)
             view = memory[:: steps[0], :: steps[1], :: steps[2]]
             copy = np.ascontiguousarray(view)
@@ -47,4 +48,4 @@ def main(side: str) -> None:
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    main()

@@ -53,14 +53,16 @@ def calls(dtype: str, every: int) -> list[tuple[tuple[int, ...], Any, int, dict[
     return result[::every]
 
 
-def main(side: str, dtype: str, every: str) -> None:
+def main(dtype: str, every: str) -> None:
     """Resize guarded arrays, and compare the results with those of other arrays."""
-    zeros, runs = maker(side), 0
+    makers, runs = [maker("before"), maker("after")], 0
+    numpy = Guarded(makers[0])
     for name in ("backends.numpy", "backends.resizing", "kernels.resize"):
-        importlib.import_module(f"gridsample.{name}").np = Guarded(zeros)  # type: ignore[attr-defined]
-    for shape, size, axis, options in calls(dtype, int(every)):
+        importlib.import_module(f"gridsample.{name}").np = numpy  # type: ignore[attr-defined]
+    for call, numpy.make in itertools.product(calls(dtype, int(every)), makers):
+        shape, size, axis, options = call
         pixels = np.moveaxis(cases.pixels(cases.generator(shape), shape, dtype), 1, axis)
-        image = zeros(pixels.shape, dtype)
+        image = numpy.zeros(pixels.shape, dtype)
         image[...] = pixels
         for threads in (1, 3):
             out = gridsample.interpolate(image, size, threads=threads, **options)

@@ -17,16 +17,17 @@ from gridsample.kernels.spline import coefficients
 SHAPES = [(1, 1), (2, 3), (3, 67), (67, 3), (17, 16), (5, 33), (33, 5), (140, 65), (900, 3)]
 
 
-def main(side: str, every: str) -> None:
+def main(every: str) -> None:
     """Filter arrays of several shapes, dtypes and layouts; check the results of one in so many."""
-    zeros, rng, runs = maker(side), np.random.default_rng(0), 0
+    makers, rng, runs = [maker("before"), maker("after")], np.random.default_rng(0), 0
     kinds = ["bool", "uint8", "int64", "float16", "float32", "float64"]
     for shape, axis, dtype in [*itertools.product(SHAPES, (0, 1), kinds)][:: int(every)]:
         pixels = rng.integers(0, 2 if dtype == "bool" else 100, shape).astype(dtype)
         matrix = splines.at_pixels(3, shape[axis], "zeros")
         expected = np.linalg.solve(matrix, np.moveaxis(pixels.astype(float), axis, 0))
         expected = np.moveaxis(expected, 0, axis)
-        for source_order, target_order, adjoint in itertools.product("CF", "CF", (False, True)):
+        orders = itertools.product("CF", "CF", (False, True), makers)
+        for source_order, target_order, adjoint, zeros in orders:
             image = zeros(shape if source_order == "C" else shape[::-1], dtype)
             image = image if source_order == "C" else image.T
             image[...] = pixels

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import os
 import subprocess
 import sys
@@ -36,27 +35,22 @@ def run(program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs mprotect")
 @pytest.mark.parametrize(
-    ("side", "dtype", "every"),
+    ("dtype", "every"),
     cases.slow_after(
         1,
-        [
-            ("after", "float32", 23),
-            *itertools.product(
-                ("before", "after"), ("float32", "float64", "uint8", "float16"), (7,)
-            ),
-        ],
+        [("float32", 31), *((name, 7) for name in ("float32", "float64", "uint8", "float16"))],
     ),
 )
-def test_memory_outside_arrays_is_not_accessed(side: str, dtype: str, every: int) -> None:
+def test_memory_outside_arrays_is_not_accessed(dtype: str, every: int) -> None:
     """Vectors that load and store pixels may be longer than a row."""
-    done = run("guarded_resize.py", side, dtype, str(every))
+    done = run("guarded_resize.py", dtype, str(every))
     assert done.returncode == 0, done.stderr
     assert done.stdout.endswith("runs\n")
 
 
-@pytest.mark.parametrize("side", cases.slow_after(0, ["before", "after"]))
-def test_copies_of_views_access_no_memory_outside_them(side: str) -> None:
-    done = run("guarded_packing.py", side)
+@pytest.mark.slow
+def test_copies_of_views_access_no_memory_outside_them() -> None:
+    done = run("guarded_packing.py")
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("checked")
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import itertools
 import os
 import platform
 import subprocess
@@ -126,23 +125,17 @@ def test_results_do_not_depend_on_threads(shape: tuple[int, ...]) -> None:
 
 @pytest.mark.skipif(os.name != "posix", reason="needs mprotect")
 @pytest.mark.parametrize(
-    ("side", "processor", "every"),
-    cases.slow_after(
-        1,
-        [
-            ("before", "", 5),
-            *itertools.product(("before", "after"), ("", "x86-64-v3", "x86-64"), (1,)),
-        ],
-    ),
+    ("processor", "every"),
+    cases.slow_after(1, [("", 7), ("", 1), ("x86-64-v3", 1), ("x86-64", 1)]),
 )
-def test_memory_outside_arrays_is_not_accessed(side: str, processor: str, every: int) -> None:
+def test_memory_outside_arrays_is_not_accessed(processor: str, every: int) -> None:
     """For this processor, and for others with shorter registers; ordinary runs make a few calls."""
     if processor and platform.machine() not in ("x86_64", "AMD64"):
         return
     path = os.pathsep.join([str(HERE.parent), os.environ.get("PYTHONPATH", "")])
     environment = {**os.environ, "PYTHONPATH": path, "GRIDSAMPLE_CPU": processor}
     done = subprocess.run(
-        [sys.executable, str(HERE / "guarded_spline.py"), side, str(every)],
+        [sys.executable, str(HERE / "guarded_spline.py"), str(every)],
         env=environment,
         capture_output=True,
         text=True,

@@ -141,12 +141,13 @@ MANY = (
       if (rank, mode) != (3, "cubic")],
     *[Case(2, boundary=name) for name in ("zeros", "reflection", "wrap", "antimirror", "mirror")],
     *[Case(2, "cubic", "constant", fill=(0.5, -2.0), extrapolate=on) for on in (True, False)],
-    *[Case(2, "spline2", "mirror", *chosen) for chosen in cases.covering(
+    *[Case(1, "spline2", "mirror", *chosen) for chosen in cases.covering(
         ("normalized", "pixel", "displacement"), (False, True), (1, 3))],
+    Case(2, "spline2", "mirror", "displacement", True, 3),
     *[Case(2, image=name, grid="float32", last=last)
-      for name in ("float16", "bfloat16", "float32", "complex64") for last in (False, True)],
+      for name, last in (("float16", True), ("bfloat16", False), ("complex64", True))],
     *[Case(2, image="float32", grid=name, coords="pixel") for name in ("float16", "bfloat16")],
-    *[Case(2, items=items, image="complex128") for items in ((1, 3), (3, 1))],
+    *[Case(1, items=items, image="complex128") for items in ((1, 3), (3, 1))],
     *[Case(3, "linear", "reflection", coords, most=1, attached=False)
       for coords in ("normalized", "displacement")],
 )  # fmt: skip

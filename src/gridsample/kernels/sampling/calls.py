@@ -318,25 +318,31 @@ class Preparation:
     def describe_points(self) -> tuple[PointSource, tuple[int, int, int]]:
         """Describe where points come from, and the distances in a grid's memory."""
         plan, grid, listed = self.plan, self.sweep.grid, self.outputs.listed
-        rank, wide = len(plan.spatial), listed and self.reach_of_points() >= 1 << 31
-        lanes, prefetches = self.group_size(), pays_prefetching(plan, self.image)
+        rank = len(plan.spatial)
+        source = PointSource(
+            grid_layout=STRIDED,
+            kind=element(grid[2]),
+            listed=listed,
+            wide=listed and self.reach_of_points() >= 1 << 31,
+            lanes=self.group_size(),
+            prefetches=pays_prefetching(plan, self.image),
+        )
         if plan.are_maps(grid[0]):
             rows = grid[0][1]
-            kind_of_maps = AFFINE if rows == rank else PROJECTIVE
-            # In a halved image, positions count its pixels, but maps have the units of the whole.
-            pixels = plan.coords == "pixel" and plan.footprint is None
-            kind = element(plan.real)
-            source = PointSource(kind_of_maps, kind, listed, wide, lanes, prefetches, pixels)
+            source = source._replace(
+                grid_layout=AFFINE if rows == rank else PROJECTIVE,
+                kind=element(plan.real),
+                # In a halved image, positions count its pixels, but maps have the whole's units.
+                pixels=plan.coords == "pixel" and plan.footprint is None,
+            )
             return source, (rows * (rank + 1), 0, 0)
         spaces = spacing(grid)
         assert spaces is not None
         item, point, axis = spaces
-        grid_layout = STRIDED
         if not listed and point == rank and (axis == 1 or rank == 1):
-            grid_layout = INTERLEAVED
+            source = source._replace(grid_layout=INTERLEAVED)
         elif not listed and point == 1:
-            grid_layout = PLANAR
-        source = PointSource(grid_layout, element(grid[2]), listed, wide, lanes, prefetches)
+            source = source._replace(grid_layout=PLANAR)
         return source, (item if plan.grid_items > 1 else 0, point, axis)
 
     def reach_of_points(self) -> int:
