@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from gridsample.backends import backend_of
+from gridsample.backends.resizing import apply_matrices
 from gridsample.chunked.strips import sample_axis
+from gridsample.definitions.bands import copying_band
 from gridsample.definitions.checks import as_reals
+from gridsample.definitions.tables import AxisMap
 from gridsample.ndimage.arrays import (
     as_image,
     as_like,
@@ -202,7 +205,7 @@ def sample_host(image: Any, steps: Sequence[Step], spline: Spline, output: Any) 
         spans[step.axis] = step.span
     inner, values = target[tuple(spans)], image
     if spline.order == 0:
-        steps = copy_pixels(image, steps, spline, inner)
+        steps = copy_pixels(image, steps, spline, target)
     else:
         for step in steps[:-1]:
             values = sample_bands(values, step, spline, None)
@@ -222,24 +225,54 @@ def copy_pixels(image: Any, steps: Sequence[Step], spline: Spline, out: Any) -> 
     Returns:
         The steps, which also tell where positions are outside under the mode "grid-constant".
     """
-    pixels = {step.axis: pixels_of(step, image.shape[step.axis], spline) for step in steps}
+    pixels = {
+        step.axis: pixels_of(step, image.shape[step.axis], out.shape[step.axis], spline)
+        for step in steps
+    }
+    if is_resizable(image, out, pixels.values()):
+        resize_by_copies(image, pixels, out)
+    else:
+        take_pixels(image, pixels, out)
+    if spline.mode.boundary != "constant":
+        return [*steps]
+    return [step._replace(is_outside=pixels[step.axis][step.span] < 0) for step in steps]
+
+
+def is_resizable(image: Any, out: Any, pixels: Iterable[Any]) -> bool:
+    """Whether kernels can copy an image's pixels: of three axes, none of which turns back."""
+    known = image.dtype == out.dtype and image.dtype.kind in "biufc" and image.itemsize <= 8
+    forward = all((index[1:] >= index[:-1]).all() for index in pixels)
+    return known and image.ndim <= 3 and forward
+
+
+def resize_by_copies(image: Any, pixels: Mapping[int, Any], out: Any) -> None:
+    """Copy the pixels with some indices along some axes, by the kernels that resize."""
+    maps = []
+    for axis, n in enumerate(image.shape):
+        index = np.clip(pixels[axis], 0, n - 1) if axis in pixels else np.arange(n)
+        maps.append(AxisMap(None, None, table=copying_band(index, n)))
+    apply_matrices(maps, image[np.newaxis, np.newaxis], out[np.newaxis, np.newaxis])
+
+
+def take_pixels(image: Any, pixels: Mapping[int, Any], out: Any) -> None:
+    """Copy the pixels with some indices along some axes of an image of any rank, by NumPy."""
     rows = pixels.get(0, np.arange(len(image)))
     for band in rows_of_bands(out.shape):  # small enough to stay in cache
         values = image.take(rows[band], 0, mode="clip")
-        for step in steps:
-            if step.axis > 0:
-                values = values.take(pixels[step.axis], step.axis, mode="clip")
+        for axis, index in pixels.items():
+            if axis > 0:
+                values = values.take(index, axis, mode="clip")
         store(values, out[band])
-    if spline.mode.boundary != "constant":
-        return [*steps]
-    return [step._replace(is_outside=pixels[step.axis] < 0) for step in steps]
 
 
-def pixels_of(step: Step, n: int, spline: Spline) -> Any:
-    """Return the pixel of n that each position copies; -1 if none, under "grid-constant"."""
+def pixels_of(step: Step, n: int, outputs: int, spline: Spline) -> Any:
+    """Return the pixel of n that each output copies; -1 if none, under "grid-constant".
+
+    Outputs whose positions are outside copy some pixel.
+    """
     indices = np.arange(float(n))
     samples = step._replace(axis=0).sample(indices, spline._replace(cval=-1.0))
-    return samples.astype(np.intp)
+    return np.pad(samples.astype(np.intp), (step.span.start, outputs - step.span.stop), "edge")
 
 
 def sample_bands(values: Any, step: Step, spline: Spline, out: Any) -> Any:

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from gridsample.backends import backend_of
 from gridsample.definitions.checks import check_constant, check_dense
 from gridsample.definitions.methods import NEAREST
 
@@ -109,6 +110,14 @@ class Spline(NamedTuple):
     def outside(self) -> dict[str, Any]:
         """Further options of `grid_sample`, if positions outside give ``cval``."""
         return {"fill_value": self.cval, "extrapolate": False} if self.mode.fills else {}
+
+    def suits(self, image: Any) -> bool:
+        """Whether integers of an image's dtype can be ``cval``, or the mode does not need it."""
+        if not (self.mode.fills or "constant" in (self.mode.boundary, self.mode.pad)):
+            return True
+        number, name = np.asarray(self.cval), backend_of(image=image).type_name(image.dtype)
+        with np.errstate(all="ignore"):
+            return bool(number.astype(name) == number)
 
     @property
     def has_ties(self) -> bool:

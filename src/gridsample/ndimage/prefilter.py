@@ -102,7 +102,7 @@ def spline_filter1d(
 
 def prepared(image: Any, axes: Sequence[int], spline: Spline, keeps_dtype: bool = False) -> Any:
     """Pad an image and compute its coefficients along some axes, if the spline needs them."""
-    pixels = in_working_type(padded(image, axes, spline), spline, keeps_dtype)
+    pixels = padded(in_working_type(image, spline, keeps_dtype), axes, spline)
     if not spline.filters:
         return pixels
     filter_axes = functools.partial(
@@ -122,14 +122,14 @@ def in_working_type(image: Any, spline: Spline, keeps_dtype: bool) -> Any:
     """Convert an image to the dtype in which it is sampled.
 
     Arrays of libraries other than NumPy keep their precision, and so do pixels that are only
-    copied.  Sums are computed in float64.  If the result ``keeps_dtype``, that of the image, single
-    precision is converted only when it is read.
+    copied, unless they have no number like ``cval``.  Sums are computed in float64.  If the result
+    ``keeps_dtype``, that of the image, single precision is converted only when it is read.
     """
     backend = backend_of(image=image)
+    is_summed = kind_of_dtype(image) == "i" and (spline.order > 0 or not spline.suits(image))
     if not backend.is_host:
-        is_summed = kind_of_dtype(image) == "i" and spline.order
         return backend.astype(image, backend.type("float64")) if is_summed else image
-    if spline.order == 0:
+    if spline.order == 0 and not is_summed:
         return image.astype(np.float32) if image.dtype == np.float16 else image
     if keeps_dtype and spline.order == 1 and image.dtype in (np.float32, np.complex64):
         return image
