@@ -153,9 +153,21 @@ def as_type(backend: Backend, values: Any, dtype: Any) -> Any:
     if not name.startswith(("int", "uint")):
         return values
     low, high = float_limits(np.iinfo(name))
-    if backend.is_host and low == 0:  # NaN becomes 0, and what is left is rounded down when stored
-        return np.fmin(np.fmax(values, 0) + 0.5, high)
+    if backend.is_host:  # the fraction that is left is cut off when numbers are stored
+        return shifted_by_half(values, low, high)
     return xp.where(xp.isnan(values), 0, xp.clip(rounded(xp, values), low, high))
+
+
+def shifted_by_half(values: Any, low: float, high: float) -> Any:
+    """Move values away from zero by 1/2, and into [low, high]; NaN becomes 0."""
+    if low == 0:
+        return np.fmin(np.fmax(values, 0) + 0.5, high)
+    numbers = np.copysign(0.5, values, out=np.empty_like(values))
+    numbers += values
+    np.clip(numbers, low, high, out=numbers)
+    if np.isnan(numbers.sum()):
+        numbers[np.isnan(numbers)] = 0
+    return numbers
 
 
 def rounded(xp: Any, values: Any) -> Any:
