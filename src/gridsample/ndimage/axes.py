@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -249,9 +250,16 @@ def resize_by_copies(image: Any, pixels: Mapping[int, Any], out: Any) -> None:
     """Copy the pixels with some indices along some axes, by the kernels that resize."""
     maps = []
     for axis, n in enumerate(image.shape):
-        index = np.clip(pixels[axis], 0, n - 1) if axis in pixels else np.arange(n)
-        maps.append(AxisMap(None, None, table=copying_band(index, n)))
+        index = pixels[axis] if axis in pixels else np.arange(n)
+        index = np.clip(index, 0, n - 1).astype(np.int64)
+        maps.append(copying_map(n, index.tobytes()))
     apply_matrices(maps, image[np.newaxis, np.newaxis], out[np.newaxis, np.newaxis])
+
+
+@functools.lru_cache(maxsize=64)
+def copying_map(n: int, index: bytes) -> AxisMap:
+    """Return the map that copies some of n pixels; tables of programs are kept with it."""
+    return AxisMap(None, None, table=copying_band(np.frombuffer(index, np.int64), n))
 
 
 def take_pixels(image: Any, pixels: Mapping[int, Any], out: Any) -> None:
