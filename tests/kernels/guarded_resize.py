@@ -35,6 +35,10 @@ LONG: list[tuple[tuple[int, ...], Any]] = [
     ((1, 1, 1030, 1), (1201, 3)),
     ((1, 1, 1, 1201), (2, 1030)),
 ]
+# Channels side by side, of which few pixels are read.
+SPARSE: list[tuple[tuple[int, ...], Any]] = [
+    ((1, channels, 60, 1000), (48, 60)) for channels in (3, 4, 5)
+]
 METHODS_OF_LONG = ("nearest", "linear", "cubic", "lanczos3", "area", "spline3")
 
 
@@ -45,12 +49,12 @@ def calls(dtype: str, every: int) -> list[tuple[tuple[int, ...], Any, int, dict[
     """
     short = itertools.product(SHORT, (1, -1), METHODS, (False, True))
     long = itertools.product(LONG, (1, -1), METHODS_OF_LONG, (False, True))
-    result = [
+    sparse = itertools.product(SPARSE, (-1,), ("linear", "cubic"), (False,))
+    most = [call for call in itertools.chain(short, long) if call[2] != "label" or dtype == "uint8"]
+    return [
         (shape, size, axis, {"mode": method, "antialias": smooth, "channel_axis": axis})
-        for (shape, size), axis, method, smooth in itertools.chain(short, long)
-        if method != "label" or dtype == "uint8"
+        for (shape, size), axis, method, smooth in [*most[::every], *sparse]
     ]
-    return result[::every]
 
 
 def main(dtype: str, every: str) -> None:

@@ -99,6 +99,29 @@ def test_the_cheapest_axis_comes_first() -> None:
     assert order((9, 64, 64), (90, 64, 16)) == (2, 0)
 
 
+@pytest.mark.parametrize("dtype", ["uint8", ">i2", "float16", "float64", "complex64"])
+@pytest.mark.parametrize("channels", [2, 3, 4, 5])
+@pytest.mark.parametrize("mode", ["bilinear", "bicubic"])
+def test_pixels_that_are_read_are_copied_first(mode: str, channels: int, dtype: str) -> None:
+    """If channels are side by side, and a line skips most of its pixels."""
+    shape, native = (2, 90, 1100, channels), np.dtype(dtype).newbyteorder("=")
+    image = cases.pixels(cases.generator("sparse", channels), shape, native).astype(dtype)
+    size = 70, 64
+    planes = [image[..., c : c + 1].copy() for c in range(channels)]
+    expected = [gridsample.interpolate(plane, size, mode=mode, channel_axis=-1) for plane in planes]
+    result = gridsample.interpolate(image, size, mode=mode, channel_axis=-1)
+    whole = image.dtype.kind in "iu"
+    slack = 1 if whole else 64 * np.finfo(image.dtype).eps * np.abs(image).max()
+    assert_close = np.testing.assert_allclose
+    assert_close(result.astype(complex), np.concatenate(expected, -1), rtol=0, atol=slack)
+    # The order of sums does not depend on whether pixels are copied.
+    wide = np.zeros((2, 90, 1100, channels + 2), image.dtype)
+    wide[..., :channels] = image
+    for view in (wide[..., :channels], image[:, ::-1].copy()[:, ::-1]):
+        again = gridsample.interpolate(view, size, mode=mode, channel_axis=-1)
+        np.testing.assert_array_equal(again, result)
+
+
 def test_few_programs_serve_all_sizes() -> None:
     import gridsample
 

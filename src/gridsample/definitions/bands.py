@@ -59,6 +59,36 @@ class Band:
         diagonal = np.arange(self.outputs)[:, np.newaxis] - self.first[:, np.newaxis]
         return np.array_equal(self.weights, diagonal == np.arange(self.weights.shape[1]))
 
+    @cached_property
+    def skips(self) -> bool:
+        """Whether it reads at most a quarter of the inputs, but some."""
+        return 0 < 4 * self.taps * self.outputs <= self.inputs
+
+    @cached_property
+    def used(self) -> Array:
+        """The inputs that it reads, in ascending order."""
+        rows, taps = self._places()
+        return np.unique(self.first[rows] + taps)
+
+    @cached_property
+    def compact(self) -> Band:
+        """Its matrix of the `used` inputs alone."""
+        if len(self.used) == self.inputs:
+            return self
+        first = np.searchsorted(self.used, self.first)
+        return Band(len(self.used), first, self.count, self.weights)
+
+    @cached_property
+    def windows(self) -> Array:
+        """The first of as many neighbouring inputs as it has taps, for each output."""
+        return np.minimum(self.first, self.inputs - self.taps)
+
+    @cached_property
+    def of_windows(self) -> Band:
+        """Its matrix of the inputs of `windows` alone, one window after the other."""
+        first = np.arange(self.outputs) * self.taps + self.first - self.windows
+        return Band(self.outputs * self.taps, first, self.count, self.weights)
+
     @property
     def bytes(self) -> int:
         """The memory of the tables."""

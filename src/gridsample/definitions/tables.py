@@ -197,10 +197,7 @@ def band_of(axis: Axis, transposed: bool) -> Band:
 def used_inputs(axis: Axis) -> tuple[Array, AxisMap]:
     """The inputs that an axis reads, in ascending order, and its map from these alone."""
     band = band_of(axis, False)
-    rows, taps = band._places()
-    inputs = np.unique(band.first[rows] + taps)
-    first = np.searchsorted(inputs, band.first)
-    return inputs, AxisMap(None, None, table=Band(len(inputs), first, band.count, band.weights))
+    return band.used, AxisMap(None, None, table=band.compact)
 
 
 def skips_inputs(axis_map: AxisMap) -> bool:

@@ -106,7 +106,7 @@ def resize(
         return
     # If channels come last in one array alone, the smaller one is copied.
     last = is_channels_last(source) and (is_channels_last(out) or out.size <= source.size)
-    if not is_packed(source):
+    if not is_packed(as_planes(source, last)):
         maps, source = pick_pixels(maps, source)
     target = as_planes(out, last)
     packed_target = target

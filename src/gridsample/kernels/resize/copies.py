@@ -37,8 +37,8 @@ from gridsample.kernels.vector import (
 Array = np.ndarray[Any, Any]
 Shape = tuple[int, ...]
 
-# Numbers of a pixel that are copied together; pixels of more are copied in blocks of registers.
-GROUPS = (1, 2, 3, 4)
+# Numbers that are copied together; more are copied in blocks of registers.
+GROUPS = (1, 2, 3, 4, 6, 8, 12, 16)
 SETTINGS = Record(
     outer="int64",
     planes="int64",  # all planes, and those of a piece
@@ -157,23 +157,28 @@ def pick_columns(
 
 
 @cached_by_size(CACHE_BYTES, planning.kept_bytes)
-def prepare(maps: tuple[AxisMap, ...], shape: Shape, size: int, threads: int) -> Launch:
-    """Prepare copies of planes (outer, *spatial, inner) whose numbers have so many bytes."""
-    outer, inner = shape[0], shape[-1]
+def prepare(
+    maps: tuple[AxisMap, ...], shape: Shape, size: int, threads: int, taps: int = 1
+) -> Launch:
+    """Prepare copies of planes (outer, *spatial, inner) whose numbers have so many bytes.
+
+    For each output along the last axis, so many neighbouring pixels are copied.
+    """
+    outer, inner, numbers = shape[0], shape[-1], shape[-1] * taps
     absent_axes = 3 - len(maps)
     depth, height, width = [1] * absent_axes + list(shape[1:-1])
     tables = [np.zeros(1, np.int64)] * absent_axes + [axis_map.band.first for axis_map in maps]
     tables[2] = tables[2] * inner
     inputs = [np.ascontiguousarray(table, np.int64) for table in tables]
     slices, rows, columns = map(len, inputs)
-    group = inner if inner in GROUPS else 0
+    group = numbers if numbers in GROUPS else 0
     ahead = 1 << (group - 1).bit_length() if group else 0
     safe = int(np.searchsorted(inputs[2], width * inner - ahead, side="right"))
-    plane = slices * rows * columns * inner
+    plane = slices * rows * columns * numbers
     target = min(planning.PIECE, max(planning.SHARE, outer * plane // threads))
     pieces = planning.cut(outer, plane, slices * rows, 1, target)
     picking, wide = None, picked_as(f"uint{8 * size}")
-    if group and wide:
+    if group and wide and taps == 1:
         picking = picking_of(maps[-1].band, inner, host().lanes(wide))
     picked_from, places = NOTHING, NOTHING
     if picking is not None:
@@ -194,7 +199,7 @@ def prepare(maps: tuple[AxisMap, ...], shape: Shape, size: int, threads: int) ->
         row_of=inputs[1],
         column_of=inputs[2],
         safe=min(safe, columns - 1),
-        group=inner,
+        group=numbers,
         picked=len(picked_from),
         picked_from=picked_from,
         places=places.view(np.uint8),
