@@ -407,3 +407,17 @@ def test_tensors_are_rejected_with_advice():
     torch = pytest.importorskip("torch")
     with pytest.raises(TypeError, match=r"src is a torch\.Tensor; accepted: NumPy arrays"):
         cv.resize(torch.ones(4, 5), (2, 2))
+
+
+def test_destinations_that_are_read_only_remain() -> None:
+    image, dst = np.ones((8, 9, 3), np.uint8), np.zeros((4, 5, 3), np.uint8)
+    dst.flags.writeable = False
+    x = np.ones((4, 5), np.float32)
+    for call in (
+        lambda: cv.resize(image, (5, 4), dst),
+        lambda: cv.remap(image, x, x, cv.INTER_LINEAR, dst),
+        lambda: cv.warpAffine(image, np.eye(2, 3), (5, 4), dst),
+    ):
+        with pytest.raises(ValueError, match="read-only"):
+            call()
+    assert not dst.any()

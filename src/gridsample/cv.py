@@ -157,7 +157,8 @@ def destination(dst: Any, shape: tuple[int, ...], dtype: np.dtype[Any], is_read:
     """Return ``dst`` if it fits the result, or a new array.
 
     Raises:
-        ValueError: ``dst`` has another shape or type, or is missing although it ``is_read``.
+        ValueError: ``dst`` has another shape or type, is read-only, or is missing although it
+            ``is_read``.
     """
     if dst is None and not is_read:
         return np.empty(shape, dtype)
@@ -166,6 +167,8 @@ def destination(dst: Any, shape: tuple[int, ...], dtype: np.dtype[Any], is_read:
         got = dst.shape if isinstance(dst, np.ndarray) else dst
         needed = " with BORDER_TRANSPARENT" if is_read else ""
         raise ValueError(f"dst must be an array{needed} of shape {shape} and {dtype}, got {got!r}")
+    if not dst.flags.writeable:
+        raise ValueError("dst is read-only")
     return dst
 
 

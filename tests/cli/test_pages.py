@@ -153,7 +153,7 @@ def test_info_describes_every_page(capsys):
 
 @pytest.mark.slow
 def test_peak_memory_does_not_grow_with_pages():
-    page, pages = 8 << 20, 20
+    page, pages = 8 << 20, 28
     with tifffile.TiffWriter("in.tif") as file:
         for _ in range(pages):
             file.write(noise(2048, 4096), photometric="minisblack", compression="deflate")

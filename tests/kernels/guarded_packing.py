@@ -10,7 +10,7 @@ import itertools
 
 import cases
 import numpy as np
-from guarded import Guarded, maker
+from guarded import Guarded, forget, maker
 
 import gridsample
 from gridsample.backends.resizing import packed
@@ -29,6 +29,7 @@ def main() -> None:
         importlib.import_module(f"gridsample.{name}").np = numpy  # type: ignore[attr-defined]
     for kind, (height, width), channels in cases.covering(TYPES, SIZES, (1, 2, 3, 4, 5)):
         for steps, numpy.make in itertools.product(STEPS, makers):
+            forget()
             stored = [
                 (n - 1) * abs(step) + 1
                 for n, step in zip((height, width, channels), steps, strict=True)

@@ -12,7 +12,7 @@ from typing import Any
 
 import cases
 import numpy as np
-from guarded import Guarded, maker
+from guarded import Guarded, forget, maker
 
 import gridsample
 from gridsample.definitions.methods import METHODS
@@ -64,6 +64,7 @@ def main(dtype: str, every: str) -> None:
     for name in ("backends.numpy", "backends.resizing", "kernels.resize"):
         importlib.import_module(f"gridsample.{name}").np = numpy  # type: ignore[attr-defined]
     for call, numpy.make in itertools.product(calls(dtype, int(every)), makers):
+        forget()
         shape, size, axis, options = call
         pixels = np.moveaxis(cases.pixels(cases.generator(shape), shape, dtype), 1, axis)
         image = numpy.zeros(pixels.shape, dtype)

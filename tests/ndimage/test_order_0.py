@@ -8,7 +8,7 @@ from gridsample import ndimage
 
 scipy_ndimage = pytest.importorskip("scipy.ndimage")
 
-SHAPES = [(13,), (9, 14), (5, 8, 6), (3, 4, 5, 2)]
+SHAPES = [(13,), (9, 14), (140, 150), (5, 8, 6), (24, 31, 36), (3, 4, 5, 2)]
 CALLS = {
     "shift": ([1.3, -2.6],),
     "zoom": ([1.7, 0.6],),
@@ -71,6 +71,53 @@ def test_copies_have_the_bits_of_pixels(shape, dtype):
     for axis in range(image.ndim):
         expected = expected.repeat(3, axis)
     assert result.tobytes() == expected.tobytes()
+
+
+def test_numbers_outside_of_any_size():
+    image = np.full((2, 2), 7, np.uint8)
+    for cval in (2**64, 10**30, -(10**30), np.inf):
+        result = ndimage.shift(image, 1, float, order=0, cval=cval)
+        np.testing.assert_array_equal(result, np.array([[cval, cval], [cval, 7]], float))
+    for call in (
+        lambda of: of.zoom(image, (0, 1), order=0, cval=300),
+        lambda of: of.map_coordinates(image[:0], [[0.0], [0.0]], float, order=0, cval=300),
+    ):
+        np.testing.assert_array_equal(call(ndimage), call(scipy_ndimage), strict=True)
+    with pytest.raises(TypeError):
+        ndimage.shift(image, 1, order=0, cval=1 + 1j)
+
+
+def test_numbers_outside_are_filtered_like_pixels():
+    image = cases.pixels(cases.generator("filtered"), (9, 8), "uint8")
+    options = {"order": 3, "mode": "grid-constant", "cval": 300.7, "output": float}
+    result = ndimage.shift(image, 1.5, **options)
+    expected = scipy_ndimage.shift(image.astype(float), 1.5, **options)
+    np.testing.assert_allclose(result, expected, rtol=0, atol=1e-10)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "int32", "uint32", "int64"])
+@pytest.mark.parametrize("pixels", ["float16", "float32", "float64"])
+def test_pixels_are_rounded_and_saturate(pixels, dtype):
+    small = [2.5, -2.5, 0.4375, -1e4, np.nan, np.inf, -np.inf]
+    large = [8388609.0, 1e10, -1e10] if pixels != "float16" else []
+    numbers, ends = np.array([*small, *large], pixels), np.iinfo(dtype)
+    result = ndimage.shift(numbers, 0.1, dtype, order=0, mode="nearest")
+    away = {2.5: 3, -2.5: -3, np.inf: ends.max, -np.inf: ends.min}
+    whole = [away[x] if x in away else 0 if x != x else round(x) for x in numbers.tolist()]
+    expected = [float(min(max(n, ends.min), ends.max)) for n in whole]
+    # The greatest int64 is not a float64.
+    np.testing.assert_allclose(result.astype(float), expected, rtol=1e-15)
+
+
+def test_outputs_that_are_read_only_remain():
+    output = np.zeros((200, 200))
+    output.flags.writeable = False
+    for order in (0, 1, 3):
+        with pytest.raises(ValueError, match="read-only"):
+            ndimage.shift(np.ones((200, 200)), (1, 2), output, order=order, mode="nearest")
+        with pytest.raises(ValueError, match="read-only"):
+            ndimage.map_coordinates(np.ones((9, 9)), np.zeros((2, 200, 200)), output, order=order)
+    assert not output.any()
 
 
 def test_an_output_may_be_a_view_of_the_image():

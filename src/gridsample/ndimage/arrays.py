@@ -83,6 +83,8 @@ def new_output(output: Any, image: Any, shape: tuple[int, ...]) -> Any:
         raise RuntimeError(f"output must have complex dtype for complex input, got {output.dtype}")
     if output.dtype.kind not in "biufc":
         raise RuntimeError(f"output must have numeric dtype, got {output.dtype}")
+    if not output.flags.writeable:
+        raise ValueError("output is read-only")
     return output
 
 
@@ -159,7 +161,8 @@ def as_type(backend: Backend, values: Any, dtype: Any) -> Any:
 
 
 def shifted_by_half(values: Any, low: float, high: float) -> Any:
-    """Move values away from zero by 1/2, and into [low, high]; NaN becomes 0."""
+    """Move values away from zero by 1/2, and into [low, high], in float64; NaN becomes 0."""
+    values = np.asarray(values, np.float64)
     if low == 0:
         return np.fmin(np.fmax(values, 0) + 0.5, high)
     numbers = np.copysign(0.5, values, out=np.empty_like(values))

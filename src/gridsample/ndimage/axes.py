@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -12,7 +11,8 @@ import numpy as np
 from gridsample.backends import backend_of
 from gridsample.backends.resizing import apply_matrices
 from gridsample.chunked.strips import sample_axis
-from gridsample.definitions.bands import copying_band
+from gridsample.definitions.bands import CACHE_BYTES, copying_band
+from gridsample.definitions.caches import cached_by_size
 from gridsample.definitions.checks import as_reals
 from gridsample.definitions.tables import AxisMap
 from gridsample.ndimage.arrays import (
@@ -132,6 +132,10 @@ def zoom(
     return restored(sample_separably(image, positions, spline, result), input)
 
 
+# Pixels of a result from which kernels copy them.
+MANY_PIXELS = 1 << 14
+
+
 class Step(NamedTuple):
     """What sampling does along one axis.
 
@@ -240,10 +244,13 @@ def copy_pixels(image: Any, steps: Sequence[Step], spline: Spline, out: Any) -> 
 
 
 def is_resizable(image: Any, out: Any, pixels: Iterable[Any]) -> bool:
-    """Whether kernels can copy an image's pixels: of three axes, none of which turns back."""
+    """Whether it pays to copy pixels by kernels: up to three axes, by indices that never decrease.
+
+    Of few pixels, or of a single axis, it takes longer to prepare the tables.
+    """
     known = image.dtype == out.dtype and image.dtype.kind in "biufc" and image.itemsize <= 8
-    forward = all((index[1:] >= index[:-1]).all() for index in pixels)
-    return known and image.ndim <= 3 and forward
+    pays = out.size >= MANY_PIXELS and 1 < image.ndim <= 3
+    return known and pays and all((index[1:] >= index[:-1]).all() for index in pixels)
 
 
 def resize_by_copies(image: Any, pixels: Mapping[int, Any], out: Any) -> None:
@@ -256,7 +263,7 @@ def resize_by_copies(image: Any, pixels: Mapping[int, Any], out: Any) -> None:
     apply_matrices(maps, image[np.newaxis, np.newaxis], out[np.newaxis, np.newaxis])
 
 
-@functools.lru_cache(maxsize=64)
+@cached_by_size(CACHE_BYTES, lambda axis_map: axis_map.table.bytes)
 def copying_map(n: int, index: bytes) -> AxisMap:
     """Return the map that copies some of n pixels; tables of programs are kept with it."""
     return AxisMap(None, None, table=copying_band(np.frombuffer(index, np.int64), n))

@@ -112,12 +112,13 @@ class Spline(NamedTuple):
         return {"fill_value": self.cval, "extrapolate": False} if self.mode.fills else {}
 
     def suits(self, image: Any) -> bool:
-        """Whether integers of an image's dtype can be ``cval``, or the mode does not need it."""
-        if not (self.mode.fills or "constant" in (self.mode.boundary, self.mode.pad)):
+        """Whether an image's integer dtype can represent ``cval``, or the mode does not need it."""
+        needed = self.mode.fills or "constant" in (self.mode.boundary, self.mode.pad)
+        if not needed or isinstance(self.cval, complex):
             return True
-        number, name = np.asarray(self.cval), backend_of(image=image).type_name(image.dtype)
-        with np.errstate(all="ignore"):
-            return bool(number.astype(name) == number)
+        name = backend_of(image=image).type_name(image.dtype)
+        limits = (0, 1) if name == "bool" else (np.iinfo(name).min, np.iinfo(name).max)
+        return bool(limits[0] <= self.cval <= limits[1] and self.cval == int(self.cval))
 
     @property
     def has_ties(self) -> bool:

@@ -24,7 +24,7 @@ from gridsample.ndimage.arrays import (
     store,
 )
 from gridsample.ndimage.modes import Spline, is_tie, spline_of
-from gridsample.ndimage.prefilter import prepared
+from gridsample.ndimage.prefilter import in_working_type, prepared
 from gridsample.ndimage.scipys import goes_to_scipy, scipy_function
 from gridsample.ops.sampling import sample_at_pixels
 
@@ -297,7 +297,8 @@ def all_finite(numbers: Any) -> bool:
 def constant(shape: Sequence[int], spline: Spline, image: Any) -> Any:
     """Create an image filled with the value outside."""
     backend = backend_of(image=image)
-    number = backend.full(tuple(shape), spline.cval, image.dtype, image)
+    dtype = in_working_type(image, spline, False).dtype
+    number = backend.full(tuple(shape), spline.cval, dtype, image)
     return number + backend.xp.zeros_like(number)  # allocates memory for all entries
 
 

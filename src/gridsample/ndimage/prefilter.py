@@ -122,8 +122,8 @@ def in_working_type(image: Any, spline: Spline, keeps_dtype: bool) -> Any:
     """Convert an image to the dtype in which it is sampled.
 
     Arrays of libraries other than NumPy keep their precision, and so do pixels that are only
-    copied, unless they have no number like ``cval``.  Sums are computed in float64.  If the result
-    ``keeps_dtype``, that of the image, single precision is converted only when it is read.
+    copied, unless their dtype cannot represent ``cval``.  Sums are computed in float64.  If the
+    result ``keeps_dtype``, that of the image, single precision is converted only when it is read.
     """
     backend = backend_of(image=image)
     is_summed = kind_of_dtype(image) == "i" and (spline.order > 0 or not spline.suits(image))
