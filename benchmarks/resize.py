@@ -91,6 +91,10 @@ def every_case() -> Iterator[Case]:
     for mode in ("linear", "cubic"):
         yield Case((1, 3, 3000, 4000), (750, 1000), mode, True, "uint8", True)
     yield Case((1, 3, 3000, 4000), (750, 1000), "area", False, "uint8", True)
+    # Thumbnails, which read few pixels.
+    for dtype, last in (("uint8", True), ("float32", True), ("float32", False)):
+        for mode in ("linear", "cubic"):
+            yield Case((1, 3, 3000, 4000), (224, 224), mode, False, dtype, last)
 
 
 def ours(case: Case, image: Array, threads: int) -> Call:
