@@ -45,7 +45,7 @@ def axis_map(inputs: int, outputs: int, factor: float, rule: str) -> AxisMap:
 @cached_by_size(CACHE_BYTES, lambda axis_map: axis_map.table.bytes)
 def table_of(axis: ResizedAxis, rule: str) -> AxisMap:
     """Return the matrix of an axis by one of OpenCV's rules."""
-    return AxisMap(None, None, table=RULES[rule](axis))
+    return tables.map_of_band(RULES[rule](axis))
 
 
 def nearest(axis: ResizedAxis) -> Band:

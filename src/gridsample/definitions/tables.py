@@ -193,11 +193,16 @@ def band_of(axis: Axis, transposed: bool) -> Band:
     return band
 
 
+def map_of_band(band: Band) -> AxisMap:
+    """Return the map that has a band and no prefilters."""
+    return AxisMap(None, None, table=band)
+
+
 @cached_by_size(CACHE_BYTES, lambda result: result[0].nbytes + result[1].band.bytes)
 def used_inputs(axis: Axis) -> tuple[Array, AxisMap]:
     """The inputs that an axis reads, in ascending order, and its map from these alone."""
     band = band_of(axis, False)
-    return band.used, AxisMap(None, None, table=band.compact)
+    return band.used, map_of_band(band.compact)
 
 
 def skips_inputs(axis_map: AxisMap) -> bool:

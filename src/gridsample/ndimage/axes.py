@@ -14,7 +14,7 @@ from gridsample.chunked.strips import sample_axis
 from gridsample.definitions.bands import CACHE_BYTES, copying_band
 from gridsample.definitions.caches import cached_by_size
 from gridsample.definitions.checks import as_reals
-from gridsample.definitions.tables import AxisMap
+from gridsample.definitions.tables import AxisMap, map_of_band
 from gridsample.ndimage.arrays import (
     as_image,
     as_like,
@@ -31,6 +31,9 @@ from gridsample.ndimage.arrays import (
 from gridsample.ndimage.modes import Spline, spline_of
 from gridsample.ndimage.positions import constant
 from gridsample.ndimage.prefilter import in_working_type, prepared
+
+# Pixels of a result from which kernels copy them.
+MANY_PIXELS = 1 << 14
 
 
 def shift(
@@ -132,10 +135,6 @@ def zoom(
     return restored(sample_separably(image, positions, spline, result), input)
 
 
-# Pixels of a result from which kernels copy them.
-MANY_PIXELS = 1 << 14
-
-
 class Step(NamedTuple):
     """What sampling does along one axis.
 
@@ -205,13 +204,13 @@ def sample_host(image: Any, steps: Sequence[Step], spline: Spline, output: Any) 
     steps = steps[::-1] if output.size > image.size else steps
     shared = np.may_share_memory(image, output)
     target = np.empty(output.shape, output.dtype) if shared else output
-    spans = [slice(None)] * image.ndim
-    for step in steps:
-        spans[step.axis] = step.span
-    inner, values = target[tuple(spans)], image
     if spline.order == 0:
         steps = copy_pixels(image, steps, spline, target)
     else:
+        spans = [slice(None)] * image.ndim
+        for step in steps:
+            spans[step.axis] = step.span
+        inner, values = target[tuple(spans)], image
         for step in steps[:-1]:
             values = sample_bands(values, step, spline, None)
         sample_bands(values, steps[-1], spline, inner)
@@ -266,7 +265,7 @@ def resize_by_copies(image: Any, pixels: Mapping[int, Any], out: Any) -> None:
 @cached_by_size(CACHE_BYTES, lambda axis_map: axis_map.table.bytes)
 def copying_map(n: int, index: bytes) -> AxisMap:
     """Return the map that copies some of n pixels; tables of programs are kept with it."""
-    return AxisMap(None, None, table=copying_band(np.frombuffer(index, np.int64), n))
+    return map_of_band(copying_band(np.frombuffer(index, np.int64), n))
 
 
 def take_pixels(image: Any, pixels: Mapping[int, Any], out: Any) -> None:

@@ -17,7 +17,7 @@ import numpy as np
 from gridsample.definitions.bands import CACHE_BYTES, Band, copying_band
 from gridsample.definitions.caches import cached_by_size
 from gridsample.definitions.dtypes import type_name
-from gridsample.definitions.tables import AxisMap, unchanged
+from gridsample.definitions.tables import AxisMap, map_of_band, unchanged
 from gridsample.kernels.resize import copies, lines, planning
 from gridsample.kernels.resize.planning import Numbers, are_fixed
 from gridsample.kernels.run import Launch
@@ -185,16 +185,11 @@ def pick_first(
     *others, last = bands
     picked = [copying_band(band.used, band.inputs) for band in others]
     picked.append(copying_band(last.windows, last.inputs))
-    launch = copies_of(maps_of(picked), source, threads, last.taps)
-    rest = maps_of(planning.compacted(bands, source.shape[-1]))
+    launch = copies_of(tuple(map(map_of_band, picked)), source, threads, last.taps)
+    rest = tuple(map(map_of_band, planning.compacted(bands, source.shape[-1])))
     shape = (*source.shape[:2], *(axis_map.inputs for axis_map in rest), source.shape[-1])
     middle = source._replace(shape=shape)
     return (Link(launch, middle), *chain_of(rest, middle, dtype, real, threads, "exact"))
-
-
-def maps_of(bands: Sequence[Band]) -> Maps:
-    """Return the maps that have these bands."""
-    return tuple([AxisMap(None, None, table=band) for band in bands])
 
 
 def split_long_axis(maps: Maps, k: int) -> tuple[Maps, Maps]:

@@ -11,7 +11,7 @@ import numpy as np
 
 from gridsample.definitions.bands import Band, collect
 from gridsample.definitions.footprints import halving
-from gridsample.definitions.tables import AxisMap
+from gridsample.definitions.tables import AxisMap, map_of_band
 from gridsample.kernels import forks
 from gridsample.kernels.sampling.layouts import complex_of
 
@@ -97,7 +97,7 @@ def halving_map(n: int, times: int) -> AxisMap:
         weights = shares[..., np.newaxis] * band.weights[rows]
         index = np.where(weights > 0, index, index[:, :1, :1])
         band = collect(index.reshape(len(rows), -1), weights.reshape(len(rows), -1), n)
-    return AxisMap(None, None, table=band)
+    return map_of_band(band)
 
 
 def copy_type(dtype: np.dtype[Any], level: int, real: np.dtype[Any]) -> np.dtype[Any]:
