@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import itertools
-from typing import Any
+from collections.abc import Iterator
+from typing import Any, NamedTuple
 
 import cases
 import numpy as np
 import pytest
+import torch
 
 import gridsample
 from gridsample.kernels.memory import layout_of
 from gridsample.kernels.sampling import memory_order
+from gridsample.kernels.sampling.layouts import gradient_layout
 
 Array = np.ndarray[Any, Any]
 
@@ -74,3 +77,52 @@ def test_linear_samples_of_columns_that_are_pages_apart(
     ):
         close = 64 * float(np.finfo(np.float32).eps) * np.abs(expected).max()
         np.testing.assert_allclose(result, expected, rtol=0, atol=close)
+
+
+class InPrecision(NamedTuple):
+    """What `gradient_layout` needs of a plan."""
+
+    real: np.dtype[Any]
+
+
+def parts_to_broadcast(image: Array) -> Iterator[Array]:
+    """Yield an image without its repetitions along every set of axes, in every order of memory."""
+    for order in itertools.permutations(range(image.ndim)):
+        for once in itertools.product((slice(None), slice(1)), repeat=image.ndim):
+            yield in_order(image[once], order)
+
+
+@pytest.mark.parametrize("shape", [(2, 3, 4), (1, 3, 4, 5), (2, 1, 4, 5), (2, 3, 1, 2, 4)], ids=str)
+def test_the_gradient_of_an_image_in_the_layout_of_a_gradient_has_this_layout(
+    shape: tuple[int, ...],
+) -> None:
+    plan: Any = InPrecision(np.dtype("float64"))
+    for part in parts_to_broadcast(np.zeros(shape)):
+        like = gradient_layout(plan, layout_of(np.broadcast_to(part, shape)))
+        assert layout_of(like.zeros()) == like.layout
+        assert gradient_layout(plan, like.layout).layout == like.layout
+
+
+@pytest.mark.parametrize("missing", ["propagate", "ignore"])
+def test_derivatives_of_images_that_are_broadcast_along_some_axes(missing: Any) -> None:
+    rng = cases.generator("broadcast", missing)
+    planes = rng.normal(size=(1, 2, 3, 4))
+    if missing == "ignore":
+        planes[planes > 1] = np.nan
+    grid, values = rng.uniform(-1, 1, (1, 1, 3, 2)), rng.normal(size=(1, 2, 1, 3))
+    tangents = [torch.from_numpy(rng.normal(size=a.shape)) for a in (planes, grid)]
+    others = [torch.tensor(array, requires_grad=True) for array in (grid, values)]
+
+    def derivatives(image: torch.Tensor) -> list[torch.Tensor]:
+        """Both gradients, and those of their product with the tangents."""
+        image = image.detach().requires_grad_()
+        sampled = gridsample.grid_sample(image, others[0], missing=missing)
+        first = torch.autograd.grad(sampled, (image, others[0]), others[1], create_graph=True)
+        return [*first, *torch.autograd.grad(first, (image, *others), tangents)]
+
+    for part in parts_to_broadcast(planes):
+        image = torch.from_numpy(part).expand(planes.shape)
+        for result, expected in zip(
+            derivatives(image), derivatives(image.contiguous()), strict=True
+        ):
+            torch.testing.assert_close(result, expected, rtol=1e-13, atol=1e-13)

@@ -112,12 +112,13 @@ def gradient_layout(plan: Plan, image: Layout) -> GradientLayout:
 
     It has the image's memory order, unless neither rows nor the channels of a row are contiguous:
     then adding to neighbours along x would touch far too many places of the processor's cache.
+    An array of this layout has the same layout for its gradient.
     """
     shape, strides, dtype = image
     kind = complex_of(plan.real) if dtype.kind == "c" else plan.real
     # Axes along which the image is broadcast are the slowest.
     slowest_first = sorted(range(len(shape)), key=lambda a: (strides[a] != 0, -abs(strides[a])))
-    long = [a for a in slowest_first if shape[a] > 1 and strides[a]]
+    long = [a for a in slowest_first if shape[a] > 1]
     x = len(shape) - 1
     if long and long[-1] == 1 and x in long[:-2]:
         slowest_first = [0, *range(2, len(shape)), 1]
