@@ -301,25 +301,35 @@ def test_gradients_of_images_in_any_memory_order(axes: tuple[int, ...]) -> None:
             torch.testing.assert_close(result, expected, rtol=1e-11, atol=1e-11)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("out", [(2, 3), (5, 33)], ids=str)
 @pytest.mark.parametrize("boundary", ["zeros", "border", "constant", ("wrap", "zeros")], ids=str)
 @pytest.mark.parametrize("pixel", ["2 uint8", "3 uint8", "4 int8", "2 uint16", "3 bool"])
+@pytest.mark.parametrize(
+    ("items", "spatial"),
+    [(1, (2, 2)), (2, (9, 11)), (2, (30, 41)), (1, (1, 7)), (1, (7, 1))],
+    ids=str,
+)
+@pytest.mark.parametrize("shared", [False, True])
 def test_channels_that_are_read_together_give_the_bits_of_planes(
-    pixel: str, boundary: Any, out: tuple[int, int]
+    shared: bool,
+    items: int,
+    spatial: tuple[int, int],
+    pixel: str,
+    boundary: Any,
+    out: tuple[int, int],
 ) -> None:
     rng = cases.generator("words", pixel)
     channels, dtype = pixel.split()
     options: Any = {"antialias": True, "fill_value": 1 if boundary == "constant" else 0}
-    for items, spatial in ((1, (2, 2)), (2, (9, 11)), (2, (30, 41)), (1, (1, 7)), (1, (7, 1))):
-        image = (rng.random((items, *spatial, int(channels))) * 255).astype(dtype)
-        grid = 1.2 * shrinking(rng, items, out, spatial)
-        grid[0, 0, 0, 0] = np.nan
-        planes = np.ascontiguousarray(np.moveaxis(image, -1, 1))
-        for points in (grid, grid[:1].astype(np.float32)):
-            expected = gridsample.grid_sample(planes, points, "linear", boundary, **options)
-            options_last = {**options, "channel_axis": -1}
-            result = gridsample.grid_sample(image, points, "linear", boundary, **options_last)
-            np.testing.assert_array_equal(np.moveaxis(result, -1, 1), expected)
+    image = (rng.random((items, *spatial, int(channels))) * 255).astype(dtype)
+    grid = 1.2 * shrinking(rng, items, out, spatial)
+    grid[0, 0, 0, 0] = np.nan
+    points = grid[:1].astype(np.float32) if shared else grid
+    planes = np.ascontiguousarray(np.moveaxis(image, -1, 1))
+    expected = gridsample.grid_sample(planes, points, "linear", boundary, **options)
+    result = gridsample.grid_sample(image, points, "linear", boundary, **options, channel_axis=-1)
+    np.testing.assert_array_equal(np.moveaxis(result, -1, 1), expected)
 
 
 @pytest.mark.parametrize("axes", [(2,), (3,), (2, 3), (1, 3)], ids=str)
