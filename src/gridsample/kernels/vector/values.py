@@ -369,14 +369,18 @@ class Value:
 
     def any(self) -> Value:
         """Whether a condition holds in any lane."""
-        if self.lanes == 1:
-            return self
-        bits = self.function.emit("bitcast", INT32, 1, f"{self} to i{self.lanes}")
-        return self.function.emit("icmp ne", BOOL, 1, f"i{self.lanes} {bits.text}, 0")
+        return self if self.lanes == 1 else self.compare_mask("ne", 0)
 
     def all(self) -> Value:
         """Whether a condition holds in all lanes."""
-        return ~((~self).any())
+        return self if self.lanes == 1 else self.compare_mask("eq", -1)
+
+    def compare_mask(self, comparison: str, number: int) -> Value:
+        """Compare the integer whose bits are the conditions of all lanes with a number."""
+        bits = self.function.emit("bitcast", INT32, 1, f"{self} to i{self.lanes}")
+        return self.function.emit(
+            f"icmp {comparison}", BOOL, 1, f"i{self.lanes} {bits.text}, {number}"
+        )
 
     def reduce(self, combine: Callable[[Value, Value], Value]) -> Value:
         """Combine all lanes, a power of two, as a tree of pairs."""

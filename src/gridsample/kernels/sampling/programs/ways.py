@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gridsample.definitions.plan import Plan
-from gridsample.kernels.sampling.programs.axes import AxisPosition, Rules, Tap
+from gridsample.kernels.sampling.programs.axes import Axis, AxisPosition, Rules, Tap
 from gridsample.kernels.sampling.programs.pairs import Pairs
 from gridsample.kernels.sampling.programs.rows import Rows
 from gridsample.kernels.sampling.programs.sampler import KnownStrides, Sampler
@@ -31,6 +31,13 @@ class Copies(Sampler):
     def applies(cls, plan: Plan, rules: Rules, known: KnownStrides, operation: str) -> bool:
         """Whether each point has one tap, of weight 1."""
         return operation == "gather" and plan.nearest and not any(rule.order for rule in rules)
+
+    def describe_axes(self) -> list[Axis]:
+        """Return the axes, which need not note who is outside: whoever has no pixel to copy is."""
+        axes = super().describe_axes()
+        for axis in axes:
+            axis.notes_missed = False
+        return axes
 
     def locate_taps(self, located: Sequence[AxisPosition], state: State) -> State:
         """Add the offset of the pixel that each point copies, and which points copy none."""
