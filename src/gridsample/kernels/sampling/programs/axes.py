@@ -369,10 +369,8 @@ class Axis:
         """
         rule = self.rule
         if rule.drops or beyond:
-            # An index is not negative, and less than the size, if its bits are: one comparison.
-            bits = f"uint{self.offset_kind.bits}"
-            present = index.bitcast(bits) < self.size.bitcast(bits)
-            return present.select(index, 0), present
+            missed = self.misses(index)
+            return missed.select(0, index), ~missed
         if rule.folds:
             # Positions near the end of a huge image may have been rounded up, beyond its end.
             return index.minimum(self.size - 1), None
@@ -382,6 +380,12 @@ class Axis:
             return pixel, None
         present = pixel >= 0
         return present.select(pixel, 0), present
+
+    def misses(self, index: Value) -> Value:
+        """Whether there is no pixel of each index."""
+        # An index is not negative, and less than the size, if its bits are: one comparison.
+        bits = f"uint{self.offset_kind.bits}"
+        return index.bitcast(bits) >= self.size.bitcast(bits)
 
     def inside(self, base: Value, width: int) -> Value:
         """Whether ``width`` pixels from the first tap on are in the image, for each point."""

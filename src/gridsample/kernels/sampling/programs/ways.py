@@ -18,8 +18,8 @@ from gridsample.kernels.sampling.programs.pairs import Pairs
 from gridsample.kernels.sampling.programs.rows import Rows
 from gridsample.kernels.sampling.programs.sampler import KnownStrides, Sampler
 from gridsample.kernels.sampling.programs.states import State, further
-from gridsample.kernels.sampling.programs.sums import added, both
-from gridsample.kernels.vector import Pointer
+from gridsample.kernels.sampling.programs.sums import added, either
+from gridsample.kernels.vector import Pointer, Value
 
 
 class Copies(Sampler):
@@ -41,17 +41,21 @@ class Copies(Sampler):
 
     def locate_taps(self, located: Sequence[AxisPosition], state: State) -> State:
         """Add the offset of the pixel that each point copies, and which points copy none."""
-        offset, present = None, None
+        outside = state.outside
+        offset: Value | None = None
         for axis, along in zip(self.axes, located, strict=True):
-            (tap,) = axis.taps(along)
-            offset = added(offset, tap.offset)
-            present = both(present, tap.present)
+            if axis.rule.drops:
+                index, _ = axis.split(along)
+                pixel, missed = axis.offset(index), axis.misses(index)
+            else:
+                (tap,) = axis.taps(along)
+                pixel, missed = tap.offset, None if tap.present is None else ~tap.present
+            offset, outside = added(offset, pixel), either(outside, missed)
         assert offset is not None
-        if present is not None:
+        if outside is not None:
             # Those outside all read one pixel, which is in cache.
-            offset = present.select(offset, 0)
-            missed = ~present if state.outside is None else ~present | state.outside
-            state = state._replace(outside=missed)
+            offset = outside.select(0, offset)
+            state = state._replace(outside=outside)
         return state._replace(offset=further(state.offset, offset))
 
     def near(self, state: State) -> Pointer:
