@@ -344,6 +344,17 @@ class Axis:
         base, t = self.split(located)
         return self.resolve_boundary(base, self.weights(t, located.slope, 0))
 
+    def copied(self, located: AxisPosition) -> tuple[Value, Value | None]:
+        """Return the offset of the one tap of W points, and for which there is none, or None.
+
+        Where there is none, the offset may be outside the image.
+        """
+        if self.rule.drops:
+            index, _ = self.split(located)
+            return self.offset(index), self.misses(index)
+        (tap,) = self.taps(located)
+        return tap.offset, None if tap.present is None else ~tap.present
+
     def resolve_boundary(self, base: Value, weights: Sequence[tuple[Value, ...]]) -> list[Tap]:
         """Return the taps with the pixels that the boundary gives them, wherever the points are.
 

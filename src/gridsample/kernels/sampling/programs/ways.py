@@ -41,15 +41,10 @@ class Copies(Sampler):
 
     def locate_taps(self, located: Sequence[AxisPosition], state: State) -> State:
         """Add the offset of the pixel that each point copies, and which points copy none."""
-        outside = state.outside
         offset: Value | None = None
+        outside = state.outside
         for axis, along in zip(self.axes, located, strict=True):
-            if axis.rule.drops:
-                index, _ = axis.split(along)
-                pixel, missed = axis.offset(index), axis.misses(index)
-            else:
-                (tap,) = axis.taps(along)
-                pixel, missed = tap.offset, None if tap.present is None else ~tap.present
+            pixel, missed = axis.copied(along)
             offset, outside = added(offset, pixel), either(outside, missed)
         assert offset is not None
         if outside is not None:
