@@ -183,3 +183,29 @@ def test_gradients_add_only_to_taps_at_edges(mode: str, boundary: str, dtype: ty
         upstream, np.zeros_like(images[:9]), grid.repeat(9, 0), mode, boundary, **options
     )
     np.testing.assert_array_equal(np.isnan(gradient.reshape(9, 120)).T, is_tap)
+
+
+@pytest.mark.covering
+@pytest.mark.parametrize("rank", [1, 2, 3])
+@pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "complex64"])
+@pytest.mark.parametrize("channels", [1, 2, 3, 9])
+@pytest.mark.parametrize("axis", [1, -1])
+def test_samples_beyond_the_image_are_positive_zeros(
+    rank: int, mode: str, dtype: str, channels: int, axis: int
+) -> None:
+    rng = cases.generator("beyond", rank)
+    spatial = (6, 7, 9)[-rank:]
+    image = (-1 - rng.random((2, channels, *spatial))).astype(dtype)
+    image.reshape(2, channels, -1)[..., 0] = np.nan  # the first pixel is not read for such points
+    grid = rng.uniform(-9, 18, (2, *(3, 4, 70)[-rank:], rank))
+    grid[..., 0] = np.sort(grid[..., 0], -1)  # groups beyond, at the edges, and inside
+    reach, last = 2 if mode == "cubic" else 1, np.array(spatial[::-1]) - 1
+    beyond = ((grid < -reach) | (grid > last + reach)).any(-1)
+    samples = gridsample.grid_sample(
+        np.moveaxis(image, 1, axis), grid, mode, coords="pixel", channel_axis=axis
+    )
+    zeros = np.moveaxis(samples, axis, -1)[beyond]
+    assert zeros.size
+    for part in (zeros.real, zeros.imag):
+        assert not part.any() and not np.signbit(part).any()

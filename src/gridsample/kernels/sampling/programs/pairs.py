@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import operator
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -50,7 +52,54 @@ class Pairs(Sampler):
             taps = self.pairs(state, derivatives, counting is not None, between)
             return InPairs(taps, state.first, self.strides, counting)
 
-        return prepare(False) if state.between is None else BetweenOrNot(state.between, prepare)
+        if state.between is None:
+            return prepare(False)
+        return BetweenOrNot(self, state, prepare)
+
+    def sums(
+        self, state: State, count: int, sums: Callable[[bool], Sequence[Value]]
+    ) -> Sequence[Value]:
+        """Return sums over the taps of a state, which are simpler if all points are between pixels.
+
+        Args:
+            state: the state.
+            count: how many sums there are.
+            sums: computes them, given whether all points are between their two pixels.  Both ways
+                give the same bits, but for zeros of points beyond the image, which are made
+                positive.
+        """
+        function = self.function
+
+        def anywhere() -> Sequence[Value]:
+            beyond = self.beyond(state)
+            if beyond is None:
+                return sums(False)
+            zeros = [function.constant(0.0, function.real, function.lanes)] * count
+            return function.choose(
+                beyond.all(),
+                lambda: zeros,
+                lambda: [beyond.select(0.0, total) for total in sums(False)],
+            )
+
+        if state.between is None:
+            return sums(False)
+        return function.choose(state.between.all(), lambda: sums(True), anywhere, likely=True)
+
+    def beyond(self, state: State) -> Value | None:
+        """Whether points are so far outside the image that no tap counts; None if none are.
+
+        For means it is None, too, as taps outside may count.
+        """
+        if self.description.operation.startswith("mean"):
+            return None
+        if self.description.tap_rule.filled:
+            return state.outside  # where samples are the fill value, whatever the sums are
+        conditions = [
+            (distance < -1.0) | (distance >= 2.0)
+            for axis, distance in zip(self.axes, state.along, strict=True)
+            if axis.rule.drops
+        ]
+        return functools.reduce(operator.or_, conditions) if conditions else None
 
     def near(self, state: State) -> Pointer:
         """Return the offset of each point's first pixel, in memory."""
@@ -114,25 +163,23 @@ class InPairs(NamedTuple):
 class BetweenOrNot(NamedTuple):
     """The taps of a group, which are simpler if all points are between their two pixels.
 
-    The results are the same bits.
-
     Attributes:
-        between: whether the point is, along each axis.
-        prepare: prepares the taps if all points are, or wherever they are.
+        sampler: what reads pairs.
+        state: the state of the group.
+        prepare: prepares the taps if all points are between pixels, or wherever they are.
     """
 
-    between: Value
+    sampler: Pairs
+    state: State
     prepare: Callable[[bool], InPairs]
 
     def tap_sums(self, plane: Pointer, dropped: Value, orders: Orders) -> TapSums:
         """Sum the taps of one plane."""
 
-        def sums(between: bool) -> list[Value]:
+        def sums(between: bool) -> Sequence[Value]:
             return [*self.prepare(between).tap_sums(plane, dropped, orders).values()]
 
-        values = plane.function.choose(
-            self.between.all(), lambda: sums(True), lambda: sums(False), likely=True
-        )
+        values = self.sampler.sums(self.state, len(orders), sums)
         return dict(zip(orders, values, strict=True))
 
     def scatter(self, plane: Pointer, shares: TapSums) -> None:

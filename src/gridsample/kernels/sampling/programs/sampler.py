@@ -195,8 +195,9 @@ class Sampler:
                 for along, stride in zip(pixels, call.weights_strides, strict=True)
             ]
         # Where points have no taps, upstream values count for nothing, means are not divided, and
-        # runs, which are read point by point, need not be read.
-        skips = self.scatters or operation == "means" or known.channels > 1
+        # runs, which are read point by point unless they are words, need not be read.
+        runs = known.channels > 1 and not known.words
+        skips = self.scatters or operation == "means" or runs
         return [
             Axis(
                 function,

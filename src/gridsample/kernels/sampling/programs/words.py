@@ -142,18 +142,30 @@ class GatherWords(Gather):
         return self.packed(results, word_of(results[0].kind, self.channels))
 
     def sums(self, state: State, source: Pointer, fills: Sequence[dict[str, Value]]) -> list[Value]:
-        """Sum the taps of a group in each channel."""
+        """Sum the taps of a group in each channel; see `Pairs.sums`."""
         assert isinstance(self.sampler, Pairs)
-        taps = self.sampler.pairs(state, 0, False)
-        order, results = (0,) * len(self.description.axes), []
+        totals = self.sampler.sums(
+            state, self.channels, lambda between: self.sums_of_pairs(state, source, fills, between)
+        )
+        results = []
+        for total, fill in zip(totals, fills, strict=True):
+            outside = state.outside
+            value = total if outside is None else outside.select(fill["outside"], total)
+            results.append(state.valid.select(value, fill["invalid"]))
+        return results
+
+    def sums_of_pairs(
+        self, state: State, source: Pointer, fills: Sequence[dict[str, Value]], between: bool
+    ) -> list[Value]:
+        """Sum the taps of a group in each channel; see `Axis.taps_of_pair`."""
+        assert isinstance(self.sampler, Pairs)
+        taps = self.sampler.pairs(state, 0, False, between)
+        order, totals = (0,) * len(self.description.axes), []
         pairs = WordPairs(self, state, source)
         for channel, fill in enumerate(fills):
             pairs.channel = channel
-            value = sum_counted(pairs, None, None, taps, fill["dropped"], [order])[order]
-            if state.outside is not None:
-                value = state.outside.select(fill["outside"], value)
-            results.append(state.valid.select(value, fill["invalid"]))
-        return results
+            totals.append(sum_counted(pairs, None, None, taps, fill["dropped"], [order])[order])
+        return totals
 
     def packed(self, numbers: Sequence[Value], word: Kind) -> Value:
         """Combine the channels of pixels to words."""
