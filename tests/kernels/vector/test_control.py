@@ -122,6 +122,29 @@ def test_nested_loops_carry_separate_values(rows: int, columns: int) -> None:
     assert outputs(table, a=rows, b=columns) == [columns] * rows + [total]
 
 
+@pytest.mark.parametrize("anew", [False, True])
+@pytest.mark.parametrize("lanes", [8, 16])
+def test_conditions_are_unpacked_where_they_are_used(lanes: int, anew: bool) -> None:
+    def formula(function: Function, a: Value) -> tuple[Value, Value, Value]:
+        packed = (a > 0.0).bitcast(f"uint{lanes}")
+        positive = packed.unpack(anew)
+        first = positive.select(a, -a)
+
+        def elsewhere() -> list[Value]:
+            return [positive.select(a, 0.0)]
+
+        (second,) = function.choose(positive.all(), lambda: [a], elsewhere)
+        return first, second, positive.any().select(1.0, 0.0)
+
+    a = np.random.default_rng(0).normal(size=16).astype(np.float32)
+    for numbers in (a, np.abs(a), -np.abs(a)):
+        absolute, kept, some = evaluate(formula, numbers, lanes=lanes, pass_function=True)
+        np.testing.assert_array_equal(absolute, np.abs(numbers))
+        np.testing.assert_array_equal(kept, np.maximum(numbers, 0))
+        present = (numbers > 0).reshape(-1, lanes).any(1)
+        np.testing.assert_array_equal(some, np.repeat(present, lanes))
+
+
 def test_a_carried_vector_takes_its_lanes_from_the_first() -> None:
     def formula(function: Function, a: Value) -> Value:
         with function.loop(0, 3, carry=[a]) as loop:

@@ -95,7 +95,7 @@ class Value:
         is_constant: whether they are known while the program is written.
     """
 
-    __slots__ = ("function", "is_constant", "kind", "lanes", "text", "uniform")
+    __slots__ = ("function", "is_constant", "kind", "lanes", "text", "uniform", "unpacked_from")
     __hash__ = object.__hash__
 
     def __init__(
@@ -111,6 +111,9 @@ class Value:
         self.function, self.text, self.kind, self.lanes = function, text, kind, lanes
         self.uniform = uniform or lanes == 1
         self.is_constant = is_constant
+        # The integer whose bits these conditions are, and the block where it was unpacked; None if
+        # they are not unpacked anew; see `unpack`.
+        self.unpacked_from: tuple[Value, str] | None = None
 
     @property
     def type(self) -> str:
@@ -282,7 +285,7 @@ class Value:
             a = function.constant(a, b.kind, b.lanes)
         a, b = function.alike(a, b)
         lanes = max(self.lanes, a.lanes)
-        condition, a, b = self.splat(lanes), a.splat(lanes), b.splat(lanes)
+        condition, a, b = self.conditions_here().splat(lanes), a.splat(lanes), b.splat(lanes)
         return function.emit("select", a.kind, lanes, f"{condition}, {a}, {b}")
 
     # Conversion -----------------------------------------------------------------------------------
@@ -320,6 +323,24 @@ class Value:
         if to == self.type:
             return Value(self.function, self.text, kind, lanes, is_constant=self.is_constant)
         return self.function.emit("bitcast", kind, lanes, f"{self} to {to}")
+
+    def unpack(self, anew: bool) -> Value:
+        """Return the bits of an integer as conditions, one in each lane.
+
+        ``anew`` unpacks them again in each block of the program that selects by them: without
+        registers for masks, a processor keeps conditions between blocks as bytes, and takes longer
+        to widen these than to unpack bits.
+        """
+        conditions = self.bitcast(BOOL, self.kind.bits)
+        if anew:
+            conditions.unpacked_from = self, self.function.block
+        return conditions
+
+    def conditions_here(self) -> Value:
+        """Return these conditions, unpacked again if they were in another block; see `unpack`."""
+        if self.unpacked_from is None or self.unpacked_from[1] == self.function.block:
+            return self
+        return self.unpacked_from[0].unpack(anew=True)
 
     # Lanes ----------------------------------------------------------------------------------------
 
@@ -377,7 +398,8 @@ class Value:
 
     def compare_mask(self, comparison: str, number: int) -> Value:
         """Compare the integer whose bits are the conditions of all lanes with a number."""
-        bits = self.function.emit("bitcast", INT32, 1, f"{self} to i{self.lanes}")
+        packed = self if self.unpacked_from is None else self.unpacked_from[0]
+        bits = self.function.emit("bitcast", INT32, 1, f"{packed} to i{self.lanes}")
         return self.function.emit(
             f"icmp {comparison}", BOOL, 1, f"i{self.lanes} {bits.text}, {number}"
         )

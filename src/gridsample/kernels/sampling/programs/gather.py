@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from gridsample.kernels.sampling.layouts import storage_of
 from gridsample.kernels.sampling.programs.body import Body
 from gridsample.kernels.sampling.programs.loads import read_each, splat_of
@@ -76,10 +78,19 @@ class Gather(Body):
     def total(self, state: State, source: Pointer, fills: dict[str, Value]) -> Value:
         """Sum the taps of a group in one plane."""
         if isinstance(self.sampler, Copies):
-            return read_each(source, state.first)
+            return self.copies(state, fills["outside"], lambda: read_each(source, state.first))
         order = (0,) * len(self.description.axes)
         taps = self.sampler.prepare(state, 0, None)
         return self.sampler.tap_sums(taps, source, fills["dropped"], [order])[order]
+
+    def copies(self, state: State, outside: Value, read: Callable[[], Value]) -> Value:
+        """Return the copied pixels of a group, which are not read if all points are outside."""
+        if state.outside is None:
+            return read()
+        (value,) = self.function.choose(
+            state.outside.all(), lambda: [outside], lambda: [read()], likely=False
+        )
+        return value
 
     def stored(self, value: Value) -> Value:
         """Convert sums to the kind of the results."""

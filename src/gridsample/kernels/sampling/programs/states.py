@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from gridsample.kernels.sampling.programs.sums import added
 from gridsample.kernels.sampling.settings import STRIP
-from gridsample.kernels.vector import Function, Pointer, Value
+from gridsample.kernels.vector import Function, Pointer, Value, host
 
 
 class Offsets(NamedTuple):
@@ -162,7 +162,7 @@ class States:
     def unpacked(self, condition: Value) -> Value:
         """Return a condition from what is stored."""
         if self.bits:
-            return condition.bitcast("bool", self.function.lanes)
+            return condition.unpack(anew=host().bits < 512)
         return condition != 0
 
     def reserved(self, value: Value) -> Pointer:
