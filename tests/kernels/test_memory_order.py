@@ -86,7 +86,7 @@ class InPrecision(NamedTuple):
 
 
 def parts_to_broadcast(image: Array) -> Iterator[Array]:
-    """Yield an image without its repetitions along every set of axes, in every order of memory."""
+    """Yield the first pixels along some axes, for every set of axes, in every order of memory."""
     for order in itertools.permutations(range(image.ndim)):
         for once in itertools.product((slice(None), slice(1)), repeat=image.ndim):
             yield in_order(image[once], order)

@@ -209,3 +209,24 @@ def test_samples_beyond_the_image_are_positive_zeros(
     assert zeros.size
     for part in (zeros.real, zeros.imag):
         assert not part.any() and not np.signbit(part).any()
+
+
+@pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
+@pytest.mark.parametrize("boundary", ["zeros", "constant"])
+@pytest.mark.parametrize("axis", [1, -1])
+@pytest.mark.parametrize("size", [(1 << 24) + 1, (1 << 25) + 1, (1 << 31) - 5])
+def test_distant_points_are_outside_where_an_axis_is_longer_than_float32_can_count(
+    mode: str, boundary: str, axis: int, size: int
+) -> None:
+    pixel = np.full((1, 3, 1, 1), 7, np.uint8)
+    image = np.broadcast_to(
+        np.moveaxis(pixel, 1, axis), (1, 3, 1, size) if axis == 1 else (1, 1, size, 3)
+    )
+    x = np.array([3.0, 1e30, -1e30, -2.0, 0.0], np.float32)
+    grid = np.stack([x, np.zeros_like(x)], -1)[None, None]
+    fill = 5 if boundary == "constant" else 0
+    samples = gridsample.grid_sample(
+        image, grid, mode, boundary, channel_axis=axis, fill_value=fill
+    )
+    expected = np.broadcast_to([[fill] * 4 + [7]], (3, 1, 5))
+    np.testing.assert_array_equal(np.moveaxis(samples, axis, 1)[0], expected)

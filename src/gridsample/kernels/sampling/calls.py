@@ -76,6 +76,7 @@ from gridsample.kernels.sampling.programs.sampler import (
     KnownStrides,
     Sampler,
     TapRule,
+    holds_indices,
 )
 from gridsample.kernels.sampling.programs.ways import Copies, way_for
 from gridsample.kernels.sampling.programs.words import GatherWords, last_word, reads_words
@@ -244,7 +245,7 @@ class Preparation:
         return KnownStrides(
             x_contiguous,
             contiguous=spacing_of(self.sweep.values) == channels,
-            wide=extent + channels >= (1 << 31) - 2,
+            wide=extent + channels >= (1 << 31) - 2 or not holds_indices(self.plan),
             channels=channels,
             parts=self.plan.dtype.kind == "c",
         )

@@ -112,7 +112,7 @@ def gradient_layout(plan: Plan, image: Layout) -> GradientLayout:
 
     It has the image's memory order, unless neither rows nor the channels of a row are contiguous:
     then adding to neighbours along x would touch far too many places of the processor's cache.
-    An array of this layout has the same layout for its gradient.
+    The gradient of an image in this layout has this layout, too.
     """
     shape, strides, dtype = image
     kind = complex_of(plan.real) if dtype.kind == "c" else plan.real

@@ -214,7 +214,7 @@ class Axis:
         merges: whether all taps are one, as they have the same pixel, and none counts if dropped
             (``counts_dropped``).
         notes_missed: whether points whose taps are all dropped are outside, because they have the
-            fill value or need not be processed (``skips_missed``).
+            fill value or need not be processed (``skips_missed``); `Copies` decide otherwise.
     """
 
     def __init__(
@@ -345,9 +345,9 @@ class Axis:
         return self.resolve_boundary(base, self.weights(t, located.slope, 0))
 
     def copied(self, located: AxisPosition) -> tuple[Value, Value | None]:
-        """Return the offset of the one tap of W points, and for which there is none, or None.
+        """Return the offset of each point's only pixel, and whether it has none; None if all have.
 
-        Where there is none, the offset may be outside the image.
+        Where it has none, the offset may be outside the image.
         """
         if self.rule.drops:
             index, _ = self.split(located)

@@ -11,7 +11,12 @@ from gridsample.definitions.plan import Plan
 from gridsample.kernels.sampling.programs.axes import AxisPosition, Rules, Tap
 from gridsample.kernels.sampling.programs.counting import Counting, Kept, sum_counted
 from gridsample.kernels.sampling.programs.loads import Strides, read_neighbours
-from gridsample.kernels.sampling.programs.sampler import GroupTaps, KnownStrides, Sampler
+from gridsample.kernels.sampling.programs.sampler import (
+    GroupTaps,
+    KnownStrides,
+    Sampler,
+    holds_indices,
+)
 from gridsample.kernels.sampling.programs.states import Offsets, State
 from gridsample.kernels.sampling.programs.sums import (
     AxisTaps,
@@ -35,9 +40,7 @@ class Pairs(Sampler):
     def applies(cls, plan: Plan, rules: Rules, known: KnownStrides, operation: str) -> bool:
         """Whether pixels can be read in this way."""
         pairs = plan.spatial[-1] >= 2 and all(rule.allows_pairs for rule in rules)
-        # The first pixel of a pair is bounded as a real number, which must be exact.
-        exact = max(plan.spatial) <= 1 << (24 if plan.real.itemsize == 4 else 53)
-        return pairs and exact
+        return pairs and holds_indices(plan)  # the first pixel is bounded as a real number
 
     def locate_taps(self, located: Sequence[AxisPosition], state: State) -> State:
         """Add the offset of each point's first pixel, and the distances to it, to a state."""

@@ -96,7 +96,8 @@ class KnownStrides(NamedTuple):
         x_contiguous: whether neighbours along x are neighbours in memory: numbers, or pixels of
             several channels.
         contiguous: whether the values of neighbouring points are neighbours in memory.
-        wide: whether offsets of pixels need int64.
+        wide: whether offsets of pixels are int64: they need it, or an axis is too long for real
+            numbers to hold the index of each pixel (`holds_indices`).
         channels: how many channels, which are neighbours in memory, are processed together: all, or
             a multiple of the lanes.
         parts: whether channels are the parts of complex numbers.
@@ -148,6 +149,11 @@ def are_inside(stencils: Sequence[Stencil], widths: Sequence[int]) -> Value:
     return functools.reduce(operator.and_, inside)
 
 
+def holds_indices(plan: Plan) -> bool:
+    """Whether the real numbers of a plan hold the index of each pixel exactly."""
+    return max(plan.spatial) <= 1 << (24 if plan.real.itemsize == 4 else 53)
+
+
 class GroupTaps(Protocol):
     """The taps of a group, ready for any plane."""
 
@@ -195,9 +201,10 @@ class Sampler:
                 for along, stride in zip(pixels, call.weights_strides, strict=True)
             ]
         # Where points have no taps, upstream values count for nothing, means are not divided, and
-        # runs, which are read point by point unless they are words, need not be read.
+        # runs, which are read point by point unless they are words, need not be read.  Along a very
+        # long axis, real numbers round distant positions to a pixel when these are confined.
         runs = known.channels > 1 and not known.words
-        skips = self.scatters or operation == "means" or runs
+        skips = self.scatters or operation == "means" or runs or known.wide
         return [
             Axis(
                 function,

@@ -33,10 +33,10 @@ class Copies(Sampler):
         return operation == "gather" and plan.nearest and not any(rule.order for rule in rules)
 
     def describe_axes(self) -> list[Axis]:
-        """Return the axes, which need not note who is outside: whoever has no pixel to copy is."""
+        """Return the axes; unless they are very long, an index alone shows who is outside."""
         axes = super().describe_axes()
         for axis in axes:
-            axis.notes_missed = False
+            axis.notes_missed &= self.description.known.wide
         return axes
 
     def locate_taps(self, located: Sequence[AxisPosition], state: State) -> State:
