@@ -305,22 +305,13 @@ def test_gradients_of_images_in_any_memory_order(axes: tuple[int, ...]) -> None:
 @pytest.mark.parametrize("out", [(2, 3), (5, 33)], ids=str)
 @pytest.mark.parametrize("boundary", ["zeros", "border", "constant", ("wrap", "zeros")], ids=str)
 @pytest.mark.parametrize("pixel", ["2 uint8", "3 uint8", "4 int8", "2 uint16", "3 bool"])
-@pytest.mark.parametrize(
-    ("items", "spatial"),
-    [(1, (2, 2)), (2, (9, 11)), (2, (30, 41)), (1, (1, 7)), (1, (7, 1))],
-    ids=str,
-)
+@pytest.mark.parametrize("size", [(1, 2, 2), (2, 9, 11), (2, 30, 41), (1, 1, 7), (1, 7, 1)])
 @pytest.mark.parametrize("shared", [False, True])
 def test_channels_that_are_read_together_give_the_bits_of_planes(
-    shared: bool,
-    items: int,
-    spatial: tuple[int, int],
-    pixel: str,
-    boundary: Any,
-    out: tuple[int, int],
+    shared: bool, size: tuple[int, int, int], pixel: str, boundary: Any, out: tuple[int, int]
 ) -> None:
     rng = cases.generator("words", pixel)
-    channels, dtype = pixel.split()
+    (channels, dtype), (items, *spatial) = pixel.split(), size
     options: Any = {"antialias": True, "fill_value": 1 if boundary == "constant" else 0}
     image = (rng.random((items, *spatial, int(channels))) * 255).astype(dtype)
     grid = 1.2 * shrinking(rng, items, out, spatial)
