@@ -60,15 +60,15 @@ class Pairs(Sampler):
         return BetweenOrNot(self, state, prepare)
 
     def sums(
-        self, state: State, count: int, sums: Callable[[bool], Sequence[Value]]
+        self, state: State, count: int, compute: Callable[[bool], Sequence[Value]]
     ) -> Sequence[Value]:
         """Return sums over the taps of a state, which are simpler if all points are between pixels.
 
         Args:
             state: the state.
             count: how many sums there are.
-            sums: computes them, given whether all points are between their two pixels.  Both ways
-                give the same bits, but for zeros of points beyond the image, which are made
+            compute: computes them, given whether all points are between their two pixels.  Both
+                ways give the same bits, but for zeros of points beyond the image, which are made
                 positive.
         """
         function = self.function
@@ -76,17 +76,17 @@ class Pairs(Sampler):
         def anywhere() -> Sequence[Value]:
             beyond = self.beyond(state)
             if beyond is None:
-                return sums(False)
+                return compute(False)
             zeros = [function.constant(0.0, function.real, function.lanes)] * count
             return function.choose(
                 beyond.all(),
                 lambda: zeros,
-                lambda: [beyond.select(0.0, total) for total in sums(False)],
+                lambda: [beyond.select(0.0, total) for total in compute(False)],
             )
 
         if state.between is None:
-            return sums(False)
-        return function.choose(state.between.all(), lambda: sums(True), anywhere, likely=True)
+            return compute(False)
+        return function.choose(state.between.all(), lambda: compute(True), anywhere, likely=True)
 
     def beyond(self, state: State) -> Value | None:
         """Whether points are so far outside the image that no tap counts; None if none are.
