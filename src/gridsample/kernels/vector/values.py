@@ -325,7 +325,7 @@ class Value:
         return self.function.emit("bitcast", kind, lanes, f"{self} to {to}")
 
     def unpack(self, anew: bool) -> Value:
-        """Return the bits of an integer as conditions, one in each lane.
+        """Return the bits of an integer as the conditions of its lanes.
 
         ``anew`` unpacks them again in each block of the program that selects by them: without
         registers for masks, a processor keeps conditions between blocks as bytes, and takes longer

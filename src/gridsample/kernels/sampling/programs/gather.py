@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from gridsample.kernels.sampling.layouts import storage_of
 from gridsample.kernels.sampling.programs.body import Body
 from gridsample.kernels.sampling.programs.loads import read_each, splat_of
@@ -70,7 +68,10 @@ class Gather(Body):
 
     def value(self, state: State, source: Pointer, fills: dict[str, Value]) -> Value:
         """Compute the results of a group in one plane."""
-        value = self.total(state, source, fills)
+        return self.filled(state, self.total(state, source, fills), fills)
+
+    def filled(self, state: State, value: Value, fills: dict[str, Value]) -> Value:
+        """Return results with fill values where points are outside or invalid."""
         if state.outside is not None:
             value = state.outside.select(fills["outside"], value)
         return state.valid.select(value, fills["invalid"])
@@ -78,17 +79,20 @@ class Gather(Body):
     def total(self, state: State, source: Pointer, fills: dict[str, Value]) -> Value:
         """Sum the taps of a group in one plane."""
         if isinstance(self.sampler, Copies):
-            return self.copies(state, fills["outside"], lambda: read_each(source, state.first))
+            return self.copies(state, source, fills["outside"])
         order = (0,) * len(self.description.axes)
         taps = self.sampler.prepare(state, 0, None)
         return self.sampler.tap_sums(taps, source, fills["dropped"], [order])[order]
 
-    def copies(self, state: State, outside: Value, read: Callable[[], Value]) -> Value:
+    def copies(self, state: State, source: Pointer, outside: Value) -> Value:
         """Return the copied pixels of a group, which are not read if all points are outside."""
         if state.outside is None:
-            return read()
+            return read_each(source, state.first)
         (value,) = self.function.choose(
-            state.outside.all(), lambda: [outside], lambda: [read()], likely=False
+            state.outside.all(),
+            lambda: [outside],
+            lambda: [read_each(source, state.first)],
+            likely=False,
         )
         return value
 

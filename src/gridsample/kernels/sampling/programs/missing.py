@@ -167,12 +167,11 @@ class Means(Gather):
         with self.prefetch.groups(strip) as (number, group):
             state = self.states.load(number)
             mean, share = self.mean(state, source, fills, self.counts.of(state, weights, number))
-            if state.outside is not None:
-                mean = state.outside.select(fills["outside"], mean)
-                share = state.outside.select(self.counts.dropped_weight, share)
-            mean = state.valid.select(mean, fills["invalid"])
+            mean = self.filled(state, mean, fills)
             self.points.store_values(group, call.out.at(begin), self.stored(mean))
             if self.shares:
+                if state.outside is not None:
+                    share = state.outside.select(self.counts.dropped_weight, share)
                 share = state.valid.select(share, 0.0).splat(function.lanes)
                 self.points.store_values(group, call.shares.at(begin), share)
 

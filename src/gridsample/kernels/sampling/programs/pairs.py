@@ -67,9 +67,9 @@ class Pairs(Sampler):
         Args:
             state: the state.
             count: how many sums there are.
-            compute: computes them, given whether all points are between their two pixels.  Both
-                ways give the same bits, but for zeros of points beyond the image, which are made
-                positive.
+            compute: computes them; its argument says whether all points are between their two
+                pixels.  Both ways give the same bits, but for zeros of points beyond the image,
+                which are made positive.
         """
         function = self.function
 

@@ -132,9 +132,7 @@ class GatherWords(Gather):
         words = read_words(source, Offsets(first), self.word)
         words = words >> (offset - first).to(self.word) * self.kind.bits
         around = {name: self.packed([fill[name] for fill in fills], self.word) for name in fills[0]}
-        if state.outside is not None:
-            words = state.outside.select(around["outside"], words)
-        return state.valid.select(words, around["invalid"])
+        return self.filled(state, words, around)
 
     def summed(self, state: State, source: Pointer, fills: list[dict[str, Value]]) -> Value:
         """Sum the taps of a group, all channels; return the results as words."""
@@ -147,12 +145,7 @@ class GatherWords(Gather):
         totals = self.sampler.sums(
             state, self.channels, lambda between: self.sums_of_pairs(state, source, fills, between)
         )
-        results = []
-        for total, fill in zip(totals, fills, strict=True):
-            outside = state.outside
-            value = total if outside is None else outside.select(fill["outside"], total)
-            results.append(state.valid.select(value, fill["invalid"]))
-        return results
+        return [self.filled(state, total, fill) for total, fill in zip(totals, fills, strict=True)]
 
     def sums_of_pairs(
         self, state: State, source: Pointer, fills: Sequence[dict[str, Value]], between: bool
